@@ -1,0 +1,39 @@
+"""Every error that cuesta raises on purpose. Each message names what was wrong and what is valid."""
+
+from __future__ import annotations
+
+
+class CuestaError(RuntimeError):
+    """The root of cuesta's errors."""
+
+
+class OptionError(CuestaError, ValueError):
+    """A mode, an option, a target or an environment variable that cuesta does not know."""
+
+
+class PipelineError(CuestaError, ValueError):
+    """A pipeline text that does not parse, or that names a pass nobody registered."""
+
+
+class CompileError(CuestaError):
+    """A graph could not be compiled."""
+
+
+class Unsupported(CompileError):
+    """An op, a type or a layout that a level cannot express. Names the op and its source line."""
+
+
+class VerifyError(CompileError):
+    """IR that breaks a rule of its level. Names the stage or pass and the op."""
+
+
+class PassFailed(CompileError):
+    """A pass raised or signalled failure. Holds the command that reproduces it."""
+
+
+class ArtefactError(CuestaError):
+    """Bytes that are not a loadable artefact: damaged, cut short, or made for another machine."""
+
+
+class ExecutionError(CuestaError):
+    """A call into ATen failed while a compiled graph was running. Carries torch's own message."""

@@ -1,0 +1,86 @@
+"""The passes of cuesta by name. A pass is a frozen dataclass whose fields are its options.
+
+    @register_pass("fold-permutes")
+    @dataclass(frozen=True)
+    class FoldPermutes(Pass):
+        limit: int = 8                      # fold-permutes{limit=4}
+
+        def run(self, module: ir.Module) -> None: ...
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import ClassVar, TypeVar
+
+from cuesta._mlir import ir
+from cuesta.errors import PipelineError
+
+
+class Pass:
+    """Rewrites a module in place. Stateless: every option is a field."""
+
+    name: ClassVar[str]
+
+    def run(self, module: ir.Module) -> None:
+        raise NotImplementedError
+
+
+_PASSES: dict[str, type[Pass]] = {}
+P = TypeVar("P", bound=type[Pass])
+
+
+def register_pass(name: str) -> Callable[[P], P]:
+    """Enters a pass class under a kebab-case name; the same name twice is an error."""
+
+    def enter(cls: P) -> P:
+        if name in _PASSES:
+            raise PipelineError(f"the pass name {name!r} is already taken by {_PASSES[name].__qualname__}")
+        cls.name = name
+        _PASSES[name] = cls
+        return cls
+
+    return enter
+
+
+def find_pass(name: str) -> type[Pass] | None:
+    """The pass class registered as `name`, or None where the name is not ours (upstream's, or wrong)."""
+    return _PASSES.get(name)
+
+
+def all_passes() -> dict[str, type[Pass]]:
+    """Every registered pass, by name."""
+    return dict(sorted(_PASSES.items()))
+
+
+def make_pass(name: str, options: dict[str, str]) -> Pass:
+    """Builds the pass `name` from textual options, as a pipeline gives them.
+
+    Raises PipelineError for an unknown pass, an unknown option, or a value of the wrong type.
+    """
+    cls = _PASSES.get(name)
+    if cls is None:
+        raise PipelineError(f"no pass named {name!r}; the passes are {', '.join(sorted(_PASSES))}")
+    fields = {f.name.replace("_", "-"): f for f in dataclasses.fields(cls)}  # type: ignore[arg-type]
+    values: dict[str, object] = {}
+    for key, text in options.items():
+        field = fields.get(key)
+        if field is None:
+            known = ", ".join(sorted(fields)) or "none"
+            raise PipelineError(f"pass {name!r} has no option {key!r}; its options: {known}")
+        values[field.name] = _parse_option(name, key, str(field.type), text)
+    return cls(**values)
+
+
+def _parse_option(pass_name: str, key: str, type_name: str, text: str) -> object:
+    try:
+        if type_name == "bool":
+            return {"true": True, "1": True, "false": False, "0": False}[text]
+        if type_name == "int":
+            return int(text)
+        if type_name == "float":
+            return float(text)
+    except (KeyError, ValueError):
+        raise PipelineError(f"option {key!r} of pass {pass_name!r} wants a {type_name}, got {text!r}") from None
+    return text
