@@ -1,0 +1,153 @@
+"""cuesta-opt: reads a module of any level, runs passes on it, and prints it; mlir-opt for cuesta."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import inspect
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NoReturn
+
+from cuesta.errors import CuestaError, OptionError
+from cuesta.passes.pipeline import Pipeline, Step
+from cuesta.passes.registry import Pass, all_passes
+from cuesta.tools.opt_driver import Driver, Settings, Source
+
+_BYTECODE_MAGIC = b"ML\xefR"
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise OptionError(f"{message} (cuesta-opt --help lists the options)")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs the tool and returns its exit status: 0, or 1 after any failure."""
+    try:
+        return _run(_parse_arguments(argv))
+    except CuestaError as error:
+        print(f"cuesta-opt: error: {error}", file=sys.stderr)
+        return 1
+    except BrokenPipeError:
+        # The reader (head, less) has gone; point stdout elsewhere so that the exit does not fail on it.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        return 1
+
+
+def _parse_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
+    parser = _Parser(prog="cuesta-opt", description=__doc__, allow_abbrev=False)
+    parser.add_argument("input", nargs="?", default="-", help="an .mlir or bytecode file; - or nothing: stdin")
+    parser.add_argument("-o", dest="output", default="-", help="where the result goes; - or nothing: stdout")
+    passes = parser.add_argument_group("passes")
+    passes.add_argument("--pass-pipeline", metavar="TEXT", help="builtin.module(…): cuesta's passes and upstream's")
+    passes.add_argument("--from", dest="first", metavar="STAGE", help="the input is at this stage already")
+    passes.add_argument("--to", dest="last", metavar="STAGE", help="go down to this stage")
+    passes.add_argument("--list-passes", action="store_true", help="print cuesta's passes with their options")
+    passes.add_argument("--list-stages", action="store_true", help="print the stages with their pipelines")
+    passes.add_argument("--verify-each", action="store_true", default=True, help="verify after each pass (the default)")
+    passes.add_argument("--no-verify", dest="verify_each", action="store_false", help="verify the input only")
+    text = parser.add_argument_group("input and output")
+    text.add_argument("--split-input-file", action="store_true", help="treat parts between '// -----' lines alone")
+    text.add_argument("--verify-diagnostics", action="store_true", help="check the expected-error comments")
+    text.add_argument("--allow-unregistered-dialect", action="store_true", help="accept ops that no dialect defines")
+    text.add_argument("--mlir-print-debuginfo", action="store_true", help="print locations")
+    text.add_argument("--print-ir-before-all", action="store_true", help="print the module before each pass (stderr)")
+    text.add_argument("--print-ir-after-all", action="store_true", help="print the module after each pass (stderr)")
+    text.add_argument("--timing", action="store_true", help="print the time of each pass (stderr)")
+    return parser.parse_args(argv)
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    from cuesta import passes
+    from cuesta.dialects import make_context
+
+    passes.load_all()
+    if arguments.list_passes:
+        print("\n".join(_describe(name, cls) for name, cls in all_passes().items()))
+        return 0
+    if arguments.list_stages:
+        from cuesta.passes.pipelines import STAGES
+
+        print("\n".join(f"{name}\n    {stage.pipeline}" for name, stage in STAGES.items()))
+        return 0
+    steps = _steps(arguments)
+    source = _read(arguments.input)
+    context = make_context()
+    context.allow_unregistered_dialects = arguments.allow_unregistered_dialect
+    settings = Settings(
+        split_input=arguments.split_input_file,
+        verify_diagnostics=arguments.verify_diagnostics,
+        verify_each=arguments.verify_each,
+        print_before=arguments.print_ir_before_all,
+        print_after=arguments.print_ir_after_all,
+        debug_info=arguments.mlir_print_debuginfo,
+        timing=arguments.timing,
+    )
+    output, good = Driver(context, source, steps, settings).run()
+    if good or arguments.output == "-":
+        _write(arguments.output, output)
+    return 0 if good else 1
+
+
+def _steps(arguments: argparse.Namespace) -> list[Step]:
+    """Each pass to run, by itself, so that an error names one pass."""
+    if arguments.first is None and arguments.last is None:
+        return list(Pipeline.parse(arguments.pass_pipeline).passes) if arguments.pass_pipeline is not None else []
+    if arguments.pass_pipeline is not None:
+        raise OptionError("--pass-pipeline and --from/--to exclude each other")
+    from cuesta.passes.pipelines import STAGES
+
+    names = list(STAGES)
+    for option, name in (("--from", arguments.first), ("--to", arguments.last)):
+        if name is not None and name not in STAGES:
+            raise OptionError(f"{option}: no stage named {name!r}; the stages are {', '.join(names)}")
+    # A stage is named for the level that it makes, so what is at level --from starts with the next one.
+    begin = 0 if arguments.first is None else names.index(arguments.first) + 1
+    end = len(names) if arguments.last is None else names.index(arguments.last) + 1
+    if end < begin:
+        raise OptionError(f"--to {arguments.last} comes before --from {arguments.first}: {' → '.join(names)}")
+    return [step for name in names[begin:end] for step in Pipeline.parse(STAGES[name].pipeline).passes]
+
+
+def _read(path: str) -> Source:
+    name = "<stdin>" if path == "-" else path
+    try:
+        data = sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
+    except OSError as error:
+        raise CuestaError(f"cannot read {name}: {error.strerror}") from None
+    if data.startswith(_BYTECODE_MAGIC):
+        return Source(name, data)
+    try:
+        return Source(name, data.decode())
+    except UnicodeDecodeError as error:
+        message = f"{name} is neither MLIR text nor bytecode: byte {data[error.start]:#04x} at offset {error.start}"
+        raise CuestaError(message) from None
+
+
+def _write(path: str, text: str) -> None:
+    if path == "-":
+        sys.stdout.write(text)
+        sys.stdout.flush()
+        return
+    try:
+        Path(path).write_text(text)
+    except OSError as error:
+        raise CuestaError(f"cannot write {path}: {error.strerror}") from None
+
+
+def _describe(name: str, cls: type[Pass]) -> str:
+    """`name{option=default …}` and what the pass is for, in one line."""
+    options = [f"{f.name.replace('_', '-')}={f.default}" for f in dataclasses.fields(cls)]  # type: ignore[arg-type]
+    documentation = cls.__doc__ or ""
+    if not documentation or documentation.startswith(f"{cls.__name__}("):  # dataclass's own: the module has the words
+        documentation = inspect.getdoc(sys.modules[cls.__module__]) or ""
+    return (
+        f"{name}{'{' + ' '.join(options) + '}' if options else ''}\n    {documentation.strip().partition(chr(10))[0]}"
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,175 @@
+"""What cuesta-opt does with one input: split it, parse it, run passes, print the result or the diagnostics."""
+
+from __future__ import annotations
+
+import linecache
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, TextIO
+
+from cuesta._mlir import ir
+from cuesta.errors import CuestaError
+from cuesta.passes.diagnostics import Diagnostic
+from cuesta.passes.pipeline import Listener, Step, run_step
+from cuesta.tools.expected_diagnostics import mismatches, read_expectations
+
+_SPLIT_MARKER = "// -----"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The command line of cuesta-opt, less its input, its output and its passes."""
+
+    split_input: bool = False
+    verify_diagnostics: bool = False
+    verify_each: bool = True
+    print_before: bool = False
+    print_after: bool = False
+    debug_info: bool = False
+    timing: bool = False
+
+
+@dataclass
+class Source:
+    """An input and the name that its diagnostics carry."""
+
+    name: str
+    text: str | bytes  # bytes: MLIR bytecode
+
+    def chunks(self, split: bool) -> list[tuple[int, str | bytes]]:
+        """The (number of the first line, text) of each part between `// -----` lines."""
+        if not split or isinstance(self.text, bytes):
+            return [(1, self.text)]
+        chunks: list[tuple[int, str | bytes]] = []
+        first, lines = 1, self.text.split("\n")
+        for number, line in enumerate([*lines, _SPLIT_MARKER], start=1):
+            if line.startswith(_SPLIT_MARKER):
+                chunks.append((first, "\n".join(lines[first - 1 : number - 1])))
+                first = number + 1
+        return chunks
+
+    def line(self, diagnostic: Diagnostic) -> str:
+        """The source line that a diagnostic points at, or "" where it cannot be read."""
+        if diagnostic.file != self.name:
+            return linecache.getline(diagnostic.file, diagnostic.line).rstrip("\n")
+        lines = self.text.split("\n") if isinstance(self.text, str) else []
+        return lines[diagnostic.line - 1] if 0 < diagnostic.line <= len(lines) else ""
+
+
+@dataclass
+class Driver:
+    """Runs `steps` over every part of `source`. `err` takes diagnostics, IR dumps and timings."""
+
+    context: ir.Context
+    source: Source
+    steps: Sequence[Step]
+    settings: Settings
+    err: TextIO = field(default_factory=lambda: sys.stderr)
+    seconds: dict[str, float] = field(default_factory=dict)  # by step
+
+    def run(self) -> tuple[str, bool]:
+        """The printed result and whether all went as it should (under verify_diagnostics: as expected)."""
+        outputs, good = [], True
+        for first_line, chunk in self.source.chunks(self.settings.split_input):
+            output, diagnostics = self._process(first_line, chunk)
+            if self.settings.verify_diagnostics and isinstance(chunk, str):
+                wrong = mismatches(self.source.name, read_expectations(chunk, first_line), diagnostics)
+                good &= not wrong
+                self._print_diagnostics(wrong)
+            else:
+                self._print_diagnostics(diagnostics)
+                if output is None:
+                    good = False
+                else:
+                    outputs.append(output)
+        if self.settings.timing:
+            self._print_timing()
+        return f"\n{_SPLIT_MARKER}\n\n".join(outputs), good
+
+    def _process(self, first_line: int, chunk: str | bytes) -> tuple[str | None, list[Diagnostic]]:
+        """The module after every step, or None after a failure, and what was said on the way."""
+        heard: list[Diagnostic] = []
+
+        def hear(diagnostic: Diagnostic) -> None:
+            heard.append(diagnostic.renamed("-", self.source.name))
+
+        module = self._parse(first_line, chunk, hear)
+        if module is None:
+            return None, heard
+        for step in self.steps:
+            if self.settings.print_before:
+                self._dump("Before", step.text, module)
+            start = time.perf_counter()
+            try:
+                run_step(step, module, verify=self.settings.verify_each, on_diagnostic=hear)
+            except CuestaError as error:
+                self._explain(error, heard)
+                return None, heard
+            self.seconds[step.text] = self.seconds.get(step.text, 0.0) + time.perf_counter() - start
+            if self.settings.print_after:
+                self._dump("After", step.text, module)
+        return self._text(module), heard
+
+    def _parse(self, first_line: int, chunk: str | bytes, hear: Listener) -> ir.Module | None:
+        def hear_warning(info: Any) -> bool:
+            hear(Diagnostic.from_mlir(info))
+            return True
+
+        handler = self.context.attach_diagnostic_handler(hear_warning)
+        try:
+            # Empty lines in front make the parser count lines as the whole file does.
+            padded = "\n" * (first_line - 1) + chunk if isinstance(chunk, str) else chunk
+            return ir.Module.parse(padded, self.context)
+        except ir.MLIRError as error:
+            for info in error.error_diagnostics:
+                hear(Diagnostic.from_mlir(info))
+            return None
+        finally:
+            handler.detach()
+
+    def _explain(self, error: CuestaError, heard: list[Diagnostic]) -> None:
+        """Adds to `heard` what the exception of a step says and no diagnostic has said."""
+        headline, _, rest = str(error).partition("\n")
+        notes = tuple(Diagnostic("note", note) for note in getattr(error, "__notes__", ()))
+        located = any(d.severity == "error" for d in heard)
+        if located:
+            heard.append(Diagnostic("note", headline, notes=notes))
+        else:
+            heard.append(Diagnostic("error", f"{headline}\n{rest}".rstrip(), notes=notes))
+
+    def _text(self, module: ir.Module) -> str:
+        return str(module.operation.get_asm(enable_debug_info=self.settings.debug_info)).rstrip("\n") + "\n"
+
+    def _dump(self, when: str, step: str, module: ir.Module) -> None:
+        self.err.write(f"// -----// IR Dump {when} {step} //----- //\n{self._text(module)}\n")
+
+    def _print_diagnostics(self, diagnostics: Sequence[Diagnostic]) -> None:
+        for diagnostic in diagnostics:
+            self.err.write(render(diagnostic, self.source))
+            for note in diagnostic.notes:
+                # "see current operation" and its like stand where their error stands: show the line once.
+                here = (note.file, note.line, note.col) == (diagnostic.file, diagnostic.line, diagnostic.col)
+                self.err.write(f"  note: {note.message}\n" if here else render(note, self.source))
+
+    def _print_timing(self) -> None:
+        total = sum(self.seconds.values())
+        self.err.write(f"{'time (ms)':>10}  {'share':>6}  pass\n")
+        for name, seconds in self.seconds.items():
+            self.err.write(f"{seconds * 1e3:10.3f}  {seconds / total:6.1%}  {name}\n")
+        self.err.write(f"{total * 1e3:10.3f}  {1:6.1%}  total\n")
+
+
+def render(diagnostic: Diagnostic, source: Source) -> str:
+    """`file:line:col: error: message`, the source line and a caret, as MLIR's tools print them."""
+    if not diagnostic.line:
+        place = f"{source.name}: " if diagnostic.severity == "error" else ""
+        return f"{place}{diagnostic.severity}: {diagnostic.message}\n"
+    head = f"{diagnostic.file}:{diagnostic.line}:{diagnostic.col}: {diagnostic.severity}: {diagnostic.message}\n"
+    line = source.line(diagnostic)
+    if not line.strip():
+        return head
+    # Tabs stay in the caret's line, so that it lands under its character whatever their width.
+    indent = "".join("\t" if char == "\t" else " " for char in line[: max(diagnostic.col - 1, 0)])
+    return f"{head}{line}\n{indent}^\n"
