@@ -1,0 +1,87 @@
+"""Expands transcendental functions of f32, f16 and bf16 scalars into arithmetic that LLVM vectorises.
+
+    %y = math.exp %x : f32      →      %0 = math.fma %x, %c, %magic : f32
+                                       … a polynomial and a scale by a power of two
+
+Special values come out as in torch eager: NaN, infinities, signed zeros, denormals, overflow and
+gradual underflow. f16 and bf16 are computed in f32. f64 and vectors are left for libm, as are the
+functions without a row here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from cuesta._mlir import arith, ir, math, rewrite
+from cuesta.lowering.loops_to_llvm.expand_math import (
+    error_function,
+    exponential,
+    logarithm,
+    power,
+    trigonometric,
+)
+from cuesta.lowering.loops_to_llvm.expand_math.builder import Builder
+from cuesta.passes.registry import Pass, register_pass
+
+
+@dataclass(frozen=True)
+class MathFunction:
+    """One function: its op, and what builds its value from f32 operands."""
+
+    op: type[ir.OpView]
+    emit: Callable[..., ir.Value]
+
+
+FUNCTIONS = {
+    "exp": MathFunction(math.ExpOp, exponential.exp),
+    "exp2": MathFunction(math.Exp2Op, exponential.exp2),
+    "expm1": MathFunction(math.ExpM1Op, exponential.expm1),
+    "tanh": MathFunction(math.TanhOp, exponential.tanh),
+    "log": MathFunction(math.LogOp, logarithm.log),
+    "log2": MathFunction(math.Log2Op, logarithm.log2),
+    "log10": MathFunction(math.Log10Op, logarithm.log10),
+    "log1p": MathFunction(math.Log1pOp, logarithm.log1p),
+    "erf": MathFunction(math.ErfOp, error_function.erf),
+    "sin": MathFunction(math.SinOp, trigonometric.sin),
+    "cos": MathFunction(math.CosOp, trigonometric.cos),
+    "tan": MathFunction(math.TanOp, trigonometric.tan),
+    "powf": MathFunction(math.PowFOp, power.powf),
+    "rsqrt": MathFunction(math.RsqrtOp, power.rsqrt),
+}
+
+
+@register_pass("expand-math")
+@dataclass(frozen=True)
+class ExpandMath(Pass):
+    """Expands the functions of FUNCTIONS on f32, f16 and bf16 scalars into inline arithmetic."""
+
+    def run(self, module: ir.Module) -> None:
+        with module.context, ir.Location.unknown():
+            builder = Builder()
+            patterns = rewrite.RewritePatternSet()
+            for function in FUNCTIONS.values():
+                patterns.add(function.op, _expansion(builder, function.emit))
+            rewrite.walk_and_apply_patterns(module.operation, patterns.freeze())
+
+
+def _expansion(b: Builder, emit: Callable[..., ir.Value]) -> Callable[[ir.OpView, rewrite.PatternRewriter], bool]:
+    """The rewrite pattern of one function; returns True, "no match", for types that stay."""
+    narrow_types = (ir.F16Type.get(), ir.BF16Type.get())
+
+    def expand(op: ir.OpView, rewriter: rewrite.PatternRewriter) -> bool:
+        kind = op.results[0].type
+        operands = list(op.operands)
+        if kind == b.f32:
+            with rewriter.ip, op.location:
+                value = emit(b, *operands)
+        elif kind in narrow_types:
+            with rewriter.ip, op.location:
+                wide = [arith.ExtFOp(b.f32, operand).result for operand in operands]
+                value = arith.TruncFOp(kind, emit(b, *wide)).result
+        else:
+            return True
+        rewriter.replace_op(op, [value])
+        return False
+
+    return expand

@@ -1,0 +1,167 @@
+"""A terse builder of scalar arith and math ops: plain numbers become constants of the other operand's type.
+
+Every op it builds maps to one LLVM instruction or one intrinsic that LLVM's loop vectoriser widens.
+No op carries fastmath flags, so what is written is what runs: the magic-number roundings and the
+split constants of the emitters depend on it.
+"""
+
+from __future__ import annotations
+
+from typing import Union
+
+from cuesta._mlir import arith, ir, math
+
+Value = ir.Value
+Operand = Union[ir.Value, float, int]
+
+_LESS = arith.CmpFPredicate.OLT
+_EQUAL = arith.CmpFPredicate.OEQ
+
+
+class Builder:
+    """Builds at the current insertion point. Holds the types of one context."""
+
+    def __init__(self) -> None:
+        self.f32 = ir.F32Type.get()
+        self.f64 = ir.F64Type.get()
+        self.i1 = ir.IntegerType.get_signless(1)
+        self.i32 = ir.IntegerType.get_signless(32)
+        self.i64 = ir.IntegerType.get_signless(64)
+        self._bits_of = {self.f32: self.i32, self.f64: self.i64}
+        self._float_of = {self.i32: self.f32, self.i64: self.f64}
+
+    # -- constants ---------------------------------------------------------------------------
+    def const(self, value: float | int, kind: ir.Type) -> Value:
+        """`value` in `kind`; an integer is taken modulo the width, so bit masks can be written unsigned."""
+        if kind in self._bits_of:
+            return arith.ConstantOp(kind, ir.FloatAttr.get(kind, float(value))).result
+        width = kind.width
+        wrapped = (int(value) + (1 << (width - 1))) % (1 << width) - (1 << (width - 1))
+        return arith.ConstantOp(kind, ir.IntegerAttr.get(kind, wrapped)).result
+
+    def _same(self, *operands: Operand) -> list[Value]:
+        kind = next(v.type for v in operands if isinstance(v, ir.Value))
+        return [v if isinstance(v, ir.Value) else self.const(v, kind) for v in operands]
+
+    # -- floating point ----------------------------------------------------------------------
+    def add(self, a: Operand, b: Operand) -> Value:
+        return arith.AddFOp(*self._same(a, b)).result
+
+    def sub(self, a: Operand, b: Operand) -> Value:
+        return arith.SubFOp(*self._same(a, b)).result
+
+    def mul(self, a: Operand, b: Operand) -> Value:
+        return arith.MulFOp(*self._same(a, b)).result
+
+    def div(self, a: Operand, b: Operand) -> Value:
+        return arith.DivFOp(*self._same(a, b)).result
+
+    def fma(self, a: Operand, b: Operand, c: Operand) -> Value:
+        """a * b + c with one rounding."""
+        return math.FmaOp(*self._same(a, b, c)).result
+
+    def neg(self, a: Value) -> Value:
+        return arith.NegFOp(a).result
+
+    def abs(self, a: Value) -> Value:
+        return math.AbsFOp(a).result
+
+    def sqrt(self, a: Value) -> Value:
+        return math.SqrtOp(a).result
+
+    def trunc(self, a: Value) -> Value:
+        return math.TruncOp(a).result
+
+    def copysign(self, magnitude: Operand, sign: Value) -> Value:
+        return math.CopySignOp(*self._same(magnitude, sign)).result
+
+    def poly(self, x: Value, coefficients: tuple[float, ...]) -> Value:
+        """Horner's rule; coefficients from the highest power down to the constant."""
+        acc: Operand = coefficients[0]
+        for c in coefficients[1:]:
+            acc = self.fma(x, acc, c)
+        assert isinstance(acc, ir.Value)
+        return acc
+
+    # -- choice ------------------------------------------------------------------------------
+    def less(self, a: Operand, b: Operand) -> Value:
+        """a < b; false where either is NaN."""
+        return arith.CmpFOp(_LESS, *self._same(a, b)).result
+
+    def equal(self, a: Operand, b: Operand) -> Value:
+        """a == b; false where either is NaN."""
+        return arith.CmpFOp(_EQUAL, *self._same(a, b)).result
+
+    def select(self, condition: Value, a: Operand, b: Operand) -> Value:
+        return arith.SelectOp(condition, *self._same(a, b)).result
+
+    def is_odd(self, a: Value) -> Value:
+        """Whether the lowest bit of an integer is set."""
+        return arith.TruncIOp(self.i1, a).result
+
+    def invert(self, condition: Value) -> Value:
+        return arith.XOrIOp(condition, self.const(1, self.i1)).result
+
+    def at_most(self, x: Value, limit: float) -> Value:
+        """min(x, limit) that lets NaN through; exactly x86's minps, which arith.minimumf is not."""
+        bound = self.const(limit, x.type)
+        return self.select(self.less(bound, x), bound, x)
+
+    def at_least(self, x: Value, limit: float) -> Value:
+        """max(x, limit) that lets NaN through; exactly x86's maxps."""
+        bound = self.const(limit, x.type)
+        return self.select(self.less(x, bound), bound, x)
+
+    # -- bits --------------------------------------------------------------------------------
+    def bits(self, a: Value) -> Value:
+        return arith.BitcastOp(self._bits_of[a.type], a).result
+
+    def from_bits(self, a: Value) -> Value:
+        return arith.BitcastOp(self._float_of[a.type], a).result
+
+    def iadd(self, a: Operand, b: Operand) -> Value:
+        return arith.AddIOp(*self._same(a, b)).result
+
+    def isub(self, a: Operand, b: Operand) -> Value:
+        return arith.SubIOp(*self._same(a, b)).result
+
+    def imax(self, a: Operand, b: Operand) -> Value:
+        return arith.MaxSIOp(*self._same(a, b)).result
+
+    def both(self, a: Operand, b: Operand) -> Value:
+        """Bitwise and; of two conditions, logical and."""
+        return arith.AndIOp(*self._same(a, b)).result
+
+    def either(self, a: Operand, b: Operand) -> Value:
+        """Bitwise or; of two conditions, logical or."""
+        return arith.OrIOp(*self._same(a, b)).result
+
+    def xor(self, a: Operand, b: Operand) -> Value:
+        return arith.XOrIOp(*self._same(a, b)).result
+
+    def shift_left(self, a: Value, count: int) -> Value:
+        return arith.ShLIOp(*self._same(a, count)).result
+
+    def shift_right(self, a: Value, count: int) -> Value:
+        """Arithmetic shift: the sign comes in from the left."""
+        return arith.ShRSIOp(*self._same(a, count)).result
+
+    def shift_right_unsigned(self, a: Value, count: int) -> Value:
+        return arith.ShRUIOp(*self._same(a, count)).result
+
+    # -- conversion --------------------------------------------------------------------------
+    def to_float(self, a: Value) -> Value:
+        """A signed i32 as f32."""
+        return arith.SIToFPOp(self.f32, a).result
+
+    def widen(self, a: Value) -> Value:
+        """f32 to f64."""
+        return arith.ExtFOp(self.f64, a).result
+
+    def narrow(self, a: Value) -> Value:
+        """f64 to f32."""
+        return arith.TruncFOp(self.f32, a).result
+
+    def low_word(self, a: Value) -> Value:
+        """The low 32 bits of an i64."""
+        return arith.TruncIOp(self.i32, a).result

@@ -1,0 +1,37 @@
+"""erf: an odd polynomial below 0.9, 1 - 2^q(a) above (the shape of Norbert Juffa's erff).
+
+The coefficients are computed as those of exponential.py.
+"""
+
+from __future__ import annotations
+
+from cuesta.lowering.loops_to_llvm.expand_math.builder import Builder, Value
+from cuesta.lowering.loops_to_llvm.expand_math.exponential import exp2_short
+
+# erf(a) / a - 1 in powers of a^2 on a <= 0.9: 2^-26.1.
+_SMALL = (
+    -0.0006080144667066634,
+    0.005009756423532963,
+    -0.026777192950248718,
+    0.1128208339214325,
+    -0.37612515687942505,
+    0.12837915122509003,
+)
+# log2(erfc(a)) on 0.9 <= a <= 4, weighted for erf: 2^-25.1.
+_LOG2_ERFC = (
+    -0.0018198193283751607,
+    0.0225820429623127,
+    -0.13175132870674133,
+    -0.9384059906005859,
+    -1.6163926124572754,
+    -0.002628918504342437,
+)
+
+
+def erf(b: Builder, x: Value) -> Value:
+    a = b.abs(x)
+    # erf(4) rounds to 1.
+    p, scale = exp2_short(b, b.poly(b.at_most(a, 4.0), _LOG2_ERFC))
+    large = b.fma(b.neg(p), scale, 1.0)
+    small = b.fma(a, b.poly(b.mul(a, a), _SMALL), a)
+    return b.copysign(b.select(b.less(a, 0.9), small, large), x)

@@ -1,0 +1,74 @@
+"""powf and rsqrt."""
+
+from __future__ import annotations
+
+from cuesta.lowering.loops_to_llvm.expand_math.builder import Builder, Value
+from cuesta.lowering.loops_to_llvm.expand_math.exponential import exp2_scaled
+
+_INF = float("inf")
+_NAN = float("nan")
+_MAGIC = 6755399441055744.0  # 1.5 * 2^52
+_SCALE_MAGIC = _MAGIC + 127.0  # leaves a biased float exponent in the low bits
+
+_SQRT_HALF_BITS = 0x3FE6A09E667F3BCD
+_ONE_BITS = 0x3FF0000000000000
+_SIGNIFICAND_MASK = 0x000FFFFFFFFFFFFF
+_TWO_52_BITS = 0x4330000000000000
+
+# log2(1 + f) / f for 1 + f in [sqrt(1/2), sqrt(2)), in f64: 2^-35.9. The product with y is at most
+# 150 where it matters, so 2^x sees an error below 2^-28.
+_LOG2 = (
+    0.07737063986062441,
+    -0.1428396108400136,
+    0.1447484742247036,
+    -0.14315640162243615,
+    0.1587697876085016,
+    -0.1803006057120294,
+    0.2061753607736395,
+    -0.24045316545036444,
+    0.2885372934254444,
+    -0.3606736748298392,
+    0.48089836139602415,
+    -0.7213475208687473,
+    1.4426950408687043,
+)
+
+
+def rsqrt(b: Builder, x: Value) -> Value:
+    """Exactly rounded root and division, as eager does; signs of zero and NaN follow."""
+    return b.div(1.0, b.sqrt(x))
+
+
+def _log2(b: Builder, a: Value) -> Value:
+    """log2 of a non-negative f32, in f64 (where float denormals are normal)."""
+    bits = b.bits(b.widen(a))
+    offset = b.iadd(bits, _ONE_BITS - _SQRT_HALF_BITS)
+    # The biased exponent as a double, by way of 2^52 + e: AVX2 has no conversion from i64.
+    exponent = b.from_bits(b.either(b.shift_right_unsigned(offset, 52), _TWO_52_BITS))
+    n = b.sub(exponent, 2.0**52 + 1023.0)
+    f = b.sub(b.from_bits(b.iadd(b.both(offset, _SIGNIFICAND_MASK), _SQRT_HALF_BITS)), 1.0)
+    return b.fma(f, b.poly(f, _LOG2), n)
+
+
+def powf(b: Builder, x: Value, y: Value) -> Value:
+    """|x|^y = 2^(y log2 |x|), the product in f64; then the sign and the special cases of IEEE 754 pow."""
+    a = b.abs(x)
+    finite = b.less(a, _INF)
+    log = b.select(finite, _log2(b, a), b.widen(a))
+    log = b.select(b.equal(a, 0.0), -_INF, log)
+    # 1 to any power and any number to the power 0 are 1, NaN and infinity included.
+    is_one = b.either(b.equal(a, 1.0), b.equal(y, 0.0))
+    z = b.select(is_one, 0.0, b.mul(log, b.widen(y)))
+    z = b.at_least(b.at_most(z, 200.0), -200.0)
+    shifted = b.fma(z, 0.5, _SCALE_MAGIC)
+    r = b.narrow(b.fma(b.sub(shifted, _SCALE_MAGIC), -2.0, z))
+    scale = b.from_bits(b.shift_left(b.low_word(b.bits(shifted)), 23))
+    magnitude = b.bits(exp2_scaled(b, r, scale))
+
+    is_integer = b.equal(y, b.trunc(y))
+    half = b.mul(y, 0.5)
+    is_even = b.equal(half, b.trunc(half))
+    sign = b.both(b.bits(x), 0x80000000)
+    signed = b.from_bits(b.either(magnitude, b.select(b.both(is_integer, b.invert(is_even)), sign, 0)))
+    no_real_result = b.both(b.both(b.less(x, 0.0), finite), b.invert(is_integer))
+    return b.select(no_real_result, _NAN, signed)
