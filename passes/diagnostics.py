@@ -24,11 +24,16 @@ class Diagnostic:
     @staticmethod
     def from_mlir(info: Any) -> Diagnostic:
         """Copies an `ir.Diagnostic` (in a handler) or an `ir.DiagnosticInfo` (of an MLIRError)."""
-        place = _FILE_LINE_COL.search(str(info.location))
-        # "-":0:0 is how the parser spells "nowhere".
-        file, line, col = (place[1], int(place[2]), int(place[3])) if place and int(place[2]) else ("", 0, 0)
         notes = tuple(Diagnostic.from_mlir(note) for note in info.notes)
-        return Diagnostic(info.severity.name.lower(), str(info.message), file, line, col, notes)
+        return Diagnostic.at(str(info.location), info.severity.name.lower(), str(info.message), notes)
+
+    @staticmethod
+    def at(location: str, severity: str, message: str, notes: tuple[Diagnostic, ...] = ()) -> Diagnostic:
+        """A diagnostic at the first place that `location`, the text of an `ir.Location`, names."""
+        place = _FILE_LINE_COL.search(location)
+        if place is None or place[2] == "0":  # "-":0:0 is how the parser spells "nowhere"
+            return Diagnostic(severity, message, notes=notes)
+        return Diagnostic(severity, message, place[1], int(place[2]), int(place[3]), notes)
 
     def renamed(self, old: str, new: str) -> Diagnostic:
         """The same diagnostic with the file `old` called `new`, in its notes as well."""

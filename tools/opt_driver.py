@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, TextIO
 
 from cuesta._mlir import ir
+from cuesta.dialects import VERIFIERS, walk
 from cuesta.errors import CuestaError
 from cuesta.passes.diagnostics import Diagnostic
 from cuesta.passes.pipeline import Listener, Step, run_step
@@ -96,7 +97,7 @@ class Driver:
             heard.append(diagnostic.renamed("-", self.source.name))
 
         module = self._parse(first_line, chunk, hear)
-        if module is None:
+        if module is None or not _keeps_rules(module, hear):
             return None, heard
         for step in self.steps:
             if self.settings.print_before:
@@ -108,6 +109,9 @@ class Driver:
                 self._explain(error, heard)
                 return None, heard
             self.seconds[step.text] = self.seconds.get(step.text, 0.0) + time.perf_counter() - start
+            if self.settings.verify_each and not _keeps_rules(module, hear):
+                heard.append(Diagnostic("note", f"pass '{step.text}' left it so"))
+                return None, heard
             if self.settings.print_after:
                 self._dump("After", step.text, module)
         return self._text(module), heard
@@ -133,11 +137,12 @@ class Driver:
         """Adds to `heard` what the exception of a step says and no diagnostic has said."""
         headline, _, rest = str(error).partition("\n")
         notes = tuple(Diagnostic("note", note) for note in getattr(error, "__notes__", ()))
-        located = any(d.severity == "error" for d in heard)
-        if located:
+        if any(d.severity == "error" for d in heard):
             heard.append(Diagnostic("note", headline, notes=notes))
-        else:
-            heard.append(Diagnostic("error", f"{headline}\n{rest}".rstrip(), notes=notes))
+            return
+        # Errors of lowerings end in "… at loc(…)", the text of the op's location.
+        message, _, location = f"{headline}\n{rest}".rstrip().partition(" at loc(")
+        heard.append(Diagnostic.at(location, "error", message, notes).renamed("-", self.source.name))
 
     def _text(self, module: ir.Module) -> str:
         return str(module.operation.get_asm(enable_debug_info=self.settings.debug_info)).rstrip("\n") + "\n"
@@ -159,6 +164,21 @@ class Driver:
         for name, seconds in self.seconds.items():
             self.err.write(f"{seconds * 1e3:10.3f}  {seconds / total:6.1%}  {name}\n")
         self.err.write(f"{total * 1e3:10.3f}  {1:6.1%}  total\n")
+
+
+def _keeps_rules(module: ir.Module, hear: Listener) -> bool:
+    """Reports what breaks the rules of our ops that MLIR's verifier does not know."""
+    good = True
+    for op in walk(module.operation):
+        check = VERIFIERS.get(op.name)
+        try:
+            problem = check(op) if check else None
+        except Exception as error:  # the check itself stumbled over IR that it did not foresee
+            problem = f"is malformed: {type(error).__name__}: {error}"
+        if problem:
+            hear(Diagnostic.at(str(op.location), "error", f"'{op.name}' op {problem}"))
+            good = False
+    return good
 
 
 def render(diagnostic: Diagnostic, source: Source) -> str:

@@ -1,0 +1,149 @@
+"""Makes pytest collect each .mlir file that has a RUN line as one test.
+
+A RUN line of the plain form `cuesta-opt ARGS %s [2>&1] [| filecheck ARGS %s]` runs in this process: starting
+Python and importing torch for each of hundreds of files would take minutes. Any other runs in bash.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import re
+import shlex
+import subprocess
+import sysconfig
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from filecheck.finput import FInput
+from filecheck.matcher import Matcher
+from filecheck.options import parse_argv_options
+from filecheck.parser import Parser
+
+from cuesta.tools import cuesta_opt
+
+_RUN = re.compile(r"//\s*RUN:(.*)")
+
+
+def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
+    if file_path.suffix == ".mlir" and run_lines(file_path):
+        return MlirFile.from_parent(parent, path=file_path)
+    return None
+
+
+class MlirFile(pytest.File):
+    def collect(self) -> Iterator[pytest.Item]:
+        yield MlirTest.from_parent(self, name=self.path.stem)
+
+
+class MlirTest(pytest.Item):
+    """Passes when every RUN line of its file does."""
+
+    def runtest(self) -> None:
+        for line in run_lines(self.path):
+            command = PlainCommand.read(line, self.path)
+            if command is not None:
+                command.run()
+            else:
+                run_in_bash(line, self.path)
+
+    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException]) -> str:  # type: ignore[override]
+        if isinstance(excinfo.value, RunFailed):
+            return str(excinfo.value)
+        return str(super().repr_failure(excinfo))
+
+    def reportinfo(self) -> tuple[Path, int, str]:
+        return self.path, 0, self.path.name
+
+
+class RunFailed(Exception):
+    """A RUN line failed; the text is the whole report."""
+
+    def __init__(self, line: str, why: str, outputs: dict[str, str]) -> None:
+        parts = [f"RUN: {line}", why]
+        parts += [f"--- {name} ---\n{text.rstrip()}" for name, text in outputs.items() if text.strip()]
+        super().__init__("\n".join(parts))
+
+
+def run_lines(path: Path) -> list[str]:
+    """The RUN lines of a file; one that ends in a backslash goes on in the next."""
+    lines: list[str] = []
+    continued = False
+    for text in _RUN.findall(path.read_text(errors="replace")):
+        part = text.strip()
+        if continued:
+            lines[-1] += " " + part.removesuffix("\\").strip()
+        else:
+            lines.append(part.removesuffix("\\").strip())
+        continued = part.endswith("\\")
+    return lines
+
+
+@dataclass(frozen=True)
+class PlainCommand:
+    """`cuesta-opt … | filecheck …`, with %s filled in."""
+
+    line: str
+    opt_arguments: list[str]
+    filecheck_arguments: list[str] | None
+    joins_stderr: bool
+
+    @staticmethod
+    def read(line: str, path: Path) -> PlainCommand | None:
+        """The command, or None where the line needs a shell."""
+        joins_stderr = " 2>&1" in line
+        lexer = shlex.shlex(line.replace(" 2>&1", ""), posix=True, punctuation_chars=True)
+        lexer.whitespace_split, lexer.commenters = True, ""
+        words = [word.replace("%s", str(path)) for word in lexer]
+        parts = list(_split(words, "|"))
+        tools = [part[:1] for part in parts]
+        needs_shell = any(set(word) & set("<>;&$`*") or "%" in word for word in words if word != "|")
+        if needs_shell or tools not in ([["cuesta-opt"]], [["cuesta-opt"], ["filecheck"]]):
+            return None
+        return PlainCommand(line, parts[0][1:], parts[1][1:] if len(parts) == 2 else None, joins_stderr)
+
+    def run(self) -> None:
+        """Raises RunFailed with everything that was printed."""
+        out, err = io.StringIO(), io.StringIO()
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out if self.joins_stderr else err):
+            status = cuesta_opt.main(self.opt_arguments)
+        outputs = {"output": out.getvalue(), "errors": err.getvalue()}
+        if status != 0:
+            raise RunFailed(self.line, f"cuesta-opt returned {status}", outputs)
+        if self.filecheck_arguments is None:
+            return
+        options = parse_argv_options(["filecheck", *self.filecheck_arguments])
+        with contextlib.redirect_stderr(io.StringIO()) as message:
+            text = FInput.canonicalize_line_ends(out.getvalue())
+            status = Matcher(options, FInput("-", text), Parser.from_opts(options)).run()
+        if status != 0:
+            raise RunFailed(self.line, f"filecheck returned {status}", {**outputs, "filecheck": message.getvalue()})
+
+
+def _split(words: list[str], separator: str) -> Iterator[list[str]]:
+    part: list[str] = []
+    for word in words:
+        if word == separator:
+            yield part
+            part = []
+        else:
+            part.append(word)
+    yield part
+
+
+def run_in_bash(line: str, path: Path) -> None:
+    """Raises RunFailed where the line, or any part of its pipe, fails."""
+    search_path = os.pathsep.join([sysconfig.get_path("scripts"), os.environ.get("PATH", "")])
+    done = subprocess.run(
+        ["bash", "-o", "pipefail", "-c", line.replace("%s", shlex.quote(str(path)))],
+        env={**os.environ, "PATH": search_path},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode != 0:
+        outputs = {"output": done.stdout, "errors": done.stderr}
+        raise RunFailed(line, f"the shell returned {done.returncode}", outputs)

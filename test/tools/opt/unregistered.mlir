@@ -1,0 +1,4 @@
+// RUN: cuesta-opt --allow-unregistered-dialect %s | filecheck %s
+
+// CHECK: "somebody.elses"() : () -> ()
+"somebody.elses"() : () -> ()
