@@ -132,17 +132,17 @@ class _Reader:
 
     def options(self) -> str:
         start, depth, quote = self.at, 0, ""
-        for self.at in range(start, len(self.text)):
+        while self.at < len(self.text):
             char = self.text[self.at]
+            self.at += 1
             if quote:
                 quote = "" if char == quote else quote
             elif char in "\"'":
                 quote = char
             elif char in "{}":
                 depth += 1 if char == "{" else -1
-                if depth == 0:
-                    self.at += 1
-                    return self.text[start + 1 : self.at - 1].strip()
+            if depth == 0:
+                return self.text[start + 1 : self.at - 1].strip()
         raise error_at(self.text, start, "this '{' is never closed")
 
     def expect_end(self) -> None:

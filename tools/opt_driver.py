@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from typing import Any, TextIO
 
 from cuesta._mlir import ir
-from cuesta.dialects import VERIFIERS, walk
+from cuesta.dialects import walk
+from cuesta.dialects.cuesta import VERIFIERS
 from cuesta.errors import CuestaError
 from cuesta.passes.diagnostics import Diagnostic
 from cuesta.passes.pipeline import Listener, Step, run_step

@@ -1,0 +1,189 @@
+"""Every torch.compile mode and option that cuesta takes, and every environment variable that it reads.
+
+    torch.compile(model, backend="cuesta", mode="reduce-overhead")
+    torch.compile(model, backend="cuesta", options={"fusion": False, "dump": "ir"})
+
+torch hands mode and options to a backend unchecked; `Options.from_torch` checks them. An option that
+is accepted without effect says so in its description.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from cuesta.cache import default_root
+from cuesta.errors import OptionError
+
+
+@dataclass(frozen=True)
+class Environment:
+    """The environment variables of cuesta, read once per compile."""
+
+    dump: Path | None = None  # CUESTA_DUMP: folder for the IR of every stage of every graph
+    cache_dir: Path | None = None  # CUESTA_CACHE_DIR: folder of compiled graphs; set and empty: no cache
+
+    @staticmethod
+    def read(variables: Mapping[str, str] | None = None) -> Environment:
+        """What `variables`, os.environ by default, say now."""
+        variables = os.environ if variables is None else variables
+        dump = variables.get("CUESTA_DUMP")
+        return Environment(_folder("CUESTA_DUMP", dump) if dump else None, default_root(variables))
+
+
+def _option(default: Any, description: str, *, name: str = "", affects_code: bool = False) -> Any:
+    """A field of Options. `name` is torch's spelling where it is no Python identifier."""
+    metadata = {"name": name, "description": description, "affects_code": affects_code}
+    return field(default=default, metadata=metadata)
+
+
+@dataclass(frozen=True)
+class Options:
+    """The options of one compile. Build it with `from_torch`, which checks names and types."""
+
+    # Documented for torch.compile
+    epilogue_fusion: bool = _option(True, "Fuse pointwise ops into the contraction that feeds them.", affects_code=True)
+    max_autotune: bool = _option(False, "No effect on CPU: a cost model chooses, nothing is timed.")
+    fallback_random: bool = _option(False, "Random ops give eager's numbers under the same seed.", affects_code=True)
+    shape_padding: bool = _option(False, "No effect on CPU: padding a contraction pays on tensor cores only.")
+    cudagraphs: bool = _option(
+        False, "No effect on CPU: the host program has no launches to replay.", name="triton.cudagraphs"
+    )
+    trace_enabled: bool = _option(
+        False, "Dump every stage; to cuesta_dump/ where neither `dump` nor CUESTA_DUMP says.", name="trace.enabled"
+    )
+    trace_graph_diagram: bool = _option(
+        False, "No effect: no picture is drawn; a dump shows the graph as text.", name="trace.graph_diagram"
+    )
+    # cuesta's own
+    fusion: bool = _option(True, "Group ops into kernels; off: one kernel an op.", affects_code=True)
+    opt_level: int = _option(3, "LLVM's optimisation level for kernels and host program, 0 to 3.", affects_code=True)
+    cache: bool = _option(True, "Keep compiled graphs on disk and take them from there.")
+    cache_dir: Path | None = _option(None, "Folder of that cache; CUESTA_CACHE_DIR where not given.")
+    dump: Path | None = _option(None, "Folder for the IR of every stage; CUESTA_DUMP where not given.")
+    verify: bool = _option(True, "Verify the IR at every stage's end.")
+
+    @staticmethod
+    def from_torch(
+        mode: str | None = None, options: Mapping[str, Any] | None = None, environment: Environment | None = None
+    ) -> Options:
+        """Options as torch.compile passes them; an explicit option goes before its mode's.
+
+        Raises OptionError for an unknown mode or option, or a value of the wrong type; the message
+        names it, what is near it and what is valid.
+        """
+        if options is not None and not isinstance(options, Mapping):
+            raise OptionError(f"options wants a dict of option names to values, got {_show(options)}")
+        environment = Environment.read() if environment is None else environment
+        values = {_identifier(name): value for name, value in list_mode_options(mode or "default").items()}
+        for name, value in (options or {}).items():
+            option = _find(name)
+            values[option.name] = _check(option, name, value)
+        chosen = Options(**values)
+        dump = chosen.dump or environment.dump
+        if chosen.trace_enabled and dump is None:
+            dump = Path("cuesta_dump").absolute()
+        return dataclasses.replace(chosen, dump=dump, cache_dir=chosen.cache_dir or environment.cache_dir)
+
+    @property
+    def cache_root(self) -> Path | None:
+        """The folder of the cache, or None where nothing is cached."""
+        return self.cache_dir if self.cache else None
+
+    def key(self) -> str:
+        """The options that change compiled code, as text that is the same in every process."""
+        return ";".join(
+            f"{_name(option)}={getattr(self, option.name)!r}" for option in _OPTIONS if option.metadata["affects_code"]
+        )
+
+
+_OPTIONS = dataclasses.fields(Options)
+
+_MODES: dict[str, dict[str, Any]] = {
+    "default": {},
+    "lite": {"fusion": False, "epilogue_fusion": False, "opt_level": 1},
+    "reduce-overhead": {"triton.cudagraphs": True},
+    "max-autotune-no-cudagraphs": {"max_autotune": True},
+    "max-autotune": {"max_autotune": True, "triton.cudagraphs": True},
+}
+
+
+def list_options() -> list[str]:
+    """The names that torch.compile's `options` may hold, as torch._inductor.list_options does."""
+    return [_name(option) for option in _OPTIONS]
+
+
+def list_mode_options(mode: str | None = None, dynamic: bool | None = None) -> dict[str, Any]:
+    """The options that a mode sets; for None, every mode with its options. `dynamic` changes nothing.
+
+    Raises OptionError for a mode that does not exist.
+    """
+    if mode is None:
+        return {name: dict(options) for name, options in _MODES.items()}
+    if not isinstance(mode, str) or mode not in _MODES:
+        near = _near(str(mode), list(_MODES))
+        raise OptionError(f"unknown mode {mode!r}{near}; the modes are {', '.join(_MODES)}")
+    return dict(_MODES[mode])
+
+
+def describe_options() -> str:
+    """A line for each option: name, type, default, what it does."""
+    return "\n".join(
+        f"{_name(option)}: {option.type} = {option.default!r}  {option.metadata['description']}" for option in _OPTIONS
+    )
+
+
+def _name(option: dataclasses.Field[Any]) -> str:
+    return option.metadata["name"] or option.name
+
+
+def _identifier(name: str) -> str:
+    return _find(name).name
+
+
+def _find(name: Any) -> dataclasses.Field[Any]:
+    # torch takes fallback-random for fallback_random.
+    spelled = name.replace("-", "_") if isinstance(name, str) else name
+    for option in _OPTIONS:
+        if _name(option) == spelled:
+            return option
+    near = _near(str(spelled), list_options())
+    raise OptionError(f"unknown option {name!r}{near}; the options are {', '.join(list_options())}")
+
+
+def _check(option: dataclasses.Field[Any], name: str, value: Any) -> Any:
+    """`value` as the option holds it."""
+    if option.type == "bool" and isinstance(value, bool):
+        return value
+    if option.type == "int":
+        if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= 3:
+            return value
+        raise OptionError(f"option {name!r} wants an int from 0 to 3, got {_show(value)}")
+    if option.type == "Path | None":
+        if value is None:
+            return None
+        if isinstance(value, (str, os.PathLike)) and os.fspath(value):
+            return _folder(f"option {name!r}", value)
+        raise OptionError(f"option {name!r} wants a folder or None, got {_show(value)}")
+    raise OptionError(f"option {name!r} wants a {option.type}, got {_show(value)}")
+
+
+def _folder(what: str, path: str | os.PathLike[str]) -> Path:
+    try:
+        return Path(path).expanduser().absolute()
+    except RuntimeError as error:  # ~ of a user who does not exist
+        raise OptionError(f"{what} names no folder: {os.fspath(path)!r}: {error}") from None
+
+
+def _show(value: Any) -> str:
+    return f"{value!r} ({type(value).__name__})"
+
+
+def _near(word: str, words: list[str]) -> str:
+    near = difflib.get_close_matches(word, words, n=3)
+    return f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
