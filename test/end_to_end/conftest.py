@@ -1,0 +1,93 @@
+"""Fixtures of the end-to-end tests.
+
+CUESTA_TEST_BACKEND names another backend to run them with ("aot_eager", "inductor"): a test that fails with each of
+them is wrong itself. Tests marked `slow` run with CUESTA_FULL=1 only.
+"""
+
+from __future__ import annotations
+
+import copy
+import os
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from torch.utils import _pytree as pytree
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "slow: takes minutes; runs with CUESTA_FULL=1")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    if os.environ.get("CUESTA_FULL") == "1":
+        return
+    for item in items:
+        if "slow" in item.keywords:
+            item.add_marker(pytest.mark.skip(reason="slow: set CUESTA_FULL=1 to run it"))
+
+
+@pytest.fixture(scope="session")
+def backend() -> str:
+    """The backend under test."""
+    return os.environ.get("CUESTA_TEST_BACKEND", "cuesta")
+
+
+@pytest.fixture(scope="session")
+def cuesta_only(backend: str) -> None:
+    """Skips a test of what only cuesta has, where another backend is under test."""
+    if backend != "cuesta":
+        pytest.skip(f"tests cuesta itself; the backend under test is {backend}")
+
+
+@pytest.fixture(autouse=True)
+def fresh_dynamo() -> Iterator[None]:
+    """No compiled code, seed or default left over from another test."""
+    torch._dynamo.reset()
+    torch.manual_seed(0)
+    yield
+    torch._dynamo.reset()
+
+
+def _sharing(tensors: list[Tensor]) -> list[tuple[int, int]]:
+    """The pairs of tensors that live in one storage. Empty storages have no address to compare."""
+    addresses = [t.untyped_storage().data_ptr() for t in tensors]
+    pairs = [(i, j) for j in range(len(tensors)) for i in range(j)]
+    return [(i, j) for i, j in pairs if addresses[i] == addresses[j] != 0]
+
+
+def _form(tensor: Tensor) -> tuple[Any, ...]:
+    return (tensor.dtype, tensor.shape, tensor.stride(), tensor.storage_offset(), tensor.requires_grad)
+
+
+@pytest.fixture
+def same_as_eager(backend: str) -> Callable[..., Any]:
+    """`same_as_eager(f, *arguments, **compile_options)`: runs f twice compiled and compares each call with eager.
+
+    Compared are the results (values at torch.testing's tolerances, NaN equal to NaN; dtype, shape, strides, offset,
+    requires_grad), what was written to the arguments, and which of the tensors share memory. Returns the compiled
+    function.
+    """
+
+    def check(f: Callable[..., Any], *arguments: Any, fullgraph: bool = True, **options: Any) -> Callable[..., Any]:
+        compiled = torch.compile(f, backend=backend, fullgraph=fullgraph, **options)
+        for _ in range(2):
+            # One deepcopy for all arguments: it keeps those that share memory together.
+            ours, theirs = copy.deepcopy(arguments), copy.deepcopy(arguments)
+            got, want = compiled(*ours), f(*theirs)
+            actual, actual_spec = pytree.tree_flatten((got, ours))
+            expected, expected_spec = pytree.tree_flatten((want, theirs))
+            assert actual_spec == expected_spec
+            for a, e in zip(actual, expected, strict=True):
+                if isinstance(e, Tensor):
+                    torch.testing.assert_close(a, e, equal_nan=True)
+                    assert _form(a) == _form(e)
+                else:
+                    assert (type(a), a) == (type(e), e)
+            tensors = [[t for t in leaves if isinstance(t, Tensor)] for leaves in (actual, expected)]
+            assert _sharing(tensors[0]) == _sharing(tensors[1])
+        return compiled
+
+    return check

@@ -1,0 +1,99 @@
+"""Shapes that change from call to call, and sizes in the computation."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch._dynamo.testing import CompileCounterWithBackend
+from torch.testing import assert_close
+
+
+def mlp() -> nn.Sequential:
+    return nn.Sequential(nn.Linear(8, 16), nn.GELU(), nn.LayerNorm(16), nn.Linear(16, 4))
+
+
+@pytest.mark.parametrize(("dynamic", "recompiles"), [(None, 1), (True, 0), (False, 3)], ids=str)
+def test_changing_batch_size(dynamic: bool | None, recompiles: int, backend: str) -> None:
+    module, counter = mlp(), CompileCounterWithBackend(backend)
+    compiled = torch.compile(module, backend=counter, dynamic=dynamic)
+    assert_close(compiled(torch.ones(4, 8)), module(torch.ones(4, 8)))
+    # Dynamo may have traced the first call twice, once it learnt that the weights fix the number of columns.
+    first = counter.frame_count
+    for batch in (7, 9, 33, 7):
+        x = torch.randn(batch, 8)
+        assert_close(compiled(x), module(x))
+    assert counter.frame_count - first == recompiles
+
+
+@pytest.mark.parametrize("batch", [0, 1, 2, 5])
+def test_special_batch_sizes_after_a_dynamic_one(batch: int, backend: str) -> None:
+    module = mlp()
+    compiled = torch.compile(module, backend=backend, dynamic=True)
+    for size in (4, batch, 6):
+        x = torch.randn(size, 8)
+        assert_close(compiled(x), module(x))
+
+
+def test_training_with_a_changing_batch_size(backend: str) -> None:
+    ours = mlp()
+    theirs = copy.deepcopy(ours)
+    compiled = torch.compile(ours, backend=backend, dynamic=True)
+    for batch in (4, 7, 12):
+        x = torch.randn(batch, 8)
+        for module, run in ((ours, compiled), (theirs, theirs)):
+            module.zero_grad()
+            run(x).square().mean().backward()
+        assert_close([p.grad for p in ours.parameters()], [p.grad for p in theirs.parameters()])
+
+
+def test_arithmetic_on_sizes(backend: str) -> None:
+    def halves(x: Tensor) -> tuple[Tensor, Tensor, int, Tensor]:
+        n = x.shape[0]
+        index = torch.arange(n, device=x.device)
+        return x[: n // 2] * n, x.reshape(-1, 2 * x.shape[1] // 2).softmax(0), n * 2 + 1, torch.cat([index, index + n])
+
+    counter = CompileCounterWithBackend(backend)
+    compiled = torch.compile(halves, backend=counter, dynamic=True, fullgraph=True)
+    for rows, columns in ((6, 4), (9, 5), (12, 7)):
+        x = torch.randn(rows, columns)
+        actual, expected = compiled(x), halves(x)
+        assert_close(actual, expected)
+        assert type(actual[2]) is int
+    assert counter.frame_count == 1
+
+
+def test_mark_dynamic(backend: str) -> None:
+    counter = CompileCounterWithBackend(backend)
+    compiled = torch.compile(lambda x: torch.softmax(x * 2, 1).sum(0), backend=counter)
+    for rows in (3, 5, 8):
+        x = torch.randn(rows, 6)
+        torch._dynamo.mark_dynamic(x, 0)
+        assert_close(compiled(x), torch.softmax(x * 2, 1).sum(0))
+    assert counter.frame_count == 1
+
+
+def test_sizes_that_depend_on_data(backend: str) -> None:
+    def positive(x: Tensor) -> Tensor:
+        return torch.sin(x[x > 0]) * 2
+
+    with torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True):
+        compiled = torch.compile(positive, backend=backend, fullgraph=True)
+        for _ in range(3):
+            x = torch.randn(20)
+            assert_close(compiled(x), positive(x))
+
+
+def test_a_loop_over_a_size(backend: str) -> None:
+    def running(x: Tensor) -> Tensor:
+        total = torch.zeros_like(x[0])
+        for row in range(x.shape[0]):
+            total = total * 0.5 + x[row]
+        return total
+
+    compiled = torch.compile(running, backend=backend)
+    for rows in (2, 5, 3):
+        x = torch.randn(rows, 4)
+        assert_close(compiled(x), running(x))

@@ -1,0 +1,113 @@
+"""Judges compiled results against eager ones, with the same computation in float64 as the arbiter.
+
+Two float32 computations that round in another order differ by more than torch.testing's tolerances once a dozen
+layers lie between input and output, and gradients that are zero in exact arithmetic (the bias of an attention key)
+consist of nothing but rounding. So a fixed tolerance is either too tight for deep models or blind to small values.
+`check_close` accepts a value that torch.testing accepts, and otherwise one that is about as close to the float64
+result as eager's own value is.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.utils import _pytree as pytree
+
+# Rounding errors of two orders of summation are independent draws from like distributions; the largest of one may
+# exceed the largest of the other a few times. An error in the computation is larger by orders of magnitude.
+FACTOR = 8.0
+
+
+@dataclass(frozen=True)
+class Tolerance:
+    """torch.testing's default tolerances of a dtype."""
+
+    relative: float
+    absolute: float
+
+
+_TOLERANCES = {
+    torch.float64: Tolerance(1e-7, 1e-7),
+    torch.float32: Tolerance(1.3e-6, 1e-5),
+    torch.bfloat16: Tolerance(1.6e-2, 1e-5),
+    torch.float16: Tolerance(1e-3, 1e-5),
+}
+
+
+def named_tensors(tree: Any) -> dict[str, Tensor]:
+    """The tensors of a nested structure (ModelOutput, dict, tuple, …), by their path in it."""
+    leaves, _ = pytree.tree_flatten_with_path(tree)
+    return {pytree.keystr(path): leaf for path, leaf in leaves if isinstance(leaf, Tensor)}
+
+
+def as_float64(module: nn.Module, inputs: Mapping[str, Any]) -> tuple[nn.Module, dict[str, Any]]:
+    """Copies of a module and its inputs with every floating tensor in float64."""
+    wide = {k: v.double() if isinstance(v, Tensor) and v.is_floating_point() else v for k, v in inputs.items()}
+    return copy.deepcopy(module).double(), wide
+
+
+def same_form(name: str, actual: Tensor, expected: Tensor) -> Iterable[str]:
+    """A message for each of dtype, shape, strides and device in which `actual` is not as `expected`.
+
+    The stride of a dimension of size one addresses nothing, and eager's own kernels disagree with their fake tensors
+    about it (the gradient of a channels_last 1x1 convolution): it is not compared.
+    """
+    for what in ("dtype", "shape", "device", "requires_grad"):
+        got, want = getattr(actual, what), getattr(expected, what)
+        if got != want:
+            yield f"{name}: {what} is {got}, eager's is {want}"
+    if actual.shape != expected.shape:
+        return
+    strides = zip(actual.shape, actual.stride(), expected.stride(), strict=True)
+    if any(got != want for size, got, want in strides if size > 1):
+        yield f"{name}: strides are {actual.stride()}, eager's are {expected.stride()}"
+
+
+def largest_error(actual: Tensor, exact: Tensor) -> float:
+    """The largest absolute difference, in float64; 0 for an empty tensor."""
+    if actual.numel() == 0:
+        return 0.0
+    return float((actual.detach().double() - exact.detach().double()).abs().max())
+
+
+def close_values(name: str, actual: Tensor, expected: Tensor, exact: Tensor, scale: float) -> str | None:
+    """None where `actual` is right, or a message. `scale` is the largest magnitude among tensors of its kind."""
+    tolerance = _TOLERANCES.get(expected.dtype)
+    if tolerance is None:
+        return None if torch.equal(actual, expected) else f"{name}: {expected.dtype} values differ from eager's"
+    if not torch.equal(actual.isfinite(), expected.isfinite()):
+        return f"{name}: NaN or infinity where eager has none, or the reverse"
+    own, eager = largest_error(actual, exact), largest_error(expected, exact)
+    allowed = FACTOR * eager + tolerance.relative * scale
+    if own <= allowed:
+        return None
+    return f"{name}: error {own:.3g} against float64, where {allowed:.3g} is allowed (eager's is {eager:.3g})"
+
+
+def check_close(
+    actual: Mapping[str, Tensor], expected: Mapping[str, Tensor], exact: Mapping[str, Tensor], *, what: str
+) -> None:
+    """Raises AssertionError naming every tensor of `actual` that has not the form or the values of `expected`.
+
+    `exact` is the same computation in float64. `what` begins the message ("gradients").
+    """
+    if actual.keys() != expected.keys():
+        extra, missing = sorted(actual.keys() - expected.keys()), sorted(expected.keys() - actual.keys())
+        raise AssertionError(f"{what}: eager has no {extra}; missing are {missing}")
+    # One scale for all tensors of a kind: a gradient that is pure rounding is small beside the largest one.
+    floating = [t for t in exact.values() if t.is_floating_point() and t.numel() > 0]
+    scale = max((float(t.detach().abs().max()) for t in floating), default=0.0)
+    problems: list[str] = []
+    for name, value in actual.items():
+        form = list(same_form(name, value, expected[name]))
+        problems += form
+        if not form:
+            problem = close_values(name, value, expected[name], exact[name], scale)
+            problems += [problem] if problem else []
+    if problems:
+        raise AssertionError(f"{what}: " + "\n  ".join([f"{len(problems)} differences", *problems[:20]]))
