@@ -1,0 +1,60 @@
+"""The dialects of cuesta and the contexts that know them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from cuesta._mlir import ir
+from cuesta.dialects import aten, host
+from cuesta.dialects.cuesta import VERIFIERS, Cuesta
+from cuesta.dialects.open_op import OPEN_OPS
+from cuesta.errors import VerifyError
+
+__all__ = ["aten", "host", "make_context", "problem_of", "verify", "walk"]
+
+
+def make_context() -> ir.Context:
+    """A fresh MLIR context with the cuesta and host dialects loaded. Not for two threads at once."""
+    context = ir.Context()
+    context.allow_unregistered_dialects = True  # for the open ops; verify refuses all others
+    with context, ir.Location.unknown():
+        Cuesta.load()
+    return context
+
+
+def walk(op: ir.Operation) -> Iterator[ir.Operation]:
+    """Every operation below `op`, in program order."""
+    for region in op.regions:
+        for block in region.blocks:
+            for inner in block.operations:
+                yield inner.operation
+                yield from walk(inner.operation)
+
+
+def verify(module: ir.Module, where: str) -> None:
+    """MLIR's verifier, then the rules of our ops that field types cannot say.
+
+    Raises VerifyError that names the op, its location, and `where` (a stage or a pass).
+    """
+    try:
+        module.operation.verify()
+    except ir.MLIRError as problem:
+        lines = "; ".join(str(d.message) for d in problem.error_diagnostics)
+        raise VerifyError(f"after {where}: {lines or problem}") from None
+    for op in walk(module.operation):
+        wrong = problem_of(op)
+        if wrong:
+            raise VerifyError(f"after {where}: '{op.name}' op {wrong} at {op.location}")
+
+
+def problem_of(op: ir.Operation) -> str | None:
+    """What breaks the rules of the op's dialect that MLIR's own verifier cannot know, or None."""
+    declared = OPEN_OPS.get(op.name)
+    if declared is not None:
+        wrong = declared.problem(op)
+        if wrong:
+            return wrong
+    elif not op.context.is_registered_operation(op.name):
+        return "belongs to no dialect that cuesta knows"
+    check = VERIFIERS.get(op.name)
+    return check(op) if check else None

@@ -1,0 +1,118 @@
+"""`aten.call`: a call into ATen by overload, for what cuesta does not compile.
+
+    %1 = "aten.call"(%x) {overload = "aten.sort.default", args = "[\"%0\", -1, true]", reason = "…"}
+
+`args` is JSON: the positional arguments, "%i" for operand i, then one object of keyword
+arguments where there are any. What JSON lacks is an object with one key: {"dtype": "float32"},
+{"layout": …}, {"memory_format": …}, {"device": …}, {"str": …}, {"inf": 1 or -1}, {"nan": 1}.
+"""
+
+import json
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from cuesta._mlir import ir
+from cuesta.dialects.cuesta.dialect import REFERENCES, VERIFIERS
+from cuesta.dialects.open_op import OpenOp
+
+
+#: Calls `overload`. Not pure: random numbers and errors keep their order.
+CALL = OpenOp("aten.call", {"overload": ir.StringAttr, "args": ir.StringAttr, "reason": ir.StringAttr})
+
+
+_NAMED = {
+    torch.dtype: lambda v: {"dtype": str(v).removeprefix("torch.")},
+    torch.layout: lambda v: {"layout": str(v).removeprefix("torch.")},
+    torch.memory_format: lambda v: {"memory_format": str(v).removeprefix("torch.")},
+    torch.device: lambda v: {"device": str(v)},
+    str: lambda v: {"str": v},
+}
+
+
+def encode(value: Any) -> Any:
+    """A Python argument of an ATen call as JSON; tensors are already "%i" strings in `Operand`s."""
+    if isinstance(value, OperandRef):
+        return f"%{value.index}"
+    for kind, spell in _NAMED.items():
+        if isinstance(value, kind):
+            return spell(value)
+    if isinstance(value, (list, tuple)):
+        return [encode(v) for v in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return {"nan": 1} if math.isnan(value) else {"inf": 1 if value > 0 else -1}
+    if value is None or isinstance(value, (bool, int, float)):
+        return value
+    raise TypeError(f"an argument of type {type(value).__name__} has no spelling in aten.call: {value!r}")
+
+
+class OperandRef:
+    """Operand `index` of the op, as it stands among the arguments."""
+
+    def __init__(self, index: int) -> None:
+        self.index = index
+
+
+def encode_call(args: Sequence[Any], kwargs: dict[str, Any]) -> str:
+    """The `args` attribute of a call."""
+    encoded = [encode(a) for a in args]
+    return json.dumps(encoded + ([{"kwargs": {k: encode(v) for k, v in kwargs.items()}}] if kwargs else []))
+
+
+def decode_call(text: str, operands: Sequence[Any]) -> tuple[list[Any], dict[str, Any]]:
+    """Positional and keyword arguments, with `operands` in the places of "%i"."""
+    items = json.loads(text)
+    kwargs: dict[str, Any] = {}
+    if items and isinstance(items[-1], dict) and "kwargs" in items[-1]:
+        kwargs = {k: _decode(v, operands) for k, v in items.pop()["kwargs"].items()}
+    return [_decode(item, operands) for item in items], kwargs
+
+
+def _decode(item: Any, operands: Sequence[Any]) -> Any:
+    if isinstance(item, str):
+        return operands[int(item[1:])]
+    if isinstance(item, list):
+        return [_decode(i, operands) for i in item]
+    if not isinstance(item, dict):
+        return item
+    ((kind, value),) = item.items()
+    if kind in ("dtype", "layout", "memory_format"):
+        return getattr(torch, value)
+    if kind == "device":
+        return torch.device(value)
+    if kind == "str":
+        return value
+    return math.nan if kind == "nan" else math.inf * value
+
+
+def find_overload(name: str) -> Any:
+    """The OpOverload that `namespace.op.overload` names.
+
+    Raises AttributeError where torch has no such op.
+    """
+    namespace, op, overload = name.split(".")
+    return getattr(getattr(getattr(torch.ops, namespace), op), overload)
+
+
+def _run(op: ir.Operation, operands: list[torch.Tensor]) -> Any:
+    args, kwargs = decode_call(op.attributes["args"].value, operands)
+    return find_overload(op.attributes["overload"].value)(*args, **kwargs)
+
+
+def _verify(op: ir.Operation) -> str | None:
+    name = op.attributes["overload"].value
+    try:
+        find_overload(name)
+    except (AttributeError, ValueError):
+        return f"torch has no overload {name!r}; write it as namespace.op.overload, such as aten.sort.default"
+    try:
+        decode_call(op.attributes["args"].value, list(op.operands))
+    except (ValueError, IndexError, KeyError) as problem:
+        return f"args do not read as a call of {len(op.operands)} operands: {problem}"
+    return None
+
+
+REFERENCES[CALL.name] = _run
+VERIFIERS[CALL.name] = _verify

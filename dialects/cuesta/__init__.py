@@ -1,0 +1,27 @@
+"""The cuesta dialect. Importing this package defines every op of it."""
+
+from cuesta.dialects.cuesta import (
+    attention,
+    contraction,
+    indexing,
+    normalisation,
+    pointwise,
+    random,
+    reduction,
+    shape,
+)
+from cuesta.dialects.cuesta.dialect import REFERENCES, VERIFIERS, Cuesta
+
+__all__ = [
+    "REFERENCES",
+    "VERIFIERS",
+    "Cuesta",
+    "attention",
+    "contraction",
+    "indexing",
+    "normalisation",
+    "pointwise",
+    "random",
+    "reduction",
+    "shape",
+]

@@ -1,0 +1,93 @@
+"""Matrix products and convolutions. They stay whole until a pass decides who computes them."""
+
+from typing import Any
+
+import torch
+
+from cuesta._mlir import ext, ir
+from cuesta.dialects import types
+from cuesta.dialects.cuesta.dialect import Cuesta, ints, reference, verifier
+
+Tensors = list[torch.Tensor]
+
+
+class MatMul(Cuesta.Operation, name="mm", traits=[ext.Pure]):  # type: ignore[misc, call-arg]
+    """[M, K] @ [K, N], or with a leading batch dim on both."""
+
+    a: ext.Operand[Any]
+    b: ext.Operand[Any]
+    result: ext.Result[Any]
+
+
+class AddMatMul(Cuesta.Operation, name="addmm", traits=[ext.Pure]):  # type: ignore[misc, call-arg]
+    """`beta * bias + alpha * (a @ b)`; bias broadcasts to the product; one leading batch dim is allowed."""
+
+    bias: ext.Operand[Any]
+    a: ext.Operand[Any]
+    b: ext.Operand[Any]
+    beta: ir.FloatAttr
+    alpha: ir.FloatAttr
+    result: ext.Result[Any]
+
+
+class Convolution(Cuesta.Operation, name="convolution", traits=[ext.Pure]):  # type: ignore[misc, call-arg]
+    """ATen's convolution: x [N, C, *S], weight [O, C/groups, *K] and, where there is one, bias [O].
+
+    `transposed` is 1 for the transposed form, whose weight is [C, O/groups, *K].
+    """
+
+    x: ext.Operand[Any]
+    weight: ext.Operand[Any]
+    bias: ext.Operand[Any] | None
+    stride: ir.ArrayAttr
+    padding: ir.ArrayAttr
+    dilation: ir.ArrayAttr
+    transposed: ir.IntegerAttr
+    output_padding: ir.ArrayAttr
+    groups: ir.IntegerAttr
+    result: ext.Result[Any]
+
+
+@reference("mm")
+def _mm(op: ir.Operation, xs: Tensors) -> torch.Tensor:
+    return torch.matmul(xs[0], xs[1])
+
+
+@reference("addmm")
+def _addmm(op: ir.Operation, xs: Tensors) -> torch.Tensor:
+    function = torch.addmm if xs[1].dim() == 2 else torch.baddbmm
+    return function(*xs, beta=op.attributes["beta"].value, alpha=op.attributes["alpha"].value)
+
+
+def convolution_arguments(op: ir.Operation) -> tuple[Any, ...]:
+    """stride, padding, dilation, transposed, output_padding, groups, as aten.convolution takes them."""
+    a = op.attributes
+    lists = [ints(a[name]) for name in ("stride", "padding", "dilation")]
+    return (*lists, bool(a["transposed"].value), ints(a["output_padding"]), a["groups"].value)
+
+
+@reference("convolution")
+def _convolution(op: ir.Operation, xs: Tensors) -> torch.Tensor:
+    bias = xs[2] if len(xs) == 3 else None
+    result: torch.Tensor = torch.ops.aten.convolution(xs[0], xs[1], bias, *convolution_arguments(op))
+    return result
+
+
+@verifier("mm")
+@verifier("addmm")
+def _verify_mm(op: ir.Operation) -> str | None:
+    a, b = (types.shape_of(x) for x in list(op.operands)[-2:])
+    if len(a) != len(b) or len(a) not in (2, 3) or a[:-2] != b[:-2] or a[-1] != b[-2]:
+        return f"{list(a)} and {list(b)} do not multiply"
+    expected, actual = [*a[:-1], b[-1]], list(types.shape_of(op.results[0]))
+    return None if expected == actual else f"multiplies to {expected}, but the result is {actual}"
+
+
+@verifier("convolution")
+def _verify_convolution(op: ir.Operation) -> str | None:
+    x, w = types.shape_of(op.operands[0]), types.shape_of(op.operands[1])
+    groups, transposed = op.attributes["groups"].value, op.attributes["transposed"].value
+    channels = w[0] if transposed else w[1] * groups
+    if x[1] != channels:
+        return f"x has {x[1]} channels, the weight {list(w)} with groups {groups} takes {channels}"
+    return None

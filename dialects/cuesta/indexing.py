@@ -1,0 +1,90 @@
+"""Ops that read at computed positions. Indices are integers; negative ones count from the end."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from cuesta._mlir import ext, ir
+from cuesta.dialects import types
+from cuesta.dialects.cuesta.dialect import Cuesta, ints, reference, verifier
+from cuesta.dialects.cuesta.pointwise import broadcast_shape
+
+Tensors = list[torch.Tensor]
+Shape = tuple[int, ...]
+
+
+class Index(Cuesta.Operation, name="index", traits=[ext.Pure]):  # type: ignore[misc, call-arg]
+    """x at positions: `dims[i]` of x is indexed by operand `indices[i]`, all of one shape and type.
+
+    The indices' shape stands where the indexed dims were, or first where those were not adjacent,
+    as in numpy: `aten.index`, `aten.embedding` and `aten.index_select` are this op. An index outside
+    [-size, size) raises IndexError when the graph runs.
+    """
+
+    x: ext.Operand[Any]
+    indices: Sequence[ext.Operand[Any]]
+    dims: ir.ArrayAttr
+    result: ext.Result[Any]
+
+
+class Gather(Cuesta.Operation, name="gather", traits=[ext.Pure]):  # type: ignore[misc, call-arg]
+    """result[i][j][k] = x[index[i][j][k]][j][k] for dim 0, and so on; index has the result's shape."""
+
+    x: ext.Operand[Any]
+    index: ext.Operand[Any]
+    dim: ir.IntegerAttr
+    result: ext.Result[Any]
+
+
+def _wrap(index: torch.Tensor, size: int) -> torch.Tensor:
+    return torch.where(index < 0, index + size, index)
+
+
+@reference("index")
+def _index(op: ir.Operation, xs: Tensors) -> torch.Tensor:
+    by_dim = dict(zip(ints(op.attributes["dims"]), xs[1:], strict=True))
+    result: torch.Tensor = torch.ops.aten.index(xs[0], [by_dim.get(d) for d in range(max(by_dim) + 1)])
+    return result
+
+
+@reference("gather")
+def _gather(op: ir.Operation, xs: Tensors) -> torch.Tensor:
+    dim = op.attributes["dim"].value
+    return xs[0].gather(dim, _wrap(xs[1], xs[0].shape[dim]).long())
+
+
+def indexed_shape(x: Shape, indices: Sequence[Shape], dims: list[int]) -> tuple[Shape, Shape, int] | None:
+    """(result shape, broadcast shape of the indices, where it stands in the result), None if they do not fit."""
+    broadcast = broadcast_shape(*indices)
+    if broadcast is None:
+        return None
+    adjacent = dims == list(range(dims[0], dims[0] + len(dims)))
+    kept = [size for d, size in enumerate(x) if d not in dims]
+    at = dims[0] if adjacent else 0
+    return (*kept[:at], *broadcast, *kept[at:]), broadcast, at
+
+
+@verifier("index")
+def _verify_index(op: ir.Operation) -> str | None:
+    x, *indices = (types.shape_of(v) for v in op.operands)
+    dims = ints(op.attributes["dims"])
+    if len(dims) != len(indices) or not dims or sorted(set(dims)) != dims or not 0 <= dims[0] <= dims[-1] < len(x):
+        return f"dims {dims} must rise within [0, {len(x)}), one for each of {len(indices)} indices"
+    shapes = indexed_shape(x, indices, dims)
+    if shapes is None:
+        return f"the indices {[list(i) for i in indices]} do not broadcast together"
+    actual = types.shape_of(op.results[0])
+    return None if shapes[0] == actual else f"selects {list(shapes[0])}, but the result is {list(actual)}"
+
+
+@verifier("gather")
+def _verify_gather(op: ir.Operation) -> str | None:
+    x, index, dim = types.shape_of(op.operands[0]), types.shape_of(op.operands[1]), op.attributes["dim"].value
+    if not 0 <= dim < max(len(x), 1):
+        return f"dim {dim} is outside [0, {len(x)})"
+    if index != types.shape_of(op.results[0]):
+        return f"the index is {list(index)}, but the result is {list(types.shape_of(op.results[0]))}"
+    if any(i > s for d, (i, s) in enumerate(zip(index, x, strict=True)) if d != dim):
+        return f"the index {list(index)} is larger than {list(x)} outside dim {dim}"
+    return None

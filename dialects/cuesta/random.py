@@ -1,0 +1,31 @@
+"""Random ops. Their numbers are torch's own, drawn from torch's generator in program order."""
+
+from typing import Any
+
+import torch
+
+from cuesta._mlir import ext, ir
+from cuesta.dialects.cuesta.dialect import Cuesta, reference, verifier
+
+
+class Dropout(Cuesta.Operation, name="dropout"):  # type: ignore[misc, call-arg]
+    """Zeroes each element with probability `p` and scales the others by 1 / (1 - p).
+
+    Results: the output and the mask of what was kept. Not pure: it advances the generator.
+    """
+
+    x: ext.Operand[Any]
+    p: ir.FloatAttr
+    y: ext.Result[Any]
+    mask: ext.Result[Any]
+
+
+@reference("dropout")
+def _dropout(op: ir.Operation, xs: list[torch.Tensor]) -> Any:
+    return torch.ops.aten.native_dropout(xs[0], op.attributes["p"].value, True)
+
+
+@verifier("dropout")
+def _verify(op: ir.Operation) -> str | None:
+    p = op.attributes["p"].value
+    return None if 0 <= p <= 1 else f"p is {p}; a probability lies within [0, 1]"

@@ -1,0 +1,197 @@
+"""Shape ops. ATen's many views are four ops here, each a change of indices and no work:
+`reshape`, `permute`, `expand`, `slice`. `cat` and `flip` move data.
+"""
+
+import math
+from typing import Any
+
+import torch
+
+from cuesta._mlir import ext, ir
+from cuesta.dialects import types
+from cuesta.dialects.cuesta.dialect import Cuesta, ints, reference, verifier
+
+Tensors = list[torch.Tensor]
+
+
+class Reshape(Cuesta.Operation, name="reshape", traits=[ext.Pure]):  # type: ignore[misc, call-arg]
+    """The same elements in row-major order under the result's shape."""
+
+    x: ext.Operand[Any]
+    result: ext.Result[Any]
+
+
+class Permute(Cuesta.Operation, name="permute", traits=[ext.Pure]):  # type: ignore[misc, call-arg]
+    """Result dim i is operand dim `dims[i]`."""
+
+    x: ext.Operand[Any]
+    dims: ir.ArrayAttr
+    result: ext.Result[Any]
+
+
+class Expand(Cuesta.Operation, name="expand", traits=[ext.Pure]):  # type: ignore[misc, call-arg]
+    """Broadcasts to the result's shape: new leading dims, and size 1 stretched."""
+
+    x: ext.Operand[Any]
+    result: ext.Result[Any]
+
+
+class Slice(Cuesta.Operation, name="slice", traits=[ext.Pure]):  # type: ignore[misc, call-arg]
+    """`x[starts[0] : … : steps[0], …]`, one start and step a dim; sizes are the result's."""
+
+    x: ext.Operand[Any]
+    starts: ir.ArrayAttr
+    steps: ir.ArrayAttr
+    result: ext.Result[Any]
+
+
+class Cat(Cuesta.Operation, name="cat", traits=[ext.Pure]):  # type: ignore[misc, call-arg]
+    """x, then y, along `dim`. More operands are a chain of these."""
+
+    x: ext.Operand[Any]
+    y: ext.Operand[Any]
+    dim: ir.IntegerAttr
+    result: ext.Result[Any]
+
+
+class Flip(Cuesta.Operation, name="flip", traits=[ext.Pure]):  # type: ignore[misc, call-arg]
+    """Reverses `dims`."""
+
+    x: ext.Operand[Any]
+    dims: ir.ArrayAttr
+    result: ext.Result[Any]
+
+
+class Copy(Cuesta.Operation, name="copy", traits=[ext.Pure]):  # type: ignore[misc, call-arg]
+    """The same tensor in memory of its own, row-major or as the `strides` say."""
+
+    x: ext.Operand[Any]
+    strides: ir.ArrayAttr
+    result: ext.Result[Any]
+
+
+class Constant(Cuesta.Operation, name="constant", traits=[ext.Pure]):  # type: ignore[misc, call-arg]
+    """One number in every place: `value` is a float or integer attribute."""
+
+    value: ir.FloatAttr | ir.IntegerAttr
+    result: ext.Result[Any]
+
+
+class Iota(Cuesta.Operation, name="iota", traits=[ext.Pure]):  # type: ignore[misc, call-arg]
+    """`start + i * step` in a vector of the result's length and type."""
+
+    start: ir.FloatAttr | ir.IntegerAttr
+    step: ir.FloatAttr | ir.IntegerAttr
+    result: ext.Result[Any]
+
+
+def _result_shape(op: ir.Operation) -> tuple[int, ...]:
+    return types.shape_of(op.results[0])
+
+
+def slice_index(op: ir.Operation) -> tuple[slice, ...]:
+    """The Python slices that a `cuesta.slice` stands for."""
+    sizes = _result_shape(op)
+    starts, steps = ints(op.attributes["starts"]), ints(op.attributes["steps"])
+    return tuple(slice(b, b + n * s, s) for b, n, s in zip(starts, sizes, steps, strict=True))
+
+
+@reference("reshape")
+def _reshape(op: ir.Operation, xs: Tensors) -> torch.Tensor:
+    return xs[0].reshape(_result_shape(op))
+
+
+@reference("permute")
+def _permute(op: ir.Operation, xs: Tensors) -> torch.Tensor:
+    return xs[0].permute(ints(op.attributes["dims"]))
+
+
+@reference("expand")
+def _expand(op: ir.Operation, xs: Tensors) -> torch.Tensor:
+    return xs[0].expand(_result_shape(op))
+
+
+@reference("slice")
+def _slice(op: ir.Operation, xs: Tensors) -> torch.Tensor:
+    return xs[0][slice_index(op)] if _result_shape(op) else xs[0]
+
+
+@reference("cat")
+def _cat(op: ir.Operation, xs: Tensors) -> torch.Tensor:
+    return torch.cat(xs, op.attributes["dim"].value)
+
+
+@reference("flip")
+def _flip(op: ir.Operation, xs: Tensors) -> torch.Tensor:
+    return xs[0].flip(ints(op.attributes["dims"]))
+
+
+@reference("copy")
+def _copy(op: ir.Operation, xs: Tensors) -> torch.Tensor:
+    strides = ints(op.attributes["strides"])
+    return torch.empty_strided(tuple(xs[0].shape), strides, dtype=xs[0].dtype).copy_(xs[0])
+
+
+@reference("constant")
+def _constant(op: ir.Operation, xs: Tensors) -> torch.Tensor:
+    dtype = types.torch_dtype(types.spelling_of(op.results[0]))
+    return torch.full(_result_shape(op), op.attributes["value"].value, dtype=dtype)
+
+
+@reference("iota")
+def _iota(op: ir.Operation, xs: Tensors) -> torch.Tensor:
+    (n,) = _result_shape(op)
+    start, step = op.attributes["start"].value, op.attributes["step"].value
+    dtype = types.torch_dtype(types.spelling_of(op.results[0]))
+    return (start + torch.arange(n, dtype=dtype) * step).to(dtype)
+
+
+@verifier("reshape")
+def _verify_reshape(op: ir.Operation) -> str | None:
+    source, target = types.shape_of(op.operands[0]), _result_shape(op)
+    if math.prod(source) != math.prod(target):
+        return f"cannot reshape {list(source)} ({math.prod(source)} elements) to {list(target)} ({math.prod(target)})"
+    return None
+
+
+@verifier("permute")
+def _verify_permute(op: ir.Operation) -> str | None:
+    dims, source = ints(op.attributes["dims"]), types.shape_of(op.operands[0])
+    if sorted(dims) != list(range(len(source))):
+        return f"dims {dims} are no permutation of 0..{len(source) - 1}"
+    expected = [source[d] for d in dims]
+    return None if tuple(expected) == _result_shape(op) else f"permutes to {expected}, not {list(_result_shape(op))}"
+
+
+@verifier("expand")
+def _verify_expand(op: ir.Operation) -> str | None:
+    source, target = types.shape_of(op.operands[0]), _result_shape(op)
+    padded = (1,) * (len(target) - len(source)) + source
+    if len(source) > len(target) or any(a not in (1, b) for a, b in zip(padded, target, strict=True)):
+        return f"{list(source)} does not expand to {list(target)}"
+    return None
+
+
+@verifier("slice")
+def _verify_slice(op: ir.Operation) -> str | None:
+    source, target = types.shape_of(op.operands[0]), _result_shape(op)
+    starts, steps = ints(op.attributes["starts"]), ints(op.attributes["steps"])
+    if not len(source) == len(target) == len(starts) == len(steps):
+        return f"starts, steps and result need {len(source)} entries, as the operand has dims"
+    for d, (size, start, count, step) in enumerate(zip(source, starts, target, steps, strict=True)):
+        if step < 1 or start < 0 or (count and start + (count - 1) * step >= size):
+            return f"dim {d}: start {start}, step {step}, {count} elements leave [0, {size})"
+    return None
+
+
+@verifier("cat")
+def _verify_cat(op: ir.Operation) -> str | None:
+    dim, target = op.attributes["dim"].value, _result_shape(op)
+    if not 0 <= dim < len(target):
+        return f"dim {dim} is outside [0, {len(target)})"
+    shapes = [types.shape_of(x) for x in op.operands]
+    for shape in shapes:
+        if len(shape) != len(target) or any(a != b for d, (a, b) in enumerate(zip(shape, target, strict=True)) if d != dim):
+            return f"operand {list(shape)} does not fit {list(target)} outside dim {dim}"
+    total = sum(shape[dim] for shape in shapes)
+    return None if total == target[dim] else f"sizes along dim {dim} add to {total}, the result has {target[dim]}"

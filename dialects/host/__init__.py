@@ -1,0 +1,46 @@
+"""The host dialect: what runs between kernels, on buffers (memrefs whose type states the strides).
+
+    %b = "host.alloc"() {owner = "plan"} : () -> memref<196608xf32>
+    %v = "host.view"(%b) {offset = 0} : (memref<196608xf32>) -> memref<256x768xf32>
+    "host.launch"(%x, %v) {kernel = @kernels::@gelu, outputs = 1} : (…) -> ()
+    %r = "host.aten"(%v, %w) {overload = "aten.mm.default", …} : (…) -> memref<256x768xf32>
+    return %r : memref<256x768xf32>
+
+A view's `offset` is in bytes from its operand's first byte; sizes and strides (in elements) are
+those of its type. After `plan-memory` every alloc is a view of the one `host.arena` or owned by torch.
+"""
+
+from cuesta._mlir import ir
+from cuesta.dialects.open_op import OpenOp
+
+#: Memory for one value. `owner` is "plan" (to be placed in the arena) or "torch" (allocated there).
+ALLOC = OpenOp("host.alloc", {"owner": ir.StringAttr})
+
+#: The scratch memory of a call, kept between calls; its size is that of its type.
+ARENA = OpenOp("host.arena")
+
+#: Other sizes and strides over the operand's memory, from `offset` bytes on. Moves nothing.
+VIEW = OpenOp("host.view", {"offset": ir.IntegerAttr})
+
+#: Runs a kernel. The last `outputs` operands are written, the others read.
+LAUNCH = OpenOp("host.launch", {"kernel": ir.SymbolRefAttr, "outputs": ir.IntegerAttr})
+
+#: Calls an ATen overload; `args` as in aten.call, `dtypes` spells the operands' and results' element types.
+#: `route` is "out" (a typed entry of torch's C shim that writes into the last operand), "shim" (the shim's
+#: dispatcher) or "python" (a callback). Results belong to torch until freed.
+CALL = OpenOp(
+    "host.aten",
+    {
+        "overload": ir.StringAttr,
+        "args": ir.StringAttr,
+        "reason": ir.StringAttr,
+        "route": ir.StringAttr,
+        "dtypes": ir.ArrayAttr,
+    },
+)
+
+#: Gives memory that torch owns back: the operand has no later use.
+FREE = OpenOp("host.free")
+
+#: Ends the call with an IndexError that carries `message` unless the operand, one byte, is 0.
+CHECK = OpenOp("host.check", {"message": ir.StringAttr})

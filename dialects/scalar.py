@@ -1,0 +1,169 @@
+"""Scalar arithmetic by meaning: `add` of two floats is arith.addf, of two integers arith.addi.
+
+The rows of the pointwise and reduction tables are written with it. Every function builds at the
+current insertion point and takes operands of one type.
+"""
+
+from __future__ import annotations
+
+import math as pymath
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from cuesta._mlir import arith, ir, math
+from cuesta.dialects import types
+
+Value = ir.Value
+
+_FLOAT_PREDICATE = {
+    "eq": arith.CmpFPredicate.OEQ,
+    "ne": arith.CmpFPredicate.UNE,
+    "lt": arith.CmpFPredicate.OLT,
+    "le": arith.CmpFPredicate.OLE,
+    "gt": arith.CmpFPredicate.OGT,
+    "ge": arith.CmpFPredicate.OGE,
+}
+_INT_PREDICATE = {
+    "eq": arith.CmpIPredicate.eq,
+    "ne": arith.CmpIPredicate.ne,
+    "lt": arith.CmpIPredicate.slt,
+    "le": arith.CmpIPredicate.sle,
+    "gt": arith.CmpIPredicate.sgt,
+    "ge": arith.CmpIPredicate.sge,
+}
+_UINT_PREDICATE = _INT_PREDICATE | {
+    "lt": arith.CmpIPredicate.ult,
+    "le": arith.CmpIPredicate.ule,
+    "gt": arith.CmpIPredicate.ugt,
+    "ge": arith.CmpIPredicate.uge,
+}
+
+
+def _floating(value: Value) -> bool:
+    return isinstance(value.type, ir.FloatType)
+
+
+@dataclass(frozen=True)
+class Scalar:
+    """Builds scalar ops; `unsigned` says how integers are read (bool counts as unsigned)."""
+
+    unsigned: bool = False
+
+    # -- constants and conversion -------------------------------------------------------------
+    def const(self, like: Value | ir.Type, number: float) -> Value:
+        """`number` in the type of `like`."""
+        kind = like if isinstance(like, ir.Type) else like.type
+        if isinstance(kind, ir.FloatType):
+            return arith.ConstantOp(kind, ir.FloatAttr.get(kind, float(number))).result
+        return arith.ConstantOp(kind, ir.IntegerAttr.get(kind, _wrap(int(number), kind))).result
+
+    def convert(self, x: Value, target: ir.Type, *, target_is_bool: bool = False) -> Value:
+        """`x` in type `target`, as torch's `.to(dtype)` converts it."""
+        source = x.type
+        if source == target:
+            return x
+        if target_is_bool or (isinstance(target, ir.IntegerType) and target.width == 1):
+            return self.compare("ne", x, self.const(x, 0))
+        if _floating(x) and isinstance(target, ir.FloatType):
+            if source.width == target.width:  # bf16 ↔ f16 pass through f32
+                return arith.truncf(target, arith.extf(ir.F32Type.get(), x))
+            return arith.extf(target, x) if source.width < target.width else arith.truncf(target, x)
+        if _floating(x):
+            return self._float_to_int(x, target)
+        if isinstance(target, ir.FloatType):
+            return arith.uitofp(target, x) if self.unsigned else arith.sitofp(target, x)
+        if source.width < target.width:
+            return arith.extui(target, x) if self.unsigned else arith.extsi(target, x)
+        return arith.trunci(target, x)
+
+    def _float_to_int(self, x: Value, target: ir.Type) -> Value:
+        # Through i64, as ATen's vectorised casts behave for every value that int64 holds.
+        wide = ir.IntegerType.get_signless(64 if x.type.width == 64 or target.width == 64 else 32)
+        whole = arith.fptosi(wide, x)
+        return whole if wide == target else arith.trunci(target, whole)
+
+    # -- arithmetic ---------------------------------------------------------------------------
+    def add(self, x: Value, y: Value) -> Value:
+        return arith.addf(x, y) if _floating(x) else arith.addi(x, y)
+
+    def sub(self, x: Value, y: Value) -> Value:
+        return arith.subf(x, y) if _floating(x) else arith.subi(x, y)
+
+    def mul(self, x: Value, y: Value) -> Value:
+        return arith.mulf(x, y) if _floating(x) else arith.muli(x, y)
+
+    def div(self, x: Value, y: Value) -> Value:
+        """True division of floats."""
+        return arith.divf(x, y)
+
+    def neg(self, x: Value) -> Value:
+        return arith.negf(x) if _floating(x) else arith.subi(self.const(x, 0), x)
+
+    def abs(self, x: Value) -> Value:
+        if _floating(x):
+            return math.absf(x)
+        return x if self.unsigned else math.absi(x)
+
+    def maximum(self, x: Value, y: Value) -> Value:
+        """The larger; NaN where either is NaN."""
+        if _floating(x):
+            return arith.maximumf(x, y)
+        return arith.maxui(x, y) if self.unsigned else arith.maxsi(x, y)
+
+    def minimum(self, x: Value, y: Value) -> Value:
+        """The smaller; NaN where either is NaN."""
+        if _floating(x):
+            return arith.minimumf(x, y)
+        return arith.minui(x, y) if self.unsigned else arith.minsi(x, y)
+
+    # -- comparison and choice ----------------------------------------------------------------
+    def compare(self, predicate: str, x: Value, y: Value) -> Value:
+        """i1 of `x predicate y`; predicate is eq, ne, lt, le, gt or ge."""
+        if _floating(x):
+            return arith.cmpf(_FLOAT_PREDICATE[predicate], x, y)
+        return arith.cmpi((_UINT_PREDICATE if self.unsigned else _INT_PREDICATE)[predicate], x, y)
+
+    def select(self, condition: Value, x: Value, y: Value) -> Value:
+        return arith.select(condition, x, y)
+
+    def is_nan(self, x: Value) -> Value:
+        return arith.cmpf(arith.CmpFPredicate.UNO, x, x)
+
+    # -- compositions that several rows share -------------------------------------------------
+    def sigmoid(self, x: Value) -> Value:
+        one = self.const(x, 1)
+        return self.div(one, self.add(one, math.exp(self.neg(x))))
+
+    def polynomial_tanh_argument(self, x: Value) -> Value:
+        """sqrt(2/π)·(x + 0.044715·x³), the inner part of gelu's tanh form."""
+        cube = self.mul(self.mul(x, x), x)
+        return self.mul(self.const(x, pymath.sqrt(2 / pymath.pi)), self.add(x, self.mul(self.const(x, 0.044715), cube)))
+
+    def with_constant(self, f: Callable[[Value, Value], Value], x: Value, number: float) -> Value:
+        return f(x, self.const(x, number))
+
+
+def scalar_for(spelling: str) -> Scalar:
+    """The builder for values that the cuesta dialect spells so."""
+    return Scalar(unsigned=spelling.startswith("ui") or spelling == "i1")
+
+
+def _wrap(number: int, kind: ir.Type) -> int:
+    """`number` as a signed integer of the width of `kind`, as two's complement stores it."""
+    width = ir.IntegerType(kind).width
+    number &= (1 << width) - 1
+    return number - (1 << width) if width > 1 and number >> (width - 1) else number
+
+
+def load_storage(value: Value, spelling: str) -> Value:
+    """A value as kernels compute on it, from how memory holds it (bool comes as a byte)."""
+    if spelling == "i1" and str(value.type) == "i8":
+        return arith.cmpi(arith.CmpIPredicate.ne, value, Scalar().const(value, 0))
+    return value
+
+
+def to_storage(value: Value, spelling: str) -> Value:
+    """The inverse of `load_storage`."""
+    if spelling == "i1" and str(value.type) == "i1":
+        return arith.extui(types.element("i8"), value)
+    return value

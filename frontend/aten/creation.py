@@ -1,0 +1,77 @@
+"""Tensors made of numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from cuesta._mlir import ir
+from cuesta.dialects import types
+from cuesta.dialects.cuesta import random, shape
+from cuesta.dialects.cuesta.dialect import float_attr, int_attr
+from cuesta.dialects.types import shape_of
+from cuesta.frontend.aten.pointwise import operand, result_spelling
+from cuesta.frontend.graph_builder import GraphBuilder
+from cuesta.frontend.rules import Decline, imports
+
+Value = ir.Value
+
+
+def _filled(b: GraphBuilder, node: torch.fx.Node, number: Any) -> Value:
+    sizes, spelling = tuple(node.meta["val"].shape), result_spelling(node)
+    if isinstance(number, ir.Value):
+        return b.expand(b.convert(number, spelling), sizes)
+    return b.constant(number, spelling, sizes)
+
+
+@imports("full", "full_like", "fill", "new_full")
+def full(b: GraphBuilder, node: torch.fx.Node, like: Any, *args: Any, **_: Any) -> Value:
+    return _filled(b, node, args[-1])
+
+
+@imports("zeros", "zeros_like", "new_zeros", "ones", "ones_like", "new_ones")
+def zeros(b: GraphBuilder, node: torch.fx.Node, *_: Any, **__: Any) -> Value:
+    return _filled(b, node, 1 if "ones" in str(node.target) else 0)
+
+
+@imports("empty.memory_format", "empty_like", "new_empty", "empty_strided", "new_empty_strided")
+def empty(b: GraphBuilder, node: torch.fx.Node, *_: Any, **__: Any) -> Value:
+    # What an empty tensor holds is nobody's business; zeros are reproducible.
+    return _filled(b, node, 0)
+
+
+@imports("scalar_tensor")
+def scalar_tensor(b: GraphBuilder, node: torch.fx.Node, number: float, **_: Any) -> Value:
+    return _filled(b, node, number)
+
+
+@imports("arange", "iota")
+def arange(b: GraphBuilder, node: torch.fx.Node, *args: Any, **kwargs: Any) -> Value:
+    name = str(node.target)
+    if "start_step" in name or name.startswith("prims"):
+        start, step = args[0], args[2] if len(args) > 2 else kwargs.get("step", 1)
+    elif name.endswith("start"):
+        start, step = args[0], 1
+    else:
+        start, step = 0, 1
+    spelling = result_spelling(node)
+    if types.is_float(spelling) and spelling not in ("f32", "f64"):
+        raise Decline("a range in a narrow float accumulates its own way")
+    attribute = float_attr if types.is_float(spelling) else int_attr
+    result = types.tensor(tuple(node.meta["val"].shape), spelling)
+    return shape.Iota(attribute(start), attribute(step), result).result
+
+
+@imports("copy")
+def copy(b: GraphBuilder, node: torch.fx.Node, destination: Value, source: Value, *_: Any) -> Value:
+    return b.expand(operand(b, source, result_spelling(node)), shape_of(destination))
+
+
+@imports("native_dropout")
+def native_dropout(b: GraphBuilder, node: torch.fx.Node, x: Value, p: float, train: bool | None) -> Sequence[Value]:
+    if train is False:
+        return [x, b.constant(1, "i1", shape_of(x))]
+    op = random.Dropout(x, float_attr(p), x.type, types.tensor(shape_of(x), "i1"))
+    return list(op.operation.results)

@@ -1,0 +1,56 @@
+"""Reads at computed positions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from cuesta._mlir import ir
+from cuesta.dialects import types
+from cuesta.dialects.cuesta import indexing
+from cuesta.dialects.cuesta.dialect import int_array, int_attr
+from cuesta.dialects.types import shape_of, spelling_of
+from cuesta.frontend.graph_builder import GraphBuilder
+from cuesta.frontend.rules import Decline, imports
+
+Value = ir.Value
+
+
+def _index(b: GraphBuilder, x: Value, indices: Sequence[Value], dims: list[int]) -> Value:
+    shapes = indexing.indexed_shape(shape_of(x), [shape_of(i) for i in indices], dims)
+    if shapes is None or 0 in shape_of(x):
+        raise Decline("indexing of or into nothing")
+    result = types.tensor(shapes[0], spelling_of(x))
+    together = [b.expand(b.convert(i, "i64"), shapes[1]) for i in indices]
+    return indexing.Index(x, together, int_array(dims), result).result
+
+
+@imports("embedding")
+def embedding(b: GraphBuilder, node: torch.fx.Node, weight: Value, index: Value, *_: Any, **__: Any) -> Value:
+    return _index(b, weight, [index], [0])
+
+
+@imports("index_select")
+def index_select(b: GraphBuilder, node: torch.fx.Node, x: Value, dim: int, index: Value) -> Value:
+    if not shape_of(x) or len(shape_of(index)) != 1:
+        raise Decline("a scalar on either side")
+    return _index(b, x, [index], [dim % len(shape_of(x))])
+
+
+@imports("index.Tensor", "_unsafe_index.Tensor")
+def index(b: GraphBuilder, node: torch.fx.Node, x: Value, indices: Sequence[Value | None]) -> Value:
+    dims = [d for d, i in enumerate(indices) if i is not None]
+    chosen = [i for i in indices if i is not None]
+    if any(spelling_of(i) not in ("i64", "i32") for i in chosen):
+        raise Decline("a boolean mask's result has a size that the data decide")
+    return _index(b, x, chosen, dims)
+
+
+@imports("gather")
+def gather(b: GraphBuilder, node: torch.fx.Node, x: Value, dim: int, index: Value, **_: Any) -> Value:
+    if not shape_of(x) or not shape_of(index) or 0 in shape_of(x):
+        raise Decline("a scalar on either side")
+    result = types.tensor(shape_of(index), spelling_of(x))
+    return indexing.Gather(x, index, int_attr(dim % len(shape_of(x))), result).result

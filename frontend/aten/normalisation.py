@@ -1,0 +1,167 @@
+"""Softmax, norms, losses and attention: whole ops on both sides."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from cuesta._mlir import ir
+from cuesta.dialects import types
+from cuesta.dialects.cuesta import attention, normalisation
+from cuesta.dialects.cuesta.dialect import float_attr, int_attr
+from cuesta.dialects.types import shape_of, spelling_of
+from cuesta.frontend.graph_builder import GraphBuilder
+from cuesta.frontend.rules import Decline, imports
+
+Value = ir.Value
+_CLASSES = {
+    "_softmax": (normalisation.Softmax, {"safe": 0}),
+    "_safe_softmax": (normalisation.Softmax, {"safe": 1}),
+    "_log_softmax": (normalisation.LogSoftmax, {}),
+    "_softmax_backward_data": (normalisation.SoftmaxBackward, {}),
+    "_log_softmax_backward_data": (normalisation.LogSoftmaxBackward, {}),
+}
+
+
+def _rank(x: Value) -> int:
+    return len(shape_of(x))
+
+
+@imports("_softmax", "_safe_softmax", "_log_softmax")
+def softmax(b: GraphBuilder, node: torch.fx.Node, x: Value, dim: int, *_: Any, **__: Any) -> Value:
+    if not _rank(x):
+        raise Decline("a scalar")
+    cls, extra = _CLASSES[str(node.target).split(".")[1]]
+    x = b.convert(x, types.SPELLING[node.meta["val"].dtype])
+    return cls(x, int_attr(dim % _rank(x)), *map(int_attr, extra.values()), x.type).result
+
+
+@imports("_softmax_backward_data", "_log_softmax_backward_data")
+def softmax_backward(
+    b: GraphBuilder, node: torch.fx.Node, grad: Value, y: Value, dim: int, dtype: torch.dtype
+) -> Value:
+    if not _rank(y) or types.SPELLING[dtype] != spelling_of(grad):
+        raise Decline("a scalar, or a gradient of another dtype than its input")
+    cls, _ = _CLASSES[str(node.target).split(".")[1]]
+    return cls(grad, y, int_attr(dim % _rank(y)), grad.type).result
+
+
+@imports("native_layer_norm")
+def layer_norm(
+    b: GraphBuilder, node: torch.fx.Node, x: Value, shape: Sequence[int], weight: Any, bias: Any, eps: float
+) -> list[Value]:
+    # A weight or bias that is not there is a constant, which `decompose` leaves out of the arithmetic.
+    weight = b.constant(1, spelling_of(x), shape) if weight is None else weight
+    bias = b.constant(0, spelling_of(x), shape) if bias is None else bias
+    y, mean, _ = node.meta["val"]
+    statistics = types.tensor(tuple(mean.shape), types.SPELLING[mean.dtype])
+    if not spelling_of(weight) == spelling_of(bias) == types.SPELLING[y.dtype] == spelling_of(x):
+        raise Decline("weight and input have different dtypes")
+    op = normalisation.LayerNorm(
+        x, weight, bias, int_attr(len(shape)), float_attr(eps), x.type, statistics, statistics
+    )
+    return list(op.operation.results)
+
+
+@imports("native_layer_norm_backward")
+def layer_norm_backward(
+    b: GraphBuilder,
+    node: torch.fx.Node,
+    grad: Value,
+    x: Value,
+    shape: Sequence[int],
+    mean: Value,
+    rstd: Value,
+    weight: Any,
+    bias: Any,
+    output_mask: Sequence[bool],
+) -> list[Value | None]:
+    weight = b.constant(1, spelling_of(x), shape) if weight is None else weight
+    if spelling_of(weight) != spelling_of(x):
+        raise Decline("weight and input have different dtypes")
+    parameter = types.tensor(list(shape), spelling_of(x))
+    op = normalisation.LayerNormBackward(
+        grad, x, mean, rstd, weight, int_attr(len(shape)), x.type, parameter, parameter
+    )
+    return [r if wanted else None for r, wanted in zip(op.operation.results, output_mask, strict=True)]
+
+
+@imports("nll_loss_forward")
+def nll_loss(
+    b: GraphBuilder, node: torch.fx.Node, x: Value, target: Value, weight: Any, reduction: int, ignore_index: int
+) -> list[Value]:
+    if weight is not None or _rank(x) != 2:
+        raise Decline("class weights, or a single sample")
+    loss, total = (types.tensor(tuple(v.shape), types.SPELLING[v.dtype]) for v in node.meta["val"])
+    op = normalisation.NllLoss(x, target, int_attr(reduction), int_attr(ignore_index), loss, total)
+    return list(op.operation.results)
+
+
+@imports("nll_loss_backward")
+def nll_loss_backward(
+    b: GraphBuilder,
+    node: torch.fx.Node,
+    grad: Value,
+    x: Value,
+    target: Value,
+    weight: Any,
+    reduction: int,
+    ignore_index: int,
+    total: Value,
+) -> Value:
+    if weight is not None or _rank(x) != 2:
+        raise Decline("class weights, or a single sample")
+    op = normalisation.NllLossBackward(grad, target, total, int_attr(reduction), int_attr(ignore_index), x.type)
+    return op.result
+
+
+def _scale(q: Value, scale: float | None) -> ir.FloatAttr:
+    return float_attr(1 / math.sqrt(shape_of(q)[-1]) if scale is None else scale)
+
+
+@imports("_scaled_dot_product_flash_attention_for_cpu")
+def attention_forward(
+    b: GraphBuilder,
+    node: torch.fx.Node,
+    q: Value,
+    k: Value,
+    v: Value,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    *,
+    attn_mask: Value | None = None,
+    scale: float | None = None,
+) -> list[Value]:
+    if dropout_p:
+        raise Decline("attention with dropout draws random numbers")
+    output, logsumexp = (types.tensor(tuple(r.shape), types.SPELLING[r.dtype]) for r in node.meta["val"])
+    op = attention.Attention(q, k, v, attn_mask, _scale(q, scale), int_attr(is_causal), output, logsumexp)
+    return list(op.operation.results)
+
+
+@imports("_scaled_dot_product_flash_attention_for_cpu_backward")
+def attention_backward(
+    b: GraphBuilder,
+    node: torch.fx.Node,
+    grad: Value,
+    q: Value,
+    k: Value,
+    v: Value,
+    output: Value,
+    logsumexp: Value,
+    dropout_p: float,
+    is_causal: bool,
+    *,
+    attn_mask: Value | None = None,
+    scale: float | None = None,
+) -> list[Value]:
+    if dropout_p:
+        raise Decline("attention with dropout draws random numbers")
+    results = (q.type, k.type, v.type)
+    op = attention.AttentionBackward(
+        grad, q, k, v, output, logsumexp, attn_mask, _scale(q, scale), int_attr(is_causal), *results
+    )
+    return list(op.operation.results)

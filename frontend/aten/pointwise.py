@@ -1,0 +1,215 @@
+"""Pointwise ATen ops. A row of the dialect's table imports by its name; here stand the exceptions."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+
+from cuesta._mlir import ir
+from cuesta.dialects.cuesta import pointwise
+from cuesta.dialects.types import SPELLING, shape_of, spelling_of
+from cuesta.frontend.graph_builder import GraphBuilder
+from cuesta.frontend.rules import Decline, imports
+
+Value = ir.Value
+
+
+def result_spelling(node: torch.fx.Node) -> str:
+    """How the dialect spells the dtype of a node's one result."""
+    return SPELLING[node.meta["val"].dtype]
+
+
+def operand(b: GraphBuilder, x: Any, spelling: str) -> Value:
+    """A tensor converted to `spelling`, or a Python number as a 0-d constant of it."""
+    return b.convert(x, spelling) if isinstance(x, ir.Value) else b.constant(x, spelling)
+
+
+def common_spelling(node: torch.fx.Node, *positions: int) -> str:
+    """The type that torch promotes the call's arguments at `positions` to."""
+    examples = []
+    for position in positions:
+        arg = node.args[position]
+        examples.append(arg.meta["val"] if isinstance(arg, torch.fx.Node) else arg)
+    tensors = [e for e in examples if isinstance(e, torch.Tensor)]
+    if len({e.dtype for e in tensors}) == 1 and len(tensors) == len(examples):
+        return SPELLING[tensors[0].dtype]
+    dtype = torch.result_type(examples[0], examples[1]) if len(examples) == 2 else tensors[0].dtype
+    return SPELLING[dtype]
+
+
+def import_row(b: GraphBuilder, node: torch.fx.Node, row: pointwise.Pointwise, args: tuple[Any, ...]) -> Value:
+    """A call whose op has a row and whose arguments are the row's operands, then its parameters."""
+    operands, rest = args[: row.arity], args[row.arity :]
+    params = dict(zip(row.params, (float(p) for p in rest), strict=False))
+    schema = {a.name: a.default_value for a in node.target._schema.arguments}  # type: ignore[union-attr]
+    for name in row.params[len(rest) :]:
+        params[name] = float(node.kwargs.get(name, schema.get(name)))  # type: ignore[arg-type]
+    result = result_spelling(node)
+    match row.promotion:
+        case "compare":
+            spelling = common_spelling(node, *range(row.arity))
+        case "logical":
+            spelling = "i1"
+        case _:
+            spelling = result
+    value = b.pointwise(row.name, *(operand(b, x, spelling) for x in operands), **params)
+    return b.convert(value, result)
+
+
+@imports("add", "sub", "rsub")
+def add(b: GraphBuilder, node: torch.fx.Node, x: Any, y: Any, alpha: float = 1) -> Value:
+    spelling = result_spelling(node)
+    name = str(node.target).split(".")[1]
+    x, y = operand(b, x, spelling), operand(b, y, spelling)
+    if spelling == "i1":
+        if name != "add" or alpha != 1:
+            raise Decline("torch defines no such subtraction of bool")
+        return b.pointwise("logical_or", x, y)
+    if name == "rsub":
+        x, y = y, x
+        if alpha != 1:
+            y = b.with_number("mul", y, alpha)
+        return b.pointwise("sub", x, y)
+    if alpha != 1:
+        y = b.with_number("mul", y, alpha)
+    return b.pointwise(name, x, y)
+
+
+@imports("mul")
+def mul(b: GraphBuilder, node: torch.fx.Node, x: Any, y: Any) -> Value:
+    spelling = result_spelling(node)
+    x, y = operand(b, x, spelling), operand(b, y, spelling)
+    return b.pointwise("logical_and" if spelling == "i1" else "mul", x, y)
+
+
+@imports("div")
+def div(b: GraphBuilder, node: torch.fx.Node, x: Any, y: Any, rounding_mode: str | None = None) -> Value:
+    spelling = result_spelling(node)
+    x, y = operand(b, x, spelling), operand(b, y, spelling)
+    if rounding_mode == "floor":
+        return _floor_divide(b, node, x, y)
+    if rounding_mode == "trunc" and "i" in spelling:
+        raise Decline("integer division that truncates has no row")
+    quotient = b.pointwise("div", x, y)
+    return b.pointwise("trunc", quotient) if rounding_mode == "trunc" else quotient
+
+
+@imports("floor_divide", "remainder")
+def floor_divide(b: GraphBuilder, node: torch.fx.Node, x: Any, y: Any) -> Value:
+    spelling = result_spelling(node)
+    x, y = operand(b, x, spelling), operand(b, y, spelling)
+    if str(node.target).split(".")[1] == "floor_divide":
+        return _floor_divide(b, node, x, y)
+    return b.pointwise("remainder", x, _nonzero_divisor(node, y))
+
+
+def _floor_divide(b: GraphBuilder, node: torch.fx.Node, x: Value, y: Value) -> Value:
+    return b.pointwise("floor_divide", x, _nonzero_divisor(node, y))
+
+
+def _nonzero_divisor(node: torch.fx.Node, y: Value) -> Value:
+    # An integer division by zero raises in eager and would trap in a kernel.
+    divisor = node.args[1]
+    if "i" in spelling_of(y) and not (isinstance(divisor, (int, bool)) and divisor not in (0, -1)):
+        raise Decline("integer division by a tensor: ATen checks for zero")
+    return y
+
+
+@imports("pow")
+def pow_(b: GraphBuilder, node: torch.fx.Node, x: Any, exponent: Any) -> Value:
+    spelling = result_spelling(node)
+    if "f" not in spelling:
+        raise Decline("integer powers have no row")
+    base = operand(b, x, spelling)
+    if not isinstance(exponent, (int, float)):
+        return b.pointwise("pow", base, operand(b, exponent, spelling))
+    simple = {0.5: "sqrt", -0.5: "rsqrt", -1: "reciprocal", 2: "square"}
+    if exponent in simple:
+        return b.pointwise(simple[exponent], base)
+    if exponent in (1, 3, 4):
+        square = b.pointwise("square", base)
+        return {1: lambda: base, 3: lambda: b.pointwise("mul", square, base), 4: lambda: b.pointwise("square", square)}[
+            int(exponent)
+        ]()
+    return b.with_number("pow", base, exponent)
+
+
+@imports("where")
+def where(b: GraphBuilder, node: torch.fx.Node, condition: Value, x: Any, y: Any) -> Value:
+    spelling = result_spelling(node)
+    return b.where(b.convert(condition, "i1"), operand(b, x, spelling), operand(b, y, spelling))
+
+
+@imports("masked_fill")
+def masked_fill(b: GraphBuilder, node: torch.fx.Node, x: Value, mask: Value, value: Any) -> Value:
+    filled = b.where(mask, operand(b, value, spelling_of(x)), x)
+    return b.expand(filled, tuple(node.meta["val"].shape))
+
+
+@imports("clamp", "clamp_min", "clamp_max", "hardtanh")
+def clamp(b: GraphBuilder, node: torch.fx.Node, x: Value, *bounds: Any, **named: Any) -> Value:
+    name = str(node.target).split(".")[1]
+    if name == "hardtanh":
+        low, high = (*bounds, *(-1.0, 1.0)[len(bounds) :])
+    elif name == "clamp":
+        low = bounds[0] if bounds else named.get("min")
+        high = bounds[1] if len(bounds) > 1 else named.get("max")
+    else:
+        bound = bounds[0] if bounds else next(iter(named.values()))
+        low, high = (bound, None) if name == "clamp_min" else (None, bound)
+    spelling = result_spelling(node)
+    value = b.convert(x, spelling)
+    if low is not None:
+        value = b.pointwise("maximum", value, operand(b, low, spelling))
+    if high is not None:
+        value = b.pointwise("minimum", value, operand(b, high, spelling))
+    return value
+
+
+@imports("gelu", "gelu_backward")
+def gelu(b: GraphBuilder, node: torch.fx.Node, *xs: Value, approximate: str = "none") -> Value:
+    backward = str(node.target).split(".")[1] == "gelu_backward"
+    name = ("gelu" if approximate == "none" else "gelu_tanh") + ("_backward" if backward else "")
+    return b.pointwise(name, *xs)
+
+
+@imports("native_dropout_backward")
+def dropout_backward(b: GraphBuilder, node: torch.fx.Node, grad: Value, mask: Value, scale: float) -> Value:
+    kept = b.pointwise("mul", grad, b.convert(mask, spelling_of(grad)))
+    return b.with_number("mul", kept, scale)
+
+
+@imports("addcmul", "addcdiv")
+def addcmul(b: GraphBuilder, node: torch.fx.Node, x: Value, y: Any, z: Any, value: float = 1) -> Value:
+    spelling = result_spelling(node)
+    if "f" not in spelling:
+        raise Decline("only the float form is compiled")
+    x, y, z = (operand(b, v, spelling) for v in (x, y, z))
+    combined = b.pointwise("mul" if str(node.target).split(".")[1] == "addcmul" else "div", y, z)
+    return b.pointwise("add", x, b.with_number("mul", combined, value) if value != 1 else combined)
+
+
+@imports("hardswish", "hardsigmoid")
+def hardswish(b: GraphBuilder, node: torch.fx.Node, x: Value) -> Value:
+    gate = b.with_number("minimum", b.with_number("maximum", b.with_number("add", x, 3.0), 0.0), 6.0)
+    gate = b.with_number("mul", gate, 1 / 6)
+    return b.pointwise("mul", x, gate) if str(node.target).split(".")[1] == "hardswish" else gate
+
+
+@imports("_to_copy")
+def to_copy(b: GraphBuilder, node: torch.fx.Node, x: Value, **kwargs: Any) -> Value:
+    if node.meta["val"].device.type != "cpu":
+        raise Decline("copies between devices are torch's")
+    return b.convert(x, result_spelling(node))
+
+
+@imports("isfinite")
+def isfinite(b: GraphBuilder, node: torch.fx.Node, x: Value) -> Value:
+    if "f" not in spelling_of(x):
+        return b.constant(1, "i1", shape_of(x))
+    # |x| < inf is false for NaN and for both infinities.
+    return b.with_number("lt", b.pointwise("abs", x), math.inf)
+
+

@@ -1,0 +1,145 @@
+"""Reductions of ATen: dims made explicit, means and variances taken apart."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from cuesta._mlir import ir
+from cuesta.dialects import types
+from cuesta.dialects.cuesta import reduction
+from cuesta.dialects.cuesta.dialect import int_attr
+from cuesta.dialects.types import opmath, shape_of, spelling_of
+from cuesta.frontend.aten.pointwise import result_spelling
+from cuesta.frontend.graph_builder import GraphBuilder
+from cuesta.frontend.rules import Decline, imports
+
+Value = ir.Value
+
+
+def all_dims(x: Value, dims: int | Sequence[int] | None) -> list[int]:
+    """`dims` as non-negative numbers; none or an empty list means all."""
+    rank = len(shape_of(x))
+    if dims is None or (not isinstance(dims, int) and len(dims) == 0):
+        return list(range(rank))
+    chosen = [dims] if isinstance(dims, int) else list(dims)
+    return sorted({d % rank for d in chosen}) if rank else []
+
+
+def _reduce(b: GraphBuilder, name: str, x: Value, dims: list[int], keepdim: bool) -> Value:
+    return b.reduce(name, x, dims, keepdim) if dims else x
+
+
+@imports("sum", "prod")
+def sum_(b: GraphBuilder, node: torch.fx.Node, x: Value, dims: Any = None, keepdim: bool = False, **_: Any) -> Value:
+    result = result_spelling(node)
+    wide = opmath(result)
+    total = _reduce(b, str(node.target).split(".")[1], b.convert(x, wide), all_dims(x, dims), keepdim)
+    return b.convert(total, result)
+
+
+@imports("mean")
+def mean(b: GraphBuilder, node: torch.fx.Node, x: Value, dims: Any = None, keepdim: bool = False, **_: Any) -> Value:
+    result = result_spelling(node)
+    return b.convert(b.mean(b.convert(x, opmath(result)), all_dims(x, dims), keepdim), result)
+
+
+@imports("amax", "amin", "max.default", "min.default")
+def amax(b: GraphBuilder, node: torch.fx.Node, x: Value, dims: Any = None, keepdim: bool = False) -> Value:
+    name = str(node.target).split(".")[1]
+    return _reduce(b, {"max": "amax", "min": "amin"}.get(name, name), x, all_dims(x, dims), keepdim)
+
+
+@imports("any", "all")
+def any_(b: GraphBuilder, node: torch.fx.Node, x: Value, dims: Any = None, keepdim: bool = False) -> Value:
+    if result_spelling(node) != "i1":
+        raise Decline("the uint8 form keeps its dtype")
+    return _reduce(b, str(node.target).split(".")[1], b.convert(x, "i1"), all_dims(x, dims), keepdim)
+
+
+def _argmax(b: GraphBuilder, name: str, x: Value, dim: int, keepdim: bool) -> Value:
+    sizes = list(shape_of(x))
+    kept = [1 if d == dim else s for d, s in enumerate(sizes)]
+    removed = sizes[:dim] + sizes[dim + 1 :]
+    op = reduction.ArgMax if name == "argmax" else reduction.ArgMin
+    index = op(x, int_attr(dim), types.tensor(removed, "i64")).result
+    return b.reshape(index, kept) if keepdim else index
+
+
+@imports("argmax", "argmin")
+def argmax(b: GraphBuilder, node: torch.fx.Node, x: Value, dim: int | None = None, keepdim: bool = False) -> Value:
+    name = str(node.target).split(".")[1]
+    if not shape_of(x):
+        return b.constant(0, "i64")
+    if dim is None:
+        index = _argmax(b, name, b.reshape(x, [math.prod(shape_of(x))]), 0, False)
+        return b.reshape(index, tuple(node.meta["val"].shape))
+    return _argmax(b, name, x, dim % len(shape_of(x)), keepdim)
+
+
+@imports("max.dim", "min.dim")
+def max_dim(b: GraphBuilder, node: torch.fx.Node, x: Value, dim: int, keepdim: bool = False) -> list[Value]:
+    if not shape_of(x):
+        return [x, b.constant(0, "i64")]
+    name = str(node.target).split(".")[1]
+    dim %= len(shape_of(x))
+    return [b.reduce("a" + name, x, [dim], keepdim), _argmax(b, "arg" + name, x, dim, keepdim)]
+
+
+def variance(b: GraphBuilder, x: Value, dims: list[int], correction: float, keepdim: bool) -> tuple[Value, Value]:
+    """(variance, mean) over `dims`, in two passes, as ATen's Welford is exact to rounding."""
+    kept_mean = b.mean(x, dims, keepdim=True)
+    squares = b.pointwise("square", b.pointwise("sub", x, kept_mean))
+    count = math.prod(shape_of(x)[d] for d in dims)
+    total = b.reduce("sum", squares, dims, keepdim)
+    divisor = count - correction
+    var = b.pointwise("div", total, b.constant(max(divisor, 0), spelling_of(x)))
+    return var, (kept_mean if keepdim else b.reshape(kept_mean, shape_of(var)))
+
+
+@imports("var", "var_mean", "std")
+def var(b: GraphBuilder, node: torch.fx.Node, x: Value, dims: Any = None, *args: Any, **kwargs: Any) -> Any:
+    keepdim = kwargs.get("keepdim", args[1] if len(args) > 1 else False)
+    correction = kwargs.get("correction", 1)
+    if args and not isinstance(args[0], bool):
+        raise Decline("this overload's arguments have no rule")
+    if args or "unbiased" in kwargs:
+        correction = 1 if kwargs.get("unbiased", args[0] if args else True) else 0
+    if isinstance(dims, bool):
+        dims, correction = None, int(dims)
+    correction = 1 if correction is None else correction
+    result = spelling_of(x)
+    value, average = variance(b, b.convert(x, opmath(result)), all_dims(x, dims), correction, keepdim)
+    name = str(node.target).split(".")[1]
+    if name == "var_mean":
+        return [b.convert(value, result), b.convert(average, result)]
+    return b.convert(b.pointwise("sqrt", value) if name == "std" else value, result)
+
+
+@imports("logsumexp")
+def logsumexp(b: GraphBuilder, node: torch.fx.Node, x: Value, dims: Any, keepdim: bool = False) -> Value:
+    result = result_spelling(node)
+    x, chosen = b.convert(x, opmath(result)), all_dims(x, dims)
+    if not chosen or 0 in shape_of(x):
+        raise Decline("an empty reduction")
+    top = b.reduce("amax", x, chosen, keepdim=True)
+    # An infinite maximum would make inf - inf: subtract 0 there, as ATen does.
+    finite = b.where(b.with_number("eq", b.pointwise("abs", top), math.inf), b.constant(0, spelling_of(x)), top)
+    total = b.reduce("sum", b.pointwise("exp", b.pointwise("sub", x, finite)), chosen, keepdim=True)
+    value = b.pointwise("add", b.pointwise("log", total), finite)
+    return b.convert(b.reshape(value, tuple(node.meta["val"].shape)), result)
+
+
+@imports("cumsum")
+def cumsum(b: GraphBuilder, node: torch.fx.Node, x: Value, dim: int, **_: Any) -> Value:
+    result = result_spelling(node)
+    if not shape_of(x):
+        return b.convert(x, result)
+    wide = b.convert(x, opmath(result))
+    total = reduction.CumSum(wide, int_attr(dim % len(shape_of(x))), wide.type).result
+    return b.convert(total, result)
+
+

@@ -1,0 +1,171 @@
+"""Builds ops of the cuesta dialect the way an importer thinks: values in, values out, types inferred."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from cuesta._mlir import ir
+from cuesta.dialects import aten, types
+from cuesta.dialects.cuesta import pointwise, reduction, shape
+from cuesta.dialects.cuesta.dialect import float_attr, int_array, int_attr
+from cuesta.dialects.types import shape_of, spelling_of
+
+Value = ir.Value
+Shape = Sequence[int]
+
+
+class GraphBuilder:
+    """Stateless: every method builds at the current insertion point and location."""
+
+    # -- pointwise ----------------------------------------------------------------------------
+    def constant(self, number: float, spelling: str, sizes: Shape = ()) -> Value:
+        """`number` in every place of a tensor."""
+        if types.is_float(spelling):
+            attribute: ir.Attribute = float_attr(number)
+        else:
+            attribute = int_attr(_as_int64(int(number)))
+        return shape.Constant(attribute, types.tensor(list(sizes), spelling)).result
+
+    def convert(self, x: Value, spelling: str) -> Value:
+        """x in another element type; x itself where it has it."""
+        if spelling_of(x) == spelling:
+            return x
+        return pointwise.Convert(x, types.tensor(shape_of(x), spelling)).result
+
+    def pointwise(self, name: str, *operands: Value, result: str | None = None, **params: float) -> Value:
+        """The op of that row. Operands must already have the type that it computes in."""
+        sizes = pointwise.broadcast_shape(*(shape_of(x) for x in operands))
+        if sizes is None:
+            raise ValueError(f"{name}: shapes {[shape_of(x) for x in operands]} do not broadcast")
+        row = pointwise.BY_NAME[name]
+        spelling = result or ("i1" if row.promotion == "compare" else spelling_of(operands[0]))
+        attributes = [float_attr(params[p]) for p in row.params]
+        return pointwise.OPS[name](*operands, *attributes, types.tensor(sizes, spelling)).result
+
+    def with_number(self, name: str, x: Value, number: float) -> Value:
+        """`x op number`, in x's type."""
+        return self.pointwise(name, x, self.constant(number, spelling_of(x)))
+
+    def where(self, condition: Value, x: Value, y: Value) -> Value:
+        sizes = pointwise.broadcast_shape(shape_of(condition), shape_of(x), shape_of(y))
+        assert sizes is not None
+        return pointwise.Where(condition, x, y, types.tensor(sizes, spelling_of(x))).result
+
+    # -- reductions ---------------------------------------------------------------------------
+    def reduce(self, name: str, x: Value, dims: Shape, keepdim: bool = False) -> Value:
+        """The reduction of that row over `dims` (non-negative)."""
+        chosen = set(dims)
+        sizes = [1 if d in chosen else s for d, s in enumerate(shape_of(x)) if keepdim or d not in chosen]
+        result = types.tensor(sizes, spelling_of(x))
+        return reduction.OPS[name](x, int_array(sorted(chosen)), int_attr(keepdim), result).result
+
+    def mean(self, x: Value, dims: Shape, keepdim: bool = False) -> Value:
+        count = 1
+        for d in dims:
+            count *= shape_of(x)[d]
+        total = self.reduce("sum", x, dims, keepdim)
+        return self.pointwise("div", total, self.constant(count, spelling_of(x)))
+
+    # -- shape --------------------------------------------------------------------------------
+    def reshape(self, x: Value, sizes: Shape) -> Value:
+        if list(shape_of(x)) == list(sizes):
+            return x
+        return shape.Reshape(x, types.tensor(list(sizes), spelling_of(x))).result
+
+    def permute(self, x: Value, dims: Shape) -> Value:
+        if list(dims) == list(range(len(dims))):
+            return x
+        sizes = [shape_of(x)[d] for d in dims]
+        return shape.Permute(x, int_array(dims), types.tensor(sizes, spelling_of(x))).result
+
+    def expand(self, x: Value, sizes: Shape) -> Value:
+        if list(shape_of(x)) == list(sizes):
+            return x
+        return shape.Expand(x, types.tensor(list(sizes), spelling_of(x))).result
+
+    def slice(self, x: Value, dim: int, start: int, size: int, step: int = 1) -> Value:
+        """`size` elements of x along `dim`, from `start` on."""
+        sizes = list(shape_of(x))
+        if start == 0 and step == 1 and size == sizes[dim]:
+            return x
+        starts, steps = [0] * len(sizes), [1] * len(sizes)
+        starts[dim], steps[dim], sizes[dim] = start, step, size
+        return shape.Slice(x, int_array(starts), int_array(steps), types.tensor(sizes, spelling_of(x))).result
+
+    def cat(self, xs: Sequence[Value], dim: int) -> Value:
+        """The operands one after another, as a chain of binary concatenations."""
+        joined = xs[0]
+        for x in xs[1:]:
+            sizes = list(shape_of(joined))
+            sizes[dim] += shape_of(x)[dim]
+            joined = shape.Cat(joined, x, int_attr(dim), types.tensor(sizes, spelling_of(x))).result
+        return joined
+
+    def pad(self, x: Value, dim: int, before: int, after: int, number: float = 0) -> Value:
+        """x with `before` and `after` elements of `number` around it along `dim`; negative ones cut."""
+        sizes = list(shape_of(x))
+        cut_before, cut_after = max(0, -before), max(0, -after)
+        if cut_before or cut_after:
+            x = self.slice(x, dim, cut_before, sizes[dim] - cut_before - cut_after)
+        parts = []
+        for amount, is_before in ((before, True), (after, False)):
+            if amount > 0:
+                sizes[dim] = amount
+                parts.append((is_before, self.constant(number, spelling_of(x), sizes)))
+        front = [v for is_before, v in parts if is_before]
+        back = [v for is_before, v in parts if not is_before]
+        return self.cat([*front, x, *back], dim)
+
+    # -- calls into ATen ----------------------------------------------------------------------
+    def aten(
+        self,
+        overload: str,
+        args: Sequence[Any],
+        kwargs: dict[str, Any],
+        results: Sequence[tuple[Shape, str, Shape]],
+        reason: str,
+        operand_strides: Sequence[Shape | None] | None = None,
+    ) -> list[Value]:
+        """Calls `overload`; ir.Values among the arguments become operands.
+
+        `results` gives shape, element type and strides of each result. `operand_strides` gives the
+        strides that the overload saw when it was traced (None: any will do).
+        """
+        operands: list[Value] = []
+
+        def name_operands(item: Any) -> Any:
+            if isinstance(item, ir.Value):
+                operands.append(item)
+                return aten.OperandRef(len(operands) - 1)
+            if isinstance(item, (list, tuple)):
+                return [name_operands(i) for i in item]
+            return item
+
+        named = [name_operands(a) for a in args]
+        named_kwargs = {k: name_operands(v) for k, v in kwargs.items()}
+        text = aten.encode_call(named, named_kwargs)
+        op = aten.CALL(
+            operands,
+            [types.tensor(list(sizes), spelling) for sizes, spelling, _ in results],
+            overload=ir.StringAttr.get(overload),
+            args=ir.StringAttr.get(text),
+            reason=ir.StringAttr.get(reason),
+            result_strides=ir.ArrayAttr.get([int_array(s) for _, _, s in results]),
+        )
+        if operand_strides is not None:
+            wanted = [ir.UnitAttr.get() if s is None else int_array(s) for s in operand_strides]
+            op.attributes["operand_strides"] = ir.ArrayAttr.get(wanted)
+        return list(op.results)
+
+
+def _as_int64(number: int) -> int:
+    return number - (1 << 64) if number >= 1 << 63 else number
+
+
+def row_major(sizes: Shape) -> list[int]:
+    """The strides of a contiguous tensor, as torch counts them (size 0 counts as 1)."""
+    strides = [1] * len(sizes)
+    for d in range(len(sizes) - 2, -1, -1):
+        strides[d] = strides[d + 1] * max(sizes[d + 1], 1)
+    return strides

@@ -1,0 +1,278 @@
+"""FX graph → a module of the cuesta dialect, one function `@graph`.
+
+Tensor arguments keep the placeholders' order and carry `cuesta.strides`; results are the graph's
+tensor outputs, then the new values of arguments that the graph mutates. A node without a rule becomes
+`cuesta.aten`. Every op's location names the Python line and the module path that made it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+import cuesta.frontend.aten  # noqa: F401  registers the import rules
+from cuesta._mlir import func, ir
+from cuesta.dialects import types
+from cuesta.dialects.cuesta import pointwise
+from cuesta.dialects.cuesta.dialect import int_array
+from cuesta.errors import Unsupported
+from cuesta.frontend.aten.pointwise import import_row
+from cuesta.frontend.graph_builder import GraphBuilder
+from cuesta.frontend.rules import Decline, find_rule
+
+#: Ops that a library may compute: they keep the strides with which they were traced.
+_WHOLE = ("cuesta.mm", "cuesta.addmm", "cuesta.convolution", "cuesta.attention", "cuesta.attention_backward")
+_FRAME = re.compile(r'File "([^"]+)", line (\d+)')
+
+
+@dataclass(frozen=True)
+class OutputSpec:
+    """One output of the FX graph: `kind` is "tensor" (result `index`), "argument" (itself) or "value"."""
+
+    kind: str
+    index: int = 0
+    value: Any = None
+
+
+@dataclass
+class ImportedGraph:
+    """A graph in the cuesta dialect and what the calling convention needs to know about it."""
+
+    module: ir.Module
+    outputs: list[OutputSpec]
+    #: Which call arguments become tensor arguments of @graph, in order.
+    tensor_arguments: list[int]
+    #: Tensors that the graph holds itself; they follow the call's tensors as arguments of @graph.
+    constants: list[torch.Tensor]
+
+
+@dataclass
+class _Importer:
+    gm: torch.fx.GraphModule
+    b: GraphBuilder = field(default_factory=GraphBuilder)
+    values: dict[torch.fx.Node, Any] = field(default_factory=dict)
+    #: placeholder → the value that the graph writes into it at its end
+    mutated: dict[torch.fx.Node, ir.Value] = field(default_factory=dict)
+
+    def location(self, node: torch.fx.Node) -> ir.Location:
+        stack = node.meta.get("nn_module_stack")
+        path = list(stack.values())[-1][0] if stack else ""
+        # "L['self'].encoder.layer[0]" and its kin are Dynamo's names: keep what a user would write.
+        path = re.sub(r"^L\['self'\]\.?|_modules\['?|'?\]", "", path) if isinstance(path, str) else ""
+        frames = _FRAME.findall(node.meta.get("stack_trace") or "")
+        file, line = frames[-1] if frames else ("<graph>", "0")
+        place = ir.Location.file(file, int(line), 0)
+        return ir.Location.name(f"{path}:{node.name}" if path else node.name, place)
+
+    def value(self, arg: Any) -> Any:
+        """An FX argument with its nodes replaced by what they became."""
+        if isinstance(arg, torch.fx.Node):
+            return self.values[arg]
+        if isinstance(arg, (list, tuple)):
+            return [self.value(a) for a in arg]
+        if isinstance(arg, slice):
+            raise Unsupported("a slice object among the arguments of a call")
+        return arg
+
+    def call(self, node: torch.fx.Node) -> Any:
+        target = node.target
+        if target is __import__("operator").getitem:
+            return self.values[node.args[0]][node.args[1]]  # type: ignore[index]
+        if not isinstance(target, torch._ops.OpOverload):
+            raise Unsupported(f"{target} is not an ATen op: higher-order ops run in Python")
+        if target is torch.ops.aten.copy_.default and node.args[0].op == "placeholder":  # type: ignore[union-attr]
+            destination, source = node.args[0], self.value(node.args[1])
+            new = self.b.expand(
+                self.b.convert(source, types.spelling_of(self.values[destination])),
+                types.shape_of(self.values[destination]),
+            )
+            self.mutated[destination] = new  # type: ignore[index]
+            return new
+        args = [self.value(a) for a in node.args]
+        kwargs = {k: self.value(v) for k, v in node.kwargs.items()}
+        reason = _not_compilable(node)
+        if reason is None:
+            reason, result = self._apply_rule(node, target, args, kwargs)
+            if reason is None:
+                return result
+        return self.call_aten(node, args, kwargs, reason)
+
+    def _apply_rule(
+        self, node: torch.fx.Node, target: torch._ops.OpOverload, args: list[Any], kwargs: dict[str, Any]
+    ) -> tuple[str | None, Any]:
+        rule = find_rule(target)
+        row = pointwise.BY_NAME.get(target._schema.name.removeprefix("aten::"))
+        try:
+            if rule is not None:
+                result = rule(self.b, node, *args, **kwargs)
+            elif row is not None and target.namespace == "aten":
+                result = import_row(self.b, node, row, tuple(args))
+            else:
+                return "the cuesta dialect has no op for it", None
+        except Decline as declined:
+            return str(declined), None
+        _check_result(node, result)
+        _remember_strides(node, result)
+        return None, result
+
+    def call_aten(self, node: torch.fx.Node, args: list[Any], kwargs: dict[str, Any], reason: str) -> Any:
+        target = node.target
+        assert isinstance(target, torch._ops.OpOverload)
+        metas = node.meta.get("val")
+        single = isinstance(metas, torch.Tensor)
+        wanted = [metas] if single else metas
+        if not isinstance(wanted, (list, tuple)) or any(not isinstance(m, torch.Tensor) for m in wanted):
+            raise Unsupported(f"{target} returns {type(metas).__name__}, not tensors")
+        if target._schema.is_mutable:
+            raise Unsupported(f"{target} mutates its arguments")
+        for arg in (*node.args, *node.kwargs.values()):
+            if isinstance(arg, torch.Generator):
+                raise Unsupported(f"{target} takes a generator")
+        results = [(tuple(m.shape), types.SPELLING[m.dtype], m.stride()) for m in wanted]
+        strides = [n.meta["val"].stride() for n in _tensor_nodes((node.args, node.kwargs))]
+        try:
+            values = self.b.aten(str(target), args, kwargs, results, reason, strides)
+        except TypeError as problem:
+            raise Unsupported(f"{target}: {problem}") from None
+        return values[0] if single else values
+
+    def run(self) -> ImportedGraph:
+        nodes = list(self.gm.graph.nodes)
+        placeholders = [n for n in nodes if n.op == "placeholder"]
+        tensors = [i for i, n in enumerate(placeholders) if isinstance(n.meta.get("val"), torch.Tensor)]
+        held = [n for n in nodes if n.op == "get_attr" and n.users]
+        constants = [_attribute(self.gm, str(n.target)) for n in held]
+        for placeholder in placeholders:
+            if not isinstance(placeholder.meta.get("val"), torch.Tensor):
+                self.values[placeholder] = placeholder.meta.get("val")
+        metas = [placeholders[i].meta["val"] for i in tensors] + constants
+        arguments = [types.tensor(tuple(m.shape), types.SPELLING[m.dtype]) for m in metas]
+
+        module = ir.Module.create()
+        with ir.InsertionPoint(module.body):
+            function = func.FuncOp("graph", (arguments, []))
+        entry = function.add_entry_block()
+        self.values.update(
+            zip([placeholders[i] for i in tensors] + held, entry.arguments, strict=True)
+        )
+        outputs: list[OutputSpec] = []
+        results: list[ir.Value] = []
+        strides: list[Sequence[int]] = []
+        with ir.InsertionPoint(entry):
+            for node in nodes:
+                if node.op == "call_function":
+                    with self.location(node):
+                        self.values[node] = self.call(node)
+                elif node.op == "output":
+                    for item in node.args[0]:
+                        outputs.append(self._output(item, placeholders, results, strides))
+            mutates = []
+            for placeholder, value in self.mutated.items():
+                mutates.append(placeholders.index(placeholder))
+                results.append(value)
+                strides.append(placeholder.meta["val"].stride())
+            func.ReturnOp(results)
+        function.attributes["function_type"] = ir.TypeAttr.get(
+            ir.FunctionType.get(arguments, [r.type for r in results])
+        )
+        function.attributes["arg_attrs"] = _stride_attributes([m.stride() for m in metas])
+        function.attributes["res_attrs"] = _stride_attributes(strides)
+        if mutates:
+            function.attributes["cuesta.mutates"] = int_array([tensors.index(i) for i in mutates])
+        return ImportedGraph(module, outputs, tensors, constants)
+
+    def _output(
+        self,
+        item: Any,
+        placeholders: list[torch.fx.Node],
+        results: list[ir.Value],
+        strides: list[Sequence[int]],
+    ) -> OutputSpec:
+        if not isinstance(item, torch.fx.Node):
+            return OutputSpec("value", value=item)
+        if item.op == "call_function" and item.target is torch.ops.aten.copy_.default:
+            item = item.args[0]  # type: ignore[assignment]
+        if item.op == "placeholder":
+            return OutputSpec("argument", placeholders.index(item))
+        value = self.values[item]
+        if not isinstance(value, ir.Value):
+            return OutputSpec("value", value=value)
+        results.append(value)
+        strides.append(item.meta["val"].stride())
+        return OutputSpec("tensor", len(results) - 1)
+
+
+def import_graph(gm: torch.fx.GraphModule) -> ImportedGraph:
+    """Imports a functional ATen graph whose sizes are all numbers, in the current context.
+
+    Raises Unsupported, naming the node, for what no level can express even as a call into ATen.
+    """
+    with ir.Location.unknown():
+        return _Importer(gm).run()
+
+
+def _tensor_nodes(tree: Any) -> list[torch.fx.Node]:
+    """The FX nodes among arguments that hold tensors, in the order in which operands are numbered."""
+    if isinstance(tree, torch.fx.Node):
+        return [tree] if isinstance(tree.meta.get("val"), torch.Tensor) else []
+    if isinstance(tree, dict):
+        tree = tuple(tree.values())
+    if isinstance(tree, (list, tuple)):
+        return [n for item in tree for n in _tensor_nodes(item)]
+    return []
+
+
+def _not_compilable(node: torch.fx.Node) -> str | None:
+    """Why kernels cannot hold this node's operands or results, or None."""
+    metas = [n.meta["val"] for n in _tensor_nodes((node.args, node.kwargs))]
+    result = node.meta.get("val")
+    metas += [m for m in (result if isinstance(result, (list, tuple)) else [result]) if isinstance(m, torch.Tensor)]
+    for meta in metas:
+        if types.SPELLING.get(meta.dtype) not in types.COMPUTABLE:
+            return f"kernels do not compute on {str(meta.dtype).removeprefix('torch.')}"
+        if meta.device.type != "cpu":
+            return f"kernels for {meta.device.type} are not built here"
+        if meta.layout != torch.strided:
+            return f"kernels take strided tensors, not {meta.layout}"
+        if meta.numel() == 0:
+            return "a tensor without elements"
+    return None
+
+
+def _check_result(node: torch.fx.Node, result: Any) -> None:
+    """An import rule that gives another shape or type than torch's own inference is a bug: say so."""
+    metas = node.meta["val"]
+    pairs = zip(result, metas, strict=True) if isinstance(metas, (list, tuple)) else [(result, metas)]
+    for value, meta in pairs:
+        if value is None:
+            continue
+        expected = types.tensor(tuple(meta.shape), types.SPELLING[meta.dtype])
+        if value.type != expected:
+            raise Unsupported(f"the import rule of {node.target} gave {value.type}, torch says {expected}")
+
+
+def _remember_strides(node: torch.fx.Node, result: Any) -> None:
+    owner = (result[0] if isinstance(result, list) else result).owner
+    if isinstance(owner, ir.Block) or owner.name not in _WHOLE:
+        return
+    operands = [n.meta["val"].stride() for n in _tensor_nodes((node.args, node.kwargs))]
+    metas = node.meta["val"] if isinstance(node.meta["val"], (list, tuple)) else [node.meta["val"]]
+    owner.attributes["operand_strides"] = ir.ArrayAttr.get([int_array(s) for s in operands])
+    owner.attributes["result_strides"] = ir.ArrayAttr.get([int_array(m.stride()) for m in metas])
+
+
+def _stride_attributes(strides: Sequence[Sequence[int]]) -> ir.ArrayAttr:
+    return ir.ArrayAttr.get([ir.DictAttr.get({"cuesta.strides": int_array(s)}) for s in strides])
+
+
+def _attribute(gm: torch.fx.GraphModule, target: str) -> torch.Tensor:
+    value: Any = gm
+    for part in target.split("."):
+        value = getattr(value, part)
+    if not isinstance(value, torch.Tensor):
+        raise Unsupported(f"the graph holds {target}, a {type(value).__name__}: higher-order ops run in Python")
+    return value

@@ -1,0 +1,37 @@
+"""The registry of import rules: which function turns a call of an ATen overload into cuesta ops."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+#: overload ("aten.view.default") or packet ("aten.view", all its overloads) → rule.
+RULES: dict[str, Callable[..., Any]] = {}
+
+
+class Decline(Exception):
+    """Raised by a rule that cannot express this call: it becomes a call into ATen for that reason."""
+
+
+def imports(*targets: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Registers `rule(b, node, *args, **kwargs)` for ATen ops named without their namespace.
+
+    `args` are the call's own, tensors replaced by ir.Values. The rule returns a value, or a list of
+    values for an op of several results (None where a result is not computed).
+    """
+
+    def enter(rule: Callable[..., Any]) -> Callable[..., Any]:
+        for target in targets:
+            assert target not in RULES, f"two import rules for aten.{target}"
+            RULES[f"aten.{target}"] = rule
+        return rule
+
+    return enter
+
+
+def find_rule(overload: torch._ops.OpOverload) -> Callable[..., Any] | None:
+    """The rule for the overload: by its full name, else by its packet's."""
+    name = str(overload)
+    return RULES.get(name) or RULES.get(name.rpartition(".")[0])
