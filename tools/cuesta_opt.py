@@ -121,10 +121,14 @@ def _read(path: str) -> Source:
     if data.startswith(_BYTECODE_MAGIC):
         return Source(name, data)
     try:
-        return Source(name, data.decode())
+        text = data.decode()
+        offset = data.find(b"\0")  # to the parser a NUL is white space, and a file of zeros an empty module
     except UnicodeDecodeError as error:
-        message = f"{name} is neither MLIR text nor bytecode: byte {data[error.start]:#04x} at offset {error.start}"
-        raise CuestaError(message) from None
+        offset = error.start
+    if offset >= 0:
+        message = f"{name} is neither MLIR text nor bytecode: byte {data[offset]:#04x} at offset {offset}"
+        raise CuestaError(message)
+    return Source(name, text)
 
 
 def _write(path: str, text: str) -> None:
