@@ -75,18 +75,17 @@ def _run(arguments: argparse.Namespace) -> int:
         return 0
     steps = _steps(arguments)
     source = _read(arguments.input)
-    context = make_context()
-    context.allow_unregistered_dialects = arguments.allow_unregistered_dialect
     settings = Settings(
         split_input=arguments.split_input_file,
         verify_diagnostics=arguments.verify_diagnostics,
+        allow_unregistered=arguments.allow_unregistered_dialect,
         verify_each=arguments.verify_each,
         print_before=arguments.print_ir_before_all,
         print_after=arguments.print_ir_after_all,
         debug_info=arguments.mlir_print_debuginfo,
         timing=arguments.timing,
     )
-    output, good = Driver(context, source, steps, settings).run()
+    output, good = Driver(make_context(), source, steps, settings).run()
     if good or arguments.output == "-":
         _write(arguments.output, output)
     return 0 if good else 1

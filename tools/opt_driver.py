@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from typing import Any, TextIO
 
 from cuesta._mlir import ir
-from cuesta.dialects import walk
-from cuesta.dialects.cuesta import VERIFIERS
+from cuesta.dialects import problem_of, walk
+from cuesta.dialects.open_op import OPEN_OPS
 from cuesta.errors import CuestaError
 from cuesta.passes.diagnostics import Diagnostic
 from cuesta.passes.pipeline import Listener, Step, run_step
@@ -26,6 +26,7 @@ class Settings:
 
     split_input: bool = False
     verify_diagnostics: bool = False
+    allow_unregistered: bool = False
     verify_each: bool = True
     print_before: bool = False
     print_after: bool = False
@@ -98,7 +99,7 @@ class Driver:
             heard.append(diagnostic.renamed("-", self.source.name))
 
         module = self._parse(first_line, chunk, hear)
-        if module is None or not _keeps_rules(module, hear):
+        if module is None or not self._keeps_rules(module, hear):
             return None, heard
         for step in self.steps:
             if self.settings.print_before:
@@ -110,7 +111,7 @@ class Driver:
                 self._explain(error, heard)
                 return None, heard
             self.seconds[step.text] = self.seconds.get(step.text, 0.0) + time.perf_counter() - start
-            if self.settings.verify_each and not _keeps_rules(module, hear):
+            if self.settings.verify_each and not self._keeps_rules(module, hear):
                 heard.append(Diagnostic("note", f"pass '{step.text}' left it so"))
                 return None, heard
             if self.settings.print_after:
@@ -133,6 +134,21 @@ class Driver:
             return None
         finally:
             handler.detach()
+
+    def _keeps_rules(self, module: ir.Module, hear: Listener) -> bool:
+        """Reports what breaks the rules of our ops that MLIR's verifier does not know."""
+        good = True
+        for op in walk(module.operation):
+            if self.settings.allow_unregistered and _is_unregistered(op):
+                continue
+            try:
+                problem = problem_of(op)
+            except Exception as error:  # the check itself stumbled over IR that it did not foresee
+                problem = f"is malformed: {type(error).__name__}: {error}"
+            if problem:
+                hear(Diagnostic.at(str(op.location), "error", f"'{op.name}' op {problem}"))
+                good = False
+        return good
 
     def _explain(self, error: CuestaError, heard: list[Diagnostic]) -> None:
         """Adds to `heard` what the exception of a step says and no diagnostic has said."""
@@ -167,19 +183,8 @@ class Driver:
         self.err.write(f"{total * 1e3:10.3f}  {1:6.1%}  total\n")
 
 
-def _keeps_rules(module: ir.Module, hear: Listener) -> bool:
-    """Reports what breaks the rules of our ops that MLIR's verifier does not know."""
-    good = True
-    for op in walk(module.operation):
-        check = VERIFIERS.get(op.name)
-        try:
-            problem = check(op) if check else None
-        except Exception as error:  # the check itself stumbled over IR that it did not foresee
-            problem = f"is malformed: {type(error).__name__}: {error}"
-        if problem:
-            hear(Diagnostic.at(str(op.location), "error", f"'{op.name}' op {problem}"))
-            good = False
-    return good
+def _is_unregistered(op: ir.Operation) -> bool:
+    return op.name not in OPEN_OPS and not op.context.is_registered_operation(op.name)
 
 
 def render(diagnostic: Diagnostic, source: Source) -> str:

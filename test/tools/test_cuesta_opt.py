@@ -119,7 +119,7 @@ def test_a_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         (b"ML\xefR\x06garbage", ["bad.mlir"]),
         (b'"cuesta.no_such_op"() : () -> ()', ["bad.mlir:1:1", "cuesta.no_such_op"]),
         (b'"cuesta.softmax"() : () -> ()', ["bad.mlir:1:1", "cuesta.softmax"]),
-        (b'"unknown.op"() : () -> ()', ["bad.mlir:1:", "unregistered dialect"]),
+        (b'"unknown.op"() : () -> ()', ["bad.mlir:1:1", "'unknown.op' op belongs to no dialect"]),
     ],
 )
 def test_malformed_input(content: bytes, words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -22,3 +22,16 @@ func.func @no_such_op(%x: tensor<2x3xf32>) {
   "cuesta.permutation"(%x) : (tensor<2x3xf32>) -> ()
   return
 }
+
+// -----
+
+func.func @call_into_aten_without_its_overload(%x: tensor<2x3xf32>) {
+  // expected-error@below {{'aten.call' op lacks the attribute 'overload'}}
+  "aten.call"(%x) : (tensor<2x3xf32>) -> ()
+  return
+}
+
+// -----
+
+// expected-error@below {{'somebody.elses' op belongs to no dialect}}
+"somebody.elses"() : () -> ()
