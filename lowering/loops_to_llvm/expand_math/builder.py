@@ -7,12 +7,12 @@ split constants of the emitters depend on it.
 
 from __future__ import annotations
 
-from typing import Union
+from typing import TypeAlias
 
 from cuesta._mlir import arith, ir, math
 
-Value = ir.Value
-Operand = Union[ir.Value, float, int]
+Value: TypeAlias = ir.Value
+Operand: TypeAlias = ir.Value | float | int
 
 _LESS = arith.CmpFPredicate.OLT
 _EQUAL = arith.CmpFPredicate.OEQ
@@ -141,10 +141,6 @@ class Builder:
 
     def shift_left(self, a: Value, count: int) -> Value:
         return arith.ShLIOp(*self._same(a, count)).result
-
-    def shift_right(self, a: Value, count: int) -> Value:
-        """Arithmetic shift: the sign comes in from the left."""
-        return arith.ShRSIOp(*self._same(a, count)).result
 
     def shift_right_unsigned(self, a: Value, count: int) -> Value:
         return arith.ShRUIOp(*self._same(a, count)).result

@@ -38,16 +38,7 @@ _EXP2_WIDE = (
     0.6931472420692444,
     1.0,
 )
-# 2^r on |r| <= 1/2: 2^-28.3 and 2^-23.0.
-_EXP2 = (
-    0.000153275192133151,
-    0.001339124282822013,
-    0.009618504904210567,
-    0.055503591895103455,
-    0.24022647738456726,
-    0.6931471824645996,
-    1.0,
-)
+# 2^r on |r| <= 1/2: 2^-23.0, for where the result is added to something larger.
 _EXP2_SHORT = (
     0.0013416250003501773,
     0.009680361486971378,
@@ -133,10 +124,10 @@ def expm1(b: Builder, x: Value) -> Value:
 def tanh(b: Builder, x: Value) -> Value:
     """An odd polynomial below 0.625, 1 - 2 / (e^2a + 1) above."""
     a = b.abs(x)
-    exponent = b.at_most(b.mul(a, 2 * _LOG2_E), 30.0)
-    shifted = b.add(exponent, _MAGIC)
-    r = b.sub(exponent, b.sub(shifted, _MAGIC))
-    denominator = b.fma(b.poly(r, _EXP2), power_of_two(b, shifted), 1.0)
+    clamped = b.at_most(a, 10.0)
+    shifted = b.fma(clamped, 2 * _LOG2_E, _MAGIC)
+    r = b.fma(clamped, 2 * _LOG2_E, b.sub(_MAGIC, shifted))
+    denominator = b.fma(b.poly(r, _EXP2_SHORT), power_of_two(b, shifted), 1.0)
     large = b.sub(1.0, b.div(2.0, denominator))
     square = b.mul(a, a)
     small = b.fma(b.mul(a, square), b.poly(square, _TANH_SMALL), a)

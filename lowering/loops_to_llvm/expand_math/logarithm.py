@@ -13,11 +13,24 @@ _SMALLEST_NORMAL = 2.0**-126
 _INF = float("inf")
 _NAN = float("nan")
 
-_LN2 = 0.6931471824645996  # within 0.05 ulp of ln 2, so that no low part is needed
-_LOG10_2 = (0.3010300099849701, -1.432098883924482e-08)
+# n is kept as n * 2^23, the exponent's bits read as an integer: exact, and one shift less.
+_UNIT = 2.0**-23
+_LN2 = 0.6931471824645996 * _UNIT  # within 0.05 ulp of ln 2, so that no low part is needed
+_LOG10_2 = (0.3010300099849701 * _UNIT, -1.432098883924482e-08 * _UNIT)
 
-# log(1 + f) / f: 2^-27.8.
+# log(1 + f) / f: 2^-25.0, and 2^-27.8 for log1p, whose f has a rounding error of its own.
 _LOG = (
+    0.08738835901021957,
+    -0.14307743310928345,
+    0.14916352927684784,
+    -0.16570311784744263,
+    0.19962239265441895,
+    -0.25001776218414307,
+    0.3333394527435303,
+    -0.49999991059303284,
+    1.0,
+)
+_LOG1P = (
     -0.07624804973602295,
     0.12914630770683289,
     -0.1324707567691803,
@@ -58,14 +71,13 @@ _LOG10 = (
 
 
 def _split(b: Builder, x: Value) -> tuple[Value, Value]:
-    """n and f for positive finite x, denormals included; anything for other x."""
+    """n * 2^23 and f for positive finite x, denormals included; anything for other x."""
     denormal = b.less(x, _SMALLEST_NORMAL)
     bits = b.bits(b.select(denormal, b.mul(x, 2.0**23), x))
-    offset = b.isub(bits, _SQRT_HALF_BITS)
-    n = b.to_float(b.shift_right(offset, 23))
-    n = b.select(denormal, b.sub(n, 23.0), n)
-    significand = b.from_bits(b.isub(bits, b.both(offset, _EXPONENT_MASK)))
-    return n, b.sub(significand, 1.0)
+    exponent = b.both(b.isub(bits, _SQRT_HALF_BITS), _EXPONENT_MASK)
+    n = b.to_float(exponent)
+    n = b.select(denormal, b.sub(n, 23.0 / _UNIT), n)
+    return n, b.sub(b.from_bits(b.isub(bits, exponent)), 1.0)
 
 
 def _at_the_edges(b: Builder, x: Value, y: Value) -> Value:
@@ -82,7 +94,7 @@ def log(b: Builder, x: Value) -> Value:
 
 def log2(b: Builder, x: Value) -> Value:
     n, f = _split(b, x)
-    return _at_the_edges(b, x, b.fma(f, b.poly(f, _LOG2), n))
+    return _at_the_edges(b, x, b.fma(n, _UNIT, b.mul(f, b.poly(f, _LOG2))))
 
 
 def log10(b: Builder, x: Value) -> Value:
@@ -96,13 +108,11 @@ def log1p(b: Builder, x: Value) -> Value:
     u = b.add(x, 1.0)
     lost = b.sub(x, b.sub(u, 1.0))
     bits = b.bits(u)
-    offset = b.isub(bits, _SQRT_HALF_BITS)
-    n = b.to_float(b.shift_right(offset, 23))
-    exponent = b.both(offset, _EXPONENT_MASK)
+    exponent = b.both(b.isub(bits, _SQRT_HALF_BITS), _EXPONENT_MASK)
     # 2^-n; 0 for n > 126, where nothing was lost.
     unscale = b.from_bits(b.imax(b.isub(0x3F800000, exponent), 0))
     f = b.fma(lost, unscale, b.sub(b.from_bits(b.isub(bits, exponent)), 1.0))
-    y = b.fma(n, _LN2, b.mul(f, b.poly(f, _LOG)))
+    y = b.fma(b.to_float(exponent), _LN2, b.mul(f, b.poly(f, _LOG1P)))
     y = b.select(b.less(x, _INF), y, x)
     not_positive = b.select(b.equal(u, 0.0), b.const(-_INF, b.f32), _NAN)
     return b.copysign(b.select(b.less(0.0, u), y, not_positive), x)

@@ -1,0 +1,71 @@
+// RUN: cuesta-opt --pass-pipeline='builtin.module(expand-math)' %s | filecheck %s
+
+// The reduction, the polynomial, and the scale by a power of two made from the bits of the rounded quotient.
+// CHECK-LABEL: func.func @exp
+// CHECK-NOT: math.exp
+// CHECK: %[[SHIFTED:.*]] = math.fma
+// CHECK: %[[BITS:.*]] = arith.bitcast %[[SHIFTED]] : f32 to i32
+// CHECK: %[[EXPONENT:.*]] = arith.shli %[[BITS]]
+// CHECK: %[[SCALE:.*]] = arith.bitcast %[[EXPONENT]] : i32 to f32
+// CHECK: %[[ONCE:.*]] = arith.mulf %{{.*}}, %[[SCALE]] : f32
+// CHECK-NEXT: %[[TWICE:.*]] = arith.mulf %[[ONCE]], %[[SCALE]] : f32
+// CHECK-NEXT: return %[[TWICE]]
+func.func @exp(%x: f32) -> f32 {
+  %y = math.exp %x : f32
+  return %y : f32
+}
+
+// An exact root and an exact division, as eager.
+// CHECK-LABEL: func.func @rsqrt
+// CHECK-SAME: %[[X:.*]]: f32
+// CHECK: %[[ROOT:.*]] = math.sqrt %[[X]] : f32
+// CHECK: %[[Y:.*]] = arith.divf %{{.*}}, %[[ROOT]] : f32
+// CHECK: return %[[Y]]
+func.func @rsqrt(%x: f32) -> f32 {
+  %y = math.rsqrt %x : f32
+  return %y : f32
+}
+
+// Narrow floats are computed in f32.
+// CHECK-LABEL: func.func @narrow
+// CHECK-SAME: %[[X:.*]]: bf16
+// CHECK: arith.extf %[[X]] : bf16 to f32
+// CHECK-NOT: math.tanh
+// CHECK: %[[Y:.*]] = arith.truncf %{{.*}} : f32 to bf16
+// CHECK: return %[[Y]]
+func.func @narrow(%x: bf16) -> bf16 {
+  %y = math.tanh %x : bf16
+  return %y : bf16
+}
+
+// The body of a loop, which is where it matters.
+// CHECK-LABEL: func.func @in_a_loop
+// CHECK: scf.for
+// CHECK-NOT: math.log
+// CHECK: memref.store
+func.func @in_a_loop(%x: memref<8xf32>) {
+  %zero = arith.constant 0 : index
+  %one = arith.constant 1 : index
+  %end = arith.constant 8 : index
+  scf.for %i = %zero to %end step %one {
+    %e = memref.load %x[%i] : memref<8xf32>
+    %y = math.log %e : f32
+    memref.store %y, %x[%i] : memref<8xf32>
+  }
+  return
+}
+
+// f64 and vectors are left for libm, and what is one instruction anyway is left alone.
+// CHECK-LABEL: func.func @stays
+// CHECK-NEXT: math.exp %{{.*}} : f64
+// CHECK-NEXT: math.exp %{{.*}} : vector<4xf32>
+// CHECK-NEXT: math.sqrt %{{.*}} : f32
+// CHECK-NEXT: math.floor %{{.*}} : f32
+// CHECK-NEXT: return
+func.func @stays(%x: f64, %v: vector<4xf32>, %s: f32) -> (f64, vector<4xf32>, f32, f32) {
+  %a = math.exp %x : f64
+  %b = math.exp %v : vector<4xf32>
+  %c = math.sqrt %s : f32
+  %d = math.floor %s : f32
+  return %a, %b, %c, %d : f64, vector<4xf32>, f32, f32
+}

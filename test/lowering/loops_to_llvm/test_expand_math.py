@@ -1,0 +1,232 @@
+"""expand-math, compiled and run: accuracy in ulps, special values, signs of zeros, and vectorisation."""
+
+from __future__ import annotations
+
+import ctypes
+import re
+import subprocess
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from shutil import which
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+import torch
+
+from cuesta._mlir import ExecutionEngine, PassManager, ir
+from cuesta.lowering.loops_to_llvm.expand_math import FUNCTIONS, ExpandMath
+
+F32 = npt.NDArray[np.float32]
+F64 = npt.NDArray[np.float64]
+S = TypeVar("S", bound=np.floating[Any])
+
+CAPACITY = 1 << 22
+LOWER_TO_LLVM = (
+    "builtin.module(canonicalize,cse,convert-scf-to-cf,func.func(convert-math-to-llvm),convert-math-to-libm,"
+    "convert-arith-to-llvm,convert-index-to-llvm,finalize-memref-to-llvm,"
+    "convert-func-to-llvm{use-bare-ptr-memref-call-conv=1},convert-cf-to-llvm,canonicalize,cse,"
+    "reconcile-unrealized-casts)"
+)
+
+
+def _loop(name: str, element: str, arity: int) -> str:
+    """A function that applies math.<name> to `n` elements."""
+    array = f"memref<{CAPACITY}x{element}>"
+    operands = "xyz"[:arity]
+    arguments = ", ".join(f"%{v}: {array} {{llvm.noalias}}" for v in operands)
+    loads = "\n".join(f"%e{v} = memref.load %{v}[%i] : {array}" for v in operands)
+    uses = ", ".join(f"%e{v}" for v in operands)
+    return f"""
+    func.func @apply({arguments}, %out: {array} {{llvm.noalias}}, %n: index) {{
+      %zero = arith.constant 0 : index
+      %one = arith.constant 1 : index
+      scf.for %i = %zero to %n step %one {{
+        {loads}
+        %r = math.{name} {uses} : {element}
+        memref.store %r, %out[%i] : {array}
+      }}
+      return
+    }}"""
+
+
+def _compile(name: str, element: str = "f32", arity: int = 1) -> ExecutionEngine:
+    with ir.Context(), ir.Location.unknown():
+        module = ir.Module.parse(_loop(name, element, arity))
+        ExpandMath().run(module)
+        assert f"math.{name} " not in str(module)
+        PassManager.parse(LOWER_TO_LLVM).run(module.operation)
+        for op in module.body.operations:
+            if op.operation.name == "llvm.func":
+                op.operation.attributes["passthrough"] = ir.Attribute.parse('[["prefer-vector-width", "512"]]')
+        return ExecutionEngine(module, opt_level=3)
+
+
+def _apply(engine: ExecutionEngine, *operands: npt.NDArray[S]) -> npt.NDArray[S]:
+    """Calls the packed entry of `apply`: an array of pointers to each argument."""
+    out = np.empty_like(operands[0])
+    arrays = [np.ascontiguousarray(a) for a in operands] + [out]
+    pointers = [ctypes.c_void_p(a.ctypes.data) for a in arrays]
+    size = ctypes.c_int64(out.size)
+    assert out.size <= CAPACITY
+    slots = [ctypes.addressof(p) for p in pointers] + [ctypes.addressof(size)]
+    packed = (ctypes.c_void_p * len(slots))(*slots)
+    ctypes.CFUNCTYPE(None, ctypes.c_void_p)(engine.raw_lookup("apply"))(ctypes.addressof(packed))
+    return out
+
+
+def _ulps(got: F32, want: F64) -> F64:
+    """The error in units of the last place of `want` as f32; infinity stands one ulp above the largest float."""
+    top = 2.0**128
+    want = np.clip(want, -top, top)
+    exponent = np.frexp(want)[1] - 24
+    ulp = np.ldexp(1.0, np.clip(exponent, -149, 104))
+    return np.abs(np.clip(got.astype(np.float64), -top, top) - want) / ulp
+
+
+def _assert_close(got: F32, want: F64, limit: float, *operands: F32) -> None:
+    """NaN where `want` is NaN, the same signs (those of zeros included), and at most `limit` ulps away."""
+    nan = np.isnan(want)
+    wrong = np.isnan(got) != nan
+    wrong |= ~nan & (np.signbit(got) != np.signbit(want))
+    error = np.where(nan | wrong, 0.0, _ulps(got, want))
+    wrong |= error > limit
+    if wrong.any():
+        worst = np.flatnonzero(wrong)[np.argsort(-error[wrong])][:8]
+        rows = [(*(float(a[i]) for a in operands), float(got[i]), float(want[i]), float(error[i])) for i in worst]
+        raise AssertionError(f"{int(wrong.sum())} wrong; (operands, got, want, ulps): {rows}")
+
+
+_TINY = [0.0, 1e-45, 1e-40, 1.1754942e-38, 1.1754944e-38, 1e-30, 1e-15, 1e-8, 1e-4]
+_MIDDLE = [0.25, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 7.0, 9.0, 10.0, 88.0]
+_LARGE = [88.72283, 88.72284, 88.8, 89.0, 104.0, 127.0, 128.0, 150.0, 1e10, 3.4028235e38, np.inf, np.nan]
+SPECIAL = np.array([*_TINY, *_MIDDLE, *_LARGE], dtype=np.float32)
+SPECIAL = np.concatenate([SPECIAL, -SPECIAL])
+
+
+def _near(*points: float) -> F32:
+    """The 2,000 floats around each point, and around its negative."""
+    centre = np.array(points, dtype=np.float32).view(np.int32)[:, None]
+    around = (centre + np.arange(-1000, 1000, dtype=np.int32)).view(np.float32).ravel()
+    return np.concatenate([around, -around])
+
+
+def _uniform(low: float, high: float, count: int = 400_000) -> F32:
+    return np.random.default_rng(0).uniform(low, high, count).astype(np.float32)
+
+
+def _every_exponent(count: int = 400_000) -> F32:
+    """Random bit patterns: each binade equally often, denormals and NaN among them."""
+    return np.random.default_rng(1).integers(0, 1 << 32, count, dtype=np.uint32).view(np.float32)
+
+
+def _torch(function: Callable[[torch.Tensor], torch.Tensor]) -> Callable[[F64], F64]:
+    def reference(x: F64) -> F64:
+        result: F64 = function(torch.from_numpy(x)).numpy()
+        return result
+
+    return reference
+
+
+@dataclass(frozen=True)
+class Case:
+    """A function, its f64 reference, its limit in ulps, and where to look closely."""
+
+    name: str
+    reference: Callable[[F64], F64]
+    limit: float
+    ranges: tuple[tuple[float, float], ...]
+    points: tuple[float, ...]
+
+
+CASES = (
+    Case("exp", np.exp, 2, ((-104, 89), (-1, 1)), (0.3465736, 0.6931472, 87.33654, 88.72284, 103.97208)),
+    Case("exp2", np.exp2, 2, ((-150, 129), (-1, 1)), (0.5, 1.0, 126.0, 128.0, 149.0)),
+    Case("expm1", np.expm1, 2, ((-20, 89), (-1, 1)), (0.3465736, 0.6931472, 17.32868, 88.72284)),
+    Case("tanh", np.tanh, 2, ((-10, 10), (-1, 1)), (0.625, 9.0108, 10.4)),
+    Case("log", np.log, 2, ((0, 4), (0, 1e6)), (0.70710678, 1.0, 1.41421356, 1.1754944e-38)),
+    Case("log2", np.log2, 2, ((0, 4), (0, 1e6)), (0.70710678, 1.0, 1.41421356, 1.1754944e-38)),
+    Case("log10", np.log10, 2, ((0, 4), (0, 1e6)), (0.70710678, 1.0, 1.41421356, 1.1754944e-38)),
+    Case("log1p", np.log1p, 2, ((-1, 4), (0, 1e6)), (0.29289322, 0.41421356, 1.0, 16777216.0, 2.4e38)),
+    Case("erf", _torch(torch.special.erf), 4, ((-4.5, 4.5), (-1, 1)), (0.9, 3.9192059, 4.0)),
+    Case("sin", np.sin, 2, ((-10, 10), (-1e5, 1e5), (-1e10, 1e10)), (1.5707964, 3.1415927, 6.2831855)),
+    Case("cos", np.cos, 2, ((-10, 10), (-1e5, 1e5), (-1e10, 1e10)), (1.5707964, 3.1415927, 6.2831855)),
+    Case("tan", np.tan, 4, ((-10, 10), (-1e5, 1e5), (-1e10, 1e10)), (0.7853982, 1.5707964, 3.1415927)),
+    Case("rsqrt", lambda x: 1 / np.sqrt(x), 2, ((0, 4),), (1.0, 1.1754944e-38)),
+)
+REDUCED = {"sin", "cos", "tan"}
+LARGEST_REDUCED = 1e14
+
+
+def test_every_function_has_a_case() -> None:
+    assert {case.name for case in CASES} | {"powf"} == set(FUNCTIONS)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_accuracy_and_special_values(case: Case) -> None:
+    x = np.concatenate([SPECIAL, _every_exponent(), _near(*case.points)] + [_uniform(*r) for r in case.ranges])
+    if case.name in REDUCED:
+        x = x[~(np.abs(x) > LARGEST_REDUCED) | np.isinf(x)]
+    got = _apply(_compile(case.name), x)
+    with np.errstate(all="ignore"):
+        want = case.reference(x.astype(np.float64))
+    _assert_close(got, want, case.limit, x)
+
+
+@pytest.mark.parametrize("name", sorted(REDUCED - {"tan"}))
+def test_arguments_beyond_the_reduction_stay_in_range(name: str) -> None:
+    x = np.geomspace(LARGEST_REDUCED, 3e38, 10_000).astype(np.float32)
+    assert np.all(np.abs(_apply(_compile(name), x)) <= 1.0)
+
+
+def test_powf() -> None:
+    """Against numpy's pow in f64, which follows IEEE 754 as eager does."""
+    rng = np.random.default_rng(2)
+    special_x, special_y = (a.ravel() for a in np.meshgrid(SPECIAL, SPECIAL))
+    integer_x, integer_y = (a.ravel() for a in np.meshgrid(_uniform(-9, 9, 500), np.arange(-60, 60, dtype=np.float32)))
+    near_one = rng.uniform(0.999, 1.001, 400_000).astype(np.float32)
+    pairs = (
+        (special_x, special_y),
+        (integer_x, integer_y),
+        (near_one, rng.uniform(-1e5, 1e5, near_one.size)),
+        (rng.uniform(0, 50, 400_000), rng.uniform(-30, 30, 400_000)),
+        (_every_exponent(), rng.uniform(-4, 4, 400_000)),
+        (_every_exponent(), _every_exponent()[::-1]),
+    )
+    x, y = (np.concatenate([np.asarray(pair[side], dtype=np.float32) for pair in pairs]) for side in (0, 1))
+    got = _apply(_compile("powf", arity=2), x, y)
+    with np.errstate(all="ignore"):
+        want = np.power(x.astype(np.float64), y.astype(np.float64))
+    _assert_close(got, want, 4, x, y)
+
+
+def test_half_precision_is_computed_in_f32() -> None:
+    x = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
+    got = _apply(_compile("exp", element="f16"), x)
+    with np.errstate(all="ignore"):
+        want = np.exp(x.astype(np.float64)).astype(np.float16)
+    steps = np.abs(got.view(np.int16).astype(int) - want.view(np.int16))
+    assert np.all((steps <= 1) | np.isnan(want))
+    assert np.array_equal(np.isnan(got), np.isnan(want))
+
+
+def _needs_wide_fma() -> None:
+    if which("objdump") is None:
+        pytest.skip("needs objdump to read the machine code")
+    if torch.backends.cpu.get_cpu_capability() not in ("AVX2", "AVX512"):
+        pytest.skip("needs AVX2 or AVX-512")
+
+
+@pytest.mark.parametrize("name", sorted(FUNCTIONS))
+def test_the_loop_is_vectorised(name: str, tmp_path: Path) -> None:
+    """Packed arithmetic on wide registers, and no symbol but the function's own: nothing calls libm."""
+    _needs_wide_fma()
+    engine = _compile(name, arity=2 if name == "powf" else 1)
+    engine.raw_lookup("apply")  # compiles
+    path = tmp_path / "apply.o"
+    engine.dump_to_object_file(str(path))
+    listing = subprocess.run(["objdump", "-d", "-t", path], capture_output=True, text=True, check=True).stdout
+    assert re.search(r"\bv(fn?m(add|sub)\d+|div)p[sd]\s.*%[yz]mm", listing)
+    assert "*UND*" not in listing
