@@ -159,6 +159,7 @@ class Driver:
             return
         # Errors of lowerings end in "… at loc(…)", the text of the op's location.
         message, _, location = f"{headline}\n{rest}".rstrip().partition(" at loc(")
+        message = message.rstrip(",")
         heard.append(Diagnostic.at(location, "error", message, notes).renamed("-", self.source.name))
 
     def _text(self, module: ir.Module) -> str:
