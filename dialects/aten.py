@@ -5,6 +5,7 @@
 `args` is JSON: the positional arguments, "%i" for operand i, then one object of keyword
 arguments where there are any. What JSON lacks is an object with one key: {"dtype": "float32"},
 {"layout": …}, {"memory_format": …}, {"device": …}, {"str": …}, {"inf": 1 or -1}, {"nan": 1}.
+`positions` lists which of the overload's results the op has, where some of them are None.
 """
 
 import json
@@ -98,7 +99,8 @@ def find_overload(name: str) -> Any:
 
 def _run(op: ir.Operation, operands: list[torch.Tensor]) -> Any:
     args, kwargs = decode_call(op.attributes["args"].value, operands)
-    return find_overload(op.attributes["overload"].value)(*args, **kwargs)
+    results = find_overload(op.attributes["overload"].value)(*args, **kwargs)
+    return [r for r in results if r is not None] if isinstance(results, (list, tuple)) else results
 
 
 def _verify(op: ir.Operation) -> str | None:

@@ -125,20 +125,26 @@ class _Importer:
         metas = node.meta.get("val")
         single = isinstance(metas, torch.Tensor)
         wanted = [metas] if single else metas
-        if not isinstance(wanted, (list, tuple)) or any(not isinstance(m, torch.Tensor) for m in wanted):
+        if not isinstance(wanted, (list, tuple)) or any(not isinstance(m, torch.Tensor | None) for m in wanted):
             raise Unsupported(f"{target} returns {type(metas).__name__}, not tensors")
         if target._schema.is_mutable:
             raise Unsupported(f"{target} mutates its arguments")
         for arg in (*node.args, *node.kwargs.values()):
             if isinstance(arg, torch.Generator):
                 raise Unsupported(f"{target} takes a generator")
-        results = [(tuple(m.shape), types.SPELLING[m.dtype], m.stride()) for m in wanted]
+        results = [(tuple(m.shape), types.SPELLING[m.dtype], m.stride()) for m in wanted if m is not None]
         strides = [n.meta["val"].stride() for n in _tensor_nodes((node.args, node.kwargs))]
         try:
             values = self.b.aten(str(target), args, kwargs, results, reason, strides)
         except TypeError as problem:
             raise Unsupported(f"{target}: {problem}") from None
-        return values[0] if single else values
+        if single:
+            return values[0]
+        present = [i for i, m in enumerate(wanted) if m is not None]
+        if len(present) < len(wanted):
+            values[0].owner.attributes["positions"] = int_array(present)
+        by_position = dict(zip(present, values, strict=True))
+        return [by_position.get(i) for i in range(len(wanted))]
 
     def run(self) -> ImportedGraph:
         nodes = list(self.gm.graph.nodes)
@@ -257,7 +263,8 @@ def _check_result(node: torch.fx.Node, result: Any) -> None:
 
 def _remember_strides(node: torch.fx.Node, result: Any) -> None:
     owner = (result[0] if isinstance(result, list) else result).owner
-    if isinstance(owner, ir.Block) or owner.name not in _WHOLE:
+    # A rule may hand on an older op's result (alias, detach): that op has its strides already.
+    if isinstance(owner, ir.Block) or owner.name not in _WHOLE or "result_strides" in owner.attributes:
         return
     operands = [n.meta["val"].stride() for n in _tensor_nodes((node.args, node.kwargs))]
     metas = node.meta["val"] if isinstance(node.meta["val"], (list, tuple)) else [node.meta["val"]]

@@ -1,0 +1,23 @@
+"""Passes that stay on their level, one a file, and the pipelines made of them and of the lowerings."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+
+#: Every module that registers a pass; importing it is what registers.
+_PASS_MODULES = (
+    "cuesta.passes.fold_views",
+    "cuesta.passes.hoist_reshapes",
+    "cuesta.passes.decompose",
+    "cuesta.passes.call_libraries",
+    "cuesta.lowering.cuesta_to_linalg",
+    "cuesta.lowering.loops_to_llvm.expand_math",
+)
+
+
+@functools.cache
+def load_all() -> None:
+    """Registers every pass of cuesta."""
+    for name in _PASS_MODULES:
+        importlib.import_module(name)

@@ -1,0 +1,243 @@
+"""What every rule of this step builds with: accesses through views, and `linalg.generic`.
+
+Inside generics tensors have no dims of size 1 (a mean with keepdim is as good as one without), so
+that maps are projected permutations and fusion sees through `keepdim`. Each value of the graph thus
+has a full form, with the shape it had, and a squeezed one; a `cuesta.reshape`, which costs nothing,
+leads from one to the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from cuesta._mlir import arith, ir, linalg, tensor
+from cuesta.dialects import types
+from cuesta.dialects.cuesta import shape
+from cuesta.dialects.cuesta.dialect import ints
+from cuesta.dialects.scalar import Scalar, load_storage, scalar_for, to_storage
+from cuesta.dialects.types import shape_of, spelling_of
+
+Value = ir.Value
+PARALLEL, REDUCTION = "parallel", "reduction"
+
+
+@dataclass(frozen=True)
+class Access:
+    """How an op reads a value: dim i of the squeezed `source` is dim `dims[i]` of what was asked for.
+
+    A constant or a range has no source: `number` holds in every place, or `start + step * index`
+    along `dims[0]`.
+    """
+
+    source: Value | None
+    dims: tuple[int, ...]
+    spelling: str
+    number: float | None = None
+    start: float = 0
+    step: float = 0
+
+
+@dataclass
+class LinalgBuilder:
+    """The state of one lowering: what each value of the graph has become."""
+
+    full: dict[Value, Value] = field(default_factory=dict)
+    squeezed: dict[Value, Value] = field(default_factory=dict)
+
+    # -- values -------------------------------------------------------------------------------
+    def full_form(self, value: Value) -> Value:
+        """The lowered value in its own shape."""
+        if value not in self.full:
+            if value not in self.squeezed:
+                self._materialise(value)
+            self.full[value] = _reshaped(self.squeezed[value], shape_of(value))
+        return self.full[value]
+
+    def squeezed_form(self, value: Value) -> Value:
+        """The lowered value without dims of size 1."""
+        if value not in self.squeezed:
+            if value not in self.full:
+                self._materialise(value)
+            if value not in self.squeezed:
+                self.squeezed[value] = _reshaped(self.full[value], squeeze(shape_of(value)))
+        return self.squeezed[value]
+
+    def _materialise(self, value: Value) -> None:
+        # Constants and ranges live inside the ops that use them until somebody needs them in memory.
+        access = self.access(value)
+        sizes = shape_of(value)
+        loops = [d for d, s in enumerate(sizes) if s != 1]
+        self.squeezed[value] = self.generic(
+            [self.on_loops(access, loops)], [sizes[d] for d in loops], access.spelling, lambda s, x: x
+        )
+
+    def access(self, value: Value) -> Access:
+        """Reads `value` through the views that only permute, stretch, or add and drop unit dims."""
+        sizes = shape_of(value)
+        dims: list[int | None] = list(range(len(sizes)))  # dim of `value` → dim of what was asked for
+        spelling = spelling_of(value)
+        while True:
+            owner = value.owner
+            name = "" if isinstance(owner, ir.Block) else owner.name
+            if name == "cuesta.permute":
+                order = ints(owner.attributes["dims"])
+                inner: list[int | None] = [None] * len(order)
+                for outer, d in enumerate(order):
+                    inner[d] = dims[outer]
+                dims = inner
+            elif name == "cuesta.expand":
+                source, target = shape_of(owner.operands[0]), shape_of(value)
+                kept = dims[len(target) - len(source) :]
+                dims = [d if s == t else None for s, t, d in zip(source, target[-len(source) :], kept, strict=False)]
+                if not source:
+                    dims = []
+            elif name == "cuesta.reshape" and squeeze(shape_of(value)) == squeeze(shape_of(owner.operands[0])):
+                rest = iter([d for d, s in zip(dims, shape_of(value), strict=True) if s != 1])
+                dims = [next(rest) if s != 1 else None for s in shape_of(owner.operands[0])]
+            elif name == "cuesta.constant":
+                return Access(None, (), spelling, number=owner.attributes["value"].value)
+            elif name == "cuesta.iota" and shape_of(value)[0] != 1 and dims[0] is not None:
+                start, step = owner.attributes["start"].value, owner.attributes["step"].value
+                return Access(None, (dims[0],), spelling, start=start, step=step)
+            elif name == "cuesta.iota":
+                return Access(None, (), spelling, number=owner.attributes["start"].value)
+            else:
+                kept_dims = tuple(d for d, s in zip(dims, shape_of(value), strict=True) if s != 1)
+                assert None not in kept_dims
+                return Access(self.squeezed_form(value), kept_dims, spelling)  # type: ignore[arg-type]
+            value = owner.operands[0]
+
+    @staticmethod
+    def on_loops(access: Access, loops: Sequence[int]) -> Access:
+        """The access with dims renumbered to positions within `loops` (dims of the op's own shape)."""
+        position = {d: i for i, d in enumerate(loops)}
+        return Access(
+            access.source,
+            tuple(position[d] for d in access.dims),
+            access.spelling,
+            access.number,
+            access.start,
+            access.step,
+        )
+
+    def broadcast_access(self, value: Value, sizes: Sequence[int], loops: Sequence[int]) -> Access:
+        """The access of an operand that broadcasts to `sizes`, on the loops over its dims `loops`."""
+        access = self.access(value)
+        shift = len(sizes) - len(shape_of(value))
+        shifted = Access(
+            access.source,
+            tuple(d + shift for d in access.dims),
+            access.spelling,
+            access.number,
+            access.start,
+            access.step,
+        )
+        return self.on_loops(shifted, loops)
+
+    def covering_access(self, value: Value, loops: Sequence[int]) -> Access:
+        """The access of `value` over all of `loops`, for a reduction, which must find every loop's bound
+        among its operands: what was stretched or is a constant is spelled out first."""
+        access = self.on_loops(self.access(value), loops)
+        if access.source is not None and len(access.dims) == len(loops):
+            return access
+        sizes = shape_of(value)
+        whole = self.generic([access], [sizes[d] for d in loops], access.spelling, lambda s, x: x)
+        return Access(whole, tuple(range(len(loops))), access.spelling)
+
+    # -- linalg -------------------------------------------------------------------------------
+    def generic(
+        self,
+        accesses: Sequence[Access],
+        sizes: Sequence[int],
+        spelling: str,
+        body: Callable[..., Value],
+        *,
+        reduced: Sequence[int] = (),
+        identity: Callable[[ir.Type], float] | None = None,
+    ) -> Value:
+        """One generic over loops of `sizes`; result dims are the loops that are not `reduced`.
+
+        `body(s, *operands)` gives the element, in the computing type; a reduction's body takes the
+        accumulator first. The result has `spelling` in its storage type.
+        """
+        out_dims = [d for d in range(len(sizes)) if d not in set(reduced)]
+        (result,) = self.generics(
+            accesses,
+            sizes,
+            [(out_dims, spelling, identity)],
+            lambda s, outs, ins: [body(s, *(outs if identity else ()), *ins)],
+            reduced=reduced,
+        )
+        return result
+
+    def generics(
+        self,
+        accesses: Sequence[Access],
+        sizes: Sequence[int],
+        outputs: Sequence[tuple[Sequence[int], str, Callable[[ir.Type], float] | None]],
+        body: Callable[[Scalar, list[Value], list[Value]], list[Value]],
+        *,
+        reduced: Sequence[int] = (),
+    ) -> list[Value]:
+        """A generic of several results, each (its loop dims in order, element type, identity or None)."""
+        sources = [a for a in accesses if a.source is not None]
+        inits, result_types = [], []
+        for dims, spelling, identity in outputs:
+            storage = types.element(types.storage(spelling))
+            empty = tensor.EmptyOp([sizes[d] for d in dims], storage).result
+            if identity is not None:
+                number = Scalar().const(storage, identity(types.element(spelling)))
+                empty = linalg.fill(number, outs=[empty])
+            inits.append(empty)
+            result_types.append(empty.type)
+        maps = [projection(len(sizes), a.dims) for a in sources]
+        maps += [projection(len(sizes), dims) for dims, _, _ in outputs]
+        kinds = [REDUCTION if d in set(reduced) else PARALLEL for d in range(len(sizes))]
+        iterators = ir.ArrayAttr.get([ir.Attribute.parse(f"#linalg.iterator_type<{k}>") for k in kinds])
+        op = linalg.GenericOp(result_types, [a.source for a in sources], inits, ir.ArrayAttr.get(maps), iterators)
+        elements = [types.element(types.storage(a.spelling)) for a in sources] + [
+            types.element(types.storage(spelling)) for _, spelling, _ in outputs
+        ]
+        block = op.regions[0].blocks.append(*elements)
+        with ir.InsertionPoint(block):
+            arguments = iter(block.arguments)
+            ins = [self._element(a, next(arguments) if a.source is not None else None) for a in accesses]
+            outs = [load_storage(next(arguments), spelling) for _, spelling, _ in outputs]
+            s = scalar_for(accesses[0].spelling if accesses else outputs[0][1])
+            elements_out = body(s, outs, ins)
+            linalg.YieldOp([to_storage(e, spec[1]) for e, spec in zip(elements_out, outputs, strict=True)])
+        return list(op.results)
+
+    def _element(self, access: Access, argument: Value | None) -> Value:
+        if argument is not None:
+            return load_storage(argument, access.spelling)
+        kind = types.element(access.spelling.replace("ui8", "i8"))
+        if access.number is not None:
+            return Scalar().const(kind, access.number)
+        whole = arith.index_cast(ir.IntegerType.get_signless(64), linalg.IndexOp(access.dims[0]).result)
+        if isinstance(kind, ir.FloatType):
+            # In f64, so that start + i * step rounds once.
+            f64 = ir.F64Type.get()
+            s = Scalar()
+            value = s.add(s.const(f64, access.start), s.mul(arith.sitofp(f64, whole), s.const(f64, access.step)))
+            return s.convert(value, kind)
+        s = Scalar()
+        value = s.add(s.const(whole, int(access.start)), s.mul(whole, s.const(whole, int(access.step))))
+        return s.convert(value, kind)
+
+
+def projection(loops: int, dims: Sequence[int]) -> ir.AffineMapAttr:
+    """(d0, …) -> (d[dims[0]], …)."""
+    return ir.AffineMapAttr.get(ir.AffineMap.get(loops, 0, [ir.AffineExpr.get_dim(d) for d in dims]))
+
+
+def squeeze(sizes: Sequence[int]) -> tuple[int, ...]:
+    """The sizes other than 1."""
+    return tuple(s for s in sizes if s != 1)
+
+
+def _reshaped(value: Value, sizes: Sequence[int]) -> Value:
+    if shape_of(value) == tuple(sizes):
+        return value
+    return shape.Reshape(value, types.tensor(list(sizes), spelling_of(value))).result

@@ -1,0 +1,135 @@
+"""Reads at computed positions: a generic over the result that extracts from the whole source.
+
+    %2 = cuesta.index(%w, %i) {dims = [0]}   →   linalg.generic ins(%i) { tensor.extract %w[%i, linalg.index 1] }
+"""
+
+from __future__ import annotations
+
+from cuesta._mlir import arith, ir, linalg, tensor
+from cuesta.dialects import host
+from cuesta.dialects.cuesta import indexing
+from cuesta.dialects.cuesta.dialect import ints
+from cuesta.dialects.scalar import Scalar, Value, load_storage, scalar_for
+from cuesta.dialects.types import shape_of, spelling_of
+from cuesta.lowering.cuesta_to_linalg.builder import LinalgBuilder
+from cuesta.lowering.cuesta_to_linalg.rules import lowers
+
+
+def _position(s: Scalar, index: Value, size: int) -> Value:
+    """`index` as a position within [0, size): negative ones count from the end.
+
+    What is out of range was reported by the check before; clamping keeps the read inside the memory.
+    """
+    zero, last, n = s.const(index, 0), s.const(index, size - 1), s.const(index, size)
+    wrapped = s.select(s.compare("lt", index, zero), s.add(index, n), index)
+    return arith.index_cast(ir.IndexType.get(), s.maximum(s.minimum(wrapped, last), zero))
+
+
+def _check_range(b: LinalgBuilder, index: Value, size: int, op: ir.Operation) -> None:
+    """Emits a reduction that tells whether any index is outside [-size, size), and the check of it."""
+    access = b.access(index)
+    if access.source is None:
+        return  # a constant or a range: torch's own shape inference has seen it
+    loops = sorted(access.dims)
+
+    def outside(s: Scalar, found: Value, x: Value) -> Value:
+        low, high = s.compare("lt", x, s.const(x, -size)), s.compare("ge", x, s.const(x, size))
+        return arith.ori(found, arith.ori(low, high))
+
+    bad = b.generic(
+        [b.on_loops(access, loops)],
+        [shape_of(index)[d] for d in loops],
+        "i1",
+        outside,
+        reduced=range(len(loops)),
+        identity=lambda kind: 0,
+    )
+    message = f"index out of range: the indexed dim has size {size}"
+    host.CHECK([bad], [], message=ir.StringAttr.get(message))
+
+
+def _extract(source: Value, positions: list[Value | None], sizes: tuple[int, ...], spelling: str) -> Value:
+    """The element of the squeezed `source` at one position a dim of its full shape."""
+    chosen = [p for p, size in zip(positions, sizes, strict=True) if size != 1]
+    assert all(p is not None for p in chosen)
+    return load_storage(tensor.extract(source, chosen), spelling)
+
+
+@lowers("index")
+def lower_index(b: LinalgBuilder, op: ir.Operation) -> None:
+    x, *indices = list(op.operands)
+    dims = ints(op.attributes["dims"])
+    sizes, result = shape_of(x), shape_of(op.results[0])
+    shapes = indexing.indexed_shape(sizes, [shape_of(i) for i in indices], dims)
+    assert shapes is not None
+    _, broadcast, at = shapes
+    loops = [d for d, s in enumerate(result) if s != 1]
+    source = b.squeezed_form(x)
+    for index, dim in zip(indices, dims, strict=True):
+        _check_range(b, index, sizes[dim], op)
+    # Result dims: those of x before, the indices' own, those of x after.
+    kept = [d for d in range(len(sizes)) if d not in dims]
+    result_dim = {d: i if i < at else i + len(broadcast) for i, d in enumerate(kept)}
+    accesses = []
+    for index in indices:
+        access = b.access(index)
+        shifted = type(access)(
+            access.source, tuple(d + at for d in access.dims), access.spelling, access.number, access.start, access.step
+        )
+        accesses.append(b.on_loops(shifted, loops))
+
+    def body(s: Scalar, *positions: Value) -> Value:
+        signed = Scalar()
+        by_dim = dict(zip(dims, positions, strict=True))
+        where: list[Value | None] = []
+        for d, size in enumerate(sizes):
+            if d in by_dim:
+                where.append(_position(signed, by_dim[d], size))
+            else:
+                where.append(linalg.IndexOp(loops.index(result_dim[d])).result if size != 1 else None)
+        return _extract(source, where, sizes, spelling_of(x))
+
+    b.squeezed[op.results[0]] = b.generic(accesses, [result[d] for d in loops], spelling_of(x), body)
+
+
+@lowers("gather")
+def lower_gather(b: LinalgBuilder, op: ir.Operation) -> None:
+    x, index = op.operands
+    dim, sizes, result = op.attributes["dim"].value, shape_of(x), shape_of(op.results[0])
+    loops = [d for d, s in enumerate(result) if s != 1]
+    source = b.squeezed_form(x)
+    _check_range(b, index, sizes[dim], op)
+
+    def body(s: Scalar, at: Value) -> Value:
+        where: list[Value | None] = []
+        for d, size in enumerate(sizes):
+            if d == dim:
+                where.append(_position(Scalar(), at, size))
+            elif d in loops:
+                where.append(linalg.IndexOp(loops.index(d)).result)
+            else:
+                where.append(arith.constant(ir.IndexType.get(), 0))
+        return _extract(source, where, sizes, spelling_of(x))
+
+    access = b.on_loops(b.access(index), loops)
+    b.squeezed[op.results[0]] = b.generic([access], [result[d] for d in loops], spelling_of(x), body)
+
+
+@lowers("flip")
+def lower_flip(b: LinalgBuilder, op: ir.Operation) -> None:
+    sizes, dims = shape_of(op.operands[0]), set(ints(op.attributes["dims"]))
+    loops = [d for d, s in enumerate(sizes) if s != 1]
+    source, spelling = b.squeezed_form(op.operands[0]), spelling_of(op.operands[0])
+
+    def body(s: Scalar) -> Value:
+        where: list[Value | None] = []
+        for d, size in enumerate(sizes):
+            if size == 1:
+                where.append(None)
+                continue
+            here = linalg.IndexOp(loops.index(d)).result
+            last = arith.constant(ir.IndexType.get(), size - 1)
+            where.append(arith.subi(last, here) if d in dims else here)
+        return _extract(source, where, sizes, spelling)
+
+    b.squeezed[op.results[0]] = b.generic([], [sizes[d] for d in loops], spelling, lambda s: body(scalar_for(spelling)))

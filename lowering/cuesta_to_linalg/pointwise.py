@@ -1,0 +1,61 @@
+"""Pointwise ops: every row of the table through one rule.
+
+    %2 = cuesta.add(%0, %1)   →   %2 = linalg.generic ins(%0, %1) { arith.addf }
+"""
+
+from __future__ import annotations
+
+from cuesta._mlir import arith, ir
+from cuesta.dialects import types
+from cuesta.dialects.cuesta import pointwise
+from cuesta.dialects.scalar import Scalar, Value, scalar_for
+from cuesta.dialects.types import shape_of, spelling_of
+from cuesta.lowering.cuesta_to_linalg.builder import LinalgBuilder
+from cuesta.lowering.cuesta_to_linalg.rules import lowers
+
+
+def _loops(op: ir.Operation) -> tuple[tuple[int, ...], list[int]]:
+    sizes = shape_of(op.results[0])
+    return sizes, [d for d, s in enumerate(sizes) if s != 1]
+
+
+@lowers(*pointwise.BY_NAME)
+def lower_pointwise(b: LinalgBuilder, op: ir.Operation) -> None:
+    row = pointwise.BY_NAME[op.name.removeprefix("cuesta.")]
+    sizes, loops = _loops(op)
+    operands = list(op.operands)
+    params = pointwise.parameters(op)
+    narrow = spelling_of(operands[0])
+    wide = types.element(types.opmath(narrow)) if types.opmath(narrow) != narrow else None
+    result = spelling_of(op.results[0])
+
+    def body(s: Scalar, *xs: Value) -> Value:
+        if wide is not None:
+            xs = tuple(arith.extf(wide, x) for x in xs)
+        value = row.scalar(s, *xs, **params)
+        if wide is not None and value.type == wide and result == narrow:
+            value = arith.truncf(types.element(narrow), value)
+        return value
+
+    accesses = [b.broadcast_access(x, sizes, loops) for x in operands]
+    b.squeezed[op.results[0]] = b.generic(accesses, [sizes[d] for d in loops], result, body)
+
+
+@lowers("where")
+def lower_where(b: LinalgBuilder, op: ir.Operation) -> None:
+    sizes, loops = _loops(op)
+    accesses = [b.broadcast_access(x, sizes, loops) for x in op.operands]
+    b.squeezed[op.results[0]] = b.generic(
+        accesses, [sizes[d] for d in loops], spelling_of(op.results[0]), lambda s, c, x, y: s.select(c, x, y)
+    )
+
+
+@lowers("convert")
+def lower_convert(b: LinalgBuilder, op: ir.Operation) -> None:
+    sizes, loops = _loops(op)
+    source, target = spelling_of(op.operands[0]), spelling_of(op.results[0])
+    kind = types.element(target.replace("ui8", "i8"))
+    access = b.broadcast_access(op.operands[0], sizes, loops)
+    b.squeezed[op.results[0]] = b.generic(
+        [access], [sizes[d] for d in loops], target, lambda s, x: scalar_for(source).convert(x, kind)
+    )

@@ -1,0 +1,95 @@
+"""Reductions, running sums and positions of extremes.
+
+    %1 = cuesta.sum(%0) {dims = [1]}   →   %e = linalg.fill 0
+                                           %1 = linalg.generic {parallel, reduction} ins(%0) outs(%e)
+"""
+
+from __future__ import annotations
+
+from cuesta._mlir import arith, ir, linalg
+from cuesta.dialects.cuesta import reduction
+from cuesta.dialects.cuesta.dialect import ints
+from cuesta.dialects.scalar import Scalar, Value
+from cuesta.dialects.types import shape_of, spelling_of
+from cuesta.lowering.cuesta_to_linalg.builder import Access, LinalgBuilder
+from cuesta.lowering.cuesta_to_linalg.rules import lowers
+
+
+def _loops(sizes: tuple[int, ...]) -> list[int]:
+    return [d for d, s in enumerate(sizes) if s != 1]
+
+
+@lowers(*reduction.BY_NAME)
+def lower_reduction(b: LinalgBuilder, op: ir.Operation) -> None:
+    row = reduction.BY_NAME[op.name.removeprefix("cuesta.")]
+    sizes = shape_of(op.operands[0])
+    loops = _loops(sizes)
+    dims = set(ints(op.attributes["dims"]))
+    b.squeezed[op.results[0]] = b.generic(
+        [b.covering_access(op.operands[0], loops)],
+        [sizes[d] for d in loops],
+        spelling_of(op.results[0]),
+        row.combine,
+        reduced=[i for i, d in enumerate(loops) if d in dims],
+        identity=row.identity,
+    )
+
+
+@lowers("argmax", "argmin")
+def lower_argmax(b: LinalgBuilder, op: ir.Operation) -> None:
+    sizes, dim = shape_of(op.operands[0]), op.attributes["dim"].value
+    loops = _loops(sizes)
+    if sizes[dim] == 1:
+        outer = [sizes[d] for d in loops]
+        b.squeezed[op.results[0]] = b.generic([Access(None, (), "i64", number=0)], outer, "i64", lambda s, x: x)
+        return
+    along = loops.index(dim)
+    kept = [i for i in range(len(loops)) if i != along]
+    spelling = spelling_of(op.operands[0])
+    largest = op.name == "cuesta.argmax"
+    identity = reduction.BY_NAME["amax" if largest else "amin"].identity
+
+    def body(s: Scalar, outs: list[Value], ins: list[Value]) -> list[Value]:
+        (best, at), (x,) = outs, ins
+        here = arith.index_cast(at.type, linalg.IndexOp(along).result)
+        better = s.compare("gt" if largest else "lt", x, best)
+        if isinstance(x.type, ir.FloatType):
+            fresh_nan = arith.andi(s.is_nan(x), arith.xori(s.is_nan(best), s.const(better, 1)))
+            better = arith.ori(better, fresh_nan)
+        return [s.select(better, x, best), s.select(better, here, at)]
+
+    _, index = b.generics(
+        [b.covering_access(op.operands[0], loops)],
+        [sizes[d] for d in loops],
+        [(kept, spelling, identity), (kept, "i64", lambda kind: 0)],
+        body,
+        reduced=[along],
+    )
+    b.squeezed[op.results[0]] = index
+
+
+@lowers("cumsum")
+def lower_cumsum(b: LinalgBuilder, op: ir.Operation) -> None:
+    sizes, dim = shape_of(op.operands[0]), op.attributes["dim"].value
+    loops = _loops(sizes)
+    spelling = spelling_of(op.operands[0])
+    if sizes[dim] == 1:
+        access = b.on_loops(b.access(op.operands[0]), loops)
+        b.squeezed[op.results[0]] = b.generic([access], [sizes[d] for d in loops], spelling, lambda s, x: x)
+        return
+    along = loops.index(dim)
+    kept = [i for i in range(len(loops)) if i != along]
+
+    def body(s: Scalar, outs: list[Value], ins: list[Value]) -> list[Value]:
+        # A plain sequential sum: this loop carries its total and stores it at each step.
+        total = arith.addf(outs[0], ins[0]) if isinstance(ins[0].type, ir.FloatType) else s.add(outs[0], ins[0])
+        return [total, total]
+
+    _, running = b.generics(
+        [b.covering_access(op.operands[0], loops)],
+        [sizes[d] for d in loops],
+        [(kept, spelling, lambda kind: 0), (list(range(len(loops))), spelling, None)],
+        body,
+        reduced=[along],
+    )
+    b.squeezed[op.results[0]] = running

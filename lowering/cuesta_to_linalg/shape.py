@@ -1,0 +1,55 @@
+"""Views stay what they are; they cost nothing, and accesses have looked through most of them already.
+
+    %1 = cuesta.permute(%0)   stays for a slice, a call into ATen or a return that needs it
+"""
+
+from __future__ import annotations
+
+from cuesta._mlir import ir
+from cuesta.dialects import types
+from cuesta.dialects.cuesta import shape
+from cuesta.dialects.types import shape_of, spelling_of
+from cuesta.lowering.cuesta_to_linalg.builder import LinalgBuilder
+from cuesta.lowering.cuesta_to_linalg.rules import lowers
+
+
+def _type(op: ir.Operation) -> ir.Type:
+    return types.tensor(shape_of(op.results[0]), types.storage(spelling_of(op.results[0])))
+
+
+@lowers("reshape")
+def lower_reshape(b: LinalgBuilder, op: ir.Operation) -> None:
+    b.full[op.results[0]] = shape.Reshape(b.full_form(op.operands[0]), _type(op)).result
+
+
+@lowers("permute")
+def lower_permute(b: LinalgBuilder, op: ir.Operation) -> None:
+    b.full[op.results[0]] = shape.Permute(b.full_form(op.operands[0]), op.attributes["dims"], _type(op)).result
+
+
+@lowers("expand")
+def lower_expand(b: LinalgBuilder, op: ir.Operation) -> None:
+    b.full[op.results[0]] = shape.Expand(b.full_form(op.operands[0]), _type(op)).result
+
+
+@lowers("slice")
+def lower_slice(b: LinalgBuilder, op: ir.Operation) -> None:
+    starts, steps = op.attributes["starts"], op.attributes["steps"]
+    b.full[op.results[0]] = shape.Slice(b.full_form(op.operands[0]), starts, steps, _type(op)).result
+
+
+@lowers("cat")
+def lower_cat(b: LinalgBuilder, op: ir.Operation) -> None:
+    parts = [b.full_form(x) for x in op.operands]
+    b.full[op.results[0]] = shape.Cat(*parts, op.attributes["dim"], _type(op)).result
+
+
+@lowers("copy")
+def lower_copy(b: LinalgBuilder, op: ir.Operation) -> None:
+    # A value has no address on this level: who needs other strides makes the copy.
+    b.full[op.results[0]] = b.full_form(op.operands[0])
+
+
+@lowers("constant", "iota")
+def lower_constant(b: LinalgBuilder, op: ir.Operation) -> None:
+    """Nothing to do: users read it in place, and `LinalgBuilder` materialises it for those who cannot."""

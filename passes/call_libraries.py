@@ -1,0 +1,91 @@
+"""Hands matrix products, convolutions and attention to the libraries behind ATen.
+
+    %2 = cuesta.mm(%0, %1)   →   %2 = aten.call(%0, %1) {overload = "aten.mm.default"}
+
+On CPU they run in MKL and oneDNN, which this pass takes to be the fastest; issue 5 measures.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from cuesta._mlir import ir
+from cuesta.dialects.cuesta.contraction import convolution_arguments
+from cuesta.dialects.cuesta.dialect import ints
+from cuesta.dialects.types import shape_of, spelling_of
+from cuesta.frontend.graph_builder import GraphBuilder, row_major
+from cuesta.passes.graph_rewrite import rewrite_ops
+from cuesta.passes.registry import Pass, register_pass
+
+_B = GraphBuilder()
+_GEMM = "matrix products run in the library"
+_ATTENTION = "attention runs in the library"
+
+
+def _call(
+    op: ir.Operation, overload: str, args: Sequence[Any], kwargs: dict[str, Any], reason: str, any_strides: bool = False
+) -> list[ir.Value]:
+    """The call with the strides that the op was traced with, row-major ones where it was not."""
+    if "result_strides" in op.attributes:
+        strides: list[Sequence[int]] = [ints(s) for s in op.attributes["result_strides"]]
+    else:
+        strides = [row_major(shape_of(r)) for r in op.results]
+    results = [(shape_of(r), spelling_of(r), s) for r, s in zip(op.results, strides, strict=True)]
+    operand_strides = None
+    if not any_strides and "operand_strides" in op.attributes:
+        operand_strides = [ints(s) for s in op.attributes["operand_strides"]]
+    return _B.aten(overload, args, kwargs, results, reason, operand_strides)
+
+
+def _mm(op: ir.Operation) -> list[ir.Value]:
+    name = "aten.mm.default" if len(shape_of(op.operands[0])) == 2 else "aten.bmm.default"
+    return _call(op, name, list(op.operands), {}, _GEMM, any_strides=True)
+
+
+def _addmm(op: ir.Operation) -> list[ir.Value]:
+    name = "aten.addmm.default" if len(shape_of(op.operands[1])) == 2 else "aten.baddbmm.default"
+    scalars = {"beta": op.attributes["beta"].value, "alpha": op.attributes["alpha"].value}
+    return _call(op, name, list(op.operands), scalars, _GEMM, any_strides=True)
+
+
+def _convolution(op: ir.Operation) -> list[ir.Value]:
+    x, weight, *bias = op.operands
+    args = [x, weight, bias[0] if bias else None, *convolution_arguments(op)]
+    return _call(op, "aten.convolution.default", args, {}, "convolutions run in the library")
+
+
+def _attention_kwargs(op: ir.Operation, mask: Sequence[ir.Value]) -> dict[str, Any]:
+    return {"attn_mask": mask[0] if mask else None, "scale": op.attributes["scale"].value}
+
+
+def _attention(op: ir.Operation) -> list[ir.Value]:
+    q, k, v, *mask = op.operands
+    args = [q, k, v, 0.0, bool(op.attributes["causal"].value)]
+    name = "aten._scaled_dot_product_flash_attention_for_cpu.default"
+    return _call(op, name, args, _attention_kwargs(op, mask), _ATTENTION)
+
+
+def _attention_backward(op: ir.Operation) -> list[ir.Value]:
+    *tensors, last = op.operands
+    mask = [last] if len(op.operands) == 7 else []
+    args = [*(tensors if mask else op.operands), 0.0, bool(op.attributes["causal"].value)]
+    name = "aten._scaled_dot_product_flash_attention_for_cpu_backward.default"
+    return _call(op, name, args, _attention_kwargs(op, mask), _ATTENTION)
+
+
+@register_pass("call-libraries")
+@dataclass(frozen=True)
+class CallLibraries(Pass):
+    """Turns contractions and attention into calls of ATen."""
+
+    def run(self, module: ir.Module) -> None:
+        rules = {
+            "cuesta.mm": _mm,
+            "cuesta.addmm": _addmm,
+            "cuesta.convolution": _convolution,
+            "cuesta.attention": _attention,
+            "cuesta.attention_backward": _attention_backward,
+        }
+        rewrite_ops(module, rules)

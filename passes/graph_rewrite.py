@@ -1,0 +1,58 @@
+"""Rewriting a graph function in place, op by op, in program order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from cuesta._mlir import func, ir
+
+#: A rule builds before `op` and returns what replaces its results, or None to leave it.
+Rule = Callable[[ir.Operation], Sequence[ir.Value | None] | None]
+
+
+def functions(module: ir.Module) -> Iterator[func.FuncOp]:
+    """The functions at the top of a module that have a body."""
+    for op in module.body.operations:
+        if isinstance(op, func.FuncOp) and not op.is_external:
+            yield op
+
+
+def rewrite_ops(module: ir.Module, rules: dict[str, Rule]) -> None:
+    """Applies the rule of each op's name once, operands before users. What a rule builds is not visited."""
+    with module.context:
+        for function in functions(module):
+            for op in list(function.regions[0].blocks[0].operations):
+                rule = rules.get(op.operation.name)
+                if rule is None:
+                    continue
+                with ir.InsertionPoint(op), op.location:
+                    replacement = rule(op.operation)
+                if replacement is not None:
+                    replace(op.operation, replacement)
+
+
+def replace(op: ir.Operation, values: Sequence[ir.Value | None]) -> None:
+    """Erases `op` after handing its uses to `values`; None stands for a result without uses."""
+    for result, value in zip(op.results, values, strict=True):
+        if value is not None:
+            result.replace_all_uses_with(value)
+    op.erase()
+
+
+def is_unused(value: ir.Value) -> bool:
+    return next(iter(value.uses), None) is None
+
+
+def users(value: ir.Value) -> list[ir.Operation]:
+    """The operations that use a value, one entry a use."""
+    return [use.owner.operation for use in value.uses]
+
+
+def erase_dead(module: ir.Module) -> None:
+    """Erases ops of the cuesta dialect whose results nobody uses; random ones too, as eager has run none."""
+    for function in functions(module):
+        for op in reversed(list(function.regions[0].blocks[0].operations)):
+            operation = op.operation
+            dead = operation.name.startswith("cuesta.") and all(is_unused(r) for r in operation.results)
+            if dead and operation.name != "cuesta.dropout":
+                operation.erase()

@@ -1,0 +1,29 @@
+"""Which backends can be measured here."""
+
+from __future__ import annotations
+
+import torch
+
+
+def inductor_is_missing() -> str | None:
+    """Why Inductor cannot compile here, or None where it can."""
+    from torch._inductor import cpp_builder, exc
+
+    try:
+        cpp_builder.get_cpp_compiler()
+    except (exc.InvalidCxxCompiler, RuntimeError) as error:
+        return f"no C++ compiler here ({type(error).__name__})"
+    return None
+
+
+def unknown_backend(name: str) -> str | None:
+    """A message where `name` is neither "eager" nor a backend of torch.compile."""
+    known = ["eager", *(b for b in torch._dynamo.list_backends(exclude_tags=()) if b != "eager")]
+    return None if name in known else f"no backend named {name!r}; there are {', '.join(known)}"
+
+
+def one_line(error: BaseException) -> str:
+    """An exception as one line for a table."""
+    cause = getattr(error, "inner_exception", None) or error
+    lines = str(cause).strip().splitlines()
+    return f"{type(cause).__name__}: {lines[0] if lines else ''}"[:160]

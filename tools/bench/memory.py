@@ -1,0 +1,54 @@
+"""Peak memory of a call, from torch's own allocation events."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from torch.profiler import ProfilerActivity, profile
+
+
+@dataclass(frozen=True)
+class MemoryUse:
+    """Bytes above what was allocated when the call, or a phase of it, began."""
+
+    peak: int
+    phases: dict[str, int]
+    """The peak within each `record_function` range asked for, above the level at the start of that range."""
+    allocations: list[int]
+    """The size of each block that was allocated."""
+
+
+def measure(call: Callable[[], Any], phases: Iterable[str] = ()) -> MemoryUse:
+    """Runs `call` once under the profiler.
+
+    Seen is what goes through torch's CPU allocator: tensors, and scratch that takes the form of tensors; not what a
+    library takes from malloc. A block that was there before the call and is freed by it does not count.
+    """
+    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiler:
+        result = call()
+    # The result is freed after the profile: until then it is part of what the call needs.
+    del result
+    events = profiler.profiler.kineto_results.events()  # type: ignore[union-attr]
+    changes = sorted(
+        ((event.start_ns(), event.nbytes()) for event in events if event.name() == "[memory]"), key=lambda c: c[0]
+    )
+    ranges = {event.name(): (event.start_ns(), event.start_ns() + event.duration_ns()) for event in events}
+    return MemoryUse(
+        peak=_peak(changes),
+        phases={
+            name: _peak([c for c in changes if ranges[name][0] <= c[0] <= ranges[name][1]])
+            for name in phases
+            if name in ranges
+        },
+        allocations=[size for _, size in changes if size > 0],
+    )
+
+
+def _peak(changes: Iterable[tuple[int, int]]) -> int:
+    held = peak = 0
+    for _, size in changes:
+        held += size
+        peak = max(peak, held)
+    return peak

@@ -1,0 +1,75 @@
+"""Starts workers: compile times from an empty and from a filled cache, and peak memory."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+WORKER = "cuesta.tools.bench.worker"
+
+
+class WorkerFailed(Exception):
+    """A worker ended with an error; the text is the last line that it wrote."""
+
+
+def run_worker(what: str, case: str, backend: str, threads: int, cache: Path) -> dict[str, Any]:
+    """The JSON that a worker printed. All caches of all compilers lie under `cache`."""
+    caches = {"CUESTA_CACHE_DIR": cache / "cuesta", "TORCHINDUCTOR_CACHE_DIR": cache / "inductor"}
+    done = subprocess.run(
+        [sys.executable, "-m", WORKER, what, case, backend, str(threads)],
+        env=os.environ | {name: str(path) for name, path in caches.items()},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode != 0:
+        lines = done.stderr.strip().splitlines()
+        raise WorkerFailed(lines[-1] if lines else f"exit status {done.returncode}")
+    result: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
+    return result
+
+
+def compile_rounds(
+    case: str, backends: Sequence[str], threads: int, rounds: int, progress: Callable[[str], None]
+) -> dict[str, dict[str, Any]]:
+    """For each backend {"cold": [...], "warm": [...]}, a worker's result each, or {"error": text}.
+
+    The backends take turns, and each round begins with another one.
+    """
+    results: dict[str, dict[str, Any]] = {backend: {"cold": [], "warm": []} for backend in backends}
+    for index in range(rounds):
+        turn = index % len(backends)
+        for backend in [*backends[turn:], *backends[:turn]]:
+            if "error" in results[backend]:
+                continue
+            with tempfile.TemporaryDirectory(prefix="cuesta-bench-") as cache:
+                for kind in ("cold", "warm"):
+                    progress(f"{case}: compile, {kind}, {backend}, round {index + 1} of {rounds}")
+                    try:
+                        result = run_worker("compile", case, backend, threads, Path(cache))
+                    except WorkerFailed as error:
+                        results[backend] = {"error": str(error)}
+                        break
+                    results[backend][kind].append(result)
+    return results
+
+
+def memory_peaks(
+    case: str, backends: Sequence[str], threads: int, progress: Callable[[str], None]
+) -> dict[str, dict[str, Any]]:
+    """For each backend a worker's result, or {"error": text}."""
+    results: dict[str, dict[str, Any]] = {}
+    with tempfile.TemporaryDirectory(prefix="cuesta-bench-") as cache:
+        for backend in backends:
+            progress(f"{case}: memory, {backend}")
+            try:
+                results[backend] = run_worker("memory", case, backend, threads, Path(cache))
+            except WorkerFailed as error:
+                results[backend] = {"error": str(error)}
+    return results

@@ -1,0 +1,87 @@
+"""Interleaved timing: every backend runs in every round, so that a slow second of the machine slows all of them."""
+
+from __future__ import annotations
+
+import gc
+import statistics
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+SAMPLE_SECONDS = 0.02
+"""Length of one sample; shorter calls are repeated within it."""
+CASE_SECONDS = 30.0
+"""What the rounds of a case may take where the number of rounds is not given."""
+ROUNDS = 25
+FEWEST_ROUNDS = 7
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Median and quartiles."""
+
+    median: float
+    lower: float
+    upper: float
+
+    @staticmethod
+    def of(values: list[float]) -> Spread:
+        if len(values) == 1:
+            return Spread(values[0], values[0], values[0])
+        lower, median, upper = statistics.quantiles(values, n=4, method="inclusive")
+        return Spread(median, lower, upper)
+
+
+def interleaved(calls: Mapping[str, Callable[[], Any]], rounds: int | None = None) -> dict[str, list[float]]:
+    """Seconds per call, one value a round, for each of `calls`, all of them warm.
+
+    Without `rounds`, as many as fit in CASE_SECONDS, between FEWEST_ROUNDS and ROUNDS.
+    """
+    names = list(calls)
+    inner = {name: _inner_calls(calls[name]) for name in names}
+    if rounds is None:
+        one_round = sum(_sample(calls[name], inner[name]) * inner[name] for name in names)
+        rounds = max(FEWEST_ROUNDS, min(ROUNDS, int(CASE_SECONDS / one_round)))
+    times: dict[str, list[float]] = {name: [] for name in names}
+    with _no_collection():
+        for index in range(rounds):
+            # Each backend comes first, second, … in turn: what runs before it leaves its data in the caches.
+            turn = index % len(names)
+            for name in names[turn:] + names[:turn]:
+                times[name].append(_sample(calls[name], inner[name]))
+    return times
+
+
+def ratios(times: list[float], base: list[float]) -> Spread:
+    """Of times to base times, round by round: what slows a whole round cancels."""
+    return Spread.of([a / b for a, b in zip(times, base, strict=True)])
+
+
+def _inner_calls(call: Callable[[], Any]) -> int:
+    """How many calls make a sample."""
+    count = 1
+    while True:
+        seconds = _sample(call, count) * count
+        if seconds >= SAMPLE_SECONDS / 2:
+            return max(1, round(count * SAMPLE_SECONDS / seconds))
+        count *= 4
+
+
+def _sample(call: Callable[[], Any], count: int) -> float:
+    started = time.perf_counter()
+    for _ in range(count):
+        call()
+    return (time.perf_counter() - started) / count
+
+
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    """Keeps Python's garbage collector from running inside one backend's sample."""
+    gc.collect()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()

@@ -1,0 +1,86 @@
+"""One measurement in a fresh process: `python -m cuesta.tools.bench.worker compile CASE BACKEND THREADS`.
+
+The last line on stdout is the result as JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from typing import Any
+
+import torch
+import torch._dynamo
+
+from cuesta.tools.bench.cases import BACKWARD, FORWARD, Workload, find_case
+from cuesta.tools.bench.memory import measure
+
+ARENA_SLACK = 4096
+"""Bytes by which the block that holds an arena may exceed it, for its alignment."""
+
+
+def compile_times(workload: Workload, backend: str) -> dict[str, Any]:
+    """Seconds from torch.compile to the end of the first call, and what torch and cuesta say of their parts."""
+    # Eager first: what torch and MKL set up in a process's first call is not compile time.
+    workload.compiled("eager")()
+    started = time.perf_counter()
+    call = workload.compiled(backend)
+    named = time.perf_counter()
+    call()
+    done = time.perf_counter()
+    call()
+    again = time.perf_counter()
+    metrics = torch._dynamo.utils.compilation_time_metrics
+    return {
+        "total": done - started,
+        "torch.compile": named - started,
+        "first_call": done - named,
+        "second_call": again - done,
+        "dynamo_metrics": {name: sum(values) for name, values in metrics.items()},
+        "graphs": _report_graphs(backend),
+    }
+
+
+def peak_memory(workload: Workload, backend: str) -> dict[str, Any]:
+    """Peak bytes of a warm call, with what cuesta predicted and keeps."""
+    call = workload.compiled(backend)
+    for _ in range(3):
+        call()
+    for parameter in workload.parameters:
+        parameter.grad = None
+    use = measure(call, (FORWARD, BACKWARD))
+    graphs = _report_graphs(backend)
+    # Graphs share one arena, kept from the calls before: the profile of this call does not see it being allocated.
+    arena = max((int(graph["arena_bytes"]) for graph in graphs), default=0)
+    seen = any(arena <= size <= arena + ARENA_SLACK for size in use.allocations)
+    kept = 0 if seen else arena
+    return {
+        "peak": use.peak + kept,
+        "phases": {name: size + kept for name, size in use.phases.items()},
+        "kept_arena": kept,
+        "predicted": [graph["peak_bytes"] for graph in graphs],
+    }
+
+
+def _report_graphs(backend: str) -> list[dict[str, Any]]:
+    if backend != "cuesta":
+        return []
+    import cuesta
+
+    graphs: list[dict[str, Any]] = cuesta.report().as_dict()["graphs"]
+    return graphs
+
+
+def main() -> None:
+    what, case, backend, threads = sys.argv[1:]
+    torch.set_num_threads(int(threads))
+    torch._dynamo.config.allow_rnn = True
+    workload = find_case(case).make()
+    with torch.set_grad_enabled(bool(workload.parameters)):
+        result = {"compile": compile_times, "memory": peak_memory}[what](workload, backend)
+    print(json.dumps(result, default=str))
+
+
+if __name__ == "__main__":
+    main()

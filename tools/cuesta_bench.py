@@ -1,0 +1,219 @@
+"""cuesta-bench: eager, Inductor and cuesta, interleaved in one process.
+
+cuesta-bench --case 'softmax|bert' --json out.json --plot out.png     time
+cuesta-bench --case bert_base_eval --compile                          cold and warm compile times
+cuesta-bench --case bert_base_eval --memory                           peak memory of a call
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import json
+import os
+import re
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from cuesta.tools.bench import machine
+from cuesta.tools.bench.backends import inductor_is_missing, one_line, unknown_backend
+from cuesta.tools.bench.cases import CASES, BenchCase
+from cuesta.tools.bench.plot import plot_ratios
+from cuesta.tools.bench.processes import compile_rounds, memory_peaks
+from cuesta.tools.bench.table import megabytes, ratio, seconds, seconds_spread, table
+from cuesta.tools.bench.timing import Spread, interleaved, ratios
+
+COMPILE_ROUNDS = 3
+
+
+def progress(text: str) -> None:
+    """A line on stderr: what is being done now."""
+    print(f"cuesta-bench: {text}", file=sys.stderr, flush=True)
+
+
+def time_case(case: BenchCase, backends: Sequence[str], repeats: int | None) -> dict[str, Any]:
+    """{"times": {backend: seconds per round}, "errors": {backend: difference from eager}, "failed": {backend: why}}."""
+    progress(f"{case.name}: build")
+    workload = case.make()
+    calls: dict[str, Callable[[], Any]] = {}
+    errors: dict[str, float] = {}
+    failed: dict[str, str] = {}
+    with torch.set_grad_enabled(bool(workload.parameters)):
+        reference = workload.results(workload.compiled("eager")())
+        for backend in backends:
+            progress(f"{case.name}: first calls, {backend}")
+            try:
+                call = workload.compiled(backend)
+                errors[backend] = difference(workload.results(call()), reference)
+                call()
+            except Exception as error:
+                failed[backend] = one_line(error)
+                progress(f"{case.name}: {backend} failed: {failed[backend]}")
+            else:
+                calls[backend] = call
+        progress(f"{case.name}: time")
+        times = interleaved(calls, repeats) if calls else {}
+    torch._dynamo.reset()
+    return {"times": times, "errors": errors, "failed": failed}
+
+
+def difference(actual: list[torch.Tensor], expected: list[torch.Tensor]) -> float:
+    """The largest difference of any element, relative to the largest element of all."""
+    if len(actual) != len(expected):
+        return float("inf")
+    pairs = [(a.double(), e.double()) for a, e in zip(actual, expected, strict=True) if e.numel() > 0]
+    scale = max((float(e.abs().max()) for _, e in pairs), default=0.0)
+    return max((float((a - e).abs().max()) for a, e in pairs), default=0.0) / (scale or 1.0)
+
+
+def time_rows(name: str, result: dict[str, Any], backends: Sequence[str]) -> list[str]:
+    """One row of the table of times."""
+    times, failed = result["times"], result["failed"]
+    row = [name]
+    row += [seconds_spread(Spread.of(times[b])) if b in times else "failed" for b in backends]
+    for base in ("inductor", "eager"):
+        both = base in times and "cuesta" in times
+        row.append(ratio(ratios(times["cuesta"], times[base])) if both else "–")
+    worst = max((error for backend, error in result["errors"].items() if backend != "eager"), default=0.0)
+    row.append("–" if failed and not result["errors"] else f"{worst:.1e}")
+    return row
+
+
+def run_times(arguments: argparse.Namespace, cases: Sequence[BenchCase], backends: Sequence[str]) -> dict[str, Any]:
+    """Measures and prints times; writes the plot."""
+    results = {case.name: time_case(case, backends, arguments.repeats) for case in cases}
+    header = ["case", *backends, "cuesta/inductor", "cuesta/eager", "error"]
+    print(table(header, [time_rows(name, result, backends) for name, result in results.items()]))
+    print(
+        "Times are medians with quartiles; error is the largest difference from eager, relative to the largest value."
+    )
+    if arguments.plot:
+        relative = {
+            name: {b: ratios(t, result["times"]["eager"]) for b, t in result["times"].items()}
+            for name, result in results.items()
+            if "eager" in result["times"]
+        }
+        about = machine.describe(torch.get_num_threads())
+        title = f"{about['cpu']}, {about['threads']} threads, torch {torch.__version__}"
+        plot_ratios(arguments.plot, backends, relative, title)
+        progress(f"wrote {arguments.plot}")
+    return results
+
+
+def run_compile(arguments: argparse.Namespace, cases: Sequence[BenchCase], backends: Sequence[str]) -> dict[str, Any]:
+    """Measures and prints compile times."""
+    rounds = arguments.repeats or COMPILE_ROUNDS
+    results = {}
+    rows = []
+    for case in cases:
+        result = results[case.name] = compile_rounds(case.name, backends, torch.get_num_threads(), rounds, progress)
+        for kind in ("cold", "warm"):
+            totals = {b: [r["total"] for r in result[b][kind]] for b in backends if "error" not in result[b]}
+            row = [f"{case.name}, {kind}"]
+            row += [seconds_spread(Spread.of(totals[b])) if b in totals else "failed" for b in backends]
+            both = {"inductor", "cuesta"} <= totals.keys()
+            row.append(ratio(ratios(totals["cuesta"], totals["inductor"])) if both else "–")
+            if "cuesta" in totals:
+                times = [sum(sum(g["times"].values()) for g in r["graphs"]) for r in result["cuesta"][kind]]
+                row.append(seconds(Spread.of(times).median))
+            else:
+                row.append("–")
+            rows.append(row)
+    print(table(["case", *backends, "cuesta/inductor", "cuesta's stages"], rows))
+    print("From torch.compile to the end of the first call, in a fresh process; cold: every cache folder empty.")
+    return results
+
+
+def run_memory(arguments: argparse.Namespace, cases: Sequence[BenchCase], backends: Sequence[str]) -> dict[str, Any]:
+    """Measures and prints peak memory."""
+    results = {}
+    rows = []
+    for case in cases:
+        result = results[case.name] = memory_peaks(case.name, backends, torch.get_num_threads(), progress)
+        peaks = {b: r["peak"] for b, r in result.items() if "error" not in r}
+        row = [case.name, *(megabytes(peaks[b]) if b in peaks else "failed" for b in backends)]
+        both = {"inductor", "cuesta"} <= peaks.keys()
+        row.append(f"{peaks['cuesta'] / peaks['inductor']:.3f}" if both else "–")
+        predicted = result.get("cuesta", {}).get("predicted", [])
+        row.append(" + ".join(map(megabytes, predicted)) or "–")
+        rows.append(row)
+    print(table(["case", *backends, "cuesta/inductor", "predicted by cuesta"], rows))
+    print("Peak of torch's allocations above what was there before a warm call, and the arena that cuesta keeps.")
+    return results
+
+
+def parse(argv: Sequence[str] | None) -> tuple[argparse.Namespace, list[BenchCase], list[str]]:
+    """Arguments, cases and backends. Ends the program with one message where they are wrong."""
+    parser = argparse.ArgumentParser(prog="cuesta-bench", description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--case", default="", metavar="REGEX", help="only cases whose name contains a match")
+    parser.add_argument("--list", action="store_true", help="list the cases and exit")
+    parser.add_argument("--threads", type=int, metavar="N", help="torch.set_num_threads(N)")
+    parser.add_argument("--repeats", type=int, metavar="N", help="rounds (chosen by time; 3 with --compile)")
+    parser.add_argument("--backends", default="eager,inductor,cuesta", metavar="A,B", help="default: %(default)s")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write every number, with machine and versions")
+    parser.add_argument("--plot", type=Path, metavar="FILE.png", help="write a plot of times relative to eager")
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument("--compile", action="store_true", help="compile times instead, cold and warm")
+    what.add_argument("--memory", action="store_true", help="peak memory instead")
+    arguments = parser.parse_args(argv)
+
+    try:
+        cases = [case for case in CASES if re.search(arguments.case, case.name)]
+    except re.error as error:
+        parser.error(f"--case {arguments.case!r} is no regular expression: {error}")
+    if not cases:
+        parser.error(f"--case {arguments.case!r} matches no case; --list shows them")
+    for name in ("threads", "repeats"):
+        if (value := getattr(arguments, name)) is not None and value < 1:
+            parser.error(f"--{name} must be at least 1, not {value}")
+    backends = [name for name in arguments.backends.split(",") if name]
+    if not backends:
+        parser.error("--backends names none")
+    for problem in filter(None, map(unknown_backend, backends)):
+        parser.error(problem)
+    for path in filter(None, (arguments.json, arguments.plot)):
+        if path.is_dir() or not os.access(path.parent, os.W_OK):
+            parser.error(f"cannot write {path}")
+    if arguments.plot and (arguments.compile or arguments.memory or "eager" not in backends):
+        parser.error("--plot draws times relative to eager: without --compile and --memory, and with the backend eager")
+    if arguments.plot and importlib.util.find_spec("matplotlib") is None:
+        parser.error("--plot needs matplotlib: pip install 'cuesta[bench]'")
+    return arguments, cases, backends
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Returns 1 where a backend failed in a case."""
+    arguments, cases, backends = parse(argv)
+    if arguments.list:
+        print("\n".join(case.name for case in cases))
+        return 0
+    if "inductor" in backends and (why := inductor_is_missing()):
+        progress(f"Inductor is left out: {why}")
+        backends.remove("inductor")
+    if arguments.threads:
+        torch.set_num_threads(arguments.threads)
+    # Dynamo would break the graph at nn.LSTM, and nobody would compile what is inside.
+    torch._dynamo.config.allow_rnn = True
+    if arguments.compile:
+        kind, measure = "compile", run_compile
+        backends = [b for b in backends if b != "eager"]
+    else:
+        kind, measure = ("memory", run_memory) if arguments.memory else ("times", run_times)
+    results = measure(arguments, cases, backends)
+    if arguments.json:
+        about = machine.describe(torch.get_num_threads())
+        arguments.json.write_text(json.dumps({"machine": about, kind: results}, indent=1) + "\n")
+        progress(f"wrote {arguments.json}")
+    failures = [
+        r for result in results.values() for r in (result.get("failed"), *result.values()) if r and "error" in r
+    ]
+    failed = [result for result in results.values() if result.get("failed")]
+    return 1 if failures or failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
