@@ -77,7 +77,7 @@ def test_from_a_stage_to_the_same_runs_nothing(good: Path, capsys: pytest.Captur
         (["--pass-pipeline="], ["expected the name of a pass"]),
         (["--from", "nowhere"], ["'nowhere'", "linalg"]),
         (["--to", "nowhere"], ["'nowhere'", "linalg"]),
-        (["--from", "loops", "--to", "linalg"], ["--to linalg comes before --from loops", "→"]),
+        (["--from", "linalg", "--to", "graph"], ["--to graph comes before --from linalg", "→"]),
         (["--to", "linalg", "--pass-pipeline=builtin.module()"], ["exclude each other"]),
         (["--no-such-option"], ["--no-such-option", "--help"]),
         (["--from"], ["--from", "expected one argument"]),
