@@ -30,7 +30,7 @@ def measure(call: Callable[[], Any], phases: Iterable[str] = ()) -> MemoryUse:
         result = call()
     # The result is freed after the profile: until then it is part of what the call needs.
     del result
-    events = profiler.profiler.kineto_results.events()  # type: ignore[union-attr]
+    events = profiler.profiler.kineto_results.events()
     changes = sorted(
         ((event.start_ns(), event.nbytes()) for event in events if event.name() == "[memory]"), key=lambda c: c[0]
     )
