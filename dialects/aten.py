@@ -97,6 +97,11 @@ def find_overload(name: str) -> Any:
     return getattr(getattr(getattr(torch.ops, namespace), op), overload)
 
 
+def is_random(name: str) -> bool:
+    """Whether the overload draws from torch's generator."""
+    return torch.Tag.nondeterministic_seeded in find_overload(name).tags
+
+
 def _run(op: ir.Operation, operands: list[torch.Tensor]) -> Any:
     args, kwargs = decode_call(op.attributes["args"].value, operands)
     results = find_overload(op.attributes["overload"].value)(*args, **kwargs)

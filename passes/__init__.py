@@ -12,6 +12,7 @@ _PASS_MODULES = (
     "cuesta.passes.decompose",
     "cuesta.passes.call_libraries",
     "cuesta.lowering.cuesta_to_linalg",
+    "cuesta.passes.form_kernels",
     "cuesta.lowering.loops_to_llvm.expand_math",
 )
 

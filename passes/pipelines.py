@@ -38,10 +38,13 @@ _GRAPH = (
 
 _LINALG = ("cuesta-to-linalg",)
 
+_KERNELS = ("form-kernels",)
+
 STAGES: dict[str, Stage] = {
     stage.name: stage
     for stage in (
         Stage("graph", _GRAPH),
         Stage("linalg", _LINALG),
+        Stage("kernels", _KERNELS),
     )
 }

@@ -72,14 +72,14 @@ def difference(actual: list[torch.Tensor], expected: list[torch.Tensor]) -> floa
 
 def time_rows(name: str, result: dict[str, Any], backends: Sequence[str]) -> list[str]:
     """One row of the table of times."""
-    times, failed = result["times"], result["failed"]
+    times = result["times"]
     row = [name]
     row += [seconds_spread(Spread.of(times[b])) if b in times else "failed" for b in backends]
     for base in ("inductor", "eager"):
         both = base in times and "cuesta" in times
         row.append(ratio(ratios(times["cuesta"], times[base])) if both else "–")
     worst = max((error for backend, error in result["errors"].items() if backend != "eager"), default=0.0)
-    row.append("–" if failed and not result["errors"] else f"{worst:.1e}")
+    row.append(f"{worst:.1e}")
     return row
 
 
@@ -171,8 +171,10 @@ def parse(argv: Sequence[str] | None) -> tuple[argparse.Namespace, list[BenchCas
         if (value := getattr(arguments, name)) is not None and value < 1:
             parser.error(f"--{name} must be at least 1, not {value}")
     backends = [name for name in arguments.backends.split(",") if name]
+    if arguments.compile:
+        backends = [name for name in backends if name != "eager"]
     if not backends:
-        parser.error("--backends names none")
+        parser.error(f"--backends {arguments.backends!r} names none to measure")
     for problem in filter(None, map(unknown_backend, backends)):
         parser.error(problem)
     for path in filter(None, (arguments.json, arguments.plot)):
@@ -200,7 +202,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     torch._dynamo.config.allow_rnn = True
     if arguments.compile:
         kind, measure = "compile", run_compile
-        backends = [b for b in backends if b != "eager"]
     else:
         kind, measure = ("memory", run_memory) if arguments.memory else ("times", run_times)
     results = measure(arguments, cases, backends)
@@ -208,11 +209,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         about = machine.describe(torch.get_num_threads())
         arguments.json.write_text(json.dumps({"machine": about, kind: results}, indent=1) + "\n")
         progress(f"wrote {arguments.json}")
-    failures = [
-        r for result in results.values() for r in (result.get("failed"), *result.values()) if r and "error" in r
-    ]
-    failed = [result for result in results.values() if result.get("failed")]
-    return 1 if failures or failed else 0
+    return 1 if any(map(has_failure, results.values())) else 0
+
+
+def has_failure(result: dict[str, Any]) -> bool:
+    """Whether a backend failed in a case: listed under "failed" beside times, or with its own "error"."""
+    return bool(result.get("failed")) or any("error" in part for part in result.values() if isinstance(part, dict))
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ WORKER = "cuesta.tools.bench.worker"
 
 
 class WorkerFailed(Exception):
-    """A worker ended with an error; the text is the last line that it wrote."""
+    """A backend failed in a worker, or the worker itself did; the text says why."""
 
 
 def run_worker(what: str, case: str, backend: str, threads: int, cache: Path) -> dict[str, Any]:
@@ -32,6 +32,8 @@ def run_worker(what: str, case: str, backend: str, threads: int, cache: Path) ->
         lines = done.stderr.strip().splitlines()
         raise WorkerFailed(lines[-1] if lines else f"exit status {done.returncode}")
     result: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
+    if "error" in result:
+        raise WorkerFailed(result["error"])
     return result
 
 
@@ -54,6 +56,7 @@ def compile_rounds(
                     try:
                         result = run_worker("compile", case, backend, threads, Path(cache))
                     except WorkerFailed as error:
+                        progress(f"{case}: {backend} failed: {error}")
                         results[backend] = {"error": str(error)}
                         break
                     results[backend][kind].append(result)
@@ -71,5 +74,6 @@ def memory_peaks(
             try:
                 results[backend] = run_worker("memory", case, backend, threads, Path(cache))
             except WorkerFailed as error:
+                progress(f"{case}: {backend} failed: {error}")
                 results[backend] = {"error": str(error)}
     return results

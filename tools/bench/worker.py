@@ -1,6 +1,6 @@
 """One measurement in a fresh process: `python -m cuesta.tools.bench.worker compile CASE BACKEND THREADS`.
 
-The last line on stdout is the result as JSON.
+The last line on stdout is the result as JSON, {"error": text} where the backend failed.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Any
 import torch
 import torch._dynamo
 
+from cuesta.tools.bench.backends import one_line
 from cuesta.tools.bench.cases import BACKWARD, FORWARD, Workload, find_case
 from cuesta.tools.bench.memory import measure
 
@@ -77,8 +78,13 @@ def main() -> None:
     torch.set_num_threads(int(threads))
     torch._dynamo.config.allow_rnn = True
     workload = find_case(case).make()
-    with torch.set_grad_enabled(bool(workload.parameters)):
-        result = {"compile": compile_times, "memory": peak_memory}[what](workload, backend)
+    measurement = {"compile": compile_times, "memory": peak_memory}[what]
+    try:
+        with torch.set_grad_enabled(bool(workload.parameters)):
+            result = measurement(workload, backend)
+    except Exception as error:
+        # Not a traceback: its last line, where a compiler failed, is Dynamo's advice and not the reason.
+        result = {"error": one_line(error)}
     print(json.dumps(result, default=str))
 
 

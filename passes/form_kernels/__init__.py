@@ -1,0 +1,37 @@
+"""Forms kernels: generics that belong together become one function, the rest a host function.
+
+    func @graph(%x: tensor<4x8xf32>) {          module @kernels {
+      %0 = linalg.generic ins(%x) {exp}           func @exp_add(%x, %out) { linalg.generic … }
+      %1 = linalg.generic ins(%0) {addf}   →    }
+      %2 = aten.call(%1) {aten.sort}            func @graph(%x: memref<4x8xf32>) {
+                                                  %b = host.alloc(); host.launch(%x, %b) {@kernels::@exp_add}
+                                                  %2 = host.aten(%b) {aten.sort} …
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from cuesta._mlir import ir
+from cuesta.passes.form_kernels.host import build_host
+from cuesta.passes.graph_rewrite import functions
+from cuesta.passes.registry import Pass, register_pass
+
+
+@register_pass("form-kernels")
+@dataclass(frozen=True)
+class FormKernels(Pass):
+    """Groups generics into kernels and writes the host function that launches them."""
+
+    fuse: bool = True
+
+    def run(self, module: ir.Module) -> None:
+        with module.context, ir.Location.unknown():
+            graphs = list(functions(module))
+            with ir.InsertionPoint.at_block_begin(module.body):
+                kernels = ir.Operation.create(
+                    "builtin.module", regions=1, attributes={"sym_name": ir.StringAttr.get("kernels")}
+                )
+            block = kernels.regions[0].blocks.append()
+            for graph in graphs:
+                build_host(graph, block, self.fuse)

@@ -1,0 +1,257 @@
+"""Which generics become one kernel: greedy merging by bytes that need not move.
+
+A producer joins its consumer where they share a parallel class, no path leads from one to the other
+through a third, and the tile fits the cache. A small reduction over what the tiles wrote (the mean of
+a loss) follows as the kernel's tail, which runs once after the tiles. Every neighbour left apart is
+recorded with the reason and the bytes that it costs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from cuesta._mlir import ir
+from cuesta.dialects import types
+from cuesta.dialects.types import shape_of, spelling_of
+from cuesta.passes.form_kernels.nodes import Item, Node
+from cuesta.passes.form_kernels.space import Conflict, Space, class_sizes, join, parallel_classes
+
+#: What the tensors inside a kernel may take per tile: half of a usual L2.
+TILE_BYTES = 1 << 20
+#: A kernel that reads more than this wants at least MIN_TILES tiles.
+SERIAL_BYTES = 1 << 18
+MIN_TILES = 8
+#: A tail runs on one thread: it may read this many elements.
+TAIL_ELEMENTS = 1 << 16
+
+
+@dataclass
+class Group:
+    """Generics that are to be one kernel. `tail` holds those that run once after the tiles."""
+
+    nodes: list[Node]
+    tail: list[Node] = field(default_factory=list)
+    space: Space = field(default_factory=Space)
+    parallel: set[tuple[int, int]] = field(default_factory=set)
+
+    @property
+    def members(self) -> list[Node]:
+        return sorted(self.nodes + self.tail, key=lambda n: n.index)
+
+
+@dataclass(frozen=True)
+class Remark:
+    """A producer and a consumer that stayed apart."""
+
+    producer: int
+    consumer: int
+    reason: str
+    bytes: int
+
+
+def byte_count(value: ir.Value) -> int:
+    """Bytes of a tensor."""
+    count = types.byte_size(spelling_of(value))
+    for size in shape_of(value):
+        count *= size
+    return count
+
+
+class Grouping:
+    """Merges the items of one function; `groups` maps every node to its group at the end."""
+
+    def __init__(self, items: list[Item], returned: set[ir.Value]) -> None:
+        self.items = items
+        self.returned = returned
+        self.group: dict[int, Group] = {}
+        self.remarks: list[Remark] = []
+        self.writer = {r: item for item in items if isinstance(item, Node) for r in item.results}
+        self.readers: dict[ir.Value, set[int]] = {}
+        for item in items:
+            for value in (*item.op.operands, *(item.gathers if isinstance(item, Node) else ())):
+                self.readers.setdefault(value, set()).add(item.index)
+
+    def run(self, fuse: bool = True) -> None:
+        """Forms the groups; without `fuse` every generic is one of its own."""
+        for item in self.items:
+            if isinstance(item, Node):
+                space = join([], [item])
+                self.group[item.index] = Group([item], [], space, parallel_classes(space, [item], set()))
+                if fuse:
+                    self._merge_producers(item)
+        if fuse:
+            self._merge_siblings()
+
+    # -- candidates ---------------------------------------------------------------------------
+    def _merge_producers(self, node: Node) -> None:
+        gains: dict[int, int] = {}
+        for read in node.reads:
+            producer = self.writer.get(read.value)
+            if producer is not None:
+                gains[producer.index] = gains.get(producer.index, 0) + byte_count(read.value)
+        for value in node.gathers:
+            gathered = self.writer.get(value)
+            if gathered is not None:
+                self._note(gathered, node, "read at computed positions", byte_count(value))
+        for index, gain in sorted(gains.items(), key=lambda kv: -kv[1]):
+            producer_group, own = self.group[index], self.group[node.index]
+            if producer_group is own:
+                continue
+            reason = self._try_merge(producer_group, own)
+            if reason is not None:
+                producer_node = self.items[index]
+                assert isinstance(producer_node, Node)
+                self._note(producer_node, node, reason, gain)
+
+    def _merge_siblings(self) -> None:
+        """Groups that read one tensor along the same classes read it once."""
+        for value, readers in self.readers.items():
+            if byte_count(value) < 4096:
+                continue
+            indices = sorted(i for i in readers if i in self.group)
+            for first, second in zip(indices, indices[1:], strict=False):
+                a, b = self.group[first], self.group[second]
+                if a is not b and not a.tail and not b.tail:
+                    self._try_merge(a, b, siblings=True)
+
+    # -- one merge ----------------------------------------------------------------------------
+    def _try_merge(self, a: Group, b: Group, siblings: bool = False) -> str | None:
+        """Merges b into a; the reason where it does not."""
+        if self._path_between(a, b):
+            return "a path between them leads through another kernel or call"
+        if a.tail or b.tail:
+            return self._extend_tail(a, b)
+        nodes = sorted(a.nodes + b.nodes, key=lambda n: n.index)
+        for node in b.nodes:
+            if any(v in m.results for v in node.gathers for m in a.nodes):
+                return "read at computed positions"
+        try:
+            space = join([a.space, b.space], nodes)
+        except Conflict:
+            return "written and read along different loops"
+        parallel = parallel_classes(space, nodes, self._internal(nodes))
+        reason = self._refusal(a, b, nodes, space, parallel)
+        if reason is not None:
+            return self._extend_tail(a, b) if not siblings and reason == _NO_COMMON else reason
+        self._replace(a, b, Group(nodes, [], space, parallel))
+        return None
+
+    def _refusal(
+        self, a: Group, b: Group, nodes: list[Node], space: Space, parallel: set[tuple[int, int]]
+    ) -> str | None:
+        sizes = class_sizes(space, nodes)
+        if not parallel:
+            both_serial = not a.parallel and not b.parallel
+            small = all(n.elements <= TAIL_ELEMENTS for n in nodes)
+            return None if both_serial and small else _NO_COMMON
+        tiles = 1
+        for root in parallel:
+            tiles *= sizes[root]
+        moved = sum(byte_count(r.value) for n in nodes for r in n.reads)
+        if tiles < MIN_TILES and moved > SERIAL_BYTES and tiles < min(_tiles(a), _tiles(b)):
+            return f"only {tiles} tiles would be left to run in parallel"
+        if _tile_bytes(nodes, space, parallel) > TILE_BYTES:
+            return "what passes between them does not fit the cache"
+        if _columns(nodes, space, parallel) and not (_group_columns(a) or _group_columns(b)):
+            return "the tiles would run down columns"
+        return None
+
+    def _extend_tail(self, a: Group, b: Group) -> str | None:
+        """Puts the whole of b behind a's tiles, where that is little work and needs nothing else's result."""
+        if b.tail or (a.tail and not b.nodes):
+            return _NO_COMMON
+        if any(n.elements > TAIL_ELEMENTS for n in b.nodes):
+            return _NO_COMMON
+        written = {r for n in a.members for r in n.results}
+        if a.parallel and any(byte_count(r.value) > TILE_BYTES // 4 for n in b.nodes for r in n.reads if r.value in written):
+            return _NO_COMMON
+        tail = sorted(a.tail + b.nodes, key=lambda n: n.index)
+        try:
+            # The tail's loops get the classes of what they walk, so that one memory order serves both.
+            space = join([a.space, b.space], sorted(a.nodes + tail, key=lambda n: n.index))
+        except Conflict:
+            return _NO_COMMON
+        self._replace(a, b, Group(a.nodes, tail, space, {space.find(root) for root in a.parallel}))
+        return None
+
+    def _replace(self, a: Group, b: Group, merged: Group) -> None:
+        for node in (*a.members, *b.members):
+            self.group[node.index] = merged
+
+    def _internal(self, nodes: list[Node]) -> set[int]:
+        """Nodes whose results only the group reads."""
+        inside = {n.index for n in nodes}
+        return {
+            n.index
+            for n in nodes
+            if all(r not in self.returned and self.readers.get(r, set()) <= inside for r in n.results)
+        }
+
+    def _path_between(self, a: Group, b: Group) -> bool:
+        """Whether something outside both depends on one and is needed by the other."""
+        return self._reaches(a, b) or self._reaches(b, a)
+
+    def _reaches(self, source: Group, target: Group) -> bool:
+        source_members = {n.index for n in source.members}
+        target_members = {n.index for n in target.members}
+        floor = min(source_members)
+        pending = [i for m in target_members for i in self.items[m].sources]
+        seen: set[int] = set()
+        while pending:
+            index = pending.pop()
+            if index in seen or index in target_members or index in source_members or index < floor:
+                continue
+            group = self.group.get(index)
+            members = [n.index for n in group.members] if group else [index]
+            seen.update(members)
+            for member in members:
+                for upstream in self.items[member].sources:
+                    if upstream in source_members:
+                        return True
+                    pending.append(upstream)
+        return False
+
+    def _note(self, producer: Node, consumer: Node, reason: str, count: int) -> None:
+        self.remarks.append(Remark(producer.index, consumer.index, reason, count))
+
+
+_NO_COMMON = "no loop is parallel in both"
+
+
+def _tiles(group: Group) -> int:
+    sizes = class_sizes(group.space, group.nodes)
+    total = 1
+    for root in group.parallel:
+        total *= sizes[root]
+    return total
+
+
+def _tile_bytes(nodes: list[Node], space: Space, parallel: set[tuple[int, int]]) -> int:
+    """Bytes that the tensors passed inside the group take in one tile."""
+    written = {r: (n, dims) for n in nodes for r, dims in zip(n.results, n.writes, strict=True)}
+    passed = {read.value for n in nodes for read in n.reads if read.value in written}
+    total = 0
+    for value in passed:
+        node, dims = written[value]
+        count = types.byte_size(spelling_of(value))
+        for size, d in zip(shape_of(value), dims, strict=True):
+            if space.find((node.index, d)) not in parallel:
+                count *= size
+        total += count
+    return total
+
+
+def _columns(nodes: list[Node], space: Space, parallel: set[tuple[int, int]]) -> bool:
+    """Whether tiles cut the contiguous dim of a large tensor and leave another dim whole."""
+    for node in nodes:
+        for read in node.reads:
+            if len(read.dims) < 2 or byte_count(read.value) < 4096:
+                continue
+            inside = [space.find((node.index, d)) in parallel for d in read.dims]
+            if inside[-1] and not all(inside):
+                return True
+    return False
+
+
+def _group_columns(group: Group) -> bool:
+    return _columns(group.nodes, group.space, group.parallel)

@@ -1,0 +1,332 @@
+"""The host function: items in a valid order, every value in a buffer, every kernel launched.
+
+Views become layouts over the buffer of what they view. A kernel's result that a concatenation takes
+is written straight into its part of the concatenation's buffer; copies are made where no strides say
+what is asked for.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from cuesta._mlir import func, ir, linalg, tensor
+from cuesta.dialects import host, types
+from cuesta.dialects.cuesta.dialect import int_attr, ints
+from cuesta.dialects.types import shape_of, spelling_of
+from cuesta.lowering.cuesta_to_linalg.builder import projection, squeeze
+from cuesta.passes.form_kernels import placement
+from cuesta.passes.form_kernels.grouping import Group, Grouping
+from cuesta.passes.form_kernels.kernel import Operand, build_kernel, collapse, kernel_key
+from cuesta.passes.form_kernels.layout import Layout, dense_strides, is_dense, same_places
+from cuesta.passes.form_kernels.nodes import Item, collect
+from cuesta.passes.form_kernels.outline import emit_kernel, strided
+from cuesta.passes.form_kernels.routes import choose_route
+from cuesta.passes.form_kernels.space import join, parallel_classes
+
+Value = ir.Value
+_NODE_NAME = re.compile(r'loc\("(?:[^":]*:)?([A-Za-z_][A-Za-z_0-9]*?)(?:_\d+)?"')
+
+
+@dataclass
+class Host:
+    """Builds the host function of one graph at the current insertion point, and its kernels elsewhere."""
+
+    function: func.FuncOp
+    kernels: ir.Block
+    layouts: dict[Value, Layout] = field(default_factory=dict)
+    bases: list[Value] = field(default_factory=list)
+    placed: dict[Value, Layout] = field(default_factory=dict)
+    preferred: dict[Value, list[int]] = field(default_factory=dict)
+    names: dict[tuple[object, ...], str] = field(default_factory=dict)
+    views: dict[tuple[Layout, str], Value] = field(default_factory=dict)
+
+    # -- buffers ------------------------------------------------------------------------------
+    def add_base(self, value: Value) -> int:
+        self.bases.append(value)
+        return len(self.bases) - 1
+
+    def allocate(self, spelling: str, elements: int) -> int:
+        """A buffer of its own for `elements` numbers."""
+        kind = ir.MemRefType.get([max(elements, 1)], types.element(spelling))
+        (value,) = host.ALLOC([], [kind], owner=ir.StringAttr.get("plan")).results
+        return self.add_base(value)
+
+    def view(self, layout: Layout, spelling: str) -> Value:
+        """The memref of a layout."""
+        key = (layout, spelling)
+        if key not in self.views:
+            base = self.bases[layout.base]
+            kind = memref(layout.sizes, layout.strides, spelling)
+            offset = layout.offset * types.byte_size(spelling)
+            if offset == 0 and base.type == kind:
+                return base
+            (self.views[key],) = host.VIEW([base], [kind], offset=int_attr(offset)).results
+        return self.views[key]
+
+    # -- values -------------------------------------------------------------------------------
+    def layout_of(self, value: Value) -> Layout:
+        """Where a value lies; computes it for views, copying where strides cannot say it."""
+        if value in self.layouts:
+            return self.layouts[value]
+        op = value.owner
+        source = self.layout_of(op.operands[0])
+        match op.name:
+            case "cuesta.permute":
+                layout = source.permute(ints(op.attributes["dims"]))
+            case "cuesta.expand":
+                layout = source.expand(shape_of(value))
+            case "cuesta.slice":
+                layout = source.slice(ints(op.attributes["starts"]), ints(op.attributes["steps"]), shape_of(value))
+            case "cuesta.reshape":
+                attempt = source.reshape(shape_of(value))
+                if attempt is None:
+                    copied = self.copy(op.operands[0], source, self.row_major(op.operands[0]))
+                    attempt = copied.reshape(shape_of(value))
+                    assert attempt is not None
+                layout = attempt
+            case _:
+                raise AssertionError(f"{op.name} has no layout yet")
+        self.layouts[value] = layout
+        return layout
+
+    def row_major(self, value: Value) -> Layout:
+        """A fresh row-major buffer for a value."""
+        sizes = shape_of(value)
+        base = self.allocate(spelling_of(value), math.prod(sizes))
+        return Layout(base, 0, sizes, dense_strides(sizes, range(len(sizes))))
+
+    def with_strides(self, value: Value, strides: Sequence[int]) -> Layout:
+        """A fresh buffer in which the value has these strides, which must not overlap."""
+        sizes = shape_of(value)
+        extent = 1 + sum((n - 1) * s for n, s in zip(sizes, strides, strict=True))
+        return Layout(self.allocate(spelling_of(value), extent), 0, sizes, tuple(strides))
+
+    def copy(self, value: Value, source: Layout, target: Layout) -> Layout:
+        """Launches a copy of `value` from one place to another."""
+        kept = [d for d, s in enumerate(shape_of(value)) if s != 1]
+        squeezed = types.tensor(squeeze(shape_of(value)), spelling_of(value))
+        with ir.InsertionPoint(self.function), ir.Location.name("copy"):
+            # A generic to describe the copy; it stands in the function that is about to be erased.
+            block = self.function.regions[0].blocks[0]
+            with ir.InsertionPoint.at_block_terminator(block):
+                empty = tensor.EmptyOp(list(squeezed.shape), squeezed.element_type).result
+                stand_in = tensor.EmptyOp(list(squeezed.shape), squeezed.element_type).result
+                identity = projection(len(kept), range(len(kept)))
+                kinds = [ir.Attribute.parse("#linalg.iterator_type<parallel>")] * len(kept)
+                op = linalg.GenericOp(
+                    [squeezed], [stand_in], [empty], ir.ArrayAttr.get([identity] * 2), ir.ArrayAttr.get(kinds)
+                )
+                body = op.regions[0].blocks.append(squeezed.element_type, squeezed.element_type)
+                with ir.InsertionPoint(body):
+                    linalg.YieldOp([body.arguments[0]])
+        node = placement.single_node(op.operation)
+        space = join([], [node])
+        self.layouts[stand_in] = placement.keep_dims(source, kept)
+        self.placed[op.results[0]] = placement.keep_dims(target, kept)
+        self.launch(Group([node], [], space, parallel_classes(space, [node], set())), [op.results[0]])
+        return target
+
+    # -- kernels ------------------------------------------------------------------------------
+    def launch(self, group: Group, outputs: Sequence[Value]) -> None:
+        reads = [r.value for n in group.members for r in n.reads] + [v for n in group.members for v in n.gathers]
+        own = {r for n in group.members for r in n.results}
+        for value in reads:
+            if value not in own:
+                self.layout_of(value)
+        kernel = build_kernel(group, self.layouts, outputs, self.preferred, self.placed)
+        collapse(kernel)
+        key = kernel_key(kernel)
+        ops = [op_name(n.op) for n in group.members]
+        if key not in self.names:
+            self.names[key] = self.kernel_name(ops)
+            with ir.InsertionPoint(self.kernels):
+                emit_kernel(kernel, self.names[key])
+        destinations = [self._place_output(o) for o in kernel.outputs]
+        buffers = [self.view(_layout(o), o.spelling) for o in (*kernel.inputs, *kernel.gathered)]
+        with group.members[-1].op.location:
+            host.LAUNCH(
+                [*buffers, *destinations],
+                [],
+                kernel=ir.SymbolRefAttr.get(["kernels", self.names[key]]),
+                outputs=int_attr(len(destinations)),
+                ops=ir.ArrayAttr.get([ir.StringAttr.get(name) for name in dict.fromkeys(ops)]),
+            )
+
+    def _place_output(self, operand: Operand) -> Value:
+        value = operand.value
+        if value in self.placed:
+            self.layouts[value] = self.placed[value]
+            return self.view(_layout(operand), operand.spelling)
+        base = self.allocate(operand.spelling, math.prod(operand.sizes))
+        sizes = shape_of(value)
+        order = self.preferred.get(value) or operand.dims
+        self.layouts[value] = Layout(base, 0, sizes, dense_strides(sizes, order))
+        flat = Layout(base, 0, tuple(operand.sizes), tuple(operand.strides))
+        return self.view(flat, operand.spelling)
+
+    def kernel_name(self, ops: Sequence[str]) -> str:
+        stem = "_".join(dict.fromkeys(ops))[:48].strip("_")
+        taken = set(self.names.values())
+        name, n = stem, 1
+        while name in taken:
+            n += 1
+            name = f"{stem}_{n}"
+        return name
+
+    # -- other items --------------------------------------------------------------------------
+    def call(self, op: ir.Operation) -> None:
+        """A call into ATen, its operands with the strides that it was traced with."""
+        wanted = op.attributes["operand_strides"] if "operand_strides" in op.attributes else None
+        dtypes = [d.value for d in op.attributes["dtypes"]]
+        buffers = []
+        for i, value in enumerate(op.operands):
+            layout = self.layout_of(value)
+            strides = ints(wanted[i]) if wanted is not None and isinstance(wanted[i], ir.ArrayAttr) else None
+            if strides is not None and not same_places(layout.sizes, layout.strides, strides):
+                if is_dense(layout.sizes, strides):
+                    layout = self.copy(value, layout, self.with_strides(value, strides))
+            buffers.append(self.view(layout, spelling_of(value)))
+        strides_of = [tuple(ints(s)) for s in op.attributes["result_strides"]]
+        route = choose_route(op.attributes["overload"].value, op.attributes["args"].value, dtypes)
+        attributes = {k: v for k, v in op.attributes.items() if k not in ("operand_strides", "result_strides")}
+        attributes["route"] = ir.StringAttr.get(route)
+        if route == "out":
+            (result,), (strides,) = op.results, strides_of
+            layout = self.with_strides(result, strides)
+            self.layouts[result] = layout
+            host.CALL([*buffers, self.view(layout, spelling_of(result))], [], **attributes)
+            return
+        kinds = [
+            memref(shape_of(r), strides, spelling_of(r)) for r, strides in zip(op.results, strides_of, strict=True)
+        ]
+        call = host.CALL(buffers, kinds, **attributes)
+        for result, strides, memory in zip(op.results, strides_of, call.results, strict=True):
+            self.layouts[result] = Layout(self.add_base(memory), 0, shape_of(result), strides)
+
+    def check(self, op: ir.Operation) -> None:
+        layout = self.layout_of(op.operands[0])
+        host.CHECK([self.view(layout, "i8")], [], message=op.attributes["message"])
+
+    def concatenate(self, op: ir.Operation) -> None:
+        """Copies those parts of a concatenation that were not written in place."""
+        target = self.placed.get(op.results[0]) or self.row_major(op.results[0])
+        self.layouts[op.results[0]] = target
+        for value, part in placement.parts(op, target):
+            root = placement.written_by_generic(value)
+            if root is not None and self.placed.get(root[0]) == placement.keep_dims(part, root[1]):
+                continue
+            self.copy(value, self.layout_of(value), part)
+
+
+def _layout(operand: Operand) -> Layout:
+    assert operand.layout is not None
+    return Layout(operand.layout.base, operand.layout.offset, tuple(operand.sizes), tuple(operand.strides))
+
+
+def memref(sizes: Sequence[int], strides: Sequence[int], spelling: str) -> ir.Type:
+    """The memref type of sizes and strides."""
+    row = dense_strides(sizes, range(len(sizes)))
+    layout = None if same_places(sizes, strides, row) else strided(tuple(strides))
+    return ir.MemRefType.get(list(sizes), types.element(spelling), layout=layout)
+
+
+def op_name(op: ir.Operation) -> str:
+    """The name of the torch op that an op came from, by its location."""
+    found = _NODE_NAME.search(str(op.location))
+    return found.group(1) if found else "kernel"
+
+
+def schedule(items: list[Item], grouping: Grouping) -> list[Item | Group]:
+    """Items and groups so that everything comes after what it needs, else in program order."""
+    unit_of = {i.index: id(grouping.group.get(i.index, i)) for i in items}
+    units: dict[int, Item | Group] = {id(grouping.group.get(i.index, i)): grouping.group.get(i.index, i) for i in items}
+    first: dict[int, int] = {}
+    needs: dict[int, set[int]] = {u: set() for u in units}
+    for item in items:
+        unit = unit_of[item.index]
+        first.setdefault(unit, item.index)
+        needs[unit] |= {unit_of[s] for s in item.sources} - {unit}
+    users: dict[int, list[int]] = {u: [] for u in units}
+    for unit, sources in needs.items():
+        for source in sources:
+            users[source].append(unit)
+    missing = {u: len(s) for u, s in needs.items()}
+    ready = [(first[u], u) for u, n in missing.items() if n == 0]
+    heapq.heapify(ready)
+    order = []
+    while ready:
+        _, unit = heapq.heappop(ready)
+        order.append(units[unit])
+        for user in users[unit]:
+            missing[user] -= 1
+            if missing[user] == 0:
+                heapq.heappush(ready, (first[user], user))
+    assert len(order) == len(units), "the groups depend on one another in a circle"
+    return order
+
+
+def build_host(function: func.FuncOp, kernels: ir.Block, fuse: bool) -> None:
+    """Writes the host function that stands for `function`, just before it, and its kernels."""
+    old = function.regions[0].blocks[0]
+    items = collect(old)
+    terminator = list(old.operations)[-1].operation
+    returned = list(terminator.operands)
+    grouping = Grouping(items, set(returned))
+    grouping.run(fuse)
+    argument_types = [
+        memref(shape_of(a), ints(attrs["cuesta.strides"]), spelling_of(a))
+        for a, attrs in zip(old.arguments, function.attributes["arg_attrs"], strict=True)
+    ]
+    with ir.InsertionPoint(function), function.location:
+        new = func.FuncOp("graph", (argument_types, []))
+    entry = new.add_entry_block()
+    builder = Host(function, kernels)
+    with ir.InsertionPoint(entry), function.location:
+        for old_argument, argument, attrs in zip(
+            old.arguments, entry.arguments, function.attributes["arg_attrs"], strict=True
+        ):
+            base = builder.add_base(argument)
+            builder.layouts[old_argument] = Layout(base, 0, shape_of(old_argument), tuple(ints(attrs["cuesta.strides"])))
+        wanted = [ints(attrs["cuesta.strides"]) for attrs in function.attributes["res_attrs"]]
+        placement.plan(builder, items, returned, wanted)
+        for unit in schedule(items, grouping):
+            if isinstance(unit, Group):
+                builder.launch(unit, placement.outputs_of(unit, grouping, set(returned)))
+                continue
+            with unit.op.location:
+                if unit.op.name == "aten.call":
+                    builder.call(unit.op)
+                elif unit.op.name == "host.check":
+                    builder.check(unit.op)
+                elif unit.op.name == "cuesta.cat" and not placement.is_inner_cat(unit.op):
+                    builder.concatenate(unit.op)
+        results = placement.finish(builder, function, returned, wanted)
+        func.ReturnOp(results)
+    new.attributes["function_type"] = ir.TypeAttr.get(
+        ir.FunctionType.get(argument_types, [r.type for r in results])
+    )
+    for name in ("arg_attrs", "res_attrs"):
+        new.attributes[name] = function.attributes[name]
+    if len(results) < len(returned):
+        new.attributes["res_attrs"] = ir.ArrayAttr.get(list(function.attributes["res_attrs"])[: len(results)])
+    new.attributes["cuesta.remarks"] = _remarks(grouping)
+    function.operation.erase()
+
+
+def _remarks(grouping: Grouping) -> ir.ArrayAttr:
+    rows = []
+    for remark in grouping.remarks:
+        entry = {
+            "producer": ir.StringAttr.get(op_name(grouping.items[remark.producer].op)),
+            "consumer": ir.StringAttr.get(op_name(grouping.items[remark.consumer].op)),
+            "reason": ir.StringAttr.get(remark.reason),
+            "bytes": int_attr(remark.bytes),
+        }
+        rows.append(ir.DictAttr.get(entry))
+    return ir.ArrayAttr.get(rows)
+
+

@@ -1,0 +1,108 @@
+"""Where the elements of a tensor lie: strides over a buffer, and how views change them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+
+@dataclass(frozen=True)
+class Layout:
+    """A strided view of buffer `base` (a number that the host function gives it).
+
+    `offset` and `strides` are in elements of the buffer's type.
+    """
+
+    base: int
+    offset: int
+    sizes: tuple[int, ...]
+    strides: tuple[int, ...]
+
+    def permute(self, dims: Sequence[int]) -> Layout:
+        return replace(
+            self, sizes=tuple(self.sizes[d] for d in dims), strides=tuple(self.strides[d] for d in dims)
+        )
+
+    def expand(self, sizes: Sequence[int]) -> Layout:
+        """Stretched dims get stride 0."""
+        lead = len(sizes) - len(self.sizes)
+        strides = [0] * lead + [
+            0 if old == 1 and new != 1 else stride
+            for old, new, stride in zip(self.sizes, sizes[lead:], self.strides, strict=True)
+        ]
+        return replace(self, sizes=tuple(sizes), strides=tuple(strides))
+
+    def slice(self, starts: Sequence[int], steps: Sequence[int], sizes: Sequence[int]) -> Layout:
+        offset = self.offset + sum(b * s for b, s in zip(starts, self.strides, strict=True))
+        strides = tuple(s * step for s, step in zip(self.strides, steps, strict=True))
+        return replace(self, offset=offset, sizes=tuple(sizes), strides=strides)
+
+    def reshape(self, sizes: Sequence[int]) -> Layout | None:
+        """The same elements in row-major order under other sizes, None where no strides say that."""
+        strides = view_strides(self.sizes, self.strides, sizes)
+        return None if strides is None else replace(self, sizes=tuple(sizes), strides=strides)
+
+
+def view_strides(
+    old_sizes: Sequence[int], old_strides: Sequence[int], new_sizes: Sequence[int]
+) -> tuple[int, ...] | None:
+    """Strides of a reshape without a copy, or None. Runs of dims that are contiguous with one another
+    split and merge freely; a new dim must not reach across two runs."""
+    runs: list[list[int]] = []  # [elements, stride of the innermost]
+    for size, stride in zip(old_sizes, old_strides, strict=True):
+        if size == 1:
+            continue
+        if runs and runs[-1][1] == size * stride:
+            runs[-1] = [runs[-1][0] * size, stride]
+        else:
+            runs.append([size, stride])
+    strides = [1] * len(new_sizes)
+    left = 1
+    run = len(runs)
+    for d in range(len(new_sizes) - 1, -1, -1):
+        if new_sizes[d] == 1:
+            continue
+        if left == 1:
+            run -= 1
+            if run < 0:
+                return None
+            left, stride = runs[run]
+        if left % new_sizes[d]:
+            return None
+        strides[d] = stride
+        stride *= new_sizes[d]
+        left //= new_sizes[d]
+    if left != 1 or run > 0:
+        return None
+    for d in range(len(new_sizes) - 1, -1, -1):
+        if new_sizes[d] == 1:  # as torch counts: a dim of size 1 steps over what follows it
+            strides[d] = strides[d + 1] * new_sizes[d + 1] if d + 1 < len(new_sizes) else 1
+    return tuple(strides)
+
+
+def memory_order(sizes: Sequence[int], strides: Sequence[int]) -> list[int]:
+    """The dims from the slowest to the fastest in memory; equals keep their order."""
+    return sorted(range(len(sizes)), key=lambda d: -strides[d])
+
+
+def dense_strides(sizes: Sequence[int], order: Sequence[int]) -> tuple[int, ...]:
+    """Strides without gaps whose memory order is `order`."""
+    strides = [1] * len(sizes)
+    step = 1
+    for d in reversed(order):
+        strides[d] = step
+        step *= sizes[d]
+    return tuple(strides)
+
+
+def same_places(sizes: Sequence[int], a: Sequence[int], b: Sequence[int]) -> bool:
+    """Whether strides `a` and `b` put every element at the same place."""
+    return all(size == 1 or x == y for size, x, y in zip(sizes, a, b, strict=True)) or 0 in sizes
+
+
+def is_dense(sizes: Sequence[int], strides: Sequence[int]) -> bool:
+    """Whether the strides are those of some order of the dims, without gaps and overlaps."""
+    order = memory_order(sizes, strides)
+    kept = [d for d in order if sizes[d] != 1]
+    expected = dense_strides([sizes[d] for d in kept], range(len(kept)))
+    return all(strides[d] == e for d, e in zip(kept, expected, strict=True))

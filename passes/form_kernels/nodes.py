@@ -1,0 +1,114 @@
+"""What fusion sees of a linalg function: items in program order, and for generics their loops and accesses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from cuesta._mlir import ir
+from cuesta.dialects.aten import is_random
+from cuesta.dialects.types import shape_of
+
+Value = ir.Value
+
+#: Ops that belong to whichever generic uses them.
+_INIT_OPS = ("tensor.empty", "linalg.fill", "arith.constant")
+
+
+@dataclass(frozen=True)
+class Read:
+    """One operand of a generic: dim i of `value` is indexed by loop `dims[i]`."""
+
+    value: Value
+    dims: tuple[int, ...]
+
+
+@dataclass
+class Item:
+    """One op of the host function; `index` is its position among the items."""
+
+    index: int
+    op: ir.Operation
+    #: Items whose results this one needs.
+    sources: set[int] = field(default_factory=set)
+
+
+@dataclass
+class Node(Item):
+    """A linalg.generic."""
+
+    sizes: tuple[int, ...] = ()
+    parallel: tuple[bool, ...] = ()
+    reads: tuple[Read, ...] = ()
+    #: Tensors that the body reads at computed positions.
+    gathers: tuple[Value, ...] = ()
+    #: Loop dims of each result's dims.
+    writes: tuple[tuple[int, ...], ...] = ()
+    uses_index: bool = False
+
+    @property
+    def elements(self) -> int:
+        """Points of the iteration space."""
+        total = 1
+        for size in self.sizes:
+            total *= size
+        return total
+
+    @property
+    def results(self) -> list[Value]:
+        return list(self.op.results)
+
+
+def collect(block: ir.Block) -> list[Item]:
+    """The items of a function of the linalg level: everything but initial values and the return."""
+    items: list[Item] = []
+    owner: dict[Value, int] = {}
+    last_random: int | None = None
+    for op_view in block.operations:
+        op = op_view.operation
+        if op.name in _INIT_OPS or op.name == "func.return":
+            continue
+        item = node_of(len(items), op) if op.name == "linalg.generic" else Item(len(items), op)
+        operands = [*op.operands, *(item.gathers if isinstance(item, Node) else ())]
+        item.sources = {owner[v] for v in operands if v in owner}
+        if op.name == "aten.call" and is_random(op.attributes["overload"].value):
+            # Draws from the generator keep their order.
+            if last_random is not None:
+                item.sources.add(last_random)
+            last_random = item.index
+        for result in op.results:
+            owner[result] = item.index
+        items.append(item)
+    return items
+
+
+def node_of(index: int, op: ir.Operation) -> Node:
+    """What a generic looks like to fusion, its sources aside."""
+    maps = [_dims(m.value) for m in op.attributes["indexing_maps"]]
+    outputs = len(op.results)
+    inputs = list(op.operands)[: len(maps) - outputs]
+    reads = tuple(Read(v, m) for v, m in zip(inputs, maps, strict=False))
+    writes = tuple(maps[len(inputs) :])
+    parallel = tuple("parallel" in str(k) for k in op.attributes["iterator_types"])
+    sizes = [1] * len(parallel)
+    for value, dims in [(r.value, r.dims) for r in reads] + list(zip(op.results, writes, strict=True)):
+        for size, d in zip(shape_of(value), dims, strict=True):
+            sizes[d] = size
+    gathers, uses_index = [], False
+    for inner in body_ops(op):
+        if inner.name == "tensor.extract":
+            gathers.append(inner.operands[0])
+        uses_index = uses_index or inner.name == "linalg.index"
+    return Node(
+        index, op, set(), tuple(sizes), parallel, reads, tuple(dict.fromkeys(gathers)), writes, uses_index
+    )
+
+
+def _dims(affine_map: ir.AffineMap) -> tuple[int, ...]:
+    return tuple(ir.AffineDimExpr(e).position for e in affine_map.results)
+
+
+def body_ops(op: ir.Operation) -> Iterator[ir.Operation]:
+    """The ops of a generic's body, its yield last."""
+    for inner in op.regions[0].blocks[0].operations:
+        yield inner.operation

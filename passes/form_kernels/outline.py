@@ -1,0 +1,129 @@
+"""Writes a kernel as a function of linalg on tensors, destinations passed in.
+
+    func.func @gelu(%x: tensor<256x3072xf32>, %out: tensor<256x3072xf32>) -> tensor<256x3072xf32>
+        attributes {cuesta.parallel = [0, 1], cuesta.sizes = [256, 3072]}
+
+Each generic carries `cuesta.classes`, the class that each of its loops walks; classes are numbered in
+memory order, slowest first.
+"""
+
+from __future__ import annotations
+
+from cuesta._mlir import arith, func, ir, linalg, tensor
+from cuesta.dialects import types
+from cuesta.dialects.cuesta.dialect import int_array
+from cuesta.lowering.cuesta_to_linalg.builder import projection
+from cuesta.passes.form_kernels.kernel import Kernel, KernelNode, Operand, initial_numbers
+from cuesta.passes.form_kernels.nodes import body_ops
+
+Value = ir.Value
+
+
+def emit_kernel(kernel: Kernel, name: str) -> None:
+    """Builds the function at the current insertion point."""
+    number = {c: i for i, c in enumerate(kernel.order)}
+    arguments = [*kernel.inputs, *kernel.gathered, *kernel.outputs]
+    argument_types = [_tensor_type(o) for o in arguments]
+    results = [_tensor_type(o) for o in kernel.outputs]
+    function = func.FuncOp(name, (argument_types, results))
+    entry = function.add_entry_block()
+    values = {id(o): a for o, a in zip(arguments, entry.arguments, strict=True)}
+    gathered = {o.value: (o, values[id(o)]) for o in kernel.gathered}
+    with ir.InsertionPoint(entry):
+        for kn in kernel.nodes:
+            with kn.node.op.location:
+                _emit_node(kernel, kn, number, values, gathered)
+        func.ReturnOp([values[id(o)] for o in kernel.outputs])
+    function.attributes["cuesta.parallel"] = int_array(number[c] for c in kernel.parallel)
+    function.attributes["cuesta.sizes"] = int_array(kernel.sizes[c] for c in kernel.order)
+    function.attributes["arg_attrs"] = ir.ArrayAttr.get(
+        [_argument_attributes(o, o in kernel.outputs) for o in arguments]
+    )
+
+
+def _tensor_type(operand: Operand) -> ir.Type:
+    return types.tensor(operand.sizes, operand.spelling)
+
+
+def _argument_attributes(operand: Operand, written: bool) -> ir.DictAttr:
+    attributes: dict[str, ir.Attribute] = {}
+    if not operand.contiguous:
+        attributes["bufferization.buffer_layout"] = strided(operand.strides)
+    if written:
+        attributes["bufferization.writable"] = ir.BoolAttr.get(True)
+    return ir.DictAttr.get(attributes)
+
+
+def strided(strides: list[int] | tuple[int, ...]) -> ir.Attribute:
+    """`strided<[…]>` without an offset."""
+    return ir.Attribute.parse(f"strided<[{', '.join(map(str, strides))}]>")
+
+
+def _emit_node(
+    kernel: Kernel,
+    kn: KernelNode,
+    number: dict[int, int],
+    values: dict[int, Value],
+    gathered: dict[Value, tuple[Operand, Value]],
+) -> None:
+    loops = kn.loops
+    position = {c: i for i, c in enumerate(loops)}
+    inits = []
+    for result, initial in zip(kn.results, initial_numbers(kn.node), strict=True):
+        init = values.get(id(result))
+        if init is None:
+            init = tensor.EmptyOp(result.sizes, types.element(result.spelling)).result
+        if initial is not None:
+            attribute = ir.Attribute.parse(initial)
+            init = linalg.fill(arith.ConstantOp(attribute.type, attribute).result, outs=[init])
+        inits.append(init)
+    maps = [projection(len(loops), [position[c] for c in o.classes]) for o in (*kn.reads, *kn.results)]
+    loop_of = kernel.loop_of[kn.node.index]
+    kinds = ["parallel" if kn.node.parallel[loop_of[c]] else "reduction" for c in loops]
+    op = linalg.GenericOp(
+        [v.type for v in inits],
+        [values[id(o)] for o in kn.reads],
+        inits,
+        ir.ArrayAttr.get(maps),
+        ir.ArrayAttr.get([ir.Attribute.parse(f"#linalg.iterator_type<{k}>") for k in kinds]),
+    )
+    op.operation.attributes["cuesta.classes"] = int_array(number[c] for c in loops)
+    if kn.tail:
+        op.operation.attributes["cuesta.tail"] = ir.UnitAttr.get()
+    old = kn.node.op.regions[0].blocks[0]
+    block = op.regions[0].blocks.append(*[a.type for a in old.arguments])
+    mapping = dict(zip(old.arguments, block.arguments, strict=True))
+    new_loop = {loop_of[c]: i for i, c in enumerate(loops)}
+    with ir.InsertionPoint(block):
+        for inner in body_ops(kn.node.op):
+            _clone(inner, mapping, new_loop, gathered)
+    for o, value in zip(kn.results, op.results, strict=True):
+        values[id(o)] = value
+
+
+def _clone(
+    op: ir.Operation,
+    mapping: dict[Value, Value],
+    new_loop: dict[int, int],
+    gathered: dict[Value, tuple[Operand, Value]],
+) -> None:
+    if op.name == "linalg.index":
+        mapping[op.results[0]] = linalg.IndexOp(new_loop[op.attributes["dim"].value]).result
+        return
+    if op.name == "tensor.extract":
+        operand, source = gathered[op.operands[0]]
+        assert operand.positions is not None
+        indices: list[Value | None] = [None] * len(operand.sizes)
+        for index, place in zip(list(op.operands)[1:], operand.positions, strict=True):
+            if place is not None:
+                indices[place] = mapping[index]
+        mapping[op.results[0]] = tensor.ExtractOp(source, indices).result
+        return
+    copy = ir.Operation.create(
+        op.name,
+        results=[r.type for r in op.results],
+        operands=[mapping[v] for v in op.operands],
+        attributes=dict(op.attributes.items()),
+    )
+    for old, new in zip(op.results, copy.results, strict=True):
+        mapping[old] = new

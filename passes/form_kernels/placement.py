@@ -1,0 +1,183 @@
+"""Who decides where a value lies: graph results, calls that were traced with certain strides, and
+concatenations, whose parts are written in place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from cuesta._mlir import func, ir
+from cuesta.dialects.cuesta.dialect import ints
+from cuesta.dialects.types import shape_of
+from cuesta.passes.form_kernels.grouping import Group, Grouping
+from cuesta.passes.form_kernels.layout import Layout, is_dense, memory_order, same_places
+from cuesta.passes.form_kernels.nodes import Item, Node, node_of
+
+if TYPE_CHECKING:
+    from cuesta.passes.form_kernels.host import Host
+
+Value = ir.Value
+
+
+def single_node(op: ir.Operation) -> Node:
+    """A generic that stands alone as a node."""
+    return node_of(0, op)
+
+
+def keep_dims(layout: Layout, dims: Sequence[int]) -> Layout:
+    """The layout of the chosen dims; the others have size 1."""
+    return Layout(
+        layout.base, layout.offset, tuple(layout.sizes[d] for d in dims), tuple(layout.strides[d] for d in dims)
+    )
+
+
+def written_by_generic(value: Value) -> tuple[Value, list[int]] | None:
+    """(the generic's result that `value` is but for dims of size 1, the dims of `value` that it has)."""
+    kept = [d for d, s in enumerate(shape_of(value)) if s != 1]
+    found = _through_views(value, list(range(len(shape_of(value)))))
+    if found is None:
+        return None
+    root, dims = found
+    return (root, kept) if dims == kept else None
+
+
+def _through_views(value: Value, dims: list[int | None]) -> tuple[Value, list[int]] | None:
+    """The generic's result below permutes and unit reshapes, with the dim of `value` that each of its dims is."""
+    while True:
+        owner = value.owner
+        if isinstance(owner, ir.Block):
+            return None
+        if owner.name == "linalg.generic":
+            return value, [d for d in dims if d is not None]
+        if owner.name == "cuesta.permute":
+            inner: list[int | None] = [None] * len(dims)
+            for outer, d in enumerate(ints(owner.attributes["dims"])):
+                inner[d] = dims[outer]
+            dims = inner
+        elif owner.name == "cuesta.reshape":
+            source, target = shape_of(owner.operands[0]), shape_of(value)
+            if [s for s in source if s != 1] != [s for s in target if s != 1]:
+                return None
+            rest = iter([d for d, s in zip(dims, target, strict=True) if s != 1])
+            dims = [next(rest) if s != 1 else None for s in source]
+            if any(d is None for d in dims):
+                return None
+        else:
+            return None
+        value = owner.operands[0]
+
+
+def outputs_of(group: Group, grouping: Grouping, returned: set[Value]) -> list[Value]:
+    """The group's results that something outside it reads."""
+    inside = {n.index for n in group.members}
+    return [
+        r
+        for n in group.members
+        for r in n.results
+        if r in returned or not grouping.readers.get(r, set()) <= inside
+    ]
+
+
+def is_inner_cat(op: ir.Operation) -> bool:
+    """Whether a concatenation only feeds another one along the same dim, whose buffer it then shares."""
+    uses = list(op.results[0].uses)
+    if len(uses) != 1:
+        return False
+    user = uses[0].owner.operation
+    return user.name == "cuesta.cat" and user.attributes["dim"] == op.attributes["dim"]
+
+
+def parts(op: ir.Operation, target: Layout) -> list[tuple[Value, Layout]]:
+    """The operands of a chain of concatenations and where each lies within `target`."""
+    dim = op.attributes["dim"].value
+    operands: list[Value] = []
+
+    def flatten(value: Value) -> None:
+        owner = value.owner
+        if not isinstance(owner, ir.Block) and owner.name == "cuesta.cat" and is_inner_cat(owner):
+            for operand in owner.operands:
+                flatten(operand)
+        else:
+            operands.append(value)
+
+    for operand in op.operands:
+        flatten(operand)
+    result, start = [], 0
+    ones = [1] * len(target.sizes)
+    for value in operands:
+        starts = [0] * len(target.sizes)
+        starts[dim] = start
+        result.append((value, target.slice(starts, ones, shape_of(value))))
+        start += shape_of(value)[dim]
+    return result
+
+
+def plan(host: Host, items: list[Item], returned: list[Value], wanted: list[list[int]]) -> None:
+    """Fills `host.preferred` and `host.placed` before anything is built."""
+    for value, strides in zip(returned, wanted, strict=True):
+        _prefer(host, value, strides)
+    fixed = set(host.preferred)
+    for item in items:
+        if item.op.name == "aten.call" and "operand_strides" in item.op.attributes:
+            for value, strides in zip(item.op.operands, item.op.attributes["operand_strides"], strict=True):
+                if isinstance(strides, ir.ArrayAttr):
+                    _prefer(host, value, ints(strides))
+    for item in items:
+        if item.op.name != "cuesta.cat" or is_inner_cat(item.op):
+            continue
+        roots = [written_by_generic(value) for value, _ in parts(item.op, _unplaced(item.op))]
+        if not any(r is not None and r[0] not in fixed and r[0] not in host.placed for r in roots):
+            continue
+        target = host.row_major(item.op.results[0])
+        host.placed[item.op.results[0]] = target
+        for root, (_, part) in zip(roots, parts(item.op, target), strict=True):
+            if root is not None and root[0] not in fixed and root[0] not in host.placed:
+                host.placed[root[0]] = keep_dims(part, root[1])
+
+
+def _unplaced(op: ir.Operation) -> Layout:
+    sizes = shape_of(op.results[0])
+    return Layout(-1, 0, sizes, (0,) * len(sizes))
+
+
+def _prefer(host: Host, value: Value, strides: Sequence[int]) -> None:
+    found = _through_views(value, list(range(len(shape_of(value)))))
+    if found is None or found[0] in host.preferred:
+        return
+    root, dims = found
+    own = [strides[d] for d in dims]
+    if is_dense(shape_of(root), own):
+        host.preferred[root] = memory_order(shape_of(root), own)
+
+
+def finish(host: Host, function: func.FuncOp, returned: list[Value], wanted: list[list[int]]) -> list[Value]:
+    """The memrefs to return, with the strides that torch expects; then the graph's writes to its arguments."""
+    mutates = ints(function.attributes["cuesta.mutates"]) if "cuesta.mutates" in function.attributes else []
+    outputs = len(returned) - len(mutates)
+    results = []
+    for value, strides in list(zip(returned, wanted, strict=True))[:outputs]:
+        layout = host.layout_of(value)
+        if not same_places(layout.sizes, layout.strides, strides) and 0 not in strides:
+            layout = host.copy(value, layout, host.with_strides(value, strides))
+        elif layout.base in mutates:
+            # It would change under the caller's hands when the argument is written.
+            layout = host.copy(value, layout, host.row_major(value))
+        results.append(host.view(_named_strides(layout, strides), str(ir.RankedTensorType(value.type).element_type)))
+    sources = []
+    for value in returned[outputs:]:
+        layout = host.layout_of(value)
+        if layout.base in mutates:
+            layout = host.copy(value, layout, host.row_major(value))
+        sources.append(layout)
+    arguments = function.regions[0].blocks[0].arguments
+    for value, argument, source in zip(returned[outputs:], mutates, sources, strict=True):
+        host.copy(value, source, host.layouts[arguments[argument]])
+    return results
+
+
+def _named_strides(layout: Layout, strides: Sequence[int]) -> Layout:
+    """The layout with the strides that torch gives to dims of size 1, which say nothing about places."""
+    return Layout(layout.base, layout.offset, layout.sizes, tuple(strides)) if same_places(
+        layout.sizes, layout.strides, strides
+    ) else layout

@@ -1,0 +1,124 @@
+"""The iteration space that the generics of a group share.
+
+Loops of two generics are one *class* when a tensor that passes between them is written and read along
+them. The group's parallel classes, those along which every generic is independent of the others, are
+what its tiles run over: all a generic needs of its producers then lies in its own tile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from cuesta._mlir import ir
+from cuesta.passes.form_kernels.nodes import Node
+
+#: A generic that is repeated in every tile of a class it lacks may cost this share of the group's work.
+_REPEAT_SHARE = 0.1
+
+Loop = tuple[int, int]  # (node index, loop)
+
+
+class Conflict(Exception):
+    """Two loops of one generic would have to be one: the tensor is written and read transposed."""
+
+
+@dataclass
+class Space:
+    """Classes of loops, as a union-find over (node, loop)."""
+
+    parent: dict[Loop, Loop] = field(default_factory=dict)
+
+    def find(self, loop: Loop) -> Loop:
+        """The representative of the loop's class."""
+        root = loop
+        while self.parent.get(root, root) != root:
+            root = self.parent[root]
+        while self.parent.get(loop, loop) != root:
+            self.parent[loop], loop = root, self.parent[loop]
+        return root
+
+    def unify(self, a: Loop, b: Loop) -> None:
+        self.parent[self.find(a)] = self.find(b)
+
+    def copy(self) -> Space:
+        return Space(dict(self.parent))
+
+    def check(self, nodes: Iterable[Node]) -> None:
+        """Raises Conflict where two loops of one node fell into one class."""
+        for node in nodes:
+            roots = {self.find((node.index, d)) for d in range(len(node.sizes))}
+            if len(roots) < len(node.sizes):
+                raise Conflict
+
+
+def join(spaces: Sequence[Space], nodes: Sequence[Node]) -> Space:
+    """The space of all `nodes`, whose spaces so far are given.
+
+    Raises Conflict where a tensor inside the group is read along other loops than it is written.
+    """
+    space = Space({k: v for s in spaces for k, v in s.parent.items()})
+    written = {r: (n, dims) for n in nodes for r, dims in zip(n.results, n.writes, strict=True)}
+    first_read: dict[ir.Value, tuple[Node, tuple[int, ...]]] = {}
+    shared: list[tuple[Node, tuple[int, ...], Node, tuple[int, ...]]] = []
+    for node in nodes:
+        for read in node.reads:
+            if read.value in written:
+                writer, dims = written[read.value]
+                _unify_dims(space, writer, dims, node, read.dims)
+            elif read.value in first_read:
+                shared.append((*first_read[read.value], node, read.dims))
+            else:
+                first_read[read.value] = (node, read.dims)
+    space.check(nodes)
+    for a, a_dims, b, b_dims in shared:
+        # Two readers of one input had better walk it together, but need not.
+        attempt = space.copy()
+        _unify_dims(attempt, a, a_dims, b, b_dims)
+        try:
+            attempt.check(nodes)
+        except Conflict:
+            continue
+        space = attempt
+    return space
+
+
+def _unify_dims(space: Space, a: Node, a_dims: Sequence[int], b: Node, b_dims: Sequence[int]) -> None:
+    for da, db in zip(a_dims, b_dims, strict=True):
+        space.unify((a.index, da), (b.index, db))
+
+
+def class_sizes(space: Space, nodes: Iterable[Node]) -> dict[Loop, int]:
+    """The size of each class, in order of first appearance."""
+    sizes: dict[Loop, int] = {}
+    for node in nodes:
+        for d, size in enumerate(node.sizes):
+            sizes.setdefault(space.find((node.index, d)), size)
+    return sizes
+
+
+def parallel_classes(space: Space, nodes: Sequence[Node], internal: set[int]) -> set[Loop]:
+    """The classes that tiles may run over.
+
+    A node that lacks a class is repeated for each of its tiles: allowed where the node is `internal`
+    (by index; nothing outside the group reads it) and the repetition is cheap.
+    """
+    sizes = class_sizes(space, nodes)
+    chosen = set(sizes)
+    classes = {n.index: {space.find((n.index, d)): p for d, p in enumerate(n.parallel)} for n in nodes}
+    work = sum(n.elements for n in nodes)
+    for node in nodes:
+        for root in list(chosen):
+            if root in classes[node.index]:
+                if not classes[node.index][root]:
+                    chosen.discard(root)
+            elif node.index not in internal:
+                chosen.discard(root)
+    for node in nodes:
+        repeated = node.elements
+        lacking = [root for root in chosen if root not in classes[node.index]]
+        for root in lacking:
+            repeated *= sizes[root]
+        if lacking and repeated > _REPEAT_SHARE * work:
+            chosen.difference_update(lacking)
+    return chosen
