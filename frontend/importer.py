@@ -19,9 +19,9 @@ from cuesta._mlir import func, ir
 from cuesta.dialects import types
 from cuesta.dialects.cuesta import pointwise
 from cuesta.dialects.cuesta.dialect import int_array
+from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.errors import Unsupported
 from cuesta.frontend.aten.pointwise import import_row
-from cuesta.frontend.graph_builder import GraphBuilder
 from cuesta.frontend.rules import Decline, find_rule
 
 #: Ops that a library may compute: they keep the strides with which they were traced.

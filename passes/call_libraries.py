@@ -14,8 +14,8 @@ from typing import Any
 from cuesta._mlir import ir
 from cuesta.dialects.cuesta.contraction import convolution_arguments
 from cuesta.dialects.cuesta.dialect import ints
+from cuesta.dialects.graph_builder import GraphBuilder, row_major
 from cuesta.dialects.types import shape_of, spelling_of
-from cuesta.frontend.graph_builder import GraphBuilder, row_major
 from cuesta.passes.graph_rewrite import rewrite_ops
 from cuesta.passes.registry import Pass, register_pass
 

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 
 from cuesta._mlir import ir
 from cuesta.dialects import types
+from cuesta.dialects.graph_builder import GraphBuilder, row_major
 from cuesta.dialects.types import opmath, shape_of, spelling_of
-from cuesta.frontend.graph_builder import GraphBuilder, row_major
 from cuesta.passes.graph_rewrite import erase_dead, is_unused, rewrite_ops
 from cuesta.passes.registry import Pass, register_pass
 

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from cuesta._mlir import ir
 from cuesta.dialects import types
 from cuesta.dialects.cuesta.dialect import ints
+from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.types import spelling_of
-from cuesta.frontend.graph_builder import GraphBuilder
 from cuesta.passes.graph_rewrite import erase_dead, rewrite_ops
 from cuesta.passes.registry import Pass, register_pass
 

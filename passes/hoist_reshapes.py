@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from cuesta._mlir import ir
 from cuesta.dialects import types
 from cuesta.dialects.cuesta import pointwise
-from cuesta.frontend.graph_builder import GraphBuilder
+from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.passes.graph_rewrite import erase_dead, functions, users
 from cuesta.passes.registry import Pass, register_pass
 

@@ -11,7 +11,7 @@ from cuesta._mlir import ir
 from cuesta.dialects import types
 from cuesta.dialects.cuesta import contraction
 from cuesta.dialects.cuesta.dialect import float_attr, int_array, int_attr
-from cuesta.frontend.graph_builder import GraphBuilder
+from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.frontend.rules import imports
 
 Value = ir.Value

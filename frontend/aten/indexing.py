@@ -11,8 +11,8 @@ from cuesta._mlir import ir
 from cuesta.dialects import types
 from cuesta.dialects.cuesta import indexing
 from cuesta.dialects.cuesta.dialect import int_array, int_attr
+from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.types import shape_of, spelling_of
-from cuesta.frontend.graph_builder import GraphBuilder
 from cuesta.frontend.rules import Decline, imports
 
 Value = ir.Value

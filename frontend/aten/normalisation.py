@@ -12,8 +12,8 @@ from cuesta._mlir import ir
 from cuesta.dialects import types
 from cuesta.dialects.cuesta import attention, normalisation
 from cuesta.dialects.cuesta.dialect import float_attr, int_attr
+from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.types import shape_of, spelling_of
-from cuesta.frontend.graph_builder import GraphBuilder
 from cuesta.frontend.rules import Decline, imports
 
 Value = ir.Value

@@ -9,8 +9,8 @@ import torch
 
 from cuesta._mlir import ir
 from cuesta.dialects.cuesta import pointwise
+from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.types import SPELLING, shape_of, spelling_of
-from cuesta.frontend.graph_builder import GraphBuilder
 from cuesta.frontend.rules import Decline, imports
 
 Value = ir.Value
