@@ -10,7 +10,7 @@ arguments where there are any. What JSON lacks is an object with one key: {"dtyp
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -19,12 +19,11 @@ from cuesta._mlir import ir
 from cuesta.dialects.cuesta.dialect import REFERENCES, VERIFIERS
 from cuesta.dialects.open_op import OpenOp
 
-
 #: Calls `overload`. Not pure: random numbers and errors keep their order.
 CALL = OpenOp("aten.call", {"overload": ir.StringAttr, "args": ir.StringAttr, "reason": ir.StringAttr})
 
 
-_NAMED = {
+_NAMED: dict[type, Callable[[Any], dict[str, str]]] = {
     torch.dtype: lambda v: {"dtype": str(v).removeprefix("torch.")},
     torch.layout: lambda v: {"layout": str(v).removeprefix("torch.")},
     torch.memory_format: lambda v: {"memory_format": str(v).removeprefix("torch.")},

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 from cuesta._mlir import ir
 from cuesta.dialects import aten, types
@@ -11,7 +11,7 @@ from cuesta.dialects.cuesta import pointwise, reduction, shape
 from cuesta.dialects.cuesta.dialect import float_attr, int_array, int_attr
 from cuesta.dialects.types import shape_of, spelling_of
 
-Value = ir.Value
+Value: TypeAlias = ir.Value
 Shape = Sequence[int]
 
 

@@ -30,9 +30,7 @@ class OpenOp:
         self, operands: Sequence[ir.Value], results: Sequence[ir.Type], **attributes: ir.Attribute
     ) -> ir.Operation:
         """Builds the op at the current insertion point."""
-        return ir.Operation.create(
-            self.name, results=list(results), operands=list(operands), attributes=attributes
-        )
+        return ir.Operation.create(self.name, results=list(results), operands=list(operands), attributes=attributes)
 
     def problem(self, op: ir.Operation) -> str | None:
         """What is wrong with the attributes of `op`, or None."""

@@ -9,11 +9,12 @@ from __future__ import annotations
 import math as pymath
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from cuesta._mlir import arith, ir, math
 from cuesta.dialects import types
 
-Value = ir.Value
+Value: TypeAlias = ir.Value
 
 _FLOAT_PREDICATE = {
     "eq": arith.CmpFPredicate.OEQ,

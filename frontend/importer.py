@@ -84,13 +84,15 @@ class _Importer:
             return self.values[node.args[0]][node.args[1]]  # type: ignore[index]
         if not isinstance(target, torch._ops.OpOverload):
             raise Unsupported(f"{target} is not an ATen op: higher-order ops run in Python")
-        if target is torch.ops.aten.copy_.default and node.args[0].op == "placeholder":  # type: ignore[union-attr]
-            destination, source = node.args[0], self.value(node.args[1])
-            new = self.b.expand(
-                self.b.convert(source, types.spelling_of(self.values[destination])),
-                types.shape_of(self.values[destination]),
-            )
-            self.mutated[destination] = new  # type: ignore[index]
+        destination = node.args[0] if node.args else None
+        if (
+            target is torch.ops.aten.copy_.default
+            and isinstance(destination, torch.fx.Node)
+            and destination.op == "placeholder"
+        ):
+            old, source = self.values[destination], self.value(node.args[1])
+            new = self.b.expand(self.b.convert(source, types.spelling_of(old)), types.shape_of(old))
+            self.mutated[destination] = new
             return new
         args = [self.value(a) for a in node.args]
         kwargs = {k: self.value(v) for k, v in node.kwargs.items()}
@@ -162,9 +164,7 @@ class _Importer:
         with ir.InsertionPoint(module.body):
             function = func.FuncOp("graph", (arguments, []))
         entry = function.add_entry_block()
-        self.values.update(
-            zip([placeholders[i] for i in tensors] + held, entry.arguments, strict=True)
-        )
+        self.values.update(zip([placeholders[i] for i in tensors] + held, entry.arguments, strict=True))
         outputs: list[OutputSpec] = []
         results: list[ir.Value] = []
         strides: list[Sequence[int]] = []
@@ -201,7 +201,7 @@ class _Importer:
         if not isinstance(item, torch.fx.Node):
             return OutputSpec("value", value=item)
         if item.op == "call_function" and item.target is torch.ops.aten.copy_.default:
-            item = item.args[0]  # type: ignore[assignment]
+            item = item.args[0]
         if item.op == "placeholder":
             return OutputSpec("argument", placeholders.index(item))
         value = self.values[item]

@@ -16,7 +16,7 @@ from cuesta.dialects.cuesta.contraction import convolution_arguments
 from cuesta.dialects.cuesta.dialect import ints
 from cuesta.dialects.graph_builder import GraphBuilder, row_major
 from cuesta.dialects.types import shape_of, spelling_of
-from cuesta.passes.graph_rewrite import rewrite_ops
+from cuesta.passes.graph_rewrite import Rule, rewrite_ops
 from cuesta.passes.registry import Pass, register_pass
 
 _B = GraphBuilder()
@@ -81,7 +81,7 @@ class CallLibraries(Pass):
     """Turns contractions and attention into calls of ATen."""
 
     def run(self, module: ir.Module) -> None:
-        rules = {
+        rules: dict[str, Rule] = {
             "cuesta.mm": _mm,
             "cuesta.addmm": _addmm,
             "cuesta.convolution": _convolution,

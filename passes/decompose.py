@@ -12,15 +12,16 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from cuesta._mlir import ir
 from cuesta.dialects import types
 from cuesta.dialects.graph_builder import GraphBuilder, row_major
 from cuesta.dialects.types import opmath, shape_of, spelling_of
-from cuesta.passes.graph_rewrite import erase_dead, is_unused, rewrite_ops
+from cuesta.passes.graph_rewrite import Rule, erase_dead, is_unused, rewrite_ops
 from cuesta.passes.registry import Pass, register_pass
 
-Value = ir.Value
+Value: TypeAlias = ir.Value
 Values = Sequence[Value | None]
 _B = GraphBuilder()
 
@@ -78,7 +79,11 @@ def _norm_dims(op: ir.Operation, x: Value) -> list[int]:
 
 def _is_constant(value: Value, number: float) -> bool:
     owner = value.owner
-    return not isinstance(owner, ir.Block) and owner.name == "cuesta.constant" and owner.attributes["value"].value == number
+    return (
+        not isinstance(owner, ir.Block)
+        and owner.name == "cuesta.constant"
+        and owner.attributes["value"].value == number
+    )
 
 
 def layer_norm(op: ir.Operation) -> Values:
@@ -185,7 +190,7 @@ class Decompose(Pass):
     """Takes norms, softmax, losses and dropout apart."""
 
     def run(self, module: ir.Module) -> None:
-        rules = {
+        rules: dict[str, Rule] = {
             "cuesta.softmax": softmax,
             "cuesta.log_softmax": log_softmax,
             "cuesta.softmax_backward": softmax_backward,
@@ -198,5 +203,3 @@ class Decompose(Pass):
         }
         rewrite_ops(module, rules)
         erase_dead(module)
-
-

@@ -1,11 +1,11 @@
 """The passes of cuesta by name. A pass is a frozen dataclass whose fields are its options.
 
-    @register_pass("fold-permutes")
-    @dataclass(frozen=True)
-    class FoldPermutes(Pass):
-        limit: int = 8                      # fold-permutes{limit=4}
+@register_pass("fold-permutes")
+@dataclass(frozen=True)
+class FoldPermutes(Pass):
+    limit: int = 8                      # fold-permutes{limit=4}
 
-        def run(self, module: ir.Module) -> None: ...
+    def run(self, module: ir.Module) -> None: ...
 """
 
 from __future__ import annotations

@@ -6,16 +6,17 @@ import torch
 
 from cuesta._mlir import ext, ir
 from cuesta.dialects import types
-from cuesta.dialects.cuesta.dialect import Cuesta, reference, verifier
+from cuesta.dialects.cuesta.dialect import Operation, reference, verifier
 
 aten = torch.ops.aten
 
 
-class Attention(Cuesta.Operation, name="attention", traits=[ext.Pure]):  # type: ignore[misc, call-arg]
+class Attention(Operation, name="attention", traits=[ext.Pure]):
     """softmax(q @ k.T * scale + mask) @ v.
 
-    q is [B, H, L, D], k and v [B, H, S, D]; an additive or boolean mask broadcasts to [B, H, L, S]. `causal` is 1 where row i sees columns ≤ i. Results: the output
-    [B, H, L, D] and the logsumexp of each row [B, L, H] in f32.
+    q is [B, H, L, D], k and v [B, H, S, D]; an additive or boolean mask broadcasts to [B, H, L, S].
+    `causal` is 1 where row i sees columns ≤ i. Results: the output [B, H, L, D] and the logsumexp of
+    each row [B, L, H] in f32.
     """
 
     q: ext.Operand[Any]
@@ -28,7 +29,7 @@ class Attention(Cuesta.Operation, name="attention", traits=[ext.Pure]):  # type:
     logsumexp: ext.Result[Any]
 
 
-class AttentionBackward(Cuesta.Operation, name="attention_backward", traits=[ext.Pure]):  # type: ignore[misc, call-arg]
+class AttentionBackward(Operation, name="attention_backward", traits=[ext.Pure]):
     """The gradients of q, k and v from the output's gradient and what the forward op took and gave."""
 
     grad: ext.Operand[Any]

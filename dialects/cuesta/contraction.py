@@ -1,17 +1,17 @@
 """Matrix products and convolutions. They stay whole until a pass decides who computes them."""
 
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 
 from cuesta._mlir import ext, ir
 from cuesta.dialects import types
-from cuesta.dialects.cuesta.dialect import Cuesta, ints, reference, verifier
+from cuesta.dialects.cuesta.dialect import Operation, ints, reference, verifier
 
-Tensors = list[torch.Tensor]
+Tensors: TypeAlias = list[torch.Tensor]
 
 
-class MatMul(Cuesta.Operation, name="mm", traits=[ext.Pure]):  # type: ignore[misc, call-arg]
+class MatMul(Operation, name="mm", traits=[ext.Pure]):
     """[M, K] @ [K, N], or with a leading batch dim on both."""
 
     a: ext.Operand[Any]
@@ -19,7 +19,7 @@ class MatMul(Cuesta.Operation, name="mm", traits=[ext.Pure]):  # type: ignore[mi
     result: ext.Result[Any]
 
 
-class AddMatMul(Cuesta.Operation, name="addmm", traits=[ext.Pure]):  # type: ignore[misc, call-arg]
+class AddMatMul(Operation, name="addmm", traits=[ext.Pure]):
     """`beta * bias + alpha * (a @ b)`; bias broadcasts to the product; one leading batch dim is allowed."""
 
     bias: ext.Operand[Any]
@@ -30,7 +30,7 @@ class AddMatMul(Cuesta.Operation, name="addmm", traits=[ext.Pure]):  # type: ign
     result: ext.Result[Any]
 
 
-class Convolution(Cuesta.Operation, name="convolution", traits=[ext.Pure]):  # type: ignore[misc, call-arg]
+class Convolution(Operation, name="convolution", traits=[ext.Pure]):
     """ATen's convolution: x [N, C, *S], weight [O, C/groups, *K] and, where there is one, bias [O].
 
     `transposed` is 1 for the transposed form, whose weight is [C, O/groups, *K].

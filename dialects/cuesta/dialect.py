@@ -7,18 +7,22 @@ Ops print in MLIR's generic form, `"cuesta.softmax"(%0) {dim = 1} : …`. Every 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 
 from cuesta._mlir import ext, ir
 
 
-class Cuesta(ext.Dialect, name="cuesta"):  # type: ignore[misc, call-arg]
+class Cuesta(ext.Dialect, name="cuesta"):
     """Tensors in, tensors out; no op mutates."""
 
 
-Tensor = torch.Tensor
+#: The base of every op class.
+Operation: Any = Cuesta.Operation
+
+
+Tensor: TypeAlias = torch.Tensor
 Reference = Callable[..., Any]
 
 #: op name (with the dialect's prefix) → (op, operands) → results, run by torch.
@@ -26,8 +30,6 @@ REFERENCES: dict[str, Callable[[ir.Operation, list[Tensor]], Any]] = {}
 
 #: op name → a check beyond what the field types say; returns what is wrong, or None.
 VERIFIERS: dict[str, Callable[[ir.Operation], str | None]] = {}
-
-
 
 
 def reference(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

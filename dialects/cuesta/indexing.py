@@ -1,20 +1,20 @@
 """Ops that read at computed positions. Indices are integers; negative ones count from the end."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 
 from cuesta._mlir import ext, ir
 from cuesta.dialects import types
-from cuesta.dialects.cuesta.dialect import Cuesta, ints, reference, verifier
+from cuesta.dialects.cuesta.dialect import Operation, ints, reference, verifier
 from cuesta.dialects.cuesta.pointwise import broadcast_shape
 
-Tensors = list[torch.Tensor]
+Tensors: TypeAlias = list[torch.Tensor]
 Shape = tuple[int, ...]
 
 
-class Index(Cuesta.Operation, name="index", traits=[ext.Pure]):  # type: ignore[misc, call-arg]
+class Index(Operation, name="index", traits=[ext.Pure]):
     """x at positions: `dims[i]` of x is indexed by operand `indices[i]`, all of one shape and type.
 
     The indices' shape stands where the indexed dims were, or first where those were not adjacent,
@@ -28,7 +28,7 @@ class Index(Cuesta.Operation, name="index", traits=[ext.Pure]):  # type: ignore[
     result: ext.Result[Any]
 
 
-class Gather(Cuesta.Operation, name="gather", traits=[ext.Pure]):  # type: ignore[misc, call-arg]
+class Gather(Operation, name="gather", traits=[ext.Pure]):
     """result[i][j][k] = x[index[i][j][k]][j][k] for dim 0, and so on; index has the result's shape."""
 
     x: ext.Operand[Any]

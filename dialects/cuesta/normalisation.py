@@ -1,18 +1,18 @@
 """Softmax and the norms, forward and backward. They stay whole until `decompose`."""
 
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 
 from cuesta._mlir import ext, ir
 from cuesta.dialects import types
-from cuesta.dialects.cuesta.dialect import Cuesta, reference, verifier
+from cuesta.dialects.cuesta.dialect import Operation, reference, verifier
 
-Tensors = list[torch.Tensor]
+Tensors: TypeAlias = list[torch.Tensor]
 aten = torch.ops.aten
 
 
-class Softmax(Cuesta.Operation, name="softmax", traits=[ext.Pure]):  # type: ignore[misc, call-arg]
+class Softmax(Operation, name="softmax", traits=[ext.Pure]):
     """exp(x) over its sum along `dim`. `safe` is 1 where a row of -inf alone gives zeros, not NaN."""
 
     x: ext.Operand[Any]
@@ -21,7 +21,7 @@ class Softmax(Cuesta.Operation, name="softmax", traits=[ext.Pure]):  # type: ign
     result: ext.Result[Any]
 
 
-class LogSoftmax(Cuesta.Operation, name="log_softmax", traits=[ext.Pure]):  # type: ignore[misc, call-arg]
+class LogSoftmax(Operation, name="log_softmax", traits=[ext.Pure]):
     """The logarithm of softmax along `dim`."""
 
     x: ext.Operand[Any]
@@ -29,7 +29,7 @@ class LogSoftmax(Cuesta.Operation, name="log_softmax", traits=[ext.Pure]):  # ty
     result: ext.Result[Any]
 
 
-class SoftmaxBackward(Cuesta.Operation, name="softmax_backward", traits=[ext.Pure]):  # type: ignore[misc, call-arg]
+class SoftmaxBackward(Operation, name="softmax_backward", traits=[ext.Pure]):
     """Gradient of softmax along `dim` from the output's gradient and the output."""
 
     grad: ext.Operand[Any]
@@ -38,7 +38,7 @@ class SoftmaxBackward(Cuesta.Operation, name="softmax_backward", traits=[ext.Pur
     result: ext.Result[Any]
 
 
-class LogSoftmaxBackward(Cuesta.Operation, name="log_softmax_backward", traits=[ext.Pure]):  # type: ignore[misc, call-arg]
+class LogSoftmaxBackward(Operation, name="log_softmax_backward", traits=[ext.Pure]):
     """Gradient of log_softmax along `dim` from the output's gradient and the output."""
 
     grad: ext.Operand[Any]
@@ -47,7 +47,7 @@ class LogSoftmaxBackward(Cuesta.Operation, name="log_softmax_backward", traits=[
     result: ext.Result[Any]
 
 
-class LayerNorm(Cuesta.Operation, name="layer_norm", traits=[ext.Pure]):  # type: ignore[misc, call-arg]
+class LayerNorm(Operation, name="layer_norm", traits=[ext.Pure]):
     """(x - mean) / sqrt(var + eps) * weight + bias over the last `rank` dims.
 
     Results: y, mean and 1/sqrt(var + eps), the last two with the normalised dims kept as 1.
@@ -63,7 +63,7 @@ class LayerNorm(Cuesta.Operation, name="layer_norm", traits=[ext.Pure]):  # type
     rstd: ext.Result[Any]
 
 
-class LayerNormBackward(Cuesta.Operation, name="layer_norm_backward", traits=[ext.Pure]):  # type: ignore[misc, call-arg]
+class LayerNormBackward(Operation, name="layer_norm_backward", traits=[ext.Pure]):
     """The gradients of x, weight and bias from the output's gradient and what the forward op gave."""
 
     grad: ext.Operand[Any]
@@ -77,7 +77,7 @@ class LayerNormBackward(Cuesta.Operation, name="layer_norm_backward", traits=[ex
     dbias: ext.Result[Any]
 
 
-class NllLoss(Cuesta.Operation, name="nll_loss", traits=[ext.Pure]):  # type: ignore[misc, call-arg]
+class NllLoss(Operation, name="nll_loss", traits=[ext.Pure]):
     """Negative log likelihood: x [N, C] and target [N], `reduction` 0 none, 1 mean, 2 sum.
 
     Results: the loss and the total weight, the count of targets other than `ignore_index`.
@@ -91,7 +91,7 @@ class NllLoss(Cuesta.Operation, name="nll_loss", traits=[ext.Pure]):  # type: ig
     total: ext.Result[Any]
 
 
-class NllLossBackward(Cuesta.Operation, name="nll_loss_backward", traits=[ext.Pure]):  # type: ignore[misc, call-arg]
+class NllLossBackward(Operation, name="nll_loss_backward", traits=[ext.Pure]):
     """Gradient of x [N, C] from the loss's gradient, the target [N] and the total weight."""
 
     grad: ext.Operand[Any]

@@ -7,17 +7,17 @@ type that the op computes in; `cuesta.convert` makes them so. bf16 and f16 compu
 import math as pymath
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 import torch.nn.functional as F
 
 from cuesta._mlir import arith, ext, ir, math
 from cuesta.dialects import types
-from cuesta.dialects.cuesta.dialect import REFERENCES, VERIFIERS, Cuesta
+from cuesta.dialects.cuesta.dialect import REFERENCES, VERIFIERS, Operation
 from cuesta.dialects.scalar import Scalar
 
-Value = ir.Value
+Value: TypeAlias = ir.Value
 
 
 @dataclass(frozen=True)
@@ -58,9 +58,7 @@ def _gelu_backward(s: Scalar, g: Value, x: Value) -> Value:
 def _gelu_tanh_backward(s: Scalar, g: Value, x: Value) -> Value:
     one, half = s.const(x, 1), s.const(x, 0.5)
     t = math.tanh(s.polynomial_tanh_argument(x))
-    inner = s.mul(
-        s.const(x, pymath.sqrt(2 / pymath.pi)), s.add(one, s.mul(s.const(x, 3 * 0.044715), s.mul(x, x)))
-    )
+    inner = s.mul(s.const(x, pymath.sqrt(2 / pymath.pi)), s.add(one, s.mul(s.const(x, 3 * 0.044715), s.mul(x, x))))
     left = s.mul(half, s.add(one, t))
     right = s.mul(s.mul(half, x), s.mul(s.sub(one, s.mul(t, t)), inner))
     return s.mul(g, s.add(left, right))
@@ -97,12 +95,9 @@ def _floor_divide(s: Scalar, x: Value, y: Value) -> Value:
 
 def _remainder(s: Scalar, x: Value, y: Value) -> Value:
     zero = s.const(x, 0)
-    if isinstance(x.type, ir.FloatType):
-        r = arith.remf(x, y)
-    else:
-        r = arith.remui(x, y) if s.unsigned else arith.remsi(x, y)
     if s.unsigned:
-        return r
+        return arith.remui(x, y)
+    r = arith.remf(x, y) if isinstance(x.type, ir.FloatType) else arith.remsi(x, y)
     differ = arith.xori(s.compare("lt", y, zero), s.compare("lt", r, zero))
     return s.select(arith.andi(s.compare("ne", r, zero), differ), s.add(r, y), r)
 
@@ -254,7 +249,7 @@ ROWS: tuple[Pointwise, ...] = (
 BY_NAME: dict[str, Pointwise] = {row.name: row for row in ROWS}
 
 
-class Where(Cuesta.Operation, name="where", traits=[ext.Pure]):  # type: ignore[misc, call-arg]
+class Where(Operation, name="where", traits=[ext.Pure]):
     """`condition ? x : y`, all three broadcast; condition is i1."""
 
     condition: ext.Operand[Any]
@@ -263,7 +258,7 @@ class Where(Cuesta.Operation, name="where", traits=[ext.Pure]):  # type: ignore[
     result: ext.Result[Any]
 
 
-class Convert(Cuesta.Operation, name="convert", traits=[ext.Pure]):  # type: ignore[misc, call-arg]
+class Convert(Operation, name="convert", traits=[ext.Pure]):
     """The operand in the result's element type, as `Tensor.to(dtype)` converts."""
 
     x: ext.Operand[Any]
@@ -304,10 +299,10 @@ def _verify_broadcast(op: ir.Operation) -> str | None:
 
 
 def _define(row: Pointwise) -> type:
-    operands = {name: ext.Operand[Any] for name in "xyzw"[: row.arity]}
+    operands = dict.fromkeys("xyzw"[: row.arity], ext.Operand[Any])
     annotations = operands | dict.fromkeys(row.params, ir.FloatAttr) | {"result": ext.Result[Any]}
     namespace = {"__annotations__": annotations, "__doc__": f"`{row.name}`, element by element."}
-    cls = type(row.name, (Cuesta.Operation,), namespace, name=row.name, traits=[ext.Pure])
+    cls = type(row.name, (Operation,), namespace, name=row.name, traits=[ext.Pure])
     VERIFIERS[f"cuesta.{row.name}"] = _verify_broadcast
     REFERENCES[f"cuesta.{row.name}"] = lambda op, xs: row.reference(*xs, *parameters(op).values())
     return cls

@@ -5,10 +5,10 @@ from typing import Any
 import torch
 
 from cuesta._mlir import ext, ir
-from cuesta.dialects.cuesta.dialect import Cuesta, reference, verifier
+from cuesta.dialects.cuesta.dialect import Operation, reference, verifier
 
 
-class Dropout(Cuesta.Operation, name="dropout"):  # type: ignore[misc, call-arg]
+class Dropout(Operation, name="dropout"):
     """Zeroes each element with probability `p` and scales the others by 1 / (1 - p).
 
     Results: the output and the mask of what was kept. Not pure: it advances the generator.

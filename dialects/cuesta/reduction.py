@@ -13,7 +13,7 @@ import torch
 
 from cuesta._mlir import arith, ext, ir
 from cuesta.dialects import types
-from cuesta.dialects.cuesta.dialect import REFERENCES, VERIFIERS, Cuesta, ints, reference, verifier
+from cuesta.dialects.cuesta.dialect import REFERENCES, VERIFIERS, Operation, ints, reference, verifier
 from cuesta.dialects.scalar import Scalar, Value
 
 
@@ -106,13 +106,13 @@ def _define(row: Reduction) -> type:
     namespace = {"__annotations__": annotations, "__doc__": f"`{row.name}` over `dims`."}
     VERIFIERS[f"cuesta.{row.name}"] = _verify
     REFERENCES[f"cuesta.{row.name}"] = _run
-    return type(row.name, (Cuesta.Operation,), namespace, name=row.name, traits=[ext.Pure])
+    return type(row.name, (Operation,), namespace, name=row.name, traits=[ext.Pure])
 
 
 OPS: dict[str, type] = {row.name: _define(row) for row in ROWS}
 
 
-class ArgMax(Cuesta.Operation, name="argmax", traits=[ext.Pure]):  # type: ignore[misc, call-arg]
+class ArgMax(Operation, name="argmax", traits=[ext.Pure]):
     """Index (i64) of the first largest element along `dim`; a NaN counts as largest. `dim` is removed."""
 
     x: ext.Operand[Any]
@@ -120,7 +120,7 @@ class ArgMax(Cuesta.Operation, name="argmax", traits=[ext.Pure]):  # type: ignor
     result: ext.Result[Any]
 
 
-class ArgMin(Cuesta.Operation, name="argmin", traits=[ext.Pure]):  # type: ignore[misc, call-arg]
+class ArgMin(Operation, name="argmin", traits=[ext.Pure]):
     """Index (i64) of the first smallest element along `dim`; a NaN counts as smallest. `dim` is removed."""
 
     x: ext.Operand[Any]
@@ -148,7 +148,7 @@ def _verify_arg(op: ir.Operation) -> str | None:
     return None if expected == actual else f"reduces to {expected}, but the result is {actual}"
 
 
-class CumSum(Cuesta.Operation, name="cumsum", traits=[ext.Pure]):  # type: ignore[misc, call-arg]
+class CumSum(Operation, name="cumsum", traits=[ext.Pure]):
     """Running sum along `dim`."""
 
     x: ext.Operand[Any]

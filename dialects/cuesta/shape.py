@@ -3,25 +3,25 @@
 """
 
 import math
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 
 from cuesta._mlir import ext, ir
 from cuesta.dialects import types
-from cuesta.dialects.cuesta.dialect import Cuesta, ints, reference, verifier
+from cuesta.dialects.cuesta.dialect import Operation, ints, reference, verifier
 
-Tensors = list[torch.Tensor]
+Tensors: TypeAlias = list[torch.Tensor]
 
 
-class Reshape(Cuesta.Operation, name="reshape", traits=[ext.Pure]):  # type: ignore[misc, call-arg]
+class Reshape(Operation, name="reshape", traits=[ext.Pure]):
     """The same elements in row-major order under the result's shape."""
 
     x: ext.Operand[Any]
     result: ext.Result[Any]
 
 
-class Permute(Cuesta.Operation, name="permute", traits=[ext.Pure]):  # type: ignore[misc, call-arg]
+class Permute(Operation, name="permute", traits=[ext.Pure]):
     """Result dim i is operand dim `dims[i]`."""
 
     x: ext.Operand[Any]
@@ -29,14 +29,14 @@ class Permute(Cuesta.Operation, name="permute", traits=[ext.Pure]):  # type: ign
     result: ext.Result[Any]
 
 
-class Expand(Cuesta.Operation, name="expand", traits=[ext.Pure]):  # type: ignore[misc, call-arg]
+class Expand(Operation, name="expand", traits=[ext.Pure]):
     """Broadcasts to the result's shape: new leading dims, and size 1 stretched."""
 
     x: ext.Operand[Any]
     result: ext.Result[Any]
 
 
-class Slice(Cuesta.Operation, name="slice", traits=[ext.Pure]):  # type: ignore[misc, call-arg]
+class Slice(Operation, name="slice", traits=[ext.Pure]):
     """`x[starts[0] : … : steps[0], …]`, one start and step a dim; sizes are the result's."""
 
     x: ext.Operand[Any]
@@ -45,7 +45,7 @@ class Slice(Cuesta.Operation, name="slice", traits=[ext.Pure]):  # type: ignore[
     result: ext.Result[Any]
 
 
-class Cat(Cuesta.Operation, name="cat", traits=[ext.Pure]):  # type: ignore[misc, call-arg]
+class Cat(Operation, name="cat", traits=[ext.Pure]):
     """x, then y, along `dim`. More operands are a chain of these."""
 
     x: ext.Operand[Any]
@@ -54,7 +54,7 @@ class Cat(Cuesta.Operation, name="cat", traits=[ext.Pure]):  # type: ignore[misc
     result: ext.Result[Any]
 
 
-class Flip(Cuesta.Operation, name="flip", traits=[ext.Pure]):  # type: ignore[misc, call-arg]
+class Flip(Operation, name="flip", traits=[ext.Pure]):
     """Reverses `dims`."""
 
     x: ext.Operand[Any]
@@ -62,7 +62,7 @@ class Flip(Cuesta.Operation, name="flip", traits=[ext.Pure]):  # type: ignore[mi
     result: ext.Result[Any]
 
 
-class Copy(Cuesta.Operation, name="copy", traits=[ext.Pure]):  # type: ignore[misc, call-arg]
+class Copy(Operation, name="copy", traits=[ext.Pure]):
     """The same tensor in memory of its own, row-major or as the `strides` say."""
 
     x: ext.Operand[Any]
@@ -70,14 +70,14 @@ class Copy(Cuesta.Operation, name="copy", traits=[ext.Pure]):  # type: ignore[mi
     result: ext.Result[Any]
 
 
-class Constant(Cuesta.Operation, name="constant", traits=[ext.Pure]):  # type: ignore[misc, call-arg]
+class Constant(Operation, name="constant", traits=[ext.Pure]):
     """One number in every place: `value` is a float or integer attribute."""
 
     value: ir.FloatAttr | ir.IntegerAttr
     result: ext.Result[Any]
 
 
-class Iota(Cuesta.Operation, name="iota", traits=[ext.Pure]):  # type: ignore[misc, call-arg]
+class Iota(Operation, name="iota", traits=[ext.Pure]):
     """`start + i * step` in a vector of the result's length and type."""
 
     start: ir.FloatAttr | ir.IntegerAttr
@@ -191,7 +191,9 @@ def _verify_cat(op: ir.Operation) -> str | None:
         return f"dim {dim} is outside [0, {len(target)})"
     shapes = [types.shape_of(x) for x in op.operands]
     for shape in shapes:
-        if len(shape) != len(target) or any(a != b for d, (a, b) in enumerate(zip(shape, target, strict=True)) if d != dim):
+        if len(shape) != len(target) or any(
+            a != b for d, (a, b) in enumerate(zip(shape, target, strict=True)) if d != dim
+        ):
             return f"operand {list(shape)} does not fit {list(target)} outside dim {dim}"
     total = sum(shape[dim] for shape in shapes)
     return None if total == target[dim] else f"sizes along dim {dim} add to {total}, the result has {target[dim]}"

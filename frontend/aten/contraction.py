@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 
@@ -14,7 +14,7 @@ from cuesta.dialects.cuesta.dialect import float_attr, int_array, int_attr
 from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.frontend.rules import imports
 
-Value = ir.Value
+Value: TypeAlias = ir.Value
 
 
 def _result(node: torch.fx.Node) -> ir.Type:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 
@@ -16,7 +16,7 @@ from cuesta.dialects.types import shape_of
 from cuesta.frontend.aten.pointwise import operand, result_spelling
 from cuesta.frontend.rules import Decline, imports
 
-Value = ir.Value
+Value: TypeAlias = ir.Value
 
 
 def _filled(b: GraphBuilder, node: torch.fx.Node, number: Any) -> Value:

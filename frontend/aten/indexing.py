@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 
@@ -15,7 +15,7 @@ from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.types import shape_of, spelling_of
 from cuesta.frontend.rules import Decline, imports
 
-Value = ir.Value
+Value: TypeAlias = ir.Value
 
 
 def _index(b: GraphBuilder, x: Value, indices: Sequence[Value], dims: list[int]) -> Value:

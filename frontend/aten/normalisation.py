@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 
@@ -16,8 +16,8 @@ from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.types import shape_of, spelling_of
 from cuesta.frontend.rules import Decline, imports
 
-Value = ir.Value
-_CLASSES = {
+Value: TypeAlias = ir.Value
+_CLASSES: dict[str, tuple[Any, dict[str, int]]] = {
     "_softmax": (normalisation.Softmax, {"safe": 0}),
     "_safe_softmax": (normalisation.Softmax, {"safe": 1}),
     "_log_softmax": (normalisation.LogSoftmax, {}),
@@ -60,9 +60,7 @@ def layer_norm(
     statistics = types.tensor(tuple(mean.shape), types.SPELLING[mean.dtype])
     if not spelling_of(weight) == spelling_of(bias) == types.SPELLING[y.dtype] == spelling_of(x):
         raise Decline("weight and input have different dtypes")
-    op = normalisation.LayerNorm(
-        x, weight, bias, int_attr(len(shape)), float_attr(eps), x.type, statistics, statistics
-    )
+    op = normalisation.LayerNorm(x, weight, bias, int_attr(len(shape)), float_attr(eps), x.type, statistics, statistics)
     return list(op.operation.results)
 
 

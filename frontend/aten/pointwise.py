@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 
@@ -13,7 +13,7 @@ from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.types import SPELLING, shape_of, spelling_of
 from cuesta.frontend.rules import Decline, imports
 
-Value = ir.Value
+Value: TypeAlias = ir.Value
 
 
 def result_spelling(node: torch.fx.Node) -> str:
@@ -28,7 +28,7 @@ def operand(b: GraphBuilder, x: Any, spelling: str) -> Value:
 
 def common_spelling(node: torch.fx.Node, *positions: int) -> str:
     """The type that torch promotes the call's arguments at `positions` to."""
-    examples = []
+    examples: list[Any] = []
     for position in positions:
         arg = node.args[position]
         examples.append(arg.meta["val"] if isinstance(arg, torch.fx.Node) else arg)
@@ -54,7 +54,7 @@ def import_row(b: GraphBuilder, node: torch.fx.Node, row: pointwise.Pointwise, a
             spelling = "i1"
         case _:
             spelling = result
-    value = b.pointwise(row.name, *(operand(b, x, spelling) for x in operands), **params)
+    value = b.pointwise(row.name, *(operand(b, x, spelling) for x in operands), result=None, **params)
     return b.convert(value, result)
 
 
@@ -152,7 +152,8 @@ def masked_fill(b: GraphBuilder, node: torch.fx.Node, x: Value, mask: Value, val
 def clamp(b: GraphBuilder, node: torch.fx.Node, x: Value, *bounds: Any, **named: Any) -> Value:
     name = str(node.target).split(".")[1]
     if name == "hardtanh":
-        low, high = (*bounds, *(-1.0, 1.0)[len(bounds) :])
+        low = bounds[0] if bounds else named.get("min_val", -1.0)
+        high = bounds[1] if len(bounds) > 1 else named.get("max_val", 1.0)
     elif name == "clamp":
         low = bounds[0] if bounds else named.get("min")
         high = bounds[1] if len(bounds) > 1 else named.get("max")
@@ -211,5 +212,3 @@ def isfinite(b: GraphBuilder, node: torch.fx.Node, x: Value) -> Value:
         return b.constant(1, "i1", shape_of(x))
     # |x| < inf is false for NaN and for both infinities.
     return b.with_number("lt", b.pointwise("abs", x), math.inf)
-
-

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 
@@ -17,7 +17,7 @@ from cuesta.dialects.types import opmath, shape_of, spelling_of
 from cuesta.frontend.aten.pointwise import result_spelling
 from cuesta.frontend.rules import Decline, imports
 
-Value = ir.Value
+Value: TypeAlias = ir.Value
 
 
 def all_dims(x: Value, dims: int | Sequence[int] | None) -> list[int]:
@@ -141,5 +141,3 @@ def cumsum(b: GraphBuilder, node: torch.fx.Node, x: Value, dim: int, **_: Any) -
     wide = b.convert(x, opmath(result))
     total = reduction.CumSum(wide, int_attr(dim % len(shape_of(x))), wide.type).result
     return b.convert(total, result)
-
-

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 
@@ -15,7 +15,7 @@ from cuesta.dialects.graph_builder import GraphBuilder, row_major
 from cuesta.dialects.types import shape_of, spelling_of
 from cuesta.frontend.rules import Decline, imports
 
-Value = ir.Value
+Value: TypeAlias = ir.Value
 
 
 def _size(node: torch.fx.Node) -> tuple[int, ...]:
@@ -48,9 +48,7 @@ def expand(b: GraphBuilder, node: torch.fx.Node, x: Value, *_: Any, **__: Any) -
 
 
 @imports("slice.Tensor", "narrow", "slice_copy")
-def slice_(
-    b: GraphBuilder, node: torch.fx.Node, x: Value, dim: int = 0, start: int | None = None, *rest: Any
-) -> Value:
+def slice_(b: GraphBuilder, node: torch.fx.Node, x: Value, dim: int = 0, start: int | None = None, *rest: Any) -> Value:
     dim %= len(shape_of(x))
     size = shape_of(x)[dim]
     first = min(max((start or 0) + (size if (start or 0) < 0 else 0), 0), size)

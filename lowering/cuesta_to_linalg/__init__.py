@@ -1,8 +1,8 @@
 """cuesta → linalg. What is computed becomes linalg on tensors; views and calls into ATen stay.
 
-    func @graph(%x: tensor<4x8xf32>) {                func @graph(%x: tensor<4x8xf32>) {
-      %0 = cuesta.exp(%x)                        →      %0 = linalg.generic ins(%x) { math.exp }
-      %1 = aten.call(%0) {aten.sort.default}            %1 = aten.call(%0) {aten.sort.default, dtypes}
+func @graph(%x: tensor<4x8xf32>) {                func @graph(%x: tensor<4x8xf32>) {
+  %0 = cuesta.exp(%x)                        →      %0 = linalg.generic ins(%x) { math.exp }
+  %1 = aten.call(%0) {aten.sort.default}            %1 = aten.call(%0) {aten.sort.default, dtypes}
 """
 
 from __future__ import annotations

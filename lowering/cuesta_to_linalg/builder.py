@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 from cuesta._mlir import arith, ir, linalg, tensor
 from cuesta.dialects import types
@@ -18,7 +19,7 @@ from cuesta.dialects.cuesta.dialect import ints
 from cuesta.dialects.scalar import Scalar, load_storage, scalar_for, to_storage
 from cuesta.dialects.types import shape_of, spelling_of
 
-Value = ir.Value
+Value: TypeAlias = ir.Value
 PARALLEL, REDUCTION = "parallel", "reduction"
 
 

@@ -1,6 +1,6 @@
 """Reads at computed positions: a generic over the result that extracts from the whole source.
 
-    %2 = cuesta.index(%w, %i) {dims = [0]}   →   linalg.generic ins(%i) { tensor.extract %w[%i, linalg.index 1] }
+%2 = cuesta.index(%w, %i) {dims = [0]}   →   linalg.generic ins(%i) { tensor.extract %w[%i, linalg.index 1] }
 """
 
 from __future__ import annotations

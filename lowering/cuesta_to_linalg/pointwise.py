@@ -1,6 +1,6 @@
 """Pointwise ops: every row of the table through one rule.
 
-    %2 = cuesta.add(%0, %1)   →   %2 = linalg.generic ins(%0, %1) { arith.addf }
+%2 = cuesta.add(%0, %1)   →   %2 = linalg.generic ins(%0, %1) { arith.addf }
 """
 
 from __future__ import annotations

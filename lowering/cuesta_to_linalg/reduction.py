@@ -1,7 +1,7 @@
 """Reductions, running sums and positions of extremes.
 
-    %1 = cuesta.sum(%0) {dims = [1]}   →   %e = linalg.fill 0
-                                           %1 = linalg.generic {parallel, reduction} ins(%0) outs(%e)
+%1 = cuesta.sum(%0) {dims = [1]}   →   %e = linalg.fill 0
+                                       %1 = linalg.generic {parallel, reduction} ins(%0) outs(%e)
 """
 
 from __future__ import annotations

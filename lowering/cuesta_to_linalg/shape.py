@@ -1,6 +1,6 @@
 """Views stay what they are; they cost nothing, and accesses have looked through most of them already.
 
-    %1 = cuesta.permute(%0)   stays for a slice, a call into ATen or a return that needs it
+%1 = cuesta.permute(%0)   stays for a slice, a call into ATen or a return that needs it
 """
 
 from __future__ import annotations
