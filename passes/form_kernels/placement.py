@@ -69,13 +69,16 @@ def _through_views(value: Value, dims: list[int | None]) -> tuple[Value, list[in
 
 
 def outputs_of(group: Group, grouping: Grouping, returned: set[Value]) -> list[Value]:
-    """The group's results that something outside it reads."""
+    """The group's results that something outside it reads, and what its tail reads of its tiles:
+    the tail runs when all tiles are done, so that must lie in memory of the host's."""
     inside = {n.index for n in group.members}
+    for_tail = {r.value for n in group.tail for r in n.reads}
+    tiled = {r for n in group.nodes for r in n.results}
     return [
         r
         for n in group.members
         for r in n.results
-        if r in returned or not grouping.readers.get(r, set()) <= inside
+        if r in returned or not grouping.readers.get(r, set()) <= inside or (r in for_tail and r in tiled)
     ]
 
 

@@ -1,0 +1,143 @@
+"""Writes each kernel's driver: `@k(pointers…, threads)` runs its tiles on torch's OpenMP pool, then its tail.
+
+    llvm.func @k(%p0, %p1, %threads) {              GOMP_parallel calls @k__omp on every thread, which
+      GOMP_parallel(@k__omp, {%p0, %p1}, %threads)  takes its share [lo, hi) of the tiles
+      call @k__tail(%p0, %p1)
+    }
+
+One pool with torch's own kernels, so no thread waits for a core that another pool spins on. A kernel
+too small for the threads' wake-up runs where it is called.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from cuesta._mlir import ir
+from cuesta.passes.outline_tiles import TAIL, TILES
+from cuesta.passes.registry import Pass, register_pass
+from cuesta.passes.tile_kernels import kernel_modules
+
+#: Scalar operations that a thread must have to itself to be worth waking.
+WORK_PER_THREAD = 1 << 15
+
+_DECLARATIONS = """
+llvm.func @GOMP_parallel(!llvm.ptr, !llvm.ptr, i32, i32)
+llvm.func @omp_get_thread_num() -> i32
+llvm.func @omp_get_num_threads() -> i32
+"""
+
+
+def _driver(name: str, pointers: int, tiles: int, work: int, has_tail: bool) -> str:
+    arguments = [f"%p{i}" for i in range(pointers)]
+    kinds = ["!llvm.ptr"] * pointers
+    signature = ", ".join(f"{a}: !llvm.ptr" for a in arguments)
+    passed, passed_kinds = ", ".join(arguments), ", ".join(kinds)
+    tail = f"llvm.call @{name}{TAIL}({passed}) : ({passed_kinds}) -> ()" if has_tail else ""
+    threads = min(tiles, work // WORK_PER_THREAD)
+    head = f"llvm.func @{name}({signature}, %threads: i64) {{"
+    if not tiles:
+        return f"{head}\n{tail}\nllvm.return\n}}"
+    ranged = f"({passed}, %lo, %hi) : ({passed_kinds}, i64, i64) -> ()"
+    serial = f"""
+      %lo = llvm.mlir.constant(0 : i64) : i64
+      %hi = llvm.mlir.constant({tiles} : i64) : i64
+      llvm.call @{name}{TILES}{ranged}"""
+    if threads < 2:
+        return f"{head}\n{serial}\n{tail}\nllvm.return\n}}"
+    stores = "\n".join(
+        f"""%s{i} = llvm.getelementptr %data[{i}] : (!llvm.ptr) -> !llvm.ptr, !llvm.ptr
+            llvm.store {a}, %s{i} : !llvm.ptr, !llvm.ptr"""
+        for i, a in enumerate(arguments)
+    )
+    loads = "\n".join(
+        f"""%s{i} = llvm.getelementptr %data[{i}] : (!llvm.ptr) -> !llvm.ptr, !llvm.ptr
+            {a} = llvm.load %s{i} : !llvm.ptr -> !llvm.ptr"""
+        for i, a in enumerate(arguments)
+    )
+    return f"""
+    llvm.func @{name}__omp(%data: !llvm.ptr) {{
+      {loads}
+      %t32 = llvm.call @omp_get_thread_num() : () -> i32
+      %n32 = llvm.call @omp_get_num_threads() : () -> i32
+      %t = llvm.sext %t32 : i32 to i64
+      %n = llvm.sext %n32 : i32 to i64
+      %one = llvm.mlir.constant(1 : i64) : i64
+      %tiles = llvm.mlir.constant({tiles} : i64) : i64
+      %next = llvm.add %t, %one : i64
+      %a = llvm.mul %tiles, %t : i64
+      %lo = llvm.udiv %a, %n : i64
+      %b = llvm.mul %tiles, %next : i64
+      %hi = llvm.udiv %b, %n : i64
+      llvm.call @{name}{TILES}{ranged}
+      llvm.return
+    }}
+    {head}
+      %one = llvm.mlir.constant(1 : i64) : i64
+      %most = llvm.mlir.constant({threads} : i64) : i64
+      %count = llvm.intr.smin(%threads, %most) : (i64, i64) -> i64
+      %alone = llvm.icmp "sle" %count, %one : i64
+      llvm.cond_br %alone, ^serial, ^parallel
+    ^serial:
+      {serial}
+      llvm.br ^end
+    ^parallel:
+      %size = llvm.mlir.constant({max(pointers, 1)} : i64) : i64
+      %data = llvm.alloca %size x !llvm.ptr : (i64) -> !llvm.ptr
+      {stores}
+      %body = llvm.mlir.addressof @{name}__omp : !llvm.ptr
+      %zero = llvm.mlir.constant(0 : i32) : i32
+      %count32 = llvm.trunc %count : i64 to i32
+      llvm.call @GOMP_parallel(%body, %data, %count32, %zero) : (!llvm.ptr, !llvm.ptr, i32, i32) -> ()
+      llvm.br ^end
+    ^end:
+      {tail}
+      llvm.return
+    }}"""
+
+
+@register_pass("kernel-drivers")
+@dataclass(frozen=True)
+class KernelDrivers(Pass):
+    """Writes the driver of each kernel, and asks for the widest vectors in its loops."""
+
+    def run(self, module: ir.Module) -> None:
+        with module.context, ir.Location.unknown():
+            for nested in kernel_modules(module):
+                _add_drivers(nested)
+
+
+def _add_drivers(nested: ir.Module) -> None:
+    parts: dict[str, dict[str, ir.Operation]] = {}
+    for op in nested.body.operations:
+        operation = op.operation
+        if operation.name != "llvm.func" or "sym_name" not in operation.attributes:
+            continue
+        symbol = operation.attributes["sym_name"].value
+        for suffix in (TILES, TAIL):
+            if symbol.endswith(suffix):
+                parts.setdefault(symbol.removesuffix(suffix), {})[suffix] = operation
+                operation.attributes["passthrough"] = ir.Attribute.parse('[["prefer-vector-width", "512"]]')
+    texts = [_DECLARATIONS]
+    for name, functions in parts.items():
+        tiles_function = functions.get(TILES)
+        some = tiles_function or functions[TAIL]
+        pointers = len(some.regions[0].blocks[0].arguments) - (2 if tiles_function else 0)
+        tiles = tiles_function.attributes["cuesta.tiles"].value if tiles_function else 0
+        work = tiles_function.attributes["cuesta.work"].value if tiles_function else 0
+        texts.append(_driver(name, pointers, tiles, work, TAIL in functions))
+    added = ir.Module.parse("\n".join([*texts, _prototypes(parts)]))
+    for op in list(added.body.operations):
+        symbol = op.operation.attributes["sym_name"].value
+        if symbol.endswith((TILES, TAIL)):
+            continue  # a prototype, there only for the parser
+        nested.body.append(op.operation.detach_from_parent())
+
+
+def _prototypes(parts: dict[str, dict[str, ir.Operation]]) -> str:
+    lines = []
+    for name, functions in parts.items():
+        for suffix, function in functions.items():
+            kinds = ", ".join(str(a.type) for a in function.regions[0].blocks[0].arguments)
+            lines.append(f"llvm.func @{name}{suffix}({kinds})")
+    return "\n".join(lines)

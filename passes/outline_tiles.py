@@ -1,0 +1,131 @@
+"""Makes each kernel's forall a function over a range of tiles, which any number of threads can share out.
+
+    func @k(%x, %o) {                        func @k__tiles(%x, %o, %lo: index, %hi: index) {
+      scf.forall (%i) = (0) to (256)    →      scf.for %i = %lo to %hi { … }
+        step (1) { … }                       }
+      linalg.generic … // the tail           func @k__tail(%x, %o) { linalg.generic … }
+    }
+
+The functions keep `cuesta.tiles` (how many) and `cuesta.work` (scalar operations in all of them), from
+which their driver decides how many threads are worth waking.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from cuesta._mlir import arith, func, ir, scf
+from cuesta.dialects.cuesta.dialect import int_attr
+from cuesta.errors import VerifyError
+from cuesta.passes.graph_rewrite import functions
+from cuesta.passes.registry import Pass, register_pass
+from cuesta.passes.tile_kernels import kernel_modules
+
+TILES, TAIL = "__tiles", "__tail"
+
+
+def _outline(function: func.FuncOp) -> None:
+    name = function.name.value
+    entry = function.regions[0].blocks[0]
+    for value in list(entry.operations)[-1].operands:
+        if not isinstance(value.owner, ir.Block):
+            raise VerifyError(f"kernel {name} returns memory of its own, not a destination, at {function.location}")
+    loops = [o for o in entry.operations if isinstance(o, scf.ForallOp)]
+    if not loops:
+        _finish(function, name + TAIL)
+        return
+    (loop,) = loops
+    after = False
+    tail = []
+    for op in entry.operations:
+        if after and op.operation.name not in ("func.return", "memref.dealloc"):
+            tail.append(op.operation)
+        after = after or op == loop
+    if tail:
+        with ir.InsertionPoint(function):
+            _keep_tail(function.operation.clone(), name)
+        for op in reversed(tail):
+            op.erase()
+    _range(function, loop)
+    _finish(function, name + TILES)
+
+
+def _keep_tail(function: func.FuncOp, name: str) -> None:
+    for op in list(function.regions[0].blocks[0].operations):
+        if isinstance(op, scf.ForallOp):
+            op.operation.erase()
+    _finish(function, name + TAIL)
+
+
+def _range(function: func.FuncOp, loop: scf.ForallOp) -> None:
+    entry = function.regions[0].blocks[0]
+    index = ir.IndexType.get()
+    low, high = (entry.add_argument(index, function.location) for _ in range(2))
+    uppers, steps = (list(loop.attributes[n]) for n in ("staticUpperBound", "staticStep"))
+    counts = [u // s for u, s in zip(uppers, steps, strict=True)]
+    with ir.InsertionPoint(loop), loop.location:
+        one = arith.ConstantOp(index, 1).result
+        new = scf.ForOp(low, high, one)
+    with ir.InsertionPoint(new.body), loop.location:
+        offsets = _delinearise(new.induction_variable, counts, steps)
+        end = scf.YieldOp([])
+    for old, value in zip(loop.induction_variables, offsets, strict=True):
+        old.replace_all_uses_with(value)
+    for op in list(loop.body.operations)[:-1]:
+        op.operation.move_before(end.operation)
+    function.attributes["cuesta.tiles"] = int_attr(math.prod(counts))
+    function.attributes["cuesta.work"] = loop.attributes["cuesta.work"]
+    loop.operation.erase()
+
+
+def _delinearise(tile: ir.Value, counts: list[int], steps: list[int]) -> list[ir.Value]:
+    """The offset along each loop of tile number `tile`, the last loop fastest."""
+    index = ir.IndexType.get()
+
+    def const(n: int) -> ir.Value:
+        return arith.ConstantOp(index, n).result
+
+    offsets = []
+    for i, (count, step) in enumerate(zip(counts, steps, strict=True)):
+        inner = math.prod(counts[i + 1 :])
+        position = arith.divui(tile, const(inner)) if inner != 1 else tile
+        if i:
+            position = arith.remui(position, const(count))
+        offsets.append(arith.muli(position, const(step)) if step != 1 else position)
+    return offsets
+
+
+def _finish(function: func.FuncOp, name: str) -> None:
+    """Drops results (they are arguments), renames, and says that arguments do not alias."""
+    entry = function.regions[0].blocks[0]
+    terminator = list(entry.operations)[-1]
+    with ir.InsertionPoint(terminator), function.location:
+        func.ReturnOp([])
+    terminator.operation.erase()
+    arguments = [a.type for a in entry.arguments]
+    function.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(arguments, []))
+    if "res_attrs" in function.attributes:
+        del function.attributes["res_attrs"]
+    unit = ir.UnitAttr.get()
+    # A launch writes fresh memory: its outputs overlap neither one another nor what it reads.
+    noalias = {"llvm.noalias": unit}
+    function.attributes["arg_attrs"] = ir.ArrayAttr.get(
+        [ir.DictAttr.get(noalias if isinstance(t, ir.MemRefType) else {}) for t in arguments]
+    )
+    for stale in ("cuesta.parallel", "cuesta.sizes"):
+        if stale in function.attributes:
+            del function.attributes[stale]
+    function.attributes["sym_name"] = ir.StringAttr.get(name)
+
+
+@register_pass("outline-tiles")
+@dataclass(frozen=True)
+class OutlineTiles(Pass):
+    """Makes foralls functions over ranges of tiles."""
+
+    def run(self, module: ir.Module) -> None:
+        with module.context, ir.Location.unknown():
+            for nested in kernel_modules(module):
+                for function in list(functions(nested)):
+                    _outline(function)

@@ -1,0 +1,281 @@
+"""Cuts each kernel into tiles: a `scf.forall` over its parallel classes, its body linalg on tiles.
+
+    func @softmax(%x: tensor<256x512xf32>, …)          scf.forall (%i) = (0) to (256) step (1) {
+      %m = linalg.generic {max} ins(%x)           →      %xs = tensor.extract_slice %x[%i, 0] [1, 512]
+      %e = linalg.generic {exp} ins(%x, %m)              %m = linalg.generic {max} ins(%xs)
+      …                                                  %e = linalg.generic {exp} ins(%xs, %m) …
+
+This form is the border between fusion and code generation, for every target. A tile is one point of
+the parallel classes with all of the others (a row); where nothing else is left, a run of the fastest
+class; where the fastest class is itself parallel and others are not (sums down columns), a strip of it.
+Generics marked `cuesta.tail` follow the forall.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from cuesta._mlir import arith, bufferization, func, ir, linalg, scf, tensor
+from cuesta.dialects import types
+from cuesta.dialects.cuesta.dialect import int_attr, ints
+from cuesta.dialects.types import spelling_of
+from cuesta.lowering.cuesta_to_linalg.builder import projection
+from cuesta.passes.form_kernels.nodes import body_ops
+from cuesta.passes.graph_rewrite import functions
+from cuesta.passes.registry import Pass, register_pass
+
+Value: TypeAlias = ir.Value
+
+#: Elements of a tile that has the fastest class to itself: a few passes over it stay in L1.
+RUN = 4096
+#: Width of a strip of columns: four cache lines of f32.
+STRIP = 64
+#: Width, along the fastest class of a tensor that is read across, of a tile that is transposed.
+BLOCK = 32
+
+
+def largest_divisor(size: int, limit: int) -> int:
+    """The largest divisor of `size` that is at most `limit`; `size` itself where that is tiny."""
+    best = max((d for d in range(1, min(size, limit) + 1) if size % d == 0), default=1)
+    return best if best * 8 >= min(size, limit) else size
+
+
+def tile_sizes(sizes: Sequence[int], parallel: set[int], tensors: Sequence[Sequence[int]]) -> dict[int, int]:
+    """Class → tile size for the parallel classes.
+
+    `tensors` lists, for each tensor of the kernel, the classes of its dims in memory order.
+    """
+    tiles = dict.fromkeys(parallel, 1)
+    if not parallel:
+        return tiles
+    elements = [math.prod(sizes[c] for c in classes) for classes in tensors]
+    # Only large tensors decide: how a vector of row statistics is walked costs nothing.
+    fastest = {classes[-1] for classes, n in zip(tensors, elements, strict=True) if 4 * n >= max(elements)}
+    rest = [c for c in range(len(sizes)) if c not in parallel]
+    if rest:
+        for c in fastest & parallel:
+            tiles[c] = largest_divisor(sizes[c], STRIP)
+        return tiles
+    run = 1
+    last = max(parallel)
+    for c in sorted(parallel, reverse=True):
+        if c != last and (sizes[c] * run > RUN or run != math.prod(sizes[c + 1 : last + 1])):
+            break
+        tiles[c] = sizes[c] if sizes[c] * run <= 2 * RUN else largest_divisor(sizes[c], RUN)
+        run *= tiles[c]
+    across = (fastest & parallel) - {last}
+    for c in across:
+        if tiles[c] == 1:
+            tiles[c] = largest_divisor(sizes[c], BLOCK)
+            tiles[last] = largest_divisor(sizes[last], 4 * BLOCK)
+    return tiles
+
+
+@dataclass
+class _Tiler:
+    """The tiles of one kernel. Tensors are known by the classes of their dims."""
+
+    sizes: list[int]
+    tiles: dict[int, int]
+    offsets: dict[int, Value] = field(default_factory=dict)
+    #: old value → tile; for arguments made on first use
+    values: dict[Value, Value] = field(default_factory=dict)
+    destinations: dict[Value, Value] = field(default_factory=dict)
+
+    def kept(self, classes: Sequence[int]) -> list[int]:
+        """The classes that a tile still has a dim for."""
+        return [c for c in classes if self.tiles.get(c, 0) != 1]
+
+    def extent(self, c: int) -> int:
+        return self.tiles.get(c, self.sizes[c])
+
+    def tile_type(self, classes: Sequence[int], spelling: str) -> ir.Type:
+        return types.tensor([self.extent(c) for c in self.kept(classes)], spelling)
+
+    def bounds(self, classes: Sequence[int]) -> tuple[list[Value], list[int], list[int]]:
+        """(dynamic offsets, static offsets, sizes) of the tile within a tensor of those classes."""
+        dynamic = [self.offsets[c] for c in classes if c in self.offsets]
+        marker = ir.ShapedType.get_dynamic_stride_or_offset()
+        static = [marker if c in self.offsets else 0 for c in classes]
+        return dynamic, static, [self.extent(c) for c in classes]
+
+    def slice(self, whole: Value, classes: Sequence[int]) -> Value:
+        dynamic, static, sizes = self.bounds(classes)
+        kind = self.tile_type(classes, spelling_of(whole))
+        return tensor.extract_slice(kind, whole, dynamic, [], [], static, sizes, [1] * len(classes))
+
+    def insert(self, tile: Value, whole: Value, classes: Sequence[int]) -> None:
+        dynamic, static, sizes = self.bounds(classes)
+        tensor.parallel_insert_slice(tile, whole, dynamic, [], [], static, sizes, [1] * len(classes))
+
+    def emit(self, op: ir.Operation) -> None:
+        """One generic on tiles."""
+        classes = ints(op.attributes["cuesta.classes"])
+        accesses = operand_classes(op)
+        loops = self.kept(classes)
+        outputs = len(op.results)
+        inputs = list(op.operands)[:-outputs]
+        tiles = [self.read(v, c) for v, c in zip(inputs, accesses, strict=False)]
+        inits = [self.init(v, c) for v, c in zip(list(op.operands)[-outputs:], accesses[-outputs:], strict=True)]
+        maps = [projection(len(loops), [loops.index(c) for c in self.kept(a)]) for a in accesses]
+        kinds = [k for k, c in zip(op.attributes["iterator_types"], classes, strict=True) if c in loops]
+        new = linalg.GenericOp([v.type for v in inits], tiles, inits, ir.ArrayAttr.get(maps), ir.ArrayAttr.get(kinds))
+        old_block = op.regions[0].blocks[0]
+        block = new.regions[0].blocks.append(*[a.type for a in old_block.arguments])
+        mapping = dict(zip(old_block.arguments, block.arguments, strict=True))
+        with ir.InsertionPoint(block):
+            for inner in body_ops(op):
+                if inner.name == "linalg.index":
+                    mapping[inner.results[0]] = self.index(classes[inner.attributes["dim"].value], loops)
+                else:
+                    clone_op(inner, mapping)
+        self.values.update(zip(op.results, new.results, strict=True))
+
+    def index(self, c: int, loops: list[int]) -> Value:
+        inside = linalg.IndexOp(loops.index(c)).result if c in loops else None
+        if c not in self.offsets:
+            assert inside is not None
+            return inside
+        return self.offsets[c] if inside is None else arith.addi(self.offsets[c], inside)
+
+    def read(self, value: Value, classes: Sequence[int]) -> Value:
+        if value in self.values:
+            return self.values[value]
+        tile = self.slice(value, classes)
+        if isinstance(value.owner, ir.Block):
+            # One argument may be read along two sets of classes only as two arguments: cache by value.
+            self.values[value] = tile
+        return tile
+
+    def init(self, value: Value, classes: Sequence[int]) -> Value:
+        """Where a generic writes: a fresh tile, or a slice of the kernel's destination, filled or not."""
+        owner = value.owner
+        if isinstance(owner, ir.Block):
+            return self.slice(self.destinations[value], classes)
+        if owner.name == "tensor.empty":
+            kind = ir.RankedTensorType(self.tile_type(classes, spelling_of(value)))
+            return tensor.EmptyOp(list(kind.shape), kind.element_type).result
+        number, destination = owner.operands
+        constant = arith.ConstantOp(number.type, number.owner.attributes["value"]).result
+        return linalg.fill(constant, outs=[self.init(destination, classes)])
+
+
+def operand_classes(op: ir.Operation) -> list[list[int]]:
+    """For each operand of a kernel's generic, the classes of its dims."""
+    classes = ints(op.attributes["cuesta.classes"])
+    return [[classes[ir.AffineDimExpr(e).position] for e in m.value.results] for m in op.attributes["indexing_maps"]]
+
+
+def clone_op(op: ir.Operation, mapping: dict[Value, Value]) -> None:
+    """Copies an op without regions, its operands through `mapping` where they are in it."""
+    copy = ir.Operation.create(
+        op.name,
+        results=[r.type for r in op.results],
+        operands=[mapping.get(v, v) for v in op.operands],
+        attributes=dict(op.attributes.items()),
+    )
+    mapping.update(zip(op.results, copy.results, strict=True))
+
+
+def destination_of(init: Value) -> Value | None:
+    """The kernel argument that a generic's init stands for, through a fill."""
+    if isinstance(init.owner, ir.Block):
+        return init
+    return destination_of(init.owner.operands[1]) if init.owner.name == "linalg.fill" else None
+
+
+def _work(op: ir.Operation, sizes: Sequence[int]) -> int:
+    """Scalar operations of a generic; a transcendental counts as twelve."""
+    points = math.prod(sizes[c] for c in ints(op.attributes["cuesta.classes"]))
+    return points * sum(12 if inner.name.startswith("math.") else 1 for inner in body_ops(op))
+
+
+def _tile(function: func.FuncOp) -> None:
+    sizes = ints(function.attributes["cuesta.sizes"])
+    parallel = set(ints(function.attributes["cuesta.parallel"]))
+    entry = function.regions[0].blocks[0]
+    generics = [o.operation for o in entry.operations if o.operation.name == "linalg.generic"]
+    tiled = [g for g in generics if "cuesta.tail" not in g.attributes]
+    tensors = [classes for g in tiled for classes in operand_classes(g) if classes]
+    tiles = tile_sizes(sizes, parallel, tensors)
+    tiles = {c: t for c, t in tiles.items() if t < sizes[c]}
+    if not tiles:
+        return
+    written: dict[Value, tuple[Value, list[int]]] = {}  # result → (destination argument, classes)
+    for g in tiled:
+        for result, init, classes in zip(
+            g.results, list(g.operands)[-len(g.results) :], operand_classes(g)[-len(g.results) :], strict=True
+        ):
+            destination = destination_of(init)
+            if destination is not None:
+                written[result] = (destination, classes)
+    order = sorted(tiles)
+    with ir.InsertionPoint(tiled[0]), function.location:
+        loop = scf.ForallOp(
+            [0] * len(order),
+            [sizes[c] for c in order],
+            [tiles[c] for c in order],
+            [destination for destination, _ in written.values()],
+        )
+        work = sum(_work(g, sizes) for g in tiled)
+        loop.operation.attributes["cuesta.work"] = int_attr(work)
+        tiler = _Tiler(sizes, tiles, dict(zip(order, loop.induction_variables, strict=True)))
+        for (destination, _), shared in zip(written.values(), loop.inner_iter_args, strict=True):
+            tiler.destinations[destination] = shared
+        with ir.InsertionPoint(loop.body):
+            for g in tiled:
+                with g.location:
+                    tiler.emit(g)
+            terminator = scf.InParallelOp()
+        with ir.InsertionPoint(terminator.regions[0].blocks[0]):
+            for (result, (_, classes)), shared in zip(written.items(), loop.inner_iter_args, strict=True):
+                tiler.insert(tiler.values[result], shared, classes)
+    for result, new in zip(written, loop.results, strict=True):
+        result.replace_all_uses_with(new)
+    _move_after_loop(entry, loop, tiled)
+
+
+def _move_after_loop(entry: ir.Block, loop: scf.ForallOp, tiled: list[ir.Operation]) -> None:
+    """Erases what the forall replaced; the tail stands behind it already."""
+    for g in reversed(tiled):
+        g.erase()
+    for op in reversed(list(entry.operations)):
+        operation = op.operation
+        if operation.name in ("linalg.fill", "tensor.empty", "arith.constant") and all(
+            next(iter(r.uses), None) is None for r in operation.results
+        ):
+            operation.erase()
+
+
+@register_pass("tile-kernels")
+@dataclass(frozen=True)
+class TileKernels(Pass):
+    """Cuts kernels into tiles."""
+
+    def run(self, module: ir.Module) -> None:
+        with module.context, ir.Location.unknown():
+            for nested in kernel_modules(module):
+                for function in list(functions(nested)):
+                    if "cuesta.parallel" in function.attributes:
+                        _tile(function)
+                        _anchor_results(function)
+
+
+def _anchor_results(function: func.FuncOp) -> None:
+    """Says that what is returned lies in the destinations: later passes may replace an unread init."""
+    entry = function.regions[0].blocks[0]
+    terminator = list(entry.operations)[-1].operation
+    destinations = list(entry.arguments)[len(entry.arguments) - len(terminator.operands) :]
+    for i, (value, destination) in enumerate(zip(list(terminator.operands), destinations, strict=True)):
+        if not isinstance(value.owner, ir.Block) and value.owner.name != "scf.forall":
+            with ir.InsertionPoint(terminator), terminator.location:
+                anchored = bufferization.materialize_in_destination(destination.type, value, destination)
+            terminator.operands[i] = anchored
+
+
+def kernel_modules(module: ir.Module) -> list[ir.Module]:
+    """The modules that hold kernels: those nested in `module`."""
+    return [op for op in module.body.operations if op.operation.name == "builtin.module"]
