@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch._dynamo.testing import CompileCounterWithBackend
 
-from cuesta.tools.accuracy import as_float64, check_close, named_tensors
+from cuesta.tools.accuracy import as_float64, check_close, named_tensors, neighbours
 from cuesta.tools.models import MODELS, Built, ModelCase, find_model
 from cuesta.tools.models.case import Size
 
@@ -73,12 +73,12 @@ def check_training_step(case: ModelCase, size: Size, backend: str) -> None:
     wide_targets = built.targets.double() if built.targets.is_floating_point() else built.targets
     exact = training_step(wide, built, wide_inputs, wide_targets, None)
     expected = training_step(copy.deepcopy(built.module), built, built.inputs, built.targets, None)
+    nearby = [training_step(m, built, i, built.targets, None) for m, i in neighbours(built.module, built.inputs)]
     actual = training_step(built.module, built, built.inputs, built.targets, backend)
-    for what, got, want, reference in zip(
-        ("outputs", "gradients", "parameters and buffers after the step"), actual, expected, exact, strict=True
-    ):
-        assert want
-        check_close(got, want, reference, what=what)
+    for part, what in enumerate(("outputs", "gradients", "parameters and buffers after the step")):
+        assert expected[part]
+        others = [step[part] for step in nearby]
+        check_close(actual[part], expected[part], exact[part], what=what, nearby=others)
 
 
 @CASES
