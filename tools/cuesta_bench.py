@@ -20,7 +20,7 @@ from typing import Any
 import torch
 
 from cuesta.tools.bench import machine
-from cuesta.tools.bench.backends import inductor_is_missing, one_line, unknown_backend
+from cuesta.tools.bench.backends import fallbacks, inductor_is_missing, one_line, unknown_backend
 from cuesta.tools.bench.cases import CASES, BenchCase
 from cuesta.tools.bench.plot import plot_ratios
 from cuesta.tools.bench.processes import compile_rounds, memory_peaks
@@ -50,6 +50,8 @@ def time_case(case: BenchCase, backends: Sequence[str], repeats: int | None) -> 
                 call = workload.compiled(backend)
                 errors[backend] = difference(workload.results(call()), reference)
                 call()
+                if backend == "cuesta" and (reasons := fallbacks()):
+                    raise RuntimeError(f"not compiled, but run op by op in Python: {reasons[0]}")
             except Exception as error:
                 failed[backend] = one_line(error)
                 progress(f"{case.name}: {backend} failed: {failed[backend]}")

@@ -21,7 +21,7 @@ import torch
 from torch import Tensor, nn
 
 from cuesta.tools.accuracy import largest_error
-from cuesta.tools.bench.backends import inductor_is_missing, one_line
+from cuesta.tools.bench.backends import fallbacks, inductor_is_missing, one_line
 from cuesta.tools.bench.table import ratio, seconds, seconds_spread, table
 from cuesta.tools.bench.timing import Spread, interleaved, ratios
 
@@ -126,7 +126,7 @@ def compare_training(module: nn.Module, size: Size) -> tuple[nn.Module, list[str
         if step % every == 0 or step == size.steps - 1
     ]
     say(table(["step", "eager's loss", "cuesta's loss", "difference"], rows))
-    problems = []
+    problems = [f"training: a graph was not compiled, but run op by op in Python: {why}" for why in fallbacks()]
     worst = max(abs(a - e) / abs(e) for a, e in zip(actual, expected, strict=True))
     if not worst <= LOSS_TOLERANCE:
         problems.append(f"training: a loss differs from eager's by {worst:.1e} of it")
@@ -225,6 +225,7 @@ def run(size: Size, dumps: Path) -> list[str]:
         with stage("Speed, interleaved in this process (medians with quartiles)"):
             print_speed(calls)
 
+    problems += [f"inference: a graph was not compiled, but run op by op in Python: {why}" for why in fallbacks()]
     print_report(dumps)
     return problems
 

@@ -16,9 +16,12 @@ import torch
 from torch import Tensor
 from torch.utils import _pytree as pytree
 
+from cuesta.tools.bench.backends import fallbacks
+
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "slow: takes minutes; runs with CUESTA_FULL=1")
+    config.addinivalue_line("markers", "may_fall_back(reason): a graph of this test may run op by op in Python")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -43,12 +46,18 @@ def cuesta_only(backend: str) -> None:
 
 
 @pytest.fixture(autouse=True)
-def fresh_dynamo() -> Iterator[None]:
-    """No compiled code, seed or default left over from another test."""
+def fresh_dynamo(request: pytest.FixtureRequest, backend: str) -> Iterator[None]:
+    """No compiled code, seed or default left over from another test.
+
+    Fails a test in which a graph fell back to Python as a whole: it agrees with eager because it is eager.
+    """
     torch._dynamo.reset()
     torch.manual_seed(0)
     yield
+    fell_back = fallbacks() if backend == "cuesta" else []
     torch._dynamo.reset()
+    if fell_back and "may_fall_back" not in request.keywords:
+        pytest.fail("not compiled, but run op by op in Python: " + "; ".join(fell_back))
 
 
 def _sharing(tensors: list[Tensor]) -> list[tuple[int, int]]:

@@ -27,3 +27,10 @@ def one_line(error: BaseException) -> str:
     cause = getattr(error, "inner_exception", None) or error
     lines = str(cause).strip().splitlines()
     return f"{type(cause).__name__}: {lines[0] if lines else ''}"[:160]
+
+
+def fallbacks() -> list[str]:
+    """Why graphs that cuesta got since Dynamo's last reset run op by op in Python: one text for each that does."""
+    import cuesta
+
+    return [graph["fallback"] for graph in cuesta.report().as_dict()["graphs"] if graph["fallback"]]

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 import torch._dynamo
 
-from cuesta.tools.bench.backends import one_line
+from cuesta.tools.bench.backends import fallbacks, one_line
 from cuesta.tools.bench.cases import BACKWARD, FORWARD, Workload, find_case
 from cuesta.tools.bench.memory import measure
 
@@ -69,6 +69,8 @@ def _report_graphs(backend: str) -> list[dict[str, Any]]:
         return []
     import cuesta
 
+    if reasons := fallbacks():
+        raise RuntimeError(f"not compiled, but run op by op in Python: {reasons[0]}")
     graphs: list[dict[str, Any]] = cuesta.report().as_dict()["graphs"]
     return graphs
 
