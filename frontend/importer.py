@@ -22,6 +22,8 @@ from cuesta.dialects.cuesta.dialect import int_array
 from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.errors import Unsupported
 from cuesta.frontend.aten.pointwise import import_row
+from cuesta.frontend.calling import Convention, Output
+from cuesta.frontend.graph_key import attribute
 from cuesta.frontend.rules import Decline, find_rule
 
 #: Ops that a library may compute: they keep the strides with which they were traced.
@@ -29,25 +31,12 @@ _WHOLE = ("cuesta.mm", "cuesta.addmm", "cuesta.convolution", "cuesta.attention",
 _FRAME = re.compile(r'File "([^"]+)", line (\d+)')
 
 
-@dataclass(frozen=True)
-class OutputSpec:
-    """One output of the FX graph: `kind` is "tensor" (result `index`), "argument" (itself) or "value"."""
-
-    kind: str
-    index: int = 0
-    value: Any = None
-
-
 @dataclass
 class ImportedGraph:
     """A graph in the cuesta dialect and what the calling convention needs to know about it."""
 
     module: ir.Module
-    outputs: list[OutputSpec]
-    #: Which call arguments become tensor arguments of @graph, in order.
-    tensor_arguments: list[int]
-    #: Tensors that the graph holds itself; they follow the call's tensors as arguments of @graph.
-    constants: list[torch.Tensor]
+    convention: Convention
 
 
 @dataclass
@@ -153,7 +142,7 @@ class _Importer:
         placeholders = [n for n in nodes if n.op == "placeholder"]
         tensors = [i for i, n in enumerate(placeholders) if isinstance(n.meta.get("val"), torch.Tensor)]
         held = [n for n in nodes if n.op == "get_attr" and n.users]
-        constants = [_attribute(self.gm, str(n.target)) for n in held]
+        constants = [_tensor_attribute(self.gm, str(n.target)) for n in held]
         for placeholder in placeholders:
             if not isinstance(placeholder.meta.get("val"), torch.Tensor):
                 self.values[placeholder] = placeholder.meta.get("val")
@@ -165,7 +154,7 @@ class _Importer:
             function = func.FuncOp("graph", (arguments, []))
         entry = function.add_entry_block()
         self.values.update(zip([placeholders[i] for i in tensors] + held, entry.arguments, strict=True))
-        outputs: list[OutputSpec] = []
+        outputs: list[Output] = []
         results: list[ir.Value] = []
         strides: list[Sequence[int]] = []
         with ir.InsertionPoint(entry):
@@ -189,7 +178,9 @@ class _Importer:
         function.attributes["res_attrs"] = _stride_attributes(strides)
         if mutates:
             function.attributes["cuesta.mutates"] = int_array([tensors.index(i) for i in mutates])
-        return ImportedGraph(module, outputs, tensors, constants)
+        lazy = [i for i, m in enumerate(metas) if m.is_conj() or m.is_neg()]
+        names = [str(n.target) for n in held]
+        return ImportedGraph(module, Convention(outputs, tensors, names, lazy))
 
     def _output(
         self,
@@ -197,19 +188,19 @@ class _Importer:
         placeholders: list[torch.fx.Node],
         results: list[ir.Value],
         strides: list[Sequence[int]],
-    ) -> OutputSpec:
+    ) -> Output:
         if not isinstance(item, torch.fx.Node):
-            return OutputSpec("value", value=item)
+            return Output("value", value=item)
         if item.op == "call_function" and item.target is torch.ops.aten.copy_.default:
             item = item.args[0]
         if item.op == "placeholder":
-            return OutputSpec("argument", placeholders.index(item))
+            return Output("argument", placeholders.index(item))
         value = self.values[item]
         if not isinstance(value, ir.Value):
-            return OutputSpec("value", value=value)
+            return Output("value", value=value)
         results.append(value)
         strides.append(item.meta["val"].stride())
-        return OutputSpec("tensor", len(results) - 1)
+        return Output("tensor", len(results) - 1)
 
 
 def import_graph(gm: torch.fx.GraphModule) -> ImportedGraph:
@@ -276,10 +267,8 @@ def _stride_attributes(strides: Sequence[Sequence[int]]) -> ir.ArrayAttr:
     return ir.ArrayAttr.get([ir.DictAttr.get({"cuesta.strides": int_array(s)}) for s in strides])
 
 
-def _attribute(gm: torch.fx.GraphModule, target: str) -> torch.Tensor:
-    value: Any = gm
-    for part in target.split("."):
-        value = getattr(value, part)
+def _tensor_attribute(gm: torch.fx.GraphModule, target: str) -> torch.Tensor:
+    value = attribute(gm, target)
     if not isinstance(value, torch.Tensor):
         raise Unsupported(f"the graph holds {target}, a {type(value).__name__}: higher-order ops run in Python")
     return value

@@ -13,7 +13,12 @@ _PASS_MODULES = (
     "cuesta.passes.call_libraries",
     "cuesta.lowering.cuesta_to_linalg",
     "cuesta.passes.form_kernels",
+    "cuesta.passes.plan_memory",
+    "cuesta.passes.tile_kernels",
+    "cuesta.passes.outline_tiles",
     "cuesta.lowering.loops_to_llvm.expand_math",
+    "cuesta.lowering.loops_to_llvm.drivers",
+    "cuesta.lowering.host_to_llvm",
 )
 
 

@@ -38,7 +38,51 @@ _GRAPH = (
 
 _LINALG = ("cuesta-to-linalg",)
 
-_KERNELS = ("form-kernels",)
+_KERNELS = (
+    # 1. Kernels and the host function part ways here: from now on kernels live in `module @kernels`.
+    "form-kernels",
+    # 2. Memory while the host function is all there is to see: lifetimes do not depend on what kernels do.
+    "plan-memory",
+)
+
+_TILED = (
+    # 1. Tiles before anything is inlined: the classes that tiling goes by are marked on single ops.
+    "tile-kernels",
+    # 2. Pointwise chains inside a tile become one loop body. No cse after it: equal initial values
+    #    must stay two, each in its own buffer.
+    "builtin.module(func.func(linalg-fuse-elementwise-ops,canonicalize))",
+)
+
+_BUFFERS = (
+    # 1. Tensors become memrefs; a tile's results are written where the kernel's destinations lie.
+    "builtin.module(eliminate-empty-tensors,"
+    "one-shot-bufferize{bufferize-function-boundaries function-boundary-type-conversion=identity-layout-map},"
+    "canonicalize,cse,drop-equivalent-buffer-results)",
+    # 2. Ranges of tiles for threads; it must come before buffers are hoisted, which know `for` but not `forall`.
+    "outline-tiles",
+    # 3. A tile's intermediates live on the stack, once a thread and not once a tile.
+    "builtin.module(func.func(buffer-loop-hoisting,"
+    "promote-buffers-to-stack{max-alloc-size-in-bytes=1048576 max-rank-of-allocated-memref=8}),canonicalize,cse)",
+)
+
+_LOOPS = (
+    # 1. Affine rather than scf loops: their accesses stay readable to LLVM's vectoriser.
+    "builtin.module(func.func(convert-linalg-to-affine-loops))",
+    # 2. Inline mathematics, while the loops around it are still there to be vectorised.
+    "expand-math",
+)
+
+_LLVM = (
+    # 1. Upstream's way down, plain pointers as arguments.
+    "builtin.module(canonicalize,cse,expand-strided-metadata,func.func(lower-affine),convert-scf-to-cf,"
+    "convert-vector-to-llvm,func.func(convert-math-to-llvm),convert-math-to-libm,finalize-memref-to-llvm,"
+    "convert-arith-to-llvm,convert-index-to-llvm,convert-func-to-llvm{use-bare-ptr-memref-call-conv=1},"
+    "convert-cf-to-llvm,canonicalize,cse,reconcile-unrealized-casts)",
+    # 2. Drivers that share tiles out among threads.
+    "kernel-drivers",
+    # 3. The host function last: it calls the drivers by name.
+    "host-to-llvm",
+)
 
 STAGES: dict[str, Stage] = {
     stage.name: stage
@@ -46,5 +90,9 @@ STAGES: dict[str, Stage] = {
         Stage("graph", _GRAPH),
         Stage("linalg", _LINALG),
         Stage("kernels", _KERNELS),
+        Stage("tiled", _TILED),
+        Stage("buffers", _BUFFERS),
+        Stage("loops", _LOOPS),
+        Stage("llvm", _LLVM),
     )
 }

@@ -1,11 +1,11 @@
 """Forms kernels: generics that belong together become one function, the rest a host function.
 
-    func @graph(%x: tensor<4x8xf32>) {          module @kernels {
-      %0 = linalg.generic ins(%x) {exp}           func @exp_add(%x, %out) { linalg.generic … }
-      %1 = linalg.generic ins(%0) {addf}   →    }
-      %2 = aten.call(%1) {aten.sort}            func @graph(%x: memref<4x8xf32>) {
-                                                  %b = host.alloc(); host.launch(%x, %b) {@kernels::@exp_add}
-                                                  %2 = host.aten(%b) {aten.sort} …
+func @graph(%x: tensor<4x8xf32>) {          module @kernels {
+  %0 = linalg.generic ins(%x) {exp}           func @exp_add(%x, %out) { linalg.generic … }
+  %1 = linalg.generic ins(%0) {addf}   →    }
+  %2 = aten.call(%1) {aten.sort}            func @graph(%x: memref<4x8xf32>) {
+                                              %b = host.alloc(); host.launch(%x, %b) {@kernels::@exp_add}
+                                              %2 = host.aten(%b) {aten.sort} …
 """
 
 from __future__ import annotations

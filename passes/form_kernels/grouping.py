@@ -163,7 +163,9 @@ class Grouping:
         if any(n.elements > TAIL_ELEMENTS for n in b.nodes):
             return _NO_COMMON
         written = {r for n in a.members for r in n.results}
-        if a.parallel and any(byte_count(r.value) > TILE_BYTES // 4 for n in b.nodes for r in n.reads if r.value in written):
+        if a.parallel and any(
+            byte_count(r.value) > TILE_BYTES // 4 for n in b.nodes for r in n.reads if r.value in written
+        ):
             return _NO_COMMON
         tail = sorted(a.tail + b.nodes, key=lambda n: n.index)
         try:

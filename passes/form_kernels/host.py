@@ -290,7 +290,9 @@ def build_host(function: func.FuncOp, kernels: ir.Block, fuse: bool) -> None:
             old.arguments, entry.arguments, function.attributes["arg_attrs"], strict=True
         ):
             base = builder.add_base(argument)
-            builder.layouts[old_argument] = Layout(base, 0, shape_of(old_argument), tuple(ints(attrs["cuesta.strides"])))
+            builder.layouts[old_argument] = Layout(
+                base, 0, shape_of(old_argument), tuple(ints(attrs["cuesta.strides"]))
+            )
         wanted = [ints(attrs["cuesta.strides"]) for attrs in function.attributes["res_attrs"]]
         placement.plan(builder, items, returned, wanted)
         for unit in schedule(items, grouping):
@@ -306,9 +308,7 @@ def build_host(function: func.FuncOp, kernels: ir.Block, fuse: bool) -> None:
                     builder.concatenate(unit.op)
         results = placement.finish(builder, function, returned, wanted)
         func.ReturnOp(results)
-    new.attributes["function_type"] = ir.TypeAttr.get(
-        ir.FunctionType.get(argument_types, [r.type for r in results])
-    )
+    new.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(argument_types, [r.type for r in results]))
     for name in ("arg_attrs", "res_attrs"):
         new.attributes[name] = function.attributes[name]
     if len(results) < len(returned):
@@ -328,5 +328,3 @@ def _remarks(grouping: Grouping) -> ir.ArrayAttr:
         }
         rows.append(ir.DictAttr.get(entry))
     return ir.ArrayAttr.get(rows)
-
-

@@ -19,9 +19,7 @@ class Layout:
     strides: tuple[int, ...]
 
     def permute(self, dims: Sequence[int]) -> Layout:
-        return replace(
-            self, sizes=tuple(self.sizes[d] for d in dims), strides=tuple(self.strides[d] for d in dims)
-        )
+        return replace(self, sizes=tuple(self.sizes[d] for d in dims), strides=tuple(self.strides[d] for d in dims))
 
     def expand(self, sizes: Sequence[int]) -> Layout:
         """Stretched dims get stride 0."""

@@ -99,9 +99,7 @@ def node_of(index: int, op: ir.Operation) -> Node:
         if inner.name == "tensor.extract":
             gathers.append(inner.operands[0])
         uses_index = uses_index or inner.name == "linalg.index"
-    return Node(
-        index, op, set(), tuple(sizes), parallel, reads, tuple(dict.fromkeys(gathers)), writes, uses_index
-    )
+    return Node(index, op, set(), tuple(sizes), parallel, reads, tuple(dict.fromkeys(gathers)), writes, uses_index)
 
 
 def _dims(affine_map: ir.AffineMap) -> tuple[int, ...]:

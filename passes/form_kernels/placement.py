@@ -181,6 +181,8 @@ def finish(host: Host, function: func.FuncOp, returned: list[Value], wanted: lis
 
 def _named_strides(layout: Layout, strides: Sequence[int]) -> Layout:
     """The layout with the strides that torch gives to dims of size 1, which say nothing about places."""
-    return Layout(layout.base, layout.offset, layout.sizes, tuple(strides)) if same_places(
-        layout.sizes, layout.strides, strides
-    ) else layout
+    return (
+        Layout(layout.base, layout.offset, layout.sizes, tuple(strides))
+        if same_places(layout.sizes, layout.strides, strides)
+        else layout
+    )

@@ -4,17 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-#: Overloads with a typed entry of torch's C shim that writes into memory of ours.
-OUT_ENTRIES = {
-    "aten.mm.default": "aoti_torch_cpu_mm_out",
-    "aten.bmm.default": "aoti_torch_cpu_bmm_out",
-    "aten.addmm.default": "aoti_torch_cpu_addmm_out",
-    "aten.baddbmm.default": "aoti_torch_cpu_baddbmm_out",
-}
+from cuesta.dialects.host.aten_abi import OUT_ENTRIES, dispatcher_words
 
 
 def choose_route(overload: str, args: str, dtypes: Sequence[str]) -> str:
-    """ "out", "shim" or "python", as the host dialect names them."""
+    """ "out", "shim" or "python", as the host dialect names them: the first that can take the call."""
     if overload in OUT_ENTRIES:
         return "out"
-    return "python"
+    return "python" if dispatcher_words(overload, args) is None else "shim"

@@ -1,0 +1,32 @@
+"""cuesta: an MLIR compiler for PyTorch. `torch.compile(model, backend="cuesta")`."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from cuesta.frontend.backend import compile_fx_graph as backend
+    from cuesta.options import list_mode_options, list_options
+    from cuesta.report import report
+
+__version__ = "0.1.0"
+
+__all__ = ["backend", "list_mode_options", "list_options", "report"]
+
+#: Public name → where it lives. Loaded on first use, so that importing one part costs no more than it.
+_LAZY = {
+    "backend": ("cuesta.frontend.backend", "compile_fx_graph"),
+    "list_mode_options": ("cuesta.options", "list_mode_options"),
+    "list_options": ("cuesta.options", "list_options"),
+    "report": ("cuesta.report", "report"),
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LAZY:
+        raise AttributeError(f"cuesta has no {name!r}; it has {', '.join(sorted(_LAZY))}")
+    module, attribute = _LAZY[name]
+    value = getattr(importlib.import_module(module), attribute)
+    globals()[name] = value
+    return value

@@ -1,0 +1,101 @@
+"""What the last compile did: kernels and what is in each, calls into ATen and why, memory, time, cache."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+
+@dataclass
+class GraphReport:
+    """One compiled graph. Times are in seconds, sizes in bytes."""
+
+    name: str
+    #: name, ops (the torch ops fused in it) and uses (launches of it) of each kernel
+    kernels: list[dict[str, Any]] = field(default_factory=list)
+    launches: int = 0
+    #: op, reason, route and count of each ATen overload that is called
+    aten_calls: list[dict[str, Any]] = field(default_factory=list)
+    arena_bytes: int = 0
+    #: the most that the graph's own memory takes at once: arena, results and what ATen allocates for it
+    peak_bytes: int = 0
+    #: producer, consumer, reason and bytes of each pair of neighbours that stayed two kernels
+    apart: list[dict[str, Any]] = field(default_factory=list)
+    times: dict[str, float] = field(default_factory=dict)
+    cache: dict[str, Any] = field(default_factory=lambda: {"hit": False, "reason": "not asked"})
+    #: why the graph runs in Python, op by op, where it does
+    fallback: str | None = None
+
+    def program(self) -> dict[str, Any]:
+        """The part that a cached artefact keeps: all but how this compile went."""
+        kept = asdict(self)
+        for passing in ("name", "times", "cache", "fallback"):
+            del kept[passing]
+        return kept
+
+    def lines(self) -> Iterator[str]:
+        yield f"{self.name}: {self._summary()}"
+        if self.fallback:
+            yield f"  runs op by op in Python: {self.fallback}"
+        width = max((len(k["name"]) for k in self.kernels), default=0)
+        for kernel in self.kernels:
+            yield f"  kernel {kernel['name']:<{width}}  x{kernel['uses']:<3} {' + '.join(kernel['ops'])}"
+        for call in self.aten_calls:
+            yield f"  ATen   {call['op']} x{call['count']} ({call['route']}): {call['reason']}"
+        if self.apart:
+            worst = sorted(self.apart, key=lambda r: -r["bytes"])[:3]
+            yield f"  {len(self.apart)} neighbours stayed apart; the costliest:"
+            for pair in worst:
+                yield f"    {pair['producer']} | {pair['consumer']}: {pair['reason']} ({_size(pair['bytes'])})"
+        yield f"  memory: arena {_size(self.arena_bytes)}, peak {_size(self.peak_bytes)}"
+        hit = "hit" if self.cache["hit"] else f"miss ({self.cache['reason']})"
+        total = sum(self.times.values())
+        stages = ", ".join(f"{k} {v * 1e3:.0f}" for k, v in self.times.items())
+        yield f"  cache: {hit}; {total * 1e3:.0f} ms: {stages}"
+
+    def _summary(self) -> str:
+        calls = sum(c["count"] for c in self.aten_calls)
+        return f"{len(self.kernels)} kernels, {self.launches} launches, {calls} ATen calls"
+
+
+@dataclass
+class Report:
+    """The graphs compiled since the last `torch._dynamo.reset()`, in order."""
+
+    graphs: list[GraphReport] = field(default_factory=list)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The same as plain data."""
+        return {"graphs": [asdict(g) for g in self.graphs]}
+
+    def __str__(self) -> str:
+        if not self.graphs:
+            return "cuesta has compiled nothing yet"
+        return "\n".join(line for graph in self.graphs for line in graph.lines())
+
+
+_CURRENT = Report()
+
+
+def report() -> Report:
+    """The report of what was compiled since the last `torch._dynamo.reset()`."""
+    return Report(list(_CURRENT.graphs))
+
+
+def add(graph: GraphReport) -> None:
+    """Enters a graph's report."""
+    _CURRENT.graphs.append(graph)
+
+
+def clear() -> None:
+    """Forgets every graph."""
+    _CURRENT.graphs.clear()
+
+
+def _size(count: float) -> str:
+    for unit in ("B", "KiB", "MiB"):
+        if count < 1024:
+            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
+        count /= 1024
+    return f"{count:.1f} GiB"

@@ -1,0 +1,122 @@
+"""The backend that torch.compile calls: AOTAutograd around cuesta's compiler of ATen graphs."""
+
+from __future__ import annotations
+
+import functools
+import logging
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch._dynamo.backends.common import aot_autograd
+
+import cuesta.report
+from cuesta.errors import OptionError, Unsupported
+from cuesta.frontend.calling import Boxed, Convention, bind, check_outputs
+from cuesta.frontend.decompositions import decompositions
+from cuesta.frontend.graph_cache import GraphCache
+from cuesta.frontend.graph_key import graph_key
+from cuesta.frontend.specialise import is_symbolic, specialised
+from cuesta.options import Options
+from cuesta.report import GraphReport
+from cuesta.runtime.executable import Executable
+
+log = logging.getLogger("cuesta")
+
+
+def compile_fx_graph(gm: torch.fx.GraphModule, example_inputs: Sequence[Any], **kwargs: Any) -> Callable[..., Any]:
+    """Compiles a graph that Dynamo captured; `torch.compile(f, backend="cuesta")` calls it.
+
+    Takes torch.compile's `mode` and `options`. Raises OptionError where they are wrong; a graph that
+    cannot be compiled runs op by op, which the report and a warning say.
+    """
+    options = Options.from_torch(kwargs.pop("mode", None), kwargs.pop("options", None))
+    if kwargs:
+        raise OptionError(f"backend cuesta takes mode and options, not {', '.join(sorted(kwargs))}")
+
+    def compiler(kind: str) -> Callable[..., Boxed]:
+        return functools.partial(compile_aten_graph, kind=kind, options=options)
+
+    backend = aot_autograd(
+        fw_compiler=compiler("forward"),
+        bw_compiler=compiler("backward"),
+        inference_compiler=compiler("inference"),
+        decompositions=decompositions(),
+        partition_fn=_partition,
+        keep_inference_input_mutations=True,
+    )
+    return backend(gm, example_inputs)  # type: ignore[no-any-return]
+
+
+compile_fx_graph.reset = cuesta.report.clear  # type: ignore[attr-defined]
+
+
+def _partition(*args: Any, **kwargs: Any) -> Any:
+    from torch._functorch.partitioners import min_cut_rematerialization_partition
+
+    return min_cut_rematerialization_partition(*args, **kwargs, compiler="inductor")
+
+
+def compile_aten_graph(gm: torch.fx.GraphModule, example_inputs: Sequence[Any], kind: str, options: Options) -> Boxed:
+    """A functional ATen graph as a boxed callable."""
+    if is_symbolic(gm):
+        return specialised(gm, lambda traced: _compile_static(traced, kind, options))
+    return _compile_static(gm, kind, options)
+
+
+def _compile_static(gm: torch.fx.GraphModule, kind: str, options: Options) -> Boxed:
+    report = GraphReport(kind)
+    cuesta.report.add(report)
+    try:
+        program, convention = _program(gm, kind, options, report)
+    except Unsupported as problem:
+        report.fallback = str(problem)
+        log.warning("a %s graph runs op by op: %s", kind, problem)
+        return _run_in_python(gm)
+    return bind(program, convention, gm)
+
+
+def _program(
+    gm: torch.fx.GraphModule, kind: str, options: Options, report: GraphReport
+) -> tuple[Executable, Convention]:
+    start = time.perf_counter()
+    cache = GraphCache.of(graph_key(gm), options)
+    # A dump wants every stage, which a cached program has left behind.
+    found = None if options.dump else cache.load(report)
+    report.times["key and cache"] = time.perf_counter() - start
+    if found is not None:
+        artefact, executable = found
+        return executable, Convention.from_dict(artefact.metadata["convention"])
+
+    # Imported here: a cached program needs no MLIR.
+    from cuesta.dialects import make_context
+    from cuesta.frontend.compile import lower_module
+    from cuesta.frontend.dump import Dump
+    from cuesta.frontend.importer import import_graph
+
+    start = time.perf_counter()
+    with make_context():
+        graph = import_graph(gm)
+        check_outputs(graph.convention.outputs)
+        report.times["import"] = time.perf_counter() - start
+        dump = Dump.open(options.dump, kind) if options.dump else None
+        artefact = lower_module(graph.module, options, report, dump=dump)
+    artefact.metadata["convention"] = graph.convention.as_dict()
+    start = time.perf_counter()
+    executable = Executable(artefact)
+    cache.store(artefact, report)
+    report.times["load and keep"] = time.perf_counter() - start
+    if dump is not None:
+        dump.finish(report)
+    return executable, graph.convention
+
+
+def _run_in_python(gm: torch.fx.GraphModule) -> Boxed:
+    def call(args: list[Any]) -> list[Any]:
+        inputs = list(args)
+        args.clear()
+        return list(gm(*inputs))
+
+    call._boxed_call = True  # type: ignore[attr-defined]
+    return call

@@ -1,0 +1,96 @@
+"""The calling convention: AOTAutograd's boxed list of arguments to a program's tensors and back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import torch
+
+from cuesta.errors import Unsupported
+from cuesta.frontend.graph_key import attribute
+
+Boxed = Callable[[list[Any]], list[Any]]
+
+
+@dataclass(frozen=True)
+class Output:
+    """One output of a graph: `kind` is "tensor" (the program's result `index`), "argument" (the call's
+    argument `index` itself) or "value" (a number or None, known when compiling)."""
+
+    kind: str
+    index: int = 0
+    value: Any = None
+
+
+@dataclass(frozen=True)
+class Convention:
+    """What a program's caller must know; plain data, kept with the artefact."""
+
+    outputs: list[Output]
+    #: which call arguments are the program's first tensors, in order
+    tensor_arguments: list[int]
+    #: attributes of the graph module that follow them
+    constants: list[str]
+    #: positions among the program's tensors that are conjugated or negated lazily, to be resolved first
+    lazy: list[int]
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @staticmethod
+    def from_dict(data: dict[str, Any]) -> Convention:
+        outputs = [Output(**o) for o in data["outputs"]]
+        return Convention(outputs, data["tensor_arguments"], data["constants"], data["lazy"])
+
+
+def check_outputs(outputs: list[Output]) -> None:
+    """Raises Unsupported where an output is no plain value: it could not be kept on disk."""
+    for output in outputs:
+        if output.kind == "value" and not isinstance(output.value, (type(None), bool, int, float, str)):
+            raise Unsupported(f"the graph returns a {type(output.value).__name__}")
+
+
+def bind(
+    run: Callable[[list[torch.Tensor]], list[torch.Tensor]], convention: Convention, gm: torch.fx.GraphModule
+) -> Boxed:
+    """A boxed callable around a program's own call.
+
+    It empties the list that it is given, as AOTAutograd expects, so that its arguments can be freed.
+    """
+    constants = [attribute(gm, name) for name in convention.constants]
+    outputs, chosen, lazy = convention.outputs, convention.tensor_arguments, convention.lazy
+    plain = [o.index for o in outputs] == list(range(len(outputs))) and all(o.kind == "tensor" for o in outputs)
+
+    def call(args: list[Any]) -> list[Any]:
+        tensors = [args[i] for i in chosen] + constants
+        for i in lazy:
+            tensors[i] = tensors[i].resolve_conj().resolve_neg()
+        results = run(tensors)
+        if plain:
+            args.clear()
+            return results
+        returned = [_pick(o, results, args) for o in outputs]
+        args.clear()
+        return returned
+
+    def call_plain(args: list[Any]) -> list[Any]:
+        results = run(args)
+        args.clear()
+        return results
+
+    direct = plain and not constants and not lazy and chosen == list(range(len(chosen)))
+    boxed: Boxed = call_plain if direct and _takes_tensors_only(gm) else call
+    boxed._boxed_call = True  # type: ignore[attr-defined]
+    return boxed
+
+
+def _pick(output: Output, results: list[torch.Tensor], args: list[Any]) -> Any:
+    if output.kind == "tensor":
+        return results[output.index]
+    return args[output.index] if output.kind == "argument" else output.value
+
+
+def _takes_tensors_only(gm: torch.fx.GraphModule) -> bool:
+    return all(isinstance(n.meta.get("val"), torch.Tensor) for n in gm.graph.nodes if n.op == "placeholder")

@@ -1,0 +1,122 @@
+"""Down through every stage: a graph becomes an artefact, an artefact something to call."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import cuesta.dialects as dialects
+import cuesta.passes
+from cuesta._mlir import ir
+from cuesta.errors import PipelineError
+from cuesta.frontend.dump import Dump
+from cuesta.lowering.host_to_llvm.describe import describe
+from cuesta.lowering.host_to_llvm.object_code import compile_to_object
+from cuesta.options import Options
+from cuesta.passes.pipeline import Pipeline
+from cuesta.passes.pipelines import STAGES, Stage
+from cuesta.report import GraphReport
+from cuesta.runtime.artefact import Artefact
+from cuesta.runtime.executable import Executable
+
+log = logging.getLogger("cuesta")
+
+
+@dataclass
+class Timer:
+    """Seconds by stage, written into a report."""
+
+    times: dict[str, float]
+    started: float = field(default_factory=time.perf_counter)
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        start = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.times[name] = self.times.get(name, 0.0) + time.perf_counter() - start
+
+
+def stages_after(level: str) -> list[Stage]:
+    """The stages below `level`, which is a stage's name or "import" for a module fresh from the importer.
+
+    Raises PipelineError for a level that is none.
+    """
+    names = ["import", *STAGES]
+    if level not in names:
+        raise PipelineError(f"no level named {level!r}; the levels are {', '.join(names)}")
+    return list(STAGES.values())[names.index(level) :]
+
+
+def pipeline_of(stage: Stage, options: Options) -> Pipeline:
+    """The stage's pipeline under the options."""
+    text = stage.pipeline
+    if not options.fusion:
+        text = text.replace("form-kernels", "form-kernels{fuse=false}")
+    return Pipeline.parse(text)
+
+
+def lower_module(
+    module: ir.Module, options: Options, report: GraphReport, level: str = "import", dump: Dump | None = None
+) -> Artefact:
+    """Takes a module from `level` down to native code.
+
+    Raises CompileError, naming the stage, where a stage refuses it.
+    """
+    cuesta.passes.load_all()
+    timer = Timer(report.times)
+    metadata: dict[str, Any] = {}
+    with module.context, ir.Location.unknown():
+        if dump is not None:
+            dump.write(level, module)
+        for stage in stages_after(level):
+            with timer.stage(stage.name):
+                pipeline_of(stage, options).run(module, verify=False)
+            if stage.name == "kernels":
+                # The last stage that shows the whole program: the host function is still one.
+                metadata = describe(module)
+                _describe_program(module, report)
+            if options.verify:
+                with timer.stage("verify"):
+                    dialects.verify(module, f"stage {stage.name}")
+            if dump is not None:
+                dump.write(stage.name, module)
+        with timer.stage("machine code"):
+            objects = compile_to_object(module, options.opt_level)
+    return Artefact(objects, "cuesta_main", {"program": metadata, "report": report.program()})
+
+
+def compile_module(module: ir.Module, *, from_stage: str = "import", options: Options | None = None) -> Executable:
+    """A module of any level above machine code as something to call with its tensors."""
+    report = GraphReport("module")
+    return Executable(lower_module(module, options or Options.from_torch(), report, from_stage))
+
+
+def _describe_program(module: ir.Module, report: GraphReport) -> None:
+    """Fills the report's part that the planned host function tells."""
+    (host,) = (op for op in module.body.operations if op.operation.name == "func.func")
+    kernels: dict[str, dict[str, Any]] = {}
+    calls: dict[tuple[str, str], dict[str, Any]] = {}
+    for view in host.regions[0].blocks[0].operations:
+        op = view.operation
+        if op.name == "host.launch":
+            name = list(op.attributes["kernel"].value)[-1]
+            ops = [o.value for o in op.attributes["ops"]] if "ops" in op.attributes else []
+            kernel = kernels.setdefault(name, {"name": name, "ops": ops, "uses": 0})
+            kernel["uses"] += 1
+        elif op.name == "host.aten":
+            overload, reason = op.attributes["overload"].value, op.attributes["reason"].value
+            route = op.attributes["route"].value
+            call = calls.setdefault((overload, reason), {"op": overload, "reason": reason, "route": route, "count": 0})
+            call["count"] += 1
+    report.kernels, report.aten_calls = list(kernels.values()), list(calls.values())
+    report.launches = sum(k["uses"] for k in report.kernels)
+    memory = {a.name: a.attr.value for a in host.attributes["cuesta.memory"]}
+    report.arena_bytes, report.peak_bytes = memory["arena"], memory["peak"]
+    if "cuesta.remarks" in host.attributes:
+        report.apart = [{a.name: a.attr.value for a in row} for row in host.attributes["cuesta.remarks"]]

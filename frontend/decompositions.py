@@ -1,0 +1,48 @@
+"""Which ATen ops AOTAutograd takes apart before cuesta sees them: those that cuesta has no op for and
+torch has a decomposition into ops that cuesta has. What has a rule or a row stays whole."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch._decomp import core_aten_decompositions, get_decompositions
+
+from cuesta.dialects.cuesta import pointwise
+from cuesta.frontend.rules import find_rule
+
+aten = torch.ops.aten
+
+#: Beyond torch's own core list: what training uses of batch norm.
+_MORE = (
+    aten.native_batch_norm,
+    aten.native_batch_norm_backward,
+    aten._native_batch_norm_legit_functional,
+    aten._native_batch_norm_legit_no_training,
+    aten._native_batch_norm_legit,
+    aten.batch_norm_backward,
+    aten._batch_norm_with_update_functional,
+    aten._batch_norm_no_update,
+)
+
+#: Left to ATen's own kernels, which do better than what they are taken apart into.
+_KEEP = frozenset({"aten.embedding_dense_backward", "aten.convolution_backward", "aten.upsample_bilinear2d"})
+
+
+@functools.cache
+def decompositions() -> dict[Any, Callable[..., Any]]:
+    """overload → its decomposition, as AOTAutograd takes it."""
+    import cuesta.frontend.aten  # noqa: F401  registers the rules that decide
+
+    table = core_aten_decompositions() | get_decompositions(_MORE)
+    return {op: function for op, function in table.items() if not _stays_whole(op)}
+
+
+def _stays_whole(op: Any) -> bool:
+    if not isinstance(op, torch._ops.OpOverload):
+        return False
+    packet = str(op).rpartition(".")[0]
+    has_row = packet.removeprefix("aten.") in pointwise.BY_NAME
+    return has_row or packet in _KEEP or find_rule(op) is not None

@@ -1,0 +1,47 @@
+"""The disk cache of compiled graphs, seen from one compile. Imports no MLIR: a hit needs none."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from cuesta.cache import Cache, Hit, content_key, environment_key
+from cuesta.errors import ArtefactError
+from cuesta.options import Options
+from cuesta.report import GraphReport
+from cuesta.runtime.artefact import Artefact
+from cuesta.runtime.executable import Executable
+
+
+@dataclass
+class GraphCache:
+    """The disk cache of one compile: what the key was, and what to say about it."""
+
+    cache: Cache
+    key: str
+
+    @staticmethod
+    def of(text: str, options: Options) -> GraphCache:
+        root: Path | None = options.cache_root if options.cache else None
+        return GraphCache(Cache(root), content_key(text, options.key(), environment_key()))
+
+    def load(self, report: GraphReport) -> tuple[Artefact, Executable] | None:
+        """The cached program, None where there is none that loads; the report says which and why."""
+        found = self.cache.get(self.key)
+        if not isinstance(found, Hit):
+            report.cache = {"hit": False, "reason": found.reason}
+            return None
+        try:
+            artefact = Artefact.from_bytes(found.payload)
+            executable = Executable(artefact)
+        except (ArtefactError, KeyError) as problem:
+            report.cache = {"hit": False, "reason": f"the entry does not load: {problem}"}
+            return None
+        report.cache = {"hit": True, "reason": "the same graph was compiled before"}
+        for name, value in artefact.metadata["report"].items():
+            setattr(report, name, value)
+        return artefact, executable
+
+    def store(self, artefact: Artefact, report: GraphReport) -> None:
+        if not self.cache.put(self.key, artefact.to_bytes()) and self.cache.failure:
+            report.cache["reason"] += f"; not kept: {self.cache.failure}"

@@ -1,0 +1,57 @@
+"""A graph as text that is equal for equal graphs: what its cache entry is found by.
+
+It is taken from FX directly, so that a hit needs neither import nor MLIR. Names of nodes and source
+lines are no part of it; sizes, strides, dtypes and all arguments are.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+
+def graph_key(gm: torch.fx.GraphModule) -> str:
+    """The text of a graph whose sizes are all numbers."""
+    numbers = {node: i for i, node in enumerate(gm.graph.nodes)}
+
+    def spell(arg: Any) -> str:
+        if isinstance(arg, torch.fx.Node):
+            return f"%{numbers[arg]}"
+        if isinstance(arg, (list, tuple)):
+            return f"[{','.join(spell(a) for a in arg)}]"
+        if isinstance(arg, dict):
+            return f"{{{','.join(f'{k}={spell(v)}' for k, v in arg.items())}}}"
+        return f"{type(arg).__name__}:{arg!r}"
+
+    lines = []
+    for node in gm.graph.nodes:
+        line = f"{node.op} {spell(node.args)} {spell(node.kwargs)}"
+        if node.op == "call_function":
+            line += f" {node.target}"
+        if node.op in ("placeholder", "get_attr"):
+            line += f" {_describe(_example(gm, node))}"
+        elif node.op == "output":
+            # A result's strides are promised to torch, whatever the ops before it would give.
+            line += " ".join(_describe(a.meta.get("val")) for a in node.args[0] if isinstance(a, torch.fx.Node))
+        lines.append(line)
+    return "\n".join(lines)
+
+
+def _example(gm: torch.fx.GraphModule, node: torch.fx.Node) -> Any:
+    return attribute(gm, str(node.target)) if node.op == "get_attr" else node.meta.get("val")
+
+
+def _describe(value: Any) -> str:
+    if isinstance(value, torch.Tensor):
+        flags = f"{value.layout}{value.device}{value.is_conj()}{value.is_neg()}"
+        return f"{value.dtype}{tuple(value.shape)}{value.stride() if value.layout == torch.strided else ''}{flags}"
+    return f"{type(value).__name__}:{value!r}"
+
+
+def attribute(gm: torch.fx.GraphModule, target: str) -> Any:
+    """The attribute of the module that a get_attr node names."""
+    value: Any = gm
+    for part in target.split("."):
+        value = getattr(value, part)
+    return value
