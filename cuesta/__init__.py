@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from cuesta.frontend.backend import compile_fx_graph as backend
     from cuesta.options import list_mode_options, list_options
-    from cuesta.report import report
+    from cuesta.compile_report import report
 
 __version__ = "0.1.0"
 
@@ -19,7 +19,7 @@ _LAZY = {
     "backend": ("cuesta.frontend.backend", "compile_fx_graph"),
     "list_mode_options": ("cuesta.options", "list_mode_options"),
     "list_options": ("cuesta.options", "list_options"),
-    "report": ("cuesta.report", "report"),
+    "report": ("cuesta.compile_report", "report"),
 }
 
 

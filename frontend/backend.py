@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch._dynamo.backends.common import aot_autograd
 
-import cuesta.report
+from cuesta import compile_report
 from cuesta.errors import OptionError, Unsupported
 from cuesta.frontend.calling import Boxed, Convention, bind, check_outputs
 from cuesta.frontend.decompositions import decompositions
@@ -19,7 +19,7 @@ from cuesta.frontend.graph_cache import GraphCache
 from cuesta.frontend.graph_key import graph_key
 from cuesta.frontend.specialise import is_symbolic, specialised
 from cuesta.options import Options
-from cuesta.report import GraphReport
+from cuesta.compile_report import GraphReport
 from cuesta.runtime.executable import Executable
 
 log = logging.getLogger("cuesta")
@@ -49,7 +49,7 @@ def compile_fx_graph(gm: torch.fx.GraphModule, example_inputs: Sequence[Any], **
     return backend(gm, example_inputs)  # type: ignore[no-any-return]
 
 
-compile_fx_graph.reset = cuesta.report.clear  # type: ignore[attr-defined]
+compile_fx_graph.reset = compile_report.clear  # type: ignore[attr-defined]
 
 
 def _partition(*args: Any, **kwargs: Any) -> Any:
@@ -67,7 +67,7 @@ def compile_aten_graph(gm: torch.fx.GraphModule, example_inputs: Sequence[Any], 
 
 def _compile_static(gm: torch.fx.GraphModule, kind: str, options: Options) -> Boxed:
     report = GraphReport(kind)
-    cuesta.report.add(report)
+    compile_report.add(report)
     try:
         program, convention = _program(gm, kind, options, report)
     except Unsupported as problem:

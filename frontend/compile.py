@@ -19,7 +19,7 @@ from cuesta.lowering.host_to_llvm.object_code import compile_to_object
 from cuesta.options import Options
 from cuesta.passes.pipeline import Pipeline
 from cuesta.passes.pipelines import STAGES, Stage
-from cuesta.report import GraphReport
+from cuesta.compile_report import GraphReport
 from cuesta.runtime.artefact import Artefact
 from cuesta.runtime.executable import Executable
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from cuesta._mlir import ir
-from cuesta.report import GraphReport
+from cuesta.compile_report import GraphReport
 
 _NUMBERS = itertools.count()
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from cuesta.cache import Cache, Hit, content_key, environment_key
 from cuesta.errors import ArtefactError
 from cuesta.options import Options
-from cuesta.report import GraphReport
+from cuesta.compile_report import GraphReport
 from cuesta.runtime.artefact import Artefact
 from cuesta.runtime.executable import Executable
 

@@ -47,10 +47,10 @@ def scalar_tensor(b: GraphBuilder, node: torch.fx.Node, number: float, **_: Any)
     return _filled(b, node, number)
 
 
-@imports("arange", "iota")
+@imports("arange")
 def arange(b: GraphBuilder, node: torch.fx.Node, *args: Any, **kwargs: Any) -> Value:
     name = str(node.target)
-    if "start_step" in name or name.startswith("prims"):
+    if "start_step" in name:
         start, step = args[0], args[2] if len(args) > 2 else kwargs.get("step", 1)
     elif name.endswith("start"):
         start, step = args[0], 1

@@ -13,7 +13,7 @@ from cuesta.dialects import types
 from cuesta.dialects.cuesta import attention, normalisation
 from cuesta.dialects.cuesta.dialect import float_attr, int_attr
 from cuesta.dialects.graph_builder import GraphBuilder
-from cuesta.dialects.types import shape_of, spelling_of
+from cuesta.dialects.types import opmath, shape_of, spelling_of
 from cuesta.frontend.rules import Decline, imports
 
 Value: TypeAlias = ir.Value
@@ -57,11 +57,22 @@ def layer_norm(
     weight = b.constant(1, spelling_of(x), shape) if weight is None else weight
     bias = b.constant(0, spelling_of(x), shape) if bias is None else bias
     y, mean, _ = node.meta["val"]
-    statistics = types.tensor(tuple(mean.shape), types.SPELLING[mean.dtype])
-    if not spelling_of(weight) == spelling_of(bias) == types.SPELLING[y.dtype] == spelling_of(x):
-        raise Decline("weight and input have different dtypes")
+    x, weight, bias = _of_one_type(b, x, weight, bias)
+    # Torch's inference and its kernels disagree on the statistics' dtype where weight and input differ
+    # in theirs; the graph goes by the inference.
+    kind = types.SPELLING[mean.dtype] if spelling_of(x) == types.SPELLING[y.dtype] else spelling_of(x)
+    statistics = types.tensor(tuple(mean.shape), kind)
     op = normalisation.LayerNorm(x, weight, bias, int_attr(len(shape)), float_attr(eps), x.type, statistics, statistics)
-    return list(op.operation.results)
+    return [b.convert(r, types.SPELLING[v.dtype]) for r, v in zip(op.operation.results, node.meta["val"], strict=True)]
+
+
+def _of_one_type(b: GraphBuilder, *values: Value) -> list[Value]:
+    """The values as they are where they agree, else in the type that arithmetic on the first is done in."""
+    kinds = {spelling_of(v) for v in values}
+    wide = opmath(spelling_of(values[0]))
+    if len(kinds) > 1 and not kinds <= {spelling_of(values[0]), wide}:
+        raise Decline("weight and input have different dtypes")
+    return [b.convert(v, wide) for v in values] if len(kinds) > 1 else list(values)
 
 
 @imports("native_layer_norm_backward")
@@ -78,13 +89,15 @@ def layer_norm_backward(
     output_mask: Sequence[bool],
 ) -> list[Value | None]:
     weight = b.constant(1, spelling_of(x), shape) if weight is None else weight
-    if spelling_of(weight) != spelling_of(x):
-        raise Decline("weight and input have different dtypes")
+    x, grad, weight = _of_one_type(b, x, grad, weight)
+    if spelling_of(x) != types.SPELLING[node.args[1].meta["val"].dtype]:  # type: ignore[union-attr]
+        mean, rstd = b.convert(mean, spelling_of(x)), b.convert(rstd, spelling_of(x))
     parameter = types.tensor(list(shape), spelling_of(x))
     op = normalisation.LayerNormBackward(
         grad, x, mean, rstd, weight, int_attr(len(shape)), x.type, parameter, parameter
     )
-    return [r if wanted else None for r, wanted in zip(op.operation.results, output_mask, strict=True)]
+    results = zip(op.operation.results, node.meta["val"], output_mask, strict=True)
+    return [b.convert(r, types.SPELLING[v.dtype]) if wanted else None for r, v, wanted in results]
 
 
 @imports("nll_loss_forward")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any, TypeAlias
 
 import torch
@@ -10,7 +11,7 @@ import torch
 from cuesta._mlir import ir
 from cuesta.dialects.cuesta import pointwise
 from cuesta.dialects.graph_builder import GraphBuilder
-from cuesta.dialects.types import SPELLING, shape_of, spelling_of
+from cuesta.dialects.types import SPELLING, opmath, shape_of, spelling_of
 from cuesta.frontend.rules import Decline, imports
 
 Value: TypeAlias = ir.Value
@@ -24,6 +25,12 @@ def result_spelling(node: torch.fx.Node) -> str:
 def operand(b: GraphBuilder, x: Any, spelling: str) -> Value:
     """A tensor converted to `spelling`, or a Python number as a 0-d constant of it."""
     return b.convert(x, spelling) if isinstance(x, ir.Value) else b.constant(x, spelling)
+
+
+def in_opmath(b: GraphBuilder, spelling: str, compute: Callable[..., Value], *xs: Any) -> Value:
+    """`compute` of the operands in the type that arithmetic on `spelling` is carried out in, rounded once."""
+    wide = opmath(spelling)
+    return b.convert(compute(*(operand(b, x, wide) for x in xs)), spelling)
 
 
 def common_spelling(node: torch.fx.Node, *positions: int) -> str:
@@ -68,13 +75,10 @@ def add(b: GraphBuilder, node: torch.fx.Node, x: Any, y: Any, alpha: float = 1) 
             raise Decline("torch defines no such subtraction of bool")
         return b.pointwise("logical_or", x, y)
     if name == "rsub":
-        x, y = y, x
-        if alpha != 1:
-            y = b.with_number("mul", y, alpha)
-        return b.pointwise("sub", x, y)
-    if alpha != 1:
-        y = b.with_number("mul", y, alpha)
-    return b.pointwise(name, x, y)
+        name, x, y = "sub", y, x
+    if alpha == 1:
+        return b.pointwise(name, x, y)
+    return in_opmath(b, spelling, lambda x, y: b.pointwise(name, x, b.with_number("mul", y, alpha)), x, y)
 
 
 @imports("mul")
@@ -92,8 +96,10 @@ def div(b: GraphBuilder, node: torch.fx.Node, x: Any, y: Any, rounding_mode: str
         return _floor_divide(b, node, x, y)
     if rounding_mode == "trunc" and "i" in spelling:
         raise Decline("integer division that truncates has no row")
-    quotient = b.pointwise("div", x, y)
-    return b.pointwise("trunc", quotient) if rounding_mode == "trunc" else quotient
+    if rounding_mode == "trunc":
+        # Rounding the quotient first could carry it past a whole number.
+        return in_opmath(b, spelling, lambda x, y: b.pointwise("trunc", b.pointwise("div", x, y)), x, y)
+    return b.pointwise("div", x, y)
 
 
 @imports("floor_divide", "remainder")
@@ -187,16 +193,24 @@ def addcmul(b: GraphBuilder, node: torch.fx.Node, x: Value, y: Any, z: Any, valu
     spelling = result_spelling(node)
     if "f" not in spelling:
         raise Decline("only the float form is compiled")
-    x, y, z = (operand(b, v, spelling) for v in (x, y, z))
-    combined = b.pointwise("mul" if str(node.target).split(".")[1] == "addcmul" else "div", y, z)
-    return b.pointwise("add", x, b.with_number("mul", combined, value) if value != 1 else combined)
+    name = "mul" if str(node.target).split(".")[1] == "addcmul" else "div"
+
+    def combine(x: Value, y: Value, z: Value) -> Value:
+        scaled = y if value == 1 else b.with_number("mul", y, value)
+        return b.pointwise("add", x, b.pointwise(name, scaled, z))
+
+    return in_opmath(b, spelling, combine, x, y, z)
 
 
 @imports("hardswish", "hardsigmoid")
 def hardswish(b: GraphBuilder, node: torch.fx.Node, x: Value) -> Value:
-    gate = b.with_number("minimum", b.with_number("maximum", b.with_number("add", x, 3.0), 0.0), 6.0)
-    gate = b.with_number("mul", gate, 1 / 6)
-    return b.pointwise("mul", x, gate) if str(node.target).split(".")[1] == "hardswish" else gate
+    def compute(x: Value) -> Value:
+        gate = b.with_number("minimum", b.with_number("maximum", b.with_number("add", x, 3.0), 0.0), 6.0)
+        if str(node.target).split(".")[1] == "hardswish":
+            gate = b.pointwise("mul", x, gate)
+        return b.with_number("div", gate, 6.0)
+
+    return in_opmath(b, result_spelling(node), compute, x)
 
 
 @imports("_to_copy")

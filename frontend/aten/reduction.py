@@ -57,7 +57,10 @@ def amax(b: GraphBuilder, node: torch.fx.Node, x: Value, dims: Any = None, keepd
 def any_(b: GraphBuilder, node: torch.fx.Node, x: Value, dims: Any = None, keepdim: bool = False) -> Value:
     if result_spelling(node) != "i1":
         raise Decline("the uint8 form keeps its dtype")
-    return _reduce(b, str(node.target).split(".")[1], b.convert(x, "i1"), all_dims(x, dims), keepdim)
+    _, name, overload = str(node.target).split(".")
+    # Alone among reductions, the form of several dims takes an empty list at its word.
+    none = overload == "dims" and dims is not None and not dims
+    return _reduce(b, name, b.convert(x, "i1"), [] if none else all_dims(x, dims), keepdim)
 
 
 def _argmax(b: GraphBuilder, name: str, x: Value, dim: int, keepdim: bool) -> Value:

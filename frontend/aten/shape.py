@@ -99,12 +99,15 @@ def cat(b: GraphBuilder, node: torch.fx.Node, xs: Sequence[Value], dim: int = 0)
 @imports("stack")
 def stack(b: GraphBuilder, node: torch.fx.Node, xs: Sequence[Value], dim: int = 0) -> Value:
     dim %= len(shape_of(xs[0])) + 1
+    xs = [b.convert(x, types.SPELLING[node.meta["val"].dtype]) for x in xs]
     return b.cat([b.reshape(x, (*shape_of(x)[:dim], 1, *shape_of(x)[dim:])) for x in xs], dim)
 
 
 @imports("flip")
 def flip(b: GraphBuilder, node: torch.fx.Node, x: Value, dims: Sequence[int]) -> Value:
     rank = len(shape_of(x))
+    if not rank or not dims:
+        return x
     return shape.Flip(x, int_array(sorted({d % rank for d in dims})), x.type).result
 
 
@@ -130,6 +133,7 @@ def slice_backward(
 ) -> Value:
     if step != 1:
         raise Decline("the gradient of a slice with a step")
+    dim %= len(sizes)
     size = sizes[dim]
     first = min(max(start + (size if start < 0 else 0), 0), size)
     return b.pad(grad, dim, first, size - first - shape_of(grad)[dim])
@@ -148,7 +152,7 @@ def select_backward(
 def clone(b: GraphBuilder, node: torch.fx.Node, x: Value, **_: Any) -> Value:
     # The bytes move only if the copy has other strides than its source: lowering decides.
     strides = [int(s) for s in node.meta["val"].stride()]
-    if strides == row_major(shape_of(x)) and 0 in shape_of(x):
+    if not strides:
         return x
     return shape.Copy(x, int_array(strides), types.tensor(shape_of(x), spelling_of(x))).result
 

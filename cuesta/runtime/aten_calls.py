@@ -1,0 +1,51 @@
+"""A call into ATen as dialects/aten.py writes it, read without MLIR."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+Arguments = tuple[list[Any], dict[str, Any]]
+
+
+def find_overload(name: str) -> Any:
+    """The OpOverload that `namespace.op.overload` names.
+
+    Raises AttributeError where torch has no such op.
+    """
+    namespace, op, overload = name.split(".")
+    return getattr(getattr(getattr(torch.ops, namespace), op), overload)
+
+
+def read_call(text: str) -> Callable[[Sequence[Any]], Arguments]:
+    """A function from operands to positional and keyword arguments, for an `args` text."""
+    items = json.loads(text)
+    keywords: dict[str, Any] = {}
+    if items and isinstance(items[-1], dict) and "kwargs" in items[-1]:
+        keywords = items.pop()["kwargs"]
+
+    def arguments(operands: Sequence[Any]) -> Arguments:
+        return [_decode(i, operands) for i in items], {k: _decode(v, operands) for k, v in keywords.items()}
+
+    return arguments
+
+
+def _decode(item: Any, operands: Sequence[Any]) -> Any:
+    if isinstance(item, str):
+        return operands[int(item[1:])]
+    if isinstance(item, list):
+        return [_decode(i, operands) for i in item]
+    if not isinstance(item, dict):
+        return item
+    ((kind, value),) = item.items()
+    if kind in ("dtype", "layout", "memory_format"):
+        return getattr(torch, value)
+    if kind == "device":
+        return torch.device(value)
+    if kind == "str":
+        return value
+    return math.nan if kind == "nan" else math.inf * value

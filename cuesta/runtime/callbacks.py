@@ -1,0 +1,86 @@
+"""Calls into ATen that a host program makes through Python: what torch's C shim cannot take.
+
+The program hands over an array of handles to its operands, which this module takes, and an array
+for handles to the results. An exception is kept for the thread's caller, who raises it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from cuesta.errors import ExecutionError
+from cuesta.runtime.aten_calls import find_overload, read_call
+from cuesta.runtime.dtypes import DTYPES
+from cuesta.runtime.handles import make_handles, steal
+
+Tensor = torch.Tensor
+
+#: i32 callback(i64 call, handles of the operands, handles of the results); 0 for success.
+CALLBACK = ctypes.CFUNCTYPE(
+    ctypes.c_int32, ctypes.c_int64, ctypes.POINTER(ctypes.c_int64), ctypes.POINTER(ctypes.c_int64)
+)
+
+
+class PythonCalls:
+    """The calls of one program, by their number in its metadata."""
+
+    def __init__(self, calls: Sequence[dict[str, Any]]) -> None:
+        self._calls = calls
+        self._overloads = [find_overload(call["overload"]) for call in calls]
+        self._arguments = [read_call(call["args"]) for call in calls]
+        self._raised = threading.local()
+
+    def run(self, number: int, operands: Any, results: Any) -> int:
+        """The callback. Never raises: ctypes would print the exception and go on."""
+        try:
+            tensors = steal(*operands[: self._calls[number]["operands"]])
+            made = self._run(number, tensors)
+            for i, handle in enumerate(make_handles(made)):
+                results[i] = handle
+        except BaseException as error:
+            self._raised.exception = error
+            return 1
+        return 0
+
+    def take_exception(self) -> BaseException | None:
+        """The exception that a call on this thread raised last, and forgets it."""
+        raised: BaseException | None = getattr(self._raised, "exception", None)
+        self._raised.exception = None
+        return raised
+
+    def _run(self, number: int, tensors: list[Tensor]) -> list[Tensor]:
+        call = self._calls[number]
+        args, kwargs = self._arguments[number](tensors)
+        returned = self._overloads[number](*args, **kwargs)
+        every = list(returned) if isinstance(returned, (list, tuple)) else [returned]
+        kept = (
+            [t for t in every if t is not None] if call["positions"] is None else [every[i] for i in call["positions"]]
+        )
+        owned = {t.untyped_storage().data_ptr() for t in tensors}
+        return [
+            _checked(call["overload"], result, expected, owned)
+            for result, expected in zip(kept, call["results"], strict=True)
+        ]
+
+
+def _checked(overload: str, result: Tensor, expected: dict[str, Any], operands: set[int]) -> Tensor:
+    """The result, copied where it is a view of an operand, whose memory is used again after its last use.
+
+    Raises ExecutionError where its metadata are not those that the graph was traced with.
+    """
+    sizes, strides, dtype = expected["sizes"], expected["strides"], DTYPES[expected["dtype"]]
+    places = zip(sizes, strides, result.stride(), strict=False)
+    same_strides = result.numel() == 0 or all(n == 1 or a == b for n, a, b in places)
+    if list(result.shape) != sizes or result.dtype != dtype or not same_strides:
+        raise ExecutionError(
+            f"{overload} returned sizes {list(result.shape)}, strides {list(result.stride())}, {result.dtype}; "
+            f"the graph was traced with sizes {sizes}, strides {strides}, {dtype}"
+        )
+    if result.numel() and result.untyped_storage().data_ptr() in operands:
+        return torch.empty_strided(sizes, strides, dtype=dtype, device="cpu").copy_(result)
+    return result

@@ -1,0 +1,28 @@
+"""Tensor handles of torch's C shim (the addresses of at::Tensor objects) as Python's tensors, and back."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+
+import torch
+
+_new_capsule = ctypes.pythonapi.PyCapsule_New
+_new_capsule.restype = ctypes.py_object
+_new_capsule.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+_capsule_pointer = ctypes.pythonapi.PyCapsule_GetPointer
+_capsule_pointer.restype = ctypes.c_void_p
+_capsule_pointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
+
+
+def steal(*handles: int) -> list[torch.Tensor]:
+    """The tensors of handles, which must not be used afterwards."""
+    capsules = [_new_capsule(handle, None, None) for handle in handles]
+    tensors: list[torch.Tensor] = torch._C._aoti.alloc_tensors_by_stealing_from_void_ptrs(capsules)
+    return tensors
+
+
+def make_handles(tensors: Sequence[torch.Tensor]) -> list[int]:
+    """New handles of tensors; whoever takes them deletes them."""
+    capsules = torch._C._aoti.unsafe_alloc_void_ptrs_from_tensors(list(tensors))
+    return [_capsule_pointer(capsule, None) for capsule in capsules]
