@@ -1,0 +1,200 @@
+"""How torch's C shim takes what a call into ATen takes: dtypes as numbers, arguments as 64-bit words.
+
+`aoti_torch_call_dispatcher(name, overload, words)` calls any overload. Its words are told apart by
+the overload's schema, as in torch/csrc/stable/stableivalue_conversions.h: numbers and handles as they
+are, None as 0, anything else that an optional holds behind a pointer, lists and strings as handles.
+Lists, strings, pointers and tensor handles are consumed; results come back in the words.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import os
+import struct
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from cuesta.dialects.aten import OperandRef, decode_call, find_overload
+from cuesta.dialects.types import torch_dtype
+
+#: c10::ScalarType's numbers, which torch keeps stable; a test compares them with aoti_torch_dtype_*().
+DTYPE_CODES: dict[torch.dtype, int] = {
+    torch.uint8: 0,
+    torch.int8: 1,
+    torch.int16: 2,
+    torch.int32: 3,
+    torch.int64: 4,
+    torch.float16: 5,
+    torch.float32: 6,
+    torch.float64: 7,
+    torch.complex64: 9,
+    torch.complex128: 10,
+    torch.bool: 11,
+    torch.bfloat16: 15,
+    torch.float8_e5m2: 23,
+    torch.float8_e4m3fn: 24,
+    torch.uint16: 27,
+    torch.uint32: 28,
+    torch.uint64: 29,
+}
+
+_MEMORY_FORMATS = {
+    torch.contiguous_format: 0,
+    torch.preserve_format: 1,
+    torch.channels_last: 2,
+    torch.channels_last_3d: 3,
+}
+
+#: Overloads with a typed entry that writes into memory of ours: out, then the tensors, then these scalars.
+OUT_ENTRIES: dict[str, tuple[str, tuple[str, ...]]] = {
+    "aten.mm.default": ("aoti_torch_cpu_mm_out", ()),
+    "aten.bmm.default": ("aoti_torch_cpu_bmm_out", ()),
+    "aten.addmm.default": ("aoti_torch_cpu_addmm_out", ("beta", "alpha")),
+    "aten.baddbmm.default": ("aoti_torch_cpu_baddbmm_out", ("beta", "alpha")),
+}
+
+
+def dtype_code(spelling: str) -> int:
+    """The shim's number of a dtype."""
+    return DTYPE_CODES[torch_dtype(spelling)]
+
+
+@dataclass(frozen=True)
+class Number:
+    """A constant word."""
+
+    bits: int
+
+
+@dataclass(frozen=True)
+class TensorWord:
+    """A fresh handle to operand `index`."""
+
+    index: int
+
+
+@dataclass(frozen=True)
+class Text:
+    """A string."""
+
+    value: str
+
+
+@dataclass(frozen=True)
+class Items:
+    """A list."""
+
+    words: tuple[Word, ...]
+
+
+@dataclass(frozen=True)
+class Present:
+    """What an optional holds where it is not None."""
+
+    word: Word
+
+
+Word = Number | TensorWord | Text | Items | Present
+
+
+class _NoWord(Exception):
+    """The argument cannot go through the dispatcher's words."""
+
+
+@functools.cache
+def dispatcher_words(overload: str, args: str) -> tuple[Word, ...] | None:
+    """The arguments of a call as words, or None where the call needs Python.
+
+    That is: a Scalar, device or generator among the arguments, results that are no tensors, an
+    overload that may return or write to its arguments, or one that is not ATen's own.
+    """
+    op = find_overload(overload)
+    if not overload.startswith("aten.") or not _returns_fresh_tensors(op):
+        return None
+    count = args.count('"%')
+    values, keywords = decode_call(args, [OperandRef(i) for i in range(count)])
+    words: list[Word] = []
+    try:
+        for position, argument in enumerate(op._schema.arguments):
+            if position < len(values):
+                value = values[position]
+            elif argument.name in keywords:
+                value = keywords[argument.name]
+            elif argument.has_default_value():
+                value = argument.default_value
+            else:
+                return None
+            words.append(_word(argument.type, value))
+    except _NoWord:
+        return None
+    return tuple(words)
+
+
+def operand_order(words: Sequence[Word]) -> list[int]:
+    """The operands in the order in which `words` name them, one entry each time."""
+    return list(_operands(words))
+
+
+def _operands(words: Sequence[Word]) -> Iterator[int]:
+    for word in words:
+        if isinstance(word, TensorWord):
+            yield word.index
+        elif isinstance(word, Items):
+            yield from _operands(word.words)
+        elif isinstance(word, Present):
+            yield from _operands([word.word])
+
+
+def _returns_fresh_tensors(op: Any) -> bool:
+    schema = op._schema
+    if any(a.alias_info is not None for a in (*schema.arguments, *schema.returns)):
+        return False
+    # A composite may return its argument, whatever its schema says.
+    composite = torch._C._dispatch_has_kernel_for_dispatch_key(op.name(), "CompositeImplicitAutograd")
+    return not composite and all(r.type.kind() == "TensorType" for r in schema.returns)
+
+
+def _word(kind: Any, value: Any) -> Word:
+    match kind.kind():
+        case "OptionalType":
+            inner = kind.getElementType()
+            # Tensors are made on the CPU where no device is given.
+            if value is None or (inner.kind() == "DeviceObjType" and value == torch.device("cpu")):
+                return Number(0)
+            if not _has_optionals():
+                raise _NoWord
+            return Present(_word(inner, value))
+        case "TensorType" if isinstance(value, OperandRef):
+            return TensorWord(value.index)
+        case "BoolType" if isinstance(value, bool):
+            return Number(int(value))
+        case "FloatType" if isinstance(value, (int, float)):
+            return Number(_bits("<d", float(value)))
+        case "IntType" if type(value) is int:
+            return Number(_bits("<q", value))
+        case "IntType" if isinstance(value, torch.dtype):
+            return Number(DTYPE_CODES[value])
+        case "IntType" if isinstance(value, torch.memory_format):
+            return Number(_MEMORY_FORMATS[value])
+        case "IntType" if value is torch.strided:
+            return Number(0)
+        case "StringType" if isinstance(value, str) and _has_optionals():
+            return Text(value)
+        case "ListType" if isinstance(value, (list, tuple)):
+            return Items(tuple(_word(kind.getElementType(), item) for item in value))
+    raise _NoWord
+
+
+def _bits(layout: str, value: float) -> int:
+    return int.from_bytes(struct.pack(layout, value), "little")
+
+
+@functools.cache
+def _has_optionals() -> bool:
+    """Whether this torch can make what an optional holds (2.13 and later)."""
+    library = ctypes.CDLL(os.path.join(os.path.dirname(torch.__file__), "lib", "libtorch_cpu.so"))
+    return hasattr(library, "torch_new_stable_ivalue")

@@ -1,0 +1,89 @@
+"""host → LLVM: the host function becomes the entry `cuesta_main`, in one module with its kernels.
+
+    module @kernels { llvm.func @exp(ptr, ptr, i64) }       llvm.func @kernel.exp(ptr, ptr, i64)
+    func.func @graph(%x: memref<8xf32>) {                   llvm.func @cuesta_main(%slots: ptr) -> i32 {
+      %0 = host.alloc() {owner = "torch"}              →      llvm.call @cuesta_allocate(…)
+      host.launch(%x, %0) {@kernels::@exp}                    llvm.call @kernel.exp(%x, %0, %threads)
+      return %0                                               llvm.return 0
+
+The entry returns 0; or n where step n failed (a call of torch, a check), whose message is torch's
+last; or -n where call n returned other sizes or strides than it was traced with. `layout.py` has
+the slots.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from cuesta._mlir import ir
+from cuesta.errors import CompileError
+from cuesta.lowering.host_to_llvm.entry import ENTRY, KERNEL_PREFIX, EntryWriter
+from cuesta.lowering.host_to_llvm.layout import read_host
+from cuesta.passes.graph_rewrite import functions
+from cuesta.passes.registry import Pass, register_pass
+
+__all__ = ["ENTRY", "HostToLLVM"]
+
+
+@register_pass("host-to-llvm")
+@dataclass(frozen=True)
+class HostToLLVM(Pass):
+    """Lowers the planned host function and merges it with the kernels, which are LLVM already."""
+
+    def run(self, module: ir.Module) -> None:
+        with module.context, ir.Location.unknown():
+            graphs = list(functions(module))
+            if len(graphs) != 1:
+                raise CompileError(f"host-to-llvm wants one host function, found {len(graphs)}")
+            kernels = _merge_kernels(module)
+            text = EntryWriter(read_host(graphs[0]), kernels).write()
+            graphs[0].operation.erase()
+            _append(module, text)
+
+
+def _merge_kernels(module: ir.Module) -> dict[str, int]:
+    """Moves what stands in `module @kernels` to the top; each launched kernel's count of buffers.
+
+    Kernels are renamed, lest one named exp be taken for libm's.
+    """
+    kernels: dict[str, int] = {}
+    for op in list(module.body.operations):
+        if op.operation.name != "builtin.module":
+            continue
+        launched = _launched(module)
+        for inner in list(op.regions[0].blocks[0].operations):
+            operation = inner.operation
+            name = operation.attributes["sym_name"].value if "sym_name" in operation.attributes else ""
+            if name in launched and operation.name == "llvm.func":
+                kind = str(operation.attributes["function_type"].value)
+                kernels[name] = kind.count("ptr")
+                operation.attributes["sym_name"] = ir.StringAttr.get(KERNEL_PREFIX + name)
+            operation.move_before(op.operation)
+        op.operation.erase()
+    return kernels
+
+
+def _launched(module: ir.Module) -> set[str]:
+    return {
+        op.operation.attributes["kernel"].value[-1]
+        for graph in functions(module)
+        for op in graph.regions[0].blocks[0].operations
+        if op.operation.name == "host.launch"
+    }
+
+
+def _append(module: ir.Module, text: str) -> None:
+    """Adds the functions and globals of `text`, but for declarations that are there already."""
+    present = {
+        op.operation.attributes["sym_name"].value
+        for op in module.body.operations
+        if "sym_name" in op.operation.attributes
+    }
+    parsed = ir.Module.parse(text)
+    end = ir.Operation.create("builtin.module", regions=1)
+    end.regions[0].blocks.append()
+    module.body.append(end)
+    for op in list(parsed.body.operations):
+        if op.operation.attributes["sym_name"].value not in present:
+            op.operation.move_before(end)
+    end.erase()

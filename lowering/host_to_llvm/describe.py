@@ -1,0 +1,104 @@
+"""What the runtime must know of a planned host function, as plain JSON; runtime/executable.py reads it."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from cuesta._mlir import ir
+from cuesta.dialects.cuesta.dialect import ints
+from cuesta.dialects.types import byte_size
+from cuesta.errors import CompileError
+from cuesta.lowering.host_to_llvm.layout import HostLayout, Metadata, Value, read_host
+from cuesta.passes.graph_rewrite import functions
+
+_FILE = re.compile(r'"([^"]+)":(\d+):\d+')
+
+
+def describe(module: ir.Module) -> dict[str, Any]:
+    """The metadata of the one host function of `module`, which plan-memory has seen and host-to-llvm has not.
+
+    Sizes and offsets are in elements, memory in bytes; see runtime/executable.py for each key.
+    """
+    with module.context, ir.Location.unknown():
+        graphs = list(functions(module))
+        if len(graphs) != 1:
+            raise CompileError(f"a program has one host function, found {len(graphs)}")
+        layout = read_host(graphs[0])
+        memory = graphs[0].attributes["cuesta.memory"] if "cuesta.memory" in graphs[0].attributes else {}
+        return {
+            "arguments": [_tensor(m) for m in _arguments(layout)],
+            "arena": _arena_bytes(layout),
+            "memory": {entry.name: entry.attr.value for entry in memory},
+            "bases": [{"owner": b.owner, **_tensor(b.metadata)} for b in layout.returned.values()],
+            "results": [_result(layout, value, metadata) for value, metadata in layout.results()],
+            "calls": [_call(op) for op in layout.calls],
+            "steps": [_step(op) for op in layout.steps],
+        }
+
+
+def _tensor(metadata: Metadata) -> dict[str, Any]:
+    return {"sizes": list(metadata.sizes), "strides": list(metadata.strides), "dtype": metadata.dtype}
+
+
+def _arguments(layout: HostLayout) -> list[Metadata]:
+    attributes = layout.function.attributes
+    extra = attributes["arg_attrs"] if "arg_attrs" in attributes else [{}] * layout.arguments
+    return [
+        Metadata.of(a, e["cuesta.dtype"].value if "cuesta.dtype" in e else None)
+        for a, e in zip(layout.block.arguments, extra, strict=True)
+    ]
+
+
+def _arena_bytes(layout: HostLayout) -> int:
+    for op in layout.operations:
+        if op.name == "host.arena":
+            return int(ir.MemRefType(op.results[0].type).shape[0])
+    return 0
+
+
+def _result(layout: HostLayout, value: Value, metadata: Metadata) -> dict[str, Any]:
+    """Where a result lies: in an argument or in a returned base, as the whole of it or from an offset on."""
+    base = layout.origins[value]
+    offset = layout.places[value].offset // byte_size(metadata.dtype)
+    if base in layout.returned:
+        kind, index = "base", list(layout.returned).index(base)
+        whole = layout.returned[base].metadata
+    else:
+        kind, index = "argument", layout.places[base].root.index
+        whole = _arguments(layout)[index]
+    return {
+        "kind": kind,
+        "index": index,
+        "offset": offset,
+        "whole": offset == 0 and whole == metadata,
+        **_tensor(metadata),
+    }
+
+
+def _call(op: ir.Operation) -> dict[str, Any]:
+    dtypes = [d.value for d in op.attributes["dtypes"]]
+    results = [Metadata.of(r, d) for r, d in zip(op.results, dtypes[len(op.operands) :], strict=True)]
+    return {
+        "overload": op.attributes["overload"].value,
+        "args": op.attributes["args"].value,
+        "operands": len(op.operands),
+        "results": [_tensor(r) for r in results],
+        "positions": ints(op.attributes["positions"]) if "positions" in op.attributes else None,
+    }
+
+
+def _step(op: ir.Operation) -> dict[str, Any]:
+    """What an error of a step says."""
+    if op.name == "host.check":
+        return {"kind": "check", "message": op.attributes["message"].value}
+    if op.name == "host.alloc":
+        return {"kind": "allocation", "where": _where(op)}
+    results = [_tensor(Metadata.of(r)) for r in op.results]
+    return {"kind": "call", "overload": op.attributes["overload"].value, "where": _where(op), "results": results}
+
+
+def _where(op: ir.Operation) -> str:
+    """`file:line` of the Python that made an op, "" where its location names none."""
+    found = _FILE.search(str(op.location))
+    return f"{found.group(1)}:{found.group(2)}" if found else ""

@@ -1,0 +1,195 @@
+"""Where everything of a planned host function is at run time; the lowering and the metadata agree by it.
+
+The entry takes an array of 64-bit slots:
+
+    | data of each argument | arena | threads | callback | one slot for each returned base |
+
+A returned base is memory that the results lie in: the caller puts the address of one it allocated
+itself (owner "caller") into its slot, and finds there the tensor handle of any other at the end. The
+entry's own frame holds a handle and a data address for each base that torch owns, returned or not.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from cuesta._mlir import func, ir
+from cuesta.dialects.cuesta.dialect import ints
+
+Value: TypeAlias = ir.Value
+
+
+@dataclass(frozen=True)
+class Metadata:
+    """Sizes and strides, in elements of the dtype."""
+
+    sizes: tuple[int, ...]
+    strides: tuple[int, ...]
+    dtype: str
+
+    @staticmethod
+    def of(value: Value, dtype: str | None = None) -> Metadata:
+        """That of a memref; `dtype` where storage does not tell bool from int8."""
+        kind = ir.MemRefType(value.type)
+        strides, _ = kind.get_strides_and_offset()
+        return Metadata(tuple(kind.shape), tuple(strides), dtype or str(kind.element_type))
+
+
+@dataclass(frozen=True)
+class Root:
+    """Where a base's address is: in slot `index`, or in the frame beside handle `index`."""
+
+    in_frame: bool
+    index: int
+
+
+@dataclass(frozen=True)
+class Place:
+    """The first byte of a value."""
+
+    root: Root
+    offset: int
+
+
+@dataclass(frozen=True)
+class ReturnedBase:
+    """Memory that results lie in and the program does not give back."""
+
+    owner: str  # "caller" or "torch"
+    metadata: Metadata
+    root: Root
+
+
+@dataclass
+class HostLayout:
+    """A planned host function, read."""
+
+    function: func.FuncOp
+    places: dict[Value, Place] = field(default_factory=dict)
+    origins: dict[Value, Value] = field(default_factory=dict)  # value → the base it is a view of
+    returned: dict[Value, ReturnedBase] = field(default_factory=dict)  # by base, in the order of their slots
+    handles: dict[Value, int] = field(default_factory=dict)  # base that torch owns → its place in the frame
+    steps: dict[ir.Operation, int] = field(default_factory=dict)  # ops that may fail, counted from 1
+    calls: dict[ir.Operation, int] = field(default_factory=dict)  # calls through Python, counted from 0
+
+    @property
+    def arguments(self) -> int:
+        return len(self.block.arguments)
+
+    @property
+    def block(self) -> ir.Block:
+        return self.function.regions[0].blocks[0]
+
+    @property
+    def operations(self) -> list[ir.Operation]:
+        return [op.operation for op in self.block.operations]
+
+    @property
+    def slots(self) -> int:
+        """How many slots the entry takes."""
+        return self.arguments + 3 + len(self.returned)
+
+    def results(self) -> list[tuple[Value, Metadata]]:
+        """What is returned, with the strides that torch expects of dims of size 1 as well."""
+        values = list(self.operations[-1].operands)
+        attributes = self.function.attributes
+        wanted: Sequence[ir.DictAttr] = attributes["res_attrs"] if "res_attrs" in attributes else [{}] * len(values)
+        return [(v, _as_wanted(Metadata.of(v), a)) for v, a in zip(values, wanted, strict=True)]
+
+
+def read_host(function: func.FuncOp) -> HostLayout:
+    """The layout of a host function that plan-memory has seen."""
+    layout = HostLayout(function)
+    for i, argument in enumerate(layout.block.arguments):
+        _add_base(layout, argument, Root(False, i))
+    returns = _returned_bases(layout)
+    for op in layout.operations:
+        match op.name:
+            case "host.arena":
+                _add_base(layout, op.results[0], Root(False, layout.arguments))
+            case "host.alloc":
+                _add_alloc(layout, op, returns)
+            case "host.view":
+                source = layout.places[op.operands[0]]
+                place = Place(source.root, source.offset + op.attributes["offset"].value)
+                layout.places[op.results[0]] = place
+                layout.origins[op.results[0]] = layout.origins[op.operands[0]]
+            case "host.aten":
+                layout.steps[op] = len(layout.steps) + 1
+                if op.attributes["route"].value == "python":
+                    layout.calls[op] = len(layout.calls)
+                dtypes = [d.value for d in op.attributes["dtypes"]][len(op.operands) :]
+                for result, dtype in zip(op.results, dtypes, strict=True):
+                    _add_owned(layout, result, Metadata.of(result, dtype), returns)
+            case "host.check":
+                layout.steps[op] = len(layout.steps) + 1
+    # Slots in the order of the results, so that metadata and code count them alike.
+    layout.returned = {base: layout.returned[base] for base in returns if base in layout.returned}
+    return layout
+
+
+def _add_base(layout: HostLayout, value: Value, root: Root) -> None:
+    layout.places[value] = Place(root, 0)
+    layout.origins[value] = value
+
+
+def _add_alloc(layout: HostLayout, op: ir.Operation, returns: dict[Value, list[tuple[Value, Metadata, int]]]) -> None:
+    (value,) = op.results
+    metadata = _allocated_as(value, returns.get(value, []))
+    if op.attributes["owner"].value == "caller":
+        root = Root(False, layout.arguments + 3 + list(returns).index(value))
+        _add_base(layout, value, root)
+        layout.returned[value] = ReturnedBase("caller", metadata, root)
+        return
+    layout.steps[op] = len(layout.steps) + 1
+    _add_owned(layout, value, metadata, returns)
+
+
+def _add_owned(
+    layout: HostLayout, value: Value, metadata: Metadata, returns: dict[Value, list[tuple[Value, Metadata, int]]]
+) -> None:
+    layout.handles[value] = len(layout.handles)
+    root = Root(True, layout.handles[value])
+    _add_base(layout, value, root)
+    if value in returns:
+        layout.returned[value] = ReturnedBase("torch", metadata, root)
+
+
+def _returned_bases(layout: HostLayout) -> dict[Value, list[tuple[Value, Metadata, int]]]:
+    """Base that the program makes → the results that lie in it, each with its offset in bytes."""
+    found: dict[Value, list[tuple[Value, Metadata, int]]] = {}
+    for value, metadata in layout.results():
+        base, offset = value, 0
+        while not isinstance(base.owner, ir.Block) and base.owner.name == "host.view":
+            offset += base.owner.attributes["offset"].value
+            base = base.owner.operands[0]
+        if not isinstance(base.owner, ir.Block):
+            found.setdefault(base, []).append((value, metadata, offset))
+    return found
+
+
+def _allocated_as(base: Value, results: Sequence[tuple[Value, Metadata, int]]) -> Metadata:
+    """As the first result that fills the buffer, so that it is the tensor itself; else as its type says."""
+    own = Metadata.of(base)
+    for value, metadata, offset in results:
+        filled = 1 + sum((n - 1) * s for n, s in zip(metadata.sizes, metadata.strides, strict=True))
+        dense = math.prod(metadata.sizes) == filled
+        same_width = ir.MemRefType(value.type).element_type == ir.MemRefType(base.type).element_type
+        if offset == 0 and same_width and (dense and filled == math.prod(own.sizes) or 0 in metadata.sizes):
+            return metadata
+    return own
+
+
+def _as_wanted(metadata: Metadata, attributes: ir.DictAttr) -> Metadata:
+    """With the dtype and strides that a result's attributes name, where they mean the same places."""
+    dtype = attributes["cuesta.dtype"].value if "cuesta.dtype" in attributes else metadata.dtype
+    strides = metadata.strides
+    if "cuesta.strides" in attributes:
+        wanted = tuple(ints(attributes["cuesta.strides"]))
+        places = zip(metadata.sizes, strides, wanted, strict=True)
+        if 0 in metadata.sizes or all(size == 1 or a == b for size, a, b in places):
+            strides = wanted
+    return Metadata(metadata.sizes, strides, dtype)
