@@ -58,9 +58,7 @@ class PythonCalls:
         args, kwargs = self._arguments[number](tensors)
         returned = self._overloads[number](*args, **kwargs)
         every = list(returned) if isinstance(returned, (list, tuple)) else [returned]
-        kept = (
-            [t for t in every if t is not None] if call["positions"] is None else [every[i] for i in call["positions"]]
-        )
+        kept = every if call["positions"] is None else [every[i] for i in call["positions"]]
         owned = {t.untyped_storage().data_ptr() for t in tensors}
         return [
             _checked(call["overload"], result, expected, owned)

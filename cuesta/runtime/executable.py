@@ -33,7 +33,7 @@ Tensor = torch.Tensor
 ARENAS = ArenaPool()
 
 _ENTRY = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p)  # releases the GIL while it runs
-_allocate = torch._C._dynamo.guards._empty_strided_cpu
+_allocate: Callable[..., Tensor] = torch._C._dynamo.guards._empty_strided_cpu  # type: ignore[attr-defined]
 
 
 class Executable:
@@ -128,7 +128,7 @@ def _source(metadata: dict[str, Any]) -> str:
     add("    free_slots.append((slots, address))")
     names: dict[str, str] = {}
     for i, result in enumerate(metadata["results"]):
-        key = repr({k: v for k, v in result.items()})
+        key = repr(result)
         if key not in names:
             names[key] = f"r{i}"
             add(f"    r{i} = {_result(i, result, metadata, few)}")

@@ -25,7 +25,7 @@ def describe(module: ir.Module) -> dict[str, Any]:
         if len(graphs) != 1:
             raise CompileError(f"a program has one host function, found {len(graphs)}")
         layout = read_host(graphs[0])
-        memory = graphs[0].attributes["cuesta.memory"] if "cuesta.memory" in graphs[0].attributes else {}
+        memory = graphs[0].attributes.get("cuesta.memory", {})
         return {
             "arguments": [_tensor(m) for m in _arguments(layout)],
             "arena": _arena_bytes(layout),

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from cuesta._mlir import ir
-from cuesta.dialects.aten import decode_call
+from cuesta.dialects.aten import decode_call, find_overload
 from cuesta.dialects.cuesta.dialect import ints
 from cuesta.dialects.host import aten_abi
 from cuesta.dialects.host.aten_abi import OUT_ENTRIES, Items, Number, Present, TensorWord, Text, Word
@@ -163,7 +163,7 @@ class EntryWriter:
             "aoti_torch_call_dispatcher", f"{names[0]}, {names[1]}, %stack", "(!llvm.ptr, !llvm.ptr, !llvm.ptr) -> i32"
         )
         self._fail_unless_zero(code, "i32", step)
-        returned = len(aten_abi.find_overload(overload)._schema.returns)
+        returned = len(find_overload(overload)._schema.returns)
         self.stack = max(self.stack, len(words), returned)
         kept = ints(op.attributes["positions"]) if "positions" in op.attributes else range(len(op.results))
         for position, result in zip(kept, op.results, strict=True):

@@ -178,7 +178,7 @@ def _allocated_as(base: Value, results: Sequence[tuple[Value, Metadata, int]]) -
         filled = 1 + sum((n - 1) * s for n, s in zip(metadata.sizes, metadata.strides, strict=True))
         dense = math.prod(metadata.sizes) == filled
         same_width = ir.MemRefType(value.type).element_type == ir.MemRefType(base.type).element_type
-        if offset == 0 and same_width and (dense and filled == math.prod(own.sizes) or 0 in metadata.sizes):
+        if offset == 0 and same_width and (dense and filled == math.prod(own.sizes)):
             return metadata
     return own
 

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 #: Name → type of every function of torch that the host program may call.
 DECLARATIONS: dict[str, str] = {
-    "aoti_torch_create_tensor_from_blob": "(!llvm.ptr, i64, !llvm.ptr, !llvm.ptr, i64, i32, i32, i32, !llvm.ptr) -> i32",
+    "aoti_torch_create_tensor_from_blob": (
+        "(!llvm.ptr, i64, !llvm.ptr, !llvm.ptr, i64, i32, i32, i32, !llvm.ptr) -> i32"
+    ),
     "aoti_torch_empty_strided": "(i64, !llvm.ptr, !llvm.ptr, i32, i32, i32, !llvm.ptr) -> i32",
     "aoti_torch_delete_tensor_object": "(!llvm.ptr) -> i32",
     "aoti_torch_get_data_ptr": "(!llvm.ptr, !llvm.ptr) -> i32",
@@ -71,7 +73,8 @@ llvm.func @cuesta_wrap_all(%words: !llvm.ptr, %descriptors: !llvm.ptr, %count: i
   %sizes = llvm.getelementptr %descriptor[2] : (!llvm.ptr) -> !llvm.ptr, i64
   %strides = llvm.getelementptr %sizes[%rank] : (!llvm.ptr, i64) -> !llvm.ptr, i64
   %next_descriptor = llvm.getelementptr %strides[%rank] : (!llvm.ptr, i64) -> !llvm.ptr, i64
-  %code = llvm.call @aoti_torch_create_tensor_from_blob(%data, %rank, %sizes, %strides, %zero, %dtype, %cpu, %cpu, %slot)
+  %code = llvm.call @aoti_torch_create_tensor_from_blob(
+      %data, %rank, %sizes, %strides, %zero, %dtype, %cpu, %cpu, %slot)
     : (!llvm.ptr, i64, !llvm.ptr, !llvm.ptr, i64, i32, i32, i32, !llvm.ptr) -> i32
   %next = llvm.add %i, %one : i64
   %good = llvm.icmp "eq" %code, %cpu : i32
