@@ -56,7 +56,7 @@ _TILED = (
 _BUFFERS = (
     # 1. Tensors become memrefs; a tile's results are written where the kernel's destinations lie.
     "builtin.module(eliminate-empty-tensors,"
-    "one-shot-bufferize{bufferize-function-boundaries function-boundary-type-conversion=identity-layout-map},"
+    "one-shot-bufferize{bufferize-function-boundaries function-boundary-type-conversion=infer-layout-map},"
     "canonicalize,cse,drop-equivalent-buffer-results)",
     # 2. Ranges of tiles for threads; it must come before buffers are hoisted, which know `for` but not `forall`.
     "outline-tiles",

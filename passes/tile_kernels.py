@@ -21,9 +21,11 @@ from typing import TypeAlias
 from cuesta._mlir import arith, bufferization, func, ir, linalg, scf, tensor
 from cuesta.dialects import types
 from cuesta.dialects.cuesta.dialect import int_attr, ints
-from cuesta.dialects.types import spelling_of
+from cuesta.dialects.types import shape_of, spelling_of
 from cuesta.lowering.cuesta_to_linalg.builder import projection
+from cuesta.passes.form_kernels.layout import dense_strides
 from cuesta.passes.form_kernels.nodes import body_ops
+from cuesta.passes.form_kernels.outline import strided
 from cuesta.passes.graph_rewrite import functions
 from cuesta.passes.registry import Pass, register_pass
 
@@ -274,6 +276,21 @@ def _anchor_results(function: func.FuncOp) -> None:
             with ir.InsertionPoint(terminator), terminator.location:
                 anchored = bufferization.materialize_in_destination(destination.type, value, destination)
             terminator.operands[i] = anchored
+    _spell_layouts(function)
+
+
+def _spell_layouts(function: func.FuncOp) -> None:
+    """Gives every argument its layout. Bufferisation then infers a result's layout from the argument that
+    it is returned in; with layouts left out it would copy strided destinations into row-major results."""
+    entries = []
+    for argument, attributes in zip(
+        function.regions[0].blocks[0].arguments, function.attributes["arg_attrs"], strict=True
+    ):
+        entry = {a.name: a.attr for a in attributes}
+        sizes = shape_of(argument)
+        row_major = strided(dense_strides(sizes, range(len(sizes))))
+        entries.append(ir.DictAttr.get({"bufferization.buffer_layout": row_major} | entry))
+    function.attributes["arg_attrs"] = ir.ArrayAttr.get(entries)
 
 
 def kernel_modules(module: ir.Module) -> list[ir.Module]:

@@ -258,9 +258,9 @@ class _Image:
             try:
                 addresses.append(self._find_address(index, symbol, resolve))
             except LookupError:
-                # Weak ones too: the compiler weakens every external symbol, and each of them is called.
-                addresses.append(0)
-                missing.append(self._tables.symbol_name(index) or f"symbol {index}, which has no name")
+                addresses.append(0)  # what the ABI gives a weak symbol that nobody defines
+                if symbol.binding != elf.WEAK or symbol.section != elf.UNDEFINED:
+                    missing.append(self._tables.symbol_name(index) or f"symbol {index}, which has no name")
         if missing:
             raise ArtefactError(f"nothing in this process defines {', '.join(missing)}")
         return addresses
@@ -273,6 +273,10 @@ class _Image:
         if symbol.section == elf.UNDEFINED:
             name = self._tables.symbol_name(index)
             return self.got if name == "_GLOBAL_OFFSET_TABLE_" else resolve(name)
+        if symbol.binding == elf.WEAK:
+            # A weak definition is the compiler's stand-in for a symbol of the process (`object_code.py`):
+            # as in any link the strong one goes before it, and it must be there.
+            return resolve(self._tables.symbol_name(index))
         if symbol.section == elf.ABSOLUTE:
             return symbol.value
         if symbol.section == elf.COMMON:

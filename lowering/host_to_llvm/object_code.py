@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 
-from cuesta._mlir import ExecutionEngine, ir
+from cuesta._mlir import ExecutionEngine, ir, llvm
 from cuesta.errors import CompileError
 
 
@@ -16,7 +16,8 @@ def compile_to_object(module: ir.Module, opt_level: int = 3) -> bytes:
     """
     with tempfile.TemporaryDirectory(prefix="cuesta-") as folder:
         path = os.path.join(folder, "graph.o")
-        _weaken_declarations(module)
+        with module.context, ir.Location.unknown():
+            _stand_in_for_declarations(module)
         try:
             engine = ExecutionEngine(module, opt_level=opt_level, enable_object_dump=True)
             engine.dump_to_object_file(path)
@@ -28,12 +29,23 @@ def compile_to_object(module: ir.Module, opt_level: int = 3) -> bytes:
             return file.read()
 
 
-def _weaken_declarations(module: ir.Module) -> None:
-    """Lets the JIT leave external symbols open: the loader of the object finds them, and refuses it where
-    it cannot. To have the JIT look them up would cost 0.3 s a graph in libtorch_cpu's symbol table."""
-    with module.context:
-        weak = ir.Attribute.parse("#llvm.linkage<extern_weak>")
-        for view in module.body.operations:
-            op = view.operation
-            if op.name == "llvm.func" and not op.regions[0].blocks:
-                op.attributes["linkage"] = weak
+def _stand_in_for_declarations(module: ir.Module) -> None:
+    """Gives every external function a weak body that is never run, so that the JIT has nothing to look up;
+    the loader puts the process's own in its place. Looking up would cost 0.3 s a graph, which is what
+    libtorch_cpu's symbol table takes to read."""
+    weak = ir.Attribute.parse("#llvm.linkage<weak>")
+    for view in module.body.operations:
+        op = view.operation
+        if op.name != "llvm.func" or len(op.regions[0].blocks):
+            continue
+        block = op.regions[0].blocks.append(*_parameters(str(op.attributes["function_type"])))
+        with ir.InsertionPoint(block):
+            llvm.unreachable()
+        op.attributes["linkage"] = weak
+
+
+def _parameters(function_type: str) -> list[ir.Type]:
+    """The parameter types of `!llvm.func<i32 (ptr, i64)>`."""
+    inner = function_type[function_type.index("(") + 1 : function_type.rindex(")")]
+    names = [name.strip() for name in inner.split(",") if name.strip()]
+    return [ir.Type.parse("!llvm.ptr" if name == "ptr" else name) for name in names]
