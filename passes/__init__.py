@@ -16,6 +16,7 @@ _PASS_MODULES = (
     "cuesta.passes.plan_memory",
     "cuesta.passes.tile_kernels",
     "cuesta.passes.outline_tiles",
+    "cuesta.lowering.linalg_to_loops.expand_copies",
     "cuesta.lowering.loops_to_llvm.expand_math",
     "cuesta.lowering.loops_to_llvm.drivers",
     "cuesta.lowering.host_to_llvm",

@@ -66,9 +66,11 @@ _BUFFERS = (
 )
 
 _LOOPS = (
-    # 1. Affine rather than scf loops: their accesses stay readable to LLVM's vectoriser.
+    # 1. What bufferisation left as copies is a loop too.
+    "expand-copies",
+    # 2. Affine rather than scf loops: their accesses stay readable to LLVM's vectoriser.
     "builtin.module(func.func(convert-linalg-to-affine-loops))",
-    # 2. Inline mathematics, while the loops around it are still there to be vectorised.
+    # 3. Inline mathematics, while the loops around it are still there to be vectorised.
     "expand-math",
 )
 

@@ -117,7 +117,8 @@ def _add_drivers(nested: ir.Module) -> None:
         for suffix in (TILES, TAIL):
             if symbol.endswith(suffix):
                 parts.setdefault(symbol.removesuffix(suffix), {})[suffix] = operation
-                operation.attributes["passthrough"] = ir.Attribute.parse('[["prefer-vector-width", "512"]]')
+                # Not inlined: the JIT wraps every function, and each wrapper would compile the loops again.
+                operation.attributes["passthrough"] = ir.Attribute.parse('["noinline", ["prefer-vector-width", "512"]]')
     texts = [_DECLARATIONS]
     for name, functions in parts.items():
         tiles_function = functions.get(TILES)

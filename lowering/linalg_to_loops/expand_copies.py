@@ -1,0 +1,25 @@
+"""Makes copies of buffers loops like any other; upstream would call a run-time library for strided ones.
+
+    memref.copy %a, %b : memref<4x8xf32, strided<[16, 1]>> to …   →   linalg.copy ins(%a) outs(%b)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from cuesta._mlir import ir, linalg
+from cuesta.dialects import walk
+from cuesta.passes.registry import Pass, register_pass
+
+
+@register_pass("expand-copies")
+@dataclass(frozen=True)
+class ExpandCopies(Pass):
+    """Makes copies of buffers linalg ops."""
+
+    def run(self, module: ir.Module) -> None:
+        with module.context:
+            for op in [op for op in walk(module.operation) if op.name == "memref.copy"]:
+                with ir.InsertionPoint(op), op.location:
+                    linalg.copy(op.operands[0], outs=[op.operands[1]])
+                op.erase()
