@@ -1,0 +1,141 @@
+"""The step that calls any overload by name, through torch's dispatcher. steps.py has its table.
+
+Words are read from the table one by one, lists and optionals by recursion. The dispatcher consumes
+what they become; only where one cannot be made, for want of memory, those before it are lost.
+"""
+
+from __future__ import annotations
+
+from cuesta.lowering.host_to_llvm.steps import I64, PTR, STEP_END, TABLE, at, define
+
+#: Name → definition.
+HELPERS: dict[str, str] = {
+    # The next word: `cursor` holds where it begins in the table, then the codes of all failures so far.
+    "cuesta_word": define(
+        "cuesta_word",
+        f"%slots: {PTR}, %frame: {PTR}, %cursor: {PTR}",
+        "i64",
+        f"""
+  %word = llvm.load %cursor : {PTR} -> {PTR}
+  %kind = llvm.load %word : {PTR} -> i64
+  {at("%content", "%word", 1)}
+  {at("%later", "%word", 2)}
+  {at("%number", "%word", 1, I64)}
+  {at("%failures", "%cursor", 1)}
+  %made = llvm.alloca %one x i64 : (i64) -> {PTR}
+  llvm.store %zero, %made : i64, {PTR}
+  llvm.switch %kind : i64, ^bits [
+    1: ^tensor,
+    2: ^optional,
+    3: ^list,
+    4: ^string
+  ]
+^bits:
+  llvm.store %later, %cursor : {PTR}, {PTR}
+  llvm.return %number : i64
+^tensor:
+  %wrapped = llvm.call @cuesta_wrap(%slots, %frame, %content, %made) : ({PTR}, {PTR}, {PTR}, {PTR}) -> i32
+  %behind_tensor = llvm.call @cuesta_behind(%content) : ({PTR}) -> {PTR}
+  llvm.store %behind_tensor, %cursor : {PTR}, {PTR}
+  llvm.br ^end(%wrapped : i32)
+^optional:
+  llvm.store %content, %cursor : {PTR}, {PTR}
+  %inner = llvm.call @cuesta_word(%slots, %frame, %cursor) : ({PTR}, {PTR}, {PTR}) -> i64
+  %boxed = llvm.call @torch_new_stable_ivalue(%made) : ({PTR}) -> i32
+  %box = llvm.load %made : {PTR} -> {PTR}
+  llvm.store %inner, %box : i64, {PTR}
+  llvm.br ^end(%boxed : i32)
+^list:
+  llvm.store %later, %cursor : {PTR}, {PTR}
+  %listed = llvm.call @torch_new_list_reserve_size(%number, %made) : (i64, {PTR}) -> i32
+  %list = llvm.load %made : {PTR} -> {PTR}
+  llvm.br ^items(%zero : i64)
+^items(%i: i64):
+  %more = llvm.icmp "ult" %i, %number : i64
+  llvm.cond_br %more, ^item, ^end(%listed : i32)
+^item:
+  %value = llvm.call @cuesta_word(%slots, %frame, %cursor) : ({PTR}, {PTR}, {PTR}) -> i64
+  %pushed = llvm.call @torch_list_push_back(%list, %value) : ({PTR}, i64) -> i32
+  %next = llvm.add %i, %one : i64
+  llvm.br ^items(%next : i64)
+^string:
+  %copied = llvm.call @torch_new_string_handle(%later, %number, %made) : ({PTR}, i64, {PTR}) -> i32
+  %three = llvm.mlir.constant(3 : i64) : i64
+  %full = llvm.lshr %number, %three : i64
+  %words = llvm.add %full, %one : i64
+  {at("%behind_string", "%later", "%words")}
+  llvm.store %behind_string, %cursor : {PTR}, {PTR}
+  llvm.br ^end(%copied : i32)
+^end(%code: i32):
+  %inner_failures = llvm.load %failures : {PTR} -> i32
+  %all = llvm.or %inner_failures, %code : i32
+  llvm.store %all, %failures : i32, {PTR}
+  %result = llvm.load %made : {PTR} -> i64
+  llvm.return %result : i64""",
+    ),
+    "cuesta_dispatch": define(
+        "cuesta_dispatch",
+        TABLE,
+        "i32",
+        f"""
+  {at("%words", "%table", 1, I64)}
+  {at("%results", "%table", 2, I64)}
+  {at("%name_at", "%table", 3, I64)}
+  {at("%overload_at", "%table", 4, I64)}
+  {at("%words_at", "%table", 5, I64)}
+  {at("%results_at", "%table", 6, I64)}
+  {at("%name", "%table", "%name_at")}
+  {at("%overload", "%table", "%overload_at")}
+  {at("%first_word", "%table", "%words_at")}
+  {at("%first_result", "%table", "%results_at")}
+  %positive = llvm.mlir.constant(1 : i32) : i32
+  %negative = llvm.mlir.constant(-1 : i32) : i32
+  %two = llvm.mlir.constant(2 : i64) : i64
+  %depth = llvm.intr.umax(%words, %results) : (i64, i64) -> i64
+  %stack = llvm.alloca %depth x i64 : (i64) -> {PTR}
+  %cursor = llvm.alloca %two x i64 : (i64) -> {PTR}
+  llvm.store %first_word, %cursor : {PTR}, {PTR}
+  {at("%failures", "%cursor", 1)}
+  llvm.store %zero, %failures : i64, {PTR}
+  llvm.br ^words(%zero : i64)
+^words(%i: i64):
+  %more = llvm.icmp "ult" %i, %words : i64
+  llvm.cond_br %more, ^word, ^ready
+^word:
+  %value = llvm.call @cuesta_word(%slots, %frame, %cursor) : ({PTR}, {PTR}, {PTR}) -> i64
+  {at("%place", "%stack", "%i")}
+  llvm.store %value, %place : i64, {PTR}
+  %next = llvm.add %i, %one : i64
+  llvm.br ^words(%next : i64)
+^ready:
+  %failed = llvm.load %failures : {PTR} -> i32
+  %complete = llvm.icmp "eq" %failed, %good : i32
+  llvm.cond_br %complete, ^call, ^end(%failed, %positive : i32, i32)
+^call:
+  %called = llvm.call @aoti_torch_call_dispatcher(%name, %overload, %stack) : ({PTR}, {PTR}, {PTR}) -> i32
+  %returned = llvm.icmp "eq" %called, %good : i32
+  llvm.cond_br %returned, ^take(%zero, %first_result : i64, {PTR}), ^end(%called, %positive : i32, i32)
+^take(%r: i64, %item: {PTR}):
+  %left = llvm.icmp "ult" %r, %results : i64
+  llvm.cond_br %left, ^look, ^adopt
+^look:
+  {at("%taken", "%stack", "%r")}
+  %behind = llvm.call @cuesta_behind(%item) : ({PTR}) -> {PTR}
+  %next_result = llvm.add %r, %one : i64
+  %handle_index = llvm.load %item : {PTR} -> i64
+  %kept = llvm.icmp "sge" %handle_index, %zero : i64
+  llvm.cond_br %kept, ^keep, ^drop
+^keep:
+  %handle = llvm.load %taken : {PTR} -> i64
+  {at("%slot", "%frame", "%handle_index")}
+  llvm.store %handle, %slot : i64, {PTR}
+  llvm.br ^take(%next_result, %behind : i64, {PTR})
+^drop:
+  llvm.call @cuesta_delete(%taken, %one) : ({PTR}, i64) -> ()
+  llvm.br ^take(%next_result, %behind : i64, {PTR})
+^adopt:
+  %adopted = llvm.call @cuesta_adopt_all(%frame, %first_result, %results) : ({PTR}, {PTR}, i64) -> i32
+  llvm.br ^end(%adopted, %negative : i32, i32)
+^end(%code: i32, %sign: i32):{STEP_END}""",
+    ),
+}

@@ -1,0 +1,87 @@
+"""What the host program's steps call: functions over torch's C shim, each driven by a constant table.
+
+A step is `f(slots, frame, table) -> i32`, so that the entry is one short call a step and compiles fast
+however many there are. It returns 0; or the step's number, the table's first word, where torch refused;
+or minus that number where a result is not what the graph was traced with. Tables are i64 words:
+
+    tensor    root, offset in bytes, rank, dtype, sizes…, strides…    root n: slots[n]; -1 - n: frame[n]
+    result    handle's place in the frame (-1: dropped), data's place, rank, dtype, sizes…, strides…
+    word      0, bits | 1, tensor | 2, word (an optional) | 3, count, words… (a list) | 4, string
+    string    bytes, then the text, its end filled with zeros
+
+    allocate  step, result
+    out       step, scalars…, tensors…                                   the last is written
+    python    step, call, callback's slot, operands, results, first result's handle, where results…
+              begin, tensors…, results…
+    dispatch  step, words, results, where name, overload, words… and results… begin, each of them
+    check     step, root, offset
+    launch    root and offset of each buffer, slot of the count of threads
+"""
+
+from __future__ import annotations
+
+PTR, I64 = "!llvm.ptr", "i64"
+
+#: Name → type of every function of torch that the host program may call.
+DECLARATIONS: dict[str, str] = {
+    "aoti_torch_create_tensor_from_blob": f"({PTR}, {I64}, {PTR}, {PTR}, {I64}, i32, i32, i32, {PTR}) -> i32",
+    "aoti_torch_empty_strided": f"({I64}, {PTR}, {PTR}, i32, i32, i32, {PTR}) -> i32",
+    "aoti_torch_delete_tensor_object": f"({PTR}) -> i32",
+    "aoti_torch_get_data_ptr": f"({PTR}, {PTR}) -> i32",
+    "aoti_torch_get_dim": f"({PTR}, {PTR}) -> i32",
+    "aoti_torch_get_dtype": f"({PTR}, {PTR}) -> i32",
+    "aoti_torch_get_sizes": f"({PTR}, {PTR}) -> i32",
+    "aoti_torch_get_strides": f"({PTR}, {PTR}) -> i32",
+    "aoti_torch_cpu_mm_out": f"({PTR}, {PTR}, {PTR}) -> i32",
+    "aoti_torch_cpu_bmm_out": f"({PTR}, {PTR}, {PTR}) -> i32",
+    "aoti_torch_cpu_addmm_out": f"({PTR}, {PTR}, {PTR}, {PTR}, f64, f64) -> i32",
+    "aoti_torch_cpu_baddbmm_out": f"({PTR}, {PTR}, {PTR}, {PTR}, f64, f64) -> i32",
+    "aoti_torch_call_dispatcher": f"({PTR}, {PTR}, {PTR}) -> i32",
+    "torch_new_list_reserve_size": f"({I64}, {PTR}) -> i32",
+    "torch_list_push_back": f"({PTR}, {I64}) -> i32",
+    "torch_new_stable_ivalue": f"({PTR}) -> i32",
+    "torch_new_string_handle": f"({PTR}, {I64}, {PTR}) -> i32",
+}
+
+#: For what calls and waits: optimising the steps takes as long as all the rest of them, and saves 0.03 µs a call.
+FAST_TO_COMPILE = 'passthrough = ["noinline", "optnone"]'
+
+# Constants that every function below may use.
+_CONSTANTS = """
+  %zero = llvm.mlir.constant(0 : i64) : i64
+  %one = llvm.mlir.constant(1 : i64) : i64
+  %minus_one = llvm.mlir.constant(-1 : i64) : i64
+  %good = llvm.mlir.constant(0 : i32) : i32
+  %null = llvm.mlir.zero : !llvm.ptr"""
+
+
+def define(name: str, arguments: str, result: str, body: str) -> str:
+    returns = f" -> {result}" if result else ""
+    return f"llvm.func @{name}({arguments}){returns} attributes {{{FAST_TO_COMPILE}}} {{{_CONSTANTS}\n{body}\n}}"
+
+
+def at(result: str, array: str, index: int | str, load: str = "") -> str:
+    """Text for the address of a word of an array, or, with a type, for its value."""
+    step = f"{array}[{index}] : ({PTR}{', i64' if isinstance(index, str) else ''}) -> {PTR}, i64"
+    if not load:
+        return f"{result} = llvm.getelementptr {step}"
+    return f"{result}_address = llvm.getelementptr {step}\n  {result} = llvm.load {result}_address : {PTR} -> {load}"
+
+
+TABLE = f"%slots: {PTR}, %frame: {PTR}, %table: {PTR}"
+
+# The words of a tensor or a result from its rank on.
+SHAPE = f"""
+  {at("%rank", "%item", 2, I64)}
+  {at("%dtype", "%item", 3, "i32")}
+  {at("%sizes", "%item", 4)}
+  {at("%strides", "%sizes", "%rank")}"""
+
+# Ends a function with the code of its step: 0 where %code is, else the number in the table, of sign %sign.
+STEP_END = f"""
+  %passed = llvm.icmp "eq" %code, %good : i32
+  %number = llvm.load %table : {PTR} -> i32
+  %signed = llvm.mul %number, %sign : i32
+  %result = llvm.select %passed, %good, %signed : i1, i32
+  llvm.return %result : i32"""
+REFUSED = "%sign = llvm.mlir.constant(1 : i32) : i32"

@@ -1,0 +1,276 @@
+"""Steps over tensors: allocation, typed entries, calls through Python, checks, launches. steps.py has their tables."""
+
+from __future__ import annotations
+
+from cuesta.lowering.host_to_llvm.steps import DECLARATIONS, I64, PTR, REFUSED, SHAPE, STEP_END, TABLE, at, define
+
+#: Name → definition.
+HELPERS: dict[str, str] = {
+    # Deletes the handles that are not null among `count`, and nulls them.
+    "cuesta_delete": define(
+        "cuesta_delete",
+        f"%handles: {PTR}, %count: i64",
+        "",
+        f"""
+  llvm.br ^loop(%zero : i64)
+^loop(%i: i64):
+  %more = llvm.icmp "ult" %i, %count : i64
+  llvm.cond_br %more, ^take, ^end
+^take:
+  {at("%slot", "%handles", "%i")}
+  %handle = llvm.load %slot : {PTR} -> {PTR}
+  llvm.store %null, %slot : {PTR}, {PTR}
+  %next = llvm.add %i, %one : i64
+  %held = llvm.icmp "ne" %handle, %null : {PTR}
+  llvm.cond_br %held, ^delete, ^loop(%next : i64)
+^delete:
+  %code = llvm.call @aoti_torch_delete_tensor_object(%handle) : ({PTR}) -> i32
+  llvm.br ^loop(%next : i64)
+^end:
+  llvm.return""",
+    ),
+    # The word behind a tensor or a result.
+    "cuesta_behind": define(
+        "cuesta_behind",
+        f"%item: {PTR}",
+        PTR,
+        f"""{SHAPE}
+  {at("%behind", "%strides", "%rank")}
+  llvm.return %behind : {PTR}""",
+    ),
+    # The address that the first two words of a tensor say.
+    "cuesta_address": define(
+        "cuesta_address",
+        f"%slots: {PTR}, %frame: {PTR}, %item: {PTR}",
+        PTR,
+        f"""
+  %root = llvm.load %item : {PTR} -> i64
+  {at("%offset", "%item", 1, I64)}
+  %framed = llvm.icmp "slt" %root, %zero : i64
+  %in_frame = llvm.sub %minus_one, %root : i64
+  %index = llvm.select %framed, %in_frame, %root : i1, i64
+  %array = llvm.select %framed, %frame, %slots : i1, {PTR}
+  {at("%base", "%array", "%index", PTR)}
+  %address = llvm.getelementptr %base[%offset] : ({PTR}, i64) -> {PTR}, i8
+  llvm.return %address : {PTR}""",
+    ),
+    # A handle to a tensor over memory of ours.
+    "cuesta_wrap": define(
+        "cuesta_wrap",
+        f"%slots: {PTR}, %frame: {PTR}, %item: {PTR}, %handle: {PTR}",
+        "i32",
+        f"""{SHAPE}
+  %data = llvm.call @cuesta_address(%slots, %frame, %item) : ({PTR}, {PTR}, {PTR}) -> {PTR}
+  %code = llvm.call @aoti_torch_create_tensor_from_blob(
+    %data, %rank, %sizes, %strides, %zero, %dtype, %good, %good, %handle)
+    : {DECLARATIONS["aoti_torch_create_tensor_from_blob"]}
+  llvm.return %code : i32""",
+    ),
+    # Handles to `count` tensors; none where one cannot be made.
+    "cuesta_wrap_all": define(
+        "cuesta_wrap_all",
+        f"%slots: {PTR}, %frame: {PTR}, %first: {PTR}, %count: i64, %handles: {PTR}",
+        "i32",
+        f"""
+  llvm.br ^loop(%zero, %first : i64, {PTR})
+^loop(%i: i64, %item: {PTR}):
+  %more = llvm.icmp "ult" %i, %count : i64
+  llvm.cond_br %more, ^wrap, ^end(%good : i32)
+^wrap:
+  {at("%handle", "%handles", "%i")}
+  %code = llvm.call @cuesta_wrap(%slots, %frame, %item, %handle) : ({PTR}, {PTR}, {PTR}, {PTR}) -> i32
+  %behind = llvm.call @cuesta_behind(%item) : ({PTR}) -> {PTR}
+  %next = llvm.add %i, %one : i64
+  %made = llvm.icmp "eq" %code, %good : i32
+  llvm.cond_br %made, ^loop(%next, %behind : i64, {PTR}), ^undo
+^undo:
+  llvm.call @cuesta_delete(%handles, %i) : ({PTR}, i64) -> ()
+  llvm.br ^end(%code : i32)
+^end(%result: i32):
+  llvm.return %result : i32""",
+    ),
+    "cuesta_allocate": define(
+        "cuesta_allocate",
+        TABLE,
+        "i32",
+        f"""
+  {at("%item", "%table", 1)}{SHAPE}
+  %handle_index = llvm.load %item : {PTR} -> i64
+  {at("%handle_slot", "%frame", "%handle_index")}
+  {at("%data_index", "%item", 1, I64)}
+  {at("%data_slot", "%frame", "%data_index")}
+  %made = llvm.call @aoti_torch_empty_strided(%rank, %sizes, %strides, %dtype, %good, %good, %handle_slot)
+    : {DECLARATIONS["aoti_torch_empty_strided"]}
+  %has_memory = llvm.icmp "eq" %made, %good : i32
+  llvm.cond_br %has_memory, ^find, ^end(%made : i32)
+^find:
+  %handle = llvm.load %handle_slot : {PTR} -> {PTR}
+  %found = llvm.call @aoti_torch_get_data_ptr(%handle, %data_slot) : ({PTR}, {PTR}) -> i32
+  llvm.br ^end(%found : i32)
+^end(%code: i32):
+  {REFUSED}{STEP_END}""",
+    ),
+    # Whether a tensor in the frame has the dtype, sizes and strides of its item; then its data address goes to the
+    # frame too. Else 1. Strides matter where the size is not 1 and there are elements at all.
+    "cuesta_adopt": define(
+        "cuesta_adopt",
+        f"%frame: {PTR}, %item: {PTR}",
+        "i32",
+        f"""{SHAPE}
+  %bad = llvm.mlir.constant(1 : i32) : i32
+  %true = llvm.mlir.constant(true) : i1
+  %false = llvm.mlir.constant(false) : i1
+  %handle_index = llvm.load %item : {PTR} -> i64
+  {at("%handle", "%frame", "%handle_index", PTR)}
+  {at("%data_index", "%item", 1, I64)}
+  {at("%data_slot", "%frame", "%data_index")}
+  %found = llvm.alloca %one x i64 : (i64) -> {PTR}
+  %c0 = llvm.call @aoti_torch_get_dim(%handle, %found) : ({PTR}, {PTR}) -> i32
+  %actual_rank = llvm.load %found : {PTR} -> i64
+  %c1 = llvm.call @aoti_torch_get_dtype(%handle, %found) : ({PTR}, {PTR}) -> i32
+  %actual_dtype = llvm.load %found : {PTR} -> i32
+  %c2 = llvm.call @aoti_torch_get_sizes(%handle, %found) : ({PTR}, {PTR}) -> i32
+  %actual_sizes = llvm.load %found : {PTR} -> {PTR}
+  %c3 = llvm.call @aoti_torch_get_strides(%handle, %found) : ({PTR}, {PTR}) -> i32
+  %actual_strides = llvm.load %found : {PTR} -> {PTR}
+  %same_rank = llvm.icmp "eq" %rank, %actual_rank : i64
+  %same_dtype = llvm.icmp "eq" %dtype, %actual_dtype : i32
+  %comparable = llvm.and %same_rank, %same_dtype : i1
+  llvm.cond_br %comparable, ^loop(%zero, %true, %false : i64, i1, i1), ^end(%bad : i32)
+^loop(%i: i64, %same_strides: i1, %empty: i1):
+  %more = llvm.icmp "ult" %i, %rank : i64
+  llvm.cond_br %more, ^compare, ^decide
+^compare:
+  {at("%size", "%sizes", "%i", I64)}
+  {at("%actual_size", "%actual_sizes", "%i", I64)}
+  {at("%stride", "%strides", "%i", I64)}
+  {at("%actual_stride", "%actual_strides", "%i", I64)}
+  %same_stride = llvm.icmp "eq" %stride, %actual_stride : i64
+  %is_one = llvm.icmp "eq" %size, %one : i64
+  %fits = llvm.or %same_stride, %is_one : i1
+  %strides_now = llvm.and %same_strides, %fits : i1
+  %is_zero = llvm.icmp "eq" %size, %zero : i64
+  %empty_now = llvm.or %empty, %is_zero : i1
+  %next = llvm.add %i, %one : i64
+  %same_size = llvm.icmp "eq" %size, %actual_size : i64
+  llvm.cond_br %same_size, ^loop(%next, %strides_now, %empty_now : i64, i1, i1), ^end(%bad : i32)
+^decide:
+  %same = llvm.or %same_strides, %empty : i1
+  llvm.cond_br %same, ^take, ^end(%bad : i32)
+^take:
+  %code = llvm.call @aoti_torch_get_data_ptr(%handle, %data_slot) : ({PTR}, {PTR}) -> i32
+  llvm.br ^end(%code : i32)
+^end(%result: i32):
+  llvm.return %result : i32""",
+    ),
+    # Adopts `count` results.
+    "cuesta_adopt_all": define(
+        "cuesta_adopt_all",
+        f"%frame: {PTR}, %first: {PTR}, %count: i64",
+        "i32",
+        f"""
+  llvm.br ^loop(%zero, %first : i64, {PTR})
+^loop(%i: i64, %item: {PTR}):
+  %more = llvm.icmp "ult" %i, %count : i64
+  llvm.cond_br %more, ^look, ^end(%good : i32)
+^look:
+  %behind = llvm.call @cuesta_behind(%item) : ({PTR}) -> {PTR}
+  %next = llvm.add %i, %one : i64
+  %handle_index = llvm.load %item : {PTR} -> i64
+  %kept = llvm.icmp "sge" %handle_index, %zero : i64
+  llvm.cond_br %kept, ^adopt, ^loop(%next, %behind : i64, {PTR})
+^adopt:
+  %code = llvm.call @cuesta_adopt(%frame, %item) : ({PTR}, {PTR}) -> i32
+  %fits = llvm.icmp "eq" %code, %good : i32
+  llvm.cond_br %fits, ^loop(%next, %behind : i64, {PTR}), ^end(%code : i32)
+^end(%result: i32):
+  llvm.return %result : i32""",
+    ),
+    # Not 0 where the byte is not.
+    "cuesta_check": define(
+        "cuesta_check",
+        TABLE,
+        "i32",
+        f"""
+  {at("%item", "%table", 1)}
+  %address = llvm.call @cuesta_address(%slots, %frame, %item) : ({PTR}, {PTR}, {PTR}) -> {PTR}
+  %byte = llvm.load %address : {PTR} -> i8
+  %code = llvm.zext %byte : i8 to i32
+  {REFUSED}{STEP_END}""",
+    ),
+    # Python takes the operands' handles, whatever it returns.
+    "cuesta_python": define(
+        "cuesta_python",
+        TABLE,
+        "i32",
+        f"""
+  {at("%call", "%table", 1, I64)}
+  {at("%callback_index", "%table", 2, I64)}
+  {at("%operands", "%table", 3, I64)}
+  {at("%results", "%table", 4, I64)}
+  {at("%handle_index", "%table", 5, I64)}
+  {at("%results_at", "%table", 6, I64)}
+  {at("%first", "%table", 7)}
+  {at("%callback", "%slots", "%callback_index", PTR)}
+  {at("%made", "%frame", "%handle_index")}
+  {at("%first_result", "%table", "%results_at")}
+  %positive = llvm.mlir.constant(1 : i32) : i32
+  %negative = llvm.mlir.constant(-1 : i32) : i32
+  %handles = llvm.alloca %operands x i64 : (i64) -> {PTR}
+  %wrapped = llvm.call @cuesta_wrap_all(%slots, %frame, %first, %operands, %handles)
+    : ({PTR}, {PTR}, {PTR}, i64, {PTR}) -> i32
+  %ready = llvm.icmp "eq" %wrapped, %good : i32
+  llvm.cond_br %ready, ^call, ^end(%wrapped, %positive : i32, i32)
+^call:
+  %called = llvm.call %callback(%call, %handles, %made) : {PTR}, (i64, {PTR}, {PTR}) -> i32
+  %returned = llvm.icmp "eq" %called, %good : i32
+  llvm.cond_br %returned, ^adopt, ^end(%called, %positive : i32, i32)
+^adopt:
+  %adopted = llvm.call @cuesta_adopt_all(%frame, %first_result, %results) : ({PTR}, {PTR}, i64) -> i32
+  llvm.br ^end(%adopted, %negative : i32, i32)
+^end(%code: i32, %sign: i32):{STEP_END}""",
+    ),
+}
+
+
+def out_helper(name: str, entry: str, tensors: int, scalars: int) -> str:
+    """The step that calls a typed entry: out (the last tensor), the other tensors, the scalars."""
+    handles = [tensors - 1, *range(tensors - 1)]
+    arguments = ", ".join([f"%h{i}" for i in handles] + [f"%s{i}" for i in range(scalars)])
+    loads = "\n  ".join(at(f"%h{i}", "%handles", i, PTR) for i in handles)
+    numbers = "\n  ".join(at(f"%s{i}", "%table", 1 + i, "f64") for i in range(scalars))
+    return define(
+        name,
+        TABLE,
+        "i32",
+        f"""
+  {at("%first", "%table", 1 + scalars)}
+  %count = llvm.mlir.constant({tensors} : i64) : i64
+  %handles = llvm.alloca %count x i64 : (i64) -> {PTR}
+  %wrapped = llvm.call @cuesta_wrap_all(%slots, %frame, %first, %count, %handles)
+    : ({PTR}, {PTR}, {PTR}, i64, {PTR}) -> i32
+  %ready = llvm.icmp "eq" %wrapped, %good : i32
+  llvm.cond_br %ready, ^call, ^end(%wrapped : i32)
+^call:
+  {loads}
+  {numbers}
+  %called = llvm.call @{entry}({arguments}) : {DECLARATIONS[entry]}
+  llvm.call @cuesta_delete(%handles, %count) : ({PTR}, i64) -> ()
+  llvm.br ^end(%called : i32)
+^end(%code: i32):
+  {REFUSED}{STEP_END}""",
+    )
+
+
+def launch_helper(name: str, kernel: str, operands: int) -> str:
+    """The step that calls a kernel: addresses (root and offset of each) and the count of threads, root and 0."""
+    loads = []
+    for i in range(operands):
+        loads.append(at(f"%item{i}", "%table", 2 * i))
+        loads.append(f"%p{i} = llvm.call @cuesta_address(%slots, %frame, %item{i}) : ({PTR}, {PTR}, {PTR}) -> {PTR}")
+    loads.append(at("%threads_index", "%table", 2 * operands, I64))
+    loads.append(at("%threads", "%slots", "%threads_index", I64))
+    arguments = ", ".join([*(f"%p{i}" for i in range(operands)), "%threads"])
+    kinds = ", ".join([PTR] * operands + [I64])
+    body = "\n  ".join([*loads, f'llvm.call @"{kernel}"({arguments}) : ({kinds}) -> ()', "llvm.return"])
+    return define(f'"{name}"', TABLE, "", f"  {body}")
