@@ -54,7 +54,9 @@ class GraphBuilder:
 
     # -- reductions ---------------------------------------------------------------------------
     def reduce(self, name: str, x: Value, dims: Shape, keepdim: bool = False) -> Value:
-        """The reduction of that row over `dims` (non-negative)."""
+        """The reduction of that row over `dims` (non-negative); x itself where there are none."""
+        if not dims:
+            return x
         chosen = set(dims)
         sizes = [1 if d in chosen else s for d, s in enumerate(shape_of(x)) if keepdim or d not in chosen]
         result = types.tensor(sizes, spelling_of(x))

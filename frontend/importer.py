@@ -50,8 +50,7 @@ class _Importer:
     def location(self, node: torch.fx.Node) -> ir.Location:
         stack = node.meta.get("nn_module_stack")
         path = list(stack.values())[-1][0] if stack else ""
-        # "L['self'].encoder.layer[0]" and its kin are Dynamo's names: keep what a user would write.
-        path = re.sub(r"^L\['self'\]\.?|_modules\['?|'?\]", "", path) if isinstance(path, str) else ""
+        path = _module_path(path) if isinstance(path, str) else ""
         frames = _FRAME.findall(node.meta.get("stack_trace") or "")
         file, line = frames[-1] if frames else ("<graph>", "0")
         place = ir.Location.file(file, int(line), 0)
@@ -265,6 +264,13 @@ def _remember_strides(node: torch.fx.Node, result: Any) -> None:
 
 def _stride_attributes(strides: Sequence[Sequence[int]]) -> ir.ArrayAttr:
     return ir.ArrayAttr.get([ir.DictAttr.get({"cuesta.strides": int_array(s)}) for s in strides])
+
+
+def _module_path(dynamo: str) -> str:
+    """What a user would write for "L['self']._modules['encoder'].layer.0" and its kin."""
+    path = re.sub(r"\._modules\['?(\w+)'?\]", r".\1", dynamo)
+    path = re.sub(r"^[LG]\['(self|fn)'\]\.?", "", path)  # the module itself that was compiled
+    return re.sub(r"^[LG]\['(\w+)'\]", r"\1", path)
 
 
 def _tensor_attribute(gm: torch.fx.GraphModule, target: str) -> torch.Tensor:

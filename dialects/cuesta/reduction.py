@@ -128,14 +128,19 @@ class ArgMin(Operation, name="argmin", traits=[ext.Pure]):
     result: ext.Result[Any]
 
 
+def _ordered(x: torch.Tensor) -> torch.Tensor:
+    # torch's argmax refuses bool, its max along a dim, which becomes this op as well, does not.
+    return x.byte() if x.dtype == torch.bool else x
+
+
 @reference("argmax")
 def _argmax(op: ir.Operation, operands: list[torch.Tensor]) -> torch.Tensor:
-    return torch.argmax(operands[0], op.attributes["dim"].value)
+    return torch.argmax(_ordered(operands[0]), op.attributes["dim"].value)
 
 
 @reference("argmin")
 def _argmin(op: ir.Operation, operands: list[torch.Tensor]) -> torch.Tensor:
-    return torch.argmin(operands[0], op.attributes["dim"].value)
+    return torch.argmin(_ordered(operands[0]), op.attributes["dim"].value)
 
 
 @verifier("argmax")

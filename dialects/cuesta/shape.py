@@ -135,7 +135,9 @@ def _copy(op: ir.Operation, xs: Tensors) -> torch.Tensor:
 @reference("constant")
 def _constant(op: ir.Operation, xs: Tensors) -> torch.Tensor:
     dtype = types.torch_dtype(types.spelling_of(op.results[0]))
-    return torch.full(_result_shape(op), op.attributes["value"].value, dtype=dtype)
+    # Through the widest type: a number that the narrow one cannot hold wraps or becomes infinite.
+    wide = torch.float64 if dtype.is_floating_point else torch.int64
+    return torch.full(_result_shape(op), op.attributes["value"].value, dtype=wide).to(dtype)
 
 
 @reference("iota")

@@ -11,7 +11,7 @@ import torch
 from cuesta._mlir import ir
 from cuesta.dialects.cuesta import pointwise
 from cuesta.dialects.graph_builder import GraphBuilder
-from cuesta.dialects.types import SPELLING, opmath, shape_of, spelling_of
+from cuesta.dialects.types import SPELLING, opmath, shape_of, spelling_of, torch_dtype
 from cuesta.frontend.rules import Decline, imports
 
 Value: TypeAlias = ir.Value
@@ -78,36 +78,47 @@ def add(b: GraphBuilder, node: torch.fx.Node, x: Any, y: Any, alpha: float = 1) 
         name, x, y = "sub", y, x
     if alpha == 1:
         return b.pointwise(name, x, y)
-    return in_opmath(b, spelling, lambda x, y: b.pointwise(name, x, b.with_number("mul", y, alpha)), x, y)
+    # In a narrow float eager rounds alpha to it, and then the result only.
+    factor = torch.tensor(alpha, dtype=torch_dtype(spelling)).item()
+    return in_opmath(b, spelling, lambda x, y: b.pointwise(name, x, b.with_number("mul", y, factor)), x, y)
 
 
 @imports("mul")
 def mul(b: GraphBuilder, node: torch.fx.Node, x: Any, y: Any) -> Value:
     spelling = result_spelling(node)
-    x, y = operand(b, x, spelling), operand(b, y, spelling)
-    return b.pointwise("logical_and" if spelling == "i1" else "mul", x, y)
+    if spelling == "i1":
+        return b.pointwise("logical_and", operand(b, x, spelling), operand(b, y, spelling))
+    return _by_number(b, spelling, lambda x, y: b.pointwise("mul", x, y), x, y)
 
 
 @imports("div")
 def div(b: GraphBuilder, node: torch.fx.Node, x: Any, y: Any, rounding_mode: str | None = None) -> Value:
     spelling = result_spelling(node)
-    x, y = operand(b, x, spelling), operand(b, y, spelling)
     if rounding_mode == "floor":
-        return _floor_divide(b, node, x, y)
+        return _by_number(b, spelling, lambda x, y: _floor_divide(b, node, x, y), x, y)
     if rounding_mode == "trunc" and "i" in spelling:
         raise Decline("integer division that truncates has no row")
-    if rounding_mode == "trunc":
-        # Rounding the quotient first could carry it past a whole number.
-        return in_opmath(b, spelling, lambda x, y: b.pointwise("trunc", b.pointwise("div", x, y)), x, y)
-    return b.pointwise("div", x, y)
+
+    def divide(x: Value, y: Value) -> Value:
+        quotient = b.pointwise("div", x, y)
+        return b.pointwise("trunc", quotient) if rounding_mode == "trunc" else quotient
+
+    return _by_number(b, spelling, divide, x, y)
+
+
+def _by_number(b: GraphBuilder, spelling: str, compute: Callable[..., Value], x: Any, y: Any) -> Value:
+    """`compute` of two operands; where one is a Python number, a narrow float does not round it, as in eager."""
+    if isinstance(x, ir.Value) and isinstance(y, ir.Value):
+        return compute(b.convert(x, spelling), b.convert(y, spelling))
+    return in_opmath(b, spelling, compute, *(b.convert(v, spelling) if isinstance(v, ir.Value) else v for v in (x, y)))
 
 
 @imports("floor_divide", "remainder")
 def floor_divide(b: GraphBuilder, node: torch.fx.Node, x: Any, y: Any) -> Value:
     spelling = result_spelling(node)
-    x, y = operand(b, x, spelling), operand(b, y, spelling)
     if str(node.target).split(".")[1] == "floor_divide":
-        return _floor_divide(b, node, x, y)
+        return _by_number(b, spelling, lambda x, y: _floor_divide(b, node, x, y), x, y)
+    x, y = operand(b, x, spelling), operand(b, y, spelling)
     return b.pointwise("remainder", x, _nonzero_divisor(node, y))
 
 
@@ -134,11 +145,12 @@ def pow_(b: GraphBuilder, node: torch.fx.Node, x: Any, exponent: Any) -> Value:
     simple = {0.5: "sqrt", -0.5: "rsqrt", -1: "reciprocal", 2: "square"}
     if exponent in simple:
         return b.pointwise(simple[exponent], base)
-    if exponent in (1, 3, 4):
-        square = b.pointwise("square", base)
-        return {1: lambda: base, 3: lambda: b.pointwise("mul", square, base), 4: lambda: b.pointwise("square", square)}[
-            int(exponent)
-        ]()
+    if exponent == 1:
+        return base
+    if exponent == 3:
+        return in_opmath(b, spelling, lambda x: b.pointwise("mul", b.pointwise("square", x), x), base)
+    if exponent == 4:
+        return in_opmath(b, spelling, lambda x: b.pointwise("square", b.pointwise("square", x)), base)
     return b.with_number("pow", base, exponent)
 
 

@@ -1,0 +1,121 @@
+"""Fixtures that carry a Python function to the cuesta dialect, as torch.compile would."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+import torch
+from torch._functorch.aot_autograd import aot_module_simplified
+
+from cuesta.dialects import make_context, verify, walk
+from cuesta.dialects.reference import run_reference
+from cuesta.frontend.calling import bind
+from cuesta.frontend.importer import ImportedGraph, import_graph
+
+
+@dataclass
+class Run:
+    """One captured graph."""
+
+    graph: ImportedGraph
+
+    def ops(self) -> list[str]:
+        """The names of the ops of @graph, in order."""
+        return [op.name for op in walk(self.graph.module.operation) if op.name not in ("func.func", "func.return")]
+
+    def reasons(self) -> dict[str, str]:
+        """Overload → reason of each call into ATen."""
+        calls = [op for op in walk(self.graph.module.operation) if op.name == "aten.call"]
+        return {op.attributes["overload"].value: op.attributes["reason"].value for op in calls}
+
+    def execute(self, tensors: list[torch.Tensor]) -> list[torch.Tensor]:
+        """What a compiled program does: gives the results and writes the arguments that the graph mutates."""
+        results = run_reference(self.graph.module, tensors)
+        function = self.graph.module.body.operations[0]
+        mutates = function.attributes.get("cuesta.mutates", [])
+        outputs = len(results) - len(mutates)
+        # Copied first: a result may be the argument itself, which is about to be written.
+        given = {id(x) for x in tensors}
+        returned = [x.clone() if id(x) in given else x for x in results]
+        for position, value in zip(mutates, returned[outputs:], strict=True):
+            tensors[position.value].copy_(value)
+        return returned[:outputs]
+
+
+@dataclass
+class Capture:
+    """Traces functions; `runs` are the graphs of the last one: inference, or forward and backward."""
+
+    runs: list[Run] = field(default_factory=list)
+
+    def compile(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """`function`, which Dynamo and AOTAutograd trace and the reference runner runs."""
+        torch._dynamo.reset()
+        self.runs.clear()
+
+        def compiler(gm: torch.fx.GraphModule, _: Any) -> Callable[..., Any]:
+            run = Run(import_graph(gm))
+            verify(run.graph.module, "import")
+            self.runs.append(run)
+            return bind(run.execute, run.graph.convention, gm)
+
+        def backend(gm: torch.fx.GraphModule, examples: list[Any]) -> Callable[..., Any]:
+            return aot_module_simplified(
+                gm,
+                examples,
+                fw_compiler=compiler,
+                bw_compiler=compiler,
+                inference_compiler=compiler,
+                decompositions={},
+                keep_inference_input_mutations=True,
+            )
+
+        return torch.compile(function, backend=backend, fullgraph=True, dynamic=False)
+
+    @property
+    def run(self) -> Run:
+        (only,) = self.runs
+        return only
+
+
+@pytest.fixture
+def capture() -> Iterator[Capture]:
+    with make_context():
+        yield Capture()
+    torch._dynamo.reset()
+
+
+@pytest.fixture
+def matches_eager(capture: Capture) -> Callable[..., Run]:
+    """Runs a function as imported and in eager on the same inputs; returns the graph after comparing."""
+
+    def check(function: Callable[..., Any], *inputs: Any, atol: float | None = None, rtol: float | None = None) -> Run:
+        copies = [x.clone() if isinstance(x, torch.Tensor) else x for x in inputs]
+        expected = function(*copies)
+        actual = capture.compile(function)(*inputs)
+        torch.testing.assert_close(actual, expected, atol=atol, rtol=rtol, equal_nan=True)
+        # Inputs that the function writes into are results too.
+        torch.testing.assert_close(list(inputs), copies, atol=atol, rtol=rtol, equal_nan=True)
+        return capture.runs[0]
+
+    return check
+
+
+@pytest.fixture
+def accepted() -> Callable[..., list[Any]]:
+    """Those of some ops that eager runs on given arguments: not every op takes every dtype."""
+
+    def choose(ops: Iterable[Any], *arguments: Any, **named: Any) -> list[Any]:
+        return [op for op in ops if runs(op, *arguments, **named)]
+
+    def runs(op: Any, *arguments: Any, **named: Any) -> bool:
+        try:
+            op(*arguments, **named)
+        except (RuntimeError, TypeError, IndexError):
+            return False
+        return True
+
+    return choose
