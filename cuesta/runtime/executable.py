@@ -23,7 +23,7 @@ from cuesta.runtime.arena import ArenaPool
 from cuesta.runtime.artefact import Artefact
 from cuesta.runtime.callbacks import CALLBACK, PythonCalls
 from cuesta.runtime.dtypes import DTYPES
-from cuesta.runtime.elf import load_object, process_resolver
+from cuesta.runtime.elf import LoadedObject, load_object, process_resolver
 from cuesta.runtime.failures import Failures
 from cuesta.runtime.handles import steal
 
@@ -33,7 +33,11 @@ Tensor = torch.Tensor
 ARENAS = ArenaPool()
 
 _ENTRY = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p)  # releases the GIL while it runs
+_Call = Callable[[Sequence[Tensor]], list[Tensor]]
+
 _allocate: Callable[..., Tensor] = torch._C._dynamo.guards._empty_strided_cpu  # type: ignore[attr-defined]
+# Other sizes, strides and an offset to add, over the same memory; for autograd no view, as it was traced without one.
+_view: Callable[..., Tensor] = torch._C._dynamo.guards._reinterpret_tensor  # type: ignore[attr-defined]
 
 
 class Executable:
@@ -46,45 +50,43 @@ class Executable:
 
     def __init__(self, artefact: Artefact) -> None:
         self.metadata: dict[str, Any] = artefact.metadata["program"]
-        self._loaded = load_object(artefact.objects, process_resolver())
-        self._entry = _ENTRY(self._loaded.symbols[artefact.entry])
-        self._calls = PythonCalls(self.metadata["calls"])
-        self._callback = CALLBACK(self._calls.run) if self.metadata["calls"] else None
-        self._failures = Failures(self.metadata["steps"])
-        self._call = self._specialise()
+        loaded = load_object(artefact.objects, process_resolver())
+        self._call = _specialise(self.metadata, loaded, loaded.symbols[artefact.entry])
 
     def __call__(self, tensors: Sequence[Tensor]) -> list[Tensor]:
         return self._call(tensors)
 
-    def _specialise(self) -> Callable[[Sequence[Tensor]], list[Tensor]]:
-        """A function for this artefact alone: a general one would spend its time on looking things up."""
-        source = _source(self.metadata)
-        count = len(self.metadata["arguments"]) + 3 + len(self.metadata["bases"])
-        names: dict[str, Any] = {
-            "entry": self._entry,
-            "free_slots": [],
-            "new_slots": lambda: _new_slots(count),
-            "lease": ARENAS.lease,
-            "threads": torch.get_num_threads,
-            "callback": ctypes.cast(self._callback, ctypes.c_void_p).value if self._callback else 0,
-            "allocate": _allocate,
-            "steal": steal,
-            "fail": self._fail,
-            "pack": struct.Struct(f"={count}q").pack_into,
-            "data_ptr": torch._C.TensorBase.data_ptr,
-            "as_strided": torch.as_strided,
-            **{f"dtype_{i}": DTYPES[b["dtype"]] for i, b in enumerate(self.metadata["bases"])},
-            **{f"result_dtype_{i}": DTYPES[r["dtype"]] for i, r in enumerate(self.metadata["results"])},
-        }
-        exec(compile(source, "<cuesta call>", "exec"), names)
-        call: Callable[[Sequence[Tensor]], list[Tensor]] = names["call"]
-        return call
 
-    def _fail(self, code: int) -> None:
-        raised = self._calls.take_exception()
-        if raised is not None:
-            raise raised
-        raise self._failures.error(code)
+def _specialise(metadata: dict[str, Any], loaded: LoadedObject, entry: int) -> _Call:
+    """A function for one artefact alone: a general one would spend its time on looking things up."""
+    calls = PythonCalls(metadata["calls"])
+    callback = CALLBACK(calls.run) if metadata["calls"] else None
+    failures = Failures(metadata["steps"])
+
+    def fail(code: int) -> None:
+        raise calls.take_exception() or failures.error(code)
+
+    count = len(metadata["arguments"]) + 3 + len(metadata["bases"])
+    names: dict[str, Any] = {
+        "keep": (loaded, callback),  # for as long as the function lives
+        "entry": _ENTRY(entry),
+        "free_slots": [],
+        "new_slots": lambda: _new_slots(count),
+        "lease": ARENAS.lease,
+        "threads": torch.get_num_threads,
+        "callback": ctypes.cast(callback, ctypes.c_void_p).value if callback else 0,
+        "allocate": _allocate,
+        "steal": steal,
+        "fail": fail,
+        "pack": struct.Struct(f"={count}q").pack_into,
+        "data_ptr": torch._C.TensorBase.data_ptr,
+        "view": _view,
+        **{f"dtype_{i}": DTYPES[b["dtype"]] for i, b in enumerate(metadata["bases"])},
+        **{f"result_dtype_{i}": DTYPES[r["dtype"]] for i, r in enumerate(metadata["results"])},
+    }
+    exec(compile(_source(metadata), "<cuesta call>", "exec"), names)
+    call: _Call = names["call"]
+    return call
 
 
 def _new_slots(count: int) -> tuple[Any, int]:
@@ -142,12 +144,10 @@ def _result(i: int, result: dict[str, Any], metadata: dict[str, Any], few: bool)
     index = result["index"]
     if result["kind"] == "base":
         source, base = f"b{index}", metadata["bases"][index]
-        start = f"{result['offset']}"
     else:
         source, base = f"a{index}" if few else f"tensors[{index}]", metadata["arguments"][index]
-        start = f"{source}.storage_offset() + {result['offset']}"
     if result["whole"]:
         return source
     if base["dtype"] != result["dtype"]:
         source = f"{source}.view(result_dtype_{i})"
-    return f"as_strided({source}, {tuple(result['sizes'])}, {tuple(result['strides'])}, {start})"
+    return f"view({source}, {tuple(result['sizes'])}, {tuple(result['strides'])}, {result['offset']})"
