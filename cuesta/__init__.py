@@ -6,9 +6,9 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from cuesta.compile_report import report
     from cuesta.frontend.backend import compile_fx_graph as backend
     from cuesta.options import list_mode_options, list_options
-    from cuesta.compile_report import report
 
 __version__ = "0.1.0"
 

@@ -41,10 +41,18 @@ def verify(module: ir.Module, where: str) -> None:
     except ir.MLIRError as problem:
         lines = "; ".join(str(d.message) for d in problem.error_diagnostics)
         raise VerifyError(f"after {where}: {lines or problem}") from None
-    for op in walk(module.operation):
+    for op in _outer_ops(module.operation):
         wrong = problem_of(op)
         if wrong:
             raise VerifyError(f"after {where}: '{op.name}' op {wrong} at {op.location}")
+
+
+def _outer_ops(op: ir.Operation) -> Iterator[ir.Operation]:
+    """The operations below `op`, but not those in loops and bodies, where none of our ops stands."""
+    for inner in (o.operation for region in op.regions for block in region.blocks for o in block.operations):
+        yield inner
+        if inner.name in ("builtin.module", "func.func"):
+            yield from _outer_ops(inner)
 
 
 def problem_of(op: ir.Operation) -> str | None:

@@ -12,6 +12,7 @@ import torch
 from torch._dynamo.backends.common import aot_autograd
 
 from cuesta import compile_report
+from cuesta.compile_report import GraphReport
 from cuesta.errors import OptionError, Unsupported
 from cuesta.frontend.calling import Boxed, Convention, bind, check_outputs
 from cuesta.frontend.decompositions import decompositions
@@ -19,7 +20,6 @@ from cuesta.frontend.graph_cache import GraphCache
 from cuesta.frontend.graph_key import graph_key
 from cuesta.frontend.specialise import is_symbolic, specialised
 from cuesta.options import Options
-from cuesta.compile_report import GraphReport
 from cuesta.runtime.executable import Executable
 
 log = logging.getLogger("cuesta")
@@ -46,16 +46,17 @@ def compile_fx_graph(gm: torch.fx.GraphModule, example_inputs: Sequence[Any], **
         partition_fn=_partition,
         keep_inference_input_mutations=True,
     )
-    return backend(gm, example_inputs)  # type: ignore[no-any-return]
+    return backend(gm, example_inputs)
 
 
 compile_fx_graph.reset = compile_report.clear  # type: ignore[attr-defined]
 
 
-def _partition(*args: Any, **kwargs: Any) -> Any:
+def _partition(joint: torch.fx.GraphModule, joint_inputs: Any, **kwargs: Any) -> Any:
     from torch._functorch.partitioners import min_cut_rematerialization_partition
 
-    return min_cut_rematerialization_partition(*args, **kwargs, compiler="inductor")
+    # "inductor" stands for: recomputing pointwise ops is cheap, because the compiler fuses them.
+    return min_cut_rematerialization_partition(joint, joint_inputs, compiler="inductor", **kwargs)
 
 
 def compile_aten_graph(gm: torch.fx.GraphModule, example_inputs: Sequence[Any], kind: str, options: Options) -> Boxed:

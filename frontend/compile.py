@@ -12,6 +12,7 @@ from typing import Any
 import cuesta.dialects as dialects
 import cuesta.passes
 from cuesta._mlir import ir
+from cuesta.compile_report import GraphReport
 from cuesta.errors import PipelineError
 from cuesta.frontend.dump import Dump
 from cuesta.lowering.host_to_llvm.describe import describe
@@ -19,7 +20,6 @@ from cuesta.lowering.host_to_llvm.object_code import compile_to_object
 from cuesta.options import Options
 from cuesta.passes.pipeline import Pipeline
 from cuesta.passes.pipelines import STAGES, Stage
-from cuesta.compile_report import GraphReport
 from cuesta.runtime.artefact import Artefact
 from cuesta.runtime.executable import Executable
 

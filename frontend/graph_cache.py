@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cuesta.cache import Cache, Hit, content_key, environment_key
+from cuesta.compile_report import GraphReport
 from cuesta.errors import ArtefactError
 from cuesta.options import Options
-from cuesta.compile_report import GraphReport
 from cuesta.runtime.artefact import Artefact
 from cuesta.runtime.executable import Executable
 

@@ -25,9 +25,9 @@ def is_symbolic(gm: torch.fx.GraphModule) -> bool:
         value = node.meta.get("val")
         if isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool)):
             return True
-        if isinstance(value, torch.Tensor) and value.layout == torch.strided:
-            if any(isinstance(s, torch.SymInt) for s in (*value.shape, *value.stride())):
-                return True
+        strided = isinstance(value, torch.Tensor) and value.layout == torch.strided
+        if strided and any(isinstance(s, torch.SymInt) for s in (*value.shape, *value.stride())):
+            return True
     return False
 
 

@@ -1,6 +1,6 @@
 """Makes copies of buffers loops like any other; upstream would call a run-time library for strided ones.
 
-    memref.copy %a, %b : memref<4x8xf32, strided<[16, 1]>> to …   →   linalg.copy ins(%a) outs(%b)
+memref.copy %a, %b : memref<4x8xf32, strided<[16, 1]>> to …   →   linalg.copy ins(%a) outs(%b)
 """
 
 from __future__ import annotations

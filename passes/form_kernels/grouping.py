@@ -8,6 +8,7 @@ recorded with the reason and the bytes that it costs.
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass, field
 
 from cuesta._mlir import ir
@@ -109,7 +110,7 @@ class Grouping:
             if byte_count(value) < 4096:
                 continue
             indices = sorted(i for i in readers if i in self.group)
-            for first, second in zip(indices, indices[1:], strict=False):
+            for first, second in itertools.pairwise(indices):
                 a, b = self.group[first], self.group[second]
                 if a is not b and not a.tail and not b.tail:
                     self._try_merge(a, b, siblings=True)

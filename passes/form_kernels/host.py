@@ -12,6 +12,7 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 from cuesta._mlir import func, ir, linalg, tensor
 from cuesta.dialects import host, types
@@ -27,7 +28,7 @@ from cuesta.passes.form_kernels.outline import emit_kernel, strided
 from cuesta.passes.form_kernels.routes import choose_route
 from cuesta.passes.form_kernels.space import join, parallel_classes
 
-Value = ir.Value
+Value: TypeAlias = ir.Value
 _NODE_NAME = re.compile(r'loc\("(?:[^":]*:)?([A-Za-z_][A-Za-z_0-9]*?)(?:_\d+)?"')
 
 
@@ -180,15 +181,14 @@ class Host:
     # -- other items --------------------------------------------------------------------------
     def call(self, op: ir.Operation) -> None:
         """A call into ATen, its operands with the strides that it was traced with."""
-        wanted = op.attributes["operand_strides"] if "operand_strides" in op.attributes else None
+        wanted = op.attributes.get("operand_strides", None)
         dtypes = [d.value for d in op.attributes["dtypes"]]
         buffers = []
         for i, value in enumerate(op.operands):
             layout = self.layout_of(value)
-            strides = ints(wanted[i]) if wanted is not None and isinstance(wanted[i], ir.ArrayAttr) else None
-            if strides is not None and not same_places(layout.sizes, layout.strides, strides):
-                if is_dense(layout.sizes, strides):
-                    layout = self.copy(value, layout, self.with_strides(value, strides))
+            traced = ints(wanted[i]) if wanted is not None and isinstance(wanted[i], ir.ArrayAttr) else layout.strides
+            if not same_places(layout.sizes, layout.strides, traced) and is_dense(layout.sizes, traced):
+                layout = self.copy(value, layout, self.with_strides(value, traced))
             buffers.append(self.view(layout, spelling_of(value)))
         strides_of = [tuple(ints(s)) for s in op.attributes["result_strides"]]
         route = choose_route(op.attributes["overload"].value, op.attributes["args"].value, dtypes)

@@ -7,6 +7,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from cuesta._mlir import ir
 from cuesta.dialects.types import spelling_of
@@ -14,7 +15,7 @@ from cuesta.passes.form_kernels.grouping import Group
 from cuesta.passes.form_kernels.layout import Layout, dense_strides, memory_order
 from cuesta.passes.form_kernels.nodes import Node, body_ops
 
-Value = ir.Value
+Value: TypeAlias = ir.Value
 Class = int
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 from cuesta._mlir import ir
 from cuesta.dialects.aten import is_random
 from cuesta.dialects.types import shape_of
 
-Value = ir.Value
+Value: TypeAlias = ir.Value
 
 #: Ops that belong to whichever generic uses them.
 _INIT_OPS = ("tensor.empty", "linalg.fill", "arith.constant")

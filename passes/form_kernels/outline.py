@@ -9,6 +9,8 @@ memory order, slowest first.
 
 from __future__ import annotations
 
+from typing import TypeAlias
+
 from cuesta._mlir import arith, func, ir, linalg, tensor
 from cuesta.dialects import types
 from cuesta.dialects.cuesta.dialect import int_array
@@ -16,7 +18,7 @@ from cuesta.lowering.cuesta_to_linalg.builder import projection
 from cuesta.passes.form_kernels.kernel import Kernel, KernelNode, Operand, initial_numbers
 from cuesta.passes.form_kernels.nodes import body_ops
 
-Value = ir.Value
+Value: TypeAlias = ir.Value
 
 
 def emit_kernel(kernel: Kernel, name: str) -> None:

@@ -5,7 +5,7 @@ concatenations, whose parts are written in place.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from cuesta._mlir import func, ir
 from cuesta.dialects.cuesta.dialect import ints
@@ -17,7 +17,7 @@ from cuesta.passes.form_kernels.nodes import Item, Node, node_of
 if TYPE_CHECKING:
     from cuesta.passes.form_kernels.host import Host
 
-Value = ir.Value
+Value: TypeAlias = ir.Value
 
 
 def single_node(op: ir.Operation) -> Node:
