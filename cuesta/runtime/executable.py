@@ -85,7 +85,7 @@ def _specialise(metadata: dict[str, Any], loaded: LoadedObject, entry: int) -> _
         **{f"result_dtype_{i}": DTYPES[r["dtype"]] for i, r in enumerate(metadata["results"])},
     }
     exec(compile(_source(metadata), "<cuesta call>", "exec"), names)
-    call: _Call = names["call"]
+    call: _Call = names.pop("call")  # or it would keep itself alive
     return call
 
 
