@@ -15,14 +15,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from cuesta._mlir import ir
+from cuesta._mlir import func, ir
 from cuesta.errors import CompileError
 from cuesta.lowering.host_to_llvm.entry import ENTRY, KERNEL_PREFIX, EntryWriter
 from cuesta.lowering.host_to_llvm.layout import read_host
-from cuesta.passes.graph_rewrite import functions
 from cuesta.passes.registry import Pass, register_pass
 
-__all__ = ["ENTRY", "HostToLLVM"]
+__all__ = ["ENTRY", "HostToLLVM", "host_function"]
 
 
 @register_pass("host-to-llvm")
@@ -32,16 +31,22 @@ class HostToLLVM(Pass):
 
     def run(self, module: ir.Module) -> None:
         with module.context, ir.Location.unknown():
-            graphs = list(functions(module))
-            if len(graphs) != 1:
-                raise CompileError(f"host-to-llvm wants one host function, found {len(graphs)}")
-            kernels = _merge_kernels(module)
-            text = EntryWriter(read_host(graphs[0]), kernels).write()
-            graphs[0].operation.erase()
+            graph = host_function(module)
+            kernels = _merge_kernels(module, _launched(graph))
+            text = EntryWriter(read_host(graph), kernels).write()
+            graph.operation.erase()
             _append(module, text)
 
 
-def _merge_kernels(module: ir.Module) -> dict[str, int]:
+def host_function(module: ir.Module) -> func.FuncOp:
+    """The one function at the top of a planned module. Raises CompileError where there is another count of them."""
+    graphs = [op for op in module.body.operations if isinstance(op, func.FuncOp)]
+    if len(graphs) != 1:
+        raise CompileError(f"a program has one host function, found {len(graphs)}")
+    return graphs[0]
+
+
+def _merge_kernels(module: ir.Module, launched: set[str]) -> dict[str, int]:
     """Moves what stands in `module @kernels` to the top; each launched kernel's count of buffers.
 
     Kernels are renamed, lest one named exp be taken for libm's.
@@ -50,7 +55,6 @@ def _merge_kernels(module: ir.Module) -> dict[str, int]:
     for op in list(module.body.operations):
         if op.operation.name != "builtin.module":
             continue
-        launched = _launched(module)
         for inner in list(op.regions[0].blocks[0].operations):
             operation = inner.operation
             name = operation.attributes["sym_name"].value if "sym_name" in operation.attributes else ""
@@ -63,10 +67,9 @@ def _merge_kernels(module: ir.Module) -> dict[str, int]:
     return kernels
 
 
-def _launched(module: ir.Module) -> set[str]:
+def _launched(graph: func.FuncOp) -> set[str]:
     return {
         op.operation.attributes["kernel"].value[-1]
-        for graph in functions(module)
         for op in graph.regions[0].blocks[0].operations
         if op.operation.name == "host.launch"
     }

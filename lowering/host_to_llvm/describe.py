@@ -8,9 +8,8 @@ from typing import Any
 from cuesta._mlir import ir
 from cuesta.dialects.cuesta.dialect import ints
 from cuesta.dialects.types import byte_size
-from cuesta.errors import CompileError
+from cuesta.lowering.host_to_llvm import host_function
 from cuesta.lowering.host_to_llvm.layout import HostLayout, Metadata, Value, read_host
-from cuesta.passes.graph_rewrite import functions
 
 _FILE = re.compile(r'"([^"]+)":(\d+):\d+')
 
@@ -21,11 +20,8 @@ def describe(module: ir.Module) -> dict[str, Any]:
     Sizes and offsets are in elements, memory in bytes; see runtime/executable.py for each key.
     """
     with module.context, ir.Location.unknown():
-        graphs = list(functions(module))
-        if len(graphs) != 1:
-            raise CompileError(f"a program has one host function, found {len(graphs)}")
-        layout = read_host(graphs[0])
-        memory = graphs[0].attributes.get("cuesta.memory", {})
+        layout = read_host(host_function(module))
+        memory = layout.function.attributes.get("cuesta.memory", {})
         return {
             "arguments": [_tensor(m) for m in _arguments(layout)],
             "arena": _arena_bytes(layout),
