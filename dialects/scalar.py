@@ -68,10 +68,14 @@ class Scalar:
         if _floating(x) and isinstance(target, ir.FloatType):
             if source.width == target.width:  # bf16 ↔ f16 pass through f32
                 return arith.truncf(target, arith.extf(ir.F32Type.get(), x))
+            if source.width == 64 and target.width == 16:  # and f64 too: torch rounds twice, LLVM has no other way
+                return arith.truncf(target, arith.truncf(ir.F32Type.get(), x))
             return arith.extf(target, x) if source.width < target.width else arith.truncf(target, x)
         if _floating(x):
             return self._float_to_int(x, target)
         if isinstance(target, ir.FloatType):
+            if target.width == 16:
+                return arith.truncf(target, self.convert(x, ir.F32Type.get()))
             return arith.uitofp(target, x) if self.unsigned else arith.sitofp(target, x)
         if source.width < target.width:
             return arith.extui(target, x) if self.unsigned else arith.extsi(target, x)

@@ -30,13 +30,13 @@ class Reduction:
 def _lowest(kind: ir.Type) -> float:
     if isinstance(kind, ir.FloatType):
         return -pymath.inf
-    return 0 if kind.width == 1 else -(1 << (kind.width - 1))
+    return 0 if kind.width == 1 or kind.is_unsigned else -(1 << (kind.width - 1))
 
 
 def _highest(kind: ir.Type) -> float:
     if isinstance(kind, ir.FloatType):
         return pymath.inf
-    return 1 if kind.width == 1 else (1 << (kind.width - 1)) - 1
+    return (1 << kind.width) - 1 if kind.width == 1 or kind.is_unsigned else (1 << (kind.width - 1)) - 1
 
 
 def _reassociable(op: Callable[..., Value]) -> Callable[..., Value]:

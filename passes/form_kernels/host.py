@@ -29,6 +29,8 @@ from cuesta.passes.form_kernels.routes import choose_route
 from cuesta.passes.form_kernels.space import join, parallel_classes
 
 Value: TypeAlias = ir.Value
+#: Names of torch ops that kernels call libm's function of that name for: a kernel so called would hide it.
+_LIBM = frozenset({"acos", "acosh", "asin", "asinh", "atan", "atanh", "cbrt", "cosh", "erf", "erfc", "sinh", "tan"})
 _NODE_NAME = re.compile(r'loc\("(?:[^":]*:)?([A-Za-z_][A-Za-z_0-9]*?)(?:_\d+)?"')
 
 
@@ -171,6 +173,7 @@ class Host:
 
     def kernel_name(self, ops: Sequence[str]) -> str:
         stem = "_".join(dict.fromkeys(ops))[:48].strip("_")
+        stem += "_kernel" if stem in _LIBM else ""
         taken = set(self.names.values())
         name, n = stem, 1
         while name in taken:
@@ -230,7 +233,8 @@ def _layout(operand: Operand) -> Layout:
 def memref(sizes: Sequence[int], strides: Sequence[int], spelling: str) -> ir.Type:
     """The memref type of sizes and strides."""
     row = dense_strides(sizes, range(len(sizes)))
-    layout = None if same_places(sizes, strides, row) else strided(tuple(strides))
+    # A tensor without elements keeps torch's strides, which count a size of 0 as 1.
+    layout = None if 0 not in sizes and same_places(sizes, strides, row) else strided(tuple(strides))
     return ir.MemRefType.get(list(sizes), types.element(spelling), layout=layout)
 
 

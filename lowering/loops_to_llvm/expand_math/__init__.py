@@ -4,8 +4,8 @@
                                        … a polynomial and a scale by a power of two
 
 Special values come out as in torch eager: NaN, infinities, signed zeros, denormals, overflow and
-gradual underflow. f16 and bf16 are computed in f32. f64 and vectors are left for libm, as are the
-functions without a row here.
+gradual underflow. f16 and bf16 are computed in f32. Of f64, only what upstream computes badly is
+expanded; the rest, vectors, and the functions without a row here are left for libm.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 from cuesta._mlir import arith, ir, math, rewrite
 from cuesta.lowering.loops_to_llvm.expand_math import (
+    double_precision,
     error_function,
     exponential,
     logarithm,
@@ -27,21 +28,22 @@ from cuesta.passes.registry import Pass, register_pass
 
 @dataclass(frozen=True)
 class MathFunction:
-    """One function: its op, and what builds its value from f32 operands."""
+    """One function: its op, and what builds its value from f32 operands, and from f64 ones if anything does."""
 
     op: type[ir.OpView]
     emit: Callable[..., ir.Value]
+    emit_wide: Callable[..., ir.Value] | None = None
 
 
 FUNCTIONS = {
     "exp": MathFunction(math.ExpOp, exponential.exp),
     "exp2": MathFunction(math.Exp2Op, exponential.exp2),
-    "expm1": MathFunction(math.ExpM1Op, exponential.expm1),
+    "expm1": MathFunction(math.ExpM1Op, exponential.expm1, double_precision.expm1),
     "tanh": MathFunction(math.TanhOp, exponential.tanh),
     "log": MathFunction(math.LogOp, logarithm.log),
     "log2": MathFunction(math.Log2Op, logarithm.log2),
     "log10": MathFunction(math.Log10Op, logarithm.log10),
-    "log1p": MathFunction(math.Log1pOp, logarithm.log1p),
+    "log1p": MathFunction(math.Log1pOp, logarithm.log1p, double_precision.log1p),
     "erf": MathFunction(math.ErfOp, error_function.erf),
     "sin": MathFunction(math.SinOp, trigonometric.sin),
     "cos": MathFunction(math.CosOp, trigonometric.cos),
@@ -61,24 +63,26 @@ class ExpandMath(Pass):
             builder = Builder()
             patterns = rewrite.RewritePatternSet()
             for function in FUNCTIONS.values():
-                patterns.add(function.op, _expansion(builder, function.emit))
+                patterns.add(function.op, _expansion(builder, function))
             rewrite.walk_and_apply_patterns(module.operation, patterns.freeze())
 
 
-def _expansion(b: Builder, emit: Callable[..., ir.Value]) -> Callable[[ir.OpView, rewrite.PatternRewriter], bool]:
+def _expansion(b: Builder, function: MathFunction) -> Callable[[ir.OpView, rewrite.PatternRewriter], bool]:
     """The rewrite pattern of one function; returns True, "no match", for types that stay."""
     narrow_types = (ir.F16Type.get(), ir.BF16Type.get())
 
     def expand(op: ir.OpView, rewriter: rewrite.PatternRewriter) -> bool:
         kind = op.results[0].type
         operands = list(op.operands)
-        if kind == b.f32:
+        if kind == b.f32 or (kind == b.f64 and function.emit_wide):
+            emit = function.emit if kind == b.f32 else function.emit_wide
+            assert emit is not None
             with rewriter.ip, op.location:
                 value = emit(b, *operands)
         elif kind in narrow_types:
             with rewriter.ip, op.location:
                 wide = [arith.ExtFOp(b.f32, operand).result for operand in operands]
-                value = arith.TruncFOp(kind, emit(b, *wide)).result
+                value = arith.TruncFOp(kind, function.emit(b, *wide)).result
         else:
             return True
         rewriter.replace_op(op, [value])

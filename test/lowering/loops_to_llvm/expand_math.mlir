@@ -69,3 +69,17 @@ func.func @stays(%x: f64, %v: vector<4xf32>, %s: f32) -> (f64, vector<4xf32>, f3
   %d = math.floor %s : f32
   return %a, %b, %c, %d : f64, vector<4xf32>, f32, f32
 }
+
+// exp(x) - 1 and log(1 + x) as upstream writes them lose all digits of a small f64.
+// CHECK-LABEL: func.func @small_numbers_of_f64
+// CHECK-NOT: math.expm1
+// CHECK: math.exp %{{.*}} : f64
+// CHECK: arith.divf
+// CHECK-NOT: math.log1p
+// CHECK: math.log %{{.*}} : f64
+// CHECK: arith.divf
+func.func @small_numbers_of_f64(%x: f64) -> (f64, f64) {
+  %a = math.expm1 %x : f64
+  %b = math.log1p %x : f64
+  return %a, %b : f64, f64
+}
