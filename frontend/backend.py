@@ -18,7 +18,7 @@ from cuesta.frontend.calling import Boxed, Convention, bind, check_outputs
 from cuesta.frontend.decompositions import decompositions
 from cuesta.frontend.graph_cache import GraphCache
 from cuesta.frontend.graph_key import graph_key
-from cuesta.frontend.specialise import is_symbolic, specialised
+from cuesta.frontend.specialise import has_data_dependent_sizes, is_symbolic, specialised
 from cuesta.options import Options
 from cuesta.runtime.executable import Executable
 
@@ -61,6 +61,8 @@ def _partition(joint: torch.fx.GraphModule, joint_inputs: Any, **kwargs: Any) ->
 
 def compile_aten_graph(gm: torch.fx.GraphModule, example_inputs: Sequence[Any], kind: str, options: Options) -> Boxed:
     """A functional ATen graph as a boxed callable."""
+    if has_data_dependent_sizes(gm):
+        return _run_in_python(gm, kind, "it has sizes that the data decide, which no level expresses yet")
     if is_symbolic(gm):
         return specialised(gm, lambda traced: _compile_static(traced, kind, options))
     return _compile_static(gm, kind, options)
@@ -68,13 +70,11 @@ def compile_aten_graph(gm: torch.fx.GraphModule, example_inputs: Sequence[Any], 
 
 def _compile_static(gm: torch.fx.GraphModule, kind: str, options: Options) -> Boxed:
     report = GraphReport(kind)
-    compile_report.add(report)
     try:
         program, convention = _program(gm, kind, options, report)
     except Unsupported as problem:
-        report.fallback = str(problem)
-        log.warning("a %s graph runs op by op: %s", kind, problem)
-        return _run_in_python(gm)
+        return _run_in_python(gm, kind, str(problem))
+    compile_report.add(report)
     return bind(program, convention, gm)
 
 
@@ -113,7 +113,11 @@ def _program(
     return executable, graph.convention
 
 
-def _run_in_python(gm: torch.fx.GraphModule) -> Boxed:
+def _run_in_python(gm: torch.fx.GraphModule, kind: str, reason: str) -> Boxed:
+    """The graph as it is, op by op; the report and the log say why."""
+    compile_report.add(GraphReport(kind, fallback=reason))
+    log.warning("a %s graph runs op by op: %s", kind, reason)
+
     def call(args: list[Any]) -> list[Any]:
         inputs = list(args)
         args.clear()

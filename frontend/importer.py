@@ -7,6 +7,7 @@ tensor outputs, then the new values of arguments that the graph mutates. A node 
 
 from __future__ import annotations
 
+import operator
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -18,7 +19,7 @@ import cuesta.frontend.aten  # noqa: F401  registers the import rules
 from cuesta._mlir import func, ir
 from cuesta.dialects import types
 from cuesta.dialects.cuesta import pointwise
-from cuesta.dialects.cuesta.dialect import int_array
+from cuesta.dialects.cuesta.dialect import int_array, int_attr
 from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.errors import Unsupported
 from cuesta.frontend.aten.pointwise import import_row
@@ -68,7 +69,7 @@ class _Importer:
 
     def call(self, node: torch.fx.Node) -> Any:
         target = node.target
-        if target is __import__("operator").getitem:
+        if target is operator.getitem:
             return self.values[node.args[0]][node.args[1]]  # type: ignore[index]
         if not isinstance(target, torch._ops.OpOverload):
             raise Unsupported(f"{target} is not an ATen op: higher-order ops run in Python")
@@ -156,6 +157,8 @@ class _Importer:
         outputs: list[Output] = []
         results: list[ir.Value] = []
         strides: list[Sequence[int]] = []
+        storages: list[int] = []
+        memory_of = {placeholders[i]: n for n, i in enumerate(tensors)}
         with ir.InsertionPoint(entry):
             for node in nodes:
                 if node.op == "call_function":
@@ -164,17 +167,21 @@ class _Importer:
                 elif node.op == "output":
                     for item in node.args[0]:
                         outputs.append(self._output(item, placeholders, results, strides))
+                        if outputs[-1].kind == "tensor":
+                            root = _memory_root(item)
+                            storages.append(memory_of.setdefault(root, len(memory_of) + len(nodes)))
             mutates = []
             for placeholder, value in self.mutated.items():
                 mutates.append(placeholders.index(placeholder))
                 results.append(value)
                 strides.append(placeholder.meta["val"].stride())
+                storages.append(memory_of[placeholder])
             func.ReturnOp(results)
         function.attributes["function_type"] = ir.TypeAttr.get(
             ir.FunctionType.get(arguments, [r.type for r in results])
         )
         function.attributes["arg_attrs"] = _stride_attributes([m.stride() for m in metas])
-        function.attributes["res_attrs"] = _stride_attributes(strides)
+        function.attributes["res_attrs"] = _stride_attributes(strides, storages)
         if mutates:
             function.attributes["cuesta.mutates"] = int_array([tensors.index(i) for i in mutates])
         lazy = [i for i, m in enumerate(metas) if m.is_conj() or m.is_neg()]
@@ -262,8 +269,11 @@ def _remember_strides(node: torch.fx.Node, result: Any) -> None:
     owner.attributes["result_strides"] = ir.ArrayAttr.get([int_array(m.stride()) for m in metas])
 
 
-def _stride_attributes(strides: Sequence[Sequence[int]]) -> ir.ArrayAttr:
-    return ir.ArrayAttr.get([ir.DictAttr.get({"cuesta.strides": int_array(s)}) for s in strides])
+def _stride_attributes(strides: Sequence[Sequence[int]], storages: Sequence[int] = ()) -> ir.ArrayAttr:
+    entries: list[dict[str, ir.Attribute]] = [{"cuesta.strides": int_array(s)} for s in strides]
+    for entry, storage in zip(entries, storages, strict=False):
+        entry["cuesta.storage"] = int_attr(storage)
+    return ir.ArrayAttr.get([ir.DictAttr.get(entry) for entry in entries])
 
 
 def _module_path(dynamo: str) -> str:
@@ -271,6 +281,24 @@ def _module_path(dynamo: str) -> str:
     path = re.sub(r"\._modules\['?(\w+)'?\]", r".\1", dynamo)
     path = re.sub(r"^[LG]\['(self|fn)'\]\.?", "", path)  # the module itself that was compiled
     return re.sub(r"^[LG]\['(\w+)'\]", r"\1", path)
+
+
+def _memory_root(node: torch.fx.Node) -> torch.fx.Node:
+    """The node whose memory a node's result shares by torch's rules, through views; itself where it has its own.
+
+    Results with one root may share memory, others must not, even where their values turn out to be equal.
+    """
+    while node.op == "call_function" and node.args and isinstance(node.args[0], torch.fx.Node):
+        target = node.target
+        is_view = isinstance(target, torch._ops.OpOverload) and any(
+            r.alias_info is not None and not r.alias_info.is_write for r in target._schema.returns
+        )
+        if not is_view and target is not operator.getitem:
+            break
+        if target is operator.getitem and _memory_root(node.args[0]) is node.args[0]:
+            break  # one of several results of its own
+        node = node.args[0]
+    return node
 
 
 def _tensor_attribute(gm: torch.fx.GraphModule, target: str) -> torch.Tensor:

@@ -17,12 +17,10 @@ from dataclasses import dataclass
 
 from cuesta._mlir import arith, func, ir, scf
 from cuesta.dialects.cuesta.dialect import int_attr
+from cuesta.dialects.kernel_module import TAIL, TILES, kernel_modules
 from cuesta.errors import VerifyError
 from cuesta.passes.graph_rewrite import functions
 from cuesta.passes.registry import Pass, register_pass
-from cuesta.passes.tile_kernels import kernel_modules
-
-TILES, TAIL = "__tiles", "__tail"
 
 
 def _outline(function: func.FuncOp) -> None:

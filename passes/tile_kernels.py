@@ -20,9 +20,10 @@ from typing import TypeAlias
 
 from cuesta._mlir import arith, bufferization, func, ir, linalg, scf, tensor
 from cuesta.dialects import types
+from cuesta.dialects.affine_maps import projection
 from cuesta.dialects.cuesta.dialect import int_attr, ints
+from cuesta.dialects.kernel_module import kernel_modules
 from cuesta.dialects.types import shape_of, spelling_of
-from cuesta.lowering.cuesta_to_linalg.builder import projection
 from cuesta.passes.form_kernels.layout import dense_strides
 from cuesta.passes.form_kernels.nodes import body_ops
 from cuesta.passes.form_kernels.outline import strided
@@ -291,8 +292,3 @@ def _spell_layouts(function: func.FuncOp) -> None:
         row_major = strided(dense_strides(sizes, range(len(sizes))))
         entries.append(ir.DictAttr.get({"bufferization.buffer_layout": row_major} | entry))
     function.attributes["arg_attrs"] = ir.ArrayAttr.get(entries)
-
-
-def kernel_modules(module: ir.Module) -> list[ir.Module]:
-    """The modules that hold kernels: those nested in `module`."""
-    return [op for op in module.body.operations if op.operation.name == "builtin.module"]

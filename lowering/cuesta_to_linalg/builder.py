@@ -14,6 +14,7 @@ from typing import TypeAlias
 
 from cuesta._mlir import arith, ir, linalg, tensor
 from cuesta.dialects import types
+from cuesta.dialects.affine_maps import projection, squeeze
 from cuesta.dialects.cuesta import shape
 from cuesta.dialects.cuesta.dialect import ints
 from cuesta.dialects.scalar import Scalar, load_storage, scalar_for, to_storage
@@ -226,16 +227,6 @@ class LinalgBuilder:
         s = Scalar()
         value = s.add(s.const(whole, int(access.start)), s.mul(whole, s.const(whole, int(access.step))))
         return s.convert(value, kind)
-
-
-def projection(loops: int, dims: Sequence[int]) -> ir.AffineMapAttr:
-    """(d0, …) -> (d[dims[0]], …)."""
-    return ir.AffineMapAttr.get(ir.AffineMap.get(loops, 0, [ir.AffineExpr.get_dim(d) for d in dims]))
-
-
-def squeeze(sizes: Sequence[int]) -> tuple[int, ...]:
-    """The sizes other than 1."""
-    return tuple(s for s in sizes if s != 1)
 
 
 def _reshaped(value: Value, sizes: Sequence[int]) -> Value:

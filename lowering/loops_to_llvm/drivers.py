@@ -14,9 +14,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from cuesta._mlir import ir
-from cuesta.passes.outline_tiles import TAIL, TILES
+from cuesta.dialects.kernel_module import TAIL, TILES, kernel_modules
 from cuesta.passes.registry import Pass, register_pass
-from cuesta.passes.tile_kernels import kernel_modules
 
 #: Scalar operations that a thread must have to itself to be worth waking.
 WORK_PER_THREAD = 1 << 15

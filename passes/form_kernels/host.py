@@ -16,9 +16,9 @@ from typing import TypeAlias
 
 from cuesta._mlir import func, ir, linalg, tensor
 from cuesta.dialects import host, types
+from cuesta.dialects.affine_maps import projection, squeeze
 from cuesta.dialects.cuesta.dialect import int_attr, ints
 from cuesta.dialects.types import shape_of, spelling_of
-from cuesta.lowering.cuesta_to_linalg.builder import projection, squeeze
 from cuesta.passes.form_kernels import placement
 from cuesta.passes.form_kernels.grouping import Group, Grouping
 from cuesta.passes.form_kernels.kernel import Operand, build_kernel, collapse, kernel_key

@@ -5,7 +5,7 @@ where memory allows. Equal kernels have equal keys, whatever layer or shape spel
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -95,13 +95,14 @@ def build_kernel(
     sizes = {c: s for n in members for c, s in zip(loops[n.index], n.sizes, strict=True)}
     written = {r: (n, dims) for n in members for r, dims in zip(n.results, n.writes, strict=True)}
 
+    reduced = {loops[n.index][d] for n in members for d, free in enumerate(n.parallel) if not free}
     # An input that is read along two sets of classes is two arguments.
     inputs: dict[tuple[Value, tuple[Class, ...]], Operand] = {}
     for node in members:
         for read in node.reads:
             classes = tuple(loops[node.index][d] for d in read.dims)
             if read.value not in written and (read.value, classes) not in inputs:
-                inputs[read.value, classes] = _place(read.value, classes, layouts[read.value])
+                inputs[read.value, classes] = _place(read.value, classes, layouts[read.value], reduced)
     order = _class_order(list(inputs.values()), written, loops, preferred, placed, sizes)
     rank = {c: i for i, c in enumerate(order)}
 
@@ -144,8 +145,11 @@ def build_kernel(
     )
 
 
-def _place(value: Value, classes: Sequence[Class], layout: Layout) -> Operand:
-    order = [d for d in memory_order(layout.sizes, layout.strides) if layout.strides[d] != 0]
+def _place(value: Value, classes: Sequence[Class], layout: Layout, reduced: Collection[Class] = ()) -> Operand:
+    """The tensor in memory order. A stretched dim (stride 0) is left out, unless a reduction runs over it:
+    that must find the loop's bound at one of its operands."""
+    in_order = memory_order(layout.sizes, layout.strides)
+    order = [d for d in in_order if layout.strides[d] != 0 or classes[d] in reduced]
     return Operand(
         value,
         spelling_of(value),

@@ -13,8 +13,8 @@ from typing import TypeAlias
 
 from cuesta._mlir import arith, func, ir, linalg, tensor
 from cuesta.dialects import types
+from cuesta.dialects.affine_maps import projection
 from cuesta.dialects.cuesta.dialect import int_array
-from cuesta.lowering.cuesta_to_linalg.builder import projection
 from cuesta.passes.form_kernels.kernel import Kernel, KernelNode, Operand, initial_numbers
 from cuesta.passes.form_kernels.nodes import body_ops
 

@@ -159,12 +159,17 @@ def finish(host: Host, function: func.FuncOp, returned: list[Value], wanted: lis
     mutates = ints(function.attributes["cuesta.mutates"]) if "cuesta.mutates" in function.attributes else []
     outputs = len(returned) - len(mutates)
     results = []
-    for value, strides in list(zip(returned, wanted, strict=True))[:outputs]:
+    # Memory that results may share, by the importer's numbers: an argument's with its views only.
+    arguments = function.regions[0].blocks[0].arguments
+    claimed = {host.layouts[argument].base: i for i, argument in enumerate(arguments)}
+    storages = [a["cuesta.storage"].value if "cuesta.storage" in a else -1 for a in function.attributes["res_attrs"]]
+    for value, strides, storage in list(zip(returned, wanted, storages, strict=True))[:outputs]:
         layout = host.layout_of(value)
+        shared = storage >= 0 and claimed.setdefault(layout.base, storage) != storage
         if not same_places(layout.sizes, layout.strides, strides) and 0 not in strides:
             layout = host.copy(value, layout, host.with_strides(value, strides))
-        elif layout.base in mutates:
-            # It would change under the caller's hands when the argument is written.
+        elif shared or layout.base in mutates:
+            # Equal to another result or an argument, but a tensor of its own to the caller.
             layout = host.copy(value, layout, host.row_major(value))
         results.append(host.view(_named_strides(layout, strides), str(ir.RankedTensorType(value.type).element_type)))
     sources = []
@@ -173,7 +178,6 @@ def finish(host: Host, function: func.FuncOp, returned: list[Value], wanted: lis
         if layout.base in mutates:
             layout = host.copy(value, layout, host.row_major(value))
         sources.append(layout)
-    arguments = function.regions[0].blocks[0].arguments
     for value, argument, source in zip(returned[outputs:], mutates, sources, strict=True):
         host.copy(value, source, host.layouts[arguments[argument]])
     return results

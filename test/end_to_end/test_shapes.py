@@ -75,6 +75,7 @@ def test_mark_dynamic(backend: str) -> None:
     assert counter.frame_count == 1
 
 
+@pytest.mark.may_fall_back("no level has symbolic sizes yet: issue 4")
 def test_sizes_that_depend_on_data(backend: str) -> None:
     def positive(x: Tensor) -> Tensor:
         return torch.sin(x[x > 0]) * 2

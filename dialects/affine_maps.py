@@ -1,0 +1,17 @@
+"""The affine maps that cuesta's generics use."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from cuesta._mlir import ir
+
+
+def projection(loops: int, dims: Sequence[int]) -> ir.AffineMapAttr:
+    """(d0, …) -> (d[dims[0]], …)."""
+    return ir.AffineMapAttr.get(ir.AffineMap.get(loops, 0, [ir.AffineExpr.get_dim(d) for d in dims]))
+
+
+def squeeze(sizes: Sequence[int]) -> tuple[int, ...]:
+    """The sizes other than 1: inside generics tensors have no dims of size 1."""
+    return tuple(s for s in sizes if s != 1)
