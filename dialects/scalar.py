@@ -89,6 +89,9 @@ class Scalar:
 
     # -- arithmetic ---------------------------------------------------------------------------
     def add(self, x: Value, y: Value) -> Value:
+        """The sum; of two bools, whether either is true."""
+        if str(x.type) == "i1":
+            return arith.ori(x, y)
         return arith.addf(x, y) if _floating(x) else arith.addi(x, y)
 
     def sub(self, x: Value, y: Value) -> Value:

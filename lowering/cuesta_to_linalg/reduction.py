@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 from cuesta._mlir import arith, ir, linalg
+from cuesta.dialects import types
 from cuesta.dialects.cuesta import reduction
 from cuesta.dialects.cuesta.dialect import ints
 from cuesta.dialects.scalar import Scalar, Value
@@ -25,14 +26,25 @@ def lower_reduction(b: LinalgBuilder, op: ir.Operation) -> None:
     sizes = shape_of(op.operands[0])
     loops = _loops(sizes)
     dims = set(ints(op.attributes["dims"]))
-    b.squeezed[op.results[0]] = b.generic(
+    spelling = spelling_of(op.results[0])
+    wide = types.opmath(spelling) if row.rounds else spelling
+
+    def combine(s: Scalar, acc: Value, x: Value) -> Value:
+        return row.combine(s, acc, s.convert(x, acc.type))
+
+    total = b.generic(
         [b.covering_access(op.operands[0], loops)],
         [sizes[d] for d in loops],
-        spelling_of(op.results[0]),
-        row.combine,
+        wide,
+        combine if wide != spelling else row.combine,
         reduced=[i for i, d in enumerate(loops) if d in dims],
         identity=row.identity,
     )
+    if wide != spelling:
+        kept = [sizes[d] for d in loops if d not in dims]
+        access = Access(total, tuple(range(len(kept))), wide)
+        total = b.generic([access], kept, spelling, lambda s, x: s.convert(x, types.element(spelling)))
+    b.squeezed[op.results[0]] = total
 
 
 @lowers("argmax", "argmin")
@@ -82,13 +94,14 @@ def lower_cumsum(b: LinalgBuilder, op: ir.Operation) -> None:
 
     def body(s: Scalar, outs: list[Value], ins: list[Value]) -> list[Value]:
         # A plain sequential sum: this loop carries its total and stores it at each step.
-        total = arith.addf(outs[0], ins[0]) if isinstance(ins[0].type, ir.FloatType) else s.add(outs[0], ins[0])
-        return [total, total]
+        x = s.convert(ins[0], outs[0].type)
+        total = arith.addf(outs[0], x) if isinstance(x.type, ir.FloatType) else s.add(outs[0], x)
+        return [total, s.convert(total, ins[0].type)]
 
     _, running = b.generics(
         [b.covering_access(op.operands[0], loops)],
         [sizes[d] for d in loops],
-        [(kept, spelling, lambda kind: 0), (list(range(len(loops))), spelling, None)],
+        [(kept, types.opmath(spelling), lambda kind: 0), (list(range(len(loops))), spelling, None)],
         body,
         reduced=[along],
     )
