@@ -18,6 +18,7 @@ _PASS_MODULES = (
     "cuesta.passes.outline_tiles",
     "cuesta.lowering.linalg_to_loops.expand_copies",
     "cuesta.lowering.loops_to_llvm.expand_math",
+    "cuesta.lowering.loops_to_llvm.expand_bf16",
     "cuesta.lowering.loops_to_llvm.drivers",
     "cuesta.lowering.host_to_llvm",
 )

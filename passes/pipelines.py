@@ -72,6 +72,8 @@ _LOOPS = (
     "builtin.module(func.func(convert-linalg-to-affine-loops))",
     # 3. Inline mathematics, while the loops around it are still there to be vectorised.
     "expand-math",
+    # 4. bf16 to and from f32, which mathematics has just widened to, without LLVM's own instruction.
+    "expand-bf16",
 )
 
 _LLVM = (

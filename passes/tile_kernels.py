@@ -147,7 +147,8 @@ class _Tiler:
     def read(self, value: Value, classes: Sequence[int]) -> Value:
         if value in self.values:
             return self.values[value]
-        tile = self.slice(value, classes)
+        # An argument that is written too is read where the loop writes it.
+        tile = self.slice(self.destinations.get(value, value), classes)
         if isinstance(value.owner, ir.Block):
             # One argument may be read along two sets of classes only as two arguments: cache by value.
             self.values[value] = tile
@@ -157,7 +158,7 @@ class _Tiler:
         """Where a generic writes: a fresh tile, or a slice of the kernel's destination, filled or not."""
         owner = value.owner
         if isinstance(owner, ir.Block):
-            return self.slice(self.destinations[value], classes)
+            return self.values.get(value) or self.slice(self.destinations[value], classes)
         if owner.name == "tensor.empty":
             kind = ir.RankedTensorType(self.tile_type(classes, spelling_of(value)))
             return tensor.EmptyOp(list(kind.shape), kind.element_type).result

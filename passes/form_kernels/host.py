@@ -21,6 +21,7 @@ from cuesta.dialects.cuesta.dialect import int_attr, ints
 from cuesta.dialects.types import shape_of, spelling_of
 from cuesta.passes.form_kernels import placement
 from cuesta.passes.form_kernels.grouping import Group, Grouping
+from cuesta.passes.form_kernels.in_place import last_uses, reuse_inputs, root_of
 from cuesta.passes.form_kernels.kernel import Operand, build_kernel, collapse, kernel_key
 from cuesta.passes.form_kernels.layout import Layout, dense_strides, is_dense, same_places
 from cuesta.passes.form_kernels.nodes import Item, collect
@@ -46,6 +47,11 @@ class Host:
     preferred: dict[Value, list[int]] = field(default_factory=dict)
     names: dict[tuple[object, ...], str] = field(default_factory=dict)
     views: dict[tuple[Layout, str], Value] = field(default_factory=dict)
+    #: output → the buffer that it takes over from a dead input of its kernel
+    reused: dict[Value, int] = field(default_factory=dict)
+    #: root → position of the last unit that reads it, and the position of the unit being built
+    last_use: dict[Value, int] = field(default_factory=dict)
+    position: int = 0
 
     # -- buffers ------------------------------------------------------------------------------
     def add_base(self, value: Value) -> int:
@@ -142,6 +148,7 @@ class Host:
                 self.layout_of(value)
         kernel = build_kernel(group, self.layouts, outputs, self.preferred, self.placed)
         collapse(kernel)
+        self.reused.update(reuse_inputs(kernel, self._dies, self._elements))
         key = kernel_key(kernel)
         ops = [op_name(n.op) for n in group.members]
         if key not in self.names:
@@ -164,12 +171,24 @@ class Host:
         if value in self.placed:
             self.layouts[value] = self.placed[value]
             return self.view(_layout(operand), operand.spelling)
-        base = self.allocate(operand.spelling, math.prod(operand.sizes))
+        base = self.reused.get(value, -1)
+        if base < 0:
+            base = self.allocate(operand.spelling, math.prod(operand.sizes))
         sizes = shape_of(value)
         order = self.preferred.get(value) or operand.dims
         self.layouts[value] = Layout(base, 0, sizes, dense_strides(sizes, order))
         flat = Layout(base, 0, tuple(operand.sizes), tuple(operand.strides))
         return self.view(flat, operand.spelling)
+
+    def _dies(self, operand: Operand) -> bool:
+        """Whether an input's buffer is ours, and the unit being built its last reader."""
+        assert operand.layout is not None
+        owner = self.bases[operand.layout.base].owner
+        ours = not isinstance(owner, ir.Block) and owner.name == "host.alloc"
+        return ours and self.last_use.get(root_of(operand.value), -1) == self.position
+
+    def _elements(self, base: int) -> int:
+        return math.prod(ir.MemRefType(self.bases[base].type).shape)
 
     def kernel_name(self, ops: Sequence[str]) -> str:
         stem = "_".join(dict.fromkeys(ops))[:48].strip("_")
@@ -299,7 +318,9 @@ def build_host(function: func.FuncOp, kernels: ir.Block, fuse: bool) -> None:
             )
         wanted = [ints(attrs["cuesta.strides"]) for attrs in function.attributes["res_attrs"]]
         placement.plan(builder, items, returned, wanted)
-        for unit in schedule(items, grouping):
+        order = schedule(items, grouping)
+        builder.last_use = last_uses(order, returned, list(builder.placed))
+        for builder.position, unit in enumerate(order):
             if isinstance(unit, Group):
                 builder.launch(unit, placement.outputs_of(unit, grouping, set(returned)))
                 continue

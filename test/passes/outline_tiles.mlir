@@ -1,0 +1,26 @@
+// RUN: cuesta-opt --pass-pipeline='builtin.module(outline-tiles)' %s | filecheck %s
+
+module {
+  module @kernels {
+    // CHECK-LABEL: func.func @k__tail(
+    // CHECK-SAME: %[[X:.*]]: memref<8x4xf32> {llvm.noalias}, %[[S:.*]]: memref<f32> {llvm.noalias})
+    // CHECK-NOT: scf.for
+    // CHECK: memref.store %{{.*}}, %[[S]][]
+    // CHECK-LABEL: func.func @k__tiles(
+    // CHECK-SAME: %{{.*}}: memref<8x4xf32> {llvm.noalias}, %{{.*}}: memref<f32> {llvm.noalias}, %[[LO:.*]]: index, %[[HI:.*]]: index)
+    // CHECK-SAME: cuesta.tiles = 4 : i64, cuesta.work = 100 : i64
+    // CHECK: scf.for %[[T:.*]] = %[[LO]] to %[[HI]]
+    // CHECK: %[[I:.*]] = arith.muli %[[T]], %{{.*}}
+    // CHECK: memref.store %{{.*}}, %{{.*}}[%[[I]], %{{.*}}]
+    // CHECK: return
+    func.func @k(%x: memref<8x4xf32>, %s: memref<f32>) -> memref<f32> {
+      %c0 = arith.constant 0 : index
+      %one = arith.constant 1.0 : f32
+      scf.forall (%i) = (0) to (8) step (2) {
+        memref.store %one, %x[%i, %c0] : memref<8x4xf32>
+      } {cuesta.work = 100 : i64}
+      memref.store %one, %s[] : memref<f32>
+      return %s : memref<f32>
+    }
+  }
+}

@@ -1,0 +1,67 @@
+// RUN: cuesta-opt --pass-pipeline='builtin.module(tile-kernels)' %s | filecheck %s
+
+#id = affine_map<(d0, d1) -> (d0, d1)>
+#row = affine_map<(d0, d1) -> (d0)>
+#col = affine_map<(d0, d1) -> (d1)>
+
+module {
+  module @kernels {
+    // One row a tile; the row's maximum stays inside it.
+    // CHECK-LABEL: func.func @rows
+    // CHECK: scf.forall (%[[I:.*]]) in (256) shared_outs(%[[O:.*]] = %arg1)
+    // CHECK: %[[X:.*]] = tensor.extract_slice %arg0[%[[I]], 0] [1, 512] [1, 1] : tensor<256x512xf32> to tensor<512xf32>
+    // CHECK: linalg.generic {{.*}} iterator_types = ["reduction"]} ins(%[[X]]
+    // CHECK: %[[D:.*]] = tensor.extract_slice %[[O]][%[[I]], 0] [1, 512] [1, 1]
+    // CHECK: linalg.generic {{.*}} iterator_types = ["parallel"]} ins(%[[X]], {{.*}} outs(%[[D]]
+    // CHECK: tensor.parallel_insert_slice {{.*}} into %[[O]][%[[I]], 0] [1, 512] [1, 1]
+    func.func @rows(%x: tensor<256x512xf32>, %y: tensor<256x512xf32> {bufferization.writable = true}) -> tensor<256x512xf32> attributes {cuesta.parallel = [0], cuesta.sizes = [256, 512]} {
+      %low = arith.constant 0xFF800000 : f32
+      %e = tensor.empty() : tensor<256xf32>
+      %f = linalg.fill ins(%low : f32) outs(%e : tensor<256xf32>) -> tensor<256xf32>
+      %m = linalg.generic {indexing_maps = [#id, #row], iterator_types = ["parallel", "reduction"]} ins(%x : tensor<256x512xf32>) outs(%f : tensor<256xf32>) attrs = {cuesta.classes = [0, 1]} {
+      ^bb0(%a: f32, %o: f32):
+        %r = arith.maximumf %o, %a : f32
+        linalg.yield %r : f32
+      } -> tensor<256xf32>
+      %s = linalg.generic {indexing_maps = [#id, #row, #id], iterator_types = ["parallel", "parallel"]} ins(%x, %m : tensor<256x512xf32>, tensor<256xf32>) outs(%y : tensor<256x512xf32>) attrs = {cuesta.classes = [0, 1]} {
+      ^bb0(%a: f32, %b: f32, %o: f32):
+        %r = arith.subf %a, %b : f32
+        linalg.yield %r : f32
+      } -> tensor<256x512xf32>
+      return %s : tensor<256x512xf32>
+    }
+
+    // Sums down columns: strips of 64 columns, the rows walked outside them.
+    // CHECK-LABEL: func.func @columns
+    // CHECK: scf.forall (%[[J:.*]]) = (0) to (768) step (64)
+    // CHECK: tensor.extract_slice %arg0[0, %[[J]]] [256, 64] [1, 1]
+    // CHECK: iterator_types = ["reduction", "parallel"]
+    func.func @columns(%x: tensor<256x768xf32>, %y: tensor<768xf32> {bufferization.writable = true}) -> tensor<768xf32> attributes {cuesta.parallel = [1], cuesta.sizes = [256, 768]} {
+      %zero = arith.constant 0.0 : f32
+      %f = linalg.fill ins(%zero : f32) outs(%y : tensor<768xf32>) -> tensor<768xf32>
+      %s = linalg.generic {indexing_maps = [#id, #col], iterator_types = ["reduction", "parallel"]} ins(%x : tensor<256x768xf32>) outs(%f : tensor<768xf32>) attrs = {cuesta.classes = [0, 1]} {
+      ^bb0(%a: f32, %o: f32):
+        %r = arith.addf %o, %a : f32
+        linalg.yield %r : f32
+      } -> tensor<768xf32>
+      return %s : tensor<768xf32>
+    }
+
+    // A kernel without parallel classes has no tiles; its result is anchored in its destination.
+    // CHECK-LABEL: func.func @serial
+    // CHECK-NOT: scf.forall
+    // CHECK: %[[S:.*]] = linalg.generic
+    // CHECK: %[[R:.*]] = bufferization.materialize_in_destination %[[S]] in %arg1
+    // CHECK: return %[[R]]
+    func.func @serial(%x: tensor<8xf32>, %y: tensor<f32> {bufferization.writable = true}) -> tensor<f32> attributes {cuesta.parallel = [], cuesta.sizes = [8]} {
+      %zero = arith.constant 0.0 : f32
+      %f = linalg.fill ins(%zero : f32) outs(%y : tensor<f32>) -> tensor<f32>
+      %s = linalg.generic {indexing_maps = [affine_map<(d0) -> (d0)>, affine_map<(d0) -> ()>], iterator_types = ["reduction"]} ins(%x : tensor<8xf32>) outs(%f : tensor<f32>) attrs = {cuesta.classes = [0]} {
+      ^bb0(%a: f32, %o: f32):
+        %r = arith.addf %o, %a : f32
+        linalg.yield %r : f32
+      } -> tensor<f32>
+      return %s : tensor<f32>
+    }
+  }
+}
