@@ -19,16 +19,12 @@ from cuesta.dialects.scalar import Scalar, Value
 
 @dataclass(frozen=True)
 class Reduction:
-    """One reduction: `identity(type)` is its neutral element, `combine(s, acc, x)` one step.
-
-    `rounds` says that a step rounds, so that narrow floats need a wider accumulator.
-    """
+    """One reduction: `identity(type)` is its neutral element, `combine(s, acc, x)` one step."""
 
     name: str
     identity: Callable[[ir.Type], float]
     combine: Callable[[Scalar, Value, Value], Value]
     reference: Callable[..., Any]
-    rounds: bool = False
 
 
 def _lowest(kind: ir.Type) -> float:
@@ -69,8 +65,8 @@ def _each_dim(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 ROWS: tuple[Reduction, ...] = (
-    Reduction("sum", lambda t: 0, _sum, lambda x, dims, keep: torch.sum(x, dims, keep, dtype=x.dtype), rounds=True),
-    Reduction("prod", lambda t: 1, _prod, _each_dim(lambda x, d, k: torch.prod(x, d, k, dtype=x.dtype)), rounds=True),
+    Reduction("sum", lambda t: 0, _sum, lambda x, dims, keep: torch.sum(x, dims, keep, dtype=x.dtype)),
+    Reduction("prod", lambda t: 1, _prod, _each_dim(lambda x, d, k: torch.prod(x, d, k, dtype=x.dtype))),
     Reduction("amax", _lowest, lambda s, acc, x: s.maximum(acc, x), torch.amax),
     Reduction("amin", _highest, lambda s, acc, x: s.minimum(acc, x), torch.amin),
     Reduction("any", lambda t: 0, lambda s, acc, x: arith.ori(acc, x), _each_dim(torch.any)),

@@ -27,7 +27,7 @@ def lower_reduction(b: LinalgBuilder, op: ir.Operation) -> None:
     loops = _loops(sizes)
     dims = set(ints(op.attributes["dims"]))
     spelling = spelling_of(op.results[0])
-    wide = types.opmath(spelling) if row.rounds else spelling
+    wide = types.opmath(spelling)
 
     def combine(s: Scalar, acc: Value, x: Value) -> Value:
         return row.combine(s, acc, s.convert(x, acc.type))
