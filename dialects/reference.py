@@ -35,6 +35,20 @@ def run_reference(module: ir.Module, inputs: Sequence[torch.Tensor], function: s
     raise VerifyError(f"function {function!r} does not end in a return")
 
 
+def run_in_place(module: ir.Module, inputs: Sequence[torch.Tensor], function: str = "graph") -> list[torch.Tensor]:
+    """What a compiled program does: returns the graph's results and writes the arguments that it mutates."""
+    attributes = find_function(module, function).attributes
+    mutates = ints(attributes["cuesta.mutates"]) if "cuesta.mutates" in attributes else []
+    results = run_reference(module, inputs, function)
+    # Copied first: a result may be an argument itself, which is about to be written.
+    given = {id(x) for x in inputs}
+    results = [x.clone() if id(x) in given else x for x in results] if mutates else results
+    outputs = len(results) - len(mutates)
+    for position, value in zip(mutates, results[outputs:], strict=True):
+        inputs[position].copy_(value)
+    return results[:outputs]
+
+
 def find_function(module: ir.Module, name: str) -> func.FuncOp:
     """The function of that name. Raises CuestaError, naming those that are there."""
     found = {op.name.value: op for op in module.body.operations if isinstance(op, func.FuncOp) and not op.is_external}
@@ -76,13 +90,14 @@ def _as_traced(op: ir.Operation, operands: list[torch.Tensor]) -> list[torch.Ten
         return operands
     wanted = op.attributes["operand_strides"]
     return [
-        _with_strides(x, ints(strides)) if isinstance(strides, ir.ArrayAttr) else x
+        with_strides(x, ints(strides)) if isinstance(strides, ir.ArrayAttr) else x
         for x, strides in zip(operands, wanted, strict=True)
     ]
 
 
-def _with_strides(x: torch.Tensor, strides: list[int]) -> torch.Tensor:
-    if list(x.stride()) == strides:
+def with_strides(x: torch.Tensor, strides: Sequence[int]) -> torch.Tensor:
+    """The same numbers in memory of these strides; where several elements share a place, the first counts."""
+    if list(x.stride()) == list(strides):
         return x
     moved = torch.empty_strided(x.shape, strides, dtype=x.dtype)
     if 0 in strides:

@@ -25,6 +25,9 @@ from cuesta.runtime.executable import Executable
 
 log = logging.getLogger("cuesta")
 
+#: The levels at which the host function is one, with its memory planned.
+_PLANNED = ("kernels", "tiled", "buffers", "loops")
+
 
 @dataclass
 class Timer:
@@ -74,13 +77,13 @@ def lower_module(
     with module.context, ir.Location.unknown():
         if dump is not None:
             dump.write(level, module)
+        if level in _PLANNED:
+            metadata = _describe_program(module, report)
         for stage in stages_after(level):
             with timer.stage(stage.name):
                 pipeline_of(stage, options).run(module, verify=False)
             if stage.name == "kernels":
-                # The last stage that shows the whole program: the host function is still one.
-                metadata = describe(module)
-                _describe_program(module, report)
+                metadata = _describe_program(module, report)
             if options.verify:
                 with timer.stage("verify"):
                     dialects.verify(module, f"stage {stage.name}")
@@ -97,8 +100,8 @@ def compile_module(module: ir.Module, *, from_stage: str = "import", options: Op
     return Executable(lower_module(module, options or Options.from_torch(), report, from_stage))
 
 
-def _describe_program(module: ir.Module, report: GraphReport) -> None:
-    """Fills the report's part that the planned host function tells."""
+def _describe_program(module: ir.Module, report: GraphReport) -> dict[str, Any]:
+    """What the runtime must know of the planned host function; fills the report's part that it tells."""
     (host,) = (op for op in module.body.operations if op.operation.name == "func.func")
     kernels: dict[str, dict[str, Any]] = {}
     calls: dict[tuple[str, str], dict[str, Any]] = {}
@@ -120,3 +123,4 @@ def _describe_program(module: ir.Module, report: GraphReport) -> None:
     report.arena_bytes, report.peak_bytes = memory["arena"], memory["peak"]
     if "cuesta.remarks" in host.attributes:
         report.apart = [{a.name: a.attr.value for a in row} for row in host.attributes["cuesta.remarks"]]
+    return describe(module)

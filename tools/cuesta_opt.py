@@ -9,19 +9,12 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NoReturn
 
 from cuesta.errors import CuestaError, OptionError
 from cuesta.passes.pipeline import Pipeline, Step
 from cuesta.passes.registry import Pass, all_passes
-from cuesta.tools.opt_driver import Driver, Settings, Source
-
-_BYTECODE_MAGIC = b"ML\xefR"
-
-
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        raise OptionError(f"{message} (cuesta-opt --help lists the options)")
+from cuesta.tools.command_line import Parser, Source
+from cuesta.tools.opt_driver import Driver, Settings
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -38,7 +31,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _parse_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
-    parser = _Parser(prog="cuesta-opt", description=__doc__, allow_abbrev=False)
+    parser = Parser(prog="cuesta-opt", description=__doc__, allow_abbrev=False)
     parser.add_argument("input", nargs="?", default="-", help="an .mlir or bytecode file; - or nothing: stdin")
     parser.add_argument("-o", dest="output", default="-", help="where the result goes; - or nothing: stdout")
     passes = parser.add_argument_group("passes")
@@ -74,7 +67,7 @@ def _run(arguments: argparse.Namespace) -> int:
         print("\n".join(f"{name}\n    {stage.pipeline}" for name, stage in STAGES.items()))
         return 0
     steps = _steps(arguments)
-    source = _read(arguments.input)
+    source = Source.read(arguments.input)
     settings = Settings(
         split_input=arguments.split_input_file,
         verify_diagnostics=arguments.verify_diagnostics,
@@ -109,25 +102,6 @@ def _steps(arguments: argparse.Namespace) -> list[Step]:
     if end < begin:
         raise OptionError(f"--to {arguments.last} comes before --from {arguments.first}: {' → '.join(names)}")
     return [step for name in names[begin:end] for step in Pipeline.parse(STAGES[name].pipeline).passes]
-
-
-def _read(path: str) -> Source:
-    name = "<stdin>" if path == "-" else path
-    try:
-        data = sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
-    except OSError as error:
-        raise CuestaError(f"cannot read {name}: {error.strerror}") from None
-    if data.startswith(_BYTECODE_MAGIC):
-        return Source(name, data)
-    try:
-        text = data.decode()
-        offset = data.find(b"\0")  # to the parser a NUL is white space, and a file of zeros an empty module
-    except UnicodeDecodeError as error:
-        offset = error.start
-    if offset >= 0:
-        message = f"{name} is neither MLIR text nor bytecode: byte {data[offset]:#04x} at offset {offset}"
-        raise CuestaError(message)
-    return Source(name, text)
 
 
 def _write(path: str, text: str) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import linecache
 import sys
 import time
 from collections.abc import Sequence
@@ -15,9 +14,8 @@ from cuesta.dialects.open_op import OPEN_OPS
 from cuesta.errors import CuestaError
 from cuesta.passes.diagnostics import Diagnostic
 from cuesta.passes.pipeline import Listener, Step, run_step
+from cuesta.tools.command_line import SPLIT_MARKER, Source
 from cuesta.tools.expected_diagnostics import mismatches, read_expectations
-
-_SPLIT_MARKER = "// -----"
 
 
 @dataclass(frozen=True)
@@ -32,33 +30,6 @@ class Settings:
     print_after: bool = False
     debug_info: bool = False
     timing: bool = False
-
-
-@dataclass
-class Source:
-    """An input and the name that its diagnostics carry."""
-
-    name: str
-    text: str | bytes  # bytes: MLIR bytecode
-
-    def chunks(self, split: bool) -> list[tuple[int, str | bytes]]:
-        """The (number of the first line, text) of each part between `// -----` lines."""
-        if not split or isinstance(self.text, bytes):
-            return [(1, self.text)]
-        chunks: list[tuple[int, str | bytes]] = []
-        first, lines = 1, self.text.split("\n")
-        for number, line in enumerate([*lines, _SPLIT_MARKER], start=1):
-            if line.startswith(_SPLIT_MARKER):
-                chunks.append((first, "\n".join(lines[first - 1 : number - 1])))
-                first = number + 1
-        return chunks
-
-    def line(self, diagnostic: Diagnostic) -> str:
-        """The source line that a diagnostic points at, or "" where it cannot be read."""
-        if diagnostic.file != self.name:
-            return linecache.getline(diagnostic.file, diagnostic.line).rstrip("\n")
-        lines = self.text.split("\n") if isinstance(self.text, str) else []
-        return lines[diagnostic.line - 1] if 0 < diagnostic.line <= len(lines) else ""
 
 
 @dataclass
@@ -89,7 +60,7 @@ class Driver:
                     outputs.append(output)
         if self.settings.timing:
             self._print_timing()
-        return f"\n{_SPLIT_MARKER}\n\n".join(outputs), good
+        return f"\n{SPLIT_MARKER}\n\n".join(outputs), good
 
     def _process(self, first_line: int, chunk: str | bytes) -> tuple[str | None, list[Diagnostic]]:
         """The module after every step, or None after a failure, and what was said on the way."""

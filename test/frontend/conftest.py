@@ -11,7 +11,7 @@ import torch
 from torch._functorch.aot_autograd import aot_module_simplified
 
 from cuesta.dialects import make_context, verify, walk
-from cuesta.dialects.reference import run_reference
+from cuesta.dialects.reference import run_in_place
 from cuesta.frontend.calling import bind
 from cuesta.frontend.importer import ImportedGraph, import_graph
 
@@ -33,16 +33,7 @@ class Run:
 
     def execute(self, tensors: list[torch.Tensor]) -> list[torch.Tensor]:
         """What a compiled program does: gives the results and writes the arguments that the graph mutates."""
-        results = run_reference(self.graph.module, tensors)
-        function = self.graph.module.body.operations[0]
-        mutates = function.attributes.get("cuesta.mutates", [])
-        outputs = len(results) - len(mutates)
-        # Copied first: a result may be the argument itself, which is about to be written.
-        given = {id(x) for x in tensors}
-        returned = [x.clone() if id(x) in given else x for x in results]
-        for position, value in zip(mutates, returned[outputs:], strict=True):
-            tensors[position.value].copy_(value)
-        return returned[:outputs]
+        return run_in_place(self.graph.module, tensors)
 
 
 @dataclass

@@ -13,7 +13,8 @@ import pytest
 
 from cuesta.passes.diagnostics import Diagnostic
 from cuesta.tools import cuesta_opt
-from cuesta.tools.opt_driver import Source, render
+from cuesta.tools.command_line import Source
+from cuesta.tools.opt_driver import render
 
 GOOD = "func.func @good(%x: i32) -> i32 {\n  %0 = arith.addi %x, %x : i32\n  return %0 : i32\n}\n"
 

@@ -1,0 +1,69 @@
+"""What the tools over modules share: how they read arguments and files."""
+
+from __future__ import annotations
+
+import argparse
+import linecache
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NoReturn
+
+from cuesta.errors import CuestaError, OptionError
+from cuesta.passes.diagnostics import Diagnostic
+
+SPLIT_MARKER = "// -----"
+_BYTECODE_MAGIC = b"ML\xefR"
+
+
+class Parser(argparse.ArgumentParser):
+    """Raises OptionError where argparse would print its usage and exit."""
+
+    def error(self, message: str) -> NoReturn:
+        raise OptionError(f"{message} ({self.prog} --help lists the options)")
+
+
+@dataclass(frozen=True)
+class Source:
+    """A module as text or bytecode, and the name that its diagnostics carry."""
+
+    name: str
+    text: str | bytes  # bytes: MLIR bytecode
+
+    @staticmethod
+    def read(path: str) -> Source:
+        """A file, or stdin for "-". Raises CuestaError for what cannot be read, or is neither text nor bytecode."""
+        name = "<stdin>" if path == "-" else path
+        try:
+            data = sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
+        except OSError as error:
+            raise CuestaError(f"cannot read {name}: {error.strerror}") from None
+        if data.startswith(_BYTECODE_MAGIC):
+            return Source(name, data)
+        try:
+            text = data.decode()
+            offset = data.find(b"\0")  # to the parser a NUL is white space, and a file of zeros an empty module
+        except UnicodeDecodeError as error:
+            offset = error.start
+        if offset >= 0:
+            raise CuestaError(f"{name} is neither MLIR text nor bytecode: byte {data[offset]:#04x} at offset {offset}")
+        return Source(name, text)
+
+    def chunks(self, split: bool) -> list[tuple[int, str | bytes]]:
+        """The (number of the first line, text) of each part between `// -----` lines."""
+        if not split or isinstance(self.text, bytes):
+            return [(1, self.text)]
+        chunks: list[tuple[int, str | bytes]] = []
+        first, lines = 1, self.text.split("\n")
+        for number, line in enumerate([*lines, SPLIT_MARKER], start=1):
+            if line.startswith(SPLIT_MARKER):
+                chunks.append((first, "\n".join(lines[first - 1 : number - 1])))
+                first = number + 1
+        return chunks
+
+    def line(self, diagnostic: Diagnostic) -> str:
+        """The source line that a diagnostic points at, or "" where it cannot be read."""
+        if diagnostic.file != self.name:
+            return linecache.getline(diagnostic.file, diagnostic.line).rstrip("\n")
+        lines = self.text.split("\n") if isinstance(self.text, str) else []
+        return lines[diagnostic.line - 1] if 0 < diagnostic.line <= len(lines) else ""

@@ -1,0 +1,100 @@
+"""The tensors that a module's function takes: from .npy files or seeded random numbers, laid out as it asks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from cuesta._mlir import func, ir
+from cuesta.dialects import types
+from cuesta.dialects.cuesta.dialect import int_array, ints
+from cuesta.dialects.graph_builder import row_major
+from cuesta.dialects.reference import with_strides
+from cuesta.errors import CuestaError
+
+
+@dataclass(frozen=True)
+class Argument:
+    """One tensor argument of a function."""
+
+    index: int
+    sizes: tuple[int, ...]
+    strides: tuple[int, ...]
+    dtype: torch.dtype
+
+
+def add_strides(function: func.FuncOp) -> None:
+    """Gives arguments and results that lack `cuesta.strides`, as modules written by hand do, row-major ones.
+
+    Raises CuestaError for what is no tensor or memref of known sizes.
+    """
+    kinds = ir.FunctionType(function.attributes["function_type"].value)
+    for name, values in (("arg_attrs", kinds.inputs), ("res_attrs", kinds.results)):
+        present = list(function.attributes[name]) if name in function.attributes else [ir.DictAttr.get()] * len(values)
+        complete = []
+        for attrs, kind in zip(present, values, strict=True):
+            if not isinstance(kind, ir.RankedTensorType | ir.MemRefType) or not kind.has_static_shape:
+                raise CuestaError(f"@{function.name.value} has {kind}: only tensors of known sizes can be run")
+            entries = {"cuesta.strides": int_array(row_major(ir.ShapedType(kind).shape))}
+            complete.append(ir.DictAttr.get(entries | {a.name: a.attr for a in attrs}))
+        function.attributes[name] = ir.ArrayAttr.get(complete)
+
+
+def arguments_of(function: func.FuncOp) -> list[Argument]:
+    """What `function`, which has strides, takes. Raises CuestaError for an element type that torch lacks."""
+    found = []
+    kinds = ir.FunctionType(function.attributes["function_type"].value).inputs
+    for index, kind in enumerate(kinds):
+        shaped = ir.ShapedType(kind)
+        attrs = function.attributes["arg_attrs"][index]
+        spelling = attrs["cuesta.dtype"].value if "cuesta.dtype" in attrs else str(shaped.element_type)
+        try:
+            dtype = types.torch_dtype(spelling)
+        except KeyError:
+            raise CuestaError(f"argument {index} is {kind}: torch has no dtype for {spelling}") from None
+        found.append(Argument(index, tuple(shaped.shape), tuple(ints(attrs["cuesta.strides"])), dtype))
+    return found
+
+
+def random_inputs(arguments: list[Argument], seed: int, int_range: tuple[int, int]) -> list[torch.Tensor]:
+    """Normal floats, whole numbers from [low, high), coin flips."""
+    generator = torch.Generator().manual_seed(seed)
+    return [with_strides(_random(a, generator, int_range), a.strides) for a in arguments]
+
+
+def _random(argument: Argument, generator: torch.Generator, int_range: tuple[int, int]) -> torch.Tensor:
+    if argument.dtype.is_floating_point or argument.dtype.is_complex:
+        wide = torch.complex64 if argument.dtype.is_complex else torch.float32
+        return torch.randn(argument.sizes, generator=generator, dtype=wide).to(argument.dtype)
+    low, high = (0, 2) if argument.dtype == torch.bool else int_range
+    return torch.randint(low, high, argument.sizes, generator=generator).to(argument.dtype)
+
+
+def read_inputs(arguments: list[Argument], paths: list[str]) -> list[torch.Tensor]:
+    """The arrays in .npy files. bf16, which numpy lacks, is read from float32.
+
+    Raises CuestaError, naming the file, where one cannot be read or does not fit its argument.
+    """
+    if len(paths) != len(arguments):
+        raise CuestaError(f"the function takes {len(arguments)} tensors, {len(paths)} --input were given")
+    return [_read(argument, path) for argument, path in zip(arguments, paths, strict=True)]
+
+
+def _read(argument: Argument, path: str) -> torch.Tensor:
+    try:
+        x = torch.from_numpy(np.load(Path(path), allow_pickle=False))
+    except (OSError, ValueError, TypeError, EOFError) as problem:
+        raise CuestaError(f"cannot read {path}: {getattr(problem, 'strerror', None) or problem}") from None
+    if argument.dtype == torch.bfloat16 and x.dtype == torch.float32:
+        x = x.bfloat16()
+    if tuple(x.shape) != argument.sizes or x.dtype != argument.dtype:
+        wanted, found = (_describe(s, d) for s, d in ((argument.sizes, argument.dtype), (tuple(x.shape), x.dtype)))
+        raise CuestaError(f"{path} holds {found}, argument {argument.index} is {wanted}")
+    return with_strides(x, argument.strides)
+
+
+def _describe(sizes: tuple[int, ...], dtype: torch.dtype) -> str:
+    return f"{types.SPELLING.get(dtype, dtype)}[{', '.join(map(str, sizes))}]"
