@@ -17,7 +17,7 @@ from typing import TypeAlias
 from cuesta._mlir import func, ir, linalg, tensor
 from cuesta.dialects import host, types
 from cuesta.dialects.affine_maps import projection, squeeze
-from cuesta.dialects.cuesta.dialect import int_attr, ints
+from cuesta.dialects.cuesta.dialect import int_array, int_attr, ints
 from cuesta.dialects.types import shape_of, spelling_of
 from cuesta.passes.form_kernels import placement
 from cuesta.passes.form_kernels.grouping import Group, Grouping
@@ -222,11 +222,16 @@ class Host:
             self.layouts[result] = layout
             host.CALL([*buffers, self.view(layout, spelling_of(result))], [], **attributes)
             return
-        kinds = [
-            memref(shape_of(r), strides, spelling_of(r)) for r, strides in zip(op.results, strides_of, strict=True)
-        ]
-        call = host.CALL(buffers, kinds, **attributes)
-        for result, strides, memory in zip(op.results, strides_of, call.results, strict=True):
+        # A result that nobody reads is not asked for: an overload may leave it out at run time (an LSTM's workspace).
+        used = [i for i, r in enumerate(op.results) if next(iter(r.uses), None) is not None]
+        if len(used) < len(op.results):
+            stands = ints(attributes["positions"]) if "positions" in attributes else range(len(op.results))
+            attributes["positions"] = int_array(stands[i] for i in used)
+            kept = [*dtypes[: len(op.operands)], *(dtypes[len(op.operands) + i] for i in used)]
+            attributes["dtypes"] = ir.ArrayAttr.get([ir.StringAttr.get(d) for d in kept])
+        results = [(op.results[i], strides_of[i]) for i in used]
+        call = host.CALL(buffers, [memref(shape_of(r), s, spelling_of(r)) for r, s in results], **attributes)
+        for (result, strides), memory in zip(results, call.results, strict=True):
             self.layouts[result] = Layout(self.add_base(memory), 0, shape_of(result), strides)
 
     def check(self, op: ir.Operation) -> None:
