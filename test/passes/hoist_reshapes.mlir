@@ -1,0 +1,60 @@
+// RUN: cuesta-opt --pass-pipeline='builtin.module(hoist-reshapes)' %s | filecheck %s
+
+// CHECK-LABEL: func.func @above_gelu
+// CHECK-SAME: (%[[X:.*]]: tensor<2x128x8xf32>)
+// CHECK-NEXT: %[[R:.*]] = "cuesta.reshape"(%[[X]]) : (tensor<2x128x8xf32>) -> tensor<256x8xf32>
+// CHECK-NEXT: %[[G:.*]] = "cuesta.gelu"(%[[R]]) : (tensor<256x8xf32>) -> tensor<256x8xf32>
+// CHECK-NEXT: return %[[G]]
+func.func @above_gelu(%x: tensor<2x128x8xf32>) -> tensor<256x8xf32> {
+  %0 = "cuesta.gelu"(%x) : (tensor<2x128x8xf32>) -> tensor<2x128x8xf32>
+  %1 = "cuesta.reshape"(%0) : (tensor<2x128x8xf32>) -> tensor<256x8xf32>
+  return %1 : tensor<256x8xf32>
+}
+
+// It moves on past the ops before, above each operand; a single number needs no reshape, and
+// parameters stay with their op.
+// CHECK-LABEL: func.func @above_a_tree
+// CHECK-SAME: (%[[X:.*]]: tensor<2x4xf32>, %[[N:.*]]: tensor<f32>, %[[C:.*]]: tensor<2x4xi1>)
+// CHECK-NEXT: %[[R:.*]] = "cuesta.reshape"(%[[X]]) : (tensor<2x4xf32>) -> tensor<8xf32>
+// CHECK-NEXT: %[[M:.*]] = "cuesta.mul"(%[[R]], %[[N]]) : (tensor<8xf32>, tensor<f32>) -> tensor<8xf32>
+// CHECK-NEXT: %[[S:.*]] = "cuesta.reshape"(%[[X]]) : (tensor<2x4xf32>) -> tensor<8xf32>
+// CHECK-NEXT: %[[L:.*]] = "cuesta.leaky_relu"(%[[S]]) {negative_slope = 1.000000e-01 : f64} : (tensor<8xf32>) -> tensor<8xf32>
+// CHECK-NEXT: %[[T:.*]] = "cuesta.reshape"(%[[C]]) : (tensor<2x4xi1>) -> tensor<8xi1>
+// CHECK-NEXT: %[[W:.*]] = "cuesta.where"(%[[T]], %[[M]], %[[L]])
+// CHECK-NEXT: return %[[W]]
+func.func @above_a_tree(%x: tensor<2x4xf32>, %n: tensor<f32>, %c: tensor<2x4xi1>) -> tensor<8xf32> {
+  %0 = "cuesta.mul"(%x, %n) : (tensor<2x4xf32>, tensor<f32>) -> tensor<2x4xf32>
+  %1 = "cuesta.leaky_relu"(%x) {negative_slope = 0.1 : f64} : (tensor<2x4xf32>) -> tensor<2x4xf32>
+  %2 = "cuesta.where"(%c, %0, %1) : (tensor<2x4xi1>, tensor<2x4xf32>, tensor<2x4xf32>) -> tensor<2x4xf32>
+  %3 = "cuesta.reshape"(%2) : (tensor<2x4xf32>) -> tensor<8xf32>
+  return %3 : tensor<8xf32>
+}
+
+// A reshape of what broadcasts is no reshape.
+// CHECK-LABEL: func.func @broadcast
+// CHECK-NEXT: %[[A:.*]] = "cuesta.add"
+// CHECK-NEXT: "cuesta.reshape"(%[[A]])
+func.func @broadcast(%x: tensor<2x4xf32>, %b: tensor<4xf32>) -> tensor<8xf32> {
+  %0 = "cuesta.add"(%x, %b) : (tensor<2x4xf32>, tensor<4xf32>) -> tensor<2x4xf32>
+  %1 = "cuesta.reshape"(%0) : (tensor<2x4xf32>) -> tensor<8xf32>
+  return %1 : tensor<8xf32>
+}
+
+// Somebody else wants the shape that was.
+// CHECK-LABEL: func.func @second_user
+// CHECK-NEXT: %[[N:.*]] = "cuesta.neg"
+// CHECK-NEXT: "cuesta.reshape"(%[[N]])
+func.func @second_user(%x: tensor<2x4xf32>) -> (tensor<8xf32>, tensor<2x4xf32>) {
+  %0 = "cuesta.neg"(%x) : (tensor<2x4xf32>) -> tensor<2x4xf32>
+  %1 = "cuesta.reshape"(%0) : (tensor<2x4xf32>) -> tensor<8xf32>
+  return %1, %0 : tensor<8xf32>, tensor<2x4xf32>
+}
+
+// CHECK-LABEL: func.func @not_pointwise
+// CHECK-NEXT: %[[S:.*]] = "cuesta.sum"
+// CHECK-NEXT: "cuesta.reshape"(%[[S]])
+func.func @not_pointwise(%x: tensor<2x4x3xf32>) -> tensor<8xf32> {
+  %0 = "cuesta.sum"(%x) {dims = [2], keepdim = 0 : i64} : (tensor<2x4x3xf32>) -> tensor<2x4xf32>
+  %1 = "cuesta.reshape"(%0) : (tensor<2x4xf32>) -> tensor<8xf32>
+  return %1 : tensor<8xf32>
+}
