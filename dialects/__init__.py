@@ -65,4 +65,7 @@ def problem_of(op: ir.Operation) -> str | None:
     elif not op.context.is_registered_operation(op.name):
         return "belongs to no dialect that cuesta knows"
     check = VERIFIERS.get(op.name)
-    return check(op) if check else None
+    try:
+        return check(op) if check else None
+    except Exception as error:  # the check itself stumbled over IR that it did not foresee
+        return f"is malformed: {type(error).__name__}: {error}"

@@ -112,10 +112,7 @@ class Driver:
         for op in walk(module.operation):
             if self.settings.allow_unregistered and _is_unregistered(op):
                 continue
-            try:
-                problem = problem_of(op)
-            except Exception as error:  # the check itself stumbled over IR that it did not foresee
-                problem = f"is malformed: {type(error).__name__}: {error}"
+            problem = problem_of(op)
             if problem:
                 hear(Diagnostic.at(str(op.location), "error", f"'{op.name}' op {problem}"))
                 good = False

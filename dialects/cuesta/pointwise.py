@@ -304,16 +304,34 @@ def _verify_broadcast(op: ir.Operation) -> str | None:
     return None
 
 
+def _verify_row(op: ir.Operation) -> str | None:
+    row = BY_NAME[op.name.removeprefix("cuesta.")]
+    taken = [types.spelling_of(v) for v in op.operands]
+    if len(set(taken)) > 1:
+        return f"operands have the element types {', '.join(taken)}; cuesta.convert makes them one"
+    expected, actual = "i1" if row.promotion == "compare" else taken[0], types.spelling_of(op.results[0])
+    if expected != actual:
+        return f"computes {expected} from {taken[0]}, but the result is {actual}"
+    return _verify_broadcast(op)
+
+
+def _verify_where(op: ir.Operation) -> str | None:
+    condition, *chosen = (types.spelling_of(v) for v in (*op.operands, op.results[0]))
+    if condition != "i1" or len(set(chosen)) > 1:
+        return f"takes i1 and two of the result's element type, got {condition}, {chosen[0]}, {chosen[1]} → {chosen[2]}"
+    return _verify_broadcast(op)
+
+
 def _define(row: Pointwise) -> type:
     operands = dict.fromkeys("xyzw"[: row.arity], ext.Operand[Any])
     annotations = operands | dict.fromkeys(row.params, ir.FloatAttr) | {"result": ext.Result[Any]}
     namespace = {"__annotations__": annotations, "__doc__": f"`{row.name}`, element by element."}
     cls = type(row.name, (Operation,), namespace, name=row.name, traits=[ext.Pure])
-    VERIFIERS[f"cuesta.{row.name}"] = _verify_broadcast
+    VERIFIERS[f"cuesta.{row.name}"] = _verify_row
     REFERENCES[f"cuesta.{row.name}"] = lambda op, xs: row.reference(*xs, *parameters(op).values())
     return cls
 
 
 OPS: dict[str, type] = {row.name: _define(row) for row in ROWS}
-VERIFIERS["cuesta.where"] = _verify_broadcast
+VERIFIERS["cuesta.where"] = _verify_where
 VERIFIERS["cuesta.convert"] = _verify_broadcast

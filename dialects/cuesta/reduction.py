@@ -88,6 +88,8 @@ def _verify(op: ir.Operation) -> str | None:
     dims = ints(op.attributes["dims"])
     if any(d < 0 or d >= rank for d in dims) or len(set(dims)) != len(dims):
         return f"dims {dims} must be distinct and within [0, {rank})"
+    if types.spelling_of(op.operands[0]) != types.spelling_of(op.results[0]):
+        return f"keeps the element type {types.spelling_of(op.operands[0])}, got {types.spelling_of(op.results[0])}"
     expected, actual = kept_shape(op), list(types.shape_of(op.results[0]))
     return None if expected == actual else f"reduces to {expected}, but the result is {actual}"
 
@@ -149,6 +151,8 @@ def _verify_arg(op: ir.Operation) -> str | None:
     shape, dim = list(types.shape_of(op.operands[0])), op.attributes["dim"].value
     if not 0 <= dim < len(shape):
         return f"dim {dim} is outside [0, {len(shape)})"
+    if types.spelling_of(op.results[0]) != "i64":
+        return f"gives positions as i64, not {types.spelling_of(op.results[0])}"
     expected, actual = shape[:dim] + shape[dim + 1 :], list(types.shape_of(op.results[0]))
     return None if expected == actual else f"reduces to {expected}, but the result is {actual}"
 

@@ -148,8 +148,15 @@ def _iota(op: ir.Operation, xs: Tensors) -> torch.Tensor:
     return (start + torch.arange(n, dtype=dtype) * step).to(dtype)
 
 
+def _verify_element_type(op: ir.Operation) -> str | None:
+    kinds = [types.spelling_of(v) for v in (*op.operands, op.results[0])]
+    return None if len(set(kinds)) == 1 else f"only moves elements, but goes from {kinds[0]} to {kinds[-1]}"
+
+
 @verifier("reshape")
 def _verify_reshape(op: ir.Operation) -> str | None:
+    if wrong := _verify_element_type(op):
+        return wrong
     source, target = types.shape_of(op.operands[0]), _result_shape(op)
     if math.prod(source) != math.prod(target):
         return f"cannot reshape {list(source)} ({math.prod(source)} elements) to {list(target)} ({math.prod(target)})"
@@ -158,6 +165,8 @@ def _verify_reshape(op: ir.Operation) -> str | None:
 
 @verifier("permute")
 def _verify_permute(op: ir.Operation) -> str | None:
+    if wrong := _verify_element_type(op):
+        return wrong
     dims, source = ints(op.attributes["dims"]), types.shape_of(op.operands[0])
     if sorted(dims) != list(range(len(source))):
         return f"dims {dims} are no permutation of 0..{len(source) - 1}"
@@ -167,6 +176,8 @@ def _verify_permute(op: ir.Operation) -> str | None:
 
 @verifier("expand")
 def _verify_expand(op: ir.Operation) -> str | None:
+    if wrong := _verify_element_type(op):
+        return wrong
     source, target = types.shape_of(op.operands[0]), _result_shape(op)
     padded = (1,) * (len(target) - len(source)) + source
     if len(source) > len(target) or any(a not in (1, b) for a, b in zip(padded, target, strict=True)):
@@ -176,6 +187,8 @@ def _verify_expand(op: ir.Operation) -> str | None:
 
 @verifier("slice")
 def _verify_slice(op: ir.Operation) -> str | None:
+    if wrong := _verify_element_type(op):
+        return wrong
     source, target = types.shape_of(op.operands[0]), _result_shape(op)
     starts, steps = ints(op.attributes["starts"]), ints(op.attributes["steps"])
     if not len(source) == len(target) == len(starts) == len(steps):
@@ -188,6 +201,8 @@ def _verify_slice(op: ir.Operation) -> str | None:
 
 @verifier("cat")
 def _verify_cat(op: ir.Operation) -> str | None:
+    if wrong := _verify_element_type(op):
+        return wrong
     dim, target = op.attributes["dim"].value, _result_shape(op)
     if not 0 <= dim < len(target):
         return f"dim {dim} is outside [0, {len(target)})"
@@ -199,3 +214,25 @@ def _verify_cat(op: ir.Operation) -> str | None:
             return f"operand {list(shape)} does not fit {list(target)} outside dim {dim}"
     total = sum(shape[dim] for shape in shapes)
     return None if total == target[dim] else f"sizes along dim {dim} add to {total}, the result has {target[dim]}"
+
+
+@verifier("flip")
+def _verify_flip(op: ir.Operation) -> str | None:
+    dims, shape = ints(op.attributes["dims"]), types.shape_of(op.operands[0])
+    if len(set(dims)) != len(dims) or any(not 0 <= d < len(shape) for d in dims):
+        return f"dims {dims} must be distinct and within [0, {len(shape)})"
+    return None if op.operands[0].type == op.results[0].type else "the result must have the operand's type"
+
+
+@verifier("copy")
+def _verify_copy(op: ir.Operation) -> str | None:
+    rank = len(types.shape_of(op.operands[0]))
+    if len(ints(op.attributes["strides"])) != rank:
+        return f"strides need {rank} entries, as the operand has dims"
+    return None if op.operands[0].type == op.results[0].type else "the result must have the operand's type"
+
+
+@verifier("iota")
+def _verify_iota(op: ir.Operation) -> str | None:
+    rank = len(_result_shape(op))
+    return None if rank == 1 else f"gives a vector, not a tensor of {rank} dims"
