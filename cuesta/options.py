@@ -47,9 +47,9 @@ class Options:
     """The options of one compile. Build it with `from_torch`, which checks names and types."""
 
     # Documented for torch.compile
-    epilogue_fusion: bool = _option(True, "Fuse pointwise ops into the contraction that feeds them.", affects_code=True)
+    epilogue_fusion: bool = _option(True, "No effect on CPU yet: contractions run in libraries.")
     max_autotune: bool = _option(False, "No effect on CPU: a cost model chooses, nothing is timed.")
-    fallback_random: bool = _option(False, "Random ops give eager's numbers under the same seed.", affects_code=True)
+    fallback_random: bool = _option(False, "No effect: random numbers are always those that eager draws.")
     shape_padding: bool = _option(False, "No effect on CPU: padding a contraction pays on tensor cores only.")
     cudagraphs: bool = _option(
         False, "No effect on CPU: the host program has no launches to replay.", name="triton.cudagraphs"

@@ -83,8 +83,12 @@ def _program(
 ) -> tuple[Executable, Convention]:
     start = time.perf_counter()
     cache = GraphCache.of(graph_key(gm), options)
-    # A dump wants every stage, which a cached program has left behind.
-    found = None if options.dump else cache.load(report)
+    found = None
+    if options.dump:
+        # Which a cached program has left behind.
+        report.cache["reason"] = "a dump wants every stage"
+    else:
+        found = cache.load(report)
     report.times["key and cache"] = time.perf_counter() - start
     if found is not None:
         artefact, executable = found
