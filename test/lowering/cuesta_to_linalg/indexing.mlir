@@ -1,0 +1,64 @@
+// RUN: cuesta-opt --pass-pipeline='builtin.module(cuesta-to-linalg)' %s | filecheck %s
+
+// A check tells whether any index is out of range; then negative ones count from the end, and the
+// read stays inside the memory whatever the check said.
+// CHECK-LABEL: func.func @index
+// CHECK-SAME: (%[[W:.*]]: tensor<10x8xf32>, %[[I:.*]]: tensor<4xi64>)
+// CHECK: %[[BAD:.*]] = linalg.generic {{.*}}iterator_types = ["reduction"]} ins(%[[I]] : tensor<4xi64>)
+// CHECK: %[[LOW:.*]] = arith.cmpi slt, %[[AT:.*]], %c-10_i64
+// CHECK: %[[HIGH:.*]] = arith.cmpi sge, %[[AT]], %c10_i64
+// CHECK: arith.ori %[[LOW]], %[[HIGH]]
+// CHECK: "host.check"(%[[BAD]]) {message = "index out of range: the indexed dim has size 10"}
+// CHECK: linalg.generic {{.*}}iterator_types = ["parallel", "parallel"]} ins(%[[I]] : tensor<4xi64>)
+// CHECK-NEXT: ^bb0(%[[IN:.*]]: i64, %{{.*}}: f32):
+// CHECK: %[[NEGATIVE:.*]] = arith.cmpi slt, %[[IN]], %c0_i64
+// CHECK-NEXT: %[[BACK:.*]] = arith.addi %[[IN]], %c10_i64
+// CHECK-NEXT: %[[WRAPPED:.*]] = arith.select %[[NEGATIVE]], %[[BACK]], %[[IN]]
+// CHECK-NEXT: %[[CAPPED:.*]] = arith.minsi %[[WRAPPED]], %c9_i64
+// CHECK-NEXT: %[[CLAMPED:.*]] = arith.maxsi %[[CAPPED]], %c0_i64
+// CHECK-NEXT: %[[P:.*]] = arith.index_cast %[[CLAMPED]] : i64 to index
+// CHECK-NEXT: %[[J:.*]] = linalg.index 1
+// CHECK-NEXT: tensor.extract %[[W]][%[[P]], %[[J]]]
+func.func @index(%w: tensor<10x8xf32>, %i: tensor<4xi64>) -> tensor<4x8xf32> {
+  %0 = "cuesta.index"(%w, %i) {dims = [0]} : (tensor<10x8xf32>, tensor<4xi64>) -> tensor<4x8xf32>
+  return %0 : tensor<4x8xf32>
+}
+
+// The indexed dims are not adjacent: the indices' dim stands first, the dim between them after it.
+// CHECK-LABEL: func.func @apart
+// CHECK-SAME: (%[[X:.*]]: tensor<5x6x7xf32>,
+// CHECK-COUNT-2: "host.check"
+// CHECK: %[[P:.*]] = arith.index_cast
+// CHECK: %[[J:.*]] = linalg.index 1
+// CHECK: %[[Q:.*]] = arith.index_cast
+// CHECK-NEXT: tensor.extract %[[X]][%[[P]], %[[J]], %[[Q]]]
+func.func @apart(%x: tensor<5x6x7xf32>, %i: tensor<4xi64>, %j: tensor<4xi64>) -> tensor<4x6xf32> {
+  %0 = "cuesta.index"(%x, %i, %j) {dims = [0, 2]} : (tensor<5x6x7xf32>, tensor<4xi64>, tensor<4xi64>) -> tensor<4x6xf32>
+  return %0 : tensor<4x6xf32>
+}
+
+// CHECK-LABEL: func.func @gather
+// CHECK-SAME: (%[[X:.*]]: tensor<4x8xf32>, %[[I:.*]]: tensor<4x3xi64>)
+// CHECK: "host.check"
+// CHECK: linalg.generic {{.*}} ins(%[[I]] : tensor<4x3xi64>)
+// CHECK: %[[ROW:.*]] = linalg.index 0
+// CHECK: %[[P:.*]] = arith.index_cast %{{.*}} : i64 to index
+// CHECK-NEXT: tensor.extract %[[X]][%[[ROW]], %[[P]]]
+func.func @gather(%x: tensor<4x8xf32>, %i: tensor<4x3xi64>) -> tensor<4x3xf32> {
+  %0 = "cuesta.gather"(%x, %i) {dim = 1 : i64} : (tensor<4x8xf32>, tensor<4x3xi64>) -> tensor<4x3xf32>
+  return %0 : tensor<4x3xf32>
+}
+
+// A flip knows its positions: nothing to check.
+// CHECK-LABEL: func.func @flip
+// CHECK-SAME: (%[[X:.*]]: tensor<4x8xf32>)
+// CHECK-NOT: host.check
+// CHECK: %[[ROW:.*]] = linalg.index 0
+// CHECK: %[[J:.*]] = linalg.index 1
+// CHECK-NEXT: %[[LAST:.*]] = arith.constant 7 : index
+// CHECK-NEXT: %[[BACK:.*]] = arith.subi %[[LAST]], %[[J]]
+// CHECK-NEXT: tensor.extract %[[X]][%[[ROW]], %[[BACK]]]
+func.func @flip(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
+  %0 = "cuesta.flip"(%x) {dims = [1]} : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  return %0 : tensor<4x8xf32>
+}
