@@ -1,0 +1,51 @@
+// RUN: cuesta-opt --pass-pipeline='builtin.module(cuesta-to-linalg)' %s | filecheck %s
+
+// Views stay, in the type that memory has: a bool is a byte.
+// CHECK-LABEL: func.func @views
+// CHECK-SAME: (%[[X:.*]]: tensor<2x3x4xi8> {cuesta.dtype = "i1", cuesta.strides = [12, 4, 1]}) -> (tensor<2x6xi8> {cuesta.dtype = "i1", cuesta.strides = [6, 1]})
+// CHECK-NEXT: %[[S:.*]] = "cuesta.slice"(%[[X]]) {starts = [0, 0, 0], steps = [1, 1, 2]} : (tensor<2x3x4xi8>) -> tensor<2x3x2xi8>
+// CHECK-NEXT: %[[P:.*]] = "cuesta.permute"(%[[S]]) {dims = [0, 2, 1]} : (tensor<2x3x2xi8>) -> tensor<2x2x3xi8>
+// CHECK-NEXT: %[[R:.*]] = "cuesta.reshape"(%[[P]]) : (tensor<2x2x3xi8>) -> tensor<2x6xi8>
+// CHECK-NEXT: return %[[R]]
+func.func @views(%x: tensor<2x3x4xi1> {cuesta.strides = [12, 4, 1]}) -> (tensor<2x6xi1> {cuesta.strides = [6, 1]}) {
+  %0 = "cuesta.slice"(%x) {starts = [0, 0, 0], steps = [1, 1, 2]} : (tensor<2x3x4xi1>) -> tensor<2x3x2xi1>
+  %1 = "cuesta.permute"(%0) {dims = [0, 2, 1]} : (tensor<2x3x2xi1>) -> tensor<2x2x3xi1>
+  %2 = "cuesta.reshape"(%1) : (tensor<2x2x3xi1>) -> tensor<2x6xi1>
+  return %2 : tensor<2x6xi1>
+}
+
+// A value has no address here, so that a copy is the value.
+// CHECK-LABEL: func.func @cat_of_copy
+// CHECK-SAME: (%[[X:.*]]: tensor<2x3xf32>, %[[Y:.*]]: tensor<2x1xf32>)
+// CHECK-NEXT: %[[E:.*]] = "cuesta.expand"(%[[Y]]) : (tensor<2x1xf32>) -> tensor<2x2xf32>
+// CHECK-NEXT: %[[C:.*]] = "cuesta.cat"(%[[X]], %[[E]]) {dim = 1 : i64}
+// CHECK-NEXT: return %[[C]]
+func.func @cat_of_copy(%x: tensor<2x3xf32>, %y: tensor<2x1xf32>) -> tensor<2x5xf32> {
+  %0 = "cuesta.copy"(%x) {strides = [1, 2]} : (tensor<2x3xf32>) -> tensor<2x3xf32>
+  %1 = "cuesta.expand"(%y) : (tensor<2x1xf32>) -> tensor<2x2xf32>
+  %2 = "cuesta.cat"(%0, %1) {dim = 1 : i64} : (tensor<2x3xf32>, tensor<2x2xf32>) -> tensor<2x5xf32>
+  return %2 : tensor<2x5xf32>
+}
+
+// A constant and a range go to memory where somebody wants them there.
+// CHECK-LABEL: func.func @returned
+// CHECK: %[[C:.*]] = linalg.generic
+// CHECK: arith.constant 2.000000e+00 : f32
+// CHECK: %[[R:.*]] = linalg.generic
+// CHECK: linalg.index 0
+// CHECK: %[[STEPS:.*]] = arith.muli %{{.*}}, %c2_i64
+// CHECK-NEXT: arith.addi %c1_i64, %[[STEPS]]
+// CHECK: return %[[C]], %[[R]]
+func.func @returned() -> (tensor<4xf32>, tensor<4xi64>) {
+  %0 = "cuesta.constant"() {value = 2.0 : f64} : () -> tensor<4xf32>
+  %1 = "cuesta.iota"() {start = 1 : i64, step = 2 : i64} : () -> tensor<4xi64>
+  return %0, %1 : tensor<4xf32>, tensor<4xi64>
+}
+
+// A call stays and remembers which of the types that share a byte it meant.
+// CHECK-LABEL: func.func @call
+// CHECK-NEXT: "aten.call"(%{{.*}}) {{.*}}dtypes = ["ui8", "ui8", "i64"]{{.*}} : (tensor<4xi8>) -> (tensor<4xi8>, tensor<4xi64>)
+func.func @call(%x: tensor<4xui8>) -> tensor<4xui8> {
+  %0:2 = "aten.call"(%x) {args = "[\22%0\22]", overload = "aten.sort.default", reason = "", result_strides = [[1], [1]]} : (tensor<4xui8>) -> (tensor<4xui8>, tensor<4xi64>)
+  return %0#0 : tensor<4xui8>
+}
