@@ -205,7 +205,10 @@ class LinalgBuilder:
         with ir.InsertionPoint(block):
             arguments = iter(block.arguments)
             ins = [self._element(a, next(arguments) if a.source is not None else None) for a in accesses]
-            outs = [load_storage(next(arguments), spelling) for _, spelling, _ in outputs]
+            outs = [
+                load_storage(next(arguments), spelling) if identity else next(arguments)
+                for _, spelling, identity in outputs
+            ]
             s = scalar_for(accesses[0].spelling if accesses else outputs[0][1])
             elements_out = body(s, outs, ins)
             linalg.YieldOp([to_storage(e, spec[1]) for e, spec in zip(elements_out, outputs, strict=True)])

@@ -62,3 +62,22 @@ func.func @flip(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
   %0 = "cuesta.flip"(%x) {dims = [1]} : (tensor<4x8xf32>) -> tensor<4x8xf32>
   return %0 : tensor<4x8xf32>
 }
+
+// A range cannot leave what torch has inferred: no check.
+// CHECK-LABEL: func.func @range
+// CHECK-NOT: host.check
+// CHECK: tensor.extract
+func.func @range(%x: tensor<4x6xf32>) -> tensor<3x6xf32> {
+  %i = "cuesta.iota"() {start = 0, step = 1} : () -> tensor<3xi64>
+  %0 = "cuesta.index"(%x, %i) {dims = [0]} : (tensor<4x6xf32>, tensor<3xi64>) -> tensor<3x6xf32>
+  return %0 : tensor<3x6xf32>
+}
+
+// Fewer rows than x has, here one: its position is 0.
+// CHECK-LABEL: func.func @gather_one_row
+// CHECK: %[[ZERO:.*]] = arith.constant 0 : index
+// CHECK: tensor.extract %{{.*}}[%[[ZERO]], %{{.*}}] : tensor<4x6xf32>
+func.func @gather_one_row(%x: tensor<4x6xf32>, %i: tensor<1x2xi64>) -> tensor<1x2xf32> {
+  %0 = "cuesta.gather"(%x, %i) {dim = 1} : (tensor<4x6xf32>, tensor<1x2xi64>) -> tensor<1x2xf32>
+  return %0 : tensor<1x2xf32>
+}

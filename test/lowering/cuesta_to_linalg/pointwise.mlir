@@ -82,3 +82,27 @@ func.func @convert(%x: tensor<4xi32>) -> tensor<4xf32> {
   %0 = "cuesta.convert"(%x) : (tensor<4xi32>) -> tensor<4xf32>
   return %0 : tensor<4xf32>
 }
+
+// Numbers and ranges are computed where they are read, in the type that they have.
+// CHECK-LABEL: func.func @range
+// CHECK: ^bb0(%[[X:.*]]: i64, %{{.*}}: i8):
+// CHECK-NEXT: %[[I:.*]] = linalg.index 0
+// CHECK: %[[AT:.*]] = arith.index_cast %[[I]] : index to i64
+// CHECK: %[[STEP:.*]] = arith.muli %[[AT]], %{{.*}}
+// CHECK: arith.cmpi slt, %[[X]], %{{.*}}
+func.func @range(%x: tensor<6xi64>) -> tensor<6xi1> {
+  %range = "cuesta.iota"() {start = 3, step = 2} : () -> tensor<6xi64>
+  %0 = "cuesta.lt"(%x, %range) : (tensor<6xi64>, tensor<6xi64>) -> tensor<6xi1>
+  return %0 : tensor<6xi1>
+}
+
+// The type says how integers are read, until here: uint8 compares and converts unsigned.
+// CHECK-LABEL: func.func @unsigned
+// CHECK-SAME: tensor<6xi8>
+// CHECK: arith.cmpi ult
+// CHECK: arith.uitofp
+func.func @unsigned(%x: tensor<6xui8>, %y: tensor<6xui8>) -> (tensor<6xi1>, tensor<6xf32>) {
+  %0 = "cuesta.lt"(%x, %y) : (tensor<6xui8>, tensor<6xui8>) -> tensor<6xi1>
+  %1 = "cuesta.convert"(%x) : (tensor<6xui8>) -> tensor<6xf32>
+  return %0, %1 : tensor<6xi1>, tensor<6xf32>
+}

@@ -79,3 +79,32 @@ func.func @cumsum(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
   %0 = "cuesta.cumsum"(%x) {dim = 1 : i64} : (tensor<4x8xf32>) -> tensor<4x8xf32>
   return %0 : tensor<4x8xf32>
 }
+
+// A kept dim that a pointwise op reads is as good as none: nothing is reshaped between them.
+// CHECK-LABEL: func.func @keepdim
+// CHECK: %[[TOP:.*]] = linalg.generic {{.*}}outs(%{{.*}} : tensor<4xf32>)
+// CHECK-NOT: cuesta.reshape
+// CHECK: linalg.generic {{.*}} ins(%{{.*}}, %[[TOP]] : tensor<4x6xf32>, tensor<4xf32>)
+func.func @keepdim(%x: tensor<4x6xf32>) -> tensor<4x6xf32> {
+  %0 = "cuesta.amax"(%x) {dims = [1], keepdim = 1} : (tensor<4x6xf32>) -> tensor<4x1xf32>
+  %1 = "cuesta.sub"(%x, %0) : (tensor<4x6xf32>, tensor<4x1xf32>) -> tensor<4x6xf32>
+  return %1 : tensor<4x6xf32>
+}
+
+// The least uint8 is 0, not -128.
+// CHECK-LABEL: func.func @unsigned
+// CHECK: arith.constant 0 : i8
+// CHECK: arith.maxui
+func.func @unsigned(%x: tensor<6xui8>) -> tensor<ui8> {
+  %0 = "cuesta.amax"(%x) {dims = [0], keepdim = 0} : (tensor<6xui8>) -> tensor<ui8>
+  return %0 : tensor<ui8>
+}
+
+// Along a dim of size 1 there is nothing to look for.
+// CHECK-LABEL: func.func @one_element
+// CHECK-NOT: linalg.index
+// CHECK: arith.constant 0 : i64
+func.func @one_element(%x: tensor<4x1xf32>) -> tensor<4xi64> {
+  %0 = "cuesta.argmin"(%x) {dim = 1} : (tensor<4x1xf32>) -> tensor<4xi64>
+  return %0 : tensor<4xi64>
+}

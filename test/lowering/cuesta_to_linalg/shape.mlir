@@ -49,3 +49,14 @@ func.func @call(%x: tensor<4xui8>) -> tensor<4xui8> {
   %0:2 = "aten.call"(%x) {args = "[\22%0\22]", overload = "aten.sort.default", reason = "", result_strides = [[1], [1]]} : (tensor<4xui8>) -> (tensor<4xui8>, tensor<4xi64>)
   return %0#0 : tensor<4xui8>
 }
+
+// A range of floats is computed in f64, so that it rounds once, as torch's does.
+// CHECK-LABEL: func.func @floats
+// CHECK: linalg.index 0
+// CHECK: arith.mulf %{{.*}}, %{{.*}} : f64
+// CHECK: arith.addf %{{.*}}, %{{.*}} : f64
+// CHECK: arith.truncf %{{.*}} : f64 to f32
+func.func @floats() -> tensor<6xf32> {
+  %0 = "cuesta.iota"() {start = 0.5, step = 0.1} : () -> tensor<6xf32>
+  return %0 : tensor<6xf32>
+}
