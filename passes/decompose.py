@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from cuesta._mlir import ir
-from cuesta.dialects import types
+from cuesta.dialects import host, types
 from cuesta.dialects.graph_builder import GraphBuilder, row_major
 from cuesta.dialects.types import opmath, shape_of, spelling_of
 from cuesta.passes.graph_rewrite import Rule, erase_dead, is_unused, rewrite_ops
@@ -132,11 +132,21 @@ def _one_hot(op: ir.Operation, target: Value, classes: int) -> tuple[Value, Valu
     return _B.pointwise("eq", classes_row, column), valid
 
 
+def _check_classes(target: Value, valid: Value, classes: int) -> None:
+    """A target that is no class is an error, as in eager: the masked sum would count it as 0."""
+    column = _B.reshape(_B.convert(target, "i64"), shape_of(valid))
+    outside = _B.pointwise("logical_or", _B.with_number("lt", column, 0), _B.with_number("ge", column, classes))
+    bad = _B.reduce("any", _B.pointwise("logical_and", valid, outside), [0, 1])
+    message = f"a target is out of bounds: there are {classes} classes"
+    host.CHECK([bad], [], message=ir.StringAttr.get(message))
+
+
 def nll_loss(op: ir.Operation) -> Values:
     (x,) = _wide(op.operands[0])
     samples, classes = shape_of(x)
     hit, valid = _one_hot(op, op.operands[1], classes)
     zero = _B.constant(0, spelling_of(x))
+    _check_classes(op.operands[1], valid, classes)
     # A masked sum reads the row once more; where the row comes from a fused log_softmax it is in the
     # cache, and the log-probabilities need not be written at all.
     picked = _B.reduce("sum", _B.where(hit, x, zero), [1], keepdim=True)

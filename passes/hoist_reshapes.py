@@ -31,6 +31,8 @@ def _hoistable(op: ir.Operation) -> bool:
     if len(users(result)) != 1:
         return False
     shape = types.shape_of(result)
+    if shape == ():
+        return False  # its operands are single numbers, which stay as they are
     return all(types.shape_of(x) in (shape, ()) for x in owner.operands)
 
 

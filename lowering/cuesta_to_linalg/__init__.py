@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from cuesta._mlir import func, ir
-from cuesta.dialects import types
+from cuesta.dialects import host, types
 from cuesta.dialects.types import shape_of, spelling_of
 from cuesta.errors import Unsupported
 from cuesta.lowering.cuesta_to_linalg import indexing, pointwise, reduction, shape  # noqa: F401  fill RULES
@@ -57,6 +57,9 @@ def _lower_op(b: LinalgBuilder, op: ir.Operation) -> None:
         return
     if op.name == "aten.call":
         _lower_call(b, op)
+        return
+    if op.name == "host.check":
+        host.CHECK([b.squeezed_form(op.operands[0])], [], message=op.attributes["message"])
         return
     rule = RULES.get(op.name)
     if rule is None:

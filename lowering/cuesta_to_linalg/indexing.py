@@ -11,7 +11,7 @@ from cuesta.dialects.cuesta import indexing
 from cuesta.dialects.cuesta.dialect import ints
 from cuesta.dialects.scalar import Scalar, Value, load_storage, scalar_for
 from cuesta.dialects.types import shape_of, spelling_of
-from cuesta.lowering.cuesta_to_linalg.builder import LinalgBuilder
+from cuesta.lowering.cuesta_to_linalg.builder import Access, LinalgBuilder
 from cuesta.lowering.cuesta_to_linalg.rules import lowers
 
 
@@ -28,16 +28,16 @@ def _position(s: Scalar, index: Value, size: int) -> Value:
 def _check_range(b: LinalgBuilder, index: Value, size: int, op: ir.Operation) -> None:
     """Emits a reduction that tells whether any index is outside [-size, size), and the check of it."""
     access = b.access(index)
-    if access.source is None:
-        return  # a constant or a range: torch's own shape inference has seen it
-    loops = sorted(access.dims)
+    if access.source is None and _lies_within(access, shape_of(index), size):
+        return
+    loops = list(access.dims) if access.source is None else sorted(access.dims)
 
     def outside(s: Scalar, found: Value, x: Value) -> Value:
         low, high = s.compare("lt", x, s.const(x, -size)), s.compare("ge", x, s.const(x, size))
         return arith.ori(found, arith.ori(low, high))
 
     bad = b.generic(
-        [b.on_loops(access, loops)],
+        [b.covering_access(index, loops) if access.source is None else b.on_loops(access, loops)],
         [shape_of(index)[d] for d in loops],
         "i1",
         outside,
@@ -46,6 +46,14 @@ def _check_range(b: LinalgBuilder, index: Value, size: int, op: ir.Operation) ->
     )
     message = f"index out of range: the indexed dim has size {size}"
     host.CHECK([bad], [], message=ir.StringAttr.get(message))
+
+
+def _lies_within(access: Access, sizes: tuple[int, ...], size: int) -> bool:
+    """Whether a constant or a range is known to stay within [-size, size)."""
+    if access.number is not None:
+        return -size <= access.number < size
+    last = access.start + access.step * (sizes[access.dims[0]] - 1)
+    return -size <= min(access.start, last) and max(access.start, last) < size
 
 
 def _extract(source: Value, positions: list[Value | None], sizes: tuple[int, ...], spelling: str) -> Value:

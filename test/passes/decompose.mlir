@@ -89,6 +89,8 @@ func.func @bias_gradient(%g: tensor<4x8xf32>, %x: tensor<4x8xf32>, %m: tensor<4x
 // CHECK-NEXT: %[[VALID:.*]] = "cuesta.ne"(%[[COLUMN]], %[[IGNORE]])
 // CHECK-NEXT: %[[HIT:.*]] = "cuesta.eq"(%[[CLASSES]], %[[COLUMN]])
 // CHECK-NEXT: %[[ZERO:.*]] = "cuesta.constant"() {value = 0.000000e+00 : f64}
+// CHECK: %[[BAD:.*]] = "cuesta.any"(%{{.*}}) {dims = [0, 1], keepdim = 0 : i64}
+// CHECK-NEXT: "host.check"(%[[BAD]]) {message = "a target is out of bounds: there are 8 classes"}
 // CHECK-NEXT: %[[MASKED:.*]] = "cuesta.where"(%[[HIT]], %[[X]], %[[ZERO]])
 // CHECK-NEXT: %[[PICKED:.*]] = "cuesta.sum"(%[[MASKED]]) {dims = [1], keepdim = 1 : i64}
 // CHECK-NEXT: %[[NEG:.*]] = "cuesta.neg"(%[[PICKED]])
