@@ -277,7 +277,7 @@ def kernel_key(kernel: Kernel) -> tuple[object, ...]:
         (
             kn.tail,
             tuple(number[c] for c in kn.loops),
-            kn.node.parallel,
+            tuple(kn.node.parallel[kernel.loop_of[kn.node.index][c]] for c in kn.loops),
             tuple(slots[id(r)] for r in kn.reads),
             tuple(slots[id(r)] for r in kn.results),
             initial_numbers(kn.node),

@@ -1,0 +1,80 @@
+// RUN: cuesta-opt --split-input-file --pass-pipeline='builtin.module(decompose,cuesta-to-linalg,form-kernels)' %s | filecheck %s
+
+// A result is written with the strides that torch expects: no copy after it.
+// CHECK: func.func @graph(%[[X:.*]]: memref<8x16xf32>
+// CHECK: %[[B:.*]] = "host.alloc"()
+// CHECK: "host.launch"(%[[X]], %{{.*}}) {{.*}}ops = ["exp"]
+// CHECK-NOT: "host.launch"
+// CHECK: return %{{.*}} : memref<8x16xf32, strided<[1, 8]>>
+func.func @graph(%x: tensor<8x16xf32> {cuesta.strides = [16, 1]}) -> (tensor<8x16xf32> {cuesta.strides = [1, 8]}) {
+  %0 = "cuesta.exp"(%x) : (tensor<8x16xf32>) -> tensor<8x16xf32> loc("exp"("m.py":1:1))
+  return %0 : tensor<8x16xf32>
+}
+
+// CHECK: // -----
+// -----
+
+// An argument in another memory order is walked in that order, and contiguous dims are one loop.
+// CHECK: module @kernels
+// CHECK-NEXT: func.func @exp(%{{.*}}: tensor<128xf32>, %{{.*}}: tensor<128xf32>
+// CHECK-SAME: cuesta.sizes = [128]
+func.func @graph(%x: tensor<8x16xf32> {cuesta.strides = [1, 8]}) -> (tensor<8x16xf32> {cuesta.strides = [1, 8]}) {
+  %0 = "cuesta.exp"(%x) : (tensor<8x16xf32>) -> tensor<8x16xf32> loc("exp"("m.py":1:1))
+  return %0 : tensor<8x16xf32>
+}
+
+// CHECK: // -----
+// -----
+
+// A call gets its operand with the strides that it was traced with, written so by the kernel before it.
+// CHECK: func.func @graph
+// CHECK-COUNT-1: "host.launch"
+// CHECK-NOT: "host.launch"
+// CHECK: "host.aten"(%{{.*}}){{.*}} : (memref<8x16xf32, strided<[1, 8]>>) ->
+func.func @graph(%x: tensor<8x16xf32> {cuesta.strides = [16, 1]}) -> (tensor<8x16xf32> {cuesta.strides = [16, 1]}) {
+  %0 = "cuesta.exp"(%x) : (tensor<8x16xf32>) -> tensor<8x16xf32>
+  %1 = "aten.call"(%0) {
+    overload = "aten.roll.default", args = "[\"%0\", [1]]", reason = "-",
+    operand_strides = [[1, 8]], result_strides = [[16, 1]]
+  } : (tensor<8x16xf32>) -> tensor<8x16xf32>
+  return %1 : tensor<8x16xf32>
+}
+
+// CHECK: // -----
+// -----
+
+// A view of an argument is a layout: slices and permutes are offsets and strides, in bytes and elements.
+// CHECK: func.func @graph(%[[X:.*]]: memref<8x16xf32>
+// CHECK: %[[V:.*]] = "host.view"(%[[X]]) {offset = 12 : i64} : (memref<8x16xf32>) -> memref<8x4xf32, strided<[16, 2]>>
+// CHECK-NEXT: return %[[V]]
+func.func @graph(%x: tensor<8x16xf32> {cuesta.strides = [16, 1]}) -> (tensor<8x4xf32> {cuesta.strides = [16, 2]}) {
+  %0 = "cuesta.slice"(%x) {starts = [0, 3], steps = [1, 2]} : (tensor<8x16xf32>) -> tensor<8x4xf32>
+  return %0 : tensor<8x4xf32>
+}
+
+// CHECK: // -----
+// -----
+
+// A reshape that no strides express copies.
+// CHECK: func.func @graph
+// CHECK-COUNT-1: "host.launch"{{.*}}ops = ["copy"]
+// CHECK-NOT: "host.launch"
+// CHECK: return
+func.func @graph(%x: tensor<8x16xf32> {cuesta.strides = [1, 8]}) -> (tensor<128xf32> {cuesta.strides = [1]}) {
+  %0 = "cuesta.reshape"(%x) : (tensor<8x16xf32>) -> tensor<128xf32>
+  return %0 : tensor<128xf32>
+}
+
+// CHECK: // -----
+// -----
+
+// The graph's writes to its arguments come last; what it returns of the old value is copied before.
+// CHECK: func.func @graph(%[[X:.*]]: memref<8xf32>
+// CHECK: "host.launch"(%[[X]], %[[OLD:.*]]) {{.*}}ops = ["copy"]
+// CHECK: "host.launch"{{.*}}(memref<8xf32>, memref<8xf32>) -> ()
+// CHECK: return
+func.func @graph(%x: tensor<8xf32> {cuesta.strides = [1]}) -> (tensor<8xf32> {cuesta.strides = [1]}, tensor<8xf32> {cuesta.strides = [1]})
+    attributes {cuesta.mutates = [0]} {
+  %0 = "cuesta.exp"(%x) : (tensor<8xf32>) -> tensor<8xf32> loc("exp"("m.py":1:1))
+  return %x, %0 : tensor<8xf32>, tensor<8xf32>
+}
