@@ -1,5 +1,6 @@
 """The on-disk cache of artefacts, addressed by content.
 
+    cache = open_cache(default_root())
     key = content_key(environment_key(), graph_text, options_text)
     match cache.get(key):
         case Hit(payload): ...
@@ -7,7 +8,8 @@
 
 A file an entry, `<root>/<two digits of the key>/<key>.entry`. Any number of processes may share a root: an entry
 appears whole or not at all (written aside, then renamed), and what is damaged all the same is found by its checksum.
-A cache that cannot be written never stops a program: `put` says False, `failure` says why, and one warning is logged.
+A cache that cannot be read or written never stops a program: `get` says Miss, `put` says False, each with the reason,
+and one warning is logged for a cache, however many graphs meet the problem.
 """
 
 from __future__ import annotations
@@ -60,6 +62,9 @@ class Miss:
     reason: str
 
 
+NO_ENTRY = Miss("no entry: the graph is new, or cuesta, torch, the CPU or an option is another")
+
+
 class Cache:
     """A folder of entries. Threads and processes may share it."""
 
@@ -70,7 +75,7 @@ class Cache:
         """A cache in `root`, made when first written; None is a cache that is off. `limit` is in bytes."""
         self.root = root
         self.limit = limit
-        self._warned = False
+        self._warned: set[str] = set()
         self._estimate: int | None = None  # bytes held: what the last scan found, and what was put since
 
     def get(self, key: str) -> Hit | Miss:
@@ -80,16 +85,19 @@ class Cache:
         path = _path(self.root, key)
         try:
             data = path.read_bytes()
-        except FileNotFoundError:
-            return Miss("no entry")
+        except (FileNotFoundError, NotADirectoryError):  # `put` says what is in the way of a folder
+            return NO_ENTRY
         except OSError as error:
-            return Miss(f"folder not readable: {error}")
+            self._warn("unusable", f"compiled graphs cannot be taken from the cache in {self.root}: {error}")
+            return Miss(f"not readable: {error}")
         result = _decode(key, data)
         if isinstance(result, Hit):
             with contextlib.suppress(OSError):  # a folder that we may only read is still worth reading
                 os.utime(path)  # by ourselves, because many file systems keep no access times
         elif result.reason.startswith("damaged"):
+            self._warn("damaged", f"a cached graph is compiled anew: {path} is {result.reason}")
             _remove(path)
+            return Miss(f"{path} is {result.reason}")
         return result
 
     def put(self, key: str, payload: bytes) -> bool:
@@ -103,6 +111,8 @@ class Cache:
         try:
             _write(path, data)
             self._make_room(len(data))
+        except FileExistsError as error:
+            return self._fail(f"{error.filename} is a file, not a folder")
         except OSError as error:
             return self._fail(f"{self.root} cannot be written: {error}")
         return True
@@ -145,10 +155,13 @@ class Cache:
 
     def _fail(self, reason: str) -> bool:
         self.failure = reason
-        if not self._warned:
-            self._warned = True
-            _log.warning("compiled graphs are not cached: %s", reason)
+        self._warn("unusable", f"compiled graphs are not cached: {reason}")
         return False
+
+    def _warn(self, kind: str, message: str) -> None:
+        if kind not in self._warned:
+            self._warned.add(kind)
+            _log.warning("%s", message)
 
     def _files(self) -> Iterator[tuple[str, os.stat_result]]:
         """The files that a cache wrote, entries and temporary ones, with their status."""
@@ -163,6 +176,12 @@ class Cache:
                 for entry in os.scandir(folder):
                     if entry.name.endswith((_ENTRY, _TEMPORARY)):
                         yield entry.path, entry.stat()
+
+
+@functools.cache
+def open_cache(root: Path | None) -> Cache:
+    """The one Cache that all compiles of this process share for `root`, so that it warns and scans once."""
+    return Cache(root)
 
 
 def default_root(environment: Mapping[str, str] = os.environ) -> Path | None:
@@ -294,6 +313,7 @@ def _sources(package: Path) -> str:
         for name in sorted(files):
             if name.endswith(".py"):
                 path = os.path.join(folder, name)
-                with open(path, "rb") as file:
+                # Editors leave links to nowhere beside a file that they have open (.#name.py): no module, no source.
+                with contextlib.suppress(FileNotFoundError), open(path, "rb") as file:
                     parts += [os.path.relpath(path, package), file.read()]
     return content_key(*parts)

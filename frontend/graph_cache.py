@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from cuesta.cache import Cache, Hit, content_key, environment_key
+from cuesta.cache import Cache, Hit, content_key, environment_key, open_cache
 from cuesta.compile_report import GraphReport
 from cuesta.errors import ArtefactError
 from cuesta.options import Options
@@ -23,7 +23,7 @@ class GraphCache:
     @staticmethod
     def of(text: str, options: Options) -> GraphCache:
         root: Path | None = options.cache_root if options.cache else None
-        return GraphCache(Cache(root), content_key(text, options.key(), environment_key()))
+        return GraphCache(open_cache(root), content_key(text, options.key(), environment_key()))
 
     def load(self, report: GraphReport) -> tuple[Artefact, Executable] | None:
         """The cached program, None where there is none that loads; the report says which and why."""

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 import cuesta.cache
-from cuesta.cache import Cache, Hit, Miss, content_key, default_root, environment_key
+from cuesta.cache import NO_ENTRY, Cache, Hit, Miss, content_key, default_root, environment_key, open_cache
 
 KEY = content_key("graph", "options")
 PAYLOAD = bytes(range(256)) * 40
@@ -39,10 +39,10 @@ def entry(cache: Cache) -> Path:
 
 
 def test_gives_back_what_was_put(cache: Cache) -> None:
-    assert cache.get(KEY) == Miss("no entry")
+    assert cache.get(KEY) == NO_ENTRY
     assert cache.put(KEY, b"first") and cache.put(KEY, PAYLOAD)
     assert cache.get(KEY) == Hit(PAYLOAD)
-    assert cache.get(content_key("other")) == Miss("no entry")
+    assert cache.get(content_key("other")) == NO_ENTRY
     assert cache.put(content_key("nothing"), b"")
     assert cache.get(content_key("nothing")) == Hit(b"")
     assert cache.failure is None
@@ -73,8 +73,8 @@ def test_every_truncation_is_damage_and_is_removed(cache: Cache) -> None:
         cache.put(KEY, PAYLOAD)
         os.truncate(entry(cache), length)
         result = cache.get(KEY)
-        assert isinstance(result, Miss) and result.reason.startswith("damaged: ")
-        assert files(cache) == [] and cache.get(KEY) == Miss("no entry")
+        assert isinstance(result, Miss) and "is damaged: " in result.reason
+        assert files(cache) == [] and cache.get(KEY) == NO_ENTRY
 
 
 def test_every_flipped_byte_is_found(cache: Cache) -> None:
@@ -88,7 +88,20 @@ def test_every_flipped_byte_is_found(cache: Cache) -> None:
         path.write_bytes(damaged)
         result = cache.get(KEY)
         assert isinstance(result, Miss)
-        assert result.reason.startswith("made by another version" if 8 <= position < 12 else "damaged: ")
+        assert ("made by another version" if 8 <= position < 12 else f"{path} is damaged: ") in result.reason
+
+
+def test_damage_is_warned_of_once(cache: Cache, caplog: pytest.LogCaptureFixture) -> None:
+    for number in range(3):
+        cache.put(content_key(str(number)), PAYLOAD)
+        os.truncate(entry(cache), 50)
+        assert isinstance(cache.get(content_key(str(number))), Miss)
+    (record,) = caplog.records
+    assert str(cache.root) in record.getMessage() and "damaged: " in record.getMessage()
+
+
+def test_compiles_share_one_cache_for_a_folder(tmp_path: Path) -> None:
+    assert open_cache(tmp_path) is open_cache(tmp_path) is not open_cache(tmp_path / "other")
 
 
 def test_an_entry_under_another_entrys_name_is_damage(cache: Cache) -> None:
@@ -97,7 +110,8 @@ def test_an_entry_under_another_entrys_name_is_damage(cache: Cache) -> None:
     cache.put(other, b"other")
     assert cache.root is not None
     shutil.copy(cache.root / KEY[:2] / f"{KEY}.entry", cache.root / other[:2] / f"{other}.entry")
-    assert cache.get(other) == Miss("damaged: checksum differs")
+    result = cache.get(other)
+    assert isinstance(result, Miss) and result.reason.endswith(f"{other}.entry is damaged: checksum differs")
 
 
 def test_an_entry_of_another_version_is_left_for_it(cache: Cache, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -113,12 +127,13 @@ def test_a_folder_that_cannot_be_is_reported_and_warned_of_once(
 ) -> None:
     (tmp_path / "file").write_text("not a folder")
     cache = Cache(tmp_path / "file" / "cache")
-    result = cache.get(KEY)
-    assert isinstance(result, Miss) and result.reason.startswith("folder not readable: ")
+    assert cache.get(KEY) == NO_ENTRY
     assert not cache.put(KEY, PAYLOAD) and not cache.put(KEY, PAYLOAD)
     assert cache.failure is not None and "cannot be written" in cache.failure
-    (record,) = caplog.records
-    assert (record.name, record.levelno) == ("cuesta.cache", logging.WARNING)
+    assert not Cache(tmp_path / "file").put(KEY, PAYLOAD)
+    first, second = caplog.records
+    assert (first.name, first.levelno) == ("cuesta.cache", logging.WARNING)
+    assert second.getMessage().endswith(f"{tmp_path / 'file'} is a file, not a folder")
     cache.clear()
     assert cache.size() == 0
 
@@ -157,7 +172,7 @@ def test_an_unreadable_entry_is_a_miss(cache: Cache, monkeypatch: pytest.MonkeyP
     cache.put(KEY, PAYLOAD)
     monkeypatch.setattr(Path, "read_bytes", denied)
     result = cache.get(KEY)
-    assert isinstance(result, Miss) and result.reason.startswith("folder not readable: [Errno 13]")
+    assert isinstance(result, Miss) and result.reason.startswith("not readable: [Errno 13]")
 
 
 def test_a_folder_that_may_only_be_read_is_read(cache: Cache, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -219,7 +234,7 @@ def test_two_processes_put_one_key(tmp_path: Path) -> None:
     script = """if True:
         import sys
         from pathlib import Path
-        from cuesta.cache import Cache, Hit
+        from cuesta.cache import NO_ENTRY, Cache, Hit
         cache, key, payload = Cache(Path(sys.argv[1])), sys.argv[2], bytes(range(256)) * 400
         print("ready", flush=True)
         sys.stdin.readline()
@@ -280,6 +295,7 @@ def test_environment_key_follows_the_sources_not_their_names_or_times(tmp_path: 
         (tmp_path / "linked").mkdir(exist_ok=True)
         (tmp_path / "package" / "passes").symlink_to("../linked")
         (tmp_path / "linked" / "fold.py").write_text(text)
+        (tmp_path / "package" / ".#open_in_an_editor.py").symlink_to("me@host.1234")
         return cuesta.cache._sources(tmp_path / "package")
 
     assert sources("x = 1") == sources("x = 1") != sources("x = 2")
