@@ -15,6 +15,7 @@ _PASS_MODULES = (
     "cuesta.passes.form_kernels",
     "cuesta.passes.plan_memory",
     "cuesta.passes.tile_kernels",
+    "cuesta.passes.chain_destinations",
     "cuesta.passes.outline_tiles",
     "cuesta.lowering.linalg_to_loops.expand_copies",
     "cuesta.lowering.loops_to_llvm.expand_math",

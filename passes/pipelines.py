@@ -51,6 +51,8 @@ _TILED = (
     # 2. Pointwise chains inside a tile become one loop body. No cse after it: equal initial values
     #    must stay two, each in its own buffer.
     "builtin.module(func.func(linalg-fuse-elementwise-ops,canonicalize))",
+    # 3. After folding, two results may be one value: bufferisation needs to know which is the copy.
+    "chain-destinations",
 )
 
 _BUFFERS = (

@@ -1,7 +1,8 @@
 """Makes pytest collect each .mlir file that has a RUN line as one test.
 
-A RUN line of the plain form `cuesta-opt ARGS %s [2>&1] [| filecheck ARGS %s]` runs in this process: starting
-Python and importing torch for each of hundreds of files would take minutes. Any other runs in bash.
+A RUN line of the plain form `cuesta-opt ARGS %s [2>&1] [| filecheck ARGS %s]`, or `cuesta-run` in its place, runs
+in this process: starting Python and importing torch for each of hundreds of files would take minutes. Any other
+runs in bash.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import re
 import shlex
 import subprocess
 import sysconfig
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,9 +24,10 @@ from filecheck.matcher import Matcher
 from filecheck.options import parse_argv_options
 from filecheck.parser import Parser
 
-from cuesta.tools import cuesta_opt
+from cuesta.tools import cuesta_opt, cuesta_run
 
 _RUN = re.compile(r"//\s*RUN:(.*)")
+_TOOLS: dict[str, Callable[[list[str]], int]] = {"cuesta-opt": cuesta_opt.main, "cuesta-run": cuesta_run.main}
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
@@ -87,7 +89,8 @@ class PlainCommand:
     """`cuesta-opt … | filecheck …`, with %s filled in."""
 
     line: str
-    opt_arguments: list[str]
+    tool: str
+    tool_arguments: list[str]
     filecheck_arguments: list[str] | None
     joins_stderr: bool
 
@@ -101,18 +104,18 @@ class PlainCommand:
         parts = list(_split(words, "|"))
         tools = [part[:1] for part in parts]
         needs_shell = any(set(word) & set("<>;&$`*") or "%" in word for word in words if word != "|")
-        if needs_shell or tools not in ([["cuesta-opt"]], [["cuesta-opt"], ["filecheck"]]):
+        if needs_shell or tools[0] not in [[name] for name in _TOOLS] or tools[1:] not in ([], [["filecheck"]]):
             return None
-        return PlainCommand(line, parts[0][1:], parts[1][1:] if len(parts) == 2 else None, joins_stderr)
+        return PlainCommand(line, tools[0][0], parts[0][1:], parts[1][1:] if len(parts) == 2 else None, joins_stderr)
 
     def run(self) -> None:
         """Raises RunFailed with everything that was printed."""
         out, err = io.StringIO(), io.StringIO()
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out if self.joins_stderr else err):
-            status = cuesta_opt.main(self.opt_arguments)
+            status = _TOOLS[self.tool](self.tool_arguments)
         outputs = {"output": out.getvalue(), "errors": err.getvalue()}
         if status != 0:
-            raise RunFailed(self.line, f"cuesta-opt returned {status}", outputs)
+            raise RunFailed(self.line, f"{self.tool} returned {status}", outputs)
         if self.filecheck_arguments is None:
             return
         options = parse_argv_options(["filecheck", *self.filecheck_arguments])

@@ -27,6 +27,11 @@ def lower_reduction(b: LinalgBuilder, op: ir.Operation) -> None:
     loops = _loops(sizes)
     dims = set(ints(op.attributes["dims"]))
     spelling = spelling_of(op.results[0])
+    if not dims & set(loops):
+        # Over dims of size 1 there is nothing to combine; without a reduced loop nothing says that it accumulates.
+        access = b.on_loops(b.access(op.operands[0]), loops)
+        b.squeezed[op.results[0]] = b.generic([access], [sizes[d] for d in loops], spelling, lambda s, x: x)
+        return
     wide = types.opmath(spelling)
 
     def combine(s: Scalar, acc: Value, x: Value) -> Value:

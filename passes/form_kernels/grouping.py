@@ -120,12 +120,11 @@ class Grouping:
         """Merges b into a; the reason where it does not."""
         if self._path_between(a, b):
             return "a path between them leads through another kernel or call"
+        if _gathers(a, b) or _gathers(b, a):
+            return "read at computed positions"
         if a.tail or b.tail:
             return self._extend_tail(a, b)
         nodes = sorted(a.nodes + b.nodes, key=lambda n: n.index)
-        for node in b.nodes:
-            if any(v in m.results for v in node.gathers for m in a.nodes):
-                return "read at computed positions"
         try:
             space = join([a.space, b.space], nodes)
         except Conflict:
@@ -162,6 +161,9 @@ class Grouping:
         if b.tail or (a.tail and not b.nodes):
             return _NO_COMMON
         if any(n.elements > TAIL_ELEMENTS for n in b.nodes):
+            return _NO_COMMON
+        behind = {r for n in b.nodes for r in n.results}
+        if any(r.value in behind for n in a.members for r in n.reads):
             return _NO_COMMON
         written = {r for n in a.members for r in n.results}
         if a.parallel and any(
@@ -219,6 +221,12 @@ class Grouping:
 
 
 _NO_COMMON = "no loop is parallel in both"
+
+
+def _gathers(reader: Group, writer: Group) -> bool:
+    """Whether one reads what the other writes at computed positions, which may lie in any tile."""
+    written = {r for n in writer.members for r in n.results}
+    return any(v in written for n in reader.members for v in n.gathers)
 
 
 def _tiles(group: Group) -> int:

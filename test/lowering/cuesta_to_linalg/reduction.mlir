@@ -108,3 +108,14 @@ func.func @one_element(%x: tensor<4x1xf32>) -> tensor<4xi64> {
   %0 = "cuesta.argmin"(%x) {dim = 1} : (tensor<4x1xf32>) -> tensor<4xi64>
   return %0 : tensor<4xi64>
 }
+
+// Over a dim of size 1 there is nothing to combine: no initial value, no loop that accumulates into it.
+// CHECK-LABEL: func.func @one_term
+// CHECK-NOT: linalg.fill
+// CHECK: linalg.generic {{.*}}iterator_types = ["parallel"]
+// CHECK-NOT: arith.addf
+// CHECK: return
+func.func @one_term(%x: tensor<4x1xf32>) -> tensor<4xf32> {
+  %0 = "cuesta.sum"(%x) {dims = [1], keepdim = 0} : (tensor<4x1xf32>) -> tensor<4xf32>
+  return %0 : tensor<4xf32>
+}

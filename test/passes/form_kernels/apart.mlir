@@ -42,3 +42,21 @@ func.func @graph(%x: tensor<4096x4096xf32> {cuesta.strides = [4096, 1]}) -> (ten
   %1 = "cuesta.sub"(%x, %0) : (tensor<4096x4096xf32>, tensor<1x1xf32>) -> tensor<4096x4096xf32> loc("sub"("m.py":2:1))
   return %1 : tensor<4096x4096xf32>
 }
+
+// CHECK: // -----
+// -----
+
+// The sum follows exp's tiles as a tail. What is read backwards from the tiles must not join them behind it.
+// CHECK: func.func @graph
+// CHECK-SAME: consumer = "add", producer = "exp", reason = "read at computed positions"
+// CHECK-COUNT-2: "host.launch"
+// CHECK-NOT: "host.launch"
+// CHECK: return
+func.func @graph(%x: tensor<64xf32> {cuesta.strides = [1]})
+    -> (tensor<f32> {cuesta.strides = []}, tensor<64xf32> {cuesta.strides = [1]}) {
+  %0 = "cuesta.exp"(%x) : (tensor<64xf32>) -> tensor<64xf32> loc("exp"("m.py":1:1))
+  %1 = "cuesta.sum"(%0) {dims = [0], keepdim = 0} : (tensor<64xf32>) -> tensor<f32> loc("sum"("m.py":2:1))
+  %2 = "cuesta.flip"(%0) {dims = [0]} : (tensor<64xf32>) -> tensor<64xf32> loc("add"("m.py":3:1))
+  %3 = "cuesta.add"(%1, %2) : (tensor<f32>, tensor<64xf32>) -> tensor<64xf32> loc("add"("m.py":3:1))
+  return %1, %3 : tensor<f32>, tensor<64xf32>
+}

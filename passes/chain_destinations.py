@@ -1,0 +1,31 @@
+"""A value that goes to two destinations goes to the second from the first.
+
+%1 = bufferization.materialize_in_destination %0 in %a      →      %1 = … %0 in %a
+%2 = bufferization.materialize_in_destination %0 in %b             %2 = … %1 in %b
+
+Results of different ops when a kernel is formed may turn out to be one value (a maximum of x and x).
+Bufferisation gives a value one buffer: of two destinations it would read one before it is written.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from cuesta._mlir import ir
+from cuesta.dialects import walk
+from cuesta.passes.registry import Pass, register_pass
+
+
+@register_pass("chain-destinations")
+@dataclass(frozen=True)
+class ChainDestinations(Pass):
+    """Makes a value that goes to two destinations go to the second from the first."""
+
+    def run(self, module: ir.Module) -> None:
+        placed: dict[ir.Value, ir.Value] = {}
+        for op in walk(module.operation):
+            if op.name == "bufferization.materialize_in_destination":
+                source = op.operands[0]
+                if source in placed:
+                    op.operands[0] = placed[source]
+                placed[source] = op.results[0]

@@ -1,0 +1,38 @@
+// RUN: cuesta-opt --pass-pipeline='builtin.module(chain-destinations)' %s | filecheck %s
+
+// One value in two destinations: the second is a copy of the first.
+// CHECK-LABEL: func.func @twice
+// CHECK-SAME: (%[[X:.*]]: tensor<8xf32>, %[[A:.*]]: tensor<8xf32>, %[[B:.*]]: tensor<8xf32>)
+// CHECK: %[[E:.*]] = linalg.exp
+// CHECK-NEXT: %[[FIRST:.*]] = bufferization.materialize_in_destination %[[E]] in %[[A]]
+// CHECK-NEXT: %[[SECOND:.*]] = bufferization.materialize_in_destination %[[FIRST]] in %[[B]]
+// CHECK-NEXT: return %[[FIRST]], %[[SECOND]]
+func.func @twice(%x: tensor<8xf32>, %a: tensor<8xf32>, %b: tensor<8xf32>) -> (tensor<8xf32>, tensor<8xf32>) {
+  %e = linalg.exp ins(%x : tensor<8xf32>) outs(%a : tensor<8xf32>) -> tensor<8xf32>
+  %0 = bufferization.materialize_in_destination %e in %a : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
+  %1 = bufferization.materialize_in_destination %e in %b : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
+  return %0, %1 : tensor<8xf32>, tensor<8xf32>
+}
+
+// The third comes from the second: a chain, not a fan.
+// CHECK-LABEL: func.func @three
+// CHECK: %[[FIRST:.*]] = bufferization.materialize_in_destination %{{.*}} in %arg1
+// CHECK-NEXT: %[[SECOND:.*]] = bufferization.materialize_in_destination %[[FIRST]] in %arg2
+// CHECK-NEXT: bufferization.materialize_in_destination %[[SECOND]] in %arg3
+func.func @three(%x: tensor<f32>, %a: tensor<f32>, %b: tensor<f32>, %c: tensor<f32>) -> (tensor<f32>, tensor<f32>, tensor<f32>) {
+  %e = linalg.exp ins(%x : tensor<f32>) outs(%a : tensor<f32>) -> tensor<f32>
+  %0 = bufferization.materialize_in_destination %e in %a : (tensor<f32>, tensor<f32>) -> tensor<f32>
+  %1 = bufferization.materialize_in_destination %e in %b : (tensor<f32>, tensor<f32>) -> tensor<f32>
+  %2 = bufferization.materialize_in_destination %e in %c : (tensor<f32>, tensor<f32>) -> tensor<f32>
+  return %0, %1, %2 : tensor<f32>, tensor<f32>, tensor<f32>
+}
+
+// Different values stay as they are.
+// CHECK-LABEL: func.func @different
+// CHECK: bufferization.materialize_in_destination %arg0 in %arg2
+// CHECK-NEXT: bufferization.materialize_in_destination %arg1 in %arg3
+func.func @different(%x: tensor<8xf32>, %y: tensor<8xf32>, %a: tensor<8xf32>, %b: tensor<8xf32>) -> (tensor<8xf32>, tensor<8xf32>) {
+  %0 = bufferization.materialize_in_destination %x in %a : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
+  %1 = bufferization.materialize_in_destination %y in %b : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
+  return %0, %1 : tensor<8xf32>, tensor<8xf32>
+}
