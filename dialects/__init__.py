@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from cuesta._mlir import ir
-from cuesta.dialects import aten, host
+from cuesta.dialects import aten, host, tt
 from cuesta.dialects.cuesta import VERIFIERS, Cuesta
 from cuesta.dialects.open_op import OPEN_OPS
 from cuesta.errors import VerifyError
 
-__all__ = ["aten", "host", "make_context", "problem_of", "verify", "walk"]
+__all__ = ["aten", "host", "make_context", "problem_of", "tt", "verify", "walk"]
 
 
 def make_context() -> ir.Context:
@@ -48,11 +48,13 @@ def verify(module: ir.Module, where: str) -> None:
 
 
 def _outer_ops(op: ir.Operation) -> Iterator[ir.Operation]:
-    """The operations below `op`, but not those in loops and bodies, where none of our ops stands."""
+    """The operations below `op`, but not those in loops and bodies where none of our ops stands."""
     for inner in (o.operation for region in op.regions for block in region.blocks for o in block.operations):
         yield inner
         if inner.name in ("builtin.module", "func.func"):
             yield from _outer_ops(inner)
+        elif inner.name == "tt.func":  # there they stand in loops too
+            yield from walk(inner)
 
 
 def problem_of(op: ir.Operation) -> str | None:
