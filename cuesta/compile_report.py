@@ -24,13 +24,15 @@ class GraphReport:
     apart: list[dict[str, Any]] = field(default_factory=list)
     times: dict[str, float] = field(default_factory=dict)
     cache: dict[str, Any] = field(default_factory=lambda: {"hit": False, "reason": "not asked"})
+    #: the folder of the graph's dump, and why it is not whole where that is so
+    dump: str | None = None
     #: why the graph runs in Python, op by op, where it does
     fallback: str | None = None
 
     def program(self) -> dict[str, Any]:
         """The part that a cached artefact keeps: all but how this compile went."""
         kept = asdict(self)
-        for passing in ("name", "times", "cache", "fallback"):
+        for passing in ("name", "times", "cache", "dump", "fallback"):
             del kept[passing]
         return kept
 
@@ -53,6 +55,8 @@ class GraphReport:
         total = sum(self.times.values())
         stages = ", ".join(f"{k} {v * 1e3:.0f}" for k, v in self.times.items())
         yield f"  cache: {hit}; {total * 1e3:.0f} ms: {stages}"
+        if self.dump:
+            yield f"  dump: {self.dump}"
 
     def _summary(self) -> str:
         calls = sum(c["count"] for c in self.aten_calls)

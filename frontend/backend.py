@@ -113,7 +113,9 @@ def _program(
     cache.store(artefact, report)
     report.times["load and keep"] = time.perf_counter() - start
     if dump is not None:
-        dump.finish(report)
+        report.dump = dump.outcome()
+        dump.finish(report.lines())
+        report.dump = dump.outcome()
     return executable, graph.convention
 
 

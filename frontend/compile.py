@@ -13,8 +13,9 @@ import cuesta.dialects as dialects
 import cuesta.passes
 from cuesta._mlir import ir
 from cuesta.compile_report import GraphReport
-from cuesta.errors import PipelineError
+from cuesta.errors import CompileError, PipelineError, Unsupported
 from cuesta.frontend.dump import Dump
+from cuesta.frontend.reproducer import as_text, reproduced
 from cuesta.lowering.host_to_llvm.describe import describe
 from cuesta.lowering.host_to_llvm.object_code import compile_to_object
 from cuesta.options import Options
@@ -69,28 +70,43 @@ def lower_module(
 ) -> Artefact:
     """Takes a module from `level` down to native code.
 
-    Raises CompileError, naming the stage, where a stage refuses it.
+    Raises Unsupported for an op that a level cannot express, and any other CompileError, ending in the command that
+    repeats it, where a pass or LLVM fails.
     """
     cuesta.passes.load_all()
+    with module.context, ir.Location.unknown():
+        original = module.operation.clone()  # 1 ms for 2,000 ops
+        try:
+            return _lower(module, options, report, level, dump)
+        except Unsupported:
+            raise
+        except CompileError as error:
+            pipelines = [pipeline_of(stage, options) for stage in stages_after(level)]
+            failure = reproduced(error, as_text(original), pipelines, dump)
+            if dump is not None:
+                dump.finish([f"{report.name}: failed", str(failure)])
+            raise failure from failure.__cause__
+
+
+def _lower(module: ir.Module, options: Options, report: GraphReport, level: str, dump: Dump | None) -> Artefact:
     timer = Timer(report.times)
     metadata: dict[str, Any] = {}
-    with module.context, ir.Location.unknown():
-        if dump is not None:
-            dump.write(level, module)
-        if level in _PLANNED:
+    if dump is not None:
+        dump.write(level, module)
+    if level in _PLANNED:
+        metadata = _describe_program(module, report)
+    for stage in stages_after(level):
+        with timer.stage(stage.name):
+            pipeline_of(stage, options).run(module, verify=False)
+        if stage.name == "kernels":
             metadata = _describe_program(module, report)
-        for stage in stages_after(level):
-            with timer.stage(stage.name):
-                pipeline_of(stage, options).run(module, verify=False)
-            if stage.name == "kernels":
-                metadata = _describe_program(module, report)
-            if options.verify:
-                with timer.stage("verify"):
-                    dialects.verify(module, f"stage {stage.name}")
-            if dump is not None:
-                dump.write(stage.name, module)
-        with timer.stage("machine code"):
-            objects = compile_to_object(module, options.opt_level)
+        if options.verify:
+            with timer.stage("verify"):
+                dialects.verify(module, f"stage {stage.name}")
+        if dump is not None:
+            dump.write(stage.name, module)
+    with timer.stage("machine code"):
+        objects = compile_to_object(module, options.opt_level)
     return Artefact(objects, "cuesta_main", {"program": metadata, "report": report.program()})
 
 

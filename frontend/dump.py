@@ -1,16 +1,30 @@
-"""CUESTA_DUMP: every stage of every graph, in files that cuesta-opt reads back, with an index."""
+"""CUESTA_DUMP: every stage of every graph, in files that cuesta-opt reads back, with an index.
+
+A folder that cannot be written stops the dump of a graph, never the compile: `failure` says why, and one warning is
+logged for a folder.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import itertools
+import logging
 import os
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from cuesta._mlir import ir
-from cuesta.compile_report import GraphReport
 
+_log = logging.getLogger("cuesta.dump")
 _NUMBERS = itertools.count()
+_WARNED: set[Path] = set()  # the roots that were warned of
+_INDEX = """# Graphs that cuesta compiled
+
+Each folder holds a file a stage. Go on from one of them with, for example,
+`cuesta-opt --from linalg --to loops FOLDER/02_linalg.mlir`.
+
+"""
 
 
 @dataclass
@@ -19,34 +33,70 @@ class Dump:
 
     folder: Path
     files: list[str] = field(default_factory=list)
+    failure: str | None = None
+    """Why the dump stopped, where it did."""
 
     @staticmethod
     def open(root: Path, kind: str) -> Dump:
-        """A fresh folder for a graph below `root`.
+        """A fresh folder for a graph below `root`."""
+        dump = Dump(root / f"{next(_NUMBERS):03d}_{kind}_{os.getpid()}")
+        try:
+            dump.folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            dump._stop(error)
+        return dump
 
-        Raises OSError, naming the folder, where it cannot be made.
-        """
-        folder = root / f"{next(_NUMBERS):03d}_{kind}_{os.getpid()}"
-        folder.mkdir(parents=True, exist_ok=True)
-        return Dump(folder)
-
-    def write(self, stage: str, module: ir.Module) -> Path:
+    def write(self, stage: str, module: ir.Module) -> None:
         """Writes the module as it is after `stage`, locations included."""
-        path = self.folder / f"{len(self.files):02d}_{stage}.mlir"
-        path.write_text(module.operation.get_asm(enable_debug_info=True))
+        if self.failure is None:
+            self.write_text(stage, module.operation.get_asm(enable_debug_info=True))
+
+    def write_text(self, name: str, text: str) -> Path | None:
+        """Writes the text of a module into the next file. None where the dump has stopped."""
+        path = self.folder / f"{len(self.files):02d}_{name}.mlir"
+        try:
+            if self.failure is not None:
+                return None
+            _write_whole(path, text)
+        except OSError as error:
+            self._stop(error)
+            return None
         self.files.append(path.name)
         return path
 
-    def finish(self, report: GraphReport) -> None:
-        """Writes the graph's report and adds the graph to the root's index."""
-        (self.folder / "report.txt").write_text("\n".join(report.lines()) + "\n")
+    def finish(self, lines: Iterable[str]) -> None:
+        """Writes the lines of the graph's report and adds the graph to the root's index."""
+        if self.failure is not None:
+            return
+        report = "\n".join(lines) + "\n"
+        links = ", ".join(f"[{name}]({self.folder.name}/{name})" for name in (*self.files, "report.txt"))
         index = self.folder.parent / "index.md"
-        if not index.exists():
-            index.write_text(
-                "# Graphs that cuesta compiled\n\n"
-                "Each folder holds a file a stage. Go on from one of them with, for example,\n"
-                "`cuesta-opt --from linalg --to loops FOLDER/02_linalg.mlir`.\n\n"
-            )
-        with index.open("a") as out:
-            links = ", ".join(f"[{name}]({self.folder.name}/{name})" for name in (*self.files, "report.txt"))
-            out.write(f"- **{self.folder.name}** {report.name}: {links}\n")
+        try:
+            _write_whole(self.folder / "report.txt", report)
+            # Processes may share the index: none may empty it for the others.
+            with contextlib.suppress(FileExistsError), index.open("x") as out:
+                out.write(_INDEX)
+            with index.open("a") as out:
+                out.write(f"- **{self.folder.name}** {report.partition(chr(10))[0]}: {links}\n")
+        except OSError as error:
+            self._stop(error)
+
+    def outcome(self) -> str:
+        """Where the dump is, or why it is not whole; for the report."""
+        return str(self.folder) if self.failure is None else f"{self.folder} is not whole: {self.failure}"
+
+    def _stop(self, error: OSError) -> None:
+        self.failure = str(error)
+        if self.folder.parent not in _WARNED:
+            _WARNED.add(self.folder.parent)
+            _log.warning("not every stage is dumped: %s cannot be written: %s", self.folder.parent, error)
+
+
+def _write_whole(path: Path, text: str) -> None:
+    """Writes a file; one cut short on a full disk would read as a broken module, and is removed."""
+    try:
+        path.write_text(text)
+    except OSError:
+        with contextlib.suppress(OSError):
+            path.unlink()
+        raise

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 
 from cuesta._mlir import ExecutionEngine, ir, llvm
 from cuesta.errors import CompileError
@@ -14,19 +13,19 @@ def compile_to_object(module: ir.Module, opt_level: int = 3) -> bytes:
 
     Raises CompileError where LLVM makes none; what it says about that goes to stderr only.
     """
-    with tempfile.TemporaryDirectory(prefix="cuesta-") as folder:
-        path = os.path.join(folder, "graph.o")
-        with module.context, ir.Location.unknown():
-            _stand_in_for_declarations(module)
+    with module.context, ir.Location.unknown():
+        _stand_in_for_declarations(module)
+    # A file in memory: a full disk stops no compile. The engine takes only a path.
+    with open(os.memfd_create("graph.o"), "rb") as file:
         try:
             engine = ExecutionEngine(module, opt_level=opt_level, enable_object_dump=True)
-            engine.dump_to_object_file(path)
+            engine.dump_to_object_file(f"/proc/self/fd/{file.fileno()}")
         except (RuntimeError, ValueError) as error:
             raise CompileError(f"LLVM refused the module: {error}") from error
-        if not os.path.exists(path) or os.path.getsize(path) == 0:
-            raise CompileError("LLVM wrote no object for the module; its reason is on stderr")
-        with open(path, "rb") as file:
-            return file.read()
+        objects = file.read()
+    if not objects:
+        raise CompileError("LLVM wrote no object for the module; its reason is on stderr")
+    return objects
 
 
 def _stand_in_for_declarations(module: ir.Module) -> None:
