@@ -19,6 +19,7 @@ from typing import Any
 
 from cuesta.cache import default_root
 from cuesta.errors import OptionError
+from cuesta.targets import Target, list_targets, parse_target
 
 
 @dataclass(frozen=True)
@@ -61,6 +62,11 @@ class Options:
         False, "No effect: no picture is drawn; a dump shows the graph as text.", name="trace.graph_diagram"
     )
     # cuesta's own
+    target: Target | None = _option(
+        None,
+        f"What code is made for ({', '.join(list_targets())}); the tensors' device where not given.",
+        affects_code=True,
+    )
     fusion: bool = _option(True, "Group ops into kernels; off: one kernel an op.", affects_code=True)
     opt_level: int = _option(3, "LLVM's optimisation level for kernels and host program, 0 to 3.", affects_code=True)
     cache: bool = _option(True, "Keep compiled graphs on disk and take them from there.")
@@ -170,6 +176,12 @@ def _check(option: dataclasses.Field[Any], name: str, value: Any) -> Any:
         if isinstance(value, (str, os.PathLike)) and os.fspath(value):
             return _folder(f"option {name!r}", value)
         raise OptionError(f"option {name!r} wants a folder or None, got {_show(value)}")
+    if option.type == "Target | None":
+        if value is None or isinstance(value, Target):
+            return value
+        if isinstance(value, str):
+            return parse_target(value)
+        raise OptionError(f"option {name!r} wants one of {', '.join(list_targets())}, got {_show(value)}")
     raise OptionError(f"option {name!r} wants a {option.type}, got {_show(value)}")
 
 

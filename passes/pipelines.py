@@ -1,11 +1,14 @@
 """The stages of the compiler, in order, each a pipeline that can be run, dumped and replayed alone.
 
-A stage is named for the level that its output is on.
+A stage is named for the level that its output is on. The way to a GPU parts from that to a CPU at
+the kernels; `stages_for` has both.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+
+from cuesta.targets import Target
 
 
 @dataclass(frozen=True)
@@ -90,6 +93,21 @@ _LLVM = (
     "host-to-llvm",
 )
 
+_GPU_KERNELS = (
+    # As on CPU, but for what a kernel may hold: it becomes a grid of programs, not loops over tiles.
+    "form-kernels{target=gpu}",
+    "plan-memory",
+)
+
+# Block sizes while kernels are still generics, where the classes of their loops can be told apart.
+_BLOCKS = ("choose-blocks",)
+
+# Each kernel a function of Triton's; machine code for them is made outside MLIR, by lowering/tt_to_binary.
+_TT = ("linalg-to-tt",)
+
+# Launches refer to kernels by their number: nothing of a kernel but its place in a table is left here.
+_GPU_LLVM = ("host-to-llvm",)
+
 STAGES: dict[str, Stage] = {
     stage.name: stage
     for stage in (
@@ -102,3 +120,20 @@ STAGES: dict[str, Stage] = {
         Stage("llvm", _LLVM),
     )
 }
+
+_GPU_STAGES: dict[str, Stage] = {
+    stage.name: stage
+    for stage in (
+        Stage("graph", _GRAPH),
+        Stage("linalg", _LINALG),
+        Stage("kernels", _GPU_KERNELS),
+        Stage("blocks", _BLOCKS),
+        Stage("tt", _TT),
+        Stage("llvm", _GPU_LLVM),
+    )
+}
+
+
+def stages_for(target: Target) -> dict[str, Stage]:
+    """The stages of the way to a target, by name, in order."""
+    return _GPU_STAGES if target.gpu else STAGES

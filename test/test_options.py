@@ -10,6 +10,7 @@ import pytest
 
 from cuesta.errors import OptionError
 from cuesta.options import Environment, Options, describe_options, list_mode_options, list_options
+from cuesta.targets import Target
 
 NOTHING = Environment()
 
@@ -112,7 +113,9 @@ def test_no_cache(tmp_path: Path) -> None:
 def test_the_key_holds_what_changes_code_and_nothing_else(tmp_path: Path) -> None:
     plain = Options()
     for field in dataclasses.fields(Options):
-        other = {"bool": not field.default, "int": 0, "Path | None": tmp_path}[str(field.type)]
+        other = {"bool": not field.default, "int": 0, "Path | None": tmp_path, "Target | None": Target("tt")}[
+            str(field.type)
+        ]
         changed = dataclasses.replace(plain, **{field.name: other})
         assert (changed.key() != plain.key()) == field.metadata["affects_code"], field.name
 

@@ -12,7 +12,9 @@ from pathlib import Path
 
 from cuesta.errors import CuestaError, OptionError
 from cuesta.passes.pipeline import Pipeline, Step
+from cuesta.passes.pipelines import Stage, stages_for
 from cuesta.passes.registry import Pass, all_passes
+from cuesta.targets import parse_target
 from cuesta.tools.command_line import Parser, Source
 from cuesta.tools.opt_driver import Driver, Settings
 
@@ -38,6 +40,7 @@ def _parse_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     passes.add_argument("--pass-pipeline", metavar="TEXT", help="builtin.module(…): cuesta's passes and upstream's")
     passes.add_argument("--from", dest="first", metavar="STAGE", help="the input is at this stage already")
     passes.add_argument("--to", dest="last", metavar="STAGE", help="go down to this stage")
+    passes.add_argument("--target", default="cpu", help="whose stages to go down (default: cpu)")
     passes.add_argument("--list-passes", action="store_true", help="print cuesta's passes with their options")
     passes.add_argument("--list-stages", action="store_true", help="print the stages with their pipelines")
     passes.add_argument("--verify-each", action="store_true", default=True, help="verify after each pass (the default)")
@@ -62,9 +65,7 @@ def _run(arguments: argparse.Namespace) -> int:
         print("\n".join(_describe(name, cls) for name, cls in all_passes().items()))
         return 0
     if arguments.list_stages:
-        from cuesta.passes.pipelines import STAGES
-
-        print("\n".join(f"{name}\n    {stage.pipeline}" for name, stage in STAGES.items()))
+        print("\n".join(f"{name}\n    {stage.pipeline}" for name, stage in _stages(arguments).items()))
         return 0
     steps = _steps(arguments)
     source = Source.read(arguments.input)
@@ -90,18 +91,21 @@ def _steps(arguments: argparse.Namespace) -> list[Step]:
         return list(Pipeline.parse(arguments.pass_pipeline).passes) if arguments.pass_pipeline is not None else []
     if arguments.pass_pipeline is not None:
         raise OptionError("--pass-pipeline and --from/--to exclude each other")
-    from cuesta.passes.pipelines import STAGES
-
-    names = list(STAGES)
+    stages = _stages(arguments)
+    names = list(stages)
     for option, name in (("--from", arguments.first), ("--to", arguments.last)):
-        if name is not None and name not in STAGES:
+        if name is not None and name not in stages:
             raise OptionError(f"{option}: no stage named {name!r}; the stages are {', '.join(names)}")
     # A stage is named for the level that it makes, so what is at level --from starts with the next one.
     begin = 0 if arguments.first is None else names.index(arguments.first) + 1
     end = len(names) if arguments.last is None else names.index(arguments.last) + 1
     if end < begin:
         raise OptionError(f"--to {arguments.last} comes before --from {arguments.first}: {' → '.join(names)}")
-    return [step for name in names[begin:end] for step in Pipeline.parse(STAGES[name].pipeline).passes]
+    return [step for name in names[begin:end] for step in Pipeline.parse(stages[name].pipeline).passes]
+
+
+def _stages(arguments: argparse.Namespace) -> dict[str, Stage]:
+    return stages_for(parse_target(arguments.target))
 
 
 def _write(path: str, text: str) -> None:
