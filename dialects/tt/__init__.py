@@ -3,6 +3,7 @@
 `ops` lists the rows and builders, `types` the types, `rules` what is verified.
 """
 
+from cuesta.dialects.tt import rules  # registers the verifiers
 from cuesta.dialects.tt.ops import (
     addptr,
     atomic_rmw,
@@ -72,6 +73,7 @@ __all__ = [
     "reduce",
     "reshape",
     "return_",
+    "rules",
     "scan",
     "shape_of",
     "splat",
