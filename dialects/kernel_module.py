@@ -1,8 +1,11 @@
-"""`module @kernels`, where kernels live once the host function has parted from them, and its names."""
+"""`module @kernels`, where kernels live once the host function has parted from them: names, and how to read one."""
 
 from __future__ import annotations
 
-from cuesta._mlir import ir
+from collections.abc import Iterator
+
+from cuesta._mlir import func, ir
+from cuesta.dialects.cuesta.dialect import ints
 
 #: Kernel k as a function over a range of its tiles, and what runs once after them.
 TILES, TAIL = "__tiles", "__tail"
@@ -11,3 +14,40 @@ TILES, TAIL = "__tiles", "__tail"
 def kernel_modules(module: ir.Module) -> list[ir.Module]:
     """The modules that hold kernels: those nested in `module`."""
     return [op for op in module.body.operations if op.operation.name == "builtin.module"]
+
+
+def operand_classes(op: ir.Operation) -> list[list[int]]:
+    """For each operand of a kernel's generic, the classes of its dims."""
+    classes = ints(op.attributes["cuesta.classes"])
+    return [[classes[ir.AffineDimExpr(e).position] for e in m.value.results] for m in op.attributes["indexing_maps"]]
+
+
+def destination_of(init: ir.Value) -> ir.Value | None:
+    """The kernel argument that a generic's init stands for, through a fill."""
+    if isinstance(init.owner, ir.Block):
+        return init
+    return destination_of(init.owner.operands[1]) if init.owner.name == "linalg.fill" else None
+
+
+def body_ops(op: ir.Operation) -> Iterator[ir.Operation]:
+    """The ops of a generic's body, its yield last."""
+    for inner in op.regions[0].blocks[0].operations:
+        yield inner.operation
+
+
+def argument_strides(function: func.FuncOp) -> dict[ir.Value, list[int]]:
+    """The strides, in elements, of each argument of a kernel."""
+    found = {}
+    for argument, attributes in zip(
+        function.regions[0].blocks[0].arguments, function.attributes["arg_attrs"], strict=True
+    ):
+        if "bufferization.buffer_layout" in attributes:
+            layout = ir.StridedLayoutAttr(attributes["bufferization.buffer_layout"])
+            found[argument] = list(layout.strides)
+            continue
+        strides, step = [], 1
+        for size in reversed(ir.RankedTensorType(argument.type).shape):
+            strides.append(step)
+            step *= size
+        found[argument] = strides[::-1]
+    return found

@@ -8,6 +8,7 @@ import importlib
 #: Every module that registers a pass; importing it is what registers.
 _PASS_MODULES = (
     "cuesta.passes.fold_views",
+    "cuesta.passes.recognise_attention",
     "cuesta.passes.hoist_reshapes",
     "cuesta.passes.decompose",
     "cuesta.passes.call_libraries",
@@ -16,8 +17,10 @@ _PASS_MODULES = (
     "cuesta.passes.plan_memory",
     "cuesta.passes.tile_kernels",
     "cuesta.passes.chain_destinations",
+    "cuesta.passes.choose_blocks",
     "cuesta.passes.outline_tiles",
     "cuesta.lowering.linalg_to_loops.expand_copies",
+    "cuesta.lowering.linalg_to_tt",
     "cuesta.lowering.loops_to_llvm.expand_math",
     "cuesta.lowering.loops_to_llvm.expand_bf16",
     "cuesta.lowering.loops_to_llvm.drivers",

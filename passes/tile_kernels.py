@@ -22,10 +22,9 @@ from cuesta._mlir import arith, bufferization, func, ir, linalg, scf, tensor
 from cuesta.dialects import types
 from cuesta.dialects.affine_maps import projection
 from cuesta.dialects.cuesta.dialect import int_attr, ints
-from cuesta.dialects.kernel_module import kernel_modules
+from cuesta.dialects.kernel_module import body_ops, destination_of, kernel_modules, operand_classes
 from cuesta.dialects.types import shape_of, spelling_of
 from cuesta.passes.form_kernels.layout import dense_strides
-from cuesta.passes.form_kernels.nodes import body_ops
 from cuesta.passes.form_kernels.outline import strided
 from cuesta.passes.graph_rewrite import functions
 from cuesta.passes.registry import Pass, register_pass
@@ -167,12 +166,6 @@ class _Tiler:
         return linalg.fill(constant, outs=[self.init(destination, classes)])
 
 
-def operand_classes(op: ir.Operation) -> list[list[int]]:
-    """For each operand of a kernel's generic, the classes of its dims."""
-    classes = ints(op.attributes["cuesta.classes"])
-    return [[classes[ir.AffineDimExpr(e).position] for e in m.value.results] for m in op.attributes["indexing_maps"]]
-
-
 def clone_op(op: ir.Operation, mapping: dict[Value, Value]) -> None:
     """Copies an op without regions, its operands through `mapping` where they are in it."""
     copy = ir.Operation.create(
@@ -182,13 +175,6 @@ def clone_op(op: ir.Operation, mapping: dict[Value, Value]) -> None:
         attributes=dict(op.attributes.items()),
     )
     mapping.update(zip(op.results, copy.results, strict=True))
-
-
-def destination_of(init: Value) -> Value | None:
-    """The kernel argument that a generic's init stands for, through a fill."""
-    if isinstance(init.owner, ir.Block):
-        return init
-    return destination_of(init.owner.operands[1]) if init.owner.name == "linalg.fill" else None
 
 
 def _work(op: ir.Operation, sizes: Sequence[int]) -> int:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from cuesta._mlir import ir
 from cuesta.passes.form_kernels.host import build_host
+from cuesta.passes.form_kernels.machine import machine
 from cuesta.passes.graph_rewrite import functions
 from cuesta.passes.registry import Pass, register_pass
 
@@ -24,6 +25,8 @@ class FormKernels(Pass):
     """Groups generics into kernels and writes the host function that launches them."""
 
     fuse: bool = True
+    #: The machine whose limits kernels keep to: "cpu" or "gpu".
+    target: str = "cpu"
 
     def run(self, module: ir.Module) -> None:
         with module.context, ir.Location.unknown():
@@ -34,4 +37,4 @@ class FormKernels(Pass):
                 )
             block = kernels.regions[0].blocks.append()
             for graph in graphs:
-                build_host(graph, block, self.fuse)
+                build_host(graph, block, self.fuse, machine(self.target))

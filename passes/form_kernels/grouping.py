@@ -14,16 +14,9 @@ from dataclasses import dataclass, field
 from cuesta._mlir import ir
 from cuesta.dialects import types
 from cuesta.dialects.types import shape_of, spelling_of
+from cuesta.passes.form_kernels.machine import CPU, Machine
 from cuesta.passes.form_kernels.nodes import Item, Node
 from cuesta.passes.form_kernels.space import Conflict, Space, class_sizes, join, parallel_classes
-
-#: What the tensors inside a kernel may take per tile: half of a usual L2.
-TILE_BYTES = 1 << 20
-#: A kernel that reads more than this wants at least MIN_TILES tiles.
-SERIAL_BYTES = 1 << 18
-MIN_TILES = 8
-#: A tail runs on one thread: it may read this many elements.
-TAIL_ELEMENTS = 1 << 16
 
 
 @dataclass
@@ -61,8 +54,9 @@ def byte_count(value: ir.Value) -> int:
 class Grouping:
     """Merges the items of one function; `groups` maps every node to its group at the end."""
 
-    def __init__(self, items: list[Item], returned: set[ir.Value]) -> None:
+    def __init__(self, items: list[Item], returned: set[ir.Value], machine: Machine = CPU) -> None:
         self.items = items
+        self.machine = machine
         self.returned = returned
         self.group: dict[int, Group] = {}
         self.remarks: list[Remark] = []
@@ -142,15 +136,15 @@ class Grouping:
         sizes = class_sizes(space, nodes)
         if not parallel:
             both_serial = not a.parallel and not b.parallel
-            small = all(n.elements <= TAIL_ELEMENTS for n in nodes)
+            small = all(n.elements <= self.machine.tail_elements for n in nodes)
             return None if both_serial and small else _NO_COMMON
         tiles = 1
         for root in parallel:
             tiles *= sizes[root]
         moved = sum(byte_count(r.value) for n in nodes for r in n.reads)
-        if tiles < MIN_TILES and moved > SERIAL_BYTES and tiles < min(_tiles(a), _tiles(b)):
+        if tiles < self.machine.min_tiles and moved > self.machine.serial_bytes and tiles < min(_tiles(a), _tiles(b)):
             return f"only {tiles} tiles would be left to run in parallel"
-        if _tile_bytes(nodes, space, parallel) > TILE_BYTES:
+        if _tile_bytes(nodes, space, parallel) > self.machine.tile_bytes:
             return "what passes between them does not fit the cache"
         if _columns(nodes, space, parallel) and not (_group_columns(a) or _group_columns(b)):
             return "the tiles would run down columns"
@@ -158,16 +152,16 @@ class Grouping:
 
     def _extend_tail(self, a: Group, b: Group) -> str | None:
         """Puts the whole of b behind a's tiles, where that is little work and needs nothing else's result."""
-        if b.tail or (a.tail and not b.nodes):
+        if not self.machine.tails or b.tail or (a.tail and not b.nodes):
             return _NO_COMMON
-        if any(n.elements > TAIL_ELEMENTS for n in b.nodes):
+        if any(n.elements > self.machine.tail_elements for n in b.nodes):
             return _NO_COMMON
         behind = {r for n in b.nodes for r in n.results}
         if any(r.value in behind for n in a.members for r in n.reads):
             return _NO_COMMON
         written = {r for n in a.members for r in n.results}
         if a.parallel and any(
-            byte_count(r.value) > TILE_BYTES // 4 for n in b.nodes for r in n.reads if r.value in written
+            byte_count(r.value) > self.machine.tile_bytes // 4 for n in b.nodes for r in n.reads if r.value in written
         ):
             return _NO_COMMON
         tail = sorted(a.tail + b.nodes, key=lambda n: n.index)

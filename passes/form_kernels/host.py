@@ -24,6 +24,7 @@ from cuesta.passes.form_kernels.grouping import Group, Grouping
 from cuesta.passes.form_kernels.in_place import last_uses, reuse_inputs, root_of
 from cuesta.passes.form_kernels.kernel import Operand, build_kernel, collapse, kernel_key
 from cuesta.passes.form_kernels.layout import Layout, dense_strides, is_dense, same_places
+from cuesta.passes.form_kernels.machine import Machine
 from cuesta.passes.form_kernels.nodes import Item, collect
 from cuesta.passes.form_kernels.outline import emit_kernel, strided
 from cuesta.passes.form_kernels.routes import choose_route
@@ -297,13 +298,13 @@ def schedule(items: list[Item], grouping: Grouping) -> list[Item | Group]:
     return order
 
 
-def build_host(function: func.FuncOp, kernels: ir.Block, fuse: bool) -> None:
+def build_host(function: func.FuncOp, kernels: ir.Block, fuse: bool, machine: Machine) -> None:
     """Writes the host function that stands for `function`, just before it, and its kernels."""
     old = function.regions[0].blocks[0]
     items = collect(old)
     terminator = list(old.operations)[-1].operation
     returned = list(terminator.operands)
-    grouping = Grouping(items, set(returned))
+    grouping = Grouping(items, set(returned), machine)
     grouping.run(fuse)
     argument_types = [
         memref(shape_of(a), ints(attrs["cuesta.strides"]), spelling_of(a))
@@ -343,12 +344,13 @@ def build_host(function: func.FuncOp, kernels: ir.Block, fuse: bool) -> None:
         new.attributes[name] = function.attributes[name]
     if len(results) < len(returned):
         new.attributes["res_attrs"] = ir.ArrayAttr.get(list(function.attributes["res_attrs"])[: len(results)])
-    new.attributes["cuesta.remarks"] = _remarks(grouping)
+    earlier = list(function.attributes["cuesta.remarks"]) if "cuesta.remarks" in function.attributes else []
+    new.attributes["cuesta.remarks"] = ir.ArrayAttr.get([*earlier, *_remarks(grouping)])
     function.operation.erase()
 
 
-def _remarks(grouping: Grouping) -> ir.ArrayAttr:
-    rows = []
+def _remarks(grouping: Grouping) -> list[ir.Attribute]:
+    rows: list[ir.Attribute] = []
     for remark in grouping.remarks:
         entry = {
             "producer": ir.StringAttr.get(op_name(grouping.items[remark.producer].op)),
@@ -357,4 +359,4 @@ def _remarks(grouping: Grouping) -> ir.ArrayAttr:
             "bytes": int_attr(remark.bytes),
         }
         rows.append(ir.DictAttr.get(entry))
-    return ir.ArrayAttr.get(rows)
+    return rows

@@ -10,10 +10,11 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from cuesta._mlir import ir
+from cuesta.dialects.kernel_module import body_ops
 from cuesta.dialects.types import spelling_of
 from cuesta.passes.form_kernels.grouping import Group
 from cuesta.passes.form_kernels.layout import Layout, dense_strides, memory_order
-from cuesta.passes.form_kernels.nodes import Node, body_ops
+from cuesta.passes.form_kernels.nodes import Node
 
 Value: TypeAlias = ir.Value
 Class = int

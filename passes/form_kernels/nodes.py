@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from cuesta._mlir import ir
 from cuesta.dialects.aten import is_random
+from cuesta.dialects.kernel_module import body_ops
 from cuesta.dialects.types import shape_of
 
 Value: TypeAlias = ir.Value
@@ -105,9 +105,3 @@ def node_of(index: int, op: ir.Operation) -> Node:
 
 def _dims(affine_map: ir.AffineMap) -> tuple[int, ...]:
     return tuple(ir.AffineDimExpr(e).position for e in affine_map.results)
-
-
-def body_ops(op: ir.Operation) -> Iterator[ir.Operation]:
-    """The ops of a generic's body, its yield last."""
-    for inner in op.regions[0].blocks[0].operations:
-        yield inner.operation

@@ -15,8 +15,8 @@ from cuesta._mlir import arith, func, ir, linalg, tensor
 from cuesta.dialects import types
 from cuesta.dialects.affine_maps import projection
 from cuesta.dialects.cuesta.dialect import int_array
+from cuesta.dialects.kernel_module import body_ops
 from cuesta.passes.form_kernels.kernel import Kernel, KernelNode, Operand, initial_numbers
-from cuesta.passes.form_kernels.nodes import body_ops
 
 Value: TypeAlias = ir.Value
 

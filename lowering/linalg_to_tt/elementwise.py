@@ -1,0 +1,110 @@
+"""The body of a generic, which works on numbers, as ops on blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from cuesta._mlir import arith, ir
+from cuesta.dialects import tt
+from cuesta.dialects.tt.types import element_of, shape_of
+from cuesta.lowering.linalg_to_tt.frame import Frame, Value, common_shape
+
+#: Mathematics that Triton has no op for → the function of libdevice and of ocml, without affixes.
+_LIBRARY = {
+    "math.tanh": "tanh",
+    "math.tan": "tan",
+    "math.expm1": "expm1",
+    "math.log1p": "log1p",
+    "math.log10": "log10",
+    "math.powf": "pow",
+    "math.roundeven": "rint",
+    "math.round": "round",
+    "math.trunc": "trunc",
+    "math.copysign": "copysign",
+    "math.cbrt": "cbrt",
+    "math.erfc": "erfc",
+    "math.asin": "asin",
+    "math.acos": "acos",
+    "math.atan": "atan",
+    "math.atan2": "atan2",
+    "math.sinh": "sinh",
+    "math.cosh": "cosh",
+    "math.asinh": "asinh",
+    "math.acosh": "acosh",
+    "math.atanh": "atanh",
+    "arith.remf": "fmod",
+}
+
+
+@dataclass
+class Elementwise:
+    """Evaluates bodies of generics in a frame."""
+
+    frame: Frame
+    library: str
+    #: (the tensor that is read, positions) → its elements
+    gather: Callable[[Value, list[Value]], Value]
+
+    def run(self, ops: Iterable[ir.Operation], values: dict[Value, Value], classes: list[int]) -> None:
+        """Adds to `values` what each result of a body's `ops` is as a block; `classes` are the generic's loops."""
+        for op in ops:
+            if op.name == "linalg.yield":
+                return
+            (result,) = op.results
+            values[result] = self._one(op, values, classes)
+
+    def _one(self, op: ir.Operation, values: dict[Value, Value], classes: list[int]) -> Value:
+        match op.name:
+            case "linalg.index":
+                return self.frame.positions[classes[op.attributes["dim"].value]]
+            case "arith.constant":
+                return self._constant(op)
+            case "tensor.extract":
+                return self.gather(op.operands[0], [values[v] for v in list(op.operands)[1:]])
+            case "arith.index_cast":
+                return self._cast(values[op.operands[0]], op.results[0].type)
+            case "arith.floordivsi":
+                return _floor_division(*common_shape([values[v] for v in op.operands]))
+        operands = common_shape([values[v] for v in op.operands])
+        kind = tt.block_type(shape_of(operands[0]), self._element(op.results[0].type))
+        if op.name in _LIBRARY:
+            return tt.extern_elementwise(operands, kind, self._symbol(_LIBRARY[op.name], kind))
+        attributes = dict(op.attributes.items())
+        return ir.Operation.create(op.name, results=[kind], operands=operands, attributes=attributes).result
+
+    def _element(self, kind: ir.Type) -> ir.Type:
+        return self.frame.index_type if isinstance(kind, ir.IndexType) else kind
+
+    def _constant(self, op: ir.Operation) -> Value:
+        element = self._element(op.results[0].type)
+        attribute = op.attributes["value"]
+        if isinstance(op.results[0].type, ir.IndexType):
+            attribute = ir.IntegerAttr.get(element, attribute.value)
+        kind = tt.block_type(self.frame.unit, element)
+        return arith.ConstantOp(kind, ir.DenseElementsAttr.get_splat(kind, attribute)).result
+
+    def _cast(self, value: Value, target: ir.Type) -> Value:
+        element = self._element(target)
+        source = element_of(value)
+        if source == element:
+            return value
+        kind = tt.block_type(shape_of(value), element)
+        return arith.extsi(kind, value) if source.width < element.width else arith.trunci(kind, value)
+
+    def _symbol(self, name: str, kind: ir.Type) -> str:
+        double = str(element_of(kind)) == "f64"
+        if self.library == "ocml":
+            return f"__ocml_{name}_{'f64' if double else 'f32'}"
+        return f"__nv_{name}" if double else f"__nv_{name}f"
+
+
+def _floor_division(x: Value, y: Value) -> Value:
+    """The quotient rounded down; Triton's own rounds towards zero."""
+    zero = tt.full(shape_of(x), element_of(x), 0)
+    one = tt.full(shape_of(x), element_of(x), 1)
+    quotient, rest = arith.divsi(x, y), arith.remsi(x, y)
+    predicate = arith.CmpIPredicate
+    inexact = arith.cmpi(predicate.ne, rest, zero)
+    opposite = arith.xori(arith.cmpi(predicate.slt, x, zero), arith.cmpi(predicate.slt, y, zero))
+    return arith.select(arith.andi(inexact, opposite), arith.subi(quotient, one), quotient)

@@ -1,0 +1,102 @@
+"""Where a program's block lies: the positions along each class, and which of them exist."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from cuesta._mlir import arith, ir
+from cuesta.dialects import tt
+from cuesta.dialects.tt.types import element_of, shape_of
+
+Value: TypeAlias = ir.Value
+
+
+@dataclass
+class Frame:
+    """The block of one program.
+
+    Every block value has a dim for each of `axes`, the classes whose block is larger than 1 (at least
+    one class, so that nothing has rank 0), of size 1 where the value lacks the class.
+    """
+
+    sizes: Sequence[int]
+    blocks: Sequence[int]
+    #: Type of positions and offsets: i32 where every tensor is small enough.
+    index_type: ir.Type
+    axes: list[int] = field(default_factory=list)
+    positions: dict[int, Value] = field(default_factory=dict)
+    masks: dict[int, Value] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.axes = [c for c, b in enumerate(self.blocks) if b > 1]
+
+    @property
+    def rank(self) -> int:
+        return max(len(self.axes), 1)
+
+    @property
+    def unit(self) -> list[int]:
+        """The shape of what is the same everywhere."""
+        return [1] * self.rank
+
+    def shape(self, classes: Iterable[int]) -> list[int]:
+        """The shape of a value that has `classes`."""
+        held = set(classes)
+        return [self.blocks[c] if c in held else 1 for c in self.axes] or [1]
+
+    def scalar(self, number: int) -> Value:
+        return tt.constant(number, self.index_type)
+
+    def place(self, c: int, start: Value | None) -> None:
+        """Puts the block at `start` along class c (None: at 0)."""
+        if c not in self.axes:
+            self.positions[c] = tt.splat(start if start is not None else self.scalar(0), self.unit)
+            return
+        block = tt.make_range(0, self.blocks[c])
+        if str(self.index_type) != "i32":
+            block = arith.extsi(tt.block_type(shape_of(block), self.index_type), block)
+        if start is not None:
+            block = arith.addi(tt.splat(start, shape_of(block)), block)
+        at = self.axes.index(c)
+        for axis in range(self.rank):
+            if axis != at:
+                block = tt.expand_dims(block, axis)
+        self.positions[c] = block
+        if self.sizes[c] % self.blocks[c]:
+            bound = tt.full(shape_of(block), self.index_type, self.sizes[c])
+            self.masks[c] = arith.cmpi(arith.CmpIPredicate.slt, block, bound)
+
+    def mask(self, classes: Iterable[int]) -> Value | None:
+        """Whether a position along `classes` exists; None where all do."""
+        total = None
+        for c in sorted(set(classes)):
+            if c in self.masks:
+                own = self.masks[c]
+                total = own if total is None else arith.andi(*common_shape([total, own]))
+        return total
+
+    def offset(self, classes: Sequence[int], strides: Sequence[int]) -> Value | None:
+        """The offset, in elements, of a position of a tensor whose dims walk `classes`; None for 0."""
+        total = None
+        for c, stride in zip(classes, strides, strict=True):
+            part = self.positions[c]
+            if stride != 1:
+                part = arith.muli(part, tt.full(shape_of(part), self.index_type, stride))
+            total = part if total is None else arith.addi(*common_shape([total, part]))
+        return total
+
+
+def common_shape(values: Sequence[Value]) -> list[Value]:
+    """The values, stretched to one shape."""
+    shape = [max(sizes) for sizes in zip(*(shape_of(v) for v in values), strict=True)]
+    return [tt.broadcast(v, shape) for v in values]
+
+
+def stretched(value: Value, shape: Sequence[int]) -> Value:
+    """`value` with dims of size 1 stretched to `shape`."""
+    return tt.broadcast(value, shape)
+
+
+__all__ = ["Frame", "Value", "common_shape", "element_of", "shape_of", "stretched"]

@@ -1,0 +1,353 @@
+"""One kernel, from its generics to a tt.func."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from cuesta._mlir import arith, func, ir, scf
+from cuesta.dialects import tt
+from cuesta.dialects.cuesta.dialect import ints
+from cuesta.dialects.kernel_module import argument_strides, body_ops, destination_of, operand_classes
+from cuesta.dialects.tt.types import element_of, shape_of
+from cuesta.dialects.types import spelling_of
+from cuesta.errors import Unsupported
+from cuesta.lowering.linalg_to_tt import reduction
+from cuesta.lowering.linalg_to_tt.elementwise import Elementwise
+from cuesta.lowering.linalg_to_tt.frame import Frame, Value, common_shape, stretched
+
+_LARGEST_I32 = (1 << 31) - 1
+
+
+@dataclass
+class Node:
+    """A generic of the kernel: the classes of its loops, which are reduced, and how its operands walk them."""
+
+    op: ir.Operation
+    classes: list[int]
+    reduced: list[int]
+    accesses: list[list[int]]
+
+    @property
+    def inputs(self) -> list[tuple[Value, list[int]]]:
+        outputs = len(self.op.results)
+        return list(zip(list(self.op.operands)[:-outputs], self.accesses, strict=False))
+
+    @property
+    def runs(self) -> bool:
+        """Whether a result keeps a dim that is reduced: a running sum."""
+        return any(set(a) & set(self.reduced) for a in self.accesses[-len(self.op.results) :])
+
+
+@dataclass
+class KernelWriter:
+    """Writes the body of one tt.func."""
+
+    frame: Frame
+    nodes: list[Node]
+    strides: dict[Value, list[int]]
+    pointers: dict[Value, Value]
+    library: str
+    #: The value of each tensor inside the kernel, as a block.
+    blocks: dict[Value, Value] = field(default_factory=dict)
+    loaded: dict[tuple[Value, tuple[int, ...]], Value] = field(default_factory=dict)
+
+    # -- memory -------------------------------------------------------------------------------
+    def pointer(self, argument: Value, classes: Sequence[int]) -> Value:
+        offset = self.frame.offset(classes, self.strides[argument])
+        shape = self.frame.unit if offset is None else list(shape_of(offset))
+        pointer = tt.splat(self.pointers[argument], shape)
+        return pointer if offset is None else tt.addptr(pointer, offset)
+
+    def load(self, argument: Value, classes: Sequence[int]) -> Value:
+        key = (argument, tuple(classes))
+        if key not in self.loaded:
+            pointer, mask = self.pointer(argument, classes), self.frame.mask(classes)
+            if mask is not None:
+                pointer, mask = common_shape([pointer, mask])
+            self.loaded[key] = tt.load(pointer, mask)
+        return self.loaded[key]
+
+    def store(self, argument: Value, classes: Sequence[int], value: Value) -> None:
+        pointer, mask = self.pointer(argument, classes), self.frame.mask(classes)
+        shape = self.frame.shape(classes)
+        if mask is not None:
+            mask = stretched(mask, shape)
+        tt.store(stretched(pointer, shape), stretched(value, shape), mask)
+
+    def gather(self, argument: Value, positions: list[Value]) -> Value:
+        """Elements at computed positions. Where a lane does not exist its position may be anything: masked."""
+        total: Value | None = None
+        for position, stride in zip(positions, self.strides[argument], strict=True):
+            part = position
+            if stride != 1:
+                part = arith.muli(part, tt.full(shape_of(part), self.frame.index_type, stride))
+            total = part if total is None else arith.addi(*common_shape([total, part]))
+        shape = self.frame.unit if total is None else list(shape_of(total))
+        pointer = tt.splat(self.pointers[argument], shape)
+        if total is not None:
+            pointer = tt.addptr(pointer, total)
+        held = [c for c, size in zip(self.frame.axes, shape, strict=False) if size > 1]
+        mask = self.frame.mask(held)
+        return tt.load(pointer, None if mask is None else stretched(mask, shape))
+
+    # -- nodes --------------------------------------------------------------------------------
+    def emit(self, node: Node) -> None:
+        """Computes a node whole, its reductions along the axes of the block."""
+        with node.op.location:
+            if not node.reduced:
+                values = self.body(node)
+                terminator = list(body_ops(node.op))[-1]
+                for result, source in zip(node.op.results, terminator.operands, strict=True):
+                    self.blocks[result] = values[source]
+            elif node.runs:
+                self.running(node)
+            else:
+                taken = reduction.analyse(node.op)
+                partial = self.contributions(node, taken)
+                self.finish(node, taken, partial)
+
+    def body(self, node: Node) -> dict[Value, Value]:
+        values = self.inputs(node)
+        self.evaluate.run(body_ops(node.op), values, node.classes)
+        return values
+
+    def inputs(self, node: Node) -> dict[Value, Value]:
+        arguments = node.op.regions[0].blocks[0].arguments
+        return {
+            argument: self.load(value, classes) if isinstance(value.owner, ir.Block) else self.value(value)
+            for argument, (value, classes) in zip(arguments, node.inputs, strict=False)
+        }
+
+    def value(self, value: Value) -> Value:
+        """The block of a tensor inside the kernel; a fill that nobody reduces into is a constant."""
+        if value not in self.blocks and value.owner.name == "linalg.fill":
+            attribute = value.owner.operands[0].owner.attributes["value"]
+            kind = tt.block_type(self.frame.unit, attribute.type)
+            self.blocks[value] = arith.ConstantOp(kind, ir.DenseElementsAttr.get_splat(kind, attribute)).result
+        return self.blocks[value]
+
+    @property
+    def evaluate(self) -> Elementwise:
+        return Elementwise(self.frame, self.library, self.gather)
+
+    def contributions(self, node: Node, taken: reduction.Reduction) -> list[Value]:
+        values = self.inputs(node)
+        found = taken.contributions(self.evaluate, values, node.classes)
+        return reduction.masked(self.frame, taken, found, node.reduced)
+
+    def finish(self, node: Node, taken: reduction.Reduction, partial: Sequence[Value]) -> None:
+        totals = reduction.along(self.frame, taken, partial, node.reduced)
+        self.blocks.update(zip(node.op.results, totals, strict=True))
+
+    def running(self, node: Node) -> None:
+        """A running sum along its one reduced class."""
+        taken = reduction.running(node.op)
+        (contribution,) = self.contributions(node, taken)
+        shape = self.frame.shape(node.classes)
+        (c,) = node.reduced
+        current = stretched(contribution, shape)
+        if c in self.frame.axes:
+            axis = self.frame.axes.index(c)
+            (current,) = tt.scan([current], axis, lambda a, b: taken.combine([a], [b])[0])
+        values = {list(node.op.regions[0].blocks[0].arguments)[-2]: current}
+        terminator = list(body_ops(node.op))[-1]
+        stored = terminator.operands[1]
+        # What is stored is the sum, converted: the body with the sum in the place of its own.
+        values = {terminator.operands[0]: current}
+        if stored not in values:
+            self.evaluate.run([stored.owner], values, node.classes)
+        self.blocks[node.op.results[1]] = values[stored]
+
+    def outputs(self, nodes: Iterable[Node]) -> list[tuple[Node, Value, Value, list[int]]]:
+        """(node, result, destination argument, classes) of what `nodes` write to memory."""
+        found = []
+        for node in nodes:
+            count = len(node.op.results)
+            inits = list(node.op.operands)[-count:]
+            for result, init, classes in zip(node.op.results, inits, node.accesses[-count:], strict=True):
+                argument = destination_of(init)
+                if argument is not None:
+                    found.append((node, result, argument, classes))
+        return found
+
+    # -- the whole ----------------------------------------------------------------------------
+    def write(self) -> None:
+        """Every node in order; stores last, since an argument that is read may be written too."""
+        for node in self.nodes:
+            self.emit(node)
+        for node, result, argument, classes in self.outputs(self.nodes):
+            with node.op.location:
+                self.store(argument, classes, self.value(result))
+
+    def write_looped(self, c: int) -> None:
+        """Runs over class c a part at a time.
+
+        Reductions along c that need no other's result share a loop; what follows from them is in the
+        next, which computes again what it needs of the class. Each output is stored in the first loop
+        that has it, but in the last one where its memory is read as well.
+        """
+        levels = self._levels(c)
+        last = max([levels[n.op] for n in self.nodes if c in n.classes], default=0)
+        read = {value for node in self.nodes for value, _ in node.inputs if isinstance(value.owner, ir.Block)}
+        outputs = self.outputs(self.nodes)
+        for level in range(last + 1):
+            for node in self.nodes:
+                if c not in node.classes and levels[node.op] <= level and node.op.results[0] not in self.blocks:
+                    self.emit(node)
+            reductions = [n for n in self.nodes if c in n.reduced and levels[n.op] == level]
+            stores = [o for o in outputs if c in o[3] and level == (last if o[2] in read else levels[o[0].op])]
+            if reductions or stores:
+                self._loop(c, reductions, stores)
+        for node in self.nodes:
+            if c not in node.classes and node.op.results[0] not in self.blocks:
+                self.emit(node)
+        for node, result, argument, classes in outputs:
+            if c not in classes:
+                with node.op.location:
+                    self.store(argument, classes, self.value(result))
+
+    def _levels(self, c: int) -> dict[ir.Operation, int]:
+        """Node → how many reductions along c lie behind it."""
+        levels: dict[ir.Operation, int] = {}
+        reducing = {n.op for n in self.nodes if c in n.reduced}
+        for node in self.nodes:
+            if c in node.reduced and node.runs:
+                raise Unsupported(f"a running sum over {self.frame.sizes[c]} elements, at {node.op.location}")
+            producers = [v.owner for v, _ in node.inputs if not isinstance(v.owner, ir.Block)]
+            behind = [levels[p] + (p in reducing) for p in producers if p in levels]
+            levels[node.op] = max(behind, default=0)
+        return levels
+
+    def _loop(self, c: int, reductions: list[Node], stores: list[tuple[Node, Value, Value, list[int]]]) -> None:
+        """One loop over class c: accumulates `reductions`, then `stores`."""
+        taken = [reduction.analyse(n.op) for n in reductions]
+        starts = []
+        for node, r in zip(reductions, taken, strict=True):
+            shape = self.frame.shape(node.classes)
+            for identity in r.identities:
+                kind = tt.block_type(shape, identity.type)
+                starts.append(arith.ConstantOp(kind, ir.DenseElementsAttr.get_splat(kind, identity)).result)
+        frame = self.frame
+        bounds = [frame.scalar(n) for n in (0, frame.sizes[c], frame.blocks[c])]
+        loop = scf.ForOp(*bounds, starts)
+        outer_blocks, outer_loaded = dict(self.blocks), dict(self.loaded)
+        outer_positions, outer_masks = dict(frame.positions), dict(frame.masks)
+        accumulators = iter(loop.inner_iter_args)
+        with ir.InsertionPoint(loop.body):
+            frame.place(c, loop.induction_variable)
+            # Nothing that walks the class may be taken from another place along it.
+            needed = self._needed([*reductions, *(o[0] for o in stores)])
+            for node in self.nodes:
+                if node.op in needed and c in node.classes and c not in node.reduced:
+                    self.emit(node)
+            joined: list[Value] = []
+            for node, r in zip(reductions, taken, strict=True):
+                with node.op.location:
+                    shape = frame.shape(node.classes)
+                    parts = [stretched(v, shape) for v in self.contributions(node, r)]
+                    joined += r.combine([next(accumulators) for _ in parts], parts)
+            for node, result, argument, classes in stores:
+                with node.op.location:
+                    self.store(argument, classes, self.value(result))
+            scf.YieldOp(joined)
+        self.blocks, self.loaded = outer_blocks, outer_loaded
+        frame.positions, frame.masks = outer_positions, outer_masks
+        totals = iter(loop.results)
+        for node, r in zip(reductions, taken, strict=True):
+            with node.op.location:
+                self.finish(node, r, [next(totals) for _ in r.identities])
+
+    def _needed(self, targets: Sequence[Node]) -> set[ir.Operation]:
+        """The nodes that `targets` need, themselves included, as far as they are not computed yet."""
+        by_op = {n.op: n for n in self.nodes}
+        needed: set[ir.Operation] = set()
+        pending = [n.op for n in targets]
+        while pending:
+            op = pending.pop()
+            if op in needed:
+                continue
+            needed.add(op)
+            for value, _ in by_op[op].inputs:
+                if value not in self.blocks and not isinstance(value.owner, ir.Block) and value.owner in by_op:
+                    pending.append(value.owner)
+        return needed
+
+
+def lower_kernel(function: func.FuncOp, library: str) -> None:
+    """Replaces a kernel by its tt.func. Raises Unsupported, with the place, for what has no form there."""
+    sizes, blocks = ints(function.attributes["cuesta.sizes"]), ints(function.attributes["cuesta.blocks"])
+    parallel = ints(function.attributes["cuesta.parallel"])
+    entry = function.regions[0].blocks[0]
+    strides = argument_strides(function)
+    with ir.InsertionPoint(function), function.location:
+        programs = [math.ceil(sizes[c] / blocks[c]) for c in parallel]
+        if math.prod(programs) > _LARGEST_I32:
+            raise Unsupported(f"kernel @{function.name.value} would take {math.prod(programs)} programs")
+        pointers = [tt.pointer_type(spelling_of(a)) for a in entry.arguments]
+        hints = [{"tt.divisibility": n} if n > 1 else {} for n in ints(function.attributes["cuesta.align"])]
+        _, block = tt.func(
+            function.name.value,
+            pointers,
+            hints,
+            grid=(math.prod(programs), 1, 1),
+            warps=function.attributes["cuesta.warps"].value,
+        )
+        wide = any(_extent(a, strides[a]) > _LARGEST_I32 for a in entry.arguments)
+        frame = Frame(sizes, blocks, ir.IntegerType.get_signless(64 if wide else 32))
+        writer = KernelWriter(
+            frame, _nodes(entry), strides, dict(zip(entry.arguments, block.arguments, strict=True)), library
+        )
+        with ir.InsertionPoint(block):
+            _place(frame, parallel, programs)
+            loop = function.attributes["cuesta.loop"].value if "cuesta.loop" in function.attributes else None
+            for c in range(len(sizes)):
+                if c not in parallel and c != loop:
+                    frame.place(c, None)
+            if loop is None:
+                writer.write()
+            else:
+                writer.write_looped(loop)
+            tt.return_()
+    function.operation.erase()
+
+
+def _extent(argument: Value, strides: Sequence[int]) -> int:
+    """The number of elements from a tensor's first to its last."""
+    sizes = ir.RankedTensorType(argument.type).shape
+    return 1 + sum((n - 1) * s for n, s in zip(sizes, strides, strict=True))
+
+
+def _nodes(entry: ir.Block) -> list[Node]:
+    nodes = []
+    for view in entry.operations:
+        op = view.operation
+        if op.name != "linalg.generic":
+            continue
+        classes = ints(op.attributes["cuesta.classes"])
+        kinds = [str(k) for k in op.attributes["iterator_types"]]
+        reduced = [c for c, k in zip(classes, kinds, strict=True) if "reduction" in k]
+        nodes.append(Node(op, classes, reduced, operand_classes(op)))
+    return nodes
+
+
+def _place(frame: Frame, parallel: Sequence[int], programs: Sequence[int]) -> None:
+    """Reads off the program's number where its block lies along each parallel class, the last one the fastest."""
+    left = tt.get_program_id(0) if any(n > 1 for n in programs) else None
+    for c, count in reversed(list(zip(parallel, programs, strict=True))):
+        if count == 1:
+            frame.place(c, None)
+            continue
+        assert left is not None
+        number = left
+        if c != next(p for p, n in zip(parallel, programs, strict=True) if n > 1):
+            size = tt.constant(count, "i32")
+            number, left = arith.remsi(left, size), arith.divsi(left, size)
+        if str(frame.index_type) != "i32":
+            number = arith.extsi(frame.index_type, number)
+        start = arith.muli(number, frame.scalar(frame.blocks[c])) if frame.blocks[c] != 1 else number
+        frame.place(c, start)
+
+
+__all__ = ["element_of", "lower_kernel"]

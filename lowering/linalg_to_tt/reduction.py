@@ -1,0 +1,199 @@
+"""Reductions: what each element contributes, and how two partial results become one.
+
+A generic's body says how an element joins an accumulator. A block is reduced as a tree and in any
+order, which takes a combination of two accumulators; both are read off the body:
+
+    ^bb0(%in, %out): %s = addf %out, f(%in)      →    contribution f(%in), combination addf
+    ^bb0(%in, %best, %at): … select …            →    contribution (%in, index), combination: the body with
+                                                      the one as %best and the other as %in; equal: lower index
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from cuesta._mlir import arith, ir
+from cuesta.dialects import tt
+from cuesta.dialects.kernel_module import body_ops
+from cuesta.dialects.tt.types import element_of, shape_of
+from cuesta.errors import Unsupported
+from cuesta.lowering.linalg_to_tt.elementwise import Elementwise
+from cuesta.lowering.linalg_to_tt.frame import Frame, Value, stretched
+
+#: (a's partial results, b's) → their combination, of scalars or of blocks alike.
+Combine = Callable[[Sequence[Value], Sequence[Value]], list[Value]]
+
+
+@dataclass
+class Reduction:
+    """One reducing generic, taken apart."""
+
+    op: ir.Operation
+    #: Accumulated results, by position; a running sum has a second one that is stored at each step.
+    identities: list[ir.Attribute]
+    combine: Combine
+    contributions: Callable[[Elementwise, dict[Value, Value], list[int]], list[Value]]
+
+
+def analyse(op: ir.Operation) -> Reduction:
+    """Takes the body of a reducing generic apart. Raises Unsupported for a body that is no known kind."""
+    block = op.regions[0].blocks[0]
+    outputs = len(op.results)
+    outs = list(block.arguments)[-outputs:]
+    identities = [_identity(v) for v in list(op.operands)[-outputs:]]
+    if outputs == 1:
+        if identities[0] is None:
+            raise Unsupported(f"a reduction that starts from what lies in memory, at {op.location}")
+        return _simple(op, outs[0], identities[0])
+    if outputs == 2 and None not in identities:
+        return _extreme(op, outs, [i for i in identities if i is not None])
+    raise Unsupported(f"a reduction of {outputs} results, at {op.location}")
+
+
+def running(op: ir.Operation) -> Reduction:
+    """A running sum: what each element adds. Its second result holds the sum at each step."""
+    block = op.regions[0].blocks[0]
+    total = list(block.arguments)[-2]
+    identity = _identity(list(op.operands)[-2])
+    if identity is None:
+        raise Unsupported(f"a running sum that starts from what lies in memory, at {op.location}")
+    step = _user(op, total)
+    return _read_off(op, total, step, identity)
+
+
+def _identity(init: Value) -> ir.Attribute | None:
+    owner = init.owner
+    if isinstance(owner, ir.Block) or owner.name != "linalg.fill":
+        return None
+    return owner.operands[0].owner.attributes["value"]
+
+
+def _user(op: ir.Operation, value: Value) -> ir.Operation:
+    """The op that joins an element to the accumulator; a bool is a byte, which is compared with 0 first."""
+    users = [use.owner.operation for use in value.uses]
+    if len(users) == 1 and users[0].name == "arith.cmpi" and str(value.type) == "i8":
+        users = [use.owner.operation for use in users[0].results[0].uses]
+    if len(users) != 1 or len(users[0].operands) != 2:
+        raise Unsupported(f"a reduction whose accumulator has {len(users)} uses, at {op.location}")
+    return users[0]
+
+
+def _simple(op: ir.Operation, out: Value, identity: ir.Attribute) -> Reduction:
+    return _read_off(op, out, _user(op, out), identity)
+
+
+def _read_off(op: ir.Operation, out: Value, step: ir.Operation, identity: ir.Attribute) -> Reduction:
+    compared = {use.owner.operation.results[0] for use in out.uses if use.owner.operation.name == "arith.cmpi"}
+    (element,) = (v for v in step.operands if v != out and v not in compared)
+    attributes = dict(step.attributes.items())
+
+    def combine(a: Sequence[Value], b: Sequence[Value]) -> list[Value]:
+        joined = ir.Operation.create(step.name, results=[a[0].type], operands=[a[0], b[0]], attributes=attributes)
+        return [joined.result]
+
+    def contributions(evaluate: Elementwise, values: dict[Value, Value], classes: list[int]) -> list[Value]:
+        needed = _cone(op, element, {out, *compared})
+        evaluate.run((o for o in body_ops(op) if o in needed), values, classes)
+        found = values[element]
+        if element_of(found) != out.type:  # a bool, in memory a byte
+            found = arith.extui(tt.block_type(shape_of(found), out.type), found)
+        return [found]
+
+    return Reduction(op, [identity], combine, contributions)
+
+
+def _cone(op: ir.Operation, value: Value, without: set[Value]) -> set[ir.Operation]:
+    """The ops of a body that `value` needs."""
+    found: set[ir.Operation] = set()
+    pending = [value]
+    while pending:
+        current = pending.pop()
+        if isinstance(current.owner, ir.Block) or current in without or current.owner in found:
+            continue
+        found.add(current.owner)
+        pending += list(current.owner.operands)
+    return found
+
+
+def _extreme(op: ir.Operation, outs: list[Value], identities: list[ir.Attribute]) -> Reduction:
+    """The largest or smallest element and where it stands."""
+    block = op.regions[0].blocks[0]
+    body = list(body_ops(op))
+    (element,) = list(block.arguments)[: -len(outs)]
+    positions = [o for o in body if o.name == "arith.index_cast"]
+    if len(positions) != 1:
+        raise Unsupported(f"a reduction of two results that is not an extreme and its place, at {op.location}")
+    here = positions[0].results[0]
+    skipped = {positions[0], positions[0].operands[0].owner}
+
+    def combine(a: Sequence[Value], b: Sequence[Value]) -> list[Value]:
+        values = {outs[0]: a[0], outs[1]: a[1], element: b[0], here: b[1]}
+        for inner in body[:-1]:
+            if inner in skipped:
+                continue
+            values[inner.results[0]] = _scalar_or_block(inner, values, a[0])
+        best, at = (values[v] for v in body[-1].operands)
+        equal = _same(a[0], b[0])
+        return [best, arith.select(equal, arith.minsi(a[1], b[1]), at)]
+
+    def contributions(evaluate: Elementwise, values: dict[Value, Value], classes: list[int]) -> list[Value]:
+        evaluate.run((o for o in body if o in skipped), values, classes)
+        shape = [max(s) for s in zip(shape_of(values[element]), shape_of(values[here]), strict=True)]
+        return [stretched(values[element], shape), stretched(values[here], shape)]
+
+    return Reduction(op, identities, combine, contributions)
+
+
+def _scalar_or_block(op: ir.Operation, values: dict[Value, Value], like: Value) -> Value:
+    """An op of a body on operands that are all scalars or all blocks of one shape."""
+    shape = shape_of(like)
+    kind = tt.block_type(shape, op.results[0].type)
+    if op.name == "arith.constant":
+        value = op.attributes["value"]
+        attribute = ir.DenseElementsAttr.get_splat(kind, value) if shape else value
+        return arith.ConstantOp(kind, attribute).result
+    attributes = dict(op.attributes.items())
+    operands = [values[v] for v in op.operands]
+    return ir.Operation.create(op.name, results=[kind], operands=operands, attributes=attributes).result
+
+
+def _same(x: Value, y: Value) -> Value:
+    """Whether two extremes are equal, NaN being equal to NaN."""
+    if not isinstance(element_of(x), ir.FloatType):
+        return arith.cmpi(arith.CmpIPredicate.eq, x, y)
+    uno = arith.CmpFPredicate.UNO
+    both = arith.andi(arith.cmpf(uno, x, x), arith.cmpf(uno, y, y))
+    return arith.ori(arith.cmpf(arith.CmpFPredicate.OEQ, x, y), both)
+
+
+def masked(frame: Frame, reduction: Reduction, values: Sequence[Value], reduced: Sequence[int]) -> list[Value]:
+    """Contributions, those outside the reduced classes replaced by the identity."""
+    mask = frame.mask(reduced)
+    found = []
+    for value, identity in zip(values, reduction.identities, strict=True):
+        # A value that lacks a reduced class counts once for each of its positions.
+        shape = [max(a, b) for a, b in zip(shape_of(value), frame.shape(reduced), strict=True)]
+        value = stretched(value, shape)
+        if mask is not None:
+            kind = value.type
+            neutral = arith.ConstantOp(kind, ir.DenseElementsAttr.get_splat(kind, identity)).result
+            value = arith.select(stretched(mask, shape), value, neutral)
+        found.append(value)
+    return found
+
+
+def along(frame: Frame, reduction: Reduction, values: Sequence[Value], reduced: Sequence[int]) -> list[Value]:
+    """Blocks reduced along classes, which keep dims of size 1."""
+
+    def combine(*both: Value) -> list[Value]:
+        half = len(both) // 2
+        return reduction.combine(both[:half], both[half:])
+
+    current = list(values)
+    for axis, c in enumerate(frame.axes):
+        if c not in reduced:
+            continue
+        current = tt.reduce(current, axis, combine)
+        current = [tt.expand_dims(v, axis) if shape_of(v) else tt.splat(v, frame.unit) for v in current]
+    return current

@@ -1,0 +1,150 @@
+"""Chooses the block that each program of a GPU kernel works on.
+
+    func @softmax {cuesta.parallel = [0], cuesta.sizes = [3072, 250]}
+→   func @softmax {…, cuesta.blocks = [4, 256], cuesta.warps = 4, cuesta.align = [16, 16]}
+
+`cuesta.blocks` has a power of two for each class: of a parallel class, what one program takes; of
+another, all of it (the next power of two), or, where that does not fit the registers, the part that
+a loop takes at a time, whose class `cuesta.loop` names. `cuesta.align` has for each argument what
+every launch's pointer is a multiple of, in bytes, as far as offsets tell.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from cuesta._mlir import func, ir
+from cuesta.dialects.cuesta.dialect import int_array, int_attr, ints
+from cuesta.dialects.kernel_module import kernel_modules, operand_classes
+from cuesta.passes.graph_rewrite import functions
+from cuesta.passes.registry import Pass, register_pass
+
+#: Elements of a block of a kernel that has parallel classes only: eight for each of 128 threads.
+BLOCK = 1024
+#: Elements that a program may hold at once where it needs a class whole.
+WHOLE = 16384
+#: Columns of a strip where the fastest class is parallel and others are not: a full sector of narrow floats.
+STRIP = 32
+#: Width, along each of two classes, of a block that is transposed.
+SQUARE = 32
+#: A kernel has at least this many programs where its size allows: two for each multiprocessor.
+PROGRAMS = 264
+#: Elements a thread works on at most before a program gets more threads.
+PER_THREAD = 8
+#: A pointer's alignment that wide loads ask for, in bytes.
+ALIGNED = 16
+
+
+def power_at_least(n: int) -> int:
+    """The smallest power of two that is at least n."""
+    return 1 << max(n - 1, 0).bit_length()
+
+
+def power_at_most(n: int) -> int:
+    """The largest power of two that is at most n, 1 for n < 1."""
+    return 1 << max(n.bit_length() - 1, 0)
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """The block of a kernel: a size a class, the class of the loop or None, warps of 32 threads."""
+
+    sizes: tuple[int, ...]
+    loop: int | None
+    warps: int
+
+
+def choose(sizes: Sequence[int], parallel: set[int], tensors: Sequence[Sequence[int]]) -> Blocks:
+    """The block of a kernel; `tensors` lists the classes of each tensor's dims in memory order."""
+    elements = [math.prod(sizes[c] for c in classes) for classes in tensors]
+    # Only large tensors decide what is walked fast.
+    fastest = {t[-1] for t, n in zip(tensors, elements, strict=True) if t and 4 * n >= max(elements)}
+    blocks = dict.fromkeys(range(len(sizes)), 1)
+    whole = [c for c in range(len(sizes)) if c not in parallel]
+    loop = None
+    for c in whole:
+        blocks[c] = power_at_least(sizes[c])
+    for c in sorted(fastest & parallel):
+        width = STRIP if whole else SQUARE if len(fastest & parallel) > 1 else 1
+        blocks[c] = min(width, power_at_least(sizes[c]))
+    if whole and math.prod(blocks.values()) > WHOLE:
+        loop = max(whole, key=lambda c: (blocks[c], c))
+        rest = math.prod(blocks.values()) // blocks[loop]
+        blocks[loop] = max(power_at_most(WHOLE // 4 // rest), 1)
+    # What is left of the block goes to the parallel classes, the fastest first.
+    limit = _parallel_limit(sizes, parallel)
+    for c in sorted(parallel, reverse=True):
+        room = power_at_most(limit // math.prod(blocks.values()))
+        if room > 1:
+            blocks[c] = min(blocks[c] * room, power_at_least(sizes[c]))
+    work = math.prod(blocks.values())
+    return Blocks(
+        tuple(blocks.values()), loop, min(max(power_at_most(work // (32 * PER_THREAD)), 1), 16 if whole else 4)
+    )
+
+
+def _parallel_limit(sizes: Sequence[int], parallel: set[int]) -> int:
+    """Elements of a block: fewer where there would be too few programs."""
+    total = math.prod(sizes)
+    return min(BLOCK, max(power_at_most(total // PROGRAMS), 64))
+
+
+@register_pass("choose-blocks")
+@dataclass(frozen=True)
+class ChooseBlocks(Pass):
+    """Chooses block sizes, warps and known alignments of GPU kernels."""
+
+    def run(self, module: ir.Module) -> None:
+        with module.context, ir.Location.unknown():
+            offsets = _launch_offsets(module)
+            for nested in kernel_modules(module):
+                for function in functions(nested):
+                    _annotate(function, offsets.get(function.name.value, []))
+
+
+def _annotate(function: func.FuncOp, offsets: list[list[int]]) -> None:
+    sizes = ints(function.attributes["cuesta.sizes"])
+    entry = function.regions[0].blocks[0]
+    generics = [o.operation for o in entry.operations if o.operation.name == "linalg.generic"]
+    tensors = [
+        classes
+        for g in generics
+        for value, classes in zip(g.operands, operand_classes(g), strict=True)
+        if _in_memory(value)
+    ]
+    chosen = choose(sizes, set(ints(function.attributes["cuesta.parallel"])), tensors or [[]])
+    function.attributes["cuesta.blocks"] = int_array(chosen.sizes)
+    function.attributes["cuesta.warps"] = int_attr(chosen.warps)
+    if chosen.loop is not None:
+        function.attributes["cuesta.loop"] = int_attr(chosen.loop)
+    count = len(entry.arguments)
+    known = [math.gcd(ALIGNED, *(launch[i] for launch in offsets)) for i in range(count)]
+    function.attributes["cuesta.align"] = int_array(known)
+
+
+def _in_memory(value: ir.Value) -> bool:
+    """Whether a kernel's tensor is an argument, as itself or filled."""
+    if isinstance(value.owner, ir.Block):
+        return True
+    return value.owner.name == "linalg.fill" and _in_memory(value.owner.operands[1])
+
+
+def _launch_offsets(module: ir.Module) -> dict[str, list[list[int]]]:
+    """Kernel → for each of its launches the offset of every argument from an aligned address, in bytes."""
+    found: dict[str, list[list[int]]] = {}
+    for graph in functions(module):
+        for op in graph.regions[0].blocks[0].operations:
+            if op.operation.name == "host.launch":
+                name = op.operation.attributes["kernel"].value[-1]
+                found.setdefault(name, []).append([_offset(v) for v in op.operation.operands])
+    return found
+
+
+def _offset(value: ir.Value) -> int:
+    total = 0
+    while not isinstance(value.owner, ir.Block) and value.owner.name == "host.view":
+        total += value.owner.attributes["offset"].value
+        value = value.owner.operands[0]
+    return total

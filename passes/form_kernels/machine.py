@@ -1,0 +1,37 @@
+"""What fusion has to know of the machine that kernels run on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from cuesta.errors import PipelineError
+
+
+@dataclass(frozen=True)
+class Machine:
+    """Limits of one kernel. Each keeps a merge from costing more than the memory traffic that it saves."""
+
+    #: What the tensors inside a kernel may take per tile, in bytes.
+    tile_bytes: int
+    #: A kernel that reads more than this, in bytes, wants at least `min_tiles` tiles.
+    serial_bytes: int
+    min_tiles: int
+    #: What runs once, after the tiles or for want of any, may have this many elements.
+    tail_elements: int
+    #: Whether a kernel may end with a part that waits for all of its tiles.
+    tails: bool
+
+
+#: Tiles go to a few threads, and to their caches: half of a usual L2.
+CPU = Machine(tile_bytes=1 << 20, serial_bytes=1 << 18, min_tiles=8, tail_elements=1 << 16, tails=True)
+#: Thousands of threads want tiles; what does not fit registers is read again. Programs cannot wait for one another.
+GPU = Machine(tile_bytes=1 << 22, serial_bytes=1 << 16, min_tiles=128, tail_elements=1 << 13, tails=False)
+
+_BY_NAME = {"cpu": CPU, "gpu": GPU}
+
+
+def machine(name: str) -> Machine:
+    """The machine of that name. Raises PipelineError for another."""
+    if name not in _BY_NAME:
+        raise PipelineError(f"form-kernels knows the targets {', '.join(_BY_NAME)}, not {name!r}")
+    return _BY_NAME[name]
