@@ -24,7 +24,7 @@ class GraphBuilder:
         if types.is_float(spelling):
             attribute: ir.Attribute = float_attr(number)
         else:
-            attribute = int_attr(_as_int64(int(number)))
+            attribute = int_attr(_as_int64(int(number != 0 if spelling == "i1" else number)))
         return shape.Constant(attribute, types.tensor(list(sizes), spelling)).result
 
     def convert(self, x: Value, spelling: str) -> Value:

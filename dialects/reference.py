@@ -40,9 +40,8 @@ def run_in_place(module: ir.Module, inputs: Sequence[torch.Tensor], function: st
     attributes = find_function(module, function).attributes
     mutates = ints(attributes["cuesta.mutates"]) if "cuesta.mutates" in attributes else []
     results = run_reference(module, inputs, function)
-    # Copied first: a result may be an argument itself, which is about to be written.
-    given = {id(x) for x in inputs}
-    results = [x.clone() if id(x) in given else x for x in results] if mutates else results
+    # Copied first: a result may be an argument that is about to be written, or a view of one.
+    results = [x.clone() for x in results] if mutates else results
     outputs = len(results) - len(mutates)
     for position, value in zip(mutates, results[outputs:], strict=True):
         inputs[position].copy_(value)

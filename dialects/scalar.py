@@ -56,7 +56,9 @@ class Scalar:
         kind = like if isinstance(like, ir.Type) else like.type
         if isinstance(kind, ir.FloatType):
             return arith.ConstantOp(kind, ir.FloatAttr.get(kind, float(number))).result
-        return arith.ConstantOp(kind, ir.IntegerAttr.get(kind, _wrap(int(number), kind))).result
+        # Every number but 0 is True.
+        whole = int(number != 0) if kind.width == 1 else int(number)
+        return arith.ConstantOp(kind, ir.IntegerAttr.get(kind, _wrap(whole, kind))).result
 
     def convert(self, x: Value, target: ir.Type, *, target_is_bool: bool = False) -> Value:
         """`x` in type `target`, as torch's `.to(dtype)` converts it."""

@@ -166,11 +166,12 @@ def finish(host: Host, function: func.FuncOp, returned: list[Value], wanted: lis
     for value, strides, storage in list(zip(returned, wanted, storages, strict=True))[:outputs]:
         layout = host.layout_of(value)
         shared = storage >= 0 and claimed.setdefault(layout.base, storage) != storage
-        if not same_places(layout.sizes, layout.strides, strides) and 0 not in strides:
+        # Equal to another result or an argument, but a tensor of its own to the caller.
+        own = shared or layout.base in mutates
+        if 0 in strides:
+            layout = host.copy(value, layout, host.row_major(value)) if own else layout
+        elif own or not same_places(layout.sizes, layout.strides, strides):
             layout = host.copy(value, layout, host.with_strides(value, strides))
-        elif shared or layout.base in mutates:
-            # Equal to another result or an argument, but a tensor of its own to the caller.
-            layout = host.copy(value, layout, host.row_major(value))
         results.append(host.view(_named_strides(layout, strides), str(ir.RankedTensorType(value.type).element_type)))
     sources = []
     for value in returned[outputs:]:

@@ -80,6 +80,7 @@ CASES: dict[str, tuple[Any, ...]] = {
     "full of special numbers": (lambda x: (torch.full((2,), math.inf), torch.full((2,), 2**62 + 1), x + 1), M),
     "full_like": (lambda x: (torch.full_like(x, 3), x.new_full((2, 2), 1.5), torch.full_like(x, 2.7)), WHOLE),
     "full with a dtype": (lambda x: (torch.full((2,), 3, dtype=torch.bfloat16), x + 1), M),
+    "full of truths": (lambda x: (torch.full((3,), 0.5, dtype=torch.bool), (x > 0).masked_fill(x > 1, 2)), M),
     "zeros": (lambda x: (torch.zeros(3), torch.zeros_like(x, dtype=torch.int64), x.new_zeros(3)), M),
     "ones": (lambda x: (torch.ones(3), torch.ones_like(x), x.new_ones((2,), dtype=torch.bool)), WHOLE),
     "empty": (lambda x: (torch.empty(2, 3).fill_(2), torch.empty_like(x).copy_(x)), M),

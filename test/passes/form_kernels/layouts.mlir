@@ -78,3 +78,17 @@ func.func @graph(%x: tensor<8xf32> {cuesta.strides = [1]}) -> (tensor<8xf32> {cu
   %0 = "cuesta.exp"(%x) : (tensor<8xf32>) -> tensor<8xf32> loc("exp"("m.py":1:1))
   return %x, %0 : tensor<8xf32>, tensor<8xf32>
 }
+
+// CHECK: // -----
+// -----
+
+// What an argument held before it is written is a result of its own, with the strides that torch expects.
+// CHECK: func.func @graph(%[[X:.*]]: memref<4x3xf32, strided<[1, 4]>>
+// CHECK: ops = ["copy"]
+// CHECK: return %{{.*}} : memref<4x3xf32, strided<[1, 4]>>
+func.func @graph(%x: tensor<4x3xf32> {cuesta.strides = [1, 4]})
+    -> (tensor<4x3xf32> {cuesta.strides = [1, 4]}, tensor<4x3xf32> {cuesta.strides = [1, 4]})
+    attributes {cuesta.mutates = [0]} {
+  %0 = "cuesta.exp"(%x) : (tensor<4x3xf32>) -> tensor<4x3xf32> loc("exp"("m.py":1:1))
+  return %x, %0 : tensor<4x3xf32>, tensor<4x3xf32>
+}
