@@ -3,14 +3,17 @@
 Tensor arguments keep the placeholders' order and carry `cuesta.strides`; results are the graph's
 tensor outputs, then the new values of arguments that the graph mutates. A node without a rule becomes
 `cuesta.aten`. Every op's location names the Python line and the module path that made it.
+
+In a graph on a GPU, what is on the CPU is ATen's; scalars there that kernels read are copied to the GPU first.
 """
 
 from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -21,11 +24,13 @@ from cuesta.dialects import types
 from cuesta.dialects.cuesta import pointwise
 from cuesta.dialects.cuesta.dialect import int_array, int_attr
 from cuesta.dialects.graph_builder import GraphBuilder
+from cuesta.dialects.module_target import DEVICE, mark_module
 from cuesta.errors import Unsupported
 from cuesta.frontend.aten.pointwise import import_row
 from cuesta.frontend.calling import Convention, Output
 from cuesta.frontend.graph_key import attribute
 from cuesta.frontend.rules import Decline, find_rule
+from cuesta.targets import CPU, Target
 
 #: Ops that a library may compute: they keep the strides with which they were traced.
 _WHOLE = ("cuesta.mm", "cuesta.addmm", "cuesta.convolution", "cuesta.attention", "cuesta.attention_backward")
@@ -43,10 +48,14 @@ class ImportedGraph:
 @dataclass
 class _Importer:
     gm: torch.fx.GraphModule
+    target: Target
+    device: torch.device
     b: GraphBuilder = field(default_factory=GraphBuilder)
     values: dict[torch.fx.Node, Any] = field(default_factory=dict)
     #: placeholder → the value that the graph writes into it at its end
     mutated: dict[torch.fx.Node, ir.Value] = field(default_factory=dict)
+    #: node on the CPU → its value on the graph's device
+    moved: dict[torch.fx.Node, ir.Value] = field(default_factory=dict)
 
     def location(self, node: torch.fx.Node) -> ir.Location:
         stack = node.meta.get("nn_module_stack")
@@ -57,12 +66,12 @@ class _Importer:
         place = ir.Location.file(file, int(line), 0)
         return ir.Location.name(f"{path}:{node.name}" if path else node.name, place)
 
-    def value(self, arg: Any) -> Any:
-        """An FX argument with its nodes replaced by what they became."""
+    def value(self, arg: Any, move: bool = False) -> Any:
+        """An FX argument with its nodes replaced by what they became; scalars on the graph's device where `move`."""
         if isinstance(arg, torch.fx.Node):
-            return self.values[arg]
+            return self.on_device(arg) if move and self._is_foreign_scalar(arg) else self.values[arg]
         if isinstance(arg, (list, tuple)):
-            return [self.value(a) for a in arg]
+            return [self.value(a, move) for a in arg]
         if isinstance(arg, slice):
             raise Unsupported("a slice object among the arguments of a call")
         return arg
@@ -79,22 +88,27 @@ class _Importer:
             and isinstance(destination, torch.fx.Node)
             and destination.op == "placeholder"
         ):
-            old, source = self.values[destination], self.value(node.args[1])
+            if destination.meta["val"].device != self.device:
+                raise Unsupported(f"it writes to an argument on the {destination.meta['val'].device.type}")
+            (fresh,) = _tensor_nodes(node.args[1:2])
+            on_device = fresh.meta["val"].device == self.device
+            old, source = self.values[destination], self.values[fresh] if on_device else self.on_device(fresh)
             new = self.b.expand(self.b.convert(source, types.spelling_of(old)), types.shape_of(old))
             self.mutated[destination] = new
             return new
-        args = [self.value(a) for a in node.args]
-        kwargs = {k: self.value(v) for k, v in node.kwargs.items()}
-        reason = _not_compilable(node)
+        move = self._moves_scalars(node)
+        args = [self.value(a, move) for a in node.args]
+        kwargs = {k: self.value(v, move) for k, v in node.kwargs.items()}
+        reason = _not_compilable(node, self.device, move)
         if reason is None:
-            reason, result = self._apply_rule(node, target, args, kwargs)
+            reason, result = self._apply_rule(node, args, kwargs)
             if reason is None:
                 return result
         return self.call_aten(node, args, kwargs, reason)
 
-    def _apply_rule(
-        self, node: torch.fx.Node, target: torch._ops.OpOverload, args: list[Any], kwargs: dict[str, Any]
-    ) -> tuple[str | None, Any]:
+    def _apply_rule(self, node: torch.fx.Node, args: list[Any], kwargs: dict[str, Any]) -> tuple[str | None, Any]:
+        target = node.target
+        assert isinstance(target, torch._ops.OpOverload)
         rule = find_rule(target)
         row = pointwise.BY_NAME.get(target._schema.name.removeprefix("aten::"))
         try:
@@ -116,28 +130,68 @@ class _Importer:
         metas = node.meta.get("val")
         single = isinstance(metas, torch.Tensor)
         wanted = [metas] if single else metas
-        if not isinstance(wanted, (list, tuple)) or any(not isinstance(m, torch.Tensor | None) for m in wanted):
+        # Numbers beside tensors (attention's longest sequence) follow from the sizes, so they are what was traced.
+        kinds = (torch.Tensor, int, type(None))
+        if not isinstance(wanted, (list, tuple)) or any(not isinstance(m, kinds) for m in wanted):
             raise Unsupported(f"{target} returns {type(metas).__name__}, not tensors")
         if target._schema.is_mutable:
             raise Unsupported(f"{target} mutates its arguments")
         for arg in (*node.args, *node.kwargs.values()):
             if isinstance(arg, torch.Generator):
                 raise Unsupported(f"{target} takes a generator")
-        results = [(tuple(m.shape), types.SPELLING[m.dtype], m.stride()) for m in wanted if m is not None]
+        results = [(tuple(m.shape), types.SPELLING[m.dtype], m.stride()) for m in wanted if isinstance(m, torch.Tensor)]
         strides = [n.meta["val"].stride() for n in _tensor_nodes((node.args, node.kwargs))]
         try:
             values = self.b.aten(str(target), args, kwargs, results, reason, strides)
         except TypeError as problem:
             raise Unsupported(f"{target}: {problem}") from None
+        devices = {m.device for m in wanted if isinstance(m, torch.Tensor)}
+        if len(devices) > 1:
+            raise Unsupported(f"{target} returns tensors on several devices")
+        if devices - {self.device}:
+            values[0].owner.attributes["device"] = ir.StringAttr.get(str(devices.pop()))
         if single:
             return values[0]
-        present = [i for i, m in enumerate(wanted) if m is not None]
+        present = [i for i, m in enumerate(wanted) if isinstance(m, torch.Tensor)]
         if len(present) < len(wanted):
             values[0].owner.attributes["positions"] = int_array(present)
         by_position = dict(zip(present, values, strict=True))
-        return [by_position.get(i) for i in range(len(wanted))]
+        return [by_position.get(i, m if isinstance(m, int) else None) for i, m in enumerate(wanted)]
 
-    def run(self) -> ImportedGraph:
+    # -- devices ------------------------------------------------------------------------------
+    def on_device(self, node: torch.fx.Node) -> ir.Value:
+        """The value of a node on the CPU, on the graph's device: computed there where it is a constant, else copied."""
+        if node not in self.moved:
+            meta = node.meta["val"]
+            made = self._apply_rule(node, list(node.args), dict(node.kwargs)) if _makes(node) else (None, None)
+            value = made[1]
+            if value is None:
+                result = (tuple(meta.shape), types.SPELLING[meta.dtype], meta.stride())
+                overload, reason = "aten._to_copy.default", f"from the CPU to {self.device}"
+                (value,) = self.b.aten(
+                    overload, [self.values[node]], {"device": self.device}, [result], reason, [meta.stride()]
+                )
+            self.moved[node] = value
+        return self.moved[node]
+
+    def _is_foreign_scalar(self, node: torch.fx.Node) -> bool:
+        meta = node.meta.get("val")
+        return isinstance(meta, torch.Tensor) and meta.dim() == 0 and meta.device != self.device
+
+    def _moves_scalars(self, node: torch.fx.Node) -> bool:
+        """Whether a node computes on the graph's device, so that scalars elsewhere are copied there for it."""
+        metas = [n.meta["val"] for n in _tensor_nodes((node.args, node.kwargs))]
+        return {m.device for m in _result_metas(node)} == {self.device} and any(m.device == self.device for m in metas)
+
+    def _needs_no_value(self, node: torch.fx.Node) -> bool:
+        """Whether a node is a constant on the CPU that is only ever read on the graph's device."""
+        if not (self._is_foreign_scalar(node) and _makes(node)):
+            return False
+        target = node.target
+        has_rule = isinstance(target, torch._ops.OpOverload) and find_rule(target) is not None
+        return has_rule and all(self._moves_scalars(user) for user in node.users)
+
+    def run(self, donated: Sequence[int]) -> ImportedGraph:
         nodes = list(self.gm.graph.nodes)
         placeholders = [n for n in nodes if n.op == "placeholder"]
         tensors = [i for i, n in enumerate(placeholders) if isinstance(n.meta.get("val"), torch.Tensor)]
@@ -150,6 +204,7 @@ class _Importer:
         arguments = [types.tensor(tuple(m.shape), types.SPELLING[m.dtype]) for m in metas]
 
         module = ir.Module.create()
+        mark_module(module, self.target, self.device)
         with ir.InsertionPoint(module.body):
             function = func.FuncOp("graph", (arguments, []))
         entry = function.add_entry_block()
@@ -161,7 +216,7 @@ class _Importer:
         memory_of = {placeholders[i]: n for n, i in enumerate(tensors)}
         with ir.InsertionPoint(entry):
             for node in nodes:
-                if node.op == "call_function":
+                if node.op == "call_function" and not self._needs_no_value(node):
                     with self.location(node):
                         self.values[node] = self.call(node)
                 elif node.op == "output":
@@ -180,7 +235,12 @@ class _Importer:
         function.attributes["function_type"] = ir.TypeAttr.get(
             ir.FunctionType.get(arguments, [r.type for r in results])
         )
-        function.attributes["arg_attrs"] = _stride_attributes([m.stride() for m in metas])
+        owned = {tensors.index(i) for i in donated if i in tensors}
+        function.attributes["arg_attrs"] = _stride_attributes(
+            [m.stride() for m in metas],
+            donated=owned,
+            foreign={i: m.device for i, m in enumerate(metas) if m.device != self.device},
+        )
         function.attributes["res_attrs"] = _stride_attributes(strides, storages)
         if mutates:
             function.attributes["cuesta.mutates"] = int_array([tensors.index(i) for i in mutates])
@@ -209,13 +269,20 @@ class _Importer:
         return Output("tensor", len(results) - 1)
 
 
-def import_graph(gm: torch.fx.GraphModule) -> ImportedGraph:
+def import_graph(
+    gm: torch.fx.GraphModule,
+    donated: Sequence[int] = (),
+    target: Target = CPU,
+    device: torch.device = torch.device("cpu"),  # noqa: B008  immutable
+) -> ImportedGraph:
     """Imports a functional ATen graph whose sizes are all numbers, in the current context.
 
+    `target` and `device` are those that `place_graph` finds.
+    `donated` are the positions of the call's arguments whose memory nobody needs after the call.
     Raises Unsupported, naming the node, for what no level can express even as a call into ATen.
     """
     with ir.Location.unknown():
-        return _Importer(gm).run()
+        return _Importer(gm, target, device).run(donated)
 
 
 def _tensor_nodes(tree: Any) -> list[torch.fx.Node]:
@@ -229,16 +296,24 @@ def _tensor_nodes(tree: Any) -> list[torch.fx.Node]:
     return []
 
 
-def _not_compilable(node: torch.fx.Node) -> str | None:
-    """Why kernels cannot hold this node's operands or results, or None."""
-    metas = [n.meta["val"] for n in _tensor_nodes((node.args, node.kwargs))]
+def _result_metas(node: torch.fx.Node) -> list[torch.Tensor]:
     result = node.meta.get("val")
-    metas += [m for m in (result if isinstance(result, (list, tuple)) else [result]) if isinstance(m, torch.Tensor)]
+    return [m for m in (result if isinstance(result, (list, tuple)) else [result]) if isinstance(m, torch.Tensor)]
+
+
+def _makes(node: torch.fx.Node) -> bool:
+    """Whether a node computes from numbers alone."""
+    return isinstance(node.target, torch._ops.OpOverload) and not _tensor_nodes((node.args, node.kwargs))
+
+
+def _not_compilable(node: torch.fx.Node, device: torch.device, moves_scalars: bool) -> str | None:
+    """Why kernels on `device` cannot hold this node's operands or results, or None."""
+    metas = [n.meta["val"] for n in _tensor_nodes((node.args, node.kwargs))] + _result_metas(node)
     for meta in metas:
         if types.SPELLING.get(meta.dtype) not in types.COMPUTABLE:
             return f"kernels do not compute on {str(meta.dtype).removeprefix('torch.')}"
-        if meta.device.type != "cpu":
-            return f"kernels for {meta.device.type} are not built here"
+        if meta.device != device and not (moves_scalars and meta.dim() == 0):
+            return f"a tensor on the {meta.device.type} in a graph on {device}"
         if meta.layout != torch.strided:
             return f"kernels take strided tensors, not {meta.layout}"
         if meta.numel() == 0:
@@ -269,10 +344,19 @@ def _remember_strides(node: torch.fx.Node, result: Any) -> None:
     owner.attributes["result_strides"] = ir.ArrayAttr.get([int_array(m.stride()) for m in metas])
 
 
-def _stride_attributes(strides: Sequence[Sequence[int]], storages: Sequence[int] = ()) -> ir.ArrayAttr:
+def _stride_attributes(
+    strides: Sequence[Sequence[int]],
+    storages: Sequence[int] = (),
+    donated: Collection[int] = (),
+    foreign: Mapping[int, torch.device] = MappingProxyType({}),
+) -> ir.ArrayAttr:
     entries: list[dict[str, ir.Attribute]] = [{"cuesta.strides": int_array(s)} for s in strides]
     for entry, storage in zip(entries, storages, strict=False):
         entry["cuesta.storage"] = int_attr(storage)
+    for i in donated:
+        entries[i]["cuesta.donated"] = ir.UnitAttr.get()
+    for i, device in foreign.items():
+        entries[i][DEVICE] = ir.StringAttr.get(str(device))
     return ir.ArrayAttr.get([ir.DictAttr.get(entry) for entry in entries])
 
 

@@ -1,0 +1,66 @@
+"""Which device a graph's tensors are on, and so for what target it is compiled."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+
+from cuesta.errors import CompileError, OptionError, Unsupported
+from cuesta.frontend.graph_key import attribute
+from cuesta.targets import CPU, Target, parse_target
+
+
+def place_graph(gm: torch.fx.GraphModule, wanted: Target | None) -> tuple[Target, torch.device]:
+    """The target of a graph, `wanted` where that is given, and the device that it runs on.
+
+    A graph with any tensor on a GPU runs there; what it has on the CPU beside is ATen's. Raises
+    Unsupported where it has tensors on two GPUs or on a device that nothing here is compiled for,
+    OptionError where `wanted` is for another type of device, CompileError where the GPU is one that
+    kernels cannot be made for.
+    """
+    device = find_device(gm)
+    if wanted is None:
+        return target_of_device(device), device
+    if wanted.device_type != device.type:
+        raise OptionError(
+            f"option 'target' is {wanted}, for tensors on {wanted.device_type}; the graph's are on {device}"
+        )
+    return wanted, device
+
+
+def find_device(gm: torch.fx.GraphModule) -> torch.device:
+    """The one GPU that tensors of the graph are on, or the CPU where none is."""
+    found = {t.device for t in _tensors(gm) if t.device.type != "cpu"}
+    if len(found) > 1:
+        raise Unsupported(f"its tensors are on several devices: {', '.join(sorted(map(str, found)))}")
+    device = found.pop() if found else torch.device("cpu")
+    if device.type not in ("cpu", "cuda", "xpu"):
+        raise Unsupported(f"nothing is compiled for tensors on {device}")
+    return device
+
+
+def target_of_device(device: torch.device) -> Target:
+    """The target of a device of this machine. Raises CompileError for a GPU that kernels cannot be made for."""
+    if device.type == "cpu":
+        return CPU
+    if device.type == "xpu":
+        return Target("xpu")
+    if torch.version.hip:
+        arch = torch.cuda.get_device_properties(device).gcnArchName
+        name = f"hip:{arch.partition(':')[0]}"
+    else:
+        major, minor = torch.cuda.get_device_capability(device)
+        name = f"cuda:{major}{minor}"
+    try:
+        return parse_target(name)
+    except OptionError as problem:
+        raise CompileError(f"kernels cannot be made for {torch.cuda.get_device_name(device)}: {problem}") from None
+
+
+def _tensors(gm: torch.fx.GraphModule) -> Iterator[torch.Tensor]:
+    for node in gm.graph.nodes:
+        value = attribute(gm, str(node.target)) if node.op == "get_attr" else node.meta.get("val")
+        for item in value if isinstance(value, (list, tuple)) else [value]:
+            if isinstance(item, torch.Tensor):
+                yield item
