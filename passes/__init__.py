@@ -13,6 +13,7 @@ _PASS_MODULES = (
     "cuesta.passes.decompose",
     "cuesta.passes.call_libraries",
     "cuesta.lowering.cuesta_to_linalg",
+    "cuesta.passes.split_reductions",
     "cuesta.passes.form_kernels",
     "cuesta.passes.plan_memory",
     "cuesta.passes.tile_kernels",

@@ -28,20 +28,23 @@ def _storage_type(value: ir.Value) -> ir.Type:
 class CuestaToLinalg(Pass):
     """Lowers the cuesta dialect to linalg on tensors."""
 
+    #: Whether positions outside a tensor are reported; they are clamped in any case.
+    checks: bool = True
+
     def run(self, module: ir.Module) -> None:
         with module.context:
             for op in list(module.body.operations):
                 if isinstance(op, func.FuncOp):
-                    _lower_function(op)
+                    _lower_function(op, self.checks)
 
 
-def _lower_function(function: func.FuncOp) -> None:
+def _lower_function(function: func.FuncOp, checks: bool) -> None:
     old_entry = function.regions[0].blocks[0]
     with function.location, ir.InsertionPoint(function):
         arguments = [_storage_type(a) for a in old_entry.arguments]
         new = func.FuncOp(function.name.value, (arguments, []))
         entry = new.add_entry_block()
-    b = LinalgBuilder(full=dict(zip(old_entry.arguments, entry.arguments, strict=True)))
+    b = LinalgBuilder(full=dict(zip(old_entry.arguments, entry.arguments, strict=True)), checks=checks)
     with ir.InsertionPoint(entry):
         for op in old_entry.operations:
             with op.location:

@@ -46,6 +46,8 @@ class LinalgBuilder:
 
     full: dict[Value, Value] = field(default_factory=dict)
     squeezed: dict[Value, Value] = field(default_factory=dict)
+    #: Whether positions are checked to lie inside the tensor that they are read from.
+    checks: bool = True
 
     # -- values -------------------------------------------------------------------------------
     def full_form(self, value: Value) -> Value:

@@ -27,6 +27,8 @@ def _position(s: Scalar, index: Value, size: int) -> Value:
 
 def _check_range(b: LinalgBuilder, index: Value, size: int, op: ir.Operation) -> None:
     """Emits a reduction that tells whether any index is outside [-size, size), and the check of it."""
+    if not b.checks:
+        return
     access = b.access(index)
     if access.source is None and _lies_within(access, shape_of(index), size):
         return

@@ -68,6 +68,8 @@ class Elementwise:
                 return _floor_division(*common_shape([values[v] for v in op.operands]))
         operands = common_shape([values[v] for v in op.operands])
         kind = tt.block_type(shape_of(operands[0]), self._element(op.results[0].type))
+        if op.name == "arith.negf":  # which Triton lacks; from -0, so that the negative of 0 is -0
+            return arith.subf(tt.full(shape_of(operands[0]), element_of(operands[0]), -0.0), operands[0])
         if op.name in _LIBRARY:
             return tt.extern_elementwise(operands, kind, self._symbol(_LIBRARY[op.name], kind))
         attributes = dict(op.attributes.items())

@@ -1,0 +1,98 @@
+// RUN: cuesta-opt --pass-pipeline='builtin.module(choose-blocks)' %s | filecheck %s
+
+#id1 = affine_map<(d0) -> (d0)>
+#id = affine_map<(d0, d1) -> (d0, d1)>
+#t = affine_map<(d0, d1) -> (d1, d0)>
+#row = affine_map<(d0, d1) -> (d0)>
+#col = affine_map<(d0, d1) -> (d1)>
+
+module {
+  module @kernels {
+    // One class: runs of 1024, and the smallest offset of all launches tells the alignment.
+    // CHECK-LABEL: func.func @flat
+    // CHECK-SAME: cuesta.align = [4, 16], cuesta.blocks = [1024]
+    // CHECK-SAME: cuesta.warps = 4
+    func.func @flat(%x: tensor<1048576xf32>, %y: tensor<1048576xf32>) -> tensor<1048576xf32> attributes {cuesta.parallel = [0], cuesta.sizes = [1048576]} {
+      %0 = linalg.generic {indexing_maps = [#id1, #id1], iterator_types = ["parallel"]} ins(%x : tensor<1048576xf32>) outs(%y : tensor<1048576xf32>) attrs = {cuesta.classes = [0]} {
+      ^bb0(%a: f32, %o: f32):
+        %r = math.exp %a : f32
+        linalg.yield %r : f32
+      } -> tensor<1048576xf32>
+      return %0 : tensor<1048576xf32>
+    }
+
+    // Rows that fit: whole, several to a program.
+    // CHECK-LABEL: func.func @rows
+    // CHECK-SAME: cuesta.blocks = [4, 256]
+    func.func @rows(%x: tensor<3072x250xf32>, %y: tensor<3072xf32>) -> tensor<3072xf32> attributes {cuesta.parallel = [0], cuesta.sizes = [3072, 250]} {
+      %zero = arith.constant 0.0 : f32
+      %f = linalg.fill ins(%zero : f32) outs(%y : tensor<3072xf32>) -> tensor<3072xf32>
+      %s = linalg.generic {indexing_maps = [#id, #row], iterator_types = ["parallel", "reduction"]} ins(%x : tensor<3072x250xf32>) outs(%f : tensor<3072xf32>) attrs = {cuesta.classes = [0, 1]} {
+      ^bb0(%a: f32, %o: f32):
+        %r = arith.addf %o, %a : f32
+        linalg.yield %r : f32
+      } -> tensor<3072xf32>
+      return %s : tensor<3072xf32>
+    }
+
+    // Rows that do not: a loop over parts of one.
+    // CHECK-LABEL: func.func @long_rows
+    // CHECK-SAME: cuesta.blocks = [1, 4096], cuesta.loop = 1 : i64
+    func.func @long_rows(%x: tensor<512x50257xf32>, %y: tensor<512xf32>) -> tensor<512xf32> attributes {cuesta.parallel = [0], cuesta.sizes = [512, 50257]} {
+      %zero = arith.constant 0.0 : f32
+      %f = linalg.fill ins(%zero : f32) outs(%y : tensor<512xf32>) -> tensor<512xf32>
+      %s = linalg.generic {indexing_maps = [#id, #row], iterator_types = ["parallel", "reduction"]} ins(%x : tensor<512x50257xf32>) outs(%f : tensor<512xf32>) attrs = {cuesta.classes = [0, 1]} {
+      ^bb0(%a: f32, %o: f32):
+        %r = arith.addf %o, %a : f32
+        linalg.yield %r : f32
+      } -> tensor<512xf32>
+      return %s : tensor<512xf32>
+    }
+
+    // Sums down columns: a strip of columns, so that a warp reads whole sectors.
+    // CHECK-LABEL: func.func @columns
+    // CHECK-SAME: cuesta.blocks = [256, 32]
+    func.func @columns(%x: tensor<256x768xf32>, %y: tensor<768xf32>) -> tensor<768xf32> attributes {cuesta.parallel = [1], cuesta.sizes = [256, 768]} {
+      %zero = arith.constant 0.0 : f32
+      %f = linalg.fill ins(%zero : f32) outs(%y : tensor<768xf32>) -> tensor<768xf32>
+      %s = linalg.generic {indexing_maps = [#id, #col], iterator_types = ["reduction", "parallel"]} ins(%x : tensor<256x768xf32>) outs(%f : tensor<768xf32>) attrs = {cuesta.classes = [0, 1]} {
+      ^bb0(%a: f32, %o: f32):
+        %r = arith.addf %o, %a : f32
+        linalg.yield %r : f32
+      } -> tensor<768xf32>
+      return %s : tensor<768xf32>
+    }
+
+    // Read along one class and written along the other: a square, so that both are walked fast.
+    // CHECK-LABEL: func.func @transpose
+    // CHECK-SAME: cuesta.blocks = [32, 32]
+    func.func @transpose(%x: tensor<1024x1024xf32>, %y: tensor<1024x1024xf32>) -> tensor<1024x1024xf32> attributes {cuesta.parallel = [0, 1], cuesta.sizes = [1024, 1024]} {
+      %0 = linalg.generic {indexing_maps = [#id, #t], iterator_types = ["parallel", "parallel"]} ins(%x : tensor<1024x1024xf32>) outs(%y : tensor<1024x1024xf32>) attrs = {cuesta.classes = [0, 1]} {
+      ^bb0(%a: f32, %o: f32):
+        linalg.yield %a : f32
+      } -> tensor<1024x1024xf32>
+      return %0 : tensor<1024x1024xf32>
+    }
+
+    // Little work: small blocks, to give more programs.
+    // CHECK-LABEL: func.func @small
+    // CHECK-SAME: cuesta.blocks = [64]
+    // CHECK-SAME: cuesta.warps = 1
+    func.func @small(%x: tensor<4096xf32>, %y: tensor<4096xf32>) -> tensor<4096xf32> attributes {cuesta.parallel = [0], cuesta.sizes = [4096]} {
+      %0 = linalg.generic {indexing_maps = [#id1, #id1], iterator_types = ["parallel"]} ins(%x : tensor<4096xf32>) outs(%y : tensor<4096xf32>) attrs = {cuesta.classes = [0]} {
+      ^bb0(%a: f32, %o: f32):
+        %r = math.exp %a : f32
+        linalg.yield %r : f32
+      } -> tensor<4096xf32>
+      return %0 : tensor<4096xf32>
+    }
+  }
+
+  func.func @graph(%x: memref<2097152xf32>, %y: memref<1048576xf32>) {
+    %0 = "host.view"(%x) {offset = 64 : i64} : (memref<2097152xf32>) -> memref<1048576xf32>
+    %1 = "host.view"(%x) {offset = 36 : i64} : (memref<2097152xf32>) -> memref<1048576xf32>
+    "host.launch"(%0, %y) {kernel = @kernels::@flat, ops = ["exp"], outputs = 1} : (memref<1048576xf32>, memref<1048576xf32>) -> ()
+    "host.launch"(%1, %y) {kernel = @kernels::@flat, ops = ["exp"], outputs = 1} : (memref<1048576xf32>, memref<1048576xf32>) -> ()
+    return
+  }
+}
