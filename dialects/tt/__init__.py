@@ -1,9 +1,10 @@
 """The tt dialect: Triton IR, built and verified here, compiled by Triton, run without a GPU by the interpreter.
 
-`ops` lists the rows and builders, `types` the types, `rules` what is verified.
+`ops` lists the rows and builders, `types` the types, `upstream` which other ops a kernel may hold; the
+`rules` say what is verified; `text` is what Triton reads.
 """
 
-from cuesta.dialects.tt import rules  # registers the verifiers
+from cuesta.dialects.tt import rules, shape_rules, value_rules  # they register the verifiers
 from cuesta.dialects.tt.ops import (
     addptr,
     atomic_rmw,
@@ -76,9 +77,11 @@ __all__ = [
     "rules",
     "scan",
     "shape_of",
+    "shape_rules",
     "splat",
     "split",
     "store",
     "trans",
     "unsplat",
+    "value_rules",
 ]

@@ -130,3 +130,24 @@ func.func @scan_loses_the_axis(%x: tensor<64x32xf32>) {
   }
   "tt.return"() : () -> ()
 }) {sym_name = "k", function_type = () -> (), arg_attrs = []} : () -> ()
+
+// -----
+
+// expected-error@below {{Triton does not lower arith.negf: subtract from -0.0}}
+"tt.func"() ({
+  %c = arith.constant true
+  scf.if %c {
+    %x = arith.constant 1.0 : f32
+    %0 = arith.negf %x : f32
+  }
+  "tt.return"() : () -> ()
+}) {sym_name = "k", function_type = () -> (), arg_attrs = []} : () -> ()
+
+// -----
+
+// expected-error@below {{Triton does not lower math.tanh: decompose it, or call tt.extern_elementwise}}
+"tt.func"() ({
+  %x = arith.constant dense<1.0> : tensor<64xf32>
+  %0 = math.tanh %x : tensor<64xf32>
+  "tt.return"() : () -> ()
+}) {sym_name = "k", function_type = () -> (), arg_attrs = []} : () -> ()

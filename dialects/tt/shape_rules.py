@@ -1,0 +1,97 @@
+"""What the verifier checks of ops that make, stretch and move blocks."""
+
+from __future__ import annotations
+
+from math import prod
+
+from cuesta._mlir import ir
+from cuesta.dialects.tt import ops
+from cuesta.dialects.tt.rules import axis_problem, integer, rule, wants
+from cuesta.dialects.tt.types import block_type, element_of, is_block, shape_of
+
+
+@rule(ops.MAKE_RANGE, 0)
+def _make_range(op: ir.Operation) -> str | None:
+    start, end = integer(op, "start"), integer(op, "end")
+    if start >= end:
+        return f"from {start} to {end} is empty"
+    return wants(op, block_type((end - start,), ir.IntegerType.get_signless(32)))
+
+
+@rule(ops.SPLAT, 1)
+def _splat(op: ir.Operation) -> str | None:
+    if is_block(op.operands[0]):
+        return f"copies a scalar, not {op.operands[0].type}"
+    if not is_block(op.result):
+        return f"makes a block, not {op.result.type}"
+    return wants(op, block_type(shape_of(op.result), op.operands[0].type))
+
+
+@rule(ops.UNSPLAT, 1)
+def _unsplat(op: ir.Operation) -> str | None:
+    if not is_block(op.operands[0]) or prod(shape_of(op.operands[0])) != 1:
+        return f"takes a block of one element, not {op.operands[0].type}"
+    return wants(op, element_of(op.operands[0]))
+
+
+@rule(ops.EXPAND_DIMS, 1)
+def _expand_dims(op: ir.Operation) -> str | None:
+    if not is_block(op.operands[0]):
+        return f"takes a block, not {op.operands[0].type}"
+    shape = list(shape_of(op.operands[0]))
+    wrong = axis_problem(op, len(shape) + 1)
+    shape.insert(integer(op, "axis"), 1)
+    return wrong or wants(op, block_type(shape, element_of(op.operands[0])))
+
+
+@rule(ops.BROADCAST, 1)
+def _broadcast(op: ir.Operation) -> str | None:
+    (x,) = op.operands
+    old, new = shape_of(x), shape_of(op.result)
+    if len(old) != len(new) or not old:
+        return f"keeps the number of dims, but goes from {list(old)} to {list(new)}"
+    for dim, (size, wanted) in enumerate(zip(old, new, strict=True)):
+        if size not in (1, wanted):
+            return f"only stretches dims of size 1, but dim {dim} goes from {size} to {wanted}"
+    return wants(op, block_type(new, element_of(x)))
+
+
+@rule(ops.RESHAPE, 1)
+def _reshape(op: ir.Operation) -> str | None:
+    old, new = shape_of(op.operands[0]), shape_of(op.result)
+    if not old or not new or prod(old) != prod(new):
+        return f"cannot reshape {list(old)} ({prod(old)} elements) to {list(new)} ({prod(new)})"
+    return wants(op, block_type(new, element_of(op.operands[0])))
+
+
+@rule(ops.TRANS, 1)
+def _trans(op: ir.Operation) -> str | None:
+    shape, order = shape_of(op.operands[0]), list(op.attributes["order"])
+    if sorted(order) != list(range(len(shape))):
+        return f"order {order} is no permutation of 0..{len(shape) - 1}"
+    return wants(op, block_type([shape[d] for d in order], element_of(op.operands[0])))
+
+
+@rule(ops.CAT, 2)
+def _cat(op: ir.Operation) -> str | None:
+    a, b = op.operands
+    if a.type != b.type or len(shape_of(a)) != 1:
+        return f"takes two blocks of one dim and one type, not {a.type} and {b.type}"
+    return wants(op, block_type((2 * shape_of(a)[0],), element_of(a)))
+
+
+@rule(ops.JOIN, 2)
+def _join(op: ir.Operation) -> str | None:
+    a, b = op.operands
+    if a.type != b.type:
+        return f"takes two values of one type, not {a.type} and {b.type}"
+    return wants(op, block_type([*shape_of(a), 2], element_of(a)))
+
+
+@rule(ops.SPLIT, 1, 2)
+def _split(op: ir.Operation) -> str | None:
+    shape = shape_of(op.operands[0])
+    if not shape or shape[-1] != 2:
+        return f"takes a block whose last dim is 2, not {op.operands[0].type}"
+    kind = block_type(shape[:-1], element_of(op.operands[0]))
+    return None if all(r.type == kind for r in op.results) else f"gives {kind} twice, not {op.results[0].type}"

@@ -1,0 +1,24 @@
+"""A kernel as the text that Triton reads: one module that holds one tt.func, in generic form."""
+
+from __future__ import annotations
+
+from cuesta._mlir import ir
+
+#: Attributes of a kernel for cuesta's own use begin so; a binary does not depend on them.
+_OURS = "cuesta."
+
+
+def kernel_text(function: ir.Operation, locations: bool = False) -> str:
+    """The module that Triton's parser reads for the tt.func `function`, which stays as it is.
+
+    Without locations the text depends on nothing but the computation and the kernel's name, so it can be
+    the key of a cache. With them each op carries the Python line and module path that made it. Triton hands
+    the lines on to profilers, all under the file of the function's own location.
+    """
+    with function.location:
+        module = ir.Module.create()
+        with ir.InsertionPoint(module.body):
+            copy = function.clone()
+        for name in [n for n in copy.attributes if n.startswith(_OURS)]:
+            del copy.attributes[name]
+        return module.operation.get_asm(print_generic_op_form=True, enable_debug_info=locations)
