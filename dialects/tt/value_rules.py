@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from cuesta._mlir import ir
 from cuesta.dialects.tt import ops
-from cuesta.dialects.tt.rules import integer, rule, wants
+from cuesta.dialects.tt.rules import integer, rule, spell, wants
 from cuesta.dialects.tt.types import block_type, element_of, is_pointer, loaded_type, shape_of
 
 
