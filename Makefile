@@ -3,16 +3,21 @@ PYTHON ?= python3.11
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
+# Intel's Triton is a package named triton too, so it cannot be installed beside Triton.
+INTEL := .venv-intel
+INTEL_TRITON := triton-xpu==3.3.0b1
 
-.PHONY: help demo test lint types bench clean
+.PHONY: help demo test test-intel lint types bench clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-# torch comes first and pinned: extras below only say what range cuesta works with.
+# torch comes first and pinned: extras below only say what range cuesta works with. Triton is the one that torch
+# brings along; torch for CPUs brings none.
 $(INSTALLED): pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install "torch==2.13.0"
+	$(BIN)/python -m pip show --quiet triton 2>/dev/null || $(BIN)/python -m pip install "triton==3.6.0"
 	$(BIN)/python -m pip install --editable ".[test,bench]"
 	touch $@
 
@@ -21,6 +26,14 @@ demo: $(INSTALLED) ## compile, train and run a transformer; compare with eager a
 
 test: lint types ## everything: lint, types, unit, FileCheck and end-to-end tests
 	$(BIN)/python -m pytest
+
+test-intel: $(INSTALLED) ## sample kernels to SPIR-V, with Intel's Triton in an environment of its own
+	test -x $(INTEL)/bin/python || $(PYTHON) -m venv $(INTEL)
+	@if $(INTEL)/bin/python -m pip install --quiet "$(INTEL_TRITON)"; then \
+		CUESTA_XPU_PYTHON=$(CURDIR)/$(INTEL)/bin/python $(BIN)/python -m pytest test/lowering/tt_to_binary/test_intel.py; \
+	else \
+		echo "test-intel: skipped, because $(INTEL_TRITON) cannot be installed here"; \
+	fi
 
 lint: $(INSTALLED) ## ruff's rules and format
 	$(BIN)/ruff check .
@@ -33,4 +46,4 @@ bench: $(INSTALLED) ## time eager, Inductor and cuesta in one process (ARGS="--h
 	$(BIN)/cuesta-bench $(ARGS)
 
 clean: ## remove the environment and every cache
-	rm -rf $(VENV) *.egg-info build .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(INTEL) *.egg-info build .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -23,6 +23,17 @@ class Unsupported(CompileError):
     """An op, a type or a layout that a level cannot express. Names the op and its source line."""
 
 
+class OutOfResources(CompileError):
+    """A kernel needs more of something than a block of the target may have; with smaller blocks it may not.
+
+    `kernel` is its name; `needed` and `limit` count `resource`, such as "bytes of shared memory".
+    """
+
+    def __init__(self, kernel: str, target: str, resource: str, needed: int, limit: int) -> None:
+        super().__init__(f"kernel {kernel} needs {needed} {resource}, and target {target} has {limit} for a block")
+        self.kernel, self.target, self.resource, self.needed, self.limit = kernel, target, resource, needed, limit
+
+
 class VerifyError(CompileError):
     """IR that breaks a rule of its level. Names the stage or pass and the op."""
 

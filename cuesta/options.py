@@ -28,13 +28,20 @@ class Environment:
 
     dump: Path | None = None  # CUESTA_DUMP: folder for the IR of every stage of every graph
     cache_dir: Path | None = None  # CUESTA_CACHE_DIR: folder of compiled graphs; set and empty: no cache
+    progress: bool = False  # CUESTA_PROGRESS: say how far a long compile of GPU kernels is, terminal or not
+    xpu_python: str | None = None  # CUESTA_XPU_PYTHON: the Python that has triton-xpu, for target xpu
 
     @staticmethod
     def read(variables: Mapping[str, str] | None = None) -> Environment:
         """What `variables`, os.environ by default, say now."""
         variables = os.environ if variables is None else variables
         dump = variables.get("CUESTA_DUMP")
-        return Environment(_folder("CUESTA_DUMP", dump) if dump else None, default_root(variables))
+        return Environment(
+            _folder("CUESTA_DUMP", dump) if dump else None,
+            default_root(variables),
+            progress=bool(variables.get("CUESTA_PROGRESS")),
+            xpu_python=variables.get("CUESTA_XPU_PYTHON") or None,
+        )
 
 
 def _option(default: Any, description: str, *, name: str = "", affects_code: bool = False) -> Any:

@@ -1,0 +1,168 @@
+"""One kernel through Triton's own stages: the text is parsed, simplified (ttir), laid out (ttgir), made LLVM's (llir),
+then PTX and a cubin, AMD's assembly and an hsaco, or SPIR-V.
+
+`triton.compile` on a file would skip the first of them, which simplifies; so the stages are run one by one.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+import sys
+import tempfile
+from typing import Any
+
+from cuesta.errors import CompileError, OutOfResources
+from cuesta.lowering.tt_to_binary.kernel import KernelBinary, KernelText
+from cuesta.lowering.tt_to_binary.triton_versions import (
+    OPTIONS,
+    adapt,
+    check_version,
+    installed_version,
+    make_backend,
+    make_stages,
+    quicken,
+)
+from cuesta.targets import Target
+
+#: Bytes of shared memory that a block may have, by kind and architecture.
+_SHARED_LIMITS = {
+    "cuda:80": 166912,
+    "cuda:86": 101376,
+    "cuda:87": 166912,
+    "cuda:89": 101376,
+    "cuda:90": 232448,
+    "cuda:100": 232448,
+    "cuda:103": 232448,
+    "cuda:120": 101376,
+    "hip:gfx942": 65536,
+    "hip:gfx1100": 65536,
+    "xpu": 131072,
+}
+_TENSOR_MEMORY_LIMIT = 512
+"""Columns of Blackwell's tensor memory."""
+
+_LONGEST_DIAGNOSTIC = 4000  # characters
+
+
+class Log:
+    """What Triton, LLVM and ptxas print: they know no other way to say what is wrong.
+
+    `descriptor` is a file, open for reading and appending, that this process's stdout and stderr go to.
+    """
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+
+    def clear(self) -> None:
+        os.ftruncate(self._descriptor, 0)
+
+    def text(self) -> str:
+        """All since the last `clear`."""
+        sys.stdout.flush()
+        sys.stderr.flush()
+        return os.pread(self._descriptor, os.fstat(self._descriptor).st_size, 0).decode(errors="replace")
+
+
+def compile_kernel(kernel: KernelText, target: Target, log: Log, *, keep_assembly: bool = False) -> KernelBinary:
+    """The kernel as the target runs it.
+
+    Raises CompileError, which holds what Triton said, for a kernel that Triton refuses, and OutOfResources for one
+    that is too large for the target.
+    """
+    log.clear()
+    try:
+        return _compile(kernel, target, log, keep_assembly)
+    except CompileError:
+        raise
+    except Exception as error:  # Triton has no class for its errors
+        raise CompileError(
+            f"Triton refuses kernel {kernel.name} for target {target}: {diagnostic(log.text(), str(error))}"
+        ) from error
+
+
+def _compile(kernel: KernelText, target: Target, log: Log, keep_assembly: bool) -> KernelBinary:
+    backend, version = _backend(target)
+    options = backend.parse_options({"num_warps": kernel.warps, "num_stages": kernel.stages, **OPTIONS})
+    metadata: dict[str, Any] = dict(options.__dict__)
+    form: Any = _parse(kernel, backend, version)
+    forms = {}
+    for stage, step in make_stages(backend, options, version).items():
+        form = forms[stage] = step(form, metadata)
+        if stage == "llir":
+            # Now, because the rest of a kernel that is too large can take a minute.
+            _check_resources(kernel, target, metadata)
+    assembly = forms.get("ptx") or forms.get("amdgcn")
+    registers, spills = _count_registers(target, log.text(), assembly or "")
+    return KernelBinary(
+        name=kernel.name,
+        code=form,
+        shared=metadata["shared"],
+        warps=metadata["num_warps"],
+        symbol=metadata["name"],
+        registers=registers,
+        spills=spills,
+        assembly=assembly if keep_assembly else None,
+    )
+
+
+@functools.cache
+def _backend(target: Target) -> tuple[Any, str]:
+    """Triton's backend and version."""
+    version = installed_version()
+    check_version(version, target)
+    quicken(version)
+    return make_backend(target), version
+
+
+def _parse(kernel: KernelText, backend: Any, version: str) -> Any:
+    from triton._C.libtriton import ir
+
+    context = ir.context()
+    ir.load_dialects(context)
+    backend.load_dialects(context)
+    # Triton parses files only; diagnostics name the file.
+    with tempfile.TemporaryDirectory(prefix="cuesta_") as folder:
+        path = os.path.join(folder, "kernel.ttir")
+        with open(path, "w") as file:
+            file.write(adapt(kernel.text, version))
+        module = ir.parse_mlir_module(path, context)
+    module.context = context  # the module does not keep it alive by itself
+    return module
+
+
+def _check_resources(kernel: KernelText, target: Target, metadata: dict[str, Any]) -> None:
+    limits = {
+        "bytes of shared memory": (metadata["shared"], _SHARED_LIMITS[str(target)]),
+        "columns of tensor memory": (metadata.get("tmem_size") or 0, _TENSOR_MEMORY_LIMIT),
+    }
+    for resource, (needed, limit) in limits.items():
+        if needed > limit:
+            raise OutOfResources(kernel.name, str(target), resource, needed, limit)
+    for scratch in ("global_scratch_size", "profile_scratch_size"):
+        if metadata.get(scratch):
+            raise CompileError(f"kernel {kernel.name} wants {scratch} = {metadata[scratch]}, which no launch provides")
+
+
+def _count_registers(target: Target, log: str, assembly: str) -> tuple[int | None, int | None]:
+    """Registers of a thread, and bytes of spills: from ptxas's log, or from AMD's assembly."""
+    if target.kind == "cuda":
+        return _number(r"Used (\d+) registers", log), _number(r"(\d+) bytes spill stores", log)
+    if target.kind == "hip":
+        spilled = _number(r"\.vgpr_spill_count:\s*(\d+)", assembly)
+        return _number(r"\.vgpr_count:\s*(\d+)", assembly), None if spilled is None else 4 * spilled
+    return None, None
+
+
+def _number(pattern: str, text: str) -> int | None:
+    found = re.search(pattern, text)
+    return int(found[1]) if found else None
+
+
+def diagnostic(log: str, error: str) -> str:
+    """What matters of a log: the lines that say so, without the IR and assembly that may surround them."""
+    telling = re.compile(r"\b(error|fatal|note)\b|LLVM ERROR|Assertion", re.IGNORECASE)
+    lines = [re.sub(r'"?/\S*/kernel\.ttir"?', "kernel", line) for line in log.splitlines() if telling.search(line)]
+    text = "\n  ".join(dict.fromkeys(lines)) or log.strip()[-_LONGEST_DIAGNOSTIC:] or error
+    return text[:_LONGEST_DIAGNOSTIC]

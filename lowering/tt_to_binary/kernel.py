@@ -1,0 +1,86 @@
+"""What goes into Triton and what comes out, and both as bytes for pipes and for the disk."""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class KernelText:
+    """A kernel before Triton: `text` is a module in MLIR's generic form with one tt.func in it."""
+
+    name: str
+    text: str
+    warps: int
+    stages: int
+
+
+@dataclass(frozen=True)
+class KernelBinary:
+    """A kernel after Triton: a cubin, an hsaco or SPIR-V."""
+
+    name: str
+    code: bytes
+    #: bytes of shared memory that a launch asks for
+    shared: int
+    warps: int
+    #: what the driver looks up in `code`
+    symbol: str
+    #: registers of a thread, and bytes of them that it keeps in memory; None where the compiler does not say
+    registers: int | None
+    spills: int | None
+    #: PTX or AMD's assembly; None where nobody asked for it
+    assembly: str | None = None
+
+    def to_bytes(self) -> bytes:
+        head = asdict(self)
+        del head["code"]
+        return pack(head, self.code)
+
+    @staticmethod
+    def from_bytes(data: bytes) -> KernelBinary:
+        """Raises ValueError for bytes that are none of `to_bytes`."""
+        try:
+            head, code = unpack(data)
+            return KernelBinary(code=code, **head)
+        except (struct.error, TypeError, json.JSONDecodeError, UnicodeDecodeError) as error:
+            raise ValueError(f"not a kernel: {error}") from None
+
+
+_SIZES = struct.Struct("<QQ")  # bytes of the head, bytes of the body
+
+
+def pack(head: dict[str, Any], body: bytes) -> bytes:
+    """A message: `head` as JSON and `body` as it is, with the lengths of both in front."""
+    encoded = json.dumps(head).encode()
+    return _SIZES.pack(len(encoded), len(body)) + encoded + body
+
+
+def unpack(data: bytes) -> tuple[dict[str, Any], bytes]:
+    """What `pack` was given."""
+    head, body = _SIZES.unpack_from(data)
+    start = _SIZES.size + head
+    return json.loads(data[_SIZES.size : start]), data[start : start + body]
+
+
+def receive(read: Callable[[int], bytes | None]) -> tuple[dict[str, Any], bytes] | None:
+    """The next message of a pipe; None at its end. `read(n)` returns at most n bytes, none at the end."""
+    sizes = _read_all(read, _SIZES.size)
+    if sizes is None:
+        return None
+    rest = _read_all(read, sum(_SIZES.unpack(sizes)))
+    return None if rest is None else unpack(sizes + rest)
+
+
+def _read_all(read: Callable[[int], bytes | None], count: int) -> bytes | None:
+    parts = bytearray()
+    while len(parts) < count:
+        part = read(count - len(parts))
+        if not part:
+            return None
+        parts += part
+    return bytes(parts)

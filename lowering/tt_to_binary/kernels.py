@@ -1,0 +1,250 @@
+"""Many kernels at once: what is known already is looked up, the rest goes to the pool, the longest text first.
+
+warm_up(target)                                    early: starts the processes, and returns at once
+compiling = start_compiling(texts, target, cache)  returns at once too
+binaries = compiling.binaries()                    waits
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from pathlib import Path
+
+from cuesta.cache import Cache, Hit, content_key
+from cuesta.errors import CompileError
+from cuesta.lowering.tt_to_binary import triton_versions
+from cuesta.lowering.tt_to_binary.kernel import KernelBinary, KernelText
+from cuesta.lowering.tt_to_binary.pool import Pool
+from cuesta.options import Environment
+from cuesta.targets import Target
+
+_QUIET = 3.0
+"""Seconds of compiling before anything is said about it, and from then on between two lines."""
+
+_REMEMBERED = 512  # kernels, some ten megabytes; the disk has the rest
+
+#: Environment variables that Triton, LLVM and ptxas take orders from, but for those that only say where files go.
+_SWITCHES = ("TRITON_", "AMDGCN_", "MLIR_", "LLVM_", "NVPTX_", "PTXAS_", "DISABLE_")
+_PLACES = {"TRITON_HOME", "TRITON_CACHE_DIR", "TRITON_DUMP_DIR", "TRITON_OVERRIDE_DIR"}
+
+
+class _State:
+    """What lasts from one compile to the next in this process. A forked child starts without it."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.pools: dict[str | None, Pool] = {}
+        self.known: OrderedDict[str, Future[KernelBinary]] = OrderedDict()
+
+    def pool(self, python: str | None) -> Pool:
+        with self.lock:
+            if python not in self.pools:
+                self.pools[python] = Pool(python)
+            return self.pools[python]
+
+    def drop_pool(self, pool: Pool) -> None:
+        with self.lock:
+            self.pools = {python: other for python, other in self.pools.items() if other is not pool}
+        pool.end()
+
+
+_state = _State()
+
+
+def _forget() -> None:
+    global _state  # the parent's pipes are the parent's
+    _state = _State()
+
+
+os.register_at_fork(after_in_child=_forget)
+
+
+def warm_up(target: Target) -> None:
+    """Starts the processes that will compile kernels for `target`, and does not wait for them.
+
+    Raises CompileError where there is no Triton, or one that cuesta does not work with.
+    """
+    _version(target)
+    _state.pool(_python(target)).warm_up()
+
+
+def compile_kernels(
+    kernels: Sequence[KernelText], target: Target, cache: Cache | None = None, *, keep_assembly: bool = False
+) -> list[KernelBinary]:
+    """The binaries of `kernels`, in their order. `cache` keeps them on disk; None keeps them in this process only.
+
+    Raises the CompileError of the first kernel that has one; by then all others are compiled and kept.
+    """
+    return start_compiling(kernels, target, cache, keep_assembly=keep_assembly).binaries()
+
+
+def start_compiling(
+    kernels: Sequence[KernelText], target: Target, cache: Cache | None = None, *, keep_assembly: bool = False
+) -> Compiling:
+    """Begins what `compile_kernels` does, and returns at once.
+
+    Raises CompileError where there is no Triton, or one that cuesta does not work with.
+    """
+    version = _version(target)
+    start = time.monotonic()
+    futures: dict[str, Future[KernelBinary]] = {}
+    keys = [_key(kernel, target, version, keep_assembly) for kernel in kernels]
+    jobs: dict[str, KernelText] = {}
+    for key, kernel in zip(keys, kernels, strict=True):
+        if key not in futures:
+            futures[key], new = _known_or_new(key, cache)
+            if new:
+                jobs[key] = kernel
+    pool = _state.pool(_python(target)) if jobs else None
+    if pool is not None:
+        threads = ThreadPoolExecutor(min(pool.size, len(jobs)), "cuesta-triton")
+        pool.warm_up(len(jobs))
+        for key, kernel in sorted(jobs.items(), key=lambda job: -len(job[1].text)):
+            threads.submit(_compile, pool, kernel, str(target), keep_assembly, key, futures[key], cache)
+        threads.shutdown(wait=False)
+    return Compiling([futures[key] for key in keys], [kernel.name for kernel in kernels], pool, start)
+
+
+@dataclass(frozen=True)
+class Compiling:
+    """Kernels on their way."""
+
+    _futures: list[Future[KernelBinary]]
+    _names: list[str]
+    _pool: Pool | None
+    _start: float
+
+    def binaries(self) -> list[KernelBinary]:
+        """The binaries, in the kernels' order. Raises the CompileError of the first kernel that has one."""
+        outcomes = self.outcomes()
+        for outcome in outcomes:
+            if isinstance(outcome, CompileError):
+                raise outcome
+        return [outcome for outcome in outcomes if isinstance(outcome, KernelBinary)]
+
+    def outcomes(self) -> list[KernelBinary | CompileError]:
+        """A binary or an error for each kernel. Waits for all, and says on stderr how far they are."""
+        try:
+            self._wait()
+        except BaseException:  # Ctrl-C, mostly: nobody waits for the rest
+            if self._pool is not None:
+                _state.drop_pool(self._pool)
+            raise
+        return [_outcome(future, name) for future, name in zip(self._futures, self._names, strict=True)]
+
+    def _wait(self) -> None:
+        waiting = set(self._futures)
+        total, told = len(waiting), self._start
+        shown = Environment.read().progress or sys.stderr.isatty()
+        while waiting:
+            waiting = wait(waiting, timeout=_QUIET / 3, return_when=FIRST_COMPLETED).not_done
+            now = time.monotonic()
+            if shown and waiting and now - told >= _QUIET:
+                told = now
+                done, seconds = total - len(waiting), now - self._start
+                print(f"cuesta: {done} of {total} kernels compiled, {seconds:.0f} s", file=sys.stderr, flush=True)
+
+
+def _outcome(future: Future[KernelBinary], name: str) -> KernelBinary | CompileError:
+    try:
+        return future.result()
+    except CompileError as error:
+        return error
+
+
+def _known_or_new(key: str, cache: Cache | None) -> tuple[Future[KernelBinary], bool]:
+    """What will be the binary of `key`, and whether nobody works on it yet."""
+    with _state.lock:
+        if key in _state.known:
+            _state.known.move_to_end(key)
+            return _state.known[key], False
+        future = _state.known[key] = Future()
+        while len(_state.known) > _REMEMBERED:
+            _state.known.popitem(last=False)
+    found = cache.get(key) if cache is not None else None
+    if isinstance(found, Hit):
+        try:
+            future.set_result(KernelBinary.from_bytes(found.payload))
+            return future, False
+        except ValueError:
+            pass
+    return future, True
+
+
+def _compile(
+    pool: Pool,
+    kernel: KernelText,
+    target: str,
+    keep_assembly: bool,
+    key: str,
+    future: Future[KernelBinary],
+    cache: Cache | None,
+) -> None:
+    try:
+        binary = pool.compile(kernel, target, keep_assembly)
+    except BaseException as error:
+        with _state.lock:
+            _state.known.pop(key, None)  # so that a later attempt is one
+        future.set_exception(error)
+        return
+    if cache is not None:
+        cache.put(key, binary.to_bytes())
+    future.set_result(binary)
+
+
+def _key(kernel: KernelText, target: Target, version: str, keep_assembly: bool) -> str:
+    return content_key(
+        "kernel",
+        kernel.name,
+        kernel.text,
+        str(kernel.warps),
+        str(kernel.stages),
+        str(target),
+        version,
+        str(keep_assembly),
+        _surroundings(),
+    )
+
+
+@functools.cache
+def _surroundings() -> str:
+    """What else shapes a binary: the sources that call Triton, and the environment that workers are started with."""
+    switches = sorted(
+        f"{name}={value}" for name, value in os.environ.items() if name.startswith(_SWITCHES) and name not in _PLACES
+    )
+    folder = Path(__file__).parent
+    return content_key(
+        *switches, *(folder.joinpath(f"{name}.py").read_bytes() for name in ("compile", "kernel", "triton_versions"))
+    )
+
+
+def _python(target: Target) -> str | None:
+    """The interpreter for workers; None for this one. Intel's Triton is a package of the same name as Triton."""
+    return Environment.read().xpu_python if target.kind == "xpu" else None
+
+
+def _version(target: Target) -> str:
+    """The version of Triton that workers will import; CompileError where it will not do."""
+    python = _python(target)
+    version = triton_versions.installed_version() if python is None else _version_of(python)
+    triton_versions.check_version(version, target)
+    return version
+
+
+@functools.cache
+def _version_of(python: str) -> str:
+    ask = "import importlib.metadata as m; print(m.version('triton-xpu'))"
+    try:
+        done = subprocess.run([python, "-P", "-c", ask], capture_output=True, text=True, check=False)
+    except OSError as error:
+        raise CompileError(f"CUESTA_XPU_PYTHON={python} cannot be run: {error.strerror}") from None
+    return done.stdout.strip()

@@ -1,0 +1,72 @@
+"""A worker process: reads kernels from stdin, writes binaries to stdout, until stdin ends.
+
+It needs this folder, cuesta's errors and targets, and Triton; neither torch nor MLIR's bindings.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+from typing import Any
+
+from cuesta.errors import CompileError, OutOfResources
+from cuesta.lowering.tt_to_binary.compile import Log, compile_kernel
+from cuesta.lowering.tt_to_binary.kernel import KernelText, pack, receive
+from cuesta.targets import parse_target
+
+_IDLE = 300.0
+"""Seconds without a kernel after which a worker ends by itself: it holds a hundred megabytes."""
+
+_LONGEST = 150
+"""Seconds after which the system ends a worker that compiles; the parent, if it lives, does so sooner."""
+
+
+def serve() -> None:
+    """Answers requests until there are no more."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent's, which shuts the pipe when it ends by it
+    replies = os.dup(1)
+    os.dup2(2, 1)  # what prints, prints into the log; stderr is that already
+    log = Log(2)
+    import triton  # noqa: F401  # now, while the parent has no kernels yet
+
+    parent = os.getppid()
+    waited = 0.0
+    while waited < _IDLE:
+        # The pipe ends with the parent, unless a child that the parent forked holds it open.
+        if not select.select([0], [], [], 10.0)[0]:
+            if os.getppid() != parent:
+                return
+            waited += 10.0
+            continue
+        message = receive(lambda count: os.read(0, count))
+        if message is None:
+            return
+        signal.alarm(_LONGEST)
+        head, body = _answer(message, log)
+        signal.alarm(0)
+        _write(replies, pack(head, body))
+        waited = 0.0
+
+
+def _answer(message: tuple[dict[str, Any], bytes], log: Log) -> tuple[dict[str, Any], bytes]:
+    head, text = message
+    kernel = KernelText(head["name"], text.decode(), head["warps"], head["stages"])
+    try:
+        binary = compile_kernel(kernel, parse_target(head["target"]), log, keep_assembly=head["keep_assembly"])
+    except OutOfResources as error:
+        arguments = [error.kernel, error.target, error.resource, error.needed, error.limit]
+        return {"kind": "resources", "arguments": arguments}, b""
+    except CompileError as error:
+        return {"kind": "refused", "arguments": [str(error)]}, b""
+    return {"kind": "binary"}, binary.to_bytes()
+
+
+def _write(descriptor: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(descriptor, view) :]
+
+
+if __name__ == "__main__":
+    serve()
