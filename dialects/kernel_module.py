@@ -38,9 +38,9 @@ def body_ops(op: ir.Operation) -> Iterator[ir.Operation]:
 def argument_strides(function: func.FuncOp) -> dict[ir.Value, list[int]]:
     """The strides, in elements, of each argument of a kernel."""
     found = {}
-    for argument, attributes in zip(
-        function.regions[0].blocks[0].arguments, function.attributes["arg_attrs"], strict=True
-    ):
+    arguments = function.regions[0].blocks[0].arguments
+    entries = function.attributes["arg_attrs"] if "arg_attrs" in function.attributes else [{}] * len(arguments)
+    for argument, attributes in zip(arguments, entries, strict=True):
         if "bufferization.buffer_layout" in attributes:
             layout = ir.StridedLayoutAttr(attributes["bufferization.buffer_layout"])
             found[argument] = list(layout.strides)

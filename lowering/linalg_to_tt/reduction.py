@@ -46,8 +46,9 @@ def analyse(op: ir.Operation) -> Reduction:
         if identities[0] is None:
             raise Unsupported(f"a reduction that starts from what lies in memory, at {op.location}")
         return _simple(op, outs[0], identities[0])
-    if outputs == 2 and None not in identities:
-        return _extreme(op, outs, [i for i in identities if i is not None])
+    known = [i for i in identities if i is not None]
+    if outputs == len(known) == 2:
+        return _extreme(op, outs, known)
     raise Unsupported(f"a reduction of {outputs} results, at {op.location}")
 
 

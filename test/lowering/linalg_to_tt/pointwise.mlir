@@ -1,0 +1,67 @@
+// RUN: cuesta-opt --split-input-file --pass-pipeline='builtin.module(cuesta-to-linalg{checks=false},form-kernels{target=gpu},plan-memory,choose-blocks,linalg-to-tt)' %s | filecheck %s
+
+// One block a program; whole blocks need no mask.
+// CHECK-LABEL: "tt.func"
+// CHECK: ^bb0(%[[X:.*]]: !tt.ptr<f32>, %[[Y:.*]]: !tt.ptr<f32>):
+// CHECK: %[[P:.*]] = "tt.get_program_id"
+// CHECK: %[[START:.*]] = arith.muli %[[P]], %c1024_i32
+// CHECK: %[[R:.*]] = "tt.make_range"() {end = 1024 : i32, start = 0 : i32}
+// CHECK: %[[S:.*]] = "tt.splat"(%[[START]])
+// CHECK: %[[I:.*]] = arith.addi %[[S]], %[[R]]
+// CHECK: %[[B:.*]] = "tt.splat"(%[[X]])
+// CHECK: %[[AT:.*]] = "tt.addptr"(%[[B]], %[[I]])
+// CHECK: %[[V:.*]] = "tt.load"(%[[AT]]) {
+// CHECK: %[[E:.*]] = math.exp %[[V]] : tensor<1024xf32>
+// CHECK: "tt.store"(%{{.*}}, %[[E]]) {
+// CHECK: }) {arg_attrs = [{tt.divisibility = 16 : i32}, {tt.divisibility = 16 : i32}], cuesta.grid = [1024, 1, 1]
+func.func @graph(%x: tensor<1048576xf32> {cuesta.strides = [1]}) -> (tensor<1048576xf32> {cuesta.strides = [1]}) {
+  %0 = "cuesta.exp"(%x) : (tensor<1048576xf32>) -> tensor<1048576xf32>
+  return %0 : tensor<1048576xf32>
+}
+
+// -----
+// What Triton has no op for is a function of libdevice; the negative of 0 is -0.
+// CHECK-LABEL: "tt.func"
+// CHECK: %[[T:.*]] = "tt.extern_elementwise"(%{{.*}}) {{{.*}}symbol = "__nv_tanhf"}
+// CHECK: %[[Z:.*]] = arith.constant dense<-0.000000e+00>
+// CHECK: arith.subf %[[Z]], %[[T]]
+func.func @graph(%x: tensor<4096xf32> {cuesta.strides = [1]}) -> (tensor<4096xf32> {cuesta.strides = [1]}) {
+  %0 = "cuesta.tanh"(%x) : (tensor<4096xf32>) -> tensor<4096xf32>
+  %1 = "cuesta.neg"(%0) : (tensor<4096xf32>) -> tensor<4096xf32>
+  return %1 : tensor<4096xf32>
+}
+
+// -----
+// A row vector has size 1 along the axis that it lacks, and is loaded once.
+// CHECK-LABEL: "tt.func"
+// CHECK: %[[V:.*]] = "tt.load"{{.*}} -> tensor<1x512xf32>
+// CHECK: "tt.broadcast"(%[[V]]) : (tensor<1x512xf32>) -> tensor<2x512xf32>
+// CHECK: arith.addf {{.*}} : tensor<2x512xf32>
+func.func @graph(%x: tensor<2048x512xf32> {cuesta.strides = [512, 1]}, %b: tensor<512xf32> {cuesta.strides = [1]}) -> (tensor<2048x512xf32> {cuesta.strides = [512, 1]}) {
+  %0 = "cuesta.add"(%x, %b) : (tensor<2048x512xf32>, tensor<512xf32>) -> tensor<2048x512xf32>
+  return %0 : tensor<2048x512xf32>
+}
+
+// -----
+// Positions that are computed: clamped, and never read by a lane that does not exist.
+// CHECK-LABEL: "tt.func"
+// CHECK: %[[I:.*]] = "tt.load"{{.*}} -> tensor<{{.*}}xi64>
+// CHECK: arith.minsi
+// CHECK: arith.maxsi
+// CHECK: arith.trunci {{.*}} to tensor<{{.*}}xi32>
+// CHECK: %[[STRIDE:.*]] = arith.constant dense<100> : tensor
+// CHECK: "tt.load"(%{{.*}}, %{{.*}}) {{.*}} -> tensor<{{.*}}xf32>
+func.func @graph(%w: tensor<1000x100xf32> {cuesta.strides = [100, 1]}, %i: tensor<333xi64> {cuesta.strides = [1]}) -> (tensor<333x100xf32> {cuesta.strides = [100, 1]}) {
+  %0 = "cuesta.index"(%w, %i) {dims = [0]} : (tensor<1000x100xf32>, tensor<333xi64>) -> tensor<333x100xf32>
+  return %0 : tensor<333x100xf32>
+}
+
+// -----
+// More than 2^31 elements: positions and offsets in 64 bits.
+// CHECK-LABEL: "tt.func"
+// CHECK: arith.extsi %{{.*}} : i32 to i64
+// CHECK: "tt.addptr"{{.*}}xi64>
+func.func @graph(%x: tensor<4294967296xi8> {cuesta.strides = [1]}) -> (tensor<4294967296xi8> {cuesta.strides = [1]}) {
+  %0 = "cuesta.neg"(%x) : (tensor<4294967296xi8>) -> tensor<4294967296xi8>
+  return %0 : tensor<4294967296xi8>
+}

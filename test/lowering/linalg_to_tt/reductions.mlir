@@ -1,0 +1,84 @@
+// RUN: cuesta-opt --split-input-file --pass-pipeline='builtin.module(cuesta-to-linalg{checks=false},form-kernels{target=gpu},plan-memory,choose-blocks,linalg-to-tt)' %s | filecheck %s
+
+// A row that its block exceeds: lanes outside it are masked when they are loaded, and count as the identity.
+// CHECK-LABEL: "tt.func"
+// CHECK: %[[P:.*]] = "tt.get_program_id"() {axis = 0 : i32}
+// CHECK: %[[BOUND:.*]] = arith.constant dense<250> : tensor<1x256xi32>
+// CHECK: %[[M:.*]] = arith.cmpi slt, %{{.*}}, %[[BOUND]]
+// CHECK: %[[X:.*]] = "tt.load"(%{{.*}}, %{{.*}}) {{.*}} -> tensor<4x256xf32>
+// CHECK: %[[ID:.*]] = arith.constant dense<0xFF800000> : tensor<4x256xf32>
+// CHECK: %[[S:.*]] = arith.select %{{.*}}, %[[X]], %[[ID]]
+// CHECK: %[[R:.*]] = "tt.reduce"(%[[S]]) ({
+// CHECK: arith.maximumf
+// CHECK: }) {axis = 1 : i32} : (tensor<4x256xf32>) -> tensor<4xf32>
+// CHECK: "tt.expand_dims"(%[[R]]) {axis = 1 : i32} : (tensor<4xf32>) -> tensor<4x1xf32>
+// CHECK: cuesta.grid = [768, 1, 1]
+func.func @graph(%x: tensor<3072x250xf32> {cuesta.strides = [250, 1]}) -> (tensor<3072xf32> {cuesta.strides = [1]}) {
+  %0 = "cuesta.amax"(%x) {dims = [1], keepdim = 0} : (tensor<3072x250xf32>) -> tensor<3072xf32>
+  return %0 : tensor<3072xf32>
+}
+
+// -----
+// The place of an extreme: its position travels with it, and of equal ones the first wins in whatever order they meet.
+// CHECK-LABEL: "tt.func"
+// CHECK: "tt.reduce"(%[[V:.*]], %[[I:.*]]) ({
+// CHECK: ^bb0(%[[A:.*]]: f32, %[[AI:.*]]: i64, %[[B:.*]]: f32, %[[BI:.*]]: i64):
+// CHECK: %[[BETTER:.*]] = arith.cmpf ogt, %[[B]], %[[A]]
+// CHECK: %[[LOW:.*]] = arith.minsi %[[AI]], %[[BI]]
+// CHECK: %[[AT:.*]] = arith.select %{{.*}}, %[[LOW]], %{{.*}} : i64
+// CHECK: "tt.reduce.return"(%{{.*}}, %[[AT]])
+func.func @graph(%x: tensor<64x32xf32> {cuesta.strides = [32, 1]}) -> (tensor<64xi64> {cuesta.strides = [1]}) {
+  %0 = "cuesta.argmax"(%x) {dim = 1} : (tensor<64x32xf32>) -> tensor<64xi64>
+  return %0 : tensor<64xi64>
+}
+
+// -----
+// A running sum is a scan; what is stored is the sum in the result's own type.
+// CHECK-LABEL: "tt.func"
+// CHECK: %[[W:.*]] = arith.extf %{{.*}} : tensor<{{.*}}xbf16> to tensor<{{.*}}xf32>
+// CHECK: "tt.scan"
+// CHECK: arith.addf
+// CHECK: "tt.scan.return"
+// CHECK: arith.truncf {{.*}} to tensor<{{.*}}xbf16>
+// CHECK: "tt.store"
+func.func @graph(%x: tensor<64x32xbf16> {cuesta.strides = [32, 1]}) -> (tensor<64x32xbf16> {cuesta.strides = [32, 1]}) {
+  %0 = "cuesta.cumsum"(%x) {dim = 1} : (tensor<64x32xbf16>) -> tensor<64x32xbf16>
+  return %0 : tensor<64x32xbf16>
+}
+
+// -----
+// A bool is a byte in memory; bytes of 0 and 1 are combined as they are.
+// CHECK-LABEL: "tt.func"
+// CHECK: "tt.load"{{.*}}tensor<{{.*}}x!tt.ptr<i8>>
+// CHECK: arith.extui {{.*}} : tensor<{{.*}}xi1> to tensor<{{.*}}xi8>
+// CHECK: "tt.reduce"
+// CHECK: arith.ori %{{.*}}, %{{.*}} : i8
+func.func @graph(%x: tensor<64x32xi1> {cuesta.strides = [32, 1]}) -> (tensor<64xi1> {cuesta.strides = [1]}) {
+  %0 = "cuesta.any"(%x) {dims = [1], keepdim = 0} : (tensor<64x32xi1>) -> tensor<64xi1>
+  return %0 : tensor<64xi1>
+}
+
+// -----
+// Rows too long for a program: one loop for the maximum, one for the sum of what follows from it, one to store.
+// CHECK-LABEL: "tt.func"
+// CHECK: %[[TOP:.*]] = scf.for {{.*}} iter_args
+// CHECK: arith.maximumf %{{.*}}, %{{.*}} : tensor<4096xf32>
+// CHECK: "tt.reduce"(%[[TOP]])
+// CHECK: %[[SUM:.*]] = scf.for
+// CHECK: "tt.load"
+// CHECK: math.exp
+// CHECK: arith.addf %{{.*}}, %{{.*}} : tensor<4096xf32>
+// CHECK: "tt.reduce"(%[[SUM]])
+// CHECK: scf.for
+// CHECK: "tt.load"
+// CHECK: math.exp
+// CHECK: "tt.store"
+// CHECK-NOT: scf.for
+func.func @graph(%x: tensor<512x50257xf32> {cuesta.strides = [50257, 1]}) -> (tensor<512x50257xf32> {cuesta.strides = [50257, 1]}) {
+  %0 = "cuesta.amax"(%x) {dims = [1], keepdim = 1} : (tensor<512x50257xf32>) -> tensor<512x1xf32>
+  %1 = "cuesta.sub"(%x, %0) : (tensor<512x50257xf32>, tensor<512x1xf32>) -> tensor<512x50257xf32>
+  %2 = "cuesta.exp"(%1) : (tensor<512x50257xf32>) -> tensor<512x50257xf32>
+  %3 = "cuesta.sum"(%2) {dims = [1], keepdim = 1} : (tensor<512x50257xf32>) -> tensor<512x1xf32>
+  %4 = "cuesta.div"(%2, %3) : (tensor<512x50257xf32>, tensor<512x1xf32>) -> tensor<512x50257xf32>
+  return %4 : tensor<512x50257xf32>
+}
