@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from cuesta._mlir import func, ir
+from cuesta.dialects.cuesta.dialect import int_attr
 
 #: A rule builds before `op` and returns what replaces its results, or None to leave it.
 Rule = Callable[[ir.Operation], Sequence[ir.Value | None] | None]
@@ -56,3 +57,16 @@ def erase_dead(module: ir.Module) -> None:
             dead = operation.name.startswith("cuesta.") and all(is_unused(r) for r in operation.results)
             if dead and operation.name != "cuesta.dropout":
                 operation.erase()
+
+
+def remark(producer: ir.Operation, consumer: ir.Operation, reason: str, byte_count: int) -> None:
+    """Notes on their function that two ops stay apart, and the bytes that this costs; the report shows it."""
+    function = producer.parent
+    row = {
+        "producer": ir.StringAttr.get(producer.name.partition(".")[2]),
+        "consumer": ir.StringAttr.get(consumer.name.partition(".")[2]),
+        "reason": ir.StringAttr.get(reason),
+        "bytes": int_attr(byte_count),
+    }
+    earlier = list(function.attributes["cuesta.remarks"]) if "cuesta.remarks" in function.attributes else []
+    function.attributes["cuesta.remarks"] = ir.ArrayAttr.get([*earlier, ir.DictAttr.get(row)])

@@ -29,11 +29,13 @@ _GRAPH = (
     "fold-views",
     # 2. Equal subexpressions (masks, casts of one weight) are computed once.
     "cse",
-    # 3. Library calls before decomposition, while a contraction still has the strides it was traced with.
+    # 3. Recognise before anything comes apart: an attention found late is not found.
+    "recognise-attention",
+    # 4. Library calls before decomposition, while a contraction still has the strides it was traced with.
     "call-libraries",
-    # 4. Whole ops apart, so that fusion sees reductions and pointwise ops only.
+    # 5. Whole ops apart, so that fusion sees reductions and pointwise ops only.
     "decompose",
-    # 5. Reshapes out from between pointwise ops; then once more what that left behind.
+    # 6. Reshapes out from between pointwise ops; then once more what that left behind.
     "hoist-reshapes",
     "fold-views",
     "cse",
@@ -93,6 +95,15 @@ _LLVM = (
     "host-to-llvm",
 )
 
+# A range check on a GPU would make every call wait for it: positions are clamped, as the host function cannot ask.
+_GPU_GRAPH = tuple(
+    step
+    for name in _GRAPH
+    for step in (("decompose{checks=false}", "split-reductions") if name == "decompose" else (name,))
+)
+
+_GPU_LINALG = ("cuesta-to-linalg{checks=false}",)
+
 _GPU_KERNELS = (
     # As on CPU, but for what a kernel may hold: it becomes a grid of programs, not loops over tiles.
     "form-kernels{target=gpu}",
@@ -124,8 +135,8 @@ STAGES: dict[str, Stage] = {
 _GPU_STAGES: dict[str, Stage] = {
     stage.name: stage
     for stage in (
-        Stage("graph", _GRAPH),
-        Stage("linalg", _LINALG),
+        Stage("graph", _GPU_GRAPH),
+        Stage("linalg", _GPU_LINALG),
         Stage("kernels", _GPU_KERNELS),
         Stage("blocks", _BLOCKS),
         Stage("tt", _TT),
