@@ -33,7 +33,11 @@ from cuesta.frontend.rules import Decline, find_rule
 from cuesta.targets import CPU, Target
 
 #: Ops that a library may compute: they keep the strides with which they were traced.
-_WHOLE = ("cuesta.mm", "cuesta.addmm", "cuesta.convolution", "cuesta.attention", "cuesta.attention_backward")
+_WHOLE = (
+    *("cuesta.mm", "cuesta.addmm", "cuesta.convolution"),
+    *("cuesta.attention", "cuesta.attention_backward"),
+    *("cuesta.dropout_attention", "cuesta.dropout_attention_backward"),
+)
 _FRAME = re.compile(r'File "([^"]+)", line (\d+)')
 
 
@@ -310,7 +314,8 @@ def _not_compilable(node: torch.fx.Node, device: torch.device, moves_scalars: bo
     """Why kernels on `device` cannot hold this node's operands or results, or None."""
     metas = [n.meta["val"] for n in _tensor_nodes((node.args, node.kwargs))] + _result_metas(node)
     for meta in metas:
-        if types.SPELLING.get(meta.dtype) not in types.COMPUTABLE:
+        # Our own ops hand seeds of other types through.
+        if types.SPELLING.get(meta.dtype) not in types.COMPUTABLE and not str(node.target).startswith("cuesta."):
             return f"kernels do not compute on {str(meta.dtype).removeprefix('torch.')}"
         if meta.device != device and not (moves_scalars and meta.dim() == 0):
             return f"a tensor on the {meta.device.type} in a graph on {device}"
@@ -334,7 +339,8 @@ def _check_result(node: torch.fx.Node, result: Any) -> None:
 
 
 def _remember_strides(node: torch.fx.Node, result: Any) -> None:
-    owner = (result[0] if isinstance(result, list) else result).owner
+    # What an output mask leaves out is None: a norm's gradient where its input needs none.
+    owner = (next(r for r in result if r is not None) if isinstance(result, list) else result).owner
     # A rule may hand on an older op's result (alias, detach): that op has its strides already.
     if isinstance(owner, ir.Block) or owner.name not in _WHOLE or "result_strides" in owner.attributes:
         return

@@ -15,8 +15,8 @@ class Decline(Exception):
     """Raised by a rule that cannot express this call: it becomes a call into ATen for that reason."""
 
 
-def imports(*targets: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Registers `rule(b, node, *args, **kwargs)` for ATen ops named without their namespace.
+def imports(*targets: str, namespace: str = "aten") -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Registers `rule(b, node, *args, **kwargs)` for ops of torch, ATen's by default, named without their namespace.
 
     `args` are the call's own, tensors replaced by ir.Values. The rule returns a value, or a list of
     values for an op of several results (None where a result is not computed).
@@ -24,8 +24,9 @@ def imports(*targets: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]
 
     def enter(rule: Callable[..., Any]) -> Callable[..., Any]:
         for target in targets:
-            assert target not in RULES, f"two import rules for aten.{target}"
-            RULES[f"aten.{target}"] = rule
+            name = f"{namespace}.{target}"
+            assert name not in RULES, f"two import rules for {name}"
+            RULES[name] = rule
         return rule
 
     return enter

@@ -15,13 +15,14 @@ from cuesta._mlir import ir
 from cuesta.dialects.cuesta.contraction import convolution_arguments
 from cuesta.dialects.cuesta.dialect import ints
 from cuesta.dialects.graph_builder import GraphBuilder, row_major
+from cuesta.dialects.module_target import target_of
 from cuesta.dialects.types import shape_of, spelling_of
 from cuesta.passes.graph_rewrite import Rule, rewrite_ops
+from cuesta.passes.library_attention import LibraryAttention
 from cuesta.passes.registry import Pass, register_pass
 
 _B = GraphBuilder()
 _GEMM = "matrix products run in the library"
-_ATTENTION = "attention runs in the library"
 
 
 def _call(
@@ -56,25 +57,6 @@ def _convolution(op: ir.Operation) -> list[ir.Value]:
     return _call(op, "aten.convolution.default", args, {}, "convolutions run in the library")
 
 
-def _attention_kwargs(op: ir.Operation, mask: Sequence[ir.Value]) -> dict[str, Any]:
-    return {"attn_mask": mask[0] if mask else None, "scale": op.attributes["scale"].value}
-
-
-def _attention(op: ir.Operation) -> list[ir.Value]:
-    q, k, v, *mask = op.operands
-    args = [q, k, v, 0.0, bool(op.attributes["causal"].value)]
-    name = "aten._scaled_dot_product_flash_attention_for_cpu.default"
-    return _call(op, name, args, _attention_kwargs(op, mask), _ATTENTION)
-
-
-def _attention_backward(op: ir.Operation) -> list[ir.Value]:
-    *tensors, last = op.operands
-    mask = [last] if len(op.operands) == 7 else []
-    args = [*(tensors if mask else op.operands), 0.0, bool(op.attributes["causal"].value)]
-    name = "aten._scaled_dot_product_flash_attention_for_cpu_backward.default"
-    return _call(op, name, args, _attention_kwargs(op, mask), _ATTENTION)
-
-
 @register_pass("call-libraries")
 @dataclass(frozen=True)
 class CallLibraries(Pass):
@@ -85,7 +67,6 @@ class CallLibraries(Pass):
             "cuesta.mm": _mm,
             "cuesta.addmm": _addmm,
             "cuesta.convolution": _convolution,
-            "cuesta.attention": _attention,
-            "cuesta.attention_backward": _attention_backward,
+            **LibraryAttention(target_of(module)).rules(),
         }
         rewrite_ops(module, rules)

@@ -1,6 +1,7 @@
 """ATen → cuesta, one module a family. Importing this package registers every rule."""
 
 from cuesta.frontend.aten import (
+    attention,
     contraction,
     creation,
     indexing,
@@ -10,4 +11,4 @@ from cuesta.frontend.aten import (
     shape,
 )
 
-__all__ = ["contraction", "creation", "indexing", "normalisation", "pointwise", "reduction", "shape"]
+__all__ = ["attention", "contraction", "creation", "indexing", "normalisation", "pointwise", "reduction", "shape"]

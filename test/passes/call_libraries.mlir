@@ -47,14 +47,23 @@ func.func @convolution(%x: tensor<1x3x8x8xf32>, %w: tensor<4x3x3x3xf32>) -> tens
 // CHECK-SAME: overload = "aten._scaled_dot_product_flash_attention_for_cpu.default"
 // CHECK-NEXT: return %[[O]]#0
 func.func @attention(%q: tensor<1x2x4x8xf32>, %k: tensor<1x2x6x8xf32>, %v: tensor<1x2x6x8xf32>, %m: tensor<4x6xf32>) -> tensor<1x2x4x8xf32> {
-  %0:2 = "cuesta.attention"(%q, %k, %v, %m) {scale = 0.5 : f64, causal = 0 : i64} : (tensor<1x2x4x8xf32>, tensor<1x2x6x8xf32>, tensor<1x2x6x8xf32>, tensor<4x6xf32>) -> (tensor<1x2x4x8xf32>, tensor<1x4x2xf32>)
+  %0:2 = "cuesta.attention"(%q, %k, %v, %m) {scale = 0.5 : f64, causal = 0 : i64} : (tensor<1x2x4x8xf32>, tensor<1x2x6x8xf32>, tensor<1x2x6x8xf32>, tensor<4x6xf32>) -> (tensor<1x2x4x8xf32>, tensor<1x2x4xf32>)
   return %0#0 : tensor<1x2x4x8xf32>
 }
 
 // CHECK-LABEL: func.func @causal
 // CHECK-NEXT: "aten.call"{{.*}}0.0, true, {\22kwargs\22: {\22attn_mask\22: null, \22scale\22: 0.5}}]"
 func.func @causal(%q: tensor<1x2x4x8xf32>) -> tensor<1x2x4x8xf32> {
-  %0:2 = "cuesta.attention"(%q, %q, %q) {scale = 0.5 : f64, causal = 1 : i64} : (tensor<1x2x4x8xf32>, tensor<1x2x4x8xf32>, tensor<1x2x4x8xf32>) -> (tensor<1x2x4x8xf32>, tensor<1x4x2xf32>)
+  %0:2 = "cuesta.attention"(%q, %q, %q) {scale = 0.5 : f64, causal = 1 : i64} : (tensor<1x2x4x8xf32>, tensor<1x2x4x8xf32>, tensor<1x2x4x8xf32>) -> (tensor<1x2x4x8xf32>, tensor<1x2x4xf32>)
+  return %0#0 : tensor<1x2x4x8xf32>
+}
+
+// Without dropout the backward kernels read no seeds.
+// CHECK-LABEL: func.func @backward
+// CHECK-NEXT: "aten.call"{{.*}}0.0, true, {\22kwargs\22: {\22scale\22: 0.5, \22attn_mask\22: null}}]", {{.*}}positions = [0, 1, 2]
+// CHECK-SAME: result_strides = {{\[\[}}64, 8, 16, 1]
+func.func @backward(%q: tensor<1x2x4x8xf32>, %l: tensor<1x2x4xf32>) -> tensor<1x2x4x8xf32> {
+  %0:3 = "cuesta.attention_backward"(%q, %q, %q, %q, %q, %l) {scale = 0.5 : f64, causal = 1 : i64} : (tensor<1x2x4x8xf32>, tensor<1x2x4x8xf32>, tensor<1x2x4x8xf32>, tensor<1x2x4x8xf32>, tensor<1x2x4x8xf32>, tensor<1x2x4xf32>) -> (tensor<1x2x4x8xf32>, tensor<1x2x4x8xf32>, tensor<1x2x4x8xf32>)
   return %0#0 : tensor<1x2x4x8xf32>
 }
 

@@ -106,7 +106,31 @@ func.func @weight_of_another_shape(%x0: tensor<2x3xf32>, %x1: tensor<2xf32>, %x2
 
 func.func @heads_that_do_not_fit(%x0: tensor<1x2x3x4xf32>, %x1: tensor<1x2x5x8xf32>, %x2: tensor<1x2x5x4xf32>) {
   // expected-error@below {{q [1, 2, 3, 4], k [1, 2, 5, 8] and v [1, 2, 5, 4] do not fit}}
-  %0:2 = "cuesta.attention"(%x0, %x1, %x2) {scale = 1.0, causal = 0} : (tensor<1x2x3x4xf32>, tensor<1x2x5x8xf32>, tensor<1x2x5x4xf32>) -> (tensor<1x2x3x4xf32>, tensor<1x3x2xf32>)
+  %0:2 = "cuesta.attention"(%x0, %x1, %x2) {scale = 1.0, causal = 0} : (tensor<1x2x3x4xf32>, tensor<1x2x5x8xf32>, tensor<1x2x5x4xf32>) -> (tensor<1x2x3x4xf32>, tensor<1x2x3xf32>)
+  return
+}
+
+// -----
+
+func.func @heads_that_do_not_divide(%x0: tensor<1x3x4x8xf32>, %x1: tensor<1x2x5x8xf32>) {
+  // expected-error@below {{where Hkv divides H}}
+  %0:2 = "cuesta.attention"(%x0, %x1, %x1) {scale = 1.0, causal = 0} : (tensor<1x3x4x8xf32>, tensor<1x2x5x8xf32>, tensor<1x2x5x8xf32>) -> (tensor<1x3x4x8xf32>, tensor<1x3x4xf32>)
+  return
+}
+
+// -----
+
+func.func @no_route(%x: tensor<1x2x4x8xf32>) {
+  // expected-error@below {{route "fast" is none of cudnn, flash, efficient, cpu}}
+  %0:2 = "cuesta.attention"(%x, %x, %x) {scale = 1.0, causal = 0, route = "fast"} : (tensor<1x2x4x8xf32>, tensor<1x2x4x8xf32>, tensor<1x2x4x8xf32>) -> (tensor<1x2x4x8xf32>, tensor<1x2x4xf32>)
+  return
+}
+
+// -----
+
+func.func @all_weights_dropped(%x: tensor<1x2x4x8xf32>) {
+  // expected-error@below {{p is 1.0; want 0 ≤ p < 1}}
+  %0:4 = "cuesta.dropout_attention"(%x, %x, %x) {scale = 1.0, causal = 0, p = 1.0} : (tensor<1x2x4x8xf32>, tensor<1x2x4x8xf32>, tensor<1x2x4x8xf32>) -> (tensor<1x2x4x8xf32>, tensor<1x2x4xf32>, tensor<i64>, tensor<i64>)
   return
 }
 

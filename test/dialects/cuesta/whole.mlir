@@ -44,10 +44,10 @@ func.func @normalisation(%x: tensor<4x6xf32>, %w: tensor<6xf32>, %t: tensor<4xi6
 // CHECK: "cuesta.attention"(%{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}) {causal = 0 : i64, scale = 5.000000e-01 : f64}
 func.func @attention(%q: tensor<1x2x3x4xf32>, %m: tensor<3x3xf32>) -> tensor<1x2x3x4xf32> {
   %0:2 = "cuesta.attention"(%q, %q, %q) {scale = 0.5, causal = 1}
-    : (tensor<1x2x3x4xf32>, tensor<1x2x3x4xf32>, tensor<1x2x3x4xf32>) -> (tensor<1x2x3x4xf32>, tensor<1x3x2xf32>)
+    : (tensor<1x2x3x4xf32>, tensor<1x2x3x4xf32>, tensor<1x2x3x4xf32>) -> (tensor<1x2x3x4xf32>, tensor<1x2x3xf32>)
   %1:2 = "cuesta.attention"(%0#0, %q, %q, %m) {scale = 0.5, causal = 0}
     : (tensor<1x2x3x4xf32>, tensor<1x2x3x4xf32>, tensor<1x2x3x4xf32>, tensor<3x3xf32>)
-    -> (tensor<1x2x3x4xf32>, tensor<1x3x2xf32>)
+    -> (tensor<1x2x3x4xf32>, tensor<1x2x3xf32>)
   return %1#0 : tensor<1x2x3x4xf32>
 }
 
