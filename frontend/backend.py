@@ -14,6 +14,7 @@ from torch._dynamo.backends.common import aot_autograd
 from cuesta import compile_report
 from cuesta.compile_report import GraphReport
 from cuesta.errors import OptionError, Unsupported
+from cuesta.frontend.attention import keep_attention_whole
 from cuesta.frontend.calling import Boxed, Convention, bind, check_outputs
 from cuesta.frontend.decompositions import decompositions
 from cuesta.frontend.graph_cache import GraphCache
@@ -46,6 +47,7 @@ def compile_fx_graph(gm: torch.fx.GraphModule, example_inputs: Sequence[Any], **
         partition_fn=_partition,
         keep_inference_input_mutations=True,
     )
+    keep_attention_whole(gm, options.target)
     return backend(gm, example_inputs)
 
 
