@@ -118,7 +118,10 @@ def compile_module(module: ir.Module, *, from_stage: str = "import", options: Op
 
 def _describe_program(module: ir.Module, report: GraphReport) -> dict[str, Any]:
     """What the runtime must know of the planned host function; fills the report's part that it tells."""
-    (host,) = (op for op in module.body.operations if op.operation.name == "func.func")
+    hosts = [op for op in module.body.operations if op.operation.name == "func.func"]
+    if len(hosts) != 1 or "cuesta.memory" not in hosts[0].attributes:
+        raise CompileError(f"{len(hosts)} functions beside the kernels; one with the plan of plan-memory was due")
+    (host,) = hosts
     kernels: dict[str, dict[str, Any]] = {}
     calls: dict[tuple[str, str], dict[str, Any]] = {}
     for view in host.regions[0].blocks[0].operations:

@@ -29,7 +29,10 @@ def reproduced(error: CompileError, start: str, pipelines: Iterable[Pipeline], d
     the pass that fails goes to `dump`, or to a temporary folder that stays. Where every pass succeeds by itself, the
     error is `error`, and the command runs the whole way.
     """
-    module = ir.Module.parse(start)
+    try:
+        module = ir.Module.parse(start)
+    except ir.MLIRError:  # IR that was built but does not verify: the level above it is at fault
+        return _with_command(error, "cuesta-opt", "whole", start, dump)
     for step in (step for pipeline in pipelines for step in pipeline.passes):
         before = as_text(module.operation)
         try:

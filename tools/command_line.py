@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import linecache
+import os
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +15,19 @@ from cuesta.passes.diagnostics import Diagnostic
 
 SPLIT_MARKER = "// -----"
 _BYTECODE_MAGIC = b"ML\xefR"
+
+
+def write_to_stdout(text: str) -> None:
+    """Prints `text`. Raises CuestaError for a full disk, BrokenPipeError for a reader that has gone (head, less)."""
+    try:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except OSError as error:
+        # Point stdout elsewhere: what is still buffered would fail once more when Python ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        if isinstance(error, BrokenPipeError):
+            raise
+        raise CuestaError(f"cannot write to stdout: {error.strerror}") from None
 
 
 class Parser(argparse.ArgumentParser):
@@ -38,6 +52,9 @@ class Source:
             data = sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
         except OSError as error:
             raise CuestaError(f"cannot read {name}: {error.strerror}") from None
+        if not data:
+            # To the parser an empty module; to a user a file that was cut short, or a pipe whose writer failed.
+            raise CuestaError(f"{name} is empty")
         if data.startswith(_BYTECODE_MAGIC):
             return Source(name, data)
         try:

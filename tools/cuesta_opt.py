@@ -10,12 +10,13 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from cuesta._mlir import ir
 from cuesta.errors import CuestaError, OptionError
 from cuesta.passes.pipeline import Pipeline, Step
 from cuesta.passes.pipelines import Stage, stages_for
 from cuesta.passes.registry import Pass, all_passes
 from cuesta.targets import parse_target
-from cuesta.tools.command_line import Parser, Source
+from cuesta.tools.command_line import Parser, Source, write_to_stdout
 from cuesta.tools.opt_driver import Driver, Settings
 
 
@@ -62,10 +63,10 @@ def _run(arguments: argparse.Namespace) -> int:
 
     passes.load_all()
     if arguments.list_passes:
-        print("\n".join(_describe(name, cls) for name, cls in all_passes().items()))
+        write_to_stdout("".join(f"{_describe(name, cls)}\n" for name, cls in all_passes().items()))
         return 0
     if arguments.list_stages:
-        print("\n".join(f"{name}\n    {stage.pipeline}" for name, stage in _stages(arguments).items()))
+        write_to_stdout("".join(f"{name}\n    {stage.pipeline}\n" for name, stage in _stages(arguments).items()))
         return 0
     steps = _steps(arguments)
     source = Source.read(arguments.input)
@@ -79,7 +80,10 @@ def _run(arguments: argparse.Namespace) -> int:
         debug_info=arguments.mlir_print_debuginfo,
         timing=arguments.timing,
     )
-    output, good = Driver(make_context(), source, steps, settings).run()
+    context = make_context()
+    output, good = Driver(context, source, steps, settings).run()
+    if not good and (arguments.first or arguments.last) and not arguments.verify_diagnostics:
+        _warn_of_level(context, source, arguments.first or "import")
     if good or arguments.output == "-":
         _write(arguments.output, output)
     return 0 if good else 1
@@ -108,10 +112,22 @@ def _stages(arguments: argparse.Namespace) -> dict[str, Stage]:
     return stages_for(parse_target(arguments.target))
 
 
+def _warn_of_level(context: ir.Context, source: Source, first: str) -> None:
+    """Says so where a failure may come from a `--from` that is not the input's level."""
+    from cuesta.tools.cuesta_run import detect_level
+
+    try:
+        found = detect_level(ir.Module.parse(source.text, context))
+    except (CuestaError, ir.MLIRError):  # it has said why
+        return
+    levels = {"import": "graph"}  # which only a pass can tell apart
+    if levels.get(found, found) != levels.get(first, first):
+        print(f"note: this looks like a module at level {found!r}; --from says where to begin", file=sys.stderr)
+
+
 def _write(path: str, text: str) -> None:
     if path == "-":
-        sys.stdout.write(text)
-        sys.stdout.flush()
+        write_to_stdout(text)
         return
     try:
         Path(path).write_text(text)

@@ -18,7 +18,7 @@ from cuesta.errors import CuestaError
 from cuesta.frontend.compile import compile_module
 from cuesta.passes.diagnostics import Diagnostic
 from cuesta.passes.pipelines import STAGES
-from cuesta.tools.command_line import Parser, Source
+from cuesta.tools.command_line import Parser, Source, write_to_stdout
 from cuesta.tools.module_inputs import add_strides, arguments_of, random_inputs, read_inputs
 
 #: From the importer's output down to the last level that still shows one host function.
@@ -34,6 +34,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"cuesta-run: error: {error}", file=sys.stderr)
     except IndexError as error:  # what a compiled program raises for an index out of range
         print(f"cuesta-run: error: {error} (--int-range sets the range of random integers)", file=sys.stderr)
+    except BrokenPipeError:
+        pass  # whoever read the results has what they wanted
     return 1
 
 
@@ -76,8 +78,7 @@ def _run(arguments: argparse.Namespace) -> int:
             copies = [x.clone() for x in tensors]
             expected = run_in_place(module, copies, name) if arguments.compare_reference else []
             results = compile_module(module, from_stage=level)(tensors)
-    for i, result in enumerate(results):
-        print(_describe(i, result))
+    write_to_stdout("".join(f"{_describe(i, result)}\n" for i, result in enumerate(results)))
     if arguments.output is not None:
         _write(Path(arguments.output), results)
     if arguments.compare_reference and not arguments.reference:
@@ -90,7 +91,8 @@ def _parse(source: Source) -> ir.Module:
         return ir.Module.parse(source.text)
     except ir.MLIRError as error:
         first = Diagnostic.from_mlir(error.error_diagnostics[0]).renamed("-", source.name)
-        raise CuestaError(str(first).partition("\n")[0]) from None
+        place = "" if first.line else f"{source.name}: "
+        raise CuestaError(place + str(first).partition("\n")[0]) from None
 
 
 def _function(module: ir.Module, name: str | None) -> func.FuncOp:

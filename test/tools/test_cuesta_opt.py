@@ -17,6 +17,11 @@ from cuesta.tools.command_line import Source
 from cuesta.tools.opt_driver import render
 
 GOOD = "func.func @good(%x: i32) -> i32 {\n  %0 = arith.addi %x, %x : i32\n  return %0 : i32\n}\n"
+RELU = """func.func @graph(%x: tensor<3xf32> {cuesta.strides = [1]}) -> (tensor<3xf32> {cuesta.strides = [1]}) {
+  %0 = "cuesta.relu"(%x) : (tensor<3xf32>) -> tensor<3xf32>
+  return %0 : tensor<3xf32>
+}
+"""
 
 
 @pytest.fixture
@@ -89,6 +94,24 @@ def test_bad_arguments(arguments: list[str], words: list[str], good: Path, capsy
     check_failure([str(good), *arguments], words, capsys)
 
 
+@pytest.mark.parametrize("level", ["graph", "linalg", "kernels", "tiled", "buffers", "loops"])
+def test_a_module_of_another_level(level: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source, lowered = tmp_path / "relu.mlir", tmp_path / "lowered.mlir"
+    source.write_text(RELU)
+    assert cuesta_opt.main(["--to", "linalg", str(source), "-o", str(lowered)]) == 0
+    wrong = ["--to", "llvm", *(["--from", level] if level != "linalg" else [])]
+    check_failure([str(lowered), *wrong], ["lowered.mlir", "error: ", "note: this looks like", "'linalg'"], capsys)
+
+
+@pytest.mark.parametrize("arguments", [["--list-passes"], ["--list-stages"], ["%s"]])
+def test_a_full_disk(arguments: list[str], good: Path) -> None:
+    arguments = [word.replace("%s", str(good)) for word in arguments]
+    with open("/dev/full", "w") as full:
+        command = [sys.executable, "-m", "cuesta.tools.cuesta_opt", *arguments]
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert (done.returncode, done.stderr) == (1, "cuesta-opt: error: cannot write to stdout: No space left on device\n")
+
+
 def check_failure(arguments: list[str], words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     """Status 1, one error that holds `words`, no traceback, nothing on stdout."""
     assert cuesta_opt.main(arguments) == 1
@@ -113,6 +136,7 @@ def test_a_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     [
         (b"func.func @cut(%x: tensor<4xf", ["bad.mlir:1:2", "func.func @cut(%x: tensor<4xf", "^"]),
         (b"\n\n  func.func @open() {\n", ["bad.mlir:"]),
+        (b"", ["bad.mlir is empty"]),
         (b"what is this", ["bad.mlir:1:1: error: custom op 'what' is unknown", "\nwhat is this\n^"]),
         (b"\x00\x00\x00\x00", ["neither MLIR text nor bytecode", "0x00 at offset 0"]),
         (b"\xff\xd8\xff\xe0 jpeg", ["bad.mlir is neither MLIR text nor bytecode", "0xff at offset 0"]),

@@ -41,12 +41,12 @@ def run(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
     return out
 
 
-def fail(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
+def fail(capsys: pytest.CaptureFixture[str], *arguments: object, lines: int = 1) -> str:
     assert cuesta_run.main([str(a) for a in arguments]) == 1
     out, err = capsys.readouterr()
     assert out == ""
     assert err.startswith("cuesta-run: error: ")
-    assert err.count("\n") == 1
+    assert err.count("\n") == lines
     return err
 
 
@@ -96,15 +96,21 @@ def test_seed_and_range(softmax: Path, capsys: pytest.CaptureFixture[str]) -> No
 
 def test_wrong_modules(softmax: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     def module(text: str) -> Path:
-        (tmp_path / "module.mlir").write_text(text)
+        (tmp_path / "module.mlir").write_text(text, encoding="latin-1")
         return tmp_path / "module.mlir"
 
     assert "cannot read" in fail(capsys, tmp_path / "none.mlir")
     assert "module.mlir:1:17: error: expected" in fail(capsys, module("func.func @graph("))
     assert "only tensors of known sizes" in fail(capsys, module("func.func @f(%x: tensor<?xf32>) { return }"))
     assert "only tensors of known sizes" in fail(capsys, module("func.func @f(%x: index) { return }"))
+    lowered = tmp_path / "kernels.mlir"
+    assert cuesta_opt.main(["--to", "kernels", str(softmax), "-o", str(lowered)]) == 0
+    unplanned = lowered.read_text().replace("cuesta.memory", "cuesta.memorised")
+    assert "one with the plan of plan-memory was due\n  to repr" in fail(capsys, module(unplanned), lines=2)
     assert "torch has no dtype for i24" in fail(capsys, module("func.func @f(%x: tensor<2xi24>) { return }"))
-    assert "it has none" in fail(capsys, module(""))
+    assert "module.mlir is empty" in fail(capsys, module(""))
+    assert "it has none" in fail(capsys, module("module {}"))
+    assert "module.mlir: error: attempting to parse a byte at the end" in fail(capsys, module("ML\xefR"))
     assert "does not say what it takes" in fail(capsys, module("llvm.func @f()"))
     assert "no function 'main'; it has 'graph'" in fail(capsys, softmax, "--function", "main")
     assert "kernels have no module" in fail(capsys, softmax, "--level", "loops")
