@@ -9,6 +9,8 @@ import importlib
 _PASS_MODULES = (
     "cuesta.passes.fold_views",
     "cuesta.passes.recognise_attention",
+    "cuesta.passes.recognise_gelu",
+    "cuesta.passes.recognise_layer_norm",
     "cuesta.passes.hoist_reshapes",
     "cuesta.passes.decompose",
     "cuesta.passes.call_libraries",

@@ -31,6 +31,8 @@ _GRAPH = (
     "cse",
     # 3. Recognise before anything comes apart: an attention found late is not found.
     "recognise-attention",
+    "recognise-layer-norm",
+    "recognise-gelu",
     # 4. Library calls before decomposition, while a contraction still has the strides it was traced with.
     "call-libraries",
     # 5. Whole ops apart, so that fusion sees reductions and pointwise ops only.
