@@ -1,0 +1,88 @@
+"""Runs kernels of the tt level with numpy, over raw memory, without a GPU and without Triton.
+
+    run_kernel(function, (64, 1, 1), [x.data_ptr(), y.data_ptr()])
+
+All programs of the grid run together, op by op, in chunks that bound the memory of intermediate values.
+A kernel whose atomics' old values are used runs program by program, as their order then counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+
+import numpy as np
+
+from cuesta._mlir import ir
+from cuesta.dialects.tt.interpreter import arithmetic, blocks, control, device_library, memory
+from cuesta.dialects.tt.interpreter.program import Builder, Run, Steps, Values, program_ids
+from cuesta.dialects.tt.interpreter.values import InterpreterError
+
+__all__ = [
+    "InterpreterError",
+    "Kernel",
+    "arithmetic",
+    "blocks",
+    "control",
+    "device_library",
+    "memory",
+    "prepare",
+    "run_kernel",
+]
+
+#: Bytes of intermediate values at a time: what caches hold, though memory would hold more.
+CHUNK = 4 << 20
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A prepared kernel. Holds nothing of MLIR; may run any number of times, in one thread at a time."""
+
+    name: str
+    steps: Steps
+    #: How many values it has.
+    values: int
+    #: Which arguments it writes.
+    written: tuple[int, ...]
+    ordered: bool
+
+    def run(self, grid: Sequence[int], pointers: Sequence[int], extents: Sequence[int] | None = None) -> None:
+        """Runs every program of `grid` (x, y, z) on arguments at the addresses `pointers`.
+
+        `extents` is the length of each argument's memory in bytes; with it, an access outside raises an
+        InterpreterError that names the op, its location and the program.
+        """
+        if len(pointers) != len(self.steps.arguments):
+            raise InterpreterError(f"{self.name} takes {len(self.steps.arguments)} pointers, not {len(pointers)}")
+        x, y, z = grid
+        ranges = None if extents is None else list(zip(pointers, extents, strict=True))
+        arguments = [np.array([p], np.int64) for p in pointers]
+        chunk = 1 if self.ordered else max(1, CHUNK // max(self.steps.peak, 1))
+        with np.errstate(all="ignore"):
+            for start in range(0, prod(grid), chunk):
+                ids = program_ids((x, y, z), start, min(start + chunk, prod(grid)))
+                values: Values = [None] * self.values
+                self.steps.run(Run((x, y, z), ids, ranges), values, arguments)
+
+
+def prepare(function: ir.Operation) -> Kernel:
+    """The tt.func ready for running. Raises InterpreterError for an op that has no meaning here."""
+    builder = Builder()
+    entry = function.regions[0].blocks[0]
+    builder.origins = {argument: i for i, argument in enumerate(entry.arguments)}
+    steps = builder.block(entry)
+    return Kernel(
+        name=ir.StringAttr(function.attributes["sym_name"]).value,
+        steps=steps,
+        values=len(builder.slots),
+        written=tuple(sorted(builder.written)),
+        ordered=builder.ordered,
+    )
+
+
+def run_kernel(
+    function: ir.Operation, grid: Sequence[int], pointers: Sequence[int], extents: Sequence[int] | None = None
+) -> None:
+    """Prepares and runs a tt.func once; see `Kernel.run`."""
+    prepare(function).run(grid, pointers, extents)

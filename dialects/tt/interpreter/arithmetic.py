@@ -1,0 +1,218 @@
+"""arith and math on numpy arrays.
+
+- maximumf and minimumf give NaN where either operand is; maxnumf and minnumf give the other operand.
+- Integer division rounds towards zero; by zero it gives 0, where a GPU gives anything.
+- A shift by the width or more gives 0, or the sign for shrsi, as PTX has it.
+- fptosi and fptoui round towards zero and saturate, as PTX's cvt does. NaN gives 0, but the number with
+  only the highest bit set where either side has 64 bits. To i8 they pass through 16 bits and wrap.
+- bf16 and f16 are computed in f32 and rounded once; f64 to bf16 is rounded twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import torch
+
+from cuesta._mlir import ir
+from cuesta.dialects.tt.interpreter.program import Action, action_maker, elementwise
+from cuesta.dialects.tt.interpreter.values import Array, held, register_dtype, signed, spelling, unsigned
+from cuesta.dialects.tt.types import shape_of
+
+
+def by_torch(compute: Callable[[torch.Tensor], torch.Tensor]) -> Callable[[Array], Array]:
+    """A function of torch, for what numpy lacks; narrow floats pass through f32."""
+
+    def on_arrays(x: Array) -> Array:
+        wide = x if x.dtype == np.float64 else x.astype(np.float32)
+        return compute(torch.from_numpy(np.ascontiguousarray(wide))).numpy()
+
+    return on_arrays
+
+
+def fused_multiply_add(x: Array, y: Array, z: Array) -> Array:
+    """x·y + z rounded once; for f64 twice."""
+    if x.dtype == np.float64:
+        return x * y + z
+    wide: Array = x.astype(np.float64) * y.astype(np.float64) + z.astype(np.float64)
+    return wide.astype(x.dtype)
+
+
+def _divide_towards_zero(x: Array, y: Array) -> Array:
+    return (x - np.fmod(x, y)) // y
+
+
+def _on_unsigned(compute: Callable[..., Array]) -> Callable[[Array, Array], Array]:
+    return lambda x, y: signed(compute(unsigned(x), unsigned(y)))
+
+
+def _on_bits(numbers: Callable[..., Array], bools: Callable[..., Array]) -> Callable[[Array, Array], Array]:
+    """Arithmetic modulo 2 for i1, which numpy's bool does not have."""
+    return lambda x, y: bools(x, y) if x.dtype == np.bool_ else numbers(x, y)
+
+
+_ELEMENTWISE: dict[str, Callable[..., Array]] = {
+    "arith.addi": _on_bits(np.add, np.logical_xor),
+    "arith.subi": _on_bits(np.subtract, np.logical_xor),
+    "arith.muli": _on_bits(np.multiply, np.logical_and),
+    "arith.andi": np.bitwise_and,
+    "arith.ori": np.bitwise_or,
+    "arith.xori": np.bitwise_xor,
+    "arith.divsi": _divide_towards_zero,
+    "arith.remsi": np.fmod,
+    "arith.divui": _on_unsigned(np.floor_divide),
+    "arith.remui": _on_unsigned(np.remainder),
+    "arith.shli": np.left_shift,
+    "arith.shrsi": np.right_shift,
+    "arith.shrui": _on_unsigned(np.right_shift),
+    "arith.maxsi": _on_bits(np.maximum, np.logical_and),  # a true i1 is -1
+    "arith.minsi": _on_bits(np.minimum, np.logical_or),
+    "arith.maxui": _on_unsigned(np.maximum),
+    "arith.minui": _on_unsigned(np.minimum),
+    "arith.addf": np.add,
+    "arith.subf": np.subtract,
+    "arith.mulf": np.multiply,
+    "arith.divf": np.divide,
+    "arith.remf": np.fmod,
+    "arith.maximumf": np.maximum,
+    "arith.minimumf": np.minimum,
+    "arith.maxnumf": np.fmax,
+    "arith.minnumf": np.fmin,
+    "arith.extf": np.asarray,
+    "arith.truncf": lambda x: x.astype(np.float32) if x.dtype == np.float64 else x,
+    "arith.extui": unsigned,
+    "arith.extsi": signed,
+    "arith.uitofp": unsigned,
+    "arith.sitofp": signed,
+    "arith.index_cast": signed,
+    "math.absf": np.abs,
+    "math.absi": np.abs,
+    "math.ceil": np.ceil,
+    "math.cos": np.cos,
+    "math.erf": by_torch(torch.erf),
+    "math.exp": np.exp,
+    "math.exp2": np.exp2,
+    "math.floor": np.floor,
+    "math.fma": fused_multiply_add,
+    "math.log": np.log,
+    "math.log2": np.log2,
+    "math.rsqrt": lambda x: 1 / np.sqrt(x),
+    "math.sin": np.sin,
+    "math.sqrt": np.sqrt,
+}
+
+for _name, _compute in _ELEMENTWISE.items():
+    elementwise(_name, _compute)
+
+
+@action_maker("arith.trunci")
+def _trunci(op: ir.Operation) -> Action:
+    kind = spelling(op.result)
+    if kind == "i1":
+        return lambda run, x: ((x[0] & 1).astype(np.bool_),)
+    return lambda run, x: (held(x[0], kind),)
+
+
+@action_maker("arith.constant")
+def _constant(op: ir.Operation) -> Action:
+    attribute, kind = op.attributes["value"], spelling(op.result)
+    rank = len(shape_of(op.result))
+    if isinstance(attribute, ir.DenseElementsAttr):
+        if attribute.is_splat:
+            number = attribute.get_splat_value().value
+            array = np.full((1,) * (rank + 1), number)
+        else:
+            array = np.array(list(attribute)).reshape((1, *shape_of(op.result)))
+    else:
+        array = np.array([attribute.value])
+    value = held(array, kind)
+    return lambda run, x: (value,)
+
+
+@action_maker("arith.select")
+def _select(op: ir.Operation) -> Action:
+    def choose(condition: Array, x: Array, y: Array) -> Array:
+        if condition.ndim < x.ndim:  # one condition for whole blocks
+            condition = condition.reshape(condition.shape + (1,) * (x.ndim - condition.ndim))
+        return np.where(condition, x, y)
+
+    return lambda run, x: (choose(*x),)
+
+
+#: By the number of the predicate, which is its place.
+_INTEGER_COMPARISONS: tuple[tuple[Callable[..., Array], Callable[[Array], Array]], ...] = (
+    (np.equal, unsigned),
+    (np.not_equal, unsigned),
+    (np.less, signed),
+    (np.less_equal, signed),
+    (np.greater, signed),
+    (np.greater_equal, signed),
+    (np.less, unsigned),
+    (np.less_equal, unsigned),
+    (np.greater, unsigned),
+    (np.greater_equal, unsigned),
+)
+
+
+@action_maker("arith.cmpi")
+def _cmpi(op: ir.Operation) -> Action:
+    compare, read = _INTEGER_COMPARISONS[op.attributes["predicate"].value]
+    return lambda run, x: (compare(read(x[0]), read(x[1])),)
+
+
+def _unordered(x: Array, y: Array) -> Array:
+    return np.isnan(x) | np.isnan(y)
+
+
+#: By the number of the predicate: false, the ordered ones, ord, the unordered ones, uno, true.
+_FLOAT_COMPARISONS: tuple[Callable[[Array, Array], Array], ...] = (
+    lambda x, y: np.zeros(np.broadcast_shapes(x.shape, y.shape), np.bool_),
+    np.equal,
+    np.greater,
+    np.greater_equal,
+    np.less,
+    np.less_equal,
+    lambda x, y: (x < y) | (x > y),
+    lambda x, y: ~_unordered(x, y),
+    lambda x, y: ~((x < y) | (x > y)),
+    lambda x, y: ~(x <= y),
+    lambda x, y: ~(x < y),
+    lambda x, y: ~(x >= y),
+    lambda x, y: ~(x > y),
+    np.not_equal,
+    _unordered,
+    lambda x, y: np.ones(np.broadcast_shapes(x.shape, y.shape), np.bool_),
+)
+
+
+@action_maker("arith.cmpf")
+def _cmpf(op: ir.Operation) -> Action:
+    compare = _FLOAT_COMPARISONS[op.attributes["predicate"].value]
+    return lambda run, x: (compare(x[0], x[1]),)
+
+
+@action_maker("arith.fptosi", "arith.fptoui")
+def _float_to_integer(op: ir.Operation) -> Action:
+    kind, is_signed = spelling(op.result), op.name == "arith.fptosi"
+    wide64 = kind == "i64" or spelling(op.operands[0]) == "f64"
+    through = register_dtype("i16" if kind in ("i8", "i1") else kind)
+    number = through if is_signed else np.dtype(f"u{through.itemsize}")
+    nan = np.array(1 << (8 * through.itemsize - 1), np.uint64).astype(number) if wide64 else number.type(0)
+
+    def convert(x: Array) -> Array:
+        return held(saturate(x, number, nan).view(through), kind)
+
+    return lambda run, x: (convert(x[0]),)
+
+
+def saturate(x: Array, to: np.dtype[np.generic], nan: np.generic | Array) -> Array:
+    """Floats rounded towards zero into integers of dtype `to`, at its ends where they lie outside; `nan` for NaN."""
+    limits = np.iinfo(to)  # type: ignore[type-var]
+    low, high = float(limits.min), float(limits.max) + 1  # powers of two, or zero: f64 has both
+    wide = np.trunc(x.astype(np.float64))
+    inside = (wide >= low) & (wide < high)
+    result = np.where(inside, wide, 0).astype(to)
+    result = np.where(wide >= high, to.type(limits.max), result)
+    result = np.where(wide < low, to.type(limits.min), result)
+    return np.where(np.isnan(wide), nan, result).astype(to)

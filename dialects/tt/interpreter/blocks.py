@@ -1,0 +1,267 @@
+"""The tt ops that make, stretch, move and reduce blocks, on numpy arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from cuesta._mlir import ir
+from cuesta.dialects.tt.interpreter.program import (
+    Action,
+    Builder,
+    Execution,
+    Run,
+    Steps,
+    Values,
+    action_maker,
+    elementwise,
+    get,
+    maker,
+)
+from cuesta.dialects.tt.interpreter.values import (
+    Array,
+    InterpreterError,
+    from_memory,
+    held,
+    spelling,
+    to_memory,
+    whole,
+)
+from cuesta.dialects.tt.types import shape_of
+
+
+# -- programs ------------------------------------------------------------------------------------
+@action_maker("tt.get_program_id")
+def _get_program_id(op: ir.Operation) -> Action:
+    axis = op.attributes["axis"].value
+    return lambda run, x: (run.ids[axis],)
+
+
+@action_maker("tt.get_num_programs")
+def _get_num_programs(op: ir.Operation) -> Action:
+    axis = op.attributes["axis"].value
+    return lambda run, x: (np.array([run.grid[axis]], np.int32),)
+
+
+# -- shapes --------------------------------------------------------------------------------------
+@action_maker("tt.make_range")
+def _make_range(op: ir.Operation) -> Action:
+    numbers = np.arange(op.attributes["start"].value, op.attributes["end"].value, dtype=np.int32)[None]
+    return lambda run, x: (numbers,)
+
+
+@action_maker("tt.splat")
+def _splat(op: ir.Operation) -> Action:
+    ones = (1,) * len(shape_of(op.result))
+    return lambda run, x: (x[0].reshape(x[0].shape[:1] + ones),)
+
+
+@action_maker("tt.broadcast")
+def _broadcast(op: ir.Operation) -> Action:
+    return lambda run, x: (x[0],)
+
+
+@action_maker("tt.expand_dims")
+def _expand_dims(op: ir.Operation) -> Action:
+    axis = op.attributes["axis"].value + 1
+    return lambda run, x: (np.expand_dims(x[0], axis),)
+
+
+@action_maker("tt.reshape", "tt.unsplat")
+def _reshape(op: ir.Operation) -> Action:
+    """`allow_reorder` leaves the order open; here it stays."""
+    old, new = shape_of(op.operands[0]), shape_of(op.result)
+    return lambda run, x: (whole(x[0], old).reshape(x[0].shape[:1] + new),)
+
+
+@action_maker("tt.trans")
+def _trans(op: ir.Operation) -> Action:
+    order = (0, *(d + 1 for d in op.attributes["order"]))
+    return lambda run, x: (np.transpose(x[0], order),)
+
+
+def _together(x: Sequence[Array], shape: tuple[int, ...]) -> list[Array]:
+    """Blocks at full size, over the same programs."""
+    programs = max(a.shape[0] for a in x)
+    return [np.broadcast_to(a, (programs, *shape)) for a in x]
+
+
+@action_maker("tt.cat")
+def _cat(op: ir.Operation) -> Action:
+    shape = shape_of(op.operands[0])
+    return lambda run, x: (np.concatenate(_together(x, shape), axis=1),)
+
+
+@action_maker("tt.join")
+def _join(op: ir.Operation) -> Action:
+    shape = shape_of(op.operands[0])
+    return lambda run, x: (np.stack(_together(x, shape), axis=-1),)
+
+
+@action_maker("tt.split")
+def _split(op: ir.Operation) -> Action:
+    return lambda run, x: (x[0][..., 0], x[0][..., -1])
+
+
+# -- arithmetic ----------------------------------------------------------------------------------
+elementwise("tt.precise_sqrt", np.sqrt)
+elementwise("tt.precise_divf", np.divide)
+
+
+def _high_product(x: Array, y: Array) -> Array:
+    """The high half of the unsigned product, from products of halves."""
+    half = x.dtype.itemsize * 4
+    a, b = x.view(f"u{x.dtype.itemsize}"), y.view(f"u{y.dtype.itemsize}")
+    mask = a.dtype.type((1 << half) - 1)
+    shift = a.dtype.type(half)
+    low_a, high_a, low_b, high_b = a & mask, a >> shift, b & mask, b >> shift
+    first = high_a * low_b + ((low_a * low_b) >> shift)
+    second = low_a * high_b + (first & mask)
+    result: Array = high_a * high_b + (first >> shift) + (second >> shift)
+    return result.view(x.dtype)
+
+
+elementwise("tt.mulhiui", _high_product)
+
+
+@action_maker("tt.bitcast")
+def _bitcast(op: ir.Operation) -> Action:
+    source, target = spelling(op.operands[0]), spelling(op.result)
+    if source == target:
+        return lambda run, x: (x[0],)
+    to = {"bf16": np.dtype(np.uint16)}.get(target, held(np.zeros(0), target).dtype)
+    return lambda run, x: (from_memory(np.ascontiguousarray(to_memory(x[0], source)).view(to), target),)
+
+
+@action_maker("tt.dot")
+def _dot(op: ir.Operation) -> Action:
+    """Operands narrower than the sum are widened first; tf32 computes as ieee does."""
+    kind = spelling(op.result)
+    wide = np.int32 if kind == "i32" else np.float64 if kind == "f64" else np.float32
+    left, right = shape_of(op.operands[0]), shape_of(op.operands[1])
+
+    def multiply(a: Array, b: Array, c: Array) -> Array:
+        product = np.matmul(whole(a, left).astype(wide), whole(b, right).astype(wide))
+        return held(product + c.astype(wide, copy=False), kind)
+
+    return lambda run, x: (multiply(*x),)
+
+
+# -- regions -------------------------------------------------------------------------------------
+#: Combiners of one op that numpy has as a whole, for types that it does not round in between.
+_UFUNCS = {
+    "arith.addf": np.add,
+    "arith.addi": np.add,
+    "arith.mulf": np.multiply,
+    "arith.muli": np.multiply,
+    "arith.maximumf": np.maximum,
+    "arith.minimumf": np.minimum,
+    "arith.maxnumf": np.fmax,
+    "arith.minnumf": np.fmin,
+    "arith.maxsi": np.maximum,
+    "arith.minsi": np.minimum,
+    "arith.andi": np.bitwise_and,
+    "arith.ori": np.bitwise_or,
+    "arith.xori": np.bitwise_xor,
+}
+
+
+def _whole_ufunc(op: ir.Operation) -> np.ufunc | None:
+    """The ufunc that the combiner of `op` is, if it is one."""
+    body = [inner.operation for inner in op.regions[0].blocks[0].operations]
+    if len(body) != 2 or len(op.operands) != 1 or spelling(op.operands[0]) in ("bf16", "f16", "i1"):
+        return None
+    if list(body[0].operands) != list(op.regions[0].blocks[0].arguments) or body[1].operands[0] != body[0].result:
+        return None
+    return _UFUNCS.get(body[0].name)
+
+
+def _combiner(builder: Builder, op: ir.Operation) -> Callable[[Run, Values, Sequence[Array]], list[Array]]:
+    block = op.regions[0].blocks[0]
+    own = {*block.arguments, *(r for inner in block.operations for r in inner.operation.results)}
+    for inner in block.operations:
+        for value in inner.operation.operands:
+            constant = value.owner.name == "arith.constant" if not isinstance(value.owner, ir.Block) else False
+            if value not in own and not constant:
+                raise InterpreterError(f"the combiner of '{op.name}' at {op.location} uses a value from outside")
+    steps: Steps = builder.block(block)
+    return lambda run, values, x: steps.run(run, values, x)
+
+
+@maker("tt.reduce")
+def _reduce(builder: Builder, op: ir.Operation) -> Execution:
+    """Halves the axis until one element is left; numpy's own reduction where the combiner is one of its ops."""
+    axis, size = op.attributes["axis"].value + 1, shape_of(op.operands[0])[op.attributes["axis"].value]
+    ufunc = _whole_ufunc(op)
+    if ufunc is not None:
+        reduce_whole = ufunc.reduce
+        return builder.bind(op, lambda run, x: (reduce_whole(_sized(x[0], axis, size), axis=axis, dtype=x[0].dtype),))
+    combine = _combiner(builder, op)
+    inputs, outputs = [builder.slot(v) for v in op.operands], [builder.slot(v) for v in op.results]
+
+    def execute(run: Run, values: Values) -> None:
+        current = [_sized(get(values, i), axis, size) for i in inputs]
+        left = size
+        while left > 1:
+            left //= 2
+            first = [_part(x, axis, slice(0, left)) for x in current]
+            second = [_part(x, axis, slice(left, 2 * left)) for x in current]
+            current = combine(run, values, [*first, *second])
+            current = [_sized(x, axis, left) for x in current]
+        for slot, x in zip(outputs, current, strict=True):
+            values[slot] = np.take(x, 0, axis=axis)
+
+    return execute
+
+
+@maker("tt.scan")
+def _scan(builder: Builder, op: ir.Operation) -> Execution:
+    """In log2(n) rounds, each of which combines what lies 1, 2, 4, … before."""
+    axis, size = op.attributes["axis"].value + 1, shape_of(op.operands[0])[op.attributes["axis"].value]
+    backwards = op.attributes["reverse"].value
+    ufunc = _whole_ufunc(op)
+    combine = _combiner(builder, op)
+    inputs, outputs = [builder.slot(v) for v in op.operands], [builder.slot(v) for v in op.results]
+
+    def execute(run: Run, values: Values) -> None:
+        current = [_sized(get(values, i), axis, size) for i in inputs]
+        if backwards:
+            current = [np.flip(x, axis) for x in current]
+        if ufunc is not None:
+            current = [ufunc.accumulate(x, axis=axis, dtype=x.dtype) for x in current]
+        else:
+            current = rounds(run, values, current)
+        for slot, x in zip(outputs, current, strict=True):
+            values[slot] = np.flip(x, axis) if backwards else x
+
+    def rounds(run: Run, values: Values, current: list[Array]) -> list[Array]:
+        step = 1
+        while step < size:
+            earlier = [_part(x, axis, slice(0, size - step)) for x in current]
+            later = [_part(x, axis, slice(step, size)) for x in current]
+            combined = [_sized(x, axis, size - step) for x in combine(run, values, [*earlier, *later])]
+            heads = [_part(x, axis, slice(0, step)) for x in current]
+            current = [_joined(h, c, axis) for h, c in zip(heads, combined, strict=True)]
+            step *= 2
+        return current
+
+    return execute
+
+
+def _sized(x: Array, axis: int, size: int) -> Array:
+    """`x` with one axis at full size; a combiner that gives a constant may have shrunk its dims to one."""
+    if x.ndim <= axis:
+        x = x.reshape(x.shape[0], *(1,) * axis)
+    return np.broadcast_to(x, (*x.shape[:axis], size, *x.shape[axis + 1 :]))
+
+
+def _part(x: Array, axis: int, part: slice) -> Array:
+    return x[(slice(None),) * axis + (part,)]
+
+
+def _joined(x: Array, y: Array, axis: int) -> Array:
+    """Along `axis`, where the other axes may have size 1 in either."""
+    shape = np.broadcast_shapes(*(_part(a, axis, slice(0, 1)).shape for a in (x, y)))
+    sized = [np.broadcast_to(a, (*shape[:axis], a.shape[axis], *shape[axis + 1 :])) for a in (x, y)]
+    return np.concatenate(sized, axis=axis)

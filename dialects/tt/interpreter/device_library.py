@@ -1,0 +1,102 @@
+"""tt.extern_elementwise: the functions of libdevice (`__nv_*`) and ocml (`__ocml_*`) by their meaning.
+
+`__nv_tanhf` and `__ocml_tanh_f32` are both tanh. numpy has most, torch the special functions.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import numpy as np
+import torch
+
+from cuesta._mlir import ir
+from cuesta.dialects.tt.interpreter.arithmetic import by_torch, fused_multiply_add
+from cuesta.dialects.tt.interpreter.program import Action, action_maker
+from cuesta.dialects.tt.interpreter.values import Array, InterpreterError, held, spelling
+
+
+def _round_half_away(x: Array) -> Array:
+    below = np.trunc(x)
+    return np.where(np.abs(x - below) >= 0.5, below + np.copysign(1, x), below).astype(x.dtype)
+
+
+_FUNCTIONS: dict[str, Callable[..., Array]] = {
+    "abs": np.abs,
+    "acos": np.arccos,
+    "acosh": np.arccosh,
+    "asin": np.arcsin,
+    "asinh": np.arcsinh,
+    "atan": np.arctan,
+    "atan2": np.arctan2,
+    "atanh": np.arctanh,
+    "cbrt": np.cbrt,
+    "ceil": np.ceil,
+    "copysign": np.copysign,
+    "cos": np.cos,
+    "cosh": np.cosh,
+    "cospi": lambda x: np.cos(np.pi * np.fmod(x, 2)),
+    "erf": by_torch(torch.erf),
+    "erfc": by_torch(torch.erfc),
+    "erfcx": by_torch(torch.special.erfcx),
+    "erfinv": by_torch(torch.erfinv),
+    "exp": np.exp,
+    "exp2": np.exp2,
+    "expm1": np.expm1,
+    "fabs": np.abs,
+    "floor": np.floor,
+    "fma": fused_multiply_add,
+    "fmax": np.fmax,
+    "fmin": np.fmin,
+    "fmod": np.fmod,
+    "hypot": np.hypot,
+    "i0": by_torch(torch.special.i0),
+    "i1": by_torch(torch.special.i1),
+    "j0": by_torch(torch.special.bessel_j0),
+    "j1": by_torch(torch.special.bessel_j1),
+    "lgamma": by_torch(torch.lgamma),
+    "log": np.log,
+    "log10": np.log10,
+    "log1p": np.log1p,
+    "log2": np.log2,
+    "nearbyint": np.rint,
+    "ncdfinv": by_torch(torch.special.ndtri),
+    "normcdf": by_torch(torch.special.ndtr),
+    "pow": np.power,
+    "rcbrt": lambda x: 1 / np.cbrt(x),
+    "rint": np.rint,
+    "round": _round_half_away,
+    "rsqrt": lambda x: 1 / np.sqrt(x),
+    "sin": np.sin,
+    "sinh": np.sinh,
+    "sinpi": lambda x: np.sin(np.pi * np.fmod(x, 2)),
+    "sqrt": np.sqrt,
+    "tan": np.tan,
+    "tanh": np.tanh,
+    "trunc": np.trunc,
+    "y0": by_torch(torch.special.bessel_y0),
+    "y1": by_torch(torch.special.bessel_y1),
+}
+
+
+def find(symbol: str) -> Callable[..., Array]:
+    """What `symbol` computes. Raises InterpreterError for one that is not known."""
+    name = _meaning(symbol)
+    if name not in _FUNCTIONS:
+        raise InterpreterError(f"the interpreter does not know {symbol}; it knows {', '.join(_FUNCTIONS)}")
+    return _FUNCTIONS[name]
+
+
+def _meaning(symbol: str) -> str:
+    amd = re.fullmatch(r"__ocml_(\w+)_f(?:32|64)", symbol)
+    if amd:
+        return {"ncdf": "normcdf"}.get(amd[1], amd[1])
+    name = symbol.removeprefix("__nv_").removeprefix("cyl_bessel_") if symbol.startswith("__nv_") else ""
+    return name if name in _FUNCTIONS else name.removesuffix("f")
+
+
+@action_maker("tt.extern_elementwise")
+def _extern_elementwise(op: ir.Operation) -> Action:
+    compute, kind = find(ir.StringAttr(op.attributes["symbol"]).value), spelling(op.result)
+    return lambda run, x: (held(compute(*x), kind),)

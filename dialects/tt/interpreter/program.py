@@ -1,0 +1,210 @@
+"""A kernel prepared for running: its ops as a list of steps over numbered values, without MLIR.
+
+Each op of a dialect has a maker, registered under its name, that looks at the op once and returns what to do
+whenever it runs. Values are freed after their last use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+import numpy as np
+
+from cuesta._mlir import ir
+from cuesta.dialects.tt.interpreter.values import Array, InterpreterError, held, register_dtype, spelling
+from cuesta.dialects.tt.types import shape_of
+
+
+@dataclass
+class Run:
+    """The state of one run of some of a grid's programs."""
+
+    grid: tuple[int, int, int]
+    #: The index of each program along x, y and z, int32.
+    ids: tuple[Array, Array, Array]
+    #: (first address, bytes) of each argument's memory, where the caller gave them.
+    memory: list[tuple[int, int]] | None
+    #: Which programs take part, where control flow has parted them; None: all.
+    active: Array | None = None
+
+    @property
+    def programs(self) -> int:
+        return len(self.ids[0])
+
+
+Values: TypeAlias = list[Array | None]
+
+#: From the operands' arrays to the results'.
+Action: TypeAlias = Callable[[Run, list[Array]], Sequence[Array]]
+
+#: From all values; writes the results there itself.
+Execution: TypeAlias = Callable[[Run, Values], None]
+
+Maker: TypeAlias = Callable[["Builder", ir.Operation], Execution]
+
+MAKERS: dict[str, Maker] = {}
+
+
+def maker(*names: str) -> Callable[[Maker], Maker]:
+    """Registers how ops of these names are prepared."""
+
+    def register(make: Maker) -> Maker:
+        for name in names:
+            assert name not in MAKERS, f"two makers of {name}"
+            MAKERS[name] = make
+        return make
+
+    return register
+
+
+def action_maker(*names: str) -> Callable[[Callable[[ir.Operation], Action]], Callable[[ir.Operation], Action]]:
+    """Registers ops that need nothing but their operands' values."""
+
+    def register(make: Callable[[ir.Operation], Action]) -> Callable[[ir.Operation], Action]:
+        maker(*names)(lambda builder, op: builder.bind(op, make(op)))
+        return make
+
+    return register
+
+
+def elementwise(name: str, compute: Callable[..., Array]) -> None:
+    """Registers an op that computes element by element; the result is rounded to its element type."""
+
+    def make(op: ir.Operation) -> Action:
+        kind = spelling(op.result)
+        return lambda run, x: (held(compute(*x), kind),)
+
+    action_maker(name)(make)
+
+
+@dataclass
+class Steps:
+    """The ops of a block, its arguments and what its terminator hands over."""
+
+    arguments: list[int] = field(default_factory=list)
+    steps: list[tuple[Execution, list[int]]] = field(default_factory=list)
+    terminator: str = ""
+    yields: list[int] = field(default_factory=list)
+    #: The most bytes that one program's values take at a time.
+    peak: int = 0
+
+    def run(self, run: Run, values: Values, arguments: Sequence[Array] = ()) -> list[Array]:
+        """Runs the block on its arguments and returns what it yields."""
+        for slot, x in zip(self.arguments, arguments, strict=True):
+            values[slot] = x
+        for execute, dead in self.steps:
+            execute(run, values)
+            for slot in dead:
+                values[slot] = None
+        return [get(values, slot) for slot in self.yields]
+
+
+def get(values: Values, slot: int) -> Array:
+    found = values[slot]
+    assert found is not None, "a value was freed before its last use"
+    return found
+
+
+#: Ops whose results share memory or have one element.
+_FREE = frozenset({"tt.splat", "tt.broadcast", "tt.make_range", "tt.expand_dims", "tt.trans", "arith.constant"})
+
+
+@dataclass
+class Builder:
+    """Numbers the values of a kernel and prepares its blocks."""
+
+    slots: dict[ir.Value, int] = field(default_factory=dict)
+    #: Which argument of the kernel a pointer comes from.
+    origins: dict[ir.Value, int] = field(default_factory=dict)
+    #: Arguments that something is written through.
+    written: set[int] = field(default_factory=set)
+    #: Whether the order of the programs shows in the results.
+    ordered: bool = False
+
+    def slot(self, value: ir.Value) -> int:
+        return self.slots.setdefault(value, len(self.slots))
+
+    def bind(self, op: ir.Operation, action: Action) -> Execution:
+        """`action` between the values of the op's operands and those of its results."""
+        inputs, outputs = [self.slot(v) for v in op.operands], [self.slot(v) for v in op.results]
+
+        def execute(run: Run, values: Values) -> None:
+            for slot, x in zip(outputs, action(run, [get(values, i) for i in inputs]), strict=True):
+                values[slot] = x
+
+        return execute
+
+    def block(self, block: ir.Block) -> Steps:
+        """Prepares a block and all below it. Raises InterpreterError for an op without a meaning here."""
+        made = Steps([self.slot(a) for a in block.arguments])
+        *body, last = [op.operation for op in block.operations]
+        made.terminator, made.yields = last.name, [self.slot(v) for v in last.operands]
+        dead = _last_uses(body, last)
+        live = 0
+        for op, values in zip(body, dead, strict=True):
+            if op.name not in MAKERS:
+                raise InterpreterError(f"the interpreter has no meaning for '{op.name}' at {op.location}")
+            inner = self.inner_peak
+            self.inner_peak = 0
+            self._trace(op)
+            made.steps.append((MAKERS[op.name](self, op), [self.slot(v) for v in values]))
+            live += sum(map(_bytes, op.results))
+            made.peak = max(made.peak, live + self.inner_peak)
+            self.inner_peak = max(inner, self.inner_peak)
+            live -= sum(map(_bytes, values))
+        self.inner_peak = max(self.inner_peak, made.peak)
+        return made
+
+    #: Of the blocks prepared since the caller last set it to 0.
+    inner_peak: int = 0
+
+    def _trace(self, op: ir.Operation) -> None:
+        """Follows pointers from their first operand that is one, which is how all tt ops derive them."""
+        found = [self.origins[v] for v in op.operands if v in self.origins]
+        if op.name in ("tt.store", "tt.atomic_rmw"):
+            self.written |= set(found)
+        for result in op.results:
+            if spelling(result) == "ptr" and len(set(found)) == 1:
+                self.origins[result] = found[0]
+
+
+def _bytes(value: ir.Value) -> int:
+    owner = value.owner
+    if not isinstance(owner, ir.Block) and owner.name in _FREE:
+        return 0
+    size = register_dtype(spelling(value)).itemsize
+    for dim in shape_of(value):
+        size *= dim
+    return size
+
+
+def _last_uses(body: list[ir.Operation], last: ir.Operation) -> list[list[ir.Value]]:
+    """For each op of a block, the values of the block that nobody needs after it."""
+    own = {result for op in body for result in op.results}
+    ends: dict[ir.Value, int] = {}
+    for i, op in enumerate(body):
+        ends.update((v, i) for v in op.results)
+        ends.update((v, i) for v in _used(op) if v in own)
+    for v in last.operands:
+        ends.pop(v, None)
+    dead: list[list[ir.Value]] = [[] for _ in body]
+    for value, end in ends.items():
+        dead[end].append(value)
+    return dead
+
+
+def _used(op: ir.Operation) -> Iterator[ir.Value]:
+    yield from op.operands
+    for region in op.regions:
+        for block in region.blocks:
+            for inner in block.operations:
+                yield from _used(inner.operation)
+
+
+def program_ids(grid: tuple[int, int, int], start: int, stop: int) -> tuple[Array, Array, Array]:
+    """The indices of the programs start … stop - 1; x runs fastest."""
+    rest, x = np.divmod(np.arange(start, stop, dtype=np.int64), grid[0])
+    z, y = np.divmod(rest, grid[1])
+    return x.astype(np.int32), y.astype(np.int32), z.astype(np.int32)
