@@ -113,7 +113,9 @@ def _product_of(probabilities: ir.Value) -> ir.Operation | None:
     while (op := only_user(probabilities)) is not None:
         if op.name == "cuesta.mm":
             return op if op.operands[0] == probabilities else None
-        (result,) = op.results
+        if len(op.results) != 1:
+            return None
+        result = op.results[0]
         keeps_rows = op.name == "cuesta.reshape" and shape_of(result)[-2:] == shape_of(probabilities)[-2:]
         if not keeps_rows and (op.name != "cuesta.convert" or wide(result) != wide(probabilities)):
             return None

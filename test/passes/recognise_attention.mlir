@@ -223,3 +223,13 @@ func.func @soft_cap(%q: tensor<4x16x8xf32>, %k: tensor<4x8x16xf32>, %v: tensor<4
   %3 = "cuesta.mm"(%2, %v) : (tensor<4x16x16xf32>, tensor<4x16x8xf32>) -> tensor<4x16x8xf32>
   return %3 : tensor<4x16x8xf32>
 }
+
+// A softmax that nothing multiplies is no attention.
+// CHECK-LABEL: func.func @returned
+// CHECK-NOT: cuesta.attention
+// CHECK: return
+func.func @returned(%q: tensor<4x16x8xbf16>, %k: tensor<4x8x16xbf16>) -> tensor<4x16x16xbf16> {
+  %0 = "cuesta.mm"(%q, %k) : (tensor<4x16x8xbf16>, tensor<4x8x16xbf16>) -> tensor<4x16x16xbf16>
+  %1 = "cuesta.softmax"(%0) {dim = 2 : i64, safe = 0 : i64} : (tensor<4x16x16xbf16>) -> tensor<4x16x16xbf16>
+  return %1 : tensor<4x16x16xbf16>
+}
