@@ -29,7 +29,7 @@ from cuesta.dialects.cuesta.attention_routes import (
 )
 from cuesta.dialects.types import SPELLING
 from cuesta.errors import CuestaError
-from cuesta.frontend.constant_masks import classify_mask, erase_unused
+from cuesta.frontend.constant_masks import classify_mask, erase_unused, writers_before
 from cuesta.frontend.devices import target_of_device
 from cuesta.targets import CPU, Target
 
@@ -79,9 +79,9 @@ def keep_attention_whole(gm: torch.fx.GraphModule, target: Target | None = None)
 class _Rewriter:
     gm: torch.fx.GraphModule
     target: Target | None
-    #: (mask, batch, heads and so on) → the bias that was made of it, which layers share
+    #: (mask, writes before it is read, sizes and so on) → the bias that was made of it, which layers share
     biases: dict[tuple[Any, ...], Node] = field(default_factory=dict)
-    #: mask → what it is
+    #: (mask, writes before it is read, sizes) → what it is
     kinds: dict[tuple[Any, ...], str | None] = field(default_factory=dict)
     random_calls: int = 0
 
@@ -104,9 +104,9 @@ class _Rewriter:
         q, k = _meta(call.q), _meta(call.k)
         if not isinstance(call.attn_mask, Node) or q is None or k is None or call.is_causal is not False:
             return
-        key = (call.attn_mask, q.shape[-2], k.shape[-2])
+        key = (call.attn_mask, len(writers_before(node)), q.shape[-2], k.shape[-2])
         if key not in self.kinds:
-            self.kinds[key] = classify_mask(*key)
+            self.kinds[key] = classify_mask(call.attn_mask, node, *key[2:])
         if self.kinds[key] is not None:
             call.attn_mask, call.is_causal = None, self.kinds[key] == "causal"
             node.args, node.kwargs = (call.q, call.k, call.v), call.as_kwargs()
@@ -139,14 +139,16 @@ class _Rewriter:
             graph = _Builder(self.gm.graph, node)
             heads = q.shape[1] // few_k[1][1]
             keys, values = few_k[0], few_v[0]
-            if heads > 1 and not takes_fewer_kv_heads(route):
-                already = call.k is not keys
-                keys, values = (call.k, call.v) if already else (graph.repeat(keys, heads), graph.repeat(values, heads))
+            repeats = heads > 1 and not takes_fewer_kv_heads(route)
+            if repeats and keys is not call.k:
+                keys, values, repeats = call.k, call.v, False
             # Under autocast the call is done in the type of its output.
             tensors = [graph.cast(n, output.dtype) for n in (call.q, keys, values)]
+            if repeats:
+                tensors[1:] = [graph.repeat(n, heads) for n in tensors[1:]]
             bias = None
             if mask is not None:
-                where = (call.attn_mask, output.dtype, route, *q.shape[:3], k.shape[2])
+                where = (call.attn_mask, len(writers_before(node)), output.dtype, route, *q.shape[:3], k.shape[2])
                 if where not in self.biases:
                     self.biases[where] = graph.bias(call.attn_mask, output.dtype, route, [*q.shape[:3], k.shape[2]])
                 bias = self.biases[where]
@@ -158,7 +160,9 @@ class _Rewriter:
                 op, extra = torch.ops.cuesta.attention.default, [route]
             whole = graph.call(op, *tensors, bias, causal, scale, *extra)
             result = graph.call(operator.getitem, whole, 0)
-            result.meta["example_value"] = output
+            order = _dim_order(output)
+            if order != _kernel_order(route, q) and not _loses_strides(node):
+                result = graph.in_order(result, order)
         node.replace_all_uses_with(result)
         self.gm.graph.erase_node(node)
 
@@ -196,6 +200,30 @@ def _meta(node: Any) -> torch.Tensor | None:
 def _aligned(*tensors: torch.Tensor) -> bool:
     """Whether kernels can read them: four dims, the last one dense."""
     return all(x.dim() == 4 and (x.stride(-1) == 1 or x.shape[-1] == 1) for x in tensors)
+
+
+def _dim_order(x: torch.Tensor) -> list[int]:
+    """The dims of more than one element, outermost in memory first."""
+    return sorted((d for d in range(x.dim()) if x.shape[d] != 1), key=lambda d: x.stride(d), reverse=True)
+
+
+def _kernel_order(route: str, q: torch.Tensor) -> list[int] | None:
+    """That of a route's output, in general like q; None where q has elements in the same place."""
+    if 0 in q.stride():
+        return None
+    return [d for d in (0, 2, 1, 3) if q.shape[d] != 1] if route == "efficient" else _dim_order(q)
+
+
+#: Calls whose result has the same strides whatever their operand's are, and calls that pass an order of dims on.
+_CONTIGUOUS = ("contiguous", torch._C._nn.linear)
+_PASS_ON = ("transpose", "permute", "swapaxes", "reshape", "flatten")
+
+
+def _loses_strides(node: Node) -> bool:
+    """Whether nobody can tell in what order the node's elements are: eager may take a kernel of other strides."""
+    return all(
+        user.target in _CONTIGUOUS or (user.target in _PASS_ON and _loses_strides(user)) for user in node.users
+    ) and bool(node.users)
 
 
 def _allowed(target: Target) -> list[str]:
@@ -261,6 +289,12 @@ class _Builder:
     def repeat(self, x: Node, times: int) -> Node:
         """Each head of [B, H, S, D], that many times."""
         return self.call("flatten", self.call("expand", self.call("unsqueeze", x, 2), -1, -1, times, -1, -1), 1, 2)
+
+    def in_order(self, x: Node, order: list[int]) -> Node:
+        """x with its dims in memory as `order` has them, outermost first."""
+        full = [d for d in range(4) if d not in order] + order
+        back = [full.index(d) for d in range(4)]
+        return self.call("permute", self.call("contiguous", self.call("permute", x, full)), back)
 
     def bias(self, mask: Node, dtype: torch.dtype, route: str, sizes: list[Any]) -> Node:
         """The mask as the kernel takes it: additive, dense in its last dim, four dims.

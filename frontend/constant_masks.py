@@ -8,6 +8,7 @@ subgraph is run, on the CPU, and the result looked at.
 
 from __future__ import annotations
 
+import itertools
 import math
 import operator
 from collections.abc import Iterable
@@ -35,8 +36,10 @@ class NotConstant(Exception):
     """A value depends on an input, on random numbers, or is too large to look at."""
 
 
-def classify_mask(node: torch.fx.Node, length: Any, keys: Any) -> str | None:
-    """What a mask over [.., `length`, `keys`] is: "all" (nothing hidden), "causal" (row i sees columns ≤ i), else None.
+def classify_mask(node: torch.fx.Node, user: torch.fx.Node, length: Any, keys: Any) -> str | None:
+    """What a mask over [.., `length`, `keys`] is where `user` reads it.
+
+    "all" (nothing hidden), "causal" (row i sees columns ≤ i), else None.
 
     A boolean mask shows where it is true. An additive one shows where it is 0 and hides where it is at or
     below the lowest finite number.
@@ -44,7 +47,7 @@ def classify_mask(node: torch.fx.Node, length: Any, keys: Any) -> str | None:
     if not isinstance(length, int) or not isinstance(keys, int) or length * keys > _LIMIT:
         return None
     try:
-        mask = evaluate(node)
+        mask = evaluate(node, user)
     except NotConstant:
         return None
     if not isinstance(mask, torch.Tensor) or not (mask.dtype == torch.bool or mask.is_floating_point()):
@@ -67,14 +70,14 @@ def classify_mask(node: torch.fx.Node, length: Any, keys: Any) -> str | None:
     return "causal" if bool((shown == causal).all()) else None
 
 
-def evaluate(node: torch.fx.Node) -> Any:
-    """The value of a node that depends on no input, computed on the CPU by the graph's own calls.
+def evaluate(node: torch.fx.Node, user: torch.fx.Node) -> Any:
+    """The value that `user` finds in a node that depends on no input, computed on the CPU by the graph's own calls.
 
     Works on the graphs of Dynamo and of AOTAutograd. Raises NotConstant for any other node.
     """
     values: dict[torch.fx.Node, Any] = {}
     with unset_fake_temporarily(), torch.no_grad(), _Careful():
-        for step in _steps(node):
+        for step in _steps(node, user):
             try:
                 values[step] = _run(step, values)
             except NotConstant:
@@ -85,11 +88,16 @@ def evaluate(node: torch.fx.Node) -> Any:
     return values[node]
 
 
-def _steps(node: torch.fx.Node) -> list[torch.fx.Node]:
-    """All that `node` is made by, in the graph's order; what writes into any of it included."""
+def writers_before(user: torch.fx.Node) -> list[torch.fx.Node]:
+    """The nodes before `user` that change one of their operands."""
+    return [n for n in itertools.takewhile(lambda n: n is not user, user.graph.nodes) if _writes(n)]
+
+
+def _steps(node: torch.fx.Node, user: torch.fx.Node) -> list[torch.fx.Node]:
+    """All that `node` is made by, in the graph's order; what writes into any of it before `user` included."""
     wanted: set[torch.fx.Node] = set()
     order = {n: i for i, n in enumerate(node.graph.nodes)}
-    writers = [n for n in order if order[n] < order[node] and _writes(n)]
+    writers = writers_before(user)
     waiting = [node]
     while waiting:
         step = waiting.pop()

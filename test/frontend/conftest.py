@@ -41,6 +41,8 @@ class Capture:
     """Traces functions; `runs` are the graphs of the last one: inference, or forward and backward."""
 
     runs: list[Run] = field(default_factory=list)
+    #: What is done to Dynamo's graph first.
+    rewrite: Callable[[torch.fx.GraphModule], None] = lambda gm: None
 
     def compile(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """`function`, which Dynamo and AOTAutograd trace and the reference runner runs."""
@@ -54,6 +56,7 @@ class Capture:
             return bind(run.execute, run.graph.convention, gm)
 
         def backend(gm: torch.fx.GraphModule, examples: list[Any]) -> Callable[..., Any]:
+            self.rewrite(gm)
             return aot_module_simplified(
                 gm,
                 examples,
