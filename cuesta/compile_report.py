@@ -18,8 +18,13 @@ class GraphReport:
     #: op, reason, route and count of each ATen overload that is called
     aten_calls: list[dict[str, Any]] = field(default_factory=list)
     arena_bytes: int = 0
-    #: the most that the graph's own memory takes at once: arena, results and what ATen allocates for it
+    #: whether the arena stays for the next call
+    keeps_arena: bool = True
+    #: the highest level above that at the call's beginning: arena, results and what ATen returns to it, less what
+    #: it gives back of its arguments
     peak_bytes: int = 0
+    #: what it holds at its end beside the arena: results, less the arguments that it gave back
+    kept_bytes: int = 0
     #: producer, consumer, reason and bytes of each pair of neighbours that stayed two kernels
     apart: list[dict[str, Any]] = field(default_factory=list)
     times: dict[str, float] = field(default_factory=dict)

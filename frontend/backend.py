@@ -17,6 +17,7 @@ from cuesta.errors import OptionError, Unsupported
 from cuesta.frontend.attention import keep_attention_whole
 from cuesta.frontend.calling import Boxed, Convention, bind, check_outputs
 from cuesta.frontend.decompositions import decompositions
+from cuesta.frontend.donation import donated_arguments
 from cuesta.frontend.graph_cache import GraphCache
 from cuesta.frontend.graph_key import graph_key
 from cuesta.frontend.specialise import has_data_dependent_sizes, is_symbolic, specialised
@@ -65,15 +66,16 @@ def compile_aten_graph(gm: torch.fx.GraphModule, example_inputs: Sequence[Any], 
     """A functional ATen graph as a boxed callable."""
     if has_data_dependent_sizes(gm):
         return _run_in_python(gm, kind, "it has sizes that the data decide, which no level expresses yet")
+    donated = donated_arguments(gm) if kind == "backward" else []
     if is_symbolic(gm):
-        return specialised(gm, lambda traced: _compile_static(traced, kind, options))
-    return _compile_static(gm, kind, options)
+        return specialised(gm, lambda traced: _compile_static(traced, kind, options, donated))
+    return _compile_static(gm, kind, options, donated)
 
 
-def _compile_static(gm: torch.fx.GraphModule, kind: str, options: Options) -> Boxed:
+def _compile_static(gm: torch.fx.GraphModule, kind: str, options: Options, donated: Sequence[int]) -> Boxed:
     report = GraphReport(kind)
     try:
-        program, convention = _program(gm, kind, options, report)
+        program, convention = _program(gm, kind, options, report, donated)
     except Unsupported as problem:
         return _run_in_python(gm, kind, str(problem))
     compile_report.add(report)
@@ -81,10 +83,10 @@ def _compile_static(gm: torch.fx.GraphModule, kind: str, options: Options) -> Bo
 
 
 def _program(
-    gm: torch.fx.GraphModule, kind: str, options: Options, report: GraphReport
+    gm: torch.fx.GraphModule, kind: str, options: Options, report: GraphReport, donated: Sequence[int]
 ) -> tuple[Executable, Convention]:
     start = time.perf_counter()
-    cache = GraphCache.of(graph_key(gm), options)
+    cache = GraphCache.of(f"{graph_key(gm)}\n{kind}, donated {donated}", options)
     found = None
     if options.dump:
         # Which a cached program has left behind.
@@ -104,7 +106,7 @@ def _program(
 
     start = time.perf_counter()
     with make_context():
-        graph = import_graph(gm)
+        graph = import_graph(gm, donated)
         check_outputs(graph.convention.outputs)
         report.times["import"] = time.perf_counter() - start
         dump = Dump.open(options.dump, kind) if options.dump else None

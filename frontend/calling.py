@@ -57,7 +57,8 @@ def bind(
 ) -> Boxed:
     """A boxed callable around a program's own call.
 
-    It empties the list that it is given, as AOTAutograd expects, so that its arguments can be freed.
+    It empties the list that it is given, as AOTAutograd expects, and holds no argument while the program
+    runs but in the list that it hands over, so that the program can give back those that it owns.
     """
     constants = [attribute(gm, name) for name in convention.constants]
     outputs, chosen, lazy = convention.outputs, convention.tensor_arguments, convention.lazy
@@ -67,13 +68,13 @@ def bind(
         tensors = [args[i] for i in chosen] + constants
         for i in lazy:
             tensors[i] = tensors[i].resolve_conj().resolve_neg()
+        others = [] if plain else [args[o.index] if o.kind == "argument" else o.value for o in outputs]
+        args.clear()
         results = run(tensors)
         if plain:
-            args.clear()
             return results
-        returned = [_pick(o, results, args) for o in outputs]
-        args.clear()
-        return returned
+        pairs = zip(outputs, others, strict=True)
+        return [results[o.index] if o.kind == "tensor" else other for o, other in pairs]
 
     def call_plain(args: list[Any]) -> list[Any]:
         results = run(args)
@@ -84,12 +85,6 @@ def bind(
     boxed: Boxed = call_plain if direct and _takes_tensors_only(gm) else call
     boxed._boxed_call = True  # type: ignore[attr-defined]
     return boxed
-
-
-def _pick(output: Output, results: list[torch.Tensor], args: list[Any]) -> Any:
-    if output.kind == "tensor":
-        return results[output.index]
-    return args[output.index] if output.kind == "argument" else output.value
 
 
 def _takes_tensors_only(gm: torch.fx.GraphModule) -> bool:

@@ -29,6 +29,9 @@ log = logging.getLogger("cuesta")
 #: The levels at which the host function is one, with its memory planned.
 _PLANNED = ("kernels", "tiled", "buffers", "loops")
 
+#: Bytes of an arena that is kept in any case.
+_SMALL_ARENA = 1 << 20
+
 
 @dataclass
 class Timer:
@@ -139,7 +142,9 @@ def _describe_program(module: ir.Module, report: GraphReport) -> dict[str, Any]:
     report.kernels, report.aten_calls = list(kernels.values()), list(calls.values())
     report.launches = sum(k["uses"] for k in report.kernels)
     memory = {a.name: a.attr.value for a in host.attributes["cuesta.memory"]}
-    report.arena_bytes, report.peak_bytes = memory["arena"], memory["peak"]
+    report.arena_bytes, report.peak_bytes, report.kept_bytes = memory["arena"], memory["peak"], memory["kept"]
+    # Between forward and backward an arena would come on top of all that is saved.
+    report.keeps_arena = report.name != "forward" or report.arena_bytes <= _SMALL_ARENA
     if "cuesta.remarks" in host.attributes:
         report.apart = [{a.name: a.attr.value for a in row} for row in host.attributes["cuesta.remarks"]]
-    return describe(module)
+    return describe(module) | {"keeps_arena": report.keeps_arena}

@@ -140,11 +140,11 @@ def run_memory(arguments: argparse.Namespace, cases: Sequence[BenchCase], backen
         row = [case.name, *(megabytes(peaks[b]) if b in peaks else "failed" for b in backends)]
         both = {"inductor", "cuesta"} <= peaks.keys()
         row.append(f"{peaks['cuesta'] / peaks['inductor']:.3f}" if both else "–")
-        predicted = result.get("cuesta", {}).get("predicted", [])
-        row.append(" + ".join(map(megabytes, predicted)) or "–")
+        predicted = result.get("cuesta", {}).get("predicted")
+        row.append(megabytes(predicted) if predicted is not None else "–")
         rows.append(row)
     print(table(["case", *backends, "cuesta/inductor", "predicted by cuesta"], rows))
-    print("Peak of torch's allocations above what was there before a warm call, and the arena that cuesta keeps.")
+    print("Peak of torch's allocations above what was there before a warm call, cuesta's arena among them.")
     return results
 
 

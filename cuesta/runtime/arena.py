@@ -26,7 +26,9 @@ class Arena:
 
     def __init__(self, pool: ArenaPool, nbytes: int) -> None:
         # The device is named, since torch.set_default_device may have named another.
-        self._storage = torch.empty(nbytes + ALIGNMENT - 1, dtype=torch.uint8, device="cpu")
+        self._storage = torch.empty(nbytes, dtype=torch.uint8, device="cpu")
+        if self._storage.data_ptr() % ALIGNMENT:  # torch aligns to as much itself, but promises nothing
+            self._storage = torch.empty(nbytes + ALIGNMENT - 1, dtype=torch.uint8, device="cpu")
         self._pool = pool
         self._leased = True
         self.address = (self._storage.data_ptr() + ALIGNMENT - 1) & -ALIGNMENT
@@ -40,6 +42,13 @@ class Arena:
             raise RuntimeError("this arena was already released; another call may be using it")
         self._leased = False
         self._pool._free.append(self)
+
+    def drop(self) -> None:
+        """Gives the memory back to torch."""
+        if not self._leased:
+            raise RuntimeError("this arena was already released; another call may be using it")
+        self._leased = False
+        self._storage, self.address, self.nbytes = torch.empty(0, dtype=torch.uint8, device="cpu"), 0, 0
 
     def __enter__(self) -> Arena:
         return self

@@ -3,11 +3,13 @@
     executable = Executable(artefact)
     results = executable([x, weight])           # tensors in the order of the graph's arguments
 
-The artefact's metadata hold under "program": `arguments`, each {sizes, strides, dtype}; `arena`, in bytes; `bases`, the
-memory that results lie in, each with its owner: "caller" is allocated here, "torch" arrives as a
-handle; `results`, each in an argument or a base at an offset in elements; `calls`, the calls into
-ATen that go through Python; `steps`, what may fail, for the message. The slots that the entry takes
-are described in lowering/host_to_llvm/layout.py.
+The artefact's metadata hold under "program": `arguments`, each {sizes, strides, dtype}; `arena`, in
+bytes; `keeps_arena`, whether the next call may find it; `bases`, the memory that results lie in, each
+with its owner: "caller" is allocated here, "torch" arrives as a handle; `released`, the numbers of the
+arguments that the program gives back, whose places in the list of tensors become None; `results`, each
+in an argument or a base at an offset in elements; `calls`, the calls into ATen that go through Python;
+`steps`, what may fail, for the message. The slots that the entry takes are described in
+lowering/host_to_llvm/layout.py.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ from cuesta.runtime.callbacks import CALLBACK, PythonCalls
 from cuesta.runtime.dtypes import DTYPES
 from cuesta.runtime.elf import LoadedObject, load_object, process_resolver
 from cuesta.runtime.failures import Failures
-from cuesta.runtime.handles import steal
+from cuesta.runtime.handles import make_handles, steal
 
 Tensor = torch.Tensor
 
@@ -66,7 +68,8 @@ def _specialise(metadata: dict[str, Any], loaded: LoadedObject, entry: int) -> _
     def fail(code: int) -> None:
         raise calls.take_exception() or failures.error(code)
 
-    count = len(metadata["arguments"]) + 3 + len(metadata["bases"])
+    released = metadata["released"]
+    count = len(metadata["arguments"]) + 3 + len(metadata["bases"]) + len(released)
     names: dict[str, Any] = {
         "keep": (loaded, callback),  # for as long as the function lives
         "entry": _ENTRY(entry),
@@ -77,6 +80,7 @@ def _specialise(metadata: dict[str, Any], loaded: LoadedObject, entry: int) -> _
         "callback": ctypes.cast(callback, ctypes.c_void_p).value if callback else 0,
         "allocate": _allocate,
         "steal": steal,
+        "take": lambda tensors: _take(tensors, released),
         "fail": fail,
         "pack": struct.Struct(f"={count}q").pack_into,
         "data_ptr": torch._C.TensorBase.data_ptr,
@@ -94,10 +98,18 @@ def _new_slots(count: int) -> tuple[Any, int]:
     return slots, ctypes.addressof(slots)
 
 
+def _take(tensors: list[Any], released: Sequence[int]) -> list[int]:
+    """Handles of the released arguments, whose places in the list become None."""
+    handles = make_handles([tensors[i] for i in released])
+    for i in released:
+        tensors[i] = None
+    return handles
+
+
 def _source(metadata: dict[str, Any]) -> str:
     """The text of `call`. Slots are taken from a stack: a thread, or a call within a call, finds its own."""
     arguments, bases = metadata["arguments"], metadata["bases"]
-    few = 0 < len(arguments) <= 4
+    few = 0 < len(arguments) <= 4 and not metadata["released"]
     lines = ["def call(tensors):"]
     add = lines.append
     if few:
@@ -110,6 +122,8 @@ def _source(metadata: dict[str, Any]) -> str:
             slots.append(f"b{i}.data_ptr()")
         else:
             slots.append("0")
+    if metadata["released"]:
+        slots.append("*take(tensors)")  # last: the others are read before
     if metadata["arena"]:
         add(f"    arena = lease({metadata['arena']})")
     add("    try:")
@@ -119,7 +133,7 @@ def _source(metadata: dict[str, Any]) -> str:
     add(f"    pack(slots, 0, {', '.join(slots)})")
     add("    code = entry(address)")
     if metadata["arena"]:
-        add("    arena.release()")
+        add("    arena.release()" if metadata["keeps_arena"] else "    arena.drop()")
     add("    if code:")
     add("        fail(code)")
     owned = [i for i, base in enumerate(bases) if base["owner"] == "torch"]

@@ -39,7 +39,7 @@ CALL = OpenOp(
     },
 )
 
-#: Gives memory that torch owns back: the operand has no later use.
+#: Gives memory that torch owns back: the operand, which may be an argument that the call owns, has no later use.
 FREE = OpenOp("host.free")
 
 #: Ends the call with an IndexError that carries `message` unless the operand, one byte, is 0.

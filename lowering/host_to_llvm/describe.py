@@ -25,8 +25,10 @@ def describe(module: ir.Module) -> dict[str, Any]:
         return {
             "arguments": [_tensor(m) for m in _arguments(layout)],
             "arena": _arena_bytes(layout),
+            "keeps_arena": True,
             "memory": {entry.name: entry.attr.value for entry in memory},
             "bases": [{"owner": b.owner, **_tensor(b.metadata)} for b in layout.returned.values()],
+            "released": [layout.places[argument].root.index for argument in layout.released],
             "results": [_result(layout, value, metadata) for value, metadata in layout.results()],
             "calls": [_call(op) for op in layout.calls],
             "steps": [_step(op) for op in layout.steps],

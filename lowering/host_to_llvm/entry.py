@@ -85,6 +85,12 @@ class EntryWriter:
                 f"  %held = llvm.mlir.constant({len(self.layout.handles)} : i64) : i64",
                 f"  llvm.call @cuesta_delete(%frame, %held) : ({PTR}, i64) -> ()",
             ]
+        if self.layout.released:
+            lines += [
+                f"  {at('%given', '%slots', self.layout.first_released)}",
+                f"  %released = llvm.mlir.constant({len(self.layout.released)} : i64) : i64",
+                f"  llvm.call @cuesta_delete(%given, %released) : ({PTR}, i64) -> ()",
+            ]
         return [*lines, "  llvm.return %code : i32", "}"]
 
     # -- ops ----------------------------------------------------------------------------------
@@ -98,7 +104,7 @@ class EntryWriter:
             case "host.launch":
                 self._launch(op)
             case "host.free":
-                slot = self._at("%frame", self.layout.handles[op.operands[0]])
+                slot = self._handle(op.operands[0])
                 self._add(f"llvm.call @cuesta_delete({slot}, %one) : ({PTR}, i64) -> ()")
             case "host.check":
                 self._step("cuesta_check", op, self._place(op.operands[0]))
@@ -226,6 +232,12 @@ class EntryWriter:
             f"llvm.cond_br {passed}, {on}, ^failed({code} : i32)",
         )
         self.body.append(f"{on}:")
+
+    def _handle(self, base: Value) -> str:
+        """The address of a handle that the program deletes."""
+        if base in self.layout.handles:
+            return self._at("%frame", self.layout.handles[base])
+        return self._at("%slots", self.layout.first_released + self.layout.released.index(base))
 
     def _table(self, numbers: Sequence[int]) -> str:
         key = tuple(numbers)

@@ -2,11 +2,13 @@
 
 The entry takes an array of 64-bit slots:
 
-    | data of each argument | arena | threads | callback | one slot for each returned base |
+    | data of each argument | arena | threads | callback | each returned base | each released argument |
 
 A returned base is memory that the results lie in: the caller puts the address of one it allocated
-itself (owner "caller") into its slot, and finds there the tensor handle of any other at the end. The
-entry's own frame holds a handle and a data address for each base that torch owns, returned or not.
+itself (owner "caller") into its slot, and finds there the tensor handle of any other at the end. A
+released argument is one that the program gives back after its last use: the caller puts a tensor
+handle into its slot, which the program deletes, also where it fails.
+The entry's own frame holds a handle and a data address for each base that torch owns, returned or not.
 """
 
 from __future__ import annotations
@@ -71,6 +73,7 @@ class HostLayout:
     places: dict[Value, Place] = field(default_factory=dict)
     origins: dict[Value, Value] = field(default_factory=dict)  # value → the base it is a view of
     returned: dict[Value, ReturnedBase] = field(default_factory=dict)  # by base, in the order of their slots
+    released: list[Value] = field(default_factory=list)  # arguments that the program gives back, by their slots
     handles: dict[Value, int] = field(default_factory=dict)  # base that torch owns → its place in the frame
     steps: dict[ir.Operation, int] = field(default_factory=dict)  # ops that may fail, counted from 1
     calls: dict[ir.Operation, int] = field(default_factory=dict)  # calls through Python, counted from 0
@@ -90,6 +93,11 @@ class HostLayout:
     @property
     def slots(self) -> int:
         """How many slots the entry takes."""
+        return self.first_released + len(self.released)
+
+    @property
+    def first_released(self) -> int:
+        """The slot of the first released argument."""
         return self.arguments + 3 + len(self.returned)
 
     def results(self) -> list[tuple[Value, Metadata]]:
@@ -126,6 +134,8 @@ def read_host(function: func.FuncOp) -> HostLayout:
                     _add_owned(layout, result, Metadata.of(result, dtype), returns)
             case "host.check":
                 layout.steps[op] = len(layout.steps) + 1
+            case "host.free" if isinstance(op.operands[0].owner, ir.Block):
+                layout.released.append(op.operands[0])
     # Slots in the order of the results, so that metadata and code count them alike.
     layout.returned = {base: layout.returned[base] for base in returns if base in layout.returned}
     return layout

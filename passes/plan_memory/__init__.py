@@ -7,11 +7,13 @@
     return %b                                    host.launch(%a, %b) {@sort}
                                                  return %b
 
-What is returned belongs to torch, and is allocated just before its first use; small results are
-allocated by the caller (owner "caller"), which takes a third of the time. What torch owns and
-nobody returns gets a `host.free` after its last use. The function's `cuesta.memory` says what the
-call takes: `arena` and `peak` (arena and torch's allocations of this call at their highest
-together), `inputs` (its arguments, not part of the peak), all in bytes.
+What is returned belongs to torch, and is allocated just before its first use; small results of short
+calls are allocated by the caller (owner "caller"), which takes a third of the time. What torch owns and
+nobody returns gets a `host.free` after its last use; so does an argument that the call owns
+(`cuesta.donated` among its attributes). The function's `cuesta.memory` says what the call takes:
+`arena`; `peak`, the highest level of arena and torch's allocations above what there was when the
+call began; `kept`, the level of torch's allocations when it ends; `inputs`, its arguments, not part
+of the peak; all in bytes.
 """
 
 from __future__ import annotations
@@ -23,8 +25,9 @@ from cuesta._mlir import func, ir
 from cuesta.dialects import host
 from cuesta.dialects.cuesta.dialect import int_attr
 from cuesta.passes.graph_rewrite import functions
-from cuesta.passes.plan_memory.allocator import Buffer, live_bytes, place
+from cuesta.passes.plan_memory.allocator import place
 from cuesta.passes.plan_memory.lifetimes import Base, bases_of, byte_count
+from cuesta.passes.plan_memory.timeline import Timeline, owner_of
 from cuesta.passes.registry import Pass, register_pass
 
 
@@ -35,8 +38,11 @@ class PlanMemory(Pass):
 
     #: Bytes up to which a result is allocated by the caller, who holds it from the start of the call.
     caller_limit: int = 64 << 10
-    #: Bytes from which a buffer may move out of the arena, and that the peak must fall by for it.
-    spill_limit: int = 1 << 20
+    #: Bytes of all buffers together up to which a call is so short that every malloc tells: no buffer moves out of
+    #: the arena, and the caller allocates small results.
+    small_call: int = 1 << 20
+    #: Bytes from which an argument that the call owns is given back before the end.
+    release_limit: int = 64 << 10
 
     def run(self, module: ir.Module) -> None:
         with module.context, ir.Location.unknown():
@@ -45,87 +51,42 @@ class PlanMemory(Pass):
 
     def _plan(self, function: func.FuncOp) -> None:
         block = function.regions[0].blocks[0]
-        bases = bases_of(block)
+        donated = [a for a in _donated(function) if byte_count(a.type) >= self.release_limit]
+        bases = bases_of(block, donated)
+        is_small = sum(base.nbytes for base in bases if not base.is_argument) <= self.small_call
         for base in bases:
             if base.is_alloc and base.is_returned:
-                small = base.nbytes <= self.caller_limit
+                small = is_small and base.nbytes <= self.caller_limit
                 base.value.owner.attributes["owner"] = ir.StringAttr.get("caller" if small else "torch")
+        bases = [b for b in bases if not (b.is_argument and b.is_returned)]
         timeline = Timeline.of(block, bases)
-        spilled = timeline.spill(self.spill_limit)
-        planned = [b for b in timeline.planned if b.value not in spilled]
+        spilled = [] if is_small else timeline.spill()
+        apart = {base.value for base in spilled}
+        planned = [b for b in timeline.planned if b.value not in apart]
         offsets, arena = place([timeline.spans[b.value] for b in planned])
-        peak = timeline.peak(arena, spilled)
-        for base in timeline.planned:
-            if base.value in spilled:
-                base.value.owner.attributes["owner"] = ir.StringAttr.get("torch")
-        for base in bases:
-            if _owner(base) == "torch":
-                _sink(base)
-            if _owner(base) == "torch" and not base.is_returned:
-                _free(base)
-        _fill_arena(block, planned, offsets, arena)
-        inputs = sum(byte_count(a.type) for a in block.arguments)
-        numbers = {"arena": arena, "peak": peak, "inputs": inputs}
+        numbers = {
+            "arena": arena,
+            "peak": timeline.peak(arena, spilled),
+            "kept": timeline.outside[-1],
+            "inputs": sum(byte_count(a.type) for a in block.arguments),
+        }
         function.attributes["cuesta.memory"] = ir.DictAttr.get({k: int_attr(v) for k, v in numbers.items()})
-
-
-@dataclass
-class Timeline:
-    """The life of every base over the ops of a block, one step each."""
-
-    steps: int
-    spans: dict[ir.Value, Buffer]
-    planned: list[Base]
-    held: list[int]  # bytes that torch owns whatever is decided about `planned`, by step
-
-    @staticmethod
-    def of(block: ir.Block, bases: Sequence[Base]) -> Timeline:
-        step = {op.operation: i for i, op in enumerate(block.operations)}
-        end = len(step) - 1
-        spans = {base.value: base.span(step, end) for base in bases}
-        held = [0] * len(step)
+        for base in spilled:
+            base.value.owner.attributes["owner"] = ir.StringAttr.get("torch")
         for base in bases:
-            if _owner(base) == "plan":
-                continue
-            span = spans[base.value]
-            first = 0 if _owner(base) == "caller" else span.first
-            for i in range(first, span.last + 1):
-                held[i] += span.nbytes
-        return Timeline(len(step), spans, [b for b in bases if _owner(b) == "plan"], held)
-
-    def peak(self, arena: int, spilled: set[ir.Value]) -> int:
-        """The most bytes at one step: the arena, which stays, and what torch owns at it."""
-        moved = live_bytes([self.spans[v] for v in spilled], self.steps)
-        return arena + max(map(sum, zip(self.held, moved, strict=True)), default=0)
-
-    def spill(self, limit: int) -> set[ir.Value]:
-        """Buffers that the peak is lower without in the arena.
-
-        The arena is held to the end, so a large buffer that is needed only while torch holds little
-        costs its bytes later, when torch holds much. Tried: all buffers from some size on; then each
-        of them goes back that the peak does not need out, as fresh memory costs page faults.
-        The arena's size is taken to be the most bytes live in it, which `place` comes close to.
-        """
-        large = sorted((b for b in self.planned if b.nbytes >= limit), key=lambda b: b.nbytes)
-        best: set[ir.Value] = set()
-        lowest = self._estimate(best) - limit
-        for size in sorted({b.nbytes for b in large}, reverse=True):
-            out = {b.value for b in large if b.nbytes >= size}
-            estimate = self._estimate(out)
-            if estimate < lowest:
-                best, lowest = out, estimate
-        for base in large:
-            if base.value in best and self._estimate(best - {base.value}) <= lowest:
-                best.remove(base.value)
-        return best
-
-    def _estimate(self, spilled: set[ir.Value]) -> int:
-        inside = [self.spans[b.value] for b in self.planned if b.value not in spilled]
-        return self.peak(max(live_bytes(inside, self.steps), default=0), spilled)
+            if owner_of(base) == "torch":
+                _sink(base)
+            if owner_of(base) == "torch" and not base.is_returned:
+                _free(base, block)
+        _fill_arena(block, planned, offsets, arena)
 
 
-def _owner(base: Base) -> str:
-    return str(base.value.owner.attributes["owner"].value) if base.is_alloc else "torch"
+def _donated(function: func.FuncOp) -> list[ir.Value]:
+    """The arguments that nobody needs after the call."""
+    if "arg_attrs" not in function.attributes:
+        return []
+    pairs = zip(function.regions[0].blocks[0].arguments, function.attributes["arg_attrs"], strict=True)
+    return [argument for argument, attributes in pairs if "cuesta.donated" in attributes]
 
 
 def _sink(base: Base) -> None:
@@ -138,7 +99,11 @@ def _sink(base: Base) -> None:
         op.move_before(first)
 
 
-def _free(base: Base) -> None:
+def _free(base: Base, block: ir.Block) -> None:
+    if base.is_argument and not base.users:
+        with ir.InsertionPoint.at_block_begin(block):
+            host.FREE([base.value], [])
+        return
     last = base.users[-1] if base.users else base.value.owner
     with ir.InsertionPoint.after(last), last.location:
         host.FREE([base.value], [])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -17,7 +18,7 @@ _BITS = re.compile(r"\d+")
 
 @dataclass
 class Base:
-    """Memory of its own: an alloc, or a result of a call into ATen."""
+    """Memory of its own: an alloc, a result of a call into ATen, or an argument that the call owns."""
 
     value: Value
     users: list[ir.Operation]  # ops that touch it through any view, in program order
@@ -25,17 +26,25 @@ class Base:
     is_returned: bool
 
     @property
+    def is_argument(self) -> bool:
+        return isinstance(self.value.owner, ir.Block)
+
+    @property
     def is_alloc(self) -> bool:
-        return bool(self.value.owner.name == "host.alloc")
+        return not self.is_argument and bool(self.value.owner.name == "host.alloc")
 
     @property
     def nbytes(self) -> int:
         return byte_count(self.value.type)
 
     def span(self, step: dict[ir.Operation, int], end: int) -> Buffer:
-        """The steps during which it holds something: to the end where it is returned."""
-        own = [] if self.is_alloc else [step[self.value.owner]]
-        steps = own + [step[user] for user in self.users] or [step[self.value.owner]]
+        """The steps during which it holds something: from the start where it is an argument, to the end where it
+        is returned."""
+        steps = [step[user] for user in self.users]
+        if self.is_argument:
+            steps.append(0)
+        elif not self.is_alloc or not steps:
+            steps.append(step[self.value.owner])
         return Buffer(self.nbytes, min(steps), end if self.is_returned else max(steps))
 
 
@@ -53,10 +62,10 @@ def element_bytes(element: ir.Type) -> int:
     return max(int(found.group()) // 8, 1) * (2 if name.startswith("complex") else 1)
 
 
-def bases_of(block: ir.Block) -> list[Base]:
-    """Every alloc and every result of a call, in program order."""
-    found: list[Base] = []
-    owner: dict[Value, Base] = {}
+def bases_of(block: ir.Block, donated: Sequence[Value] = ()) -> list[Base]:
+    """The arguments `donated`, then every alloc and every result of a call, in program order."""
+    found = [Base(argument, [], [], False) for argument in donated]
+    owner = {base.value: base for base in found}
     for op in block.operations:
         operation = op.operation
         for operand in dict.fromkeys(operation.operands):

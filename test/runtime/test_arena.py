@@ -91,11 +91,21 @@ def test_an_arena_is_released_when_the_call_raises() -> None:
 def test_a_second_release_is_an_error() -> None:
     arena = ArenaPool().lease(10)
     arena.release()
-    with pytest.raises(RuntimeError, match="already released"):
-        arena.release()
+    for again in (arena.release, arena.drop):
+        with pytest.raises(RuntimeError, match="already released"):
+            again()
 
 
-def test_a_dropped_arena_is_not_counted() -> None:
+def test_a_dropped_arena_s_memory_is_gone_and_the_next_lease_finds_another() -> None:
+    pool = ArenaPool()
+    arena = pool.lease(1000)
+    arena.drop()
+    assert pool.held_bytes == 0
+    with pool.lease(10) as other:
+        assert other is not arena and pool.held_bytes == 10
+
+
+def test_an_arena_that_is_forgotten_is_not_counted() -> None:
     pool = ArenaPool()
     pool.lease(10)
     gc.collect()

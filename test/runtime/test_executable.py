@@ -428,6 +428,57 @@ def test_threads_call_one_executable_at_once() -> None:
     assert not problems
 
 
+def releasing(inner: int, limit: int = 0) -> Executable:
+    """(4x8, owned inner x 5, owned f32) → their product and the last argument."""
+    return load(
+        f"""
+    func.func @graph(%a: memref<4x8xf32>, %b: memref<{inner}x5xf32> {{cuesta.donated}},
+                     %c: memref<f32> {{cuesta.donated}})
+        -> (memref<4x5xf32>, memref<f32>) {{
+      %0 = "host.alloc"() {{owner = "plan"}} : () -> memref<20xf32>
+      %1 = "host.view"(%0) {{offset = 0}} : (memref<20xf32>) -> memref<4x5xf32>
+      "host.aten"(%a, %b, %1) {{overload = "aten.mm.default", args = "[\\"%0\\", \\"%1\\"]",
+        dtypes = ["f32", "f32", "f32"], reason = "", route = "out"}}
+        : (memref<4x8xf32>, memref<{inner}x5xf32>, memref<4x5xf32>) -> ()
+      return %1, %c : memref<4x5xf32>, memref<f32>
+    }}""",
+        f"plan-memory{{release-limit={limit}}}",
+    )
+
+
+def test_an_argument_that_the_program_owns_is_given_back() -> None:
+    executable = releasing(8)
+    a, b, c = torch.randn(4, 8), torch.randn(8, 5), torch.tensor(3.0)
+    expected = a @ b
+    tensors: list[Any] = [a, b, c]
+    results = executable(tensors)
+    assert_same(results, [expected, c])
+    # Both are the caller's still, who has other references to them.
+    assert tensors[0] is a and tensors[1] is None and results[1] is c
+    assert_same([a @ b], [expected])
+    gone = weakref.ref(b)
+    del b
+    assert gone() is None
+
+
+def test_an_argument_that_the_program_owns_is_given_back_where_it_fails() -> None:
+    wrong = releasing(7)
+    tensors: list[Any] = [torch.randn(4, 8), torch.randn(7, 5), torch.tensor(3.0)]
+    storage = weakref.ref(tensors[1])
+    for _ in range(2):
+        with pytest.raises(ExecutionError, match=r"aten.mm.default"):
+            wrong(tensors)
+        assert storage() is None
+        tensors[1] = torch.randn(7, 5)
+        storage = weakref.ref(tensors[1])
+
+
+def test_small_arguments_stay() -> None:
+    tensors = [torch.randn(4, 8), torch.randn(8, 5), torch.tensor(3.0)]
+    releasing(8, limit=1000)(tensors)
+    assert all(t is not None for t in tensors)
+
+
 def test_the_code_goes_with_the_executable_at_once() -> None:
     executable = mm(8)
     loaded = weakref.ref(executable._call.__globals__["keep"][0])

@@ -12,7 +12,7 @@ import torch
 from torch.profiler import record_function
 
 from cuesta.tools import cuesta_bench
-from cuesta.tools.bench.memory import measure
+from cuesta.tools.bench.memory import measure, predicted_peak
 from cuesta.tools.bench.table import megabytes, seconds, table
 from cuesta.tools.bench.timing import Spread, interleaved, ratios
 
@@ -91,6 +91,16 @@ def test_peak_of_a_phase_counts_from_its_start() -> None:
 def test_backward_is_seen() -> None:
     x = torch.zeros(MEGABYTE // 4, requires_grad=True)
     assert measure(lambda: x.exp().sum().backward()).peak >= 2 * MEGABYTE
+
+
+def test_the_predicted_peak_of_several_graphs() -> None:
+    forward = {"arena_bytes": 5, "peak_bytes": 12, "kept_bytes": 7, "keeps_arena": True}
+    backward = {"arena_bytes": 2, "peak_bytes": 6, "kept_bytes": -3, "keeps_arena": True}
+    assert predicted_peak([forward]) == 12
+    # 7 kept by the first, its arena of 5, and 4 beside the arena in the second.
+    assert predicted_peak([forward, backward]) == 16
+    assert predicted_peak([forward | {"keeps_arena": False}, backward]) == 13
+    assert predicted_peak([]) == 0
 
 
 def test_spread() -> None:

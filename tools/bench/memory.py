@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,15 +16,13 @@ class MemoryUse:
     peak: int
     phases: dict[str, int]
     """The peak within each `record_function` range asked for, above the level at the start of that range."""
-    allocations: list[int]
-    """The size of each block that was allocated."""
 
 
 def measure(call: Callable[[], Any], phases: Iterable[str] = ()) -> MemoryUse:
     """Runs `call` once under the profiler.
 
     Seen is what goes through torch's CPU allocator: tensors, and scratch that takes the form of tensors; not what a
-    library takes from malloc. A block that was there before the call and is freed by it does not count.
+    library takes from malloc. A block that was there before the call and is freed by it lowers the level from there.
     """
     with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiler:
         result = call()
@@ -42,8 +40,19 @@ def measure(call: Callable[[], Any], phases: Iterable[str] = ()) -> MemoryUse:
             for name in phases
             if name in ranges
         },
-        allocations=[size for _, size in changes if size > 0],
     )
+
+
+def predicted_peak(graphs: Iterable[Mapping[str, Any]]) -> int:
+    """The peak that the graphs of cuesta's report say for a call that runs each of them once, in this order."""
+    level = arena = peak = 0
+    for graph in graphs:
+        arena = max(arena, graph["arena_bytes"])
+        peak = max(peak, level + arena + graph["peak_bytes"] - graph["arena_bytes"])
+        level += graph["kept_bytes"]
+        if not graph["keeps_arena"]:
+            arena = 0
+    return int(peak)
 
 
 def _peak(changes: Iterable[tuple[int, int]]) -> int:

@@ -13,12 +13,10 @@ from typing import Any
 import torch
 import torch._dynamo
 
+from cuesta.runtime.executable import ARENAS
 from cuesta.tools.bench.backends import fallbacks, one_line
 from cuesta.tools.bench.cases import BACKWARD, FORWARD, Workload, find_case
-from cuesta.tools.bench.memory import measure
-
-ARENA_SLACK = 4096
-"""Bytes by which the block that holds an arena may exceed it, for its alignment."""
+from cuesta.tools.bench.memory import measure, predicted_peak
 
 
 def compile_times(workload: Workload, backend: str) -> dict[str, Any]:
@@ -44,24 +42,19 @@ def compile_times(workload: Workload, backend: str) -> dict[str, Any]:
 
 
 def peak_memory(workload: Workload, backend: str) -> dict[str, Any]:
-    """Peak bytes of a warm call, with what cuesta predicted and keeps."""
+    """Peak bytes of a warm call, with what cuesta predicted."""
     call = workload.compiled(backend)
     for _ in range(3):
         call()
     for parameter in workload.parameters:
         parameter.grad = None
-    use = measure(call, (FORWARD, BACKWARD))
     graphs = _report_graphs(backend)
-    # Graphs share one arena, kept from the calls before: the profile of this call does not see it being allocated.
-    arena = max((int(graph["arena_bytes"]) for graph in graphs), default=0)
-    seen = any(arena <= size <= arena + ARENA_SLACK for size in use.allocations)
-    kept = 0 if seen else arena
-    return {
-        "peak": use.peak + kept,
-        "phases": {name: size + kept for name, size in use.phases.items()},
-        "kept_arena": kept,
-        "predicted": [graph["peak_bytes"] for graph in graphs],
-    }
+    if graphs:
+        # So that the measured call allocates the arena itself, as it does all else that it takes.
+        ARENAS.trim()
+    use = measure(call, (FORWARD, BACKWARD))
+    result: dict[str, Any] = {"peak": use.peak, "phases": use.phases}
+    return result | {"predicted": predicted_peak(graphs)} if graphs else result
 
 
 def _report_graphs(backend: str) -> list[dict[str, Any]]:

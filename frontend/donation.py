@@ -1,0 +1,26 @@
+"""Which arguments of a backward graph are its own: what the forward graph saved for it and nobody else has."""
+
+from __future__ import annotations
+
+import torch
+
+
+def donated_arguments(gm: torch.fx.GraphModule) -> list[int]:
+    """Positions of the arguments whose memory is free after their last use, by what AOTAutograd says of the graph
+    that is being compiled.
+
+    AOTAutograd says so where the backward runs once (no retain_graph); it refuses later calls that would keep the
+    saved tensors. Left out are tensors that share memory with another argument: which of them frees it, no plan knows.
+    """
+    context = torch._guards.TracingContext.try_get()
+    metadata = context.fw_metadata if context is not None else None
+    positions = (metadata.bw_donated_idxs if metadata is not None else None) or []
+    storages = [_storage(n.meta.get("val")) for n in gm.graph.nodes if n.op == "placeholder"]
+    return [i for i in positions if storages[i] is not None and storages.count(storages[i]) == 1]
+
+
+def _storage(value: object) -> int | None:
+    """A number for a tensor's storage, None for what is no strided tensor."""
+    if not isinstance(value, torch.Tensor) or value.layout != torch.strided:
+        return None
+    return value.untyped_storage()._cdata

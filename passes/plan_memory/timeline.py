@@ -1,0 +1,114 @@
+"""How many bytes a host function holds at each of its steps, and which buffers the arena is better without."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from cuesta._mlir import ir
+from cuesta.passes.plan_memory.allocator import Buffer, aligned, live_bytes
+from cuesta.passes.plan_memory.lifetimes import Base
+
+
+def owner_of(base: Base) -> str:
+    """ "plan", "caller" or "torch"."""
+    return str(base.value.owner.attributes["owner"].value) if base.is_alloc else "torch"
+
+
+@dataclass
+class Timeline:
+    """The life of every base over the ops of a block, one step each.
+
+    Levels are bytes above what there was when the call began: an argument that the call gives back
+    makes them fall below 0.
+    """
+
+    spans: dict[ir.Value, Buffer]
+    planned: list[Base]
+    inside: list[int]  # bytes live in the arena if it holds all of `planned`, by step
+    outside: list[int]  # the level of what torch owns if the arena holds all of `planned`, by step
+
+    @staticmethod
+    def of(block: ir.Block, bases: Sequence[Base]) -> Timeline:
+        step = {op.operation: i for i, op in enumerate(block.operations)}
+        end = len(step) - 1
+        spans = {base.value: base.span(step, end) for base in bases}
+        planned = [b for b in bases if owner_of(b) == "plan"]
+        outside = [0] * len(step)
+        for base in bases:
+            span = spans[base.value]
+            if base.is_argument:
+                _add(outside, span.last + 1, end, -span.nbytes)
+            elif owner_of(base) != "plan":
+                _add(outside, 0 if owner_of(base) == "caller" else span.first, span.last, span.nbytes)
+        return Timeline(spans, planned, live_bytes([spans[b.value] for b in planned], len(step)), outside)
+
+    def peak(self, arena: int, spilled: Iterable[Base]) -> int:
+        """The highest level: the arena, which stays, and what torch owns at each step."""
+        outside = list(self.outside)
+        for base in spilled:
+            span = self.spans[base.value]
+            _add(outside, span.first, span.last, span.nbytes)
+        return arena + max(outside)
+
+    def spill(self) -> list[Base]:
+        """Buffers that the peak is lower without in the arena.
+
+        The arena is held to the end, so a buffer that is needed only while torch holds little costs
+        its bytes later, when torch holds much. Out go all buffers from some size on, as few as bring
+        the lowest peak; then each of them goes back that the peak does not need out, as memory of its
+        own takes a malloc and may take page faults.
+        The arena's size is taken to be the most bytes live in it, which `place` comes close to.
+        """
+        large = sorted(self.planned, key=lambda b: -b.nbytes)
+        moved = _Moved(self.spans, list(self.inside), list(self.outside))
+        peaks = [moved.peak()]
+        counts = [0]
+        for _, group in itertools.groupby(large, key=lambda b: b.nbytes):
+            for base in group:
+                moved.out(base)
+            peaks.append(moved.peak())
+            counts.append(len(moved.bases))
+        lowest = min(peaks)
+        needed = counts[peaks.index(lowest)]
+        for base in large[needed:]:
+            moved.back(base)
+        for base in reversed(large[:needed]):
+            moved.back(base)
+            if moved.peak() > lowest:
+                moved.out(base)
+        return [b for b in large if b.value in moved.bases]
+
+
+@dataclass
+class _Moved:
+    """The levels while buffers move out of the arena and back."""
+
+    spans: dict[ir.Value, Buffer]
+    inside: list[int]
+    outside: list[int]
+
+    def __post_init__(self) -> None:
+        self.bases: set[ir.Value] = set()
+
+    def out(self, base: Base) -> None:
+        self.bases.add(base.value)
+        self._move(base, 1)
+
+    def back(self, base: Base) -> None:
+        self.bases.remove(base.value)
+        self._move(base, -1)
+
+    def peak(self) -> int:
+        return max(self.inside) + max(self.outside)
+
+    def _move(self, base: Base, sign: int) -> None:
+        span = self.spans[base.value]
+        _add(self.inside, span.first, span.last, -sign * aligned(span.nbytes))
+        _add(self.outside, span.first, span.last, sign * span.nbytes)
+
+
+def _add(levels: list[int], first: int, last: int, nbytes: int) -> None:
+    for step in range(first, last + 1):
+        levels[step] += nbytes
