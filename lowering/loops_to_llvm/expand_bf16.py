@@ -1,27 +1,34 @@
-"""Converts between bf16 and f32 by integer arithmetic, to the nearest even number, as torch does.
+"""Turns bf16 into integers: conversions are integer arithmetic, to the nearest even number, as torch rounds, and
+kernels move numbers as i16.
 
-%y = arith.extf %x : bf16 to f32      →      %0 = arith.extui (bitcast %x) : i16 to i32
+%y = arith.extf %x : bf16 to f32      →      %0 = arith.extui %x : i16 to i32
                                              %y = bitcast (%0 << 16)
 
-With AVX512-BF16 LLVM has an instruction for it, which turns denormals into zeros, and which it also
-puts behind plain loads.
+With AVX512-BF16 LLVM has an instruction for the conversion, which turns denormals into zeros, and which it also
+puts behind plain loads; and it fails to select the copies of bf16 that it has vectorised itself.
 """
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from cuesta._mlir import arith, ir, rewrite
+from cuesta._mlir import arith, func, ir, rewrite
+from cuesta.dialects import walk
+from cuesta.dialects.kernel_module import kernel_modules
+from cuesta.passes.graph_rewrite import functions
 from cuesta.passes.registry import Pass, register_pass
 
 _NAN = 0x7FC0
+#: Ops that hand numbers on as they are.
+_MOVES = ("affine.", "memref.", "scf.", "func.", "arith.select", "arith.constant", "arith.bitcast")
 
 
 @register_pass("expand-bf16")
 @dataclass(frozen=True)
 class ExpandBf16(Pass):
-    """Expands conversions of bf16 scalars into integer arithmetic."""
+    """Expands conversions of bf16 scalars into integer arithmetic, and makes kernels hold bf16 as i16."""
 
     def run(self, module: ir.Module) -> None:
         with module.context, ir.Location.unknown():
@@ -29,6 +36,9 @@ class ExpandBf16(Pass):
             patterns.add(arith.ExtFOp, _rewrite(lambda op: op.operands[0].type, extend))
             patterns.add(arith.TruncFOp, _rewrite(lambda op: op.results[0].type, truncate))
             rewrite.walk_and_apply_patterns(module.operation, patterns.freeze())
+            for nested in kernel_modules(module):
+                for function in functions(nested):
+                    _hold_as_integers(function)
 
 
 def extend(x: ir.Value, target: ir.Type) -> ir.Value:
@@ -72,3 +82,61 @@ def _rewrite(
         return False
 
     return expand
+
+
+def _hold_as_integers(function: func.FuncOp) -> None:
+    """Gives every bf16 of the function the type i16. What still computes on bf16 does so in f32."""
+    bf16, f32 = ir.BF16Type.get(), ir.F32Type.get()
+    for op in list(walk(function.operation)):
+        if op.name.startswith(_MOVES):
+            continue
+        with ir.InsertionPoint(op), op.location:
+            for i, x in enumerate(op.operands):
+                if x.type == bf16:
+                    op.operands[i] = extend(x, f32)
+        for result in op.results:
+            if result.type == bf16:
+                result.set_type(f32)
+                _truncate_behind(op, result)
+    for op in [function.operation, *walk(function.operation)]:
+        _retype(op)
+    kinds = ir.FunctionType(function.attributes["function_type"].value)
+    retyped = [[_as_integer(kind) for kind in side] for side in (kinds.inputs, kinds.results)]
+    function.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(*retyped))
+
+
+def _truncate_behind(op: ir.Operation, result: ir.Value) -> None:
+    """Hands the users of `result`, which is f32, its bf16."""
+    uses = [(use.owner, use.operand_number) for use in result.uses]
+    with ir.InsertionPoint.after(op), op.location:
+        narrow = truncate(result, ir.BF16Type.get())
+    for user, i in uses:
+        user.operands[i] = narrow
+
+
+def _retype(op: ir.Operation) -> None:
+    for region in op.regions:
+        for block in region.blocks:
+            for argument in block.arguments:
+                argument.set_type(_as_integer(argument.type))
+    if op.name == "arith.constant" and op.results[0].type == ir.BF16Type.get():
+        with ir.InsertionPoint(op), op.location:
+            (word,) = struct.unpack("<I", struct.pack("<f", op.attributes["value"].value))
+            op.results[0].replace_all_uses_with(_constant(ir.IntegerType.get_signless(16), word >> 16))
+        op.erase()
+        return
+    for result in op.results:
+        result.set_type(_as_integer(result.type))
+    if op.name == "arith.bitcast" and op.operands[0].type == op.results[0].type:
+        op.results[0].replace_all_uses_with(op.operands[0])
+        op.erase()
+
+
+def _as_integer(kind: ir.Type) -> ir.Type:
+    """The type that holds `kind`: i16 for bf16, and memrefs of it for memrefs of bf16."""
+    bf16, i16 = ir.BF16Type.get(), ir.IntegerType.get_signless(16)
+    if kind == bf16:
+        return i16
+    if isinstance(kind, ir.MemRefType) and kind.element_type == bf16:
+        return ir.MemRefType.get(kind.shape, i16, kind.layout, kind.memory_space)
+    return kind

@@ -34,3 +34,43 @@ func.func @others(%x: f16, %y: f64) -> (f32, f32) {
   %1 = arith.truncf %y : f64 to f32
   return %0, %1 : f32, f32
 }
+
+// Kernels hold bf16 as i16: what moves, moves as integers, and what computes does so in f32.
+// CHECK-LABEL: module @kernels
+module @kernels {
+  // CHECK-LABEL: func.func @moves
+  // CHECK-SAME: (%[[X:.*]]: memref<8xi16, strided<[2]>>, %[[Y:.*]]: memref<8xi16>)
+  // CHECK: %[[ONE:.*]] = arith.constant 16256 : i16
+  // CHECK: %[[A:.*]] = affine.load %[[X]][%{{.*}}] : memref<8xi16, strided<[2]>>
+  // CHECK: %[[B:.*]] = arith.select %{{.*}}, %[[A]], %[[ONE]] : i16
+  // CHECK: affine.store %[[B]], %[[Y]][%{{.*}}] : memref<8xi16>
+  func.func @moves(%x: memref<8xbf16, strided<[2]>>, %y: memref<8xbf16>) {
+    %one = arith.constant 1.0 : bf16
+    affine.for %i = 0 to 8 {
+      %a = affine.load %x[%i] : memref<8xbf16, strided<[2]>>
+      %p = arith.constant true
+      %b = arith.select %p, %a, %one : bf16
+      affine.store %b, %y[%i] : memref<8xbf16>
+    }
+    return
+  }
+
+  // CHECK-LABEL: func.func @computes
+  // CHECK: %[[A:.*]] = affine.load %{{.*}} : memref<8xi16>
+  // CHECK: arith.sitofp %{{.*}} : i64 to f32
+  // CHECK: %[[W:.*]] = arith.bitcast %{{.*}} : i32 to f32
+  // CHECK: arith.cmpf ogt, %[[W]], %{{.*}} : f32
+  // CHECK: affine.store %{{.*}} : memref<8xi16>
+  // CHECK-NOT: bf16
+  // CHECK: return
+  func.func @computes(%x: memref<8xbf16>, %n: i64) {
+    affine.for %i = 0 to 8 {
+      %a = affine.load %x[%i] : memref<8xbf16>
+      %b = arith.sitofp %n : i64 to bf16
+      %p = arith.cmpf ogt, %a, %b : bf16
+      %c = arith.select %p, %a, %b : bf16
+      affine.store %c, %x[%i] : memref<8xbf16>
+    }
+    return
+  }
+}
