@@ -41,7 +41,7 @@ def _addptr(op: ir.Operation) -> Action:
 
 def view(first: int, count: int, dtype: np.dtype[Any]) -> Array:
     """`count` elements of memory from address `first` on, to be touched only where they exist."""
-    memory = (ctypes.c_char * (count * dtype.itemsize)).from_address(first)
+    memory: Any = (ctypes.c_char * (count * dtype.itemsize)).from_address(first)
     return np.ndarray((count,), dtype, memory)
 
 
