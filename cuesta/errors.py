@@ -46,5 +46,9 @@ class ArtefactError(CuestaError):
     """Bytes that are not a loadable artefact: damaged, cut short, or made for another machine."""
 
 
+class DeviceError(CuestaError):
+    """There is no driver or device that the code can run on, or its kernels do not load there."""
+
+
 class ExecutionError(CuestaError):
-    """A call into ATen failed while a compiled graph was running. Carries torch's own message."""
+    """A call into ATen or a launch failed while a graph was running. Carries torch's or the driver's words."""

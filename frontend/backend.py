@@ -17,9 +17,11 @@ from cuesta.errors import OptionError, Unsupported
 from cuesta.frontend.attention import keep_attention_whole
 from cuesta.frontend.calling import Boxed, Convention, bind, check_outputs
 from cuesta.frontend.decompositions import decompositions
+from cuesta.frontend.devices import place_graph
 from cuesta.frontend.donation import donated_arguments
 from cuesta.frontend.graph_cache import GraphCache
 from cuesta.frontend.graph_key import graph_key
+from cuesta.frontend.loading import can_run, load
 from cuesta.frontend.specialise import has_data_dependent_sizes, is_symbolic, specialised
 from cuesta.options import Options
 from cuesta.runtime.executable import Executable
@@ -86,7 +88,10 @@ def _program(
     gm: torch.fx.GraphModule, kind: str, options: Options, report: GraphReport, donated: Sequence[int]
 ) -> tuple[Executable, Convention]:
     start = time.perf_counter()
-    cache = GraphCache.of(f"{graph_key(gm)}\n{kind}, donated {donated}", options)
+    target, device = place_graph(gm, options.target)
+    if not can_run(target):
+        raise Unsupported(f"programs for {target} are not launched yet; cuesta.compile_for makes their kernels")
+    cache = GraphCache.of(f"{graph_key(gm)}\n{kind}, donated {donated}", options, target)
     found = None
     if options.dump:
         # Which a cached program has left behind.
@@ -106,14 +111,14 @@ def _program(
 
     start = time.perf_counter()
     with make_context():
-        graph = import_graph(gm, donated)
+        graph = import_graph(gm, donated, target, device)
         check_outputs(graph.convention.outputs)
         report.times["import"] = time.perf_counter() - start
         dump = Dump.open(options.dump, kind) if options.dump else None
         artefact = lower_module(graph.module, options, report, dump=dump)
     artefact.metadata["convention"] = graph.convention.as_dict()
     start = time.perf_counter()
-    executable = Executable(artefact)
+    executable = load(artefact)
     cache.store(artefact, report)
     report.times["load and keep"] = time.perf_counter() - start
     if dump is not None:

@@ -3,31 +3,39 @@
 from __future__ import annotations
 
 import logging
+import re
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+import torch
+
 import cuesta.dialects as dialects
 import cuesta.passes
 from cuesta._mlir import ir
+from cuesta.cache import open_cache
 from cuesta.compile_report import GraphReport
+from cuesta.dialects.module_target import mark_module, target_of
 from cuesta.errors import CompileError, PipelineError, Unsupported
+from cuesta.frontend import kernel_code
 from cuesta.frontend.dump import Dump
+from cuesta.frontend.loading import load
 from cuesta.frontend.reproducer import as_text, reproduced
 from cuesta.lowering.host_to_llvm.describe import describe
 from cuesta.lowering.host_to_llvm.object_code import compile_to_object
 from cuesta.options import Options
 from cuesta.passes.pipeline import Pipeline
-from cuesta.passes.pipelines import STAGES, Stage
+from cuesta.passes.pipelines import Stage, stages_for
 from cuesta.runtime.artefact import Artefact
 from cuesta.runtime.executable import Executable
+from cuesta.targets import CPU, Target
 
 log = logging.getLogger("cuesta")
 
 #: The levels at which the host function is one, with its memory planned.
-_PLANNED = ("kernels", "tiled", "buffers", "loops")
+_PLANNED = ("kernels", "tiled", "buffers", "loops", "blocks", "tt")
 
 #: Bytes of an arena that is kept in any case.
 _SMALL_ARENA = 1 << 20
@@ -49,22 +57,24 @@ class Timer:
             self.times[name] = self.times.get(name, 0.0) + time.perf_counter() - start
 
 
-def stages_after(level: str) -> list[Stage]:
+def stages_after(level: str, target: Target = CPU) -> list[Stage]:
     """The stages below `level`, which is a stage's name or "import" for a module fresh from the importer.
 
     Raises PipelineError for a level that is none.
     """
-    names = ["import", *STAGES]
+    stages = stages_for(target)
+    names = ["import", *stages]
     if level not in names:
         raise PipelineError(f"no level named {level!r}; the levels are {', '.join(names)}")
-    return list(STAGES.values())[names.index(level) :]
+    return list(stages.values())[names.index(level) :]
 
 
 def pipeline_of(stage: Stage, options: Options) -> Pipeline:
     """The stage's pipeline under the options."""
     text = stage.pipeline
     if not options.fusion:
-        text = text.replace("form-kernels", "form-kernels{fuse=false}")
+        text = text.replace("form-kernels{", "form-kernels{fuse=false ")
+        text = re.sub(r"form-kernels(?!\{)", "form-kernels{fuse=false}", text)
     return Pipeline.parse(text)
 
 
@@ -84,7 +94,7 @@ def lower_module(
         except Unsupported:
             raise
         except CompileError as error:
-            pipelines = [pipeline_of(stage, options) for stage in stages_after(level)]
+            pipelines = [pipeline_of(stage, options) for stage in stages_after(level, target_of(original))]
             failure = reproduced(error, as_text(original), pipelines, dump)
             if dump is not None:
                 dump.finish([f"{report.name}: failed", str(failure)])
@@ -93,12 +103,16 @@ def lower_module(
 
 def _lower(module: ir.Module, options: Options, report: GraphReport, level: str, dump: Dump | None) -> Artefact:
     timer = Timer(report.times)
+    target = target_of(module)
+    making = None
     metadata: dict[str, Any] = {}
     if dump is not None:
         dump.write(level, module)
     if level in _PLANNED:
         metadata = _describe_program(module, report)
-    for stage in stages_after(level):
+    for stage in stages_after(level, target):
+        if stage.name == "llvm" and target.gpu:
+            making = kernel_code.start(module, metadata["kernels"], target, open_cache(options.cache_root))
         with timer.stage(stage.name):
             pipeline_of(stage, options).run(module, verify=False)
         if stage.name == "kernels":
@@ -110,13 +124,32 @@ def _lower(module: ir.Module, options: Options, report: GraphReport, level: str,
             dump.write(stage.name, module)
     with timer.stage("machine code"):
         objects = compile_to_object(module, options.opt_level)
-    return Artefact(objects, "cuesta_main", {"program": metadata, "report": report.program()})
+    code: dict[str, bytes] = {}
+    if making is not None:
+        with timer.stage("kernels' code"):
+            code = making.finish()
+        _add_resources(report, metadata["kernels"])
+    return Artefact(objects, "cuesta_main", {"program": metadata, "report": report.program()}, code)
 
 
 def compile_module(module: ir.Module, *, from_stage: str = "import", options: Options | None = None) -> Executable:
-    """A module of any level above machine code as something to call with its tensors."""
-    report = GraphReport("module")
-    return Executable(lower_module(module, options or Options.from_torch(), report, from_stage))
+    """A module of any level above machine code as something to call with its tensors.
+
+    Its target is its own, or the options' where it says none.
+    """
+    options = options or Options.from_torch()
+    if options.target is not None and not target_of(module).gpu:
+        with module.context:
+            mark_module(module, options.target, torch.device(options.target.device_type))
+    return load(lower_module(module, options, GraphReport("module"), from_stage))
+
+
+def _add_resources(report: GraphReport, rows: list[dict[str, Any]]) -> None:
+    """Adds to the report what each kernel takes of a GPU."""
+    by_name = {row["name"]: row for row in rows}
+    for kernel in report.kernels:
+        row = by_name[kernel["name"]]
+        kernel |= {key: row[key] for key in ("grid", "warps", "shared", "registers", "spills")}
 
 
 def _describe_program(module: ir.Module, report: GraphReport) -> dict[str, Any]:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 from dataclasses import dataclass
 from pathlib import Path
 
 from cuesta.cache import Cache, Hit, content_key, environment_key, open_cache
 from cuesta.compile_report import GraphReport
 from cuesta.errors import ArtefactError
+from cuesta.frontend.loading import load
 from cuesta.options import Options
 from cuesta.runtime.artefact import Artefact
 from cuesta.runtime.executable import Executable
+from cuesta.targets import Target
 
 
 @dataclass
@@ -21,9 +24,9 @@ class GraphCache:
     key: str
 
     @staticmethod
-    def of(text: str, options: Options) -> GraphCache:
+    def of(text: str, options: Options, target: Target) -> GraphCache:
         root: Path | None = options.cache_root if options.cache else None
-        return GraphCache(open_cache(root), content_key(text, options.key(), environment_key()))
+        return GraphCache(open_cache(root), content_key(text, options.key(), environment_key(), _target_key(target)))
 
     def load(self, report: GraphReport) -> tuple[Artefact, Executable] | None:
         """The cached program, None where there is none that loads; the report says which and why."""
@@ -33,7 +36,7 @@ class GraphCache:
             return None
         try:
             artefact = Artefact.from_bytes(found.payload)
-            executable = Executable(artefact)
+            executable = load(artefact)
         except (ArtefactError, KeyError) as problem:
             report.cache = {"hit": False, "reason": f"the entry does not load: {problem}"}
             return None
@@ -45,3 +48,13 @@ class GraphCache:
     def store(self, artefact: Artefact, report: GraphReport) -> None:
         if not self.cache.put(self.key, artefact.to_bytes()) and self.cache.failure:
             report.cache["reason"] += f"; not kept: {self.cache.failure}"
+
+
+def _target_key(target: Target) -> str:
+    """What shapes a target's code beside what shapes all: a GPU's name has its capability; Triton makes the code."""
+    if target.kind in ("cpu", "tt"):
+        return str(target)
+    try:
+        return f"{target} triton {importlib.metadata.version('triton')}"
+    except importlib.metadata.PackageNotFoundError:
+        return f"{target} no triton"

@@ -1,6 +1,7 @@
 """The one artefact of a compiled graph: its native code, and what calling it takes.
 
-    bytes:  magic  version  length of JSON  length of objects  SHA-256 of the rest | JSON | objects
+    bytes:  magic  version  length of JSON  length of objects  length of kernels  SHA-256 of the rest
+            | JSON | objects | kernels, one after another; JSON has their names and sizes
 
 Never pickle: an artefact from a cache that somebody else wrote may be refused, and cannot run while it is read.
 """
@@ -10,14 +11,14 @@ from __future__ import annotations
 import hashlib
 import json
 import struct
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from cuesta.errors import ArtefactError
 
 _MAGIC = b"cuestaA\n"  # the newline shows a file that was mangled as text
-_VERSION = 1
-_HEADER = struct.Struct("<8sIQQ32s")
+_VERSION = 2
+_HEADER = struct.Struct("<8sIQQQ32s")
 
 
 @dataclass(frozen=True)
@@ -25,15 +26,18 @@ class Artefact:
     """What is cached of a compiled graph, and loaded to run it."""
 
     objects: bytes
-    """A relocatable object: host function and kernels."""
+    """A relocatable object: host function, and on CPU the kernels."""
     entry: str
     """The symbol of the host function in `objects`."""
     metadata: dict[str, Any]
     """The plan, the metadata of the outputs, the report: plain JSON (string keys, lists not tuples, no NaN)."""
+    kernels: dict[str, bytes] = field(default_factory=dict)
+    """The code of a GPU's kernels, by name."""
 
     def to_bytes(self) -> bytes:
         """The artefact as bytes. Raises ArtefactError for metadata that would be read back as something else."""
-        content = {"entry": self.entry, "metadata": self.metadata}
+        sizes = [[name, len(code)] for name, code in self.kernels.items()]
+        content = {"entry": self.entry, "metadata": self.metadata, "kernels": sizes}
         try:
             text = json.dumps(content, sort_keys=True, separators=(",", ":")).encode()
         except (TypeError, ValueError, RecursionError) as error:
@@ -45,37 +49,44 @@ class Artefact:
                 f"the metadata of {self.entry} is not plain JSON: {', '.join(map(str, changed))} would be read back "
                 "as something else; string keys, lists instead of tuples and no NaN are valid"
             )
-        digest = _digest(text, self.objects)
-        return _HEADER.pack(_MAGIC, _VERSION, len(text), len(self.objects), digest) + text + self.objects
+        kernels = b"".join(self.kernels.values())
+        digest = _digest(text, self.objects, kernels)
+        header = _HEADER.pack(_MAGIC, _VERSION, len(text), len(self.objects), len(kernels), digest)
+        return header + text + self.objects + kernels
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Artefact:
         """Reads what `to_bytes` wrote. Raises ArtefactError for bytes that are foreign, damaged or cut short."""
         if len(data) < _HEADER.size:
             raise ArtefactError(f"not an artefact: {len(data)} bytes, and the header alone takes {_HEADER.size}")
-        magic, version, text_size, objects_size, digest = _HEADER.unpack_from(data)
+        magic, version, text_size, objects_size, kernels_size, digest = _HEADER.unpack_from(data)
         if magic != _MAGIC:
             raise ArtefactError(f"not an artefact: it begins with {magic!r}, not {_MAGIC!r}")
         if version != _VERSION:
             raise ArtefactError(f"an artefact of format {version}; this version reads format {_VERSION}")
-        expected = _HEADER.size + text_size + objects_size
+        expected = _HEADER.size + text_size + objects_size + kernels_size
         if len(data) != expected:
             raise ArtefactError(f"damaged artefact: {len(data)} bytes instead of {expected}")
         text = data[_HEADER.size : _HEADER.size + text_size]
-        objects = data[_HEADER.size + text_size :]
-        if _digest(text, objects) != digest:
+        objects = data[_HEADER.size + text_size : expected - kernels_size]
+        if _digest(text, objects, data[expected - kernels_size :]) != digest:
             raise ArtefactError("damaged artefact: checksum differs")
         try:
             content = json.loads(text)
-            return cls(objects, content["entry"], content["metadata"])
+            kernels, start = {}, expected - kernels_size
+            for name, size in content["kernels"]:
+                kernels[name] = data[start : start + size]
+                start += size
+            return cls(objects, content["entry"], content["metadata"], kernels)
         except (ValueError, TypeError, KeyError) as error:
             raise ArtefactError(f"not an artefact that this version wrote: {error!r}") from error
 
 
-def _digest(text: bytes, objects: bytes) -> bytes:
+def _digest(text: bytes, *sections: bytes) -> bytes:
     digest = hashlib.sha256(len(text).to_bytes(8, "little"))
     digest.update(text)
-    digest.update(objects)
+    for section in sections:
+        digest.update(section)
     return digest.digest()
 
 

@@ -8,8 +8,12 @@ bytes; `keeps_arena`, whether the next call may find it; `bases`, the memory tha
 with its owner: "caller" is allocated here, "torch" arrives as a handle; `released`, the numbers of the
 arguments that the program gives back, whose places in the list of tensors become None; `results`, each
 in an argument or a base at an offset in elements; `calls`, the calls into ATen that go through Python;
-`steps`, what may fail, for the message. The slots that the entry takes are described in
+`steps`, what may fail, for the message; `mutates`, the numbers of the arguments that it writes; `target`
+and `device`; `kernels`, those of a GPU. The slots that the entry takes are described in
 lowering/host_to_llvm/layout.py.
+
+A call on a GPU takes its arena and its results from torch's caching allocator and launches on torch's current
+stream, so work that is queued there may go on using memory that the call has given back.
 """
 
 from __future__ import annotations
@@ -25,9 +29,11 @@ from cuesta.runtime.arena import ArenaPool
 from cuesta.runtime.artefact import Artefact
 from cuesta.runtime.callbacks import CALLBACK, PythonCalls
 from cuesta.runtime.dtypes import DTYPES
-from cuesta.runtime.elf import LoadedObject, load_object, process_resolver
+from cuesta.runtime.elf import LoadedObject, Resolve, load_object, process_resolver
 from cuesta.runtime.failures import Failures
+from cuesta.runtime.gpu_call import MISALIGNED, around, device_names
 from cuesta.runtime.handles import make_handles, steal
+from cuesta.runtime.kernel_table import KernelTable
 
 Tensor = torch.Tensor
 
@@ -35,9 +41,8 @@ Tensor = torch.Tensor
 ARENAS = ArenaPool()
 
 _ENTRY = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p)  # releases the GIL while it runs
-_Call = Callable[[Sequence[Tensor]], list[Tensor]]
+_Call = Callable[[list[Tensor]], list[Tensor]]
 
-_allocate: Callable[..., Tensor] = torch._C._dynamo.guards._empty_strided_cpu  # type: ignore[attr-defined]
 # Other sizes, strides and an offset to add, over the same memory; for autograd no view, as it was traced without one.
 _view: Callable[..., Tensor] = torch._C._dynamo.guards._reinterpret_tensor  # type: ignore[attr-defined]
 
@@ -46,41 +51,55 @@ class Executable:
     """A loaded artefact. Threads may call it at once.
 
     Raises ArtefactError where the code does not load. A call raises IndexError for a failed check,
-    ExecutionError with torch's message for a failed call of torch, and what Python raised for one that
-    went through Python. Tensors must have the dtypes, sizes and strides of `arguments`: not checked.
+    ExecutionError with torch's message for a failed call of torch, torch.OutOfMemoryError where a GPU has
+    no memory left, and what Python raised for a call that went through Python. Tensors must have the dtypes, sizes and
+    strides of `arguments`: not checked.
     """
 
-    def __init__(self, artefact: Artefact) -> None:
+    def __init__(self, artefact: Artefact, kernels: KernelTable | None = None) -> None:
+        """`kernels` are those of an artefact for a GPU; frontend/loading.py loads them."""
         self.metadata: dict[str, Any] = artefact.metadata["program"]
-        loaded = load_object(artefact.objects, process_resolver())
-        self._call = _specialise(self.metadata, loaded, loaded.symbols[artefact.entry])
+        loaded = load_object(artefact.objects, _resolver(kernels))
+        self._call = _specialise(self.metadata, loaded, loaded.symbols[artefact.entry], kernels)
 
-    def __call__(self, tensors: Sequence[Tensor]) -> list[Tensor]:
+    def __call__(self, tensors: list[Tensor]) -> list[Tensor]:
         return self._call(tensors)
 
 
-def _specialise(metadata: dict[str, Any], loaded: LoadedObject, entry: int) -> _Call:
+def _resolver(kernels: KernelTable | None) -> Resolve:
+    if kernels is None:
+        return process_resolver()
+    own, others = kernels.symbols, process_resolver(*kernels.libraries)
+    return lambda name: own[name] if name in own else others(name)
+
+
+def _specialise(metadata: dict[str, Any], loaded: LoadedObject, entry: int, kernels: KernelTable | None) -> _Call:
     """A function for one artefact alone: a general one would spend its time on looking things up."""
     calls = PythonCalls(metadata["calls"])
     callback = CALLBACK(calls.run) if metadata["calls"] else None
-    failures = Failures(metadata["steps"])
+    device = torch.device(metadata["device"])
+    failures = Failures(metadata["steps"], device)
+    stream = len(metadata["arguments"]) + 1  # after a failed launch, the driver's code
 
-    def fail(code: int) -> None:
-        raise calls.take_exception() or failures.error(code)
+    def fail(code: int, slots: Any) -> None:
+        launch_error = kernels.take_exception() if kernels is not None else None
+        raise calls.take_exception() or launch_error or failures.error(code, slots[stream])
 
     released = metadata["released"]
     count = len(metadata["arguments"]) + 3 + len(metadata["bases"]) + len(released)
     names: dict[str, Any] = {
-        "keep": (loaded, callback),  # for as long as the function lives
+        "keep": (loaded, callback, kernels),  # for as long as the function lives
         "entry": _ENTRY(entry),
         "free_slots": [],
         "new_slots": lambda: _new_slots(count),
         "lease": ARENAS.lease,
         "threads": torch.get_num_threads,
         "callback": ctypes.cast(callback, ctypes.c_void_p).value if callback else 0,
-        "allocate": _allocate,
+        **device_names(device),
         "steal": steal,
         "take": lambda tensors: _take(tensors, released),
+        "give_back": lambda tensors, slots: _give_back(tensors, released, slots[count - len(released) : count]),
+        "uint8": torch.uint8,
         "fail": fail,
         "pack": struct.Struct(f"={count}q").pack_into,
         "data_ptr": torch._C.TensorBase.data_ptr,
@@ -90,7 +109,7 @@ def _specialise(metadata: dict[str, Any], loaded: LoadedObject, entry: int) -> _
     }
     exec(compile(_source(metadata), "<cuesta call>", "exec"), names)
     call: _Call = names.pop("call")  # or it would keep itself alive
-    return call
+    return call if kernels is None else around(call, metadata)
 
 
 def _new_slots(count: int) -> tuple[Any, int]:
@@ -106,16 +125,25 @@ def _take(tensors: list[Any], released: Sequence[int]) -> list[int]:
     return handles
 
 
+def _give_back(tensors: list[Any], released: Sequence[int], handles: Sequence[int]) -> None:
+    """Undoes `_take`, for a program that has not begun."""
+    for i, tensor in zip(released, steal(*handles), strict=True):
+        tensors[i] = tensor
+
+
 def _source(metadata: dict[str, Any]) -> str:
     """The text of `call`. Slots are taken from a stack: a thread, or a call within a call, finds its own."""
     arguments, bases = metadata["arguments"], metadata["bases"]
     few = 0 < len(arguments) <= 4 and not metadata["released"]
+    device = torch.device(metadata["device"])
+    on_gpu = device.type != "cpu"
     lines = ["def call(tensors):"]
     add = lines.append
     if few:
         add(f"    {', '.join(f'a{i}' for i in range(len(arguments)))}, = tensors")
     slots: list[str] = [f"a{i}.data_ptr()" for i in range(len(arguments))] if few else ["*map(data_ptr, tensors)"]
-    slots += ["arena.address" if metadata["arena"] else "0", "threads()", "callback"]
+    arena = "0" if not metadata["arena"] else "arena.data_ptr()" if on_gpu else "arena.address"
+    slots += [arena, f"stream({device.index})" if on_gpu else "threads()", "callback"]
     for i, base in enumerate(bases):
         if base["owner"] == "caller":
             add(f"    b{i} = allocate({tuple(base['sizes'])}, {tuple(base['strides'])}, dtype_{i})")
@@ -124,7 +152,9 @@ def _source(metadata: dict[str, Any]) -> str:
             slots.append("0")
     if metadata["released"]:
         slots.append("*take(tensors)")  # last: the others are read before
-    if metadata["arena"]:
+    if metadata["arena"] and on_gpu:
+        add(f"    arena = allocate(({metadata['arena']},), (1,), uint8)")
+    elif metadata["arena"]:
         add(f"    arena = lease({metadata['arena']})")
     add("    try:")
     add("        slots, address = free_slots.pop()")
@@ -132,10 +162,15 @@ def _source(metadata: dict[str, Any]) -> str:
     add("        slots, address = new_slots()")
     add(f"    pack(slots, 0, {', '.join(slots)})")
     add("    code = entry(address)")
-    if metadata["arena"]:
+    if metadata["arena"] and not on_gpu:
         add("    arena.release()" if metadata["keeps_arena"] else "    arena.drop()")
     add("    if code:")
-    add("        fail(code)")
+    if metadata["kernels"]:
+        add(f"        if code == {MISALIGNED}:")
+        if metadata["released"]:
+            add("            give_back(tensors, slots)")
+        add("            return None")
+    add("        fail(code, slots)")
     owned = [i for i, base in enumerate(bases) if base["owner"] == "torch"]
     if owned:
         first = len(arguments) + 3

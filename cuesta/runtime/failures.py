@@ -10,37 +10,74 @@ from typing import Any
 import torch
 
 from cuesta.errors import ExecutionError
+from cuesta.runtime.cuda_driver import describe_error
+from cuesta.runtime.dtypes import DTYPES
 
 
 class Failures:
     """Codes of one program by its steps; see lowering/host_to_llvm/__init__.py for what a code says."""
 
-    def __init__(self, steps: Sequence[dict[str, Any]]) -> None:
+    def __init__(self, steps: Sequence[dict[str, Any]], device: torch.device) -> None:
         self._steps = steps
+        self._device = device
+        self._seen_without_memory = _times_without_memory(device)
 
-    def error(self, code: int) -> Exception:
-        """The exception to raise. To be called on the thread that ran the program, before it calls torch again."""
+    def error(self, code: int, driver_code: int = 0) -> Exception:
+        """The exception to raise; `driver_code` is that of a launch.
+
+        To be called on the thread that ran the program, before it calls torch again.
+        """
         step = self._steps[abs(code) - 1]
         if step["kind"] == "check":
             return IndexError(step["message"])
         where = f" ({step['where']})" if step["where"] else ""
+        if step["kind"] == "launch":
+            return ExecutionError(f"launch of kernel {step['kernel']}{where}: {describe_error(driver_code)}")
+        message = _last_message()
+        if self._without_memory(message):
+            return self._out_of_memory(step, message)
         if step["kind"] == "allocation":
-            return ExecutionError(f"memory for a result{where}: {_last_message()}")
+            return ExecutionError(f"memory for a result{where}: {message or _NO_MESSAGE}")
         if code > 0:
-            return ExecutionError(f"{step['overload']}{where}: {_last_message()}")
+            return ExecutionError(f"{step['overload']}{where}: {message or _NO_MESSAGE}")
         traced = "; ".join(f"sizes {r['sizes']}, strides {r['strides']}" for r in step["results"])
         return ExecutionError(
             f"{step['overload']}{where} returned other sizes, strides or dtypes than it was traced with ({traced})"
         )
 
+    def _without_memory(self, message: str | None) -> bool:
+        """Whether the device had no memory left: by torch's message, or, before 2.13, by the allocator's count."""
+        times = _times_without_memory(self._device)
+        counted, self._seen_without_memory = times > self._seen_without_memory, times
+        return "out of memory" in message if message is not None else counted
 
-def _last_message() -> str:
-    """What the last failed call of torch's C shim on this thread threw, without the C++ backtrace."""
+    def _out_of_memory(self, step: dict[str, Any], message: str | None) -> Exception:
+        if message is None and step["kind"] == "allocation":
+            try:  # the allocator's own words, by asking again
+                torch.empty_strided(step["sizes"], step["strides"], dtype=DTYPES[step["dtype"]], device=self._device)
+            except torch.OutOfMemoryError as error:
+                return error
+        what = step.get("overload", "a result")
+        return torch.OutOfMemoryError(message or f"{self._device} is out of memory for {what}")
+
+
+_NO_MESSAGE = "torch refused the call; its reason is on stderr"
+
+
+def _times_without_memory(device: torch.device) -> int:
+    if device.type != "cuda" or not torch.cuda.is_available():
+        return 0
+    return int(torch.cuda.memory_stats(device).get("num_ooms", 0))
+
+
+def _last_message() -> str | None:
+    """What the last failed call of torch's C shim on this thread threw, without the C++ backtrace; None where torch
+    does not say (before 2.13 the shim printed the message and forgot it)."""
     library = ctypes.CDLL(os.path.join(os.path.dirname(torch.__file__), "lib", "libtorch_cpu.so"))
     try:
         what = library.torch_exception_get_what_without_backtrace
-    except AttributeError:  # before 2.13 the shim printed the message and forgot it
-        return "torch refused the call; its reason is on stderr"
+    except AttributeError:
+        return None
     what.restype = ctypes.c_char_p
     message: bytes | None = what()
     return (message or b"torch refused the call").decode(errors="replace").strip()

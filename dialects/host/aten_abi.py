@@ -20,6 +20,7 @@ import torch
 
 from cuesta.dialects.aten import OperandRef, decode_call, find_overload
 from cuesta.dialects.types import torch_dtype
+from cuesta.targets import DEVICE_CODES
 
 #: c10::ScalarType's numbers, which torch keeps stable; a test compares them with aoti_torch_dtype_*().
 DTYPE_CODES: dict[torch.dtype, int] = {
@@ -49,12 +50,13 @@ _MEMORY_FORMATS = {
     torch.channels_last_3d: 3,
 }
 
-#: Overloads with a typed entry that writes into memory of ours: out, then the tensors, then these scalars.
+#: Overloads with a typed entry, aoti_torch_DEVICE_NAME, that writes into memory of ours: out, then the tensors, then
+#: these scalars.
 OUT_ENTRIES: dict[str, tuple[str, tuple[str, ...]]] = {
-    "aten.mm.default": ("aoti_torch_cpu_mm_out", ()),
-    "aten.bmm.default": ("aoti_torch_cpu_bmm_out", ()),
-    "aten.addmm.default": ("aoti_torch_cpu_addmm_out", ("beta", "alpha")),
-    "aten.baddbmm.default": ("aoti_torch_cpu_baddbmm_out", ("beta", "alpha")),
+    "aten.mm.default": ("mm_out", ()),
+    "aten.bmm.default": ("bmm_out", ()),
+    "aten.addmm.default": ("addmm_out", ("beta", "alpha")),
+    "aten.baddbmm.default": ("baddbmm_out", ("beta", "alpha")),
 }
 
 
@@ -78,6 +80,11 @@ class TensorWord:
 
 
 @dataclass(frozen=True)
+class Undefined:
+    """A tensor that is none, where the schema has no optional: what Python passes None for."""
+
+
+@dataclass(frozen=True)
 class Text:
     """A string."""
 
@@ -98,7 +105,7 @@ class Present:
     word: Word
 
 
-Word = Number | TensorWord | Text | Items | Present
+Word = Number | TensorWord | Undefined | Text | Items | Present
 
 
 class _NoWord(Exception):
@@ -109,7 +116,7 @@ class _NoWord(Exception):
 def dispatcher_words(overload: str, args: str) -> tuple[Word, ...] | None:
     """The arguments of a call as words, or None where the call needs Python.
 
-    That is: a Scalar, device or generator among the arguments, results that are no tensors, an
+    That is: a Scalar or generator among the arguments, results that are neither tensors nor ints, an
     overload that may return or write to its arguments, or one that is not ATen's own.
     """
     op = find_overload(overload)
@@ -155,21 +162,20 @@ def _returns_fresh_tensors(op: Any) -> bool:
         return False
     # A composite may return its argument, whatever its schema says.
     composite = torch._C._dispatch_has_kernel_for_dispatch_key(op.name(), "CompositeImplicitAutograd")
-    return not composite and all(r.type.kind() == "TensorType" for r in schema.returns)
+    return not composite and all(r.type.kind() in ("TensorType", "IntType", "SymIntType") for r in schema.returns)
 
 
 def _word(kind: Any, value: Any) -> Word:
     match kind.kind():
         case "OptionalType":
-            inner = kind.getElementType()
-            # Tensors are made on the CPU where no device is given.
-            if value is None or (inner.kind() == "DeviceObjType" and value == torch.device("cpu")):
-                return Number(0)
-            if not _has_optionals():
-                raise _NoWord
-            return Present(_word(inner, value))
+            return Number(0) if value is None else Present(_word(kind.getElementType(), value))
         case "TensorType" if isinstance(value, OperandRef):
             return TensorWord(value.index)
+        case "TensorType" if value is None:
+            return Undefined()
+        case "DeviceObjType" if isinstance(value, torch.device) and value.type in DEVICE_CODES:
+            index = -1 if value.index is None else value.index
+            return Number(DEVICE_CODES[value.type] << 32 | index & 0xFFFF_FFFF)
         case "BoolType" if isinstance(value, bool):
             return Number(int(value))
         case "FloatType" if isinstance(value, (int, float)):
@@ -182,7 +188,7 @@ def _word(kind: Any, value: Any) -> Word:
             return Number(_MEMORY_FORMATS[value])
         case "IntType" if value is torch.strided:
             return Number(0)
-        case "StringType" if isinstance(value, str) and _has_optionals():
+        case "StringType" if isinstance(value, str):
             return Text(value)
         case "ListType" if isinstance(value, (list, tuple)):
             return Items(tuple(_word(kind.getElementType(), item) for item in value))
@@ -194,7 +200,6 @@ def _bits(layout: str, value: float) -> int:
 
 
 @functools.cache
-def _has_optionals() -> bool:
-    """Whether this torch can make what an optional holds (2.13 and later)."""
-    library = ctypes.CDLL(os.path.join(os.path.dirname(torch.__file__), "lib", "libtorch_cpu.so"))
-    return hasattr(library, "torch_new_stable_ivalue")
+def torch_exports(name: str) -> bool:
+    """Whether the running torch has a function of that name in its C shim."""
+    return hasattr(ctypes.CDLL(os.path.join(os.path.dirname(torch.__file__), "lib", "libtorch_cpu.so")), name)

@@ -6,9 +6,9 @@
       host.launch(%x, %0) {@kernels::@exp}                    llvm.call @kernel.exp(%x, %0, %threads)
       return %0                                               llvm.return 0
 
-The entry returns 0; or n where step n failed (a call of torch, a check), whose message is torch's
-last; or -n where call n returned other sizes or strides than it was traced with. `layout.py` has
-the slots.
+The entry returns 0; or n where step n failed (a call of torch, a check, a launch on a GPU), whose
+message is torch's last; or -n where call n returned other sizes or strides than it was traced with; or
+MISALIGNED. `layout.py` has the slots.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from cuesta._mlir import func, ir
+from cuesta.dialects.kernel_module import kernel_modules
 from cuesta.errors import CompileError
 from cuesta.lowering.host_to_llvm.entry import ENTRY, KERNEL_PREFIX, EntryWriter
 from cuesta.lowering.host_to_llvm.layout import read_host
@@ -27,13 +28,20 @@ __all__ = ["ENTRY", "HostToLLVM", "host_function"]
 @register_pass("host-to-llvm")
 @dataclass(frozen=True)
 class HostToLLVM(Pass):
-    """Lowers the planned host function and merges it with the kernels, which are LLVM already."""
+    """Lowers the planned host function and merges it with the kernels, which are LLVM already.
+
+    On a GPU the kernels go: the host program launches them by their number, and `host.check` has no effect, since
+    to look at its byte would make the host wait for the GPU at every call.
+    """
 
     def run(self, module: ir.Module) -> None:
         with module.context, ir.Location.unknown():
             graph = host_function(module)
-            kernels = _merge_kernels(module, _launched(graph))
-            text = EntryWriter(read_host(graph), kernels).write()
+            layout = read_host(graph)
+            kernels = {} if layout.target.gpu else _merge_kernels(module, set(layout.kernels))
+            text = EntryWriter(layout, kernels).write()
+            for kernels_module in kernel_modules(module):  # a GPU's kernels are code of their own
+                kernels_module.operation.erase()
             graph.operation.erase()
             _append(module, text)
 
@@ -65,14 +73,6 @@ def _merge_kernels(module: ir.Module, launched: set[str]) -> dict[str, int]:
             operation.move_before(op.operation)
         op.operation.erase()
     return kernels
-
-
-def _launched(graph: func.FuncOp) -> set[str]:
-    return {
-        op.operation.attributes["kernel"].value[-1]
-        for op in graph.regions[0].blocks[0].operations
-        if op.operation.name == "host.launch"
-    }
 
 
 def _append(module: ir.Module, text: str) -> None:

@@ -31,7 +31,11 @@ def describe(module: ir.Module) -> dict[str, Any]:
             "released": [layout.places[argument].root.index for argument in layout.released],
             "results": [_result(layout, value, metadata) for value, metadata in layout.results()],
             "calls": [_call(op) for op in layout.calls],
-            "steps": [_step(op) for op in layout.steps],
+            "steps": [_step(op, layout) for op in layout.steps],
+            "target": str(layout.target),
+            "device": str(layout.device),
+            "mutates": _written_arguments(layout),
+            "kernels": [{"name": name} for name in layout.kernels] if layout.target.gpu else [],
         }
 
 
@@ -46,6 +50,18 @@ def _arguments(layout: HostLayout) -> list[Metadata]:
         Metadata.of(a, e["cuesta.dtype"].value if "cuesta.dtype" in e else None)
         for a, e in zip(layout.block.arguments, extra, strict=True)
     ]
+
+
+def _written_arguments(layout: HostLayout) -> list[int]:
+    """The numbers of the arguments whose memory the program writes."""
+    written = []
+    for op in layout.operations:
+        if op.name == "host.launch":
+            written += list(op.operands)[len(op.operands) - op.attributes["outputs"].value :]
+        elif op.name == "host.aten" and op.attributes["route"].value == "out":
+            written.append(op.operands[len(op.operands) - 1])
+    arguments = {argument: i for i, argument in enumerate(layout.block.arguments)}
+    return sorted({arguments[base] for value in written if (base := layout.origins[value]) in arguments})
 
 
 def _arena_bytes(layout: HostLayout) -> int:
@@ -86,12 +102,16 @@ def _call(op: ir.Operation) -> dict[str, Any]:
     }
 
 
-def _step(op: ir.Operation) -> dict[str, Any]:
+def _step(op: ir.Operation, layout: HostLayout) -> dict[str, Any]:
     """What an error of a step says."""
     if op.name == "host.check":
         return {"kind": "check", "message": op.attributes["message"].value}
     if op.name == "host.alloc":
-        return {"kind": "allocation", "where": _where(op)}
+        base = layout.returned.get(op.results[0])
+        allocated = _tensor(base.metadata if base else Metadata.of(op.results[0]))
+        return {"kind": "allocation", "where": _where(op), **allocated}
+    if op.name == "host.launch":
+        return {"kind": "launch", "kernel": op.attributes["kernel"].value[-1], "where": _where(op)}
     results = [_tensor(Metadata.of(r)) for r in op.results]
     return {"kind": "call", "overload": op.attributes["overload"].value, "where": _where(op), "results": results}
 

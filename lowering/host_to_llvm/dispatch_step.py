@@ -6,12 +6,21 @@ what they become; only where one cannot be made, for want of memory, those befor
 
 from __future__ import annotations
 
+from cuesta.dialects.host.aten_abi import torch_exports
 from cuesta.lowering.host_to_llvm.steps import I64, PTR, STEP_END, TABLE, at, define
 
-#: Name → definition.
-HELPERS: dict[str, str] = {
-    # The next word: `cursor` holds where it begins in the table, then the codes of all failures so far.
-    "cuesta_word": define(
+# What an optional holds stands in a box, which torch deletes. Before 2.13 torch has no function that makes one,
+# and says (torch/csrc/stable/stableivalue_conversions.h) that it comes from operator new.
+BOX_FROM_TORCH = f"%boxed = llvm.call @torch_new_stable_ivalue(%made) : ({PTR}) -> i32"
+BOX_FROM_NEW = f"""%box_bytes = llvm.mlir.constant(8 : i64) : i64
+  %new_box = llvm.call @_Znwm(%box_bytes) : (i64) -> {PTR}
+  llvm.store %new_box, %made : {PTR}, {PTR}
+  %boxed = llvm.mlir.constant(0 : i32) : i32"""
+
+
+def word_helper(box: str) -> str:
+    """The next word: `cursor` holds where it begins in the table, then the codes of all failures so far."""
+    return define(
         "cuesta_word",
         f"%slots: {PTR}, %frame: {PTR}, %cursor: {PTR}",
         "i64",
@@ -28,7 +37,8 @@ HELPERS: dict[str, str] = {
     1: ^tensor,
     2: ^optional,
     3: ^list,
-    4: ^string
+    4: ^string,
+    5: ^undefined
   ]
 ^bits:
   llvm.store %later, %cursor : {PTR}, {PTR}
@@ -41,7 +51,7 @@ HELPERS: dict[str, str] = {
 ^optional:
   llvm.store %content, %cursor : {PTR}, {PTR}
   %inner = llvm.call @cuesta_word(%slots, %frame, %cursor) : ({PTR}, {PTR}, {PTR}) -> i64
-  %boxed = llvm.call @torch_new_stable_ivalue(%made) : ({PTR}) -> i32
+  {box}
   %box = llvm.load %made : {PTR} -> {PTR}
   llvm.store %inner, %box : i64, {PTR}
   llvm.br ^end(%boxed : i32)
@@ -66,13 +76,22 @@ HELPERS: dict[str, str] = {
   {at("%behind_string", "%later", "%words")}
   llvm.store %behind_string, %cursor : {PTR}, {PTR}
   llvm.br ^end(%copied : i32)
+^undefined:
+  %empty = llvm.call @aoti_torch_new_uninitialized_tensor(%made) : ({PTR}) -> i32
+  llvm.store %content, %cursor : {PTR}, {PTR}
+  llvm.br ^end(%empty : i32)
 ^end(%code: i32):
   %inner_failures = llvm.load %failures : {PTR} -> i32
   %all = llvm.or %inner_failures, %code : i32
   llvm.store %all, %failures : i32, {PTR}
   %result = llvm.load %made : {PTR} -> i64
   llvm.return %result : i64""",
-    ),
+    )
+
+
+#: Name → definition.
+HELPERS: dict[str, str] = {
+    "cuesta_word": word_helper(BOX_FROM_TORCH if torch_exports("torch_new_stable_ivalue") else BOX_FROM_NEW),
     "cuesta_dispatch": define(
         "cuesta_dispatch",
         TABLE,
@@ -124,12 +143,15 @@ HELPERS: dict[str, str] = {
   %next_result = llvm.add %r, %one : i64
   %handle_index = llvm.load %item : {PTR} -> i64
   %kept = llvm.icmp "sge" %handle_index, %zero : i64
-  llvm.cond_br %kept, ^keep, ^drop
+  llvm.cond_br %kept, ^keep, ^leave
 ^keep:
   %handle = llvm.load %taken : {PTR} -> i64
   {at("%slot", "%frame", "%handle_index")}
   llvm.store %handle, %slot : i64, {PTR}
   llvm.br ^take(%next_result, %behind : i64, {PTR})
+^leave:
+  %is_tensor = llvm.icmp "eq" %handle_index, %minus_one : i64
+  llvm.cond_br %is_tensor, ^drop, ^take(%next_result, %behind : i64, {PTR})
 ^drop:
   llvm.call @cuesta_delete(%taken, %one) : ({PTR}, i64) -> ()
   llvm.br ^take(%next_result, %behind : i64, {PTR})

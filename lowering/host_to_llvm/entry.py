@@ -20,20 +20,23 @@ from cuesta.dialects.host.aten_abi import (
     Present,
     TensorWord,
     Text,
+    Undefined,
     Word,
     dispatcher_words,
     dtype_code,
 )
 from cuesta.errors import Unsupported
-from cuesta.lowering.host_to_llvm import dispatch_step, tensor_steps
+from cuesta.lowering.host_to_llvm import dispatch_step, gpu_step, tensor_steps
 from cuesta.lowering.host_to_llvm.layout import HostLayout, Metadata, Value
 from cuesta.lowering.host_to_llvm.steps import DECLARATIONS, FAST_TO_COMPILE, I64, PTR, at
+from cuesta.runtime.gpu_call import MISALIGNED
+from cuesta.targets import DEVICE_CODES
 
 ENTRY = "cuesta_main"
 KERNEL_PREFIX = "kernel."
 
-_CALLED = re.compile(r"llvm\.call @(\w+)")
-_HELPERS = {**tensor_steps.HELPERS, **dispatch_step.HELPERS}
+_CALLED = re.compile(r"llvm\.(?:call|mlir\.addressof) @(\w+)")
+_HELPERS = {**tensor_steps.HELPERS, **dispatch_step.HELPERS, **gpu_step.HELPERS}
 
 
 @dataclass
@@ -75,6 +78,16 @@ class EntryWriter:
                 f"  %bytes = llvm.mlir.constant({16 * handles} : i64) : i64",
                 f'  "llvm.intr.memset"(%frame, %no_byte, %bytes) <{{isVolatile = false}}> : ({PTR}, i8, i64) -> ()',
             ]
+        if self.layout.target.gpu and self.layout.kernels and self.layout.arguments:
+            lines += [
+                f"  %arguments = llvm.mlir.constant({self.layout.arguments} : i64) : i64",
+                f"  %misaligned = llvm.call @cuesta_misaligned(%slots, %arguments) : ({PTR}, i64) -> i1",
+                "  llvm.cond_br %misaligned, ^misaligned, ^aligned",
+                "^misaligned:",
+                f"  %says_so = llvm.mlir.constant({MISALIGNED} : i32) : i32",
+                "  llvm.return %says_so : i32",
+                "^aligned:",
+            ]
         return lines
 
     def _tail(self) -> list[str]:
@@ -101,11 +114,17 @@ class EntryWriter:
             case "host.alloc":
                 if op.results[0] in self.layout.handles:
                     self._allocate(op)
+            case "host.launch" if self.layout.target.gpu:
+                buffers = [word for v in op.operands for word in self._place(v)]
+                kernel = self.layout.kernels[op.attributes["kernel"].value[-1]]
+                self._step("cuesta_launch", op, [kernel, len(op.operands), self.layout.arguments + 1, *buffers])
             case "host.launch":
                 self._launch(op)
             case "host.free":
                 slot = self._handle(op.operands[0])
                 self._add(f"llvm.call @cuesta_delete({slot}, %one) : ({PTR}, i64) -> ()")
+            case "host.check" if self.layout.target.gpu:
+                pass  # to read the byte would stop the host until the GPU has come that far
             case "host.check":
                 self._step("cuesta_check", op, self._place(op.operands[0]))
             case "host.aten":
@@ -134,9 +153,10 @@ class EntryWriter:
         self._add(f'llvm.call @"{name}"(%slots, %frame, {self._table(table)}) : ({PTR}, {PTR}, {PTR}) -> ()')
 
     def _out_call(self, op: ir.Operation) -> None:
-        entry, names = OUT_ENTRIES[op.attributes["overload"].value]
+        name, names = OUT_ENTRIES[op.attributes["overload"].value]
+        entry = f"aoti_torch_{self.layout.device.type}_{name}"
         _, keywords = decode_call(op.attributes["args"].value, list(op.operands))
-        helper = entry.replace("aoti_torch_cpu_", "cuesta_")
+        helper = f"cuesta_{name}"
         if helper not in self.helpers:
             self.helpers[helper] = tensor_steps.out_helper(helper, entry, len(op.operands), len(names))
         scalars = [_word_of(struct.pack("<d", keywords.get(name, 1))) for name in names]
@@ -189,12 +209,17 @@ class EntryWriter:
         dtypes = [d.value for d in op.attributes["dtypes"]]
         numbers = []
         for i in operands:
-            numbers += self._place(op.operands[i]) + _shape(Metadata.of(op.operands[i], dtypes[i]))
+            numbers += self._place(op.operands[i]) + self._shape(op.operands[i], Metadata.of(op.operands[i], dtypes[i]))
         return numbers
 
     def _result(self, base: Value, metadata: Metadata) -> list[int]:
         handle = self.layout.handles[base]
-        return [handle, len(self.layout.handles) + handle, *_shape(metadata)]
+        return [handle, len(self.layout.handles) + handle, *self._shape(base, metadata)]
+
+    def _shape(self, value: Value, metadata: Metadata) -> list[int]:
+        device = self.layout.device_of(value)
+        where = [DEVICE_CODES[device.type], device.index or 0]
+        return [len(metadata.sizes), dtype_code(metadata.dtype), *where, *metadata.sizes, *metadata.strides]
 
     def _results(self, op: ir.Operation, returned: int) -> list[int]:
         """An item for each of the `returned` results of an overload; the op may have fewer."""
@@ -205,7 +230,9 @@ class EntryWriter:
             items[position] = self._result(result, Metadata.of(result, dtype))
         if returned == len(op.results):
             return [number for item in items.values() for number in item]
-        return [number for position in range(returned) for number in items.get(position, [-1, 0, 0, 0])]
+        schema = find_overload(op.attributes["overload"].value)._schema
+        dropped = [[-1 if r.type.kind() == "TensorType" else -2, 0, 0, 0, 0, 0] for r in schema.returns]
+        return [number for position in range(returned) for number in items.get(position, dropped[position])]
 
     def _word(self, op: ir.Operation, word: Word) -> list[int]:
         match word:
@@ -219,6 +246,8 @@ class EntryWriter:
                 return [3, len(inner_words), *(n for w in inner_words for n in self._word(op, w))]
             case Text(value):
                 return [4, *_string(value)]
+            case Undefined():
+                return [5]
 
     # -- text ---------------------------------------------------------------------------------
     def _step(self, function: str, op: ir.Operation, table: Sequence[int]) -> None:
@@ -258,10 +287,6 @@ class EntryWriter:
 
     def _add(self, *lines: str) -> None:
         self.body += [f"  {line}" for line in lines]
-
-
-def _shape(metadata: Metadata) -> list[int]:
-    return [len(metadata.sizes), dtype_code(metadata.dtype), *metadata.sizes, *metadata.strides]
 
 
 def _word_of(data: bytes) -> int:

@@ -2,7 +2,7 @@
 
 The entry takes an array of 64-bit slots:
 
-    | data of each argument | arena | threads | callback | each returned base | each released argument |
+    | data of each argument | arena | threads or stream | callback | each returned base | each released argument |
 
 A returned base is memory that the results lie in: the caller puts the address of one it allocated
 itself (owner "caller") into its slot, and finds there the tensor handle of any other at the end. A
@@ -18,8 +18,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+import torch
+
 from cuesta._mlir import func, ir
 from cuesta.dialects.cuesta.dialect import ints
+from cuesta.dialects.module_target import DEVICE, device_of, target_of
+from cuesta.targets import CPU, Target
 
 Value: TypeAlias = ir.Value
 
@@ -77,6 +81,10 @@ class HostLayout:
     handles: dict[Value, int] = field(default_factory=dict)  # base that torch owns → its place in the frame
     steps: dict[ir.Operation, int] = field(default_factory=dict)  # ops that may fail, counted from 1
     calls: dict[ir.Operation, int] = field(default_factory=dict)  # calls through Python, counted from 0
+    kernels: dict[str, int] = field(default_factory=dict)  # launched kernels, counted from 0
+    devices: dict[Value, torch.device] = field(default_factory=dict)  # bases that are not on the program's device
+    target: Target = CPU
+    device: torch.device = torch.device("cpu")  # noqa: RUF009  immutable
 
     @property
     def arguments(self) -> int:
@@ -100,6 +108,10 @@ class HostLayout:
         """The slot of the first released argument."""
         return self.arguments + 3 + len(self.returned)
 
+    def device_of(self, value: Value) -> torch.device:
+        """Where a value's memory is."""
+        return self.devices.get(self.origins[value], self.device)
+
     def results(self) -> list[tuple[Value, Metadata]]:
         """What is returned, with the strides that torch expects of dims of size 1 as well."""
         values = list(self.operations[-1].operands)
@@ -110,9 +122,13 @@ class HostLayout:
 
 def read_host(function: func.FuncOp) -> HostLayout:
     """The layout of a host function that plan-memory has seen."""
-    layout = HostLayout(function)
+    module = function.operation.parent
+    layout = HostLayout(function, target=target_of(module), device=device_of(module))
     for i, argument in enumerate(layout.block.arguments):
         _add_base(layout, argument, Root(False, i))
+        attributes = function.attributes["arg_attrs"][i] if "arg_attrs" in function.attributes else {}
+        if DEVICE in attributes:
+            layout.devices[argument] = torch.device(attributes[DEVICE].value)
     returns = _returned_bases(layout)
     for op in layout.operations:
         match op.name:
@@ -132,7 +148,13 @@ def read_host(function: func.FuncOp) -> HostLayout:
                 dtypes = [d.value for d in op.attributes["dtypes"]][len(op.operands) :]
                 for result, dtype in zip(op.results, dtypes, strict=True):
                     _add_owned(layout, result, Metadata.of(result, dtype), returns)
-            case "host.check":
+                    if "device" in op.attributes:
+                        layout.devices[result] = torch.device(op.attributes["device"].value)
+            case "host.launch":
+                layout.kernels.setdefault(op.attributes["kernel"].value[-1], len(layout.kernels))
+                if layout.target.gpu:
+                    layout.steps[op] = len(layout.steps) + 1
+            case "host.check" if not layout.target.gpu:
                 layout.steps[op] = len(layout.steps) + 1
             case "host.free" if isinstance(op.operands[0].owner, ir.Block):
                 layout.released.append(op.operands[0])

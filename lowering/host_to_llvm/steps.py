@@ -4,9 +4,10 @@ A step is `f(slots, frame, table) -> i32`, so that the entry is one short call a
 however many there are. It returns 0; or the step's number, the table's first word, where torch refused;
 or minus that number where a result is not what the graph was traced with. Tables are i64 words:
 
-    tensor    root, offset in bytes, rank, dtype, sizes…, strides…    root n: slots[n]; -1 - n: frame[n]
-    result    handle's place in the frame (-1: dropped), data's place, rank, dtype, sizes…, strides…
-    word      0, bits | 1, tensor | 2, word (an optional) | 3, count, words… (a list) | 4, string
+    tensor    root, offset in bytes, shape                      root n: slots[n]; -1 - n: frame[n]
+    result    handle's place in the frame (-1: dropped; -2: a number, no tensor), data's place, shape
+    shape     rank, dtype, device's type, device's index, sizes…, strides…
+    word      0, bits | 1, tensor | 2, word (an optional) | 3, count, words… (a list) | 4, string | 5 (no tensor)
     string    bytes, then the text, its end filled with zeros
 
     allocate  step, result
@@ -15,14 +16,18 @@ or minus that number where a result is not what the graph was traced with. Table
               begin, tensors…, results…
     dispatch  step, words, results, where name, overload, words… and results… begin, each of them
     check     step, root, offset
-    launch    root and offset of each buffer, slot of the count of threads
+    launch    on CPU: root and offset of each buffer, slot of the count of threads
+              on GPU: step, kernel, buffers, slot of the stream, root and offset of each buffer
 """
 
 from __future__ import annotations
 
 PTR, I64 = "!llvm.ptr", "i64"
 
-#: Name → type of every function of torch that the host program may call.
+# Typed entries that write into a tensor of ours: what they take beside it and the first two others.
+_TYPED = {"mm": "", "bmm": "", "addmm": f", {PTR}, f64, f64", "baddbmm": f", {PTR}, f64, f64"}
+
+#: Name → type of everything outside that the host program may call.
 DECLARATIONS: dict[str, str] = {
     "aoti_torch_create_tensor_from_blob": f"({PTR}, {I64}, {PTR}, {PTR}, {I64}, i32, i32, i32, {PTR}) -> i32",
     "aoti_torch_empty_strided": f"({I64}, {PTR}, {PTR}, i32, i32, i32, {PTR}) -> i32",
@@ -32,15 +37,23 @@ DECLARATIONS: dict[str, str] = {
     "aoti_torch_get_dtype": f"({PTR}, {PTR}) -> i32",
     "aoti_torch_get_sizes": f"({PTR}, {PTR}) -> i32",
     "aoti_torch_get_strides": f"({PTR}, {PTR}) -> i32",
-    "aoti_torch_cpu_mm_out": f"({PTR}, {PTR}, {PTR}) -> i32",
-    "aoti_torch_cpu_bmm_out": f"({PTR}, {PTR}, {PTR}) -> i32",
-    "aoti_torch_cpu_addmm_out": f"({PTR}, {PTR}, {PTR}, {PTR}, f64, f64) -> i32",
-    "aoti_torch_cpu_baddbmm_out": f"({PTR}, {PTR}, {PTR}, {PTR}, f64, f64) -> i32",
+    **{
+        f"aoti_torch_{device}_{name}_out": f"({PTR}, {PTR}, {PTR}{scalars}) -> i32"
+        for device in ("cpu", "cuda", "xpu")
+        for name, scalars in _TYPED.items()
+    },
+    "aoti_torch_new_uninitialized_tensor": f"({PTR}) -> i32",
     "aoti_torch_call_dispatcher": f"({PTR}, {PTR}, {PTR}) -> i32",
     "torch_new_list_reserve_size": f"({I64}, {PTR}) -> i32",
     "torch_list_push_back": f"({PTR}, {I64}) -> i32",
     "torch_new_stable_ivalue": f"({PTR}) -> i32",
     "torch_new_string_handle": f"({PTR}, {I64}, {PTR}) -> i32",
+    "_Znwm": f"({I64}) -> {PTR}",  # C++'s operator new
+    # The driver's; the runtime puts its own in their places where kernels are interpreted.
+    "cuLaunchKernel": f"({PTR}, i32, i32, i32, i32, i32, i32, i32, {PTR}, {PTR}, {PTR}) -> i32",
+    "cuCtxSetCurrent": f"({PTR}) -> i32",
+    # No function: the table of kernels that the runtime makes.
+    "cuesta_kernels": "()",
 }
 
 #: For what calls and waits: optimising the steps takes as long as all the rest of them, and saves 0.03 µs a call.
@@ -74,8 +87,11 @@ TABLE = f"%slots: {PTR}, %frame: {PTR}, %table: {PTR}"
 SHAPE = f"""
   {at("%rank", "%item", 2, I64)}
   {at("%dtype", "%item", 3, "i32")}
-  {at("%sizes", "%item", 4)}
+  {at("%sizes", "%item", 6)}
   {at("%strides", "%sizes", "%rank")}"""
+DEVICE = f"""
+  {at("%device_type", "%item", 4, "i32")}
+  {at("%device_index", "%item", 5, "i32")}"""
 
 # Ends a function with the code of its step: 0 where %code is, else the number in the table, of sign %sign.
 STEP_END = f"""

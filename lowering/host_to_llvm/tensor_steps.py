@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
-from cuesta.lowering.host_to_llvm.steps import DECLARATIONS, I64, PTR, REFUSED, SHAPE, STEP_END, TABLE, at, define
+from cuesta.lowering.host_to_llvm.steps import (
+    DECLARATIONS,
+    DEVICE,
+    I64,
+    PTR,
+    REFUSED,
+    SHAPE,
+    STEP_END,
+    TABLE,
+    at,
+    define,
+)
 
 #: Name → definition.
 HELPERS: dict[str, str] = {
@@ -59,10 +70,10 @@ HELPERS: dict[str, str] = {
         "cuesta_wrap",
         f"%slots: {PTR}, %frame: {PTR}, %item: {PTR}, %handle: {PTR}",
         "i32",
-        f"""{SHAPE}
+        f"""{SHAPE}{DEVICE}
   %data = llvm.call @cuesta_address(%slots, %frame, %item) : ({PTR}, {PTR}, {PTR}) -> {PTR}
   %code = llvm.call @aoti_torch_create_tensor_from_blob(
-    %data, %rank, %sizes, %strides, %zero, %dtype, %good, %good, %handle)
+    %data, %rank, %sizes, %strides, %zero, %dtype, %device_type, %device_index, %handle)
     : {DECLARATIONS["aoti_torch_create_tensor_from_blob"]}
   llvm.return %code : i32""",
     ),
@@ -94,12 +105,13 @@ HELPERS: dict[str, str] = {
         TABLE,
         "i32",
         f"""
-  {at("%item", "%table", 1)}{SHAPE}
+  {at("%item", "%table", 1)}{SHAPE}{DEVICE}
   %handle_index = llvm.load %item : {PTR} -> i64
   {at("%handle_slot", "%frame", "%handle_index")}
   {at("%data_index", "%item", 1, I64)}
   {at("%data_slot", "%frame", "%data_index")}
-  %made = llvm.call @aoti_torch_empty_strided(%rank, %sizes, %strides, %dtype, %good, %good, %handle_slot)
+  %made = llvm.call @aoti_torch_empty_strided(
+    %rank, %sizes, %strides, %dtype, %device_type, %device_index, %handle_slot)
     : {DECLARATIONS["aoti_torch_empty_strided"]}
   %has_memory = llvm.icmp "eq" %made, %good : i32
   llvm.cond_br %has_memory, ^find, ^end(%made : i32)

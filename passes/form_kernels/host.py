@@ -214,7 +214,8 @@ class Host:
                 layout = self.copy(value, layout, self.with_strides(value, traced))
             buffers.append(self.view(layout, spelling_of(value)))
         strides_of = [tuple(ints(s)) for s in op.attributes["result_strides"]]
-        route = choose_route(op.attributes["overload"].value, op.attributes["args"].value, dtypes)
+        overload, args = op.attributes["overload"].value, op.attributes["args"].value
+        route = choose_route(overload, args, dtypes, on_device="device" not in op.attributes)
         attributes = {k: v for k, v in op.attributes.items() if k not in ("operand_strides", "result_strides")}
         attributes["route"] = ir.StringAttr.get(route)
         if route == "out":

@@ -7,8 +7,11 @@ from collections.abc import Sequence
 from cuesta.dialects.host.aten_abi import OUT_ENTRIES, dispatcher_words
 
 
-def choose_route(overload: str, args: str, dtypes: Sequence[str]) -> str:
-    """ "out", "shim" or "python", as the host dialect names them: the first that can take the call."""
-    if overload in OUT_ENTRIES:
+def choose_route(overload: str, args: str, dtypes: Sequence[str], on_device: bool = True) -> str:
+    """ "out", "shim" or "python", as the host dialect names them: the first that can take the call.
+
+    Memory of ours, for "out" to write into, is on the graph's device: `on_device` says whether the result is.
+    """
+    if on_device and overload in OUT_ENTRIES:
         return "out"
     return "python" if dispatcher_words(overload, args) is None else "shim"

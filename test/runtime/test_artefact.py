@@ -14,6 +14,7 @@ ARTEFACT = Artefact(
     objects=bytes(range(256)) * 3,
     entry="graph_4f1c",
     metadata={"outputs": [{"shape": [2, 3], "stride": [3, 1], "dtype": "float32"}], "arena": 4096, "note": "größer"},
+    kernels={"exp": bytes(range(40))},
 )
 
 
@@ -22,8 +23,15 @@ def test_round_trip() -> None:
     assert Artefact.from_bytes(Artefact(b"", "f", {}).to_bytes()) == Artefact(b"", "f", {})
 
 
+def test_kernels_keep_their_names_and_their_order() -> None:
+    kernels = {"softmax": b"\x7fELF" + bytes(90), "empty": b"", "add": b"\0\1"}
+    read = Artefact.from_bytes(Artefact(b"code", "f", {}, kernels).to_bytes())
+    assert list(read.kernels.items()) == list(kernels.items())
+    assert read.objects == b"code"
+
+
 def test_equal_artefacts_are_equal_bytes() -> None:
-    reordered = Artefact(ARTEFACT.objects, ARTEFACT.entry, dict(reversed(ARTEFACT.metadata.items())))
+    reordered = Artefact(ARTEFACT.objects, ARTEFACT.entry, dict(reversed(ARTEFACT.metadata.items())), ARTEFACT.kernels)
     assert reordered.to_bytes() == ARTEFACT.to_bytes()
 
 
@@ -49,7 +57,7 @@ def test_names_what_is_foreign() -> None:
     data = ARTEFACT.to_bytes()
     with pytest.raises(ArtefactError, match="begins with b'PK"):
         Artefact.from_bytes(b"PK\3\4" + bytes(200))
-    with pytest.raises(ArtefactError, match="format 77; this version reads format 1"):
+    with pytest.raises(ArtefactError, match="format 77; this version reads format 2"):
         Artefact.from_bytes(data[:8] + struct.pack("<I", 77) + data[12:])
     with pytest.raises(ArtefactError, match="checksum differs"):
         Artefact.from_bytes(data[:-1] + b"\0")

@@ -1,0 +1,98 @@
+"""Kernels' machine code on an NVIDIA GPU, by the driver's own interface: no compiler, no Triton.
+
+What is loaded once stays loaded, since work that is queued or recorded in a graph may still refer to it; the same code
+is never loaded twice on a device.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import hashlib
+import threading
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from cuesta.errors import DeviceError
+from cuesta.runtime.kernel_table import KernelTable, make_words
+
+#: Bytes of shared memory that a kernel has without asking.
+_PLAIN_SHARED = 48 << 10
+_MAX_DYNAMIC_SHARED = 8  # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+_DRIVER = "libcuda.so.1"
+
+_LOCK = threading.Lock()
+_LOADED: dict[tuple[int, bytes], int] = {}  # device and digest of code and symbol → function
+
+
+@functools.cache
+def driver() -> ctypes.CDLL:
+    """The driver's library, where the loader of compiled code finds it too. Raises DeviceError where it is missing."""
+    try:
+        return ctypes.CDLL(_DRIVER, mode=ctypes.RTLD_GLOBAL)
+    except OSError as error:
+        raise DeviceError(f"this machine has no NVIDIA driver: {error}") from None
+
+
+def load_kernels(
+    kernels: Sequence[dict[str, Any]], code: Mapping[str, bytes], target: str, device: int, libraries: list[ctypes.CDLL]
+) -> KernelTable:
+    """The table of `kernels`, as an artefact describes them, on a device, by torch's number of it.
+
+    Raises DeviceError where there is no such device, or one that cannot run code for `target`.
+    """
+    context = _primary_context(device)
+    _call("cuCtxPushCurrent_v2", ctypes.c_void_p(context))
+    try:
+        functions = [_load(kernel, code[kernel["name"]], target, device) for kernel in kernels]
+    finally:
+        _call("cuCtxPopCurrent_v2", ctypes.byref(ctypes.c_void_p()))
+    return KernelTable(make_words(context, functions, kernels, 32), libraries=[driver(), *libraries])
+
+
+def _load(kernel: dict[str, Any], code: bytes, target: str, device: int) -> int:
+    symbol: str = kernel["symbol"]
+    key = (device, hashlib.sha256(symbol.encode() + b"\0" + code).digest())
+    with _LOCK:
+        if key not in _LOADED:
+            _LOADED[key] = _load_anew(kernel, code, symbol, target)
+        return _LOADED[key]
+
+
+def _load_anew(kernel: dict[str, Any], code: bytes, symbol: str, target: str) -> int:
+    what = f"kernel {kernel['name']}, made for {target}"
+    module, function = ctypes.c_void_p(), ctypes.c_void_p()
+    _call("cuModuleLoadData", ctypes.byref(module), ctypes.c_char_p(code), what=what)
+    _call("cuModuleGetFunction", ctypes.byref(function), module, ctypes.c_char_p(symbol.encode()), what=what)
+    if kernel["shared"] > _PLAIN_SHARED:
+        shared = f"{what}, with {kernel['shared']} bytes of shared memory"
+        _call("cuFuncSetAttribute", function, _MAX_DYNAMIC_SHARED, kernel["shared"], what=shared)
+    assert function.value is not None
+    return function.value
+
+
+@functools.cache
+def _primary_context(device: int) -> int:
+    """The context that torch uses on a device."""
+    _call("cuInit", 0)
+    number, context = ctypes.c_int(), ctypes.c_void_p()
+    _call("cuDeviceGet", ctypes.byref(number), device, what=f"device {device}")
+    _call("cuDevicePrimaryCtxRetain", ctypes.byref(context), number, what=f"device {device}")
+    assert context.value is not None
+    return context.value
+
+
+def _call(name: str, *arguments: Any, what: str = "") -> None:
+    code = getattr(driver(), name)(*arguments)
+    if code:
+        raise DeviceError(f"{name} failed{f' for {what}' if what else ''}: {describe_error(code)}")
+
+
+def describe_error(code: int) -> str:
+    """An error code of the driver by its name and what the driver says of it."""
+    words = []
+    for name in ("cuGetErrorName", "cuGetErrorString"):
+        text = ctypes.c_char_p()
+        if getattr(driver(), name)(code, ctypes.byref(text)) == 0 and text.value:
+            words.append(text.value.decode(errors="replace"))
+    return ": ".join(words) or f"error {code}"

@@ -1,0 +1,69 @@
+"""Kernels at the tt level that numpy runs in place of a GPU: target "tt".
+
+A native program launches them as it would on a GPU; in the place of the driver's cuLaunchKernel stands a callback.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from cuesta._mlir import ir
+from cuesta.dialects import make_context, walk
+from cuesta.dialects.tt.interpreter import Kernel, prepare
+from cuesta.runtime.kernel_table import KernelTable, make_words
+
+_LAUNCH = ctypes.CFUNCTYPE(
+    ctypes.c_int32,
+    ctypes.c_int64,  # the function: here the kernel's number
+    *([ctypes.c_uint32] * 7),  # grid, block, bytes of shared memory
+    ctypes.c_void_p,  # stream
+    ctypes.POINTER(ctypes.c_void_p),  # where each parameter is
+    ctypes.c_void_p,
+)
+_SET_CONTEXT = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p)
+_FAILED = 999  # CUDA_ERROR_UNKNOWN
+
+
+class _Interpreter:
+    """The kernels of one program, parsed."""
+
+    def __init__(self, kernels: Sequence[dict[str, Any]], code: Mapping[str, bytes]) -> None:
+        with make_context():
+            self._kernels = [_prepared(code[kernel["name"]].decode()) for kernel in kernels]
+        self._raised = threading.local()
+        self._lock = threading.Lock()  # a prepared kernel runs in one thread at a time
+
+    def launch(self, number: int, x: int, y: int, z: int, *rest: Any) -> int:
+        """The callback. Never raises: ctypes would print the exception and go on."""
+        try:
+            kernel, parameters = self._kernels[number], rest[-2]
+            pointers = [ctypes.c_int64.from_address(parameters[i]).value for i in range(len(kernel.steps.arguments))]
+            with self._lock:
+                kernel.run((x, y, z), pointers)
+        except BaseException as error:
+            self._raised.exception = error
+            return _FAILED
+        return 0
+
+    def take_exception(self) -> BaseException | None:
+        raised: BaseException | None = getattr(self._raised, "exception", None)
+        self._raised.exception = None
+        return raised
+
+
+def load_interpreted(kernels: Sequence[dict[str, Any]], code: Mapping[str, bytes]) -> KernelTable:
+    """The table of `kernels`, as an artefact describes them; their code is their text in MLIR."""
+    interpreter = _Interpreter(kernels, code)
+    callbacks = {"cuLaunchKernel": _LAUNCH(interpreter.launch), "cuCtxSetCurrent": _SET_CONTEXT(lambda context: 0)}
+    launchers = {name: ctypes.cast(callback, ctypes.c_void_p).value or 0 for name, callback in callbacks.items()}
+    words = make_words(0, range(len(kernels)), kernels, 32)
+    return KernelTable(words, launchers, keep=callbacks, take_exception=interpreter.take_exception)
+
+
+def _prepared(text: str) -> Kernel:
+    module = ir.Module.parse(text)  # by a name, or it would be gone before its functions
+    (function,) = (op for op in walk(module.operation) if op.name == "tt.func")
+    return prepare(function)

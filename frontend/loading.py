@@ -1,0 +1,42 @@
+"""An artefact as something to call, with its kernels where it has any for a GPU. Imports no MLIR for a real one."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+
+import torch
+
+from cuesta.errors import DeviceError
+from cuesta.runtime import cuda_driver
+from cuesta.runtime.artefact import Artefact
+from cuesta.runtime.executable import Executable
+from cuesta.runtime.kernel_table import KernelTable
+from cuesta.targets import Target, parse_target
+
+
+def load(artefact: Artefact) -> Executable:
+    """Loads a program. Raises ArtefactError or DeviceError where it does not load on this machine."""
+    target = parse_target(artefact.metadata["program"]["target"])
+    return Executable(artefact, _kernels(artefact, target) if target.gpu else None)
+
+
+def can_run(target: Target) -> bool:
+    """Whether programs for a target can be launched; for others kernels are only made (`cuesta.compile_for`)."""
+    return target.kind in ("cpu", "cuda", "tt")
+
+
+def _kernels(artefact: Artefact, target: Target) -> KernelTable:
+    program = artefact.metadata["program"]
+    if target.kind == "tt":
+        from cuesta.frontend.interpreted import load_interpreted  # needs MLIR
+
+        return load_interpreted(program["kernels"], artefact.kernels)
+    if not can_run(target):
+        raise DeviceError(f"programs for {target} cannot be launched here; compile_for makes their kernels")
+    device = torch.device(program["device"])
+    if not torch.cuda.is_available():
+        raise DeviceError(f"a program for {target} needs a GPU; torch finds none on this machine")
+    torch.cuda.init()
+    library = ctypes.CDLL(os.path.join(os.path.dirname(torch.__file__), "lib", "libtorch_cuda.so"))
+    return cuda_driver.load_kernels(program["kernels"], artefact.kernels, str(target), device.index or 0, [library])

@@ -1,0 +1,111 @@
+"""Steps of a program for a GPU: launches through the driver, and a look at the arguments' alignment. steps.py has
+their tables.
+
+What a launch needs of a kernel stands in the table that the runtime makes, `cuesta_kernels`: a context, then for each
+kernel a function, a grid of three, threads and bytes of shared memory, a word each. A thread that never called CUDA
+has no context: its first launch makes the table's current and launches again.
+"""
+
+from __future__ import annotations
+
+from cuesta.lowering.host_to_llvm.steps import DECLARATIONS, I64, PTR, REFUSED, STEP_END, TABLE, at, define
+from cuesta.runtime.gpu_call import ALIGNMENT
+
+_NO_CONTEXT = 201  # CUDA_ERROR_INVALID_CONTEXT
+_LAUNCH = f"""llvm.call @cuLaunchKernel(
+    %function, %x, %y, %z, %threads, %one32, %one32, %shared, %stream, %parameters, %null)
+    : {DECLARATIONS["cuLaunchKernel"]}"""
+
+#: Name → definition.
+HELPERS: dict[str, str] = {
+    # The addresses of the buffers, then two nulls for Triton's global and profiling scratch; the driver's error code
+    # goes where the stream was.
+    "cuesta_launch": define(
+        "cuesta_launch",
+        TABLE,
+        "i32",
+        f"""
+  {at("%kernel", "%table", 1, I64)}
+  {at("%buffers", "%table", 2, I64)}
+  {at("%stream_index", "%table", 3, I64)}
+  {at("%first", "%table", 4)}
+  {at("%stream_slot", "%slots", "%stream_index")}
+  %stream = llvm.load %stream_slot : {PTR} -> {PTR}
+  %two = llvm.mlir.constant(2 : i64) : i64
+  %one32 = llvm.mlir.constant(1 : i32) : i32
+  %count = llvm.add %buffers, %two : i64
+  %addresses = llvm.alloca %count x {PTR} : (i64) -> {PTR}
+  %parameters = llvm.alloca %count x {PTR} : (i64) -> {PTR}
+  llvm.br ^fill(%zero : i64)
+^fill(%i: i64):
+  %more = llvm.icmp "ult" %i, %count : i64
+  llvm.cond_br %more, ^one, ^launch
+^one:
+  {at("%place", "%addresses", "%i")}
+  {at("%parameter", "%parameters", "%i")}
+  llvm.store %place, %parameter : {PTR}, {PTR}
+  %next = llvm.add %i, %one : i64
+  %is_buffer = llvm.icmp "ult" %i, %buffers : i64
+  llvm.cond_br %is_buffer, ^buffer, ^scratch
+^buffer:
+  %word = llvm.mul %i, %two : i64
+  {at("%item", "%first", "%word")}
+  %address = llvm.call @cuesta_address(%slots, %frame, %item) : ({PTR}, {PTR}, {PTR}) -> {PTR}
+  llvm.store %address, %place : {PTR}, {PTR}
+  llvm.br ^fill(%next : i64)
+^scratch:
+  llvm.store %null, %place : {PTR}, {PTR}
+  llvm.br ^fill(%next : i64)
+^launch:
+  %kernels = llvm.mlir.addressof @cuesta_kernels : {PTR}
+  %six = llvm.mlir.constant(6 : i64) : i64
+  %row = llvm.mul %kernel, %six : i64
+  %words = llvm.add %row, %one : i64
+  {at("%entry", "%kernels", "%words")}
+  %function = llvm.load %entry : {PTR} -> {PTR}
+  {at("%x", "%entry", 1, "i32")}
+  {at("%y", "%entry", 2, "i32")}
+  {at("%z", "%entry", 3, "i32")}
+  {at("%threads", "%entry", 4, "i32")}
+  {at("%shared", "%entry", 5, "i32")}
+  %launched = {_LAUNCH}
+  %no_context = llvm.mlir.constant({_NO_CONTEXT} : i32) : i32
+  %lost = llvm.icmp "eq" %launched, %no_context : i32
+  llvm.cond_br %lost, ^again, ^end(%launched : i32)
+^again:
+  %context = llvm.load %kernels : {PTR} -> {PTR}
+  %current = llvm.call @cuCtxSetCurrent(%context) : ({PTR}) -> i32
+  %relaunched = {_LAUNCH}
+  llvm.br ^end(%relaunched : i32)
+^end(%code: i32):
+  %wide = llvm.sext %code : i32 to i64
+  %failed = llvm.icmp "ne" %code, %good : i32
+  llvm.cond_br %failed, ^report, ^finish
+^report:
+  llvm.store %wide, %stream_slot : i64, {PTR}
+  llvm.br ^finish
+^finish:
+  {REFUSED}{STEP_END}""",
+    ),
+    # Whether an argument among the first `count` slots is not aligned.
+    "cuesta_misaligned": define(
+        "cuesta_misaligned",
+        f"%slots: {PTR}, %count: i64",
+        "i1",
+        f"""
+  llvm.br ^loop(%zero, %zero : i64, i64)
+^loop(%i: i64, %bits: i64):
+  %more = llvm.icmp "ult" %i, %count : i64
+  llvm.cond_br %more, ^look, ^end
+^look:
+  {at("%address", "%slots", "%i", I64)}
+  %all = llvm.or %bits, %address : i64
+  %next = llvm.add %i, %one : i64
+  llvm.br ^loop(%next, %all : i64, i64)
+^end:
+  %mask = llvm.mlir.constant({ALIGNMENT - 1} : i64) : i64
+  %low = llvm.and %bits, %mask : i64
+  %found = llvm.icmp "ne" %low, %zero : i64
+  llvm.return %found : i1""",
+    ),
+}

@@ -1,0 +1,29 @@
+"""The kernels of a module at the tt level, as Triton takes them."""
+
+from __future__ import annotations
+
+from cuesta._mlir import ir
+from cuesta.dialects import walk
+from cuesta.dialects.tt.text import kernel_text
+from cuesta.lowering.tt_to_binary.kernel import KernelText
+
+
+def kernel_texts(module: ir.Module) -> list[KernelText]:
+    """Every kernel of `module`, in the order in which they stand there."""
+    return [_text(op) for op in walk(module.operation) if op.name == "tt.func"]
+
+
+def grid_of(function: ir.Operation) -> tuple[int, int, int]:
+    """How many programs of a kernel there are along x, y and z."""
+    x, y, z = (size.value for size in function.attributes["cuesta.grid"])
+    return x, y, z
+
+
+def _text(function: ir.Operation) -> KernelText:
+    attributes = function.attributes
+    return KernelText(
+        attributes["sym_name"].value,
+        kernel_text(function),
+        attributes["cuesta.warps"].value,
+        attributes["cuesta.stages"].value,
+    )

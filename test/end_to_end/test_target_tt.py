@@ -1,0 +1,153 @@
+"""target "tt": the whole way to a GPU, its kernels run by numpy in the place of the driver, on CPU tensors."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+import cuesta
+from cuesta.frontend import interpreted
+
+Tensor = torch.Tensor
+
+
+def compiled(function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
+    torch._dynamo.reset()
+    return torch.compile(function, backend="cuesta", options={"target": "tt", "cache": False, **options})
+
+
+def check(function: Callable[..., Any], *arguments: Any) -> Callable[..., Any]:
+    """`function` compiled gives what it gives in eager, and every graph of it is compiled."""
+    call = compiled(function)
+    torch.testing.assert_close(call(*arguments), function(*arguments))
+    assert all(graph.fallback is None for graph in cuesta.report().graphs)
+    return call
+
+
+def floats(*sizes: int) -> Tensor:
+    return torch.randn(sizes, generator=torch.Generator().manual_seed(sum(sizes)))
+
+
+X = floats(6, 40)
+
+
+def test_kernels_and_calls() -> None:
+    weight, bias = floats(16, 40), floats(16)
+    check(lambda x: torch.softmax(F.gelu(F.linear(x, weight, bias)), -1), X)
+    (graph,) = cuesta.report().graphs
+    assert graph.launches == 1
+    assert graph.kernels[0]["grid"][1:] == [1, 1]
+
+
+def test_views_and_several_results() -> None:
+    check(lambda x: (x.t() + 1, x[1:, ::2] * 2, x.sum(0), x.amax()), X)
+
+
+def test_integers_bools_and_narrow_floats() -> None:
+    check(lambda x: (x.bfloat16() * 3, (x > 0).long() + 1, x.half().sum(-1)), X)
+
+
+def test_embedding_and_indexing() -> None:
+    table, rows = floats(10, 8), torch.tensor([[1, 9], [0, 3]])
+    check(lambda t, r: F.embedding(r, t) * 2, table, rows)
+
+
+def test_a_call_through_python_and_one_through_the_dispatcher() -> None:
+    check(lambda x: (torch.sort(x, -1).values + 1, torch.linalg.qr(x @ x.t()).R.abs()), X)
+
+
+def test_training() -> None:
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(
+        torch.nn.Linear(40, 24), torch.nn.GELU(), torch.nn.LayerNorm(24), torch.nn.Linear(24, 3)
+    )
+    labels = torch.tensor([0, 2, 1, 1, 0, 2])
+
+    def step() -> list[Tensor]:
+        model.zero_grad()
+        F.cross_entropy(call(X), labels).backward()
+        return [p.grad.clone() for p in model.parameters() if p.grad is not None]
+
+    call: Callable[..., Any] = model
+    expected = step()
+    call = compiled(model)
+    torch.testing.assert_close(step(), expected)
+    assert [g.name for g in cuesta.report().graphs] == ["forward", "backward"]
+
+
+def test_an_input_that_is_not_aligned_is_read_at_another_place() -> None:
+    call = check(lambda x: x * 2 + 1, X)
+    memory = floats(6 * 40 + 1)
+    off = memory[1:].view(6, 40)
+    assert off.data_ptr() % 16
+    torch.testing.assert_close(call(off), off * 2 + 1)
+
+
+def test_a_written_input_that_is_not_aligned_is_written_where_it_is() -> None:
+    def write(x: Tensor) -> Tensor:
+        x.mul_(2)
+        return x.sum(1)
+
+    call = compiled(write)
+    memory, expected = floats(6 * 40 + 1), floats(6 * 40 + 1)
+    off = memory[1:].view(6, 40)
+    result = call(off)
+    torch.testing.assert_close(result, write(expected[1:].view(6, 40)))
+    torch.testing.assert_close(memory, expected)
+
+
+def test_threads() -> None:
+    call = check(lambda x: torch.tanh(x) + 1, X)
+    inputs = [X + i for i in range(8)]
+    results: dict[int, Tensor] = {}
+
+    def run(i: int) -> None:
+        results[i] = call(inputs[i])
+
+    threads = [threading.Thread(target=run, args=(i,)) for i in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for i, x in enumerate(inputs):
+        torch.testing.assert_close(results[i], torch.tanh(x) + 1)
+
+
+def test_a_failed_launch_raises_what_went_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
+    def launch(*arguments: Any) -> int:
+        raise ZeroDivisionError("in the kernel")
+
+    monkeypatch.setattr(interpreted.Kernel, "run", launch)
+    with pytest.raises(ZeroDivisionError, match="in the kernel"):
+        compiled(lambda x: x + 1)(X)
+
+
+def test_positions_outside_are_clamped_as_nothing_waits_for_the_gpu() -> None:
+    call = compiled(lambda x, i: x[i])
+    torch.testing.assert_close(call(X, torch.tensor([1, 3])), X[[1, 3]])
+
+
+_FROM_THE_CACHE = """
+import sys, torch, cuesta
+x = torch.arange(12.0).view(3, 4)
+options = {"target": "tt", "cache_dir": sys.argv[1]}
+call = torch.compile(lambda x: torch.softmax(x, -1) + 1, backend="cuesta", options=options)
+torch.testing.assert_close(call(x), torch.softmax(x, -1) + 1)
+print(cuesta.report().graphs[0].cache["hit"])
+"""
+
+
+def test_a_cached_program_brings_its_kernels(tmp_path: Path) -> None:
+    for expected in ("False", "True"):
+        done = subprocess.run(
+            [sys.executable, "-c", _FROM_THE_CACHE, str(tmp_path)], capture_output=True, text=True, check=False
+        )
+        assert done.stdout.strip() == expected, done.stderr

@@ -1,0 +1,52 @@
+// RUN: cuesta-opt --split-input-file --pass-pipeline='builtin.module(host-to-llvm)' %s | filecheck %s
+
+// A launch on a GPU: step, kernel, buffers, slot of the stream, the buffers. The kernel itself is gone, and nobody
+// waits for the byte of a check. Tensors are on device 1 (CUDA), its second one.
+// CHECK-NOT: @kernels
+// CHECK-DAG: dense<[1, 0, 2, 3, 0, 0, 5, 0]>
+// CHECK-DAG: dense<[2, 0, 0, 2, 6, 1, 1, 4, 8, 8, 1, 1, 0, 2, 6, 1, 1, 8, 4, 4, 1, 6, 0, 2, 6, 1, 1, 4, 4, 4, 1]>
+// CHECK: llvm.func @cuesta_mm_out(
+// CHECK: llvm.call @aoti_torch_cuda_mm_out(
+// CHECK: llvm.func @cuesta_main(%[[SLOTS:.*]]: !llvm.ptr) -> i32
+// CHECK: %[[BAD:.*]] = llvm.call @cuesta_misaligned(%[[SLOTS]], %{{.*}})
+// CHECK-NEXT: llvm.cond_br %[[BAD]], ^[[EARLY:.*]], ^
+// CHECK: ^[[EARLY]]:
+// CHECK-NEXT: %[[CODE:.*]] = llvm.mlir.constant(-2147483648 : i32)
+// CHECK-NEXT: llvm.return %[[CODE]]
+// CHECK: llvm.call @cuesta_launch(%[[SLOTS]],
+// CHECK-NOT: @cuesta_check
+// CHECK: llvm.call @cuesta_mm_out(%[[SLOTS]],
+// CHECK: llvm.func @cuesta_launch(
+// CHECK: %[[TABLE:.*]] = llvm.mlir.addressof @cuesta_kernels
+// CHECK: llvm.call @cuLaunchKernel(
+// CHECK: llvm.call @cuCtxSetCurrent(
+// CHECK: llvm.call @cuLaunchKernel(
+module attributes {cuesta.target = "cuda:90", cuesta.device = "cuda:1"} {
+  module @kernels {
+    "tt.func"() ({
+    ^bb0(%x: !tt.ptr<f32>, %y: !tt.ptr<f32>):
+      "tt.return"() : () -> ()
+    }) {sym_name = "exp", function_type = (!tt.ptr<f32>, !tt.ptr<f32>) -> (), arg_attrs = [{}, {}]} : () -> ()
+  }
+  func.func @graph(%a: memref<4x8xf32>, %b: memref<8x4xf32>) -> (memref<4x8xf32>, memref<4x4xf32>) {
+    %e = "host.alloc"() {owner = "caller"} : () -> memref<4x8xf32>
+    %m = "host.alloc"() {owner = "caller"} : () -> memref<4x4xf32>
+    "host.launch"(%a, %e) {kernel = @kernels::@exp, outputs = 1} : (memref<4x8xf32>, memref<4x8xf32>) -> ()
+    %byte = "host.view"(%e) {offset = 0} : (memref<4x8xf32>) -> memref<i8>
+    "host.check"(%byte) {message = "index out of range"} : (memref<i8>) -> ()
+    "host.aten"(%a, %b, %m) {overload = "aten.mm.default", args = "[\"%0\", \"%1\"]", dtypes = ["f32", "f32", "f32"], reason = "", route = "out"} : (memref<4x8xf32>, memref<8x4xf32>, memref<4x4xf32>) -> ()
+    return %e, %m : memref<4x8xf32>, memref<4x4xf32>
+  }
+}
+
+// -----
+
+// What is on the CPU in a program for a GPU: an argument (word 0 of its device), and the result of a call, which is
+// on the CPU as well as what is given back of it.
+// CHECK: dense<[1, 3, 1, 7, 9, 10, 23, {{.*}}, 0, 1, 0, 0, 1, 6, 0, 0, 2, 1, 0, 0, 0, 0, 0, 1, 1, 6, 0, 0, 2, 1]>
+module attributes {cuesta.target = "cuda:90", cuesta.device = "cuda:0"} {
+  func.func @graph(%s: memref<2xf32>) -> memref<2xf32> attributes {arg_attrs = [{cuesta.device = "cpu"}]} {
+    %r = "host.aten"(%s) {overload = "aten.cumsum.default", args = "[\"%0\", 0]", device = "cpu", dtypes = ["f32", "f32"], reason = "", route = "shim"} : (memref<2xf32>) -> memref<2xf32>
+    return %r : memref<2xf32>
+  }
+}
