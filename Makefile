@@ -7,7 +7,7 @@ INSTALLED := $(VENV)/.installed
 INTEL := .venv-intel
 INTEL_TRITON := triton-xpu==3.3.0b1
 
-.PHONY: help demo test test-intel lint types bench clean
+.PHONY: help demo test test-full test-intel lint types bench clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -26,6 +26,9 @@ demo: $(INSTALLED) ## compile, train and run a transformer; compare with eager a
 
 test: lint types ## everything: lint, types, unit, FileCheck and end-to-end tests
 	$(BIN)/python -m pytest
+
+test-full: lint types ## the same, with the models at full size as well (much memory, and an hour or more)
+	CUESTA_FULL=1 $(BIN)/python -m pytest
 
 test-intel: $(INSTALLED) ## sample kernels to SPIR-V, with Intel's Triton in an environment of its own
 	test -x $(INTEL)/bin/python || $(PYTHON) -m venv $(INTEL)
