@@ -104,9 +104,10 @@ class _Rewriter:
         q, k = _meta(call.q), _meta(call.k)
         if not isinstance(call.attn_mask, Node) or q is None or k is None or call.is_causal is not False:
             return
-        key = (call.attn_mask, len(writers_before(node)), q.shape[-2], k.shape[-2])
+        sizes = (q.shape[-2], k.shape[-2])
+        key = (call.attn_mask, len(writers_before(node)), str(sizes))
         if key not in self.kinds:
-            self.kinds[key] = classify_mask(call.attn_mask, node, *key[2:])
+            self.kinds[key] = classify_mask(call.attn_mask, node, *sizes)
         if self.kinds[key] is not None:
             call.attn_mask, call.is_causal = None, self.kinds[key] == "causal"
             node.args, node.kwargs = (call.q, call.k, call.v), call.as_kwargs()
@@ -148,9 +149,11 @@ class _Rewriter:
                 tensors[1:] = [graph.repeat(n, heads) for n in tensors[1:]]
             bias = None
             if mask is not None:
-                where = (call.attn_mask, len(writers_before(node)), output.dtype, route, *q.shape[:3], k.shape[2])
+                scores = str((q.shape[:3], k.shape[2]))
+                where = (call.attn_mask, len(writers_before(node)), output.dtype, route, scores)
                 if where not in self.biases:
-                    self.biases[where] = graph.bias(call.attn_mask, output.dtype, route, [*q.shape[:3], k.shape[2]])
+                    sizes = [*(graph.size(call.q, d) for d in range(3)), graph.size(call.k, 2)]
+                    self.biases[where] = graph.bias(call.attn_mask, output.dtype, route, sizes)
                 bias = self.biases[where]
             scale = 1 / math.sqrt(q.shape[-1]) if call.scale is None else float(call.scale)
             if p:
@@ -303,7 +306,6 @@ class _Builder:
         between batches or heads they share one.
         """
         meta = mask.meta["example_value"]
-        shape = [1] * (4 - meta.dim()) + [*meta.shape]
         x = mask
         for _ in range(4 - meta.dim()):
             x = self.call("unsqueeze", x, 0)
@@ -318,7 +320,17 @@ class _Builder:
         if isinstance(sizes[3], int) and sizes[3] % MASK_ALIGNMENT == 0:
             x = self.call("contiguous", x)
         else:
-            missing = -sizes[3] % MASK_ALIGNMENT
+            missing = self.arithmetic(operator.mod, self.arithmetic(operator.neg, sizes[3]), MASK_ALIGNMENT)
             padded = self.call(torch.nn.functional.pad, x, (0, missing))
             x = self.call(operator.getitem, padded, (Ellipsis, slice(None, sizes[3])))
-        return self.call("expand", x, *sizes) if shape[:2] != sizes[:2] else x
+        return self.call("expand", x, *sizes)
+
+    def size(self, x: Node, dim: int) -> Any:
+        """A size of x: a number, or a node where it is symbolic."""
+        size = x.meta["example_value"].shape[dim]
+        return size if isinstance(size, int) else self.call("size", x, dim)
+
+    def arithmetic(self, function: Any, *numbers: Any) -> Any:
+        """A function of sizes."""
+        symbolic = any(isinstance(n, Node) for n in numbers)
+        return self.call(function, *numbers) if symbolic else function(*numbers)

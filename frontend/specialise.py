@@ -15,6 +15,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from cuesta.frontend.calling import Boxed
+from cuesta.frontend.specialised_masks import prove_masks
 
 
 def is_symbolic(gm: torch.fx.GraphModule) -> bool:
@@ -66,4 +67,6 @@ def _with_numbers(gm: torch.fx.GraphModule, args: list[Any]) -> torch.fx.GraphMo
         return torch.fx.Interpreter(gm).run(*inputs)
 
     with mode, torch.no_grad():
-        return make_fx(run, tracing_mode="real")(*fakes)
+        traced = make_fx(run, tracing_mode="real")(*fakes)
+    prove_masks(traced)
+    return traced
