@@ -18,11 +18,14 @@ from cuesta.errors import CuestaError
 from cuesta.frontend.compile import compile_module
 from cuesta.passes.diagnostics import Diagnostic
 from cuesta.passes.pipelines import STAGES
+from cuesta.tools import tt_kernels
 from cuesta.tools.command_line import Parser, Source, write_to_stdout
 from cuesta.tools.module_inputs import add_strides, arguments_of, random_inputs, read_inputs
 
 #: From the importer's output down to the last level that still shows one host function.
 LEVELS = ("import", *(name for name in STAGES if name != "llvm"))
+#: Kernels for a GPU, by themselves; the numpy interpreter runs them.
+KERNEL_LEVEL = "tt"
 _WITH_REFERENCE = ("import", "graph")
 
 
@@ -42,7 +45,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _parse_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = Parser(prog="cuesta-run", description=__doc__, allow_abbrev=False)
     parser.add_argument("file", help="an .mlir or bytecode file; -: stdin")
-    parser.add_argument("--level", choices=LEVELS, help="the level of the module; found out when not given")
+    parser.add_argument(
+        "--level", choices=(*LEVELS, KERNEL_LEVEL), help="the level of the module; found out when not given"
+    )
     parser.add_argument("--function", metavar="NAME", help="which function to run; @graph, or the only one")
     inputs = parser.add_argument_group("inputs")
     inputs.add_argument("--input", action="append", default=[], metavar="NPY", help="one for each argument, in order")
@@ -63,6 +68,11 @@ def _run(arguments: argparse.Namespace) -> int:
         level = _level(module, arguments.level)
         if (arguments.reference or arguments.compare_reference) and level not in _WITH_REFERENCE:
             raise CuestaError(f"only ops of the cuesta dialect have a reference; this module is at level {level!r}")
+        if tt_kernels.kernels_of(module):
+            int_range = _range(arguments.int_range)
+            results = tt_kernels.run(module, arguments.function, arguments.input, arguments.seed, int_range)
+            _report(results, arguments.output)
+            return 0
         function = _function(module, arguments.function)
         add_strides(function)
         wanted = arguments_of(function)
@@ -78,12 +88,16 @@ def _run(arguments: argparse.Namespace) -> int:
             copies = [x.clone() for x in tensors]
             expected = run_in_place(module, copies, name) if arguments.compare_reference else []
             results = compile_module(module, from_stage=level)(tensors)
-    write_to_stdout("".join(f"{_describe(i, result)}\n" for i, result in enumerate(results)))
-    if arguments.output is not None:
-        _write(Path(arguments.output), results)
+    _report(results, arguments.output)
     if arguments.compare_reference and not arguments.reference:
         return _compare([*results, *tensors], [*expected, *copies], len(results))
     return 0
+
+
+def _report(results: list[torch.Tensor], folder: str | None) -> None:
+    write_to_stdout("".join(f"{_describe(i, result)}\n" for i, result in enumerate(results)))
+    if folder is not None:
+        _write(Path(folder), results)
 
 
 def _parse(source: Source) -> ir.Module:
@@ -108,7 +122,7 @@ def _function(module: ir.Module, name: str | None) -> func.FuncOp:
 
 def _level(module: ir.Module, given: str | None) -> str:
     found = detect_level(module)
-    split = [level in ("kernels", "tiled", "buffers", "loops") for level in (given or found, found)]
+    split = [level in ("kernels", "tiled", "buffers", "loops", KERNEL_LEVEL) for level in (given or found, found)]
     if split[0] != split[1]:
         raise CuestaError(f"--level {given}: kernels have {'' if split[1] else 'no '}module of their own here")
     return given or found
@@ -120,6 +134,8 @@ def detect_level(module: ir.Module) -> str:
     names = {op.name for op in operations}
     if "llvm.func" in names:
         raise CuestaError(f"a module at level 'llvm' does not say what it takes; the levels are {', '.join(LEVELS)}")
+    if "tt.func" in names:
+        return KERNEL_LEVEL
     if "builtin.module" in names:
         return _kernel_level(operations, names)
     lowered = any(n.startswith("linalg.") for n in names) or any("dtypes" in op.attributes for op in operations)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from cuesta._mlir import ir
 
-#: Attributes of a kernel for cuesta's own use begin so; a binary does not depend on them.
+#: Attributes of a kernel and of its arguments for cuesta's own use begin so; a binary does not depend on them.
 _OURS = "cuesta."
 
 
@@ -21,4 +21,9 @@ def kernel_text(function: ir.Operation, locations: bool = False) -> str:
             copy = function.clone()
         for name in [n for n in copy.attributes if n.startswith(_OURS)]:
             del copy.attributes[name]
+        copy.attributes["arg_attrs"] = ir.ArrayAttr.get([_without_ours(a) for a in copy.attributes["arg_attrs"]])
         return module.operation.get_asm(print_generic_op_form=True, enable_debug_info=locations)
+
+
+def _without_ours(attributes: ir.DictAttr) -> ir.DictAttr:
+    return ir.DictAttr.get({a.name: a.attr for a in attributes if not a.name.startswith(_OURS)})

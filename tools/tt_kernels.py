@@ -1,0 +1,82 @@
+"""cuesta-run on kernels by themselves: tt.func at the top of a module, run by the numpy interpreter.
+
+A pointer says nothing of sizes: `cuesta.shape` among an argument's attributes does, or the .npy file given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import torch
+
+import cuesta.dialects as dialects
+from cuesta._mlir import ir
+from cuesta.dialects import tt, types
+from cuesta.dialects.cuesta.dialect import ints
+from cuesta.dialects.graph_builder import row_major
+from cuesta.dialects.tt.interpreter import prepare
+from cuesta.errors import CuestaError
+from cuesta.tools.module_inputs import Argument, random_inputs, read_inputs
+
+
+def kernels_of(module: ir.Module) -> dict[str, ir.Operation]:
+    """The kernels at the top of a module, by name; those of a whole program stand in a module of their own."""
+    found = [op.operation for op in module.body.operations if op.operation.name == "tt.func"]
+    return {ir.StringAttr(op.attributes["sym_name"]).value: op for op in found}
+
+
+def run(
+    module: ir.Module, name: str | None, paths: list[str], seed: int, int_range: tuple[int, int]
+) -> list[torch.Tensor]:
+    """Runs a kernel on .npy files, or on random numbers if there are none; gives the arguments that it writes.
+
+    Raises CuestaError for what the kernel's attributes do not say, and for accesses outside the arguments.
+    """
+    dialects.verify(module, "reading")
+    kernel = _chosen(kernels_of(module), name)
+    if "cuesta.grid" not in kernel.attributes:
+        raise CuestaError("the kernel lacks cuesta.grid, the number of programs such as [64, 1, 1]")
+    wanted = _arguments(kernel, paths)
+    tensors = read_inputs(wanted, paths) if paths else random_inputs(wanted, seed, int_range)
+    prepared = prepare(kernel)
+    pointers, extents = [x.data_ptr() for x in tensors], [x.numel() * x.itemsize for x in tensors]
+    prepared.run(ints(kernel.attributes["cuesta.grid"]), pointers, extents)
+    return [tensors[i] for i in prepared.written]
+
+
+def _chosen(kernels: dict[str, ir.Operation], name: str | None) -> ir.Operation:
+    if name is None and len(kernels) == 1:
+        return next(iter(kernels.values()))
+    if name not in kernels:
+        asked = "several kernels, and none was chosen" if name is None else f"no kernel @{name}"
+        raise CuestaError(f"the module has {asked}; --function takes one of {', '.join(kernels)}")
+    return kernels[name]
+
+
+def _arguments(kernel: ir.Operation, paths: Sequence[str]) -> list[Argument]:
+    found = []
+    for index, (argument, attrs) in enumerate(
+        zip(kernel.regions[0].blocks[0].arguments, kernel.attributes["arg_attrs"], strict=True)
+    ):
+        if not tt.is_pointer(argument) or tt.is_block(argument):
+            raise CuestaError(f"argument {index} is {argument.type}: only pointers can be given")
+        if "cuesta.shape" in attrs:
+            shape = tuple(ints(attrs["cuesta.shape"]))
+        elif index < len(paths):
+            shape = _shape_in(paths[index])
+        else:
+            raise CuestaError(
+                f"argument {index} is {argument.type}: its arg_attrs lack cuesta.shape, such as [64, 128]"
+            )
+        spelling = attrs["cuesta.dtype"].value if "cuesta.dtype" in attrs else str(tt.pointee(argument))
+        found.append(Argument(index, shape, tuple(row_major(shape)), types.torch_dtype(spelling)))
+    return found
+
+
+def _shape_in(path: str) -> tuple[int, ...]:
+    try:
+        return tuple(np.load(Path(path), mmap_mode="r", allow_pickle=False).shape)
+    except (OSError, ValueError, EOFError) as problem:
+        raise CuestaError(f"cannot read {path}: {getattr(problem, 'strerror', None) or problem}") from None
