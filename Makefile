@@ -7,7 +7,7 @@ INSTALLED := $(VENV)/.installed
 INTEL := .venv-intel
 INTEL_TRITON := triton-xpu==3.3.0b1
 
-.PHONY: help demo test test-full test-intel lint types bench clean
+.PHONY: help demo test test-full test-intel lint types bench fuzz clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -47,6 +47,9 @@ types: $(INSTALLED) ## mypy --strict
 
 bench: $(INSTALLED) ## time eager, Inductor and cuesta in one process (ARGS="--help" for its options)
 	$(BIN)/cuesta-bench $(ARGS)
+
+fuzz: $(INSTALLED) ## look for wrong code with N random graphs or torch programs (N=1000 KIND=graphs FIRST=0)
+	$(BIN)/python -m cuesta.tools.fuzz $(or $(KIND),graphs) --count $(or $(N),1000) --first $(or $(FIRST),0)
 
 clean: ## remove the environment and every cache
 	rm -rf $(VENV) $(INTEL) *.egg-info build .mypy_cache .pytest_cache .ruff_cache .hypothesis

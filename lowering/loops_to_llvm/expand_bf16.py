@@ -17,7 +17,6 @@ from dataclasses import dataclass
 from cuesta._mlir import arith, func, ir, rewrite
 from cuesta.dialects import walk
 from cuesta.dialects.kernel_module import kernel_modules
-from cuesta.passes.graph_rewrite import functions
 from cuesta.passes.registry import Pass, register_pass
 
 _NAN = 0x7FC0
@@ -37,8 +36,9 @@ class ExpandBf16(Pass):
             patterns.add(arith.TruncFOp, _rewrite(lambda op: op.results[0].type, truncate))
             rewrite.walk_and_apply_patterns(module.operation, patterns.freeze())
             for nested in kernel_modules(module):
-                for function in functions(nested):
-                    _hold_as_integers(function)
+                for function in nested.body.operations:
+                    if isinstance(function, func.FuncOp) and not function.is_external:
+                        _hold_as_integers(function)
 
 
 def extend(x: ir.Value, target: ir.Type) -> ir.Value:

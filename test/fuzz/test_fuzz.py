@@ -1,0 +1,104 @@
+"""A slice of the random graphs and programs, the same ones each time; `make fuzz N=10000` goes on from there.
+
+What the fuzzer has found lies reduced in found/, each file run against its reference.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from pathlib import Path
+
+import pytest
+import torch
+
+from cuesta.tools.fuzz.check_graph import check_graph
+from cuesta.tools.fuzz.check_program import check_program
+from cuesta.tools.fuzz.failure import Failure
+from cuesta.tools.fuzz.graphs import make_graph
+from cuesta.tools.fuzz.hunt import KINDS, Hunt
+from cuesta.tools.fuzz.judge import Judge
+from cuesta.tools.fuzz.programs import make_program
+from cuesta.tools.fuzz.reduce_graph import reduce_graph
+from cuesta.tools.fuzz.reduce_program import reduce_program
+from cuesta.tools.fuzz.rounding import compare
+
+#: A graph takes 0.1 s, a program 0.6 s.
+GRAPHS, PROGRAMS = range(40), range(6)
+
+
+@pytest.mark.parametrize("seed", GRAPHS)
+def test_graph(seed: int) -> None:
+    assert check_graph(make_graph(seed)) is None
+
+
+@pytest.mark.parametrize("seed", PROGRAMS)
+def test_program(seed: int) -> None:
+    assert check_program(make_program(seed)) is None
+
+
+def test_seeds_are_repeatable() -> None:
+    for seed in (3, 4):
+        assert make_graph(seed) == make_graph(seed)
+        assert make_program(seed) == make_program(seed)
+
+
+def _has_tanh(text: str) -> Failure | None:
+    return Failure("found", "a tanh") if "tanh" in text else None
+
+
+def test_graphs_are_reduced() -> None:
+    text = next(text for seed in range(100) if (text := make_graph(seed)).count("cuesta.tanh") > 1)
+    reduced = reduce_graph(text, Failure("found", ""), _has_tanh)
+    assert reduced.count('= "') == 1
+    assert "cuesta.tanh" in reduced
+    assert check_graph(reduced) is None
+
+
+def test_programs_are_reduced() -> None:
+    text = next(text for seed in range(100) if "tanh" in (text := make_program(seed)))
+    reduced = reduce_program(text, Failure("found", ""), _has_tanh)
+    assert "tanh" in reduced
+    assert reduced.count("\n    t") + reduced.count("\n    x") == 1
+
+
+def test_wrong_values_are_seen() -> None:
+    x = torch.tensor([1.0, 2.0, float("nan"), float("inf")])
+    around = [x * (1 + 1e-6)] * 2
+    assert compare(0, x * (1 + 1e-6), x, around) is None
+    for wrong in ([1.0, 2.1, float("nan"), float("inf")], [1.0, 2.0, 3.0, float("inf")], [1.0, 2.0, float("nan"), 4.0]):
+        failure = compare(0, torch.tensor(wrong), x, around)
+        assert failure is not None
+        assert failure.kind == "wrong value"
+
+
+def test_what_hangs_on_rounding_passes() -> None:
+    yes, no = torch.tensor([True]), torch.tensor([False])
+    assert compare(0, yes, no, [no, yes]) is None
+    assert compare(0, yes, no, [no, no]) is not None
+
+
+def test_a_crash_is_a_failure_and_the_next_text_is_judged() -> None:
+    with Judge(exec) as judge:  # a text is Python here
+        crash = judge("import os; os.abort()")
+        assert crash is not None
+        assert crash.kind == "crashes"
+        assert judge("1 + 1") is None
+        with pytest.raises(ValueError, match="no such graph"):
+            judge("raise RuntimeError('no such graph')")
+
+
+def _any_graph(text: str) -> Failure | None:
+    return Failure("found", "a graph")
+
+
+def test_a_hunt_keeps_what_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cuesta.tools.fuzz.hunt.Judge", contextlib.nullcontext)
+    lines: list[str] = []
+    hunt = Hunt(dataclasses.replace(KINDS["graphs"], check=_any_graph), tmp_path, lines.append)
+    hunt.run([5])
+    assert hunt.failures == 1
+    text = (tmp_path / "graph_5.mlir").read_text()
+    assert text.startswith("// RUN: cuesta-run --compare-reference")
+    assert check_graph(text) is None
+    assert "seed 5: found" in lines[0]

@@ -1,0 +1,43 @@
+"""Command line of the fuzzer; exits with 1 where something fails."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from cuesta.tools.fuzz.hunt import KINDS, Hunt, Progress
+from cuesta.tools.fuzz.judge import Judge
+
+_FOLDER = Path("build/fuzz")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs a hunt, or what a file holds."""
+    parser = argparse.ArgumentParser(prog="python -m cuesta.tools.fuzz", description="looks for wrong code")
+    parser.add_argument("kind", nargs="?", choices=KINDS, default="graphs", help="what is made at random (graphs)")
+    parser.add_argument("-n", "--count", type=int, default=1000, help="how many (1000)")
+    parser.add_argument("--first", type=int, default=0, metavar="SEED", help="the first one's number (0)")
+    parser.add_argument("--folder", type=Path, default=_FOLDER, help=f"where failures go ({_FOLDER})")
+    parser.add_argument("--replay", type=Path, metavar="FILE", help="judge this file instead")
+    arguments = parser.parse_args(argv)
+    if arguments.replay is not None:
+        return _replay(arguments.replay)
+    hunt = Hunt(KINDS[arguments.kind], arguments.folder, lambda line: print(line, flush=True))
+    hunt.run(Progress(hunt, arguments.count).seeds(arguments.first))
+    if hunt.failures:
+        print(f"what failed is in {arguments.folder}", flush=True)
+    return 1 if hunt.failures else 0
+
+
+def _replay(path: Path) -> int:
+    kind = next(kind for kind in KINDS.values() if kind.suffix == path.suffix)
+    with Judge(kind.check) as judge:
+        failure = judge(path.read_text())
+    print(f"{failure.kind}: {failure.message}" if failure is not None else "nothing is wrong")
+    return 1 if failure is not None else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

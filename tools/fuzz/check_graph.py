@@ -1,0 +1,85 @@
+"""Judges one graph: the program that it becomes, against its torch reference op by op."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+
+import torch
+
+import cuesta.dialects as dialects
+from cuesta._mlir import func, ir
+from cuesta.dialects.cuesta.dialect import ints
+from cuesta.dialects.reference import find_function, run_in_place
+from cuesta.frontend.compile import compile_module
+from cuesta.tools.fuzz.failure import Failure
+from cuesta.tools.fuzz.rounding import compare, disturbed_runs
+from cuesta.tools.module_inputs import arguments_of, random_inputs
+
+Tensor = torch.Tensor
+
+#: With these `cuesta-run --int-range=…` draws the same inputs.
+INT_RANGE = (-5, 6)
+
+
+def check_graph(text: str) -> Failure | None:
+    """None where the graph's program gives what its reference gives. Raises where the reference itself fails."""
+    with dialects.make_context(), ir.Location.unknown():
+        module = ir.Module.parse(text)
+        dialects.verify(module, "parse")
+        function = find_function(module, "graph")
+        wanted = [ints(attributes["cuesta.strides"]) for attributes in function.attributes["res_attrs"]]
+        storages = [attributes["cuesta.storage"].value for attributes in function.attributes["res_attrs"]]
+        inputs = random_inputs(arguments_of(function), 0, INT_RANGE)
+        disturbed = disturbed_runs(module, inputs)
+        expected_inputs = [_clone(x) for x in inputs]
+        expected = run_in_place(module, expected_inputs)
+        disturbed = [_in_place(function, inputs, run) for run in disturbed]
+        try:
+            results = compile_module(module)(inputs)
+        except Exception as problem:  # whatever a stage raises is what is looked for
+            return Failure.of(problem)
+    pairs = zip([*results, *inputs], [*expected, *expected_inputs], zip(*disturbed, strict=True), strict=True)
+    for i, (actual, want, runs) in enumerate(pairs):
+        failure = compare(i, actual, want, runs)
+        if failure is not None:
+            return failure
+    return _check_memory(results, inputs, wanted, storages)
+
+
+def _clone(x: Tensor) -> Tensor:
+    """A copy with the same strides, gaps and all."""
+    return torch.empty_strided(x.shape, x.stride(), dtype=x.dtype).copy_(x)
+
+
+def _in_place(function: func.FuncOp, inputs: Sequence[Tensor], values: Sequence[Tensor]) -> list[Tensor]:
+    """A run's results, then its arguments as they are afterwards."""
+    mutates = ints(function.attributes["cuesta.mutates"]) if "cuesta.mutates" in function.attributes else []
+    outputs = len(values) - len(mutates)
+    after = dict(zip(mutates, values[outputs:], strict=True))
+    return [*values[:outputs], *(after.get(i, x) for i, x in enumerate(inputs))]
+
+
+def _check_memory(
+    results: Sequence[Tensor], inputs: Sequence[Tensor], wanted: Sequence[list[int]], storages: Sequence[int]
+) -> Failure | None:
+    for i, (x, strides) in enumerate(zip(results, wanted, strict=False)):
+        if any(n > 1 and s != w for n, s, w in zip(x.shape, x.stride(), strides, strict=True)):
+            return Failure("wrong strides", f"result {i} has the strides {x.stride()}, not {strides}")
+    placed = [*zip(results, storages, strict=False), *((x, i) for i, x in enumerate(inputs))]
+    for (i, (x, a)), (j, (y, b)) in itertools.combinations(enumerate(placed), 2):
+        if a != b and _overlap(x, y):
+            return Failure("shared memory", f"results or arguments {i} and {j} share memory")
+    return None
+
+
+def _overlap(x: Tensor, y: Tensor) -> bool:
+    if not x.numel() or not y.numel():
+        return False
+    (a, a_end), (b, b_end) = _extent(x), _extent(y)
+    return a < b_end and b < a_end
+
+
+def _extent(x: Tensor) -> tuple[int, int]:
+    last = sum((n - 1) * s for n, s in zip(x.shape, x.stride(), strict=True))
+    return x.data_ptr(), x.data_ptr() + (last + 1) * x.itemsize

@@ -1,0 +1,110 @@
+"""Goes through seeds, judges what each stands for, and keeps what fails."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from cuesta.tools.fuzz.check_graph import INT_RANGE, check_graph
+from cuesta.tools.fuzz.check_program import check_program
+from cuesta.tools.fuzz.failure import Failure
+from cuesta.tools.fuzz.graphs import make_graph
+from cuesta.tools.fuzz.judge import Judge
+from cuesta.tools.fuzz.programs import make_program
+from cuesta.tools.fuzz.reduce_graph import reduce_graph
+from cuesta.tools.fuzz.reduce_program import reduce_program
+
+Reduce = Callable[[str, Failure, Callable[[str], Failure | None]], str]
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What is made and judged: graphs of the cuesta dialect, or torch programs."""
+
+    name: str
+    make: Callable[[int], str]
+    check: Callable[[str], Failure | None]
+    reduce: Reduce
+    suffix: str
+    comment: str
+
+
+KINDS = {
+    kind.name: kind
+    for kind in (
+        Kind("graphs", make_graph, check_graph, reduce_graph, ".mlir", "//"),
+        Kind("programs", make_program, check_program, reduce_program, ".py", "#"),
+    )
+}
+
+
+@dataclass
+class Hunt:
+    """The state of one run. `report` is given a line to print, `folder` takes the files of what fails."""
+
+    kind: Kind
+    folder: Path
+    report: Callable[[str], None]
+    judged: int = 0
+    unjudged: int = 0
+    failures: int = 0
+    _kinds: set[str] = field(default_factory=set)
+
+    def run(self, seeds: Iterable[int]) -> None:
+        """Judges every seed; the first failure of each kind is reduced."""
+        with Judge(self.kind.check) as judge:
+            for seed in seeds:
+                text = self.kind.make(seed)
+                try:
+                    failure = judge(text)
+                except ValueError:  # the reference itself refuses it
+                    self.unjudged += 1
+                    continue
+                self.judged += 1
+                if failure is not None:
+                    self._keep(seed, text, failure, judge)
+
+    def _keep(self, seed: int, text: str, failure: Failure, judge: Judge) -> None:
+        self.failures += 1
+        if failure.kind not in self._kinds:
+            self._kinds.add(failure.kind)
+            text = self.kind.reduce(text, failure, judge)
+        self.folder.mkdir(parents=True, exist_ok=True)
+        path = self.folder / f"{self.kind.name.removesuffix('s')}_{seed}{self.kind.suffix}"
+        path.write_text(with_header(self.kind, text, failure))
+        self.report(f"seed {seed}: {failure.kind}: {failure.message.partition(chr(10))[0][:200]} -> {path}")
+
+
+def with_header(kind: Kind, text: str, failure: Failure) -> str:
+    """The text as a file that says how to run it and what goes wrong."""
+    if kind.suffix == ".mlir":
+        low, high = INT_RANGE
+        run = f"// RUN: cuesta-run --compare-reference --int-range={low}:{high} %s"
+    else:
+        run = "# python -m cuesta.tools.fuzz --replay FILE"
+    told = failure.message.partition("\n")[0][:200]
+    return f"{run}\n\n{kind.comment} {failure.kind}: {told}\n{text}"
+
+
+class Progress:
+    """Prints how far a hunt is, every few seconds."""
+
+    def __init__(self, hunt: Hunt, count: int, seconds: float = 5.0) -> None:
+        self.hunt, self.count, self.seconds = hunt, count, seconds
+        self.started = self.printed = time.monotonic()
+
+    def seeds(self, first: int) -> Iterable[int]:
+        for done, seed in enumerate(range(first, first + self.count)):
+            if time.monotonic() - self.printed > self.seconds:
+                self.printed = time.monotonic()
+                self.hunt.report(self.line(done))
+            yield seed
+        self.hunt.report(self.line(self.count))
+
+    def line(self, done: int) -> str:
+        rate = done / max(time.monotonic() - self.started, 1e-9)
+        left_out = f", {self.hunt.unjudged} that torch refuses" if self.hunt.unjudged else ""
+        name = self.hunt.kind.name
+        return f"{done} of {self.count} {name}, {rate:.1f} a second, {self.hunt.failures} failures{left_out}"

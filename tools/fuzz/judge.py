@@ -1,0 +1,79 @@
+"""Judges texts in a process of their own: wrong code may take it down, or never end."""
+
+from __future__ import annotations
+
+import multiprocessing
+from collections.abc import Callable
+from multiprocessing.connection import Connection
+from types import TracebackType
+
+from cuesta.tools.fuzz.failure import Failure
+
+Check = Callable[[str], Failure | None]
+
+#: The slowest graph takes a few seconds to compile.
+SECONDS = 60
+
+
+class Judge:
+    """Calls `check`, a function of a module, on one text after another."""
+
+    def __init__(self, check: Check) -> None:
+        self.check = check
+        self._process: multiprocessing.process.BaseProcess | None = None
+        self._connection: Connection | None = None
+
+    def __enter__(self) -> Judge:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stop()
+
+    def __call__(self, text: str) -> Failure | None:
+        """What `check` says; a Failure of its own where it takes its process down or does not end."""
+        connection = self._connection or self._start()
+        connection.send(text)
+        if not connection.poll(SECONDS):
+            self._stop()
+            return Failure("hangs", f"no answer after {SECONDS} s")
+        try:
+            answer = connection.recv()
+        except (EOFError, ConnectionResetError):
+            assert self._process is not None
+            self._process.join()
+            code = self._process.exitcode
+            self._stop()
+            return Failure("crashes", f"the process ended with {code}")
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    def _start(self) -> Connection:
+        # Not forked: torch's threads do not survive that.
+        context = multiprocessing.get_context("spawn")
+        self._connection, theirs = context.Pipe()
+        self._process = context.Process(target=_serve, args=(self.check, theirs), daemon=True)
+        self._process.start()
+        theirs.close()
+        return self._connection
+
+    def _stop(self) -> None:
+        if self._process is not None and self._connection is not None:
+            self._process.kill()
+            self._process.join()
+            self._connection.close()
+        self._process = self._connection = None
+
+
+def _serve(check: Check, connection: Connection) -> None:
+    while True:
+        try:
+            text = connection.recv()
+        except EOFError:
+            return
+        try:
+            connection.send(check(text))
+        except Exception as problem:  # the text itself is at fault; told to whoever asked
+            connection.send(ValueError(f"{type(problem).__name__}: {problem}"))

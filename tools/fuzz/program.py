@@ -1,0 +1,109 @@
+"""A torch program as a file: its text, its arguments, and what a run of it gives."""
+
+from __future__ import annotations
+
+import itertools
+import linecache
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import torch
+
+Tensor = torch.Tensor
+Shape = tuple[int, ...]
+#: Sizes, strides and dtype of an argument.
+Spec: TypeAlias = tuple[Shape, Shape, str]
+Function: TypeAlias = Callable[..., tuple[Tensor, ...]]
+
+
+def program_text(inputs: Sequence[Spec], gradient: bool, lines: list[str], results: list[str]) -> str:
+    """The source of a program; `inputs` are (sizes, strides, dtype)."""
+    arguments = ", ".join(f"x{i}" for i in range(len(inputs)))
+    body = "\n".join(f"    {line}" for line in lines)
+    given = "\n".join(f"    {spec!r}," for spec in inputs)
+    return f"""import math
+
+import torch
+import torch.nn.functional as F
+
+#: Sizes, strides and dtype of each argument; floating ones require a gradient where GRADIENT says so.
+INPUTS = [
+{given}
+]
+GRADIENT = {gradient}
+
+
+def program({arguments}):
+{body}
+    return ({", ".join(results)},)
+"""
+
+
+def input_tensors(inputs: Sequence[Spec], gradient: bool) -> list[Tensor]:
+    """The arguments of a program: normal floats, whole numbers from -5 to 5, coin flips."""
+    generator = torch.Generator().manual_seed(0)
+    return [_tensor(sizes, strides, getattr(torch, name), gradient, generator) for sizes, strides, name in inputs]
+
+
+def _tensor(sizes: Shape, strides: Shape, dtype: torch.dtype, gradient: bool, generator: torch.Generator) -> Tensor:
+    if dtype.is_floating_point:
+        numbers = torch.randn(sizes, generator=generator)
+    else:
+        numbers = torch.randint(*((0, 2) if dtype == torch.bool else (-5, 6)), sizes, generator=generator)
+    x = torch.empty_strided(sizes, strides, dtype=dtype).copy_(numbers)
+    return x.requires_grad_(gradient and dtype.is_floating_point)
+
+
+@dataclass(frozen=True)
+class Run:
+    """Outputs, arguments afterwards and gradients by name, and the pairs of outputs and arguments in one storage."""
+
+    tensors: dict[str, Tensor]
+    shared: list[tuple[str, str]]
+
+
+@dataclass(frozen=True)
+class Program:
+    """What `program_text` wrote."""
+
+    function: Function
+    inputs: list[Spec]
+    gradient: bool
+
+    @staticmethod
+    def read(text: str) -> Program:
+        # Dynamo asks for the source of what it traces.
+        name = f"<program {hash(text)}>"
+        linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)
+        scope: dict[str, Any] = {}
+        exec(compile(text, name, "exec"), scope)
+        return Program(scope["program"], scope["INPUTS"], scope["GRADIENT"])
+
+    def run(self, function: Function, tensors: Sequence[Tensor]) -> Run:
+        """Runs `function` on `tensors`, and backward from the sum of its outputs where they have gradients."""
+        # A leaf that requires a gradient cannot be written: what is passed is no leaf.
+        passed = [x.clone() if x.requires_grad else x for x in tensors]
+        outputs = function(*passed)
+        found = {f"output {i}": x for i, x in enumerate(outputs)} | {f"argument {i}": x for i, x in enumerate(passed)}
+        pairs = itertools.combinations(found.items(), 2)
+        shared = [(a, b) for (a, x), (b, y) in pairs if x.numel() and _storage(x) == _storage(y)]
+        differentiable = [x for x in outputs if x.requires_grad]
+        if differentiable:
+            torch.stack([(x.double() * _weights(x)).sum() for x in differentiable]).sum().backward()
+            found |= {f"gradient {i}": x.grad for i, x in enumerate(tensors) if x.grad is not None}
+        return Run({name: x.detach() for name, x in found.items()}, shared)
+
+
+def copies(tensors: Sequence[Tensor]) -> list[Tensor]:
+    """Leaves of the same strides and values."""
+    made = [torch.empty_strided(x.shape, x.stride(), dtype=x.dtype).copy_(x.detach()) for x in tensors]
+    return [y.requires_grad_(x.requires_grad) for x, y in zip(tensors, made, strict=True)]
+
+
+def _storage(x: Tensor) -> int:
+    return x.untyped_storage().data_ptr()
+
+
+def _weights(x: Tensor) -> Tensor:
+    return torch.linspace(0.5, 1.5, x.numel(), dtype=torch.float64).reshape(x.shape)

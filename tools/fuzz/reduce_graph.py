@@ -1,0 +1,197 @@
+"""Makes a failing graph small: ops and results are left out as long as it fails in the same way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from cuesta._mlir import func, ir
+from cuesta.dialects import make_context
+from cuesta.dialects.cuesta.dialect import int_array, int_attr, ints
+from cuesta.dialects.graph_builder import row_major
+from cuesta.dialects.reference import find_function
+from cuesta.dialects.types import shape_of
+from cuesta.passes.graph_rewrite import is_unused
+from cuesta.tools.fuzz.failure import Failure
+
+Value: TypeAlias = ir.Value
+
+
+def reduce_graph(text: str, failure: Failure, judge: Callable[[str], Failure | None]) -> str:
+    """The smallest graph found that fails as `text` does; its argument types are those of `text`."""
+    current, shrunk = text, True
+    while shrunk:
+        shrunk = False
+        for smaller in _variants(current):
+            if _weight(smaller) < _weight(current) and _fails(smaller, failure, judge):
+                current, shrunk = smaller, True
+                break
+    return current
+
+
+def _fails(text: str, failure: Failure, judge: Callable[[str], Failure | None]) -> bool:
+    try:
+        found = judge(text)
+    except ValueError:  # no valid graph, or one that its own reference refuses
+        return False
+    return found is not None and found.kind == failure.kind
+
+
+def _weight(text: str) -> tuple[int, int]:
+    return text.count('= "'), len(text)
+
+
+@dataclass
+class _Result:
+    """One operand of the return; `written` is the argument whose new value it is."""
+
+    value: Value
+    attributes: ir.DictAttr
+    written: int | None
+
+
+class _Graph:
+    """A graph in the act of being changed, in the current context."""
+
+    def __init__(self, text: str) -> None:
+        self.module = ir.Module.parse(text)
+        self.function = find_function(self.module, "graph")
+        self.entry = self.function.regions[0].blocks[0]
+        self.attributes = list(self.function.attributes["arg_attrs"])
+        held = self.function.attributes
+        mutates = ints(held["cuesta.mutates"]) if "cuesta.mutates" in held else []
+        values = list(self.terminator.operands)
+        written = [None] * (len(values) - len(mutates)) + mutates
+        self.results = [_Result(*each) for each in zip(values, held["res_attrs"], written, strict=True)]
+
+    @property
+    def terminator(self) -> ir.Operation:
+        return list(self.entry.operations)[-1].operation
+
+    @property
+    def ops(self) -> list[ir.Operation]:
+        return [op.operation for op in self.entry.operations][:-1]
+
+    def add_argument(self, value: Value) -> None:
+        """An argument in place of `value`."""
+        argument = self.entry.add_argument(value.type, ir.Location.unknown())
+        self.attributes.append(ir.DictAttr.get({"cuesta.strides": int_array(row_major(shape_of(value)))}))
+        self.replace(value, argument)
+
+    def replace(self, value: Value, other: Value) -> None:
+        value.replace_all_uses_with(other)
+        for result in self.results:
+            result.value = other if result.value == value else result.value
+
+    def text(self) -> str:
+        """The graph without what nothing needs."""
+        self.terminator.erase()
+        with ir.InsertionPoint(self.entry):
+            func.ReturnOp([r.value for r in self.results])
+        for op in reversed(self.ops):
+            if all(is_unused(r) for r in op.results):
+                op.erase()
+        self._erase_arguments()
+        held = self.function.attributes
+        kinds = [a.type for a in self.entry.arguments], [r.value.type for r in self.results]
+        held["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(*kinds))
+        held["arg_attrs"] = ir.ArrayAttr.get(self.attributes)
+        held["res_attrs"] = ir.ArrayAttr.get([r.attributes for r in self.results])
+        written = [r.written for r in self.results if r.written is not None]
+        if written:
+            held["cuesta.mutates"] = int_array(written)
+        elif "cuesta.mutates" in held:
+            del held["cuesta.mutates"]
+        return str(self.module)
+
+    def _erase_arguments(self) -> None:
+        for i in reversed(range(len(self.entry.arguments))):
+            if not is_unused(self.entry.arguments[i]) or any(r.written == i for r in self.results):
+                continue
+            self.entry.erase_argument(i)
+            del self.attributes[i]
+            for result in self.results:
+                if result.written is not None and result.written > i:
+                    result.written -= 1
+                result.attributes = _renumbered(result.attributes, i)
+
+
+def _renumbered(attributes: ir.DictAttr, erased: int) -> ir.DictAttr:
+    """The attributes of a result when an argument is gone, whose number its storage may hold or exceed."""
+    entries = {a.name: a.attr for a in attributes}
+    storage = entries["cuesta.storage"].value
+    if storage > erased:
+        entries["cuesta.storage"] = int_attr(storage - 1)
+    return ir.DictAttr.get(entries)
+
+
+def _variants(text: str) -> Iterator[str]:
+    """Graphs that are one step smaller, the boldest steps first."""
+    with make_context(), ir.Location.unknown():
+        graph = _Graph(text)
+        results, ops = len(graph.results), len(graph.ops)
+    edits: list[Callable[[_Graph], bool]] = []
+    if results > 1:
+        edits += [_drop_result(i) for i in range(results)]
+    edits += [_return_operand(i, j) for i in range(results) for j in range(3)]
+    edits += [_skip_op(i) for i in range(ops)]
+    edits += [_cut_above(i) for i in reversed(range(ops))]
+    for edit in edits:
+        with make_context(), ir.Location.unknown():
+            graph = _Graph(text)
+            if edit(graph):
+                yield graph.text()
+
+
+def _drop_result(i: int) -> Callable[[_Graph], bool]:
+    def edit(graph: _Graph) -> bool:
+        del graph.results[i]
+        return True
+
+    return edit
+
+
+def _return_operand(i: int, j: int) -> Callable[[_Graph], bool]:
+    """Returns operand j of the op that gives result i, in its place."""
+
+    def edit(graph: _Graph) -> bool:
+        result = graph.results[i]
+        owner = result.value.owner
+        if isinstance(owner, ir.Block) or j >= len(owner.operands) or result.written is not None:
+            return False
+        result.value = owner.operands[j]
+        entries = {a.name: a.attr for a in result.attributes}
+        strides = int_array(row_major(shape_of(result.value)))
+        result.attributes = ir.DictAttr.get(entries | {"cuesta.strides": strides})
+        return True
+
+    return edit
+
+
+def _skip_op(i: int) -> Callable[[_Graph], bool]:
+    """Uses an operand of op i, where one is of the result's type, in place of the result."""
+
+    def edit(graph: _Graph) -> bool:
+        op = graph.ops[i]
+        alike = [x for x in op.operands if len(op.results) == 1 and x.type == op.results[0].type]
+        if alike:
+            graph.replace(op.results[0], alike[0])
+        return bool(alike)
+
+    return edit
+
+
+def _cut_above(i: int) -> Callable[[_Graph], bool]:
+    """Makes the results of op i arguments, so that what computes them goes."""
+
+    def edit(graph: _Graph) -> bool:
+        op = graph.ops[i]
+        if not op.operands:
+            return False
+        for result in op.results:
+            if not is_unused(result):
+                graph.add_argument(result)
+        return True
+
+    return edit

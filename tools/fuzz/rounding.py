@@ -1,0 +1,109 @@
+"""How far results may differ for rounding alone: a graph is run again with every rounding disturbed.
+
+What differs from run to run is what rounding decides (stochastic arithmetic: Vignes, "A stochastic arithmetic for
+reliable scientific computation", 1993). So no graph is too deep or too badly conditioned to be judged, and where
+a comparison or a position hangs on rounding, only that is let pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from cuesta._mlir import ir
+from cuesta.dialects.cuesta import REFERENCES, pointwise
+from cuesta.dialects.reference import find_function
+from cuesta.tools.fuzz.failure import Failure
+
+Tensor = torch.Tensor
+
+RUNS = 4
+#: The largest of a few draws falls short of the largest difference there can be.
+FACTOR = 8.0
+#: In units of the last place, either way.
+_DISTURBANCE = 2.0
+#: Computed with one rounding at most, the same one in every implementation.
+_EXACT_ROWS = frozenset(
+    row.name for row in pointwise.ROWS if row.promotion != "float" and row.name not in ("remainder", "floor_divide")
+)
+_EXACT = frozenset(f"cuesta.{name}" for name in _EXACT_ROWS) | {
+    "cuesta.div", "cuesta.where", "cuesta.convert", "cuesta.amax", "cuesta.amin", "cuesta.any", "cuesta.all",
+    "cuesta.argmax", "cuesta.argmin", "cuesta.reshape", "cuesta.permute", "cuesta.expand", "cuesta.slice",
+    "cuesta.cat", "cuesta.flip", "cuesta.copy", "cuesta.constant", "cuesta.iota", "cuesta.index", "cuesta.gather",
+    "aten.call",
+}  # fmt: skip
+#: Close to zero they are what is left of a sum with 1.
+_CANCELLING = frozenset(f"cuesta.{name}" for name in pointwise.BY_NAME if name.startswith(("gelu", "silu")))
+
+
+def disturbed_runs(module: ir.Module, inputs: Sequence[Tensor]) -> list[list[Tensor]]:
+    """What the reference gives, new values of written arguments included, several times: each time with other
+    rounding errors."""
+    entry = find_function(module, "graph").regions[0].blocks[0]
+    return [_disturbed_run(entry, inputs, torch.Generator().manual_seed(seed)) for seed in range(RUNS)]
+
+
+def _disturbed_run(entry: ir.Block, inputs: Sequence[Tensor], generator: torch.Generator) -> list[Tensor]:
+    values = dict(zip(entry.arguments, inputs, strict=True))
+    for view in entry.operations:
+        op = view.operation
+        operands = [values[v] for v in op.operands]
+        if op.name == "func.return":
+            return operands
+        exact = op.name in _EXACT
+        results = REFERENCES[op.name](op, operands if exact else [_disturb(x, generator) for x in operands])
+        found = list(results) if isinstance(results, (list, tuple)) else [results]
+        if not exact:
+            floor = max(_size(x) for x in operands) if op.name in _CANCELLING else 0.0
+            found = [_disturb(x, generator, floor) for x in found]
+        values.update(zip(op.results, found, strict=True))
+    raise AssertionError("a function ends in a return")
+
+
+def _disturb(x: Tensor, generator: torch.Generator, floor: float = 0.0) -> Tensor:
+    """x with errors of a unit in the last place or two, or of numbers of the size `floor` where those are larger."""
+    if not x.is_floating_point():
+        return x
+    errors = torch.rand(x.shape, generator=generator, dtype=torch.float64) * 2 - 1
+    return (x + x.abs().clamp(min=floor) * errors * _DISTURBANCE * torch.finfo(x.dtype).eps).to(x.dtype)
+
+
+def _size(x: Tensor) -> float:
+    """The largest finite magnitude."""
+    return float(x.abs().double().nan_to_num(0, 0, 0).amax()) if x.numel() else 0.0
+
+
+def compare(index: int, actual: Tensor, expected: Tensor, disturbed: Sequence[Tensor]) -> Failure | None:
+    """None where `actual` is `expected` but for what rounding may change."""
+    name = f"result {index}"
+    if actual.dtype != expected.dtype or actual.shape != expected.shape:
+        found, wanted = (f"{x.dtype}{list(x.shape)}" for x in (actual, expected))
+        return Failure("wrong form", f"{name} is {found}, its reference {wanted}")
+    if not expected.is_floating_point():
+        settled = torch.stack([x == expected for x in disturbed]).all(0)
+        wrong = (actual != expected) & settled
+        return _wrong(name, wrong, actual, expected) if bool(wrong.any()) else None
+    wide, want, runs = actual.double(), expected.double(), torch.stack(list(disturbed)).double()
+    # Where NaN or infinity come and go with rounding, anything may be right.
+    settled = (_class(runs) == _class(want)).all(0)
+    misplaced = (_class(wide) != _class(want)) & settled
+    if bool(misplaced.any()):
+        return _wrong(name, misplaced, actual, expected)
+    finite = want.isfinite() & settled
+    spread = torch.where(finite, (runs - want).abs(), 0).amax()
+    scale = torch.where(finite, want.abs(), 0).amax()
+    allowed = FACTOR * (spread + torch.finfo(actual.dtype).eps * scale) + torch.finfo(actual.dtype).tiny
+    wrong = finite & ((wide - want).abs() > allowed)
+    return _wrong(name, wrong, actual, expected) if bool(wrong.any()) else None
+
+
+def _class(x: Tensor) -> Tensor:
+    """0 for a number, 1 for NaN, 2 and 3 for the infinities."""
+    return x.isnan() + 2 * x.isposinf() + 3 * x.isneginf()
+
+
+def _wrong(name: str, wrong: Tensor, actual: Tensor, expected: Tensor) -> Failure:
+    at = tuple(int(i) for i in wrong.nonzero()[0])
+    count = f"{int(wrong.sum())} of {wrong.numel()} places"
+    return Failure("wrong value", f"{name}, {count}; at {list(at)}: {actual[at].item()} for {expected[at].item()}")

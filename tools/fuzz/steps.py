@@ -1,0 +1,288 @@
+"""What a random graph may do next: one function a kind of op, with its weight.
+
+A step takes the maker and a value to go on with, and gives the new value, or None where it does not apply.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable
+
+import torch
+
+from cuesta._mlir import ir
+from cuesta.dialects import types
+from cuesta.dialects.cuesta import contraction, indexing, normalisation, pointwise, reduction, shape
+from cuesta.dialects.cuesta.dialect import float_attr, int_array, int_attr
+from cuesta.dialects.graph_builder import row_major
+from cuesta.dialects.types import shape_of, spelling_of
+from cuesta.tools.fuzz.graphs import LARGEST, GraphMaker, Value
+
+Step = Callable[[GraphMaker, Value], Value | None]
+
+_PARAMETERS = {"negative_slope": 0.2, "alpha": 1.5, "scale": 1.25, "input_scale": 0.75, "beta": 2.0, "threshold": 0.5}
+#: Defined for positive numbers only: most of the time they get those.
+_POSITIVE = frozenset({"sqrt", "rsqrt", "log", "log2", "log1p", "pow", "reciprocal"})
+#: Jumps of the quotient, which a rounding error elsewhere sets off; their rows have tests of their own.
+_LEFT_OUT = frozenset({"floor_divide", "remainder"})
+
+
+@functools.cache
+def _rows(spelling: str) -> list[pointwise.Pointwise]:
+    """The rows that the importer makes with operands of this type."""
+    return [row for row in pointwise.ROWS if row.name not in _LEFT_OUT and _takes(row, types.torch_dtype(spelling))]
+
+
+def _takes(row: pointwise.Pointwise, dtype: torch.dtype) -> bool:
+    if row.promotion == "logical":
+        return dtype == torch.bool
+    if row.promotion == "float" and not dtype.is_floating_point:
+        return False
+    try:
+        result = row.reference(*[torch.ones(1, dtype=dtype)] * row.arity, *(_PARAMETERS[p] for p in row.params))
+    except (RuntimeError, TypeError):
+        return False
+    return result.dtype == (torch.bool if row.promotion == "compare" else dtype)
+
+
+def _row(m: GraphMaker, x: Value) -> Value:
+    arithmetic = ["add", "sub", "mul", "maximum", "minimum"]
+    rows = _rows(spelling_of(x))
+    usual = [row for row in rows if row.name in arithmetic]
+    row = m.random.choice(usual if usual and m.chance(0.4) else rows)
+    if row.name in _POSITIVE and m.chance(0.8):
+        x = m.build.with_number("add", m.build.pointwise("abs", x), 0.25)
+    operands = [x, *(m.other(x) for _ in range(row.arity - 1))]
+    m.random.shuffle(operands)
+    parameters = {p: _PARAMETERS[p] for p in row.params}
+    return _tame(m, m.build.pointwise(row.name, *operands, result=None, **parameters))
+
+
+def _tame(m: GraphMaker, y: Value) -> Value:
+    """Most of the time within [-1, 1]: powers of powers are infinite before long."""
+    return m.build.pointwise("tanh", y) if types.is_float(spelling_of(y)) and m.chance(0.3) else y
+
+
+def _convert(m: GraphMaker, x: Value) -> Value:
+    return m.convert(x, m.random.choice(("f32", "f32", "f64", "bf16", "f16", "i64", "i32", "i8", "ui8", "i1")))
+
+
+def _where(m: GraphMaker, x: Value) -> Value | None:
+    y = m.other(x)
+    if m.chance(0.5):
+        condition = m.build.pointwise(m.random.choice(("gt", "le", "eq")), x, y)
+    else:
+        condition = m.convert(m.other(x), "i1")
+    if pointwise.broadcast_shape(*(shape_of(v) for v in (condition, x, y))) is None:
+        return None
+    return m.build.where(condition, *m.random.sample([x, y], 2))
+
+
+def _reduce(m: GraphMaker, x: Value) -> Value | None:
+    if not shape_of(x):
+        return None
+    spelling = spelling_of(x)
+    names = ("any", "all") if spelling == "i1" else ("sum", "sum", "amax", "amin", "prod")
+    name = m.random.choice(names)
+    dims = [m.dim(x)] if name == "prod" else m.dims(x)
+    if name == "prod" and types.is_float(spelling):
+        x = m.build.pointwise("tanh", x)  # what overflows on the way to zero depends on the order
+    return m.build.reduce(name, x, dims, m.chance(0.5))
+
+
+def _mean(m: GraphMaker, x: Value) -> Value | None:
+    return m.build.mean(m.floating(x), m.dims(x), m.chance(0.5)) if shape_of(x) else None
+
+
+def _arg_extreme(m: GraphMaker, x: Value) -> Value | None:
+    sizes = shape_of(x)
+    if not sizes:
+        return None
+    dim = m.dim(x)
+    op = m.random.choice((reduction.ArgMax, reduction.ArgMin))
+    return op(x, int_attr(dim), types.tensor([*sizes[:dim], *sizes[dim + 1 :]], "i64")).result
+
+
+def _cumsum(m: GraphMaker, x: Value) -> Value | None:
+    if not shape_of(x) or spelling_of(x) == "i1":
+        return None
+    return reduction.CumSum(x, int_attr(m.dim(x)), x.type).result
+
+
+def _permute(m: GraphMaker, x: Value) -> Value | None:
+    rank = len(shape_of(x))
+    return m.build.permute(x, m.random.sample(range(rank), rank)) if rank > 1 else None
+
+
+def _reshape(m: GraphMaker, x: Value) -> Value:
+    count = math.prod(shape_of(x))
+    divisors = [n for n in range(1, count + 1) if count % n == 0]
+    outer = m.random.choice(divisors)
+    sizes = m.random.choice(((outer, count // outer), (count,), (1, count), (outer, 1, count // outer)))
+    return m.build.reshape(x, sizes)
+
+
+def _unsqueeze(m: GraphMaker, x: Value) -> Value:
+    sizes = list(shape_of(x))
+    sizes.insert(m.random.randint(0, len(sizes)), 1)
+    return m.build.reshape(x, sizes)
+
+
+def _expand(m: GraphMaker, x: Value) -> Value | None:
+    sizes = [m.random.choice((2, 3, 7)) if s == 1 and m.chance(0.6) else s for s in shape_of(x)]
+    leading = [m.random.choice((1, 2, 5))] if m.chance(0.6) else []
+    return m.build.expand(x, [*leading, *sizes]) if len(sizes) < 4 else None
+
+
+def _slice(m: GraphMaker, x: Value) -> Value | None:
+    sizes = shape_of(x)
+    if not sizes:
+        return None
+    dim = m.dim(x)
+    start, step = m.random.randrange(sizes[dim]), m.random.choice((1, 1, 2, 3))
+    return m.build.slice(x, dim, start, m.random.randint(1, (sizes[dim] - start - 1) // step + 1), step)
+
+
+def _cat(m: GraphMaker, x: Value) -> Value | None:
+    sizes = shape_of(x)
+    if not sizes:
+        return None
+    dim = m.dim(x)
+    rest = (*sizes[:dim], *sizes[dim + 1 :])
+    alike = [v for v in m.values if len(s := shape_of(v)) == len(sizes) and (*s[:dim], *s[dim + 1 :]) == rest]
+    parts = [m.convert(m.random.choice(alike), spelling_of(x)) for _ in range(m.random.randint(1, 2))] if alike else [x]
+    return m.build.cat([x, *parts], dim)
+
+
+def _pad(m: GraphMaker, x: Value) -> Value | None:
+    sizes = shape_of(x)
+    if not sizes:
+        return None
+    dim = m.dim(x)
+    before, after = m.random.randint(-1 if sizes[dim] > 2 else 0, 2), m.random.randint(0, 2)
+    return m.build.pad(x, dim, before, after, m.random.choice((0, 1)))
+
+
+def _flip(m: GraphMaker, x: Value) -> Value | None:
+    return shape.Flip(x, int_array(m.dims(x)), x.type).result if shape_of(x) else None
+
+
+def _copy(m: GraphMaker, x: Value) -> Value | None:
+    if not shape_of(x):
+        return None
+    return shape.Copy(x, int_array(m.dense_strides(shape_of(x))), x.type).result
+
+
+def _iota(m: GraphMaker, x: Value) -> Value:
+    spelling = m.random.choice(("i64", "i32", "f32"))
+    number = float_attr if types.is_float(spelling) else int_attr
+    size = m.random.choice(shape_of(x) or (3,))
+    start, step = m.random.choice((0, 1, -2)), m.random.choice((1, 2, -1))
+    return shape.Iota(number(start), number(step), types.tensor([size], spelling)).result
+
+
+def _index(m: GraphMaker, x: Value) -> Value | None:
+    sizes = shape_of(x)
+    if not sizes or len(sizes) > 3:
+        return None
+    dims = m.dims(x)[:2]
+    indices = [m.positions(sizes[d]) for d in dims]
+    found = indexing.indexed_shape(sizes, [shape_of(i) for i in indices], dims)
+    if found is None or len(found[0]) > 5 or math.prod(found[0]) > LARGEST:
+        return None
+    indices = [m.build.expand(i, found[1]) for i in indices]
+    return indexing.Index(x, indices, int_array(dims), types.tensor(list(found[0]), spelling_of(x))).result
+
+
+def _gather(m: GraphMaker, x: Value) -> Value | None:
+    sizes = shape_of(x)
+    if not sizes:
+        return None
+    dim = m.dim(x)
+    fitting = [
+        v
+        for v in m.values
+        if len(s := shape_of(v)) == len(sizes)
+        and all(n <= size for d, (n, size) in enumerate(zip(s, sizes, strict=True)) if d != dim)
+    ]
+    if not fitting:
+        return None
+    index = m.clamp(m.convert(m.random.choice(fitting), "i64"), 0, sizes[dim] - 1)
+    return indexing.Gather(x, index, int_attr(dim), types.tensor(shape_of(index), spelling_of(x))).result
+
+
+def _softmax(m: GraphMaker, x: Value) -> Value | None:
+    if not shape_of(x):
+        return None
+    x, dim = m.floating(x), int_attr(m.dim(x))
+    if m.chance(0.5):
+        return normalisation.Softmax(x, dim, int_attr(m.chance(0.3)), x.type).result
+    return normalisation.LogSoftmax(x, dim, x.type).result
+
+
+def _softmax_backward(m: GraphMaker, x: Value) -> Value | None:
+    if not shape_of(x):
+        return None
+    x = m.floating(x)
+    op = m.random.choice((normalisation.SoftmaxBackward, normalisation.LogSoftmaxBackward))
+    return op(m.other(x, broadcasts=False), x, int_attr(m.dim(x)), x.type).result
+
+
+def _layer_norm(m: GraphMaker, x: Value) -> Value | None:
+    sizes = shape_of(x)
+    if not sizes or spelling_of(x) not in ("f32", "f64"):
+        return None
+    rank = m.random.randint(1, len(sizes))
+    weight, bias = (
+        m.build.pointwise("cos", m.other(m.build.constant(number, spelling_of(x), sizes[-rank:]), broadcasts=False))
+        for number in (0.5, 0.25)
+    )
+    kept = types.tensor([*sizes[:-rank], *[1] * rank], spelling_of(x))
+    op = normalisation.LayerNorm(x, weight, bias, int_attr(rank), float_attr(1e-3), x.type, kept, kept)
+    return m.random.choice((op.y, op.y, op.mean, op.rstd))
+
+
+def _mm(m: GraphMaker, x: Value) -> Value | None:
+    sizes = shape_of(x)
+    if len(sizes) not in (2, 3) or not types.is_float(spelling_of(x)) or spelling_of(x) == "f16":
+        return None
+    fitting = [
+        v
+        for v in m.values
+        if len(s := shape_of(v)) == len(sizes) and s[:-2] == sizes[:-2] and s[-2] == sizes[-1] and s[-1] < 70
+    ]
+    if fitting:
+        y = m.convert(m.random.choice(fitting), spelling_of(x))
+    else:
+        y = m.build.permute(x, [*range(len(sizes) - 2), len(sizes) - 1, len(sizes) - 2])
+    result = types.tensor([*sizes[:-1], shape_of(y)[-1]], spelling_of(x))
+    op = contraction.MatMul(x, y, result)
+    op.attributes["operand_strides"] = ir.ArrayAttr.get([int_array(m.dense_strides(shape_of(v))) for v in (x, y)])
+    op.attributes["result_strides"] = ir.ArrayAttr.get([int_array(row_major(result.shape))])
+    return _tame(m, op.result)
+
+
+def _aten(m: GraphMaker, x: Value) -> Value | None:
+    """A call between kernels, which wants its operand with certain strides."""
+    sizes, spelling = shape_of(x), spelling_of(x)
+    if not sizes:
+        return None
+    strides = m.dense_strides(sizes)
+    overload, arguments = m.random.choice(
+        (("aten.roll.default", [[1], [m.dim(x)]]), ("aten.triu.default", [0]))
+        if len(sizes) > 1
+        else (("aten.roll.default", [[1], [0]]),)
+    )
+    (y,) = m.build.aten(overload, [x, *arguments], {}, [(sizes, spelling, row_major(sizes))], "a test", [strides])
+    return y
+
+
+_TABLE: tuple[tuple[Step, float], ...] = (
+    (_row, 40), (_convert, 7), (_where, 5), (_reduce, 14), (_mean, 4), (_arg_extreme, 2), (_cumsum, 2),
+    (_permute, 6), (_reshape, 6), (_unsqueeze, 3), (_expand, 5), (_slice, 6), (_cat, 6), (_pad, 3), (_flip, 3),
+    (_copy, 1), (_iota, 1), (_index, 3), (_gather, 3), (_softmax, 4), (_softmax_backward, 2), (_layer_norm, 2),
+    (_mm, 2), (_aten, 2),
+)  # fmt: skip
+STEPS: list[Step] = [step for step, _ in _TABLE]
+WEIGHTS: list[float] = [weight for _, weight in _TABLE]
