@@ -37,7 +37,7 @@ CHUNK = 4 << 20
 
 @dataclass(frozen=True)
 class Kernel:
-    """A prepared kernel. Holds nothing of MLIR; may run any number of times, in one thread at a time."""
+    """A prepared kernel. Holds nothing of MLIR and no state: it may run any number of times, in any threads."""
 
     name: str
     steps: Steps

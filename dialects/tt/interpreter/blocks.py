@@ -149,11 +149,10 @@ def _dot(op: ir.Operation) -> Action:
 
 
 # -- regions -------------------------------------------------------------------------------------
-#: Combiners of one op that numpy has as a whole, for types that it does not round in between.
+#: Combiners of one op that numpy has as a whole and whose order of evaluation cannot be seen. Sums and products
+#: of floats are not among them: in a tree, as on a GPU, they are more exact than in numpy's order.
 _UFUNCS = {
-    "arith.addf": np.add,
     "arith.addi": np.add,
-    "arith.mulf": np.multiply,
     "arith.muli": np.multiply,
     "arith.maximumf": np.maximum,
     "arith.minimumf": np.minimum,
