@@ -59,6 +59,11 @@ def erase_dead(module: ir.Module) -> None:
                 operation.erase()
 
 
+def named(name: str, op: ir.Operation) -> ir.Location:
+    """The location of an op that stands for several, `op` the last of them: the report calls it `name`."""
+    return ir.Location.name(name, op.location)
+
+
 def remark(producer: ir.Operation, consumer: ir.Operation, reason: str, byte_count: int) -> None:
     """Notes on their function that two ops stay apart, and the bytes that this costs; the report shows it."""
     function = producer.parent

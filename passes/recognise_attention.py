@@ -25,7 +25,7 @@ from cuesta.dialects.cuesta.pointwise import broadcast_shape
 from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.types import shape_of, spelling_of
 from cuesta.passes.attention_operands import heads_of, strides_for, transposed_heads_of
-from cuesta.passes.graph_rewrite import erase_dead, functions, remark, replace, users
+from cuesta.passes.graph_rewrite import erase_dead, functions, named, remark, replace, users
 from cuesta.passes.match import VIEWS, maker, multiple, number, only_user, wide
 from cuesta.passes.registry import Pass, register_pass
 
@@ -207,7 +207,7 @@ def _attention(softmax: ir.Operation, least: int) -> bool:
         return False
     batch, heads = {2: (1, 1), 3: (shape[0], 1), 4: shape[:2]}[len(shape)]
     columns = (batch, heads, shape[-1], depth)
-    with ir.InsertionPoint(second), second.location:
+    with ir.InsertionPoint(second), named("attention", second):
         q = heads_of(q, (batch, heads, shape[-2], depth), grouped=False)
         new_k, new_v = transposed_heads_of(k, columns), heads_of(v, columns)
         if shape_of(new_k) != shape_of(new_v):

@@ -20,7 +20,7 @@ from typing import TypeAlias
 from cuesta._mlir import ir
 from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.types import shape_of, spelling_of
-from cuesta.passes.graph_rewrite import erase_dead, functions, replace, users
+from cuesta.passes.graph_rewrite import erase_dead, functions, named, replace, users
 from cuesta.passes.match import maker, number, only_user, wide
 from cuesta.passes.registry import Pass, register_pass
 
@@ -65,11 +65,11 @@ class _Reader:
             return None
         if wide(value) not in self.variables or self.variables[wide(value)] != _X:
             self.ops.add(op)  # x itself in another type may be anyone's
+        if op.name == "cuesta.convert":
+            return self.read(op.operands[0], depth)
         first = self.read(op.operands[0], depth + 1)
         if first is None:
             return None
-        if op.name == "cuesta.convert":
-            return first
         if op.name in ("cuesta.square", "cuesta.neg"):
             return _product(first, first if op.name == "cuesta.square" else {(0, 0): -1.0})
         second = self.read(op.operands[1], depth + 1)
@@ -149,7 +149,7 @@ def _replace(last: ir.Operation, name: str, x: ir.Value) -> bool:
     (result,) = last.results
     if shape_of(result) != shape_of(x):
         return False
-    with ir.InsertionPoint(last), last.location:
+    with ir.InsertionPoint(last), named(name, last):
         gelu = _B.pointwise(name, _B.convert(x, spelling_of(result)))
     replace(last, [gelu])
     return True

@@ -19,7 +19,7 @@ from cuesta.dialects.cuesta import normalisation
 from cuesta.dialects.cuesta.dialect import float_attr, int_attr, ints
 from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.types import opmath, shape_of, spelling_of
-from cuesta.passes.graph_rewrite import erase_dead, functions, replace, users
+from cuesta.passes.graph_rewrite import erase_dead, functions, named, replace, users
 from cuesta.passes.match import maker, multiple, number, only_user, wide
 from cuesta.passes.registry import Pass, register_pass
 
@@ -122,9 +122,10 @@ def _replace(last: ir.Operation, x: ir.Value, rank: int, eps: float) -> None:
     sizes, kind = shape_of(x), spelling_of(x)
     normalised = sizes[len(sizes) - rank :]
     weight = bias = None
-    last, weight = _parameter(last, "cuesta.mul", normalised, sizes)
-    last, bias = _parameter(last, "cuesta.add", normalised, sizes)
-    with ir.InsertionPoint(last), last.location:
+    if opmath(kind) == kind:  # a narrow type rounds before each of them
+        last, weight = _parameter(last, "cuesta.mul", normalised, sizes)
+        last, bias = _parameter(last, "cuesta.add", normalised, sizes)
+    with ir.InsertionPoint(last), named("layer_norm", last):
         weight = _B.constant(1, kind, normalised) if weight is None else _B.reshape(weight, normalised)
         bias = _B.constant(0, kind, normalised) if bias is None else _B.reshape(bias, normalised)
         statistics = types.tensor([*sizes[: len(sizes) - rank], *[1] * rank], opmath(kind))
