@@ -31,13 +31,15 @@ class GraphReport:
     cache: dict[str, Any] = field(default_factory=lambda: {"hit": False, "reason": "not asked"})
     #: the folder of the graph's dump, and why it is not whole where that is so
     dump: str | None = None
+    #: what became of recording it as a CUDA graph, None where nobody asked
+    cuda_graph: str | None = None
     #: why the graph runs in Python, op by op, where it does
     fallback: str | None = None
 
     def program(self) -> dict[str, Any]:
         """The part that a cached artefact keeps: all but how this compile went."""
         kept = asdict(self)
-        for passing in ("name", "times", "cache", "dump", "fallback"):
+        for passing in ("name", "times", "cache", "dump", "cuda_graph", "fallback"):
             del kept[passing]
         return kept
 
@@ -60,6 +62,8 @@ class GraphReport:
         total = sum(self.times.values())
         stages = ", ".join(f"{k} {v * 1e3:.0f}" for k, v in self.times.items())
         yield f"  cache: {hit}; {total * 1e3:.0f} ms: {stages}"
+        if self.cuda_graph:
+            yield f"  CUDA graph: {self.cuda_graph}"
         if self.dump:
             yield f"  dump: {self.dump}"
 

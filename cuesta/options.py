@@ -60,7 +60,9 @@ class Options:
     fallback_random: bool = _option(False, "No effect: random numbers are always those that eager draws.")
     shape_padding: bool = _option(False, "No effect on CPU: padding a contraction pays on tensor cores only.")
     cudagraphs: bool = _option(
-        False, "No effect on CPU: the host program has no launches to replay.", name="triton.cudagraphs"
+        False,
+        "Record a GPU program's launches once and replay them; on CPU there are none.",
+        name="triton.cudagraphs",
     )
     trace_enabled: bool = _option(
         False, "Dump every stage; to cuesta_dump/ where neither `dump` nor CUESTA_DUMP says.", name="trace.enabled"

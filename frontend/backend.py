@@ -23,7 +23,9 @@ from cuesta.frontend.graph_cache import GraphCache
 from cuesta.frontend.graph_key import graph_key
 from cuesta.frontend.loading import can_run, load
 from cuesta.frontend.specialise import has_data_dependent_sizes, is_symbolic, specialised
+from cuesta.frontend.static_inputs import static_arguments
 from cuesta.options import Options
+from cuesta.runtime.cuda_graphs import RecordedProgram, recorder_of
 from cuesta.runtime.executable import Executable
 
 log = logging.getLogger("cuesta")
@@ -69,19 +71,44 @@ def compile_aten_graph(gm: torch.fx.GraphModule, example_inputs: Sequence[Any], 
     if has_data_dependent_sizes(gm):
         return _run_in_python(gm, kind, "it has sizes that the data decide, which no level expresses yet")
     donated = donated_arguments(gm) if kind == "backward" else []
+    static = static_arguments(gm, kind)
     if is_symbolic(gm):
-        return specialised(gm, lambda traced: _compile_static(traced, kind, options, donated))
-    return _compile_static(gm, kind, options, donated)
+        return specialised(gm, lambda traced: _compile_static(traced, kind, options, donated, static))
+    return _compile_static(gm, kind, options, donated, static)
 
 
-def _compile_static(gm: torch.fx.GraphModule, kind: str, options: Options, donated: Sequence[int]) -> Boxed:
+def _compile_static(
+    gm: torch.fx.GraphModule, kind: str, options: Options, donated: Sequence[int], static: Sequence[int]
+) -> Boxed:
     report = GraphReport(kind)
     try:
         program, convention = _program(gm, kind, options, report, donated)
     except Unsupported as problem:
         return _run_in_python(gm, kind, str(problem))
     compile_report.add(report)
-    return bind(program, convention, gm)
+    return bind(_recorded(program, convention, options, report, static), convention, gm)
+
+
+def _recorded(
+    program: Executable, convention: Convention, options: Options, report: GraphReport, static: Sequence[int]
+) -> Callable[[list[torch.Tensor]], list[torch.Tensor]]:
+    """The program, to be recorded as a CUDA graph where the options ask for that and it can be."""
+    device = torch.device(program.metadata["device"])
+    if not options.cudagraphs or device.type != "cuda":
+        return program
+    if program.metadata["elsewhere"]:
+        report.cuda_graph = f"not recorded: it has tensors on {', '.join(program.metadata['elsewhere'])}"
+        return program
+
+    def tell(outcome: str) -> None:
+        report.cuda_graph = outcome
+
+    tell("its second call is to be recorded")
+    chosen = convention.tensor_arguments
+    # The graph module's own tensors come after the call's.
+    count = len(chosen) + len(convention.constants)
+    stay = [n for n in range(count) if (n >= len(chosen) or chosen[n] in static) and n not in convention.lazy]
+    return RecordedProgram(program, program.metadata, stay, recorder_of(device), tell)
 
 
 def _program(

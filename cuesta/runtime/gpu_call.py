@@ -7,6 +7,8 @@ from typing import Any
 
 import torch
 
+from cuesta.runtime.dtypes import DTYPES
+
 Tensor = torch.Tensor
 Call = Callable[[list[Tensor]], list[Tensor]]
 
@@ -66,21 +68,27 @@ def _with_copies(
         tensors[i].copy_(copy)
     for i, result in enumerate(metadata["results"]):
         if result["kind"] == "argument" and result["index"] in moved:
-            results[i] = _result(tensors[result["index"]], result, results[i].dtype)
+            results[i] = argument_result(tensors[result["index"]], result)
     return results
 
 
 def aligned_copy(tensor: Tensor) -> Tensor:
     """A copy with the same sizes and strides, overlapping ones too, in memory of its own."""
-    places = zip(tensor.shape, tensor.stride(), strict=True)
-    extent = 1 + sum((n - 1) * s for n, s in places)
-    flat = _view(tensor.detach(), (extent,), (1,), 0).clone()
-    return _view(flat, tuple(tensor.shape), tensor.stride(), 0)
+    if not tensor.numel():
+        return tensor.detach().clone()
+    return _view(flat_view(tensor).clone(), tuple(tensor.shape), tensor.stride(), 0)
 
 
-def _result(argument: Tensor, result: dict[str, Any], dtype: torch.dtype) -> Tensor:
-    """A result that lies in an argument."""
+def flat_view(tensor: Tensor) -> Tensor:
+    """All memory from a tensor's first element to its last, as one dim."""
+    extent = 1 + sum((n - 1) * s for n, s in zip(tensor.shape, tensor.stride(), strict=True))
+    return _view(tensor.detach(), (extent,), (1,), 0)
+
+
+def argument_result(argument: Tensor, result: dict[str, Any]) -> Tensor:
+    """A result that lies in an argument, as the metadata describe it."""
     if result["whole"]:
         return argument
+    dtype = DTYPES[result["dtype"]]
     source = argument if argument.dtype == dtype else argument.view(dtype)
     return _view(source, tuple(result["sizes"]), tuple(result["strides"]), result["offset"])

@@ -34,6 +34,7 @@ def describe(module: ir.Module) -> dict[str, Any]:
             "steps": [_step(op, layout) for op in layout.steps],
             "target": str(layout.target),
             "device": str(layout.device),
+            "elsewhere": sorted({str(device) for device in layout.devices.values()}),
             "mutates": _written_arguments(layout),
             "kernels": [{"name": name} for name in layout.kernels] if layout.target.gpu else [],
         }
