@@ -22,8 +22,9 @@ import pytest
 import torch
 from torch._dynamo.exc import BackendCompilerFailed
 
+import cuesta
 from cuesta.cache import Cache, Hit
-from cuesta.errors import CuestaError, OptionError, PassFailed, VerifyError
+from cuesta.errors import CuestaError, OptionError, PassFailed, Unsupported, VerifyError
 from cuesta.passes.registry import find_pass
 from cuesta.tools import cuesta_opt
 
@@ -460,6 +461,24 @@ def test_a_failure_that_cannot_be_written_is_still_told(monkeypatch: pytest.Monk
     lines = str(failure(torch.randn(4), dump="/proc/none")).splitlines()
     assert lines[0].startswith("pass 'form-kernels' raised KeyError")
     assert lines[1].startswith("  the module before it could not be written: [Errno 2]")
+
+
+def _refuse(self: object, module: Any) -> None:
+    raise Unsupported("cuesta.add has no kernel")
+
+
+@pytest.mark.may_fall_back("the test makes a pass refuse it")
+def test_what_a_level_cannot_express_runs_op_by_op(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    warnings: list[str] = []
+    monkeypatch.setattr("cuesta.frontend.backend.log.warning", lambda text, *values: warnings.append(text % values))
+    broken(monkeypatch, _refuse)
+    x = torch.randn(4)
+    torch.testing.assert_close(torch.compile(double, backend="cuesta", options={"cache": False})(x), x * 2)
+    assert warnings == ["a inference graph runs op by op: cuesta.add has no kernel"]
+    (graph,) = cuesta.report().graphs
+    assert graph.fallback == "cuesta.add has no kernel"
 
 
 def test_a_failing_compile_can_fall_back_to_eager(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
