@@ -33,8 +33,12 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _replay(path: Path) -> int:
     kind = next(kind for kind in KINDS.values() if kind.suffix == path.suffix)
-    with Judge(kind.check) as judge:
-        failure = judge(path.read_text())
+    try:
+        with Judge(kind.check) as judge:
+            failure = judge(path.read_text())
+    except ValueError as problem:  # torch itself refuses it
+        print(f"cannot be judged: {problem}")
+        return 2
     print(f"{failure.kind}: {failure.message}" if failure is not None else "nothing is wrong")
     return 1 if failure is not None else 0
 

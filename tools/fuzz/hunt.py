@@ -105,6 +105,6 @@ class Progress:
 
     def line(self, done: int) -> str:
         rate = done / max(time.monotonic() - self.started, 1e-9)
-        left_out = f", {self.hunt.unjudged} that torch refuses" if self.hunt.unjudged else ""
+        left_out = f", {self.hunt.unjudged} that cannot be judged" if self.hunt.unjudged else ""
         name = self.hunt.kind.name
         return f"{done} of {self.count} {name}, {rate:.1f} a second, {self.hunt.failures} failures{left_out}"
