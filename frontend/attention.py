@@ -93,14 +93,16 @@ class _Rewriter:
         for node in calls:
             call = _Call.of(node)
             loose += [n for n in (call.k, call.v, call.attn_mask) if isinstance(n, Node)]
+            given = call.attn_mask
             self.prove_mask(node, call)
-            self.make_whole(node, call)
+            if not self.make_whole(node, call) and call.attn_mask is not given and _stays_fast(node, call):
+                node.args, node.kwargs = (call.q, call.k, call.v), call.as_kwargs()
         erase_unused(loose)
         self.gm.recompile()
 
     # -- masks --------------------------------------------------------------------------------
     def prove_mask(self, node: Node, call: _Call) -> None:
-        """Replaces a mask that is none, or causal."""
+        """Replaces a mask of the call that is none, or causal."""
         q, k = _meta(call.q), _meta(call.k)
         if not isinstance(call.attn_mask, Node) or q is None or k is None or call.is_causal is not False:
             return
@@ -110,23 +112,22 @@ class _Rewriter:
             self.kinds[key] = classify_mask(call.attn_mask, node, *sizes)
         if self.kinds[key] is not None:
             call.attn_mask, call.is_causal = None, self.kinds[key] == "causal"
-            node.args, node.kwargs = (call.q, call.k, call.v), call.as_kwargs()
 
     # -- the op -------------------------------------------------------------------------------
-    def make_whole(self, node: Node, call: _Call) -> None:
-        """Replaces the node by the custom op, where a kernel takes it."""
+    def make_whole(self, node: Node, call: _Call) -> bool:
+        """Replaces the node by the custom op, where a kernel takes it; returns whether one does."""
         output, q, k, v = _meta(node), _meta(call.q), _meta(call.k), _meta(call.v)
         mask = _meta(call.attn_mask)
         if output is None or q is None or k is None or v is None or (mask is None and call.attn_mask is not None):
-            return
+            return False
         target = self.target_for(q)
         plain = isinstance(call.dropout_p, float | int) and isinstance(call.scale, float | int | None)
         if target is None or not plain or not isinstance(call.is_causal, bool):
-            return
+            return False
         if mask is not None and (mask.requires_grad or call.is_causal or mask.dim() > 4):
-            return  # no kernel gives the gradient of a mask that is broadcast; the other torch refuses
+            return False  # no kernel gives the gradient of a mask that is broadcast; the other torch refuses
         if not _aligned(q, k, v) or (q.shape[-3] != k.shape[-3] and not call.enable_gqa):
-            return
+            return False
         few_k, few_v = _unrepeated(call.k), _unrepeated(call.v)
         if few_k is None or few_v is None or few_k[1] != few_v[1]:
             few_k, few_v = (call.k, k.shape), (call.v, v.shape)
@@ -135,7 +136,7 @@ class _Rewriter:
         asked = AttentionCall(SPELLING.get(output.dtype, ""), *shapes, mask is not None, causal, p)
         route = choose_route(asked, target, _allowed(target))
         if route is None:
-            return
+            return False
         with self.gm.graph.inserting_before(node):
             graph = _Builder(self.gm.graph, node)
             heads = q.shape[1] // few_k[1][1]
@@ -168,6 +169,7 @@ class _Rewriter:
                 result = graph.in_order(result, order)
         node.replace_all_uses_with(result)
         self.gm.graph.erase_node(node)
+        return True
 
     def target_for(self, q: torch.Tensor) -> Target | None:
         """What a call on `q` is compiled for; None where torch keeps it whole itself, or nothing is compiled."""
@@ -177,6 +179,22 @@ class _Rewriter:
             except CuestaError:
                 return None  # said again, and to the user, where the graph itself is compiled
         return None if self.target is None or self.target == CPU else self.target
+
+
+def _stays_fast(node: Node, call: _Call) -> bool:
+    """Whether torch has a kernel for a call that is left to it, now that its mask is another.
+
+    What it takes apart it makes a new mask for where it is told "causal": the old one is as good.
+    """
+    output, q, k, v = _meta(node), _meta(call.q), _meta(call.k), _meta(call.v)
+    if not call.is_causal or output is None or q is None or k is None or v is None:
+        return True
+    if q.device.type != "cpu":
+        return output.dtype != torch.float64
+    spelling = SPELLING.get(output.dtype, "")
+    plain = isinstance(call.dropout_p, float | int) and _aligned(q, k, v)
+    asked = AttentionCall(spelling, q.shape, k.shape, v.shape, False, True, float(call.dropout_p) if plain else 0.0)
+    return plain and choose_route(asked, CPU) is not None
 
 
 def _calls(graph: torch.fx.Graph) -> Iterator[Node]:

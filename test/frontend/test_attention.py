@@ -242,6 +242,13 @@ def test_masks_are_proven_on_cpu_too(capture: Any) -> None:
     assert op.attributes["causal"].value == 1
 
 
+def test_a_call_that_torch_takes_apart_keeps_its_mask(capture: Any) -> None:
+    """With dropout there is no kernel on CPU; "causal" would become another mask, made by ATen."""
+    capture.rewrite = keep_attention_whole
+    capture.compile(lambda q, k, v: sdpa(q, k, v, lower(), dropout_p=0.5))(Q, K, V)
+    assert "aten.tril.default" not in capture.run.reasons()
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_compiled_for_the_interpreter(name: str) -> None:
     function, inputs, *_ = CASES[name]
