@@ -37,6 +37,7 @@ def _parse_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = Parser(prog="cuesta-opt", description=__doc__, allow_abbrev=False)
     parser.add_argument("input", nargs="?", default="-", help="an .mlir or bytecode file; - or nothing: stdin")
     parser.add_argument("-o", dest="output", default="-", help="where the result goes; - or nothing: stdout")
+    parser.add_argument("--kernels", metavar="FOLDER", help="compile a result at stage tt for --target, into FOLDER")
     passes = parser.add_argument_group("passes")
     passes.add_argument("--pass-pipeline", metavar="TEXT", help="builtin.module(…): cuesta's passes and upstream's")
     passes.add_argument("--from", dest="first", metavar="STAGE", help="the input is at this stage already")
@@ -84,6 +85,8 @@ def _run(arguments: argparse.Namespace) -> int:
     output, good = Driver(context, source, steps, settings).run()
     if not good and (arguments.first or arguments.last) and not arguments.verify_diagnostics:
         _warn_of_level(context, source, arguments.first or "import")
+    if good and arguments.kernels is not None:
+        _write_kernels(ir.Module.parse(output, context), arguments)
     if good or arguments.output == "-":
         _write(arguments.output, output)
     return 0 if good else 1
@@ -110,6 +113,22 @@ def _steps(arguments: argparse.Namespace) -> list[Step]:
 
 def _stages(arguments: argparse.Namespace) -> dict[str, Stage]:
     return stages_for(parse_target(arguments.target))
+
+
+def _write_kernels(module: ir.Module, arguments: argparse.Namespace) -> None:
+    """Each kernel as text, assembly and binary, with no GPU needed."""
+    from cuesta.cache import open_cache
+    from cuesta.lowering.tt_to_binary.target_kernels import make_kernels, write_kernels
+    from cuesta.options import Environment
+
+    target = parse_target(arguments.target)
+    kernels = make_kernels(module, target, open_cache(Environment.read().cache_dir))
+    if not kernels:
+        raise OptionError("--kernels wants a module with kernels at stage tt; --from and --to lead there")
+    try:
+        write_kernels(kernels, target, arguments.kernels)
+    except OSError as error:
+        raise CuestaError(f"cannot write to {arguments.kernels}: {error.strerror}") from None
 
 
 def _warn_of_level(context: ir.Context, source: Source, first: str) -> None:

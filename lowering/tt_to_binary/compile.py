@@ -14,6 +14,7 @@ import tempfile
 from typing import Any
 
 from cuesta.errors import CompileError, OutOfResources
+from cuesta.lowering.tt_to_binary.device_libraries import name_functions
 from cuesta.lowering.tt_to_binary.kernel import KernelBinary, KernelText
 from cuesta.lowering.tt_to_binary.triton_versions import (
     OPTIONS,
@@ -86,7 +87,7 @@ def _compile(kernel: KernelText, target: Target, log: Log, keep_assembly: bool) 
     backend, version = _backend(target)
     options = backend.parse_options({"num_warps": kernel.warps, "num_stages": kernel.stages, **OPTIONS})
     metadata: dict[str, Any] = dict(options.__dict__)
-    form: Any = _parse(kernel, backend, version)
+    form: Any = _parse(adapt(name_functions(kernel.text, target), version), backend)
     forms = {}
     for stage, step in make_stages(backend, options, version).items():
         form = forms[stage] = step(form, metadata)
@@ -116,7 +117,7 @@ def _backend(target: Target) -> tuple[Any, str]:
     return make_backend(target), version
 
 
-def _parse(kernel: KernelText, backend: Any, version: str) -> Any:
+def _parse(text: str, backend: Any) -> Any:
     from triton._C.libtriton import ir
 
     context = ir.context()
@@ -126,7 +127,7 @@ def _parse(kernel: KernelText, backend: Any, version: str) -> Any:
     with tempfile.TemporaryDirectory(prefix="cuesta_") as folder:
         path = os.path.join(folder, "kernel.ttir")
         with open(path, "w") as file:
-            file.write(adapt(kernel.text, version))
+            file.write(text)
         module = ir.parse_mlir_module(path, context)
     module.context = context  # the module does not keep it alive by itself
     return module

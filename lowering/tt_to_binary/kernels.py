@@ -30,6 +30,9 @@ from cuesta.targets import Target
 _QUIET = 3.0
 """Seconds of compiling before anything is said about it, and from then on between two lines."""
 
+#: Modules whose change changes binaries.
+_SOURCES = ("compile", "device_libraries", "kernel", "triton_versions")
+
 _REMEMBERED = 512  # kernels, some ten megabytes; the disk has the rest
 
 #: Environment variables that Triton, LLVM and ptxas take orders from, but for those that only say where files go.

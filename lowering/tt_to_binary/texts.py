@@ -10,13 +10,22 @@ from cuesta.lowering.tt_to_binary.kernel import KernelText
 
 def kernel_texts(module: ir.Module) -> list[KernelText]:
     """Every kernel of `module`, in the order in which they stand there."""
-    return [_text(op) for op in walk(module.operation) if op.name == "tt.func"]
+    return [_text(op) for op in _kernels(module)]
+
+
+def kernel_grids(module: ir.Module) -> list[tuple[int, int, int]]:
+    """How many programs of each kernel there are along x, y and z, in the same order."""
+    return [grid_of(op) for op in _kernels(module)]
 
 
 def grid_of(function: ir.Operation) -> tuple[int, int, int]:
     """How many programs of a kernel there are along x, y and z."""
     x, y, z = (size.value for size in function.attributes["cuesta.grid"])
     return x, y, z
+
+
+def _kernels(module: ir.Module) -> list[ir.Operation]:
+    return [op for op in walk(module.operation) if op.name == "tt.func"]
 
 
 def _text(function: ir.Operation) -> KernelText:

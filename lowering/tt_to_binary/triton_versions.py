@@ -6,7 +6,8 @@ The text that the tt level prints is Triton 3.6's. It means the same in 3.7 and 
 - whether products and sums are fused changes with the default of an environment variable, so `OPTIONS` says;
 - block pointers are gone, and with them `boundaryCheck`, which is ignored where it is empty.
 
-triton-xpu 3.3 has no knobs, no Language, and a backend that compiles C++ to ask what device there is.
+triton-xpu 3.3 has no knobs, no Language, and a backend that compiles C++ to ask what device there is; its arith.trunci
+has no overflow flags yet, and it takes a kernel named exp for OpenCL's exp.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ OPTIONS = {"enable_fp_fusion": True, "enable_reflect_ftz": False}
 _CACHE = ("none", "ca", "cg", "wb", "cs", "wt", "cv")
 _EVICT = ("evict_normal", "evict_first", "evict_last")
 _POLICY = re.compile(r"cache = (\d) : i32, evict = (\d) : i32")
+_TRUNCATION = re.compile(r'("arith\.trunci"\([^)]*\)) <{overflowFlags = #arith\.overflow<none>}>')
 
 #: What an Intel data-centre GPU (PVC) can do, where there is none to be asked.
 _XPU = {
@@ -75,6 +77,8 @@ def _numbers(version: str) -> tuple[int, int]:
 
 def adapt(text: str, version: str) -> str:
     """`text`, which is Triton 3.6's, as `version` spells it."""
+    if _numbers(version) < (3, 6):
+        return _TRUNCATION.sub(r"\1", text).replace('sym_name = "', 'sym_name = "cuesta_', 1)
     if _numbers(version) < (3, 9):
         return text
     return _POLICY.sub(_policy, text)

@@ -9,6 +9,7 @@ import pytest
 
 from cuesta.errors import CompileError, OutOfResources
 from cuesta.lowering.tt_to_binary import triton_versions
+from cuesta.lowering.tt_to_binary.device_libraries import name_functions
 from cuesta.lowering.tt_to_binary.kernel import KernelBinary, KernelText
 from cuesta.lowering.tt_to_binary.kernels import compile_kernels
 from cuesta.targets import parse_target
@@ -22,7 +23,7 @@ def sample(name: str, *, warps: int = 4, stages: int = 3) -> KernelText:
 
 
 def samples(kind: str) -> list[KernelText]:
-    """Every sample; those that name a library of device functions exist once a kind."""
+    """Every sample; extern_math exists for each kind, as a library names its functions itself."""
     names = [path.name.removesuffix(".mlir") for path in sorted(KERNELS.glob("*.mlir"))]
     return [sample(name) for name in names if "." not in name or name.endswith(f".{kind}")]
 
@@ -146,3 +147,26 @@ def test_cache_policies_are_spelled_as_the_version_wants() -> None:
     assert triton_versions.adapt(text, "3.8.0") == text
     policy = "#tt.cache_policy<cache_modifier = cg, eviction_policy = evict_normal>"
     assert triton_versions.adapt(text, "3.9.0") == f"isVolatile = false, cachePolicy = {policy}}}"
+
+
+def test_the_oldest_spellings_are_intels() -> None:
+    text = 'sym_name = "exp" "arith.trunci"(%0) <{overflowFlags = #arith.overflow<none>}> : (i64) -> i32'
+    assert triton_versions.adapt(text, "3.6.0") == text
+    assert triton_versions.adapt(text, "3.3.0") == 'sym_name = "cuesta_exp" "arith.trunci"(%0) : (i64) -> i32'
+
+
+@pytest.mark.parametrize(
+    ("symbol", "amd", "intel"),
+    [
+        ("__nv_tanhf", "__ocml_tanh_f32", "__imf_tanhf"),
+        ("__nv_tanh", "__ocml_tanh_f64", "__imf_tanh"),
+        ("__nv_erff", "__ocml_erf_f32", "__imf_erff"),
+        ("__nv_erf", "__ocml_erf_f64", "__imf_erf"),
+        ("__ocml_tanh_f32", "__ocml_tanh_f32", "__ocml_tanh_f32"),
+    ],
+)
+def test_device_functions_are_named_as_the_target_does(symbol: str, amd: str, intel: str) -> None:
+    text = f'{{libname = "", symbol = "{symbol}"}}'
+    assert name_functions(text, parse_target("cuda:90")) == text
+    assert name_functions(text, parse_target("hip:gfx942")) == text.replace(symbol, amd)
+    assert name_functions(text, parse_target("xpu")) == text.replace(symbol, intel)

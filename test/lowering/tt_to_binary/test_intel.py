@@ -24,4 +24,4 @@ def test_every_sample_becomes_spirv() -> None:
     assert len(texts) == 6
     for text, binary in zip(texts, compile_kernels(texts, parse_target("xpu")), strict=True):
         assert struct.unpack_from("<I", binary.code)[0] == SPIRV
-        assert binary.symbol == text.name and text.name.encode() in binary.code
+        assert binary.symbol == f"cuesta_{text.name}" and binary.symbol.encode() in binary.code

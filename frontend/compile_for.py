@@ -1,0 +1,185 @@
+"""A model's kernels for a GPU that this machine need not have.
+
+    compiled = cuesta.compile_for(model, (x,), target="hip:gfx942")
+    print(compiled)
+    compiled.write("out")     # out/0/gelu.mlir, out/0/gelu.s, out/0/gelu.hsaco, …, out/kernels.json
+
+The model is traced for inference with fake tensors: nothing is computed, and no weight is copied. They are
+on the model's device, because a torch without CUDA cannot so much as index a fake tensor on a GPU; the ATen graph is
+then moved to a fake GPU. From there it goes the way of `torch.compile(model, backend="cuesta")`, as far as its kernels.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch._dynamo.backends.common import aot_autograd
+from torch._functorch._aot_autograd.utils import make_boxed_func
+from torch._subclasses.fake_tensor import (
+    DataDependentOutputException,
+    DynamicOutputShapeException,
+    FakeCopyMode,
+    FakeTensorMode,
+)
+from torch.fx.passes.fake_tensor_prop import FakeTensorProp
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.utils._pytree import tree_map
+
+from cuesta.cache import open_cache
+from cuesta.errors import Unsupported
+from cuesta.frontend.attention import keep_attention_whole
+from cuesta.frontend.decompositions import decompositions
+from cuesta.frontend.devices import place_graph
+from cuesta.lowering.tt_to_binary.kernels import warm_up
+from cuesta.lowering.tt_to_binary.target_kernels import TargetKernel, check_target, make_kernels, write_kernels
+from cuesta.options import Options
+from cuesta.targets import Target, parse_target
+
+_MANY = 1 << 20
+
+
+@dataclass(frozen=True)
+class TargetModel:
+    """What `compile_for` made of a model."""
+
+    target: Target
+    kernels: list[TargetKernel]
+    #: ATen overload → how often the graphs call it, beside their kernels
+    aten_calls: dict[str, int]
+
+    def write(self, folder: str | Path) -> Path:
+        """Writes each kernel's text, assembly and binary below `folder`, and kernels.json, which lists them.
+
+        Raises OSError where that cannot be written.
+        """
+        return write_kernels(self.kernels, self.target, folder, self.aten_calls)
+
+    def __str__(self) -> str:
+        lines = [f"{self.target}: {len(self.kernels)} kernels"]
+        lines += [f"  graph {kernel.graph}, {kernel}" for kernel in self.kernels]
+        lines += [f"  ATen {overload} x{count}" for overload, count in self.aten_calls.items()]
+        return "\n".join(lines)
+
+
+def compile_for(
+    model: Callable[..., Any],
+    inputs: Any,
+    target: str | Target,
+    options: Mapping[str, Any] | None = None,
+) -> TargetModel:
+    """The kernels of `model`, a module or a function, for `target`, such as "cuda:90", "hip:gfx942" or "xpu".
+
+    `inputs` is one tensor, a tuple or list of arguments, or a dict of keyword arguments; of tensors only shapes,
+    strides and dtypes count. `options` are torch.compile's. Raises OptionError for a target that is no GPU,
+    Unsupported for a graph that would run op by op, CompileError for a kernel that cannot be made.
+    """
+    where = parse_target(target) if isinstance(target, str) else target
+    check_target(where)
+    chosen = Options.from_torch(None, {**(options or {}), "target": where})
+    warm_up(where)  # Triton loads while Dynamo traces
+    graphs = _trace(model, inputs, where)
+    kernels: list[TargetKernel] = []
+    calls: Counter[str] = Counter()
+    for number, graph in enumerate(graphs):
+        kernels += _compile_graph(number, graph, where, chosen, calls)
+    return TargetModel(where, kernels, dict(calls))
+
+
+def _compile_graph(
+    number: int, graph: torch.fx.GraphModule, target: Target, options: Options, calls: Counter[str]
+) -> list[TargetKernel]:
+    import cuesta.passes
+    from cuesta.dialects import make_context, walk
+    from cuesta.frontend.compile import pipeline_of
+    from cuesta.frontend.importer import import_graph
+    from cuesta.passes.pipelines import stages_for
+
+    cuesta.passes.load_all()
+    _, device = place_graph(graph, target)
+    with make_context():
+        module = import_graph(graph, target=target, device=device).module
+        for name, stage in stages_for(target).items():
+            pipeline_of(stage, options).run(module, verify=options.verify)
+            if name == "tt":
+                break
+        calls.update(op.attributes["overload"].value for op in walk(module.operation) if op.name == "host.aten")
+        return make_kernels(module, target, open_cache(options.cache_root), number)
+
+
+def _trace(model: Callable[..., Any], inputs: Any, target: Target) -> list[torch.fx.GraphModule]:
+    """The model's inference graphs, functional ATen, with their tensors on a fake device of the target's type."""
+    mode = FakeTensorMode()
+    positional, keywords = _arguments(tree_map(lambda value: _fake(value, mode), inputs))
+    graphs: list[torch.fx.GraphModule] = []
+
+    def collect(graph: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
+        graphs.append(graph)
+        return make_boxed_func(graph.forward)
+
+    def backend(graph: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
+        keep_attention_whole(graph, target)
+        compiler = aot_autograd(
+            fw_compiler=collect,
+            inference_compiler=collect,
+            decompositions=decompositions(),
+            keep_inference_input_mutations=True,
+        )
+        # An attention that no kernel of the target takes whole must not become the CPU's.
+        with sdpa_kernel(SDPBackend.MATH):
+            return compiler(graph, example_inputs)
+
+    if isinstance(model, torch.nn.Module):
+        with FakeCopyMode(mode):
+            model = copy.deepcopy(model)
+    # Each call has a backend of its own, so that Dynamo traces anew; it must not take that for guards that fail.
+    unlimited = torch._dynamo.config.patch(recompile_limit=_MANY, accumulated_recompile_limit=_MANY)
+    compiled = torch.compile(model, backend=backend, dynamic=False)
+    try:
+        with unlimited, mode, torch.no_grad():
+            compiled(*positional, **keywords)
+    except (DataDependentOutputException, DynamicOutputShapeException) as error:
+        raise Unsupported(f"what the model computes depends on its data: {error} has no value ahead of time") from None
+    for graph in graphs:
+        _move(graph, torch.device(target.device_type, 0))
+    return graphs
+
+
+def _arguments(inputs: Any) -> tuple[Sequence[Any], Mapping[str, Any]]:
+    if isinstance(inputs, Mapping):
+        return (), inputs
+    if isinstance(inputs, (tuple, list)):
+        return inputs, {}
+    return (inputs,), {}
+
+
+def _fake(value: Any, mode: FakeTensorMode) -> Any:
+    """A tensor's fake one; anything else as it is."""
+    with mode:
+        return _on(value, value.device) if isinstance(value, torch.Tensor) else value
+
+
+def _move(graph: torch.fx.GraphModule, device: torch.device) -> None:
+    """Moves a graph to `device`: its arguments, the tensors that it holds or makes, and so all results."""
+    for node in graph.graph.nodes:
+        node.kwargs = tree_map(lambda value: device if isinstance(value, torch.device) else value, node.kwargs)
+    arguments = [node.meta["val"] for node in graph.graph.nodes if node.op == "placeholder"]
+    mode = torch._guards.detect_fake_mode(arguments) or FakeTensorMode()
+    with mode:
+        moved = [_on(value, device) for value in arguments]
+        for node in graph.graph.nodes:
+            if node.op == "get_attr":
+                setattr(graph, node.target, _on(getattr(graph, node.target), device))
+    FakeTensorProp(graph, mode).propagate_dont_convert_inputs(*moved)
+
+
+def _on(value: Any, device: torch.device) -> Any:
+    """An empty tensor like `value` on `device`; what is no tensor as it is."""
+    if not isinstance(value, torch.Tensor):
+        return value
+    return torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device=device)

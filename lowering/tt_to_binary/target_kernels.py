@@ -1,0 +1,112 @@
+"""The kernels of a module at the tt level, made for a target, and how they are written to a folder.
+
+kernels = make_kernels(module, target)
+write_kernels(kernels, target, "out")     # out/0/gelu.mlir, out/0/gelu.ptx, out/0/gelu.cubin, …, out/kernels.json
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from cuesta._mlir import ir
+from cuesta.cache import Cache
+from cuesta.errors import OptionError
+from cuesta.lowering.tt_to_binary.kernels import compile_kernels
+from cuesta.lowering.tt_to_binary.texts import kernel_grids, kernel_texts
+from cuesta.targets import Target
+
+#: Suffixes of assembly and binary, by kind; SPIR-V has no assembly.
+_SUFFIXES = {"cuda": (".ptx", ".cubin"), "hip": (".s", ".hsaco"), "xpu": ("", ".spv")}
+
+
+@dataclass(frozen=True)
+class TargetKernel:
+    """A kernel made for a target."""
+
+    #: the graph that launches it, counted from 0; a model that Dynamo has to cut has several
+    graph: int
+    name: str
+    #: programs along x, y and z
+    grid: tuple[int, int, int]
+    warps: int
+    #: bytes of shared memory
+    shared: int
+    #: registers of a thread, and bytes of spills; None where the target's compiler does not say
+    registers: int | None
+    spills: int | None
+    #: what the driver looks up in `binary`
+    symbol: str
+    #: the kernel as Triton read it
+    text: str
+    #: PTX, or AMD's assembly; None for SPIR-V
+    assembly: str | None
+    #: a cubin, an hsaco or SPIR-V
+    binary: bytes
+
+    def __str__(self) -> str:
+        registers = "" if self.registers is None else f", {self.registers} registers, {self.spills} bytes of spills"
+        grid = "x".join(map(str, self.grid))
+        return f"{self.name}: grid {grid}, {self.warps} warps, {self.shared} bytes of shared memory{registers}"
+
+
+def check_target(target: Target) -> None:
+    """Raises OptionError for a target that kernels are not made for ahead of time: the CPU, and the interpreter."""
+    if target.kind not in _SUFFIXES:
+        raise OptionError(f"kernels are made ahead for GPUs ({', '.join(_SUFFIXES)}), not for target {target}")
+
+
+def make_kernels(module: ir.Module, target: Target, cache: Cache | None = None, graph: int = 0) -> list[TargetKernel]:
+    """The kernels of a module at the tt level, made for `target`.
+
+    Raises OptionError where the target is no GPU, CompileError for a kernel that cannot be made.
+    """
+    check_target(target)
+    texts = kernel_texts(module)
+    grids = kernel_grids(module)
+    binaries = compile_kernels(texts, target, cache, keep_assembly=True)
+    return [
+        TargetKernel(
+            graph=graph,
+            name=text.name,
+            grid=grid,
+            warps=binary.warps,
+            shared=binary.shared,
+            registers=binary.registers,
+            spills=binary.spills,
+            symbol=binary.symbol,
+            text=text.text,
+            assembly=binary.assembly,
+            binary=binary.code,
+        )
+        for text, grid, binary in zip(texts, grids, binaries, strict=True)
+    ]
+
+
+def write_kernels(
+    kernels: Sequence[TargetKernel], target: Target, folder: str | Path, aten_calls: Mapping[str, int] | None = None
+) -> Path:
+    """Writes each kernel's text, assembly and binary below `folder`, and kernels.json, which lists them.
+
+    Raises OSError where that cannot be written.
+    """
+    root = Path(folder)
+    assembly_suffix, binary_suffix = _SUFFIXES[target.kind]
+    root.mkdir(parents=True, exist_ok=True)
+    rows = []
+    for kernel in kernels:
+        below = root / str(kernel.graph)
+        below.mkdir(exist_ok=True)
+        (below / f"{kernel.name}.mlir").write_text(kernel.text)
+        (below / f"{kernel.name}{binary_suffix}").write_bytes(kernel.binary)
+        if kernel.assembly is not None:
+            (below / f"{kernel.name}{assembly_suffix}").write_text(kernel.assembly)
+        row = asdict(kernel)
+        for large in ("text", "assembly", "binary"):
+            del row[large]
+        rows.append(row | {"file": f"{kernel.graph}/{kernel.name}{binary_suffix}"})
+    listed = {"target": str(target), "kernels": rows, "aten_calls": dict(aten_calls or {})}
+    (root / "kernels.json").write_text(json.dumps(listed, indent=2) + "\n")
+    return root
