@@ -225,9 +225,7 @@ def _surroundings() -> str:
         f"{name}={value}" for name, value in os.environ.items() if name.startswith(_SWITCHES) and name not in _PLACES
     )
     folder = Path(__file__).parent
-    return content_key(
-        *switches, *(folder.joinpath(f"{name}.py").read_bytes() for name in ("compile", "kernel", "triton_versions"))
-    )
+    return content_key(*switches, *(folder.joinpath(f"{name}.py").read_bytes() for name in _SOURCES))
 
 
 def _python(target: Target) -> str | None:
