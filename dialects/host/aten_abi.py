@@ -19,6 +19,7 @@ from typing import Any
 import torch
 
 from cuesta.dialects.aten import OperandRef, decode_call, find_overload
+from cuesta.dialects.host.typed_entries import dispatcher_mistakes_results, has_typed_entry
 from cuesta.dialects.types import torch_dtype
 from cuesta.targets import DEVICE_CODES
 
@@ -116,11 +117,13 @@ class _NoWord(Exception):
 def dispatcher_words(overload: str, args: str) -> tuple[Word, ...] | None:
     """The arguments of a call as words, or None where the call needs Python.
 
-    That is: a Scalar or generator among the arguments, results that are neither tensors nor ints, an
-    overload that may return or write to its arguments, or one that is not ATen's own.
+    That is: a Scalar or generator among the arguments, results that are neither tensors nor ints or that the dispatcher
+    mistakes for one another, an overload that may return or write to its arguments, or one that is not ATen's own.
     """
     op = find_overload(overload)
     if not overload.startswith("aten.") or not _returns_fresh_tensors(op):
+        return None
+    if dispatcher_mistakes_results(overload) and not has_typed_entry(overload):
         return None
     count = args.count('"%')
     values, keywords = decode_call(args, [OperandRef(i) for i in range(count)])

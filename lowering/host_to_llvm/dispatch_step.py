@@ -2,6 +2,7 @@
 
 Words are read from the table one by one, lists and optionals by recursion. The dispatcher consumes
 what they become; only where one cannot be made, for want of memory, those before it are lost.
+typed_step.py uses the same words and results.
 """
 
 from __future__ import annotations
@@ -92,26 +93,16 @@ def word_helper(box: str) -> str:
 #: Name → definition.
 HELPERS: dict[str, str] = {
     "cuesta_word": word_helper(BOX_FROM_TORCH if torch_exports("torch_new_stable_ivalue") else BOX_FROM_NEW),
-    "cuesta_dispatch": define(
-        "cuesta_dispatch",
-        TABLE,
+    # The arguments of a call as words on a stack; the codes of all failures.
+    "cuesta_words": define(
+        "cuesta_words",
+        f"{TABLE}, %stack: {PTR}",
         "i32",
         f"""
   {at("%words", "%table", 1, I64)}
-  {at("%results", "%table", 2, I64)}
-  {at("%name_at", "%table", 3, I64)}
-  {at("%overload_at", "%table", 4, I64)}
   {at("%words_at", "%table", 5, I64)}
-  {at("%results_at", "%table", 6, I64)}
-  {at("%name", "%table", "%name_at")}
-  {at("%overload", "%table", "%overload_at")}
   {at("%first_word", "%table", "%words_at")}
-  {at("%first_result", "%table", "%results_at")}
-  %positive = llvm.mlir.constant(1 : i32) : i32
-  %negative = llvm.mlir.constant(-1 : i32) : i32
   %two = llvm.mlir.constant(2 : i64) : i64
-  %depth = llvm.intr.umax(%words, %results) : (i64, i64) -> i64
-  %stack = llvm.alloca %depth x i64 : (i64) -> {PTR}
   %cursor = llvm.alloca %two x i64 : (i64) -> {PTR}
   llvm.store %first_word, %cursor : {PTR}, {PTR}
   {at("%failures", "%cursor", 1)}
@@ -128,17 +119,23 @@ HELPERS: dict[str, str] = {
   llvm.br ^words(%next : i64)
 ^ready:
   %failed = llvm.load %failures : {PTR} -> i32
-  %complete = llvm.icmp "eq" %failed, %good : i32
-  llvm.cond_br %complete, ^call, ^end(%failed, %positive : i32, i32)
-^call:
-  %called = llvm.call @aoti_torch_call_dispatcher(%name, %overload, %stack) : ({PTR}, {PTR}, {PTR}) -> i32
-  %returned = llvm.icmp "eq" %called, %good : i32
-  llvm.cond_br %returned, ^take(%zero, %first_result : i64, {PTR}), ^end(%called, %positive : i32, i32)
+  llvm.return %failed : i32""",
+    ),
+    # Takes the results of a call from an array: into the frame, or nowhere. Not 0 where one is not as traced.
+    "cuesta_take": define(
+        "cuesta_take",
+        f"%frame: {PTR}, %table: {PTR}, %made: {PTR}",
+        "i32",
+        f"""
+  {at("%results", "%table", 2, I64)}
+  {at("%results_at", "%table", 6, I64)}
+  {at("%first_result", "%table", "%results_at")}
+  llvm.br ^take(%zero, %first_result : i64, {PTR})
 ^take(%r: i64, %item: {PTR}):
   %left = llvm.icmp "ult" %r, %results : i64
   llvm.cond_br %left, ^look, ^adopt
 ^look:
-  {at("%taken", "%stack", "%r")}
+  {at("%taken", "%made", "%r")}
   %behind = llvm.call @cuesta_behind(%item) : ({PTR}) -> {PTR}
   %next_result = llvm.add %r, %one : i64
   %handle_index = llvm.load %item : {PTR} -> i64
@@ -157,6 +154,32 @@ HELPERS: dict[str, str] = {
   llvm.br ^take(%next_result, %behind : i64, {PTR})
 ^adopt:
   %adopted = llvm.call @cuesta_adopt_all(%frame, %first_result, %results) : ({PTR}, {PTR}, i64) -> i32
+  llvm.return %adopted : i32""",
+    ),
+    "cuesta_dispatch": define(
+        "cuesta_dispatch",
+        TABLE,
+        "i32",
+        f"""
+  {at("%words", "%table", 1, I64)}
+  {at("%results", "%table", 2, I64)}
+  {at("%name_at", "%table", 3, I64)}
+  {at("%overload_at", "%table", 4, I64)}
+  {at("%name", "%table", "%name_at")}
+  {at("%overload", "%table", "%overload_at")}
+  %positive = llvm.mlir.constant(1 : i32) : i32
+  %negative = llvm.mlir.constant(-1 : i32) : i32
+  %depth = llvm.intr.umax(%words, %results) : (i64, i64) -> i64
+  %stack = llvm.alloca %depth x i64 : (i64) -> {PTR}
+  %filled = llvm.call @cuesta_words(%slots, %frame, %table, %stack) : ({PTR}, {PTR}, {PTR}, {PTR}) -> i32
+  %ready = llvm.icmp "eq" %filled, %good : i32
+  llvm.cond_br %ready, ^call, ^end(%filled, %positive : i32, i32)
+^call:
+  %called = llvm.call @aoti_torch_call_dispatcher(%name, %overload, %stack) : ({PTR}, {PTR}, {PTR}) -> i32
+  %returned = llvm.icmp "eq" %called, %good : i32
+  llvm.cond_br %returned, ^take, ^end(%called, %positive : i32, i32)
+^take:
+  %adopted = llvm.call @cuesta_take(%frame, %table, %stack) : ({PTR}, {PTR}, {PTR}) -> i32
   llvm.br ^end(%adopted, %negative : i32, i32)
 ^end(%code: i32, %sign: i32):{STEP_END}""",
     ),

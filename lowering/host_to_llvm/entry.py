@@ -10,6 +10,8 @@ import struct
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+import torch
+
 from cuesta._mlir import ir
 from cuesta.dialects.aten import decode_call, find_overload
 from cuesta.dialects.cuesta.dialect import ints
@@ -25,8 +27,9 @@ from cuesta.dialects.host.aten_abi import (
     dispatcher_words,
     dtype_code,
 )
+from cuesta.dialects.host.typed_entries import typed_entry
 from cuesta.errors import Unsupported
-from cuesta.lowering.host_to_llvm import dispatch_step, gpu_step, tensor_steps
+from cuesta.lowering.host_to_llvm import dispatch_step, gpu_step, tensor_steps, typed_step
 from cuesta.lowering.host_to_llvm.layout import HostLayout, Metadata, Value
 from cuesta.lowering.host_to_llvm.steps import DECLARATIONS, FAST_TO_COMPILE, I64, PTR, at
 from cuesta.runtime.gpu_call import MISALIGNED
@@ -35,8 +38,8 @@ from cuesta.targets import DEVICE_CODES
 ENTRY = "cuesta_main"
 KERNEL_PREFIX = "kernel."
 
-_CALLED = re.compile(r"llvm\.(?:call|mlir\.addressof) @(\w+)")
-_HELPERS = {**tensor_steps.HELPERS, **dispatch_step.HELPERS, **gpu_step.HELPERS}
+_CALLED = re.compile(r'llvm\.(?:call|mlir\.addressof) @"?(\w+)')
+_HELPERS = {**tensor_steps.HELPERS, **dispatch_step.HELPERS, **typed_step.HELPERS, **gpu_step.HELPERS}
 
 
 @dataclass
@@ -188,7 +191,18 @@ class EntryWriter:
         for part in parts:
             starts.append(start)
             start += len(part)
-        self._step("cuesta_dispatch", op, [len(words), returned, *starts, *(n for part in parts for n in part)])
+        helper = "cuesta_dispatch"
+        entry = typed_entry(overload, self._device_type(op))
+        if entry is not None:
+            helper = f"typed.{name}"
+            self.helpers.setdefault(helper, typed_step.typed_helper(helper, entry))
+        self._step(helper, op, [len(words), returned, *starts, *(n for part in parts for n in part)])
+
+    def _device_type(self, op: ir.Operation) -> str:
+        """The device whose kernels a call runs."""
+        return (
+            torch.device(op.attributes["device"].value).type if "device" in op.attributes else self.layout.device.type
+        )
 
     def _return(self) -> None:
         for number, base in enumerate(self.layout.returned.values()):
@@ -256,7 +270,7 @@ class EntryWriter:
         code, passed = self._name(), self._name()
         on = f"^on{self.names}"
         self._add(
-            f"{code} = llvm.call @{function}(%slots, %frame, {address}) : ({PTR}, {PTR}, {PTR}) -> i32",
+            f'{code} = llvm.call @"{function}"(%slots, %frame, {address}) : ({PTR}, {PTR}, {PTR}) -> i32',
             f'{passed} = llvm.icmp "eq" {code}, %good : i32',
             f"llvm.cond_br {passed}, {on}, ^failed({code} : i32)",
         )

@@ -15,6 +15,7 @@ or minus that number where a result is not what the graph was traced with. Table
     python    step, call, callback's slot, operands, results, first result's handle, where results…
               begin, tensors…, results…
     dispatch  step, words, results, where name, overload, words… and results… begin, each of them
+    typed     as dispatch
     check     step, root, offset
     launch    on CPU: root and offset of each buffer, slot of the count of threads
               on GPU: step, kernel, buffers, slot of the stream, root and offset of each buffer
@@ -48,7 +49,9 @@ DECLARATIONS: dict[str, str] = {
     "torch_list_push_back": f"({PTR}, {I64}) -> i32",
     "torch_new_stable_ivalue": f"({PTR}) -> i32",
     "torch_new_string_handle": f"({PTR}, {I64}, {PTR}) -> i32",
-    "_Znwm": f"({I64}) -> {PTR}",  # C++'s operator new
+    "torch_delete_stable_ivalue": f"({PTR}) -> i32",
+    "_Znwm": f"({I64}) -> {PTR}",  # C++'s operators new and delete
+    "_ZdlPv": f"({PTR})",
     # The driver's; the runtime puts its own in their places where kernels are interpreted.
     "cuLaunchKernel": f"({PTR}, i32, i32, i32, i32, i32, i32, i32, {PTR}, {PTR}, {PTR}) -> i32",
     "cuCtxSetCurrent": f"({PTR}) -> i32",
