@@ -49,7 +49,7 @@ def compile_fx_graph(gm: torch.fx.GraphModule, example_inputs: Sequence[Any], **
         bw_compiler=compiler("backward"),
         inference_compiler=compiler("inference"),
         decompositions=decompositions(),
-        partition_fn=_partition,
+        partition_fn=partition,
         keep_inference_input_mutations=True,
     )
     keep_attention_whole(gm, options.target)
@@ -59,7 +59,8 @@ def compile_fx_graph(gm: torch.fx.GraphModule, example_inputs: Sequence[Any], **
 compile_fx_graph.reset = compile_report.clear  # type: ignore[attr-defined]
 
 
-def _partition(joint: torch.fx.GraphModule, joint_inputs: Any, **kwargs: Any) -> Any:
+def partition(joint: torch.fx.GraphModule, joint_inputs: Any, **kwargs: Any) -> Any:
+    """The forward and the backward graph of a joint one, as AOTAutograd's partitioners return them."""
     from torch._functorch.partitioners import min_cut_rematerialization_partition
 
     # "inductor" stands for: recomputing pointwise ops is cheap, because the compiler fuses them.

@@ -4,9 +4,9 @@
     print(compiled)
     compiled.write("out")     # out/0/gelu.mlir, out/0/gelu.s, out/0/gelu.hsaco, …, out/kernels.json
 
-The model is traced for inference with fake tensors: nothing is computed, and no weight is copied. They are
-on the model's device, because a torch without CUDA cannot so much as index a fake tensor on a GPU; the ATen graph is
-then moved to a fake GPU. From there it goes the way of `torch.compile(model, backend="cuesta")`, as far as its kernels.
+The model is traced with fake tensors: nothing is computed, and no weight is copied. They are on the model's device,
+because a torch without CUDA cannot so much as index a fake tensor on a GPU; the ATen graphs are then moved to a fake
+GPU. From there they go the way of `torch.compile(model, backend="cuesta")`, as far as their kernels.
 """
 
 from __future__ import annotations
@@ -34,8 +34,10 @@ from torch.utils._pytree import tree_map
 from cuesta.cache import open_cache
 from cuesta.errors import Unsupported
 from cuesta.frontend.attention import keep_attention_whole
+from cuesta.frontend.backend import partition
 from cuesta.frontend.decompositions import decompositions
 from cuesta.frontend.devices import place_graph
+from cuesta.frontend.donation import donated_arguments
 from cuesta.lowering.tt_to_binary.kernels import warm_up
 from cuesta.lowering.tt_to_binary.target_kernels import TargetKernel, check_target, make_kernels, write_kernels
 from cuesta.options import Options
@@ -50,6 +52,8 @@ class TargetModel:
 
     target: Target
     kernels: list[TargetKernel]
+    #: "inference", "forward" or "backward" for each graph
+    graphs: list[str]
     #: ATen overload → how often the graphs call it, beside their kernels
     aten_calls: dict[str, int]
 
@@ -58,13 +62,24 @@ class TargetModel:
 
         Raises OSError where that cannot be written.
         """
-        return write_kernels(self.kernels, self.target, folder, self.aten_calls)
+        return write_kernels(self.kernels, self.target, folder, self.graphs, self.aten_calls)
 
     def __str__(self) -> str:
         lines = [f"{self.target}: {len(self.kernels)} kernels"]
-        lines += [f"  graph {kernel.graph}, {kernel}" for kernel in self.kernels]
+        lines += [f"  graph {kernel.graph} ({self.graphs[kernel.graph]}), {kernel}" for kernel in self.kernels]
         lines += [f"  ATen {overload} x{count}" for overload, count in self.aten_calls.items()]
         return "\n".join(lines)
+
+
+@dataclass(frozen=True)
+class TracedGraph:
+    """A functional ATen graph whose tensors are on a fake device."""
+
+    module: torch.fx.GraphModule
+    #: "inference", "forward" or "backward"
+    kind: str
+    #: positions of the arguments that are its own
+    donated: list[int]
 
 
 def compile_for(
@@ -72,62 +87,82 @@ def compile_for(
     inputs: Any,
     target: str | Target,
     options: Mapping[str, Any] | None = None,
+    *,
+    training: bool = False,
 ) -> TargetModel:
     """The kernels of `model`, a module or a function, for `target`, such as "cuda:90", "hip:gfx942" or "xpu".
 
     `inputs` is one tensor, a tuple or list of arguments, or a dict of keyword arguments; of tensors only shapes,
-    strides and dtypes count. `options` are torch.compile's. Raises OptionError for a target that is no GPU,
-    Unsupported for a graph that would run op by op, CompileError for a kernel that cannot be made.
+    strides and dtypes count. `options` are torch.compile's. With `training` the graphs are those of a training step:
+    forward, and backward from every result that has a gradient, of which a loss is the usual one. Raises OptionError
+    for a target that is no GPU, Unsupported for a graph that would run op by op, CompileError for a kernel that
+    cannot be made.
     """
     where = parse_target(target) if isinstance(target, str) else target
     check_target(where)
     chosen = Options.from_torch(None, {**(options or {}), "target": where})
     warm_up(where)  # Triton loads while Dynamo traces
-    graphs = _trace(model, inputs, where)
+    graphs = trace(model, inputs, where, training=training)
     kernels: list[TargetKernel] = []
     calls: Counter[str] = Counter()
     for number, graph in enumerate(graphs):
         kernels += _compile_graph(number, graph, where, chosen, calls)
-    return TargetModel(where, kernels, dict(calls))
+    return TargetModel(where, kernels, [graph.kind for graph in graphs], dict(calls))
 
 
 def _compile_graph(
-    number: int, graph: torch.fx.GraphModule, target: Target, options: Options, calls: Counter[str]
+    number: int, graph: TracedGraph, target: Target, options: Options, calls: Counter[str]
 ) -> list[TargetKernel]:
-    import cuesta.passes
     from cuesta.dialects import make_context, walk
+
+    with make_context():
+        module = lower_graph(graph, target, options, "tt")
+        calls.update(op.attributes["overload"].value for op in walk(module.operation) if op.name == "host.aten")
+        return make_kernels(module, target, open_cache(options.cache_root), number)
+
+
+def lower_graph(graph: TracedGraph, target: Target, options: Options, level: str) -> Any:
+    """The graph as a module at `level`, in the current MLIR context. Raises what `compile_for` does."""
+    import cuesta.passes
     from cuesta.frontend.compile import pipeline_of
     from cuesta.frontend.importer import import_graph
     from cuesta.passes.pipelines import stages_for
 
     cuesta.passes.load_all()
-    _, device = place_graph(graph, target)
-    with make_context():
-        module = import_graph(graph, target=target, device=device).module
-        for name, stage in stages_for(target).items():
-            pipeline_of(stage, options).run(module, verify=options.verify)
-            if name == "tt":
-                break
-        calls.update(op.attributes["overload"].value for op in walk(module.operation) if op.name == "host.aten")
-        return make_kernels(module, target, open_cache(options.cache_root), number)
+    _, device = place_graph(graph.module, target)
+    module = import_graph(graph.module, graph.donated, target, device).module
+    for name, stage in stages_for(target).items():
+        pipeline_of(stage, options).run(module, verify=options.verify)
+        if name == level:
+            break
+    return module
 
 
-def _trace(model: Callable[..., Any], inputs: Any, target: Target) -> list[torch.fx.GraphModule]:
-    """The model's inference graphs, functional ATen, with their tensors on a fake device of the target's type."""
-    mode = FakeTensorMode()
+def trace(model: Callable[..., Any], inputs: Any, target: Target, *, training: bool = False) -> list[TracedGraph]:
+    """The model's graphs, functional ATen, with their tensors on a fake device of the target's type.
+
+    Arguments are those of `compile_for`. Raises Unsupported where the data would decide what is computed.
+    """
+    # A function may hold modules, whose weights are real.
+    mode = FakeTensorMode(allow_non_fake_inputs=True)
     positional, keywords = _arguments(tree_map(lambda value: _fake(value, mode), inputs))
-    graphs: list[torch.fx.GraphModule] = []
+    graphs: list[TracedGraph] = []
 
-    def collect(graph: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
-        graphs.append(graph)
-        return make_boxed_func(graph.forward)
+    def collector(kind: str) -> Callable[..., Any]:
+        def collect(graph: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
+            graphs.append(TracedGraph(graph, kind, donated_arguments(graph) if kind == "backward" else []))
+            return make_boxed_func(graph.forward)
+
+        return collect
 
     def backend(graph: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
         keep_attention_whole(graph, target)
         compiler = aot_autograd(
-            fw_compiler=collect,
-            inference_compiler=collect,
+            fw_compiler=collector("forward"),
+            bw_compiler=collector("backward"),
+            inference_compiler=collector("inference"),
             decompositions=decompositions(),
+            partition_fn=partition,
             keep_inference_input_mutations=True,
         )
         # An attention that no kernel of the target takes whole must not become the CPU's.
@@ -139,14 +174,16 @@ def _trace(model: Callable[..., Any], inputs: Any, target: Target) -> list[torch
             model = copy.deepcopy(model)
     # Each call has a backend of its own, so that Dynamo traces anew; it must not take that for guards that fail.
     unlimited = torch._dynamo.config.patch(recompile_limit=_MANY, accumulated_recompile_limit=_MANY)
+    # And nothing is called backward, which would leave gradients with parameters: the graph is made at once.
+    at_once = torch._functorch.config.patch(force_non_lazy_backward_lowering=True)
     compiled = torch.compile(model, backend=backend, dynamic=False)
     try:
-        with unlimited, mode, torch.no_grad():
+        with unlimited, at_once, mode, torch.set_grad_enabled(training):
             compiled(*positional, **keywords)
     except (DataDependentOutputException, DynamicOutputShapeException) as error:
         raise Unsupported(f"what the model computes depends on its data: {error} has no value ahead of time") from None
     for graph in graphs:
-        _move(graph, torch.device(target.device_type, 0))
+        _move(graph.module, torch.device(target.device_type, 0))
     return graphs
 
 

@@ -86,11 +86,16 @@ def make_kernels(module: ir.Module, target: Target, cache: Cache | None = None, 
 
 
 def write_kernels(
-    kernels: Sequence[TargetKernel], target: Target, folder: str | Path, aten_calls: Mapping[str, int] | None = None
+    kernels: Sequence[TargetKernel],
+    target: Target,
+    folder: str | Path,
+    graphs: Sequence[str] = (),
+    aten_calls: Mapping[str, int] | None = None,
 ) -> Path:
     """Writes each kernel's text, assembly and binary below `folder`, and kernels.json, which lists them.
 
-    Raises OSError where that cannot be written.
+    `graphs` says of what kind each graph is, `aten_calls` what they call beside kernels. Raises OSError where that
+    cannot be written.
     """
     root = Path(folder)
     assembly_suffix, binary_suffix = _SUFFIXES[target.kind]
@@ -107,6 +112,6 @@ def write_kernels(
         for large in ("text", "assembly", "binary"):
             del row[large]
         rows.append(row | {"file": f"{kernel.graph}/{kernel.name}{binary_suffix}"})
-    listed = {"target": str(target), "kernels": rows, "aten_calls": dict(aten_calls or {})}
+    listed = {"target": str(target), "graphs": list(graphs), "kernels": rows, "aten_calls": dict(aten_calls or {})}
     (root / "kernels.json").write_text(json.dumps(listed, indent=2) + "\n")
     return root

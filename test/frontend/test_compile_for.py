@@ -99,6 +99,23 @@ def test_a_cut_model_has_several_graphs() -> None:
     assert [(kernel.graph, kernel.name) for kernel in kernels] == [(0, "exp"), (1, "sin")]
 
 
+def test_a_training_step_has_the_gradients_kernels_too(tmp_path: Path) -> None:
+    model = Block()
+
+    def loss(ids: torch.Tensor) -> torch.Tensor:
+        return nn.functional.cross_entropy(model(ids).flatten(0, 1), ids.flatten())
+
+    compiled = cuesta.compile_for(loss, IDS, target="cuda:90", training=True)
+    assert compiled.graphs == ["forward", "backward"]
+    assert any("attention_backward" in call for call in compiled.aten_calls)
+    names = {kernel.name for kernel in compiled.kernels if kernel.graph == 1}
+    assert any("native_layer_norm_backward" in name for name in names)
+    assert f"graph 1 (backward), {min(names)}" in str(compiled)
+    listed = json.loads((compiled.write(tmp_path / "out") / "kernels.json").read_text())
+    assert listed["graphs"] == ["forward", "backward"]
+    assert all(p.grad is None for p in model.parameters())
+
+
 def test_options_are_torch_compiles() -> None:
     def chain(x: torch.Tensor) -> torch.Tensor:
         return x.exp().sin()
