@@ -97,12 +97,14 @@ _LLVM = (
     "host-to-llvm",
 )
 
-# A range check on a GPU would make every call wait for it: positions are clamped, as the host function cannot ask.
-_GPU_GRAPH = tuple(
-    step
-    for name in _GRAPH
-    for step in (("decompose{checks=false}", "split-reductions") if name == "decompose" else (name,))
-)
+_GPU_STEPS = {
+    # cuDNN takes into a convolution what CPU leaves to the kernel behind it. Folding first: what is folded is a bias.
+    "call-libraries": ("fold-batch-norm", "fuse-cudnn-convolution", "call-libraries"),
+    # A range check would make every call wait for it: positions are clamped, as the host function cannot ask.
+    "decompose": ("decompose{checks=false}", "split-reductions"),
+}
+
+_GPU_GRAPH = tuple(step for name in _GRAPH for step in _GPU_STEPS.get(name, (name,)))
 
 _GPU_LINALG = ("cuesta-to-linalg{checks=false}",)
 
