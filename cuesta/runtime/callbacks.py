@@ -47,6 +47,15 @@ class PythonCalls:
             return 1
         return 0
 
+    def keep_exception(self, error: SystemError) -> int:
+        """Keeps what Python raised within torch for `take_exception`; the code of a program that failed.
+
+        Torch tells the program that it failed, and leaves Python's exception set, as where a dispatch mode raises:
+        ctypes then raises a SystemError instead of returning the program's code.
+        """
+        self._raised.exception = error.__cause__ or error
+        return 1
+
     def take_exception(self) -> BaseException | None:
         """The exception that a call on this thread raised last, and forgets it."""
         raised: BaseException | None = getattr(self._raised, "exception", None)

@@ -52,8 +52,8 @@ class Executable:
 
     Raises ArtefactError where the code does not load. A call raises IndexError for a failed check,
     ExecutionError with torch's message for a failed call of torch, torch.OutOfMemoryError where a GPU has
-    no memory left, and what Python raised for a call that went through Python. Tensors must have the dtypes, sizes and
-    strides of `arguments`: not checked.
+    no memory left, and what Python raised where a call of torch reached Python: one that goes that way, or that a
+    dispatch mode saw. Tensors must have the dtypes, sizes and strides of `arguments`: not checked.
     """
 
     def __init__(self, artefact: Artefact, kernels: KernelTable | None = None) -> None:
@@ -101,6 +101,7 @@ def _specialise(metadata: dict[str, Any], loaded: LoadedObject, entry: int, kern
         "give_back": lambda tensors, slots: _give_back(tensors, released, slots[count - len(released) : count]),
         "uint8": torch.uint8,
         "fail": fail,
+        "keep_exception": calls.keep_exception,
         "pack": struct.Struct(f"={count}q").pack_into,
         "data_ptr": torch._C.TensorBase.data_ptr,
         "view": _view,
@@ -161,7 +162,10 @@ def _source(metadata: dict[str, Any]) -> str:
     add("    except IndexError:")
     add("        slots, address = new_slots()")
     add(f"    pack(slots, 0, {', '.join(slots)})")
-    add("    code = entry(address)")
+    add("    try:")
+    add("        code = entry(address)")
+    add("    except SystemError as error:")
+    add("        code = keep_exception(error)")
     if metadata["arena"] and not on_gpu:
         add("    arena.release()" if metadata["keeps_arena"] else "    arena.drop()")
     add("    if code:")

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 import cuesta.passes
 from cuesta._mlir import ir
@@ -25,7 +26,7 @@ from cuesta.passes.form_kernels.routes import choose_route
 from cuesta.passes.pipeline import Pipeline
 from cuesta.runtime.artefact import Artefact
 from cuesta.runtime.dtypes import DTYPES
-from cuesta.runtime.executable import Executable
+from cuesta.runtime.executable import ARENAS, Executable
 
 Tensor = torch.Tensor
 
@@ -266,6 +267,47 @@ def test_what_python_raised_is_raised() -> None:
             executable([x])
     good = torch.eye(2) * 4
     assert torch.equal(executable([good])[0], torch.eye(2) * 2)
+
+
+class Refuses(TorchDispatchMode):
+    """As AOTAutograd's checks of a first call: torch reaches Python within a call, and an exception stays set."""
+
+    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if function is torch.ops.aten.flip.default:
+            raise torch.OutOfMemoryError("no memory for a flip")
+        return function(*args, **(kwargs or {}))
+
+
+FLIP = """
+func.func @graph(%x: memref<4xf32>, %owned: memref<64xf32>) -> memref<4xf32> {
+  %0 = "host.alloc"() {owner = "plan"} : () -> memref<4xf32>
+  "host.launch"(%owned, %0) {kernel = @kernels::@double, outputs = 1} : (memref<64xf32>, memref<4xf32>) -> ()
+  "host.free"(%owned) : (memref<64xf32>) -> ()
+  %1 = "host.aten"(%0) {overload = "aten.flip.default", args = "[\\"%0\\", [0]]", dtypes = ["f32", "f32"],
+    reason = "", route = "shim"} : (memref<4xf32>) -> memref<4xf32>
+  "host.launch"(%x, %0) {kernel = @kernels::@double, outputs = 1} : (memref<4xf32>, memref<4xf32>) -> ()
+  return %1 : memref<4xf32>
+}"""
+
+
+def test_what_a_dispatch_mode_raises_is_raised_and_nothing_stays_held() -> None:
+    executable = load(KERNELS + FLIP)
+    assert executable.metadata["arena"] and executable.metadata["released"] == [1]
+    x = torch.ones(4)
+    executable([x, torch.ones(64)])
+    arenas = len(ARENAS._free)
+    owned = torch.ones(64)
+    gone = weakref.ref(owned)
+    for _ in range(3):
+        tensors = [x, owned if gone() is not None else torch.ones(64)]
+        owned = None
+        with Refuses(), pytest.raises(torch.OutOfMemoryError, match="no memory for a flip") as caught:
+            executable(tensors)
+        assert caught.value.__cause__ is None and len(ARENAS._free) == arenas
+        del caught, tensors
+        gc.collect()
+        assert gone() is None
+        assert executable([x, torch.full((64,), 3.0)])[0][3] == 6
 
 
 @pytest.mark.parametrize("route", ["shim", "python"])
