@@ -89,5 +89,5 @@ def _checked(overload: str, result: Tensor, expected: dict[str, Any], operands: 
             f"the graph was traced with sizes {sizes}, strides {strides}, {dtype}"
         )
     if result.numel() and result.untyped_storage().data_ptr() in operands:
-        return torch.empty_strided(sizes, strides, dtype=dtype, device="cpu").copy_(result)
+        return torch.empty_strided(sizes, strides, dtype=dtype, device=result.device).copy_(result)
     return result

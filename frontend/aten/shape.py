@@ -157,6 +157,23 @@ def clone(b: GraphBuilder, node: torch.fx.Node, x: Value, **_: Any) -> Value:
     return shape.Copy(x, int_array(strides), types.tensor(shape_of(x), spelling_of(x))).result
 
 
+@imports("as_strided")
+def as_strided(
+    b: GraphBuilder,
+    node: torch.fx.Node,
+    x: Value,
+    sizes: Sequence[int],
+    strides: Sequence[int],
+    offset: int | None = None,
+) -> Value:
+    """The same places named otherwise, as ATen's mean over the pixels of a channels_last image ends."""
+    source = node.args[0].meta["val"]  # type: ignore[union-attr]
+    moves = any(n != 1 and a != s for n, a, s in zip(sizes, strides, source.stride(), strict=False))
+    if tuple(sizes) != shape_of(x) or moves or offset not in (None, source.storage_offset()):
+        raise Decline("strides that name other places of a tensor's memory")
+    return x
+
+
 @imports("detach", "alias", "lift_fresh_copy", "lift_fresh", "view_as", "alias_copy", "detach_copy")
 def same(b: GraphBuilder, node: torch.fx.Node, x: Value, *_: Any) -> Value:
     return x

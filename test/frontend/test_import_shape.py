@@ -53,6 +53,16 @@ def test_views(views: Callable[..., Any], x: torch.Tensor, matches_eager: Check)
     assert "aten.call" not in run.ops()
 
 
+def test_as_strided_over_the_same_places_is_a_view(matches_eager: Check) -> None:
+    image = floats(2, 3, 4, 4).to(memory_format=torch.channels_last)
+    run = matches_eager(lambda x: F.adaptive_avg_pool2d(x, 1).flatten(1) * 2, image)
+    assert "aten.call" not in run.ops()
+    run = matches_eager(lambda x: (x + 1).as_strided((2, 3, 1, 4), (12, 4, 7, 1)) * 2, X.unsqueeze(2).contiguous())
+    assert "aten.call" not in run.ops()
+    run = matches_eager(lambda x: (x + 1).as_strided((3, 4), (1, 2)) * 2, X)
+    assert "aten.call" in run.ops()
+
+
 def test_views_of_results_and_arithmetic_on_views(matches_eager: Check) -> None:
     matches_eager(lambda x: (x * 2).transpose(0, 2)[1:, ::2].reshape(-1) + 1, X)
 

@@ -25,6 +25,7 @@ from cuesta.lowering.host_to_llvm.object_code import compile_to_object
 from cuesta.passes.form_kernels.routes import choose_route
 from cuesta.passes.pipeline import Pipeline
 from cuesta.runtime.artefact import Artefact
+from cuesta.runtime.callbacks import PythonCalls
 from cuesta.runtime.dtypes import DTYPES
 from cuesta.runtime.executable import ARENAS, Executable
 
@@ -267,6 +268,14 @@ def test_what_python_raised_is_raised() -> None:
             executable([x])
     good = torch.eye(2) * 4
     assert torch.equal(executable([good])[0], torch.eye(2) * 2)
+
+
+def test_a_view_from_python_is_copied_on_its_own_device() -> None:
+    # A GPU's tensors as far as this machine has them: on the meta device.
+    expected = {"sizes": [3, 2], "strides": [2, 1], "dtype": "f32"}
+    call = {"overload": "aten.unfold.default", "args": '["%0", 0, 2, 2]', "operands": 1, "positions": None}
+    (result,) = PythonCalls([{**call, "results": [expected]}])._run(0, [torch.empty(6, device="meta")])
+    assert result.device.type == "meta"
 
 
 class Refuses(TorchDispatchMode):
