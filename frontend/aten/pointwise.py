@@ -227,7 +227,9 @@ def hardswish(b: GraphBuilder, node: torch.fx.Node, x: Value) -> Value:
 
 @imports("_to_copy")
 def to_copy(b: GraphBuilder, node: torch.fx.Node, x: Value, **kwargs: Any) -> Value:
-    if node.meta["val"].device.type != "cpu":
+    source = node.args[0]
+    assert isinstance(source, torch.fx.Node)
+    if source.meta["val"].device != node.meta["val"].device:
         raise Decline("copies between devices are torch's")
     return b.convert(x, result_spelling(node))
 

@@ -92,6 +92,11 @@ def test_ops_on_the_gpu_are_compiled() -> None:
     assert ops_of(trace(lambda x: torch.relu(x + 1), BIG)) == ["cuesta.constant", "cuesta.add", "cuesta.relu"]
 
 
+def test_a_cast_on_the_gpu_is_compiled() -> None:
+    ops = ops_of(trace(lambda x: torch.ops.aten._to_copy(x, dtype=torch.bfloat16), BIG))
+    assert ops == ["cuesta.convert"]
+
+
 def test_a_scalar_on_the_cpu_is_copied_once() -> None:
     ops = ops_of(trace(lambda x, s: (x + s) * s, BIG, SCALAR))
     assert ops == ["aten._to_copy.default", "cuesta.add", "cuesta.mul"]
