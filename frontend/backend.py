@@ -25,7 +25,8 @@ from cuesta.frontend.loading import can_run, load
 from cuesta.frontend.specialise import has_data_dependent_sizes, is_symbolic, specialised
 from cuesta.frontend.static_inputs import static_arguments
 from cuesta.options import Options
-from cuesta.runtime.cuda_graphs import RecordedProgram, recorder_of
+from cuesta.runtime.cuda_graphs import RecordedProgram
+from cuesta.runtime.cuda_recorder import recorder_of
 from cuesta.runtime.executable import Executable
 
 log = logging.getLogger("cuesta")

@@ -15,7 +15,6 @@ whatever streams they are called on.
 
 from __future__ import annotations
 
-import functools
 import threading
 import weakref
 from collections.abc import Callable, Collection, Sequence
@@ -54,54 +53,6 @@ class Recorder(Protocol):
 
     def follow(self) -> None:
         """Makes the current stream wait for what earlier replays, on other streams, have queued."""
-
-
-class CudaRecorder:
-    """Records on a CUDA device; one for each device."""
-
-    def __init__(self, device: torch.device) -> None:
-        self.lock = threading.RLock()
-        self.returned: set[int] = set()
-        self._device = device
-        self._pool: Any = None
-        self._stream: torch.cuda.Stream | None = None
-        self._last: torch.cuda.Stream | None = None
-        self._last_raw = 0
-
-    def record(self, run: Callable[[], list[Tensor]]) -> tuple[Callable[[], None], list[Tensor]]:
-        with torch.cuda.device(self._device):
-            if self._stream is None:
-                self._stream = torch.cuda.Stream(self._device)
-                self._pool = torch.cuda.graph_pool_handle()
-            graph = torch.cuda.CUDAGraph()
-            torch.cuda.synchronize()
-            self._stream.wait_stream(torch.cuda.current_stream())
-            with torch.cuda.stream(self._stream):
-                # Other threads may go on allocating meanwhile.
-                graph.capture_begin(pool=self._pool, capture_error_mode="thread_local")
-                try:
-                    results = run()
-                finally:
-                    graph.capture_end()
-            torch.cuda.current_stream().wait_stream(self._stream)
-        return graph.replay, results
-
-    def is_busy(self) -> bool:
-        return bool(torch.cuda.is_current_stream_capturing())
-
-    def follow(self) -> None:
-        raw: int = torch._C._cuda_getCurrentRawStream(self._device.index)
-        if self._last is None or raw != self._last_raw:
-            current = torch.cuda.current_stream(self._device)
-            if self._last is not None:
-                current.wait_stream(self._last)
-            self._last, self._last_raw = current, raw
-
-
-@functools.cache
-def recorder_of(device: torch.device) -> CudaRecorder:
-    """The one that all programs of a device share."""
-    return CudaRecorder(device)
 
 
 @dataclass

@@ -1,0 +1,118 @@
+"""What a recording asks of torch, in which order, and what is left of one that fails. Torch's CUDA is a stand-in."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import torch
+
+from cuesta.runtime.cuda_recorder import CudaRecorder
+
+
+class FakeCuda:
+    """Torch's allocator and default generator as a recording changes them, as torch 2.11 does."""
+
+    def __init__(self) -> None:
+        self.pools = 0
+        self.allocates_to: list[Any] = []
+        self.generator_recorded = False
+        self.fails: dict[str, str] = {}
+
+    def raise_if_asked(self, step: str) -> None:
+        if step in self.fails:
+            raise RuntimeError(self.fails.pop(step))
+
+    def new_pool(self) -> tuple[int, int]:
+        self.pools += 1
+        return (0, self.pools)
+
+    def end(self, device: int, pool: Any) -> None:
+        if pool not in self.allocates_to:
+            raise RuntimeError("endAllocatePool: not currently recording to mempool_id")
+        self.allocates_to.remove(pool)
+
+    def graph(self) -> FakeGraph:
+        return FakeGraph(self)
+
+
+class FakeGraph:
+    def __init__(self, cuda: FakeCuda) -> None:
+        self.cuda = cuda
+        self.pool: Any = None
+
+    def capture_begin(self, pool: Any = (1, 0), capture_error_mode: str = "global") -> None:
+        assert pool not in self.cuda.allocates_to, "already recording to mempool_id"
+        self.cuda.generator_recorded = True
+        self.cuda.raise_if_asked("begin")
+        self.pool = pool
+        self.cuda.allocates_to.append(pool)
+
+    def capture_end(self) -> None:
+        self.cuda.raise_if_asked("end")
+        self.cuda.allocates_to.remove(self.pool)
+        self.cuda.generator_recorded = False
+        self.cuda.raise_if_asked("instantiate")
+
+    def replay(self) -> None:
+        pass
+
+
+@pytest.fixture
+def cuda(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeCuda]:
+    fake = FakeCuda()
+
+    class Stream:
+        def __init__(self, *_: Any) -> None: ...
+        def wait_stream(self, other: Any) -> None: ...
+
+    nothing: Callable[..., Any] = lambda *_: contextlib.nullcontext()  # noqa: E731
+    stand_ins = {"CUDAGraph": fake.graph, "graph_pool_handle": fake.new_pool, "Stream": Stream}
+    stand_ins |= {"stream": nothing, "device": nothing, "synchronize": nothing, "current_stream": Stream}
+    for name, value in stand_ins.items():
+        monkeypatch.setattr(torch.cuda, name, value)
+    monkeypatch.setattr(torch._C, "_cuda_endAllocateToPool", fake.end, raising=False)
+    monkeypatch.setattr(torch._C, "_cuda_releasePool", nothing, raising=False)
+    zeros = torch.zeros
+    monkeypatch.setattr(torch, "zeros", lambda *sizes, device: zeros(*sizes))
+    yield fake
+    assert not fake.allocates_to and not fake.generator_recorded
+    assert gc.isenabled()
+
+
+RESULT = [torch.ones(1)]
+
+
+def test_a_recording_has_its_pool_and_no_garbage_collection(cuda: FakeCuda) -> None:
+    recorder = CudaRecorder(torch.device("cuda", 0))
+    for _ in range(2):
+        _, results = recorder.record(lambda: RESULT if cuda.allocates_to == [(0, 1)] and not gc.isenabled() else [])
+        assert results is RESULT
+
+
+@pytest.mark.parametrize("step", ["begin", "end", "instantiate"])
+def test_a_recording_that_torch_refuses_leaves_no_trace(cuda: FakeCuda, step: str) -> None:
+    recorder = CudaRecorder(torch.device("cuda", 0))
+    cuda.fails[step] = "operation not permitted"
+    with pytest.raises(RuntimeError, match="operation not permitted"):
+        recorder.record(lambda: RESULT)
+    assert not cuda.allocates_to and not cuda.generator_recorded
+    assert recorder.record(lambda: RESULT)[1] is RESULT
+
+
+@pytest.mark.parametrize("end", ["works", "fails"])
+def test_what_the_program_raises_is_raised(cuda: FakeCuda, end: str) -> None:
+    recorder = CudaRecorder(torch.device("cuda", 0))
+
+    def run() -> list[torch.Tensor]:
+        if end == "fails":
+            cuda.fails["end"] = "operation failed due to a previous error during capture"
+        raise ValueError("no such thing")
+
+    with pytest.raises(ValueError, match="no such thing"):
+        recorder.record(run)
+    assert not cuda.allocates_to and not cuda.generator_recorded
+    assert recorder.record(lambda: RESULT)[1] is RESULT
