@@ -12,7 +12,7 @@ class GraphReport:
     """One compiled graph. Times are in seconds, sizes in bytes."""
 
     name: str
-    #: name, ops (the torch ops fused in it) and uses (launches of it) of each kernel
+    #: name, ops (the torch ops fused in it), uses (launches of it) and bytes (its operands, of a launch) of each kernel
     kernels: list[dict[str, Any]] = field(default_factory=list)
     launches: int = 0
     #: op, reason, route and count of each ATen overload that is called

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import re
 import time
 from collections.abc import Iterator
@@ -18,6 +19,7 @@ from cuesta._mlir import ir
 from cuesta.cache import open_cache
 from cuesta.compile_report import GraphReport
 from cuesta.dialects.module_target import mark_module, target_of
+from cuesta.dialects.types import byte_size
 from cuesta.errors import CompileError, PipelineError, Unsupported
 from cuesta.frontend import kernel_code
 from cuesta.frontend.dump import Dump
@@ -144,6 +146,14 @@ def compile_module(module: ir.Module, *, from_stage: str = "import", options: Op
     return load(lower_module(module, options, GraphReport("module"), from_stage))
 
 
+def _operand_bytes(operand: ir.Value) -> int:
+    """The memory that an operand of a kernel spans; what is repeated by a stride of 0 counts once."""
+    kind = ir.MemRefType(operand.type)
+    strides, _ = kind.get_strides_and_offset()
+    elements = math.prod(size for size, stride in zip(kind.shape, strides, strict=True) if stride)
+    return elements * byte_size(str(kind.element_type))
+
+
 def _add_resources(report: GraphReport, rows: list[dict[str, Any]]) -> None:
     """Adds to the report what each kernel takes of a GPU."""
     by_name = {row["name"]: row for row in rows}
@@ -165,7 +175,8 @@ def _describe_program(module: ir.Module, report: GraphReport) -> dict[str, Any]:
         if op.name == "host.launch":
             name = list(op.attributes["kernel"].value)[-1]
             ops = [o.value for o in op.attributes["ops"]] if "ops" in op.attributes else []
-            kernel = kernels.setdefault(name, {"name": name, "ops": ops, "uses": 0})
+            size = sum(map(_operand_bytes, op.operands))
+            kernel = kernels.setdefault(name, {"name": name, "ops": ops, "uses": 0, "bytes": size})
             kernel["uses"] += 1
         elif op.name == "host.aten":
             overload, reason = op.attributes["overload"].value, op.attributes["reason"].value

@@ -3,6 +3,9 @@
 cuesta-bench --case 'softmax|bert' --json out.json --plot out.png     time
 cuesta-bench --case bert_base_eval --compile                          cold and warm compile times
 cuesta-bench --case bert_base_eval --memory                           peak memory of a call
+cuesta-bench --device cuda --case resnet50 --json out.json            models on a GPU: right, time, memory, kernels
+cuesta-bench --device cuda --case gpt2_eval --kernels                 where the time goes, kernel by kernel
+cuesta-bench --device cuda --results a.json b.json --markdown page.md what runs have kept, as one page
 """
 
 from __future__ import annotations
@@ -22,6 +25,9 @@ import torch
 from cuesta.tools.bench import machine
 from cuesta.tools.bench.backends import fallbacks, inductor_is_missing, one_line, unknown_backend
 from cuesta.tools.bench.cases import CASES, BenchCase
+from cuesta.tools.bench.gpu import command
+from cuesta.tools.bench.gpu.cases import CASES as GPU_CASES
+from cuesta.tools.bench.gpu.contenders import DEFAULT, register_cuesta, unknown_contender
 from cuesta.tools.bench.plot import plot_ratios
 from cuesta.tools.bench.processes import compile_rounds, memory_peaks
 from cuesta.tools.bench.table import megabytes, ratio, seconds, seconds_spread, table
@@ -148,58 +154,102 @@ def run_memory(arguments: argparse.Namespace, cases: Sequence[BenchCase], backen
     return results
 
 
-def parse(argv: Sequence[str] | None) -> tuple[argparse.Namespace, list[BenchCase], list[str]]:
-    """Arguments, cases and backends. Ends the program with one message where they are wrong."""
+def parser_of_arguments() -> argparse.ArgumentParser:
+    """Every option; `parse` checks what argparse cannot."""
     parser = argparse.ArgumentParser(prog="cuesta-bench", description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"), help="each has its own cases")
     parser.add_argument("--case", default="", metavar="REGEX", help="only cases whose name contains a match")
     parser.add_argument("--list", action="store_true", help="list the cases and exit")
     parser.add_argument("--threads", type=int, metavar="N", help="torch.set_num_threads(N)")
-    parser.add_argument("--repeats", type=int, metavar="N", help="rounds (chosen by time; 3 with --compile)")
-    parser.add_argument("--backends", default="eager,inductor,cuesta", metavar="A,B", help="default: %(default)s")
+    parser.add_argument("--repeats", type=int, metavar="N", help="rounds (chosen by time; 3 with --compile on CPU)")
+    parser.add_argument(
+        "--backends",
+        metavar="A,B",
+        help=f"eager,inductor,cuesta by default; on a GPU with modes: {DEFAULT}, and of these, cuesta and eager with "
+        "--kernels, cuesta and inductor with --compile",
+    )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write every number, with machine and versions")
     parser.add_argument("--plot", type=Path, metavar="FILE.png", help="write a plot of times relative to eager")
     what = parser.add_mutually_exclusive_group()
     what.add_argument("--compile", action="store_true", help="compile times instead, cold and warm")
-    what.add_argument("--memory", action="store_true", help="peak memory instead")
-    arguments = parser.parse_args(argv)
+    what.add_argument("--memory", action="store_true", help="peak memory instead (on a GPU it is in every run)")
+    what.add_argument("--kernels", action="store_true", help="GPU: time, bytes, operations of each kernel instead")
+    gpu = parser.add_argument_group("on a GPU")
+    gpu.add_argument("--limit", type=float, default=240, metavar="S", help="seconds for a process (%(default)s)")
+    gpu.add_argument("--markdown", type=Path, metavar="FILE", help="write the page of docs/benchmarks/")
+    gpu.add_argument(
+        "--results", type=Path, nargs="+", metavar="FILE", help="measure nothing: show what --json has kept"
+    )
+    return parser
 
+
+def parse(argv: Sequence[str] | None) -> tuple[argparse.Namespace, list[Any], list[str]]:
+    """Arguments, cases and backends. Ends the program with one message where they are wrong."""
+    parser = parser_of_arguments()
+    arguments = parser.parse_args(argv)
+    arguments.argv = argv
+    on_gpu = arguments.device == "cuda"
     try:
-        cases = [case for case in CASES if re.search(arguments.case, case.name)]
+        cases = [case for case in (GPU_CASES if on_gpu else CASES) if re.search(arguments.case, case.name)]
     except re.error as error:
         parser.error(f"--case {arguments.case!r} is no regular expression: {error}")
     if not cases:
         parser.error(f"--case {arguments.case!r} matches no case; --list shows them")
-    for name in ("threads", "repeats"):
+    for name in ("threads", "repeats", "limit"):
         if (value := getattr(arguments, name)) is not None and value < 1:
             parser.error(f"--{name} must be at least 1, not {value}")
-    backends = [name for name in arguments.backends.split(",") if name]
-    if arguments.compile:
-        backends = [name for name in backends if name != "eager"]
-    if not backends:
-        parser.error(f"--backends {arguments.backends!r} names none to measure")
-    for problem in filter(None, map(unknown_backend, backends)):
-        parser.error(problem)
-    for path in filter(None, (arguments.json, arguments.plot)):
+    if on_gpu and arguments.memory:
+        parser.error("--memory is for the CPU: on a GPU, peak memory is part of every run")
+    if not on_gpu and (arguments.kernels or arguments.markdown or arguments.results):
+        parser.error("--kernels, --markdown and --results need --device cuda")
+    backends = _backends(parser, arguments)
+    for path in filter(None, (arguments.json, arguments.plot, arguments.markdown)):
         if path.is_dir() or not os.access(path.parent, os.W_OK):
             parser.error(f"cannot write {path}")
-    if arguments.plot and (arguments.compile or arguments.memory or "eager" not in backends):
-        parser.error("--plot draws times relative to eager: without --compile and --memory, and with the backend eager")
+    for path in arguments.results or ():
+        if not path.is_file():
+            parser.error(f"cannot read {path}")
+    if arguments.plot and (arguments.compile or arguments.memory or arguments.kernels or "eager" not in backends):
+        parser.error("--plot draws times relative to eager: of a run that takes times, and with the backend eager")
     if arguments.plot and importlib.util.find_spec("matplotlib") is None:
         parser.error("--plot needs matplotlib: pip install 'cuesta[bench]'")
     return arguments, cases, backends
 
 
+def _backends(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> list[str]:
+    """The backends to measure, or contenders on a GPU."""
+    text, on_gpu = arguments.backends, arguments.device == "cuda"
+    if text is None:
+        text = "eager,inductor,cuesta"
+        if on_gpu:
+            text = "cuesta,inductor" if arguments.compile else "cuesta,eager" if arguments.kernels else DEFAULT
+    backends = [name for name in text.split(",") if name]
+    if arguments.compile:
+        backends = [name for name in backends if name != "eager"]
+    if not backends:
+        parser.error(f"--backends {text!r} names none to measure")
+    register_cuesta()
+    for problem in filter(None, map(unknown_contender if on_gpu else unknown_backend, backends)):
+        parser.error(problem)
+    return backends
+
+
 def main(argv: Sequence[str] | None = None) -> int:
-    """Returns 1 where a backend failed in a case."""
+    """Returns 1 where a backend failed in a case, or on a GPU was wrong."""
     arguments, cases, backends = parse(argv)
     if arguments.list:
         print("\n".join(case.name for case in cases))
         return 0
+    if arguments.threads:
+        torch.set_num_threads(arguments.threads)
+    if arguments.device == "cuda":
+        if not arguments.results and not torch.cuda.is_available():
+            progress("there is no GPU here that torch can use")
+            return 1
+        return command.run(arguments, cases, backends, arguments.device, progress)
     if "inductor" in backends and (why := inductor_is_missing()):
         progress(f"Inductor is left out: {why}")
         backends.remove("inductor")
-    if arguments.threads:
-        torch.set_num_threads(arguments.threads)
     # Dynamo would break the graph at nn.LSTM, and nobody would compile what is inside.
     torch._dynamo.config.allow_rnn = True
     if arguments.compile:

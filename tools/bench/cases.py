@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import types
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -26,27 +27,29 @@ class Workload:
     """`function(*arguments)` is what gets compiled.
 
     Without parameters a call is that, without gradients. With parameters the function returns a loss, and a call is
-    a training step without its optimizer: forward, loss, backward.
+    a training step: forward, loss, backward. With an optimizer, which is made of the parameters, the whole step is
+    compiled as one function, from zero_grad to the optimizer's step.
     """
 
     function: Callable[..., Any]
     arguments: tuple[Any, ...]
     parameters: tuple[Tensor, ...] = ()
+    optimizer: Callable[[tuple[Tensor, ...]], torch.optim.Optimizer] | None = None
 
-    def compiled(self, backend: str) -> Callable[[], Any]:
-        """One call on `backend` ("eager" for none), as a function without arguments."""
-        # A code object for each backend: Dynamo keeps one list of compiled code per code object, and the backend
-        # that comes second in it would pay for the first one's guards in every call.
-        name = f"{self.function.__name__}_{backend}"
-        function = types.FunctionType(
-            self.function.__code__.replace(co_name=name, co_qualname=name),
-            self.function.__globals__,
-            name,
-            self.function.__defaults__,
-            self.function.__closure__,
-        )
-        run = function if backend == "eager" else torch.compile(function, backend=backend, fullgraph=True)
-        return self._training_call(run) if self.parameters else self._plain_call(run)
+    def compiled(self, backend: str, mode: str | None = None) -> Callable[[], Any]:
+        """One call on `backend` ("eager" for none), as a function without arguments; `mode` is torch.compile's."""
+
+        def run(function: Callable[..., Any], whole: bool) -> Callable[..., Any]:
+            function = _of_its_own(function, re.sub(r"\W", "_", f"{backend}_{mode}" if mode else backend))
+            if backend == "eager":
+                return function
+            return torch.compile(function, backend=backend, mode=mode, fullgraph=whole)
+
+        if self.optimizer is not None:
+            # Dynamo breaks the graph at backward.
+            return self._plain_call(run(self._whole_step(self.optimizer(self.parameters)), False))
+        once = run(self.function, True)
+        return self._training_call(once) if self.parameters else self._plain_call(once)
 
     def results(self, outcome: Any) -> list[Tensor]:
         """The tensors to compare after a call that returned `outcome`; gradients as copies."""
@@ -60,6 +63,18 @@ class Workload:
 
         return call
 
+    def _whole_step(self, optimizer: torch.optim.Optimizer) -> Callable[..., Any]:
+        loss_of = self.function
+
+        def step(*arguments: Any) -> Any:
+            optimizer.zero_grad(set_to_none=True)
+            loss = loss_of(*arguments)
+            loss.backward()
+            optimizer.step()
+            return loss
+
+        return step
+
     def _training_call(self, run: Callable[..., Any]) -> Callable[[], Any]:
         def call() -> Any:
             for parameter in self.parameters:
@@ -71,6 +86,17 @@ class Workload:
             return loss
 
         return call
+
+
+def _of_its_own(function: Callable[..., Any], suffix: str) -> Callable[..., Any]:
+    """The function with a code object of its own.
+
+    Dynamo keeps one list of compiled code per code object: the backend that comes second in it would pay for the
+    first one's guards in every call.
+    """
+    name = f"{function.__name__}_{suffix}"
+    code = function.__code__.replace(co_name=name, co_qualname=name)
+    return types.FunctionType(code, function.__globals__, name, function.__defaults__, function.__closure__)
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import torch
 
-PACKAGES = ("torch", "torch-mlir", "transformers", "numpy", "cuesta")
+PACKAGES = ("torch", "triton", "torch-mlir", "transformers", "torchvision", "numpy", "cuesta")
 
 
 def describe(threads: int) -> dict[str, object]:
@@ -28,6 +28,31 @@ def describe(threads: int) -> dict[str, object]:
         "time": datetime.now(UTC).isoformat(timespec="seconds"),
         "load": os.getloadavg(),
     }
+
+
+def describe_gpu(device: torch.device) -> dict[str, object]:
+    """Name, memory, driver and libraries of a GPU, as JSON values; nothing of a CPU."""
+    if device.type != "cuda":
+        return {}
+    properties = torch.cuda.get_device_properties(device)
+    return {
+        "name": properties.name,
+        "capability": f"{properties.major}.{properties.minor}",
+        "multiprocessors": properties.multi_processor_count,
+        "memory": properties.total_memory,
+        "driver": _driver(),
+        "cuda": torch.version.cuda,
+        "cudnn": torch.backends.cudnn.version(),
+    }
+
+
+def _driver() -> str | None:
+    query = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
+    try:
+        done = subprocess.run(query, capture_output=True, text=True, check=False)
+    except FileNotFoundError:
+        return None
+    return done.stdout.splitlines()[0].strip() if done.stdout else None
 
 
 def _cpu_name() -> str:

@@ -45,7 +45,7 @@ def interleaved(calls: Mapping[str, Callable[[], Any]], rounds: int | None = Non
         one_round = sum(_sample(calls[name], inner[name]) * inner[name] for name in names)
         rounds = max(FEWEST_ROUNDS, min(ROUNDS, int(CASE_SECONDS / one_round)))
     times: dict[str, list[float]] = {name: [] for name in names}
-    with _no_collection():
+    with no_collection():
         for index in range(rounds):
             # Each backend comes first, second, … in turn: what runs before it leaves its data in the caches.
             turn = index % len(names)
@@ -77,7 +77,7 @@ def _sample(call: Callable[[], Any], count: int) -> float:
 
 
 @contextmanager
-def _no_collection() -> Iterator[None]:
+def no_collection() -> Iterator[None]:
     """Keeps Python's garbage collector from running inside one backend's sample."""
     gc.collect()
     gc.disable()

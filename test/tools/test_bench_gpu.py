@@ -1,0 +1,319 @@
+"""cuesta-bench --device cuda without a GPU: the same code on the CPU, made-up profiles, tables, processes, errors."""
+
+from __future__ import annotations
+
+import functools
+import json
+import math
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from torch._C._autograd import DeviceType
+
+from cuesta.tools import cuesta_bench
+from cuesta.tools.bench.gpu import command, processes, tables
+from cuesta.tools.bench.gpu.accuracy import compare
+from cuesta.tools.bench.gpu.aten_costs import AtenCall, Cost, cost
+from cuesta.tools.bench.gpu.cases import CASES, GpuCase, Kind, model
+from cuesta.tools.bench.gpu.contenders import Contender
+from cuesta.tools.bench.gpu.kernels import by_kernel, launches_of, rows_of
+from cuesta.tools.bench.gpu.markdown import page
+from cuesta.tools.bench.gpu.measure import measure_case
+from cuesta.tools.bench.gpu.peaks import peaks_of
+from cuesta.tools.models.resnet import resnet
+from cuesta.tools.models.transformer import bert
+
+CPU = torch.device("cpu")
+
+
+def quiet(_: Any) -> None:
+    """Takes progress and results, and does nothing."""
+
+
+def measured(case: GpuCase, *contenders: str) -> dict[str, Any]:
+    parsed = [Contender.parse(name) for name in contenders]
+    return measure_case(case, parsed, CPU, 2, save=quiet, progress=quiet)["contenders"]
+
+
+def tiny_bert(dropout: float = 0.0) -> Any:
+    return bert(layers=1, hidden=64, vocabulary=64, batch=1, length=8, dropout=dropout)
+
+
+def tiny_resnet() -> Any:
+    return resnet((1, 1, 1, 1), deep=False, width=8, classes=10, batch=2, pixels=32)
+
+
+@pytest.mark.parametrize("kind", ["eval", "train"])
+def test_a_model_is_judged_and_timed(kind: Kind) -> None:
+    found = measured(model("tiny", tiny_bert, torch.bfloat16, kind), "eager", "aot_eager", "cuesta:reduce-overhead")
+    assert found["eager"]["accuracy"]["outputs"] == 1.0
+    for part in found.values():
+        assert part["accuracy"]["right"]
+        assert (part["accuracy"]["gradients"] is None) == (kind == "eval")
+        assert len(part["times"]) == 2
+        assert all(sample["device"] > 0 for sample in part["times"])
+    assert len(found["cuesta:reduce-overhead"]["graphs"]) == (1 if kind == "eval" else 2)
+
+
+def test_an_optimizer_step_is_compiled_whole_and_judged_from_the_same_parameters() -> None:
+    """Eager's own steps lie between the two that are compared: without going back, gradients would differ."""
+    found = measured(model("tiny", tiny_resnet, torch.float32, "adam", nhwc=True), "eager", "aot_eager")
+    assert found["aot_eager"]["accuracy"]["right"]
+    assert found["aot_eager"]["accuracy"]["gradients"] == pytest.approx(1.0, abs=0.5)
+
+
+def test_what_is_random_is_not_compared() -> None:
+    case = model("tiny", functools.partial(tiny_bert, 0.5), torch.float32, "train", random=True)
+    assert "accuracy" not in measured(case, "eager")["eager"]
+
+
+def test_a_wrong_backend_is_found_and_a_failing_one_named() -> None:
+    @torch._dynamo.register_backend(name="halves_results")
+    def halves_results(module: torch.fx.GraphModule, _: list[Tensor]) -> Callable[..., Any]:
+        return lambda *inputs: tuple(result / 2 for result in module(*inputs))
+
+    @torch._dynamo.register_backend(name="refuses")
+    def refuses(_module: torch.fx.GraphModule, _inputs: list[Tensor]) -> Callable[..., Any]:
+        raise RuntimeError("this backend refuses")
+
+    found = measured(next(c for c in CASES if c.name == "fn_small_8x8"), "eager", "halves_results", "refuses")
+    assert not found["halves_results"]["accuracy"]["right"]
+    assert found["refuses"] == {"failed": "RuntimeError: this backend refuses"}
+    cases = {"case": {"contenders": found}}
+    assert [row[1] for row in tables.times_table(cases).rows][2] == "failed"
+    assert "WRONG" in tables.notes(cases)[0]
+    assert command.has_problem({"times": cases})
+    assert not command.has_problem({"times": {"case": {"contenders": {"eager": found["eager"]}}}})
+
+
+def test_errors_are_multiples_of_eagers() -> None:
+    exact = torch.full((4,), 1.0, dtype=torch.float64)
+    eager, twice, thrice = (exact.float() + n * 1e-3 for n in (1, 2, 3))
+    judged = compare([thrice, twice], [eager, eager], [exact, exact], ["weight"])
+    assert judged.outputs == pytest.approx(3, rel=1e-2)
+    assert judged.gradients == judged.worst == pytest.approx(2, rel=1e-2)
+    assert judged.worst_name == "weight"
+    assert judged.above == 1 + (judged.worst > 2)
+    assert not judged.right
+
+
+def test_less_than_a_rounding_is_no_error() -> None:
+    exact = torch.rand(100, dtype=torch.float64) + 1
+    nearest = exact.float()
+    assert compare([nearest * (1 + 2**-25)], [nearest], [exact], []).outputs == 1.0
+
+
+@pytest.mark.parametrize(
+    ("actual", "factor"),
+    [
+        (torch.tensor([1, 2]), 1.0),
+        (torch.tensor([1, 3]), math.inf),
+        (torch.tensor([1, 2], dtype=torch.int32), math.inf),
+        (torch.tensor([1]), math.inf),
+    ],
+)
+def test_what_is_not_floating_is_equal_or_wrong(actual: Tensor, factor: float) -> None:
+    expected = torch.tensor([1, 2])
+    assert compare([actual], [expected], [expected], []).outputs == factor
+
+
+def test_a_nan_is_wrong() -> None:
+    exact = torch.ones(2, dtype=torch.float64)
+    assert compare([torch.tensor([1.0, math.nan])], [exact.float()], [exact], []).outputs == math.inf
+    with pytest.raises(ValueError, match="2 results where eager has 1"):
+        compare([exact, exact], [exact], [exact], [])
+
+
+HALF, SINGLE = "c10::BFloat16", "float"
+
+
+@pytest.mark.parametrize(
+    ("call", "expected"),
+    [
+        (AtenCall("aten::mm", [[4, 5], [5, 6]], [HALF] * 2, [None] * 2), Cost(240, 2 * (20 + 30 + 24), "half")),
+        (AtenCall("aten::bmm", [[3, 4, 5], [3, 5, 6]], [SINGLE] * 2, []), Cost(720, 4 * 3 * (20 + 30 + 24), "f32")),
+        (
+            AtenCall("aten::addmm", [[6], [4, 5], [5, 6], [], []], [HALF] * 3, []),
+            Cost(240, 2 * (20 + 30 + 24 + 6), "half"),
+        ),
+        (
+            AtenCall(
+                "aten::cudnn_convolution", [[2, 3, 8, 8], [4, 3, 3, 3]], [SINGLE] * 2, [[1, 1], [2, 2], [1, 1], 1]
+            ),
+            Cost(2 * 2 * 4 * 16 * 27, 4 * (2 * 3 * 64 + 4 * 27 + 2 * 4 * 16), "tf32"),
+        ),
+        (
+            AtenCall(
+                "aten::_scaled_dot_product_flash_attention", [[2, 3, 8, 16]] * 3, [HALF] * 3, [None] * 3 + [0.0, True]
+            ),
+            Cost(2 * 2 * 2 * 3 * 8 * 8 * 16, 2 * 4 * 2 * 3 * 8 * 16, "half"),
+        ),
+        (AtenCall("aten::add", [[4], [4]], [HALF] * 2, []), None),
+        (AtenCall("aten::mm", [], [], []), None),
+    ],
+)
+def test_costs_of_library_calls(call: AtenCall, expected: Cost | None) -> None:
+    assert cost(call) == expected
+
+
+class Event:
+    """An event as kineto gives it."""
+
+    def __init__(
+        self, name: str, start: int, length: int, op: int = 0, link: int = 0, annotation: bool = False
+    ) -> None:
+        self.told = {
+            "name": name,
+            "start_ns": start,
+            "duration_ns": length,
+            "device_type": DeviceType.CPU if op else DeviceType.CUDA,
+            "correlation_id": op,
+            "linked_correlation_id": link,
+            "is_user_annotation": annotation,
+            "shapes": [[1024, 1024], [1024, 1024]],
+            "dtypes": [HALF, HALF],
+            "concrete_inputs": [None, None],
+        }
+
+    def __getattr__(self, name: str) -> Callable[[], Any]:
+        return lambda: self.told[name]
+
+
+def test_rows_of_a_profile() -> None:
+    """Two calls: a kernel of the forward graph, a matrix product in two kernels, a kernel of the backward graph."""
+    events = [Event("aten::mm", 0, 5, op=7), Event("aten::mm", 100, 5, op=8), Event("cudaLaunchKernel", 0, 1, op=3)]
+    for start, op in ((0, 7), (100, 8)):
+        events += [
+            Event("bench:forward", start, 60, annotation=True),
+            Event("mul", start, 10_000),
+            Event("gemm", start + 1, 38_000, link=op),
+            Event("splitk", start + 2, 12_000, link=op),
+            Event("mul", start + 3, 20_000),
+        ]
+    graphs = [
+        {"kernels": [{"name": "mul", "uses": 1, "ops": ["mul", "add"], "bytes": 1000}]},
+        {"kernels": [{"name": "mul", "uses": 1, "ops": ["mul"], "bytes": 3000}]},
+    ]
+    launches = launches_of(events)
+    assert len(launches) == 8
+    product, backward, forward = rows_of(launches, 2, graphs)
+    assert (product.by, product.count, product.operations) == ("aten::mm", 2, 2 * 1024**3)
+    assert product.seconds == pytest.approx(50e-6)
+    assert product.kernels == {"gemm", "splitk"}
+    assert (backward.about, backward.bytes, backward.count) == ("mul", 3000, 1)
+    assert (forward.about, forward.bytes, forward.count) == ("mul + add", 1000, 1)
+    assert forward.seconds == pytest.approx(10e-6)
+    peaks = peaks_of("NVIDIA H100 80GB HBM3")
+    assert peaks is not None
+    told = product.as_dict(peaks)
+    assert told["operations_share"] == pytest.approx(2 * 1024**3 / 50e-6 / 989e12)
+    assert told["bandwidth_share"] == pytest.approx(3 * 2 * 1024**2 / 50e-6 / 3.35e12)
+    assert [(row.name, row.count) for row in by_kernel(launches, 2)] == [("gemm", 1), ("mul", 2), ("splitk", 1)]
+    printed = tables.kernels_table({"rows": [told]}).rows
+    assert printed[0][:4] == ["gemm", "50 µs", "100.0%", "2"]
+
+
+def test_peaks_by_name() -> None:
+    names = ("NVIDIA H100 PCIe", "NVIDIA H100 80GB HBM3", "NVIDIA H200")
+    assert [peaks.bandwidth if (peaks := peaks_of(n)) else None for n in names] == [2.0e12, 3.35e12, 4.8e12]
+    assert peaks_of("Radeon") is None
+
+
+def run_on_cpu(*argv: str) -> int:
+    """The command with the CPU in the GPU's place."""
+    arguments, cases, contenders = cuesta_bench.parse(["--device", "cuda", *argv])
+    return command.run(arguments, cases, contenders, "cpu", quiet)
+
+
+def test_a_whole_run_its_page_and_its_picture(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    kept, written, picture = tmp_path / "a.json", tmp_path / "gpu.md", tmp_path / "a.png"
+    timed = ["--case", "fn_small", "--backends", "eager,cuesta", "--repeats", "2"]
+    assert run_on_cpu(*timed, "--json", str(kept), "--markdown", str(written)) == 0
+    assert "fn_small_8x8, cuesta" in capsys.readouterr().out
+    text = written.read_text()
+    assert "cuesta-bench --device cuda --case fn_small" in text
+    assert "| fn_small_8x8, cuesta |" in text
+    content = json.loads(kept.read_text())
+    assert len(content["times"]["fn_small_8x8"]["contenders"]["cuesta"]["times"]) == 2
+    assert run_on_cpu("--results", str(kept), "--markdown", str(written), "--plot", str(picture)) == 0
+    assert written.read_text() == text
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    assert run_on_cpu("--results", str(kept), "--case", "bert") == 0
+    assert "fn_small" not in capsys.readouterr().out.splitlines()[-1]
+
+
+def test_compile_times_of_fresh_processes(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_on_cpu("--case", "fn_small", "--compile", "--backends", "cuesta") == 0
+    rows = capsys.readouterr().out.splitlines()[2:4]
+    assert rows[0].startswith("fn_small_8x8, aot_eager")
+    assert rows[1].startswith("fn_small_8x8, cuesta")
+
+
+def test_a_case_that_takes_too_long_ends_and_says_so() -> None:
+    began = time.perf_counter()
+    found = processes.run_job("times", "fn_small_8x8", ["eager"], "cpu", None, 0.5, quiet)
+    assert found == {"failed": "not done after 0.5 s"}
+    assert time.perf_counter() - began < 20
+
+
+def test_a_case_that_cannot_be_built_says_why() -> None:
+    found = processes.run_job("times", "fn_small_8x8", ["eager"], "cuda:77", None, 60, quiet)
+    assert "failed" in found
+    assert command.has_problem({"times": {"fn_small_8x8": found}})
+
+
+def test_runs_melt_into_one() -> None:
+    first = {"machine": {"n": 1}, "commands": ["a"], "times": {"x": 1, "y": 1}}
+    second = {"machine": {"n": 2}, "commands": ["b"], "times": {"y": 2}, "kernels": {"x": 3}}
+    assert command.merged([first, second]) == {
+        "machine": {"n": 2},
+        "commands": ["a", "b"],
+        "times": {"x": 1, "y": 2},
+        "compile": {},
+        "kernels": {"x": 3},
+    }
+
+
+def test_a_page_has_a_line_of_the_gpu() -> None:
+    gpu = {"name": "H100", "memory": 80 << 30, "driver": "1.2", "cuda": "13.0", "cudnn": 91000}
+    about = {"cpu": "c", "cores": 2, "system": "s", "python": "3.12", "packages": {"torch": "2.11"}, "commit": "abc"}
+    text = page({"machine": about | {"time": "now", "gpu": gpu}, "commands": ["cuesta-bench"], "times": {}})
+    assert "- H100, 80 GiB, driver 1.2, CUDA 13.0, cuDNN 91000" in text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--memory"], "part of every run"),
+        (["--backends", "eager:reduce-overhead"], "no mode"),
+        (["--backends", "cuesta:quick"], "no mode 'quick'"),
+        (["--backends", "nobody:default"], "no backend named 'nobody'"),
+        (["--results", "/no/such/file.json"], "cannot read"),
+        (["--limit", "0"], "--limit must be at least 1"),
+        (["--kernels", "--compile"], "not allowed with"),
+        (["--kernels", "--plot", "/tmp/x.png"], "relative to eager"),
+    ],
+)
+def test_a_wrong_argument_is_one_message(
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        cuesta_bench.main(["--device", "cuda", *arguments])
+    assert message in capsys.readouterr().err.strip().splitlines()[-1]
+
+
+def test_no_gpu_is_one_line(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    assert cuesta_bench.main(["--device", "cuda", "--case", "fn_small"]) == 1
+    assert "no GPU here" in capsys.readouterr().err
+
+
+def test_gpu_options_need_a_gpu(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        cuesta_bench.main(["--kernels"])
+    assert "need --device cuda" in capsys.readouterr().err

@@ -1,0 +1,136 @@
+"""`cuesta-bench --device cuda`: runs the cases, prints what they show as they end, and keeps every number."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shlex
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from cuesta.tools.bench import machine
+from cuesta.tools.bench.gpu import tables
+from cuesta.tools.bench.gpu.cases import GpuCase
+from cuesta.tools.bench.gpu.markdown import page
+from cuesta.tools.bench.gpu.processes import compile_case, run_job
+from cuesta.tools.bench.gpu.tables import Table
+from cuesta.tools.bench.plot import plot_ratios
+from cuesta.tools.bench.table import table
+from cuesta.tools.bench.timing import Spread
+
+SECTIONS = ("times", "compile", "kernels")
+
+Progress = Callable[[str], None]
+Results = dict[str, Any]
+
+
+def run(
+    arguments: argparse.Namespace, cases: Sequence[GpuCase], contenders: Sequence[str], device: str, progress: Progress
+) -> int:
+    """Measures, or takes what earlier runs have measured. Returns 1 where something failed or is wrong."""
+    if arguments.results:
+        results = merged([json.loads(path.read_text()) for path in arguments.results])
+        for section in SECTIONS:
+            for name in [name for name in results[section] if name not in {case.name for case in cases}]:
+                del results[section][name]
+        show(results)
+    else:
+        results = measure(arguments, cases, contenders, device, progress)
+    if arguments.markdown:
+        arguments.markdown.write_text(page(results))
+        progress(f"wrote {arguments.markdown}")
+    if arguments.plot:
+        plot(arguments.plot, results)
+        progress(f"wrote {arguments.plot}")
+    return 1 if has_problem(results) else 0
+
+
+def measure(
+    arguments: argparse.Namespace, cases: Sequence[GpuCase], contenders: Sequence[str], device: str, progress: Progress
+) -> Results:
+    """Runs every case; what is found is printed and kept in the file of --json case by case."""
+    section = "compile" if arguments.compile else "kernels" if arguments.kernels else "times"
+    command = shlex.join(["cuesta-bench", *(arguments.argv if arguments.argv is not None else sys.argv[1:])])
+    about = machine.describe(torch.get_num_threads())
+    results: Results = {"machine": about, "commands": [command], **{name: {} for name in SECTIONS}}
+    for case in cases:
+        if section == "compile":
+            found: dict[str, Any] = compile_case(case.name, contenders, device, arguments.limit, progress)
+            gpus = [part.pop("gpu", None) for part in found.values()]
+        else:
+            found = run_job(section, case.name, contenders, device, arguments.repeats, arguments.limit, progress)
+            gpus = [found.pop("gpu", None)]
+        about["gpu"] = next(filter(None, gpus), about.get("gpu", {}))
+        results[section][case.name] = found
+        show({section: {case.name: found}})
+        if arguments.json:
+            arguments.json.write_text(json.dumps(results, indent=1) + "\n")
+    if len(cases) > 1 and section != "kernels":
+        show({section: results[section]})
+    return results
+
+
+def merged(parts: Sequence[Results]) -> Results:
+    """Runs as one; of a case that several have, the last. The machine is the last run's."""
+    result: Results = {"machine": parts[-1]["machine"], "commands": [], **{name: {} for name in SECTIONS}}
+    for part in parts:
+        result["commands"] += part["commands"]
+        for section in SECTIONS:
+            result[section] |= part.get(section, {})
+    return result
+
+
+def show(results: Mapping[str, Any]) -> None:
+    """Prints tables."""
+    if cases := results.get("times"):
+        _print(tables.times_table(cases), tables.notes(cases))
+    if cases := results.get("compile"):
+        _print(tables.compile_table(cases), tables.compile_notes(cases))
+    for name, found in results.get("kernels", {}).items():
+        if "failed" in found:
+            print(f"{name}: failed: {found['failed']}")
+        for contender, part in found.get("contenders", {}).items():
+            if "failed" in part:
+                print(f"{name}, {contender}: failed: {part['failed']}")
+                continue
+            print(f"{name}, {contender}")
+            _print(tables.kernels_table(part), [])
+            if contender == "eager":
+                _print(tables.by_kernel_table(part), [])
+    sys.stdout.flush()
+
+
+def _print(content: Table, notes: Sequence[str]) -> None:
+    print(table(content.header, content.rows))
+    print("".join(f"  {note}\n" for note in notes))
+
+
+def plot(path: Path, results: Mapping[str, Any]) -> None:
+    """A picture of the times relative to eager's."""
+    relative: dict[str, dict[str, Spread]] = {}
+    for name, found in results["times"].items():
+        contenders = found.get("contenders", {})
+        ratios = {c: tables.speedup(part, contenders.get("eager", {})) for c, part in contenders.items()}
+        relative[name] = {c: inverse(r) for c, r in ratios.items() if r is not None}
+    drawn = list(dict.fromkeys(c for case in relative.values() for c in case))
+    about = results["machine"]
+    title = f"{about.get('gpu', {}).get('name', about['cpu'])}, torch {about['packages']['torch']}"
+    plot_ratios(path, drawn, {name: case for name, case in relative.items() if case}, title)
+
+
+def inverse(spread: Spread) -> Spread:
+    """Of times relative to eager's, from the speed-up."""
+    return Spread(1 / spread.median, 1 / spread.upper, 1 / spread.lower)
+
+
+def has_problem(results: Mapping[str, Any]) -> bool:
+    """Whether something failed, or results are wrong."""
+    parts = []
+    for section in SECTIONS:
+        for found in results.get(section, {}).values():
+            parts += [found, *(found.get("contenders", {}) if section != "compile" else found).values()]
+    return any("failed" in p or not (p.get("accuracy") or {"right": True})["right"] for p in parts)

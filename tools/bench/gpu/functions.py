@@ -1,0 +1,112 @@
+"""Small functions, a kernel or two each, with their arguments on torch's default device."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+Called = tuple[Callable[..., Any], tuple[Any, ...]]
+
+
+def chain(rows: int, columns: int) -> Called:
+    def call(x: Tensor, y: Tensor) -> Tensor:
+        return torch.relu(x * y + 1).tanh() * 2 - x.exp().clamp(max=3)
+
+    return call, (torch.randn(rows, columns), torch.randn(rows, columns))
+
+
+def softmax(rows: int, columns: int, dtype: torch.dtype = torch.float32) -> Called:
+    def call(x: Tensor) -> Tensor:
+        return torch.softmax(x.float() * 0.125, -1)
+
+    return call, (torch.randn(rows, columns).to(dtype),)
+
+
+def layer_norm_residual(rows: int, columns: int) -> Called:
+    def call(x: Tensor, residual: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+        return F.layer_norm(x + residual, (columns,), weight, bias)
+
+    return call, (torch.randn(rows, columns), torch.randn(rows, columns), torch.randn(columns), torch.randn(columns))
+
+
+def transpose(rows: int, columns: int) -> Called:
+    def call(x: Tensor) -> Tensor:
+        return (x.t() + 1).contiguous()
+
+    return call, (torch.randn(rows, columns),)
+
+
+def column_sum(rows: int, columns: int) -> Called:
+    def call(x: Tensor) -> Tensor:
+        return x.sum(0)
+
+    return call, (torch.randn(rows, columns),)
+
+
+def full_mean(rows: int, columns: int) -> Called:
+    def call(x: Tensor) -> Tensor:
+        return (x * x).mean()
+
+    return call, (torch.randn(rows, columns),)
+
+
+def argmax(rows: int, columns: int) -> Called:
+    def call(x: Tensor) -> Tensor:
+        return x.argmax(1)
+
+    return call, (torch.randn(rows, columns),)
+
+
+def cumsum(rows: int, columns: int) -> Called:
+    def call(x: Tensor) -> Tensor:
+        return x.cumsum(1)
+
+    return call, (torch.randn(rows, columns),)
+
+
+def embedding(rows: int, columns: int, batch: int, length: int) -> Called:
+    def call(ids: Tensor, table: Tensor) -> Tensor:
+        return F.embedding(ids, table) * 2
+
+    return call, (torch.randint(rows, (batch, length)), torch.randn(rows, columns))
+
+
+def cross_entropy(rows: int, classes: int) -> Called:
+    def call(logits: Tensor, targets: Tensor) -> Tensor:
+        return F.cross_entropy(logits, targets)
+
+    return call, (torch.randn(rows, classes), torch.randint(classes, (rows,)))
+
+
+def matmul_gelu(rows: int, inner: int, columns: int) -> Called:
+    def call(x: Tensor, weight: Tensor) -> Tensor:
+        return F.gelu(x @ weight)
+
+    return call, (torch.randn(rows, inner), torch.randn(inner, columns))
+
+
+def misaligned(length: int) -> Called:
+    """Its argument begins one element after where an allocation does."""
+
+    def call(x: Tensor) -> Tensor:
+        return x * 2 + 1
+
+    return call, (torch.randn(length + 1)[1:],)
+
+
+def batch_norm(batch: int, channels: int, pixels: int) -> Called:
+    def call(x: Tensor) -> Tensor:
+        return F.batch_norm(x, None, None, training=True)
+
+    return call, (torch.randn(batch, channels, pixels, pixels),)
+
+
+def three_ops(size: int) -> Called:
+    def call(x: Tensor) -> Tensor:
+        return (x + 1) * 2 - x
+
+    return call, (torch.randn(size, size),)

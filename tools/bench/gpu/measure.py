@@ -1,0 +1,176 @@
+"""Everything that is measured of one case in one process: right or wrong, times, memory, kernels."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from cuesta.tools.bench.backends import one_line
+from cuesta.tools.bench.cases import Workload
+from cuesta.tools.bench.gpu import accuracy, device
+from cuesta.tools.bench.gpu.cases import GpuCase, Subject
+from cuesta.tools.bench.gpu.contenders import Contender
+from cuesta.tools.bench.gpu.device import Sample, sample, synchronize
+from cuesta.tools.bench.gpu.kernels import busy
+from cuesta.tools.bench.timing import no_collection
+
+WARM_CALLS = 4
+"""Before anything is judged: CUDA graphs are recorded in the second or third call."""
+SAMPLE_SECONDS = 0.05
+CASE_SECONDS = 8.0
+ROUNDS = 21
+FEWEST_ROUNDS = 5
+
+Call = Callable[[], Any]
+Save = Callable[[dict[str, Any]], None]
+Progress = Callable[[str], None]
+
+
+def measure_case(
+    case: GpuCase,
+    contenders: Sequence[Contender],
+    where: torch.device,
+    rounds: int | None,
+    save: Save,
+    progress: Progress,
+) -> dict[str, Any]:
+    """What was found, by contender: {"contenders": {name: {…}}}. `save` gets it whenever something was added.
+
+    A contender's part has "failed" where it raised, else "compile" (seconds of the first call, in a process where the
+    ones before it have left their caches), "accuracy", "memory" (bytes above what weights and inputs take), "times"
+    (samples in seconds, one a round), "kernels" and "busy" (of a call: launches, and seconds within kernels) and
+    "graphs" (cuesta's report of each).
+    """
+    progress("build")
+    subject = case.make(where)
+    workload = subject.workload()
+    found: dict[str, Any] = {"contenders": {}}
+    calls: dict[str, Call] = {}
+    with torch.set_grad_enabled(bool(workload.parameters)):
+        judge = None if case.random else Judge(subject, workload, where)
+        for contender in contenders:
+            progress(f"first calls, {contender}")
+            part: dict[str, Any] = {}
+            found["contenders"][str(contender)] = part
+            try:
+                calls[str(contender)] = start(contender, workload, where, part, judge)
+            except Exception as error:
+                part["failed"] = one_line(error)
+                progress(f"{contender} failed: {part['failed']}")
+                device.release(where)
+            save(found)
+        progress("time")
+        for name, samples in (interleaved(calls, where, rounds) if calls else {}).items():
+            found["contenders"][name]["times"] = [asdict(s) for s in samples]
+        save(found)
+        progress("count kernels")
+        for name, call in calls.items():
+            found["contenders"][name] |= busy(call, where)
+        save(found)
+    return found
+
+
+def start(
+    contender: Contender, workload: Workload, where: torch.device, part: dict[str, Any], judge: Judge | None
+) -> Call:
+    """Compiles and warms up; fills in all but the times. Raises what the backend raises."""
+    for parameter in workload.parameters:
+        parameter.grad = None
+    before = device.allocated(where)
+    reported = len(reports())
+    call = step_of(contender, workload)
+    began = time.perf_counter()
+    call()
+    synchronize(where)
+    if contender.compiles:
+        part["compile"] = time.perf_counter() - began
+    for _ in range(WARM_CALLS):
+        call()
+    peak = device.peak_of(where, call)
+    part["memory"] = None if peak is None else peak - before
+    if judge is not None:
+        part["accuracy"] = judge(call)
+    if contender.backend == "cuesta":
+        part["graphs"] = reports()[reported:]
+    return call
+
+
+def step_of(contender: Contender, workload: Workload) -> Call:
+    """A call of the workload, told to CUDA graphs as a new step: what the last one returned is no longer needed."""
+    call = workload.compiled(contender.backend, contender.mode)
+    if contender.mode is None:
+        return call
+
+    def step() -> Any:
+        torch.compiler.cudagraph_mark_step_begin()
+        return call()
+
+    return step
+
+
+def reports() -> list[dict[str, Any]]:
+    """What cuesta reports of each graph that it has compiled since Dynamo's last reset."""
+    import cuesta
+
+    graphs: list[dict[str, Any]] = cuesta.report().as_dict()["graphs"]
+    return graphs
+
+
+class Judge:
+    """Compares a call's results, gradients among them, with eager's and with those of a wider dtype."""
+
+    def __init__(self, subject: Subject, workload: Workload, where: torch.device) -> None:
+        self.workload = workload
+        self.start = [p.detach().clone() for p in workload.parameters] if workload.optimizer else []
+        self.exact = exact_results(subject.wider().workload())
+        self.eager = self.results(workload.compiled("eager"))
+        with_gradients = zip(subject.names(), workload.parameters, strict=True)
+        self.gradients = [name for name, parameter in with_gradients if parameter.grad is not None]
+        device.release(where)
+
+    def __call__(self, call: Call) -> dict[str, Any]:
+        return accuracy.compare(self.results(call), self.eager, self.exact, self.gradients).as_dict()
+
+    def results(self, call: Call) -> list[Tensor]:
+        """A call's results, from the parameters as they were before any optimizer's step."""
+        with torch.no_grad():
+            for parameter, value in zip(self.workload.parameters, self.start, strict=False):
+                parameter.copy_(value)
+        return [tensor.clone() for tensor in self.workload.results(call())]
+
+
+def exact_results(workload: Workload) -> list[Tensor]:
+    """Eager's results where no library rounds to TF32."""
+    allowed = torch.backends.cudnn.allow_tf32, torch.backends.cuda.matmul.allow_tf32
+    torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False
+    try:
+        return workload.results(workload.compiled("eager")())
+    finally:
+        torch.backends.cudnn.allow_tf32, torch.backends.cuda.matmul.allow_tf32 = allowed
+
+
+def interleaved(calls: Mapping[str, Call], where: torch.device, rounds: int | None) -> dict[str, list[Sample]]:
+    """A sample of each of `calls` a round, each first in turn; as many rounds as CASE_SECONDS allow."""
+    names = list(calls)
+    counts = {name: _calls_a_sample(calls[name], where) for name in names}
+    samples: dict[str, list[Sample]] = {name: [] for name in names}
+    if rounds is None:
+        one_round = sum(sample(where, calls[name], counts[name]).wall * counts[name] for name in names)
+        rounds = max(FEWEST_ROUNDS, min(ROUNDS, int(CASE_SECONDS / one_round)))
+    with no_collection():
+        for index in range(rounds):
+            turn = index % len(names)
+            for name in names[turn:] + names[:turn]:
+                samples[name].append(sample(where, calls[name], counts[name]))
+    return samples
+
+
+def _calls_a_sample(call: Call, where: torch.device) -> int:
+    seconds = statistics.median(sample(where, call, 2).wall for _ in range(3))
+    return max(3, min(1000, round(SAMPLE_SECONDS / seconds)))

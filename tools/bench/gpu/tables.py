@@ -1,0 +1,227 @@
+"""Tables of what was found, as header and rows of text."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from cuesta.tools.bench.table import megabytes, seconds
+from cuesta.tools.bench.timing import Spread, ratios
+
+NOTHING = "–"
+MOST_KERNELS = 30
+"""Rows of a table of kernels; what is left out is summed in the last."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """Text in cells; the first column says what a row is about."""
+
+    header: Sequence[str]
+    rows: Sequence[Sequence[str]]
+
+
+def device_times(part: Mapping[str, Any]) -> list[float]:
+    """A contender's seconds a call on the device, one a round; empty where it failed."""
+    return [sample["device"] for sample in part.get("times", ())]
+
+
+def speedup(part: Mapping[str, Any], eager: Mapping[str, Any]) -> Spread | None:
+    """Eager's time over the contender's, round by round."""
+    own, base = device_times(part), device_times(eager)
+    return ratios(base, own) if own and len(own) == len(base) else None
+
+
+TIMES = (
+    "case, contender",
+    "time",
+    "× eager",
+    "host",
+    "busy",
+    "kernels",
+    "first call",
+    "memory",
+    "outputs",
+    "gradients",
+)
+
+ABOUT_TIMES = """\
+time: median of a call's mean time in rows of calls, between CUDA events; × eager: eager's over it, round by round, with
+quartiles; host: until a row's last call had returned, per call; busy: within kernels; first call: compiling, with what
+the ones before left in memory and on disk (--compile has cold and warm); memory: peak above weights and inputs;
+outputs, gradients: error against the wider dtype over eager's (worst output; mean of the gradients, and the worst)."""
+
+
+def times_table(cases: Mapping[str, Mapping[str, Any]]) -> Table:
+    """A row for each contender of each case."""
+    return Table(TIMES, [row for name, found in cases.items() for row in _times_rows(name, found)])
+
+
+def _times_rows(name: str, found: Mapping[str, Any]) -> Iterator[list[str]]:
+    blank = [NOTHING] * (len(TIMES) - 2)
+    if "failed" in found:
+        yield [name, "failed", *blank]
+    contenders = found.get("contenders", {})
+    eager = contenders.get("eager", {})
+    for contender, part in contenders.items():
+        label = f"{name}, {contender}"
+        if "failed" in part or not part.get("times"):
+            yield [label, "failed" if "failed" in part else "not timed", *blank]
+            continue
+        faster = speedup(part, eager)
+        yield [
+            label,
+            seconds(statistics.median(device_times(part))),
+            f"{faster.median:.2f} [{faster.lower:.2f} {faster.upper:.2f}]" if faster else NOTHING,
+            seconds(statistics.median(sample["host"] for sample in part["times"])),
+            seconds(part["busy"]) if part.get("busy") else NOTHING,
+            str(part["kernels"]) if "kernels" in part else NOTHING,
+            seconds(part["compile"]) if "compile" in part else NOTHING,
+            megabytes(part["memory"]) if part.get("memory") is not None else NOTHING,
+            *_accuracy_cells(part.get("accuracy")),
+        ]
+
+
+def _accuracy_cells(accuracy: Mapping[str, Any] | None) -> tuple[str, str]:
+    if accuracy is None:
+        return NOTHING, NOTHING
+    outputs = f"{accuracy['outputs']:.2f}"
+    if accuracy["gradients"] is None:
+        return outputs, NOTHING
+    return outputs, f"{accuracy['gradients']:.2f} ({accuracy['worst']:.2f})"
+
+
+def notes(cases: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """A line for each thing that went wrong, or that a number alone would hide."""
+    lines = []
+    for name, found in cases.items():
+        if "failed" in found:
+            lines.append(f"{name}: failed: {found['failed']}")
+        for contender, part in found.get("contenders", {}).items():
+            label = f"{name}, {contender}"
+            if "failed" in part:
+                lines.append(f"{label}: failed: {part['failed']}")
+            accuracy = part.get("accuracy")
+            if accuracy and not accuracy["right"]:
+                lines.append(
+                    f"{label}: WRONG: outputs {accuracy['outputs']:.3g}, gradients {accuracy['gradients'] or 0:.3g} "
+                    f"times eager's error (outputs: {accuracy['error']:.1e}, eager's {accuracy['eager_error']:.1e})"
+                )
+            elif accuracy and accuracy["above"]:
+                lines.append(
+                    f"{label}: {accuracy['above']} tensors above twice eager's error; the worst gradient is "
+                    f"{accuracy['worst_name']}'s, {accuracy['worst']:.3g} times"
+                )
+            for graph in part.get("graphs", ()):
+                if graph["fallback"]:
+                    lines.append(f"{label}: a {graph['name']} graph runs op by op in Python: {graph['fallback']}")
+                if graph["cuda_graph"] and not graph["cuda_graph"].startswith("recorded"):
+                    lines.append(f"{label}: {graph['name']}, CUDA graph: {graph['cuda_graph']}")
+    return lines
+
+
+COMPILE = ("case, contender", "cold", "warm", "warm − aot_eager", "cuesta's stages, warm", "cold / inductor's")
+
+ABOUT_COMPILE = """\
+From torch.compile to the end of the first call, in a fresh process; cold: every cache folder empty; warm: a second
+process. aot_eager is Dynamo and AOTAutograd, then op by op. cuesta's stages: key, cache, and whatever it compiles."""
+
+
+def compile_table(cases: Mapping[str, Mapping[str, Any]]) -> Table:
+    """A row for each contender of each case."""
+    rows = []
+    for name, found in cases.items():
+        base = found.get("aot_eager", {}).get("cold", {}).get("total")
+        inductor = found.get("inductor", {}).get("cold", {}).get("total")
+        for contender, part in found.items():
+            label = f"{name}, {contender}"
+            if "failed" in part:
+                rows.append([label, "failed", *[NOTHING] * 4])
+                continue
+            cold, warm = part["cold"]["total"], part.get("warm", {}).get("total")
+            graphs = part.get("warm", {}).get("graphs", ())
+            rows.append(
+                [
+                    label,
+                    f"{cold:.2f} s",
+                    f"{warm:.2f} s" if warm is not None else NOTHING,
+                    f"{warm - base:.2f} s" if warm is not None and base is not None else NOTHING,
+                    f"{sum(sum(g['times'].values()) for g in graphs):.2f} s" if graphs else NOTHING,
+                    f"{cold / inductor:.2f}" if inductor and contender not in ("inductor", "aot_eager") else NOTHING,
+                ]
+            )
+    return Table(COMPILE, rows)
+
+
+def compile_notes(cases: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """A line for each failure."""
+    return [
+        f"{name}, {contender}: failed: {part['failed']}"
+        for name, found in cases.items()
+        for contender, part in found.items()
+        if "failed" in part
+    ]
+
+
+KERNELS = ("kernel", "time", "share", "count", "bytes", "of bandwidth", "of FLOP/s", "from")
+
+ABOUT_KERNELS = """\
+Of one call. bytes: each operand once, of cuesta's kernels as its host program passes them (a table that is gathered
+from counts whole), of library calls by their shapes. of bandwidth, of FLOP/s: achieved share of the device's peak."""
+
+
+def kernels_table(part: Mapping[str, Any]) -> Table:
+    """A contender's kernels, most time first."""
+    return Table(KERNELS, list(_kernel_rows(part["rows"])))
+
+
+def by_kernel_table(part: Mapping[str, Any]) -> Table:
+    """The same by the kernels' names alone."""
+    total = sum(row["seconds"] for row in part["by_kernel"]) or 1.0
+    rows = [
+        [
+            _shortened(row["name"]),
+            seconds(row["seconds"]),
+            f"{row['seconds'] / total:.1%}",
+            f"{row['count']:g}",
+            row["by"],
+        ]
+        for row in part["by_kernel"][:MOST_KERNELS]
+    ]
+    rows.append(["all", seconds(total), "100%", f"{sum(row['count'] for row in part['by_kernel']):g}", ""])
+    return Table(("kernel", "time", "share", "count", "from"), rows)
+
+
+def _kernel_rows(rows: Sequence[Mapping[str, Any]]) -> Iterator[list[str]]:
+    total = sum(row["seconds"] for row in rows) or 1.0
+    for row in rows[:MOST_KERNELS]:
+        about = row["about"] if row["by"] == "cuesta" else f"{row['by'].removeprefix('aten::')} {row['about']}"
+        yield [
+            _shortened(row["name"]),
+            seconds(row["seconds"]),
+            f"{row['seconds'] / total:.1%}",
+            f"{row['count']:g}",
+            megabytes(row["bytes"]) if row["bytes"] else NOTHING,
+            _share(row.get("bandwidth_share")),
+            _share(row.get("operations_share")),
+            _shortened(about, 70),
+        ]
+    for label, some in (
+        ("others", rows[MOST_KERNELS:]),
+        ("cuesta's", [r for r in rows if r["by"] == "cuesta"]),
+        ("all", rows),
+    ):
+        if some:
+            spent, count = sum(r["seconds"] for r in some), sum(r["count"] for r in some)
+            moved = sum(r["bytes"] for r in some)
+            yield [label, seconds(spent), f"{spent / total:.1%}", f"{count:g}", megabytes(moved), "", "", ""]
+
+
+def _share(value: float | None) -> str:
+    return f"{value:.0%}" if value is not None else NOTHING
+
+
+def _shortened(text: str, width: int = 60) -> str:
+    return text if len(text) <= width else f"{text[: width - 1]}…"

@@ -1,0 +1,139 @@
+"""One case in a process of its own: `python -m cuesta.tools.bench.gpu.worker JOB`.
+
+JOB is JSON: what ("times", "compile" or "kernels"), case, contenders, device, rounds (or null), output. Results are
+written to the file `output` as they come, so that what was measured before a process died is kept; progress goes to
+stdout.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch._dynamo
+from torch.profiler import ProfilerActivity
+
+from cuesta.tools.bench.backends import one_line
+from cuesta.tools.bench.gpu.cases import GpuCase, find_case
+from cuesta.tools.bench.gpu.contenders import Contender, register_cuesta
+from cuesta.tools.bench.gpu.device import release, synchronize
+from cuesta.tools.bench.gpu.kernels import PROFILED_CALLS, by_kernel, record, rows_of
+from cuesta.tools.bench.gpu.measure import WARM_CALLS, measure_case, reports, step_of
+from cuesta.tools.bench.gpu.peaks import peaks_of
+from cuesta.tools.bench.machine import describe_gpu
+
+
+@dataclass(frozen=True)
+class Job:
+    """What the process does."""
+
+    what: str
+    case: str
+    contenders: list[str]
+    device: str
+    rounds: int | None
+    output: str
+
+    def save(self, found: dict[str, Any]) -> None:
+        """Replaces what is in the file."""
+        part = Path(f"{self.output}.part")
+        part.write_text(json.dumps(found, default=str))
+        os.replace(part, self.output)
+
+
+def progress(text: str) -> None:
+    print(text, flush=True)
+
+
+def times(job: Job, case: GpuCase, where: torch.device) -> dict[str, Any]:
+    # So that the first contender does not pay for loading Dynamo.
+    torch.compile(lambda x: x + 1, backend="eager")(torch.zeros(1))
+    return measure_case(case, [Contender.parse(c) for c in job.contenders], where, job.rounds, job.save, progress)
+
+
+def compile_once(job: Job, case: GpuCase, where: torch.device) -> dict[str, Any]:
+    """Seconds from torch.compile to the end of the first call of the one contender, in a process that has compiled
+    nothing, and what torch and cuesta say of their parts."""
+    (contender,) = map(Contender.parse, job.contenders)
+    progress("build")
+    workload = case.make(where).workload()
+    with torch.set_grad_enabled(bool(workload.parameters)):
+        # Eager first: what torch and its libraries set up in a process's first call is not compile time.
+        workload.compiled("eager")()
+        synchronize(where)
+        progress(f"compile, {contender}")
+        began = time.perf_counter()
+        call = step_of(contender, workload)
+        named = time.perf_counter() - began
+        first, *later = [_timed(call, where) for _ in range(3)]
+    metrics = torch._dynamo.utils.compilation_time_metrics
+    return {
+        "total": named + first,
+        "later_calls": later,
+        "dynamo_metrics": {name: sum(values) for name, values in metrics.items()},
+        "graphs": reports() if contender.backend == "cuesta" else [],
+    }
+
+
+def _timed(call: Callable[[], Any], where: torch.device) -> float:
+    began = time.perf_counter()
+    call()
+    synchronize(where)
+    return time.perf_counter() - began
+
+
+def kernels(job: Job, case: GpuCase, where: torch.device) -> dict[str, Any]:
+    """{"contenders": {name: {"rows": …, "by_kernel": …}}}, most time first, each row of one call."""
+    progress("build")
+    workload = case.make(where).workload()
+    peaks = peaks_of(torch.cuda.get_device_name(where)) if where.type == "cuda" else None
+    found: dict[str, Any] = {}
+    with torch.set_grad_enabled(bool(workload.parameters)):
+        for name in job.contenders:
+            progress(f"profile, {name}")
+            try:
+                before = len(reports())
+                call = step_of(Contender.parse(name), workload)
+                for _ in range(WARM_CALLS):
+                    call()
+                both = [ProfilerActivity.CPU, ProfilerActivity.CUDA]
+                launches = record(call, where, PROFILED_CALLS, both if where.type == "cuda" else both[:1])
+            except Exception as error:
+                found[name] = {"failed": one_line(error)}
+                progress(f"{name} failed: {one_line(error)}")
+                release(where)
+            else:
+                rows = rows_of(launches, PROFILED_CALLS, reports()[before:])
+                found[name] = {
+                    "rows": [row.as_dict(peaks) for row in rows],
+                    "by_kernel": [row.as_dict(None) for row in by_kernel(launches, PROFILED_CALLS)],
+                }
+            job.save({"contenders": found})
+    return {"contenders": found}
+
+
+def main() -> None:
+    job = Job(**json.loads(sys.argv[1]))
+    where = torch.device(job.device)
+    register_cuesta()
+    measure = {"times": times, "compile": compile_once, "kernels": kernels}[job.what]
+    try:
+        found = measure(job, find_case(job.case), where)
+    except Exception as error:
+        # Before any contender: the case cannot be built, or its arbiter not computed.
+        found = {"failed": one_line(error)}
+    job.save(found | {"gpu": describe_gpu(where)})
+    # What compilers leave running, such as pools of processes, need not be waited for.
+    sys.stdout.flush()
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()
