@@ -7,7 +7,13 @@ from pathlib import Path
 
 from cuesta.tools.bench.timing import Spread
 
-COLOURS = {"eager": "#8c8c8c", "inductor": "#e08a2e", "cuesta": "#2f6fb3"}
+COLOURS = {
+    "eager": "#8c8c8c",
+    "inductor": "#e08a2e",
+    "inductor:reduce-overhead": "#b3631a",
+    "cuesta": "#2f6fb3",
+    "cuesta:reduce-overhead": "#1d4a7d",
+}
 
 
 def plot_ratios(path: Path, backends: Sequence[str], cases: Mapping[str, Mapping[str, Spread]], title: str) -> None:

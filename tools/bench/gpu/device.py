@@ -16,35 +16,34 @@ import torch
 
 @dataclass(frozen=True)
 class Sample:
-    """Seconds per call, the mean of several calls in a row without waiting between them."""
+    """Seconds per call."""
 
     device: float
-    """Between two events around the calls, on the device."""
-    host: float
-    """Until the last call had returned; close to `device` where the host waits for a full queue."""
+    """Between two events on the device around several calls in a row, without waiting between them."""
     wall: float
-    """Until the device was done, too."""
+    """Of the same calls by the host's clock, until the device was done."""
+    host: float
+    """Of one call on an idle device, until it returned: no queue is full, and nothing is waited for."""
 
 
 def sample(device: torch.device, call: Callable[[], Any], count: int) -> Sample:
-    """Runs `call` `count` times, from an idle device to an idle device."""
-    if device.type != "cuda":
-        started = time.perf_counter()
-        for _ in range(count):
-            call()
-        seconds = (time.perf_counter() - started) / count
-        return Sample(seconds, seconds, seconds)
-    first, last = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-    torch.cuda.synchronize(device)
+    """Runs `call` once, then `count` times in a row; the device is idle before each and after."""
+    synchronize(device)
     started = time.perf_counter()
-    first.record()
+    call()
+    host = time.perf_counter() - started
+    synchronize(device)
+    events = [torch.cuda.Event(enable_timing=True) for _ in range(2)] if device.type == "cuda" else []
+    started = time.perf_counter()
+    for event in events[:1]:
+        event.record()
     for _ in range(count):
         call()
-    last.record()
-    returned = time.perf_counter()
-    torch.cuda.synchronize(device)
-    done = time.perf_counter()
-    return Sample(first.elapsed_time(last) / 1e3 / count, (returned - started) / count, (done - started) / count)
+    for event in events[1:]:
+        event.record()
+    synchronize(device)
+    wall = (time.perf_counter() - started) / count
+    return Sample(events[0].elapsed_time(events[1]) / 1e3 / count if events else wall, wall, host)
 
 
 def synchronize(device: torch.device) -> None:

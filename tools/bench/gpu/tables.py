@@ -39,6 +39,7 @@ TIMES = (
     "time",
     "× eager",
     "host",
+    "a kernel",
     "busy",
     "kernels",
     "first call",
@@ -49,9 +50,10 @@ TIMES = (
 
 ABOUT_TIMES = """\
 time: median of a call's mean time in rows of calls, between CUDA events; × eager: eager's over it, round by round, with
-quartiles; host: until a row's last call had returned, per call; busy: within kernels; first call: compiling, with what
-the ones before left in memory and on disk (--compile has cold and warm); memory: peak above weights and inputs;
-outputs, gradients: error against the wider dtype over eager's (worst output; mean of the gradients, and the worst)."""
+quartiles; host: until one call on an idle device had returned; a kernel: that over kernels; busy: within kernels;
+first call: compiling, with what the ones before left in memory and on disk (--compile has cold and warm); memory: peak
+above weights and inputs; outputs, gradients: error against the wider dtype over eager's (worst output; mean of the
+gradients, and the worst)."""
 
 
 def times_table(cases: Mapping[str, Mapping[str, Any]]) -> Table:
@@ -75,7 +77,8 @@ def _times_rows(name: str, found: Mapping[str, Any]) -> Iterator[list[str]]:
             label,
             seconds(statistics.median(device_times(part))),
             f"{faster.median:.2f} [{faster.lower:.2f} {faster.upper:.2f}]" if faster else NOTHING,
-            seconds(statistics.median(sample["host"] for sample in part["times"])),
+            seconds(host := statistics.median(sample["host"] for sample in part["times"])),
+            seconds(host / part["kernels"]) if part.get("kernels") else NOTHING,
             seconds(part["busy"]) if part.get("busy") else NOTHING,
             str(part["kernels"]) if "kernels" in part else NOTHING,
             seconds(part["compile"]) if "compile" in part else NOTHING,
