@@ -5,7 +5,7 @@
 
 `cuesta.blocks` has a power of two for each class: of a parallel class, what one program takes; of
 another, all of it (the next power of two), or, where that does not fit the registers, the part that
-a loop takes at a time, whose class `cuesta.loop` names. `cuesta.align` has for each argument what
+a loop takes at a time, whose classes `cuesta.loops` names. `cuesta.align` has for each argument what
 every launch's pointer is a multiple of, in bytes, as far as offsets tell.
 """
 
@@ -25,6 +25,8 @@ from cuesta.passes.registry import Pass, register_pass
 BLOCK = 1024
 #: Elements that a program may hold at once where it needs a class whole.
 WHOLE = 16384
+#: Elements that a loop takes at a time.
+AT_A_TIME = 4096
 #: Columns of a strip where the fastest class is parallel and others are not: a full sector of narrow floats.
 STRIP = 32
 #: Width, along each of two classes, of a block that is transposed.
@@ -49,10 +51,10 @@ def power_at_most(n: int) -> int:
 
 @dataclass(frozen=True)
 class Blocks:
-    """The block of a kernel: a size a class, the class of the loop or None, warps of 32 threads."""
+    """The block of a kernel: a size a class, the classes that a loop walks, warps of 32 threads."""
 
     sizes: tuple[int, ...]
-    loop: int | None
+    loops: tuple[int, ...]
     warps: int
 
 
@@ -63,16 +65,18 @@ def choose(sizes: Sequence[int], parallel: set[int], tensors: Sequence[Sequence[
     fastest = {t[-1] for t, n in zip(tensors, elements, strict=True) if t and 4 * n >= max(elements)}
     blocks = dict.fromkeys(range(len(sizes)), 1)
     whole = [c for c in range(len(sizes)) if c not in parallel]
-    loop = None
     for c in whole:
         blocks[c] = power_at_least(sizes[c])
     for c in sorted(fastest & parallel):
         width = STRIP if whole else SQUARE if len(fastest & parallel) > 1 else 1
         blocks[c] = min(width, power_at_least(sizes[c]))
-    if whole and math.prod(blocks.values()) > WHOLE:
-        loop = max(whole, key=lambda c: (blocks[c], c))
-        rest = math.prod(blocks.values()) // blocks[loop]
-        blocks[loop] = max(power_at_most(WHOLE // 4 // rest), 1)
+    loops: list[int] = []
+    while math.prod(blocks.values()) > (AT_A_TIME if loops else WHOLE) and len(loops) < len(whole):
+        loops.append(max((c for c in whole if c not in loops), key=lambda c: (blocks[c], c)))
+        blocks[loops[-1]] = 1
+    for c in sorted(loops, key=lambda c: (c not in fastest, -c)):
+        room = max(power_at_most(AT_A_TIME // math.prod(blocks.values())), 1)
+        blocks[c] = min(room, power_at_least(sizes[c]))
     # What is left of the block goes to the parallel classes, the fastest first.
     limit = _parallel_limit(sizes, parallel)
     for c in sorted(parallel, reverse=True):
@@ -81,7 +85,9 @@ def choose(sizes: Sequence[int], parallel: set[int], tensors: Sequence[Sequence[
             blocks[c] = min(blocks[c] * room, power_at_least(sizes[c]))
     work = math.prod(blocks.values())
     return Blocks(
-        tuple(blocks.values()), loop, min(max(power_at_most(work // (32 * PER_THREAD)), 1), 16 if whole else 4)
+        tuple(blocks.values()),
+        tuple(sorted(loops)),
+        min(max(power_at_most(work // (32 * PER_THREAD)), 1), 16 if whole else 4),
     )
 
 
@@ -117,8 +123,8 @@ def _annotate(function: func.FuncOp, offsets: list[list[int]]) -> None:
     chosen = choose(sizes, set(ints(function.attributes["cuesta.parallel"])), tensors or [[]])
     function.attributes["cuesta.blocks"] = int_array(chosen.sizes)
     function.attributes["cuesta.warps"] = int_attr(chosen.warps)
-    if chosen.loop is not None:
-        function.attributes["cuesta.loop"] = int_attr(chosen.loop)
+    if chosen.loops:
+        function.attributes["cuesta.loops"] = int_array(chosen.loops)
     count = len(entry.arguments)
     known = [math.gcd(ALIGNED, *(launch[i] for launch in offsets)) for i in range(count)]
     function.attributes["cuesta.align"] = int_array(known)

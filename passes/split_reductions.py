@@ -4,7 +4,9 @@
       : 8192x768 → 768                  →    %b = cuesta.sum(%a) {dims = [1]} : 64x128x768 → 64x768
                                              %1 = cuesta.sum(%b) {dims = [0]} : 64x768 → 768
 
-Partial results of narrow floats stay in f32.
+Partial results of narrow floats stay in f32. A variance, the sum of the squares of x less its mean, would have to
+wait for the mean; each part takes the squares about its own mean instead, and the means' own spread is added (Chan,
+Golub, LeVeque: Updating formulae and a pairwise algorithm for computing sample variances, 1979), so x is read once.
 """
 
 from __future__ import annotations
@@ -19,7 +21,9 @@ from cuesta.dialects.cuesta import reduction
 from cuesta.dialects.cuesta.dialect import ints
 from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.types import opmath, shape_of, spelling_of
-from cuesta.passes.graph_rewrite import rewrite_ops
+from cuesta.passes.graph_rewrite import functions, rewrite_ops
+from cuesta.passes.match import maker, number
+from cuesta.passes.memory_order import memory_order
 from cuesta.passes.registry import Pass, register_pass
 
 Value: TypeAlias = ir.Value
@@ -27,14 +31,14 @@ _B = GraphBuilder()
 
 #: Elements that one result takes from which on splitting pays for a second kernel.
 LONG = 2048
-#: Results that a program reduces side by side where the last dim is kept.
+#: Results that a program reduces side by side where the dim that is fastest in memory is kept.
 STRIP = 32
 
 
 def parts(sizes: Sequence[int], dims: Sequence[int], wanted: int) -> dict[int, int]:
-    """Reduced dim → the number of parts that it is cut in, about `wanted` parts in all, from the first dim on."""
+    """Reduced dim → the number of parts that it is cut in, about `wanted` parts in all, the first of `dims` first."""
     chosen: dict[int, int] = {}
-    for d in sorted(dims):
+    for d in dims:
         if wanted < 2:
             break
         limit = min(sizes[d], wanted)
@@ -43,6 +47,42 @@ def parts(sizes: Sequence[int], dims: Sequence[int], wanted: int) -> dict[int, i
             chosen[d] = divisor
             wanted //= divisor
     return chosen
+
+
+@dataclass(frozen=True)
+class Cut:
+    """How a tensor is cut: `shape` has for each cut dim the parts and, unless it is 1, what each part has left.
+
+    `inside` are the dims of `shape` that a part reduces, `across` those of a part's results that join the parts, and
+    `kept` is the shape of those results with 1 for every part.
+    """
+
+    shape: list[int]
+    inside: list[int]
+    across: list[int]
+    kept: list[int]
+    #: elements that each part reduces
+    count: int
+
+
+def cut_shape(sizes: Sequence[int], dims: Sequence[int], cut: dict[int, int]) -> Cut:
+    """`sizes` with the dims of `cut`, all among the reduced `dims`, taken apart."""
+    shape: list[int] = []
+    inside: list[int] = []
+    across: list[int] = []
+    kept: list[int] = []
+    for d, size in enumerate(sizes):
+        if d in cut:
+            across.append(len(kept))
+            kept.append(1)
+            shape.append(cut[d])
+        if d not in cut or size != cut[d]:
+            if d in dims:
+                inside.append(len(shape))
+            else:
+                kept.append(size)
+            shape.append(size // cut.get(d, 1))
+    return Cut(shape, inside, across, kept, math.prod(shape[d] for d in inside))
 
 
 @register_pass("split-reductions")
@@ -54,44 +94,77 @@ class SplitReductions(Pass):
     programs: int = 264
 
     def run(self, module: ir.Module) -> None:
-        rewrite_ops(module, {f"cuesta.{name}": self._split for name in reduction.BY_NAME})
+        # Before anything is split: a mean that is in two steps already would not be known for one.
+        centred = {
+            op.operation: found
+            for function in functions(module)
+            for op in function.regions[0].blocks[0].operations
+            if op.operation.name == "cuesta.sum" and (found := _centred(op.operation)) is not None
+        }
 
-    def _split(self, op: ir.Operation) -> list[Value] | None:
-        (x,) = op.operands
+        def split(op: ir.Operation) -> list[Value] | None:
+            return self._split(op, *centred.get(op, (op.operands[0], None)))
+
+        rewrite_ops(module, {f"cuesta.{name}": split for name in reduction.BY_NAME})
+
+    def _split(self, op: ir.Operation, x: Value, mean: Value | None) -> list[Value] | None:
         sizes, dims = shape_of(x), ints(op.attributes["dims"])
-        reduced = math.prod(sizes[d] for d in dims)
-        kept = [d for d in range(len(sizes)) if d not in dims and sizes[d] > 1]
-        programs = math.prod(sizes[d] for d in kept)
-        if kept and kept[-1] > max(d for d in dims):
-            programs = max(programs // STRIP, 1)
-        if reduced < LONG or programs >= self.programs // 2:
-            return None
-        # Each part stays long enough to be worth a program.
-        wanted = min(4 * self.programs // programs, reduced // (LONG // 16))
-        cut = parts(sizes, dims, wanted)
+        cut = self._parts(x, sizes, dims)
         if math.prod(cut.values()) < 4:
             return None
-        return [self._two_steps(op, x, cut)]
-
-    def _two_steps(self, op: ir.Operation, x: Value, cut: dict[int, int]) -> Value:
-        name, dims = op.name.removeprefix("cuesta."), ints(op.attributes["dims"])
+        form = cut_shape(sizes, dims, cut)
         wide = opmath(spelling_of(x))
-        shape: list[int] = []
-        first: list[int] = []
-        for d, size in enumerate(shape_of(x)):
-            if d in cut:
-                shape.append(cut[d])
-            if d not in cut or size != cut[d]:
-                if d in dims:
-                    first.append(len(shape))
-                shape.append(size // cut.get(d, 1))
-        partial = _B.reduce(name, _B.reshape(_B.convert(x, wide), shape), first)
-        # What is left of each cut dim stands where it stood, among the kept ones.
-        second, at = [], 0
-        for d in range(len(shape_of(x))):
-            if d in cut:
-                second.append(at)
-            if d in cut or d not in dims:
-                at += 1
-        total = _B.reduce(name, partial, second)
-        return _B.convert(_B.reshape(total, shape_of(op.results[0])), spelling_of(op.results[0]))
+        taken = _B.reshape(_B.convert(x, wide), form.shape)
+        if mean is None:
+            name = op.name.removeprefix("cuesta.")
+            total = _B.reduce(name, _B.reduce(name, taken, form.inside), form.across)
+        else:
+            total = _variance(taken, _B.reshape(mean, form.kept), form)
+        return [_B.convert(_B.reshape(total, shape_of(op.results[0])), spelling_of(op.results[0]))]
+
+    def _parts(self, x: Value, sizes: Sequence[int], dims: Sequence[int]) -> dict[int, int]:
+        """The dims to cut and in how many parts; none where there are programs enough."""
+        order = [d for d in memory_order(x) if sizes[d] > 1]
+        reduced = math.prod(sizes[d] for d in dims)
+        programs = math.prod(sizes[d] for d in order if d not in dims)
+        if order and order[-1] not in dims:
+            programs = max(programs // STRIP, 1)
+        if reduced < LONG or programs >= self.programs // 2:
+            return {}
+        # Each part stays long enough to be worth a program.
+        wanted = min(4 * self.programs // programs, reduced // (LONG // 16))
+        return parts(sizes, [d for d in order if d in dims], wanted)
+
+
+def _variance(x: Value, mean: Value, form: Cut) -> Value:
+    """The sum of the squares of x less `mean`, which has a 1 for each part."""
+    own = _B.mean(x, form.inside)
+    beside = _B.reshape(own, [1 if d in form.inside else n for d, n in enumerate(shape_of(x))])
+    spread = _B.reduce("sum", _B.pointwise("square", _B.pointwise("sub", x, beside)), form.inside)
+    apart = _B.pointwise("sub", own, mean)
+    between = _B.with_number("mul", _B.pointwise("square", apart), form.count)
+    return _B.reduce("sum", _B.pointwise("add", spread, between), form.across)
+
+
+def _centred(op: ir.Operation) -> tuple[Value, Value] | None:
+    """(x, mean) where `op` sums the squares of x less its mean over the same dims."""
+    square = maker(op.operands[0], "square")
+    difference = square and maker(square.operands[0], "sub")
+    if difference is None:
+        return None
+    x, mean = difference.operands
+    dims = ints(op.attributes["dims"])
+    divided = maker(_reshaped(mean), "div")
+    if divided is None or number(divided.operands[1]) != math.prod(shape_of(x)[d] for d in dims):
+        return None
+    total = maker(_reshaped(divided.operands[0]), "sum")
+    if total is None or total.operands[0] != x or ints(total.attributes["dims"]) != dims:
+        return None
+    return x, mean
+
+
+def _reshaped(value: Value) -> Value:
+    """`value` before it was reshaped."""
+    while (op := maker(value, "reshape")) is not None:
+        value = op.operands[0]
+    return value

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from cuesta._mlir import arith, ir
+from cuesta._mlir import arith, ir, scf
 from cuesta.dialects import tt
 from cuesta.dialects.tt.types import element_of, shape_of
 
@@ -67,6 +68,29 @@ class Frame:
         if self.sizes[c] % self.blocks[c]:
             bound = tt.full(shape_of(block), self.index_type, self.sizes[c])
             self.masks[c] = arith.cmpi(arith.CmpIPredicate.slt, block, bound)
+
+    def loop(self, classes: Sequence[int], starts: Sequence[Value]) -> scf.ForOp:
+        """A loop over all blocks along `classes`; place_in_loop puts each of its turns in its place."""
+        if len(classes) == 1:
+            (c,) = classes
+            bounds = [self.scalar(n) for n in (0, self.sizes[c], self.blocks[c])]
+        else:
+            bounds = [self.scalar(n) for n in (0, math.prod(self._counts(classes)), 1)]
+        return scf.ForOp(*bounds, starts)
+
+    def place_in_loop(self, classes: Sequence[int], turn: Value) -> None:
+        """Puts the block where a turn of the loop over `classes` has it, the last class the fastest."""
+        if len(classes) == 1:
+            self.place(classes[0], turn)
+            return
+        for c, count in reversed(list(zip(classes, self._counts(classes), strict=True))):
+            number = turn
+            if c != classes[0]:
+                number, turn = (build(turn, self.scalar(count)) for build in (arith.remsi, arith.divsi))
+            self.place(c, arith.muli(number, self.scalar(self.blocks[c])))
+
+    def _counts(self, classes: Sequence[int]) -> list[int]:
+        return [math.ceil(self.sizes[c] / self.blocks[c]) for c in classes]
 
     def mask(self, classes: Iterable[int]) -> Value | None:
         """Whether a position along `classes` exists; None where all do."""

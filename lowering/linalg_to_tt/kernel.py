@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 from cuesta._mlir import arith, func, ir, scf
 from cuesta.dialects import tt
@@ -18,6 +19,9 @@ from cuesta.lowering.linalg_to_tt.elementwise import Elementwise
 from cuesta.lowering.linalg_to_tt.frame import Frame, Value, common_shape, stretched
 
 _LARGEST_I32 = (1 << 31) - 1
+
+#: A node, its result, the argument that this is written to, and the classes that its dims walk.
+Output: TypeAlias = "tuple[Node, Value, Value, list[int]]"
 
 
 @dataclass
@@ -160,9 +164,9 @@ class KernelWriter:
             self.evaluate.run([stored.owner], values, node.classes)
         self.blocks[node.op.results[1]] = values[stored]
 
-    def outputs(self, nodes: Iterable[Node]) -> list[tuple[Node, Value, Value, list[int]]]:
-        """(node, result, destination argument, classes) of what `nodes` write to memory."""
-        found = []
+    def outputs(self, nodes: Iterable[Node]) -> list[Output]:
+        """What `nodes` write to memory."""
+        found: list[Output] = []
         for node in nodes:
             count = len(node.op.results)
             inits = list(node.op.operands)[-count:]
@@ -181,47 +185,66 @@ class KernelWriter:
             with node.op.location:
                 self.store(argument, classes, self.value(result))
 
-    def write_looped(self, c: int) -> None:
-        """Runs over class c a part at a time.
+    def write_looped(self, loops: Sequence[int]) -> None:
+        """Runs over the classes of `loops` a part at a time.
 
-        Reductions along c that need no other's result share a loop; what follows from them is in the
-        next, which computes again what it needs of the class. Each output is stored in the first loop
-        that has it, but in the last one where its memory is read as well.
+        Reductions along the same of them that need no other's result share a loop; what follows from them is in the
+        next, which computes again what it needs of those classes. Each output is stored in the first loop that has
+        it, but in the last one where its memory is read as well.
         """
-        levels = self._levels(c)
-        last = max([levels[n.op] for n in self.nodes if c in n.classes], default=0)
+        levels = self._levels(loops)
+        walked = {n.op: tuple(c for c in loops if c in n.classes) for n in self.nodes}
+        last = max([levels[op] for op, classes in walked.items() if classes], default=0)
         read = {value for node in self.nodes for value, _ in node.inputs if isinstance(value.owner, ir.Block)}
-        outputs = self.outputs(self.nodes)
+        outputs = [(tuple(c for c in loops if c in o[3]), o) for o in self.outputs(self.nodes)]
         for level in range(last + 1):
+            self._emit_outside(walked, levels, level)
+            here: dict[tuple[int, ...], tuple[list[Node], list[Output]]] = {}
             for node in self.nodes:
-                if c not in node.classes and levels[node.op] <= level and node.op.results[0] not in self.blocks:
-                    self.emit(node)
-            reductions = [n for n in self.nodes if c in n.reduced and levels[n.op] == level]
-            stores = [o for o in outputs if c in o[3] and level == (last if o[2] in read else levels[o[0].op])]
-            if reductions or stores:
-                self._loop(c, reductions, stores)
-        for node in self.nodes:
-            if c not in node.classes and node.op.results[0] not in self.blocks:
-                self.emit(node)
-        for node, result, argument, classes in outputs:
-            if c not in classes:
+                if set(node.reduced) & set(loops) and levels[node.op] == level:
+                    here.setdefault(walked[node.op], ([], []))[0].append(node)
+            for classes, output in outputs:
+                if classes and level == (last if output[2] in read else levels[output[0].op]):
+                    here.setdefault(classes, ([], []))[1].append(output)
+            for classes, (reductions, stores) in here.items():
+                self._loop(classes, reductions, stores)
+        self._emit_outside(walked, levels, last + 1)
+        for classes, (node, result, argument, own) in outputs:
+            if not classes:
                 with node.op.location:
-                    self.store(argument, classes, self.value(result))
+                    self.store(argument, own, self.value(result))
 
-    def _levels(self, c: int) -> dict[ir.Operation, int]:
-        """Node → how many reductions along c lie behind it."""
-        levels: dict[ir.Operation, int] = {}
-        reducing = {n.op for n in self.nodes if c in n.reduced}
+    def _emit_outside(
+        self, walked: dict[ir.Operation, tuple[int, ...]], levels: dict[ir.Operation, int], most: int
+    ) -> None:
+        """Computes what no loop walks and at most `most` of their reductions lie behind."""
         for node in self.nodes:
-            if c in node.reduced and node.runs:
-                raise Unsupported(f"a running sum over {self.frame.sizes[c]} elements, at {node.op.location}")
+            if not walked[node.op] and levels[node.op] <= most and node.op.results[0] not in self.blocks:
+                self.emit(node)
+
+    def _levels(self, loops: Sequence[int]) -> dict[ir.Operation, int]:
+        """Node → how many reductions along `loops` lie behind it."""
+        levels: dict[ir.Operation, int] = {}
+        reducing = {n.op for n in self.nodes if set(n.reduced) & set(loops)}
+        for node in self.nodes:
+            if node.op in reducing:
+                self._check_looped(node, loops)
             producers = [v.owner for v, _ in node.inputs if not isinstance(v.owner, ir.Block)]
             behind = [levels[p] + (p in reducing) for p in producers if p in levels]
             levels[node.op] = max(behind, default=0)
         return levels
 
-    def _loop(self, c: int, reductions: list[Node], stores: list[tuple[Node, Value, Value, list[int]]]) -> None:
-        """One loop over class c: accumulates `reductions`, then `stores`."""
+    def _check_looped(self, node: Node, loops: Sequence[int]) -> None:
+        """Raises Unsupported for a reduction whose result would not lie outside the loop that makes it."""
+        walked = [c for c in loops if c in node.classes]
+        count = math.prod(self.frame.sizes[c] for c in walked)
+        if node.runs:
+            raise Unsupported(f"a running sum over {count} elements, at {node.op.location}")
+        if not set(walked) <= set(node.reduced):
+            raise Unsupported(f"a reduction that leaves a part of {count} elements, at {node.op.location}")
+
+    def _loop(self, classes: Sequence[int], reductions: list[Node], stores: list[Output]) -> None:
+        """One loop over all blocks along `classes`: accumulates `reductions`, then `stores`."""
         taken = [reduction.analyse(n.op) for n in reductions]
         starts = []
         for node, r in zip(reductions, taken, strict=True):
@@ -230,17 +253,17 @@ class KernelWriter:
                 kind = tt.block_type(shape, identity.type)
                 starts.append(arith.ConstantOp(kind, ir.DenseElementsAttr.get_splat(kind, identity)).result)
         frame = self.frame
-        bounds = [frame.scalar(n) for n in (0, frame.sizes[c], frame.blocks[c])]
-        loop = scf.ForOp(*bounds, starts)
         outer_blocks, outer_loaded = dict(self.blocks), dict(self.loaded)
         outer_positions, outer_masks = dict(frame.positions), dict(frame.masks)
+        loop = frame.loop(classes, starts)
         accumulators = iter(loop.inner_iter_args)
         with ir.InsertionPoint(loop.body):
-            frame.place(c, loop.induction_variable)
-            # Nothing that walks the class may be taken from another place along it.
+            frame.place_in_loop(classes, loop.induction_variable)
+            # Nothing that walks the classes may be taken from another place along them.
             needed = self._needed([*reductions, *(o[0] for o in stores)])
+            walked = set(classes)
             for node in self.nodes:
-                if node.op in needed and c in node.classes and c not in node.reduced:
+                if node.op in needed and walked & set(node.classes) and not walked & set(node.reduced):
                     self.emit(node)
             joined: list[Value] = []
             for node, r in zip(reductions, taken, strict=True):
@@ -248,9 +271,9 @@ class KernelWriter:
                     shape = frame.shape(node.classes)
                     parts = [stretched(v, shape) for v in self.contributions(node, r)]
                     joined += r.combine([next(accumulators) for _ in parts], parts)
-            for node, result, argument, classes in stores:
+            for node, result, argument, own in stores:
                 with node.op.location:
-                    self.store(argument, classes, self.value(result))
+                    self.store(argument, own, self.value(result))
             scf.YieldOp(joined)
         self.blocks, self.loaded = outer_blocks, outer_loaded
         frame.positions, frame.masks = outer_positions, outer_masks
@@ -301,14 +324,14 @@ def lower_kernel(function: func.FuncOp, library: str) -> None:
         )
         with ir.InsertionPoint(block):
             _place(frame, parallel, programs)
-            loop = function.attributes["cuesta.loop"].value if "cuesta.loop" in function.attributes else None
+            loops = ints(function.attributes["cuesta.loops"]) if "cuesta.loops" in function.attributes else []
             for c in range(len(sizes)):
-                if c not in parallel and c != loop:
+                if c not in parallel and c not in loops:
                     frame.place(c, None)
-            if loop is None:
-                writer.write()
+            if loops:
+                writer.write_looped(loops)
             else:
-                writer.write_looped(loop)
+                writer.write()
             tt.return_()
     function.operation.erase()
 

@@ -9,6 +9,7 @@ recorded with the reason and the bytes that it costs.
 from __future__ import annotations
 
 import itertools
+import math
 from dataclasses import dataclass, field
 
 from cuesta._mlir import ir
@@ -141,14 +142,39 @@ class Grouping:
         tiles = 1
         for root in parallel:
             tiles *= sizes[root]
-        moved = sum(byte_count(r.value) for n in nodes for r in n.reads)
-        if tiles < self.machine.min_tiles and moved > self.machine.serial_bytes and tiles < min(_tiles(a), _tiles(b)):
+        if tiles < min(self.machine.min_tiles, self._tiles_wanted(a, b)):
             return f"only {tiles} tiles would be left to run in parallel"
+        if not self._holds_stages(nodes, space, parallel):
+            return "what one reduction leaves to the other does not fit a program"
         if _tile_bytes(nodes, space, parallel) > self.machine.tile_bytes:
             return "what passes between them does not fit the cache"
         if _columns(nodes, space, parallel) and not (_group_columns(a) or _group_columns(b)):
             return "the tiles would run down columns"
         return None
+
+    def _tiles_wanted(self, a: Group, b: Group) -> int:
+        """The tiles that two groups keep when merged: those of the one that has fewer, of what is not little work."""
+        heavy = [g for g in (a, b) if _bytes_read(g.nodes) > self.machine.serial_bytes]
+        if not heavy and _bytes_read(a.nodes + b.nodes) > self.machine.serial_bytes:
+            heavy = [a, b]
+        return min((_tiles(g) for g in heavy), default=0)
+
+    def _holds_stages(self, nodes: list[Node], space: Space, parallel: set[tuple[int, int]]) -> bool:
+        """Whether reductions that keep a part of what is no tile of its own keep little enough of it."""
+        limit = self.machine.staged_elements
+        if limit is None:
+            return True
+        for node in nodes:
+            loops = [space.find((node.index, d)) for d in range(len(node.sizes))]
+            kept = math.prod(
+                size
+                for root, size, is_kept in zip(loops, node.sizes, node.parallel, strict=True)
+                if is_kept and root not in parallel
+            )
+            whole = math.prod(size for root, size in zip(loops, node.sizes, strict=True) if root not in parallel)
+            if kept > 1 and not all(node.parallel) and whole > limit:
+                return False
+        return True
 
     def _extend_tail(self, a: Group, b: Group) -> str | None:
         """Puts the whole of b behind a's tiles, where that is little work and needs nothing else's result."""
@@ -221,6 +247,10 @@ def _gathers(reader: Group, writer: Group) -> bool:
     """Whether one reads what the other writes at computed positions, which may lie in any tile."""
     written = {r for n in writer.members for r in n.results}
     return any(v in written for n in reader.members for v in n.gathers)
+
+
+def _bytes_read(nodes: list[Node]) -> int:
+    return sum(byte_count(r.value) for n in nodes for r in n.reads)
 
 
 def _tiles(group: Group) -> int:

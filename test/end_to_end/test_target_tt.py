@@ -51,6 +51,12 @@ def test_views_and_several_results() -> None:
     check(lambda x: (x.t() + 1, x[1:, ::2] * 2, x.sum(0), x.amax()), X)
 
 
+def test_variances_in_parts_and_loops_over_two_classes() -> None:
+    check(lambda x: F.batch_norm(x, None, None, training=True), floats(8, 16, 28, 28))
+    check(lambda x: torch.var_mean(x, (0, 2, 3)), floats(8, 16, 28, 28).to(memory_format=torch.channels_last))
+    check(lambda x: (x - x.mean((0, 2), keepdim=True)).square().sum((0, 2)), floats(197, 150, 161))
+
+
 def test_integers_bools_and_narrow_floats() -> None:
     check(lambda x: (x.bfloat16() * 3, (x > 0).long() + 1, x.half().sum(-1)), X)
 

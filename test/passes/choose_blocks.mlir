@@ -37,7 +37,7 @@ module {
 
     // Rows that do not: a loop over parts of one.
     // CHECK-LABEL: func.func @long_rows
-    // CHECK-SAME: cuesta.blocks = [1, 4096], cuesta.loop = 1 : i64
+    // CHECK-SAME: cuesta.blocks = [1, 4096], cuesta.loops = [1]
     func.func @long_rows(%x: tensor<512x50257xf32>, %y: tensor<512xf32>) -> tensor<512xf32> attributes {cuesta.parallel = [0], cuesta.sizes = [512, 50257]} {
       %zero = arith.constant 0.0 : f32
       %f = linalg.fill ins(%zero : f32) outs(%y : tensor<512xf32>) -> tensor<512xf32>
@@ -47,6 +47,20 @@ module {
         linalg.yield %r : f32
       } -> tensor<512xf32>
       return %s : tensor<512xf32>
+    }
+
+    // Two classes, neither of which fits beside the strip of columns: one loop walks both.
+    // CHECK-LABEL: func.func @two_loops
+    // CHECK-SAME: cuesta.blocks = [1, 32, 128], cuesta.loops = [0, 2]
+    func.func @two_loops(%z: tensor<20000x9000x64xf32>, %y: tensor<64xf32>) -> tensor<64xf32> attributes {cuesta.parallel = [1], cuesta.sizes = [9000, 64, 20000]} {
+      %zero = arith.constant 0.0 : f32
+      %f = linalg.fill ins(%zero : f32) outs(%y : tensor<64xf32>) -> tensor<64xf32>
+      %s = linalg.generic {indexing_maps = [affine_map<(d0, d1, d2) -> (d2, d0, d1)>, affine_map<(d0, d1, d2) -> (d1)>], iterator_types = ["reduction", "parallel", "reduction"]} ins(%z : tensor<20000x9000x64xf32>) outs(%f : tensor<64xf32>) attrs = {cuesta.classes = [0, 1, 2]} {
+      ^bb0(%a: f32, %o: f32):
+        %r = arith.addf %o, %a : f32
+        linalg.yield %r : f32
+      } -> tensor<64xf32>
+      return %s : tensor<64xf32>
     }
 
     // Sums down columns: a strip of columns, so that a warp reads whole sectors.

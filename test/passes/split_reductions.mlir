@@ -31,3 +31,35 @@ func.func @whole(%x: tensor<4096x4096xf32>, %y: tensor<8x128xf32>, %z: tensor<81
   %2 = "cuesta.sum"(%z) {dims = [0], keepdim = 0} : (tensor<8191xf32>) -> tensor<f32>
   return %0, %1, %2 : tensor<4096xf32>, tensor<8xf32>, tensor<f32>
 }
+
+// Parts of memory: where channels lie fastest, a program reduces a strip of them, and more programs are wanted.
+// CHECK-LABEL: func.func @channels_last
+// CHECK: "cuesta.reshape"(%arg0) : (tensor<8x64x56x56xf32>) -> tensor<8x64x14x4x56xf32>
+func.func @channels_last(%x: tensor<8x64x56x56xf32> {cuesta.strides = [200704, 1, 3584, 64]}) -> tensor<64xf32> {
+  %0 = "cuesta.sum"(%x) {dims = [0, 2, 3], keepdim = 0} : (tensor<8x64x56x56xf32>) -> tensor<64xf32>
+  return %0 : tensor<64xf32>
+}
+
+// A variance does not wait for the mean: each part has its own, and how far they lie apart is added.
+// CHECK-LABEL: func.func @variance
+// CHECK: %[[X:.*]] = "cuesta.reshape"(%arg0) : (tensor<16384x8xf32>) -> tensor<128x128x8xf32>
+// CHECK: %[[TOTAL:.*]] = "cuesta.sum"({{.*}}) {dims = [0], keepdim = 0 : i64} : (tensor<128x8xf32>) -> tensor<8xf32>
+// CHECK: %[[MEAN:.*]] = "cuesta.div"
+// CHECK: %[[OWN:.*]] = "cuesta.div"({{.*}}) : (tensor<128x8xf32>, tensor<f32>) -> tensor<128x8xf32>
+// CHECK: %[[BESIDE:.*]] = "cuesta.reshape"(%[[OWN]]) : (tensor<128x8xf32>) -> tensor<128x1x8xf32>
+// CHECK: "cuesta.sub"(%{{.*}}, %[[BESIDE]]) : (tensor<128x128x8xf32>, tensor<128x1x8xf32>)
+// CHECK: %[[SPREAD:.*]] = "cuesta.sum"
+// CHECK: %[[APART:.*]] = "cuesta.sub"(%[[OWN]]
+// CHECK: %[[SQUARE:.*]] = "cuesta.square"(%[[APART]])
+// CHECK: %[[BETWEEN:.*]] = "cuesta.mul"(%[[SQUARE]]
+// CHECK: %[[BOTH:.*]] = "cuesta.add"(%[[SPREAD]], %[[BETWEEN]])
+// CHECK: "cuesta.sum"(%[[BOTH]]) {dims = [0], keepdim = 0 : i64} : (tensor<128x8xf32>) -> tensor<8xf32>
+func.func @variance(%x: tensor<16384x8xf32>) -> tensor<8xf32> {
+  %0 = "cuesta.sum"(%x) {dims = [0], keepdim = 0} : (tensor<16384x8xf32>) -> tensor<8xf32>
+  %n = "cuesta.constant"() {value = 16384.0 : f64} : () -> tensor<f32>
+  %mean = "cuesta.div"(%0, %n) : (tensor<8xf32>, tensor<f32>) -> tensor<8xf32>
+  %1 = "cuesta.sub"(%x, %mean) : (tensor<16384x8xf32>, tensor<8xf32>) -> tensor<16384x8xf32>
+  %2 = "cuesta.square"(%1) : (tensor<16384x8xf32>) -> tensor<16384x8xf32>
+  %3 = "cuesta.sum"(%2) {dims = [0], keepdim = 0} : (tensor<16384x8xf32>) -> tensor<8xf32>
+  return %3 : tensor<8xf32>
+}

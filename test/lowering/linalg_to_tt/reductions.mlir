@@ -82,3 +82,18 @@ func.func @graph(%x: tensor<512x50257xf32> {cuesta.strides = [50257, 1]}) -> (te
   %4 = "cuesta.div"(%2, %3) : (tensor<512x50257xf32>, tensor<512x1xf32>) -> tensor<512x50257xf32>
   return %4 : tensor<512x50257xf32>
 }
+
+// -----
+// Two classes too long for a program: one loop walks the blocks of both, whose places are read off its turn.
+// CHECK-LABEL: "tt.func"
+// CHECK: scf.for %[[TURN:.*]] = %{{.*}} to %{{.*}} step %{{.*}} iter_args
+// CHECK: %[[FAST:.*]] = arith.remsi %[[TURN]]
+// CHECK: %[[SLOW:.*]] = arith.divsi %[[TURN]]
+// CHECK: arith.muli %[[FAST]]
+// CHECK: arith.addf
+// CHECK: scf.yield
+// CHECK: "tt.reduce"
+func.func @graph(%x: tensor<20000x4x9000xf32> {cuesta.strides = [36000, 9000, 1]}) -> (tensor<4xf32> {cuesta.strides = [1]}) {
+  %0 = "cuesta.sum"(%x) {dims = [0, 2], keepdim = 0} : (tensor<20000x4x9000xf32>) -> tensor<4xf32>
+  return %0 : tensor<4xf32>
+}
