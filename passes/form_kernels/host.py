@@ -20,6 +20,7 @@ from cuesta.dialects.affine_maps import projection, squeeze
 from cuesta.dialects.cuesta.dialect import int_array, int_attr, ints
 from cuesta.dialects.types import shape_of, spelling_of
 from cuesta.passes.form_kernels import placement
+from cuesta.passes.form_kernels.concatenation import is_cat, is_inner, parts
 from cuesta.passes.form_kernels.grouping import Group, Grouping
 from cuesta.passes.form_kernels.in_place import last_uses, reuse_inputs, root_of
 from cuesta.passes.form_kernels.kernel import Operand, build_kernel, collapse, kernel_key
@@ -105,9 +106,13 @@ class Host:
 
     def row_major(self, value: Value) -> Layout:
         """A fresh row-major buffer for a value."""
+        return self.buffer(value, range(len(shape_of(value))))
+
+    def buffer(self, value: Value, order: Sequence[int]) -> Layout:
+        """A fresh buffer without gaps for a value, its dims in this order in memory."""
         sizes = shape_of(value)
         base = self.allocate(spelling_of(value), math.prod(sizes))
-        return Layout(base, 0, sizes, dense_strides(sizes, range(len(sizes))))
+        return Layout(base, 0, sizes, dense_strides(sizes, order))
 
     def with_strides(self, value: Value, strides: Sequence[int]) -> Layout:
         """A fresh buffer in which the value has these strides, which must not overlap."""
@@ -240,13 +245,15 @@ class Host:
         layout = self.layout_of(op.operands[0])
         host.CHECK([self.view(layout, "i8")], [], message=op.attributes["message"])
 
-    def concatenate(self, op: ir.Operation) -> None:
+    def concatenate(self, op: ir.Operation, order: Sequence[int]) -> None:
         """Copies those parts of a concatenation that were not written in place."""
-        target = self.placed.get(op.results[0]) or self.row_major(op.results[0])
+        target = self.placed.get(op.results[0]) or self.buffer(op.results[0], order)
         self.layouts[op.results[0]] = target
-        for value, part in placement.parts(op, target):
+        for value, part in parts(op, target):
             root = placement.written_by_generic(value)
             if root is not None and self.placed.get(root[0]) == placement.keep_dims(part, root[1]):
+                continue
+            if is_cat(value) and self.placed.get(value) == part:
                 continue
             self.copy(value, self.layout_of(value), part)
 
@@ -324,7 +331,7 @@ def build_host(function: func.FuncOp, kernels: ir.Block, fuse: bool, machine: Ma
                 base, 0, shape_of(old_argument), tuple(ints(attrs["cuesta.strides"]))
             )
         wanted = [ints(attrs["cuesta.strides"]) for attrs in function.attributes["res_attrs"]]
-        placement.plan(builder, items, returned, wanted)
+        concatenations = placement.plan(builder, items, returned, wanted)
         order = schedule(items, grouping)
         builder.last_use = last_uses(order, returned, list(builder.placed))
         for builder.position, unit in enumerate(order):
@@ -336,8 +343,8 @@ def build_host(function: func.FuncOp, kernels: ir.Block, fuse: bool, machine: Ma
                     builder.call(unit.op)
                 elif unit.op.name == "host.check":
                     builder.check(unit.op)
-                elif unit.op.name == "cuesta.cat" and not placement.is_inner_cat(unit.op):
-                    builder.concatenate(unit.op)
+                elif unit.op.name == "cuesta.cat" and not is_inner(unit.op):
+                    builder.concatenate(unit.op, concatenations.order(unit.op))
         results = placement.finish(builder, function, returned, wanted)
         func.ReturnOp(results)
     new.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(argument_types, [r.type for r in results]))

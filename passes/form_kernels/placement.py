@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from cuesta._mlir import func, ir
 from cuesta.dialects.cuesta.dialect import ints
 from cuesta.dialects.types import shape_of
+from cuesta.passes.form_kernels.concatenation import Concatenations
 from cuesta.passes.form_kernels.grouping import Group, Grouping
 from cuesta.passes.form_kernels.layout import Layout, is_dense, memory_order, same_places
 from cuesta.passes.form_kernels.nodes import Item, Node, node_of
@@ -82,41 +83,7 @@ def outputs_of(group: Group, grouping: Grouping, returned: set[Value]) -> list[V
     ]
 
 
-def is_inner_cat(op: ir.Operation) -> bool:
-    """Whether a concatenation only feeds another one along the same dim, whose buffer it then shares."""
-    uses = list(op.results[0].uses)
-    if len(uses) != 1:
-        return False
-    user = uses[0].owner.operation
-    return user.name == "cuesta.cat" and user.attributes["dim"] == op.attributes["dim"]
-
-
-def parts(op: ir.Operation, target: Layout) -> list[tuple[Value, Layout]]:
-    """The operands of a chain of concatenations and where each lies within `target`."""
-    dim = op.attributes["dim"].value
-    operands: list[Value] = []
-
-    def flatten(value: Value) -> None:
-        owner = value.owner
-        if not isinstance(owner, ir.Block) and owner.name == "cuesta.cat" and is_inner_cat(owner):
-            for operand in owner.operands:
-                flatten(operand)
-        else:
-            operands.append(value)
-
-    for operand in op.operands:
-        flatten(operand)
-    result, start = [], 0
-    ones = [1] * len(target.sizes)
-    for value in operands:
-        starts = [0] * len(target.sizes)
-        starts[dim] = start
-        result.append((value, target.slice(starts, ones, shape_of(value))))
-        start += shape_of(value)[dim]
-    return result
-
-
-def plan(host: Host, items: list[Item], returned: list[Value], wanted: list[list[int]]) -> None:
+def plan(host: Host, items: list[Item], returned: list[Value], wanted: list[list[int]]) -> Concatenations:
     """Fills `host.preferred` and `host.placed` before anything is built."""
     for value, strides in zip(returned, wanted, strict=True):
         _prefer(host, value, strides)
@@ -126,22 +93,15 @@ def plan(host: Host, items: list[Item], returned: list[Value], wanted: list[list
             for value, strides in zip(item.op.operands, item.op.attributes["operand_strides"], strict=True):
                 if isinstance(strides, ir.ArrayAttr):
                     _prefer(host, value, ints(strides))
-    for item in items:
-        if item.op.name != "cuesta.cat" or is_inner_cat(item.op):
-            continue
-        roots = [written_by_generic(value) for value, _ in parts(item.op, _unplaced(item.op))]
-        if not any(r is not None and r[0] not in fixed and r[0] not in host.placed for r in roots):
-            continue
-        target = host.row_major(item.op.results[0])
-        host.placed[item.op.results[0]] = target
-        for root, (_, part) in zip(roots, parts(item.op, target), strict=True):
-            if root is not None and root[0] not in fixed and root[0] not in host.placed:
-                host.placed[root[0]] = keep_dims(part, root[1])
 
+    def root_of(value: Value) -> tuple[Value, list[int]] | None:
+        found = written_by_generic(value)
+        return None if found is None or found[0] in fixed else found
 
-def _unplaced(op: ir.Operation) -> Layout:
-    sizes = shape_of(op.results[0])
-    return Layout(-1, 0, sizes, (0,) * len(sizes))
+    strides_of = dict(zip(returned, wanted, strict=True))
+    concatenations = Concatenations(items, strides_of, root_of, host.buffer)
+    concatenations.place(host.placed)
+    return concatenations
 
 
 def _prefer(host: Host, value: Value, strides: Sequence[int]) -> None:

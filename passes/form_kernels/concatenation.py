@@ -1,0 +1,153 @@
+"""Concatenations that are buffers whose parts are written in place.
+
+    %2 = cat(%0, %1)        one buffer of %4's size; %2 is a view of its first part,
+    %4 = cat(%2, %3)   →    and nothing is copied but what a call into ATen gives
+
+A part that is a concatenation along the same dim lies in the outer one's buffer too, whoever else reads it: the
+layers of a DenseNet's block, each of which appends to all before it, share the block's one buffer.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from cuesta._mlir import ir
+from cuesta.dialects.cuesta.dialect import ints
+from cuesta.dialects.types import shape_of
+from cuesta.passes.form_kernels.layout import Layout, is_dense, memory_order
+from cuesta.passes.form_kernels.nodes import Item
+
+Value: TypeAlias = ir.Value
+_NAME = "cuesta.cat"
+
+
+def is_cat(value: Value) -> bool:
+    """Whether a concatenation gives `value`."""
+    return not isinstance(value.owner, ir.Block) and value.owner.name == _NAME
+
+
+def is_inner(op: ir.Operation) -> bool:
+    """Whether a concatenation only feeds another one along the same dim: a link of a chain of operands."""
+    uses = list(op.results[0].uses)
+    if len(uses) != 1:
+        return False
+    user = uses[0].owner.operation
+    return user.name == _NAME and user.attributes["dim"] == op.attributes["dim"]
+
+
+def outer_of(value: Value) -> ir.Operation | None:
+    """The concatenation along the same dim in whose buffer the one that gives `value` may lie: its first such
+    user, None where there is none or it takes `value` twice."""
+    for use in value.uses:
+        user = use.owner.operation
+        if user.name == _NAME and user.attributes["dim"] == value.owner.attributes["dim"]:
+            return None if user.operands[0] == user.operands[1] else _end_of_chain(user)
+    return None
+
+
+def _end_of_chain(op: ir.Operation) -> ir.Operation:
+    while is_inner(op):
+        op = next(iter(op.results[0].uses)).owner.operation
+    return op
+
+
+def operands_of(op: ir.Operation) -> list[Value]:
+    """The operands of a chain of concatenations, in order."""
+    found: list[Value] = []
+    for value in op.operands:
+        found += operands_of(value.owner) if is_cat(value) and _is_link(value.owner, op) else [value]
+    return found
+
+
+def _is_link(inner: ir.Operation, op: ir.Operation) -> bool:
+    return is_inner(inner) and inner.attributes["dim"] == op.attributes["dim"]
+
+
+def parts(op: ir.Operation, target: Layout) -> list[tuple[Value, Layout]]:
+    """The operands of a chain of concatenations and where each lies within `target`."""
+    dim = op.attributes["dim"].value
+    result, start = [], 0
+    ones = [1] * len(target.sizes)
+    for value in operands_of(op):
+        starts = [0] * len(target.sizes)
+        starts[dim] = start
+        result.append((value, target.slice(starts, ones, shape_of(value))))
+        start += shape_of(value)[dim]
+    return result
+
+
+@dataclass(frozen=True)
+class Concatenations:
+    """Places the concatenations of a function; `wanted` holds the strides of what it returns."""
+
+    items: Sequence[Item]
+    wanted: Mapping[Value, Sequence[int]]
+    #: (the value to be placed that an operand is but for dims of size 1, its dims), None where nothing can be
+    root_of: Callable[[Value], tuple[Value, list[int]] | None]
+    #: a fresh buffer for a value, its dims in this order in memory
+    buffer: Callable[[Value, Sequence[int]], Layout]
+
+    def place(self, placed: dict[Value, Layout]) -> None:
+        """Adds to `placed` where concatenations lie, and the parts that are written in place."""
+        # Outer ones first: they are below in the program.
+        for item in reversed(self.items):
+            if item.op.name != _NAME or is_inner(item.op):
+                continue
+            (value,) = item.op.results
+            roots = [self._root(item.op, v, placed) for v in operands_of(item.op)]
+            if value not in placed and not any(roots):
+                continue
+            if value not in placed:
+                placed[value] = self.buffer(value, self.order(item.op))
+            for root, (_, part) in zip(roots, parts(item.op, placed[value]), strict=True):
+                if root is not None and root[0] not in placed:
+                    kept = root[1]
+                    sizes, strides = (tuple(ns[d] for d in kept) for ns in (part.sizes, part.strides))
+                    placed[root[0]] = Layout(part.base, part.offset, sizes, strides)
+
+    def _root(self, op: ir.Operation, value: Value, placed: Mapping[Value, Layout]) -> tuple[Value, list[int]] | None:
+        if is_cat(value):
+            hosted = value not in self.wanted and outer_of(value) == op
+            return (value, list(range(len(shape_of(value))))) if hosted else None
+        root = self.root_of(value)
+        return root if root is not None and root[0] not in placed else None
+
+    def order(self, op: ir.Operation) -> list[int]:
+        """The memory order of a concatenation's dims: what it is returned with, or a call wants of it, or most of
+        what it is made of has."""
+        (value,) = op.results
+        sizes = shape_of(value)
+        asked: list[Sequence[int] | None] = [self.wanted[value]] if value in self.wanted else []
+        for use in value.uses:
+            traced = _operand_strides(use.owner.operation)
+            if traced:
+                asked.append(traced[use.operand_number])
+        for strides in asked:
+            if strides is not None and is_dense(sizes, strides):
+                return memory_order(sizes, strides)
+        elements: Counter[tuple[int, ...]] = Counter()
+        for part in operands_of(op):
+            given = _given_strides(part)
+            if given is not None and is_dense(shape_of(part), given):
+                elements[tuple(memory_order(shape_of(part), given))] += math.prod(shape_of(part))
+        return list(elements.most_common(1)[0][0]) if elements else list(range(len(sizes)))
+
+
+def _operand_strides(op: ir.Operation) -> list[list[int] | None]:
+    """The strides that a call into ATen was traced with, [] for any other op."""
+    if op.name != "aten.call" or "operand_strides" not in op.attributes:
+        return []
+    return [ints(s) if isinstance(s, ir.ArrayAttr) else None for s in op.attributes["operand_strides"]]
+
+
+def _given_strides(value: Value) -> list[int] | None:
+    """The strides of a call's result."""
+    op = value.owner
+    if isinstance(op, ir.Block) or op.name != "aten.call":
+        return None
+    position = next(i for i, result in enumerate(op.results) if result == value)
+    return ints(op.attributes["result_strides"][position])
