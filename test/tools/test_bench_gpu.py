@@ -12,8 +12,9 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch._C._autograd import DeviceType
+from torch.nn import functional as F
 
 from cuesta.tools import cuesta_bench
 from cuesta.tools.bench.gpu import command, processes, tables
@@ -25,8 +26,7 @@ from cuesta.tools.bench.gpu.kernels import by_kernel, launches_of, rows_of
 from cuesta.tools.bench.gpu.markdown import page
 from cuesta.tools.bench.gpu.measure import measure_case
 from cuesta.tools.bench.gpu.peaks import peaks_of
-from cuesta.tools.models.resnet import resnet
-from cuesta.tools.models.transformer import bert
+from cuesta.tools.models import Built
 
 CPU = torch.device("cpu")
 
@@ -40,17 +40,14 @@ def measured(case: GpuCase, *contenders: str) -> dict[str, Any]:
     return measure_case(case, parsed, CPU, 2, save=quiet, progress=quiet)["contenders"]
 
 
-def tiny_bert(dropout: float = 0.0) -> Any:
-    return bert(layers=1, hidden=64, vocabulary=64, batch=1, length=8, dropout=dropout)
-
-
-def tiny_resnet() -> Any:
-    return resnet((1, 1, 1, 1), deep=False, width=8, classes=10, batch=2, pixels=32)
+def tiny(dropout: float = 0.0) -> Built:
+    layers = nn.Sequential(nn.Linear(16, 32), nn.GELU(), nn.Dropout(dropout), nn.Linear(32, 4))
+    return Built(layers, {"input": torch.randn(8, 16)}, torch.randint(4, (8,)), F.cross_entropy)
 
 
 @pytest.mark.parametrize("kind", ["eval", "train"])
 def test_a_model_is_judged_and_timed(kind: Kind) -> None:
-    found = measured(model("tiny", tiny_bert, torch.bfloat16, kind), "eager", "aot_eager", "cuesta:reduce-overhead")
+    found = measured(model("tiny", tiny, torch.bfloat16, kind), "eager", "aot_eager", "cuesta:reduce-overhead")
     assert found["eager"]["accuracy"]["outputs"] == 1.0
     for part in found.values():
         assert part["accuracy"]["right"]
@@ -62,13 +59,13 @@ def test_a_model_is_judged_and_timed(kind: Kind) -> None:
 
 def test_an_optimizer_step_is_compiled_whole_and_judged_from_the_same_parameters() -> None:
     """Eager's own steps lie between the two that are compared: without going back, gradients would differ."""
-    found = measured(model("tiny", tiny_resnet, torch.float32, "adam", nhwc=True), "eager", "aot_eager")
+    found = measured(model("tiny", tiny, torch.float32, "adam"), "eager", "aot_eager")
     assert found["aot_eager"]["accuracy"]["right"]
     assert found["aot_eager"]["accuracy"]["gradients"] == pytest.approx(1.0, abs=0.5)
 
 
 def test_what_is_random_is_not_compared() -> None:
-    case = model("tiny", functools.partial(tiny_bert, 0.5), torch.float32, "train", random=True)
+    case = model("tiny", functools.partial(tiny, 0.5), torch.float32, "train", random=True)
     assert "accuracy" not in measured(case, "eager")["eager"]
 
 
@@ -252,6 +249,20 @@ def test_compile_times_of_fresh_processes(capsys: pytest.CaptureFixture[str]) ->
     rows = capsys.readouterr().out.splitlines()[2:4]
     assert rows[0].startswith("fn_small_8x8, aot_eager")
     assert rows[1].startswith("fn_small_8x8, cuesta")
+
+
+def test_kernels_of_a_device_that_has_none(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_on_cpu("--case", "fn_small", "--kernels", "--backends", "eager") == 0
+    assert "fn_small_8x8, eager" in capsys.readouterr().out
+
+
+def test_channels_last_reaches_weights_and_images() -> None:
+    convolution = Built(nn.Conv2d(3, 4, 3), {"input": torch.randn(2, 3, 8, 8)}, torch.zeros(1), F.mse_loss)
+    subject = model("tiny", lambda: convolution, torch.bfloat16, "eval", nhwc=True).make(CPU)
+    (images,) = subject.workload().arguments[0].values()
+    for tensor in (images, convolution.module.weight):
+        assert tensor.dtype == torch.bfloat16
+        assert tensor.is_contiguous(memory_format=torch.channels_last)
 
 
 def test_a_case_that_takes_too_long_ends_and_says_so() -> None:
