@@ -111,7 +111,8 @@ _GPU_LINALG = ("cuesta-to-linalg{checks=false}",)
 _GPU_KERNELS = (
     # As on CPU, but for what a kernel may hold: it becomes a grid of programs, not loops over tiles.
     "form-kernels{target=gpu}",
-    "plan-memory",
+    # The allocator takes as long as a launch, so it is asked for what is large alone.
+    "plan-memory{spill-from=2097152}",
 )
 
 # Block sizes while kernels are still generics, where the classes of their loops can be told apart.

@@ -41,6 +41,8 @@ class PlanMemory(Pass):
     #: Bytes of all buffers together up to which a call is so short that every malloc tells: no buffer moves out of
     #: the arena, and the caller allocates small results.
     small_call: int = 1 << 20
+    #: Bytes from which a buffer may leave the arena where the peak is lower without it; each that does costs a malloc.
+    spill_from: int = 0
     #: Bytes from which an argument that the call owns is given back before the end.
     release_limit: int = 64 << 10
 
@@ -60,7 +62,7 @@ class PlanMemory(Pass):
                 base.value.owner.attributes["owner"] = ir.StringAttr.get("caller" if small else "torch")
         bases = [b for b in bases if not (b.is_argument and b.is_returned)]
         timeline = Timeline.of(block, bases)
-        spilled = [] if is_small else timeline.spill()
+        spilled = [] if is_small else timeline.spill(self.spill_from)
         apart = {base.value for base in spilled}
         planned = [b for b in timeline.planned if b.value not in apart]
         offsets, arena = place([timeline.spans[b.value] for b in planned])

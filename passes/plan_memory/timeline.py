@@ -52,8 +52,8 @@ class Timeline:
             _add(outside, span.first, span.last, span.nbytes)
         return arena + max(outside)
 
-    def spill(self) -> list[Base]:
-        """Buffers that the peak is lower without in the arena.
+    def spill(self, least: int = 0) -> list[Base]:
+        """Buffers of `least` bytes or more that the peak is lower without in the arena.
 
         The arena is held to the end, so a buffer that is needed only while torch holds little costs
         its bytes later, when torch holds much. Out go all buffers from some size on, as few as bring
@@ -61,7 +61,7 @@ class Timeline:
         own takes a malloc and may take page faults.
         The arena's size is taken to be the most bytes live in it, which `place` comes close to.
         """
-        large = sorted(self.planned, key=lambda b: -b.nbytes)
+        large = sorted((b for b in self.planned if b.nbytes >= least), key=lambda b: -b.nbytes)
         moved = _Moved(self.spans, list(self.inside), list(self.outside))
         peaks = [moved.peak()]
         counts = [0]

@@ -1,5 +1,6 @@
 // RUN: cuesta-opt --pass-pipeline='builtin.module(plan-memory)' %s | filecheck %s
 // RUN: cuesta-opt --pass-pipeline='builtin.module(plan-memory{caller-limit=0})' %s | filecheck --check-prefix=TORCH %s
+// RUN: cuesta-opt --pass-pipeline='builtin.module(plan-memory{spill-from=8388609})' %s | filecheck --check-prefix=STAYS %s
 
 // %a is dead when %c is written, so they share a place; %b lives beside both.
 // CHECK-LABEL: func.func @shares_places(
@@ -59,6 +60,9 @@ func.func @frees(%x: memref<64xf32>) -> memref<64xf32> {
 }
 
 // The large %a is dead before the large results exist; the arena would hold its 8 MB beside them.
+// It does where what may leave it is larger.
+// STAYS-LABEL: func.func @large_and_early(
+// STAYS-SAME: cuesta.memory = {arena = 8388608 : i64, inputs = 256 : i64, kept = 16777216 : i64, peak = 25165824 : i64}
 // CHECK-LABEL: func.func @large_and_early(
 // CHECK-SAME: cuesta.memory = {arena = 0 : i64, inputs = 256 : i64, kept = 16777216 : i64, peak = 16777216 : i64}
 // CHECK-NEXT: %[[A:.*]] = "host.alloc"() {owner = "torch"} : () -> memref<2097152xf32>
