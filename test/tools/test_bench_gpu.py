@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from torch._C._autograd import DeviceType
 from torch.nn import functional as F
 
+import cuesta
 from cuesta.tools import cuesta_bench
 from cuesta.tools.bench.gpu import command, processes, tables
 from cuesta.tools.bench.gpu.accuracy import compare
@@ -80,7 +81,8 @@ def test_a_wrong_backend_is_found_and_a_failing_one_named() -> None:
 
     found = measured(next(c for c in CASES if c.name == "fn_small_8x8"), "eager", "halves_results", "refuses")
     assert not found["halves_results"]["accuracy"]["right"]
-    assert found["refuses"] == {"failed": "RuntimeError: this backend refuses"}
+    assert found["refuses"]["failed"] == "RuntimeError: this backend refuses"
+    assert "in refuses" in found["refuses"]["traceback"]
     cases = {"case": {"contenders": found}}
     assert [row[1] for row in tables.times_table(cases).rows][2] == "failed"
     assert "WRONG" in tables.notes(cases)[0]
@@ -213,6 +215,17 @@ def test_rows_of_a_profile() -> None:
     assert [(row.name, row.count) for row in by_kernel(launches, 2)] == [("gemm", 1), ("mul", 2), ("splitk", 1)]
     printed = tables.kernels_table({"rows": [told]}).rows
     assert printed[0][:4] == ["gemm", "50 µs", "100.0%", "2"]
+
+
+def test_cuesta_tells_the_bytes_of_a_kernel() -> None:
+    """Its operands, each once; a row that is repeated counts as a row."""
+    torch._dynamo.reset()
+    with torch.no_grad():
+        torch.compile(lambda x, row: x.exp() + row.expand(8, 100), backend="cuesta")(
+            torch.ones(8, 100), torch.ones(100)
+        )
+    (graph,) = cuesta.report().as_dict()["graphs"]
+    assert [kernel["bytes"] for kernel in graph["kernels"]] == [4 * (800 + 100 + 800)]
 
 
 def test_peaks_by_name() -> None:

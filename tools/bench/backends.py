@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import traceback
+
 import torch
 
 
@@ -27,6 +29,11 @@ def one_line(error: BaseException) -> str:
     cause = getattr(error, "inner_exception", None) or error
     lines = str(cause).strip().splitlines()
     return f"{type(cause).__name__}: {lines[0] if lines else ''}"[:160]
+
+
+def failure(error: BaseException) -> dict[str, str]:
+    """{"failed": a line, "traceback": the whole of it}, for a result that is written down."""
+    return {"failed": one_line(error), "traceback": "".join(traceback.format_exception(error))}
 
 
 def fallbacks() -> list[str]:

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from cuesta.tools.bench.backends import one_line
+from cuesta.tools.bench.backends import failure
 from cuesta.tools.bench.cases import Workload
 from cuesta.tools.bench.gpu import accuracy, device
 from cuesta.tools.bench.gpu.cases import GpuCase, Subject
@@ -61,7 +61,7 @@ def measure_case(
             try:
                 calls[str(contender)] = start(contender, workload, where, part, judge)
             except Exception as error:
-                part["failed"] = one_line(error)
+                part |= failure(error)
                 progress(f"{contender} failed: {part['failed']}")
                 device.release(where)
             save(found)

@@ -20,7 +20,7 @@ import torch
 import torch._dynamo
 from torch.profiler import ProfilerActivity
 
-from cuesta.tools.bench.backends import one_line
+from cuesta.tools.bench.backends import failure
 from cuesta.tools.bench.gpu.cases import GpuCase, find_case
 from cuesta.tools.bench.gpu.contenders import Contender, register_cuesta
 from cuesta.tools.bench.gpu.device import release, synchronize
@@ -106,8 +106,8 @@ def kernels(job: Job, case: GpuCase, where: torch.device) -> dict[str, Any]:
                 both = [ProfilerActivity.CPU, ProfilerActivity.CUDA]
                 launches = record(call, where, PROFILED_CALLS, both if where.type == "cuda" else both[:1])
             except Exception as error:
-                found[name] = {"failed": one_line(error)}
-                progress(f"{name} failed: {one_line(error)}")
+                found[name] = failure(error)
+                progress(f"{name} failed: {found[name]['failed']}")
                 release(where)
             else:
                 rows = rows_of(launches, PROFILED_CALLS, reports()[before:])
@@ -128,7 +128,7 @@ def main() -> None:
         found = measure(job, find_case(job.case), where)
     except Exception as error:
         # Before any contender: the case cannot be built, or its arbiter not computed.
-        found = {"failed": one_line(error)}
+        found = dict(failure(error))
     job.save(found | {"gpu": describe_gpu(where)})
     # What compilers leave running, such as pools of processes, need not be waited for.
     sys.stdout.flush()
