@@ -26,6 +26,7 @@ from cuesta.passes.form_kernels.in_place import last_uses, reuse_inputs, root_of
 from cuesta.passes.form_kernels.kernel import Operand, build_kernel, collapse, kernel_key
 from cuesta.passes.form_kernels.layout import Layout, dense_strides, is_dense, same_places
 from cuesta.passes.form_kernels.machine import Machine
+from cuesta.passes.form_kernels.mutations import merge_updates
 from cuesta.passes.form_kernels.nodes import Item, collect
 from cuesta.passes.form_kernels.outline import emit_kernel, strided
 from cuesta.passes.form_kernels.routes import choose_route
@@ -51,6 +52,8 @@ class Host:
     views: dict[tuple[Layout, str], Value] = field(default_factory=dict)
     #: output → the buffer that it takes over from a dead input of its kernel
     reused: dict[Value, int] = field(default_factory=dict)
+    #: output → the argument's place that it is the new value of
+    updated: dict[Value, Layout] = field(default_factory=dict)
     #: root → position of the last unit that reads it, and the position of the unit being built
     last_use: dict[Value, int] = field(default_factory=dict)
     position: int = 0
@@ -154,6 +157,12 @@ class Host:
                 self.layout_of(value)
         kernel = build_kernel(group, self.layouts, outputs, self.preferred, self.placed)
         collapse(kernel)
+        refused = merge_updates(kernel, self.updated)
+        if refused:
+            for value in refused:
+                del self.placed[value], self.updated[value]
+            self.launch(group, outputs)
+            return
         self.reused.update(reuse_inputs(kernel, self._dies, self._elements))
         key = kernel_key(kernel)
         ops = [op_name(n.op) for n in group.members]
@@ -331,7 +340,9 @@ def build_host(function: func.FuncOp, kernels: ir.Block, fuse: bool, machine: Ma
                 base, 0, shape_of(old_argument), tuple(ints(attrs["cuesta.strides"]))
             )
         wanted = [ints(attrs["cuesta.strides"]) for attrs in function.attributes["res_attrs"]]
-        concatenations = placement.plan(builder, items, returned, wanted)
+        mutates = ints(function.attributes["cuesta.mutates"]) if "cuesta.mutates" in function.attributes else []
+        updated = zip(returned[len(returned) - len(mutates) :], (old.arguments[i] for i in mutates), strict=True)
+        concatenations = placement.plan(builder, items, grouping.group, returned, wanted, list(updated))
         order = schedule(items, grouping)
         builder.last_use = last_uses(order, returned, list(builder.placed))
         for builder.position, unit in enumerate(order):

@@ -20,13 +20,14 @@ from cuesta.passes.form_kernels.nodes import Item, Node
 
 Value: TypeAlias = ir.Value
 
-_VIEWS = frozenset({"cuesta.reshape", "cuesta.permute", "cuesta.expand", "cuesta.slice"})
+#: Ops that give another view of their operand's memory.
+VIEWS = frozenset({"cuesta.reshape", "cuesta.permute", "cuesta.expand", "cuesta.slice"})
 _NEVER = 1 << 62
 
 
 def root_of(value: Value) -> Value:
     """What a view is a view of, through views of views."""
-    while not isinstance(value.owner, ir.Block) and value.owner.name in _VIEWS:
+    while not isinstance(value.owner, ir.Block) and value.owner.name in VIEWS:
         value = value.owner.operands[0]
     return value
 
@@ -37,7 +38,7 @@ def last_uses(order: Sequence[Item | Group], returned: Sequence[Value], placed: 
     last: dict[Value, int] = {}
     for position, unit in enumerate(order):
         for item in unit.members if isinstance(unit, Group) else [unit]:
-            if item.op.name in _VIEWS:
+            if item.op.name in VIEWS:
                 continue
             gathers = item.gathers if isinstance(item, Node) else ()
             for value in (*item.op.operands, *gathers):

@@ -4,7 +4,7 @@ concatenations, whose parts are written in place.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
 from cuesta._mlir import func, ir
@@ -13,6 +13,7 @@ from cuesta.dialects.types import shape_of
 from cuesta.passes.form_kernels.concatenation import Concatenations
 from cuesta.passes.form_kernels.grouping import Group, Grouping
 from cuesta.passes.form_kernels.layout import Layout, is_dense, memory_order, same_places
+from cuesta.passes.form_kernels.mutations import place_updates
 from cuesta.passes.form_kernels.nodes import Item, Node, node_of
 
 if TYPE_CHECKING:
@@ -83,8 +84,18 @@ def outputs_of(group: Group, grouping: Grouping, returned: set[Value]) -> list[V
     ]
 
 
-def plan(host: Host, items: list[Item], returned: list[Value], wanted: list[list[int]]) -> Concatenations:
-    """Fills `host.preferred` and `host.placed` before anything is built."""
+def plan(
+    host: Host,
+    items: list[Item],
+    groups: Mapping[int, Group],
+    returned: list[Value],
+    wanted: list[list[int]],
+    updates: Sequence[tuple[Value, Value]],
+) -> Concatenations:
+    """Fills `host.preferred`, `host.placed` and `host.updated` before anything is built.
+
+    `updates` are the new values of arguments that the graph writes to, with those arguments.
+    """
     for value, strides in zip(returned, wanted, strict=True):
         _prefer(host, value, strides)
     fixed = set(host.preferred)
@@ -101,6 +112,8 @@ def plan(host: Host, items: list[Item], returned: list[Value], wanted: list[list
     strides_of = dict(zip(returned, wanted, strict=True))
     concatenations = Concatenations(items, strides_of, root_of, host.buffer)
     concatenations.place(host.placed)
+    host.updated = place_updates(updates, returned, items, groups, host.layouts, written_by_generic, host.placed)
+    host.placed.update(host.updated)
     return concatenations
 
 
@@ -134,14 +147,20 @@ def finish(host: Host, function: func.FuncOp, returned: list[Value], wanted: lis
             layout = host.copy(value, layout, host.with_strides(value, strides))
         results.append(host.view(_named_strides(layout, strides), str(ir.RankedTensorType(value.type).element_type)))
     sources = []
-    for value in returned[outputs:]:
-        layout = host.layout_of(value)
+    for value, argument in zip(returned[outputs:], mutates, strict=True):
+        layout, target = host.layout_of(value), host.layouts[arguments[argument]]
+        if _is_same(layout, target):
+            continue  # its kernel has written it there
         if layout.base in mutates:
             layout = host.copy(value, layout, host.row_major(value))
-        sources.append(layout)
-    for value, argument, source in zip(returned[outputs:], mutates, sources, strict=True):
-        host.copy(value, source, host.layouts[arguments[argument]])
+        sources.append((value, layout, target))
+    for value, source, target in sources:
+        host.copy(value, source, target)
     return results
+
+
+def _is_same(a: Layout, b: Layout) -> bool:
+    return (a.base, a.offset, a.sizes) == (b.base, b.offset, b.sizes) and same_places(a.sizes, a.strides, b.strides)
 
 
 def _named_strides(layout: Layout, strides: Sequence[int]) -> Layout:

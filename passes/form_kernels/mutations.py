@@ -1,0 +1,122 @@
+"""New values of arguments that the graph writes to, computed where the old ones lie.
+
+    %v = 0.9 * %mean + 0.1 * %batch      host.launch(%batch, %mean) {@update}, which reads and writes %mean
+    copy(%v, %mean)                  →
+
+It is allowed where nothing but the kernel that computes the new value reads the old one: it may then be overwritten
+at any time of the call. The kernel itself must read each place before it writes it; `updates_last` says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import TypeAlias
+
+from cuesta._mlir import ir
+from cuesta.passes.form_kernels.grouping import Group
+from cuesta.passes.form_kernels.in_place import VIEWS, root_of
+from cuesta.passes.form_kernels.kernel import Kernel, Operand
+from cuesta.passes.form_kernels.layout import Layout, is_dense
+from cuesta.passes.form_kernels.nodes import Item, Node
+
+Value: TypeAlias = ir.Value
+
+
+def place_updates(
+    updates: Sequence[tuple[Value, Value]],
+    returned: Sequence[Value],
+    items: Sequence[Item],
+    groups: Mapping[int, Group],
+    layouts: Mapping[Value, Layout],
+    root_of_result: Callable[[Value], tuple[Value, list[int]] | None],
+    taken: Collection[Value],
+) -> dict[Value, Layout]:
+    """Generics' results → the argument's place, for those (new value, argument) of `updates` that can be written there.
+
+    `returned` is all that the graph returns, the new values among it; `groups` has the group of each generic by its
+    index, `layouts` the places of arguments; `root_of_result` finds the generic's result that a value is; results in
+    `taken` have a place already.
+    """
+    readers = _readers(items)
+    writer = {result: item.index for item in items for result in item.op.results}
+    seen = [root_of(value) for value in returned]
+    found: dict[Value, Layout] = {}
+    for value, argument in updates:
+        root = root_of_result(value)
+        layout = layouts[argument]
+        if root is None or root[0] in taken or root[0] in found or not is_dense(layout.sizes, layout.strides):
+            continue
+        # Handed out as a result as well, it needs memory of its own.
+        if seen.count(root[0]) != 1 or argument in seen:
+            continue
+        group = groups[writer[root[0]]]
+        if readers.get(argument, set()) <= {node.index for node in group.members}:
+            kept = root[1]
+            sizes, strides = (tuple(ns[d] for d in kept) for ns in (layout.sizes, layout.strides))
+            found[root[0]] = Layout(layout.base, layout.offset, sizes, strides)
+    return found
+
+
+def _readers(items: Sequence[Item]) -> dict[Value, set[int]]:
+    """Root → the items that read it, through views or not."""
+    readers: dict[Value, set[int]] = {}
+    for item in items:
+        if item.op.name in VIEWS:
+            continue
+        gathers = item.gathers if isinstance(item, Node) else ()
+        for value in (*item.op.operands, *gathers):
+            readers.setdefault(root_of(value), set()).add(item.index)
+    return readers
+
+
+def merge_updates(kernel: Kernel, updated: Mapping[Value, Layout]) -> list[Value]:
+    """Makes one argument of each output in `updated` and the input that lies in the same place.
+
+    Returns the outputs for which that cannot be done: they must be written elsewhere, and copied.
+    """
+    refused = []
+    for output in kernel.outputs:
+        if output.value not in updated:
+            continue
+        sources = [o for o in (*kernel.inputs, *kernel.gathered) if _base(o) == _base(output)]
+        if not sources:
+            continue
+        (source, *others) = sources
+        if (
+            others
+            or source not in kernel.inputs
+            or not _same(source, output)
+            or not updates_last(kernel, source, output)
+        ):
+            refused.append(output.value)
+            continue
+        kernel.inputs.remove(source)
+        for kn in kernel.nodes:
+            kn.reads = [output if r is source else r for r in kn.reads]
+    return refused
+
+
+def updates_last(kernel: Kernel, source: Operand, output: Operand) -> bool:
+    """Whether nothing but `output` depends on `source`, so that what reads it is never computed once more after
+    `output` has been written."""
+    reached: list[Operand] = [source]
+    for kn in kernel.nodes:
+        if any(r is known for r in kn.reads for known in reached):
+            if any(r is output for r in kn.reads) or kn.tail:
+                return False
+            reached += kn.results
+    last = reached[1:]
+    return all(o is output or o not in kernel.outputs for o in last) and any(o is output for o in last)
+
+
+def _same(source: Operand, output: Operand) -> bool:
+    return (
+        source.spelling == output.spelling
+        and source.classes == output.classes
+        and source.sizes == output.sizes
+        and source.strides == output.strides
+    )
+
+
+def _base(operand: Operand) -> int:
+    return -1 if operand.layout is None else operand.layout.base

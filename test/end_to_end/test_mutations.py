@@ -1,0 +1,84 @@
+"""Arguments that a graph writes to: new values computed in their place, and those that must not be."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import cuesta
+
+
+def running(mean: Tensor, x: Tensor) -> Tensor:
+    mean.mul_(0.9).add_(x.mean(0) * 0.1)
+    return x - mean
+
+
+def swapped(a: Tensor, b: Tensor) -> Tensor:
+    old = a.clone()
+    a.copy_(b * 2)
+    b.copy_(old + 1)
+    return a + b
+
+
+def reversed_(a: Tensor, b: Tensor) -> Tensor:
+    a.copy_(a.flip(0) + b)
+    return a * 1
+
+
+def transposed(a: Tensor, b: Tensor) -> Tensor:
+    a[:48, :48].add_(a[:48, :48].t().clone())
+    return a.sum()
+
+
+def shifted(a: Tensor, b: Tensor) -> Tensor:
+    a[1:].add_(a[:-1].clone())
+    return a * 1
+
+
+def softmax(a: Tensor, b: Tensor) -> Tensor:
+    a.copy_(torch.softmax(a, -1))
+    return a * 1
+
+
+def normalised(a: Tensor, b: Tensor) -> Tensor:
+    a.sub_(a.mean(-1, keepdim=True))
+    a.div_(a.std(-1, keepdim=True))
+    return a.amax()
+
+
+def read_by_both(a: Tensor, b: Tensor) -> Tensor:
+    b.copy_(a.sum(0))
+    a.add_(b)
+    return a * 1
+
+
+@pytest.mark.parametrize("target", ["cpu", "tt"])
+@pytest.mark.parametrize(
+    "function", [running, swapped, reversed_, transposed, shifted, softmax, normalised, read_by_both]
+)
+def test_arguments_hold_what_eager_leaves_in_them(function: Callable[..., Tensor], target: str) -> None:
+    generator = torch.Generator().manual_seed(7)
+    a = torch.randn(48, 600, generator=generator)
+    b = torch.randn(600, generator=generator)
+    arguments = {running: (b, a), swapped: (b, b.flip(0))}.get(function, (a, b))
+    expected, found = ([x.clone() for x in arguments] for _ in range(2))
+    torch._dynamo.reset()
+    compiled = torch.compile(function, backend="cuesta", options={"target": target, "cache": False})
+    torch.testing.assert_close(compiled(*found), function(*expected))
+    torch.testing.assert_close(found, expected)
+
+
+@pytest.mark.parametrize("target", ["cpu", "tt"])
+def test_statistics_of_a_norm_are_updated_without_copies(target: str) -> None:
+    torch.manual_seed(0)
+    expected, found = nn.BatchNorm2d(8), nn.BatchNorm2d(8)
+    compiled = torch.compile(found, backend="cuesta", options={"target": target, "cache": False})
+    for _ in range(2):
+        x = torch.randn(4, 8, 16, 16)
+        torch.testing.assert_close(compiled(x), expected(x))
+    torch.testing.assert_close(found.state_dict(), expected.state_dict())
+    graph = next(g for g in cuesta.report().graphs if g.name == "forward")
+    assert not [kernel for kernel in graph.kernels if kernel["ops"] == ["copy"]]
