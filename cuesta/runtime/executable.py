@@ -6,7 +6,8 @@
 The artefact's metadata hold under "program": `arguments`, each {sizes, strides, dtype}; `arena`, in
 bytes; `keeps_arena`, whether the next call may find it; `bases`, the memory that results lie in, each
 with its owner: "caller" is allocated here, "torch" arrives as a handle; `released`, the numbers of the
-arguments that the program gives back, whose places in the list of tensors become None; `results`, each
+arguments that the program gives back, whose places in the list of tensors become None; `kept`, how many tensors that
+torch is given stay with the slots from call to call; `results`, each
 in an argument or a base at an offset in elements; `calls`, the calls into ATen that go through Python;
 `steps`, what may fail, for the message; `mutates`, the numbers of the arguments that it writes; `target`
 and `device`; `kernels`, those of a GPU. The slots that the entry takes are described in
@@ -20,6 +21,7 @@ from __future__ import annotations
 
 import ctypes
 import struct
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -91,7 +93,7 @@ def _specialise(metadata: dict[str, Any], loaded: LoadedObject, entry: int, kern
         "keep": (loaded, callback, kernels),  # for as long as the function lives
         "entry": _ENTRY(entry),
         "free_slots": [],
-        "new_slots": lambda: _new_slots(count),
+        "new_slots": _slots_maker(count, metadata["kept"]),
         "lease": ARENAS.lease,
         "threads": torch.get_num_threads,
         "callback": ctypes.cast(callback, ctypes.c_void_p).value if callback else 0,
@@ -113,9 +115,19 @@ def _specialise(metadata: dict[str, Any], loaded: LoadedObject, entry: int, kern
     return call if kernels is None else around(call, metadata)
 
 
-def _new_slots(count: int) -> tuple[Any, int]:
-    slots = (ctypes.c_int64 * count)()
-    return slots, ctypes.addressof(slots)
+def _slots_maker(count: int, kept: int) -> Callable[[], tuple[Any, int]]:
+    """Makes slots, and their address. They own the handles of the tensors kept, which begin behind slot `count`."""
+
+    class Slots(ctypes.c_int64 * (count + 2 * kept)):  # type: ignore[misc]
+        def __del__(self) -> None:
+            if not sys.is_finalizing():
+                steal(*filter(None, self[count + 1 :: 2]))
+
+    def make() -> tuple[Any, int]:
+        slots = Slots()
+        return slots, ctypes.addressof(slots)
+
+    return make
 
 
 def _take(tensors: list[Any], released: Sequence[int]) -> list[int]:

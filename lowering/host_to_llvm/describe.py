@@ -28,6 +28,7 @@ def describe(module: ir.Module) -> dict[str, Any]:
             "keeps_arena": True,
             "memory": {entry.name: entry.attr.value for entry in memory},
             "bases": [{"owner": b.owner, **_tensor(b.metadata)} for b in layout.returned.values()],
+            "kept": len(layout.kept),
             "released": [layout.places[argument].root.index for argument in layout.released],
             "results": [_result(layout, value, metadata) for value, metadata in layout.results()],
             "calls": [_call(op) for op in layout.calls],

@@ -45,10 +45,16 @@ def word_helper(box: str) -> str:
   llvm.store %later, %cursor : {PTR}, {PTR}
   llvm.return %number : i64
 ^tensor:
-  %wrapped = llvm.call @cuesta_wrap(%slots, %frame, %content, %made) : ({PTR}, {PTR}, {PTR}, {PTR}) -> i32
   %behind_tensor = llvm.call @cuesta_behind(%content) : ({PTR}) -> {PTR}
   llvm.store %behind_tensor, %cursor : {PTR}, {PTR}
-  llvm.br ^end(%wrapped : i32)
+  %lent = llvm.alloca %one x {PTR} : (i64) -> {PTR}
+  %borrowed = llvm.call @cuesta_borrow(%slots, %frame, %content, %lent) : ({PTR}, {PTR}, {PTR}, {PTR}) -> i32
+  %there = llvm.icmp "eq" %borrowed, %good : i32
+  llvm.cond_br %there, ^copy, ^end(%borrowed : i32)
+^copy:
+  %kept = llvm.load %lent : {PTR} -> {PTR}
+  %doubled = llvm.call @aoti_torch_new_tensor_handle(%kept, %made) : ({PTR}, {PTR}) -> i32
+  llvm.br ^end(%doubled : i32)
 ^optional:
   llvm.store %content, %cursor : {PTR}, {PTR}
   %inner = llvm.call @cuesta_word(%slots, %frame, %cursor) : ({PTR}, {PTR}, {PTR}) -> i64

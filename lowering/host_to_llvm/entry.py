@@ -223,12 +223,14 @@ class EntryWriter:
         dtypes = [d.value for d in op.attributes["dtypes"]]
         numbers = []
         for i in operands:
-            numbers += self._place(op.operands[i]) + self._shape(op.operands[i], Metadata.of(op.operands[i], dtypes[i]))
+            value, metadata = op.operands[i], Metadata.of(op.operands[i], dtypes[i])
+            kept = -1 if op in self.layout.calls else self.layout.kept_slot(value, metadata)
+            numbers += [*self._place(value), kept, *self._shape(value, metadata)]
         return numbers
 
     def _result(self, base: Value, metadata: Metadata) -> list[int]:
         handle = self.layout.handles[base]
-        return [handle, len(self.layout.handles) + handle, *self._shape(base, metadata)]
+        return [handle, len(self.layout.handles) + handle, 0, *self._shape(base, metadata)]
 
     def _shape(self, value: Value, metadata: Metadata) -> list[int]:
         device = self.layout.device_of(value)
@@ -245,7 +247,7 @@ class EntryWriter:
         if returned == len(op.results):
             return [number for item in items.values() for number in item]
         schema = find_overload(op.attributes["overload"].value)._schema
-        dropped = [[-1 if r.type.kind() == "TensorType" else -2, 0, 0, 0, 0, 0] for r in schema.returns]
+        dropped = [[-1 if r.type.kind() == "TensorType" else -2, *[0] * 6] for r in schema.returns]
         return [number for position in range(returned) for number in items.get(position, dropped[position])]
 
     def _word(self, op: ir.Operation, word: Word) -> list[int]:

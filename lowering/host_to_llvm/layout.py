@@ -2,12 +2,15 @@
 
 The entry takes an array of 64-bit slots:
 
-    | data of each argument | arena | threads or stream | callback | each returned base | each released argument |
+    | data of each argument | arena | threads or stream | callback | each returned base | each released argument
+    | address and handle of each tensor kept |
 
 A returned base is memory that the results lie in: the caller puts the address of one it allocated
 itself (owner "caller") into its slot, and finds there the tensor handle of any other at the end. A
 released argument is one that the program gives back after its last use: the caller puts a tensor
-handle into its slot, which the program deletes, also where it fails.
+handle into its slot, which the program deletes, also where it fails. A tensor kept is one over memory of ours that
+torch was given: its handle stays for the next call with the same slots, which are zeros at first, where that finds the
+memory at the same address.
 The entry's own frame holds a handle and a data address for each base that torch owns, returned or not.
 """
 
@@ -60,6 +63,10 @@ class Place:
     offset: int
 
 
+#: What tells a tensor over memory of ours from others.
+Kept: TypeAlias = tuple[Place, Metadata, torch.device]
+
+
 @dataclass(frozen=True)
 class ReturnedBase:
     """Memory that results lie in and the program does not give back."""
@@ -83,6 +90,7 @@ class HostLayout:
     calls: dict[ir.Operation, int] = field(default_factory=dict)  # calls through Python, counted from 0
     kernels: dict[str, int] = field(default_factory=dict)  # launched kernels, counted from 0
     devices: dict[Value, torch.device] = field(default_factory=dict)  # bases that are not on the program's device
+    kept: dict[Kept, int] = field(default_factory=dict)  # tensors that torch is given, counted from 0
     target: Target = CPU
     device: torch.device = torch.device("cpu")  # noqa: RUF009  immutable
 
@@ -101,12 +109,17 @@ class HostLayout:
     @property
     def slots(self) -> int:
         """How many slots the entry takes."""
-        return self.first_released + len(self.released)
+        return self.first_released + len(self.released) + 2 * len(self.kept)
 
     @property
     def first_released(self) -> int:
         """The slot of the first released argument."""
         return self.arguments + 3 + len(self.returned)
+
+    def kept_slot(self, value: Value, metadata: Metadata) -> int:
+        """The slot of the address of a tensor kept; that of its handle follows."""
+        number = self.kept[self.places[value], metadata, self.device_of(value)]
+        return self.first_released + len(self.released) + 2 * number
 
     def device_of(self, value: Value) -> torch.device:
         """Where a value's memory is."""
@@ -145,6 +158,8 @@ def read_host(function: func.FuncOp) -> HostLayout:
                 layout.steps[op] = len(layout.steps) + 1
                 if op.attributes["route"].value == "python":
                     layout.calls[op] = len(layout.calls)
+                else:
+                    _keep_operands(layout, op)
                 dtypes = [d.value for d in op.attributes["dtypes"]][len(op.operands) :]
                 for result, dtype in zip(op.results, dtypes, strict=True):
                     _add_owned(layout, result, Metadata.of(result, dtype), returns)
@@ -161,6 +176,13 @@ def read_host(function: func.FuncOp) -> HostLayout:
     # Slots in the order of the results, so that metadata and code count them alike.
     layout.returned = {base: layout.returned[base] for base in returns if base in layout.returned}
     return layout
+
+
+def _keep_operands(layout: HostLayout, op: ir.Operation) -> None:
+    dtypes = [d.value for d in op.attributes["dtypes"]]
+    for value, dtype in zip(op.operands, dtypes, strict=False):  # behind them the results'
+        key = (layout.places[value], Metadata.of(value, dtype), layout.device_of(value))
+        layout.kept.setdefault(key, len(layout.kept))
 
 
 def _add_base(layout: HostLayout, value: Value, root: Root) -> None:

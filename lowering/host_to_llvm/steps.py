@@ -4,8 +4,9 @@ A step is `f(slots, frame, table) -> i32`, so that the entry is one short call a
 however many there are. It returns 0; or the step's number, the table's first word, where torch refused;
 or minus that number where a result is not what the graph was traced with. Tables are i64 words:
 
-    tensor    root, offset in bytes, shape                      root n: slots[n]; -1 - n: frame[n]
-    result    handle's place in the frame (-1: dropped; -2: a number, no tensor), data's place, shape
+    tensor    root, offset in bytes, kept, shape                root n: slots[n]; -1 - n: frame[n]
+              kept: the slot of an address and of a handle to a tensor over it, from an earlier call; -1: of none
+    result    handle's place in the frame (-1: dropped; -2: a number, no tensor), data's place, 0, shape
     shape     rank, dtype, device's type, device's index, sizes…, strides…
     word      0, bits | 1, tensor | 2, word (an optional) | 3, count, words… (a list) | 4, string | 5 (no tensor)
     string    bytes, then the text, its end filled with zeros
@@ -33,6 +34,7 @@ DECLARATIONS: dict[str, str] = {
     "aoti_torch_create_tensor_from_blob": f"({PTR}, {I64}, {PTR}, {PTR}, {I64}, i32, i32, i32, {PTR}) -> i32",
     "aoti_torch_empty_strided": f"({I64}, {PTR}, {PTR}, i32, i32, i32, {PTR}) -> i32",
     "aoti_torch_delete_tensor_object": f"({PTR}) -> i32",
+    "aoti_torch_new_tensor_handle": f"({PTR}, {PTR}) -> i32",
     "aoti_torch_get_data_ptr": f"({PTR}, {PTR}) -> i32",
     "aoti_torch_get_dim": f"({PTR}, {PTR}) -> i32",
     "aoti_torch_get_dtype": f"({PTR}, {PTR}) -> i32",
@@ -88,13 +90,13 @@ TABLE = f"%slots: {PTR}, %frame: {PTR}, %table: {PTR}"
 
 # The words of a tensor or a result from its rank on.
 SHAPE = f"""
-  {at("%rank", "%item", 2, I64)}
-  {at("%dtype", "%item", 3, "i32")}
-  {at("%sizes", "%item", 6)}
+  {at("%rank", "%item", 3, I64)}
+  {at("%dtype", "%item", 4, "i32")}
+  {at("%sizes", "%item", 7)}
   {at("%strides", "%sizes", "%rank")}"""
 DEVICE = f"""
-  {at("%device_type", "%item", 4, "i32")}
-  {at("%device_index", "%item", 5, "i32")}"""
+  {at("%device_type", "%item", 5, "i32")}
+  {at("%device_index", "%item", 6, "i32")}"""
 
 # Ends a function with the code of its step: 0 where %code is, else the number in the table, of sign %sign.
 STEP_END = f"""

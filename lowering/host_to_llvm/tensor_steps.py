@@ -65,7 +65,7 @@ HELPERS: dict[str, str] = {
   %address = llvm.getelementptr %base[%offset] : ({PTR}, i64) -> {PTR}, i8
   llvm.return %address : {PTR}""",
     ),
-    # A handle to a tensor over memory of ours.
+    # A new handle to a tensor over memory of ours.
     "cuesta_wrap": define(
         "cuesta_wrap",
         f"%slots: {PTR}, %frame: {PTR}, %item: {PTR}, %handle: {PTR}",
@@ -77,7 +77,59 @@ HELPERS: dict[str, str] = {
     : {DECLARATIONS["aoti_torch_create_tensor_from_blob"]}
   llvm.return %code : i32""",
     ),
-    # Handles to `count` tensors; none where one cannot be made.
+    # A handle to a tensor over memory of ours, which stays in the slots: the one of an earlier call where the memory
+    # is where it was then.
+    "cuesta_borrow": define(
+        "cuesta_borrow",
+        f"%slots: {PTR}, %frame: {PTR}, %item: {PTR}, %handle: {PTR}",
+        "i32",
+        f"""
+  {at("%kept", "%item", 2, I64)}
+  {at("%pair", "%slots", "%kept")}
+  {at("%place", "%pair", 1)}
+  %before = llvm.load %pair : {PTR} -> {PTR}
+  %held = llvm.load %place : {PTR} -> {PTR}
+  %data = llvm.call @cuesta_address(%slots, %frame, %item) : ({PTR}, {PTR}, {PTR}) -> {PTR}
+  %same = llvm.icmp "eq" %before, %data : {PTR}
+  %there = llvm.icmp "ne" %held, %null : {PTR}
+  %good_still = llvm.and %same, %there : i1
+  llvm.cond_br %good_still, ^take, ^make
+^make:
+  llvm.call @cuesta_delete(%place, %one) : ({PTR}, i64) -> ()
+  %code = llvm.call @cuesta_wrap(%slots, %frame, %item, %place) : ({PTR}, {PTR}, {PTR}, {PTR}) -> i32
+  %made = llvm.icmp "eq" %code, %good : i32
+  llvm.cond_br %made, ^note, ^end(%code : i32)
+^note:
+  llvm.store %data, %pair : {PTR}, {PTR}
+  llvm.br ^take
+^take:
+  %now = llvm.load %place : {PTR} -> {PTR}
+  llvm.store %now, %handle : {PTR}, {PTR}
+  llvm.br ^end(%good : i32)
+^end(%result: i32):
+  llvm.return %result : i32""",
+    ),
+    # Borrowed handles to `count` tensors.
+    "cuesta_borrow_all": define(
+        "cuesta_borrow_all",
+        f"%slots: {PTR}, %frame: {PTR}, %first: {PTR}, %count: i64, %handles: {PTR}",
+        "i32",
+        f"""
+  llvm.br ^loop(%zero, %first : i64, {PTR})
+^loop(%i: i64, %item: {PTR}):
+  %more = llvm.icmp "ult" %i, %count : i64
+  llvm.cond_br %more, ^borrow, ^end(%good : i32)
+^borrow:
+  {at("%handle", "%handles", "%i")}
+  %code = llvm.call @cuesta_borrow(%slots, %frame, %item, %handle) : ({PTR}, {PTR}, {PTR}, {PTR}) -> i32
+  %behind = llvm.call @cuesta_behind(%item) : ({PTR}) -> {PTR}
+  %next = llvm.add %i, %one : i64
+  %made = llvm.icmp "eq" %code, %good : i32
+  llvm.cond_br %made, ^loop(%next, %behind : i64, {PTR}), ^end(%code : i32)
+^end(%result: i32):
+  llvm.return %result : i32""",
+    ),
+    # New handles to `count` tensors; none where one cannot be made.
     "cuesta_wrap_all": define(
         "cuesta_wrap_all",
         f"%slots: {PTR}, %frame: {PTR}, %first: {PTR}, %count: i64, %handles: {PTR}",
@@ -259,15 +311,14 @@ def out_helper(name: str, entry: str, tensors: int, scalars: int) -> str:
   {at("%first", "%table", 1 + scalars)}
   %count = llvm.mlir.constant({tensors} : i64) : i64
   %handles = llvm.alloca %count x i64 : (i64) -> {PTR}
-  %wrapped = llvm.call @cuesta_wrap_all(%slots, %frame, %first, %count, %handles)
+  %borrowed = llvm.call @cuesta_borrow_all(%slots, %frame, %first, %count, %handles)
     : ({PTR}, {PTR}, {PTR}, i64, {PTR}) -> i32
-  %ready = llvm.icmp "eq" %wrapped, %good : i32
-  llvm.cond_br %ready, ^call, ^end(%wrapped : i32)
+  %ready = llvm.icmp "eq" %borrowed, %good : i32
+  llvm.cond_br %ready, ^call, ^end(%borrowed : i32)
 ^call:
   {loads}
   {numbers}
   %called = llvm.call @{entry}({arguments}) : {DECLARATIONS[entry]}
-  llvm.call @cuesta_delete(%handles, %count) : ({PTR}, i64) -> ()
   llvm.br ^end(%called : i32)
 ^end(%code: i32):
   {REFUSED}{STEP_END}""",

@@ -24,10 +24,12 @@ from cuesta.lowering.host_to_llvm.describe import describe
 from cuesta.lowering.host_to_llvm.object_code import compile_to_object
 from cuesta.passes.form_kernels.routes import choose_route
 from cuesta.passes.pipeline import Pipeline
+from cuesta.runtime import executable as executable_module
 from cuesta.runtime.artefact import Artefact
 from cuesta.runtime.callbacks import PythonCalls
 from cuesta.runtime.dtypes import DTYPES
 from cuesta.runtime.executable import ARENAS, Executable
+from cuesta.runtime.handles import steal
 
 Tensor = torch.Tensor
 
@@ -276,6 +278,46 @@ def test_a_view_from_python_is_copied_on_its_own_device() -> None:
     call = {"overload": "aten.unfold.default", "args": '["%0", 0, 2, 2]', "operands": 1, "positions": None}
     (result,) = PythonCalls([{**call, "results": [expected]}])._run(0, [torch.empty(6, device="meta")])
     assert result.device.type == "meta"
+
+
+def test_tensors_that_torch_is_given_stay_for_the_next_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    executable = mm(8)
+    assert executable.metadata["kept"] == 3
+    gone: list[int] = []
+
+    def steal_and_note(*handles: int) -> list[Tensor]:
+        gone.extend(handles)
+        return steal(*handles)
+
+    monkeypatch.setattr(executable_module, "steal", steal_and_note)
+    weights = [torch.randn(8, 5) for _ in range(3)]
+    for weight in weights * 2:  # at another address each time
+        a = torch.randn(4, 8)
+        assert_same(executable([a, weight]), [a @ weight, 4 * (a @ weight)[0, 0]])
+    gone.clear()
+    del executable
+    gc.collect()
+    assert len(gone) == 3
+
+
+@pytest.mark.parametrize("overload", ["aten.mm.default", "aten.convolution.default"])
+def test_tensors_that_torch_was_given_in_inference_mode_serve_outside_it(overload: str) -> None:
+    settings = [[1, 1], [0, 0], [1, 1], False, [0, 0], 1]
+    tensors = [torch.randn(4, 8), torch.randn(8, 5)]
+    args: list[Any] = ["%0", "%1"]
+    expected = [tensors[0] @ tensors[1]]
+    if overload == "aten.convolution.default":
+        tensors = [torch.randn(1, 3, 8, 8), torch.randn(2, 3, 3, 3)]
+        args += [None, *settings]
+        expected = [torch.ops.aten.convolution(*tensors, None, *settings)]
+    executable = call_of(overload, args, tensors, expected, "shim")
+    for _ in range(2):
+        with torch.inference_mode():
+            assert_same(executable(tensors), expected)
+        (result,) = executable(tensors)
+        assert_same([result], expected)
+        assert not result.is_inference()
+        result.add_(1)
 
 
 class Refuses(TorchDispatchMode):
