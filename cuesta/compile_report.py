@@ -12,7 +12,8 @@ class GraphReport:
     """One compiled graph. Times are in seconds, sizes in bytes."""
 
     name: str
-    #: name, ops (the torch ops fused in it), uses (launches of it) and bytes (its operands, of a launch) of each kernel
+    #: name, ops (the torch ops fused in it), uses (launches of it) and bytes (its operands, of a launch) of each
+    #: kernel; on a GPU also what a launch takes, and how often the block was halved because the GPU had no room for it
     kernels: list[dict[str, Any]] = field(default_factory=list)
     launches: int = 0
     #: op, reason, route and count of each ATen overload that is called
@@ -49,7 +50,8 @@ class GraphReport:
             yield f"  runs op by op in Python: {self.fallback}"
         width = max((len(k["name"]) for k in self.kernels), default=0)
         for kernel in self.kernels:
-            yield f"  kernel {kernel['name']:<{width}}  x{kernel['uses']:<3} {' + '.join(kernel['ops'])}"
+            halved = f"  (block halved x{kernel['halvings']}: too large)" if kernel.get("halvings") else ""
+            yield f"  kernel {kernel['name']:<{width}}  x{kernel['uses']:<3} {' + '.join(kernel['ops'])}{halved}"
         for call in self.aten_calls:
             yield f"  ATen   {call['op']} x{call['count']} ({call['route']}): {call['reason']}"
         if self.apart:

@@ -13,7 +13,7 @@ from torch._dynamo.backends.common import aot_autograd
 
 from cuesta import compile_report
 from cuesta.compile_report import GraphReport
-from cuesta.errors import OptionError, Unsupported
+from cuesta.errors import DeviceError, OptionError, Unsupported
 from cuesta.frontend.attention import keep_attention_whole
 from cuesta.frontend.calling import Boxed, Convention, bind, check_outputs
 from cuesta.frontend.decompositions import decompositions
@@ -85,7 +85,7 @@ def _compile_static(
     report = GraphReport(kind)
     try:
         program, convention = _program(gm, kind, options, report, donated)
-    except Unsupported as problem:
+    except (Unsupported, DeviceError) as problem:  # torch runs on a GPU that our kernels do not load on
         return _run_in_python(gm, kind, str(problem))
     compile_report.add(report)
     return bind(_recorded(program, convention, options, report, static), convention, gm)

@@ -25,6 +25,7 @@ from cuesta.frontend import kernel_code
 from cuesta.frontend.dump import Dump
 from cuesta.frontend.loading import load
 from cuesta.frontend.reproducer import as_text, reproduced
+from cuesta.frontend.smaller_blocks import smaller_blocks
 from cuesta.lowering.host_to_llvm.describe import describe
 from cuesta.lowering.host_to_llvm.object_code import compile_to_object
 from cuesta.options import Options
@@ -106,7 +107,7 @@ def lower_module(
 def _lower(module: ir.Module, options: Options, report: GraphReport, level: str, dump: Dump | None) -> Artefact:
     timer = Timer(report.times)
     target = target_of(module)
-    making = None
+    making = smaller = None
     metadata: dict[str, Any] = {}
     if dump is not None:
         dump.write(level, module)
@@ -114,7 +115,10 @@ def _lower(module: ir.Module, options: Options, report: GraphReport, level: str,
         metadata = _describe_program(module, report)
     for stage in stages_after(level, target):
         if stage.name == "llvm" and target.gpu:
-            making = kernel_code.start(module, metadata["kernels"], target, open_cache(options.cache_root))
+            cache = open_cache(options.cache_root)
+            making = kernel_code.start(module, metadata["kernels"], target, cache, smaller)
+        if stage.name == "tt":
+            smaller = smaller_blocks(module)
         with timer.stage(stage.name):
             pipeline_of(stage, options).run(module, verify=False)
         if stage.name == "kernels":
@@ -159,7 +163,7 @@ def _add_resources(report: GraphReport, rows: list[dict[str, Any]]) -> None:
     by_name = {row["name"]: row for row in rows}
     for kernel in report.kernels:
         row = by_name[kernel["name"]]
-        kernel |= {key: row[key] for key in ("grid", "warps", "shared", "registers", "spills")}
+        kernel |= {key: row[key] for key in ("grid", "warps", "shared", "registers", "spills", "halvings")}
 
 
 def _describe_program(module: ir.Module, report: GraphReport) -> dict[str, Any]:

@@ -114,11 +114,16 @@ def _compile_graph(
     number: int, graph: TracedGraph, target: Target, options: Options, calls: Counter[str]
 ) -> list[TargetKernel]:
     from cuesta.dialects import make_context, walk
+    from cuesta.frontend.compile import pipeline_of
+    from cuesta.frontend.smaller_blocks import smaller_blocks
+    from cuesta.passes.pipelines import stages_for
 
     with make_context():
-        module = lower_graph(graph, target, options, "tt")
+        module = lower_graph(graph, target, options, "blocks")
+        smaller = smaller_blocks(module)
+        pipeline_of(stages_for(target)["tt"], options).run(module, verify=options.verify)
         calls.update(op.attributes["overload"].value for op in walk(module.operation) if op.name == "host.aten")
-        return make_kernels(module, target, open_cache(options.cache_root), number)
+        return make_kernels(module, target, open_cache(options.cache_root), number, smaller)
 
 
 def lower_graph(graph: TracedGraph, target: Target, options: Options, level: str) -> Any:

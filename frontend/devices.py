@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import torch
 
-from cuesta.errors import CompileError, OptionError, Unsupported
+from cuesta.errors import OptionError, Unsupported
 from cuesta.frontend.graph_key import attribute
 from cuesta.targets import CPU, Target, parse_target
 
@@ -16,8 +16,7 @@ def place_graph(gm: torch.fx.GraphModule, wanted: Target | None) -> tuple[Target
 
     A graph with any tensor on a GPU runs there; what it has on the CPU beside is ATen's. Raises
     Unsupported where it has tensors on two GPUs or on a device that nothing here is compiled for,
-    OptionError where `wanted` is for another type of device, CompileError where the GPU is one that
-    kernels cannot be made for.
+    OptionError where `wanted` is for another type of device.
     """
     device = find_device(gm)
     if wanted is None:
@@ -41,7 +40,7 @@ def find_device(gm: torch.fx.GraphModule) -> torch.device:
 
 
 def target_of_device(device: torch.device) -> Target:
-    """The target of a device of this machine. Raises CompileError for a GPU that kernels cannot be made for."""
+    """The target of a device of this machine. Raises Unsupported for a GPU that kernels cannot be made for."""
     if device.type == "cpu":
         return CPU
     if device.type == "xpu":
@@ -55,7 +54,7 @@ def target_of_device(device: torch.device) -> Target:
     try:
         return parse_target(name)
     except OptionError as problem:
-        raise CompileError(f"kernels cannot be made for {torch.cuda.get_device_name(device)}: {problem}") from None
+        raise Unsupported(f"kernels cannot be made for {torch.cuda.get_device_name(device)}: {problem}") from None
 
 
 def _tensors(gm: torch.fx.GraphModule) -> Iterator[torch.Tensor]:

@@ -23,6 +23,7 @@ _PASS_MODULES = (
     "cuesta.passes.tile_kernels",
     "cuesta.passes.chain_destinations",
     "cuesta.passes.choose_blocks",
+    "cuesta.passes.halve_blocks",
     "cuesta.passes.outline_tiles",
     "cuesta.lowering.linalg_to_loops.expand_copies",
     "cuesta.lowering.linalg_to_tt",

@@ -20,6 +20,9 @@ from cuesta.runtime.kernel_table import KernelTable, make_words
 _PLAIN_SHARED = 48 << 10
 _MAX_DYNAMIC_SHARED = 8  # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
 _DRIVER = "libcuda.so.1"
+#: CUDA_ERROR_INVALID_IMAGE, NO_BINARY_FOR_GPU, INVALID_PTX, UNSUPPORTED_PTX_VERSION: what a driver says of code for
+#: another GPU, or of code that is newer than it.
+_CODE_REFUSED = (200, 209, 218, 222)
 
 _LOCK = threading.Lock()
 _LOADED: dict[tuple[int, bytes], int] = {}  # device and digest of code and symbol → function
@@ -85,7 +88,15 @@ def _primary_context(device: int) -> int:
 def _call(name: str, *arguments: Any, what: str = "") -> None:
     code = getattr(driver(), name)(*arguments)
     if code:
-        raise DeviceError(f"{name} failed{f' for {what}' if what else ''}: {describe_error(code)}")
+        hint = _driver_hint() if code in _CODE_REFUSED else ""
+        raise DeviceError(f"{name} failed{f' for {what}' if what else ''}: {describe_error(code)}{hint}")
+
+
+def _driver_hint() -> str:
+    version = ctypes.c_int()
+    if driver().cuDriverGetVersion(ctypes.byref(version)):
+        return ""
+    return f"; the driver is one for CUDA {version.value // 1000}.{version.value % 1000 // 10}: is it too old?"
 
 
 def describe_error(code: int) -> str:

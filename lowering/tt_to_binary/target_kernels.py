@@ -14,8 +14,7 @@ from pathlib import Path
 from cuesta._mlir import ir
 from cuesta.cache import Cache
 from cuesta.errors import OptionError
-from cuesta.lowering.tt_to_binary.kernels import compile_kernels
-from cuesta.lowering.tt_to_binary.texts import kernel_grids, kernel_texts
+from cuesta.lowering.tt_to_binary.making import Smaller, start_kernels
 from cuesta.targets import Target
 
 #: Suffixes of assembly and binary, by kind; SPIR-V has no assembly.
@@ -58,30 +57,34 @@ def check_target(target: Target) -> None:
         raise OptionError(f"kernels are made ahead for GPUs ({', '.join(_SUFFIXES)}), not for target {target}")
 
 
-def make_kernels(module: ir.Module, target: Target, cache: Cache | None = None, graph: int = 0) -> list[TargetKernel]:
-    """The kernels of a module at the tt level, made for `target`.
+def make_kernels(
+    module: ir.Module,
+    target: Target,
+    cache: Cache | None = None,
+    graph: int = 0,
+    smaller: Smaller | None = None,
+) -> list[TargetKernel]:
+    """The kernels of a module at the tt level, made for `target`; `smaller` is for those that are too large for it.
 
     Raises OptionError where the target is no GPU, CompileError for a kernel that cannot be made.
     """
     check_target(target)
-    texts = kernel_texts(module)
-    grids = kernel_grids(module)
-    binaries = compile_kernels(texts, target, cache, keep_assembly=True)
+    made = start_kernels(module, target, cache, smaller, keep_assembly=True).finish()
     return [
         TargetKernel(
             graph=graph,
-            name=text.name,
-            grid=grid,
-            warps=binary.warps,
-            shared=binary.shared,
-            registers=binary.registers,
-            spills=binary.spills,
-            symbol=binary.symbol,
-            text=text.text,
-            assembly=binary.assembly,
-            binary=binary.code,
+            name=kernel.text.name,
+            grid=kernel.grid,
+            warps=kernel.binary.warps,
+            shared=kernel.binary.shared,
+            registers=kernel.binary.registers,
+            spills=kernel.binary.spills,
+            symbol=kernel.binary.symbol,
+            text=kernel.text.text,
+            assembly=kernel.binary.assembly,
+            binary=kernel.binary.code,
         )
-        for text, grid, binary in zip(texts, grids, binaries, strict=True)
+        for kernel in made
     ]
 
 

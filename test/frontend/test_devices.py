@@ -12,7 +12,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 
 from cuesta._mlir import ir
 from cuesta.dialects import make_context, verify, walk
-from cuesta.errors import CompileError, OptionError, Unsupported
+from cuesta.errors import OptionError, Unsupported
 from cuesta.frontend import devices
 from cuesta.frontend.devices import find_device, place_graph
 from cuesta.frontend.importer import import_graph
@@ -84,7 +84,7 @@ def test_the_target_is_the_capability_of_the_device(monkeypatch: pytest.MonkeyPa
 def test_a_gpu_too_old_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(devices.torch.cuda, "get_device_capability", lambda device: (6, 1))
     monkeypatch.setattr(devices.torch.cuda, "get_device_name", lambda device: "Tesla P40")
-    with pytest.raises(CompileError, match=r"Tesla P40: unknown target 'cuda:61'; the targets are"):
+    with pytest.raises(Unsupported, match=r"Tesla P40: unknown target 'cuda:61'; the targets are"):
         place_graph(trace(lambda x: x + 1, BIG), None)
 
 

@@ -1,0 +1,96 @@
+"""The kernels of a module on their way to a target, with smaller blocks where it has no room for those chosen.
+
+making = start_kernels(module, target, cache, smaller)      returns at once
+for made in making.finish(): …                              waits; kernels that are too large are made again
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from cuesta._mlir import ir
+from cuesta.cache import Cache
+from cuesta.errors import CompileError, OutOfResources, Unsupported
+from cuesta.lowering.tt_to_binary.kernel import KernelBinary, KernelText
+from cuesta.lowering.tt_to_binary.kernels import Compiling, start_compiling
+from cuesta.lowering.tt_to_binary.texts import kernel_grids, kernel_texts
+from cuesta.targets import Target
+
+Grid: TypeAlias = tuple[int, int, int]
+
+#: (names of kernels, how often their blocks are to be halved) → a module at the tt level that has those kernels.
+Smaller: TypeAlias = Callable[[Collection[str], int], ir.Module]
+
+_MOST_HALVINGS = 8
+
+
+@dataclass(frozen=True)
+class MadeKernel:
+    """A kernel and its code."""
+
+    text: KernelText
+    grid: Grid
+    binary: KernelBinary
+    #: how often its block was halved before the target had room for it
+    halvings: int = 0
+
+
+@dataclass
+class KernelMaking:
+    """Kernels on their way."""
+
+    _kernels: list[tuple[KernelText, Grid]]
+    _start: Callable[[Sequence[tuple[KernelText, Grid]]], Compiling]
+    _compiling: Compiling
+    _smaller: Smaller | None
+
+    def finish(self) -> list[MadeKernel]:
+        """The kernels, in their order.
+
+        Raises the CompileError of the first that Triton refuses, Unsupported for one that is too large however small
+        its block.
+        """
+        made: dict[str, MadeKernel] = {}
+        kernels, compiling = self._kernels, self._compiling
+        for halvings in range(_MOST_HALVINGS + 1):
+            large: dict[str, OutOfResources] = {}
+            for (text, grid), outcome in zip(kernels, compiling.outcomes(), strict=True):
+                if isinstance(outcome, OutOfResources) and self._smaller is not None:
+                    large[text.name] = outcome
+                elif isinstance(outcome, CompileError):
+                    raise outcome
+                else:
+                    made[text.name] = MadeKernel(text, grid, outcome, halvings)
+            if not large or self._smaller is None:
+                return [made[text.name] for text, _ in self._kernels]
+            error = next(iter(large.values()))
+            if halvings < _MOST_HALVINGS:
+                kernels = _kernels_of(self._smaller(large, halvings + 1))
+                compiling = self._start(kernels)
+        raise Unsupported(f"{error}, however small its block") from error
+
+
+def start_kernels(
+    module: ir.Module,
+    target: Target,
+    cache: Cache | None = None,
+    smaller: Smaller | None = None,
+    *,
+    keep_assembly: bool = False,
+) -> KernelMaking:
+    """Begins to make every kernel of a module at the tt level. Without `smaller` one that is too large is an error.
+
+    Raises CompileError where there is no Triton, or one that cuesta does not work with.
+    """
+
+    def start(kernels: Sequence[tuple[KernelText, Grid]]) -> Compiling:
+        return start_compiling([text for text, _ in kernels], target, cache, keep_assembly=keep_assembly)
+
+    kernels = _kernels_of(module)
+    return KernelMaking(kernels, start, start(kernels), smaller)
+
+
+def _kernels_of(module: ir.Module) -> list[tuple[KernelText, Grid]]:
+    return list(zip(kernel_texts(module), kernel_grids(module), strict=True))
