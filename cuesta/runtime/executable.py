@@ -185,6 +185,7 @@ def _source(metadata: dict[str, Any]) -> str:
         add(f"        if code == {MISALIGNED}:")
         if metadata["released"]:
             add("            give_back(tensors, slots)")
+        add("            free_slots.append((slots, address))")
         add("            return None")
     add("        fail(code, slots)")
     owned = [i for i, base in enumerate(bases) if base["owner"] == "torch"]

@@ -16,6 +16,7 @@ Call = Callable[[list[Tensor]], list[Tensor]]
 MISALIGNED = -(1 << 31)
 ALIGNMENT = 16
 
+_data_ptr: Callable[[Tensor], int] = torch._C.TensorBase.data_ptr
 _view: Callable[..., Tensor] = torch._C._dynamo.guards._reinterpret_tensor  # type: ignore[attr-defined]
 
 
@@ -33,11 +34,7 @@ def device_names(device: torch.device) -> dict[str, Any]:
 def around(call: Callable[[list[Tensor]], list[Tensor] | None], metadata: dict[str, Any]) -> Call:
     """`call`, which gives None for arguments that are not aligned, made good for those and for any current device."""
     device = torch.device(metadata["device"])
-
-    def aligned(tensors: list[Tensor]) -> list[Tensor]:
-        results = call(tensors)
-        return _with_copies(call, metadata, tensors) if results is None else results
-
+    aligned = _Aligned(call, metadata)
     if device.type != "cuda" or torch.cuda.device_count() < 2:
         return aligned
     current: Callable[[], int] = torch._C._cuda_getDevice
@@ -52,29 +49,42 @@ def around(call: Callable[[list[Tensor]], list[Tensor] | None], metadata: dict[s
     return on_device
 
 
-def _with_copies(
-    call: Callable[[list[Tensor]], list[Tensor] | None], metadata: dict[str, Any], tensors: Sequence[Tensor]
-) -> list[Tensor]:
-    """The call on copies of the arguments that are not aligned; what it writes into them is copied back."""
-    moved = [i for i, t in enumerate(tensors) if t.data_ptr() % ALIGNMENT]
-    copies = list(tensors)
-    for i in moved:
-        copies[i] = aligned_copy(tensors[i])
-    written = {i: copies[i] for i in moved if i in metadata["mutates"]}
-    results = call(copies)
-    if results is None:
-        raise AssertionError("torch gave memory that is not aligned")
-    for i, copy in written.items():
-        tensors[i].copy_(copy)
-    for i, result in enumerate(metadata["results"]):
-        if result["kind"] == "argument" and result["index"] in moved:
-            results[i] = argument_result(tensors[result["index"]], result)
-    return results
+class _Aligned:
+    """A program's call, on copies of the arguments that are not aligned; what it writes into them is copied back."""
+
+    def __init__(self, call: Callable[[list[Tensor]], list[Tensor] | None], metadata: dict[str, Any]) -> None:
+        self._call = call
+        self._results = metadata["results"]
+        self._mutates = frozenset(metadata["mutates"])
+        self._seen: list[int] = []  # arguments that were not aligned in the last call of that kind
+
+    def __call__(self, tensors: list[Tensor]) -> list[Tensor]:
+        if self._seen and any(_data_ptr(tensors[i]) % ALIGNMENT for i in self._seen):
+            return self._with_copies(tensors)
+        results = self._call(tensors)
+        return self._with_copies(tensors) if results is None else results
+
+    def _with_copies(self, tensors: Sequence[Tensor]) -> list[Tensor]:
+        moved = [i for i, address in enumerate(map(_data_ptr, tensors)) if address % ALIGNMENT]
+        self._seen = moved
+        copies = list(tensors)
+        for i in moved:
+            copies[i] = aligned_copy(tensors[i])
+        written = {i: copies[i] for i in moved if i in self._mutates}
+        results = self._call(copies)
+        if results is None:
+            raise AssertionError("torch gave memory that is not aligned")
+        for i, copy in written.items():
+            tensors[i].copy_(copy)
+        for i, result in enumerate(self._results):
+            if result["kind"] == "argument" and result["index"] in moved:
+                results[i] = argument_result(tensors[result["index"]], result)
+        return results
 
 
 def aligned_copy(tensor: Tensor) -> Tensor:
     """A copy with the same sizes and strides, overlapping ones too, in memory of its own."""
-    if not tensor.numel():
+    if not tensor.numel() or tensor.is_contiguous():
         return tensor.detach().clone()
     return _view(flat_view(tensor).clone(), tuple(tensor.shape), tensor.stride(), 0)
 

@@ -94,7 +94,17 @@ def test_an_input_that_is_not_aligned_is_read_at_another_place() -> None:
     memory = floats(6 * 40 + 1)
     off = memory[1:].view(6, 40)
     assert off.data_ptr() % 16
-    torch.testing.assert_close(call(off), off * 2 + 1)
+    for x in (off, off, X, memory[2:-1].expand(6, 238)[:, :40], off, X):
+        torch.testing.assert_close(call(x), x * 2 + 1)
+
+
+def test_arguments_that_are_not_aligned_are_found_whichever_they_are() -> None:
+    call = compiled(lambda x, y: x * 2 + y)
+    memory = floats(6 * 40 + 1)
+    off, other = memory[1:].view(6, 40), memory.clone()[1:].view(6, 40)
+    for x, y in ((off, X), (X, off), (off, other), (X, other.clone()), (X, off)):
+        torch.testing.assert_close(call(x, y), x * 2 + y)
+    assert len(cuesta.report().graphs) == 1
 
 
 def test_a_written_input_that_is_not_aligned_is_written_where_it_is() -> None:
