@@ -72,6 +72,21 @@ class _Memory:
         return alive if len(alive) == others == 1 else None
 
 
+@dataclass(frozen=True)
+class _Result:
+    """Memory that a recording writes a result into, as a tensor of ours."""
+
+    owner: Tensor
+    sizes: tuple[int, ...]
+    strides: tuple[int, ...]
+    memory: _Memory
+
+    def hand_out(self) -> Tensor:
+        tensor = _view(self.owner, self.sizes, self.strides, 0)
+        self.memory.handed.append(weakref.ref(tensor))
+        return tensor
+
+
 @dataclass
 class _Recording:
     """A program recorded for one set of addresses."""
@@ -80,8 +95,9 @@ class _Recording:
     fixed: list[int]  # arguments that are read where they are
     addresses: list[int]  # of those
     copied: dict[int, Tensor]  # argument → memory of ours that stands for it
-    owners: list[Tensor | None]  # a tensor of ours over each result; None for one that is an argument
-    memories: dict[int, _Memory]  # by storage
+    made: list[_Result]  # no two of them the same tensor
+    places: list[int]  # of each result among those; -1: it lies in an argument
+    memories: list[_Memory]
     targets: list[Tensor]  # of `copied`; as one dim where elements leave gaps or overlap
     flat: frozenset[int]  # the arguments for which that is so
 
@@ -90,7 +106,10 @@ class _Recording:
         if self.targets:
             sources = [flat_view(tensors[i]) if i in self.flat else tensors[i] for i in self.copied]
             with torch.no_grad():
-                torch._foreach_copy_(self.targets, sources)
+                if len(sources) == 1:
+                    self.targets[0].copy_(sources[0])
+                else:
+                    torch._foreach_copy_(self.targets, sources)
 
     def misplaced(self, tensors: Sequence[Tensor]) -> list[int]:
         """The arguments that are not where they were."""
@@ -102,7 +121,7 @@ class _Recording:
     def make_room(self) -> bool:
         """Moves results that are still held away. False where some cannot be moved."""
         moving = []
-        for memory in self.memories.values():
+        for memory in self.memories:
             held = memory.held()
             if held is None:
                 return False
@@ -110,7 +129,7 @@ class _Recording:
         with torch.no_grad():
             for tensor in moving:
                 tensor.data = aligned_copy(tensor)
-        for memory in self.memories.values():
+        for memory in self.memories:
             memory.handed.clear()
         return True
 
@@ -191,15 +210,21 @@ class RecordedProgram:
         arguments = [copied.get(i, tensor) for i, tensor in enumerate(tensors)]
         replay, results = self._recorder.record(lambda: self._program(arguments))
         described = self._metadata["results"]
-        owners = [None if d["kind"] == "argument" else r for d, r in zip(described, results, strict=True)]
+        owners = {id(r): r for d, r in zip(described, results, strict=True) if d["kind"] != "argument"}
+        numbers = {key: i for i, key in enumerate(owners)}
+        places = [numbers.get(id(r), -1) for r in results]
         del results
-        storages = {owner.untyped_storage()._cdata for owner in owners if owner is not None}
+        storages = [owner.untyped_storage()._cdata for owner in owners.values()]
         memories = {storage: _Memory(storage, _uses(storage)) for storage in storages}
+        made = [
+            _Result(owner, tuple(owner.shape), owner.stride(), memories[storage])
+            for owner, storage in zip(owners.values(), storages, strict=True)
+        ]
         addresses = [tensors[i].data_ptr() for i in fixed]
         flat = frozenset(i for i, tensor in copied.items() if not _is_dense(tensor))
         targets = [flat_view(tensor) if i in flat else tensor for i, tensor in copied.items()]
-        recording = _Recording(replay, fixed, addresses, copied, owners, memories, targets, flat)
-        returned_here = {owner.data_ptr() for owner in owners if owner is not None and owner.numel()}
+        recording = _Recording(replay, fixed, addresses, copied, made, places, list(memories.values()), targets, flat)
+        returned_here = {result.owner.data_ptr() for result in made if result.owner.numel()}
         self._recorder.returned |= returned_here
         weakref.finalize(recording, self._recorder.returned.difference_update, returned_here)
         return recording
@@ -211,18 +236,11 @@ class RecordedProgram:
         for i in self._metadata["mutates"]:
             if i in recording.copied:
                 tensors[i].copy_(recording.copied[i])
-        results: list[Tensor] = []
-        made: dict[int, Tensor] = {}
-        for owner, described in zip(recording.owners, self._metadata["results"], strict=True):
-            if owner is None:
-                results.append(argument_result(tensors[described["index"]], described))
-                continue
-            result = made.get(id(owner))
-            if result is None:
-                result = made[id(owner)] = _view(owner, owner.shape, owner.stride(), 0)
-                recording.memories[owner.untyped_storage()._cdata].handed.append(weakref.ref(result))
-            results.append(result)
-        return results
+        made = [result.hand_out() for result in recording.made]
+        return [
+            made[place] if place >= 0 else argument_result(tensors[described["index"]], described)
+            for place, described in zip(recording.places, self._metadata["results"], strict=True)
+        ]
 
 
 def _is_dense(tensor: Tensor) -> bool:
