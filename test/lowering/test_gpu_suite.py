@@ -1,0 +1,130 @@
+"""Every kernel that the model suite makes for a GPU: right in the numpy interpreter, and taken by every compiler.
+
+Of kernels that differ in their sizes only, one is checked, and two targets' compilers take it; all of them for all
+targets, in eval as well, and at the sizes of the benchmarks, are checked with CUESTA_FULL=1. Models are traced for
+CUDA, and for AMD, where attention comes apart: more kernels.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import os
+from collections.abc import Iterable
+
+import pytest
+import torch
+
+from cuesta.dialects.tt.interpreter import InterpreterError
+from cuesta.lowering.tt_to_binary.kernels import start_compiling
+from cuesta.targets import parse_target
+from cuesta.tools.gpu_kernels.check import difference
+from cuesta.tools.gpu_kernels.collect import SuiteKernel, collect, cover
+from cuesta.tools.gpu_kernels.suite import SUITE, Size, SuiteModel
+
+FULL = os.environ.get("CUESTA_FULL") == "1"
+TARGETS = ("cuda:80", "cuda:90", "cuda:100", "hip:gfx942", "hip:gfx1100")
+MODELS = pytest.mark.parametrize("model", SUITE, ids=lambda model: model.name)
+SLOW = pytest.mark.skipif(not FULL, reason="slow: set CUESTA_FULL=1 to run it")
+
+
+@functools.cache
+def kernels_of(model: SuiteModel, training: bool = True, size: Size = "small", kind: str = "cuda") -> list[SuiteKernel]:
+    """The kernels, which are the same for all targets of a kind."""
+    torch._dynamo.reset()
+    return collect(model, size, training, parse_target({"cuda": "cuda:90", "hip": "hip:gfx942"}[kind]))
+
+
+def first_of_each_structure(kernels: Iterable[SuiteKernel]) -> list[SuiteKernel]:
+    return list({kernel.structure: kernel for kernel in reversed(list(kernels))}.values())[::-1]
+
+
+@functools.cache
+def representatives() -> list[SuiteKernel]:
+    on_amd = kernels_of(find("bert-base"), kind="hip")
+    return first_of_each_structure([*(kernel for model in SUITE for kernel in kernels_of(model)), *on_amd])
+
+
+def check_numbers(kernels: Iterable[SuiteKernel]) -> None:
+    wrong = [message for kernel in kernels if (message := difference(kernel))]
+    assert not wrong, "\n".join(wrong)
+
+
+def check_compilers(kernels: list[SuiteKernel], target: str) -> None:
+    outcomes = start_compiling([kernel.text for kernel in kernels], parse_target(target)).outcomes()
+    refused = [
+        f"{kernel}: {outcome}"
+        for kernel, outcome in zip(kernels, outcomes, strict=True)
+        if isinstance(outcome, Exception)
+    ]
+    assert not refused, "\n".join(refused)
+
+
+@MODELS
+def test_kernels_compute_what_their_linalg_does(model: SuiteModel) -> None:
+    chosen = [kernel for kernel in representatives() if kernel.origin.startswith(model.name)]
+    assert chosen
+    check_numbers(chosen)
+
+
+@pytest.mark.parametrize("target", ["cuda:90", "hip:gfx942"])
+def test_every_structure_compiles_for(target: str) -> None:
+    check_compilers(representatives(), target)
+
+
+@pytest.mark.parametrize("target", [target for target in TARGETS if target not in ("cuda:90", "hip:gfx942")])
+def test_every_op_and_kind_of_shape_compiles_for(target: str) -> None:
+    check_compilers(cover(representatives()), target)
+
+
+def test_the_suite_has_what_reductions_can_become() -> None:
+    looped = [kernel for kernel in representatives() if "scf.for" in kernel.text.text]
+    split = [kernel for kernel in representatives() if "sum" in kernel.text.name and kernel.grid[0] > 1]
+    assert looped and split
+
+
+@SLOW
+@pytest.mark.timeout(3600)
+@MODELS
+@pytest.mark.parametrize("training", [False, True], ids=["eval", "train"])
+@pytest.mark.parametrize("kind", ["cuda", "hip"])
+def test_all_kernels_compute_what_their_linalg_does(kind: str, training: bool, model: SuiteModel) -> None:
+    check_numbers(kernels_of(model, training, kind=kind))
+
+
+@SLOW
+@pytest.mark.timeout(3600)
+@MODELS
+@pytest.mark.parametrize("size", ["small", "full"])
+@pytest.mark.parametrize("target", TARGETS)
+def test_all_kernels_compile_for(target: str, size: Size, model: SuiteModel) -> None:
+    kind = parse_target(target).kind
+    check_compilers([k for training in (True, False) for k in kernels_of(model, training, size, kind)], target)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ('"arith.addf"', '"arith.subf"'),
+        ("<{predicate = 2 : i64}>", "<{predicate = 3 : i64}>"),
+    ],
+    ids=["operator", "bound"],
+)
+def test_a_kernel_that_computes_something_else_is_noticed(old: str, new: str) -> None:
+    """Kernels of GPT-2's are changed: sums become differences, and masks let one element more through."""
+    changed = cover([kernel for kernel in kernels_of(find("gpt2")) if old in kernel.text.text])
+    assert len(changed) > 2
+    for kernel in changed:
+        text = dataclasses.replace(kernel.text, text=kernel.text.text.replace(old, new))
+        assert noticed(dataclasses.replace(kernel, text=text)), kernel
+
+
+def noticed(kernel: SuiteKernel) -> bool:
+    try:
+        return difference(kernel) is not None
+    except InterpreterError:  # it reaches outside
+        return True
+
+
+def find(name: str) -> SuiteModel:
+    return next(model for model in SUITE if model.name == name)

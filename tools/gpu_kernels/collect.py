@@ -1,0 +1,97 @@
+"""The unique kernels of a model's graphs, each as linalg and as Triton IR."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from cuesta._mlir import ir
+from cuesta.dialects import make_context, walk
+from cuesta.dialects.kernel_module import kernel_modules
+from cuesta.frontend.compile import pipeline_of
+from cuesta.frontend.compile_for import lower_graph, trace
+from cuesta.lowering.tt_to_binary.kernel import KernelText
+from cuesta.lowering.tt_to_binary.texts import kernel_grids, kernel_texts
+from cuesta.options import Options
+from cuesta.passes.pipelines import stages_for
+from cuesta.targets import Target
+from cuesta.tools.gpu_kernels.suite import Size, SuiteModel
+
+
+@dataclass(frozen=True)
+class SuiteKernel:
+    """A kernel of the suite on two levels."""
+
+    #: where it is from, such as "gpt2, backward"
+    origin: str
+    #: a func.func of linalg on tensors, as form-kernels leaves it
+    linalg: str
+    text: KernelText
+    grid: tuple[int, int, int]
+    #: ops with the types of their elements, and kinds of shapes
+    features: frozenset[str]
+
+    @property
+    def structure(self) -> str:
+        """What it shares with kernels that differ from it in sizes only."""
+        return re.sub(r"\d+", "#", self.text.text.replace(f'sym_name = "{self.text.name}"', ""))
+
+    def __str__(self) -> str:
+        return f"{self.text.name} ({self.origin})"
+
+
+def collect(model: SuiteModel, size: Size, training: bool, target: Target) -> list[SuiteKernel]:
+    """The kernels of a model's graphs for `target`; of those that differ by name only, the first."""
+    module, inputs = model.module(size)
+    module.train(training)
+    options = Options.from_torch(None, {"target": target})
+    found: dict[str, SuiteKernel] = {}
+    for graph in trace(module, inputs, target, training=training):
+        with make_context():
+            lowered = lower_graph(graph, target, options, "kernels")
+            linalg = {
+                ir.StringAttr(op.attributes["sym_name"]).value: op.operation.get_asm(use_local_scope=True)
+                for nested in kernel_modules(lowered)
+                for op in nested.body.operations
+            }
+            for stage in ("blocks", "tt"):
+                pipeline_of(stages_for(target)[stage], options).run(lowered)
+            functions = [op for op in walk(lowered.operation) if op.name == "tt.func"]
+            for text, grid, op in zip(kernel_texts(lowered), kernel_grids(lowered), functions, strict=True):
+                key = text.text.replace(f'sym_name = "{text.name}"', "") + f"{grid} {text.warps} {text.stages}"
+                if key not in found:
+                    origin = f"{model.name}, {graph.kind}"
+                    found[key] = SuiteKernel(origin, linalg[text.name], text, grid, _features(op, text))
+    return list(found.values())
+
+
+def cover(kernels: Sequence[SuiteKernel]) -> list[SuiteKernel]:
+    """Few of the kernels that have every feature among them: each time the one that adds most."""
+    missing = frozenset[str]().union(*(kernel.features for kernel in kernels))
+    chosen: list[SuiteKernel] = []
+    while missing:
+        best = max(kernels, key=lambda kernel: (len(kernel.features & missing), -len(kernel.text.text)))
+        chosen.append(best)
+        missing -= best.features
+    return chosen
+
+
+def _features(function: ir.Operation, text: KernelText) -> frozenset[str]:
+    found = {f"{text.warps} warps"}
+    for op in walk(function):
+        kinds = {_element(value.type) for value in (*op.operands, *op.results)}
+        found.add(f"{op.name} {' '.join(sorted(kinds))}")
+        if op.name == "tt.reduce":
+            shape = re.findall(r"\d+(?=x)", str(op.operands[0].type))
+            found.add(f"reduce dim {op.attributes['axis'].value} of {len(shape)}, {len(op.operands)} at a time")
+        if op.name in ("tt.load", "tt.store"):
+            rank = str(op.operands[0].type).count("x")
+            found.add(f"{op.name} of rank {rank}{' masked' if len(op.operands) > 2 - (op.name == 'tt.load') else ''}")
+        if op.name == "tt.extern_elementwise":
+            found.add(op.attributes["symbol"].value)
+    return frozenset(found)
+
+
+def _element(kind: ir.Type) -> str:
+    return re.sub(r"tensor<(\d+x)*|>$", "", str(kind))
