@@ -55,23 +55,6 @@ class Recorder(Protocol):
         """Makes the current stream wait for what earlier replays, on other streams, have queued."""
 
 
-@dataclass
-class _Memory:
-    """One storage of results, and who has been handed a tensor over it."""
-
-    storage: int
-    own_uses: int
-    handed: list[weakref.ref[Tensor]] = field(default_factory=list)
-
-    def held(self) -> list[Tensor] | None:
-        """The tensors over it that are alive; None where something else holds it too."""
-        others = _uses(self.storage) - self.own_uses
-        if others == 0:
-            return []
-        alive = [tensor for ref in self.handed if (tensor := ref()) is not None]
-        return alive if len(alive) == others == 1 else None
-
-
 @dataclass(frozen=True)
 class _Result:
     """Memory that a recording writes a result into, as a tensor of ours."""
@@ -79,12 +62,7 @@ class _Result:
     owner: Tensor
     sizes: tuple[int, ...]
     strides: tuple[int, ...]
-    memory: _Memory
-
-    def hand_out(self) -> Tensor:
-        tensor = _view(self.owner, self.sizes, self.strides, 0)
-        self.memory.handed.append(weakref.ref(tensor))
-        return tensor
+    storage: int
 
 
 @dataclass
@@ -97,9 +75,10 @@ class _Recording:
     copied: dict[int, Tensor]  # argument → memory of ours that stands for it
     made: list[_Result]  # no two of them the same tensor
     places: list[int]  # of each result among those; -1: it lies in an argument
-    memories: list[_Memory]
+    own_uses: dict[int, int]  # of the storages of those, by `made` alone
     targets: list[Tensor]  # of `copied`; as one dim where elements leave gaps or overlap
     flat: frozenset[int]  # the arguments for which that is so
+    handed: list[weakref.ref[Tensor]] = field(default_factory=list)  # the tensors of the last replay, as `made`
 
     def copy_in(self, tensors: Sequence[Tensor]) -> None:
         """Copies the arguments that are read at an address of ours."""
@@ -120,18 +99,27 @@ class _Recording:
 
     def make_room(self) -> bool:
         """Moves results that are still held away. False where some cannot be moved."""
-        moving = []
-        for memory in self.memories:
-            held = memory.held()
-            if held is None:
-                return False
-            moving += held
+        held = {storage for storage, own in self.own_uses.items() if _uses(storage) != own}
+        if not held:
+            return True
+        moving = {}
+        for result, ref in zip(self.made, self.handed, strict=False):  # none before the first replay
+            tensor = ref() if result.storage in held else None
+            if tensor is not None:
+                moving[result.storage] = tensor
+        # One use that is no tensor of ours, or a second one, may be a view or what autograd has saved.
+        if len(moving) < len(held) or any(_uses(storage) != self.own_uses[storage] + 1 for storage in held):
+            return False
         with torch.no_grad():
-            for tensor in moving:
+            for tensor in moving.values():
                 tensor.data = aligned_copy(tensor)
-        for memory in self.memories:
-            memory.handed.clear()
         return True
+
+    def hand_out(self) -> list[Tensor]:
+        """New tensors over what a replay has written."""
+        tensors = [_view(r.owner, r.sizes, r.strides, 0) for r in self.made]
+        self.handed = list(map(weakref.ref, tensors))
+        return tensors
 
 
 class RecordedProgram:
@@ -215,15 +203,24 @@ class RecordedProgram:
         places = [numbers.get(id(r), -1) for r in results]
         del results
         storages = [owner.untyped_storage()._cdata for owner in owners.values()]
-        memories = {storage: _Memory(storage, _uses(storage)) for storage in storages}
         made = [
-            _Result(owner, tuple(owner.shape), owner.stride(), memories[storage])
+            _Result(owner, tuple(owner.shape), owner.stride(), storage)
             for owner, storage in zip(owners.values(), storages, strict=True)
         ]
         addresses = [tensors[i].data_ptr() for i in fixed]
         flat = frozenset(i for i, tensor in copied.items() if not _is_dense(tensor))
         targets = [flat_view(tensor) if i in flat else tensor for i, tensor in copied.items()]
-        recording = _Recording(replay, fixed, addresses, copied, made, places, list(memories.values()), targets, flat)
+        recording = _Recording(
+            replay,
+            fixed,
+            addresses,
+            copied,
+            made,
+            places,
+            {storage: _uses(storage) for storage in storages},
+            targets,
+            flat,
+        )
         returned_here = {result.owner.data_ptr() for result in made if result.owner.numel()}
         self._recorder.returned |= returned_here
         weakref.finalize(recording, self._recorder.returned.difference_update, returned_here)
@@ -236,7 +233,7 @@ class RecordedProgram:
         for i in self._metadata["mutates"]:
             if i in recording.copied:
                 tensors[i].copy_(recording.copied[i])
-        made = [result.hand_out() for result in recording.made]
+        made = recording.hand_out()
         return [
             made[place] if place >= 0 else argument_result(tensors[described["index"]], described)
             for place, described in zip(recording.places, self._metadata["results"], strict=True)
