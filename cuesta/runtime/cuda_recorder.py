@@ -6,6 +6,7 @@ import contextlib
 import functools
 import gc
 import threading
+import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -22,6 +23,7 @@ class CudaRecorder:
         self.returned: set[int] = set()
         self._device = device
         self._pool: Any = None
+        self._graphs: weakref.WeakSet[Any] = weakref.WeakSet()  # of that pool
         self._stream: torch.cuda.Stream | None = None
         self._last: torch.cuda.Stream | None = None
         self._last_raw = 0
@@ -34,7 +36,9 @@ class CudaRecorder:
         with torch.cuda.device(self._device):
             if self._stream is None:
                 self._stream = torch.cuda.Stream(self._device)
-            if self._pool is None:
+            others = list(self._graphs)  # held until the end: torch must not see the pool without a graph meanwhile
+            if self._pool is None or not others:
+                # Torch closes a pool with the last of its graphs, and then refuses to record into it.
                 self._pool = torch.cuda.graph_pool_handle()
             torch.cuda.synchronize()
             self._stream.wait_stream(torch.cuda.current_stream())
@@ -46,6 +50,7 @@ class CudaRecorder:
                     self._recover()
                     raise
             torch.cuda.current_stream().wait_stream(self._stream)
+            self._graphs.add(graph)
         return graph.replay, results
 
     def _capture(self, graph: Any, run: Callable[[], list[Tensor]]) -> list[Tensor]:
@@ -64,6 +69,7 @@ class CudaRecorder:
         """After a recording that failed torch still sends memory to its pool, by a filter that belongs to the graph,
         and takes the default generator for one that is being recorded: every later random number would fail."""
         pool, self._pool = self._pool, None  # torch cannot use it again
+        self._graphs = weakref.WeakSet()
         index = self._device.index
         with contextlib.suppress(RuntimeError):  # raised where the recording had not begun, or has ended
             torch._C._cuda_endAllocateToPool(index, pool)

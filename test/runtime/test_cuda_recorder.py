@@ -19,6 +19,7 @@ class FakeCuda:
     def __init__(self) -> None:
         self.pools = 0
         self.allocates_to: list[Any] = []
+        self.users: dict[Any, int] = {}  # pool → its graphs
         self.generator_recorded = False
         self.fails: dict[str, str] = {}
 
@@ -35,6 +36,9 @@ class FakeCuda:
             raise RuntimeError("endAllocatePool: not currently recording to mempool_id")
         self.allocates_to.remove(pool)
 
+    def release(self, device: int, pool: Any) -> None:
+        self.users[pool] -= 1
+
     def graph(self) -> FakeGraph:
         return FakeGraph(self)
 
@@ -42,19 +46,27 @@ class FakeCuda:
 class FakeGraph:
     def __init__(self, cuda: FakeCuda) -> None:
         self.cuda = cuda
+        self.ended = False
         self.pool: Any = None
+
+    def __del__(self) -> None:
+        if self.ended:
+            self.cuda.users[self.pool] -= 1
 
     def capture_begin(self, pool: Any = (1, 0), capture_error_mode: str = "global") -> None:
         assert pool not in self.cuda.allocates_to, "already recording to mempool_id"
         self.cuda.generator_recorded = True
         self.cuda.raise_if_asked("begin")
+        assert self.cuda.users.get(pool, 1) > 0, "it->second->use_count > 0 INTERNAL ASSERT FAILED"
         self.pool = pool
+        self.cuda.users[pool] = self.cuda.users.get(pool, 0) + 1
         self.cuda.allocates_to.append(pool)
 
     def capture_end(self) -> None:
         self.cuda.raise_if_asked("end")
         self.cuda.allocates_to.remove(self.pool)
         self.cuda.generator_recorded = False
+        self.ended = True
         self.cuda.raise_if_asked("instantiate")
 
     def replay(self) -> None:
@@ -75,7 +87,7 @@ def cuda(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeCuda]:
     for name, value in stand_ins.items():
         monkeypatch.setattr(torch.cuda, name, value)
     monkeypatch.setattr(torch._C, "_cuda_endAllocateToPool", fake.end, raising=False)
-    monkeypatch.setattr(torch._C, "_cuda_releasePool", nothing, raising=False)
+    monkeypatch.setattr(torch._C, "_cuda_releasePool", fake.release, raising=False)
     zeros = torch.zeros
     monkeypatch.setattr(torch, "zeros", lambda *sizes, device: zeros(*sizes))
     yield fake
@@ -86,11 +98,23 @@ def cuda(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeCuda]:
 RESULT = [torch.ones(1)]
 
 
-def test_a_recording_has_its_pool_and_no_garbage_collection(cuda: FakeCuda) -> None:
+def test_recordings_share_a_pool_and_see_no_garbage_collection(cuda: FakeCuda) -> None:
+    recorder = CudaRecorder(torch.device("cuda", 0))
+    kept = []
+    for _ in range(2):
+        seen: list[Any] = []
+        replay, results = recorder.record(lambda seen=seen: seen.extend([*cuda.allocates_to, gc.isenabled()]) or RESULT)
+        kept.append(replay)
+        assert results is RESULT and seen == [(0, 1), False]
+    assert cuda.users == {(0, 1): 2}
+
+
+def test_a_pool_whose_graphs_are_gone_is_not_used_again(cuda: FakeCuda) -> None:
     recorder = CudaRecorder(torch.device("cuda", 0))
     for _ in range(2):
-        _, results = recorder.record(lambda: RESULT if cuda.allocates_to == [(0, 1)] and not gc.isenabled() else [])
-        assert results is RESULT
+        recorder.record(lambda: RESULT)
+        gc.collect()
+    assert cuda.users == {(0, 1): 0, (0, 2): 0}
 
 
 @pytest.mark.parametrize("step", ["begin", "end", "instantiate"])
