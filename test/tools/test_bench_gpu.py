@@ -304,9 +304,11 @@ def test_runs_melt_into_one() -> None:
 
 
 def test_a_page_has_a_line_of_the_gpu() -> None:
-    gpu = {"name": "H100", "memory": 80 << 30, "driver": "1.2", "cuda": "13.0", "cudnn": 91000}
+    gpu = {"name": "H100", "memory": 80 << 30, "cuda": "13.0", "cudnn": 91000}
     about = {"cpu": "c", "cores": 2, "system": "s", "python": "3.12", "packages": {"torch": "2.11"}, "commit": "abc"}
-    text = page({"machine": about | {"time": "now", "gpu": gpu}, "commands": ["cuesta-bench"], "times": {}})
+    text = page(
+        {"machine": about | {"time": "now", "driver": "1.2", "gpu": gpu}, "commands": ["cuesta-bench"], "times": {}}
+    )
     assert "- H100, 80 GiB, driver 1.2, CUDA 13.0, cuDNN 91000" in text
 
 

@@ -31,7 +31,7 @@ def describe(threads: int) -> dict[str, object]:
 
 
 def describe_gpu(device: torch.device) -> dict[str, object]:
-    """Name, memory, driver and libraries of a GPU, as JSON values; nothing of a CPU."""
+    """Name, memory and libraries of a GPU, as JSON values; nothing of a CPU."""
     if device.type != "cuda":
         return {}
     properties = torch.cuda.get_device_properties(device)
@@ -40,13 +40,13 @@ def describe_gpu(device: torch.device) -> dict[str, object]:
         "capability": f"{properties.major}.{properties.minor}",
         "multiprocessors": properties.multi_processor_count,
         "memory": properties.total_memory,
-        "driver": _driver(),
         "cuda": torch.version.cuda,
         "cudnn": torch.backends.cudnn.version(),
     }
 
 
-def _driver() -> str | None:
+def gpu_driver() -> str | None:
+    """The version of NVIDIA's driver, where its tool says it."""
     query = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
     try:
         done = subprocess.run(query, capture_output=True, text=True, check=False)

@@ -56,6 +56,7 @@ def measure(
     section = "compile" if arguments.compile else "kernels" if arguments.kernels else "times"
     command = shlex.join(["cuesta-bench", *(arguments.argv if arguments.argv is not None else sys.argv[1:])])
     about = machine.describe(torch.get_num_threads())
+    about["driver"] = machine.gpu_driver()
     results: Results = {"machine": about, "commands": [command], **{name: {} for name in SECTIONS}}
     for case in cases:
         if section == "compile":

@@ -13,6 +13,9 @@ from typing import Any
 
 import torch
 
+HOST_CALLS = 3
+"""CUDA's queue takes about a thousand launches, and models launch up to some hundreds a call."""
+
 
 @dataclass(frozen=True)
 class Sample:
@@ -23,15 +26,19 @@ class Sample:
     wall: float
     """Of the same calls by the host's clock, until the device was done."""
     host: float
-    """Of one call on an idle device, until it returned: no queue is full, and nothing is waited for."""
+    """Of a few of them, until the last had returned: fewer than fill the queue of launches, where the host waits."""
 
 
 def sample(device: torch.device, call: Callable[[], Any], count: int) -> Sample:
-    """Runs `call` once, then `count` times in a row; the device is idle before each and after."""
+    """Runs `call` `count` times in a row, on a device that is idle before and after; and a few times before."""
+    few = min(count, HOST_CALLS)
     synchronize(device)
-    started = time.perf_counter()
+    # The first call after waiting is slower, for reasons of the processor's.
     call()
-    host = time.perf_counter() - started
+    started = time.perf_counter()
+    for _ in range(few):
+        call()
+    host = (time.perf_counter() - started) / few
     synchronize(device)
     events = [torch.cuda.Event(enable_timing=True) for _ in range(2)] if device.type == "cuda" else []
     started = time.perf_counter()

@@ -40,7 +40,7 @@ def _machine(machine: Mapping[str, Any]) -> Iterator[str]:
     gpu = machine.get("gpu") or {}
     if gpu:
         memory = f"{gpu['memory'] / 2**30:.0f} GiB"
-        yield f"- {gpu['name']}, {memory}, driver {gpu['driver']}, CUDA {gpu['cuda']}, cuDNN {gpu['cudnn']}"
+        yield f"- {gpu['name']}, {memory}, driver {machine['driver']}, CUDA {gpu['cuda']}, cuDNN {gpu['cudnn']}"
     yield f"- {machine['cpu']}, {machine['cores']} cores, {machine['system']}"
     versions = ", ".join(f"{name} {version}" for name, version in machine["packages"].items() if version)
     yield f"- Python {machine['python']}, {versions}"

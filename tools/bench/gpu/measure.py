@@ -22,8 +22,8 @@ from cuesta.tools.bench.timing import no_collection
 
 WARM_CALLS = 4
 """Before anything is judged: CUDA graphs are recorded in the second or third call."""
-SAMPLE_SECONDS = 0.05
-CASE_SECONDS = 8.0
+SAMPLE_SECONDS = 0.02
+CASE_SECONDS = 6.0
 ROUNDS = 21
 FEWEST_ROUNDS = 5
 

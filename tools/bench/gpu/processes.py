@@ -1,23 +1,31 @@
-"""Starts a worker for each case, with a time limit, and gets what it found however it ended."""
+"""A process for each case, with a time limit; what it found is there however it ended.
+
+Most are forked from a server that has torch and cuesta loaded and has touched no device: loading takes as long as a
+small case. Compile times want a fresh interpreter.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import json
+import multiprocessing
 import os
 import signal
 import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
+from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
-from cuesta.tools.bench.gpu.worker import Job
+from cuesta.tools.bench.gpu.worker import Job, work
 
 WORKER = "cuesta.tools.bench.gpu.worker"
+LOADED = (WORKER, "cuesta.frontend.backend", "cuesta.frontend.compile")
 
 Progress = Callable[[str], None]
 
@@ -36,58 +44,120 @@ def run_job(
 
     `cache` is the folder of every compiler's caches, an empty one where not given.
     """
-    with tempfile.TemporaryDirectory(prefix="cuesta-bench-", ignore_cleanup_errors=True) as folder:
-        output, errors = Path(folder, "found.json"), Path(folder, "stderr")
-        job = Job(what, case, list(contenders), device, rounds, str(output))
-        with errors.open("w") as stderr:
-            worker = subprocess.Popen(
-                [sys.executable, "-m", WORKER, json.dumps(asdict(job))],
-                env=os.environ | _caches(cache or Path(folder)),
-                stdout=subprocess.PIPE,
-                stderr=stderr,
-                text=True,
-                # A group of its own: what the compilers started ends with it.
-                start_new_session=True,
-            )
-            why = _follow(worker, limit, lambda line: progress(f"{case}: {line}"))
+    began = time.perf_counter()
+    with _folder() as folder:
+        output, errors = folder / "found.json", folder / "stderr"
+        job = Job(what, case, list(contenders), device, rounds, str(output), str(cache or folder))
+        start = fresh if what == "compile" else forked
+        with start(job, errors) as (worker, lines):
+            why = _follow(worker, lines, limit, lambda line: progress(f"{case}: {_elapsed(began)}: {line}"))
         found: dict[str, Any] = json.loads(output.read_text()) if output.exists() else {}
         if why is not None:
-            lines = errors.read_text(errors="replace").strip().splitlines()
-            found["failed"] = f"{why}; {lines[-1][:200]}" if lines else why
+            text = errors.read_text(errors="replace").strip().splitlines() if errors.exists() else []
+            found["failed"] = f"{why}; {text[-1][:200]}" if text else why
     if "failed" in found:
         progress(f"{case}: failed: {found['failed']}")
     return found
 
 
-def _caches(folder: Path) -> dict[str, str]:
-    names = {"CUESTA_CACHE_DIR": "cuesta", "TORCHINDUCTOR_CACHE_DIR": "inductor", "TRITON_CACHE_DIR": "triton"}
-    return {variable: str(folder / name) for variable, name in names.items()}
+def _elapsed(began: float) -> str:
+    return f"{time.perf_counter() - began:.1f} s"
 
 
-def _follow(worker: subprocess.Popen[str], limit: float, tell: Progress) -> str | None:
+@contextlib.contextmanager
+def _folder() -> Iterator[Path]:
+    # What a killed process has started may still write while it is removed.
+    with tempfile.TemporaryDirectory(prefix="cuesta-bench-", ignore_cleanup_errors=True) as folder:
+        yield Path(folder)
+
+
+class Worker:
+    """A process and its group."""
+
+    def __init__(self, pid: int, wait: Callable[[float | None], int | None]) -> None:
+        self.pid = pid
+        self.wait = wait
+        """Its exit status, negative for a signal; None where it still runs after so many seconds."""
+
+
+Started = tuple[Worker, IO[str]]
+
+
+@contextlib.contextmanager
+def fresh(job: Job, errors: Path) -> Iterator[Started]:
+    """A new interpreter, and what it prints."""
+    with errors.open("w") as stderr:
+        process = subprocess.Popen(
+            [sys.executable, "-m", WORKER, json.dumps(asdict(job))],
+            stdout=subprocess.PIPE,
+            stderr=stderr,
+            text=True,
+            start_new_session=True,
+        )
+
+    def wait(seconds: float | None) -> int | None:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            return process.wait(seconds)
+        return None
+
+    assert process.stdout is not None
+    with process.stdout as lines:
+        yield Worker(process.pid, wait), lines
+
+
+@contextlib.contextmanager
+def forked(job: Job, errors: Path) -> Iterator[Started]:
+    """A child of the server, and what it prints."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(list(LOADED))
+    reading, writing = context.Pipe(duplex=False)
+    process = context.Process(target=_child, args=(job, writing, str(errors)))
+    process.start()
+    writing.close()
+
+    def wait(seconds: float | None) -> int | None:
+        process.join(seconds)
+        return process.exitcode
+
+    assert process.pid is not None
+    with open(os.dup(reading.fileno()), errors="replace") as lines:
+        reading.close()
+        yield Worker(process.pid, wait), lines
+
+
+def _child(job: Job, writing: Connection, errors: str) -> None:
+    """Runs in the child: a group of its own, and its output where the parent reads it."""
+    os.setsid()
+    os.dup2(writing.fileno(), 1)
+    with open(errors, "w") as stderr:
+        os.dup2(stderr.fileno(), 2)
+    work(job)
+
+
+def _follow(worker: Worker, lines: IO[str], limit: float, tell: Progress) -> str | None:
     """Passes the worker's lines on until it ends; why it did not end well, or None."""
 
     def read() -> None:
-        assert worker.stdout is not None
-        for line in worker.stdout:
+        for line in lines:
             tell(line.rstrip())
 
     reader = threading.Thread(target=read, daemon=True)
     reader.start()
-    why = None
-    try:
-        status = worker.wait(limit)
-        if status != 0:
-            why = f"killed by {signal.Signals(-status).name}" if status < 0 else f"exit status {status}"
-    except subprocess.TimeoutExpired:
-        why = f"not done after {limit:g} s"
-    finally:
-        # What it started may have ended, too.
+    status = worker.wait(limit)
+    # What the compilers started ends with it.
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(worker.pid, signal.SIGKILL)
+    if status is None:
+        # It may not have come so far as to have a group.
         with contextlib.suppress(ProcessLookupError):
-            os.killpg(worker.pid, signal.SIGKILL)
-        worker.wait()
+            os.kill(worker.pid, signal.SIGKILL)
+        worker.wait(None)
     reader.join(5)
-    return why
+    if status is None:
+        return f"not done after {limit:g} s"
+    if status < 0:
+        return f"killed by {signal.Signals(-status).name}"
+    return f"exit status {status}" if status else None
 
 
 def compile_case(
@@ -99,12 +169,10 @@ def compile_case(
     """
     results: dict[str, dict[str, Any]] = {}
     for contender in ["aot_eager", *contenders]:
-        with tempfile.TemporaryDirectory(prefix="cuesta-bench-", ignore_cleanup_errors=True) as cache:
+        with _folder() as cache:
             part: dict[str, Any] = {}
             for kind in ("cold",) if contender == "aot_eager" else ("cold", "warm"):
-                found = run_job(
-                    "compile", case, [contender], device, None, limit, _prefixed(progress, kind), Path(cache)
-                )
+                found = run_job("compile", case, [contender], device, None, limit, _prefixed(progress, kind), cache)
                 part["gpu"] = found.pop("gpu", None)
                 if "failed" in found:
                     part["failed"] = found["failed"]

@@ -50,10 +50,10 @@ TIMES = (
 
 ABOUT_TIMES = """\
 time: median of a call's mean time in rows of calls, between CUDA events; × eager: eager's over it, round by round, with
-quartiles; host: until one call on an idle device had returned; a kernel: that over kernels; busy: within kernels;
-first call: compiling, with what the ones before left in memory and on disk (--compile has cold and warm); memory: peak
-above weights and inputs; outputs, gradients: error against the wider dtype over eager's (worst output; mean of the
-gradients, and the worst)."""
+quartiles; host: what a call keeps the host busy, where nothing is waited for; a kernel: that over kernels; busy: within
+kernels; first call: compiling, with what the ones before left in memory and on disk (--compile has cold and warm);
+memory: peak above weights and inputs; outputs, gradients: error against the wider dtype over eager's (worst output;
+mean of the gradients, and the worst)."""
 
 
 def times_table(cases: Mapping[str, Mapping[str, Any]]) -> Table:

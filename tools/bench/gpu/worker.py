@@ -1,8 +1,8 @@
 """One case in a process of its own: `python -m cuesta.tools.bench.gpu.worker JOB`.
 
-JOB is JSON: what ("times", "compile" or "kernels"), case, contenders, device, rounds (or null), output. Results are
-written to the file `output` as they come, so that what was measured before a process died is kept; progress goes to
-stdout.
+JOB is JSON: what ("times", "compile" or "kernels"), case, contenders, device, rounds (or null), output, caches. Results
+are written to the file `output` as they come, so that what was measured before a process died is kept; progress goes to
+stdout. `caches` is the folder of every compiler's caches.
 """
 
 from __future__ import annotations
@@ -29,6 +29,8 @@ from cuesta.tools.bench.gpu.measure import WARM_CALLS, measure_case, reports, st
 from cuesta.tools.bench.gpu.peaks import peaks_of
 from cuesta.tools.bench.machine import describe_gpu
 
+CACHES = {"CUESTA_CACHE_DIR": "cuesta", "TORCHINDUCTOR_CACHE_DIR": "inductor", "TRITON_CACHE_DIR": "triton"}
+
 
 @dataclass(frozen=True)
 class Job:
@@ -40,6 +42,7 @@ class Job:
     device: str
     rounds: int | None
     output: str
+    caches: str
 
     def save(self, found: dict[str, Any]) -> None:
         """Replaces what is in the file."""
@@ -119,8 +122,10 @@ def kernels(job: Job, case: GpuCase, where: torch.device) -> dict[str, Any]:
     return {"contenders": found}
 
 
-def main() -> None:
-    job = Job(**json.loads(sys.argv[1]))
+def work(job: Job) -> None:
+    """Does the job."""
+    for variable, name in CACHES.items():
+        os.environ[variable] = os.path.join(job.caches, name)
     where = torch.device(job.device)
     register_cuesta()
     measure = {"times": times, "compile": compile_once, "kernels": kernels}[job.what]
@@ -130,10 +135,10 @@ def main() -> None:
         # Before any contender: the case cannot be built, or its arbiter not computed.
         found = dict(failure(error))
     job.save(found | {"gpu": describe_gpu(where)})
-    # What compilers leave running, such as pools of processes, need not be waited for.
     sys.stdout.flush()
-    os._exit(0)
 
 
 if __name__ == "__main__":
-    main()
+    work(Job(**json.loads(sys.argv[1])))
+    # What compilers leave running, such as pools of processes, need not be waited for.
+    os._exit(0)
