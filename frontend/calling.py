@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import itertools
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -63,18 +64,21 @@ def bind(
     constants = [attribute(gm, name) for name in convention.constants]
     outputs, chosen, lazy = convention.outputs, convention.tensor_arguments, convention.lazy
     plain = [o.index for o in outputs] == list(range(len(outputs))) and all(o.kind == "tensor" for o in outputs)
+    given = [o.index for o in outputs if o.kind == "argument"]
+    values = [o.value for o in outputs if o.kind == "value"]
+    places = _places(outputs, len(given) + len(values))
 
     def call(args: list[Any]) -> list[Any]:
         tensors = [args[i] for i in chosen] + constants
         for i in lazy:
             tensors[i] = tensors[i].resolve_conj().resolve_neg()
-        others = [] if plain else [args[o.index] if o.kind == "argument" else o.value for o in outputs]
+        others = [args[i] for i in given] + values
         args.clear()
         results = run(tensors)
         if plain:
             return results
-        pairs = zip(outputs, others, strict=True)
-        return [results[o.index] if o.kind == "tensor" else other for o, other in pairs]
+        results += others
+        return [results[i] for i in places]
 
     def call_plain(args: list[Any]) -> list[Any]:
         results = run(args)
@@ -85,6 +89,14 @@ def bind(
     boxed: Boxed = call_plain if direct and _takes_tensors_only(gm) else call
     boxed._boxed_call = True  # type: ignore[attr-defined]
     return boxed
+
+
+def _places(outputs: Sequence[Output], others: int) -> list[int]:
+    """Where each output is in a list of results, then arguments, then values; the last two counted from the end."""
+    arguments = itertools.count(-others)
+    values = itertools.count(-sum(o.kind == "value" for o in outputs))
+    counters = {"argument": arguments, "value": values}
+    return [o.index if o.kind == "tensor" else next(counters[o.kind]) for o in outputs]
 
 
 def _takes_tensors_only(gm: torch.fx.GraphModule) -> bool:
