@@ -30,10 +30,10 @@ test: lint types ## everything: lint, types, unit, FileCheck and end-to-end test
 test-full: lint types ## the same, with the models at full size as well (much memory, and an hour or more)
 	CUESTA_FULL=1 $(BIN)/python -m pytest
 
-test-intel: $(INSTALLED) ## sample kernels to SPIR-V, with Intel's Triton in an environment of its own
+test-intel: $(INSTALLED) ## kernels to SPIR-V, with Intel's Triton in an environment of its own
 	test -x $(INTEL)/bin/python || $(PYTHON) -m venv $(INTEL)
 	@if $(INTEL)/bin/python -m pip install --quiet "$(INTEL_TRITON)"; then \
-		CUESTA_XPU_PYTHON=$(CURDIR)/$(INTEL)/bin/python $(BIN)/python -m pytest test/lowering/tt_to_binary/test_intel.py; \
+		CUESTA_XPU_PYTHON=$(CURDIR)/$(INTEL)/bin/python $(BIN)/python -m pytest test/lowering -k spirv; \
 	else \
 		echo "test-intel: skipped, because $(INTEL_TRITON) cannot be installed here"; \
 	fi

@@ -41,6 +41,7 @@ from cuesta.frontend.donation import donated_arguments
 from cuesta.lowering.tt_to_binary.kernels import warm_up
 from cuesta.lowering.tt_to_binary.target_kernels import TargetKernel, check_target, make_kernels, write_kernels
 from cuesta.options import Options
+from cuesta.progress import Progress
 from cuesta.targets import Target, parse_target
 
 _MANY = 1 << 20
@@ -102,11 +103,14 @@ def compile_for(
     check_target(where)
     chosen = Options.from_torch(None, {**(options or {}), "target": where})
     warm_up(where)  # Triton loads while Dynamo traces
+    said = Progress()
     graphs = trace(model, inputs, where, training=training)
+    said.tell(f"{len(graphs)} graphs traced")
     kernels: list[TargetKernel] = []
     calls: Counter[str] = Counter()
     for number, graph in enumerate(graphs):
         kernels += _compile_graph(number, graph, where, chosen, calls)
+        said.tell(f"{number + 1} of {len(graphs)} graphs compiled")
     return TargetModel(where, kernels, [graph.kind for graph in graphs], dict(calls))
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import functools
 import os
 import subprocess
-import sys
 import threading
 import time
 from collections import OrderedDict
@@ -19,16 +18,15 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from pathlib import Path
 
+from cuesta import progress
 from cuesta.cache import Cache, Hit, content_key
 from cuesta.errors import CompileError
 from cuesta.lowering.tt_to_binary import triton_versions
 from cuesta.lowering.tt_to_binary.kernel import KernelBinary, KernelText
 from cuesta.lowering.tt_to_binary.pool import Pool
 from cuesta.options import Environment
+from cuesta.progress import Progress
 from cuesta.targets import Target
-
-_QUIET = 3.0
-"""Seconds of compiling before anything is said about it, and from then on between two lines."""
 
 #: Modules whose change changes binaries.
 _SOURCES = ("compile", "device_libraries", "kernel", "triton_versions")
@@ -146,15 +144,12 @@ class Compiling:
 
     def _wait(self) -> None:
         waiting = set(self._futures)
-        total, told = len(waiting), self._start
-        shown = Environment.read().progress or sys.stderr.isatty()
+        total = len(waiting)
+        said = Progress(self._start)
         while waiting:
-            waiting = wait(waiting, timeout=_QUIET / 3, return_when=FIRST_COMPLETED).not_done
-            now = time.monotonic()
-            if shown and waiting and now - told >= _QUIET:
-                told = now
-                done, seconds = total - len(waiting), now - self._start
-                print(f"cuesta: {done} of {total} kernels compiled, {seconds:.0f} s", file=sys.stderr, flush=True)
+            waiting = wait(waiting, timeout=progress.QUIET / 3, return_when=FIRST_COMPLETED).not_done
+            if waiting:
+                said.tell(f"{total - len(waiting)} of {total} kernels compiled")
 
 
 def _outcome(future: Future[KernelBinary], name: str) -> KernelBinary | CompileError:

@@ -24,7 +24,10 @@ from cuesta.targets import Target
 #: The versions, first and last, by who makes the kind's compiler.
 _RANGES = {"xpu": ((3, 3), (3, 3))}
 _TRITON = ((3, 6), (3, 9))
-_HINTS = {"xpu": "triton-xpu==3.3.0b1 (CUESTA_XPU_PYTHON names the Python that has it)"}
+_HINTS = {
+    "xpu": "triton-xpu==3.3.0b1 in an environment of its own, as make test-intel does, and set CUESTA_XPU_PYTHON "
+    "to its Python"
+}
 
 #: Given to every backend that knows them. Sums of products are fused, as nvcc does for eager's kernels; denormals are
 #: kept, as eager keeps them.

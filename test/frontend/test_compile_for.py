@@ -12,6 +12,7 @@ import torch
 from torch import nn
 
 import cuesta
+from cuesta import progress
 from cuesta.errors import OptionError, Unsupported
 
 
@@ -123,6 +124,17 @@ def test_options_are_torch_compiles() -> None:
     together = cuesta.compile_for(chain, torch.ones(7), target="cuda:90")
     apart = cuesta.compile_for(chain, torch.ones(7), target="cuda:90", options={"fusion": False})
     assert (len(together.kernels), len(apart.kernels)) == (1, 2)
+
+
+def test_progress_is_said_of_a_long_compile(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("CUESTA_PROGRESS", "1")
+    cuesta.compile_for(torch.exp, torch.ones(7), target="cuda:90")
+    assert capsys.readouterr().err == ""
+    monkeypatch.setattr(progress, "QUIET", 0.0)
+    cuesta.compile_for(torch.exp, torch.ones(7), target="cuda:90")
+    assert capsys.readouterr().err.startswith("cuesta: 1 graphs traced, ")
 
 
 @pytest.mark.parametrize(

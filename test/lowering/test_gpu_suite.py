@@ -77,6 +77,11 @@ def test_every_op_and_kind_of_shape_compiles_for(target: str) -> None:
     check_compilers(cover(representatives()), target)
 
 
+@pytest.mark.skipif("CUESTA_XPU_PYTHON" not in os.environ, reason="make test-intel sets up the environment for it")
+def test_every_structure_becomes_spirv() -> None:
+    check_compilers(representatives(), "xpu")
+
+
 def test_the_suite_has_what_reductions_can_become() -> None:
     looped = [kernel for kernel in representatives() if "scf.for" in kernel.text.text]
     split = [kernel for kernel in representatives() if "sum" in kernel.text.name and kernel.grid[0] > 1]

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from cuesta import progress
 from cuesta.cache import Cache
 from cuesta.errors import CompileError
 from cuesta.lowering.tt_to_binary import kernels
@@ -192,7 +193,7 @@ def test_progress_is_said_where_it_is_wanted(
     use: list[Pool], monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     use.append(fake_pool("time.sleep(0.5)"))
-    monkeypatch.setattr(kernels, "_QUIET", 0.1)
+    monkeypatch.setattr(progress, "QUIET", 0.1)
     compile_kernels([text("a", "1")], TARGET)
     assert capfd.readouterr().err == ""
     monkeypatch.setenv("CUESTA_PROGRESS", "1")
