@@ -65,6 +65,14 @@ def allocated(device: torch.device) -> int:
     return torch.cuda.memory_allocated(device) if device.type == "cuda" else 0
 
 
+def kept_for_graphs(device: torch.device) -> int:
+    """Bytes that CUDA graphs hold and no tensor takes now: their replays use them without allocating."""
+    if device.type != "cuda":
+        return 0
+    pools = [segment for segment in torch.cuda.memory_snapshot() if tuple(segment["segment_pool_id"]) != (0, 0)]
+    return sum(segment["total_size"] - segment["allocated_size"] for segment in pools)
+
+
 def peak_of(device: torch.device, call: Callable[[], Any]) -> int | None:
     """The most bytes that tensors took during a call; None on the CPU."""
     if device.type != "cuda":

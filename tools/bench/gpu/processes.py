@@ -22,10 +22,19 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import IO, Any
 
+import torch
+
 from cuesta.tools.bench.gpu.worker import Job, work
 
 WORKER = "cuesta.tools.bench.gpu.worker"
-LOADED = (WORKER, "cuesta.frontend.backend", "cuesta.frontend.compile")
+LOADED = (
+    WORKER,
+    "cuesta.frontend.backend",
+    "cuesta.frontend.compile",
+    "transformers.modeling_utils",
+    "torchvision.models",
+)
+"""What takes long to load; what is not installed is passed over."""
 
 Progress = Callable[[str], None]
 
@@ -83,12 +92,17 @@ class Worker:
 Started = tuple[Worker, IO[str]]
 
 
+def command_of(job: Job) -> list[str]:
+    """What does a job in an interpreter of its own."""
+    return [sys.executable, "-m", WORKER, json.dumps(asdict(job))]
+
+
 @contextlib.contextmanager
 def fresh(job: Job, errors: Path) -> Iterator[Started]:
     """A new interpreter, and what it prints."""
     with errors.open("w") as stderr:
         process = subprocess.Popen(
-            [sys.executable, "-m", WORKER, json.dumps(asdict(job))],
+            command_of(job),
             stdout=subprocess.PIPE,
             stderr=stderr,
             text=True,
@@ -131,6 +145,9 @@ def _child(job: Job, writing: Connection, errors: str) -> None:
     os.dup2(writing.fileno(), 1)
     with open(errors, "w") as stderr:
         os.dup2(stderr.fileno(), 2)
+    if torch.cuda._is_in_bad_fork():
+        # A library has touched the GPU while it was loaded: it can be used in a new interpreter only.
+        os.execv(sys.executable, command_of(job))
     work(job)
 
 
