@@ -291,6 +291,23 @@ def test_a_case_that_cannot_be_built_says_why() -> None:
     assert command.has_problem({"times": {"fn_small_8x8": found}})
 
 
+def test_speedups_are_taken_round_by_round() -> None:
+    def timed(*seconds: float, busy: float | None = None) -> dict[str, Any]:
+        return {"times": [{"device": s, "wall": s, "host": s} for s in seconds], "busy": busy}
+
+    eager, cuesta = timed(2.0, 20.0, 2.0, busy=1.5), timed(1.0, 10.0, 1.0, busy=1.0)
+    cases = {
+        "a": {"contenders": {"eager": eager, "cuesta": cuesta}},
+        "b": {"contenders": {"eager": eager, "inductor": {"failed": "why"}}},
+        "c": {"failed": "not built"},
+    }
+    table = tables.speedup_table(cases)
+    assert list(table.header) == ["case", "eager", "cuesta", "inductor", "cuesta, busy"]
+    assert table.rows[0] == ["a", "2 s", "2.00", "–", "1.50"]
+    assert table.rows[1] == ["b", "2 s", "–", "failed", "–"]
+    assert table.rows[2] == ["c", "–", "–", "–", "–"]
+
+
 def test_runs_melt_into_one() -> None:
     first = {"machine": {"n": 1}, "commands": ["a"], "times": {"x": 1, "y": 1}}
     second = {"machine": {"n": 2}, "commands": ["b"], "times": {"y": 2}, "kernels": {"x": 3}}

@@ -38,6 +38,7 @@ def run(
             for name in [name for name in results[section] if name not in {case.name for case in cases}]:
                 del results[section][name]
         show(results)
+        show_speedups(results)
     else:
         results = measure(arguments, cases, contenders, device, progress)
     if arguments.markdown:
@@ -70,8 +71,7 @@ def measure(
         show({section: {case.name: found}})
         if arguments.json:
             arguments.json.write_text(json.dumps(results, indent=1) + "\n")
-    if len(cases) > 1 and section != "kernels":
-        show({section: results[section]})
+    show_speedups(results)
     return results
 
 
@@ -103,6 +103,12 @@ def show(results: Mapping[str, Any]) -> None:
             if contender == "eager":
                 _print(tables.by_kernel_table(part), [])
     sys.stdout.flush()
+
+
+def show_speedups(results: Mapping[str, Any]) -> None:
+    """Prints a line for each case, where there are several."""
+    if len(results["times"]) > 1:
+        _print(tables.speedup_table(results["times"]), [])
 
 
 def _print(content: Table, notes: Sequence[str]) -> None:

@@ -20,7 +20,9 @@ def _lines(results: Mapping[str, Any]) -> Iterator[str]:
     yield from ("```", "", "## Machine", "")
     yield from _machine(results["machine"])
     if cases := results.get("times"):
-        yield from ("", "## Times", "", _paragraph(tables.ABOUT_TIMES), "")
+        yield from ("", "## Times over eager's", "", tables.ABOUT_SPEEDUPS, "")
+        yield from _table(tables.speedup_table(cases))
+        yield from ("", "## Times, results, memory", "", _paragraph(tables.ABOUT_TIMES), "")
         yield from _table(tables.times_table(cases))
         yield from _list(tables.notes(cases))
     if cases := results.get("compile"):
@@ -40,7 +42,8 @@ def _machine(machine: Mapping[str, Any]) -> Iterator[str]:
     gpu = machine.get("gpu") or {}
     if gpu:
         memory = f"{gpu['memory'] / 2**30:.0f} GiB"
-        yield f"- {gpu['name']}, {memory}, driver {machine['driver']}, CUDA {gpu['cuda']}, cuDNN {gpu['cudnn']}"
+        libraries = f"driver {machine['driver']}, CUDA {gpu['cuda']}, cuDNN {gpu['cudnn']}"
+        yield f"- {gpu['name']}, {memory}, {libraries}"
     yield f"- {machine['cpu']}, {machine['cores']} cores, {machine['system']}"
     versions = ", ".join(f"{name} {version}" for name, version in machine["packages"].items() if version)
     yield f"- Python {machine['python']}, {versions}"

@@ -34,6 +34,30 @@ def speedup(part: Mapping[str, Any], eager: Mapping[str, Any]) -> Spread | None:
     return ratios(base, own) if own and len(own) == len(base) else None
 
 
+ABOUT_SPEEDUPS = (
+    "eager's time, and how many times faster the others are, by the median over rounds; busy: in kernels alone."
+)
+
+
+def speedup_table(cases: Mapping[str, Mapping[str, Any]]) -> Table:
+    """A row for each case, a column for each contender."""
+    found = {name: case.get("contenders", {}) for name, case in cases.items()}
+    others = list(dict.fromkeys(c for parts in found.values() for c in parts if c != "eager"))
+    rows = []
+    for name, parts in found.items():
+        eager = parts.get("eager", {})
+        times = device_times(eager)
+        row = [name, seconds(statistics.median(times)) if times else NOTHING]
+        for other in others:
+            part = parts.get(other, {})
+            faster = speedup(part, eager)
+            row.append(f"{faster.median:.2f}" if faster else "failed" if "failed" in part else NOTHING)
+        both = [parts.get(c, {}).get("busy") for c in ("eager", "cuesta")]
+        row.append(f"{both[0] / both[1]:.2f}" if all(both) else NOTHING)
+        rows.append(row)
+    return Table(("case", "eager", *others, "cuesta, busy"), rows)
+
+
 TIMES = (
     "case, contender",
     "time",
