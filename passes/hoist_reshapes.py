@@ -5,10 +5,14 @@
 
 Every operand must have the result's shape, or be a single number: a reshape of something that
 broadcasts is no reshape.
+
+With `repeat`, a cheap op that has other users too is computed twice, and its operands may broadcast along whole
+runs of dims: what is wide (f32 of bf16) need not be written for the sake of a view of it.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -16,11 +20,15 @@ from cuesta._mlir import ir
 from cuesta.dialects import types
 from cuesta.dialects.cuesta import pointwise
 from cuesta.dialects.graph_builder import GraphBuilder
-from cuesta.passes.graph_rewrite import erase_dead, functions, users
+from cuesta.passes.graph_rewrite import erase_dead, functions, is_unused, users
 from cuesta.passes.registry import Pass, register_pass
 
 _B = GraphBuilder()
 _POINTWISE = frozenset(f"cuesta.{name}" for name in (*pointwise.BY_NAME, "where", "convert"))
+
+
+#: Ops of one addition's cost that a kernel may as well compute again as read.
+_CHEAP = frozenset(f"cuesta.{row.name}" for row in pointwise.BY_NAME.values() if row.cost <= 1) | {"cuesta.convert"}
 
 
 def _hoistable(op: ir.Operation) -> bool:
@@ -36,12 +44,63 @@ def _hoistable(op: ir.Operation) -> bool:
     return all(types.shape_of(x) in (shape, ()) for x in owner.operands)
 
 
-def _hoist(op: ir.Operation) -> None:
+def _repeatable(op: ir.Operation) -> bool:
+    """Whether the reshape's source is as well computed again, from one tensor of no more bytes, reshaped."""
+    source = op.operands[0]
+    owner = source.owner
+    if isinstance(owner, ir.Block) or owner.name not in _CHEAP:
+        return False
+    shape, target = types.shape_of(source), types.shape_of(op.results[0])
+    large = {x for x in owner.operands if types.shape_of(x) == shape}
+    if len(large) != 1 or _byte_count(next(iter(large))) > _byte_count(source):
+        return False
+    return all(reshaped_operand(types.shape_of(x), shape, target) is not None for x in owner.operands)
+
+
+def _byte_count(value: ir.Value) -> int:
+    return math.prod(types.shape_of(value)) * types.byte_size(types.spelling_of(value))
+
+
+def reshaped_operand(sizes: Sequence[int], old: Sequence[int], new: Sequence[int]) -> list[int] | None:
+    """The sizes with which an operand that broadcasts to `old` broadcasts to `new`, None where no reshape of it does.
+
+    Both are cut into runs of dims with equal products; an operand has all of a run or none of it.
+    """
+    padded = [1] * (len(old) - len(sizes)) + list(sizes)
+    result: list[int] = []
+    i = j = 0
+    while i < len(old) or j < len(new):
+        first, left, right = (i, j), 1, 1
+        # At least one dim of each side that has any, then more of whichever side is behind.
+        if i < len(old):
+            left, i = old[i], i + 1
+        if j < len(new):
+            right, j = new[j], j + 1
+        while left != right:
+            if left < right:
+                left, i = left * old[i], i + 1
+            else:
+                right, j = right * new[j], j + 1
+        own, run = padded[first[0] : i], list(old[first[0] : i])
+        if own == run:
+            result += new[first[1] : j]
+        elif all(size == 1 for size in own):
+            result += [1] * (j - first[1])
+        else:
+            return None
+    return result
+
+
+def _hoist(op: ir.Operation) -> list[ir.Value]:
+    """Moves the reshape up, past a copy of the op above where that has other users; the values reshaped then."""
     producer, target = op.operands[0].owner, types.shape_of(op.results[0])
+    shape = types.shape_of(op.operands[0])
     with ir.InsertionPoint(producer), producer.location:
-        operands: Sequence[ir.Value] = [
-            x if types.shape_of(x) == () else _B.reshape(x, target) for x in producer.operands
-        ]
+        operands: list[ir.Value] = []
+        for x in producer.operands:
+            sizes = reshaped_operand(types.shape_of(x), shape, target)
+            assert sizes is not None
+            operands.append(x if types.shape_of(x) == () else _B.reshape(x, sizes))
         new = ir.Operation.create(
             producer.name,
             results=[op.results[0].type],
@@ -50,13 +109,19 @@ def _hoist(op: ir.Operation) -> None:
         )
     op.results[0].replace_all_uses_with(new.results[0])
     op.erase()
-    producer.erase()
+    sources = [x for x in producer.operands if types.shape_of(x) != ()]
+    if is_unused(producer.results[0]):
+        producer.erase()
+    return sources
 
 
 @register_pass("hoist-reshapes")
 @dataclass(frozen=True)
 class HoistReshapes(Pass):
     """Moves reshapes above pointwise ops."""
+
+    #: Whether cheap ops with other users are computed again on the other side of a reshape, rather than read there.
+    repeat: bool = False
 
     def run(self, module: ir.Module) -> None:
         with module.context:
@@ -66,11 +131,8 @@ class HoistReshapes(Pass):
                 pending = [o for o in reversed(pending) if o.name == "cuesta.reshape"]
                 while pending:
                     op = pending.pop(0)
-                    if not _hoistable(op):
+                    if not (_hoistable(op) or (self.repeat and _repeatable(op))):
                         continue
-                    producer = op.operands[0].owner
-                    sources = [x for x in producer.operands if types.shape_of(x) != ()]
-                    _hoist(op)
-                    for source in sources:
+                    for source in _hoist(op):
                         pending[:0] = [u for u in users(source) if u.name == "cuesta.reshape" and u not in pending]
         erase_dead(module)

@@ -102,9 +102,15 @@ _GPU_STEPS = {
     "call-libraries": ("fold-batch-norm", "fuse-cudnn-convolution", "call-libraries"),
     # A range check would make every call wait for it: positions are clamped, as the host function cannot ask.
     "decompose": ("decompose{checks=false}", "split-reductions"),
+    # Splitting leaves reshapes between a reduction and what it reduces: what is cheap is computed again behind them.
+    "hoist-reshapes": ("hoist-reshapes{repeat=true}",),
 }
 
-_GPU_GRAPH = tuple(step for name in _GRAPH for step in _GPU_STEPS.get(name, (name,)))
+_GPU_GRAPH = (
+    *(step for name in _GRAPH for step in _GPU_STEPS.get(name, (name,))),
+    # Last, as cse would make one conversion of them again.
+    "repeat-conversions",
+)
 
 _GPU_LINALG = ("cuesta-to-linalg{checks=false}",)
 

@@ -73,9 +73,12 @@ class Grouping:
             if isinstance(item, Node):
                 space = join([], [item])
                 self.group[item.index] = Group([item], [], space, parallel_classes(space, [item], set()))
-                if fuse:
+                if fuse and not self._is_late(item):
                     self._merge_producers(item)
         if fuse:
+            for item in self.items:
+                if isinstance(item, Node) and self._is_late(item) and len(self.group[item.index].members) == 1:
+                    self._merge_producers(item)  # no kernel reads it
             self._merge_siblings()
 
     # -- candidates ---------------------------------------------------------------------------
@@ -94,10 +97,16 @@ class Grouping:
             if producer_group is own:
                 continue
             reason = self._try_merge(producer_group, own)
+            producer_node = self.items[index]
+            assert isinstance(producer_node, Node)
             if reason is not None:
-                producer_node = self.items[index]
-                assert isinstance(producer_node, Node)
                 self._note(producer_node, node, reason, gain)
+            elif self._is_late(producer_node):
+                self._merge_producers(producer_node)
+
+    def _is_late(self, node: Node) -> bool:
+        """Whether a node is better read narrow by its reader's kernel than written wide by another."""
+        return self.machine.converts_late and node.widens
 
     def _merge_siblings(self) -> None:
         """Groups that read one tensor along the same classes read it once."""
@@ -124,7 +133,8 @@ class Grouping:
             space = join([a.space, b.space], nodes)
         except Conflict:
             return "written and read along different loops"
-        parallel = parallel_classes(space, nodes, self._internal(nodes))
+        late = [node.index for node in nodes if self._is_late(node)]
+        parallel = parallel_classes(space, nodes, self._internal(nodes), late)
         reason = self._refusal(a, b, nodes, space, parallel)
         if reason is not None:
             return self._extend_tail(a, b) if not siblings and reason == _NO_COMMON else reason

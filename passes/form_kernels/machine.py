@@ -20,12 +20,16 @@ class Machine:
     tail_elements: int
     #: Whether a kernel may end with a part that waits for all of its tiles.
     tails: bool
+    #: Whether a conversion to a wider type belongs to what reads it first, and to what writes its operand after that.
+    converts_late: bool
     #: What one reduction of a tile may leave to another one there, in elements; None for no limit.
     staged_elements: int | None = None
 
 
 #: Tiles go to a few threads, and to their caches: half of a usual L2.
-CPU = Machine(tile_bytes=1 << 20, serial_bytes=1 << 18, min_tiles=8, tail_elements=1 << 16, tails=True)
+CPU = Machine(
+    tile_bytes=1 << 20, serial_bytes=1 << 18, min_tiles=8, tail_elements=1 << 16, tails=True, converts_late=False
+)
 #: Thousands of threads want tiles; what does not fit registers is read again. Programs cannot wait for one another.
 GPU = Machine(
     tile_bytes=1 << 22,
@@ -33,6 +37,7 @@ GPU = Machine(
     min_tiles=128,
     tail_elements=1 << 13,
     tails=False,
+    converts_late=True,
     staged_elements=1 << 9,
 )
 

@@ -46,6 +46,8 @@ class Node(Item):
     #: Loop dims of each result's dims.
     writes: tuple[tuple[int, ...], ...] = ()
     uses_index: bool = False
+    #: Whether it does nothing but widen a tensor.
+    widens: bool = False
 
     @property
     def elements(self) -> int:
@@ -96,11 +98,23 @@ def node_of(index: int, op: ir.Operation) -> Node:
         for size, d in zip(shape_of(value), dims, strict=True):
             sizes[d] = size
     gathers, uses_index = [], False
+    body = [inner.name for inner in body_ops(op)]
     for inner in body_ops(op):
         if inner.name == "tensor.extract":
             gathers.append(inner.operands[0])
         uses_index = uses_index or inner.name == "linalg.index"
-    return Node(index, op, set(), tuple(sizes), parallel, reads, tuple(dict.fromkeys(gathers)), writes, uses_index)
+    return Node(
+        index,
+        op,
+        set(),
+        tuple(sizes),
+        parallel,
+        reads,
+        tuple(dict.fromkeys(gathers)),
+        writes,
+        uses_index,
+        widens=body == ["arith.extf", "linalg.yield"],
+    )
 
 
 def _dims(affine_map: ir.AffineMap) -> tuple[int, ...]:

@@ -7,7 +7,7 @@ what its tiles run over: all a generic needs of its producers then lies in its o
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from cuesta._mlir import ir
@@ -97,11 +97,11 @@ def class_sizes(space: Space, nodes: Iterable[Node]) -> dict[Loop, int]:
     return sizes
 
 
-def parallel_classes(space: Space, nodes: Sequence[Node], internal: set[int]) -> set[Loop]:
+def parallel_classes(space: Space, nodes: Sequence[Node], internal: set[int], free: Collection[int] = ()) -> set[Loop]:
     """The classes that tiles may run over.
 
     A node that lacks a class is repeated for each of its tiles: allowed where the node is `internal`
-    (by index; nothing outside the group reads it) and the repetition is cheap.
+    (by index; nothing outside the group reads it) and the repetition is cheap, as it is of the nodes in `free`.
     """
     sizes = class_sizes(space, nodes)
     chosen = set(sizes)
@@ -115,6 +115,8 @@ def parallel_classes(space: Space, nodes: Sequence[Node], internal: set[int]) ->
             elif node.index not in internal:
                 chosen.discard(root)
     for node in nodes:
+        if node.index in free:
+            continue
         repeated = node.elements
         lacking = [root for root in chosen if root not in classes[node.index]]
         for root in lacking:

@@ -1,0 +1,38 @@
+// RUN: cuesta-opt --pass-pipeline='builtin.module(hoist-reshapes{repeat=true})' %s | filecheck %s
+
+// The wide tensor is computed twice from the narrow one, the channels' numbers reshaped along with it.
+// CHECK-LABEL: func.func @statistics
+// CHECK-SAME: (%[[X:.*]]: tensor<8x4x6xbf16>, %[[M:.*]]: tensor<1x4x1xf32>)
+// CHECK-NEXT: %[[PARTS:.*]] = "cuesta.reshape"(%[[X]]) : (tensor<8x4x6xbf16>) -> tensor<2x4x4x6xbf16>
+// CHECK-NEXT: %[[WIDE:.*]] = "cuesta.convert"(%[[PARTS]])
+// CHECK-NEXT: %[[W:.*]] = "cuesta.convert"(%[[X]])
+// CHECK-NEXT: %[[N:.*]] = "cuesta.reshape"(%[[M]]) : (tensor<1x4x1xf32>) -> tensor<1x1x4x1xf32>
+// CHECK-NEXT: %[[CENTRED:.*]] = "cuesta.sub"(%[[WIDE]], %[[N]])
+// CHECK-NEXT: %[[C:.*]] = "cuesta.sub"(%[[W]], %[[M]])
+// CHECK-NEXT: %[[S:.*]] = "cuesta.sum"(%[[CENTRED]])
+// CHECK-NEXT: return %[[S]], %[[C]]
+func.func @statistics(%x: tensor<8x4x6xbf16>, %m: tensor<1x4x1xf32>) -> (tensor<2x4xf32>, tensor<8x4x6xf32>) {
+  %0 = "cuesta.convert"(%x) : (tensor<8x4x6xbf16>) -> tensor<8x4x6xf32>
+  %1 = "cuesta.sub"(%0, %m) : (tensor<8x4x6xf32>, tensor<1x4x1xf32>) -> tensor<8x4x6xf32>
+  %2 = "cuesta.reshape"(%1) : (tensor<8x4x6xf32>) -> tensor<2x4x4x6xf32>
+  %3 = "cuesta.sum"(%2) {dims = [1, 3], keepdim = 0 : i64} : (tensor<2x4x4x6xf32>) -> tensor<2x4xf32>
+  return %3, %1 : tensor<2x4xf32>, tensor<8x4x6xf32>
+}
+
+// Costly to compute again; made of two tensors; or the channels are cut where the reshape is.
+// CHECK-LABEL: func.func @read_instead
+// CHECK-NEXT: %[[E:.*]] = "cuesta.exp"
+// CHECK-NEXT: "cuesta.reshape"(%[[E]])
+// CHECK-NEXT: %[[A:.*]] = "cuesta.add"
+// CHECK-NEXT: "cuesta.reshape"(%[[A]])
+// CHECK-NEXT: %[[M:.*]] = "cuesta.mul"
+// CHECK-NEXT: "cuesta.reshape"(%[[M]])
+func.func @read_instead(%x: tensor<8x6xf32>, %y: tensor<8x6xf32>, %z: tensor<6xf32>) -> (tensor<48xf32>, tensor<48xf32>, tensor<48xf32>, tensor<8x6xf32>, tensor<8x6xf32>, tensor<8x6xf32>) {
+  %0 = "cuesta.exp"(%x) : (tensor<8x6xf32>) -> tensor<8x6xf32>
+  %1 = "cuesta.reshape"(%0) : (tensor<8x6xf32>) -> tensor<48xf32>
+  %2 = "cuesta.add"(%x, %y) : (tensor<8x6xf32>, tensor<8x6xf32>) -> tensor<8x6xf32>
+  %3 = "cuesta.reshape"(%2) : (tensor<8x6xf32>) -> tensor<48xf32>
+  %4 = "cuesta.mul"(%x, %z) : (tensor<8x6xf32>, tensor<6xf32>) -> tensor<8x6xf32>
+  %5 = "cuesta.reshape"(%4) : (tensor<8x6xf32>) -> tensor<48xf32>
+  return %1, %3, %5, %0, %2, %4 : tensor<48xf32>, tensor<48xf32>, tensor<48xf32>, tensor<8x6xf32>, tensor<8x6xf32>, tensor<8x6xf32>
+}

@@ -1,0 +1,30 @@
+// RUN: cuesta-opt --pass-pipeline='builtin.module(repeat-conversions{small=64})' %s | filecheck %s
+
+// CHECK-LABEL: func.func @readers
+// CHECK-SAME: (%[[X:.*]]: tensor<8x8xbf16>)
+// CHECK-NEXT: %[[A:.*]] = "cuesta.convert"(%[[X]])
+// CHECK-NEXT: %[[M:.*]] = "cuesta.mul"(%[[A]], %[[A]])
+// CHECK-NEXT: %[[B:.*]] = "cuesta.convert"(%[[X]])
+// CHECK-NEXT: "cuesta.sum"(%[[B]])
+// CHECK-NEXT: return
+func.func @readers(%x: tensor<8x8xbf16>) -> (tensor<8x8xf32>, tensor<8xf32>) {
+  %0 = "cuesta.convert"(%x) : (tensor<8x8xbf16>) -> tensor<8x8xf32>
+  %1 = "cuesta.mul"(%0, %0) : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
+  %2 = "cuesta.sum"(%0) {dims = [1], keepdim = 0 : i64} : (tensor<8x8xf32>) -> tensor<8xf32>
+  return %1, %2 : tensor<8x8xf32>, tensor<8xf32>
+}
+
+// A narrow result is read as it is, and small ones stay.
+// CHECK-LABEL: func.func @left_alone
+// CHECK-COUNT-2: "cuesta.convert"
+// CHECK-NOT: "cuesta.convert"
+// CHECK: return
+func.func @left_alone(%x: tensor<8x8xf32>, %y: tensor<8xbf16>) -> (tensor<8x8xbf16>, tensor<8x8xbf16>, tensor<8xf32>, tensor<8xf32>) {
+  %0 = "cuesta.convert"(%x) : (tensor<8x8xf32>) -> tensor<8x8xbf16>
+  %1 = "cuesta.exp"(%0) : (tensor<8x8xbf16>) -> tensor<8x8xbf16>
+  %2 = "cuesta.neg"(%0) : (tensor<8x8xbf16>) -> tensor<8x8xbf16>
+  %3 = "cuesta.convert"(%y) : (tensor<8xbf16>) -> tensor<8xf32>
+  %4 = "cuesta.exp"(%3) : (tensor<8xf32>) -> tensor<8xf32>
+  %5 = "cuesta.neg"(%3) : (tensor<8xf32>) -> tensor<8xf32>
+  return %1, %2, %4, %5 : tensor<8x8xbf16>, tensor<8x8xbf16>, tensor<8xf32>, tensor<8xf32>
+}
