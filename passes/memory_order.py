@@ -1,4 +1,8 @@
-"""In which order a tensor's dims lie in memory, as far as the graph tells before layouts are decided."""
+"""Where the elements of a tensor lie, as far as a graph tells before layouts are decided.
+
+form-kernels lays out what is computed as its largest operand lies, so what arguments and calls into libraries say of
+theirs carries through whole chains. Where that ends, tensors count as row-major.
+"""
 
 from __future__ import annotations
 
@@ -8,47 +12,78 @@ from typing import TypeAlias
 from cuesta._mlir import ir
 from cuesta.dialects.cuesta.dialect import ints
 from cuesta.dialects.types import shape_of
+from cuesta.passes.form_kernels.layout import dense_strides, view_strides
 
 Value: TypeAlias = ir.Value
+Strides = tuple[int, ...]
 
 
-def memory_order(value: Value) -> list[int]:
-    """The dims of `value` from the slowest to the fastest.
+class MemoryOrder:
+    """Remembers what it has found: ask one object about all values of a function."""
 
-    Arguments and calls into libraries say theirs; what is computed lies as its largest operand does, and row-major
-    where nothing tells: form-kernels decides so too.
-    """
-    steps: list[list[int]] = []
-    while True:
-        strides = _known_strides(value)
-        if strides is not None or isinstance(value.owner, ir.Block):
-            break
+    def __init__(self) -> None:
+        self._known: dict[Value, Strides | None] = {}
+
+    def order(self, value: Value) -> list[int]:
+        """The dims of `value` from the slowest to the fastest in memory."""
+        strides = self._strides(value)
+        dims = list(range(len(shape_of(value))))
+        return dims if strides is None else sorted(dims, key=lambda d: -strides[d])
+
+    def knows(self, value: Value) -> bool:
+        """Whether anything tells; row-major is a guess otherwise."""
+        return self._strides(value) is not None
+
+    def _strides(self, value: Value) -> Strides | None:
+        if value not in self._known:
+            self._known[value] = None  # for where it meets itself
+            self._known[value] = _said(value) or self._derived(value)
+        return self._known[value]
+
+    def _derived(self, value: Value) -> Strides | None:
+        if isinstance(value.owner, ir.Block):
+            return None
         op = value.owner.operation
-        if op.name == "cuesta.permute":
-            steps.append(ints(op.attributes["dims"]))
-            value = op.operands[0]
-            continue
-        like = [x for x in op.operands if shape_of(x) == shape_of(value)]
-        if not op.name.startswith("cuesta.") or not like:
-            break
-        value = like[0]
-    order = list(range(len(shape_of(value))))
-    if strides is not None:
-        order.sort(key=lambda d: -strides[d])
-    for dims in reversed(steps):
-        order = [dims.index(d) for d in order]
-    return order
+        if op.name == "linalg.generic":
+            return self._of_generic(op, value)
+        if not op.name.startswith("cuesta."):
+            return None
+        if op.name in ("cuesta.permute", "cuesta.reshape"):
+            (x,) = op.operands
+            strides = self._strides(x)
+            if strides is None:
+                return None
+            if op.name == "cuesta.permute":
+                return tuple(strides[d] for d in ints(op.attributes["dims"]))
+            return view_strides(shape_of(x), strides, shape_of(value))
+        like = (x for x in op.operands if shape_of(x) == shape_of(value))
+        return next((strides for x in like if (strides := self._strides(x)) is not None), None)
+
+    def _of_generic(self, op: ir.Operation, value: Value) -> Strides | None:
+        """The strides of a result whose dims are walked as those of an operand that has them all."""
+        maps = [_dims(m.value) for m in op.attributes["indexing_maps"]]
+        inputs = list(op.operands)[: -len(op.results)]
+        own = maps[len(inputs) + list(op.results).index(value)]
+        for x, dims in zip(inputs, maps, strict=False):
+            if set(own) <= set(dims) and (strides := self._strides(x)) is not None:
+                order = sorted(own, key=lambda loop: -strides[dims.index(loop)])
+                return dense_strides(shape_of(value), [own.index(loop) for loop in order])
+        return None
 
 
-def _known_strides(value: Value) -> Sequence[int] | None:
+def _said(value: Value) -> Strides | None:
+    """What an argument or a call says itself."""
     owner = value.owner
     if isinstance(owner, ir.Block):
         attributes = owner.owner.attributes
         if "arg_attrs" not in attributes:
             return None
         own = attributes["arg_attrs"][ir.BlockArgument(value).arg_number]
-        return ints(own["cuesta.strides"]) if "cuesta.strides" in own else None
+        return tuple(ints(own["cuesta.strides"])) if "cuesta.strides" in own else None
     if "result_strides" in owner.attributes:
-        number = next(i for i, r in enumerate(owner.results) if r == value)
-        return ints(owner.attributes["result_strides"][number])
-    return ints(owner.attributes["strides"]) if owner.name == "cuesta.copy" else None
+        return tuple(ints(owner.attributes["result_strides"][list(owner.results).index(value)]))
+    return tuple(ints(owner.attributes["strides"])) if owner.name == "cuesta.copy" else None
+
+
+def _dims(affine_map: ir.AffineMap) -> Sequence[int]:
+    return tuple(ir.AffineDimExpr(e).position for e in affine_map.results)

@@ -17,20 +17,25 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from cuesta._mlir import ir
-from cuesta.dialects.cuesta import reduction
+from cuesta.dialects import types
+from cuesta.dialects.cuesta import pointwise, reduction
 from cuesta.dialects.cuesta.dialect import ints
 from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.types import opmath, shape_of, spelling_of
 from cuesta.passes.graph_rewrite import functions, rewrite_ops
 from cuesta.passes.match import maker, number
-from cuesta.passes.memory_order import memory_order
+from cuesta.passes.memory_order import MemoryOrder
 from cuesta.passes.registry import Pass, register_pass
 
 Value: TypeAlias = ir.Value
 _B = GraphBuilder()
 
-#: Elements that one result takes from which on splitting pays for a second kernel.
-LONG = 2048
+_POINTWISE = {f"cuesta.{name}" for name in (*pointwise.OPS, "where", "convert")}
+
+#: Elements for one program from which on splitting pays for a second kernel.
+LONG = 8192
+#: Elements that a part keeps at least, to be worth a program.
+SHORT = 2048
 #: Results that a program reduces side by side where the dim that is fastest in memory is kept.
 STRIP = 32
 
@@ -102,19 +107,20 @@ class SplitReductions(Pass):
             if op.operation.name == "cuesta.sum" and (found := _centred(op.operation)) is not None
         }
 
+        memory = MemoryOrder()
+
         def split(op: ir.Operation) -> list[Value] | None:
-            return self._split(op, *centred.get(op, (op.operands[0], None)))
+            return self._split(op, memory, *centred.get(op, (op.operands[0], None)))
 
         rewrite_ops(module, {f"cuesta.{name}": split for name in reduction.BY_NAME})
 
-    def _split(self, op: ir.Operation, x: Value, mean: Value | None) -> list[Value] | None:
+    def _split(self, op: ir.Operation, memory: MemoryOrder, x: Value, mean: Value | None) -> list[Value] | None:
         sizes, dims = shape_of(x), ints(op.attributes["dims"])
-        cut = self._parts(x, sizes, dims)
+        cut = self._parts(memory.order(x), sizes, dims)
         if math.prod(cut.values()) < 4:
             return None
         form = cut_shape(sizes, dims, cut)
-        wide = opmath(spelling_of(x))
-        taken = _B.reshape(_B.convert(x, wide), form.shape)
+        taken = _B.convert(_in_parts(x, cut, form), opmath(spelling_of(x)))
         if mean is None:
             name = op.name.removeprefix("cuesta.")
             total = _B.reduce(name, _B.reduce(name, taken, form.inside), form.across)
@@ -122,18 +128,53 @@ class SplitReductions(Pass):
             total = _variance(taken, _B.reshape(mean, form.kept), form)
         return [_B.convert(_B.reshape(total, shape_of(op.results[0])), spelling_of(op.results[0]))]
 
-    def _parts(self, x: Value, sizes: Sequence[int], dims: Sequence[int]) -> dict[int, int]:
+    def _parts(self, order: Sequence[int], sizes: Sequence[int], dims: Sequence[int]) -> dict[int, int]:
         """The dims to cut and in how many parts; none where there are programs enough."""
-        order = [d for d in memory_order(x) if sizes[d] > 1]
-        reduced = math.prod(sizes[d] for d in dims)
+        order = [d for d in order if sizes[d] > 1]
         programs = math.prod(sizes[d] for d in order if d not in dims)
+        work = math.prod(sizes[d] for d in dims)
         if order and order[-1] not in dims:
-            programs = max(programs // STRIP, 1)
-        if reduced < LONG or programs >= self.programs // 2:
+            strip = min(STRIP, sizes[order[-1]])
+            programs, work = max(programs // strip, 1), work * strip
+        if work < LONG or programs >= self.programs // 2:
             return {}
-        # Each part stays long enough to be worth a program.
-        wanted = min(4 * self.programs // programs, reduced // (LONG // 16))
+        wanted = min(4 * self.programs // programs, work // SHORT)
         return parts(sizes, [d for d in order if d in dims], wanted)
+
+
+def _in_parts(x: Value, cut: dict[int, int], form: Cut) -> Value:
+    """x in the shape of `form`, with the pointwise ops that made it.
+
+    A reshape between them and the reduction would keep them out of its kernel, and what they make in memory.
+    """
+    sizes = shape_of(x)
+    made: dict[Value, Value] = {}
+
+    def reshaped(value: Value) -> Value:
+        padded = [1] * (len(sizes) - len(shape_of(value))) + list(shape_of(value))
+        shape: list[int] = []
+        for d, size in enumerate(padded):
+            parts_of = cut.get(d)
+            if parts_of is None or sizes[d] == parts_of:
+                shape.append(size)
+            else:
+                shape += [1, 1] if size == 1 else [parts_of, size // parts_of]
+        return _B.reshape(value, shape)
+
+    def visit(value: Value) -> Value:
+        if value not in made:
+            op = maker(value)
+            if op is None or shape_of(value) != sizes or op.name not in _POINTWISE:
+                made[value] = reshaped(value)
+            else:
+                kind = types.tensor(form.shape, spelling_of(value))
+                operands = [visit(v) for v in op.operands]
+                attributes = dict(op.attributes.items())
+                clone = ir.Operation.create(op.name, results=[kind], operands=operands, attributes=attributes)
+                made[value] = clone.results[0]
+        return made[value]
+
+    return visit(x)
 
 
 def _variance(x: Value, mean: Value, form: Cut) -> Value:

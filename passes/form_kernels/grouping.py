@@ -18,6 +18,10 @@ from cuesta.dialects.types import shape_of, spelling_of
 from cuesta.passes.form_kernels.machine import CPU, Machine
 from cuesta.passes.form_kernels.nodes import Item, Node
 from cuesta.passes.form_kernels.space import Conflict, Space, class_sizes, join, parallel_classes
+from cuesta.passes.memory_order import MemoryOrder
+
+#: The share of what two groups read below which one of them is little work.
+_LITTLE = 0.1
 
 
 @dataclass
@@ -58,6 +62,7 @@ class Grouping:
     def __init__(self, items: list[Item], returned: set[ir.Value], machine: Machine = CPU) -> None:
         self.items = items
         self.machine = machine
+        self.memory = MemoryOrder()
         self.returned = returned
         self.group: dict[int, Group] = {}
         self.remarks: list[Remark] = []
@@ -144,14 +149,11 @@ class Grouping:
     def _refusal(
         self, a: Group, b: Group, nodes: list[Node], space: Space, parallel: set[tuple[int, int]]
     ) -> str | None:
-        sizes = class_sizes(space, nodes)
         if not parallel:
             both_serial = not a.parallel and not b.parallel
             small = all(n.elements <= self.machine.tail_elements for n in nodes)
             return None if both_serial and small else _NO_COMMON
-        tiles = 1
-        for root in parallel:
-            tiles *= sizes[root]
+        tiles = self._tiles(nodes, space, parallel)
         if tiles < min(self.machine.min_tiles, self._tiles_wanted(a, b)):
             return f"only {tiles} tiles would be left to run in parallel"
         if not self._holds_stages(nodes, space, parallel):
@@ -164,10 +166,27 @@ class Grouping:
 
     def _tiles_wanted(self, a: Group, b: Group) -> int:
         """The tiles that two groups keep when merged: those of the one that has fewer, of what is not little work."""
-        heavy = [g for g in (a, b) if _bytes_read(g.nodes) > self.machine.serial_bytes]
-        if not heavy and _bytes_read(a.nodes + b.nodes) > self.machine.serial_bytes:
-            heavy = [a, b]
-        return min((_tiles(g) for g in heavy), default=0)
+        total = _bytes_read(a.nodes) + _bytes_read(b.nodes)
+        if total <= self.machine.serial_bytes:
+            return 0
+        heavy = [g for g in (a, b) if _bytes_read(g.nodes) > _LITTLE * total]
+        return min((self._tiles(g.nodes, g.space, g.parallel) for g in heavy), default=0)
+
+    def _tiles(self, nodes: list[Node], space: Space, parallel: set[tuple[int, int]]) -> int:
+        """Tiles to share out. Where they cut what lies together in memory, some go together, in strips."""
+        sizes = class_sizes(space, nodes)
+        tiles = math.prod(sizes[root] for root in parallel)
+        reads = [(node, read) for node in nodes for read in node.reads if len(read.dims) > 1]
+        if self.machine.strip == 1 or not reads:
+            return tiles
+        largest = max(byte_count(read.value) for _, read in reads)
+        node, read = max(reads, key=lambda r: (4 * byte_count(r[1].value) >= largest, self.memory.knows(r[1].value)))
+        walked = [
+            space.find((node.index, read.dims[d])) for d in self.memory.order(read.value) if shape_of(read.value)[d] > 1
+        ]
+        if walked and walked[-1] in parallel and not set(walked) <= parallel:
+            return max(tiles // min(self.machine.strip, sizes[walked[-1]]), 1)
+        return tiles
 
     def _holds_stages(self, nodes: list[Node], space: Space, parallel: set[tuple[int, int]]) -> bool:
         """Whether reductions that keep a part of what is no tile of its own keep little enough of it."""
@@ -261,14 +280,6 @@ def _gathers(reader: Group, writer: Group) -> bool:
 
 def _bytes_read(nodes: list[Node]) -> int:
     return sum(byte_count(r.value) for n in nodes for r in n.reads)
-
-
-def _tiles(group: Group) -> int:
-    sizes = class_sizes(group.space, group.nodes)
-    total = 1
-    for root in group.parallel:
-        total *= sizes[root]
-    return total
 
 
 def _tile_bytes(nodes: list[Node], space: Space, parallel: set[tuple[int, int]]) -> int:

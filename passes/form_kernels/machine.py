@@ -24,6 +24,8 @@ class Machine:
     converts_late: bool
     #: What one reduction of a tile may leave to another one there, in elements; None for no limit.
     staged_elements: int | None = None
+    #: Tiles that go together where they lie side by side in memory and each would reach into it in steps.
+    strip: int = 1
 
 
 #: Tiles go to a few threads, and to their caches: half of a usual L2.
@@ -39,6 +41,7 @@ GPU = Machine(
     tails=False,
     converts_late=True,
     staged_elements=1 << 9,
+    strip=32,
 )
 
 _BY_NAME = {"cpu": CPU, "gpu": GPU}
