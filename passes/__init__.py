@@ -13,6 +13,7 @@ _PASS_MODULES = (
     "cuesta.passes.recognise_layer_norm",
     "cuesta.passes.hoist_reshapes",
     "cuesta.passes.decompose",
+    "cuesta.passes.choose_layouts",
     "cuesta.passes.fold_batch_norm",
     "cuesta.passes.fuse_cudnn_convolution",
     "cuesta.passes.call_libraries",

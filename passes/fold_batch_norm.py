@@ -17,12 +17,10 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from cuesta._mlir import ir
-from cuesta.dialects.cuesta import contraction
-from cuesta.dialects.cuesta.dialect import int_array, ints
 from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.module_target import target_of
 from cuesta.dialects.types import opmath, shape_of, spelling_of
-from cuesta.passes.convolution_epilogue import epilogue_of, moved_bytes, refusal
+from cuesta.passes.convolution_epilogue import epilogue_of, moved_bytes, rebuilt, refusal
 from cuesta.passes.graph_rewrite import erase_dead, functions, named, remark, replace
 from cuesta.passes.match import only_user, wide
 from cuesta.passes.registry import Pass, register_pass
@@ -88,7 +86,7 @@ def _fold(convolution: ir.Operation) -> None:
 
 def _folded(convolution: ir.Operation, steps: list[_Step]) -> Value:
     """The convolution that does the steps as well; they are walked in the type that arithmetic is done in."""
-    x, weight, *bias = convolution.operands
+    _, weight, *bias = convolution.operands
     kind = opmath(spelling_of(weight))
     channels = shape_of(weight)[0]
     scale: Value | None = None
@@ -107,14 +105,7 @@ def _folded(convolution: ir.Operation, steps: list[_Step]) -> Value:
         product = _B.pointwise("mul", _B.convert(weight, kind), factors)
         weight = _B.convert(product, spelling_of(weight))
     offset = None if shift is None else _B.convert(_B.expand(shift, [channels]), spelling_of(weight))
-    a = convolution.attributes
-    names = ("stride", "padding", "dilation", "transposed", "output_padding", "groups")
-    folded = contraction.Convolution(x, weight, offset, *[a[n] for n in names], convolution.results[0].type)
-    if "operand_strides" in a:
-        strides = [ints(s) for s in a["operand_strides"]][:2] + [[1]] * (offset is not None)
-        folded.operation.attributes["operand_strides"] = ir.ArrayAttr.get([int_array(s) for s in strides])
-        folded.operation.attributes["result_strides"] = a["result_strides"]
-    return folded.result
+    return rebuilt(convolution, weight, offset)
 
 
 def _column(value: Value, kind: str) -> Value:

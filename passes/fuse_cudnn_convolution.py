@@ -15,13 +15,12 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from cuesta._mlir import ir
-from cuesta.dialects.cuesta import contraction
 from cuesta.dialects.cuesta.contraction import convolution_arguments
-from cuesta.dialects.cuesta.dialect import int_array, ints
+from cuesta.dialects.cuesta.dialect import ints
 from cuesta.dialects.graph_builder import GraphBuilder, row_major
 from cuesta.dialects.module_target import target_of
 from cuesta.dialects.types import opmath, shape_of, spelling_of
-from cuesta.passes.convolution_epilogue import Epilogue, epilogue_of, moved_bytes, refusal
+from cuesta.passes.convolution_epilogue import Epilogue, epilogue_of, moved_bytes, rebuilt, refusal
 from cuesta.passes.graph_rewrite import erase_dead, remark, rewrite_ops
 from cuesta.passes.match import maker, only_user, wide
 from cuesta.passes.registry import Pass, register_pass
@@ -73,21 +72,14 @@ def _without_bias(residual: Value, bias: Value | None) -> tuple[Value, Value | N
     op = maker(residual, "convolution")
     if op is None or len(op.operands) < 3 or only_user(residual) is None:
         return residual, bias
-    x, weight, own = op.operands
-    a = op.attributes
-    names = ("stride", "padding", "dilation", "transposed", "output_padding", "groups")
-    bare = contraction.Convolution(x, weight, None, *[a[n] for n in names], residual.type)
-    if "operand_strides" in a:
-        bare.operation.attributes["operand_strides"] = ir.ArrayAttr.get(
-            [int_array(ints(s)) for s in list(a["operand_strides"])[:2]]
-        )
-        bare.operation.attributes["result_strides"] = a["result_strides"]
+    _, weight, own = op.operands
+    bare = rebuilt(op, weight, None)
     if bias is None:
-        return bare.result, own
+        return bare, own
     # Added before they are rounded, where a fold has just made them.
     kind = opmath(spelling_of(own))
     total = _B.pointwise("add", _B.convert(wide(bias), kind), _B.convert(wide(own), kind))
-    return bare.result, _B.convert(total, spelling_of(own))
+    return bare, _B.convert(total, spelling_of(own))
 
 
 @register_pass("fuse-cudnn-convolution")

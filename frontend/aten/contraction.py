@@ -48,6 +48,28 @@ def convolution(
     groups: int,
 ) -> Any:
     lists = [int_array(n) for n in (stride, padding, dilation)]
-    return contraction.Convolution(
+    result: Value = contraction.Convolution(
         x, weight, bias, *lists, int_attr(transposed), int_array(output_padding), int_attr(groups), _result(node)
     ).result
+    library = _cudnn(node.meta["val"])
+    if library is not None:
+        result.owner.attributes["cudnn"] = ir.StringAttr.get(library)
+    return result
+
+
+def _cudnn(result: torch.Tensor) -> str | None:
+    """How cuDNN computes a convolution with this result under torch's settings: with "tensor_cores", or in "full"
+    f32; None where it does not."""
+    if result.device.type != "cuda" or not torch.backends.cudnn.enabled:
+        return None
+    if result.dtype in (torch.bfloat16, torch.float16):
+        return "tensor_cores"
+    return None if result.dtype != torch.float32 else ("tensor_cores" if _allows_tf32() else "full")
+
+
+def _allows_tf32() -> bool:
+    """Whether torch lets cuDNN compute in TF32, in the older of its two settings or the newer."""
+    try:
+        return bool(torch.backends.cudnn.allow_tf32)
+    except RuntimeError:  # what it raises where the newer one was used
+        return bool(torch.backends.cudnn.conv.fp32_precision == "tf32")  # type: ignore[attr-defined]

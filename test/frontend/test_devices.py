@@ -14,6 +14,7 @@ from cuesta._mlir import ir
 from cuesta.dialects import make_context, verify, walk
 from cuesta.errors import OptionError, Unsupported
 from cuesta.frontend import devices
+from cuesta.frontend.aten import contraction
 from cuesta.frontend.devices import find_device, place_graph
 from cuesta.frontend.importer import import_graph
 from cuesta.targets import CPU, parse_target
@@ -95,6 +96,28 @@ def test_ops_on_the_gpu_are_compiled() -> None:
 def test_a_cast_on_the_gpu_is_compiled() -> None:
     ops = ops_of(trace(lambda x: torch.ops.aten._to_copy(x, dtype=torch.bfloat16), BIG))
     assert ops == ["cuesta.convert"]
+
+
+@pytest.mark.parametrize(
+    ("dtype", "tf32", "expected"),
+    [
+        (torch.float32, True, "tensor_cores"),
+        (torch.float32, False, "full"),
+        (torch.bfloat16, False, "tensor_cores"),
+        (torch.float64, True, None),
+    ],
+)
+def test_how_cudnn_computes_a_convolution(
+    monkeypatch: pytest.MonkeyPatch, dtype: torch.dtype, tf32: bool, expected: str | None
+) -> None:
+    graph = trace(
+        lambda x, w: torch.conv2d(x.to(dtype), w.to(dtype)), ((2, 3, 8, 8), "cuda:0"), ((4, 3, 3, 3), "cuda:0")
+    )
+    monkeypatch.setattr(contraction, "_allows_tf32", lambda: tf32)
+    with make_context():
+        module = import_graph(graph, (), H100, GPU).module
+        (op,) = [op for op in walk(module.operation) if op.name == "cuesta.convolution"]
+        assert (op.attributes["cudnn"].value if "cudnn" in op.attributes else None) == expected
 
 
 def test_a_scalar_on_the_cpu_is_copied_once() -> None:

@@ -16,7 +16,7 @@ module attributes {cuesta.target = "cuda:90", cuesta.device = "cuda:0"} {
 // CHECK-NEXT: %[[R:.*]] = "cuesta.relu"(%[[C]])
 // CHECK-NEXT: return %[[R]]
 func.func @batch_norm(%x: tensor<2x3x8x8xbf16>, %w: tensor<4x3x3x3xbf16>, %mean: tensor<4x1x1xf32>, %rstd: tensor<4x1x1xf32>, %g: tensor<4x1x1xf32>, %b: tensor<4x1x1xf32>) -> tensor<2x4x8x8xbf16> {
-  %0 = "cuesta.convolution"(%x, %w) {stride = [1, 1], padding = [1, 1], dilation = [1, 1], transposed = 0 : i64, output_padding = [0, 0], groups = 1 : i64, operand_strides = [[192, 64, 8, 1], [27, 9, 3, 1]], result_strides = [[256, 64, 8, 1]]} : (tensor<2x3x8x8xbf16>, tensor<4x3x3x3xbf16>) -> tensor<2x4x8x8xbf16>
+  %0 = "cuesta.convolution"(%x, %w) {stride = [1, 1], padding = [1, 1], dilation = [1, 1], transposed = 0 : i64, output_padding = [0, 0], groups = 1 : i64, cudnn = "full", operand_strides = [[192, 64, 8, 1], [27, 9, 3, 1]], result_strides = [[256, 64, 8, 1]]} : (tensor<2x3x8x8xbf16>, tensor<4x3x3x3xbf16>) -> tensor<2x4x8x8xbf16>
   %1 = "cuesta.convert"(%0) : (tensor<2x4x8x8xbf16>) -> tensor<2x4x8x8xf32>
   %2 = "cuesta.sub"(%1, %mean) : (tensor<2x4x8x8xf32>, tensor<4x1x1xf32>) -> tensor<2x4x8x8xf32>
   %3 = "cuesta.mul"(%2, %rstd) : (tensor<2x4x8x8xf32>, tensor<4x1x1xf32>) -> tensor<2x4x8x8xf32>
@@ -35,7 +35,7 @@ func.func @batch_norm(%x: tensor<2x3x8x8xbf16>, %w: tensor<4x3x3x3xbf16>, %mean:
 // CHECK-NEXT: "cuesta.add"(%{{.*}}, %[[C]])
 // CHECK-NEXT: "cuesta.relu"
 func.func @bias_and_residual(%x: tensor<2x3x8x8xf32>, %w: tensor<4x3x1x1xf32>, %b: tensor<4xf32>, %s: tensor<1x4x1x1xf32>, %z: tensor<2x4x8x8xf32>) -> tensor<2x4x8x8xf32> {
-  %0 = "cuesta.convolution"(%x, %w, %b) {stride = [1, 1], padding = [0, 0], dilation = [1, 1], transposed = 0 : i64, output_padding = [0, 0], groups = 1 : i64} : (tensor<2x3x8x8xf32>, tensor<4x3x1x1xf32>, tensor<4xf32>) -> tensor<2x4x8x8xf32>
+  %0 = "cuesta.convolution"(%x, %w, %b) {stride = [1, 1], padding = [0, 0], dilation = [1, 1], transposed = 0 : i64, output_padding = [0, 0], groups = 1 : i64, cudnn = "full"} : (tensor<2x3x8x8xf32>, tensor<4x3x1x1xf32>, tensor<4xf32>) -> tensor<2x4x8x8xf32>
   %1 = "cuesta.div"(%0, %s) : (tensor<2x4x8x8xf32>, tensor<1x4x1x1xf32>) -> tensor<2x4x8x8xf32>
   %2 = "cuesta.add"(%z, %1) : (tensor<2x4x8x8xf32>, tensor<2x4x8x8xf32>) -> tensor<2x4x8x8xf32>
   %3 = "cuesta.relu"(%2) : (tensor<2x4x8x8xf32>) -> tensor<2x4x8x8xf32>
@@ -48,7 +48,7 @@ func.func @bias_and_residual(%x: tensor<2x3x8x8xf32>, %w: tensor<4x3x1x1xf32>, %
 // CHECK-NEXT: "cuesta.convolution"(%{{.*}}, %{{.*}}) {
 // CHECK-NEXT: "cuesta.mul"
 func.func @f16(%x: tensor<2x3x8x8xf16>, %w: tensor<4x3x1x1xf16>, %s: tensor<4x1x1xf16>) -> tensor<2x4x8x8xf16> {
-  %0 = "cuesta.convolution"(%x, %w) {stride = [1, 1], padding = [0, 0], dilation = [1, 1], transposed = 0 : i64, output_padding = [0, 0], groups = 1 : i64} : (tensor<2x3x8x8xf16>, tensor<4x3x1x1xf16>) -> tensor<2x4x8x8xf16>
+  %0 = "cuesta.convolution"(%x, %w) {stride = [1, 1], padding = [0, 0], dilation = [1, 1], transposed = 0 : i64, output_padding = [0, 0], groups = 1 : i64, cudnn = "full"} : (tensor<2x3x8x8xf16>, tensor<4x3x1x1xf16>) -> tensor<2x4x8x8xf16>
   %1 = "cuesta.mul"(%0, %s) : (tensor<2x4x8x8xf16>, tensor<4x1x1xf16>) -> tensor<2x4x8x8xf16>
   %2 = "cuesta.relu"(%1) : (tensor<2x4x8x8xf16>) -> tensor<2x4x8x8xf16>
   return %2 : tensor<2x4x8x8xf16>
@@ -65,12 +65,12 @@ func.func @f16(%x: tensor<2x3x8x8xf16>, %w: tensor<4x3x1x1xf16>, %s: tensor<4x1x
 // CHECK-NEXT: "cuesta.mul"
 // CHECK-NEXT: "cuesta.relu"
 func.func @left_alone(%x: tensor<2x8x8x8xf32>, %w: tensor<8x8x1x1xf32>, %s: tensor<8x1x1xf32>, %p: tensor<8x8xf32>) -> (tensor<2x8x8x8xf32>, tensor<2x8x8x8xf32>, tensor<2x8x8x8xf32>, tensor<2x8x8x8xf32>) {
-  %0 = "cuesta.convolution"(%x, %w) {stride = [1, 1], padding = [0, 0], dilation = [1, 1], transposed = 0 : i64, output_padding = [0, 0], groups = 1 : i64} : (tensor<2x8x8x8xf32>, tensor<8x8x1x1xf32>) -> tensor<2x8x8x8xf32>
+  %0 = "cuesta.convolution"(%x, %w) {stride = [1, 1], padding = [0, 0], dilation = [1, 1], transposed = 0 : i64, output_padding = [0, 0], groups = 1 : i64, cudnn = "full"} : (tensor<2x8x8x8xf32>, tensor<8x8x1x1xf32>) -> tensor<2x8x8x8xf32>
   %1 = "cuesta.mul"(%0, %s) : (tensor<2x8x8x8xf32>, tensor<8x1x1xf32>) -> tensor<2x8x8x8xf32>
-  %2 = "cuesta.convolution"(%1, %w) {stride = [1, 1], padding = [0, 0], dilation = [1, 1], transposed = 0 : i64, output_padding = [0, 0], groups = 1 : i64} : (tensor<2x8x8x8xf32>, tensor<8x8x1x1xf32>) -> tensor<2x8x8x8xf32>
+  %2 = "cuesta.convolution"(%1, %w) {stride = [1, 1], padding = [0, 0], dilation = [1, 1], transposed = 0 : i64, output_padding = [0, 0], groups = 1 : i64, cudnn = "full"} : (tensor<2x8x8x8xf32>, tensor<8x8x1x1xf32>) -> tensor<2x8x8x8xf32>
   %3 = "cuesta.mul"(%2, %s) : (tensor<2x8x8x8xf32>, tensor<8x1x1xf32>) -> tensor<2x8x8x8xf32>
   %4 = "cuesta.relu"(%3) : (tensor<2x8x8x8xf32>) -> tensor<2x8x8x8xf32>
-  %5 = "cuesta.convolution"(%4, %w) {stride = [1, 1], padding = [0, 0], dilation = [1, 1], transposed = 0 : i64, output_padding = [0, 0], groups = 1 : i64} : (tensor<2x8x8x8xf32>, tensor<8x8x1x1xf32>) -> tensor<2x8x8x8xf32>
+  %5 = "cuesta.convolution"(%4, %w) {stride = [1, 1], padding = [0, 0], dilation = [1, 1], transposed = 0 : i64, output_padding = [0, 0], groups = 1 : i64, cudnn = "full"} : (tensor<2x8x8x8xf32>, tensor<8x8x1x1xf32>) -> tensor<2x8x8x8xf32>
   %6 = "cuesta.mul"(%5, %p) : (tensor<2x8x8x8xf32>, tensor<8x8xf32>) -> tensor<2x8x8x8xf32>
   %7 = "cuesta.relu"(%6) : (tensor<2x8x8x8xf32>) -> tensor<2x8x8x8xf32>
   return %1, %2, %4, %7 : tensor<2x8x8x8xf32>, tensor<2x8x8x8xf32>, tensor<2x8x8x8xf32>, tensor<2x8x8x8xf32>

@@ -8,7 +8,7 @@ module attributes {cuesta.target = "cuda:90", cuesta.device = "cuda:0"} {
 // CHECK-SAME: operand_strides = {{\[\[}}192, 1, 24, 3], [27, 1, 9, 3], [1]], overload = "aten.cudnn_convolution_relu.default", {{.*}}result_strides = {{\[\[}}64, 1, 16, 4]]
 // CHECK-NEXT: return %[[R]]
 func.func @relu(%x: tensor<2x3x8x8xbf16>, %w: tensor<4x3x3x3xbf16>, %b: tensor<4xbf16>) -> tensor<2x4x4x4xbf16> {
-  %0 = "cuesta.convolution"(%x, %w, %b) {stride = [2, 2], padding = [1, 1], dilation = [1, 1], transposed = 0 : i64, output_padding = [0, 0], groups = 1 : i64, operand_strides = [[192, 1, 24, 3], [27, 1, 9, 3], [1]], result_strides = [[64, 1, 16, 4]]} : (tensor<2x3x8x8xbf16>, tensor<4x3x3x3xbf16>, tensor<4xbf16>) -> tensor<2x4x4x4xbf16>
+  %0 = "cuesta.convolution"(%x, %w, %b) {stride = [2, 2], padding = [1, 1], dilation = [1, 1], transposed = 0 : i64, output_padding = [0, 0], groups = 1 : i64, cudnn = "tensor_cores", operand_strides = [[192, 1, 24, 3], [27, 1, 9, 3], [1]], result_strides = [[64, 1, 16, 4]]} : (tensor<2x3x8x8xbf16>, tensor<4x3x3x3xbf16>, tensor<4xbf16>) -> tensor<2x4x4x4xbf16>
   %1 = "cuesta.relu"(%0) : (tensor<2x4x4x4xbf16>) -> tensor<2x4x4x4xbf16>
   return %1 : tensor<2x4x4x4xbf16>
 }
@@ -20,7 +20,7 @@ func.func @relu(%x: tensor<2x3x8x8xbf16>, %w: tensor<4x3x3x3xbf16>, %b: tensor<4
 // CHECK-SAME: operand_strides = {{\[\[}}192, 64, 8, 1], [3, 1, 1, 1], [256, 64, 8, 1]], overload = "aten.cudnn_convolution_add_relu.default"
 // CHECK-NEXT: return %[[R]]
 func.func @residual(%x: tensor<2x3x8x8xf32>, %w: tensor<4x3x1x1xf32>, %z: tensor<2x4x8x8xf32>) -> tensor<2x4x8x8xf32> {
-  %0 = "cuesta.convolution"(%x, %w) {stride = [1, 1], padding = [0, 0], dilation = [1, 1], transposed = 0 : i64, output_padding = [0, 0], groups = 1 : i64} : (tensor<2x3x8x8xf32>, tensor<4x3x1x1xf32>) -> tensor<2x4x8x8xf32>
+  %0 = "cuesta.convolution"(%x, %w) {stride = [1, 1], padding = [0, 0], dilation = [1, 1], transposed = 0 : i64, output_padding = [0, 0], groups = 1 : i64, cudnn = "full"} : (tensor<2x3x8x8xf32>, tensor<4x3x1x1xf32>) -> tensor<2x4x8x8xf32>
   %1 = "cuesta.add"(%z, %0) : (tensor<2x4x8x8xf32>, tensor<2x4x8x8xf32>) -> tensor<2x4x8x8xf32>
   %2 = "cuesta.relu"(%1) : (tensor<2x4x8x8xf32>) -> tensor<2x4x8x8xf32>
   return %2 : tensor<2x4x8x8xf32>
@@ -37,8 +37,8 @@ func.func @residual(%x: tensor<2x3x8x8xf32>, %w: tensor<4x3x1x1xf32>, %z: tensor
 // CHECK-NEXT: return
 func.func @two_convolutions(%x: tensor<2x3x8x8xbf16>, %w: tensor<4x3x1x1xbf16>, %b: tensor<4xf32>, %c: tensor<4xbf16>) -> tensor<2x4x8x8xbf16> {
   %n = "cuesta.convert"(%b) : (tensor<4xf32>) -> tensor<4xbf16>
-  %0 = "cuesta.convolution"(%x, %w, %n) {stride = [1, 1], padding = [0, 0], dilation = [1, 1], transposed = 0 : i64, output_padding = [0, 0], groups = 1 : i64} : (tensor<2x3x8x8xbf16>, tensor<4x3x1x1xbf16>, tensor<4xbf16>) -> tensor<2x4x8x8xbf16>
-  %1 = "cuesta.convolution"(%x, %w, %c) {stride = [1, 1], padding = [0, 0], dilation = [1, 1], transposed = 0 : i64, output_padding = [0, 0], groups = 1 : i64} : (tensor<2x3x8x8xbf16>, tensor<4x3x1x1xbf16>, tensor<4xbf16>) -> tensor<2x4x8x8xbf16>
+  %0 = "cuesta.convolution"(%x, %w, %n) {stride = [1, 1], padding = [0, 0], dilation = [1, 1], transposed = 0 : i64, output_padding = [0, 0], groups = 1 : i64, cudnn = "full"} : (tensor<2x3x8x8xbf16>, tensor<4x3x1x1xbf16>, tensor<4xbf16>) -> tensor<2x4x8x8xbf16>
+  %1 = "cuesta.convolution"(%x, %w, %c) {stride = [1, 1], padding = [0, 0], dilation = [1, 1], transposed = 0 : i64, output_padding = [0, 0], groups = 1 : i64, cudnn = "full"} : (tensor<2x3x8x8xbf16>, tensor<4x3x1x1xbf16>, tensor<4xbf16>) -> tensor<2x4x8x8xbf16>
   %2 = "cuesta.add"(%0, %1) : (tensor<2x4x8x8xbf16>, tensor<2x4x8x8xbf16>) -> tensor<2x4x8x8xbf16>
   %3 = "cuesta.relu"(%2) : (tensor<2x4x8x8xbf16>) -> tensor<2x4x8x8xbf16>
   return %3 : tensor<2x4x8x8xbf16>
@@ -49,9 +49,22 @@ func.func @two_convolutions(%x: tensor<2x3x8x8xbf16>, %w: tensor<4x3x1x1xbf16>, 
 // CHECK-NEXT: "cuesta.convolution"
 // CHECK-NEXT: "cuesta.relu"
 func.func @grouped(%x: tensor<2x4x8x8xf32>, %w: tensor<4x2x1x1xf32>) -> tensor<2x4x8x8xf32> {
-  %0 = "cuesta.convolution"(%x, %w) {stride = [1, 1], padding = [0, 0], dilation = [1, 1], transposed = 0 : i64, output_padding = [0, 0], groups = 2 : i64} : (tensor<2x4x8x8xf32>, tensor<4x2x1x1xf32>) -> tensor<2x4x8x8xf32>
+  %0 = "cuesta.convolution"(%x, %w) {stride = [1, 1], padding = [0, 0], dilation = [1, 1], transposed = 0 : i64, output_padding = [0, 0], groups = 2 : i64, cudnn = "full"} : (tensor<2x4x8x8xf32>, tensor<4x2x1x1xf32>) -> tensor<2x4x8x8xf32>
   %1 = "cuesta.relu"(%0) : (tensor<2x4x8x8xf32>) -> tensor<2x4x8x8xf32>
   return %1 : tensor<2x4x8x8xf32>
+}
+
+// Row-major tensors are left to the kernels that take them, and so is what cuDNN does not compute.
+// CHECK-LABEL: func.func @row_major
+// CHECK-SAME: reason = "cuDNN's epilogues are slow on row-major tensors"
+// CHECK-SAME: reason = "cuDNN does not compute it"
+// CHECK-COUNT-2: "cuesta.relu"
+func.func @row_major(%x: tensor<2x4x8x8xbf16>, %w: tensor<4x4x1x1xbf16>) -> tensor<2x4x8x8xbf16> {
+  %0 = "cuesta.convolution"(%x, %w) {stride = [1, 1], padding = [0, 0], dilation = [1, 1], transposed = 0 : i64, output_padding = [0, 0], groups = 1 : i64, cudnn = "tensor_cores", result_strides = [[256, 64, 8, 1]]} : (tensor<2x4x8x8xbf16>, tensor<4x4x1x1xbf16>) -> tensor<2x4x8x8xbf16>
+  %1 = "cuesta.relu"(%0) : (tensor<2x4x8x8xbf16>) -> tensor<2x4x8x8xbf16>
+  %2 = "cuesta.convolution"(%1, %w) {stride = [1, 1], padding = [0, 0], dilation = [1, 1], transposed = 0 : i64, output_padding = [0, 0], groups = 1 : i64} : (tensor<2x4x8x8xbf16>, tensor<4x4x1x1xbf16>) -> tensor<2x4x8x8xbf16>
+  %3 = "cuesta.relu"(%2) : (tensor<2x4x8x8xbf16>) -> tensor<2x4x8x8xbf16>
+  return %3 : tensor<2x4x8x8xbf16>
 }
 
 // Somebody else reads the convolution, or the sum is of another shape.
@@ -62,9 +75,9 @@ func.func @grouped(%x: tensor<2x4x8x8xf32>, %w: tensor<4x2x1x1xf32>) -> tensor<2
 // CHECK-NEXT: "cuesta.add"
 // CHECK-NEXT: "cuesta.relu"
 func.func @left_alone(%x: tensor<2x3x8x8xf32>, %w: tensor<4x3x1x1xf32>, %z: tensor<4x1x1xf32>) -> (tensor<2x4x8x8xf32>, tensor<2x4x8x8xf32>, tensor<2x4x8x8xf32>) {
-  %0 = "cuesta.convolution"(%x, %w) {stride = [1, 1], padding = [0, 0], dilation = [1, 1], transposed = 0 : i64, output_padding = [0, 0], groups = 1 : i64} : (tensor<2x3x8x8xf32>, tensor<4x3x1x1xf32>) -> tensor<2x4x8x8xf32>
+  %0 = "cuesta.convolution"(%x, %w) {stride = [1, 1], padding = [0, 0], dilation = [1, 1], transposed = 0 : i64, output_padding = [0, 0], groups = 1 : i64, cudnn = "full"} : (tensor<2x3x8x8xf32>, tensor<4x3x1x1xf32>) -> tensor<2x4x8x8xf32>
   %1 = "cuesta.relu"(%0) : (tensor<2x4x8x8xf32>) -> tensor<2x4x8x8xf32>
-  %2 = "cuesta.convolution"(%x, %w) {stride = [1, 1], padding = [0, 0], dilation = [1, 1], transposed = 0 : i64, output_padding = [0, 0], groups = 1 : i64} : (tensor<2x3x8x8xf32>, tensor<4x3x1x1xf32>) -> tensor<2x4x8x8xf32>
+  %2 = "cuesta.convolution"(%x, %w) {stride = [1, 1], padding = [0, 0], dilation = [1, 1], transposed = 0 : i64, output_padding = [0, 0], groups = 1 : i64, cudnn = "full"} : (tensor<2x3x8x8xf32>, tensor<4x3x1x1xf32>) -> tensor<2x4x8x8xf32>
   %3 = "cuesta.add"(%2, %z) : (tensor<2x4x8x8xf32>, tensor<4x1x1xf32>) -> tensor<2x4x8x8xf32>
   %4 = "cuesta.relu"(%3) : (tensor<2x4x8x8xf32>) -> tensor<2x4x8x8xf32>
   return %0, %1, %4 : tensor<2x4x8x8xf32>, tensor<2x4x8x8xf32>, tensor<2x4x8x8xf32>

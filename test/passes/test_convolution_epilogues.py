@@ -15,7 +15,8 @@ from torch import Tensor, nn
 from torch.fx.experimental.proxy_tensor import make_fx
 
 import cuesta.passes
-from cuesta.dialects import make_context, verify
+from cuesta._mlir import ir
+from cuesta.dialects import make_context, verify, walk
 from cuesta.dialects.reference import run_reference
 from cuesta.frontend.decompositions import decompositions
 from cuesta.frontend.importer import import_graph
@@ -86,6 +87,9 @@ def test_no_further_off_than_eager(dtype: torch.dtype, memory_format: torch.memo
         eager, exact = model(x), copy.deepcopy(model).double()(x.double())
     traced.graph.eliminate_dead_code()
     module = import_graph(traced, target=CUDA).module
+    for op in walk(module.operation):
+        if op.name == "cuesta.convolution":  # as it is told where the tensors are on a GPU
+            op.attributes["cudnn"] = ir.StringAttr.get("tensor_cores")
     cuesta.passes.load_all()
     Pipeline.parse(stages_for(CUDA)["graph"].pipeline).run(module, verify=False)
     verify(module, "graph")

@@ -1,0 +1,62 @@
+// RUN: cuesta-opt --split-input-file --pass-pipeline='builtin.module(choose-layouts)' %s | filecheck %s
+
+// Convolutions, and pools behind them, in channels_last; a bias stays as it is.
+// CHECK-LABEL: func.func @network
+// CHECK: "cuesta.convolution"{{.*}}operand_strides = {{\[\[}}192, 1, 24, 3], [27, 1, 9, 3], [1]], {{.*}}result_strides = {{\[\[}}256, 1, 32, 4]]
+// CHECK: "aten.call"{{.*}}operand_strides = {{\[\[}}256, 1, 32, 4]]{{.*}}result_strides = {{\[\[}}64, 1, 16, 4], [64, 1, 16, 4]]
+module attributes {cuesta.target = "cuda:90", cuesta.device = "cuda:0"} {
+func.func @network(%x: tensor<2x3x8x8xf32>, %w: tensor<4x3x3x3xf32>, %b: tensor<4xf32>, %s: tensor<4x1x1xf32>) -> tensor<2x4xf32> {
+  %0 = "cuesta.convolution"(%x, %w, %b) {stride = [1, 1], padding = [1, 1], dilation = [1, 1], transposed = 0 : i64, output_padding = [0, 0], groups = 1 : i64, cudnn = "tensor_cores", operand_strides = [[192, 64, 8, 1], [27, 9, 3, 1], [1]], result_strides = [[256, 64, 8, 1]]} : (tensor<2x3x8x8xf32>, tensor<4x3x3x3xf32>, tensor<4xf32>) -> tensor<2x4x8x8xf32>
+  %1 = "cuesta.mul"(%s, %0) : (tensor<4x1x1xf32>, tensor<2x4x8x8xf32>) -> tensor<2x4x8x8xf32>
+  %2 = "cuesta.relu"(%1) : (tensor<2x4x8x8xf32>) -> tensor<2x4x8x8xf32>
+  %3:2 = "aten.call"(%2) {args = "[\22%0\22, [2, 2], [2, 2]]", overload = "aten.max_pool2d_with_indices.default", reason = "", operand_strides = [[256, 64, 8, 1]], result_strides = [[64, 16, 4, 1], [64, 16, 4, 1]]} : (tensor<2x4x8x8xf32>) -> (tensor<2x4x4x4xf32>, tensor<2x4x4x4xi64>)
+  %4 = "cuesta.sum"(%3#0) {dims = [2, 3], keepdim = 0 : i64} : (tensor<2x4x4x4xf32>) -> tensor<2x4xf32>
+  return %4 : tensor<2x4xf32>
+}
+}
+
+// CHECK: // -----
+// -----
+
+// A call that does not follow its operand's layout, and a pool that no convolution is before, stay as they were traced.
+// CHECK-LABEL: func.func @others
+// CHECK: "aten.call"{{.*}}operand_strides = {{\[\[}}256, 64, 8, 1]]
+// CHECK: "aten.call"{{.*}}operand_strides = {{\[\[}}192, 64, 8, 1]]
+module attributes {cuesta.target = "cuda:90", cuesta.device = "cuda:0"} {
+func.func @others(%x: tensor<2x3x8x8xf32>, %w: tensor<4x3x3x3xf32>) -> (tensor<2x4xf32>, tensor<2x3xf32>) {
+  %0 = "cuesta.convolution"(%x, %w) {stride = [1, 1], padding = [1, 1], dilation = [1, 1], transposed = 0 : i64, output_padding = [0, 0], groups = 1 : i64, cudnn = "tensor_cores", operand_strides = [[192, 64, 8, 1], [27, 9, 3, 1]], result_strides = [[256, 64, 8, 1]]} : (tensor<2x3x8x8xf32>, tensor<4x3x3x3xf32>) -> tensor<2x4x8x8xf32>
+  %1 = "aten.call"(%0) {args = "[\22%0\22, 2]", overload = "aten.pixel_unshuffle.default", reason = "", operand_strides = [[256, 64, 8, 1]], result_strides = [[256, 16, 4, 1]]} : (tensor<2x4x8x8xf32>) -> tensor<2x16x4x4xf32>
+  %2 = "cuesta.sum"(%0) {dims = [2, 3], keepdim = 0 : i64} : (tensor<2x4x8x8xf32>) -> tensor<2x4xf32>
+  %3 = "aten.call"(%x) {args = "[\22%0\22, [2, 2], [2, 2]]", overload = "aten.avg_pool2d.default", reason = "", operand_strides = [[192, 64, 8, 1]], result_strides = [[48, 16, 4, 1]]} : (tensor<2x3x8x8xf32>) -> tensor<2x3x4x4xf32>
+  %4 = "cuesta.sum"(%3) {dims = [2, 3], keepdim = 0 : i64} : (tensor<2x3x4x4xf32>) -> tensor<2x3xf32>
+  return %2, %4 : tensor<2x4xf32>, tensor<2x3xf32>
+}
+}
+
+// CHECK: // -----
+// -----
+
+// Full f32 is faster row-major; what a training step saves for its backward graph is wanted as it was traced; and
+// channels_last is slow in groups.
+// CHECK-LABEL: func.func @full
+// CHECK: result_strides = {{\[\[}}256, 64, 8, 1]]
+// CHECK-LABEL: func.func @saved
+// CHECK: result_strides = {{\[\[}}256, 64, 8, 1]]
+// CHECK-LABEL: func.func @grouped
+// CHECK: result_strides = {{\[\[}}256, 64, 8, 1]]
+module attributes {cuesta.target = "cuda:90", cuesta.device = "cuda:0"} {
+func.func @full(%x: tensor<2x4x8x8xf32>, %w: tensor<4x4x3x3xf32>) -> tensor<2x4xf32> {
+  %0 = "cuesta.convolution"(%x, %w) {stride = [1, 1], padding = [1, 1], dilation = [1, 1], transposed = 0 : i64, output_padding = [0, 0], groups = 1 : i64, cudnn = "full", operand_strides = [[256, 64, 8, 1], [36, 9, 3, 1]], result_strides = [[256, 64, 8, 1]]} : (tensor<2x4x8x8xf32>, tensor<4x4x3x3xf32>) -> tensor<2x4x8x8xf32>
+  %1 = "cuesta.sum"(%0) {dims = [2, 3], keepdim = 0 : i64} : (tensor<2x4x8x8xf32>) -> tensor<2x4xf32>
+  return %1 : tensor<2x4xf32>
+}
+func.func @saved(%x: tensor<2x4x8x8xbf16>, %w: tensor<4x4x3x3xbf16>) -> tensor<2x4x8x8xbf16> {
+  %0 = "cuesta.convolution"(%x, %w) {stride = [1, 1], padding = [1, 1], dilation = [1, 1], transposed = 0 : i64, output_padding = [0, 0], groups = 1 : i64, cudnn = "tensor_cores", operand_strides = [[256, 64, 8, 1], [36, 9, 3, 1]], result_strides = [[256, 64, 8, 1]]} : (tensor<2x4x8x8xbf16>, tensor<4x4x3x3xbf16>) -> tensor<2x4x8x8xbf16>
+  return %0 : tensor<2x4x8x8xbf16>
+}
+func.func @grouped(%x: tensor<2x4x8x8xbf16>, %w: tensor<4x1x3x3xbf16>) -> tensor<2x4xbf16> {
+  %0 = "cuesta.convolution"(%x, %w) {stride = [1, 1], padding = [1, 1], dilation = [1, 1], transposed = 0 : i64, output_padding = [0, 0], groups = 4 : i64, cudnn = "tensor_cores", operand_strides = [[256, 64, 8, 1], [9, 9, 3, 1]], result_strides = [[256, 64, 8, 1]]} : (tensor<2x4x8x8xbf16>, tensor<4x1x3x3xbf16>) -> tensor<2x4x8x8xbf16>
+  %1 = "cuesta.sum"(%0) {dims = [2, 3], keepdim = 0 : i64} : (tensor<2x4x8x8xbf16>) -> tensor<2x4xbf16>
+  return %1 : tensor<2x4xbf16>
+}
+}
