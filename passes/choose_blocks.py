@@ -58,12 +58,19 @@ class Blocks:
     warps: int
 
 
-def choose(sizes: Sequence[int], parallel: set[int], tensors: Sequence[Sequence[int]]) -> Blocks:
-    """The block of a kernel; `tensors` lists the classes of each tensor's dims in memory order."""
+def choose(
+    sizes: Sequence[int], parallel: set[int], tensors: Sequence[Sequence[int]], spaces: Sequence[Sequence[int]]
+) -> Blocks:
+    """The block of a kernel; `tensors` lists the classes of each tensor's dims in memory order, `spaces` those that
+    each generic walks: two classes that none walks together take no room together."""
     elements = [math.prod(sizes[c] for c in classes) for classes in tensors]
     # Only large tensors decide what is walked fast.
     fastest = {t[-1] for t, n in zip(tensors, elements, strict=True) if t and 4 * n >= max(elements)}
     blocks = dict.fromkeys(range(len(sizes)), 1)
+
+    def at_once() -> int:
+        return max(math.prod(blocks[c] for c in space) for space in spaces)
+
     whole = [c for c in range(len(sizes)) if c not in parallel]
     for c in whole:
         blocks[c] = power_at_least(sizes[c])
@@ -71,19 +78,19 @@ def choose(sizes: Sequence[int], parallel: set[int], tensors: Sequence[Sequence[
         width = STRIP if whole else SQUARE if len(fastest & parallel) > 1 else 1
         blocks[c] = min(width, power_at_least(sizes[c]))
     loops: list[int] = []
-    while math.prod(blocks.values()) > (AT_A_TIME if loops else WHOLE) and len(loops) < len(whole):
+    while at_once() > (AT_A_TIME if loops else WHOLE) and len(loops) < len(whole):
         loops.append(max((c for c in whole if c not in loops), key=lambda c: (blocks[c], c)))
         blocks[loops[-1]] = 1
     for c in sorted(loops, key=lambda c: (c not in fastest, -c)):
-        room = max(power_at_most(AT_A_TIME // math.prod(blocks.values())), 1)
+        room = max(power_at_most(AT_A_TIME // at_once()), 1)
         blocks[c] = min(room, power_at_least(sizes[c]))
     # What is left of the block goes to the parallel classes, the fastest first.
     limit = _parallel_limit(sizes, parallel)
     for c in sorted(parallel, reverse=True):
-        room = power_at_most(limit // math.prod(blocks.values()))
+        room = power_at_most(limit // at_once())
         if room > 1:
             blocks[c] = min(blocks[c] * room, power_at_least(sizes[c]))
-    work = math.prod(blocks.values())
+    work = at_once()
     return Blocks(
         tuple(blocks.values()),
         tuple(sorted(loops)),
@@ -120,7 +127,8 @@ def _annotate(function: func.FuncOp, offsets: list[list[int]]) -> None:
         for value, classes in zip(g.operands, operand_classes(g), strict=True)
         if _in_memory(value)
     ]
-    chosen = choose(sizes, set(ints(function.attributes["cuesta.parallel"])), tensors or [[]])
+    spaces = [ints(g.attributes["cuesta.classes"]) for g in generics]
+    chosen = choose(sizes, set(ints(function.attributes["cuesta.parallel"])), tensors or [[]], spaces or [[]])
     function.attributes["cuesta.blocks"] = int_array(chosen.sizes)
     function.attributes["cuesta.warps"] = int_attr(chosen.warps)
     if chosen.loops:

@@ -97,8 +97,8 @@ def _folded(convolution: ir.Operation, steps: list[_Step]) -> Value:
             number = _B.pointwise("neg", number) if step.name == "sub" and shift is None else number
             shift = number if shift is None else _B.pointwise(step.name, shift, number)
         else:
-            one = _B.constant(1, kind)
-            scale = _B.pointwise(step.name, one if scale is None else scale, number)
+            first = scale is None and step.name == "mul"
+            scale = number if first else _B.pointwise(step.name, scale or _B.constant(1, kind), number)
             shift = None if shift is None else _B.pointwise(step.name, shift, number)
     if scale is not None:
         factors = _B.reshape(_B.expand(scale, [channels]), [channels, *[1] * (len(shape_of(weight)) - 1)])

@@ -100,6 +100,25 @@ module {
       } -> tensor<4096xf32>
       return %0 : tensor<4096xf32>
     }
+
+    // Two classes that no generic walks together are both whole: a program holds one block at a time.
+    // CHECK-LABEL: func.func @side_by_side
+    // CHECK-SAME: cuesta.blocks = [1, 512, 1024]
+    // CHECK-NOT: cuesta.loops
+    // CHECK-SAME: cuesta.sizes = [2048, 512, 1024]
+    func.func @side_by_side(%x: tensor<2048x512xf32>, %y: tensor<2048x1024xf32>, %a: tensor<2048x512xf32>, %b: tensor<2048x1024xf32>) -> (tensor<2048x512xf32>, tensor<2048x1024xf32>) attributes {cuesta.parallel = [0], cuesta.sizes = [2048, 512, 1024]} {
+      %0 = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel", "parallel"]} ins(%x : tensor<2048x512xf32>) outs(%a : tensor<2048x512xf32>) attrs = {cuesta.classes = [0, 1]} {
+      ^bb0(%i: f32, %o: f32):
+        %r = math.exp %i : f32
+        linalg.yield %r : f32
+      } -> tensor<2048x512xf32>
+      %1 = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel", "parallel"]} ins(%y : tensor<2048x1024xf32>) outs(%b : tensor<2048x1024xf32>) attrs = {cuesta.classes = [0, 2]} {
+      ^bb0(%i: f32, %o: f32):
+        %r = math.exp %i : f32
+        linalg.yield %r : f32
+      } -> tensor<2048x1024xf32>
+      return %0, %1 : tensor<2048x512xf32>, tensor<2048x1024xf32>
+    }
   }
 
   func.func @graph(%x: memref<2097152xf32>, %y: memref<1048576xf32>) {
