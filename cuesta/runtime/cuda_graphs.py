@@ -140,6 +140,7 @@ class RecordedProgram:
         self._recorded = 0
         self._is_warm = False
         self._strays = 0
+        self._without = 0
         self._wandering: set[int] = set()  # arguments that only seemed to come from one recording
         self._reason: str | None = None
 
@@ -152,9 +153,12 @@ class RecordedProgram:
                 self._is_warm = True
                 return self._program(tensors)
             recording = self._recording_for(tensors)
-            if recording is None or not recording.make_room():
-                return self._program(tensors)
-            return self._replay(recording, tensors)
+            if recording is not None and recording.make_room():
+                return self._replay(recording, tensors)
+            if self._reason is None:
+                self._without += 1
+                self._tell(f"recorded; {self._without} calls ran without it, as results of earlier ones were in use")
+        return self._program(tensors)
 
     def _recording_for(self, tensors: list[Tensor]) -> _Recording | None:
         """The recording that these arguments fit, made where there is none; None where they go without one."""
@@ -174,9 +178,7 @@ class RecordedProgram:
             return None
         try:
             self._recording = self._record(tensors)
-        except torch.OutOfMemoryError:
-            raise
-        except Exception as error:
+        except Exception as error:  # out of memory too: without copies of its arguments the call may fit
             self._give_up(str(error).strip().partition("\n")[0] or type(error).__name__)
             return None
         self._recorded += 1

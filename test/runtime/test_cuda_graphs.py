@@ -119,11 +119,13 @@ def test_a_result_that_is_held_keeps_its_value(recorder: FakeRecorder) -> None:
 
 def test_a_view_of_a_result_keeps_its_value(recorder: FakeRecorder) -> None:
     program = Counted()
-    run = RecordedProgram(program, describe(BASE), {1}, recorder)
+    heard: list[str] = []
+    run = RecordedProgram(program, describe(BASE), {1}, recorder, heard.append)
     held = [run([x(n), W])[0][1:] for n in range(6)]
     for n, view in enumerate(held):
         torch.testing.assert_close(view, (x(n) * W)[1:])
     assert recorder.replays == 1, "the others ran as they are"
+    assert heard[-1] == "recorded; 4 calls ran without it, as results of earlier ones were in use"
 
 
 def test_what_autograd_has_saved_keeps_its_value(recorder: FakeRecorder) -> None:
@@ -218,6 +220,13 @@ def test_an_error_while_recording_leaves_the_program_as_it_is(recorder: FakeReco
     for n in range(4):
         torch.testing.assert_close(run([x(n), W]), [x(n) * W])
     assert heard == ["not recorded: operation not permitted when stream is capturing"]
+
+
+def test_a_recording_that_finds_no_memory_leaves_the_call_to_the_program(recorder: FakeRecorder) -> None:
+    run = RecordedProgram(Counted(), describe(BASE), {1}, recorder)
+    recorder.error = torch.OutOfMemoryError("no memory for a graph")
+    for n in range(4):
+        torch.testing.assert_close(run([x(n), W]), [x(n) * W])
 
 
 def test_inside_a_recording_of_the_user_it_runs_as_it_is(recorder: FakeRecorder) -> None:
