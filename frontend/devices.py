@@ -22,8 +22,9 @@ def place_graph(gm: torch.fx.GraphModule, wanted: Target | None) -> tuple[Target
     if wanted is None:
         return target_of_device(device), device
     if wanted.device_type != device.type:
+        hint = "; cuesta.compile_for makes kernels for a GPU that is elsewhere" if wanted.gpu else ""
         raise OptionError(
-            f"option 'target' is {wanted}, for tensors on {wanted.device_type}; the graph's are on {device}"
+            f"option 'target' is {wanted}, for tensors on {wanted.device_type}; the graph's are on {device}{hint}"
         )
     return wanted, device
 
