@@ -27,8 +27,10 @@ BLOCK = 1024
 WHOLE = 16384
 #: Elements that a loop takes at a time.
 AT_A_TIME = 4096
-#: Columns of a strip where the fastest class is parallel and others are not: a full sector of narrow floats.
+#: Columns of a strip where the fastest class is parallel and others are not: what a warp reads at once.
 STRIP = 32
+#: Columns of the narrowest one: the floats that memory gives at once.
+SECTOR = 8
 #: Width, along each of two classes, of a block that is transposed.
 SQUARE = 32
 #: A kernel has at least this many programs where its size allows: two for each multiprocessor.
@@ -75,7 +77,7 @@ def choose(
     for c in whole:
         blocks[c] = power_at_least(sizes[c])
     for c in sorted(fastest & parallel):
-        width = STRIP if whole else SQUARE if len(fastest & parallel) > 1 else 1
+        width = _strip(sizes, parallel) if whole else SQUARE if len(fastest & parallel) > 1 else 1
         blocks[c] = min(width, power_at_least(sizes[c]))
     loops: list[int] = []
     while at_once() > (AT_A_TIME if loops else WHOLE) and len(loops) < len(whole):
@@ -85,7 +87,7 @@ def choose(
         room = max(power_at_most(AT_A_TIME // at_once()), 1)
         blocks[c] = min(room, power_at_least(sizes[c]))
     # What is left of the block goes to the parallel classes, the fastest first.
-    limit = _parallel_limit(sizes, parallel)
+    limit = _parallel_limit(max(math.prod(sizes[c] for c in space) for space in spaces))
     for c in sorted(parallel, reverse=True):
         room = power_at_most(limit // at_once())
         if room > 1:
@@ -98,9 +100,14 @@ def choose(
     )
 
 
-def _parallel_limit(sizes: Sequence[int], parallel: set[int]) -> int:
-    """Elements of a block: fewer where there would be too few programs."""
-    total = math.prod(sizes)
+def _strip(sizes: Sequence[int], parallel: set[int]) -> int:
+    """Columns of a strip: fewer, down to a sector of floats, where there would be too few programs."""
+    programs = math.prod(sizes[c] for c in parallel)
+    return max(min(STRIP, power_at_most(2 * programs // PROGRAMS)), SECTOR)
+
+
+def _parallel_limit(total: int) -> int:
+    """Elements of a block, of `total` in all: fewer where there would be too few programs."""
     return min(BLOCK, max(power_at_most(total // PROGRAMS), 64))
 
 

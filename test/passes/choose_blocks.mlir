@@ -51,7 +51,7 @@ module {
 
     // Two classes, neither of which fits beside the strip of columns: one loop walks both.
     // CHECK-LABEL: func.func @two_loops
-    // CHECK-SAME: cuesta.blocks = [1, 32, 128], cuesta.loops = [0, 2]
+    // CHECK-SAME: cuesta.blocks = [1, 8, 512], cuesta.loops = [0, 2]
     func.func @two_loops(%z: tensor<20000x9000x64xf32>, %y: tensor<64xf32>) -> tensor<64xf32> attributes {cuesta.parallel = [1], cuesta.sizes = [9000, 64, 20000]} {
       %zero = arith.constant 0.0 : f32
       %f = linalg.fill ins(%zero : f32) outs(%y : tensor<64xf32>) -> tensor<64xf32>
@@ -65,7 +65,7 @@ module {
 
     // Sums down columns: a strip of columns, so that a warp reads whole sectors.
     // CHECK-LABEL: func.func @columns
-    // CHECK-SAME: cuesta.blocks = [256, 32]
+    // CHECK-SAME: cuesta.blocks = [256, 8]
     func.func @columns(%x: tensor<256x768xf32>, %y: tensor<768xf32>) -> tensor<768xf32> attributes {cuesta.parallel = [1], cuesta.sizes = [256, 768]} {
       %zero = arith.constant 0.0 : f32
       %f = linalg.fill ins(%zero : f32) outs(%y : tensor<768xf32>) -> tensor<768xf32>
