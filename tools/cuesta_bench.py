@@ -175,7 +175,7 @@ def parser_of_arguments() -> argparse.ArgumentParser:
     what.add_argument("--memory", action="store_true", help="peak memory instead (on a GPU it is in every run)")
     what.add_argument("--kernels", action="store_true", help="GPU: time, bytes, operations of each kernel instead")
     gpu = parser.add_argument_group("on a GPU")
-    gpu.add_argument("--limit", type=float, default=240, metavar="S", help="seconds for a process (%(default)s)")
+    gpu.add_argument("--limit", type=float, default=300, metavar="S", help="seconds for a process (%(default)s)")
     gpu.add_argument("--markdown", type=Path, metavar="FILE", help="write the page of docs/benchmarks/")
     gpu.add_argument(
         "--results", type=Path, nargs="+", metavar="FILE", help="measure nothing: show what --json has kept"

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import torch
-from torch import Tensor
+from torch import Tensor, finfo, nn
 from torch.utils import _pytree as pytree
 
 from cuesta.tools.bench.cases import Workload
@@ -53,6 +53,16 @@ class Model:
             return []
         return [name for name, _ in self.built.module.named_parameters()]
 
+    def moved(self, seed: int) -> Model:
+        """A copy with every weight moved within the rounding of what multiplies them: as good a rounding as another."""
+        module = copy.deepcopy(self.built.module)
+        generator = torch.Generator(next(module.parameters()).device).manual_seed(seed)
+        unit = _unit(module)
+        with torch.no_grad():
+            for parameter in module.parameters():
+                parameter.copy_(_moved(parameter, unit or finfo(parameter.dtype).eps / 2, generator))
+        return Model(Built(module, self.built.inputs, self.built.targets, self.built.loss), self.kind)
+
     def wider(self) -> Model:
         """A copy that computes in the arbiter's dtype, with the same weights."""
         dtype = WIDER[next(self.built.module.parameters()).dtype]
@@ -73,12 +83,34 @@ class Function:
     def names(self) -> list[str]:
         return []
 
+    def moved(self, seed: int) -> Function:
+        """The same with every floating argument moved within its rounding."""
+        function, arguments = self.called
+
+        def move(value: Tensor) -> Tensor:
+            if not value.is_floating_point():
+                return value
+            return _moved(value, finfo(value.dtype).eps / 2, torch.Generator(value.device).manual_seed(seed))
+
+        return Function((function, pytree.tree_map_only(Tensor, move, arguments)))
+
     def wider(self) -> Function:
         function, arguments = self.called
         return Function((function, _widened(arguments)))
 
 
 Subject = Model | Function
+
+
+def _unit(module: nn.Module) -> float | None:
+    """Half a unit of TF32 where a convolution rounds float32 to it."""
+    rounds = torch.backends.cudnn.allow_tf32 and any(isinstance(part, nn.Conv2d) for part in module.modules())
+    return 2**-11 if rounds and next(module.parameters()).dtype == F32 else None
+
+
+def _moved(value: Tensor, unit: float, generator: torch.Generator) -> Tensor:
+    noise = torch.randn(value.shape, dtype=torch.float32, device=value.device, generator=generator)
+    return (value.double() * (1 + unit * noise)).to(value.dtype)
 
 
 def _widened(tree: Any) -> Any:

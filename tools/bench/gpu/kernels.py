@@ -43,11 +43,12 @@ class Row:
     operations: float = 0.0
     unit: str = ""
     about: str = ""
-    kernels: set[str] = field(default_factory=set)
+    kernels: dict[str, float] = field(default_factory=dict)
+    """Seconds by name."""
 
     def as_dict(self, peaks: Peaks | None) -> dict[str, Any]:
         """The row as JSON values, with the achieved share of the device's bandwidth and operations."""
-        told: dict[str, Any] = asdict(self) | {"kernels": sorted(self.kernels)}
+        told: dict[str, Any] = asdict(self)
         if peaks and self.seconds:
             told["bandwidth_share"] = self.bytes / self.seconds / peaks.bandwidth if self.bytes else None
             rate = peaks.operations.get(self.unit)
@@ -118,8 +119,10 @@ def rows_of(launches: Sequence[Launch], calls: int, graphs: Sequence[dict[str, A
                     row.unit = price.unit
         row.seconds += launch.seconds
         row.count += 1
-        row.kernels.add(launch.name)
+        row.kernels[launch.name] = row.kernels.get(launch.name, 0.0) + launch.seconds
     for row in rows.values():
+        # Of several kernels of one op, the one that takes longest.
+        row.name = max(row.kernels, key=row.kernels.__getitem__)
         row.seconds, row.count = row.seconds / calls, row.count / calls
         row.bytes, row.operations = row.bytes / calls, row.operations / calls
     return sorted(rows.values(), key=lambda row: -row.seconds)

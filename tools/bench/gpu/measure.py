@@ -20,6 +20,8 @@ from cuesta.tools.bench.gpu.device import Sample, sample, synchronize
 from cuesta.tools.bench.gpu.kernels import busy
 from cuesta.tools.bench.timing import no_collection
 
+NEARBY_RUNS = 4
+"""Eager runs with other roundings, where an output is a single number."""
 WARM_CALLS = 4
 """Before anything is judged: CUDA graphs are recorded in the second or third call."""
 SAMPLE_SECONDS = 0.02
@@ -132,10 +134,13 @@ class Judge:
         self.eager = self.results(workload.compiled("eager"))
         with_gradients = zip(subject.names(), workload.parameters, strict=True)
         self.gradients = [name for name, parameter in with_gradients if parameter.grad is not None]
+        outputs = self.eager[: len(self.eager) - len(self.gradients)]
+        runs = NEARBY_RUNS if any(t.numel() == 1 and t.is_floating_point() for t in outputs) else 0
+        self.nearby = [outputs_of(subject.moved(seed).workload()) for seed in range(runs)]
         device.release(where)
 
     def __call__(self, call: Call) -> dict[str, Any]:
-        return accuracy.compare(self.results(call), self.eager, self.exact, self.gradients).as_dict()
+        return accuracy.compare(self.results(call), self.eager, self.exact, self.gradients, self.nearby).as_dict()
 
     def results(self, call: Call) -> list[Tensor]:
         """A call's results, from the parameters as they were before any optimizer's step."""
@@ -143,6 +148,13 @@ class Judge:
             for parameter, value in zip(self.workload.parameters, self.start, strict=False):
                 parameter.copy_(value)
         return [tensor.clone() for tensor in self.workload.results(call())]
+
+
+def outputs_of(workload: Workload) -> list[Tensor]:
+    """What eager's forward returns, without gradients."""
+    with torch.no_grad():
+        leaves = torch.utils._pytree.tree_leaves(workload.function(*workload.arguments))
+    return [leaf for leaf in leaves if isinstance(leaf, Tensor)]
 
 
 def exact_results(workload: Workload) -> list[Tensor]:

@@ -59,11 +59,11 @@ def run_job(
         job = Job(what, case, list(contenders), device, rounds, str(output), str(cache or folder))
         start = fresh if what == "compile" else forked
         with start(job, errors) as (worker, lines):
-            why = _follow(worker, lines, limit, lambda line: progress(f"{case}: {_elapsed(began)}: {line}"))
+            status = _follow(worker, lines, limit, lambda line: progress(f"{case}: {_elapsed(began)}: {line}"))
         found: dict[str, Any] = json.loads(output.read_text()) if output.exists() else {}
-        if why is not None:
-            text = errors.read_text(errors="replace").strip().splitlines() if errors.exists() else []
-            found["failed"] = f"{why}; {text[-1][:200]}" if text else why
+        if status != 0:
+            found["stderr"] = errors.read_text(errors="replace")[-4000:] if errors.exists() else ""
+            found["failed"] = _failure(status, limit, found["stderr"])
     if "failed" in found:
         progress(f"{case}: failed: {found['failed']}")
     return found
@@ -151,8 +151,8 @@ def _child(job: Job, writing: Connection, errors: str) -> None:
     work(job)
 
 
-def _follow(worker: Worker, lines: IO[str], limit: float, tell: Progress) -> str | None:
-    """Passes the worker's lines on until it ends; why it did not end well, or None."""
+def _follow(worker: Worker, lines: IO[str], limit: float, tell: Progress) -> int | None:
+    """Passes the worker's lines on until it ends: its exit status, or None where it was not done in time."""
 
     def read() -> None:
         for line in lines:
@@ -170,11 +170,15 @@ def _follow(worker: Worker, lines: IO[str], limit: float, tell: Progress) -> str
             os.kill(worker.pid, signal.SIGKILL)
         worker.wait(None)
     reader.join(5)
+    return status
+
+
+def _failure(status: int | None, limit: float, stderr: str) -> str:
     if status is None:
         return f"not done after {limit:g} s"
-    if status < 0:
-        return f"killed by {signal.Signals(-status).name}"
-    return f"exit status {status}" if status else None
+    why = f"killed by {signal.Signals(-status).name}" if status < 0 else f"exit status {status}"
+    lines = stderr.strip().splitlines()
+    return f"{why}; {lines[-1][:200]}" if lines else why
 
 
 def compile_case(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -209,7 +210,7 @@ def by_kernel_table(part: Mapping[str, Any]) -> Table:
     total = sum(row["seconds"] for row in part["by_kernel"]) or 1.0
     rows = [
         [
-            _shortened(row["name"]),
+            _kernel_name(row["name"]),
             seconds(row["seconds"]),
             f"{row['seconds'] / total:.1%}",
             f"{row['count']:g}",
@@ -226,7 +227,7 @@ def _kernel_rows(rows: Sequence[Mapping[str, Any]]) -> Iterator[list[str]]:
     for row in rows[:MOST_KERNELS]:
         about = row["about"] if row["by"] == "cuesta" else f"{row['by'].removeprefix('aten::')} {row['about']}"
         yield [
-            _shortened(row["name"]),
+            _kernel_name(row["name"]),
             seconds(row["seconds"]),
             f"{row['seconds'] / total:.1%}",
             f"{row['count']:g}",
@@ -248,6 +249,14 @@ def _kernel_rows(rows: Sequence[Mapping[str, Any]]) -> Iterator[list[str]]:
 
 def _share(value: float | None) -> str:
     return f"{value:.0%}" if value is not None else NOTHING
+
+
+_PREFIXES = re.compile(r"\bvoid |\bat::native::|\(anonymous namespace\)::|\bc10::|\bat::|\bcutlass::|\bstd::")
+
+
+def _kernel_name(name: str) -> str:
+    """A kernel's name without what many C++ names begin with."""
+    return _shortened(_PREFIXES.sub("", name))
 
 
 def _shortened(text: str, width: int = 60) -> str:
