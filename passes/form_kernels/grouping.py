@@ -85,6 +85,8 @@ class Grouping:
                 if isinstance(item, Node) and self._is_late(item) and len(self.group[item.index].members) == 1:
                     self._merge_producers(item)  # no kernel reads it
             self._merge_siblings()
+            if self.machine.scalars_together:
+                self._merge_scalars()
 
     # -- candidates ---------------------------------------------------------------------------
     def _merge_producers(self, node: Node) -> None:
@@ -123,6 +125,20 @@ class Grouping:
                 a, b = self.group[first], self.group[second]
                 if a is not b and not a.tail and not b.tail:
                     self._try_merge(a, b, siblings=True)
+
+    def _merge_scalars(self) -> None:
+        """Groups of single numbers that read nothing but arguments become few: a network's counters of batches."""
+        found: list[Group] = []
+        for group in {id(g): g for g in self.group.values()}.values():
+            inside = {n.index for n in group.members}
+            ready = all(n.elements == 1 and n.sources <= inside for n in group.members)
+            if ready and not group.tail:
+                found.append(group)
+        for start in range(0, len(found), self.machine.scalars_together):
+            first, *others = found[start : start + self.machine.scalars_together]
+            index = first.members[0].index
+            for group in others:
+                self._try_merge(self.group[index], group)
 
     # -- one merge ----------------------------------------------------------------------------
     def _try_merge(self, a: Group, b: Group, siblings: bool = False) -> str | None:

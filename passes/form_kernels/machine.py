@@ -22,6 +22,8 @@ class Machine:
     tails: bool
     #: Whether a conversion to a wider type belongs to what reads it first, and to what writes its operand after that.
     converts_late: bool
+    #: Kernels of a single number each that become one, at most; a launch costs more than all their work.
+    scalars_together: int
     #: What one reduction of a tile may leave to another one there, in elements; None for no limit.
     staged_elements: int | None = None
     #: Tiles that go together where they lie side by side in memory and each would reach into it in steps.
@@ -30,7 +32,13 @@ class Machine:
 
 #: Tiles go to a few threads, and to their caches: half of a usual L2.
 CPU = Machine(
-    tile_bytes=1 << 20, serial_bytes=1 << 18, min_tiles=8, tail_elements=1 << 16, tails=True, converts_late=False
+    tile_bytes=1 << 20,
+    serial_bytes=1 << 18,
+    min_tiles=8,
+    tail_elements=1 << 16,
+    tails=True,
+    converts_late=False,
+    scalars_together=0,
 )
 #: Thousands of threads want tiles; what does not fit registers is read again. Programs cannot wait for one another.
 GPU = Machine(
@@ -40,6 +48,7 @@ GPU = Machine(
     tail_elements=1 << 13,
     tails=False,
     converts_late=True,
+    scalars_together=64,
     staged_elements=1 << 9,
     strip=32,
 )
