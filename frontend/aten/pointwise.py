@@ -214,6 +214,33 @@ def addcmul(b: GraphBuilder, node: torch.fx.Node, x: Value, y: Any, z: Any, valu
     return in_opmath(b, spelling, combine, x, y, z)
 
 
+@imports("fma", namespace="prims")
+def fma(b: GraphBuilder, node: torch.fx.Node, x: Value, y: Any, z: Value) -> Value:
+    """x * y + z, which eager rounds twice: how torch takes apart what an optimizer says with addcmul."""
+    spelling = result_spelling(node)
+    return in_opmath(b, spelling, lambda x, y, z: b.pointwise("add", b.pointwise("mul", x, y), z), x, y, z)
+
+
+@imports("lerp")
+def lerp(b: GraphBuilder, node: torch.fx.Node, start: Value, end: Value, weight: Any) -> Value:
+    """start + weight * (end - start), from the nearer end as ATen does, so that a weight of 1 gives `end`."""
+    spelling = result_spelling(node)
+    if "f" not in spelling:
+        raise Decline("only the float form is compiled")
+
+    def mix(start: Value, end: Value, weight: Value) -> Value:
+        apart = b.pointwise("sub", end, start)
+        from_start = b.pointwise("add", start, b.pointwise("mul", weight, apart))
+        rest = b.pointwise("sub", b.constant(1, spelling_of(weight)), weight)
+        from_end = b.pointwise("sub", end, b.pointwise("mul", apart, rest))
+        if known is not None:
+            return from_start if abs(known) < 0.5 else from_end
+        return b.where(b.with_number("lt", b.pointwise("abs", weight), 0.5), from_start, from_end)
+
+    known = float(weight) if isinstance(weight, (int, float)) else None
+    return in_opmath(b, spelling, mix, start, end, weight)
+
+
 @imports("hardswish", "hardsigmoid")
 def hardswish(b: GraphBuilder, node: torch.fx.Node, x: Value) -> Value:
     def compute(x: Value) -> Value:

@@ -130,6 +130,9 @@ CASES: dict[str, tuple[Any, ...]] = {
     "silu_backward": (aten.silu_backward, X, Y),
     "native_dropout_backward": (lambda g, m: aten.native_dropout_backward(g, m, 1.25), BRAIN, FLAGS),
     "addcmul": (lambda x, y, z: torch.addcmul(x, y, z, value=0.3), X, Y, ROW),
+    "lerp": (lambda x, y, w: (torch.lerp(x, y, 0.1), torch.lerp(x, y, 0.75), torch.lerp(x, y, w)), X, Y, ROW),
+    "lerp of narrow floats": (lambda x: torch.lerp(x, x.flip(0), 0.3), BRAIN),
+    "fma": (lambda x, y, z: torch.ops.prims.fma(x, y, z), X, Y, X + Y),
     "addcdiv": (lambda x, y, z: torch.addcdiv(x, y, z, value=2), X, Y, ROW),
 }
 
