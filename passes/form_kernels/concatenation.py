@@ -111,7 +111,8 @@ class Concatenations:
 
     def _root(self, op: ir.Operation, value: Value, placed: Mapping[Value, Layout]) -> tuple[Value, list[int]] | None:
         if is_cat(value):
-            hosted = value not in self.wanted and outer_of(value) == op
+            outer = outer_of(value)
+            hosted = value not in self.wanted and outer is not None and outer == op
             return (value, list(range(len(shape_of(value))))) if hosted else None
         root = self.root_of(value)
         return root if root is not None and root[0] not in placed else None

@@ -53,3 +53,18 @@ func.func @graph(%x: tensor<2x4x4x4xf32> {cuesta.strides = [64, 1, 16, 4]}, %w: 
   %1 = "cuesta.cat"(%0, %x) {dim = 1 : i64} : (tensor<2x4x4x4xf32>, tensor<2x4x4x4xf32>) -> tensor<2x8x4x4xf32> loc("cat"("m.py":2:1))
   return %1 : tensor<2x8x4x4xf32>
 }
+
+// CHECK: // -----
+// -----
+
+// One concatenation in two others, and twice in one: it lies in the first that takes it once, or by itself.
+// CHECK: func.func @graph
+// CHECK: return %{{.*}}, %{{.*}}, %{{.*}} : memref<4x16xf32>, memref<4x24xf32>, memref<8x8xf32>
+func.func @graph(%x: tensor<4x4xf32> {cuesta.strides = [4, 1]}, %y: tensor<4x8xf32> {cuesta.strides = [8, 1]}) -> (tensor<4x16xf32> {cuesta.strides = [16, 1]}, tensor<4x24xf32> {cuesta.strides = [24, 1]}, tensor<8x8xf32> {cuesta.strides = [8, 1]}) {
+  %0 = "cuesta.exp"(%x) : (tensor<4x4xf32>) -> tensor<4x4xf32> loc("exp"("m.py":1:1))
+  %1 = "cuesta.cat"(%0, %x) {dim = 1 : i64} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x8xf32> loc("cat"("m.py":2:1))
+  %2 = "cuesta.cat"(%1, %1) {dim = 1 : i64} : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x16xf32> loc("cat"("m.py":3:1))
+  %3 = "cuesta.cat"(%y, %2) {dim = 1 : i64} : (tensor<4x8xf32>, tensor<4x16xf32>) -> tensor<4x24xf32> loc("cat"("m.py":4:1))
+  %4 = "cuesta.cat"(%1, %y) {dim = 0 : i64} : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<8x8xf32> loc("cat"("m.py":4:1))
+  return %2, %3, %4 : tensor<4x16xf32>, tensor<4x24xf32>, tensor<8x8xf32>
+}
