@@ -11,6 +11,7 @@ import torch
 from torch._decomp import core_aten_decompositions, get_decompositions
 
 from cuesta.dialects.cuesta import pointwise
+from cuesta.frontend.foreach import foreach_decompositions
 from cuesta.frontend.rules import find_rule
 
 aten = torch.ops.aten
@@ -36,7 +37,7 @@ def decompositions() -> dict[Any, Callable[..., Any]]:
     """overload → its decomposition, as AOTAutograd takes it."""
     import cuesta.frontend.aten  # noqa: F401  registers the rules that decide
 
-    table = core_aten_decompositions() | get_decompositions(_MORE)
+    table = core_aten_decompositions() | get_decompositions(_MORE) | foreach_decompositions()
     return {op: function for op, function in table.items() if not _stays_whole(op)}
 
 

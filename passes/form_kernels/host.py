@@ -25,7 +25,7 @@ from cuesta.passes.form_kernels.grouping import Group, Grouping
 from cuesta.passes.form_kernels.in_place import last_uses, reuse_inputs, root_of
 from cuesta.passes.form_kernels.kernel import Operand, build_kernel, collapse, kernel_key
 from cuesta.passes.form_kernels.layout import Layout, dense_strides, is_dense, same_places
-from cuesta.passes.form_kernels.machine import Machine
+from cuesta.passes.form_kernels.machine import CPU, Machine
 from cuesta.passes.form_kernels.mutations import merge_updates
 from cuesta.passes.form_kernels.nodes import Item, collect
 from cuesta.passes.form_kernels.outline import emit_kernel, strided
@@ -44,6 +44,7 @@ class Host:
 
     function: func.FuncOp
     kernels: ir.Block
+    machine: Machine = CPU
     layouts: dict[Value, Layout] = field(default_factory=dict)
     bases: list[Value] = field(default_factory=list)
     placed: dict[Value, Layout] = field(default_factory=dict)
@@ -157,7 +158,7 @@ class Host:
                 self.layout_of(value)
         kernel = build_kernel(group, self.layouts, outputs, self.preferred, self.placed)
         collapse(kernel)
-        refused = merge_updates(kernel, self.updated)
+        refused = merge_updates(kernel, self.updated, self.machine)
         if refused:
             for value in refused:
                 del self.placed[value], self.updated[value]
@@ -330,7 +331,7 @@ def build_host(function: func.FuncOp, kernels: ir.Block, fuse: bool, machine: Ma
     with ir.InsertionPoint(function), function.location:
         new = func.FuncOp("graph", (argument_types, []))
     entry = new.add_entry_block()
-    builder = Host(function, kernels)
+    builder = Host(function, kernels, machine)
     with ir.InsertionPoint(entry), function.location:
         for old_argument, argument, attrs in zip(
             old.arguments, entry.arguments, function.attributes["arg_attrs"], strict=True

@@ -4,7 +4,8 @@
     copy(%v, %mean)                  →
 
 It is allowed where nothing but the kernel that computes the new value reads the old one: it may then be overwritten
-at any time of the call. The kernel itself must read each place before it writes it; `updates_last` says so.
+at any time of the call. The kernel itself must read each place before it writes it; `updates_last` and
+`in_order` say so.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from cuesta.passes.form_kernels.grouping import Group
 from cuesta.passes.form_kernels.in_place import VIEWS, root_of
 from cuesta.passes.form_kernels.kernel import Kernel, Operand
 from cuesta.passes.form_kernels.layout import Layout, is_dense
+from cuesta.passes.form_kernels.machine import Machine
 from cuesta.passes.form_kernels.nodes import Item, Node
 
 Value: TypeAlias = ir.Value
@@ -69,7 +71,7 @@ def _readers(items: Sequence[Item]) -> dict[Value, set[int]]:
     return readers
 
 
-def merge_updates(kernel: Kernel, updated: Mapping[Value, Layout]) -> list[Value]:
+def merge_updates(kernel: Kernel, updated: Mapping[Value, Layout], machine: Machine) -> list[Value]:
     """Makes one argument of each output in `updated` and the input that lies in the same place.
 
     Returns the outputs for which that cannot be done: they must be written elsewhere, and copied.
@@ -86,7 +88,7 @@ def merge_updates(kernel: Kernel, updated: Mapping[Value, Layout]) -> list[Value
             others
             or source not in kernel.inputs
             or not _same(source, output)
-            or not updates_last(kernel, source, output)
+            or not (updates_last(kernel, source, output) or (machine.writes_last and in_order(kernel, source, output)))
         ):
             refused.append(output.value)
             continue
@@ -107,6 +109,16 @@ def updates_last(kernel: Kernel, source: Operand, output: Operand) -> bool:
             reached += kn.results
     last = reached[1:]
     return all(o is output or o not in kernel.outputs for o in last) and any(o is output for o in last)
+
+
+def in_order(kernel: Kernel, source: Operand, output: Operand) -> bool:
+    """Whether each place of `source` belongs to one tile, which has no loops of its own, and all that reads it comes
+    before what reads `output`: the two have one name from here on."""
+    loops = set(kernel.order)
+    if not set(kernel.parallel) == loops == set(source.classes) or any(kn.tail for kn in kernel.nodes):
+        return False
+    written = [any(r is output for r in kn.results) for kn in kernel.nodes].index(True)
+    return not any(r is source for kn in kernel.nodes[written + 1 :] for r in kn.reads)
 
 
 def _same(source: Operand, output: Operand) -> bool:

@@ -55,15 +55,30 @@ def read_by_both(a: Tensor, b: Tensor) -> Tensor:
     return a * 1
 
 
+def momentum(a: Tensor, b: Tensor) -> Tensor:
+    b.mul_(0.9).add_(a)
+    a.sub_(b * 0.1)
+    return a.amax()
+
+
+def old_and_new(a: Tensor, b: Tensor) -> Tensor:
+    old = a.clone()
+    a.mul_(2)
+    b.copy_(a + old)
+    return b.amax()
+
+
 @pytest.mark.parametrize("target", ["cpu", "tt"])
 @pytest.mark.parametrize(
-    "function", [running, swapped, reversed_, transposed, shifted, softmax, normalised, read_by_both]
+    "function",
+    [running, swapped, reversed_, transposed, shifted, softmax, normalised, read_by_both, momentum, old_and_new],
 )
 def test_arguments_hold_what_eager_leaves_in_them(function: Callable[..., Tensor], target: str) -> None:
     generator = torch.Generator().manual_seed(7)
     a = torch.randn(48, 600, generator=generator)
     b = torch.randn(600, generator=generator)
-    arguments = {running: (b, a), swapped: (b, b.flip(0))}.get(function, (a, b))
+    pairs = {running: (b, a), swapped: (b, b.flip(0)), momentum: (a, a * 2), old_and_new: (a, a * 2)}
+    arguments = pairs.get(function, (a, b))
     expected, found = ([x.clone() for x in arguments] for _ in range(2))
     torch._dynamo.reset()
     compiled = torch.compile(function, backend="cuesta", options={"target": target, "cache": False})
@@ -82,3 +97,23 @@ def test_statistics_of_a_norm_are_updated_without_copies(target: str) -> None:
     torch.testing.assert_close(found.state_dict(), expected.state_dict())
     graph = next(g for g in cuesta.report().graphs if g.name == "forward")
     assert not [kernel for kernel in graph.kernels if kernel["ops"] == ["copy"]]
+
+
+@pytest.mark.parametrize("foreach", [False, True])
+def test_an_optimizer_step_is_one_launch_a_parameter_on_a_gpu(foreach: bool) -> None:
+    sizes = ((64, 32), (7, 5, 3), (31,))
+    ours, theirs = (
+        [nn.Parameter(torch.linspace(-1, 1, n).view(s)) for s in sizes for n in [Tensor(*s).numel()]] for _ in "ab"
+    )
+    for parameter in (*ours, *theirs):
+        parameter.grad = torch.linspace(-2, 1, parameter.numel()).view(parameter.shape)
+    own, other = (torch.optim.Adam(parameters, lr=0.01, foreach=foreach) for parameters in (ours, theirs))
+    torch._dynamo.reset()
+    compiled = torch.compile(lambda: own.step(), backend="cuesta", options={"target": "tt", "cache": False})
+    for _ in range(3):
+        compiled()
+        other.step()
+    torch.testing.assert_close(ours, theirs)
+    graph = cuesta.report().graphs[-1]
+    # One more for the counts of steps and what follows from those.
+    assert graph.launches == len(sizes) + 1 and not graph.aten_calls

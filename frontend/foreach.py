@@ -1,0 +1,58 @@
+"""ATen's ops over lists of tensors, which optimizers use, as one op for each tensor: what they do to one parameter
+then becomes one kernel, in place, where each of them would write all of its results to memory.
+
+    %new = _foreach_add.Scalar([%a, %b], 1)        →       [add(%a, 1), add(%b, 1)]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+
+#: Ops that torch has a function of the same name for, which does the same to one tensor.
+_POINTWISE = (
+    *("add", "sub", "mul", "div", "addcmul", "addcdiv", "lerp", "pow"),
+    *("neg", "abs", "sign", "reciprocal", "sqrt", "rsqrt", "exp", "log", "tanh", "sigmoid", "clamp_min", "clamp_max"),
+)
+
+#: The numbers of these are one tensor, which would have to be taken apart.
+_LEFT_ALONE = frozenset({"aten._foreach_addcmul.Tensor", "aten._foreach_addcdiv.Tensor"})
+
+
+def foreach_decompositions() -> dict[Any, Callable[..., Any]]:
+    """overload → its decomposition, as AOTAutograd takes it."""
+    return {overload: _each(overload) for overload in _overloads()}
+
+
+def _overloads() -> Iterator[Any]:
+    for name in _POINTWISE:
+        packet = getattr(torch.ops.aten, f"_foreach_{name}")
+        for variant in packet.overloads():
+            overload = getattr(packet, variant)
+            returns = [str(result.type) for result in overload._schema.returns]
+            if returns == ["List[Tensor]"] and str(overload) not in _LEFT_ALONE:
+                yield overload
+
+
+def _each(overload: Any) -> Callable[..., list[torch.Tensor]]:
+    arguments = overload._schema.arguments
+    name = overload._schema.name.partition("_foreach_")[2]
+    function = getattr(torch, name)
+    lists = {a.name for a in arguments if a.type.kind() == "ListType"}
+    # Where torch's function takes a number by name alone.
+    spelling = {"alpha": "alpha", **({"value": "value", "scalars": "value"} if name.startswith("addc") else {})}
+
+    def decomposition(*args: Any, **kwargs: Any) -> list[torch.Tensor]:
+        given = {argument.name: value for argument, value in zip(arguments, args, strict=False)} | kwargs
+        count = max(len(value) for key, value in given.items() if key in lists)
+        results = []
+        for i in range(count):
+            one = {key: value[i] if key in lists else value for key, value in given.items()}
+            positional = [value for key, value in one.items() if key not in spelling]
+            named = {spelling[key]: value for key, value in one.items() if key in spelling}
+            results.append(function(*positional, **named))
+        return results
+
+    return decomposition
