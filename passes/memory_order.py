@@ -6,13 +6,14 @@ theirs carries through whole chains. Where that ends, tensors count as row-major
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TypeAlias
 
 from cuesta._mlir import ir
 from cuesta.dialects.cuesta.dialect import ints
 from cuesta.dialects.types import shape_of
-from cuesta.passes.form_kernels.layout import dense_strides, view_strides
+from cuesta.passes.form_kernels.layout import dense_strides, memory_order, view_strides
 
 Value: TypeAlias = ir.Value
 Strides = tuple[int, ...]
@@ -56,6 +57,11 @@ class MemoryOrder:
             if op.name == "cuesta.permute":
                 return tuple(strides[d] for d in ints(op.attributes["dims"]))
             return view_strides(shape_of(x), strides, shape_of(value))
+        if op.name == "cuesta.cat":
+            # form-kernels lays it out as most of its parts lie: here as the largest that says so.
+            parts = sorted(op.operands, key=lambda x: -math.prod(shape_of(x)))
+            part = next((strides for x in parts if (strides := self._strides(x)) is not None), None)
+            return None if part is None else dense_strides(shape_of(value), memory_order(shape_of(value), part))
         like = (x for x in op.operands if shape_of(x) == shape_of(value))
         return next((strides for x in like if (strides := self._strides(x)) is not None), None)
 
