@@ -8,6 +8,7 @@ recorded with the reason and the bytes that it costs.
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from dataclasses import dataclass, field
@@ -16,7 +17,7 @@ from cuesta._mlir import ir
 from cuesta.dialects import types
 from cuesta.dialects.types import shape_of, spelling_of
 from cuesta.passes.form_kernels.machine import CPU, Machine
-from cuesta.passes.form_kernels.nodes import Item, Node
+from cuesta.passes.form_kernels.nodes import Item, Node, byte_count
 from cuesta.passes.form_kernels.space import Conflict, Space, class_sizes, join, parallel_classes
 from cuesta.passes.memory_order import MemoryOrder
 
@@ -32,6 +33,13 @@ class Group:
     tail: list[Node] = field(default_factory=list)
     space: Space = field(default_factory=Space)
     parallel: set[tuple[int, int]] = field(default_factory=set)
+    #: How many tiles there are to share out, once somebody has asked.
+    tiles: int | None = None
+
+    @functools.cached_property
+    def bytes_read(self) -> int:
+        """Bytes of all operands, each counted for each of its readers."""
+        return sum(r.bytes for n in self.nodes for r in n.reads)
 
     @property
     def members(self) -> list[Node]:
@@ -46,14 +54,6 @@ class Remark:
     consumer: int
     reason: str
     bytes: int
-
-
-def byte_count(value: ir.Value) -> int:
-    """Bytes of a tensor."""
-    count = types.byte_size(spelling_of(value))
-    for size in shape_of(value):
-        count *= size
-    return count
 
 
 class Grouping:
@@ -94,7 +94,7 @@ class Grouping:
         for read in node.reads:
             producer = self.writer.get(read.value)
             if producer is not None:
-                gains[producer.index] = gains.get(producer.index, 0) + byte_count(read.value)
+                gains[producer.index] = gains.get(producer.index, 0) + read.bytes
         for value in node.gathers:
             gathered = self.writer.get(value)
             if gathered is not None:
@@ -182,11 +182,16 @@ class Grouping:
 
     def _tiles_wanted(self, a: Group, b: Group) -> int:
         """The tiles that two groups keep when merged: those of the one that has fewer, of what is not little work."""
-        total = _bytes_read(a.nodes) + _bytes_read(b.nodes)
+        total = a.bytes_read + b.bytes_read
         if total <= self.machine.serial_bytes:
             return 0
-        heavy = [g for g in (a, b) if _bytes_read(g.nodes) > _LITTLE * total]
-        return min((self._tiles(g.nodes, g.space, g.parallel) for g in heavy), default=0)
+        wanted = []
+        for group in (a, b):
+            if group.bytes_read > _LITTLE * total:
+                if group.tiles is None:
+                    group.tiles = self._tiles(group.nodes, group.space, group.parallel)
+                wanted.append(group.tiles)
+        return min(wanted, default=0)
 
     def _tiles(self, nodes: list[Node], space: Space, parallel: set[tuple[int, int]]) -> int:
         """Tiles to share out. Where they cut what lies together in memory, some go together, in strips."""
@@ -195,8 +200,8 @@ class Grouping:
         reads = [(node, read) for node in nodes for read in node.reads if len(read.dims) > 1]
         if self.machine.strip == 1 or not reads:
             return tiles
-        largest = max(byte_count(read.value) for _, read in reads)
-        node, read = max(reads, key=lambda r: (4 * byte_count(r[1].value) >= largest, self.memory.knows(r[1].value)))
+        largest = max(read.bytes for _, read in reads)
+        node, read = max(reads, key=lambda r: (4 * r[1].bytes >= largest, self.memory.knows(r[1].value)))
         walked = [
             space.find((node.index, read.dims[d])) for d in self.memory.order(read.value) if shape_of(read.value)[d] > 1
         ]
@@ -210,6 +215,8 @@ class Grouping:
         if limit is None:
             return True
         for node in nodes:
+            if all(node.parallel):
+                continue
             loops = [space.find((node.index, d)) for d in range(len(node.sizes))]
             kept = math.prod(
                 size
@@ -217,7 +224,7 @@ class Grouping:
                 if is_kept and root not in parallel
             )
             whole = math.prod(size for root, size in zip(loops, node.sizes, strict=True) if root not in parallel)
-            if kept > 1 and not all(node.parallel) and whole > limit:
+            if kept > 1 and whole > limit:
                 return False
         return True
 
@@ -232,7 +239,7 @@ class Grouping:
             return _NO_COMMON
         written = {r for n in a.members for r in n.results}
         if a.parallel and any(
-            byte_count(r.value) > self.machine.tile_bytes // 4 for n in b.nodes for r in n.reads if r.value in written
+            r.bytes > self.machine.tile_bytes // 4 for n in b.nodes for r in n.reads if r.value in written
         ):
             return _NO_COMMON
         tail = sorted(a.tail + b.nodes, key=lambda n: n.index)
@@ -294,10 +301,6 @@ def _gathers(reader: Group, writer: Group) -> bool:
     return any(v in written for n in reader.members for v in n.gathers)
 
 
-def _bytes_read(nodes: list[Node]) -> int:
-    return sum(byte_count(r.value) for n in nodes for r in n.reads)
-
-
 def _tile_bytes(nodes: list[Node], space: Space, parallel: set[tuple[int, int]]) -> int:
     """Bytes that the tensors passed inside the group take in one tile."""
     written = {r: (n, dims) for n in nodes for r, dims in zip(n.results, n.writes, strict=True)}
@@ -317,7 +320,7 @@ def _columns(nodes: list[Node], space: Space, parallel: set[tuple[int, int]]) ->
     """Whether tiles cut the contiguous dim of a large tensor and leave another dim whole."""
     for node in nodes:
         for read in node.reads:
-            if len(read.dims) < 2 or byte_count(read.value) < 4096:
+            if len(read.dims) < 2 or read.bytes < 4096:
                 continue
             inside = [space.find((node.index, d)) in parallel for d in read.dims]
             if inside[-1] and not all(inside):

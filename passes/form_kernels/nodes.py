@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from cuesta._mlir import ir
 from cuesta.dialects.aten import is_random
 from cuesta.dialects.kernel_module import body_ops
-from cuesta.dialects.types import shape_of
+from cuesta.dialects.types import byte_size, shape_of, spelling_of
 
 Value: TypeAlias = ir.Value
 
@@ -18,10 +19,11 @@ _INIT_OPS = ("tensor.empty", "linalg.fill", "arith.constant")
 
 @dataclass(frozen=True)
 class Read:
-    """One operand of a generic: dim i of `value` is indexed by loop `dims[i]`."""
+    """One operand of a generic, of so many bytes: dim i of `value` is indexed by loop `dims[i]`."""
 
     value: Value
     dims: tuple[int, ...]
+    bytes: int
 
 
 @dataclass
@@ -62,6 +64,11 @@ class Node(Item):
         return list(self.op.results)
 
 
+def byte_count(value: Value) -> int:
+    """Bytes of a tensor."""
+    return byte_size(spelling_of(value)) * math.prod(shape_of(value))
+
+
 def collect(block: ir.Block) -> list[Item]:
     """The items of a function of the linalg level: everything but initial values and the return."""
     items: list[Item] = []
@@ -90,7 +97,7 @@ def node_of(index: int, op: ir.Operation) -> Node:
     maps = [_dims(m.value) for m in op.attributes["indexing_maps"]]
     outputs = len(op.results)
     inputs = list(op.operands)[: len(maps) - outputs]
-    reads = tuple(Read(v, m) for v, m in zip(inputs, maps, strict=False))
+    reads = tuple(Read(v, m, byte_count(v)) for v, m in zip(inputs, maps, strict=False))
     writes = tuple(maps[len(inputs) :])
     parallel = tuple("parallel" in str(k) for k in op.attributes["iterator_types"])
     sizes = [1] * len(parallel)
