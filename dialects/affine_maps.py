@@ -12,6 +12,11 @@ def projection(loops: int, dims: Sequence[int]) -> ir.AffineMapAttr:
     return ir.AffineMapAttr.get(ir.AffineMap.get(loops, 0, [ir.AffineExpr.get_dim(d) for d in dims]))
 
 
+def dims_of(affine_map: ir.AffineMap) -> tuple[int, ...]:
+    """The dims that a projection has for results, in order."""
+    return tuple(ir.AffineDimExpr(e).position for e in affine_map.results)
+
+
 def squeeze(sizes: Sequence[int]) -> tuple[int, ...]:
     """The sizes other than 1: inside generics tensors have no dims of size 1."""
     return tuple(s for s in sizes if s != 1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from cuesta._mlir import func, ir
+from cuesta.dialects.affine_maps import dims_of
 from cuesta.dialects.cuesta.dialect import ints
 
 #: Kernel k as a function over a range of its tiles, and what runs once after them.
@@ -19,7 +20,7 @@ def kernel_modules(module: ir.Module) -> list[ir.Module]:
 def operand_classes(op: ir.Operation) -> list[list[int]]:
     """For each operand of a kernel's generic, the classes of its dims."""
     classes = ints(op.attributes["cuesta.classes"])
-    return [[classes[ir.AffineDimExpr(e).position] for e in m.value.results] for m in op.attributes["indexing_maps"]]
+    return [[classes[d] for d in dims_of(m.value)] for m in op.attributes["indexing_maps"]]
 
 
 def destination_of(init: ir.Value) -> ir.Value | None:

@@ -24,7 +24,8 @@ from cuesta.passes.graph_rewrite import erase_dead, functions, is_unused, users
 from cuesta.passes.registry import Pass, register_pass
 
 _B = GraphBuilder()
-_POINTWISE = frozenset(f"cuesta.{name}" for name in (*pointwise.BY_NAME, "where", "convert"))
+#: Ops that work element by element.
+POINTWISE = frozenset(f"cuesta.{name}" for name in (*pointwise.BY_NAME, "where", "convert"))
 
 
 #: Ops of one addition's cost that a kernel may as well compute again as read.
@@ -33,7 +34,7 @@ _CHEAP = frozenset(f"cuesta.{row.name}" for row in pointwise.BY_NAME.values() if
 
 def _hoistable(op: ir.Operation) -> bool:
     owner = op.operands[0].owner
-    if isinstance(owner, ir.Block) or owner.name not in _POINTWISE:
+    if isinstance(owner, ir.Block) or owner.name not in POINTWISE:
         return False
     result = owner.results[0]
     if len(users(result)) != 1:

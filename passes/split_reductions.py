@@ -18,19 +18,20 @@ from typing import TypeAlias
 
 from cuesta._mlir import ir
 from cuesta.dialects import types
-from cuesta.dialects.cuesta import pointwise, reduction
+from cuesta.dialects.cuesta import reduction
 from cuesta.dialects.cuesta.dialect import ints
 from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.types import opmath, shape_of, spelling_of
+from cuesta.passes.form_kernels.memory_order import MemoryOrder
 from cuesta.passes.graph_rewrite import functions, rewrite_ops
+from cuesta.passes.hoist_reshapes import POINTWISE, reshaped_operand
 from cuesta.passes.match import maker, number
-from cuesta.passes.memory_order import MemoryOrder
 from cuesta.passes.registry import Pass, register_pass
 
 Value: TypeAlias = ir.Value
 _B = GraphBuilder()
 
-_POINTWISE = {f"cuesta.{name}" for name in (*pointwise.OPS, "where", "convert")}
+_REDUCTIONS = frozenset(f"cuesta.{name}" for name in reduction.BY_NAME)
 
 #: Elements for one program from which on splitting pays for a second kernel.
 LONG = 8192
@@ -90,6 +91,15 @@ def cut_shape(sizes: Sequence[int], dims: Sequence[int], cut: dict[int, int]) ->
     return Cut(shape, inside, across, kept, math.prod(shape[d] for d in inside))
 
 
+@dataclass(frozen=True)
+class _Split:
+    """What to make of one reduction. No values: those of reductions are others once these are split."""
+
+    #: whether it sums the squares of what is less its mean, which is then what is cut
+    centred: bool
+    form: Cut
+
+
 @register_pass("split-reductions")
 @dataclass(frozen=True)
 class SplitReductions(Pass):
@@ -99,34 +109,22 @@ class SplitReductions(Pass):
     programs: int = 264
 
     def run(self, module: ir.Module) -> None:
-        # Before anything is split: a mean that is in two steps already would not be known for one.
-        centred = {
-            op.operation: found
-            for function in functions(module)
-            for op in function.regions[0].blocks[0].operations
-            if op.operation.name == "cuesta.sum" and (found := _centred(op.operation)) is not None
-        }
-
+        # All is found before anything is split: a mean in two steps would not be known for one, and MemoryOrder goes
+        # by values, whose place in memory others take once they are erased.
         memory = MemoryOrder()
+        splits: dict[ir.Operation, _Split] = {}
+        for function in functions(module):
+            for op in function.regions[0].blocks[0].operations:
+                if op.operation.name in _REDUCTIONS and (split := self._plan(op.operation, memory)) is not None:
+                    splits[op.operation] = split
+        rewrite_ops(module, dict.fromkeys(_REDUCTIONS, lambda op: _rewrite(op, splits[op]) if op in splits else None))
 
-        def split(op: ir.Operation) -> list[Value] | None:
-            return self._split(op, memory, *centred.get(op, (op.operands[0], None)))
-
-        rewrite_ops(module, {f"cuesta.{name}": split for name in reduction.BY_NAME})
-
-    def _split(self, op: ir.Operation, memory: MemoryOrder, x: Value, mean: Value | None) -> list[Value] | None:
+    def _plan(self, op: ir.Operation, memory: MemoryOrder) -> _Split | None:
+        centred = _is_centred(op)
+        x = _less_mean(op)[0] if centred else op.operands[0]
         sizes, dims = shape_of(x), ints(op.attributes["dims"])
         cut = self._parts(memory.order(x), sizes, dims)
-        if math.prod(cut.values()) < 4:
-            return None
-        form = cut_shape(sizes, dims, cut)
-        taken = _B.convert(_in_parts(x, cut, form), opmath(spelling_of(x)))
-        if mean is None:
-            name = op.name.removeprefix("cuesta.")
-            total = _B.reduce(name, _B.reduce(name, taken, form.inside), form.across)
-        else:
-            total = _variance(taken, _B.reshape(mean, form.kept), form)
-        return [_B.convert(_B.reshape(total, shape_of(op.results[0])), spelling_of(op.results[0]))]
+        return _Split(centred, cut_shape(sizes, dims, cut)) if math.prod(cut.values()) >= 4 else None
 
     def _parts(self, order: Sequence[int], sizes: Sequence[int], dims: Sequence[int]) -> dict[int, int]:
         """The dims to cut and in how many parts; none where there are programs enough."""
@@ -142,32 +140,35 @@ class SplitReductions(Pass):
         return parts(sizes, [d for d in order if d in dims], wanted)
 
 
-def _in_parts(x: Value, cut: dict[int, int], form: Cut) -> Value:
-    """x in the shape of `form`, with the pointwise ops that made it.
+def _rewrite(op: ir.Operation, split: _Split) -> list[Value]:
+    form = split.form
+    x, mean = _less_mean(op) if split.centred else (op.operands[0], None)
+    taken = _B.convert(_in_parts(x, form.shape), opmath(spelling_of(x)))
+    if mean is None:
+        name = op.name.removeprefix("cuesta.")
+        total = _B.reduce(name, _B.reduce(name, taken, form.inside), form.across)
+    else:
+        total = _variance(taken, _B.reshape(mean, form.kept), form)
+    return [_B.convert(_B.reshape(total, shape_of(op.results[0])), spelling_of(op.results[0]))]
+
+
+def _in_parts(x: Value, shape: list[int]) -> Value:
+    """x in another shape, with the pointwise ops that made it.
 
     A reshape between them and the reduction would keep them out of its kernel, and what they make in memory.
     """
     sizes = shape_of(x)
     made: dict[Value, Value] = {}
 
-    def reshaped(value: Value) -> Value:
-        padded = [1] * (len(sizes) - len(shape_of(value))) + list(shape_of(value))
-        shape: list[int] = []
-        for d, size in enumerate(padded):
-            parts_of = cut.get(d)
-            if parts_of is None or sizes[d] == parts_of:
-                shape.append(size)
-            else:
-                shape += [1, 1] if size == 1 else [parts_of, size // parts_of]
-        return _B.reshape(value, shape)
-
     def visit(value: Value) -> Value:
         if value not in made:
             op = maker(value)
-            if op is None or shape_of(value) != sizes or op.name not in _POINTWISE:
-                made[value] = reshaped(value)
+            if op is None or shape_of(value) != sizes or op.name not in POINTWISE:
+                own = reshaped_operand(shape_of(value), sizes, shape)
+                assert own is not None  # each dim of `sizes` became a run of its own
+                made[value] = _B.reshape(value, own)
             else:
-                kind = types.tensor(form.shape, spelling_of(value))
+                kind = types.tensor(shape, spelling_of(value))
                 operands = [visit(v) for v in op.operands]
                 attributes = dict(op.attributes.items())
                 clone = ir.Operation.create(op.name, results=[kind], operands=operands, attributes=attributes)
@@ -187,20 +188,23 @@ def _variance(x: Value, mean: Value, form: Cut) -> Value:
     return _B.reduce("sum", _B.pointwise("add", spread, between), form.across)
 
 
-def _centred(op: ir.Operation) -> tuple[Value, Value] | None:
-    """(x, mean) where `op` sums the squares of x less its mean over the same dims."""
-    square = maker(op.operands[0], "square")
-    difference = square and maker(square.operands[0], "sub")
-    if difference is None:
-        return None
-    x, mean = difference.operands
+def _is_centred(op: ir.Operation) -> bool:
+    """Whether `op` sums the squares of something less its mean over the same dims."""
+    square = maker(op.operands[0], "square") if op.name == "cuesta.sum" else None
+    if square is None or maker(square.operands[0], "sub") is None:
+        return False
+    x, mean = _less_mean(op)
     dims = ints(op.attributes["dims"])
     divided = maker(_reshaped(mean), "div")
     if divided is None or number(divided.operands[1]) != math.prod(shape_of(x)[d] for d in dims):
-        return None
+        return False
     total = maker(_reshaped(divided.operands[0]), "sum")
-    if total is None or total.operands[0] != x or ints(total.attributes["dims"]) != dims:
-        return None
+    return total is not None and total.operands[0] == x and ints(total.attributes["dims"]) == dims
+
+
+def _less_mean(op: ir.Operation) -> tuple[Value, Value]:
+    """(x, mean) of a sum of (x - mean)²."""
+    x, mean = op.operands[0].owner.operands[0].owner.operands
     return x, mean
 
 

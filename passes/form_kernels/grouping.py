@@ -17,9 +17,9 @@ from cuesta._mlir import ir
 from cuesta.dialects import types
 from cuesta.dialects.types import shape_of, spelling_of
 from cuesta.passes.form_kernels.machine import CPU, Machine
+from cuesta.passes.form_kernels.memory_order import MemoryOrder
 from cuesta.passes.form_kernels.nodes import Item, Node, byte_count
 from cuesta.passes.form_kernels.space import Conflict, Space, class_sizes, join, parallel_classes
-from cuesta.passes.memory_order import MemoryOrder
 
 #: The share of what two groups read below which one of them is little work.
 _LITTLE = 0.1

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from cuesta._mlir import ir
+from cuesta.dialects.affine_maps import dims_of
 from cuesta.dialects.aten import is_random
 from cuesta.dialects.kernel_module import body_ops
 from cuesta.dialects.types import byte_size, shape_of, spelling_of
@@ -94,7 +95,7 @@ def collect(block: ir.Block) -> list[Item]:
 
 def node_of(index: int, op: ir.Operation) -> Node:
     """What a generic looks like to fusion, its sources aside."""
-    maps = [_dims(m.value) for m in op.attributes["indexing_maps"]]
+    maps = [dims_of(m.value) for m in op.attributes["indexing_maps"]]
     outputs = len(op.results)
     inputs = list(op.operands)[: len(maps) - outputs]
     reads = tuple(Read(v, m, byte_count(v)) for v, m in zip(inputs, maps, strict=False))
@@ -122,7 +123,3 @@ def node_of(index: int, op: ir.Operation) -> Node:
         uses_index,
         widens=body == ["arith.extf", "linalg.yield"],
     )
-
-
-def _dims(affine_map: ir.AffineMap) -> tuple[int, ...]:
-    return tuple(ir.AffineDimExpr(e).position for e in affine_map.results)

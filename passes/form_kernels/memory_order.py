@@ -7,10 +7,10 @@ theirs carries through whole chains. Where that ends, tensors count as row-major
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import TypeAlias
 
 from cuesta._mlir import ir
+from cuesta.dialects.affine_maps import dims_of
 from cuesta.dialects.cuesta.dialect import ints
 from cuesta.dialects.types import shape_of
 from cuesta.passes.form_kernels.layout import dense_strides, memory_order, view_strides
@@ -27,9 +27,8 @@ class MemoryOrder:
 
     def order(self, value: Value) -> list[int]:
         """The dims of `value` from the slowest to the fastest in memory."""
-        strides = self._strides(value)
-        dims = list(range(len(shape_of(value))))
-        return dims if strides is None else sorted(dims, key=lambda d: -strides[d])
+        strides, sizes = self._strides(value), shape_of(value)
+        return list(range(len(sizes))) if strides is None else memory_order(sizes, strides)
 
     def knows(self, value: Value) -> bool:
         """Whether anything tells; row-major is a guess otherwise."""
@@ -67,7 +66,7 @@ class MemoryOrder:
 
     def _of_generic(self, op: ir.Operation, value: Value) -> Strides | None:
         """The strides of a result whose dims are walked as those of an operand that has them all."""
-        maps = [_dims(m.value) for m in op.attributes["indexing_maps"]]
+        maps = [dims_of(m.value) for m in op.attributes["indexing_maps"]]
         inputs = list(op.operands)[: -len(op.results)]
         own = maps[len(inputs) + list(op.results).index(value)]
         for x, dims in zip(inputs, maps, strict=False):
@@ -89,7 +88,3 @@ def _said(value: Value) -> Strides | None:
     if "result_strides" in owner.attributes:
         return tuple(ints(owner.attributes["result_strides"][list(owner.results).index(value)]))
     return tuple(ints(owner.attributes["strides"])) if owner.name == "cuesta.copy" else None
-
-
-def _dims(affine_map: ir.AffineMap) -> Sequence[int]:
-    return tuple(ir.AffineDimExpr(e).position for e in affine_map.results)
