@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+import torch
 from filecheck.finput import FInput
 from filecheck.matcher import Matcher
 from filecheck.options import parse_argv_options
@@ -28,6 +29,12 @@ from cuesta.tools import cuesta_opt, cuesta_run
 
 _RUN = re.compile(r"//\s*RUN:(.*)")
 _TOOLS: dict[str, Callable[[list[str]], int]] = {"cuesta-opt": cuesta_opt.main, "cuesta-run": cuesta_run.main}
+
+
+@pytest.fixture(autouse=True)
+def seeded() -> None:
+    """Every test draws the same numbers, alone or among others: a failure is then there the next time too."""
+    torch.manual_seed(0)
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:

@@ -64,30 +64,16 @@ def reuse_inputs(
         if output.layout is not None or not any(output is r for r in last.results):
             continue
         for source in kernel.inputs:
-            if not _alike(source, output) or not dies(source) or _base(source) in taken.values():
+            base = source.base
+            if base is None or not (source.contiguous and source.walked_as(output)) or not dies(source):
                 continue
-            if elements_of(_base(source)) != math.prod(source.sizes):
+            if base in taken.values() or elements_of(base) != math.prod(source.sizes):
                 continue
-            if sum(_base(o) == _base(source) for o in (*kernel.inputs, *kernel.gathered)) > 1:
+            if sum(o.base == base for o in (*kernel.inputs, *kernel.gathered)) > 1:
                 continue
-            taken[output.value] = _base(source)
+            taken[output.value] = base
             kernel.inputs.remove(source)
             for kn in kernel.nodes:
                 kn.reads = [output if r is source else r for r in kn.reads]
             break
     return taken
-
-
-def _alike(source: Operand, output: Operand) -> bool:
-    return (
-        source.spelling == output.spelling
-        and source.classes == output.classes
-        and source.sizes == output.sizes
-        and source.strides == output.strides
-        and source.contiguous
-    )
-
-
-def _base(operand: Operand) -> int:
-    assert operand.layout is not None
-    return operand.layout.base

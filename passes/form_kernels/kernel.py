@@ -37,6 +37,20 @@ class Operand:
     positions: list[int | None] | None = None
 
     @property
+    def base(self) -> int | None:
+        """The memory that it lies in; None for a tensor that has no place yet."""
+        return None if self.layout is None else self.layout.base
+
+    def walked_as(self, other: Operand) -> bool:
+        """Whether both are walked alike, so that the one may lie where the other does."""
+        return (
+            self.spelling == other.spelling
+            and self.classes == other.classes
+            and self.sizes == other.sizes
+            and self.strides == other.strides
+        )
+
+    @property
     def contiguous(self) -> bool:
         return self.strides == list(dense_strides(self.sizes, range(len(self.sizes))))
 

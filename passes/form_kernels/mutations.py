@@ -80,14 +80,14 @@ def merge_updates(kernel: Kernel, updated: Mapping[Value, Layout], machine: Mach
     for output in kernel.outputs:
         if output.value not in updated:
             continue
-        sources = [o for o in (*kernel.inputs, *kernel.gathered) if _base(o) == _base(output)]
+        sources = [o for o in (*kernel.inputs, *kernel.gathered) if o.base == output.base]
         if not sources:
             continue
         (source, *others) = sources
         if (
             others
             or source not in kernel.inputs
-            or not _same(source, output)
+            or not source.walked_as(output)
             or not (updates_last(kernel, source, output) or (machine.writes_last and in_order(kernel, source, output)))
         ):
             refused.append(output.value)
@@ -119,16 +119,3 @@ def in_order(kernel: Kernel, source: Operand, output: Operand) -> bool:
         return False
     written = [any(r is output for r in kn.results) for kn in kernel.nodes].index(True)
     return not any(r is source for kn in kernel.nodes[written + 1 :] for r in kn.reads)
-
-
-def _same(source: Operand, output: Operand) -> bool:
-    return (
-        source.spelling == output.spelling
-        and source.classes == output.classes
-        and source.sizes == output.sizes
-        and source.strides == output.strides
-    )
-
-
-def _base(operand: Operand) -> int:
-    return -1 if operand.layout is None else operand.layout.base
