@@ -7,16 +7,18 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from cuesta.compile_report import report
+    from cuesta.frontend.audit import audit
     from cuesta.frontend.backend import compile_fx_graph as backend
     from cuesta.frontend.compile_for import compile_for
     from cuesta.options import list_mode_options, list_options
 
 __version__ = "0.1.0"
 
-__all__ = ["backend", "compile_for", "list_mode_options", "list_options", "report"]
+__all__ = ["audit", "backend", "compile_for", "list_mode_options", "list_options", "report"]
 
 #: Public name → where it lives. Loaded on first use, so that importing one part costs no more than it.
 _LAZY = {
+    "audit": ("cuesta.frontend.audit", "audit"),
     "backend": ("cuesta.frontend.backend", "compile_fx_graph"),
     "compile_for": ("cuesta.frontend.compile_for", "compile_for"),
     "list_mode_options": ("cuesta.options", "list_mode_options"),

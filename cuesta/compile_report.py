@@ -16,7 +16,7 @@ class GraphReport:
     #: kernel; on a GPU also what a launch takes, and how often the block was halved because the GPU had no room for it
     kernels: list[dict[str, Any]] = field(default_factory=list)
     launches: int = 0
-    #: op, reason, route and count of each ATen overload that is called
+    #: op, reason, route and count of each ATen overload that is called, and where (file:line) the first call comes from
     aten_calls: list[dict[str, Any]] = field(default_factory=list)
     arena_bytes: int = 0
     #: whether the arena stays for the next call
@@ -58,8 +58,8 @@ class GraphReport:
             worst = sorted(self.apart, key=lambda r: -r["bytes"])[:3]
             yield f"  {len(self.apart)} neighbours stayed apart; the costliest:"
             for pair in worst:
-                yield f"    {pair['producer']} | {pair['consumer']}: {pair['reason']} ({_size(pair['bytes'])})"
-        yield f"  memory: arena {_size(self.arena_bytes)}, peak {_size(self.peak_bytes)}"
+                yield f"    {pair['producer']} | {pair['consumer']}: {pair['reason']} ({size_text(pair['bytes'])})"
+        yield f"  memory: arena {size_text(self.arena_bytes)}, peak {size_text(self.peak_bytes)}"
         hit = "hit" if self.cache["hit"] else f"miss ({self.cache['reason']})"
         total = sum(self.times.values())
         stages = ", ".join(f"{k} {v * 1e3:.0f}" for k, v in self.times.items())
@@ -108,7 +108,8 @@ def clear() -> None:
     _CURRENT.graphs.clear()
 
 
-def _size(count: float) -> str:
+def size_text(count: float) -> str:
+    """A number of bytes, to read."""
     for unit in ("B", "KiB", "MiB"):
         if count < 1024:
             return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"

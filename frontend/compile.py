@@ -26,7 +26,7 @@ from cuesta.frontend.dump import Dump
 from cuesta.frontend.loading import load
 from cuesta.frontend.reproducer import as_text, reproduced
 from cuesta.frontend.smaller_blocks import smaller_blocks
-from cuesta.lowering.host_to_llvm.describe import describe
+from cuesta.lowering.host_to_llvm.describe import describe, where
 from cuesta.lowering.host_to_llvm.object_code import compile_to_object
 from cuesta.options import Options
 from cuesta.passes.pipeline import Pipeline
@@ -112,7 +112,7 @@ def _lower(module: ir.Module, options: Options, report: GraphReport, level: str,
     if dump is not None:
         dump.write(level, module)
     if level in _PLANNED:
-        metadata = _describe_program(module, report)
+        metadata = describe_program(module, report)
     for stage in stages_after(level, target):
         if stage.name == "llvm" and target.gpu:
             cache = open_cache(options.cache_root)
@@ -122,7 +122,7 @@ def _lower(module: ir.Module, options: Options, report: GraphReport, level: str,
         with timer.stage(stage.name):
             pipeline_of(stage, options).run(module, verify=False)
         if stage.name == "kernels":
-            metadata = _describe_program(module, report)
+            metadata = describe_program(module, report)
         if options.verify:
             with timer.stage("verify"):
                 dialects.verify(module, f"stage {stage.name}")
@@ -166,7 +166,7 @@ def _add_resources(report: GraphReport, rows: list[dict[str, Any]]) -> None:
         kernel |= {key: row[key] for key in ("grid", "warps", "shared", "registers", "spills", "halvings")}
 
 
-def _describe_program(module: ir.Module, report: GraphReport) -> dict[str, Any]:
+def describe_program(module: ir.Module, report: GraphReport) -> dict[str, Any]:
     """What the runtime must know of the planned host function; fills the report's part that it tells."""
     hosts = [op for op in module.body.operations if op.operation.name == "func.func"]
     if len(hosts) != 1 or "cuesta.memory" not in hosts[0].attributes:
@@ -185,8 +185,8 @@ def _describe_program(module: ir.Module, report: GraphReport) -> dict[str, Any]:
         elif op.name == "host.aten":
             overload, reason = op.attributes["overload"].value, op.attributes["reason"].value
             route = op.attributes["route"].value
-            call = calls.setdefault((overload, reason), {"op": overload, "reason": reason, "route": route, "count": 0})
-            call["count"] += 1
+            new = {"op": overload, "reason": reason, "route": route, "count": 0, "where": where(op)}
+            calls.setdefault((overload, reason), new)["count"] += 1
     report.kernels, report.aten_calls = list(kernels.values()), list(calls.values())
     report.launches = sum(k["uses"] for k in report.kernels)
     memory = {a.name: a.attr.value for a in host.attributes["cuesta.memory"]}

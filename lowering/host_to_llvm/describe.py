@@ -12,6 +12,7 @@ from cuesta.lowering.host_to_llvm import host_function
 from cuesta.lowering.host_to_llvm.layout import HostLayout, Metadata, Value, read_host
 
 _FILE = re.compile(r'"([^"]+)":(\d+):\d+')
+_NAME = re.compile(r'loc\("([^"]+)"\(')
 
 
 def describe(module: ir.Module) -> dict[str, Any]:
@@ -111,14 +112,17 @@ def _step(op: ir.Operation, layout: HostLayout) -> dict[str, Any]:
     if op.name == "host.alloc":
         base = layout.returned.get(op.results[0])
         allocated = _tensor(base.metadata if base else Metadata.of(op.results[0]))
-        return {"kind": "allocation", "where": _where(op), **allocated}
+        return {"kind": "allocation", "where": where(op), **allocated}
     if op.name == "host.launch":
-        return {"kind": "launch", "kernel": op.attributes["kernel"].value[-1], "where": _where(op)}
+        return {"kind": "launch", "kernel": op.attributes["kernel"].value[-1], "where": where(op)}
     results = [_tensor(Metadata.of(r)) for r in op.results]
-    return {"kind": "call", "overload": op.attributes["overload"].value, "where": _where(op), "results": results}
+    return {"kind": "call", "overload": op.attributes["overload"].value, "where": where(op), "results": results}
 
 
-def _where(op: ir.Operation) -> str:
-    """`file:line` of the Python that made an op, "" where its location names none."""
-    found = _FILE.search(str(op.location))
-    return f"{found.group(1)}:{found.group(2)}" if found else ""
+def where(op: ir.Operation) -> str:
+    """`file:line` of the Python that made an op; where there is none, the path of its module and the node's name."""
+    text = str(op.location)
+    found, name = _FILE.search(text), _NAME.match(text)
+    if found is None:
+        return ""
+    return name.group(1) if name and found.group(1) == "<graph>" else f"{found.group(1)}:{found.group(2)}"
