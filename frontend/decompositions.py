@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch._decomp import core_aten_decompositions, get_decompositions
+from torch._decomp import _core_aten_decompositions_post_autograd, get_decompositions
 
 from cuesta.dialects.cuesta import pointwise
 from cuesta.frontend.foreach import foreach_decompositions
@@ -16,7 +16,7 @@ from cuesta.frontend.rules import find_rule
 
 aten = torch.ops.aten
 
-#: Beyond torch's own core list: what training uses of batch norm.
+#: Beyond torch's own core list: what training uses of batch norm, and what Inductor's list has.
 _MORE = (
     aten.native_batch_norm,
     aten.native_batch_norm_backward,
@@ -26,10 +26,28 @@ _MORE = (
     aten.batch_norm_backward,
     aten._batch_norm_with_update_functional,
     aten._batch_norm_no_update,
+    aten.addmv,
+    aten.dist,
+    aten.linalg_vector_norm,
+    aten.native_group_norm,
+    aten.rrelu_with_noise_backward,
+    aten.tril_indices,
+    aten.triu_indices,
+    aten.unbind_copy,
+    aten.permute_copy,
+    aten.rot90,
+    aten.index_reduce,
 )
 
-#: Left to ATen's own kernels, which do better than what they are taken apart into.
-_KEEP = frozenset({"aten.embedding_dense_backward", "aten.convolution_backward", "aten.upsample_bilinear2d"})
+#: Left to ATen's own kernels: they do better than what these are taken apart into, or draw eager's numbers.
+_KEEP = frozenset(
+    {
+        "aten.embedding_dense_backward",
+        "aten.convolution_backward",
+        "aten.upsample_bilinear2d",
+        "aten.bernoulli",
+    }
+)
 
 
 @functools.cache
@@ -37,7 +55,8 @@ def decompositions() -> dict[Any, Callable[..., Any]]:
     """overload → its decomposition, as AOTAutograd takes it."""
     import cuesta.frontend.aten  # noqa: F401  registers the rules that decide
 
-    table = core_aten_decompositions() | get_decompositions(_MORE) | foreach_decompositions()
+    # Not core_aten_decompositions(), a dict of another kind: `|` of it with a dict drops all that it holds.
+    table = _core_aten_decompositions_post_autograd() | get_decompositions(_MORE) | foreach_decompositions()
     return {op: function for op, function in table.items() if not _stays_whole(op)}
 
 

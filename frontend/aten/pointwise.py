@@ -49,6 +49,8 @@ def common_spelling(node: torch.fx.Node, *positions: int) -> str:
 def import_row(b: GraphBuilder, node: torch.fx.Node, row: pointwise.Pointwise, args: tuple[Any, ...]) -> Value:
     """A call whose op has a row and whose arguments are the row's operands, then its parameters."""
     operands, rest = args[: row.arity], args[row.arity :]
+    if len(rest) > len(row.params) or not set(node.kwargs) <= set(row.params):
+        raise Decline("this overload takes more than its row")
     params = dict(zip(row.params, (float(p) for p in rest), strict=False))
     schema = {a.name: a.default_value for a in node.target._schema.arguments}  # type: ignore[union-attr]
     for name in row.params[len(rest) :]:

@@ -98,6 +98,7 @@ CASES: dict[str, tuple[Any, ...]] = {
     "rdiv": (lambda x: 5 / x, WHOLE),
     "rpow": (lambda x: 2.5**x, X),
     "rfloordiv": (lambda x: 7 // x, X),
+    "round to decimals": (lambda x: (torch.round(x, decimals=2), torch.round(x, decimals=-1)), X * 30),
     "where": (torch.where, FLAGS, X, Y),
     "where with a number": (lambda c, x: torch.where(c, x, 0.0), FLAGS, X),
     "where promotes": (torch.where, FLAGS, X, WHOLE),
