@@ -7,7 +7,7 @@ INSTALLED := $(VENV)/.installed
 INTEL := .venv-intel
 INTEL_TRITON := triton-xpu==3.3.0b1
 
-.PHONY: help demo test test-full test-intel lint types bench fuzz clean
+.PHONY: help demo test test-full test-intel lint types bench fuzz op-coverage clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -50,6 +50,9 @@ bench: $(INSTALLED) ## time eager, Inductor and cuesta in one process (ARGS="--h
 
 fuzz: $(INSTALLED) ## look for wrong code with N random graphs or torch programs (N=1000 KIND=graphs FIRST=0)
 	$(BIN)/python -m cuesta.tools.fuzz $(or $(KIND),graphs) --count $(or $(N),1000) --first $(or $(FIRST),0)
+
+op-coverage: $(INSTALLED) ## compare torch's operators with eager, and write docs/op_coverage.md (ARGS="--help")
+	$(BIN)/python -m cuesta.tools.op_coverage --page docs/op_coverage.md $(ARGS)
 
 clean: ## remove the environment and every cache
 	rm -rf $(VENV) $(INTEL) *.egg-info build .mypy_cache .pytest_cache .ruff_cache .hypothesis

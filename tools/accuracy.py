@@ -65,15 +65,18 @@ def neighbours(module: nn.Module, inputs: Mapping[str, Any]) -> Iterator[tuple[n
         moved = copy.deepcopy(module)
         with torch.no_grad():
             for parameter in moved.parameters():
-                parameter.copy_(_within_rounding(parameter, generator))
-        yield moved, {k: _within_rounding(v, generator) for k, v in inputs.items()}
+                parameter.copy_(within_rounding(parameter, generator))
+        yield moved, {k: within_rounding(v, generator) for k, v in inputs.items()}
 
 
 def _natural(value: Tensor) -> torch.memory_format:
     return torch.channels_last if value.dim() == 4 else torch.contiguous_format
 
 
-def _within_rounding(value: Tensor, generator: torch.Generator) -> Tensor:
+def within_rounding(value: Tensor, generator: torch.Generator) -> Tensor:
+    """The value, moved by about half a unit in its last place where it has floats."""
+    if value.is_complex():
+        return torch.view_as_complex(within_rounding(torch.view_as_real(value.resolve_conj()), generator))
     if not value.is_floating_point():
         return value
     return value * (1 + torch.finfo(value.dtype).eps / 2 * torch.randn(value.shape, generator=generator))
@@ -119,6 +122,34 @@ def close_values(name: str, actual: Tensor, eagers: Sequence[Tensor], exact: Ten
     if own <= allowed:
         return None
     return f"{name}: error {own:.3g} against float64, where {allowed:.3g} is allowed (eager's is {eager:.3g})"
+
+
+def compare_values(name: str, actual: Tensor, eagers: Sequence[Tensor], exact: Tensor) -> str | None:
+    """As `close_values`, of one computation that may give whole numbers, complex ones, NaN and infinity.
+
+    Values are compared where they are numbers; where they are not, they must not be. Where whole numbers, NaN or
+    infinity differ from one of `eagers` to the next they hang on rounding, and anything may be right.
+    """
+    expected = eagers[0]
+    if expected.is_complex():
+        parts = [torch.view_as_real(x.resolve_conj().resolve_neg()) for x in (actual, *eagers)]
+        wide = exact if exact.is_complex() else exact.to(torch.complex128)
+        return compare_values(name, parts[0], parts[1:], torch.view_as_real(wide.resolve_conj().resolve_neg()))
+    if any(not torch.equal(settled(expected), settled(x)) for x in eagers[1:]):
+        return None
+    finite = torch.where(exact.isfinite(), exact, 0).double().abs()
+    scale = float(finite.max()) if finite.numel() else 0.0
+    if not expected.is_floating_point():
+        return close_values(name, actual, eagers, exact, scale)
+    if not torch.equal(settled(actual), settled(expected)):
+        return f"{name}: NaN or infinity where eager has none, or the reverse"
+    keep = expected.isfinite() & exact.isfinite()
+    return close_values(name, actual[keep], [x[keep] for x in eagers], exact[keep], scale)
+
+
+def settled(x: Tensor) -> Tensor:
+    """What neighbours agree on if rounding does not matter: which values are numbers, or the numbers themselves."""
+    return x.isnan() + 2 * x.isposinf() + 3 * x.isneginf() if x.is_floating_point() else x
 
 
 def check_close(

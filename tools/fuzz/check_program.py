@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import torch
 
-from cuesta.tools.accuracy import close_values, same_form
+from cuesta.tools.accuracy import compare_values, same_form
 from cuesta.tools.fuzz.failure import Failure
 from cuesta.tools.fuzz.program import Program, Run, copies, input_tensors
 
@@ -72,32 +72,11 @@ def _exact(text: str) -> Run | None:
 
 def _compare(actual: Run, expected: Run, exact: Run, near: Sequence[Run]) -> Failure | None:
     for name, want in expected.tensors.items():
-        got, around = actual.tensors[name], [run.tensors[name] for run in near]
-        # Where whole numbers, NaN or infinity hang on rounding, anything may be right.
-        if any(not torch.equal(_settled(want), _settled(x)) for x in around):
-            continue
-        reference = exact.tensors[name]
-        finite = torch.where(reference.isfinite(), reference, 0).double().abs()
-        scale = float(finite.max()) if finite.numel() else 0.0
-        compare = _floats if want.is_floating_point() else close_values
-        wrong = compare(name, got, [want, *around], reference, scale)
+        eagers = [want, *(run.tensors[name] for run in near)]
+        wrong = compare_values(name, actual.tensors[name], eagers, exact.tensors[name])
         if wrong is not None:
             return Failure("wrong value", wrong)
     return None
-
-
-def _floats(name: str, got: Tensor, eagers: Sequence[Tensor], exact: Tensor, scale: float) -> str | None:
-    """Values are compared where they are numbers; where they are not, they must not be."""
-    want = eagers[0]
-    if not torch.equal(_settled(got), _settled(want)):
-        return f"{name}: NaN or infinity where eager has none, or the reverse"
-    keep = want.isfinite() & exact.isfinite()
-    return close_values(name, got[keep], [x[keep] for x in eagers], exact[keep], scale)
-
-
-def _settled(x: Tensor) -> Tensor:
-    """What neighbours agree on if rounding does not matter: which values are numbers, or the numbers themselves."""
-    return x.isnan() + 2 * x.isposinf() + 3 * x.isneginf() if x.is_floating_point() else x
 
 
 def _moved(tensors: Sequence[Tensor], seed: int) -> list[Tensor]:

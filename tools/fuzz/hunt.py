@@ -66,7 +66,7 @@ class Hunt:
                 if failure is not None:
                     self._keep(seed, text, failure, judge)
 
-    def _keep(self, seed: int, text: str, failure: Failure, judge: Judge) -> None:
+    def _keep(self, seed: int, text: str, failure: Failure, judge: Judge[Failure | None]) -> None:
         self.failures += 1
         if failure.kind not in self._kinds:
             self._kinds.add(failure.kind)

@@ -6,24 +6,26 @@ import multiprocessing
 from collections.abc import Callable
 from multiprocessing.connection import Connection
 from types import TracebackType
+from typing import Any, Generic, TypeVar
 
 from cuesta.tools.fuzz.failure import Failure
 
-Check = Callable[[str], Failure | None]
+T = TypeVar("T")
 
 #: The slowest graph takes a few seconds to compile.
 SECONDS = 60
 
 
-class Judge:
-    """Calls `check`, a function of a module, on one text after another."""
+class Judge(Generic[T]):
+    """Calls `check`, a function of a module, on one text after another; gives it `seconds` for each."""
 
-    def __init__(self, check: Check) -> None:
+    def __init__(self, check: Callable[[str], T], seconds: float = SECONDS) -> None:
         self.check = check
+        self.seconds = seconds
         self._process: multiprocessing.process.BaseProcess | None = None
         self._connection: Connection | None = None
 
-    def __enter__(self) -> Judge:
+    def __enter__(self) -> Judge[T]:
         return self
 
     def __exit__(
@@ -31,13 +33,13 @@ class Judge:
     ) -> None:
         self._stop()
 
-    def __call__(self, text: str) -> Failure | None:
+    def __call__(self, text: str) -> T | Failure:
         """What `check` says; a Failure of its own where it takes its process down or does not end."""
         connection = self._connection or self._start()
         connection.send(text)
-        if not connection.poll(SECONDS):
+        if not connection.poll(self.seconds):
             self._stop()
-            return Failure("hangs", f"no answer after {SECONDS} s")
+            return Failure("hangs", f"no answer after {self.seconds:g} s")
         try:
             answer = connection.recv()
         except (EOFError, ConnectionResetError):
@@ -48,7 +50,8 @@ class Judge:
             return Failure("crashes", f"the process ended with {code}")
         if isinstance(answer, Exception):
             raise answer
-        return answer
+        found: T = answer
+        return found
 
     def _start(self) -> Connection:
         # Not forked: torch's threads do not survive that.
@@ -67,7 +70,7 @@ class Judge:
         self._process = self._connection = None
 
 
-def _serve(check: Check, connection: Connection) -> None:
+def _serve(check: Callable[[str], Any], connection: Connection) -> None:
     while True:
         try:
             text = connection.recv()

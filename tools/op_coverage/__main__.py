@@ -1,0 +1,57 @@
+"""Command line of the survey of operators; exits with 1 where a result is wrong or something raises."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from cuesta.tools.op_coverage.entries import DTYPES, units
+from cuesta.tools.op_coverage.survey import read_records, survey, write_records
+from cuesta.tools.op_coverage.table import render
+
+_RECORDS = Path("build/op_coverage.jsonl")
+#: Of each operator and dtype.
+_SAMPLES = 6
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Surveys what the arguments choose."""
+    parser = argparse.ArgumentParser(
+        prog="python -m cuesta.tools.op_coverage", description="compares torch's operators, compiled, with eager"
+    )
+    parser.add_argument("--ops", default="", metavar="REGEX", help="only entries of op_db whose name has this")
+    parser.add_argument("--dtypes", default=",".join(DTYPES), help=f"of {','.join(DTYPES)} (all)")
+    parser.add_argument("--samples", type=int, default=_SAMPLES, help=f"of each operator and dtype ({_SAMPLES})")
+    parser.add_argument("--all", action="store_true", help="every sample")
+    parser.add_argument("--processes", type=int, default=os.cpu_count() or 1, help="(one a core)")
+    parser.add_argument("--records", type=Path, default=_RECORDS, help=f"JSON lines, added to ({_RECORDS})")
+    parser.add_argument("--resume", action="store_true", help="leave out what has a record")
+    parser.add_argument("--page", type=Path, metavar="FILE", help="write the table of all records there")
+    arguments = parser.parse_args(argv)
+    dtypes = tuple(arguments.dtypes.split(","))
+    if unknown := set(dtypes) - set(DTYPES):
+        parser.error(f"--dtypes: no {', '.join(sorted(unknown))}; there are {', '.join(DTYPES)}")
+    chosen = units(arguments.ops, dtypes)
+    if not chosen:
+        parser.error(f"--ops: no operator's name has {arguments.ops!r}")
+    done = read_records(arguments.records) if arguments.resume else {}
+    most = None if arguments.all else arguments.samples
+    survey(
+        [unit for unit in chosen if unit not in done],
+        most,
+        arguments.processes,
+        lambda record: write_records(arguments.records, [record]),
+        lambda line: print(line, flush=True),
+    )
+    records = read_records(arguments.records)
+    if arguments.page is not None:
+        arguments.page.write_text(render(list(records.values()), most))
+    judged = [records[unit] for unit in chosen]
+    return int(any((r.forward + r.gradient)[v] for r in judged for v in ("wrong", "raised")))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,83 @@
+"""The operators whose samples are run: every entry of torch's op_db that takes one of our dtypes on a CPU."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+#: By the names that the command line and the table give them.
+DTYPES = {
+    "f32": torch.float32,
+    "bf16": torch.bfloat16,
+    "int64": torch.int64,
+    "bool": torch.bool,
+    "complex64": torch.complex64,
+}
+
+#: Entry → why it is not run. Entries that take none of DTYPES on a CPU (jiterator, scaled_mm, flash attention's own
+#: op) have nothing to run and need no row.
+LEFT_OUT: dict[str, str] = {}
+
+#: These return memory as they find it: their results' form is compared, not their values.
+UNINITIALISED = re.compile(r"(new_)?empty\w*|resize_|resize_as_")
+
+
+@dataclass(frozen=True)
+class Unit:
+    """An entry at a dtype: what one process does at a time."""
+
+    entry: str
+    dtype: str
+
+    @property
+    def trains(self) -> bool:
+        """Whether gradients are compared too."""
+        entry, dtype = entries()[self.entry], DTYPES[self.dtype]
+        return dtype == torch.float32 and dtype in entry.supported_backward_dtypes("cpu")
+
+    def samples(self) -> list[Any]:
+        """torch's SampleInputs, the same ones each time."""
+        torch.manual_seed(0)
+        return list(entries()[self.entry].sample_inputs("cpu", DTYPES[self.dtype], requires_grad=self.trains))
+
+
+@functools.cache
+def entries() -> dict[str, Any]:
+    """Full name → torch's OpInfo. Importing them takes seconds."""
+    from torch.testing._internal import common_methods_invocations as invocations
+
+    # Random operators are called through it, and Dynamo stops at its manual_seed. Every run here is seeded.
+    invocations.wrapper_set_seed = _unseeded  # type: ignore[attr-defined]
+    return {entry.full_name: entry for entry in invocations.op_db if entry.full_name not in LEFT_OUT}
+
+
+def _unseeded(op: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    return op(*args, **kwargs)
+
+
+def units(pattern: str = "", dtypes: tuple[str, ...] = tuple(DTYPES)) -> list[Unit]:
+    """The entries whose name has the regular expression `pattern`, at each of `dtypes` that they support."""
+    return [
+        Unit(name, dtype)
+        for name, entry in entries().items()
+        if re.search(pattern, name)
+        for dtype in dtypes
+        if entry.supports_dtype(DTYPES[dtype], "cpu")
+    ]
+
+
+def spread(count: int, most: int | None) -> list[int]:
+    """`most` positions of `count`, evenly spread from the first to the last; all of them for None.
+
+    Neighbouring samples differ least: of the first 8 of 1440 poolings all have one kernel size.
+    """
+    if most is None or count <= most:
+        return list(range(count))
+    if most == 1:
+        return [0]
+    return [i * (count - 1) // (most - 1) for i in range(most)]

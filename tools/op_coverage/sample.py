@@ -1,0 +1,140 @@
+"""One sample of an operator's arguments, and what a run on it gives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils import _pytree as pytree
+
+from cuesta.tools.accuracy import named_tensors, within_rounding
+
+_WIDE = {
+    torch.float32: torch.float64,
+    torch.bfloat16: torch.float64,
+    torch.float16: torch.float64,
+    torch.complex64: torch.complex128,
+}
+
+
+@dataclass(frozen=True)
+class Run:
+    """What a run gives. `forward` are its results and its arguments afterwards, by name."""
+
+    forward: dict[str, Tensor]
+    gradients: dict[str, Tensor]
+    #: what it returns beside tensors, and how that is nested
+    others: str
+    #: what the backward pass raised
+    problem: Exception | None = None
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Arguments of an operator. `differentiable` takes what it returns to what has a gradient."""
+
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    differentiable: Callable[[Any], Any]
+
+    @staticmethod
+    def of(sample: Any) -> Sample:
+        """A SampleInput of torch's."""
+        return Sample((sample.input, *sample.args), sample.kwargs, sample.output_process_fn_grad)
+
+    def copy(self, change: Callable[[Tensor], Tensor] = lambda x: x) -> Sample:
+        """The sample with tensors of its own, of the same strides, that share memory where the sample's do.
+
+        `change` is applied to whole storages, seen as vectors of one dtype.
+        """
+        storages: dict[tuple[int, torch.dtype], Tensor] = {}
+
+        def fresh(x: Any) -> Any:
+            return _fresh(x, storages, change) if isinstance(x, Tensor) else x
+
+        args, kwargs = pytree.tree_map(fresh, (self.args, self.kwargs))
+        return Sample(args, kwargs, self.differentiable)
+
+    def moved(self, seed: int) -> Sample:
+        """The sample with other roundings: each float moved within its last place."""
+        generator = torch.Generator().manual_seed(seed)
+        return self.copy(lambda x: within_rounding(x, generator))
+
+    def wide(self) -> Sample:
+        """The sample in f64 and complex128, dtypes among its arguments too."""
+        copied = self.copy(lambda x: x.to(_WIDE.get(x.dtype, x.dtype)))
+        args, kwargs = pytree.tree_map(
+            lambda x: _WIDE.get(x, x) if isinstance(x, torch.dtype) else x, (copied.args, copied.kwargs)
+        )
+        return Sample(args, kwargs, self.differentiable)
+
+    def run(self, function: Callable[..., Any], train: bool) -> Run:
+        """Calls `function` on these tensors themselves, under one seed, and backward from what it returns."""
+        torch.manual_seed(0)
+        returned = function(*self.args, **self.kwargs)
+        forward = {f"result{name}": x for name, x in named_tensors(returned).items()}
+        given = named_tensors((self.args, self.kwargs))
+        forward |= {f"argument{name}": x.detach() for name, x in given.items()}
+        try:
+            gradients = self._gradients(returned) if train else {}
+        except Exception as problem:  # whatever is raised is what is looked for
+            return Run(forward, {}, _others(returned), problem)
+        return Run(forward, gradients, _others(returned))
+
+    def _gradients(self, returned: Any) -> dict[str, Tensor]:
+        ends = [x for x in pytree.tree_leaves(self.differentiable(returned)) if isinstance(x, Tensor)]
+        ends = [x for x in ends if x.requires_grad]
+        if not ends:
+            return {}
+        torch.autograd.backward([_weighted(x, seed) for seed, x in enumerate(ends)])
+        given = named_tensors((self.args, self.kwargs))
+        return {f"gradient{name}": x.grad for name, x in given.items() if x.grad is not None}
+
+
+@contextmanager
+def wide_defaults() -> Iterator[None]:
+    """What torch computes in floats from whole numbers is f64 within."""
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64)
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(before)
+
+
+def _fresh(x: Tensor, storages: dict[tuple[int, torch.dtype], Tensor], change: Callable[[Tensor], Tensor]) -> Tensor:
+    if x.layout != torch.strided:
+        return x.detach().clone().requires_grad_(x.requires_grad)
+    conjugated, negated = x.is_conj(), x.is_neg()
+    plain = x.detach()
+    plain = plain.conj() if conjugated else plain
+    plain = torch._neg_view(plain) if negated else plain
+    storage = plain.untyped_storage()
+    key = (storage.data_ptr() or id(x), x.dtype)
+    if key not in storages:
+        count = storage.nbytes() // x.element_size()
+        storages[key] = change(torch.empty(0, dtype=x.dtype).set_(storage, 0, (count,), (1,)).clone())
+    y = storages[key].as_strided(x.shape, x.stride(), x.storage_offset())
+    y = torch._neg_view(y) if negated else y
+    y = y.conj() if conjugated else y
+    return y.detach().requires_grad_(x.requires_grad)
+
+
+def _weighted(x: Tensor, seed: int) -> Tensor:
+    """The sum of x times fixed random numbers from [1/2, 3/2), a real number."""
+    generator = torch.Generator().manual_seed(seed)
+    # As float32 and then of x's dtype: a wide run has the weights of the one that it judges.
+    dtype = torch.complex64 if x.is_complex() else torch.float32
+    weights = (torch.rand(x.shape, generator=generator, dtype=dtype) + 0.5).to(x.dtype)
+    total = (x * weights).sum()
+    return total.real if total.is_complex() else total
+
+
+def _others(returned: Any) -> str:
+    """What is no tensor among what was returned, and how it is nested, as text."""
+    leaves, spec = pytree.tree_flatten(returned)
+    return f"{[None if isinstance(leaf, Tensor) else leaf for leaf in leaves]} in {spec}"

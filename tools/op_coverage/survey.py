@@ -1,0 +1,179 @@
+"""Runs units in several processes, prints how far it is, and keeps a record of each in a file of JSON lines."""
+
+from __future__ import annotations
+
+import functools
+import json
+import logging
+import subprocess
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+import torch
+
+from cuesta.tools.fuzz.failure import Failure
+from cuesta.tools.fuzz.judge import Judge
+from cuesta.tools.op_coverage.check import Checked, check, count
+from cuesta.tools.op_coverage.entries import Unit, spread
+
+#: The slowest sample takes a few seconds to compile.
+SECONDS = 120.0
+
+
+@dataclass
+class Record:
+    """What became of the samples of an entry at a dtype."""
+
+    entry: str
+    dtype: str
+    #: how many samples torch has
+    samples: int
+    #: verdict → how many
+    forward: Counter[str] = field(default_factory=Counter)
+    gradient: Counter[str] = field(default_factory=Counter)
+    #: samples, of those not refused, that Dynamo left to eager altogether; that ran without a call into ATen
+    untraced: int = 0
+    compiled: int = 0
+    #: "overload: reason" → in how many samples
+    calls: Counter[str] = field(default_factory=Counter)
+    #: a line for each sample that is not right
+    problems: list[str] = field(default_factory=list)
+    #: the positions of samples whose values differ by more than torch.testing allows, and f64 decided
+    by_f64: list[int] = field(default_factory=list)
+    commit: str = ""
+
+    def add(self, index: int, checked: Checked) -> None:
+        self.forward[checked.forward] += 1
+        if checked.gradient is not None:
+            self.gradient[checked.gradient] += 1
+        if {checked.forward, checked.gradient} & {"wrong", "raised", "refused"}:
+            verdicts = checked.forward + (f", gradient {checked.gradient}" if checked.gradient else "")
+            self.problems.append(f"sample {index}: {verdicts}: {checked.message}")
+        if checked.by_f64:
+            self.by_f64.append(index)
+        if checked.forward == "refused":
+            return
+        self.untraced += not checked.graphs
+        self.compiled += bool(checked.graphs and not checked.calls)
+        self.calls.update(f"{op}: {reason}" for op, reason in checked.calls)
+
+    @property
+    def unit(self) -> Unit:
+        return Unit(self.entry, self.dtype)
+
+    @staticmethod
+    def read(line: str) -> Record:
+        values = json.loads(line)
+        for name in ("forward", "gradient", "calls"):
+            values[name] = Counter(values[name])
+        return Record(**values)
+
+
+def answer(text: str) -> Checked | int:
+    """How many samples "entry dtype" has; what becomes of "entry dtype index"."""
+    _settle()
+    entry, dtype, *index = text.split()
+    unit = Unit(entry, dtype)
+    return check(unit, int(index[0])) if index else count(unit)
+
+
+@functools.cache
+def _settle() -> None:
+    """One thread for each process, and no word from the compilers: the records say what happened."""
+    torch.set_num_threads(1)
+    for name in ("cuesta", "torch"):
+        logging.getLogger(name).setLevel(logging.CRITICAL)
+
+
+def survey(
+    units: Sequence[Unit],
+    most: int | None,
+    processes: int,
+    keep: Callable[[Record], None],
+    report: Callable[[str], None],
+) -> None:
+    """Judges up to `most` samples of each unit; `keep` takes the records, `report` lines to print."""
+    queue, lock = list(reversed(units)), threading.Lock()
+    progress = _Progress(len(units), report)
+    commit = _commit()
+
+    def work() -> None:
+        with Judge(answer, SECONDS) as judge:
+            while True:
+                with lock:
+                    if not queue:
+                        return
+                    unit = queue.pop()
+                record = _record(unit, most, judge)
+                record.commit = commit
+                with lock:
+                    keep(record)
+                    progress.add(record)
+
+    with ThreadPoolExecutor(processes) as pool:
+        for done in [pool.submit(work) for _ in range(processes)]:
+            done.result()
+
+
+def _record(unit: Unit, most: int | None, judge: Judge[Checked | int]) -> Record:
+    number = judge(f"{unit.entry} {unit.dtype}")
+    if not isinstance(number, int):
+        raise RuntimeError(f"the samples of {unit.entry} for {unit.dtype} cannot be made: {number}")
+    record = Record(unit.entry, unit.dtype, number)
+    for index in spread(number, most):
+        checked = judge(f"{unit.entry} {unit.dtype} {index}")
+        if isinstance(checked, Failure):
+            checked = Checked("raised", message=f"{checked.kind}: {checked.message}")
+        assert isinstance(checked, Checked)
+        record.add(index, checked)
+    return record
+
+
+@dataclass
+class _Progress:
+    units: int
+    report: Callable[[str], None]
+    started: float = field(default_factory=time.monotonic)
+    printed: float = 0.0
+    done: int = 0
+    verdicts: Counter[str] = field(default_factory=Counter)
+
+    def add(self, record: Record) -> None:
+        self.done += 1
+        self.verdicts += record.forward + record.gradient
+        for problem in record.problems:
+            if "wrong" in problem or "raised" in problem:
+                self.report(f"{record.entry} {record.dtype} {problem}")
+        if time.monotonic() - self.printed > 10 or self.done == self.units:
+            self.printed = time.monotonic()
+            counts = ", ".join(f"{number} {verdict}" for verdict, number in self.verdicts.most_common())
+            minutes = (time.monotonic() - self.started) / 60
+            self.report(f"{self.done} of {self.units} entries by dtype in {minutes:.1f} min: {counts}")
+
+
+def read_records(path: Path) -> dict[Unit, Record]:
+    """The latest record of each unit in a file; none where there is no file."""
+    lines = path.read_text().splitlines() if path.exists() else []
+    return {record.unit: record for record in map(Record.read, lines)}
+
+
+def write_records(path: Path, records: Iterable[Record]) -> None:
+    """Adds records to a file."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("a") as file:
+        for record in records:
+            file.write(json.dumps(asdict(record)) + "\n")
+
+
+def _commit() -> str:
+    """The commit that is checked out, empty where there is none."""
+    command = ["git", "-C", str(Path(__file__).resolve().parent), "rev-parse", "--short", "HEAD"]
+    try:
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return ""

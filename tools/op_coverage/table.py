@@ -1,0 +1,140 @@
+"""docs/op_coverage.md: a summary, a row for each operator, and what is not right."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+
+from cuesta.tools.op_coverage.entries import DTYPES, LEFT_OUT, entries
+from cuesta.tools.op_coverage.survey import Record
+
+#: Reasons that hold for whatever the overload is, and how the table says them.
+_GENERAL = {
+    "a tensor without elements": "no elements",
+    "kernels do not compute on complex64": "complex",
+    "kernels do not compute on complex128": "complex",
+}
+_SHORT = {"the cuesta dialect has no op for it": "no op"}
+#: Calls named in a row.
+_MOST = 4
+
+
+def render(records: Sequence[Record], most: int | None) -> str:
+    """The document for the records of one survey of up to `most` samples each."""
+    by_entry: dict[str, dict[str, Record]] = {}
+    for record in records:
+        by_entry.setdefault(record.entry, {})[record.dtype] = record
+    return "\n".join([*_head(records, len(by_entry), most), "", *_rows(by_entry), "", *_failures(records), ""])
+
+
+def _head(records: Sequence[Record], found: int, most: int | None) -> Iterator[str]:
+    limit = "every sample" if most is None else f"up to {most} samples, evenly spread over torch's,"
+    yield "# Operators\n"
+    yield (
+        f"PyTorch's own samples of its operators (OpInfo, `op_db`), {limit} of each operator and dtype, on a CPU: "
+        'compiled by `torch.compile(backend="cuesta")` as one graph where Dynamo makes one, and compared with eager. '
+        "Dtypes, shapes, strides (those of backend aot_eager), values, arguments that are written, and for f32 the "
+        "gradients of the results times fixed random numbers. `make op-coverage` makes this page "
+        "(`tools/op_coverage`).\n"
+    )
+    commits = ", ".join(sorted({record.commit for record in records if record.commit}))
+    yield f"{found} entries, commit {commits}.\n" if commits else f"{found} entries.\n"
+    yield "| | samples | right | wrong | raised | refused by torch |"
+    yield "|---|---:|---:|---:|---:|---:|"
+    for dtype in DTYPES:
+        chosen = [record for record in records if record.dtype == dtype]
+        yield _summary(dtype, sum((r.forward for r in chosen), Counter()))
+        if dtype == "f32":
+            yield _summary("f32 gradients", sum((r.gradient for r in chosen), Counter()))
+    yield ""
+    yield from _shares(records)
+    yield (
+        "\n- right: within torch.testing's tolerances of eager, or as close to the same in f64 as eager is, or "
+        "as eager is on arguments moved within their last place.\n"
+        "- refused by torch: eager or aot_eager raises as well, or aot_eager's values are not eager's. No share counts "
+        "these.\n"
+        "- compiled: samples whose graphs, forward and backward, call nothing in ATen. What is called is what the last "
+        "column names; every call is right or counted as wrong like the rest. Samples that Dynamo leaves to eager "
+        "altogether (a result that is a Python number, a sparse one) are not traced.\n"
+        "- `empty` and its kin: only the form of the results is compared."
+    )
+    if LEFT_OUT:
+        yield "- left out: " + "; ".join(f"`{name}` ({why})" for name, why in LEFT_OUT.items()) + "."
+    missing = sorted(set(entries()) - {record.entry for record in records})
+    yield "- not run, for want of a dtype or a GPU: " + ", ".join(f"`{name}`" for name in missing) + "."
+
+
+def _summary(name: str, counts: Counter[str]) -> str:
+    judged = sum(counts.values()) - counts["refused"]
+    share = f"{counts['right'] / judged:.2%}" if judged else "–"
+    return f"| {name} | {judged} | {share} | {counts['wrong']} | {counts['raised']} | {counts['refused']} |"
+
+
+def _shares(records: Sequence[Record]) -> Iterator[str]:
+    yield "| | compiled, of what is traced | operators compiled in every sample | not traced |"
+    yield "|---|---:|---:|---:|"
+    for dtype in DTYPES:
+        chosen = [r for r in records if r.dtype == dtype]
+        judged, untraced = sum(_judged(r) for r in chosen), sum(r.untraced for r in chosen)
+        traced = [r for r in chosen if _judged(r) > r.untraced]
+        whole = sum(r.compiled == _judged(r) - r.untraced for r in traced)
+        share = sum(r.compiled for r in chosen) / max(judged - untraced, 1)
+        yield f"| {dtype} | {share:.0%} | {whole} of {len(traced)} | {untraced} of {judged} |"
+
+
+def _judged(record: Record) -> int:
+    return sum(record.forward.values()) - record.forward["refused"]
+
+
+def _rows(by_entry: dict[str, dict[str, Record]]) -> Iterator[str]:
+    yield f"| operator | f32 | gradients | {' | '.join(list(DTYPES)[1:])} | compiled | called in ATen |"
+    yield "|---|" + "---:|" * (len(DTYPES) + 2) + "---|"
+    for name in sorted(by_entry, key=lambda name: (name.lstrip("_").lower(), name)):
+        found = by_entry[name]
+        cells = [_cell(found[d].forward) if d in found else "" for d in DTYPES]
+        cells.insert(1, _cell(found["f32"].gradient) if "f32" in found else "")
+        yield f"| `{name}` | {' | '.join(cells)} | {_compiled(found.values())} | {_calls(list(found.values()))} |"
+
+
+def _cell(counts: Counter[str]) -> str:
+    judged = sum(counts.values()) - counts["refused"]
+    if not judged:
+        return "refused" if counts["refused"] else ""
+    wrong = "".join(f", {counts[v]} {v}" for v in ("wrong", "raised") if counts[v])
+    return f"**{counts['right']}/{judged}{wrong}**" if wrong else f"{judged}"
+
+
+def _compiled(records: Iterable[Record]) -> str:
+    chosen = list(records)
+    traced = sum(_judged(r) - r.untraced for r in chosen)
+    if not traced:
+        return "not traced" if any(_judged(r) for r in chosen) else ""
+    return f"{sum(r.compiled for r in chosen) / traced:.0%}"
+
+
+def _calls(records: Sequence[Record]) -> str:
+    """The calls in most samples, each with its reason."""
+    general: Counter[str] = Counter()
+    named: Counter[str] = Counter()
+    for call, number in sum((r.calls for r in records), Counter[str]()).items():
+        op, _, reason = call.partition(": ")
+        if reason in _GENERAL:
+            general[_GENERAL[reason]] += number
+        else:
+            name = op.removeprefix("aten.").removesuffix(".default")
+            named[f"`{name}`: {_SHORT.get(reason, reason)}".replace("|", "/")] += number
+    told = [call for call, _ in named.most_common(_MOST)] + (["…"] if len(named) > _MOST else [])
+    return "; ".join(told + sorted(general))
+
+
+def _failures(records: Sequence[Record]) -> Iterator[str]:
+    for verdict in ("wrong", "raised"):
+        lines = [
+            f"- `{record.entry}` {record.dtype} {problem}"
+            for record in records
+            for problem in record.problems
+            if verdict in problem.split(": ")[1]
+        ]
+        yield f"## {verdict.capitalize()}\n"
+        yield from lines or ["None."]
+        yield ""
