@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import functools
 import logging
 import time
@@ -22,6 +23,8 @@ from cuesta.frontend.donation import donated_arguments
 from cuesta.frontend.graph_cache import GraphCache
 from cuesta.frontend.graph_key import graph_key
 from cuesta.frontend.loading import can_run, load
+from cuesta.frontend.pieces import in_pieces
+from cuesta.frontend.python_steps import python_steps, takes_nested_size
 from cuesta.frontend.specialise import has_data_dependent_sizes, is_symbolic, specialised
 from cuesta.frontend.static_inputs import static_arguments
 from cuesta.options import Options
@@ -70,13 +73,32 @@ def partition(joint: torch.fx.GraphModule, joint_inputs: Any, **kwargs: Any) -> 
 
 def compile_aten_graph(gm: torch.fx.GraphModule, example_inputs: Sequence[Any], kind: str, options: Options) -> Boxed:
     """A functional ATen graph as a boxed callable."""
+    donated = donated_arguments(gm) if kind == "backward" else []
+    return _compile_graph(gm, kind, options, donated, static_arguments(gm, kind))
+
+
+def _compile_graph(
+    gm: torch.fx.GraphModule, kind: str, options: Options, donated: Sequence[int], static: Sequence[int]
+) -> Boxed:
+    steps = python_steps(gm)
+    if steps or takes_nested_size(gm):
+        if steps:
+            compile_report.add(_report_of_steps(steps, kind))
+        return in_pieces(gm, steps, lambda piece, name: _compile_graph(piece, f"{kind}, {name}", options, [], []))
     if has_data_dependent_sizes(gm):
         return _run_in_python(gm, kind, "it has sizes that the data decide, which no level expresses yet")
-    donated = donated_arguments(gm) if kind == "backward" else []
-    static = static_arguments(gm, kind)
     if is_symbolic(gm):
         return specialised(gm, lambda traced: _compile_static(traced, kind, options, donated, static))
     return _compile_static(gm, kind, options, donated, static)
+
+
+def _report_of_steps(steps: dict[torch.fx.Node, str], kind: str) -> GraphReport:
+    counts = collections.Counter((str(node.target), reason) for node, reason in steps.items())
+    calls = [
+        {"op": op, "reason": f"{reason}; it runs between programs", "route": "Python", "count": count}
+        for (op, reason), count in counts.items()
+    ]
+    return GraphReport(f"{kind}, in pieces", aten_calls=calls)
 
 
 def _compile_static(

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
+from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
 from cuesta.frontend.calling import Boxed
 from cuesta.frontend.specialised_masks import prove_masks
@@ -60,7 +61,7 @@ def specialised(gm: torch.fx.GraphModule, compile_static: Callable[[torch.fx.Gra
 
 def _with_numbers(gm: torch.fx.GraphModule, args: list[Any]) -> torch.fx.GraphModule:
     """The graph as traced for arguments of these sizes."""
-    mode = FakeTensorMode(allow_non_fake_inputs=True)
+    mode = FakeTensorMode(allow_non_fake_inputs=True, shape_env=ShapeEnv())
     fakes = [mode.from_tensor(a, static_shapes=True) if isinstance(a, torch.Tensor) else a for a in args]
 
     def run(*inputs: Any) -> Any:

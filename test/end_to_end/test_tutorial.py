@@ -167,7 +167,6 @@ def test_fullgraph_refuses_a_graph_break(backend: str) -> None:
         compiled(torch.randn(10), torch.randn(10))
 
 
-@pytest.mark.may_fall_back("higher-order ops run in Python: issue 4")
 def test_cond_keeps_both_branches_in_one_graph(same_as_eager: Callable[..., Any]) -> None:
     def divided_with_cond(a: Tensor, b: Tensor) -> Tensor:
         x = a / (torch.abs(a) + 1)

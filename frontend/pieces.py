@@ -1,0 +1,229 @@
+"""Graphs with steps that no program holds: those steps run in Python, and what is between them is compiled in pieces.
+
+Such steps are higher-order ops (cond, while_loop, flex_attention), ops that write to their arguments, and ops on
+dtypes that no level knows. The graphs that a higher-order op calls as they are get compiled as well.
+
+    %a = sin(%x); %b = cond(%p, f, g, [%a]); %c = exp(%b)      →      program 1, cond of compiled f and g, program 2
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch.fx import GraphModule, Node
+
+from cuesta.frontend.calling import Boxed
+from cuesta.frontend.graph_key import attribute
+from cuesta.frontend.layouts import laid_out
+from cuesta.frontend.python_steps import is_random, is_view, writes_argument
+
+#: Higher-order ops that call their graphs with tensors and numbers, whatever those do. Others look into theirs, or
+#: map them over what is no plain tensor (flex_attention).
+_CALLS_GRAPHS = frozenset({"cond", "while_loop", "while_loop_stack_output", "scan", "map_impl", "invoke_subgraph"})
+
+#: Compiles a graph; the text says which part of the whole it is.
+Compile = Callable[[GraphModule, str], Boxed]
+
+
+def in_pieces(gm: GraphModule, steps: Iterable[Node], compile_piece: Compile) -> Boxed:
+    """A boxed callable that runs `steps`, nodes of the graph in its order, in Python and programs for the rest."""
+    return _Splitter(gm, list(steps), compile_piece).run()
+
+
+@dataclass
+class _Step:
+    """One program, or one node in Python: `run` takes the values of `needs` in a list of its own to those of `gives`;
+    no later step needs those of `drops`."""
+
+    run: Callable[[list[Any]], list[Any]]
+    needs: list[Node]
+    gives: list[Node]
+    drops: list[Node] = field(default_factory=list)
+
+
+@dataclass
+class _Piece:
+    """What one program computes: its own nodes, with the views of other pieces' values that they need before them."""
+
+    body: dict[Node, None] = field(default_factory=dict)
+    needs: dict[Node, None] = field(default_factory=dict)
+
+
+@dataclass
+class _Splitter:
+    gm: GraphModule
+    steps: list[Node]
+    compile_piece: Compile
+    compiled: dict[str, Callable[..., Any]] = field(default_factory=dict)
+
+    def run(self) -> Boxed:
+        level = self._levels()
+        own: list[list[Node]] = [[] for _ in range(len(self.steps) + 1)]
+        for node, at in level.items():
+            own[at].append(node)
+        pieces = [_gather(nodes, level, at) for at, nodes in enumerate(own)]
+        (output,) = self.gm.graph.find_nodes(op="output")
+        results = [self._result(item) for item in output.args[0]]
+        wanted = {n for n in results if isinstance(n, Node)}
+        wanted.update(*(p.needs for p in pieces), *(_operands(s) for s in self.steps))
+
+        schedule: list[_Step] = []
+        for i, (piece, nodes) in enumerate(zip(pieces, own, strict=True)):
+            gives = [n for n in nodes if n in wanted]
+            if gives or any(map(writes_argument, nodes)):
+                schedule.append(_Step(self._program(piece, gives, f"piece {i + 1}"), list(piece.needs), gives))
+            if i < len(self.steps):
+                schedule.append(self._python_step(self.steps[i]))
+        _set_drops(schedule, results)
+        return _boxed(list(self.gm.graph.find_nodes(op="placeholder")), schedule, results)
+
+    def _result(self, item: Any) -> Any:
+        """A result of the graph: a node, the argument itself where it is what was copied into that, or no node."""
+        if not isinstance(item, Node):
+            return item
+        if item.op == "get_attr":
+            return attribute(self.gm, str(item.target))
+        return item.args[0] if writes_argument(item) else item
+
+    def _levels(self) -> dict[Node, int]:
+        """Each node that programs compute → the number of steps in Python before it: as few as its operands allow.
+
+        What draws random numbers stays where it is among the steps. So does everything in a graph with a step that
+        writes to its arguments.
+        """
+        in_order = any(isinstance(s.target, torch._ops.OpOverload) and s.target._schema.is_mutable for s in self.steps)
+        number = {step: i for i, step in enumerate(self.steps)}
+        level: dict[Node, int] = {}
+        before = 0
+        for node in self.gm.graph.nodes:
+            if node in number:
+                before += 1
+            elif node.target is operator.getitem and node.args[0] in number:
+                number[node] = number[node.args[0]]
+            elif node.target is operator.getitem and node.args[0] in level:
+                level[node] = level[node.args[0]]  # a list of tensors is no value that goes from piece to piece
+            elif node.op == "call_function":
+                least = before if in_order or is_random(node) else 0
+                least = len(self.steps) if writes_argument(node) and not in_order else least
+                after = (number[n] + 1 if n in number else level.get(n, 0) for n in node.all_input_nodes)
+                level[node] = max(least, *after, 0)
+        return level
+
+    def _program(self, piece: _Piece, gives: list[Node], name: str) -> Boxed:
+        graph = torch.fx.Graph()
+        copies: dict[Node, Node] = {}
+        for node in piece.needs:
+            copies[node] = graph.placeholder(node.name)
+            copies[node].meta = dict(node.meta)
+
+        def copy_of(node: Node) -> Node:
+            if node not in copies:  # a tensor that the graph module holds
+                copies[node] = graph.node_copy(node)
+            return copies[node]
+
+        for node in piece.body:
+            copies[node] = graph.node_copy(node, copy_of)
+        graph.output(tuple(copies[n] for n in gives))
+        return self.compile_piece(GraphModule(self.gm, graph), name)
+
+    def _python_step(self, node: Node) -> _Step:
+        needs, parts = _operands(node), _parts(node)
+        held = {n: self._held(node, n) for n in node.all_input_nodes if n.op == "get_attr"}
+
+        def run(values: list[Any]) -> list[Any]:
+            at = held | dict(zip(needs, values, strict=True))
+            values.clear()
+            args = torch.fx.map_arg(node.args, at.__getitem__)
+            kwargs = torch.fx.map_arg(node.kwargs, at.__getitem__)
+            made = {node: node.target(*args, **kwargs)}  # type: ignore[operator]
+            for part in parts:
+                made[part] = made[part.args[0]][part.args[1]]  # type: ignore[index]
+            return [laid_out(value, n.meta.get("val"), str(node.target)) for n, value in made.items()]
+
+        return _Step(run, needs, [node, *parts])
+
+    def _held(self, user: Node, node: Node) -> Any:
+        """What the graph module holds for a step: a tensor, or a graph, compiled where the step just calls it."""
+        name = str(node.target)
+        held = attribute(self.gm, name)
+        if not isinstance(held, GraphModule) or getattr(user.target, "__name__", "") not in _CALLS_GRAPHS:
+            return held
+        if name not in self.compiled:
+            self.compiled[name] = self._compiled_graph(held, name)
+        return self.compiled[name]
+
+    def _compiled_graph(self, gm: GraphModule, name: str) -> Callable[..., Any]:
+        metas = [n.meta.get("val") for n in gm.graph.find_nodes(op="placeholder")]
+        if any(meta is None for meta in metas) or any(map(writes_argument, gm.graph.nodes)):
+            return gm  # a write to a copy in another layout would be lost
+        graph = torch.fx.Graph()
+        returned: Any = graph.graph_copy(gm.graph, {})
+        is_single = not isinstance(returned, (list, tuple))
+        graph.output((returned,) if is_single else tuple(returned))
+        boxed = self.compile_piece(GraphModule(gm, graph), name)
+
+        def call(*args: Any) -> Any:
+            results = boxed([laid_out(a, m, f"the caller of {name}") for a, m in zip(args, metas, strict=True)])
+            return results[0] if is_single else tuple(results)
+
+        return call
+
+
+def _operands(step: Node) -> list[Node]:
+    return [n for n in step.all_input_nodes if n.op != "get_attr"]
+
+
+def _parts(step: Node) -> list[Node]:
+    """The nodes that take one result of several out of a step's, or out of another such node's."""
+    found = []
+    for user in step.users:
+        if user.target is operator.getitem:
+            found += [user, *_parts(user)]
+    return found
+
+
+def _gather(nodes: list[Node], level: dict[Node, int], at: int) -> _Piece:
+    """The piece that computes `nodes`. A view of another piece's value is made again, so that only what owns memory
+    goes from one to the other: a program knows which of its arguments share memory by their being one argument."""
+    piece = _Piece()
+
+    def place(node: Node) -> None:
+        if node.op == "get_attr" or node in piece.body or node in piece.needs:
+            return
+        if level.get(node) != at and not (node in level and is_view(node)):
+            piece.needs[node] = None
+            return
+        for operand in node.all_input_nodes:
+            place(operand)
+        piece.body[node] = None
+
+    for node in nodes:
+        place(node)
+    return piece
+
+
+def _set_drops(schedule: list[_Step], results: list[Any]) -> None:
+    """Lets go of each value after its last use."""
+    seen = {r for r in results if isinstance(r, Node)}
+    for step in reversed(schedule):
+        step.drops = [n for n in dict.fromkeys(step.needs) if n not in seen]
+        seen.update(step.drops)
+
+
+def _boxed(placeholders: list[Node], schedule: list[_Step], results: list[Any]) -> Boxed:
+    def call(args: list[Any]) -> list[Any]:
+        values = dict(zip(placeholders, args, strict=True))
+        args.clear()
+        for step in schedule:
+            given = [values[n] for n in step.needs]
+            for node in step.drops:
+                del values[node]
+            values.update(zip(step.gives, step.run(given), strict=True))
+        return [values[r] if isinstance(r, Node) else r for r in results]
+
+    call._boxed_call = True  # type: ignore[attr-defined]
+    return call

@@ -1,0 +1,96 @@
+"""Which nodes of an ATen graph no program holds, so that they run in Python, and why. Imports no MLIR."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch.fx import GraphModule, Node
+
+from cuesta.runtime.dtypes import DTYPES
+
+_DTYPES = frozenset(DTYPES.values())
+
+#: Ops from a quantised tensor to a plain one.
+_OUT_OF_QUANTISED = ("aten.dequantize.", "aten.int_repr.", "aten.q_per_channel_")
+
+
+def python_steps(gm: GraphModule) -> dict[Node, str]:
+    """The nodes of a graph that no program holds, each with the reason; not those that take their results apart."""
+    found: dict[Node, str] = {}
+    #: nodes whose values are quantised, which fake tensors do not tell
+    quantised: set[Node] = set()
+    for node in gm.graph.nodes:
+        if node.op != "call_function":
+            continue
+        takes_quantised = any(n in quantised for n in node.all_input_nodes)
+        reason = "it takes a quantised tensor" if takes_quantised else _reason(node)
+        if reason is not None:
+            found[node] = reason
+        name = str(node.target)
+        if name.startswith("aten.quantize_per") or (takes_quantised and not name.startswith(_OUT_OF_QUANTISED)):
+            quantised.add(node)
+    return found
+
+
+def takes_nested_size(gm: GraphModule) -> bool:
+    """Whether an argument stands for the lengths in a nested tensor: no number, and mostly only handed on."""
+    values = [n.meta.get("val") for n in gm.graph.find_nodes(op="placeholder")]
+    return any(isinstance(value, torch.SymInt) and value.node.is_nested_int() for value in values)
+
+
+def is_random(node: Node) -> bool:
+    """Whether a node draws from torch's generator."""
+    return isinstance(node.target, torch._ops.OpOverload) and torch.Tag.nondeterministic_seeded in node.target.tags
+
+
+def writes_argument(node: Node) -> bool:
+    """Whether a node is what AOTAutograd puts at a graph's end: a copy of a new value into an argument."""
+    destination = node.args[0] if node.args else None
+    copies = node.op == "call_function" and node.target is torch.ops.aten.copy_.default
+    return copies and isinstance(destination, Node) and destination.op == "placeholder"
+
+
+def is_view(node: Node) -> bool:
+    """Whether a node's result shares its first operand's memory by torch's rules."""
+    if node.op != "call_function" or not node.args or not isinstance(node.args[0], Node):
+        return False
+    if node.target is operator.getitem:
+        return is_view(node.args[0])
+    return isinstance(node.target, torch._ops.OpOverload) and any(
+        r.alias_info is not None and not r.alias_info.is_write for r in node.target._schema.returns
+    )
+
+
+def _reason(node: Node) -> str | None:
+    target = node.target
+    if isinstance(target, torch._ops.HigherOrderOperator):
+        return "a higher-order op"
+    if not isinstance(target, torch._ops.OpOverload):
+        return None  # arithmetic on sizes
+    if target._schema.is_mutable and not writes_argument(node):
+        return "it writes to its arguments"
+    value = node.meta.get("val")
+    about_sizes = target._schema.name.startswith("aten::sym_")
+    if not about_sizes and not any(isinstance(leaf, torch.Tensor) for leaf in _leaves(value)):
+        return "it returns no tensor"
+    given = [*_leaves((node.args, node.kwargs)), *_leaves([n.meta.get("val") for n in node.all_input_nodes])]
+    if any(isinstance(leaf, torch.Generator) for leaf in given):
+        return "it takes a generator"
+    for leaf in (*given, *_leaves(value)):
+        dtype = leaf.dtype if isinstance(leaf, torch.Tensor) else leaf
+        if isinstance(dtype, torch.dtype) and dtype not in _DTYPES:
+            return f"no level knows {str(dtype).removeprefix('torch.')}"
+    return None
+
+
+def _leaves(tree: Any) -> Iterator[Any]:
+    if isinstance(tree, dict):
+        tree = tuple(tree.values())
+    if isinstance(tree, (list, tuple)):
+        for item in tree:
+            yield from _leaves(item)
+    else:
+        yield tree
