@@ -46,7 +46,7 @@ def check(unit: Unit, index: int) -> Checked:
     """Judges one sample of a unit."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return _check(unit, Sample.of(_samples(unit)[index]))
+        return _check(unit, Sample.of(_samples(unit)[index]), entries()[unit.entry].get_op())
 
 
 def count(unit: Unit) -> int:
@@ -61,8 +61,7 @@ def _samples(unit: Unit) -> list[Any]:
     return unit.samples()
 
 
-def _check(unit: Unit, sample: Sample) -> Checked:
-    function = entries()[unit.entry].get_op()
+def _check(unit: Unit, sample: Sample, function: Callable[..., Any]) -> Checked:
     train = unit.trains
     try:
         expected = sample.copy().run(function, train)
