@@ -13,6 +13,10 @@ from cuesta.runtime.dtypes import DTYPES
 
 _DTYPES = frozenset(DTYPES.values())
 
+#: Collectives go on after they return, reading and writing their tensors until those are waited for: torch finds what
+#: to wait for by a tensor's storage, and a program's memory plan knows nothing of it.
+_COLLECTIVES = frozenset({"_c10d_functional", "_c10d_functional_autograd", "c10d", "_dtensor", "fsdp", "symm_mem"})
+
 #: Ops from a quantised tensor to a plain one.
 _OUT_OF_QUANTISED = ("aten.dequantize.", "aten.int_repr.", "aten.q_per_channel_")
 
@@ -70,6 +74,8 @@ def _reason(node: Node) -> str | None:
         return "a higher-order op"
     if not isinstance(target, torch._ops.OpOverload):
         return None  # arithmetic on sizes
+    if target.namespace in _COLLECTIVES:
+        return "a collective"
     if target._schema.is_mutable and not writes_argument(node):
         return "it writes to its arguments"
     value = node.meta.get("val")

@@ -1,0 +1,67 @@
+"""Functional collectives (contract, point 15): two processes over gloo, in forward and backward."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import torch
+import torch.distributed as dist
+import torch.distributed._functional_collectives as collectives
+from torch import Tensor
+from torch.testing import assert_close
+
+import cuesta
+from cuesta.tools.bench.backends import fallbacks
+
+WORLD = 2
+
+
+def gathered(x: Tensor) -> Tensor:
+    total = collectives.all_reduce(torch.sin(x), "sum", dist.group.WORLD)
+    everyone = collectives.all_gather_single(total * (dist.get_rank() + 1), 0, dist.group.WORLD)
+    return collectives.reduce_scatter_single(everyone * 2, "sum", 0, dist.group.WORLD) + 1
+
+
+def differentiable(x: Tensor, w: Tensor) -> Tensor:
+    whole = collectives.all_gather_tensor_autograd(x @ w, 0, dist.group.WORLD)
+    return torch.tanh(whole).sum()
+
+
+def in_place(x: Tensor) -> Tensor:
+    dist.all_reduce(x)
+    return x * 2
+
+
+def work(store: str, backend: str, rank: int) -> None:
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo", store=dist.FileStore(store, WORLD), rank=rank, world_size=WORLD)
+    torch.manual_seed(rank)
+    x, w = torch.randn(4, 4), torch.ones(4, 4, requires_grad=True)
+    for f, arguments in ((gathered, (x,)), (differentiable, (x, w))):
+        compiled = torch.compile(f, backend=backend, fullgraph=True)
+        actual, expected = compiled(*arguments), f(*arguments)
+        assert_close(actual, expected)
+        if expected.requires_grad:
+            assert_close(torch.autograd.grad(actual, w), torch.autograd.grad(expected, w))
+    mine, theirs = x.clone(), x.clone()
+    assert_close(torch.compile(in_place, backend=backend)(mine), in_place(theirs))
+    assert_close(mine, theirs)
+    if backend == "cuesta":
+        assert not fallbacks(), fallbacks()
+        calls = {c["op"] for g in cuesta.report().as_dict()["graphs"] for c in g["aten_calls"]}
+        assert {"_c10d_functional.all_reduce.default", "_c10d_functional.wait_tensor.default"} <= calls
+    dist.destroy_process_group()
+
+
+def test_two_processes(backend: str, tmp_path: Path) -> None:
+    """This file is the program of each."""
+    command = [sys.executable, __file__, str(tmp_path / "store"), backend]
+    processes = [subprocess.Popen([*command, str(rank)], stderr=subprocess.PIPE, text=True) for rank in range(WORLD)]
+    errors = [process.communicate(timeout=300)[1] for process in processes]
+    assert [p.returncode for p in processes] == [0] * WORLD, "\n".join(errors)
+
+
+if __name__ == "__main__":
+    work(sys.argv[1], sys.argv[2], int(sys.argv[3]))
