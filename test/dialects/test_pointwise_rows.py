@@ -25,6 +25,9 @@ COMPUTED = (torch.float32, torch.float64, torch.bfloat16, torch.int64, torch.uin
 SPECIAL = (math.nan, math.inf, -math.inf, 0.0, -0.0, 1e-40, -1e-40, 1.0, -1.0, 0.5, -0.5, 2.5, -2.5, 20.0, -100.0)
 PARAMETERS = {"negative_slope": 0.2, "alpha": 1.5, "scale": 1.25, "input_scale": 0.75, "beta": 2.0, "threshold": 3.0}
 
+#: Rows that divide integers.
+DIVISIONS = ("floor_divide", "remainder", "fmod", "trunc_divide")
+
 #: A program takes 40 ms to compile.
 EXAMPLES = 4
 
@@ -37,6 +40,7 @@ ASTRAY: dict[str, Callable[[float], float]] = {
     # Sleef's fmod is NaN where the quotient is large.
     "remainder": lambda x: math.copysign(1, x) if 0 < abs(x) < 1e-3 else x,
     "floor_divide": lambda x: math.copysign(1, x) if 0 < abs(x) < 1e-3 else x,
+    "fmod": lambda x: math.copysign(1, x) if 0 < abs(x) < 1e-3 else x,
 }
 
 
@@ -79,7 +83,7 @@ def elements(name: str, dtype: torch.dtype, divides: bool) -> st.SearchStrategy[
     if not dtype.is_floating_point:
         whole = st.integers(0 if dtype == torch.uint8 else -100, 100)
         # A division by zero traps: the importer leaves it to ATen.
-        return whole.filter(bool) if divides and name in ("floor_divide", "remainder") else whole
+        return whole.filter(bool) if divides and name in DIVISIONS else whole
     usual = st.floats(-30, 30, width=16)
     numbers = st.one_of(usual, st.sampled_from(SPECIAL))
     return numbers.map(ASTRAY[name]) if name in ASTRAY else numbers

@@ -16,6 +16,7 @@ Operand: TypeAlias = ir.Value | float | int
 
 _LESS = arith.CmpFPredicate.OLT
 _EQUAL = arith.CmpFPredicate.OEQ
+_UNORDERED = arith.CmpFPredicate.UNO
 
 
 class Builder:
@@ -91,6 +92,10 @@ class Builder:
     def equal(self, a: Operand, b: Operand) -> Value:
         """a == b; false where either is NaN."""
         return arith.CmpFOp(_EQUAL, *self._same(a, b)).result
+
+    def unordered(self, a: Operand, b: Operand) -> Value:
+        """Whether either is NaN."""
+        return arith.CmpFOp(_UNORDERED, *self._same(a, b)).result
 
     def select(self, condition: Value, a: Operand, b: Operand) -> Value:
         return arith.SelectOp(condition, *self._same(a, b)).result

@@ -76,12 +76,23 @@ def exp(b: Builder, x: Value) -> Value:
     The even split keeps 2^m normal for every x, so overflow and gradual underflow come out of the
     last product with one rounding; it costs one degree of the polynomial and no integer ops.
     """
-    x = b.at_least(b.at_most(x, 89.0), -104.0)
+    scaled, scale = _exp_in_two(b, b.at_least(b.at_most(x, 89.0), -104.0))
+    return b.mul(scaled, scale)
+
+
+def half_exp(b: Builder, x: Value) -> Value:
+    """e^x / 2 for x >= 0: finite wherever sinh x and cosh x are."""
+    scaled, scale = _exp_in_two(b, b.at_most(x, 90.0))
+    return b.mul(scaled, b.mul(scale, 0.5))
+
+
+def _exp_in_two(b: Builder, x: Value) -> tuple[Value, Value]:
+    """p * 2^m and 2^m, whose product is e^x."""
     shifted = b.fma(x, _LOG2_E / 2, _MAGIC)
     m = b.sub(shifted, _MAGIC)
     r = b.fma(m, -_TWO_LN2[1], b.fma(m, -_TWO_LN2[0], x))
     scale = power_of_two(b, shifted)
-    return b.mul(b.mul(b.poly(r, _EXP), scale), scale)
+    return b.mul(b.poly(r, _EXP), scale), scale
 
 
 def exp2(b: Builder, x: Value) -> Value:

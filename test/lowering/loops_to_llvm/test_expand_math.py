@@ -154,14 +154,25 @@ CASES = (
     Case("sin", np.sin, 2, ((-10, 10), (-1e5, 1e5), (-1e10, 1e10)), (1.5707964, 3.1415927, 6.2831855)),
     Case("cos", np.cos, 2, ((-10, 10), (-1e5, 1e5), (-1e10, 1e10)), (1.5707964, 3.1415927, 6.2831855)),
     Case("tan", np.tan, 4, ((-10, 10), (-1e5, 1e5), (-1e10, 1e10)), (0.7853982, 1.5707964, 3.1415927)),
+    Case("asin", np.arcsin, 3, ((-1, 1), (-2, 2)), (0.5, 1.0)),
+    Case("acos", np.arccos, 3, ((-1, 1), (-2, 2)), (0.5, 1.0)),
+    Case("atan", np.arctan, 3, ((-10, 10), (-1, 1)), (1.0, 1e7)),
+    Case("sinh", np.sinh, 3, ((-100, 100), (-2, 2)), (1.0, 88.72284, 89.41599)),
+    Case("cosh", np.cosh, 3, ((-100, 100), (-2, 2)), (1.0, 88.72284, 89.41599)),
+    Case("asinh", np.arcsinh, 4, ((-10, 10), (-1, 1)), (1.0, 1e8)),
+    Case("acosh", np.arccosh, 4, ((0, 10), (1, 1e9)), (1.0, 2.0, 1e8)),
+    Case("atanh", np.arctanh, 4, ((-1, 1), (-2, 2)), (0.17157288, 0.5, 1.0)),
+    Case("erfc", _torch(torch.special.erfc), 6, ((-4, 11), (-1, 1)), (0.5, 2.0, 9.19455, 10.0542, 10.1)),
     Case("rsqrt", lambda x: 1 / np.sqrt(x), 2, ((0, 4),), (1.0, 1.1754944e-38)),
 )
+#: Functions of two numbers, which have tests of their own.
+BINARY = {"powf", "atan2"}
 REDUCED = {"sin", "cos", "tan"}
 LARGEST_REDUCED = 1e14
 
 
 def test_every_function_has_a_case() -> None:
-    assert {case.name for case in CASES} | {"powf"} == set(FUNCTIONS)
+    assert {case.name for case in CASES} | BINARY == set(FUNCTIONS)
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
@@ -202,6 +213,20 @@ def test_powf() -> None:
     _assert_close(got, want, 4, x, y)
 
 
+def test_atan2() -> None:
+    special_y, special_x = (a.ravel() for a in np.meshgrid(SPECIAL, SPECIAL))
+    pairs = (
+        (special_y, special_x),
+        (_uniform(-9, 9), _uniform(-9, 9)[::-1]),
+        (_every_exponent(), _every_exponent()[::-1]),
+    )
+    y, x = (np.concatenate([pair[side] for pair in pairs]) for side in (0, 1))
+    got = _apply(_compile("atan2", arity=2), y, x)
+    with np.errstate(all="ignore"):
+        want = np.arctan2(y.astype(np.float64), x.astype(np.float64))
+    _assert_close(got, want, 3, y, x)
+
+
 def test_half_precision_is_computed_in_f32() -> None:
     x = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
     got = _apply(_compile("exp", element="f16"), x)
@@ -223,7 +248,7 @@ def _needs_wide_fma() -> None:
 def test_the_loop_is_vectorised(name: str, tmp_path: Path) -> None:
     """Packed arithmetic on wide registers, and no symbol but the function's own: nothing calls libm."""
     _needs_wide_fma()
-    engine = _compile(name, arity=2 if name == "powf" else 1)
+    engine = _compile(name, arity=2 if name in BINARY else 1)
     engine.raw_lookup("apply")  # compiles
     path = tmp_path / "apply.o"
     engine.dump_to_object_file(str(path))

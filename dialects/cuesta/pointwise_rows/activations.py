@@ -1,0 +1,113 @@
+"""Activations and their gradients."""
+
+import math as pymath
+from typing import TypeAlias
+
+import torch
+import torch.nn.functional as F
+
+from cuesta._mlir import ir, math
+from cuesta.dialects.cuesta.pointwise_rows.row import Pointwise
+from cuesta.dialects.scalar import Scalar
+
+Value: TypeAlias = ir.Value
+
+
+def _gelu(s: Scalar, x: Value) -> Value:
+    half = s.mul(s.const(x, 0.5), x)
+    return s.mul(half, s.add(s.const(x, 1), math.erf(s.mul(x, s.const(x, pymath.sqrt(0.5))))))
+
+
+def _gelu_tanh(s: Scalar, x: Value) -> Value:
+    half = s.mul(s.const(x, 0.5), x)
+    return s.mul(half, s.add(s.const(x, 1), math.tanh(s.polynomial_tanh_argument(x))))
+
+
+def _gelu_backward(s: Scalar, g: Value, x: Value) -> Value:
+    cdf = s.mul(s.const(x, 0.5), s.add(s.const(x, 1), math.erf(s.mul(x, s.const(x, pymath.sqrt(0.5))))))
+    pdf = s.mul(math.exp(s.mul(s.mul(x, x), s.const(x, -0.5))), s.const(x, 1 / pymath.sqrt(2 * pymath.pi)))
+    return s.mul(g, s.add(cdf, s.mul(x, pdf)))
+
+
+def _gelu_tanh_backward(s: Scalar, g: Value, x: Value) -> Value:
+    one, half = s.const(x, 1), s.const(x, 0.5)
+    t = math.tanh(s.polynomial_tanh_argument(x))
+    inner = s.mul(s.const(x, pymath.sqrt(2 / pymath.pi)), s.add(one, s.mul(s.const(x, 3 * 0.044715), s.mul(x, x))))
+    left = s.mul(half, s.add(one, t))
+    right = s.mul(s.mul(half, x), s.mul(s.sub(one, s.mul(t, t)), inner))
+    return s.mul(g, s.add(left, right))
+
+
+def _gelu_backward_reference(g: torch.Tensor, x: torch.Tensor, **named: str) -> torch.Tensor:
+    # oneDNN's kernel neither broadcasts nor reads strides of 0.
+    g, x = (t.contiguous() for t in torch.broadcast_tensors(g, x))
+    return torch.ops.aten.gelu_backward(g, x, **named)
+
+
+def _silu_backward(s: Scalar, g: Value, x: Value) -> Value:
+    one, sig = s.const(x, 1), s.sigmoid(x)
+    return s.mul(s.mul(g, sig), s.add(one, s.mul(x, s.sub(one, sig))))
+
+
+def _leaky(s: Scalar, x: Value, negative_slope: float) -> Value:
+    return s.select(s.compare("gt", x, s.const(x, 0)), x, s.mul(x, s.const(x, negative_slope)))
+
+
+def _elu(s: Scalar, x: Value, alpha: float, scale: float, input_scale: float) -> Value:
+    bent = s.mul(s.const(x, alpha), math.expm1(s.mul(x, s.const(x, input_scale))))
+    return s.mul(s.select(s.compare("gt", x, s.const(x, 0)), x, bent), s.const(x, scale))
+
+
+def _softplus(s: Scalar, x: Value, beta: float, threshold: float) -> Value:
+    scaled = s.mul(x, s.const(x, beta))
+    soft = s.div(math.log1p(math.exp(scaled)), s.const(x, beta))
+    return s.select(s.compare("gt", scaled, s.const(x, threshold)), x, soft)
+
+
+def _relu(s: Scalar, x: Value) -> Value:
+    return s.maximum(x, s.const(x, 0))
+
+
+ROWS: tuple[Pointwise, ...] = (
+    Pointwise("relu", 1, _relu, torch.relu),
+    Pointwise("gelu", 1, _gelu, F.gelu, "float", cost=18),
+    Pointwise("gelu_tanh", 1, _gelu_tanh, lambda x: F.gelu(x, approximate="tanh"), "float", cost=20),
+    Pointwise("silu", 1, lambda s, x: s.mul(x, s.sigmoid(x)), F.silu, "float", cost=16),
+    Pointwise("leaky_relu", 1, _leaky, F.leaky_relu, "float", ("negative_slope",), cost=2),
+    Pointwise("elu", 1, _elu, torch.ops.aten.elu, "float", ("alpha", "scale", "input_scale"), cost=16),
+    Pointwise("softplus", 1, _softplus, F.softplus, "float", ("beta", "threshold"), cost=26),
+    Pointwise("gelu_backward", 2, _gelu_backward, _gelu_backward_reference, "float", cost=32),
+    Pointwise(
+        "gelu_tanh_backward",
+        2,
+        _gelu_tanh_backward,
+        lambda g, x: _gelu_backward_reference(g, x, approximate="tanh"),
+        "float",
+        cost=30,
+    ),
+    Pointwise("silu_backward", 2, _silu_backward, torch.ops.aten.silu_backward, "float", cost=20),
+    Pointwise(
+        "tanh_backward",
+        2,
+        lambda s, g, y: s.mul(g, s.sub(s.const(y, 1), s.mul(y, y))),
+        torch.ops.aten.tanh_backward,
+        "float",
+        cost=3,
+    ),
+    Pointwise(
+        "sigmoid_backward",
+        2,
+        lambda s, g, y: s.mul(s.mul(g, s.sub(s.const(y, 1), y)), y),
+        torch.ops.aten.sigmoid_backward,
+        "float",
+        cost=3,
+    ),
+    Pointwise(
+        "threshold_backward",
+        2,
+        lambda s, g, x, threshold: s.select(s.compare("le", x, s.const(x, threshold)), s.const(x, 0), g),
+        torch.ops.aten.threshold_backward,
+        "same",
+        ("threshold",),
+    ),
+)

@@ -1,0 +1,31 @@
+"""What a row of the table of pointwise ops says."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from cuesta._mlir import ir
+
+
+@dataclass(frozen=True)
+class Pointwise:
+    """One regular op.
+
+    `scalar(s, *operands, **params)` builds the meaning for one element with a `Scalar` s.
+    `promotion` says how ATen chooses the computing type: "same" (common type), "float" (integers
+    become f32), "compare" (common type, bool result) or "logical" (operands become bool).
+    `params` are float attributes. `cost` is in units of one addition, for the fusion's cost model.
+    """
+
+    name: str
+    arity: int
+    scalar: Callable[..., ir.Value]
+    reference: Callable[..., Any]
+    promotion: str = "same"
+    params: tuple[str, ...] = ()
+    cost: int = 1
+
+
+def unary(op: Callable[[ir.Value], ir.Value]) -> Callable[..., ir.Value]:
+    """The meaning of a row that is one op of MLIR's math dialect."""
+    return lambda s, x: op(x)

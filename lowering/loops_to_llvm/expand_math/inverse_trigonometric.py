@@ -1,0 +1,93 @@
+"""asin, acos, atan and atan2: odd polynomials where the functions are flat, and identities for the rest.
+
+The coefficients are computed as those of exponential.py.
+"""
+
+from __future__ import annotations
+
+from cuesta.lowering.loops_to_llvm.expand_math.builder import Builder, Value
+
+_NAN = float("nan")
+# pi and pi/2, each the sum of two floats.
+_PI = (3.1415927410125732, -8.742277657347586e-08)
+_HALF_PI = (1.5707963705062866, -4.371138828673793e-08)
+
+# (atan(t) / t - 1) / t^2 in powers of t^2 on t <= 1: atan to 2^-28.5.
+_ATAN = (
+    -0.0017828319687396288,
+    0.010868709534406662,
+    -0.03109700232744217,
+    0.057881392538547516,
+    -0.08399306237697601,
+    0.10950880497694016,
+    -0.14264015853405,
+    0.1999852955341339,
+    -0.33333298563957214,
+)
+# (asin(t) / t - 1) / t^2 in powers of t^2 on t <= 1/2: asin to 2^-27.6.
+_ASIN = (
+    0.042158305644989014,
+    0.024184778332710266,
+    0.04546914994716644,
+    0.074953094124794,
+    0.16666752099990845,
+)
+
+
+def _odd(b: Builder, t: Value, square: Value, coefficients: tuple[float, ...]) -> Value:
+    """t + t^3 P(t^2)."""
+    return b.fma(b.mul(t, square), b.poly(square, coefficients), t)
+
+
+def _less(b: Builder, unit: tuple[float, float], y: Value) -> Value:
+    """unit - y."""
+    return b.sub(unit[0], b.sub(y, unit[1]))
+
+
+def _halved(b: Builder, a: Value) -> tuple[Value, Value]:
+    """(t, t^2) with t = a below 1/2 and sqrt((1 - a) / 2) above, where asin a = pi/2 - 2 asin t."""
+    near = b.less(a, 0.5)
+    square = b.select(near, b.mul(a, a), b.mul(b.sub(1.0, a), 0.5))
+    return b.select(near, a, b.sqrt(square)), square
+
+
+def asin(b: Builder, x: Value) -> Value:
+    a = b.abs(x)
+    y = _odd(b, *_halved(b, a), _ASIN)
+    y = b.select(b.less(a, 0.5), y, _less(b, _HALF_PI, b.mul(y, 2.0)))
+    return b.copysign(y, x)
+
+
+def acos(b: Builder, x: Value) -> Value:
+    """pi/2 - asin x in the middle, 2 asin t at the right, pi - 2 asin t at the left."""
+    a = b.abs(x)
+    y = _odd(b, *_halved(b, a), _ASIN)
+    twice = b.mul(y, 2.0)
+    outside = b.select(b.less(x, 0.0), _less(b, _PI, twice), twice)
+    return b.select(b.less(a, 0.5), _less(b, _HALF_PI, b.copysign(y, x)), outside)
+
+
+def _atan_of_ratio(b: Builder, y: Value, x: Value) -> Value:
+    """atan(y / x) of non-negative numbers, that of the greater by the less taken from pi/2."""
+    steep = b.less(x, y)
+    low, high = b.select(steep, x, y), b.select(steep, y, x)
+    t = b.div(low, high)
+    angle = _odd(b, t, b.mul(t, t), _ATAN)
+    return b.select(steep, _less(b, _HALF_PI, angle), angle)
+
+
+def atan(b: Builder, x: Value) -> Value:
+    return b.copysign(_atan_of_ratio(b, b.abs(x), b.const(1.0, x.type)), x)
+
+
+def atan2(b: Builder, y: Value, x: Value) -> Value:
+    """The angle of (x, y), by the signs of both: those of zeros count, and infinities stand at 45 degrees."""
+    rise, run = b.abs(y), b.abs(x)
+    same = b.equal(rise, run)
+    zero = b.both(same, b.equal(rise, 0.0))
+    # Equal numbers, infinities among them, have the ratio 1; two zeros the angle 0.
+    angle = _atan_of_ratio(b, b.select(same, 1.0, rise), b.select(same, 1.0, run))
+    angle = b.select(zero, 0.0, angle)
+    left = b.less(b.copysign(1.0, x), 0.0)
+    angle = b.copysign(b.select(left, _less(b, _PI, angle), angle), y)
+    return b.select(b.unordered(x, y), _NAN, angle)
