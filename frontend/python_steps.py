@@ -17,6 +17,14 @@ _DTYPES = frozenset(DTYPES.values())
 #: to wait for by a tensor's storage, and a program's memory plan knows nothing of it.
 _COLLECTIVES = frozenset({"_c10d_functional", "_c10d_functional_autograd", "c10d", "_dtensor", "fsdp", "symm_mem"})
 
+#: Op → the position of its offset into the whole memory that a tensor is part of. Of an argument, a program knows the
+#: part only, and that may be another part in the next call; of a view, its values only.
+_OFFSETS: dict[Any, int] = {
+    torch.ops.aten.as_strided.default: 3,
+    torch.ops.aten.as_strided_copy.default: 3,
+    torch.ops.aten.as_strided_scatter.default: 4,
+}
+
 #: Ops from a quantised tensor to a plain one.
 _OUT_OF_QUANTISED = ("aten.dequantize.", "aten.int_repr.", "aten.q_per_channel_")
 
@@ -26,11 +34,13 @@ def python_steps(gm: GraphModule) -> dict[Node, str]:
     found: dict[Node, str] = {}
     #: nodes whose values are quantised, which fake tensors do not tell
     quantised: set[Node] = set()
+    placed = {view for node in gm.graph.nodes for view in _views_of_whole_memory(node)}
     for node in gm.graph.nodes:
         if node.op != "call_function":
             continue
         takes_quantised = any(n in quantised for n in node.all_input_nodes)
         reason = "it takes a quantised tensor" if takes_quantised else _reason(node)
+        reason = "its offset counts from where the whole memory of its tensor begins" if node in placed else reason
         if reason is not None:
             found[node] = reason
         name = str(node.target)
@@ -66,6 +76,21 @@ def is_view(node: Node) -> bool:
     return isinstance(node.target, torch._ops.OpOverload) and any(
         r.alias_info is not None and not r.alias_info.is_write for r in node.target._schema.returns
     )
+
+
+def _views_of_whole_memory(node: Node) -> list[Node]:
+    """The node, where it names places in the memory that an argument or a view is part of, and the views before it."""
+    position = _OFFSETS.get(node.target) if node.op == "call_function" else None
+    if position is None:
+        return []
+    offset = node.args[position] if len(node.args) > position else node.kwargs.get("storage_offset")
+    if offset is None:
+        return []
+    views = [node]
+    while isinstance(source := views[-1].args[0], Node) and is_view(source):
+        views.append(source)
+    given = isinstance(source, Node) and source.op in ("placeholder", "get_attr")
+    return views if given or len(views) > 1 else []
 
 
 def _reason(node: Node) -> str | None:

@@ -253,6 +253,26 @@ def test_inputs_that_overlap(same_as_eager: Check) -> None:
     same_as_eager(write_first, base[:6], base[3:])
 
 
+def read_beside_an_argument(x: Tensor) -> Tensor:
+    return torch.as_strided(x, (2, 2), (1, 2), 6) + 1
+
+
+def read_beside_a_view(x: Tensor) -> Tensor:
+    return torch.as_strided((x + 1)[2:], (2, 2), (1, 2), 4) * 2
+
+
+def write_beside_an_argument(x: Tensor) -> Tensor:
+    return torch.as_strided_scatter(x, torch.ones(2, 2), (2, 2), (1, 2), 6) * 2
+
+
+@pytest.mark.parametrize("f", [read_beside_an_argument, read_beside_a_view, write_beside_an_argument])
+def test_offsets_count_from_where_memory_begins(f: Callable[[Tensor], Tensor], backend: str) -> None:
+    compiled = torch.compile(f, backend=backend)
+    base = torch.arange(24.0)
+    for x in (base[5:15], base[2:12], base[:10]):
+        assert_close(compiled(x), f(x))
+
+
 class Counter(nn.Module):
     """Writes to a buffer, as a key/value cache or batch-norm statistics do."""
 
