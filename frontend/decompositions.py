@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 from torch._decomp import _core_aten_decompositions_post_autograd, get_decompositions
+from torch._prims_common import suggest_memory_format
 
 from cuesta.dialects.cuesta import pointwise
 from cuesta.frontend.foreach import foreach_decompositions
@@ -49,6 +50,9 @@ _KEEP = frozenset(
     }
 )
 
+#: Those whose results torch's decompositions lay out as rows, where the ops' kernels keep their first operand's format.
+_KEEP_FORMAT = frozenset({"aten.max_unpool2d"})
+
 
 @functools.cache
 def decompositions() -> dict[Any, Callable[..., Any]]:
@@ -57,7 +61,19 @@ def decompositions() -> dict[Any, Callable[..., Any]]:
 
     # Not core_aten_decompositions(), a dict of another kind: `|` of it with a dict drops all that it holds.
     table = _core_aten_decompositions_post_autograd() | get_decompositions(_MORE) | foreach_decompositions()
-    return {op: function for op, function in table.items() if not _stays_whole(op)}
+    return {op: _with_format(op, function) for op, function in table.items() if not _stays_whole(op)}
+
+
+def _with_format(op: Any, decomposition: Callable[..., Any]) -> Callable[..., Any]:
+    if str(op).rpartition(".")[0] not in _KEEP_FORMAT:
+        return decomposition
+
+    @functools.wraps(decomposition)
+    def in_format(x: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
+        result: torch.Tensor = decomposition(x, *args, **kwargs)
+        return result.contiguous(memory_format=suggest_memory_format(x))
+
+    return in_format
 
 
 def _stays_whole(op: Any) -> bool:
