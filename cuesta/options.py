@@ -65,10 +65,14 @@ class Options:
         name="triton.cudagraphs",
     )
     trace_enabled: bool = _option(
-        False, "Dump every stage; to cuesta_dump/ where neither `dump` nor CUESTA_DUMP says.", name="trace.enabled"
+        False,
+        "Dump every stage, kernel and report; to cuesta_dump/ where neither `dump` nor CUESTA_DUMP says.",
+        name="trace.enabled",
     )
     trace_graph_diagram: bool = _option(
-        False, "No effect: no picture is drawn; a dump shows the graph as text.", name="trace.graph_diagram"
+        False,
+        "Dump as `trace.enabled` does, with a picture of each graph: kernels, calls into ATen, sizes (graph.svg).",
+        name="trace.graph_diagram",
     )
     # cuesta's own
     target: Target | None = _option(
@@ -101,7 +105,7 @@ class Options:
             values[option.name] = _check(option, name, value)
         chosen = Options(**values)
         dump = chosen.dump or environment.dump
-        if chosen.trace_enabled and dump is None:
+        if (chosen.trace_enabled or chosen.trace_graph_diagram) and dump is None:
             dump = Path("cuesta_dump").absolute()
         return dataclasses.replace(chosen, dump=dump, cache_dir=chosen.cache_dir or environment.cache_dir)
 

@@ -23,6 +23,7 @@ from cuesta.dialects.types import byte_size
 from cuesta.errors import CompileError, PipelineError, Unsupported
 from cuesta.frontend import kernel_code
 from cuesta.frontend.dump import Dump
+from cuesta.frontend.dump_kernels import write_kernels_and_picture
 from cuesta.frontend.loading import load
 from cuesta.frontend.reproducer import as_text, reproduced
 from cuesta.frontend.smaller_blocks import smaller_blocks
@@ -128,6 +129,8 @@ def _lower(module: ir.Module, options: Options, report: GraphReport, level: str,
                 dialects.verify(module, f"stage {stage.name}")
         if dump is not None:
             dump.write(stage.name, module)
+            if stage.name == "kernels":
+                write_kernels_and_picture(dump, module, report, picture=options.trace_graph_diagram)
     with timer.stage("machine code"):
         objects = compile_to_object(module, options.opt_level)
     code: dict[str, bytes] = {}

@@ -1,5 +1,8 @@
 """CUESTA_DUMP: every stage of every graph, in files that cuesta-opt reads back, with an index.
 
+    ir/index.md
+    ir/000_inference_4711/00_import.mlir 01_graph.mlir … report.txt kernels/NAME.mlir graph.svg
+
 A folder that cannot be written stops the dump of a graph, never the compile: `failure` says why, and one warning is
 logged for a folder.
 """
@@ -33,6 +36,8 @@ class Dump:
 
     folder: Path
     files: list[str] = field(default_factory=list)
+    beside: list[str] = field(default_factory=list)
+    """What lies beside the stages: kernels, a picture."""
     failure: str | None = None
     """Why the dump stopped, where it did."""
 
@@ -64,12 +69,24 @@ class Dump:
         self.files.append(path.name)
         return path
 
+    def write_beside(self, name: str, text: str) -> None:
+        """Writes another file, whose name may lead through one folder; `name` is its whole name."""
+        path = self.folder / name
+        try:
+            if self.failure is None:
+                path.parent.mkdir(exist_ok=True)
+                _write_whole(path, text)
+                self.beside.append(name)
+        except OSError as error:
+            self._stop(error)
+
     def finish(self, lines: Iterable[str]) -> None:
         """Writes the lines of the graph's report and adds the graph to the root's index."""
         if self.failure is not None:
             return
         report = "\n".join(lines) + "\n"
-        links = ", ".join(f"[{name}]({self.folder.name}/{name})" for name in (*self.files, "report.txt"))
+        names = [*self.files, *(n for n in self.beside if "/" not in n), "report.txt"]
+        links = ", ".join(f"[{name}]({self.folder.name}/{name})" for name in names)
         index = self.folder.parent / "index.md"
         try:
             _write_whole(self.folder / "report.txt", report)

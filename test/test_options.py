@@ -102,7 +102,8 @@ def test_empty_variables() -> None:
 
 
 def test_trace_enabled_dumps_to_a_default_folder(tmp_path: Path) -> None:
-    assert Options.from_torch(None, {"trace.enabled": True}, NOTHING).dump == Path("cuesta_dump").absolute()
+    for option in ("trace.enabled", "trace.graph_diagram"):
+        assert Options.from_torch(None, {option: True}, NOTHING).dump == Path("cuesta_dump").absolute()
     assert Options.from_torch(None, {"trace.enabled": True, "dump": tmp_path}, NOTHING).dump == tmp_path
 
 
