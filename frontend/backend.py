@@ -5,7 +5,6 @@ from __future__ import annotations
 import collections
 import functools
 import logging
-import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -16,13 +15,10 @@ from cuesta import compile_report
 from cuesta.compile_report import GraphReport
 from cuesta.errors import DeviceError, OptionError, Unsupported
 from cuesta.frontend.attention import keep_attention_whole
-from cuesta.frontend.calling import Boxed, Convention, bind, check_outputs
+from cuesta.frontend.calling import Boxed, Convention, bind
 from cuesta.frontend.decompositions import decompositions
-from cuesta.frontend.devices import place_graph
 from cuesta.frontend.donation import donated_arguments
-from cuesta.frontend.graph_cache import GraphCache
-from cuesta.frontend.graph_key import graph_key
-from cuesta.frontend.loading import can_run, load
+from cuesta.frontend.make_program import make_program
 from cuesta.frontend.pieces import in_pieces
 from cuesta.frontend.python_steps import python_steps, takes_nested_size
 from cuesta.frontend.specialise import has_data_dependent_sizes, is_symbolic, specialised
@@ -106,11 +102,11 @@ def _compile_static(
 ) -> Boxed:
     report = GraphReport(kind)
     try:
-        program, convention = _program(gm, kind, options, report, donated)
+        made = make_program(gm, kind, options, report, donated)
     except (Unsupported, DeviceError) as problem:  # torch runs on a GPU that our kernels do not load on
         return _run_in_python(gm, kind, str(problem))
     compile_report.add(report)
-    return bind(_recorded(program, convention, options, report, static), convention, gm)
+    return bind(_recorded(made.executable, made.convention, options, report, static), made.convention, gm)
 
 
 def _recorded(
@@ -133,50 +129,6 @@ def _recorded(
     count = len(chosen) + len(convention.constants)
     stay = [n for n in range(count) if (n >= len(chosen) or chosen[n] in static) and n not in convention.lazy]
     return RecordedProgram(program, program.metadata, stay, recorder_of(device), tell)
-
-
-def _program(
-    gm: torch.fx.GraphModule, kind: str, options: Options, report: GraphReport, donated: Sequence[int]
-) -> tuple[Executable, Convention]:
-    start = time.perf_counter()
-    target, device = place_graph(gm, options.target)
-    if not can_run(target):
-        raise Unsupported(f"programs for {target} are not launched yet; cuesta.compile_for makes their kernels")
-    cache = GraphCache.of(f"{graph_key(gm)}\n{kind}, donated {donated}", options, target)
-    found = None
-    if options.dump:
-        # Which a cached program has left behind.
-        report.cache["reason"] = "a dump wants every stage"
-    else:
-        found = cache.load(report)
-    report.times["key and cache"] = time.perf_counter() - start
-    if found is not None:
-        artefact, executable = found
-        return executable, Convention.from_dict(artefact.metadata["convention"])
-
-    # Imported here: a cached program needs no MLIR.
-    from cuesta.dialects import make_context
-    from cuesta.frontend.compile import lower_module
-    from cuesta.frontend.dump import Dump
-    from cuesta.frontend.importer import import_graph
-
-    start = time.perf_counter()
-    with make_context():
-        graph = import_graph(gm, donated, target, device)
-        check_outputs(graph.convention.outputs)
-        report.times["import"] = time.perf_counter() - start
-        dump = Dump.open(options.dump, kind) if options.dump else None
-        artefact = lower_module(graph.module, options, report, dump=dump)
-    artefact.metadata["convention"] = graph.convention.as_dict()
-    start = time.perf_counter()
-    executable = load(artefact)
-    cache.store(artefact, report)
-    report.times["load and keep"] = time.perf_counter() - start
-    if dump is not None:
-        report.dump = dump.outcome()
-        dump.finish(report.lines())
-        report.dump = dump.outcome()
-    return executable, graph.convention
 
 
 def _run_in_python(gm: torch.fx.GraphModule, kind: str, reason: str) -> Boxed:
