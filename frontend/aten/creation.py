@@ -38,8 +38,22 @@ def zeros(b: GraphBuilder, node: torch.fx.Node, *_: Any, **__: Any) -> Value:
 
 @imports("empty.memory_format", "empty_like", "new_empty", "empty_strided", "new_empty_strided")
 def empty(b: GraphBuilder, node: torch.fx.Node, *_: Any, **__: Any) -> Value:
+    meta = node.meta["val"]
+    if _overlaps(meta.shape, meta.stride()):
+        raise Decline("strides that give one place to several elements")
     # What an empty tensor holds is nobody's business; zeros are reproducible.
     return _filled(b, node, 0)
+
+
+def _overlaps(sizes: Sequence[int], strides: Sequence[int]) -> bool:
+    """Whether two elements may lie in one place: a stride reaches no further than all smaller ones together."""
+    extent = 0
+    for stride, size in sorted(zip(strides, sizes, strict=True)):
+        if size > 1:
+            if stride <= extent:
+                return True
+            extent += (size - 1) * stride
+    return False
 
 
 @imports("scalar_tensor")
