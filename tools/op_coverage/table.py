@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
-from cuesta.tools.op_coverage.entries import DTYPES, LEFT_OUT, entries
+from cuesta.tools.op_coverage.entries import DTYPES, LEFT_OUT, entries, units
 from cuesta.tools.op_coverage.survey import Record
 
 #: Reasons that hold for whatever the overload is, and how the table says them.
@@ -58,10 +58,9 @@ def _head(records: Sequence[Record], found: int, most: int | None) -> Iterator[s
         "altogether (a result that is a Python number, a sparse one) are not traced.\n"
         "- `empty` and its kin: only the form of the results is compared."
     )
-    if LEFT_OUT:
-        yield "- left out: " + "; ".join(f"`{name}` ({why})" for name, why in LEFT_OUT.items()) + "."
-    missing = sorted(set(entries()) - {record.entry for record in records})
-    yield "- not run, for want of a dtype or a GPU: " + ", ".join(f"`{name}`" for name in missing) + "."
+    yield "- left out: " + "; ".join(f"`{name}*` ({why})" for name, why in LEFT_OUT.items()) + "."
+    missing = sorted(set(entries()) - {unit.entry for unit in units()})
+    yield "- not run, as they take none of these dtypes on a CPU: " + ", ".join(f"`{name}`" for name in missing) + "."
 
 
 def _summary(name: str, counts: Counter[str]) -> str:
