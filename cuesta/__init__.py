@@ -9,20 +9,24 @@ if TYPE_CHECKING:
     from cuesta.compile_report import report
     from cuesta.frontend.audit import audit
     from cuesta.frontend.backend import compile_fx_graph as backend
+    from cuesta.frontend.compile_exported import compile
     from cuesta.frontend.compile_for import compile_for
+    from cuesta.frontend.program_file import load
     from cuesta.options import list_mode_options, list_options
 
 __version__ = "0.1.0"
 
-__all__ = ["audit", "backend", "compile_for", "list_mode_options", "list_options", "report"]
+__all__ = ["audit", "backend", "compile", "compile_for", "list_mode_options", "list_options", "load", "report"]
 
 #: Public name → where it lives. Loaded on first use, so that importing one part costs no more than it.
 _LAZY = {
     "audit": ("cuesta.frontend.audit", "audit"),
     "backend": ("cuesta.frontend.backend", "compile_fx_graph"),
+    "compile": ("cuesta.frontend.compile_exported", "compile"),
     "compile_for": ("cuesta.frontend.compile_for", "compile_for"),
     "list_mode_options": ("cuesta.options", "list_mode_options"),
     "list_options": ("cuesta.options", "list_options"),
+    "load": ("cuesta.frontend.program_file", "load"),
     "report": ("cuesta.compile_report", "report"),
 }
 

@@ -42,6 +42,10 @@ class PassFailed(CompileError):
     """A pass raised or signalled failure. Holds the command that reproduces it."""
 
 
+class InputError(CuestaError, ValueError):
+    """Arguments or weights that an exported program was not compiled for."""
+
+
 class ArtefactError(CuestaError):
     """Bytes that are not a loadable artefact: damaged, cut short, or made for another machine."""
 

@@ -1,0 +1,123 @@
+"""`cuesta.compile`: an exported program as one native program."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch.export import ExportedProgram as TorchExported
+from torch.export.graph_signature import ConstantArgument, InputKind, OutputKind, TensorArgument
+
+from cuesta import compile_report
+from cuesta.compile_report import GraphReport
+from cuesta.errors import Unsupported
+from cuesta.frontend.decompositions import decompositions
+from cuesta.frontend.exported_program import ExportedProgram, Input, Signature
+from cuesta.frontend.make_program import make_program
+from cuesta.frontend.python_steps import python_steps
+from cuesta.frontend.specialise import has_data_dependent_sizes, is_symbolic
+from cuesta.options import Options
+from cuesta.targets import Target
+
+_WEIGHTS = (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR)
+_MUTATIONS = (OutputKind.BUFFER_MUTATION, OutputKind.USER_INPUT_MUTATION)
+
+
+def compile(
+    exported: TorchExported,
+    *,
+    target: str | Target | None = None,
+    mode: str | None = None,
+    options: Mapping[str, Any] | None = None,
+) -> ExportedProgram:
+    """Compiles what torch.export.export gave, for inference, into a program that is called like the module.
+
+    The program holds the exported program's own weights: a change of them in place is seen by both. `target`, `mode`
+    and `options` are torch.compile's with backend cuesta. Raises OptionError for wrong ones, Unsupported for a program
+    that no native program can hold (sizes that vary, control flow, custom ops that write), CompileError where a pass
+    fails.
+    """
+    chosen = Options.from_torch(mode, {**(options or {}), **({} if target is None else {"target": target})})
+    with torch.no_grad():
+        lowered = exported.run_decompositions(_decompositions())
+    gm = lowered.graph_module
+    _write_in_place(lowered)
+    _check(gm)
+    report = GraphReport("exported")
+    made = make_program(gm, "exported", chosen, report)
+    compile_report.add(report)
+    if made.convention.constants:
+        raise Unsupported(f"the exported graph holds tensors of its own: {', '.join(made.convention.constants)}")
+    spec = exported.call_spec
+    assert spec.in_spec is not None and spec.out_spec is not None
+    signature = Signature(_inputs(lowered), spec.in_spec, spec.out_spec)
+    names = {item.name for item in signature.inputs if item.kind == "weight"}
+    held = {**lowered.state_dict, **lowered.constants}
+    return ExportedProgram(made.artefact, made.executable, signature, {name: held[name] for name in sorted(names)})
+
+
+def _decompositions() -> Any:
+    """The table of torch.compile, and every op that torch itself implements by others: export keeps those whole."""
+    from torch._export.utils import _is_cia_op
+
+    ours = decompositions()
+    table = torch.export.default_decompositions()
+    for op in list(table.keys()):
+        if op not in ours and not _is_cia_op(op):
+            table.pop(op)
+    table.update(ours)
+    return table
+
+
+def _inputs(exported: TorchExported) -> list[Input]:
+    found: list[Input] = []
+    number = 0
+    for spec in exported.graph_signature.input_specs:
+        if spec.kind in _WEIGHTS and isinstance(spec.arg, TensorArgument):
+            assert spec.target is not None
+            found.append(Input("weight", spec.target))
+        elif spec.kind is InputKind.USER_INPUT and isinstance(spec.arg, TensorArgument):
+            found.append(Input("tensor", spec.arg.name, number))
+            number += 1
+        elif spec.kind is InputKind.USER_INPUT and isinstance(spec.arg, ConstantArgument):
+            found.append(Input("constant", spec.arg.name, number, spec.arg.value))
+            number += 1
+        else:
+            raise Unsupported(f"the exported program takes {spec.arg.name!r}, a {spec.kind.name.lower()}")
+    return found
+
+
+def _write_in_place(exported: TorchExported) -> None:
+    """Makes results that are new values of buffers and inputs writes into those, as AOTAutograd's graphs have them."""
+    graph = exported.graph_module.graph
+    placeholders = {node.name: node for node in graph.find_nodes(op="placeholder")}
+    inputs = exported.graph_signature.input_specs
+    by_target = {spec.target: placeholders[spec.arg.name] for spec in inputs if spec.target}
+    (output,) = graph.find_nodes(op="output")
+    specs = exported.graph_signature.output_specs
+    results = []
+    for spec, value in zip(specs, output.args[0], strict=True):
+        if spec.kind in _MUTATIONS:
+            target = str(spec.target)
+            place = by_target[target] if spec.kind is OutputKind.BUFFER_MUTATION else placeholders[target]
+            with graph.inserting_before(output):
+                written = graph.call_function(torch.ops.aten.copy_.default, (place, value))
+            written.meta = dict(place.meta)
+        elif spec.kind is OutputKind.USER_OUTPUT:
+            results.append(value)
+        else:
+            raise Unsupported(f"the exported program returns a {spec.kind.name.lower()}")
+    output.args = (tuple(results),)
+    exported.graph_module.recompile()
+
+
+def _check(gm: torch.fx.GraphModule) -> None:
+    if is_symbolic(gm) or has_data_dependent_sizes(gm):
+        raise Unsupported(
+            "an exported program whose sizes vary needs a compiler for each new size; export it without dynamic_shapes"
+        )
+    steps = python_steps(gm)
+    if steps:
+        listed = "; ".join(f"{node.target}: {reason}" for node, reason in steps.items())
+        raise Unsupported(f"steps of the exported program that run in Python only: {listed}")

@@ -1,0 +1,168 @@
+"""A compiled program of `torch.export`: called like the module, saved, loaded where no compiler is. Imports no MLIR.
+
+program = cuesta.compile(torch.export.export(model, (x,)))
+y = program(x)
+program.save("model.cuesta")
+y = cuesta.load("model.cuesta")(x)         # in another process, without MLIR
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+
+from cuesta.errors import InputError
+from cuesta.frontend.calling import Convention
+from cuesta.runtime.artefact import Artefact
+from cuesta.runtime.dtypes import DTYPES
+from cuesta.runtime.executable import Executable
+
+
+@dataclass(frozen=True)
+class Input:
+    """One argument of the graph: a weight by name, or one of the call's flat arguments by number. What is no tensor
+    in the call was fixed by the export at `value`."""
+
+    kind: str  # "weight", "tensor" or "constant"
+    name: str
+    number: int = 0
+    value: Any = None
+
+
+@dataclass(frozen=True)
+class Signature:
+    """How a call's arguments and results are arranged."""
+
+    inputs: list[Input]
+    in_spec: pytree.TreeSpec
+    out_spec: pytree.TreeSpec
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain data. Raises NotImplementedError for a container that pytree cannot write."""
+        specs = {"in_spec": pytree.treespec_dumps(self.in_spec), "out_spec": pytree.treespec_dumps(self.out_spec)}
+        return {"inputs": [asdict(i) for i in self.inputs], **specs}
+
+    @staticmethod
+    def from_dict(data: Mapping[str, Any]) -> Signature:
+        specs = [pytree.treespec_loads(data[name]) for name in ("in_spec", "out_spec")]
+        return Signature([Input(**i) for i in data["inputs"]], *specs)
+
+
+class ExportedProgram:
+    """A compiled exported program. Call it like the exported module; it computes no gradients.
+
+    A call raises InputError for arguments that it was not exported for, and what an Executable raises.
+    """
+
+    def __init__(
+        self, artefact: Artefact, executable: Executable, signature: Signature, weights: Mapping[str, torch.Tensor]
+    ) -> None:
+        self._artefact, self._run, self._signature = artefact, executable, signature
+        self._convention = Convention.from_dict(artefact.metadata["convention"])
+        self._weights = dict(weights)
+        arguments = executable.metadata["arguments"]
+        self._expected = dict(zip(self._convention.tensor_arguments, arguments, strict=False))
+        self._written = {self._convention.tensor_arguments[i] for i in executable.metadata["mutates"]}
+        self._check_weights()
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        flat = self._flatten(args, kwargs)
+        copies: list[tuple[torch.Tensor, torch.Tensor]] = []
+        values: list[Any] = []
+        for position, item in enumerate(self._signature.inputs):
+            if item.kind == "weight":
+                values.append(self._weights[item.name])
+                continue
+            given = flat[item.number]
+            if item.kind == "constant":
+                _check_constant(item, given)
+                values.append(given)
+                continue
+            laid_out = self._laid_out(item, given, self._expected[position])
+            if laid_out is not given and position in self._written:
+                copies.append((given, laid_out))
+            values.append(laid_out)
+        tensors = [values[i] for i in self._convention.tensor_arguments]
+        results = self._run(tensors)
+        with torch.no_grad():
+            for given, copy in copies:
+                given.copy_(copy)
+        by_kind = {"tensor": lambda o: results[o.index], "argument": self._argument_of(flat), "value": _value_of}
+        outputs = [by_kind[output.kind](output) for output in self._convention.outputs]
+        return pytree.tree_unflatten(outputs, self._signature.out_spec)
+
+    def state_dict(self) -> dict[str, torch.Tensor]:
+        """The weights by name, parameters and buffers as they are now: a program updates its buffers."""
+        return dict(self._weights)
+
+    def save(self, path: str | Path, *, weights: bool = True) -> Path:
+        """Writes the program into a file that `cuesta.load` reads; without `weights`, those are given to `load`.
+
+        Raises ArtefactError for containers among arguments or results that cannot be written, OSError where the file
+        cannot be.
+        """
+        from cuesta.frontend.program_file import write_program
+
+        return write_program(Path(path), self._artefact, self._signature, self._weights if weights else None)
+
+    def _argument_of(self, flat: Sequence[Any]) -> Any:
+        def argument(output: Any) -> Any:
+            item = self._signature.inputs[output.index]
+            return self._weights[item.name] if item.kind == "weight" else flat[item.number]
+
+        return argument
+
+    def _flatten(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
+        wanted = self._signature.in_spec
+        names = list(wanted.child(1).context)
+        if set(kwargs) != set(names):
+            raise InputError(f"keywords {sorted(kwargs)}; the program was exported with {sorted(names)}")
+        flat, spec = pytree.tree_flatten((tuple(args), {name: kwargs[name] for name in names}))
+        if spec != wanted:
+            raise InputError(f"arguments arranged as {spec}; the program was exported with {wanted}")
+        return flat
+
+    def _laid_out(self, item: Input, given: Any, expected: Mapping[str, Any]) -> torch.Tensor:
+        """The tensor as the program takes it: a copy where its strides are others."""
+        sizes, strides, dtype = tuple(expected["sizes"]), tuple(expected["strides"]), DTYPES[expected["dtype"]]
+        if not isinstance(given, torch.Tensor):
+            raise InputError(f"argument {item.name!r} is a {type(given).__name__}; a tensor was exported")
+        if tuple(given.shape) != sizes or given.dtype != dtype:
+            raise InputError(
+                f"argument {item.name!r} is {given.dtype} of sizes {list(given.shape)}; "
+                f"the program was exported for {dtype} of sizes {list(sizes)}"
+            )
+        device = torch.device(self._run.metadata["device"])
+        if given.device.type != device.type and not self._run.metadata["elsewhere"]:
+            raise InputError(f"argument {item.name!r} is on {given.device}; the program runs on {device}")
+        given_values = given.resolve_conj().resolve_neg()
+        matches = all(n <= 1 or a == b for n, a, b in zip(sizes, given.stride(), strides, strict=True))
+        if given_values is given and (matches or not given.numel()):
+            return given
+        copy = torch.empty_strided(sizes, strides, dtype=dtype, device=given.device)
+        with torch.no_grad():
+            return copy.copy_(given_values)
+
+    def _check_weights(self) -> None:
+        """Raises InputError where a weight is missing or is not what the program was compiled for."""
+        for position, item in enumerate(self._signature.inputs):
+            if item.kind != "weight":
+                continue
+            if item.name not in self._weights:
+                raise InputError(f"weight {item.name!r} is missing; the program was saved without weights?")
+            laid_out = self._laid_out(item, self._weights[item.name], self._expected[position])
+            self._weights[item.name] = laid_out
+
+
+def _check_constant(item: Input, given: Any) -> None:
+    if type(given) is not type(item.value) or given != item.value:
+        raise InputError(f"argument {item.name!r} is {given!r}; the export fixed it at {item.value!r}")
+
+
+def _value_of(output: Any) -> Any:
+    return output.value

@@ -1,0 +1,280 @@
+"""torch.export → cuesta.compile → a file → cuesta.load."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import textwrap
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import cuesta
+from cuesta.errors import ArtefactError, InputError, OptionError, Unsupported
+from cuesta.frontend.exported_program import ExportedProgram
+
+
+class Model(nn.Module):
+    """Tied weights, buffers that it updates, keywords, containers, constants, attention, an output that is an input."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embed = nn.Embedding(10, 8)
+        self.head = nn.Linear(8, 10, bias=False)
+        self.head.weight = self.embed.weight
+        self.norm = nn.BatchNorm1d(8)
+        self.register_buffer("calls", torch.zeros((), dtype=torch.int64))
+        self.register_buffer("order", torch.arange(7, -1, -1), persistent=False)
+        self.scale = torch.tensor([0.5, 2.0]).repeat(4)
+
+    def forward(self, ids: Tensor, pair: tuple[Tensor, float], *, flag: bool, bias: Tensor) -> dict[str, Any]:
+        self.calls.add_(1)
+        x, factor = pair
+        h = self.norm(self.embed(ids) * self.scale) + bias[:, self.order]
+        a = nn.functional.scaled_dot_product_attention(*[h.view(1, 2, 2, 8)] * 3)
+        return {"logits": self.head(h) * factor, "attention": [a, flag], "same": x}
+
+
+def arguments() -> tuple[tuple[Any, ...], dict[str, Any]]:
+    return (torch.tensor([1, 5, 9, 1]), (torch.randn(3), 1.5)), {"flag": True, "bias": torch.randn(4, 8)}
+
+
+def exported(training: bool = False) -> tuple[Model, torch.export.ExportedProgram]:
+    model = Model().train(training)
+    args, kwargs = arguments()
+    with torch.no_grad():
+        return model, torch.export.export(model, args, kwargs)
+
+
+@pytest.fixture(scope="module")
+def compiled_model() -> tuple[Model, ExportedProgram]:
+    model, program = exported()
+    return model, cuesta.compile(program)
+
+
+def check_same(actual: dict[str, Any], expected: dict[str, Any]) -> None:
+    torch.testing.assert_close(actual, expected)
+    assert actual["same"] is not None and actual["attention"][1] is True
+
+
+@pytest.mark.parametrize("training", [False, True])
+def test_it_is_called_like_the_module(training: bool, tmp_path: Path) -> None:
+    model, program = exported(training)
+    compiled = cuesta.compile(program)
+    path = compiled.save(tmp_path / "model.cuesta")
+    loaded = cuesta.load(path)
+    for call in (compiled, loaded):
+        before = {name: value.clone() for name, value in model.state_dict().items()}
+        args, kwargs = arguments()
+        with torch.no_grad():
+            expected = model(*args, **kwargs)
+        actual = call(*args, **dict(reversed(kwargs.items())))
+        check_same(actual, expected)
+        assert actual["same"] is args[1][0]
+        state = call.state_dict()
+        torch.testing.assert_close({name: state[name] for name in before if name in state}, dict(model.state_dict()))
+        model.load_state_dict(before)
+    assert loaded.state_dict()["head.weight"] is not None
+    (report,) = [g for g in cuesta.report().graphs if g.name == "exported"][-1:]
+    assert report.fallback is None and report.launches
+
+
+def test_weights_that_share_memory_go_on_sharing_it(
+    compiled_model: tuple[Model, ExportedProgram], tmp_path: Path
+) -> None:
+    state = cuesta.load(compiled_model[1].save(tmp_path / "m")).state_dict()
+    tied = [value.data_ptr() for name, value in state.items() if name in ("embed.weight", "head.weight")]
+    assert len(set(tied)) == 1
+    with zipfile.ZipFile(tmp_path / "m") as archive:
+        sizes = [i.file_size for i in archive.infolist() if i.filename.startswith("storage/")]
+    assert sizes.count(10 * 8 * 4) == 1
+
+
+BLOCKED = """
+    import sys
+    for name in ("torch_mlir", "triton", "transformers"):
+        sys.modules[name] = None
+    import torch, cuesta
+    torch.manual_seed(0)
+    program = cuesta.load(sys.argv[1])
+    inputs = torch.load(sys.argv[2])
+    torch.save(program(*inputs["args"], **inputs["kwargs"]), sys.argv[3])
+    assert not any(name.split(".")[0] in ("torch_mlir", "triton") and module for name, module in sys.modules.items())
+    assert "cuesta._mlir" not in sys.modules
+"""
+
+
+def test_a_process_without_mlir_loads_it(compiled_model: tuple[Model, ExportedProgram], tmp_path: Path) -> None:
+    model, program = compiled_model
+    path = program.save(tmp_path / "model.cuesta")
+    args, kwargs = arguments()
+    torch.save({"args": args, "kwargs": kwargs}, tmp_path / "inputs")
+    command = [sys.executable, "-c", textwrap.dedent(BLOCKED), path, tmp_path / "inputs", tmp_path / "outputs"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    with torch.no_grad():
+        check_same(torch.load(tmp_path / "outputs"), model(*args, **kwargs))
+
+
+def test_weights_apart(compiled_model: tuple[Model, ExportedProgram], tmp_path: Path) -> None:
+    model, program = compiled_model
+    path = program.save(tmp_path / "m", weights=False)
+    with pytest.raises(InputError, match="'embed.weight' is missing"):
+        cuesta.load(path)
+    weights = program.state_dict()
+    args, kwargs = arguments()
+    with torch.no_grad():
+        check_same(cuesta.load(path, weights)(*args, **kwargs), model(*args, **kwargs))
+    with pytest.raises(InputError, match=r"'embed.weight' is torch.float32 of sizes \[3\]"):
+        cuesta.load(path, {**weights, "embed.weight": torch.ones(3)})
+
+
+def double(x: Tensor) -> Tensor:
+    return x * 2
+
+
+class Function(nn.Module):
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, *args: Any) -> Any:
+        return self.function(*args)
+
+
+def compiled(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    return cuesta.compile(torch.export.export(Function(function), args), **kwargs)
+
+
+def test_other_strides_are_taken_and_inputs_are_written() -> None:
+    def f(x: Tensor, y: Tensor) -> Tensor:
+        y.add_(x)
+        return x * y
+
+    program = compiled(f, torch.ones(3, 4), torch.ones(3, 4))
+    x, y = torch.randn(4, 3).t(), torch.randn(4, 3).t()
+    expected_y = y.clone()
+    expected = f(x, expected_y)
+    torch.testing.assert_close(program(x, y), expected)
+    torch.testing.assert_close(y, expected_y)
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        ((torch.ones(4),), r"torch.float32 of sizes \[4\]; .* of sizes \[3\]"),
+        ((torch.ones(3, dtype=torch.float64),), "torch.float64"),
+        ((3.0,), "is a float; a tensor was exported"),
+        ((torch.ones(3), torch.ones(3)), "arranged as"),
+        ((torch.ones(3, device="meta"),), "is on meta; the program runs on cpu"),
+    ],
+)
+def test_wrong_arguments_are_named(doubling: Any, args: Any, words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        doubling(*args)
+
+
+def test_a_constant_is_what_was_exported() -> None:
+    program = compiled(lambda x, n: x * n, torch.ones(3), 2)
+    torch.testing.assert_close(program(torch.ones(3), 2), torch.full((3,), 2.0))
+    for other in (3, 2.0, True):
+        with pytest.raises(InputError, match="the export fixed it at 2"):
+            program(torch.ones(3), other)
+    with pytest.raises(InputError, match="keywords"):
+        program(torch.ones(3), n=2)
+
+
+def test_what_no_program_holds_is_refused() -> None:
+    dim = torch.export.Dim("n", min=2)
+    program = torch.export.export(Function(double), (torch.ones(3),), dynamic_shapes=(({0: dim},),))
+    with pytest.raises(Unsupported, match="without dynamic_shapes"):
+        cuesta.compile(program)
+
+    def branch(x: Tensor) -> Tensor:
+        return torch.cond(x.sum() > 0, lambda x: x + 1, lambda x: x - 1, (x,))
+
+    with pytest.raises(Unsupported, match="cond"):
+        compiled(branch, torch.ones(3))
+
+
+def test_options_are_checked_and_counted(tmp_path: Path) -> None:
+    def f(x: Tensor) -> Tensor:
+        return x.exp().sin()
+
+    compiled(f, torch.ones(3), options={"fusion": False})
+    assert cuesta.report().graphs[-1].launches == 2
+    with pytest.raises(OptionError, match="'cpu'|cpu"):
+        compiled(f, torch.ones(3), target="gpu")
+    with pytest.raises(OptionError, match="unknown option"):
+        compiled(f, torch.ones(3), options={"fuse": True})
+
+
+@pytest.fixture(scope="module")
+def doubling() -> Any:
+    return compiled(double, torch.ones(3))
+
+
+@pytest.fixture
+def file(doubling: Any, tmp_path: Path) -> Path:
+    path: Path = doubling.save(tmp_path / "double.cuesta")
+    return path
+
+
+def rewritten(path: Path, change: Callable[[dict[str, Any]], None]) -> Path:
+    with zipfile.ZipFile(path) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    content = json.loads(members["program.json"])
+    change(content)
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, data in {**members, "program.json": json.dumps(content)}.items():
+            archive.writestr(name, data)
+    return path
+
+
+def test_another_torch_or_cpu_is_refused(file: Path) -> None:
+    assert cuesta.load(file)(torch.ones(3)).tolist() == [2.0] * 3
+    rewritten(file, lambda content: content.update(torch="2.4.0"))
+    with pytest.raises(ArtefactError, match=r"made with torch 2\.4\.0, .* this is torch 2"):
+        cuesta.load(file)
+    rewritten(
+        file, lambda c: c.update(torch=torch.__version__.split("+")[0], instructions=[*c["instructions"], "avx9"])
+    )
+    with pytest.raises(ArtefactError, match="made for a CPU that has avx9, which this one lacks"):
+        cuesta.load(file)
+    rewritten(file, lambda content: content.update(format=99))
+    with pytest.raises(ArtefactError, match="of format 99"):
+        cuesta.load(file)
+
+
+def test_a_damaged_or_foreign_file_is_refused(file: Path, tmp_path: Path) -> None:
+    data = file.read_bytes()
+    for number, bad in enumerate((b"", b"text", data[: len(data) // 2], data[:2000] + b"?" * 50 + data[2050:])):
+        path = tmp_path / str(number)
+        path.write_bytes(bad)
+        with pytest.raises(ArtefactError, match=f"{path}"):
+            cuesta.load(path)
+    with zipfile.ZipFile(tmp_path / "other.zip", "w") as archive:
+        archive.writestr("program.json", "{}")
+    with pytest.raises(ArtefactError, match="not a program that cuesta saved"):
+        cuesta.load(tmp_path / "other.zip")
+    with pytest.raises(FileNotFoundError):
+        cuesta.load(tmp_path / "none")
+
+
+def test_a_save_that_fails_leaves_what_was_there(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = cuesta.load(file)
+    before = file.read_bytes()
+
+    def full(self: object, name: str, data: bytes) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(zipfile.ZipFile, "writestr", full)
+    with pytest.raises(OSError, match="No space"):
+        program.save(file)
+    assert file.read_bytes() == before and [p.name for p in file.parent.iterdir()] == [file.name]
