@@ -135,7 +135,7 @@ def test_a_survey_is_recorded_and_makes_a_page(tmp_path: Path) -> None:
 
 
 def test_the_page_names_what_is_not_right() -> None:
-    record = Record("sin", "f32", 3)
+    record = Record(Unit("sin", "f32"), 3)
     record.add(0, Checked("right", "right", graphs=2))
     record.add(1, Checked("right", "wrong", "off", 2, [("aten.sin.default", "a tensor without elements")]))
     record.add(2, Checked("raised", "raised", "PassFailed"))

@@ -27,12 +27,25 @@ LEFT_OUT = {"jiterator": "CUDA only"}
 UNINITIALISED = re.compile(r"(new_)?empty\w*|resize_|resize_as_")
 
 
+#: How the samples' tensors lie in memory: as torch has them; with a gap beside each element; last dimension outermost.
+LAYOUTS = ("given", "gaps", "reversed")
+
+
 @dataclass(frozen=True)
 class Unit:
     """An entry at a dtype: what one process does at a time."""
 
     entry: str
     dtype: str
+    layout: str = "given"
+
+    @staticmethod
+    def read(text: str) -> Unit:
+        """The unit whose `str` this is."""
+        return Unit(*text.split())
+
+    def __str__(self) -> str:
+        return f"{self.entry} {self.dtype} {self.layout}"
 
     @property
     def trains(self) -> bool:
@@ -43,7 +56,10 @@ class Unit:
     def samples(self) -> list[Any]:
         """torch's SampleInputs, the same ones each time."""
         torch.manual_seed(0)
-        return list(entries()[self.entry].sample_inputs("cpu", DTYPES[self.dtype], requires_grad=self.trains))
+        found = list(entries()[self.entry].sample_inputs("cpu", DTYPES[self.dtype], requires_grad=self.trains))
+        if self.layout == "gaps":
+            return [sample.noncontiguous() for sample in found]
+        return [sample.transform(_reversed) for sample in found] if self.layout == "reversed" else found
 
 
 @functools.cache
@@ -56,14 +72,22 @@ def entries() -> dict[str, Any]:
     return {entry.full_name: entry for entry in invocations.op_db if not entry.name.startswith(tuple(LEFT_OUT))}
 
 
+def _reversed(x: Any) -> Any:
+    """A tensor that shares no memory with itself, its last dimension outermost; all else as it is."""
+    if not isinstance(x, torch.Tensor) or x.layout != torch.strided or x.dim() < 2:
+        return x
+    order = list(reversed(range(x.dim())))
+    return x.detach().permute(order).contiguous().permute(order).requires_grad_(x.requires_grad)
+
+
 def _unseeded(op: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     return op(*args, **kwargs)
 
 
-def units(pattern: str = "", dtypes: tuple[str, ...] = tuple(DTYPES)) -> list[Unit]:
+def units(pattern: str = "", dtypes: tuple[str, ...] = tuple(DTYPES), layout: str = "given") -> list[Unit]:
     """The entries whose name has the regular expression `pattern`, at each of `dtypes` that they support."""
     return [
-        Unit(name, dtype)
+        Unit(name, dtype, layout)
         for name, entry in entries().items()
         if re.search(pattern, name)
         for dtype in dtypes

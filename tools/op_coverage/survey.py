@@ -27,10 +27,9 @@ SECONDS = 120.0
 
 @dataclass
 class Record:
-    """What became of the samples of an entry at a dtype."""
+    """What became of the samples of a unit."""
 
-    entry: str
-    dtype: str
+    unit: Unit
     #: how many samples torch has
     samples: int
     #: verdict → how many
@@ -62,24 +61,25 @@ class Record:
         self.compiled += bool(checked.graphs and not checked.calls)
         self.calls.update(f"{op}: {reason}" for op, reason in checked.calls)
 
-    @property
-    def unit(self) -> Unit:
-        return Unit(self.entry, self.dtype)
+    def line(self) -> str:
+        """Itself as JSON."""
+        return json.dumps(vars(self) | {"unit": str(self.unit)})
 
     @staticmethod
     def read(line: str) -> Record:
         values = json.loads(line)
+        values["unit"] = Unit.read(values["unit"])
         for name in ("forward", "gradient", "calls"):
             values[name] = Counter(values[name])
         return Record(**values)
 
 
 def answer(text: str) -> Checked | int:
-    """How many samples "entry dtype" has; what becomes of "entry dtype index"."""
+    """How many samples a unit has, given "unit"; what becomes of one of them, given "unit: index"."""
     _settle()
-    entry, dtype, *index = text.split()
-    unit = Unit(entry, dtype)
-    return check(unit, int(index[0])) if index else count(unit)
+    name, _, index = text.partition(": ")
+    unit = Unit.read(name)
+    return check(unit, int(index)) if index else count(unit)
 
 
 @functools.cache
@@ -121,12 +121,12 @@ def survey(
 
 
 def _record(unit: Unit, most: int | None, judge: Judge[Checked | int]) -> Record:
-    number = judge(f"{unit.entry} {unit.dtype}")
+    number = judge(str(unit))
     if not isinstance(number, int):
-        raise RuntimeError(f"the samples of {unit.entry} for {unit.dtype} cannot be made: {number}")
-    record = Record(unit.entry, unit.dtype, number)
+        raise RuntimeError(f"the samples of {unit} cannot be made: {number}")
+    record = Record(unit, number)
     for index in spread(number, most):
-        checked = judge(f"{unit.entry} {unit.dtype} {index}")
+        checked = judge(f"{unit}: {index}")
         if isinstance(checked, Failure):
             checked = Checked("raised", message=f"{checked.kind}: {checked.message}")
         assert isinstance(checked, Checked)
@@ -148,7 +148,7 @@ class _Progress:
         self.verdicts += record.forward + record.gradient
         for problem in record.problems:
             if "wrong" in problem or "raised" in problem:
-                self.report(f"{record.entry} {record.dtype} {problem}")
+                self.report(f"{record.unit} {problem}")
         if time.monotonic() - self.printed > 10 or self.done == self.units:
             self.printed = time.monotonic()
             counts = ", ".join(f"{number} {verdict}" for verdict, number in self.verdicts.most_common())
@@ -167,7 +167,7 @@ def write_records(path: Path, records: Iterable[Record]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a") as file:
         for record in records:
-            file.write(json.dumps(vars(record)) + "\n")
+            file.write(record.line() + "\n")
 
 
 def _commit() -> str:

@@ -21,9 +21,10 @@ _MOST = 4
 
 def render(records: Sequence[Record], most: int | None) -> str:
     """The document for the records of one survey of up to `most` samples each."""
+    records = [record for record in records if record.unit.layout == "given"]
     by_entry: dict[str, dict[str, Record]] = {}
     for record in records:
-        by_entry.setdefault(record.entry, {})[record.dtype] = record
+        by_entry.setdefault(record.unit.entry, {})[record.unit.dtype] = record
     return "\n".join([*_head(records, len(by_entry), most), "", *_rows(by_entry), "", *_failures(records), ""])
 
 
@@ -42,7 +43,7 @@ def _head(records: Sequence[Record], found: int, most: int | None) -> Iterator[s
     yield "| | samples | right | wrong | raised | refused by torch |"
     yield "|---|---:|---:|---:|---:|---:|"
     for dtype in DTYPES:
-        chosen = [record for record in records if record.dtype == dtype]
+        chosen = [record for record in records if record.unit.dtype == dtype]
         yield _summary(dtype, sum((r.forward for r in chosen), Counter()))
         if dtype == "f32":
             yield _summary("f32 gradients", sum((r.gradient for r in chosen), Counter()))
@@ -73,7 +74,7 @@ def _shares(records: Sequence[Record]) -> Iterator[str]:
     yield "| | compiled, of what is traced | operators compiled in every sample | not traced |"
     yield "|---|---:|---:|---:|"
     for dtype in DTYPES:
-        chosen = [r for r in records if r.dtype == dtype]
+        chosen = [r for r in records if r.unit.dtype == dtype]
         judged, untraced = sum(_judged(r) for r in chosen), sum(r.untraced for r in chosen)
         traced = [r for r in chosen if _judged(r) > r.untraced]
         whole = sum(r.compiled == _judged(r) - r.untraced for r in traced)
@@ -129,7 +130,7 @@ def _calls(records: Sequence[Record]) -> str:
 def _failures(records: Sequence[Record]) -> Iterator[str]:
     for verdict in ("wrong", "raised"):
         lines = [
-            f"- `{record.entry}` {record.dtype} {problem}"
+            f"- `{record.unit.entry}` {record.unit.dtype} {problem}"
             for record in records
             for problem in record.problems
             if verdict in problem.split(": ")[1]
