@@ -76,18 +76,30 @@ class PythonCalls:
 
 
 def _checked(overload: str, result: Tensor, expected: dict[str, Any], operands: set[int]) -> Tensor:
-    """The result, copied where it is a view of an operand, whose memory is used again after its last use.
+    """The result, copied where it is a view of an operand, whose memory is used again after its last use, and where its
+    strides are not those that torch's fake kernel foretold.
 
-    Raises ExecutionError where its metadata are not those that the graph was traced with.
+    Raises ExecutionError where its sizes or dtype are not those that the graph was traced with.
     """
     sizes, strides, dtype = expected["sizes"], expected["strides"], DTYPES[expected["dtype"]]
     places = zip(sizes, strides, result.stride(), strict=False)
     same_strides = result.numel() == 0 or all(n == 1 or a == b for n, a, b in places)
-    if list(result.shape) != sizes or result.dtype != dtype or not same_strides:
+    if list(result.shape) != sizes or result.dtype != dtype:
         raise ExecutionError(
-            f"{overload} returned sizes {list(result.shape)}, strides {list(result.stride())}, {result.dtype}; "
-            f"the graph was traced with sizes {sizes}, strides {strides}, {dtype}"
+            f"{overload} returned sizes {list(result.shape)}, {result.dtype}; "
+            f"the graph was traced with sizes {sizes}, {dtype}"
         )
-    if result.numel() and result.untyped_storage().data_ptr() in operands:
-        return torch.empty_strided(sizes, strides, dtype=dtype, device=result.device).copy_(result)
+    if not same_strides or (result.numel() and result.untyped_storage().data_ptr() in operands):
+        return _copied(result, torch.empty_strided(sizes, strides, dtype=dtype, device=result.device), same_strides)
     return result
+
+
+def _copied(result: Tensor, made: Tensor, same_strides: bool) -> Tensor:
+    """`made` with the values of `result`. Where elements of it share a place, torch writes to none of them."""
+    if same_strides:
+        extent = 1 + sum((n - 1) * s for n, s in zip(made.shape, made.stride(), strict=True))
+        made.as_strided((extent,), (1,)).copy_(result.as_strided((extent,), (1,)))
+        return made
+    one_of_equal = tuple(slice(0, 1) if stride == 0 else slice(None) for stride in made.stride())
+    made[one_of_equal].copy_(result[one_of_equal])
+    return made

@@ -7,7 +7,7 @@
       return %0                                               llvm.return 0
 
 The entry returns 0; or n where step n failed (a call of torch, a check, a launch on a GPU), whose
-message is torch's last; or -n where call n returned other sizes or strides than it was traced with; or
+message is torch's last; or -n where call n returned other sizes or dtypes than it was traced with; or
 MISALIGNED. `layout.py` has the slots.
 """
 

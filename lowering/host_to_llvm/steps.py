@@ -35,6 +35,7 @@ DECLARATIONS: dict[str, str] = {
     "aoti_torch_empty_strided": f"({I64}, {PTR}, {PTR}, i32, i32, i32, {PTR}) -> i32",
     "aoti_torch_delete_tensor_object": f"({PTR}) -> i32",
     "aoti_torch_new_tensor_handle": f"({PTR}, {PTR}) -> i32",
+    "aoti_torch_copy_": f"({PTR}, {PTR}, i32) -> i32",
     "aoti_torch_get_data_ptr": f"({PTR}, {PTR}) -> i32",
     "aoti_torch_get_dim": f"({PTR}, {PTR}) -> i32",
     "aoti_torch_get_dtype": f"({PTR}, {PTR}) -> i32",

@@ -174,8 +174,9 @@ HELPERS: dict[str, str] = {
 ^end(%code: i32):
   {REFUSED}{STEP_END}""",
     ),
-    # Whether a tensor in the frame has the dtype, sizes and strides of its item; then its data address goes to the
-    # frame too. Else 1. Strides matter where the size is not 1 and there are elements at all.
+    # Whether a tensor in the frame has the dtype and sizes of its item; then its data address goes to the frame too.
+    # Else 1. Some of torch's fake kernels foretell other strides than the real ones give: such a tensor is copied into
+    # those that the program was made for. Strides matter where the size is not 1 and there are elements at all.
     "cuesta_adopt": define(
         "cuesta_adopt",
         f"%frame: {PTR}, %item: {PTR}",
@@ -220,9 +221,23 @@ HELPERS: dict[str, str] = {
   llvm.cond_br %same_size, ^loop(%next, %strides_now, %empty_now : i64, i1, i1), ^end(%bad : i32)
 ^decide:
   %same = llvm.or %same_strides, %empty : i1
-  llvm.cond_br %same, ^take, ^end(%bad : i32)
-^take:
-  %code = llvm.call @aoti_torch_get_data_ptr(%handle, %data_slot) : ({PTR}, {PTR}) -> i32
+  llvm.cond_br %same, ^take(%handle : {PTR}), ^lay_out
+^lay_out:{DEVICE}
+  %made = llvm.call @aoti_torch_empty_strided(
+    %rank, %sizes, %strides, %dtype, %device_type, %device_index, %found)
+    : {DECLARATIONS["aoti_torch_empty_strided"]}
+  %has_memory = llvm.icmp "eq" %made, %good : i32
+  llvm.cond_br %has_memory, ^copy, ^end(%made : i32)
+^copy:
+  %fresh = llvm.load %found : {PTR} -> {PTR}
+  %blocking = llvm.mlir.constant(0 : i32) : i32
+  %copied = llvm.call @aoti_torch_copy_(%fresh, %handle, %blocking) : ({PTR}, {PTR}, i32) -> i32
+  llvm.store %fresh, %handle_address : {PTR}, {PTR}
+  %gone = llvm.call @aoti_torch_delete_tensor_object(%handle) : ({PTR}) -> i32
+  %is_copied = llvm.icmp "eq" %copied, %good : i32
+  llvm.cond_br %is_copied, ^take(%fresh : {PTR}), ^end(%copied : i32)
+^take(%adopted: {PTR}):
+  %code = llvm.call @aoti_torch_get_data_ptr(%adopted, %data_slot) : ({PTR}, {PTR}) -> i32
   llvm.br ^end(%code : i32)
 ^end(%result: i32):
   llvm.return %result : i32""",
