@@ -12,10 +12,21 @@ from typing import Any
 import torch
 
 #: Ops that torch has a function of the same name for, which does the same to one tensor.
-_POINTWISE = (
-    *("add", "sub", "mul", "div", "addcmul", "addcdiv", "lerp", "pow"),
-    *("neg", "abs", "sign", "reciprocal", "sqrt", "rsqrt", "exp", "log", "tanh", "sigmoid", "clamp_min", "clamp_max"),
+_SAME_NAME = (
+    *("add", "sub", "mul", "div", "addcmul", "addcdiv", "lerp", "pow", "clamp_min", "clamp_max", "max", "clone"),
+    *("neg", "abs", "sign", "reciprocal", "sqrt", "rsqrt", "exp", "expm1", "log", "log10", "log1p", "log2", "lgamma"),
+    *("sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "sigmoid", "erf", "erfc"),
+    *("ceil", "floor", "round", "trunc", "frac"),
 )
+
+#: Others, with the function for one tensor. Their numbers may be one for all, one for each, or tensors.
+_OTHERS: dict[str, Callable[..., torch.Tensor]] = {
+    "maximum": torch.clamp_min,
+    "minimum": torch.clamp_max,
+    "norm": lambda x, order=2, dtype=None: torch.linalg.vector_norm(x, order, dtype=dtype),
+    "copy": lambda old, new, non_blocking=False: torch.ops.aten.copy(old, new),
+    "zero": torch.zeros_like,
+}
 
 #: The numbers of these are one tensor, which would have to be taken apart.
 _LEFT_ALONE = frozenset({"aten._foreach_addcmul.Tensor", "aten._foreach_addcdiv.Tensor"})
@@ -27,7 +38,7 @@ def foreach_decompositions() -> dict[Any, Callable[..., Any]]:
 
 
 def _overloads() -> Iterator[Any]:
-    for name in _POINTWISE:
+    for name in (*_SAME_NAME, *_OTHERS):
         packet = getattr(torch.ops.aten, f"_foreach_{name}")
         for variant in packet.overloads():
             overload = getattr(packet, variant)
@@ -39,7 +50,7 @@ def _overloads() -> Iterator[Any]:
 def _each(overload: Any) -> Callable[..., list[torch.Tensor]]:
     arguments = overload._schema.arguments
     name = overload._schema.name.partition("_foreach_")[2]
-    function = getattr(torch, name)
+    function = _OTHERS.get(name) or getattr(torch, name)
     lists = {a.name for a in arguments if a.type.kind() == "ListType"}
     # Where torch's function takes a number by name alone.
     spelling = {"alpha": "alpha", **({"value": "value", "scalars": "value"} if name.startswith("addc") else {})}

@@ -119,8 +119,9 @@ def _slots_maker(count: int, kept: int) -> Callable[[], tuple[Any, int]]:
     """Makes slots, and their address. They own the handles of the tensors kept, which begin behind slot `count`."""
 
     class Slots(ctypes.c_int64 * (count + 2 * kept)):  # type: ignore[misc]
-        def __del__(self) -> None:
-            if not sys.is_finalizing():
+        # As a default: at the very end Python has cleared this module's names.
+        def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
+            if not is_finalizing():
                 steal(*filter(None, self[count + 1 :: 2]))
 
     def make() -> tuple[Any, int]:

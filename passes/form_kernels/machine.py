@@ -20,8 +20,9 @@ class Machine:
     tail_elements: int
     #: Whether a kernel may end with a part that waits for all of its tiles.
     tails: bool
-    #: Whether a tile that has no loops of its own computes each value once and writes only then.
-    writes_last: bool
+    #: Whether a tile runs one op after the other, each over all of it. Else one without loops of its own computes each
+    #: value once and writes only then, and another may compute a value again at any time.
+    in_sequence: bool
     #: Whether a conversion to a wider type belongs to what reads it first, and to what writes its operand after that.
     converts_late: bool
     #: Kernels of a single number each that become one, at most; a launch costs more than all their work.
@@ -39,7 +40,7 @@ CPU = Machine(
     min_tiles=8,
     tail_elements=1 << 16,
     tails=True,
-    writes_last=False,
+    in_sequence=True,
     converts_late=False,
     scalars_together=0,
 )
@@ -50,7 +51,7 @@ GPU = Machine(
     min_tiles=128,
     tail_elements=1 << 13,
     tails=False,
-    writes_last=True,
+    in_sequence=False,
     converts_late=True,
     scalars_together=64,
     staged_elements=1 << 9,

@@ -88,7 +88,7 @@ def merge_updates(kernel: Kernel, updated: Mapping[Value, Layout], machine: Mach
             others
             or source not in kernel.inputs
             or not source.walked_as(output)
-            or not (updates_last(kernel, source, output) or (machine.writes_last and in_order(kernel, source, output)))
+            or not (updates_last(kernel, source, output) or in_order(kernel, source, output, machine))
         ):
             refused.append(output.value)
             continue
@@ -111,11 +111,13 @@ def updates_last(kernel: Kernel, source: Operand, output: Operand) -> bool:
     return all(o is output or o not in kernel.outputs for o in last) and any(o is output for o in last)
 
 
-def in_order(kernel: Kernel, source: Operand, output: Operand) -> bool:
-    """Whether each place of `source` belongs to one tile, which has no loops of its own, and all that reads it comes
+def in_order(kernel: Kernel, source: Operand, output: Operand, machine: Machine) -> bool:
+    """Whether each place of `source` belongs to one tile, which computes no value again, and all that reads it comes
     before what reads `output`: the two have one name from here on."""
-    loops = set(kernel.order)
-    if not set(kernel.parallel) == loops == set(source.classes) or any(kn.tail for kn in kernel.nodes):
-        return False
-    written = [any(r is output for r in kn.results) for kn in kernel.nodes].index(True)
-    return not any(r is source for kn in kernel.nodes[written + 1 :] for r in kn.reads)
+    at = [any(r is output for r in kn.results) for kn in kernel.nodes].index(True)
+    loops, tiles, places = set(kernel.order), set(kernel.parallel), set(source.classes)
+    if machine.in_sequence:
+        owned = kernel.nodes[at].tail or tiles <= places  # a tail waits for all tiles
+    else:
+        owned = tiles == loops == places and not any(kn.tail for kn in kernel.nodes)
+    return owned and not any(r is source for kn in kernel.nodes[at + 1 :] for r in kn.reads)

@@ -14,14 +14,28 @@ func.func @graph(%x: tensor<8xf32> {cuesta.strides = [1]}, %m: tensor<8xf32> {cu
 // CHECK: // -----
 // -----
 
-// Something else comes of the old value in the same kernel, which may read it again later: the new one is copied.
+// Something else comes of the old value in the same kernel, where a tile reads it before it writes the new one.
+// CHECK: func.func @graph(%[[M:.*]]: memref<2048xf32> {
+// CHECK: %[[EXP:.*]] = "host.alloc"()
+// CHECK-NEXT: "host.launch"(%[[EXP]], %[[M]]) {{.*}}outputs = 2
+// CHECK-NEXT: return
+func.func @graph(%m: tensor<2048xf32> {cuesta.strides = [1]}) -> (tensor<2048xf32> {cuesta.strides = [1]}, tensor<2048xf32> {cuesta.strides = [1]}) attributes {cuesta.mutates = [0]} {
+  %0 = "cuesta.exp"(%m) : (tensor<2048xf32>) -> tensor<2048xf32> loc("exp"("m.py":1:1))
+  %1 = "cuesta.sin"(%m) : (tensor<2048xf32>) -> tensor<2048xf32> loc("sin"("m.py":1:1))
+  return %0, %1 : tensor<2048xf32>, tensor<2048xf32>
+}
+
+// CHECK: // -----
+// -----
+
+// The old value is read again beside the new one, which is copied.
 // CHECK: func.func @graph
 // CHECK: "host.launch"{{.*}}outputs = 2
 // CHECK: "host.launch"{{.*}}ops = ["copy"]
 func.func @graph(%m: tensor<2048xf32> {cuesta.strides = [1]}) -> (tensor<2048xf32> {cuesta.strides = [1]}, tensor<2048xf32> {cuesta.strides = [1]}) attributes {cuesta.mutates = [0]} {
   %0 = "cuesta.exp"(%m) : (tensor<2048xf32>) -> tensor<2048xf32> loc("exp"("m.py":1:1))
-  %1 = "cuesta.sin"(%m) : (tensor<2048xf32>) -> tensor<2048xf32> loc("sin"("m.py":1:1))
-  return %0, %1 : tensor<2048xf32>, tensor<2048xf32>
+  %1 = "cuesta.mul"(%0, %m) : (tensor<2048xf32>, tensor<2048xf32>) -> tensor<2048xf32> loc("mul"("m.py":1:1))
+  return %1, %0 : tensor<2048xf32>, tensor<2048xf32>
 }
 
 // CHECK: // -----
