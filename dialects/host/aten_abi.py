@@ -109,6 +109,10 @@ class Present:
 Word = Number | TensorWord | Undefined | Text | Items | Present
 
 
+#: Their results are views of their operands, which their schemas do not say.
+_UNSAFE_VIEWS = frozenset({"aten::_unsafe_view", "aten::unsafe_split", "aten::unsafe_split_with_sizes"})
+
+
 class _NoWord(Exception):
     """The argument cannot go through the dispatcher's words."""
 
@@ -161,7 +165,7 @@ def _operands(words: Sequence[Word]) -> Iterator[int]:
 
 def _returns_fresh_tensors(op: Any) -> bool:
     schema = op._schema
-    if any(a.alias_info is not None for a in (*schema.arguments, *schema.returns)):
+    if schema.name in _UNSAFE_VIEWS or any(a.alias_info is not None for a in (*schema.arguments, *schema.returns)):
         return False
     # A composite may return its argument, whatever its schema says.
     composite = torch._C._dispatch_has_kernel_for_dispatch_key(op.name(), "CompositeImplicitAutograd")

@@ -87,3 +87,15 @@ def test_words() -> None:
     words = dispatcher_words("aten.cuesta_count.default", text)
     assert words is not None
     assert words[1:] == (Undefined(), Present(Number(1 << 32 | 1)), Number(0))
+
+
+@pytest.mark.parametrize("call", [("_unsafe_view.default", [2, 1]), ("unsafe_split.Tensor", 1)], ids=lambda c: c[0])
+def test_what_returns_views_unsaid_goes_through_python(call: tuple[str, Any]) -> None:
+    """Which copies what is a view of an operand: a program uses an operand's memory again."""
+    name, argument = call
+    overload = torch.ops.aten
+    for part in name.split("."):
+        overload = getattr(overload, part)
+    (first, *_) = [made] if isinstance(made := overload(X, argument), torch.Tensor) else made
+    assert first.data_ptr() == X.data_ptr()
+    assert dispatcher_words(f"aten.{name}", json.dumps(["%0", argument])) is None

@@ -33,6 +33,8 @@ FOUND = [
     (Unit("as_strided.partial_views", "f32"), 2),
     (Unit("nn.functional.max_unpool2d.grad", "f32"), 10),
     (Unit("empty_strided", "f32"), 3),
+    (Unit("broadcast_to", "complex64"), 0),
+    (Unit("cartesian_prod", "complex64"), 2),
 ]
 
 
