@@ -4,7 +4,8 @@
 
 `args` is JSON: the positional arguments, "%i" for operand i, then one object of keyword
 arguments where there are any. What JSON lacks is an object with one key: {"dtype": "float32"},
-{"layout": …}, {"memory_format": …}, {"device": …}, {"str": …}, {"inf": 1 or -1}, {"nan": 1}.
+{"layout": …}, {"memory_format": …}, {"device": …}, {"str": …}, {"inf": 1 or -1}, {"nan": 1},
+{"complex": [real, imaginary]}.
 `positions` lists which of the overload's results the op has, where some of them are None.
 """
 
@@ -45,6 +46,8 @@ def encode(value: Any) -> Any:
         return {"nan": 1} if math.isnan(value) else {"inf": 1 if value > 0 else -1}
     if value is None or isinstance(value, (bool, int, float)):
         return value
+    if isinstance(value, complex):
+        return {"complex": [encode(value.real), encode(value.imag)]}
     raise TypeError(f"an argument of type {type(value).__name__} has no spelling in aten.call: {value!r}")
 
 
@@ -84,6 +87,8 @@ def _decode(item: Any, operands: Sequence[Any]) -> Any:
         return torch.device(value)
     if kind == "str":
         return value
+    if kind == "complex":
+        return complex(*(_decode(part, operands) for part in value))
     return math.nan if kind == "nan" else math.inf * value
 
 

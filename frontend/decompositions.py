@@ -54,13 +54,23 @@ _KEEP = frozenset(
 _KEEP_FORMAT = frozenset({"aten.max_unpool2d"})
 
 
+def _take(x: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
+    """torch's own writes x[index], which reads an index without dimensions as a number that the data decide."""
+    result: torch.Tensor = aten.index(x.reshape(-1), [index])
+    return result
+
+
+#: In place of torch's.
+_OURS: dict[Any, Callable[..., Any]] = {aten.take.default: _take}
+
+
 @functools.cache
 def decompositions() -> dict[Any, Callable[..., Any]]:
     """overload → its decomposition, as AOTAutograd takes it."""
     import cuesta.frontend.aten  # noqa: F401  registers the rules that decide
 
     # Not core_aten_decompositions(), a dict of another kind: `|` of it with a dict drops all that it holds.
-    table = _core_aten_decompositions_post_autograd() | get_decompositions(_MORE) | foreach_decompositions()
+    table = _core_aten_decompositions_post_autograd() | get_decompositions(_MORE) | foreach_decompositions() | _OURS
     return {op: _with_format(op, function) for op, function in table.items() if not _stays_whole(op)}
 
 

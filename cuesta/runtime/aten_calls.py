@@ -48,4 +48,6 @@ def _decode(item: Any, operands: Sequence[Any]) -> Any:
         return torch.device(value)
     if kind == "str":
         return value
+    if kind == "complex":
+        return complex(*(_decode(part, operands) for part in value))
     return math.nan if kind == "nan" else math.inf * value

@@ -35,6 +35,8 @@ FOUND = [
     (Unit("empty_strided", "f32"), 3),
     (Unit("broadcast_to", "complex64"), 0),
     (Unit("cartesian_prod", "complex64"), 2),
+    (Unit("take", "bf16"), 4),
+    (Unit("logaddexp", "complex64"), 0),
 ]
 
 
