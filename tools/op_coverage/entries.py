@@ -57,9 +57,8 @@ class Unit:
         """torch's SampleInputs, the same ones each time."""
         torch.manual_seed(0)
         found = list(entries()[self.entry].sample_inputs("cpu", DTYPES[self.dtype], requires_grad=self.trains))
-        if self.layout == "gaps":
-            return [sample.noncontiguous() for sample in found]
-        return [sample.transform(_reversed) for sample in found] if self.layout == "reversed" else found
+        change = {"given": lambda x: x, "gaps": _with_gaps, "reversed": _reversed}[self.layout]
+        return [sample.transform(change) for sample in found]
 
 
 @functools.cache
@@ -70,6 +69,13 @@ def entries() -> dict[str, Any]:
     # Random operators are called through it, and Dynamo stops at its manual_seed. Every run here is seeded.
     invocations.wrapper_set_seed = _unseeded  # type: ignore[attr-defined]
     return {entry.full_name: entry for entry in invocations.op_db if not entry.name.startswith(tuple(LEFT_OUT))}
+
+
+def _with_gaps(x: Any) -> Any:
+    """A tensor with NaN, or the like, beside each element; all else as it is."""
+    from torch.testing._internal.common_utils import noncontiguous_like
+
+    return noncontiguous_like(x) if isinstance(x, torch.Tensor) and x.layout == torch.strided else x
 
 
 def _reversed(x: Any) -> Any:
