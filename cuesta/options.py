@@ -82,6 +82,11 @@ class Options:
     )
     fusion: bool = _option(True, "Group ops into kernels; off: one kernel an op.", affects_code=True)
     opt_level: int = _option(3, "LLVM's optimisation level for kernels and host program, 0 to 3.", affects_code=True)
+    bitwise_eager: bool = _option(
+        False,
+        "Results with the bits of eager's on CPU: only what has one right result is compiled, the rest is ATen's.",
+        affects_code=True,
+    )
     cache: bool = _option(True, "Keep compiled graphs on disk and take them from there.")
     cache_dir: Path | None = _option(None, "Folder of that cache; CUESTA_CACHE_DIR where not given.")
     dump: Path | None = _option(None, "Folder for the IR of every stage; CUESTA_DUMP where not given.")

@@ -34,7 +34,7 @@ from cuesta.compile_report import GraphReport
 from cuesta.errors import DeviceError, Unsupported
 from cuesta.frontend.attention import keep_attention_whole
 from cuesta.frontend.backend import partition
-from cuesta.frontend.decompositions import decompositions
+from cuesta.frontend.bitwise import decompositions_of, mark_calls
 from cuesta.frontend.devices import place_graph
 from cuesta.frontend.donation import donated_arguments
 from cuesta.frontend.loading import can_run
@@ -76,12 +76,13 @@ class _Collector:
         self.seen: dict[int, _Snapshot] = {}
 
     def __call__(self, gm: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
-        keep_attention_whole(gm, self.options.target)
+        if not self.options.bitwise_eager:
+            keep_attention_whole(gm, self.options.target)
         compiler = aot_autograd(
             fw_compiler=self._compiler("forward"),
             bw_compiler=self._compiler("backward"),
             inference_compiler=self._compiler("inference"),
-            decompositions=decompositions(),
+            decompositions=decompositions_of(self.options),
             partition_fn=partition,
             keep_inference_input_mutations=True,
         )
@@ -202,6 +203,7 @@ def _plan(gm: torch.fx.GraphModule, kind: str, options: Options, report: GraphRe
         raise Unsupported(f"programs for {target} are not launched yet; cuesta.compile_for makes their kernels")
     donated = donated_arguments(gm) if kind == "backward" else []
     cuesta.passes.load_all()
+    mark_calls(gm, options)
     with make_context():
         module = import_graph(gm, donated, target, device).module
         for name, stage in stages_for(target).items():

@@ -15,8 +15,8 @@ from cuesta import compile_report
 from cuesta.compile_report import GraphReport
 from cuesta.errors import DeviceError, OptionError, Unsupported
 from cuesta.frontend.attention import keep_attention_whole
+from cuesta.frontend.bitwise import decompositions_of
 from cuesta.frontend.calling import Boxed, Convention, bind
-from cuesta.frontend.decompositions import decompositions
 from cuesta.frontend.donation import donated_arguments
 from cuesta.frontend.make_program import make_program
 from cuesta.frontend.pieces import in_pieces
@@ -48,11 +48,12 @@ def compile_fx_graph(gm: torch.fx.GraphModule, example_inputs: Sequence[Any], **
         fw_compiler=compiler("forward"),
         bw_compiler=compiler("backward"),
         inference_compiler=compiler("inference"),
-        decompositions=decompositions(),
+        decompositions=decompositions_of(options),
         partition_fn=partition,
         keep_inference_input_mutations=True,
     )
-    keep_attention_whole(gm, options.target)
+    if not options.bitwise_eager:
+        keep_attention_whole(gm, options.target)
     return backend(gm, example_inputs)
 
 

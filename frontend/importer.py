@@ -29,7 +29,7 @@ from cuesta.errors import Unsupported
 from cuesta.frontend.aten.pointwise import import_row
 from cuesta.frontend.calling import Convention, Output
 from cuesta.frontend.graph_key import attribute
-from cuesta.frontend.rules import Decline, find_rule
+from cuesta.frontend.rules import CALL_IN_ATEN, Decline, find_rule
 from cuesta.targets import CPU, Target
 
 #: Ops that a library may compute: they keep the strides with which they were traced.
@@ -103,7 +103,7 @@ class _Importer:
         move = self._moves_scalars(node)
         args = [self.value(a, move) for a in node.args]
         kwargs = {k: self.value(v, move) for k, v in node.kwargs.items()}
-        reason = _not_compilable(node, self.device, move)
+        reason = node.meta.get(CALL_IN_ATEN) or _not_compilable(node, self.device, move)
         if reason is None:
             reason, result = self._apply_rule(node, args, kwargs)
             if reason is None:

@@ -10,6 +10,7 @@ import torch
 
 from cuesta.compile_report import GraphReport
 from cuesta.errors import Unsupported
+from cuesta.frontend.bitwise import mark_calls
 from cuesta.frontend.calling import Convention, check_outputs
 from cuesta.frontend.devices import place_graph
 from cuesta.frontend.graph_cache import GraphCache
@@ -60,6 +61,7 @@ def make_program(
     from cuesta.frontend.importer import import_graph
 
     start = time.perf_counter()
+    mark_calls(gm, options)
     with make_context():
         graph = import_graph(gm, donated, target, device)
         check_outputs(graph.convention.outputs)

@@ -10,6 +10,9 @@ import torch
 #: overload ("aten.view.default") or packet ("aten.view", all its overloads) → rule.
 RULES: dict[str, Callable[..., Any]] = {}
 
+#: Key in a node's meta: why it is to be called in ATen, though a rule could express it.
+CALL_IN_ATEN = "cuesta_call_in_aten"
+
 
 class Decline(Exception):
     """Raised by a rule that cannot express this call: it becomes a call into ATen for that reason."""
