@@ -19,7 +19,8 @@ class Index(Operation, name="index", traits=[ext.Pure]):
 
     The indices' shape stands where the indexed dims were, or first where those were not adjacent,
     as in numpy: `aten.index`, `aten.embedding` and `aten.index_select` are this op. An index outside
-    [-size, size) raises IndexError when the graph runs.
+    [-size, size) raises IndexError when the graph runs; an op with the attribute `in_range` says that
+    its indices are within [0, size), and nothing looks.
     """
 
     x: ext.Operand[Any]
@@ -34,6 +35,20 @@ class Gather(Operation, name="gather", traits=[ext.Pure]):
     x: ext.Operand[Any]
     index: ext.Operand[Any]
     dim: ir.IntegerAttr
+    result: ext.Result[Any]
+
+
+class Window(Operation, name="window", traits=[ext.Pure]):
+    """result[i] = x[(start + i * step) // divisor] in each dim, and the number `outside` where x has no such element.
+
+    A pool's windows are this, one op for each place in the window, and so is an image with each pixel repeated.
+    """
+
+    x: ext.Operand[Any]
+    starts: ir.ArrayAttr
+    steps: ir.ArrayAttr
+    divisors: ir.ArrayAttr
+    outside: ir.FloatAttr
     result: ext.Result[Any]
 
 
@@ -52,6 +67,20 @@ def _index(op: ir.Operation, xs: Tensors) -> torch.Tensor:
 def _gather(op: ir.Operation, xs: Tensors) -> torch.Tensor:
     dim = op.attributes["dim"].value
     return xs[0].gather(dim, _wrap(xs[1], xs[0].shape[dim]).long())
+
+
+@reference("window")
+def _window(op: ir.Operation, xs: Tensors) -> torch.Tensor:
+    (x,) = xs
+    columns = [ints(op.attributes[name]) for name in ("starts", "steps", "divisors")]
+    inside = torch.ones(())
+    for d, (size, start, step, divisor) in enumerate(zip(types.shape_of(op.results[0]), *columns, strict=True)):
+        at = torch.div(start + torch.arange(size) * step, divisor, rounding_mode="floor")
+        within = (at >= 0) & (at < x.shape[d])
+        inside = inside.bool() & within.reshape([-1 if i == d else 1 for i in range(x.dim())])
+        x = x.index_select(d, at.clamp(0, x.shape[d] - 1))
+    number = op.attributes["outside"].value
+    return torch.where(inside, x, torch.tensor(number if x.is_floating_point() else int(number), dtype=x.dtype))
 
 
 def indexed_shape(x: Shape, indices: Sequence[Shape], dims: list[int]) -> tuple[Shape, Shape, int] | None:
@@ -76,6 +105,19 @@ def _verify_index(op: ir.Operation) -> str | None:
         return f"the indices {[list(i) for i in indices]} do not broadcast together"
     actual = types.shape_of(op.results[0])
     return None if shapes[0] == actual else f"selects {list(shapes[0])}, but the result is {list(actual)}"
+
+
+@verifier("window")
+def _verify_window(op: ir.Operation) -> str | None:
+    x, result = types.shape_of(op.operands[0]), types.shape_of(op.results[0])
+    columns = {name: ints(op.attributes[name]) for name in ("starts", "steps", "divisors")}
+    if {len(result), *map(len, columns.values())} != {len(x)}:
+        return f"starts, steps, divisors and result need {len(x)} entries, as the operand has dims"
+    if any(divisor < 1 for divisor in columns["divisors"]):
+        return f"divisors {columns['divisors']} must be positive"
+    if types.spelling_of(op.operands[0]) != types.spelling_of(op.results[0]):
+        return f"keeps the element type {types.spelling_of(op.operands[0])}"
+    return None
 
 
 @verifier("gather")

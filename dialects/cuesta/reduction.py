@@ -165,13 +165,27 @@ class CumSum(Operation, name="cumsum", traits=[ext.Pure]):
     result: ext.Result[Any]
 
 
+class CumProd(Operation, name="cumprod", traits=[ext.Pure]):
+    """Running product along `dim`."""
+
+    x: ext.Operand[Any]
+    dim: ir.IntegerAttr
+    result: ext.Result[Any]
+
+
 @reference("cumsum")
 def _cumsum(op: ir.Operation, operands: list[torch.Tensor]) -> torch.Tensor:
     return torch.cumsum(operands[0], op.attributes["dim"].value, dtype=operands[0].dtype)
 
 
+@reference("cumprod")
+def _cumprod(op: ir.Operation, operands: list[torch.Tensor]) -> torch.Tensor:
+    return torch.cumprod(operands[0], op.attributes["dim"].value, dtype=operands[0].dtype)
+
+
 @verifier("cumsum")
-def _verify_cumsum(op: ir.Operation) -> str | None:
+@verifier("cumprod")
+def _verify_running(op: ir.Operation) -> str | None:
     shape, dim = types.shape_of(op.operands[0]), op.attributes["dim"].value
     if not 0 <= dim < len(shape):
         return f"dim {dim} is outside [0, {len(shape)})"

@@ -4,11 +4,26 @@ from cuesta.frontend.aten import (
     attention,
     contraction,
     creation,
+    division,
     indexing,
     normalisation,
     pointwise,
+    pooling,
     reduction,
     shape,
+    strided,
 )
 
-__all__ = ["attention", "contraction", "creation", "indexing", "normalisation", "pointwise", "reduction", "shape"]
+__all__ = [
+    "attention",
+    "contraction",
+    "creation",
+    "division",
+    "indexing",
+    "normalisation",
+    "pointwise",
+    "pooling",
+    "reduction",
+    "shape",
+    "strided",
+]

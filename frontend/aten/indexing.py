@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
@@ -18,25 +19,29 @@ from cuesta.frontend.rules import Decline, imports
 Value: TypeAlias = ir.Value
 
 
-def _index(b: GraphBuilder, x: Value, indices: Sequence[Value], dims: list[int]) -> Value:
+def index_into(b: GraphBuilder, x: Value, indices: Sequence[Value], dims: list[int], in_range: bool = False) -> Value:
+    """x at `indices` along `dims`, which rise; the indices broadcast. `in_range`: they are known to lie in x."""
     shapes = indexing.indexed_shape(shape_of(x), [shape_of(i) for i in indices], dims)
     if shapes is None or 0 in shape_of(x):
         raise Decline("indexing of or into nothing")
     result = types.tensor(shapes[0], spelling_of(x))
     together = [b.expand(b.convert(i, "i64"), shapes[1]) for i in indices]
-    return indexing.Index(x, together, int_array(dims), result).result
+    value = indexing.Index(x, together, int_array(dims), result).result
+    if in_range:
+        value.owner.attributes["in_range"] = ir.UnitAttr.get()
+    return value
 
 
 @imports("embedding")
 def embedding(b: GraphBuilder, node: torch.fx.Node, weight: Value, index: Value, *_: Any, **__: Any) -> Value:
-    return _index(b, weight, [index], [0])
+    return index_into(b, weight, [index], [0])
 
 
 @imports("index_select")
 def index_select(b: GraphBuilder, node: torch.fx.Node, x: Value, dim: int, index: Value) -> Value:
     if not shape_of(x) or len(shape_of(index)) != 1:
         raise Decline("a scalar on either side")
-    return _index(b, x, [index], [dim % len(shape_of(x))])
+    return index_into(b, x, [index], [dim % len(shape_of(x))])
 
 
 @imports("index.Tensor", "_unsafe_index.Tensor")
@@ -45,7 +50,19 @@ def index(b: GraphBuilder, node: torch.fx.Node, x: Value, indices: Sequence[Valu
     chosen = [i for i in indices if i is not None]
     if any(spelling_of(i) not in ("i64", "i32") for i in chosen):
         raise Decline("a boolean mask's result has a size that the data decide")
-    return _index(b, x, chosen, dims)
+    return index_into(b, x, chosen, dims, in_range=str(node.target).startswith("aten._unsafe"))
+
+
+@imports("index_put.default")
+def index_put(
+    b: GraphBuilder, node: torch.fx.Node, x: Value, indices: Sequence[Value | None], value: Value, add: bool = False
+) -> Value:
+    """One number written where a mask says so: a choice. All else is ATen's."""
+    mask = indices[0] if len(indices) == 1 else None
+    if mask is None or spelling_of(mask) != "i1" or math.prod(shape_of(value)) != 1 or add:
+        raise Decline("writes to computed positions")
+    wide = b.reshape(mask, (*shape_of(mask), *[1] * (len(shape_of(x)) - len(shape_of(mask)))))
+    return b.where(wide, b.reshape(b.convert(value, spelling_of(x)), ()), x)
 
 
 @imports("gather")

@@ -33,6 +33,13 @@ def in_opmath(b: GraphBuilder, spelling: str, compute: Callable[..., Value], *xs
     return b.convert(compute(*(operand(b, x, wide) for x in xs)), spelling)
 
 
+def by_number(b: GraphBuilder, spelling: str, compute: Callable[..., Value], x: Any, y: Any) -> Value:
+    """`compute` of two operands; where one is a Python number, a narrow float does not round it, as in eager."""
+    if isinstance(x, ir.Value) and isinstance(y, ir.Value):
+        return compute(b.convert(x, spelling), b.convert(y, spelling))
+    return in_opmath(b, spelling, compute, *(b.convert(v, spelling) if isinstance(v, ir.Value) else v for v in (x, y)))
+
+
 def common_spelling(node: torch.fx.Node, *positions: int) -> str:
     """The type that torch promotes the call's arguments at `positions` to."""
     examples: list[Any] = []
@@ -90,70 +97,7 @@ def mul(b: GraphBuilder, node: torch.fx.Node, x: Any, y: Any) -> Value:
     spelling = result_spelling(node)
     if spelling == "i1":
         return b.pointwise("logical_and", operand(b, x, spelling), operand(b, y, spelling))
-    return _by_number(b, spelling, lambda x, y: b.pointwise("mul", x, y), x, y)
-
-
-@imports("div")
-def div(b: GraphBuilder, node: torch.fx.Node, x: Any, y: Any, rounding_mode: str | None = None) -> Value:
-    spelling = result_spelling(node)
-    if rounding_mode == "floor":
-        return _by_number(b, spelling, lambda x, y: _floor_divide(b, node, x, y), x, y)
-    if rounding_mode == "trunc" and "i" in spelling:
-        raise Decline("integer division that truncates has no row")
-
-    def divide(x: Value, y: Value) -> Value:
-        quotient = b.pointwise("div", x, y)
-        return b.pointwise("trunc", quotient) if rounding_mode == "trunc" else quotient
-
-    return _by_number(b, spelling, divide, x, y)
-
-
-def _by_number(b: GraphBuilder, spelling: str, compute: Callable[..., Value], x: Any, y: Any) -> Value:
-    """`compute` of two operands; where one is a Python number, a narrow float does not round it, as in eager."""
-    if isinstance(x, ir.Value) and isinstance(y, ir.Value):
-        return compute(b.convert(x, spelling), b.convert(y, spelling))
-    return in_opmath(b, spelling, compute, *(b.convert(v, spelling) if isinstance(v, ir.Value) else v for v in (x, y)))
-
-
-@imports("floor_divide", "remainder")
-def floor_divide(b: GraphBuilder, node: torch.fx.Node, x: Any, y: Any) -> Value:
-    spelling = result_spelling(node)
-    if str(node.target).split(".")[1] == "floor_divide":
-        return _by_number(b, spelling, lambda x, y: _floor_divide(b, node, x, y), x, y)
-    x, y = operand(b, x, spelling), operand(b, y, spelling)
-    return b.pointwise("remainder", x, _nonzero_divisor(node, y))
-
-
-def _floor_divide(b: GraphBuilder, node: torch.fx.Node, x: Value, y: Value) -> Value:
-    return b.pointwise("floor_divide", x, _nonzero_divisor(node, y))
-
-
-def _nonzero_divisor(node: torch.fx.Node, y: Value) -> Value:
-    # An integer division by zero raises in eager and would trap in a kernel.
-    divisor = node.args[1]
-    if "i" in spelling_of(y) and not (isinstance(divisor, (int, bool)) and divisor not in (0, -1)):
-        raise Decline("integer division by a tensor: ATen checks for zero")
-    return y
-
-
-@imports("pow")
-def pow_(b: GraphBuilder, node: torch.fx.Node, x: Any, exponent: Any) -> Value:
-    spelling = result_spelling(node)
-    if "f" not in spelling:
-        raise Decline("integer powers have no row")
-    base = operand(b, x, spelling)
-    if not isinstance(exponent, (int, float)):
-        return b.pointwise("pow", base, operand(b, exponent, spelling))
-    simple = {0.5: "sqrt", -0.5: "rsqrt", -1: "reciprocal", 2: "square"}
-    if exponent in simple:
-        return b.pointwise(simple[exponent], base)
-    if exponent == 1:
-        return base
-    if exponent == 3:
-        return in_opmath(b, spelling, lambda x: b.pointwise("mul", b.pointwise("square", x), x), base)
-    if exponent == 4:
-        return in_opmath(b, spelling, lambda x: b.pointwise("square", b.pointwise("square", x)), base)
-    return b.with_number("pow", base, exponent)
+    return by_number(b, spelling, lambda x, y: b.pointwise("mul", x, y), x, y)
 
 
 @imports("where")
@@ -205,9 +149,9 @@ def dropout_backward(b: GraphBuilder, node: torch.fx.Node, grad: Value, mask: Va
 @imports("addcmul", "addcdiv")
 def addcmul(b: GraphBuilder, node: torch.fx.Node, x: Value, y: Any, z: Any, value: float = 1) -> Value:
     spelling = result_spelling(node)
-    if "f" not in spelling:
-        raise Decline("only the float form is compiled")
     name = "mul" if str(node.target).split(".")[1] == "addcmul" else "div"
+    if "f" not in spelling and name == "div":
+        raise Decline("only the float form is compiled")
 
     def combine(x: Value, y: Value, z: Value) -> Value:
         scaled = y if value == 1 else b.with_number("mul", y, value)
@@ -269,3 +213,12 @@ def isfinite(b: GraphBuilder, node: torch.fx.Node, x: Value) -> Value:
         return b.constant(1, "i1", shape_of(x))
     # |x| < inf is false for NaN and for both infinities.
     return b.with_number("lt", b.pointwise("abs", x), math.inf)
+
+
+@imports("angle")
+def angle(b: GraphBuilder, node: torch.fx.Node, x: Value) -> Value:
+    """Of a real number: pi below zero, 0 above, NaN for NaN."""
+    spelling = result_spelling(node)
+    wide = b.convert(x, spelling)
+    flat = b.where(b.with_number("lt", wide, 0), b.constant(math.pi, spelling), b.constant(0, spelling))
+    return b.where(b.pointwise("isnan", wide), wide, flat)

@@ -136,11 +136,12 @@ def logsumexp(b: GraphBuilder, node: torch.fx.Node, x: Value, dims: Any, keepdim
     return b.convert(b.reshape(value, tuple(node.meta["val"].shape)), result)
 
 
-@imports("cumsum")
-def cumsum(b: GraphBuilder, node: torch.fx.Node, x: Value, dim: int, **_: Any) -> Value:
+@imports("cumsum", "cumprod")
+def running(b: GraphBuilder, node: torch.fx.Node, x: Value, dim: int, **_: Any) -> Value:
     result = result_spelling(node)
     if not shape_of(x):
         return b.convert(x, result)
     wide = b.convert(x, opmath(result))
-    total = reduction.CumSum(wide, int_attr(dim % len(shape_of(x))), wide.type).result
+    op = reduction.CumProd if str(node.target).startswith("aten.cumprod") else reduction.CumSum
+    total = op(wide, int_attr(dim % len(shape_of(x))), wide.type).result
     return b.convert(total, result)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
@@ -10,7 +11,7 @@ import torch
 from cuesta._mlir import ir
 from cuesta.dialects import types
 from cuesta.dialects.cuesta import shape
-from cuesta.dialects.cuesta.dialect import int_array
+from cuesta.dialects.cuesta.dialect import int_array, int_attr
 from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.types import shape_of, spelling_of
 from cuesta.frontend.rules import Decline, imports
@@ -127,16 +128,78 @@ def constant_pad(b: GraphBuilder, node: torch.fx.Node, x: Value, pad: Sequence[i
     return x
 
 
+def spread(b: GraphBuilder, part: Value, dim: int, size: int, start: int, step: int) -> Value:
+    """`part` along `dim` at start, start + step, … of a tensor of `size` there, zeros elsewhere."""
+    count = shape_of(part)[dim]
+    if step > 1:
+        apart = b.reshape(part, (*shape_of(part)[: dim + 1], 1, *shape_of(part)[dim + 1 :]))
+        apart = b.pad(apart, dim + 1, 0, step - 1)
+        part = b.reshape(apart, (*shape_of(part)[:dim], count * step, *shape_of(part)[dim + 1 :]))
+    return b.pad(part, dim, start, size - start - count * step)
+
+
+def clamped(position: int | None, size: int, default: int) -> int:
+    """A bound of a slice as a number in [0, size]."""
+    number = default if position is None else position
+    return min(max(number + (size if number < 0 else 0), 0), size)
+
+
 @imports("slice_backward")
 def slice_backward(
     b: GraphBuilder, node: torch.fx.Node, grad: Value, sizes: Sequence[int], dim: int, start: int, end: int, step: int
 ) -> Value:
-    if step != 1:
-        raise Decline("the gradient of a slice with a step")
     dim %= len(sizes)
-    size = sizes[dim]
-    first = min(max(start + (size if start < 0 else 0), 0), size)
-    return b.pad(grad, dim, first, size - first - shape_of(grad)[dim])
+    return spread(b, grad, dim, sizes[dim], clamped(start, sizes[dim], 0), step)
+
+
+@imports("slice_scatter")
+def slice_scatter(
+    b: GraphBuilder,
+    node: torch.fx.Node,
+    x: Value,
+    part: Value,
+    dim: int = 0,
+    start: int | None = None,
+    end: int | None = None,
+    step: int = 1,
+) -> Value:
+    dim %= len(shape_of(x))
+    size, count = shape_of(x)[dim], shape_of(part)[dim]
+    part = b.convert(part, spelling_of(x))
+    first = clamped(start, size, 0)
+    if step == 1:
+        after = first + count
+        before, rest = b.slice(x, dim, 0, first), b.slice(x, dim, after, size - after)
+        return b.cat([v for v in (before, part, rest) if shape_of(v)[dim]], dim)
+    offset = b.with_number("sub", position(b, x, dim), first)
+    taken = b.pointwise("eq", b.with_number("remainder", offset, step), b.constant(0, "i64"))
+    within = b.pointwise("logical_and", b.with_number("ge", offset, 0), b.with_number("lt", offset, count * step))
+    return b.where(b.pointwise("logical_and", taken, within), spread(b, part, dim, size, first, step), x)
+
+
+def position(b: GraphBuilder, x: Value, dim: int) -> Value:
+    """Where along `dim` of x an element stands, as i64 of a shape that broadcasts to x's."""
+    sizes = [size if d == dim else 1 for d, size in enumerate(shape_of(x))]
+    return b.reshape(shape.Iota(int_attr(0), int_attr(1), types.tensor([sizes[dim]], "i64")).result, sizes)
+
+
+@imports("roll")
+def roll(
+    b: GraphBuilder, node: torch.fx.Node, x: Value, shifts: int | Sequence[int], dims: int | Sequence[int] = ()
+) -> Value:
+    sizes = shape_of(x)
+    shifts = [shifts] if isinstance(shifts, int) else list(shifts)
+    dims = [dims] if isinstance(dims, int) else list(dims)
+    if not sizes:
+        return x
+    if not dims:
+        x, dims = b.reshape(x, [math.prod(sizes)]), [0]
+    for count, d in zip(shifts, dims, strict=True):
+        dim, size = d % len(shape_of(x)), shape_of(x)[d]
+        first = -count % size
+        if first:
+            x = b.cat([b.slice(x, dim, first, size - first), b.slice(x, dim, 0, first)], dim)
+    return b.reshape(x, sizes)
 
 
 @imports("select_backward")
@@ -155,23 +218,6 @@ def clone(b: GraphBuilder, node: torch.fx.Node, x: Value, **_: Any) -> Value:
     if not strides:
         return x
     return shape.Copy(x, int_array(strides), types.tensor(shape_of(x), spelling_of(x))).result
-
-
-@imports("as_strided")
-def as_strided(
-    b: GraphBuilder,
-    node: torch.fx.Node,
-    x: Value,
-    sizes: Sequence[int],
-    strides: Sequence[int],
-    offset: int | None = None,
-) -> Value:
-    """The same places named otherwise, as ATen's mean over the pixels of a channels_last image ends."""
-    source = node.args[0].meta["val"]  # type: ignore[union-attr]
-    moves = any(n != 1 and a != s for n, a, s in zip(sizes, strides, source.stride(), strict=False))
-    if tuple(sizes) != shape_of(x) or moves or offset not in (None, source.storage_offset()):
-        raise Decline("strides that name other places of a tensor's memory")
-    return x
 
 
 @imports("detach", "alias", "lift_fresh_copy", "lift_fresh", "view_as", "alias_copy", "detach_copy")

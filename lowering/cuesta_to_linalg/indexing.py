@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import functools
+
 from cuesta._mlir import arith, ir, linalg, tensor
 from cuesta.dialects import host
 from cuesta.dialects.cuesta import indexing
@@ -75,8 +77,9 @@ def lower_index(b: LinalgBuilder, op: ir.Operation) -> None:
     _, broadcast, at = shapes
     loops = [d for d, s in enumerate(result) if s != 1]
     source = b.squeezed_form(x)
-    for index, dim in zip(indices, dims, strict=True):
-        _check_range(b, index, sizes[dim], op)
+    if "in_range" not in op.attributes:
+        for index, dim in zip(indices, dims, strict=True):
+            _check_range(b, index, sizes[dim], op)
     # Result dims: those of x before, the indices' own, those of x after.
     kept = [d for d in range(len(sizes)) if d not in dims]
     result_dim = {d: i if i < at else i + len(broadcast) for i, d in enumerate(kept)}
@@ -143,3 +146,46 @@ def lower_flip(b: LinalgBuilder, op: ir.Operation) -> None:
         return _extract(source, where, sizes, spelling)
 
     b.squeezed[op.results[0]] = b.generic([], [sizes[d] for d in loops], spelling, lambda s: body(scalar_for(spelling)))
+
+
+@lowers("window")
+def lower_window(b: LinalgBuilder, op: ir.Operation) -> None:
+    (x,) = op.operands
+    sizes, result, spelling = shape_of(x), shape_of(op.results[0]), spelling_of(x)
+    columns = [ints(op.attributes[name]) for name in ("starts", "steps", "divisors")]
+    loops = [d for d, s in enumerate(result) if s != 1]
+    source = b.squeezed_form(x)
+    index = ir.IndexType.get()
+
+    def body(s: Scalar) -> Value:
+        where: list[Value | None] = []
+        inside: list[Value] = []
+        for d, (size, count, start, step, divisor) in enumerate(zip(sizes, result, *columns, strict=True)):
+            at = linalg.IndexOp(loops.index(d)).result if count != 1 else arith.constant(index, 0)
+            if step != 1:
+                at = arith.muli(at, arith.constant(index, step))
+            ends = sorted([start // divisor, (start + (count - 1) * step) // divisor])
+            # Numbers that are not negative are divided with a shift, or with one multiplication.
+            whole = max(-ends[0], 0) if divisor != 1 else 0
+            if start + whole * divisor:
+                at = arith.addi(at, arith.constant(index, start + whole * divisor))
+            if divisor != 1:
+                at = arith.divui(at, arith.constant(index, divisor))
+                at = arith.subi(at, arith.constant(index, whole)) if whole else at
+            zero, last = arith.constant(index, 0), arith.constant(index, size - 1)
+            if ends[0] < 0:
+                inside.append(arith.cmpi(arith.CmpIPredicate.sge, at, zero))
+                at = arith.maxsi(at, zero)
+            if ends[1] >= size:
+                inside.append(arith.cmpi(arith.CmpIPredicate.sle, at, last))
+                at = arith.minsi(at, last)
+            where.append(at if size != 1 else None)
+        value = _extract(source, where, sizes, spelling)
+        if not inside:
+            return value
+        outside = s.const(value, op.attributes["outside"].value)
+        return arith.select(functools.reduce(arith.andi, inside), value, outside)
+
+    b.squeezed[op.results[0]] = b.generic(
+        [], [result[d] for d in loops], spelling, lambda s: body(scalar_for(spelling))
+    )

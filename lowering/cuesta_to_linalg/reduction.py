@@ -85,8 +85,8 @@ def lower_argmax(b: LinalgBuilder, op: ir.Operation) -> None:
     b.squeezed[op.results[0]] = index
 
 
-@lowers("cumsum")
-def lower_cumsum(b: LinalgBuilder, op: ir.Operation) -> None:
+@lowers("cumsum", "cumprod")
+def lower_running(b: LinalgBuilder, op: ir.Operation) -> None:
     sizes, dim = shape_of(op.operands[0]), op.attributes["dim"].value
     loops = _loops(sizes)
     spelling = spelling_of(op.operands[0])
@@ -96,17 +96,17 @@ def lower_cumsum(b: LinalgBuilder, op: ir.Operation) -> None:
         return
     along = loops.index(dim)
     kept = [i for i in range(len(loops)) if i != along]
+    product = op.name == "cuesta.cumprod"
 
     def body(s: Scalar, outs: list[Value], ins: list[Value]) -> list[Value]:
-        # A plain sequential sum: this loop carries its total and stores it at each step.
-        x = s.convert(ins[0], outs[0].type)
-        total = arith.addf(outs[0], x) if isinstance(x.type, ir.FloatType) else s.add(outs[0], x)
+        # A plain sequential sum or product: this loop carries its total and stores it at each step.
+        total = (s.mul if product else s.add)(outs[0], s.convert(ins[0], outs[0].type))
         return [total, s.convert(total, ins[0].type)]
 
     _, running = b.generics(
         [b.covering_access(op.operands[0], loops)],
         [sizes[d] for d in loops],
-        [(kept, types.opmath(spelling), lambda kind: 0), (list(range(len(loops))), spelling, None)],
+        [(kept, types.opmath(spelling), lambda kind: int(product)), (list(range(len(loops))), spelling, None)],
         body,
         reduced=[along],
     )

@@ -79,14 +79,15 @@ def test_position(name: str, dtype: torch.dtype, check_op: Check) -> None:
     holds()
 
 
+@pytest.mark.parametrize("name", ["cumsum", "cumprod"])
 @pytest.mark.parametrize("dtype", NUMBERS, ids=lambda d: SPELLING[d])
-def test_cumsum(dtype: torch.dtype, check_op: Check) -> None:
+def test_running(dtype: torch.dtype, name: str, check_op: Check) -> None:
     @compiled
     @given(st.data())
     def holds(data: st.DataObject) -> None:
         x = data.draw(tensors(dtype, min_dims=1))
         dim = data.draw(st.integers(0, x.dim() - 1))
-        check_op("cumsum", [x], [(tuple(x.shape), SPELLING[dtype])], f"dim = {dim}")
+        check_op(name, [x], [(tuple(x.shape), SPELLING[dtype])], f"dim = {dim}")
 
     holds()
 

@@ -59,7 +59,7 @@ def test_as_strided_over_the_same_places_is_a_view(matches_eager: Check) -> None
     assert "aten.call" not in run.ops()
     run = matches_eager(lambda x: (x + 1).as_strided((2, 3, 1, 4), (12, 4, 7, 1)) * 2, X.unsqueeze(2).contiguous())
     assert "aten.call" not in run.ops()
-    run = matches_eager(lambda x: (x + 1).as_strided((3, 4), (1, 2)) * 2, X)
+    run = matches_eager(lambda x: (x + 1)[:, ::2].as_strided((2, 3), (3, 1)) * 2, X)
     assert "aten.call" in run.ops()
 
 

@@ -25,13 +25,15 @@ FACTOR = 8.0
 _DISTURBANCE = 2.0
 #: Computed with one rounding at most, the same one in every implementation.
 _EXACT_ROWS = frozenset(
-    row.name for row in pointwise.ROWS if row.promotion != "float" and row.name not in ("remainder", "floor_divide")
+    row.name
+    for row in pointwise.ROWS
+    if row.promotion != "float" and row.name not in ("remainder", "floor_divide", "fmod", "trunc_divide")
 )
 _EXACT = frozenset(f"cuesta.{name}" for name in _EXACT_ROWS) | {
     "cuesta.div", "cuesta.where", "cuesta.convert", "cuesta.amax", "cuesta.amin", "cuesta.any", "cuesta.all",
     "cuesta.argmax", "cuesta.argmin", "cuesta.reshape", "cuesta.permute", "cuesta.expand", "cuesta.slice",
     "cuesta.cat", "cuesta.flip", "cuesta.copy", "cuesta.constant", "cuesta.iota", "cuesta.index", "cuesta.gather",
-    "aten.call",
+    "cuesta.window", "aten.call",
 }  # fmt: skip
 #: Close to zero they are what is left of a sum with 1.
 _CANCELLING = frozenset(f"cuesta.{name}" for name in pointwise.BY_NAME if name.startswith(("gelu", "silu")))

@@ -181,3 +181,27 @@ func.func @reason_that_is_no_text(%x0: tensor<4xf32>) {
   %0 = "aten.call"(%x0) {overload = "aten.relu.default", args = "[]", reason = 7} : (tensor<4xf32>) -> tensor<4xf32>
   return
 }
+
+// -----
+
+func.func @window_of_another_rank(%x0: tensor<4x5xf32>) {
+  // expected-error@below {{starts, steps, divisors and result need 2 entries, as the operand has dims}}
+  %0 = "cuesta.window"(%x0) {starts = [0], steps = [1], divisors = [1], outside = 0.0 : f64} : (tensor<4x5xf32>) -> tensor<4xf32>
+  return
+}
+
+// -----
+
+func.func @window_divided_by_nothing(%x0: tensor<4xf32>) {
+  // expected-error@below {{divisors [0] must be positive}}
+  %0 = "cuesta.window"(%x0) {starts = [0], steps = [1], divisors = [0], outside = 0.0 : f64} : (tensor<4xf32>) -> tensor<4xf32>
+  return
+}
+
+// -----
+
+func.func @window_of_another_type(%x0: tensor<4xf32>) {
+  // expected-error@below {{keeps the element type f32}}
+  %0 = "cuesta.window"(%x0) {starts = [0], steps = [1], divisors = [1], outside = 0.0 : f64} : (tensor<4xf32>) -> tensor<4xi64>
+  return
+}

@@ -81,3 +81,30 @@ func.func @gather_one_row(%x: tensor<4x6xf32>, %i: tensor<1x2xi64>) -> tensor<1x
   %0 = "cuesta.gather"(%x, %i) {dim = 1} : (tensor<4x6xf32>, tensor<1x2xi64>) -> tensor<1x2xf32>
   return %0 : tensor<1x2xf32>
 }
+
+// Before and past its ends a window reads a number; what it reads for it stays inside.
+// CHECK-LABEL: func.func @window
+// CHECK-SAME: (%[[X:.*]]: tensor<8xf32>)
+// CHECK: %[[I:.*]] = linalg.index 0
+// CHECK: %[[TWICE:.*]] = arith.muli %[[I]], %c2
+// CHECK: %[[AT:.*]] = arith.addi %[[TWICE]], %c-1
+// CHECK: %[[FROM:.*]] = arith.cmpi sge, %[[AT]], %c0
+// CHECK: %[[P:.*]] = arith.maxsi %[[AT]], %c0
+// CHECK-NOT: arith.minsi
+// CHECK: %[[IN:.*]] = tensor.extract %[[X]][%[[P]]]
+// CHECK: arith.select %[[FROM]], %[[IN]], %cst
+func.func @window(%x: tensor<8xf32>) -> tensor<4xf32> {
+  %0 = "cuesta.window"(%x) {starts = [-1], steps = [2], divisors = [1], outside = 0.5 : f64} : (tensor<8xf32>) -> tensor<4xf32>
+  return %0 : tensor<4xf32>
+}
+
+// (i + 1 - 2) // 2 as (i + 1) // 2 - 1: the number that is divided is not negative.
+// CHECK-LABEL: func.func @window_of_repeated
+// CHECK: %[[I:.*]] = linalg.index 0
+// CHECK: %[[N:.*]] = arith.addi %[[I]], %c1
+// CHECK: %[[Q:.*]] = arith.divui %[[N]], %c2
+// CHECK: arith.subi %[[Q]], %c1
+func.func @window_of_repeated(%x: tensor<4xf32>) -> tensor<8xf32> {
+  %0 = "cuesta.window"(%x) {starts = [-1], steps = [1], divisors = [2], outside = 0.0 : f64} : (tensor<4xf32>) -> tensor<8xf32>
+  return %0 : tensor<8xf32>
+}

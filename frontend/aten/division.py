@@ -1,0 +1,108 @@
+"""Quotients, remainders, powers and shifts."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import torch
+
+from cuesta._mlir import ir
+from cuesta.dialects.graph_builder import GraphBuilder
+from cuesta.dialects.types import shape_of, spelling_of
+from cuesta.frontend.aten.pointwise import by_number, in_opmath, operand, result_spelling
+from cuesta.frontend.rules import Decline, imports
+
+Value: TypeAlias = ir.Value
+
+
+@imports("div")
+def div(b: GraphBuilder, node: torch.fx.Node, x: Any, y: Any, rounding_mode: str | None = None) -> Value:
+    spelling = result_spelling(node)
+    if rounding_mode == "floor":
+        return by_number(b, spelling, lambda x, y: _floor_divide(b, node, x, y), x, y)
+    if rounding_mode == "trunc":
+        return by_number(b, spelling, lambda x, y: b.pointwise("trunc_divide", x, _nonzero_divisor(node, y)), x, y)
+    return by_number(b, spelling, lambda x, y: b.pointwise("div", x, y), x, y)
+
+
+@imports("floor_divide", "remainder", "fmod")
+def floor_divide(b: GraphBuilder, node: torch.fx.Node, x: Any, y: Any) -> Value:
+    spelling = result_spelling(node)
+    name = str(node.target).split(".")[1]
+    if name == "floor_divide":
+        return by_number(b, spelling, lambda x, y: _floor_divide(b, node, x, y), x, y)
+    x, y = operand(b, x, spelling), operand(b, y, spelling)
+    return b.pointwise(name, x, _nonzero_divisor(node, y))
+
+
+def _floor_divide(b: GraphBuilder, node: torch.fx.Node, x: Value, y: Value) -> Value:
+    return b.pointwise("floor_divide", x, _nonzero_divisor(node, y))
+
+
+def _nonzero_divisor(node: torch.fx.Node, y: Value) -> Value:
+    # An integer division by zero raises in eager and would trap in a kernel.
+    divisor = node.args[1]
+    if "i" in spelling_of(y) and not (isinstance(divisor, (int, bool)) and divisor not in (0, -1)):
+        raise Decline("integer division by a tensor: ATen checks for zero")
+    return y
+
+
+@imports("pow")
+def pow_(b: GraphBuilder, node: torch.fx.Node, x: Any, exponent: Any) -> Value:
+    spelling = result_spelling(node)
+    base = operand(b, x, spelling)
+    if "f" not in spelling:
+        return _whole_power(b, base, exponent)
+    if not isinstance(exponent, (int, float)):
+        return b.pointwise("pow", base, operand(b, exponent, spelling))
+    simple = {0.5: "sqrt", -0.5: "rsqrt", -1: "reciprocal", 2: "square"}
+    if exponent in simple:
+        return b.pointwise(simple[exponent], base)
+    if exponent == 1:
+        return base
+    if exponent == 3:
+        return in_opmath(b, spelling, lambda x: b.pointwise("mul", b.pointwise("square", x), x), base)
+    if exponent == 4:
+        return in_opmath(b, spelling, lambda x: b.pointwise("square", b.pointwise("square", x)), base)
+    return b.with_number("pow", base, exponent)
+
+
+def _whole_power(b: GraphBuilder, base: Value, exponent: Any) -> Value:
+    """base ** exponent of integers, wrapped as multiplications wrap."""
+    if not isinstance(exponent, int) or exponent < 0:
+        raise Decline("an integer to a power that is not a known natural number")
+    result = None
+    while exponent:
+        if exponent & 1:
+            result = base if result is None else b.pointwise("mul", result, base)
+        exponent >>= 1
+        base = b.pointwise("mul", base, base) if exponent else base
+    return b.constant(1, spelling_of(base), shape_of(base)) if result is None else result
+
+
+@imports("__lshift__", "__rshift__")
+def shift(b: GraphBuilder, node: torch.fx.Node, x: Any, count: Any) -> Value:
+    spelling = result_spelling(node)
+    if "i" not in spelling:
+        raise Decline("a shift of floats is a product")
+    name = "bitwise_left_shift" if "__lshift__" in str(node.target) else "bitwise_right_shift"
+    return b.pointwise(name, operand(b, x, spelling), operand(b, count, spelling))
+
+
+@imports("ldexp")
+def ldexp(b: GraphBuilder, node: torch.fx.Node, x: Value, exponent: Value) -> Value:
+    """x · 2^exponent, the power in a type of its own, as eager computes it."""
+    power_spelling = spelling_of(exponent) if "f" in spelling_of(exponent) else "f32"
+    power = b.pointwise("exp2", b.convert(exponent, power_spelling))
+    spelling = result_spelling(node)
+    return b.pointwise("mul", b.convert(x, spelling), b.convert(power, spelling))
+
+
+@imports("round.decimals")
+def round_decimals(b: GraphBuilder, node: torch.fx.Node, x: Value, *, decimals: int) -> Value:
+    spelling = result_spelling(node)
+    if spelling not in ("f32", "f64"):
+        raise Decline("narrow floats are rounded at each step")
+    there, back = ("mul", "div") if decimals >= 0 else ("div", "mul")
+    scaled = b.pointwise("round", b.with_number(there, x, 10.0 ** abs(decimals)))
+    return b.with_number(back, scaled, 10.0 ** abs(decimals))

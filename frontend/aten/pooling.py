@@ -1,0 +1,297 @@
+"""Pools. Each place in a window is one read of the input, and the reads are joined element by
+element; the gradient of an element is gathered from the windows that hold it. Nothing is padded, nothing scattered."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import torch
+
+from cuesta._mlir import ir
+from cuesta.dialects import types
+from cuesta.dialects.cuesta import indexing, reduction
+from cuesta.dialects.cuesta.dialect import float_attr, int_array
+from cuesta.dialects.graph_builder import GraphBuilder
+from cuesta.dialects.types import opmath, shape_of, spelling_of
+from cuesta.frontend.aten.pointwise import result_spelling
+from cuesta.frontend.aten.strided import ramp
+from cuesta.frontend.rules import Decline, imports
+
+Value: TypeAlias = ir.Value
+
+#: Places in a window beyond which a pool is ATen's: each is an operand of the kernel.
+_MOST = 32
+
+
+@dataclass(frozen=True)
+class Window:
+    """How windows lie along one dim of `size` elements: `count` of them, `stride` apart, the first at -`padding`."""
+
+    size: int
+    count: int
+    kernel: int
+    stride: int
+    padding: int
+    dilation: int = 1
+
+    @property
+    def after(self) -> int:
+        """Elements past the end that the last window reaches; less than 0 where it ends before."""
+        return (self.count - 1) * self.stride + (self.kernel - 1) * self.dilation + 1 - self.size - self.padding
+
+    @property
+    def meeting(self) -> int:
+        """How many windows may hold one element."""
+        return math.ceil(self.kernel / self.stride)
+
+
+def _each(numbers: int | Sequence[int], rank: int) -> list[int]:
+    listed = [numbers] if isinstance(numbers, int) else list(numbers)
+    return listed * rank if len(listed) == 1 else listed
+
+
+def _windows(
+    sizes: Sequence[int],
+    counts: Sequence[int],
+    kernel: Sequence[int],
+    stride: Sequence[int],
+    padding: int | Sequence[int],
+    dilation: int | Sequence[int] = 1,
+) -> list[Window]:
+    rank = len(counts)
+    kernel = _each(kernel, rank)
+    columns = (sizes[-rank:], counts, kernel, _each(stride, rank) if stride else kernel)
+    found = [Window(*row) for row in zip(*columns, _each(padding, rank), _each(dilation, rank), strict=True)]
+    if math.prod(kernel) > _MOST:
+        raise Decline(f"windows of more than {_MOST} elements")
+    return found
+
+
+def window(
+    b: GraphBuilder, x: Value, sizes: Sequence[int], rows: Sequence[tuple[int, int, int]], outside: float = 0
+) -> Value:
+    """x's last dims at (start + i * step) // divisor for i up to `sizes`; `rows` are those numbers of each dim."""
+    kept = len(shape_of(x)) - len(rows)
+    columns = zip((0, 1, 1), zip(*rows, strict=True), strict=True)
+    lists = [int_array([*[default] * kept, *column]) for default, column in columns]
+    result = types.tensor([*shape_of(x)[:kept], *sizes], spelling_of(x))
+    return indexing.Window(x, *lists, float_attr(outside), result).result
+
+
+def _places(b: GraphBuilder, x: Value, windows: Sequence[Window], outside: float) -> Iterator[Value]:
+    """The elements of all windows at each place in a window, `outside` for what lies before or past x."""
+    for place in itertools.product(*(range(w.kernel) for w in windows)):
+        rows = [(k * w.dilation - w.padding, w.stride, 1) for w, k in zip(windows, place, strict=True)]
+        yield window(b, x, [w.count for w in windows], rows, outside)
+
+
+def _along(b: GraphBuilder, sizes: Sequence[int], windows: Sequence[Window], d: int) -> Value:
+    """The number along the d-th of the windows' dims, for each element of a tensor of `sizes`."""
+    at = len(sizes) - len(windows) + d
+    row = b.reshape(ramp(b, sizes[at]), [n if i == at else 1 for i, n in enumerate(sizes)])
+    return b.expand(row, sizes)
+
+
+def _flat(b: GraphBuilder, windows: Sequence[Window], along: Sequence[Value]) -> Value:
+    """Positions along each dim as positions in the flattened input."""
+    flat = along[0]
+    for w, at in zip(windows[1:], along[1:], strict=True):
+        flat = b.pointwise("add", b.with_number("mul", flat, w.size), at)
+    return flat
+
+
+def _affine(b: GraphBuilder, x: Value, factor: int, addend: int) -> Value:
+    return b.with_number("add", b.with_number("mul", x, factor), addend)
+
+
+@imports("max_pool2d_with_indices", "max_pool3d_with_indices")
+def max_pool(
+    b: GraphBuilder,
+    node: torch.fx.Node,
+    x: Value,
+    kernel: Sequence[int],
+    stride: Sequence[int] = (),
+    padding: int | Sequence[int] = 0,
+    dilation: int | Sequence[int] = 1,
+    ceil_mode: bool = False,
+) -> list[Value | None]:
+    rank = 2 if "2d" in str(node.target) else 3
+    windows = _windows(shape_of(x), node.meta["val"][0].shape[-rank:], kernel, stride, padding, dilation)
+    lowest = reduction.BY_NAME["amax"].identity(types.element(spelling_of(x)))
+    places = list(_places(b, x, windows, lowest))
+    if all(user.args[1] != 1 for user in node.users):
+        return [functools.reduce(lambda x, y: b.pointwise("maximum", x, y), places), None]
+    offsets = _offsets(windows)
+    best = places[0]
+    # How far behind its window's first place the maximum was found; -1 where all are the lowest number there is.
+    offset = b.expand(b.constant(0, "i32"), shape_of(best))
+    if any(w.padding for w in windows):
+        found = b.pointwise("logical_or", b.with_number("gt", best, lowest), b.pointwise("isnan", best))
+        offset = b.where(found, offset, b.constant(-1, "i32"))
+    for here, part in zip(offsets[1:], places[1:], strict=True):
+        # The first of equal ones, but the last NaN.
+        better = b.pointwise("logical_or", b.pointwise("gt", part, best), b.pointwise("isnan", part))
+        offset = b.where(better, b.constant(here, "i32"), offset)
+        best = b.where(better, part, best)
+    return [best, _position(b, windows, b.convert(offset, "i64"))]
+
+
+def _offsets(windows: Sequence[Window]) -> list[int]:
+    """How far each place lies behind its window's first one in the flattened input."""
+    if math.prod(w.size for w in windows) >= 1 << 31:
+        raise Decline("an image of 2³¹ elements")
+    sides = [math.prod(v.size for v in windows[d + 1 :]) * w.dilation for d, w in enumerate(windows)]
+    places = itertools.product(*(range(w.kernel) for w in windows))
+    return [sum(k * side for k, side in zip(place, sides, strict=True)) for place in places]
+
+
+def _position(b: GraphBuilder, windows: Sequence[Window], offset: Value) -> Value:
+    """The position in the flattened input so far behind each window's first place; where the offset is negative,
+    that of the first place inside the input."""
+    sizes = shape_of(offset)
+    starts = [_affine(b, _along(b, sizes, windows, d), w.stride, -w.padding) for d, w in enumerate(windows)]
+    position = b.pointwise("add", _flat(b, windows, starts), offset)
+    if not any(w.padding for w in windows):
+        return position
+    insides = []
+    for w, start in zip(windows, starts, strict=True):
+        inside = b.with_number("remainder", start, w.dilation) if w.dilation > 1 else b.constant(0, "i64")
+        insides.append(b.where(b.with_number("lt", start, 0), inside, start) if w.padding else start)
+    return b.where(b.with_number("lt", offset, 0), _flat(b, windows, insides), position)
+
+
+def _meeting(b: GraphBuilder, x: Value, windows: Sequence[Window], outside: float) -> Iterator[tuple[list[int], Value]]:
+    """(how many windows back along each dim, x of the windows' shape at the window so many before the last one that
+    may hold an element) for each element, until all windows that may hold it are told."""
+    for back in itertools.product(*(range(w.meeting) for w in windows)):
+        rows = [(w.padding - steps * w.stride, 1, w.stride) for w, steps in zip(windows, back, strict=True)]
+        yield list(back), window(b, x, [w.size for w in windows], rows, outside)
+
+
+@imports("max_pool2d_with_indices_backward", "max_pool3d_with_indices_backward")
+def max_pool_backward(
+    b: GraphBuilder,
+    node: torch.fx.Node,
+    grad: Value,
+    x: Value,
+    kernel: Sequence[int],
+    stride: Sequence[int],
+    padding: int | Sequence[int],
+    dilation: int | Sequence[int],
+    ceil_mode: bool,
+    indices: Value,
+) -> Value:
+    rank = 2 if "2d" in str(node.target) else 3
+    windows = _windows(shape_of(x), shape_of(grad)[-rank:], kernel, stride, padding, dilation)
+    if any(w.dilation > 1 for w in windows):
+        raise Decline("windows with gaps")
+    wide = opmath(spelling_of(grad))
+    here = _flat(b, windows, [_along(b, shape_of(x), windows, d) for d in range(rank)])
+    parts = []
+    for (_, at), (_, part) in zip(_meeting(b, indices, windows, -1), _meeting(b, grad, windows, 0), strict=True):
+        parts.append(b.where(b.pointwise("eq", at, here), b.convert(part, wide), b.constant(0, wide)))
+    return b.convert(functools.reduce(lambda x, y: b.pointwise("add", x, y), parts), result_spelling(node))
+
+
+def _divisor(
+    b: GraphBuilder, sizes: Sequence[int], windows: Sequence[Window], spelling: str, padded: bool, given: int | None
+) -> Value:
+    """What the sum over each window is divided by."""
+    if given:
+        return b.constant(given, spelling)
+    if all(w.after <= 0 and (padded or not w.padding) for w in windows):
+        return b.constant(math.prod(w.kernel for w in windows), spelling)
+    counts = []
+    for d, w in enumerate(windows):
+        start = _affine(b, _along(b, sizes, windows, d), w.stride, -w.padding)
+        end = b.with_number("minimum", b.with_number("add", start, w.kernel), w.size + (w.padding if padded else 0))
+        counts.append(b.pointwise("sub", end, start if padded else b.with_number("maximum", start, 0)))
+    return b.convert(functools.reduce(lambda x, y: b.pointwise("mul", x, y), counts), spelling)
+
+
+@imports("avg_pool2d", "avg_pool3d")
+def avg_pool(
+    b: GraphBuilder,
+    node: torch.fx.Node,
+    x: Value,
+    kernel: Sequence[int],
+    stride: Sequence[int] = (),
+    padding: int | Sequence[int] = 0,
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
+    divisor_override: int | None = None,
+) -> Value:
+    result = node.meta["val"]
+    rank, spelling = 2 if "2d" in str(node.target) else 3, result_spelling(node)
+    if "f" not in spelling:
+        raise Decline("a mean of integers")
+    windows = _windows(shape_of(x), result.shape[-rank:], kernel, stride, padding)
+    wide = b.convert(x, opmath(spelling))
+    total = functools.reduce(lambda x, y: b.pointwise("add", x, y), _places(b, wide, windows, 0))
+    divisor = _divisor(b, tuple(result.shape), windows, opmath(spelling), count_include_pad, divisor_override)
+    return b.convert(b.pointwise("div", total, divisor), spelling)
+
+
+@imports("avg_pool2d_backward", "avg_pool3d_backward")
+def avg_pool_backward(
+    b: GraphBuilder,
+    node: torch.fx.Node,
+    grad: Value,
+    x: Value,
+    kernel: Sequence[int],
+    stride: Sequence[int],
+    padding: int | Sequence[int],
+    ceil_mode: bool,
+    count_include_pad: bool,
+    divisor_override: int | None,
+) -> Value:
+    rank, spelling = 2 if "2d" in str(node.target) else 3, result_spelling(node)
+    windows = _windows(shape_of(x), shape_of(grad)[-rank:], kernel, stride, padding)
+    wide = b.convert(grad, opmath(spelling))
+    divisor = _divisor(b, shape_of(grad), windows, opmath(spelling), count_include_pad, divisor_override)
+    parts = []
+    for back, part in _meeting(b, b.pointwise("div", wide, divisor), windows, 0):
+        for d, (w, steps) in enumerate(zip(windows, back, strict=True)):
+            if w.kernel % w.stride and steps == w.meeting - 1:
+                # The window so far back ends before some of the elements.
+                offset = b.with_number("add", _along(b, shape_of(x), windows, d), w.padding)
+                reached = b.with_number("lt", b.with_number("remainder", offset, w.stride), w.kernel - steps * w.stride)
+                part = b.where(reached, part, b.constant(0, spelling_of(part)))
+        parts.append(part)
+    return b.convert(functools.reduce(lambda x, y: b.pointwise("add", x, y), parts), spelling)
+
+
+def _blocks(sizes: Sequence[int], counts: Sequence[int]) -> list[int]:
+    """The sides of the blocks that tile `sizes` in `counts`; a pool into parts that overlap is ATen's."""
+    if any(size % count for size, count in zip(sizes, counts, strict=True)):
+        raise Decline("a pool into parts that overlap")
+    return [size // count for size, count in zip(sizes, counts, strict=True)]
+
+
+@imports("_adaptive_avg_pool2d", "_adaptive_avg_pool3d")
+def adaptive_avg_pool(b: GraphBuilder, node: torch.fx.Node, x: Value, counts: Sequence[int]) -> Value:
+    """The mean of each block."""
+    rank, spelling = len(counts), result_spelling(node)
+    sizes = shape_of(x)
+    sides = _blocks(sizes[-rank:], counts)
+    apart = [n for pair in zip(counts, sides, strict=True) for n in pair]
+    wide = b.reshape(b.convert(x, opmath(spelling)), [*sizes[:-rank], *apart])
+    first = len(sizes) - rank
+    return b.convert(b.mean(wide, [first + 2 * d + 1 for d in range(rank)]), spelling)
+
+
+@imports("_adaptive_avg_pool2d_backward", "_adaptive_avg_pool3d_backward")
+def adaptive_avg_pool_backward(b: GraphBuilder, node: torch.fx.Node, grad: Value, x: Value) -> Value:
+    rank, spelling = 2 if "2d" in str(node.target) else 3, result_spelling(node)
+    sizes, counts = shape_of(x), shape_of(grad)[-rank:]
+    sides = _blocks(sizes[-rank:], counts)
+    share = b.with_number("div", b.convert(grad, opmath(spelling)), math.prod(sides))
+    apart = [n for count in counts for n in (count, 1)]
+    wide = [n for pair in zip(counts, sides, strict=True) for n in pair]
+    spread = b.expand(b.reshape(share, [*sizes[:-rank], *apart]), [*sizes[:-rank], *wide])
+    return b.convert(b.reshape(spread, sizes), spelling)

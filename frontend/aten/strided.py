@@ -1,0 +1,102 @@
+"""Views that name the elements of a tensor's memory anew: diagonals, windows, any strides. They are read at computed
+positions, so that what follows joins the read in one kernel."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+import torch
+
+from cuesta._mlir import ir
+from cuesta.dialects import types
+from cuesta.dialects.cuesta import shape
+from cuesta.dialects.cuesta.dialect import int_attr
+from cuesta.dialects.graph_builder import GraphBuilder
+from cuesta.dialects.types import shape_of, spelling_of
+from cuesta.errors import Unsupported
+from cuesta.frontend.aten.indexing import index_into
+from cuesta.frontend.aten.shape import position
+from cuesta.frontend.rules import Decline, imports
+
+Value: TypeAlias = ir.Value
+
+
+def ramp(b: GraphBuilder, count: int, step: int = 1, start: int = 0) -> Value:
+    """start, start + step, … as `count` i64s."""
+    return shape.Iota(int_attr(start), int_attr(step), types.tensor([count], "i64")).result
+
+
+@imports("diagonal", "diagonal_copy")
+def diagonal(b: GraphBuilder, node: torch.fx.Node, x: Value, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Value:
+    rank, count = len(shape_of(x)), node.meta["val"].shape[-1]
+    starts = {dim1 % rank: max(-offset, 0), dim2 % rank: max(offset, 0)}
+    first, second = sorted(starts)
+    taken = index_into(b, x, [ramp(b, count, 1, starts[d]) for d in (first, second)], [first, second], in_range=True)
+    at = first if second == first + 1 else 0
+    return b.permute(taken, [*(d for d in range(rank - 1) if d != at), at])
+
+
+@imports("diagonal_scatter")
+def diagonal_scatter(
+    b: GraphBuilder, node: torch.fx.Node, x: Value, part: Value, offset: int = 0, dim1: int = 0, dim2: int = 1
+) -> Value:
+    """A choice for each element: that of `part` which stands in its row, where the row meets the diagonal."""
+    rank, sizes, count = len(shape_of(x)), shape_of(x), shape_of(part)[-1]
+    row, column = dim1 % rank, dim2 % rank
+    start = max(-offset, 0)
+    part = b.pad(b.convert(part, spelling_of(x)), rank - 2, start, sizes[row] - start - count)
+    # The diagonal's dim goes where the rows are; a dim of size 1 stands for the columns.
+    kept = [d for d in range(rank) if d not in (row, column)]
+    order = [rank - 2 if d == row else kept.index(d) for d in range(rank) if d != column]
+    part = b.permute(part, order)
+    part = b.reshape(part, [1 if d == column else size for d, size in enumerate(sizes)])
+    hit = b.pointwise("eq", b.with_number("add", position(b, x, row), offset), position(b, x, column))
+    inside = b.with_number("lt", position(b, x, row), start + count)
+    return b.where(b.pointwise("logical_and", hit, inside), part, x)
+
+
+@imports("unfold")
+def unfold(b: GraphBuilder, node: torch.fx.Node, x: Value, dim: int, size: int, step: int) -> Value:
+    rank = len(shape_of(x))
+    if not rank or not size:
+        raise Decline("a window of a scalar, or of no size")
+    dim %= rank
+    starts = b.reshape(ramp(b, node.meta["val"].shape[dim], step), [node.meta["val"].shape[dim], 1])
+    windows = index_into(b, x, [b.pointwise("add", starts, ramp(b, size))], [dim], in_range=True)
+    return b.permute(windows, [*(d for d in range(rank + 1) if d != dim + 1), dim + 1])
+
+
+@imports("as_strided", "as_strided_copy")
+def as_strided(
+    b: GraphBuilder,
+    node: torch.fx.Node,
+    x: Value,
+    sizes: Sequence[int],
+    strides: Sequence[int],
+    offset: int | None = None,
+) -> Value:
+    """The same places named otherwise, as ATen's mean over the pixels of a channels_last image ends; other places
+    where x's elements lie side by side in some order."""
+    source: Any = node.args[0].meta["val"]  # type: ignore[union-attr]
+    given = source.stride()
+    moves = any(n != 1 and a != s for n, a, s in zip(sizes, strides, given, strict=False))
+    if tuple(sizes) == shape_of(x) and not moves and offset in (None, source.storage_offset()):
+        return x
+    start = 0 if offset is None else offset - source.storage_offset()
+    reach = start + sum((n - 1) * s for n, s in zip(sizes, strides, strict=True))
+    order = sorted(range(len(given)), key=lambda d: (-given[d], d))
+    count = math.prod(shape_of(x))
+    if min(start, reach) < 0 or max(start, reach) >= 1 + sum(
+        (n - 1) * s for n, s in zip(source.shape, given, strict=True)
+    ):
+        raise Unsupported("a view of memory that its tensor does not name")
+    if not torch._prims_common.is_non_overlapping_and_dense_or_false(source):
+        raise Decline("strides that name other places of a tensor's memory")
+    flat = b.reshape(b.permute(x, order), [count])
+    at = b.constant(start, "i64", [1] * max(len(sizes), 1))
+    for d, (n, s) in enumerate(zip(sizes, strides, strict=True)):
+        along = b.reshape(ramp(b, n, s), [n if i == d else 1 for i in range(len(sizes))])
+        at = b.pointwise("add", at, along)
+    return b.reshape(index_into(b, flat, [at], [0], in_range=True), tuple(sizes))
