@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from cuesta.compile_report import report
+    from cuesta.frontend.accelerate import register_with_accelerate
     from cuesta.frontend.audit import audit
     from cuesta.frontend.backend import compile_fx_graph as backend
     from cuesta.frontend.compile_exported import compile
@@ -16,7 +17,17 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-__all__ = ["audit", "backend", "compile", "compile_for", "list_mode_options", "list_options", "load", "report"]
+__all__ = [
+    "audit",
+    "backend",
+    "compile",
+    "compile_for",
+    "list_mode_options",
+    "list_options",
+    "load",
+    "register_with_accelerate",
+    "report",
+]
 
 #: Public name → where it lives. Loaded on first use, so that importing one part costs no more than it.
 _LAZY = {
@@ -27,6 +38,7 @@ _LAZY = {
     "list_mode_options": ("cuesta.options", "list_mode_options"),
     "list_options": ("cuesta.options", "list_options"),
     "load": ("cuesta.frontend.program_file", "load"),
+    "register_with_accelerate": ("cuesta.frontend.accelerate", "register_with_accelerate"),
     "report": ("cuesta.compile_report", "report"),
 }
 

@@ -12,10 +12,11 @@ from typing import Any
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
-from torch.fx.experimental.proxy_tensor import make_fx
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
+from torch.utils import _pytree as pytree
 
 from cuesta.frontend.calling import Boxed
+from cuesta.frontend.graph_key import attribute
 from cuesta.frontend.specialised_masks import prove_masks
 
 
@@ -60,14 +61,37 @@ def specialised(gm: torch.fx.GraphModule, compile_static: Callable[[torch.fx.Gra
 
 
 def _with_numbers(gm: torch.fx.GraphModule, args: list[Any]) -> torch.fx.GraphModule:
-    """The graph as traced for arguments of these sizes."""
+    """The graph for arguments of these sizes.
+
+    It is run node by node with fake tensors, as tracing it would change nn.Module's methods for a while, which other
+    threads may be calling.
+    """
     mode = FakeTensorMode(allow_non_fake_inputs=True, shape_env=ShapeEnv())
-    fakes = [mode.from_tensor(a, static_shapes=True) if isinstance(a, torch.Tensor) else a for a in args]
-
-    def run(*inputs: Any) -> Any:
-        return torch.fx.Interpreter(gm).run(*inputs)
-
+    graph = torch.fx.Graph()
+    values: dict[torch.fx.Node, Any] = {}
+    #: node → its copy, or what it is where that is no tensor
+    copies: dict[torch.fx.Node, Any] = {}
+    given = iter(args)
     with mode, torch.no_grad():
-        traced = make_fx(run, tracing_mode="real")(*fakes)
-    prove_masks(traced)
-    return traced
+        for node in gm.graph.nodes:
+            if node.op == "output":
+                graph.output(torch.fx.map_arg(node.args[0], copies.__getitem__))
+                break
+            if node.op == "placeholder":
+                value = next(given)
+            elif node.op == "get_attr":
+                value = attribute(gm, str(node.target))
+            else:
+                operands = torch.fx.map_arg((node.args, node.kwargs), values.__getitem__)
+                value = node.target(*operands[0], **operands[1])
+            is_given = node.op != "call_function" and isinstance(value, torch.Tensor)
+            values[node] = mode.from_tensor(value, static_shapes=True) if is_given else value
+            is_known = not any(isinstance(leaf, torch.Tensor) for leaf in pytree.tree_leaves(value))
+            if not is_known or node.op == "placeholder":
+                copies[node] = graph.node_copy(node, copies.__getitem__)
+                copies[node].meta["val"] = values[node]
+            if is_known:
+                copies[node] = value
+    plain = torch.fx.GraphModule(gm, graph)
+    prove_masks(plain)
+    return plain

@@ -1,0 +1,82 @@
+"""Data-parallel training in two processes over gloo: DDP, then FSDP2 with its parameters sharded.
+
+    python examples/distributed.py
+
+Both give the parameters that one process gives on the whole batch.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+
+import torch
+import torch.distributed as dist
+import torch.multiprocessing
+from torch import Tensor, nn
+from torch.distributed.fsdp import fully_shard
+from torch.distributed.tensor import DTensor
+from torch.nn.parallel import DistributedDataParallel
+
+BACKEND = "cuesta"
+WORLD = 2
+STEPS = 3
+
+
+def make_model() -> nn.Module:
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(16, 64), nn.GELU(), nn.LayerNorm(64), nn.Linear(64, 4))
+
+
+def batch(step: int) -> tuple[Tensor, Tensor]:
+    x = torch.randn(8, 16, generator=torch.Generator().manual_seed(step))
+    return x, x[:, :4].argmax(1)
+
+
+def train(model: nn.Module, compiled: Callable[[Tensor], Tensor], part: slice) -> None:
+    """Trains on this process's part of each batch; gradients are means, so they are those of the whole."""
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for step in range(STEPS):
+        x, labels = batch(step)
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(compiled(x[part]), labels[part]).backward()
+        optimizer.step()
+
+
+def whole(parameter: Tensor) -> Tensor:
+    """A parameter with all of its shards."""
+    return (parameter.full_tensor() if isinstance(parameter, DTensor) else parameter).detach()
+
+
+def work(rank: int, store: str) -> None:
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo", store=dist.FileStore(store, WORLD), rank=rank, world_size=WORLD)
+    part = slice(rank * 4, rank * 4 + 4)
+
+    alone = make_model()
+    train(alone, alone, slice(None))
+
+    ddp = DistributedDataParallel(make_model())
+    train(ddp, torch.compile(ddp, backend=BACKEND), part)
+
+    sharded = make_model()
+    for layer in sharded:
+        fully_shard(layer)
+    fully_shard(sharded)
+    train(sharded, torch.compile(sharded, backend=BACKEND), part)
+
+    for name, model in (("DDP", ddp), ("FSDP2", sharded)):
+        for ours, theirs in zip(model.parameters(), alone.parameters(), strict=True):
+            torch.testing.assert_close(whole(ours), theirs.detach())
+        if rank == 0:
+            print(f"{name}: {WORLD} processes trained as one does")
+    dist.destroy_process_group()
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        torch.multiprocessing.spawn(work, (f"{folder}/store",), nprocs=WORLD)
+
+
+if __name__ == "__main__":
+    main()
