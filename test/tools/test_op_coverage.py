@@ -144,6 +144,6 @@ def test_the_page_names_what_is_not_right() -> None:
     record.add(1, Checked("right", "wrong", "off", 2, [("aten.sin.default", "a tensor without elements")]))
     record.add(2, Checked("raised", "raised", "PassFailed"))
     page = render([record], 3)
-    assert "| `sin` | **2/3, 1 raised** | **1/3, 1 wrong, 1 raised** |  |  |  |  | 50% | no elements |" in page
+    assert "| `sin` | **2/3, 1 raised** | **1/3, 1 wrong, 1 raised** |  |  |  |  | 67% | no elements |" in page
     assert "- `sin` f32 sample 1: right, gradient wrong: off" in page
     assert "- `sin` f32 sample 2: raised, gradient raised: PassFailed" in page

@@ -6,11 +6,11 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 from cuesta.tools.op_coverage.entries import DTYPES, LEFT_OUT, entries, units
-from cuesta.tools.op_coverage.survey import Record
+from cuesta.tools.op_coverage.survey import NO_ELEMENTS, Record
 
 #: Reasons that hold for whatever the overload is, and how the table says them.
 _GENERAL = {
-    "a tensor without elements": "no elements",
+    NO_ELEMENTS: "no elements",
     "kernels do not compute on complex64": "complex",
     "kernels do not compute on complex128": "complex",
 }
@@ -54,9 +54,10 @@ def _head(records: Sequence[Record], found: int, most: int | None) -> Iterator[s
         "as eager is on arguments moved within their last place.\n"
         "- refused by torch: eager or aot_eager raises as well, or aot_eager's values are not eager's. No share counts "
         "these.\n"
-        "- compiled: samples whose graphs, forward and backward, call nothing in ATen. What is called is what the last "
-        "column names; every call is right or counted as wrong like the rest. Samples that Dynamo leaves to eager "
-        "altogether (a result that is a Python number, a sparse one) are not traced.\n"
+        "- compiled: samples whose graphs, forward and backward, call nothing in ATen but for empty tensors; "
+        "+ those whose calls are only to libraries that cuesta prefers to kernels of its own (matrix products, "
+        "convolutions, attention). The last column names what is called: that is right, or counted as wrong, like the "
+        "rest. Samples that Dynamo leaves to eager altogether (a sparse result) are not traced.\n"
         "- `empty` and its kin: only the form of the results is compared."
     )
     yield "- left out: " + "; ".join(f"`{name}*` ({why})" for name, why in LEFT_OUT.items()) + "."
@@ -71,15 +72,21 @@ def _summary(name: str, counts: Counter[str]) -> str:
 
 
 def _shares(records: Sequence[Record]) -> Iterator[str]:
-    yield "| | compiled, of what is traced | operators compiled in every sample | not traced |"
-    yield "|---|---:|---:|---:|"
+    yield "| | compiled | in a library | called otherwise | operators never called otherwise | not traced |"
+    yield "|---|---:|---:|---:|---:|---:|"
     for dtype in DTYPES:
         chosen = [r for r in records if r.unit.dtype == dtype]
-        judged, untraced = sum(_judged(r) for r in chosen), sum(r.untraced for r in chosen)
-        traced = [r for r in chosen if _judged(r) > r.untraced]
-        whole = sum(r.compiled == _judged(r) - r.untraced for r in traced)
-        share = sum(r.compiled for r in chosen) / max(judged - untraced, 1)
-        yield f"| {dtype} | {share:.0%} | {whole} of {len(traced)} | {untraced} of {judged} |"
+        untraced, traced = sum(r.untraced for r in chosen), [r for r in chosen if _traced(r)]
+        number = sum(map(_traced, traced))
+        counts = (sum(r.compiled for r in traced), sum(r.library for r in traced))
+        shares = [f"{count / max(number, 1):.0%}" for count in (*counts, number - sum(counts))]
+        never = sum(r.compiled + r.library == _traced(r) for r in traced)
+        yield f"| {dtype} | {' | '.join(shares)} | {never} of {len(traced)} | {untraced} of {number + untraced} |"
+
+
+def _traced(record: Record) -> int:
+    """How many samples reached cuesta."""
+    return _judged(record) - record.untraced
 
 
 def _judged(record: Record) -> int:
@@ -106,10 +113,12 @@ def _cell(counts: Counter[str]) -> str:
 
 def _compiled(records: Iterable[Record]) -> str:
     chosen = list(records)
-    traced = sum(_judged(r) - r.untraced for r in chosen)
+    traced = sum(map(_traced, chosen))
     if not traced:
         return "not traced" if any(_judged(r) for r in chosen) else ""
-    return f"{sum(r.compiled for r in chosen) / traced:.0%}"
+    library = sum(r.library for r in chosen) / traced
+    compiled = sum(r.compiled for r in chosen) / traced
+    return f"{compiled:.0%}" + (f" + {library:.0%}" if library else "")
 
 
 def _calls(records: Sequence[Record]) -> str:
