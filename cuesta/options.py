@@ -12,7 +12,7 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -22,14 +22,25 @@ from cuesta.errors import OptionError
 from cuesta.targets import Target, list_targets, parse_target
 
 
+def _variable(default: Any, name: str, description: str) -> Any:
+    """A field of Environment."""
+    return field(default=default, metadata={"name": name, "description": description})
+
+
 @dataclass(frozen=True)
 class Environment:
     """The environment variables of cuesta, read once per compile."""
 
-    dump: Path | None = None  # CUESTA_DUMP: folder for the IR of every stage of every graph
-    cache_dir: Path | None = None  # CUESTA_CACHE_DIR: folder of compiled graphs; set and empty: no cache
-    progress: bool = False  # CUESTA_PROGRESS: say how far a long compile of GPU kernels is, terminal or not
-    xpu_python: str | None = None  # CUESTA_XPU_PYTHON: the Python that has triton-xpu, for target xpu
+    dump: Path | None = _variable(None, "CUESTA_DUMP", "Folder for the IR of every stage of every graph.")
+    cache_dir: Path | None = _variable(
+        None, "CUESTA_CACHE_DIR", "Folder of the cache, `~/.cache/cuesta` by default; set but empty: no cache."
+    )
+    progress: bool = _variable(
+        False, "CUESTA_PROGRESS", "Set: say on stderr how far a long compile of GPU kernels is, terminal or not."
+    )
+    xpu_python: str | None = _variable(
+        None, "CUESTA_XPU_PYTHON", "The Python of an environment that has triton-xpu, for target `xpu`."
+    )
 
     @staticmethod
     def read(variables: Mapping[str, str] | None = None) -> Environment:
@@ -55,10 +66,12 @@ class Options:
     """The options of one compile. Build it with `from_torch`, which checks names and types."""
 
     # Documented for torch.compile
-    epilogue_fusion: bool = _option(True, "No effect on CPU yet: contractions run in libraries.")
-    max_autotune: bool = _option(False, "No effect on CPU: a cost model chooses, nothing is timed.")
-    fallback_random: bool = _option(False, "No effect: random numbers are always those that eager draws.")
-    shape_padding: bool = _option(False, "No effect on CPU: padding a contraction pays on tensor cores only.")
+    epilogue_fusion: bool = _option(
+        True, "No effect: contractions run in libraries, which take what follows where they can."
+    )
+    max_autotune: bool = _option(False, "No effect: a cost model chooses, nothing is timed.")
+    fallback_random: bool = _option(False, "No effect: random numbers are always those that eager draws (see below).")
+    shape_padding: bool = _option(False, "No effect: contractions run in libraries, which pad where that pays.")
     cudagraphs: bool = _option(
         False,
         "Record a GPU program's launches once and replay them; on CPU there are none.",
@@ -84,7 +97,7 @@ class Options:
     opt_level: int = _option(3, "LLVM's optimisation level for kernels and host program, 0 to 3.", affects_code=True)
     bitwise_eager: bool = _option(
         False,
-        "Results with the bits of eager's on CPU: only what has one right result is compiled, the rest is ATen's.",
+        "Results with the bits of eager's on CPU: what can be rounded one way only is compiled (see below).",
         affects_code=True,
     )
     cache: bool = _option(True, "Keep compiled graphs on disk and take them from there.")
@@ -136,6 +149,15 @@ _MODES: dict[str, dict[str, Any]] = {
     "max-autotune": {"max_autotune": True, "triton.cudagraphs": True},
 }
 
+#: What a mode does, to read.
+MODE_EFFECTS = {
+    "default": "What most want: ops are fused, LLVM optimises fully.",
+    "lite": "One kernel an op, little optimisation: for finding out which op or which fusion is at fault.",
+    "reduce-overhead": "GPU: launches are recorded once and replayed. CPU: no effect, a call has no launches to save.",
+    "max-autotune-no-cudagraphs": "No effect beside default's: a cost model chooses, nothing is timed.",
+    "max-autotune": "As reduce-overhead.",
+}
+
 
 def list_options() -> list[str]:
     """The names that torch.compile's `options` may hold, as torch._inductor.list_options does."""
@@ -155,11 +177,15 @@ def list_mode_options(mode: str | None = None, dynamic: bool | None = None) -> d
     return dict(_MODES[mode])
 
 
+def options_of(kind: type[Options] | type[Environment]) -> Iterator[tuple[str, str, Any, str]]:
+    """Name, type, default and description of each option, or of each environment variable."""
+    for option in dataclasses.fields(kind):
+        yield option.metadata["name"] or option.name, str(option.type), option.default, option.metadata["description"]
+
+
 def describe_options() -> str:
     """A line for each option: name, type, default, what it does."""
-    return "\n".join(
-        f"{_name(option)}: {option.type} = {option.default!r}  {option.metadata['description']}" for option in _OPTIONS
-    )
+    return "\n".join(f"{name}: {kind} = {default!r}  {text}" for name, kind, default, text in options_of(Options))
 
 
 def _name(option: dataclasses.Field[Any]) -> str:

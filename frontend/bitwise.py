@@ -179,7 +179,7 @@ def _is_exact(node: Node) -> bool:
 def _scales(node: Node) -> bool:
     """Whether an op adds a multiple: `alpha` of add, sub and rsub."""
     alpha = node.kwargs.get("alpha", node.args[2] if len(node.args) > 2 else 1)
-    return "alpha" in {a.name for a in node.target._schema.arguments} and alpha != 1  # type: ignore[union-attr]
+    return "alpha" in {a.name for a in node.target._schema.arguments} and bool(alpha != 1)  # type: ignore[union-attr]
 
 
 def _metas(node: Node) -> list[Any]:

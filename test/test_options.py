@@ -9,8 +9,17 @@ from typing import Any
 import pytest
 
 from cuesta.errors import OptionError
-from cuesta.options import Environment, Options, describe_options, list_mode_options, list_options
+from cuesta.options import (
+    MODE_EFFECTS,
+    Environment,
+    Options,
+    describe_options,
+    list_mode_options,
+    list_options,
+    options_of,
+)
 from cuesta.targets import Target
+from cuesta.tools.options_page import page
 
 NOTHING = Environment()
 
@@ -127,5 +136,22 @@ def test_every_option_is_described() -> None:
     assert all(field.metadata["description"].endswith(".") for field in dataclasses.fields(Options))
 
 
+def test_the_page_of_options_is_up_to_date() -> None:
+    path = Path(__file__).parent.parent / "docs" / "options.md"
+    command = "python -m cuesta.tools.options_page > docs/options.md"
+    assert path.read_text() == page(), f"write it anew: {command}"
+
+
+def test_every_mode_says_what_it_does() -> None:
+    assert list(MODE_EFFECTS) == list(list_mode_options())
+
+
+def test_every_variable_is_read(tmp_path: Path) -> None:
+    names = [name for name, *_ in options_of(Environment)]
+    read = Environment.read(dict.fromkeys(names, str(tmp_path)))
+    for field in dataclasses.fields(Environment):
+        assert getattr(read, field.name) not in (None, False), field.name
+
+
 def test_options_without_effect_say_so() -> None:
-    assert "No effect on CPU" in next(d for d in describe_options().splitlines() if d.startswith("shape_padding"))
+    assert "No effect" in next(d for d in describe_options().splitlines() if d.startswith("shape_padding"))

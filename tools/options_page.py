@@ -1,0 +1,77 @@
+"""Writes docs/options.md from cuesta/options.py: `python -m cuesta.tools.options_page > docs/options.md`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from cuesta.options import MODE_EFFECTS, Environment, Options, list_mode_options, options_of
+
+_HEAD = """# Modes and options
+
+Written by `python -m cuesta.tools.options_page` from `cuesta/options.py`; a test holds it to that.
+
+```python
+torch.compile(model, backend="cuesta", mode="reduce-overhead")
+torch.compile(model, backend="cuesta", options={"fusion": False, "dump": "ir"})
+```
+
+`cuesta.list_options()` and `cuesta.list_mode_options()` answer as torch._inductor's do. A mode, an option or a value
+that does not exist raises an error that names it, what is near it and what is valid. An option goes before its mode's.
+"""
+
+_TAIL = """
+## Random numbers
+Random ops are called in ATen, in eager's order, so that after `torch.manual_seed` a compiled model draws the numbers
+that eager draws, bit for bit, and leaves the generator where eager leaves it: dropout, `rand`, `randn`, `randint`,
+`bernoulli`, `normal`, `multinomial`, `randperm` and the in-place forms. Inductor does so with `fallback_random` only;
+here that option changes nothing. What is computed from the numbers is rounded as compiled code rounds: a dropout of
+bf16 may differ in its last bit, but not in what it drops.
+
+## `bitwise_eager`
+For elementwise graphs on CPU: every value has the bits of eager's, at the price of speed. Compiled, and fused, are
+views and copies, `where`, comparisons, logic, integer arithmetic, and the float ops that IEEE 754 rounds once (`+`,
+`-`, `*`, `/`, `abs`, `neg`, `floor`, `round`, conversions, …), each rounded to its dtype as in eager. Everything else
+is called in ATen, whole: `exp`, `tanh`, `sqrt`, `x ** 3`, `a + alpha * b`, `maximum` of floats, softmax, norms, sums,
+products of matrices, attention. No op is taken apart, and no mask of an attention is replaced. It cannot hold
+
+- which NaN a NaN is: sign and payload differ between eager's own kernels as well;
+- the value of a float out of range as an integer, which C++ does not define;
+- the bits of what a library computes (matrix products, convolution, attention): it is called with the same sizes and
+  strides, but may round otherwise for memory that is aligned otherwise, or with another count of threads;
+- strides: results have those that torch traces, and some of torch's fake kernels foretell others than eager gives;
+- kernels for GPUs: Triton may round a product and a sum once.
+"""
+
+
+def page() -> str:
+    """The text of docs/options.md."""
+    modes = [[f"`{name}`", _settings(options), MODE_EFFECTS[name]] for name, options in list_mode_options().items()]
+    options = [[f"`{n}`", f"`{kind}`", f"`{default!r}`", text] for n, kind, default, text in options_of(Options)]
+    variables = [[f"`{name}`", text] for name, _, _, text in options_of(Environment)]
+    parts = [
+        _HEAD,
+        "## Modes",
+        *_table(["mode", "sets", "effect"], modes),
+        "",
+        "## Options",
+        *_table(["option", "type", "default", "effect"], options),
+        "",
+        "## Environment variables",
+        "They are read at each compile; an option goes before its variable.",
+        "",
+        *_table(["variable", "meaning"], variables),
+    ]
+    return "\n".join(parts) + "\n" + _TAIL
+
+
+def _settings(options: dict[str, object]) -> str:
+    return ", ".join(f"`{name}`: {value}" for name, value in options.items()) or "nothing"
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    for row in (head, ["---"] * len(head), *rows):
+        yield "| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |"
+
+
+if __name__ == "__main__":
+    print(page(), end="")
