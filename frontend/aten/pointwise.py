@@ -142,7 +142,8 @@ def gelu(b: GraphBuilder, node: torch.fx.Node, *xs: Value, approximate: str = "n
 
 @imports("native_dropout_backward")
 def dropout_backward(b: GraphBuilder, node: torch.fx.Node, grad: Value, mask: Value, scale: float) -> Value:
-    kept = b.pointwise("mul", grad, b.convert(mask, spelling_of(grad)))
+    spelling = result_spelling(node)  # a float's, whatever the gradient has
+    kept = b.pointwise("mul", b.convert(grad, spelling), b.convert(mask, spelling))
     return b.with_number("mul", kept, scale)
 
 
