@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from cuesta.tools.op_coverage.entries import DTYPES, LAYOUTS, units
+from cuesta.tools.op_coverage.entries import DTYPES, LAYOUTS, PAGE_DTYPES, units
 from cuesta.tools.op_coverage.survey import read_records, survey, write_records
 from cuesta.tools.op_coverage.table import render
 
@@ -23,7 +23,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         prog="python -m cuesta.tools.op_coverage", description="compares torch's operators, compiled, with eager"
     )
     parser.add_argument("--ops", default="", metavar="REGEX", help="only entries of op_db whose name has this")
-    parser.add_argument("--dtypes", default=",".join(DTYPES), help=f"of {','.join(DTYPES)} (all)")
+    parser.add_argument("--dtypes", default=",".join(PAGE_DTYPES), help=f"of {','.join(DTYPES)} (the first five)")
     parser.add_argument("--layout", default="given", choices=LAYOUTS, help="of the samples' tensors (given)")
     parser.add_argument("--samples", type=int, default=_SAMPLES, help=f"of each operator and dtype ({_SAMPLES})")
     parser.add_argument("--all", action="store_true", help="every sample")

@@ -10,13 +10,19 @@ from typing import Any
 
 import torch
 
-#: By the names that the command line and the table give them.
+#: Those of the page, by the names that it and the command line give them.
+PAGE_DTYPES = ("f32", "bf16", "int64", "bool", "complex64")
 DTYPES = {
     "f32": torch.float32,
     "bf16": torch.bfloat16,
     "int64": torch.int64,
     "bool": torch.bool,
     "complex64": torch.complex64,
+    "f16": torch.float16,
+    "f64": torch.float64,
+    "int32": torch.int32,
+    "int8": torch.int8,
+    "uint8": torch.uint8,
 }
 
 #: Which entries are not run, and why. Those that take none of DTYPES on a CPU (scaled_mm, the ops of flash attention)
@@ -90,7 +96,7 @@ def _unseeded(op: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     return op(*args, **kwargs)
 
 
-def units(pattern: str = "", dtypes: tuple[str, ...] = tuple(DTYPES), layout: str = "given") -> list[Unit]:
+def units(pattern: str = "", dtypes: tuple[str, ...] = PAGE_DTYPES, layout: str = "given") -> list[Unit]:
     """The entries whose name has the regular expression `pattern`, at each of `dtypes` that they support."""
     return [
         Unit(name, dtype, layout)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
-from cuesta.tools.op_coverage.entries import DTYPES, LEFT_OUT, entries, units
+from cuesta.tools.op_coverage.entries import LEFT_OUT, PAGE_DTYPES, entries, units
 from cuesta.tools.op_coverage.survey import NO_ELEMENTS, Record
 
 #: Reasons that hold for whatever the overload is, and how the table says them.
@@ -21,7 +21,7 @@ _MOST = 4
 
 def render(records: Sequence[Record], most: int | None) -> str:
     """The document for the records of one survey of up to `most` samples each."""
-    records = [record for record in records if record.unit.layout == "given"]
+    records = [record for record in records if record.unit.layout == "given" and record.unit.dtype in PAGE_DTYPES]
     by_entry: dict[str, dict[str, Record]] = {}
     for record in records:
         by_entry.setdefault(record.unit.entry, {})[record.unit.dtype] = record
@@ -42,7 +42,7 @@ def _head(records: Sequence[Record], found: int, most: int | None) -> Iterator[s
     yield f"{found} entries, commit {commits}.\n" if commits else f"{found} entries.\n"
     yield "| | samples | right | wrong | raised | refused by torch |"
     yield "|---|---:|---:|---:|---:|---:|"
-    for dtype in DTYPES:
+    for dtype in PAGE_DTYPES:
         chosen = [record for record in records if record.unit.dtype == dtype]
         yield _summary(dtype, sum((r.forward for r in chosen), Counter()))
         if dtype == "f32":
@@ -74,7 +74,7 @@ def _summary(name: str, counts: Counter[str]) -> str:
 def _shares(records: Sequence[Record]) -> Iterator[str]:
     yield "| | compiled | in a library | called otherwise | operators never called otherwise | not traced |"
     yield "|---|---:|---:|---:|---:|---:|"
-    for dtype in DTYPES:
+    for dtype in PAGE_DTYPES:
         chosen = [r for r in records if r.unit.dtype == dtype]
         untraced, traced = sum(r.untraced for r in chosen), [r for r in chosen if _traced(r)]
         number = sum(map(_traced, traced))
@@ -94,11 +94,11 @@ def _judged(record: Record) -> int:
 
 
 def _rows(by_entry: dict[str, dict[str, Record]]) -> Iterator[str]:
-    yield f"| operator | f32 | gradients | {' | '.join(list(DTYPES)[1:])} | compiled | called in ATen |"
-    yield "|---|" + "---:|" * (len(DTYPES) + 2) + "---|"
+    yield f"| operator | f32 | gradients | {' | '.join(PAGE_DTYPES[1:])} | compiled | called in ATen |"
+    yield "|---|" + "---:|" * (len(PAGE_DTYPES) + 2) + "---|"
     for name in sorted(by_entry, key=lambda name: (name.lstrip("_").lower(), name)):
         found = by_entry[name]
-        cells = [_cell(found[d].forward) if d in found else "" for d in DTYPES]
+        cells = [_cell(found[d].forward) if d in found else "" for d in PAGE_DTYPES]
         cells.insert(1, _cell(found["f32"].gradient) if "f32" in found else "")
         yield f"| `{name}` | {' | '.join(cells)} | {_compiled(found.values())} | {_calls(list(found.values()))} |"
 
