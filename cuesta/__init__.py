@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+import cuesta.cache_artifacts  # noqa: F401  torch.compiler.load_cache_artifacts must know our kind
+
 if TYPE_CHECKING:
     from cuesta.compile_report import report
     from cuesta.frontend.accelerate import register_with_accelerate

@@ -6,6 +6,7 @@ import importlib.metadata
 from dataclasses import dataclass
 from pathlib import Path
 
+from cuesta import cache_artifacts
 from cuesta.cache import Cache, Hit, content_key, environment_key, open_cache
 from cuesta.compile_report import GraphReport
 from cuesta.errors import ArtefactError
@@ -30,7 +31,8 @@ class GraphCache:
 
     def load(self, report: GraphReport) -> tuple[Artefact, Executable] | None:
         """The cached program, None where there is none that loads; the report says which and why."""
-        found = self.cache.get(self.key)
+        given = cache_artifacts.loaded(self.key)
+        found = self.cache.get(self.key) if given is None else Hit(given)
         if not isinstance(found, Hit):
             report.cache = {"hit": False, "reason": found.reason}
             return None
@@ -41,12 +43,18 @@ class GraphCache:
             report.cache = {"hit": False, "reason": f"the entry does not load: {problem}"}
             return None
         report.cache = {"hit": True, "reason": "the same graph was compiled before"}
+        cache_artifacts.record(self.key, found.payload)
+        if given is not None:
+            report.cache["reason"] = "torch.compiler.load_cache_artifacts brought it"
+            self.cache.put(self.key, given)
         for name, value in artefact.metadata["report"].items():
             setattr(report, name, value)
         return artefact, executable
 
     def store(self, artefact: Artefact, report: GraphReport) -> None:
-        if not self.cache.put(self.key, artefact.to_bytes()) and self.cache.failure:
+        payload = artefact.to_bytes()
+        cache_artifacts.record(self.key, payload)
+        if not self.cache.put(self.key, payload) and self.cache.failure:
             report.cache["reason"] += f"; not kept: {self.cache.failure}"
 
 

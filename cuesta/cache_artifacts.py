@@ -1,0 +1,39 @@
+"""torch.compiler.save_cache_artifacts and load_cache_artifacts: compiled graphs as bytes, from process to process.
+
+    artifacts, info = torch.compiler.save_cache_artifacts()          # after compiled code has run
+    torch.compiler.load_cache_artifacts(artifacts)                   # elsewhere, after `import cuesta`
+
+What is loaded goes before the disk cache, and is written there when it is first used. Torch asks for a class for each
+kind of artifact by its name, which importing this module enters.
+"""
+
+from __future__ import annotations
+
+from torch.compiler._cache import CacheArtifact, CacheArtifactFactory, CacheArtifactManager
+
+_KIND = "cuesta"
+
+#: Key → payload of what was loaded, for as long as the process lives.
+_LOADED: dict[str, bytes] = {}
+
+
+@CacheArtifactFactory.register
+class CuestaArtifact(CacheArtifact):
+    """A cached program of cuesta's, under its key in the cache."""
+
+    def populate_cache(self) -> None:
+        _LOADED[self.key] = self.content
+
+    @staticmethod
+    def type() -> str:
+        return _KIND
+
+
+def record(key: str, payload: bytes) -> None:
+    """Enters a program that was compiled, or taken from the cache, among those that torch saves."""
+    CacheArtifactManager.record_artifact(_KIND, key, payload)
+
+
+def loaded(key: str) -> bytes | None:
+    """The payload that torch loaded under `key`, or None."""
+    return _LOADED.get(key)
