@@ -177,6 +177,13 @@ def slice_scatter(
     return b.where(b.pointwise("logical_and", taken, within), spread(b, part, dim, size, first, step), x)
 
 
+@imports("select_scatter")
+def select_scatter(b: GraphBuilder, node: torch.fx.Node, x: Value, part: Value, dim: int, index: int) -> Value:
+    dim %= len(shape_of(x))
+    whole = b.reshape(part, [1 if d == dim else size for d, size in enumerate(shape_of(x))])
+    return slice_scatter(b, node, x, whole, dim, index % shape_of(x)[dim])
+
+
 def position(b: GraphBuilder, x: Value, dim: int) -> Value:
     """Where along `dim` of x an element stands, as i64 of a shape that broadcasts to x's."""
     sizes = [size if d == dim else 1 for d, size in enumerate(shape_of(x))]
