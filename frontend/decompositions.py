@@ -27,17 +27,14 @@ _MORE = (
     aten.batch_norm_backward,
     aten._batch_norm_with_update_functional,
     aten._batch_norm_no_update,
-    aten.addmv,
     aten.dist,
     aten.linalg_vector_norm,
-    aten.native_group_norm,
     aten.rrelu_with_noise_backward,
     aten.tril_indices,
     aten.triu_indices,
     aten.unbind_copy,
     aten.permute_copy,
     aten.rot90,
-    aten.index_reduce,
 )
 
 #: Left to ATen's own kernels: they do better than what these are taken apart into, or draw eager's numbers.
@@ -47,6 +44,8 @@ _KEEP = frozenset(
         "aten.convolution_backward",
         "aten.upsample_bilinear2d",
         "aten.bernoulli",
+        *("aten.mv", "aten.dot", "aten.vdot"),
+        *("aten.index_add", "aten.index_copy", "aten.index_fill", "aten.col2im", "aten.unfold_backward"),
     }
 )
 

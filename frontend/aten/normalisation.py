@@ -100,6 +100,40 @@ def layer_norm_backward(
     return [b.convert(r, types.SPELLING[v.dtype]) if wanted else None for r, v, wanted in results]
 
 
+@imports("native_group_norm")
+def group_norm(
+    b: GraphBuilder,
+    node: torch.fx.Node,
+    x: Value,
+    weight: Value | None,
+    bias: Value | None,
+    samples: int,
+    channels: int,
+    pixels: int,
+    groups: int,
+    eps: float,
+) -> list[Value]:
+    """All in one space, [samples, groups, channels of a group, pixels], so that it becomes one kernel."""
+    if not node.args[0].meta["val"].is_contiguous():  # type: ignore[union-attr]
+        raise Decline("a group whose channels lie apart in memory")
+    spelling = spelling_of(x)
+    wide = opmath(spelling)
+    grouped = b.convert(b.reshape(x, [samples, groups, channels // groups, pixels]), wide)
+    mean = b.mean(grouped, [2, 3], keepdim=True)
+    centred = b.pointwise("sub", grouped, mean)
+    var = b.mean(b.pointwise("square", centred), [2, 3], keepdim=True)
+    rstd = b.pointwise("rsqrt", b.with_number("add", var, eps))
+    y = b.pointwise("mul", centred, rstd)
+    for name, parameter in (("mul", weight), ("add", bias)):
+        if parameter is not None:
+            along = b.reshape(b.convert(parameter, wide), [1, groups, channels // groups, 1])
+            y = b.pointwise(name, y, along)
+    results = [b.convert(b.reshape(y, shape_of(x)), spelling)]
+    for value, meta in zip((mean, rstd), node.meta["val"][1:], strict=True):
+        results.append(b.convert(b.reshape(value, [samples, groups]), types.SPELLING[meta.dtype]))
+    return results
+
+
 @imports("nll_loss_forward")
 def nll_loss(
     b: GraphBuilder, node: torch.fx.Node, x: Value, target: Value, weight: Any, reduction: int, ignore_index: int

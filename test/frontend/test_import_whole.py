@@ -55,6 +55,12 @@ CASES: dict[str, tuple[Any, ...]] = {
     "layer_norm over all dims": (lambda x, w, b: F.layer_norm(x, [4, 6], w, b), X, X + 1, X.flip(0)),
     "layer_norm of bf16": (lambda x, w, b: F.layer_norm(x, [6], w.bfloat16(), b.bfloat16()), X.bfloat16(), ROW, BIAS),
     "layer_norm of bf16, f32 weights": (lambda x, w, b: F.layer_norm(x, [6], w, b), X.bfloat16(), ROW, BIAS),
+    "group_norm": (
+        lambda x, w, b: (F.group_norm(x, 2, w, b), F.group_norm(x, 4), F.group_norm(x.bfloat16(), 1)),
+        IMAGE,
+        ROW[:4].clone(),
+        BIAS[:4].clone(),
+    ),
     "rms_norm": (lambda x, w: F.rms_norm(x, (6,), w), X, ROW),
     "nll_loss": (lambda x, t: [F.nll_loss(x, t, reduction=r) for r in ("none", "mean", "sum")], X, CLASSES),
     "nll_loss_forward": (lambda x, t: [aten.nll_loss_forward(x, t, None, r, -100) for r in (0, 1, 2)], X, CLASSES),
