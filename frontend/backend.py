@@ -18,8 +18,10 @@ from cuesta.frontend.attention import keep_attention_whole
 from cuesta.frontend.bitwise import decompositions_of
 from cuesta.frontend.calling import Boxed, Convention, bind
 from cuesta.frontend.donation import donated_arguments
+from cuesta.frontend.logs import tell_report
 from cuesta.frontend.make_program import make_program
 from cuesta.frontend.pieces import in_pieces
+from cuesta.frontend.profiling import profiled
 from cuesta.frontend.python_steps import python_steps, takes_nested_size
 from cuesta.frontend.specialise import has_data_dependent_sizes, is_symbolic, specialised
 from cuesta.frontend.static_inputs import static_arguments
@@ -107,7 +109,9 @@ def _compile_static(
     except (Unsupported, DeviceError) as problem:  # torch runs on a GPU that our kernels do not load on
         return _run_in_python(gm, kind, str(problem))
     compile_report.add(report)
-    return bind(_recorded(made.executable, made.convention, options, report, static), made.convention, gm)
+    tell_report(report)
+    run = _recorded(made.executable, made.convention, options, report, static)
+    return bind(profiled(run, report, made.executable.metadata["steps"]), made.convention, gm)
 
 
 def _recorded(

@@ -25,6 +25,7 @@ from cuesta.frontend import kernel_code
 from cuesta.frontend.dump import Dump
 from cuesta.frontend.dump_kernels import write_kernels_and_picture
 from cuesta.frontend.loading import load
+from cuesta.frontend.logs import tell_stage
 from cuesta.frontend.reproducer import as_text, reproduced
 from cuesta.frontend.smaller_blocks import smaller_blocks
 from cuesta.lowering.host_to_llvm.describe import describe, where
@@ -127,6 +128,7 @@ def _lower(module: ir.Module, options: Options, report: GraphReport, level: str,
         if options.verify:
             with timer.stage("verify"):
                 dialects.verify(module, f"stage {stage.name}")
+        tell_stage(stage.name, lambda: as_text(module.operation))
         if dump is not None:
             dump.write(stage.name, module)
             if stage.name == "kernels":

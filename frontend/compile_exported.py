@@ -14,6 +14,7 @@ from cuesta.compile_report import GraphReport
 from cuesta.errors import Unsupported
 from cuesta.frontend.decompositions import decompositions
 from cuesta.frontend.exported_program import ExportedProgram, Input, Signature
+from cuesta.frontend.logs import tell_report
 from cuesta.frontend.make_program import make_program
 from cuesta.frontend.python_steps import python_steps
 from cuesta.frontend.specialise import has_data_dependent_sizes, is_symbolic
@@ -47,6 +48,7 @@ def compile(
     report = GraphReport("exported")
     made = make_program(gm, "exported", chosen, report)
     compile_report.add(report)
+    tell_report(report)
     if made.convention.constants:
         raise Unsupported(f"the exported graph holds tensors of its own: {', '.join(made.convention.constants)}")
     spec = exported.call_spec

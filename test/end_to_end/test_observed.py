@@ -1,0 +1,126 @@
+"""What torch's logging, tracing, profiler and minifier see of a compile and of a call."""
+
+from __future__ import annotations
+
+import logging
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from cuesta.errors import PassFailed
+
+pytestmark = pytest.mark.usefixtures("cuesta_only")
+
+
+def f(x: Tensor, w: Tensor) -> Tensor:
+    return (x.sin() + 1).softmax(-1) @ w
+
+
+class Heard(logging.Handler):
+    """A handler that keeps what it is given."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.texts: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.texts.append(record.getMessage())
+
+
+@pytest.fixture
+def heard() -> Iterator[Heard]:
+    """What the logger `cuesta` says; its level is put back."""
+    logger, handler = logging.getLogger("cuesta"), Heard()
+    level = logger.level
+    logger.addHandler(handler)
+    yield handler
+    logger.removeHandler(handler)
+    logger.setLevel(level)
+
+
+def compiled(**options: Any) -> Tensor:
+    torch._dynamo.reset()
+    run = torch.compile(f, backend="cuesta", fullgraph=True, options={"cache": False, **options})
+    result: Tensor = run(torch.randn(3, 4), torch.randn(4, 5))
+    return result
+
+
+def test_the_logger_tells_the_report_and_the_stages(heard: Heard) -> None:
+    compiled()
+    assert heard.texts == []
+    logging.getLogger("cuesta").setLevel(logging.INFO)
+    compiled()
+    (text,) = heard.texts
+    assert text.startswith("inference: ") and "kernel sin_add" in text
+    logging.getLogger("cuesta").setLevel(logging.DEBUG)
+    compiled()
+    stages = [text.split(":")[0] for text in heard.texts if text.startswith("stage ")]
+    assert stages == [f"stage {name}" for name in ("graph", "linalg", "kernels", "tiled", "buffers", "loops", "llvm")]
+
+
+PROGRAM = """
+import torch
+def f(x):
+    return (x.sin() + 1).softmax(-1)
+torch.compile(f, backend="cuesta", options={"cache": False})(torch.randn(3, 4))
+"""
+
+
+def test_torch_logs_and_torch_trace(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM],
+        env={"TORCH_LOGS": "cuesta,output_code", "TORCH_TRACE": str(tmp_path), "PATH": "", "HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "[__output_code] cuesta, stage loops:" in done.stderr and "affine.for" in done.stderr
+    assert re.search(r"inference: 1 kernels, 1 launches", done.stderr)
+    (trace,) = tmp_path.glob("dedicated_log_torch_trace_*")
+    text = trace.read_text()
+    for name in ("cuesta_graph", "cuesta_kernels", "cuesta_loops", "cuesta_report"):
+        assert f'"artifact": {{"name": "{name}"' in text
+    assert "cuesta.sin" in text  # the payload
+
+
+def test_a_program_is_an_event_of_the_profiler() -> None:
+    norm = nn.LayerNorm(4)
+    run = torch.compile(lambda x: norm(nn.functional.gelu(x).sort().values), backend="cuesta")
+    x = torch.randn(3, 4)
+    run(x).sum().backward()
+    with torch.profiler.profile() as profile:
+        run(x).sum().backward()
+    events = {event.name: event for event in profile.events()}
+    (forward,) = [name for name in events if name.startswith("cuesta forward")]
+    (backward,) = [name for name in events if name.startswith("cuesta backward")]
+    assert "test_observed.py:" in forward and "gelu" in forward and "[" in backward
+    assert "aten::sort" in [child.name for child in events[forward].cpu_children]
+
+
+def test_the_minifier_after_dynamo_names_the_backend(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import cuesta.passes
+    from cuesta.passes.registry import find_pass
+
+    def fail(self: object, module: Any) -> None:
+        raise KeyError("lost")
+
+    cuesta.passes.load_all()
+    broken = find_pass("form-kernels")
+    assert broken is not None
+    monkeypatch.setattr(broken, "run", fail)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    patch = torch._dynamo.config.patch(repro_after="dynamo", repro_level=2, debug_dir_root=str(tmp_path))
+    with patch, pytest.raises(torch._dynamo.exc.BackendCompilerFailed) as caught:
+        compiled()
+    assert isinstance(caught.value.inner_exception, PassFailed)
+    (launcher,) = tmp_path.rglob("minifier_launcher.py")
+    assert "run_repro" in launcher.read_text() and "backend='cuesta'" in launcher.read_text()
+    assert cuesta.report().graphs == []
