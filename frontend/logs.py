@@ -43,7 +43,8 @@ def tell_report(report: GraphReport) -> None:
 
 
 def _trace(name: str, text: Callable[[], str]) -> None:
-    torch_logging.trace_structured("artifact", metadata_fn=lambda: {"name": name, "encoding": "string"}, payload_fn=text)
+    described = {"name": name, "encoding": "string"}
+    torch_logging.trace_structured("artifact", metadata_fn=lambda: described, payload_fn=text)
 
 
 def _wants_code() -> bool:
