@@ -14,7 +14,7 @@ from cuesta.tools.op_coverage.table import render
 
 _RECORDS = Path("build/op_coverage.jsonl")
 #: Of each operator and dtype.
-_SAMPLES = 6
+_SAMPLES = 4
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -29,10 +29,10 @@ def render(records: Sequence[Record], most: int | None) -> str:
 
 
 def _head(records: Sequence[Record], found: int, most: int | None) -> Iterator[str]:
-    limit = "every sample" if most is None else f"up to {most} samples, evenly spread over torch's,"
+    limit = "all" if most is None else f"at least {most} (evenly spread over torch's, or all that there are)"
     yield "# Operators\n"
     yield (
-        f"PyTorch's own samples of its operators (OpInfo, `op_db`), {limit} of each operator and dtype, on a CPU: "
+        f"PyTorch's own samples of its operators (OpInfo, `op_db`), {limit} for each operator and dtype, on a CPU: "
         'compiled by `torch.compile(backend="cuesta")` as one graph where Dynamo makes one, and compared with eager. '
         "Dtypes, shapes, strides (those of backend aot_eager), values, arguments that are written, and for f32 the "
         "gradients of the results times fixed random numbers. `make op-coverage` makes this page "
