@@ -124,11 +124,8 @@ def layer_norm_backward(op: ir.Operation) -> Values:
 
 def _one_hot(op: ir.Operation, target: Value, classes: int) -> tuple[Value, Value]:
     """(class == target [N, C], target != ignore_index [N, 1])."""
-    from cuesta.dialects.cuesta import shape
-    from cuesta.dialects.cuesta.dialect import int_attr
-
     column = _B.convert(_B.reshape(target, [shape_of(target)[0], 1]), "i64")
-    classes_row = shape.Iota(int_attr(0), int_attr(1), types.tensor([classes], "i64")).result
+    classes_row = _range(classes)
     valid = _B.with_number("ne", column, op.attributes["ignore_index"].value)
     return _B.pointwise("eq", classes_row, column), valid
 
@@ -178,6 +175,28 @@ def nll_loss_backward(op: ir.Operation) -> Values:
     return [_narrow(_B.where(chosen, each, _B.constant(0, spelling_of(grad))), result)]
 
 
+def scatter_one(op: ir.Operation, checks: bool = True) -> Values:
+    """A choice for each element: the value where its place is the line's index."""
+    x, index, value = op.operands
+    dim, sizes = op.attributes["dim"].value, shape_of(x)
+    wide = _B.convert(index, "i64")
+    if checks:
+        outside = _B.pointwise("logical_or", _B.with_number("lt", wide, 0), _B.with_number("ge", wide, sizes[dim]))
+        bad = _B.reduce("any", outside, list(range(len(sizes))))
+        message = f"index out of range: dim {dim} has size {sizes[dim]}"
+        host.CHECK([bad], [], message=ir.StringAttr.get(message))
+    row = _B.reshape(_range(sizes[dim]), [n if d == dim else 1 for d, n in enumerate(sizes)])
+    return [_B.where(_B.pointwise("eq", row, wide), value, x)]
+
+
+def _range(count: int) -> Value:
+    """0, 1, … as i64s."""
+    from cuesta.dialects.cuesta import shape
+    from cuesta.dialects.cuesta.dialect import int_attr
+
+    return shape.Iota(int_attr(0), int_attr(1), types.tensor([count], "i64")).result
+
+
 def dropout(op: ir.Operation) -> Values:
     """Only the mask is drawn by ATen, as its own dropout draws it; the rest is pointwise."""
     (x,), p = op.operands, op.attributes["p"].value
@@ -199,7 +218,7 @@ def dropout(op: ir.Operation) -> Values:
 @register_pass("decompose")
 @dataclass(frozen=True)
 class Decompose(Pass):
-    """Takes norms, softmax, losses and dropout apart."""
+    """Takes norms, softmax, losses, dropout and writes of one element a line apart."""
 
     #: Whether what eager checks while it runs (a target that is no class) is checked.
     checks: bool = True
@@ -214,6 +233,7 @@ class Decompose(Pass):
             "cuesta.layer_norm_backward": layer_norm_backward,
             "cuesta.nll_loss": functools.partial(nll_loss, checks=self.checks),
             "cuesta.nll_loss_backward": nll_loss_backward,
+            "cuesta.scatter_one": functools.partial(scatter_one, checks=self.checks),
             "cuesta.dropout": dropout,
         }
         rewrite_ops(module, rules)

@@ -52,6 +52,19 @@ class Window(Operation, name="window", traits=[ext.Pure]):
     result: ext.Result[Any]
 
 
+class ScatterOne(Operation, name="scatter_one", traits=[ext.Pure]):
+    """x with one element along `dim` replaced in each line: result[i][index[i][0]] = value[i][0] for dim 1.
+
+    index and value have x's shape, but 1 along `dim`. An index outside [0, size) raises when the graph runs.
+    """
+
+    x: ext.Operand[Any]
+    index: ext.Operand[Any]
+    value: ext.Operand[Any]
+    dim: ir.IntegerAttr
+    result: ext.Result[Any]
+
+
 def _wrap(index: torch.Tensor, size: int) -> torch.Tensor:
     return torch.where(index < 0, index + size, index)
 
@@ -67,6 +80,12 @@ def _index(op: ir.Operation, xs: Tensors) -> torch.Tensor:
 def _gather(op: ir.Operation, xs: Tensors) -> torch.Tensor:
     dim = op.attributes["dim"].value
     return xs[0].gather(dim, _wrap(xs[1], xs[0].shape[dim]).long())
+
+
+@reference("scatter_one")
+def _scatter_one(op: ir.Operation, xs: Tensors) -> torch.Tensor:
+    x, index, value = xs
+    return x.scatter(op.attributes["dim"].value, index.long(), value)
 
 
 @reference("window")
@@ -105,6 +124,18 @@ def _verify_index(op: ir.Operation) -> str | None:
         return f"the indices {[list(i) for i in indices]} do not broadcast together"
     actual = types.shape_of(op.results[0])
     return None if shapes[0] == actual else f"selects {list(shapes[0])}, but the result is {list(actual)}"
+
+
+@verifier("scatter_one")
+def _verify_scatter_one(op: ir.Operation) -> str | None:
+    shape, dim = types.shape_of(op.operands[0]), op.attributes["dim"].value
+    if not 0 <= dim < len(shape):
+        return f"dim {dim} is outside [0, {len(shape)})"
+    expected = tuple(1 if d == dim else size for d, size in enumerate(shape))
+    wrong = [list(types.shape_of(v)) for v in list(op.operands)[1:] if types.shape_of(v) != expected]
+    if wrong:
+        return f"index and value must be {list(expected)}, not {wrong[0]}"
+    return None if op.operands[0].type == op.results[0].type else "the result must have the operand's type"
 
 
 @verifier("window")

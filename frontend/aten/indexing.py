@@ -71,3 +71,18 @@ def gather(b: GraphBuilder, node: torch.fx.Node, x: Value, dim: int, index: Valu
         raise Decline("a scalar on either side")
     result = types.tensor(shape_of(index), spelling_of(x))
     return indexing.Gather(x, index, int_attr(dim % len(shape_of(x))), result).result
+
+
+@imports("scatter.value", "scatter.src")
+def scatter(b: GraphBuilder, node: torch.fx.Node, x: Value, dim: int, index: Value, value: Any) -> Value:
+    """Where each line along `dim` gets one value, as labels get their ones. All else is ATen's."""
+    sizes = list(shape_of(x))
+    if not sizes or list(shape_of(index)) != [1 if d == dim % len(sizes) else n for d, n in enumerate(sizes)]:
+        raise Decline("writes to computed positions")
+    dim %= len(sizes)
+    if isinstance(value, ir.Value):
+        for d, size in enumerate(shape_of(index)):
+            value = b.slice(value, d, 0, size)
+    else:
+        value = b.constant(value, spelling_of(x), shape_of(index))
+    return indexing.ScatterOne(x, index, value, int_attr(dim), x.type).result

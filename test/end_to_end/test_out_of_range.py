@@ -26,8 +26,13 @@ Function = Callable[..., Any]
             (torch.randn(4, 8), torch.tensor([4])),
             (torch.randn(4, 8), torch.tensor([3])),
         ),
+        (
+            lambda x, i: x.scatter(1, i[:, None], 1.0) * 2,
+            (torch.randn(4, 8), torch.tensor([1, 2, 8, 3])),
+            (torch.randn(4, 8), torch.tensor([1, 2, 7, 0])),
+        ),
     ],
-    ids=["range", "target", "embedding"],
+    ids=["range", "target", "embedding", "scatter"],
 )
 def test_raises_and_goes_on(function: Function, bad: tuple[Any, ...], good: tuple[Any, ...], backend: str) -> None:
     compiled = torch.compile(function, backend=backend)

@@ -146,3 +146,16 @@ func.func @left_alone(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {
   %1 = "cuesta.gelu"(%0) : (tensor<4x4xf32>) -> tensor<4x4xf32>
   return %1 : tensor<4x4xf32>
 }
+
+// CHECK-LABEL: func.func @scatter_one
+// CHECK-SAME: (%[[X:.*]]: tensor<4x8xf32>, %[[I:.*]]: tensor<4x1xi64>, %[[V:.*]]: tensor<4x1xf32>)
+// CHECK: %[[BAD:.*]] = "cuesta.any"
+// CHECK: "host.check"(%[[BAD]]) {message = "index out of range: dim 1 has size 8"}
+// CHECK: %[[RANGE:.*]] = "cuesta.iota"() {start = 0 : i64, step = 1 : i64} : () -> tensor<8xi64>
+// CHECK: %[[ROW:.*]] = "cuesta.reshape"(%[[RANGE]]) : (tensor<8xi64>) -> tensor<1x8xi64>
+// CHECK: %[[HIT:.*]] = "cuesta.eq"(%[[ROW]], %[[I]])
+// CHECK: "cuesta.where"(%[[HIT]], %[[V]], %[[X]])
+func.func @scatter_one(%x: tensor<4x8xf32>, %i: tensor<4x1xi64>, %v: tensor<4x1xf32>) -> tensor<4x8xf32> {
+  %0 = "cuesta.scatter_one"(%x, %i, %v) {dim = 1 : i64} : (tensor<4x8xf32>, tensor<4x1xi64>, tensor<4x1xf32>) -> tensor<4x8xf32>
+  return %0 : tensor<4x8xf32>
+}

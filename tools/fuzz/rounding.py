@@ -33,7 +33,7 @@ _EXACT = frozenset(f"cuesta.{name}" for name in _EXACT_ROWS) | {
     "cuesta.div", "cuesta.where", "cuesta.convert", "cuesta.amax", "cuesta.amin", "cuesta.any", "cuesta.all",
     "cuesta.argmax", "cuesta.argmin", "cuesta.reshape", "cuesta.permute", "cuesta.expand", "cuesta.slice",
     "cuesta.cat", "cuesta.flip", "cuesta.copy", "cuesta.constant", "cuesta.iota", "cuesta.index", "cuesta.gather",
-    "cuesta.window", "aten.call",
+    "cuesta.window", "cuesta.scatter_one", "aten.call",
 }  # fmt: skip
 #: Close to zero they are what is left of a sum with 1.
 _CANCELLING = frozenset(f"cuesta.{name}" for name in pointwise.BY_NAME if name.startswith(("gelu", "silu")))

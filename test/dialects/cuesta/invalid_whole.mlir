@@ -205,3 +205,19 @@ func.func @window_of_another_type(%x0: tensor<4xf32>) {
   %0 = "cuesta.window"(%x0) {starts = [0], steps = [1], divisors = [1], outside = 0.0 : f64} : (tensor<4xf32>) -> tensor<4xi64>
   return
 }
+
+// -----
+
+func.func @scatter_of_more_than_one(%x0: tensor<4x5xf32>, %x1: tensor<4x2xi64>, %x2: tensor<4x2xf32>) {
+  // expected-error@below {{index and value must be [4, 1], not [4, 2]}}
+  %0 = "cuesta.scatter_one"(%x0, %x1, %x2) {dim = 1} : (tensor<4x5xf32>, tensor<4x2xi64>, tensor<4x2xf32>) -> tensor<4x5xf32>
+  return
+}
+
+// -----
+
+func.func @scatter_along_no_dim(%x0: tensor<4x5xf32>, %x1: tensor<4x1xi64>, %x2: tensor<4x1xf32>) {
+  // expected-error@below {{dim 2 is outside [0, 2)}}
+  %0 = "cuesta.scatter_one"(%x0, %x1, %x2) {dim = 2} : (tensor<4x5xf32>, tensor<4x1xi64>, tensor<4x1xf32>) -> tensor<4x5xf32>
+  return
+}
