@@ -8,7 +8,7 @@ import torch
 
 from cuesta._mlir import ir
 from cuesta.dialects.graph_builder import GraphBuilder
-from cuesta.dialects.types import shape_of, spelling_of
+from cuesta.dialects.types import SPELLING, shape_of, spelling_of
 from cuesta.frontend.aten.pointwise import by_number, in_opmath, operand, result_spelling
 from cuesta.frontend.rules import Decline, imports
 
@@ -92,7 +92,8 @@ def shift(b: GraphBuilder, node: torch.fx.Node, x: Any, count: Any) -> Value:
 @imports("ldexp")
 def ldexp(b: GraphBuilder, node: torch.fx.Node, x: Value, exponent: Value) -> Value:
     """x · 2^exponent, the power in a type of its own, as eager computes it."""
-    power_spelling = spelling_of(exponent) if "f" in spelling_of(exponent) else "f32"
+    whole = "f" not in spelling_of(exponent)
+    power_spelling = SPELLING[torch.get_default_dtype()] if whole else spelling_of(exponent)
     power = b.pointwise("exp2", b.convert(exponent, power_spelling))
     spelling = result_spelling(node)
     return b.pointwise("mul", b.convert(x, spelling), b.convert(power, spelling))
