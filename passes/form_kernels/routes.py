@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from cuesta.dialects.aten import decode_call
 from cuesta.dialects.host.aten_abi import OUT_ENTRIES, dispatcher_words
 
 
@@ -12,6 +13,12 @@ def choose_route(overload: str, args: str, dtypes: Sequence[str], on_device: boo
 
     Memory of ours, for "out" to write into, is on the graph's device: `on_device` says whether the result is.
     """
-    if on_device and overload in OUT_ENTRIES:
+    if on_device and overload in OUT_ENTRIES and not _has_complex_scalar(args):
         return "out"
     return "python" if dispatcher_words(overload, args) is None else "shim"
+
+
+def _has_complex_scalar(args: str) -> bool:
+    """Whether alpha or beta is complex: the typed entries take doubles."""
+    _, keywords = decode_call(args, range(args.count('"%')))
+    return any(isinstance(value, complex) for value in keywords.values())

@@ -170,3 +170,9 @@ def test_results_that_the_dispatcher_mistakes_go_another_way(call_of: CallOf) ->
     x = torch.randn(3)
     executable = call_of("aten.cuesta_mixed.default", ["%0"], [x], [x + 1, x * 2], None, [0, 1])
     torch.testing.assert_close(executable([x]), [x + 1, x * 2])
+
+
+def test_complex_scalars_go_another_way_than_doubles() -> None:
+    scaled = json.dumps(["%0", "%1", "%2", {"kwargs": {"alpha": {"complex": [1, 2]}}}])
+    assert choose_route("aten.addmm.default", scaled, []) == "python"
+    assert choose_route("aten.addmm.default", scaled.replace('{"complex": [1, 2]}', "2"), []) == "out"
