@@ -23,6 +23,10 @@ class Unsupported(CompileError):
     """An op, a type or a layout that a level cannot express. Names the op and its source line."""
 
 
+class Undecided(Unsupported):
+    """What is compiled differs with a size that only a call tells."""
+
+
 class OutOfResources(CompileError):
     """A kernel needs more of something than a block of the target may have; with smaller blocks it may not.
 

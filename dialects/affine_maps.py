@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from cuesta._mlir import ir
+from cuesta.sizes import Number
 
 
 def projection(loops: int, dims: Sequence[int]) -> ir.AffineMapAttr:
@@ -17,6 +18,6 @@ def dims_of(affine_map: ir.AffineMap) -> tuple[int, ...]:
     return tuple(ir.AffineDimExpr(e).position for e in affine_map.results)
 
 
-def squeeze(sizes: Sequence[int]) -> tuple[int, ...]:
+def squeeze(sizes: Sequence[Number]) -> tuple[Number, ...]:
     """The sizes other than 1: inside generics tensors have no dims of size 1."""
     return tuple(s for s in sizes if s != 1)

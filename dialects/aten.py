@@ -5,7 +5,7 @@
 `args` is JSON: the positional arguments, "%i" for operand i, then one object of keyword
 arguments where there are any. What JSON lacks is an object with one key: {"dtype": "float32"},
 {"layout": …}, {"memory_format": …}, {"device": …}, {"str": …}, {"inf": 1 or -1}, {"nan": 1},
-{"complex": [real, imaginary]}.
+{"complex": [real, imaginary]}, and {"size": "64*s0"} for an integer that depends on the call.
 `positions` lists which of the overload's results the op has, where some of them are None.
 """
 
@@ -19,6 +19,7 @@ import torch
 from cuesta._mlir import ir
 from cuesta.dialects.cuesta.dialect import REFERENCES, VERIFIERS
 from cuesta.dialects.open_op import OpenOp
+from cuesta.sizes import Size, parse
 
 #: Calls `overload`. Not pure: random numbers and errors keep their order.
 CALL = OpenOp("aten.call", {"overload": ir.StringAttr, "args": ir.StringAttr, "reason": ir.StringAttr})
@@ -44,6 +45,8 @@ def encode(value: Any) -> Any:
         return [encode(v) for v in value]
     if isinstance(value, float) and not math.isfinite(value):
         return {"nan": 1} if math.isnan(value) else {"inf": 1 if value > 0 else -1}
+    if isinstance(value, Size):
+        return {"size": str(value)}
     if value is None or isinstance(value, (bool, int, float)):
         return value
     if isinstance(value, complex):
@@ -87,6 +90,8 @@ def _decode(item: Any, operands: Sequence[Any]) -> Any:
         return torch.device(value)
     if kind == "str":
         return value
+    if kind == "size":
+        return parse(value)
     if kind == "complex":
         return complex(*(_decode(part, operands) for part in value))
     return math.nan if kind == "nan" else math.inf * value

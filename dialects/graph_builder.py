@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
@@ -10,17 +11,20 @@ from cuesta.dialects import aten, types
 from cuesta.dialects.cuesta import pointwise, reduction, shape
 from cuesta.dialects.cuesta.dialect import float_attr, int_array, int_attr
 from cuesta.dialects.types import shape_of, spelling_of
+from cuesta.sizes import Number, Size
 
 Value: TypeAlias = ir.Value
-Shape = Sequence[int]
+Shape = Sequence[Number]
 
 
 class GraphBuilder:
     """Stateless: every method builds at the current insertion point and location."""
 
     # -- pointwise ----------------------------------------------------------------------------
-    def constant(self, number: float, spelling: str, sizes: Shape = ()) -> Value:
+    def constant(self, number: float | Size, spelling: str, sizes: Shape = ()) -> Value:
         """`number` in every place of a tensor."""
+        if isinstance(number, Size):
+            return shape.Extent(int_attr(number), types.tensor(list(sizes), spelling)).result
         if types.is_float(spelling):
             attribute: ir.Attribute = float_attr(number)
         else:
@@ -43,7 +47,7 @@ class GraphBuilder:
         attributes = [float_attr(params[p]) for p in row.params]
         return pointwise.OPS[name](*operands, *attributes, types.tensor(sizes, spelling)).result
 
-    def with_number(self, name: str, x: Value, number: float) -> Value:
+    def with_number(self, name: str, x: Value, number: float | Size) -> Value:
         """`x op number`, in x's type."""
         return self.pointwise(name, x, self.constant(number, spelling_of(x)))
 
@@ -53,7 +57,7 @@ class GraphBuilder:
         return pointwise.Where(condition, x, y, types.tensor(sizes, spelling_of(x))).result
 
     # -- reductions ---------------------------------------------------------------------------
-    def reduce(self, name: str, x: Value, dims: Shape, keepdim: bool = False) -> Value:
+    def reduce(self, name: str, x: Value, dims: Sequence[int], keepdim: bool = False) -> Value:
         """The reduction of that row over `dims` (non-negative); x itself where there are none."""
         if not dims:
             return x
@@ -62,10 +66,8 @@ class GraphBuilder:
         result = types.tensor(sizes, spelling_of(x))
         return reduction.OPS[name](x, int_array(sorted(chosen)), int_attr(keepdim), result).result
 
-    def mean(self, x: Value, dims: Shape, keepdim: bool = False) -> Value:
-        count = 1
-        for d in dims:
-            count *= shape_of(x)[d]
+    def mean(self, x: Value, dims: Sequence[int], keepdim: bool = False) -> Value:
+        count = math.prod(shape_of(x)[d] for d in dims)
         total = self.reduce("sum", x, dims, keepdim)
         return self.pointwise("div", total, self.constant(count, spelling_of(x)))
 
@@ -75,7 +77,7 @@ class GraphBuilder:
             return x
         return shape.Reshape(x, types.tensor(list(sizes), spelling_of(x))).result
 
-    def permute(self, x: Value, dims: Shape) -> Value:
+    def permute(self, x: Value, dims: Sequence[int]) -> Value:
         if list(dims) == list(range(len(dims))):
             return x
         sizes = [shape_of(x)[d] for d in dims]
@@ -86,12 +88,13 @@ class GraphBuilder:
             return x
         return shape.Expand(x, types.tensor(list(sizes), spelling_of(x))).result
 
-    def slice(self, x: Value, dim: int, start: int, size: int, step: int = 1) -> Value:
+    def slice(self, x: Value, dim: int, start: Number, size: Number, step: int = 1) -> Value:
         """`size` elements of x along `dim`, from `start` on."""
-        sizes = list(shape_of(x))
+        sizes: list[Number] = list(shape_of(x))
         if start == 0 and step == 1 and size == sizes[dim]:
             return x
-        starts, steps = [0] * len(sizes), [1] * len(sizes)
+        starts: list[Number] = [0] * len(sizes)
+        steps = [1] * len(sizes)
         starts[dim], steps[dim], sizes[dim] = start, step, size
         return shape.Slice(x, int_array(starts), int_array(steps), types.tensor(sizes, spelling_of(x))).result
 
@@ -104,10 +107,10 @@ class GraphBuilder:
             joined = shape.Cat(joined, x, int_attr(dim), types.tensor(sizes, spelling_of(x))).result
         return joined
 
-    def pad(self, x: Value, dim: int, before: int, after: int, number: float = 0) -> Value:
+    def pad(self, x: Value, dim: int, before: Number, after: Number, number: float = 0) -> Value:
         """x with `before` and `after` elements of `number` around it along `dim`; negative ones cut."""
-        sizes = list(shape_of(x))
-        cut_before, cut_after = max(0, -before), max(0, -after)
+        sizes: list[Number] = list(shape_of(x))
+        cut_before, cut_after = (-n if n < 0 else 0 for n in (before, after))
         if cut_before or cut_after:
             x = self.slice(x, dim, cut_before, sizes[dim] - cut_before - cut_after)
         parts = []
@@ -163,11 +166,3 @@ class GraphBuilder:
 
 def _as_int64(number: int) -> int:
     return number - (1 << 64) if number >= 1 << 63 else number
-
-
-def row_major(sizes: Shape) -> list[int]:
-    """The strides of a contiguous tensor, as torch counts them (size 0 counts as 1)."""
-    strides = [1] * len(sizes)
-    for d in range(len(sizes) - 2, -1, -1):
-        strides[d] = strides[d + 1] * max(sizes[d + 1], 1)
-    return strides

@@ -11,10 +11,25 @@ from cuesta.dialects.cuesta.dialect import ints
 #: Kernel k as a function over a range of its tiles, and what runs once after them.
 TILES, TAIL = "__tiles", "__tail"
 
+#: Attribute of a kernel's argument whose sizes or strides depend on the call: both, in terms of the kernel's own
+#: parameters p0, p1, …, which are its arguments behind the tensors.
+SHAPE = "cuesta.bound"
+
 
 def kernel_modules(module: ir.Module) -> list[ir.Module]:
     """The modules that hold kernels: those nested in `module`."""
     return [op for op in module.body.operations if op.operation.name == "builtin.module"]
+
+
+def parameters(function: func.FuncOp) -> dict[str, ir.Value]:
+    """The sizes and strides that a kernel is passed, by their names p0, p1, …"""
+    indices = [a for a in function.regions[0].blocks[0].arguments if isinstance(a.type, ir.IndexType)]
+    return {f"p{i}": value for i, value in enumerate(indices)}
+
+
+def sized(function: func.FuncOp) -> bool:
+    """Whether a kernel binds its buffers to sizes that it is passed."""
+    return any(op.operation.name == "memref.reinterpret_cast" for op in function.regions[0].blocks[0].operations)
 
 
 def operand_classes(op: ir.Operation) -> list[list[int]]:

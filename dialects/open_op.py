@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from types import UnionType
 
 from cuesta._mlir import ir
 
@@ -20,7 +21,7 @@ class OpenOp:
     """One op by its full name, with its required attributes and what each must be."""
 
     name: str
-    attributes: dict[str, type] = field(default_factory=dict)
+    attributes: dict[str, type | UnionType] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         assert self.name not in OPEN_OPS, f"two ops named {self.name}"
@@ -38,5 +39,5 @@ class OpenOp:
             if name not in op.attributes:
                 return f"lacks the attribute {name!r}; it takes {', '.join(self.attributes)}"
             if not isinstance(op.attributes[name], kind):
-                return f"attribute {name!r} must be of {kind.__name__}, got {op.attributes[name]}"
+                return f"attribute {name!r} must be of {getattr(kind, '__name__', kind)}, got {op.attributes[name]}"
         return None

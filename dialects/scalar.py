@@ -13,6 +13,7 @@ from typing import TypeAlias
 
 from cuesta._mlir import arith, ir, math
 from cuesta.dialects import types
+from cuesta.sizes import Size
 
 Value: TypeAlias = ir.Value
 
@@ -51,9 +52,12 @@ class Scalar:
     unsigned: bool = False
 
     # -- constants and conversion -------------------------------------------------------------
-    def const(self, like: Value | ir.Type, number: float) -> Value:
+    def const(self, like: Value | ir.Type, number: float | Size) -> Value:
         """`number` in the type of `like`."""
         kind = like if isinstance(like, ir.Type) else like.type
+        if isinstance(number, Size):
+            whole = arith.index_cast(ir.IntegerType.get_signless(64), types.size_value(number))
+            return self.convert(whole, kind)
         if isinstance(kind, ir.FloatType):
             return arith.ConstantOp(kind, ir.FloatAttr.get(kind, float(number))).result
         # Every number but 0 is True.

@@ -2,13 +2,20 @@
 
 The cuesta dialect keeps torch's meaning in the type: i1 is bool, i8 int8, ui8 uint8. From linalg
 down only storage counts: bool and uint8 are i8, and the ops carry the signedness.
+
+A size that depends on the call is `?`, and the type's encoding says what it is: `tensor<?x64xf32, ["s0"]>`. In a
+memref, the memory space says it of sizes and strides: `memref<?x?xf32, strided<[?, 1]>, {at = ["s0", "s1", "s1"]}>`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+
 import torch
 
-from cuesta._mlir import ir
+from cuesta._mlir import arith, ir
+from cuesta.errors import Undecided
+from cuesta.sizes import Number, Size, number, parse
 
 #: dtype → the spelling of its MLIR element type in the cuesta dialect.
 SPELLING: dict[torch.dtype, str] = {
@@ -60,14 +67,100 @@ def element(spelling: str) -> ir.Type:
     return ir.Type.parse(spelling)
 
 
-def tensor(shape: tuple[int, ...] | list[int], spelling: str) -> ir.RankedTensorType:
+def tensor(shape: Sequence[Number], spelling: str) -> ir.RankedTensorType:
     """`tensor<AxBxspelling>` in the current context."""
-    return ir.RankedTensorType.get(list(shape), element(spelling))
+    shape = [number(n) for n in shape]
+    symbolic = [ir.StringAttr.get(str(n)) for n in shape if isinstance(n, Size)]
+    encoding = ir.ArrayAttr.get(symbolic) if symbolic else None
+    return ir.RankedTensorType.get([_static(n) for n in shape], element(spelling), encoding)
 
 
-def shape_of(value: ir.Value) -> tuple[int, ...]:
-    """The static shape of a tensor value."""
-    return tuple(ir.RankedTensorType(value.type).shape)
+def unspelled_tensor(shape: Sequence[Number], spelling: str) -> ir.RankedTensorType:
+    """The tensor without what its symbolic sizes are."""
+    return ir.RankedTensorType.get([_static(n) for n in shape], element(spelling))
+
+
+def shape_of(value: ir.Value) -> tuple[Number, ...]:
+    """The shape of a tensor value."""
+    kind = ir.RankedTensorType(value.type)
+    return tuple(kind.shape) if kind.has_static_shape else tuple(_spelled(kind.shape, iter(list(kind.encoding))))
+
+
+def empty(shape: Sequence[Number], spelling: str) -> ir.Value:
+    """A tensor of nothing in particular, at the current insertion point."""
+    return ir.Operation.create(
+        "tensor.empty",
+        results=[tensor(shape, spelling)],
+        operands=[size_value(n) for n in shape if isinstance(n, Size)],
+    ).results[0]
+
+
+def size_value(size: Size) -> ir.Value:
+    """A symbolic size as a value of type index, at the current insertion point."""
+    attribute = ir.StringAttr.get(str(size))
+    op = ir.Operation.create("cuesta.size", results=[ir.IndexType.get()], attributes={"at": attribute})
+    return op.results[0]
+
+
+def size_of(op: ir.Operation) -> Size:
+    """Which size a `cuesta.size` is."""
+    size = parse(op.attributes["at"].value)
+    assert isinstance(size, Size)
+    return size
+
+
+def index_value(number: Number) -> ir.Value:
+    """A size as a value of type index, at the current insertion point."""
+    return size_value(number) if isinstance(number, Size) else arith.constant(ir.IndexType.get(), number)
+
+
+def memref(sizes: Sequence[Number], strides: Sequence[Number] | None, spelling: str) -> ir.MemRefType:
+    """The memref of those sizes; of those strides, where they are not row-major."""
+    symbolic = [n for n in (*sizes, *(strides or ())) if isinstance(n, Size)]
+    space = (
+        ir.DictAttr.get({"at": ir.ArrayAttr.get([ir.StringAttr.get(str(n)) for n in symbolic])}) if symbolic else None
+    )
+    layout = None if strides is None else ir.StridedLayoutAttr.get(0, [_static(n) for n in strides])
+    return ir.MemRefType.get([_static(n) for n in sizes], element(spelling), layout=layout, memory_space=space)
+
+
+def memref_shape(kind: ir.Type) -> tuple[tuple[Number, ...], tuple[Number, ...]]:
+    """The sizes and strides of a memref."""
+    memref_type = ir.MemRefType(kind)
+    if memref_type.memory_space is None:
+        strides, _ = memref_type.get_strides_and_offset()
+        return tuple(memref_type.shape), tuple(strides)
+    symbolic = iter(list(memref_type.memory_space["at"]))
+    sizes = tuple(_spelled(memref_type.shape, symbolic))
+    if not isinstance(memref_type.layout, ir.StridedLayoutAttr):
+        return sizes, tuple(row_major(sizes))
+    return sizes, tuple(_spelled(memref_type.layout.strides, symbolic))
+
+
+def row_major(sizes: Sequence[Number]) -> list[Number]:
+    """The strides of a contiguous tensor, as torch counts them (size 0 counts as 1)."""
+    strides: list[Number] = [1] * len(sizes)
+    for d in range(len(sizes) - 2, -1, -1):
+        strides[d] = strides[d + 1] * (1 if sizes[d + 1] == 0 else sizes[d + 1])
+    return strides
+
+
+def _static(number: Number) -> int:
+    return ir.ShapedType.get_dynamic_size() if isinstance(number, Size) else number
+
+
+def _spelled(numbers: Sequence[int], symbolic: Iterator[ir.Attribute]) -> list[Number]:
+    """The numbers, those that are not static taken from `symbolic`."""
+    unknown = ir.ShapedType.get_dynamic_size()
+    return [parse(next(symbolic).value) if n == unknown else n for n in numbers]
+
+
+def static_shape(value: ir.Value) -> tuple[int, ...]:
+    """The shape of a tensor value whose sizes are all known. Raises Undecided for another."""
+    shape = shape_of(value)
+    if any(isinstance(n, Size) for n in shape):
+        raise Undecided(f"it is compiled for sizes that are numbers, not {list(shape)}")
+    return shape  # type: ignore[return-value]
 
 
 def spelling_of(value: ir.Value) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import contextlib
 import functools
 import logging
 from collections.abc import Callable, Sequence
@@ -13,13 +14,15 @@ from torch._dynamo.backends.common import aot_autograd
 
 from cuesta import compile_report
 from cuesta.compile_report import GraphReport
-from cuesta.errors import DeviceError, OptionError, Unsupported
+from cuesta.errors import CompileError, DeviceError, OptionError, Unsupported
 from cuesta.frontend.attention import keep_attention_whole
 from cuesta.frontend.bitwise import decompositions_of
-from cuesta.frontend.calling import Boxed, Convention, bind
+from cuesta.frontend.calling import Boxed, Convention, bind, bind_sized
+from cuesta.frontend.devices import place_graph
 from cuesta.frontend.donation import donated_arguments
 from cuesta.frontend.logs import tell_report
 from cuesta.frontend.make_program import make_program
+from cuesta.frontend.output_code import keyed_for, remember, serialisable, wants_output_code
 from cuesta.frontend.pieces import in_pieces
 from cuesta.frontend.profiling import profiled
 from cuesta.frontend.python_steps import python_steps, takes_nested_size
@@ -29,6 +32,7 @@ from cuesta.options import Options
 from cuesta.runtime.cuda_graphs import RecordedProgram
 from cuesta.runtime.cuda_recorder import recorder_of
 from cuesta.runtime.executable import Executable
+from cuesta.targets import CPU
 
 log = logging.getLogger("cuesta")
 
@@ -43,8 +47,11 @@ def compile_fx_graph(gm: torch.fx.GraphModule, example_inputs: Sequence[Any], **
     if kwargs:
         raise OptionError(f"backend cuesta takes mode and options, not {', '.join(sorted(kwargs))}")
 
-    def compiler(kind: str) -> Callable[..., Boxed]:
-        return functools.partial(compile_aten_graph, kind=kind, options=options)
+    keeps = wants_output_code()
+
+    def compiler(kind: str) -> Callable[..., Any]:
+        compile = functools.partial(compile_aten_graph, kind=kind, options=options)
+        return serialisable(compile) if keeps else compile
 
     backend = aot_autograd(
         fw_compiler=compiler("forward"),
@@ -56,7 +63,8 @@ def compile_fx_graph(gm: torch.fx.GraphModule, example_inputs: Sequence[Any], **
     )
     if not options.bitwise_eager:
         keep_attention_whole(gm, options.target)
-    return backend(gm, example_inputs)
+    with keyed_for(options) if keeps else contextlib.nullcontext():
+        return backend(gm, example_inputs)
 
 
 compile_fx_graph.reset = compile_report.clear  # type: ignore[attr-defined]
@@ -86,9 +94,27 @@ def _compile_graph(
         return in_pieces(gm, steps, lambda piece, name: _compile_graph(piece, f"{kind}, {name}", options, [], []))
     if has_data_dependent_sizes(gm):
         return _run_in_python(gm, kind, "it has sizes that the data decide, which no level expresses yet")
-    if is_symbolic(gm):
-        return specialised(gm, lambda traced: _compile_static(traced, kind, options, donated, static))
-    return _compile_static(gm, kind, options, donated, static)
+    if not is_symbolic(gm):
+        return _compile_static(gm, kind, options, donated, static)
+    each = specialised(gm, lambda traced: _compile_static(traced, kind, options, donated, static))
+    return _compile_sized(gm, kind, options, donated, each)
+
+
+def _compile_sized(gm: torch.fx.GraphModule, kind: str, options: Options, donated: Sequence[int], each: Boxed) -> Boxed:
+    """One program for all sets of sizes that it is right for; `each`, which compiles for each set, where a level
+    cannot express the graph so."""
+    report = GraphReport(kind)
+    try:
+        target, _ = place_graph(gm, options.target)
+        if target != CPU:
+            raise Unsupported(f"kernels for {target} are for sizes that are numbers")
+        made = make_program(gm, kind, options, report, donated)
+    except (CompileError, DeviceError) as problem:
+        level = logging.INFO if isinstance(problem, (Unsupported, DeviceError)) else logging.WARNING
+        log.log(level, "a %s graph is compiled for each set of sizes: %s", kind, problem)
+        return each
+    compile_report.add(report)
+    return bind_sized(made.executable, made.convention, gm, each)
 
 
 def _report_of_steps(steps: dict[torch.fx.Node, str], kind: str) -> GraphReport:
@@ -111,7 +137,10 @@ def _compile_static(
     compile_report.add(report)
     tell_report(report)
     run = _recorded(made.executable, made.convention, options, report, static)
-    return bind(profiled(run, report, made.executable.metadata["steps"]), made.convention, gm)
+    boxed = bind(profiled(run, report, made.executable.metadata["steps"]), made.convention, gm)
+    if wants_output_code():
+        remember(boxed, kind, made, gm)
+    return boxed
 
 
 def _recorded(

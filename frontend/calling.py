@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import torch
 
 from cuesta.errors import Unsupported
 from cuesta.frontend.graph_key import attribute
+from cuesta.frontend.symbols import Source, reader
+from cuesta.runtime.executable import Executable
+from cuesta.sizes import at, parse
 
 Boxed = Callable[[list[Any]], list[Any]]
+
+#: Sets of sizes whose tables a program keeps: a few KB each, a millisecond to make.
+_KEPT_SIZES = 256
 
 
 @dataclass(frozen=True)
 class Output:
     """One output of a graph: `kind` is "tensor" (the program's result `index`), "argument" (the call's
-    argument `index` itself) or "value" (a number or None, known when compiling)."""
+    argument `index` itself), "value" (a number or None, known when compiling) or "size" (a number that the call's
+    sizes give, spelled in `value`)."""
 
     kind: str
     index: int = 0
@@ -36,6 +44,19 @@ class Convention:
     constants: list[str]
     #: positions among the program's tensors that are conjugated or negated lazily, to be resolved first
     lazy: list[int]
+    #: where the symbols in sizes come from
+    sources: list[Source] = field(default_factory=list)
+    #: size → whether it is negative, which the program is right for
+    assumed: dict[str, bool] = field(default_factory=dict)
+
+    def admits(self, values: Mapping[str, int]) -> bool:
+        """Whether the program is right for these values of the symbols."""
+        return all((at(parse(size), values) < 0) == negative for size, negative in self.assumed.items())
+
+    def with_sizes(self, values: Mapping[str, int]) -> Convention:
+        """That of the program for these values of the symbols."""
+        outputs = [Output("value", value=at(parse(o.value), values)) if o.kind == "size" else o for o in self.outputs]
+        return replace(self, outputs=outputs, sources=[])
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -43,7 +64,9 @@ class Convention:
     @staticmethod
     def from_dict(data: dict[str, Any]) -> Convention:
         outputs = [Output(**o) for o in data["outputs"]]
-        return Convention(outputs, data["tensor_arguments"], data["constants"], data["lazy"])
+        sources = [Source(**s) for s in data["sources"]]
+        lists = (data["tensor_arguments"], data["constants"], data["lazy"])
+        return Convention(outputs, *lists, sources, data["assumed"])
 
 
 def check_outputs(outputs: list[Output]) -> None:
@@ -56,12 +79,23 @@ def check_outputs(outputs: list[Output]) -> None:
 def bind(
     run: Callable[[list[torch.Tensor]], list[torch.Tensor]], convention: Convention, gm: torch.fx.GraphModule
 ) -> Boxed:
+    """A boxed callable around the call of a graph's program."""
+    constants = [attribute(gm, name) for name in convention.constants]
+    return bind_values(run, convention, constants, takes_tensors_only(gm))
+
+
+def bind_values(
+    run: Callable[[list[torch.Tensor]], list[torch.Tensor]],
+    convention: Convention,
+    constants: Sequence[torch.Tensor],
+    tensors_only: bool,
+) -> Boxed:
     """A boxed callable around a program's own call.
 
     It empties the list that it is given, as AOTAutograd expects, and holds no argument while the program
     runs but in the list that it hands over, so that the program can give back those that it owns.
     """
-    constants = [attribute(gm, name) for name in convention.constants]
+    constants = list(constants)
     outputs, chosen, lazy = convention.outputs, convention.tensor_arguments, convention.lazy
     plain = [o.index for o in outputs] == list(range(len(outputs))) and all(o.kind == "tensor" for o in outputs)
     given = [o.index for o in outputs if o.kind == "argument"]
@@ -86,9 +120,29 @@ def bind(
         return results
 
     direct = plain and not constants and not lazy and chosen == list(range(len(chosen)))
-    boxed: Boxed = call_plain if direct and _takes_tensors_only(gm) else call
+    boxed: Boxed = call_plain if direct and tensors_only else call
     boxed._boxed_call = True  # type: ignore[attr-defined]
     return boxed
+
+
+def bind_sized(program: Executable, convention: Convention, gm: torch.fx.GraphModule, otherwise: Boxed) -> Boxed:
+    """A boxed callable around a program that has symbols in its sizes: for each set of sizes the program with its
+    tables filled in, of which it keeps those that were called last. Sets that it is not right for go `otherwise`."""
+    names = [source.name for source in convention.sources]
+    read = reader(convention.sources)
+
+    @functools.lru_cache(maxsize=_KEPT_SIZES)
+    def sized(values: tuple[int, ...]) -> Boxed:
+        known = dict(zip(names, values, strict=True))
+        if not convention.admits(known):
+            return otherwise
+        return bind(program.with_sizes(known), convention.with_sizes(known), gm)
+
+    def call(args: list[Any]) -> list[Any]:
+        return sized(read(args))(args)
+
+    call._boxed_call = True  # type: ignore[attr-defined]
+    return call
 
 
 def _places(outputs: Sequence[Output], others: int) -> list[int]:
@@ -99,5 +153,6 @@ def _places(outputs: Sequence[Output], others: int) -> list[int]:
     return [o.index if o.kind == "tensor" else next(counters[o.kind]) for o in outputs]
 
 
-def _takes_tensors_only(gm: torch.fx.GraphModule) -> bool:
+def takes_tensors_only(gm: torch.fx.GraphModule) -> bool:
+    """Whether a graph's arguments are tensors, with no number among them."""
     return all(isinstance(n.meta.get("val"), torch.Tensor) for n in gm.graph.nodes if n.op == "placeholder")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import math
 import re
 import time
 from collections.abc import Iterator
@@ -18,8 +17,9 @@ import cuesta.passes
 from cuesta._mlir import ir
 from cuesta.cache import open_cache
 from cuesta.compile_report import GraphReport
+from cuesta.dialects.cuesta.dialect import numbers
 from cuesta.dialects.module_target import mark_module, target_of
-from cuesta.dialects.types import byte_size
+from cuesta.dialects.types import byte_size, memref_shape
 from cuesta.errors import CompileError, PipelineError, Unsupported
 from cuesta.frontend import kernel_code
 from cuesta.frontend.dump import Dump
@@ -28,6 +28,7 @@ from cuesta.frontend.loading import load
 from cuesta.frontend.logs import tell_stage
 from cuesta.frontend.reproducer import as_text, reproduced
 from cuesta.frontend.smaller_blocks import smaller_blocks
+from cuesta.lowering.host_to_llvm import WORDS
 from cuesta.lowering.host_to_llvm.describe import describe, where
 from cuesta.lowering.host_to_llvm.object_code import compile_to_object
 from cuesta.options import Options
@@ -35,6 +36,7 @@ from cuesta.passes.pipeline import Pipeline
 from cuesta.passes.pipelines import Stage, stages_for
 from cuesta.runtime.artefact import Artefact
 from cuesta.runtime.executable import Executable
+from cuesta.sizes import estimate
 from cuesta.targets import CPU, Target
 
 log = logging.getLogger("cuesta")
@@ -133,6 +135,9 @@ def _lower(module: ir.Module, options: Options, report: GraphReport, level: str,
             dump.write(stage.name, module)
             if stage.name == "kernels":
                 write_kernels_and_picture(dump, module, report, picture=options.trace_graph_diagram)
+    if WORDS in module.operation.attributes:
+        metadata["words"] = [n if isinstance(n, int) else str(n) for n in numbers(module.operation.attributes[WORDS])]
+        del module.operation.attributes[WORDS]
     with timer.stage("machine code"):
         objects = compile_to_object(module, options.opt_level)
     code: dict[str, bytes] = {}
@@ -157,10 +162,9 @@ def compile_module(module: ir.Module, *, from_stage: str = "import", options: Op
 
 def _operand_bytes(operand: ir.Value) -> int:
     """The memory that an operand of a kernel spans; what is repeated by a stride of 0 counts once."""
-    kind = ir.MemRefType(operand.type)
-    strides, _ = kind.get_strides_and_offset()
-    elements = math.prod(size for size, stride in zip(kind.shape, strides, strict=True) if stride)
-    return elements * byte_size(str(kind.element_type))
+    sizes, strides = memref_shape(operand.type)
+    elements = estimate(size for size, stride in zip(sizes, strides, strict=True) if stride != 0)
+    return elements * byte_size(str(ir.MemRefType(operand.type).element_type))
 
 
 def _add_resources(report: GraphReport, rows: list[dict[str, Any]]) -> None:

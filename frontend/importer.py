@@ -25,11 +25,21 @@ from cuesta.dialects.cuesta import pointwise
 from cuesta.dialects.cuesta.dialect import int_array, int_attr
 from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.module_target import DEVICE, mark_module
-from cuesta.errors import Unsupported
+from cuesta.errors import Undecided, Unsupported
 from cuesta.frontend.aten.pointwise import import_row
 from cuesta.frontend.calling import Convention, Output
-from cuesta.frontend.graph_key import attribute
-from cuesta.frontend.rules import CALL_IN_ATEN, Decline, find_rule
+from cuesta.frontend.fx_nodes import (
+    makes,
+    memory_root,
+    module_path,
+    not_compilable,
+    result_metas,
+    tensor_attribute,
+    tensor_nodes,
+)
+from cuesta.frontend.rules import CALL_IN_ATEN, Decline, find_rule, strides_of
+from cuesta.frontend.symbols import Source, bind_symbols
+from cuesta.sizes import Number, Size, hints, number
 from cuesta.targets import CPU, Target
 
 #: Ops that a library may compute: they keep the strides with which they were traced.
@@ -38,6 +48,13 @@ _WHOLE = (
     *("cuesta.attention", "cuesta.attention_backward"),
     *("cuesta.dropout_attention", "cuesta.dropout_attention_backward"),
 )
+#: What is computed of sizes where the result is a float.
+_ARITHMETIC: dict[Any, str] = {
+    operator.truediv: "div",
+    operator.mul: "mul",
+    operator.add: "add",
+    operator.sub: "sub",
+}
 _FRAME = re.compile(r'File "([^"]+)", line (\d+)')
 
 
@@ -54,6 +71,7 @@ class _Importer:
     gm: torch.fx.GraphModule
     target: Target
     device: torch.device
+    sources: list[Source]
     b: GraphBuilder = field(default_factory=GraphBuilder)
     values: dict[torch.fx.Node, Any] = field(default_factory=dict)
     #: placeholder → the value that the graph writes into it at its end
@@ -64,7 +82,7 @@ class _Importer:
     def location(self, node: torch.fx.Node) -> ir.Location:
         stack = node.meta.get("nn_module_stack")
         path = list(stack.values())[-1][0] if stack else ""
-        path = _module_path(path) if isinstance(path, str) else ""
+        path = module_path(path) if isinstance(path, str) else ""
         frames = _FRAME.findall(node.meta.get("stack_trace") or "")
         file, line = frames[-1] if frames else ("<graph>", "0")
         place = ir.Location.file(file, int(line), 0)
@@ -82,6 +100,10 @@ class _Importer:
 
     def call(self, node: torch.fx.Node) -> Any:
         target = node.target
+        if isinstance(node.meta.get("val"), (int, torch.SymInt)):  # of sizes; every one is known from the call's
+            return number(node.meta["val"])
+        if isinstance(node.meta.get("val"), torch.SymFloat):
+            return self.fraction(node)
         if target is operator.getitem:
             return self.values[node.args[0]][node.args[1]]  # type: ignore[index]
         if not isinstance(target, torch._ops.OpOverload):
@@ -94,7 +116,7 @@ class _Importer:
         ):
             if destination.meta["val"].device != self.device:
                 raise Unsupported(f"it writes to an argument on the {destination.meta['val'].device.type}")
-            (fresh,) = _tensor_nodes(node.args[1:2])
+            (fresh,) = tensor_nodes(node.args[1:2])
             on_device = fresh.meta["val"].device == self.device
             old, source = self.values[destination], self.values[fresh] if on_device else self.on_device(fresh)
             new = self.b.expand(self.b.convert(source, types.spelling_of(old)), types.shape_of(old))
@@ -103,7 +125,7 @@ class _Importer:
         move = self._moves_scalars(node)
         args = [self.value(a, move) for a in node.args]
         kwargs = {k: self.value(v, move) for k, v in node.kwargs.items()}
-        reason = node.meta.get(CALL_IN_ATEN) or _not_compilable(node, self.device, move)
+        reason = node.meta.get(CALL_IN_ATEN) or not_compilable(node, self.device, move)
         if reason is None:
             reason, result = self._apply_rule(node, args, kwargs)
             if reason is None:
@@ -122,11 +144,20 @@ class _Importer:
                 result = import_row(self.b, node, row, tuple(args))
             else:
                 return "the cuesta dialect has no op for it", None
-        except Decline as declined:
+        except (Decline, Undecided) as declined:
             return str(declined), None
         _check_result(node, result)
         _remember_strides(node, result)
         return None, result
+
+    def fraction(self, node: torch.fx.Node) -> ir.Value:
+        """A float that sizes give, as a 0-d tensor: what batch norm scales its running variance by."""
+        name = _ARITHMETIC.get(node.target)
+        operands = [self.value(a) for a in node.args]
+        if name is None or any(not isinstance(x, (int, float, Size, ir.Value)) for x in operands):
+            raise Unsupported(f"{node.target} of sizes is not computed")
+        x, y = (v if isinstance(v, ir.Value) else self.b.constant(v, "f64") for v in operands)
+        return self.b.pointwise(name, x, y)
 
     def call_aten(self, node: torch.fx.Node, args: list[Any], kwargs: dict[str, Any], reason: str) -> Any:
         target = node.target
@@ -135,7 +166,7 @@ class _Importer:
         single = isinstance(metas, torch.Tensor)
         wanted = [metas] if single else metas
         # Numbers beside tensors (attention's longest sequence) follow from the sizes, so they are what was traced.
-        kinds = (torch.Tensor, int, type(None))
+        kinds = (torch.Tensor, int, torch.SymInt, type(None))
         if not isinstance(wanted, (list, tuple)) or any(not isinstance(m, kinds) for m in wanted):
             raise Unsupported(f"{target} returns {type(metas).__name__}, not tensors")
         if target._schema.is_mutable:
@@ -143,8 +174,12 @@ class _Importer:
         for arg in (*node.args, *node.kwargs.values()):
             if isinstance(arg, torch.Generator):
                 raise Unsupported(f"{target} takes a generator")
-        results = [(tuple(m.shape), types.SPELLING[m.dtype], m.stride()) for m in wanted if isinstance(m, torch.Tensor)]
-        strides = [n.meta["val"].stride() for n in _tensor_nodes((node.args, node.kwargs))]
+            if isinstance(arg, torch.fx.Node) and isinstance(arg.meta.get("val"), torch.SymFloat):
+                raise Unsupported(f"{target} takes a float that depends on sizes")
+        results = [
+            (tuple(m.shape), types.SPELLING[m.dtype], strides_of(m)) for m in wanted if isinstance(m, torch.Tensor)
+        ]
+        strides = [strides_of(n.meta["val"]) for n in tensor_nodes((node.args, node.kwargs))]
         try:
             values = self.b.aten(str(target), args, kwargs, results, reason, strides)
         except TypeError as problem:
@@ -160,20 +195,21 @@ class _Importer:
         if len(present) < len(wanted):
             values[0].owner.attributes["positions"] = int_array(present)
         by_position = dict(zip(present, values, strict=True))
-        return [by_position.get(i, m if isinstance(m, int) else None) for i, m in enumerate(wanted)]
+        others = {i: number(m) for i, m in enumerate(wanted) if isinstance(m, (int, torch.SymInt))}
+        return [by_position.get(i, others.get(i)) for i in range(len(wanted))]
 
     # -- devices ------------------------------------------------------------------------------
     def on_device(self, node: torch.fx.Node) -> ir.Value:
         """The value of a node on the CPU, on the graph's device: computed there where it is a constant, else copied."""
         if node not in self.moved:
             meta = node.meta["val"]
-            made = self._apply_rule(node, list(node.args), dict(node.kwargs)) if _makes(node) else (None, None)
+            made = self._apply_rule(node, list(node.args), dict(node.kwargs)) if makes(node) else (None, None)
             value = made[1]
             if value is None:
-                result = (tuple(meta.shape), types.SPELLING[meta.dtype], meta.stride())
+                result = (tuple(meta.shape), types.SPELLING[meta.dtype], strides_of(meta))
                 overload, reason = "aten._to_copy.default", f"from the CPU to {self.device}"
                 (value,) = self.b.aten(
-                    overload, [self.values[node]], {"device": self.device}, [result], reason, [meta.stride()]
+                    overload, [self.values[node]], {"device": self.device}, [result], reason, [strides_of(meta)]
                 )
             self.moved[node] = value
         return self.moved[node]
@@ -184,12 +220,12 @@ class _Importer:
 
     def _moves_scalars(self, node: torch.fx.Node) -> bool:
         """Whether a node computes on the graph's device, so that scalars elsewhere are copied there for it."""
-        metas = [n.meta["val"] for n in _tensor_nodes((node.args, node.kwargs))]
-        return {m.device for m in _result_metas(node)} == {self.device} and any(m.device == self.device for m in metas)
+        metas = [n.meta["val"] for n in tensor_nodes((node.args, node.kwargs))]
+        return {m.device for m in result_metas(node)} == {self.device} and any(m.device == self.device for m in metas)
 
     def _needs_no_value(self, node: torch.fx.Node) -> bool:
         """Whether a node is a constant on the CPU that is only ever read on the graph's device."""
-        if not (self._is_foreign_scalar(node) and _makes(node)):
+        if not (self._is_foreign_scalar(node) and makes(node)):
             return False
         target = node.target
         has_rule = isinstance(target, torch._ops.OpOverload) and find_rule(target) is not None
@@ -200,22 +236,26 @@ class _Importer:
         placeholders = [n for n in nodes if n.op == "placeholder"]
         tensors = [i for i, n in enumerate(placeholders) if isinstance(n.meta.get("val"), torch.Tensor)]
         held = [n for n in nodes if n.op == "get_attr" and n.users]
-        constants = [_tensor_attribute(self.gm, str(n.target)) for n in held]
+        constants = [tensor_attribute(self.gm, str(n.target)) for n in held]
         for placeholder in placeholders:
             if not isinstance(placeholder.meta.get("val"), torch.Tensor):
-                self.values[placeholder] = placeholder.meta.get("val")
+                value = placeholder.meta.get("val")
+                self.values[placeholder] = number(value) if isinstance(value, torch.SymInt) else value
         metas = [placeholders[i].meta["val"] for i in tensors] + constants
         arguments = [types.tensor(tuple(m.shape), types.SPELLING[m.dtype]) for m in metas]
 
         module = ir.Module.create()
         mark_module(module, self.target, self.device)
+        if self.sources:
+            known = {source.name: int_attr(source.hint) for source in self.sources}
+            module.operation.attributes["cuesta.hints"] = ir.DictAttr.get(known)
         with ir.InsertionPoint(module.body):
             function = func.FuncOp("graph", (arguments, []))
         entry = function.add_entry_block()
         self.values.update(zip([placeholders[i] for i in tensors] + held, entry.arguments, strict=True))
         outputs: list[Output] = []
         results: list[ir.Value] = []
-        strides: list[Sequence[int]] = []
+        strides: list[Sequence[Number]] = []
         storages: list[int] = []
         memory_of = {placeholders[i]: n for n, i in enumerate(tensors)}
         with ir.InsertionPoint(entry):
@@ -227,13 +267,13 @@ class _Importer:
                     for item in node.args[0]:
                         outputs.append(self._output(item, placeholders, results, strides))
                         if outputs[-1].kind == "tensor":
-                            root = _memory_root(item)
+                            root = memory_root(item)
                             storages.append(memory_of.setdefault(root, len(memory_of) + len(nodes)))
             mutates = []
             for placeholder, value in self.mutated.items():
                 mutates.append(placeholders.index(placeholder))
                 results.append(value)
-                strides.append(placeholder.meta["val"].stride())
+                strides.append(strides_of(placeholder.meta["val"]))
                 storages.append(memory_of[placeholder])
             func.ReturnOp(results)
         function.attributes["function_type"] = ir.TypeAttr.get(
@@ -241,7 +281,7 @@ class _Importer:
         )
         owned = {tensors.index(i) for i in donated if i in tensors}
         function.attributes["arg_attrs"] = _stride_attributes(
-            [m.stride() for m in metas],
+            [strides_of(m) for m in metas],
             donated=owned,
             foreign={i: m.device for i, m in enumerate(metas) if m.device != self.device},
         )
@@ -250,14 +290,14 @@ class _Importer:
             function.attributes["cuesta.mutates"] = int_array([tensors.index(i) for i in mutates])
         lazy = [i for i, m in enumerate(metas) if m.is_conj() or m.is_neg()]
         names = [str(n.target) for n in held]
-        return ImportedGraph(module, Convention(outputs, tensors, names, lazy))
+        return ImportedGraph(module, Convention(outputs, tensors, names, lazy, self.sources))
 
     def _output(
         self,
         item: Any,
         placeholders: list[torch.fx.Node],
         results: list[ir.Value],
-        strides: list[Sequence[int]],
+        strides: list[Sequence[Number]],
     ) -> Output:
         if not isinstance(item, torch.fx.Node):
             return Output("value", value=item)
@@ -266,10 +306,12 @@ class _Importer:
         if item.op == "placeholder":
             return Output("argument", placeholders.index(item))
         value = self.values[item]
+        if isinstance(value, Size):
+            return Output("size", value=str(value))
         if not isinstance(value, ir.Value):
             return Output("value", value=value)
         results.append(value)
-        strides.append(item.meta["val"].stride())
+        strides.append(strides_of(item.meta["val"]))
         return Output("tensor", len(results) - 1)
 
 
@@ -279,51 +321,15 @@ def import_graph(
     target: Target = CPU,
     device: torch.device = torch.device("cpu"),  # noqa: B008  immutable
 ) -> ImportedGraph:
-    """Imports a functional ATen graph whose sizes are all numbers, in the current context.
+    """Imports a functional ATen graph, in the current context; sizes may be symbols that the call's arguments give.
 
     `target` and `device` are those that `place_graph` finds.
     `donated` are the positions of the call's arguments whose memory nobody needs after the call.
     Raises Unsupported, naming the node, for what no level can express even as a call into ATen.
     """
-    with ir.Location.unknown():
-        return _Importer(gm, target, device).run(donated)
-
-
-def _tensor_nodes(tree: Any) -> list[torch.fx.Node]:
-    """The FX nodes among arguments that hold tensors, in the order in which operands are numbered."""
-    if isinstance(tree, torch.fx.Node):
-        return [tree] if isinstance(tree.meta.get("val"), torch.Tensor) else []
-    if isinstance(tree, dict):
-        tree = tuple(tree.values())
-    if isinstance(tree, (list, tuple)):
-        return [n for item in tree for n in _tensor_nodes(item)]
-    return []
-
-
-def _result_metas(node: torch.fx.Node) -> list[torch.Tensor]:
-    result = node.meta.get("val")
-    return [m for m in (result if isinstance(result, (list, tuple)) else [result]) if isinstance(m, torch.Tensor)]
-
-
-def _makes(node: torch.fx.Node) -> bool:
-    """Whether a node computes from numbers alone."""
-    return isinstance(node.target, torch._ops.OpOverload) and not _tensor_nodes((node.args, node.kwargs))
-
-
-def _not_compilable(node: torch.fx.Node, device: torch.device, moves_scalars: bool) -> str | None:
-    """Why kernels on `device` cannot hold this node's operands or results, or None."""
-    metas = [n.meta["val"] for n in _tensor_nodes((node.args, node.kwargs))] + _result_metas(node)
-    for meta in metas:
-        # Our own ops hand seeds of other types through.
-        if types.SPELLING.get(meta.dtype) not in types.COMPUTABLE and not str(node.target).startswith("cuesta."):
-            return f"kernels do not compute on {str(meta.dtype).removeprefix('torch.')}"
-        if meta.device != device and not (moves_scalars and meta.dim() == 0):
-            return f"a tensor on the {meta.device.type} in a graph on {device}"
-        if meta.layout != torch.strided:
-            return f"kernels take strided tensors, not {meta.layout}"
-        if meta.numel() == 0:
-            return "a tensor without elements"
-    return None
+    sources = bind_symbols([n for n in gm.graph.nodes if n.op == "placeholder"])
+    with ir.Location.unknown(), hints({s.name: s.hint for s in sources}):
+        return _Importer(gm, target, device, sources).run(donated)
 
 
 def _check_result(node: torch.fx.Node, result: Any) -> None:
@@ -344,14 +350,14 @@ def _remember_strides(node: torch.fx.Node, result: Any) -> None:
     # A rule may hand on an older op's result (alias, detach): that op has its strides already.
     if isinstance(owner, ir.Block) or owner.name not in _WHOLE or "result_strides" in owner.attributes:
         return
-    operands = [n.meta["val"].stride() for n in _tensor_nodes((node.args, node.kwargs))]
+    operands = [strides_of(n.meta["val"]) for n in tensor_nodes((node.args, node.kwargs))]
     metas = node.meta["val"] if isinstance(node.meta["val"], (list, tuple)) else [node.meta["val"]]
     owner.attributes["operand_strides"] = ir.ArrayAttr.get([int_array(s) for s in operands])
-    owner.attributes["result_strides"] = ir.ArrayAttr.get([int_array(m.stride()) for m in metas])
+    owner.attributes["result_strides"] = ir.ArrayAttr.get([int_array(strides_of(m)) for m in metas])
 
 
 def _stride_attributes(
-    strides: Sequence[Sequence[int]],
+    strides: Sequence[Sequence[Number]],
     storages: Sequence[int] = (),
     donated: Collection[int] = (),
     foreign: Mapping[int, torch.device] = MappingProxyType({}),
@@ -364,35 +370,3 @@ def _stride_attributes(
     for i, device in foreign.items():
         entries[i][DEVICE] = ir.StringAttr.get(str(device))
     return ir.ArrayAttr.get([ir.DictAttr.get(entry) for entry in entries])
-
-
-def _module_path(dynamo: str) -> str:
-    """What a user would write for "L['self']._modules['encoder'].layer.0" and its kin."""
-    path = re.sub(r"\._modules\['?(\w+)'?\]", r".\1", dynamo)
-    path = re.sub(r"^[LG]\['(self|fn)'\]\.?", "", path)  # the module itself that was compiled
-    return re.sub(r"^[LG]\['(\w+)'\]", r"\1", path)
-
-
-def _memory_root(node: torch.fx.Node) -> torch.fx.Node:
-    """The node whose memory a node's result shares by torch's rules, through views; itself where it has its own.
-
-    Results with one root may share memory, others must not, even where their values turn out to be equal.
-    """
-    while node.op == "call_function" and node.args and isinstance(node.args[0], torch.fx.Node):
-        target = node.target
-        is_view = isinstance(target, torch._ops.OpOverload) and any(
-            r.alias_info is not None and not r.alias_info.is_write for r in target._schema.returns
-        )
-        if not is_view and target is not operator.getitem:
-            break
-        if target is operator.getitem and _memory_root(node.args[0]) is node.args[0]:
-            break  # one of several results of its own
-        node = node.args[0]
-    return node
-
-
-def _tensor_attribute(gm: torch.fx.GraphModule, target: str) -> torch.Tensor:
-    value = attribute(gm, target)
-    if not isinstance(value, torch.Tensor):
-        raise Unsupported(f"the graph holds {target}, a {type(value).__name__}: higher-order ops run in Python")
-    return value

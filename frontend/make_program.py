@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
@@ -19,6 +19,7 @@ from cuesta.frontend.loading import can_run, load
 from cuesta.options import Options
 from cuesta.runtime.artefact import Artefact
 from cuesta.runtime.executable import Executable
+from cuesta.sizes import assumptions
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,7 @@ class MadeProgram:
 def make_program(
     gm: torch.fx.GraphModule, kind: str, options: Options, report: GraphReport, donated: Sequence[int] = ()
 ) -> MadeProgram:
-    """Compiles a graph whose sizes are all numbers, or takes it from the cache; fills the report.
+    """Compiles a graph, or takes it from the cache; fills the report.
 
     `kind` is its name, `donated` are the positions of arguments whose memory nobody needs after a call. Raises
     Unsupported or DeviceError where no program can run it here, and any other CompileError where a pass fails.
@@ -62,13 +63,14 @@ def make_program(
 
     start = time.perf_counter()
     mark_calls(gm, options)
-    with make_context():
+    with make_context(), assumptions() as assumed:
         graph = import_graph(gm, donated, target, device)
         check_outputs(graph.convention.outputs)
         report.times["import"] = time.perf_counter() - start
         dump = Dump.open(options.dump, kind) if options.dump else None
         artefact = lower_module(graph.module, options, report, dump=dump)
-    artefact.metadata["convention"] = graph.convention.as_dict()
+    convention = replace(graph.convention, assumed=assumed)
+    artefact.metadata["convention"] = convention.as_dict()
     start = time.perf_counter()
     executable = load(artefact)
     cache.store(artefact, report)
@@ -77,4 +79,4 @@ def make_program(
         report.dump = dump.outcome()
         dump.finish(report.lines())
         report.dump = dump.outcome()
-    return MadeProgram(artefact, executable, graph.convention)
+    return MadeProgram(artefact, executable, convention)

@@ -7,6 +7,8 @@ from typing import Any
 
 import torch
 
+from cuesta.sizes import Number, number, stride
+
 #: overload ("aten.view.default") or packet ("aten.view", all its overloads) → rule.
 RULES: dict[str, Callable[..., Any]] = {}
 
@@ -33,6 +35,16 @@ def imports(*targets: str, namespace: str = "aten") -> Callable[[Callable[..., A
         return rule
 
     return enter
+
+
+def sizes_of(meta: torch.Tensor) -> tuple[Number, ...]:
+    """The sizes of a traced tensor."""
+    return tuple(number(n) for n in meta.shape)
+
+
+def strides_of(meta: torch.Tensor) -> tuple[Number, ...]:
+    """The strides of a traced tensor."""
+    return tuple(stride(n) for n in meta.stride())
 
 
 def find_rule(overload: torch._ops.OpOverload) -> Callable[..., Any] | None:

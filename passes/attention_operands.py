@@ -8,14 +8,15 @@ from collections.abc import Sequence
 from typing import TypeAlias
 
 from cuesta._mlir import ir
-from cuesta.dialects.cuesta.dialect import ints
-from cuesta.dialects.graph_builder import GraphBuilder, row_major
-from cuesta.dialects.types import shape_of
+from cuesta.dialects.cuesta.dialect import ints, numbers
+from cuesta.dialects.graph_builder import GraphBuilder
+from cuesta.dialects.types import row_major, shape_of
 from cuesta.passes.form_kernels.layout import Layout, is_dense
 from cuesta.passes.match import maker
+from cuesta.sizes import Number
 
 _B = GraphBuilder()
-Sizes: TypeAlias = tuple[int, int, int, int]
+Sizes: TypeAlias = tuple[Number, Number, Number, Number]
 
 
 def heads_of(operand: ir.Value, sizes: Sizes, grouped: bool = True) -> ir.Value:
@@ -66,7 +67,7 @@ def _unrepeated(value: ir.Value, sizes: Sizes) -> ir.Value | None:
     return _B.reshape(op.operands[0], (batch, groups, rows, depth))
 
 
-def strides_for(value: ir.Value) -> Sequence[int]:
+def strides_for(value: ir.Value) -> Sequence[Number]:
     """The strides with which an attention op is to see an operand: those it has in memory as far as that is known
     here, with 1 for the last dim, which ATen's kernel takes for granted."""
     sizes = shape_of(value)
@@ -86,21 +87,21 @@ def _layout(value: ir.Value) -> tuple[Layout | None, bool]:
             attributes := arguments["arg_attrs"][ir.BlockArgument(value).arg_number]
         ):
             return Layout(0, 0, sizes, tuple(row_major(sizes))), False
-        return Layout(0, 0, sizes, tuple(ints(attributes["cuesta.strides"]))), True
+        return Layout(0, 0, sizes, tuple(numbers(attributes["cuesta.strides"]))), True
     if owner.name in ("cuesta.reshape", "cuesta.permute", "cuesta.slice", "cuesta.expand"):
         source, known = _layout(owner.operands[0])
         return (None if source is None else _viewed(source, owner.operation, sizes)), known
     strides = row_major(sizes)
     if "result_strides" in owner.attributes:
-        strides = ints(owner.attributes["result_strides"][ir.OpResult(value).result_number])
+        strides = numbers(owner.attributes["result_strides"][ir.OpResult(value).result_number])
     return Layout(0, 0, sizes, tuple(strides)), owner.name in ("cuesta.mm", "cuesta.addmm", "aten.call")
 
 
-def _viewed(source: Layout, view: ir.Operation, sizes: Sequence[int]) -> Layout | None:
+def _viewed(source: Layout, view: ir.Operation, sizes: Sequence[Number]) -> Layout | None:
     if view.name == "cuesta.reshape":
         return source.reshape(sizes)
     if view.name == "cuesta.permute":
         return source.permute(ints(view.attributes["dims"]))
     if view.name == "cuesta.expand":
         return source.expand(sizes)
-    return source.slice(ints(view.attributes["starts"]), ints(view.attributes["steps"]), sizes)
+    return source.slice(numbers(view.attributes["starts"]), ints(view.attributes["steps"]), sizes)

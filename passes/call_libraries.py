@@ -13,13 +13,14 @@ from typing import Any
 
 from cuesta._mlir import ir
 from cuesta.dialects.cuesta.contraction import convolution_arguments
-from cuesta.dialects.cuesta.dialect import ints
-from cuesta.dialects.graph_builder import GraphBuilder, row_major
+from cuesta.dialects.cuesta.dialect import numbers
+from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.module_target import target_of
-from cuesta.dialects.types import shape_of, spelling_of
+from cuesta.dialects.types import row_major, shape_of, spelling_of
 from cuesta.passes.graph_rewrite import Rule, rewrite_ops
 from cuesta.passes.library_attention import LibraryAttention
 from cuesta.passes.registry import Pass, register_pass
+from cuesta.sizes import Number
 
 _B = GraphBuilder()
 _GEMM = "matrix products run in the library"
@@ -30,13 +31,13 @@ def _call(
 ) -> list[ir.Value]:
     """The call with the strides that the op was traced with, row-major ones where it was not."""
     if "result_strides" in op.attributes:
-        strides: list[Sequence[int]] = [ints(s) for s in op.attributes["result_strides"]]
+        strides: list[Sequence[Number]] = [numbers(s) for s in op.attributes["result_strides"]]
     else:
         strides = [row_major(shape_of(r)) for r in op.results]
     results = [(shape_of(r), spelling_of(r), s) for r, s in zip(op.results, strides, strict=True)]
     operand_strides = None
     if not any_strides and "operand_strides" in op.attributes:
-        operand_strides = [ints(s) for s in op.attributes["operand_strides"]]
+        operand_strides = [numbers(s) for s in op.attributes["operand_strides"]]
     return _B.aten(overload, args, kwargs, results, reason, operand_strides)
 
 

@@ -12,8 +12,8 @@ from typing import TypeAlias
 
 from cuesta._mlir import ir
 from cuesta.dialects.cuesta import contraction
-from cuesta.dialects.cuesta.dialect import int_array, ints
-from cuesta.dialects.types import byte_size, shape_of, spelling_of
+from cuesta.dialects.cuesta.dialect import int_array, numbers
+from cuesta.dialects.types import byte_size, spelling_of, static_shape
 from cuesta.passes.match import only_user
 
 Value: TypeAlias = ir.Value
@@ -53,7 +53,7 @@ def _is_channels_last(convolution: ir.Operation) -> bool:
     (result,) = convolution.results
     if "result_strides" not in convolution.attributes:
         return False
-    strides, sizes = ints(convolution.attributes["result_strides"][0]), shape_of(result)
+    strides, sizes = numbers(convolution.attributes["result_strides"][0]), static_shape(result)
     return sizes[1] == 1 or (strides[1] == 1 and sizes[2] * sizes[3] > 1) or sizes[2] * sizes[3] == 1
 
 
@@ -61,7 +61,7 @@ def refusal(convolution: ir.Operation) -> str | None:
     """Why cuDNN's kernels with an epilogue do not take this convolution, or None."""
     (result,) = convolution.results
     attributes = convolution.attributes
-    if len(shape_of(result)) != 4:
+    if len(static_shape(result)) != 4:
         return "cuDNN has epilogues for convolutions of two dims"
     if _cudnn(convolution) is None:
         return "cuDNN does not compute it"
@@ -76,7 +76,7 @@ def refusal(convolution: ir.Operation) -> str | None:
 def moved_bytes(convolution: ir.Operation) -> int:
     """Bytes that a kernel behind the convolution reads and writes of its result."""
     (result,) = convolution.results
-    return 2 * math.prod(shape_of(result)) * byte_size(spelling_of(result))
+    return 2 * math.prod(static_shape(result)) * byte_size(spelling_of(result))
 
 
 def rebuilt(convolution: ir.Operation, weight: Value, bias: Value | None) -> Value:

@@ -17,10 +17,11 @@ from typing import TypeAlias
 
 from cuesta._mlir import ir
 from cuesta.dialects import host, types
-from cuesta.dialects.graph_builder import GraphBuilder, row_major
-from cuesta.dialects.types import opmath, shape_of, spelling_of
+from cuesta.dialects.graph_builder import GraphBuilder
+from cuesta.dialects.types import opmath, row_major, shape_of, spelling_of
 from cuesta.passes.graph_rewrite import Rule, erase_dead, is_unused, rewrite_ops
 from cuesta.passes.registry import Pass, register_pass
+from cuesta.sizes import Number
 
 Value: TypeAlias = ir.Value
 Values = Sequence[Value | None]
@@ -122,7 +123,7 @@ def layer_norm_backward(op: ir.Operation) -> Values:
     return results
 
 
-def _one_hot(op: ir.Operation, target: Value, classes: int) -> tuple[Value, Value]:
+def _one_hot(op: ir.Operation, target: Value, classes: Number) -> tuple[Value, Value]:
     """(class == target [N, C], target != ignore_index [N, 1])."""
     column = _B.convert(_B.reshape(target, [shape_of(target)[0], 1]), "i64")
     classes_row = _range(classes)
@@ -130,7 +131,7 @@ def _one_hot(op: ir.Operation, target: Value, classes: int) -> tuple[Value, Valu
     return _B.pointwise("eq", classes_row, column), valid
 
 
-def _check_classes(target: Value, valid: Value, classes: int) -> None:
+def _check_classes(target: Value, valid: Value, classes: Number) -> None:
     """A target that is no class is an error, as in eager: the masked sum would count it as 0."""
     column = _B.reshape(_B.convert(target, "i64"), shape_of(valid))
     outside = _B.pointwise("logical_or", _B.with_number("lt", column, 0), _B.with_number("ge", column, classes))
@@ -189,7 +190,7 @@ def scatter_one(op: ir.Operation, checks: bool = True) -> Values:
     return [_B.where(_B.pointwise("eq", row, wide), value, x)]
 
 
-def _range(count: int) -> Value:
+def _range(count: Number) -> Value:
     """0, 1, … as i64s."""
     from cuesta.dialects.cuesta import shape
     from cuesta.dialects.cuesta.dialect import int_attr

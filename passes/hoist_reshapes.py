@@ -12,7 +12,6 @@ runs of dims: what is wide (f32 of bf16) need not be written for the sake of a v
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -22,6 +21,7 @@ from cuesta.dialects.cuesta import pointwise
 from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.passes.graph_rewrite import erase_dead, functions, is_unused, users
 from cuesta.passes.registry import Pass, register_pass
+from cuesta.sizes import Number, estimate, hint
 
 _B = GraphBuilder()
 #: Ops that work element by element.
@@ -59,29 +59,33 @@ def _repeatable(op: ir.Operation) -> bool:
 
 
 def _byte_count(value: ir.Value) -> int:
-    return math.prod(types.shape_of(value)) * types.byte_size(types.spelling_of(value))
+    return estimate(types.shape_of(value)) * types.byte_size(types.spelling_of(value))
 
 
-def reshaped_operand(sizes: Sequence[int], old: Sequence[int], new: Sequence[int]) -> list[int] | None:
+def reshaped_operand(sizes: Sequence[Number], old: Sequence[Number], new: Sequence[Number]) -> list[Number] | None:
     """The sizes with which an operand that broadcasts to `old` broadcasts to `new`, None where no reshape of it does.
 
     Both are cut into runs of dims with equal products; an operand has all of a run or none of it.
     """
     padded = [1] * (len(old) - len(sizes)) + list(sizes)
-    result: list[int] = []
+    result: list[Number] = []
     i = j = 0
     while i < len(old) or j < len(new):
-        first, left, right = (i, j), 1, 1
+        first = (i, j)
+        left: Number = 1
+        right: Number = 1
         # At least one dim of each side that has any, then more of whichever side is behind.
         if i < len(old):
             left, i = old[i], i + 1
         if j < len(new):
             right, j = new[j], j + 1
         while left != right:
-            if left < right:
+            if hint(left) < hint(right) if i < len(old) and j < len(new) else i < len(old):
                 left, i = left * old[i], i + 1
-            else:
+            elif j < len(new):
                 right, j = right * new[j], j + 1
+            else:
+                return None  # sizes that are equal, but not known to be
         own, run = padded[first[0] : i], list(old[first[0] : i])
         if own == run:
             result += new[first[1] : j]

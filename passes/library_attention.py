@@ -25,11 +25,12 @@ from typing import Any
 from cuesta._mlir import ir
 from cuesta.dialects.cuesta.attention import route_of
 from cuesta.dialects.cuesta.attention_routes import EFFICIENT_ROWS, AttentionCall, choose_route, logsumexp_shape
-from cuesta.dialects.cuesta.dialect import int_array, ints
-from cuesta.dialects.graph_builder import GraphBuilder, row_major
-from cuesta.dialects.types import shape_of, spelling_of
+from cuesta.dialects.cuesta.dialect import int_array, numbers
+from cuesta.dialects.graph_builder import GraphBuilder
+from cuesta.dialects.types import row_major, shape_of, spelling_of
 from cuesta.errors import Unsupported
 from cuesta.passes.graph_rewrite import Rule
+from cuesta.sizes import Number, hint
 from cuesta.targets import Target
 
 _B = GraphBuilder()
@@ -100,7 +101,7 @@ class _Forward:
     mask: ir.Value | None
     p: float = 0.0
 
-    def emit(self, shapes: Sequence[Sequence[int]]) -> list[ir.Value]:
+    def emit(self, shapes: Sequence[Sequence[Number]]) -> list[ir.Value]:
         """The call, with results of these shapes."""
         q, k, v, mask, p = self.q, self.k, self.v, self.mask, self.p
         causal, scale = bool(self.op.attributes["causal"].value), {"scale": self.op.attributes["scale"].value}
@@ -128,7 +129,12 @@ class _Forward:
         return next(iter(self.op.results[1].uses), None) is not None
 
     def call(
-        self, name: str, args: list[Any], kwargs: dict[str, Any], shapes: Sequence[Sequence[int]], at: list[int] | None
+        self,
+        name: str,
+        args: list[Any],
+        kwargs: dict[str, Any],
+        shapes: Sequence[Sequence[Number]],
+        at: list[int] | None,
     ) -> list[ir.Value]:
         spellings = [spelling_of(r) for r in self.op.results]
         strides = _traced_strides(self.op, self.route)
@@ -183,36 +189,37 @@ def _backward(
     return values
 
 
-def _operand_strides(op: ir.Operation) -> list[list[int]]:
+def _operand_strides(op: ir.Operation) -> list[list[Number]]:
     """Those that the op was traced with; where it was not, row-major: the kernels want the last dim dense."""
     if "operand_strides" in op.attributes:
-        return [ints(s) for s in op.attributes["operand_strides"]]
+        return [numbers(s) for s in op.attributes["operand_strides"]]
     return [row_major(shape_of(x)) for x in op.operands]
 
 
-def _traced_strides(op: ir.Operation, route: str) -> list[list[int]] | None:
+def _traced_strides(op: ir.Operation, route: str) -> list[list[Number]] | None:
     """The results' strides where the op was traced for this route."""
     if "result_strides" not in op.attributes or (route_of(op) or "cpu") != route:
         return None
-    return [ints(s) for s in op.attributes["result_strides"]]
+    return [numbers(s) for s in op.attributes["result_strides"]]
 
 
-def _ordered_as(strides: Sequence[int], sizes: Sequence[int]) -> list[int]:
+def _ordered_as(strides: Sequence[Number], sizes: Sequence[Number]) -> list[Number]:
     """Dense strides for `sizes` with the dims in the order in which `strides` has them."""
-    made, step = [1] * len(sizes), 1
-    for d in sorted(range(len(sizes)), key=lambda d: (strides[d], -d)):
+    made: list[Number] = [1] * len(sizes)
+    step: Number = 1
+    for d in sorted(range(len(sizes)), key=lambda d: (hint(strides[d]), -d)):
         made[d] = step
         step *= sizes[d]
     return made
 
 
-def _heads_inside(sizes: Sequence[int]) -> list[int]:
+def _heads_inside(sizes: Sequence[Number]) -> list[Number]:
     """The strides of [B, L, H, D] seen as [B, H, L, D]."""
     _, heads, length, depth = sizes
     return [heads * length * depth, depth, heads * depth, 1]
 
 
-def _unpadded(logsumexp: ir.Value, shape: Sequence[int]) -> ir.Value:
+def _unpadded(logsumexp: ir.Value, shape: Sequence[Number]) -> ir.Value:
     """A kernel's logsumexp as the op has it."""
     if list(shape_of(logsumexp)) == list(shape):
         return logsumexp
@@ -221,7 +228,7 @@ def _unpadded(logsumexp: ir.Value, shape: Sequence[int]) -> ir.Value:
     return _B.reshape(logsumexp, shape)
 
 
-def _padded(logsumexp: ir.Value, shape: Sequence[int]) -> ir.Value:
+def _padded(logsumexp: ir.Value, shape: Sequence[Number]) -> ir.Value:
     """An op's logsumexp as the kernel returned it; what was cut off is not read."""
     if list(shape_of(logsumexp)) == list(shape):
         return logsumexp

@@ -16,11 +16,14 @@ import math
 from dataclasses import dataclass
 
 from cuesta._mlir import arith, func, ir, scf
-from cuesta.dialects.cuesta.dialect import int_attr
-from cuesta.dialects.kernel_module import TAIL, TILES, kernel_modules
+from cuesta.dialects.cuesta.dialect import int_attr, numbers
+from cuesta.dialects.index_arithmetic import index_of
+from cuesta.dialects.kernel_module import SHAPE, TAIL, TILES, kernel_modules, parameters
 from cuesta.errors import VerifyError
+from cuesta.passes.bound_shapes import bind_shapes
 from cuesta.passes.graph_rewrite import functions
 from cuesta.passes.registry import Pass, register_pass
+from cuesta.sizes import Number
 
 
 def _outline(function: func.FuncOp) -> None:
@@ -61,12 +64,15 @@ def _range(function: func.FuncOp, loop: scf.ForallOp) -> None:
     index = ir.IndexType.get()
     low, high = (entry.add_argument(index, function.location) for _ in range(2))
     uppers, steps = (list(loop.attributes[n]) for n in ("staticUpperBound", "staticStep"))
-    counts = [u // s for u, s in zip(uppers, steps, strict=True)]
+    counts: list[Number] = [u // s for u, s in zip(uppers, steps, strict=True)]
+    if "cuesta.tiles" in loop.attributes:
+        counts = numbers(loop.attributes["cuesta.tiles"])
+    given = parameters(function)
     with ir.InsertionPoint(loop), loop.location:
         one = arith.ConstantOp(index, 1).result
         new = scf.ForOp(low, high, one)
     with ir.InsertionPoint(new.body), loop.location:
-        offsets = _delinearise(new.induction_variable, counts, steps)
+        offsets = _delinearise(new.induction_variable, counts, steps, given)
         end = scf.YieldOp([])
     for old, value in zip(loop.induction_variables, offsets, strict=True):
         old.replace_all_uses_with(value)
@@ -77,12 +83,11 @@ def _range(function: func.FuncOp, loop: scf.ForallOp) -> None:
     loop.operation.erase()
 
 
-def _delinearise(tile: ir.Value, counts: list[int], steps: list[int]) -> list[ir.Value]:
+def _delinearise(tile: ir.Value, counts: list[Number], steps: list[int], given: dict[str, ir.Value]) -> list[ir.Value]:
     """The offset along each loop of tile number `tile`, the last loop fastest."""
-    index = ir.IndexType.get()
 
-    def const(n: int) -> ir.Value:
-        return arith.ConstantOp(index, n).result
+    def const(n: Number) -> ir.Value:
+        return index_of(n, given)
 
     offsets = []
     for i, (count, step) in enumerate(zip(counts, steps, strict=True)):
@@ -101,6 +106,9 @@ def _finish(function: func.FuncOp, name: str) -> None:
     with ir.InsertionPoint(terminator), function.location:
         func.ReturnOp([])
     terminator.operation.erase()
+    attributes = function.attributes.get("arg_attrs", [])
+    shapes = [_attribute(a, SHAPE) for a in attributes]
+    bind_shapes(entry, shapes, parameters(function))
     arguments = [a.type for a in entry.arguments]
     function.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(arguments, []))
     if "res_attrs" in function.attributes:
@@ -115,6 +123,13 @@ def _finish(function: func.FuncOp, name: str) -> None:
         if stale in function.attributes:
             del function.attributes[stale]
     function.attributes["sym_name"] = ir.StringAttr.get(name)
+
+
+def _attribute(entries: ir.DictAttr, name: str) -> ir.Attribute | None:
+    for entry in entries:
+        if entry.name == name:
+            return entry.attr
+    return None
 
 
 @register_pass("outline-tiles")

@@ -20,6 +20,7 @@ from cuesta.errors import CuestaError, PassFailed, PipelineError, VerifyError
 from cuesta.passes.diagnostics import Diagnostic
 from cuesta.passes.pipeline_text import Item, error_at, parse_text, split_options
 from cuesta.passes.registry import Pass, all_passes, find_pass, make_pass
+from cuesta.sizes import hints
 
 # Names offered beside our own when a name is mistyped; the bindings cannot list upstream's registry.
 _FAMILIAR_UPSTREAM = (
@@ -113,13 +114,20 @@ class Pipeline:
         Raises PassFailed where a pass fails or raises something of Python's, VerifyError where a
         pass leaves invalid IR behind; a CuestaError of a pass comes through with a note that names it.
         """
-        for step in self.passes if observe else self.steps:
-            run_step(step, module, verify=verify, on_diagnostic=on_diagnostic)
-            if observe:
-                observe(step.text, module)
+        with hints(_hints_of(module)):
+            for step in self.passes if observe else self.steps:
+                run_step(step, module, verify=verify, on_diagnostic=on_diagnostic)
+                if observe:
+                    observe(step.text, module)
 
     def __str__(self) -> str:
         return self.text
+
+
+def _hints_of(module: ir.Module) -> dict[str, int]:
+    """What the symbols in a module's sizes were in the call that was traced."""
+    attributes = module.operation.attributes
+    return {a.name: a.attr.value for a in attributes["cuesta.hints"]} if "cuesta.hints" in attributes else {}
 
 
 def run_step(step: Step, module: ir.Module, *, verify: bool = True, on_diagnostic: Listener | None = None) -> None:

@@ -72,13 +72,15 @@ _BUFFERS = (
     # 3. A tile's intermediates live on the stack, once a thread and not once a tile.
     "builtin.module(func.func(buffer-loop-hoisting,"
     "promote-buffers-to-stack{max-alloc-size-in-bytes=1048576 max-rank-of-allocated-memref=8}),canonicalize,cse)",
+    # 4. What is left is of a size that only the call tells, or too large for a stack.
+    "free-scratch",
 )
 
 _LOOPS = (
     # 1. What bufferisation left as copies is a loop too.
     "expand-copies",
-    # 2. Affine rather than scf loops: their accesses stay readable to LLVM's vectoriser.
-    "builtin.module(func.func(convert-linalg-to-affine-loops))",
+    # 2. Affine rather than scf loops where they can be: their accesses stay readable to LLVM's vectoriser.
+    "make-loops",
     # 3. Inline mathematics, while the loops around it are still there to be vectorised.
     "expand-math",
     # 4. bf16 to and from f32, which mathematics has just widened to, without LLVM's own instruction.

@@ -23,11 +23,13 @@ from cuesta.dialects.cuesta import attention
 from cuesta.dialects.cuesta.dialect import float_attr, int_array, int_attr
 from cuesta.dialects.cuesta.pointwise import broadcast_shape
 from cuesta.dialects.graph_builder import GraphBuilder
-from cuesta.dialects.types import shape_of, spelling_of
+from cuesta.dialects.types import row_major, shape_of, spelling_of
 from cuesta.passes.attention_operands import heads_of, strides_for, transposed_heads_of
+from cuesta.passes.form_kernels.layout import is_dense
 from cuesta.passes.graph_rewrite import erase_dead, functions, named, remark, replace, users
 from cuesta.passes.match import VIEWS, maker, multiple, number, only_user, wide
 from cuesta.passes.registry import Pass, register_pass
+from cuesta.sizes import Number, estimate, hint
 
 _B = GraphBuilder()
 #: The kernel's maximum of fewer columns than a vector has lanes passes over NaN.
@@ -139,7 +141,7 @@ def _finite(value: ir.Value) -> bool:
     return op.name in VIEWS and _finite(op.operands[0])
 
 
-def _four_dims(mask: ir.Value, shape: Sequence[int]) -> list[int]:
+def _four_dims(mask: ir.Value, shape: Sequence[Number]) -> list[Number]:
     """The sizes of a mask over a softmax of `shape` as ATen's kernel takes them: 2 dims or 4."""
     sizes = list(shape_of(mask))
     if len(sizes) != 3:
@@ -151,7 +153,7 @@ def _four_dims(mask: ir.Value, shape: Sequence[int]) -> list[int]:
     return [1, *sizes]
 
 
-def _built_mask(found: _Scores, shape: Sequence[int], kind: str) -> tuple[ir.Value | None, bool]:
+def _built_mask(found: _Scores, shape: Sequence[Number], kind: str) -> tuple[ir.Value | None, bool]:
     """(what is added to the scaled product, whether rows of -inf alone may be in it)."""
     total: ir.Value | None = None
     finite = True
@@ -174,7 +176,7 @@ def _alike(x: ir.Value, y: ir.Value) -> tuple[ir.Value, ir.Value]:
     return (x, y) if spelling_of(x) == spelling_of(y) else (_B.convert(x, "f32"), _B.convert(y, "f32"))
 
 
-def _fits(found: _Scores, shape: Sequence[int], kind: str) -> bool:
+def _fits(found: _Scores, shape: Sequence[Number], kind: str) -> bool:
     """Whether the masks mean, on ATen's kernel, what they mean in the graph."""
     fills = [amount for how, _, amount, _ in found.masks if how == "where"]
     if any(amount > -math.inf for amount in fills) and len(found.masks) > 1:
@@ -195,7 +197,7 @@ def _attention(softmax: ir.Operation, least: int) -> bool:
     if second is None or not 2 <= len(shape) <= 4 or softmax.attributes["dim"].value != len(shape) - 1:
         return False
     found = _scores(x)
-    if found is None or shape[-1] < _COLUMNS:
+    if found is None or hint(shape[-1]) < _COLUMNS:
         return False
     q, k = list(found.product.operands)[-2:]
     v = second.operands[1]
@@ -234,14 +236,14 @@ def _unscaled(q: ir.Value) -> tuple[float, ir.Value]:
 
 
 def _saved_bytes(q: ir.Value, k: ir.Value, found: _Scores, mask: ir.Value | None) -> int:
-    """Bytes of what need not be written where attention is one op, less what is written for it."""
-    (batch, heads, rows, depth), (_, kv_heads, columns, _) = shape_of(q), shape_of(k)
+    """About how many bytes of what need not be written where attention is one op, less what is written for it."""
+    (batch, heads, rows, depth), (_, kv_heads, columns, _) = (map(hint, shape_of(x)) for x in (q, k))
     count = batch * heads * rows * columns
     if (batch > 1 and heads > 1) or kv_heads < heads:
         # A product takes one batch dim: operands with two in another order, or with heads repeated, are copied.
         count += batch * heads * (rows + 2 * columns) * depth
     if mask is not None and any(how == "where" for how, *_ in found.masks):
-        count -= math.prod(shape_of(mask))
+        count -= estimate(shape_of(mask))
     return count * types.byte_size(spelling_of(q))
 
 
@@ -251,7 +253,8 @@ def _build(q: ir.Value, k: ir.Value, v: ir.Value, mask: ir.Value | None, scale: 
     statistics = types.tensor([batch, heads, rows], types.opmath(kind))
     op = attention.Attention(q, k, v, mask, float_attr(scale), int_attr(0), q.type, statistics).operation
     operands = [strides_for(x) for x in op.operands]
-    like_q = torch.empty_like(torch.empty_strided(shape_of(q), operands[0], device="meta")).stride()
+    # As torch lays out what is like q.
+    like_q = operands[0] if is_dense(shape_of(q), operands[0]) else row_major(shape_of(q))
     op.attributes["operand_strides"] = ir.ArrayAttr.get([int_array(s) for s in operands])
     results = [int_array(like_q), int_array([heads * rows, 1, heads])]
     op.attributes["result_strides"] = ir.ArrayAttr.get(results)
@@ -274,7 +277,7 @@ def _leave_apart(softmax: ir.Operation) -> None:
     (probabilities,) = softmax.results
     products = [u for u in _users_through_views(probabilities) if u.name == "cuesta.mm"]
     if len(users(probabilities)) > 1 and products and _leads_to_product(softmax.operands[0]):
-        count = math.prod(shape_of(probabilities)) * types.byte_size(spelling_of(probabilities))
+        count = estimate(shape_of(probabilities)) * types.byte_size(spelling_of(probabilities))
         remark(softmax, products[0], "no attention: the probabilities are used elsewhere too", count)
 
 

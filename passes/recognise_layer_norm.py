@@ -22,6 +22,7 @@ from cuesta.dialects.types import opmath, shape_of, spelling_of
 from cuesta.passes.graph_rewrite import erase_dead, functions, named, replace, users
 from cuesta.passes.match import maker, multiple, number, only_user, wide
 from cuesta.passes.registry import Pass, register_pass
+from cuesta.sizes import Number
 
 _B = GraphBuilder()
 
@@ -57,7 +58,8 @@ class _Reader:
         if dims != list(range(len(sizes) - len(dims), len(sizes))):
             return None
         count = math.prod(sizes[d] for d in dims)
-        return (x, len(dims)) if math.isclose(scaled[0] * count, 1, rel_tol=1e-12) else None
+        known = isinstance(count, int) and math.isclose(scaled[0] * count, 1, rel_tol=1e-12)
+        return (x, len(dims)) if known else None
 
     def centred(self, value: ir.Value) -> tuple[ir.Value, int] | None:
         """(x, r) where `value` is x less its mean over its last r dims."""
@@ -136,7 +138,7 @@ def _replace(last: ir.Operation, x: ir.Value, rank: int, eps: float) -> None:
 
 
 def _parameter(
-    last: ir.Operation, name: str, normalised: tuple[int, ...], sizes: tuple[int, ...]
+    last: ir.Operation, name: str, normalised: tuple[Number, ...], sizes: tuple[Number, ...]
 ) -> tuple[ir.Operation, ir.Value | None]:
     """(the op after `last` that applies a parameter of the normalised shape, the parameter), or (last, None)."""
     (value,) = last.results

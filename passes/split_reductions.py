@@ -21,7 +21,7 @@ from cuesta.dialects import types
 from cuesta.dialects.cuesta import reduction
 from cuesta.dialects.cuesta.dialect import ints
 from cuesta.dialects.graph_builder import GraphBuilder
-from cuesta.dialects.types import opmath, shape_of, spelling_of
+from cuesta.dialects.types import opmath, spelling_of, static_shape
 from cuesta.passes.form_kernels.memory_order import MemoryOrder
 from cuesta.passes.graph_rewrite import functions, rewrite_ops
 from cuesta.passes.hoist_reshapes import POINTWISE, reshaped_operand
@@ -122,7 +122,7 @@ class SplitReductions(Pass):
     def _plan(self, op: ir.Operation, memory: MemoryOrder) -> _Split | None:
         centred = _is_centred(op)
         x = _less_mean(op)[0] if centred else op.operands[0]
-        sizes, dims = shape_of(x), ints(op.attributes["dims"])
+        sizes, dims = static_shape(x), ints(op.attributes["dims"])
         cut = self._parts(memory.order(x), sizes, dims)
         return _Split(centred, cut_shape(sizes, dims, cut)) if math.prod(cut.values()) >= 4 else None
 
@@ -149,7 +149,7 @@ def _rewrite(op: ir.Operation, split: _Split) -> list[Value]:
         total = _B.reduce(name, _B.reduce(name, taken, form.inside), form.across)
     else:
         total = _variance(taken, _B.reshape(mean, form.kept), form)
-    return [_B.convert(_B.reshape(total, shape_of(op.results[0])), spelling_of(op.results[0]))]
+    return [_B.convert(_B.reshape(total, static_shape(op.results[0])), spelling_of(op.results[0]))]
 
 
 def _in_parts(x: Value, shape: list[int]) -> Value:
@@ -157,14 +157,14 @@ def _in_parts(x: Value, shape: list[int]) -> Value:
 
     A reshape between them and the reduction would keep them out of its kernel, and what they make in memory.
     """
-    sizes = shape_of(x)
+    sizes = static_shape(x)
     made: dict[Value, Value] = {}
 
     def visit(value: Value) -> Value:
         if value not in made:
             op = maker(value)
-            if op is None or shape_of(value) != sizes or op.name not in POINTWISE:
-                own = reshaped_operand(shape_of(value), sizes, shape)
+            if op is None or static_shape(value) != sizes or op.name not in POINTWISE:
+                own = reshaped_operand(static_shape(value), sizes, shape)
                 assert own is not None  # each dim of `sizes` became a run of its own
                 made[value] = _B.reshape(value, own)
             else:
@@ -181,7 +181,7 @@ def _in_parts(x: Value, shape: list[int]) -> Value:
 def _variance(x: Value, mean: Value, form: Cut) -> Value:
     """The sum of the squares of x less `mean`, which has a 1 for each part."""
     own = _B.mean(x, form.inside)
-    beside = _B.reshape(own, [1 if d in form.inside else n for d, n in enumerate(shape_of(x))])
+    beside = _B.reshape(own, [1 if d in form.inside else n for d, n in enumerate(static_shape(x))])
     spread = _B.reduce("sum", _B.pointwise("square", _B.pointwise("sub", x, beside)), form.inside)
     apart = _B.pointwise("sub", own, mean)
     between = _B.with_number("mul", _B.pointwise("square", apart), form.count)
@@ -196,7 +196,7 @@ def _is_centred(op: ir.Operation) -> bool:
     x, mean = _less_mean(op)
     dims = ints(op.attributes["dims"])
     divided = maker(_reshaped(mean), "div")
-    if divided is None or number(divided.operands[1]) != math.prod(shape_of(x)[d] for d in dims):
+    if divided is None or number(divided.operands[1]) != math.prod(static_shape(x)[d] for d in dims):
         return False
     total = maker(_reshaped(divided.operands[0]), "sum")
     return total is not None and total.operands[0] == x and ints(total.attributes["dims"]) == dims

@@ -21,13 +21,20 @@ from typing import TypeAlias
 from cuesta._mlir import arith, bufferization, func, ir, linalg, scf, tensor
 from cuesta.dialects import types
 from cuesta.dialects.affine_maps import projection
-from cuesta.dialects.cuesta.dialect import int_attr, ints
-from cuesta.dialects.kernel_module import body_ops, destination_of, kernel_modules, operand_classes
-from cuesta.dialects.types import shape_of, spelling_of
-from cuesta.passes.form_kernels.layout import dense_strides
+from cuesta.dialects.cuesta.dialect import int_array, int_attr, ints, numbers
+from cuesta.dialects.kernel_module import (
+    SHAPE,
+    body_ops,
+    destination_of,
+    kernel_modules,
+    operand_classes,
+    parameters,
+)
+from cuesta.dialects.types import row_major, shape_of, spelling_of
 from cuesta.passes.form_kernels.outline import strided
 from cuesta.passes.graph_rewrite import functions
 from cuesta.passes.registry import Pass, register_pass
+from cuesta.sizes import Number, Size, hint
 
 Value: TypeAlias = ir.Value
 
@@ -45,34 +52,43 @@ def largest_divisor(size: int, limit: int) -> int:
     return best if best * 8 >= min(size, limit) else size
 
 
-def tile_sizes(sizes: Sequence[int], parallel: set[int], tensors: Sequence[Sequence[int]]) -> dict[int, int]:
+def tile_sizes(sizes: Sequence[Number], parallel: set[int], tensors: Sequence[Sequence[int]]) -> dict[int, int]:
     """Class → tile size for the parallel classes.
 
-    `tensors` lists, for each tensor of the kernel, the classes of its dims in memory order.
+    `tensors` lists, for each tensor of the kernel, the classes of its dims in memory order. Along a class whose size
+    depends on the call the last tile is what is left over.
     """
+    about = [hint(n) for n in sizes]
+
+    def tile(c: int, limit: int) -> int:
+        return limit if isinstance(sizes[c], Size) else largest_divisor(about[c], limit)
+
     tiles = dict.fromkeys(parallel, 1)
     if not parallel:
         return tiles
-    elements = [math.prod(sizes[c] for c in classes) for classes in tensors]
+    elements = [math.prod(about[c] for c in classes) for classes in tensors]
     # Only large tensors decide: how a vector of row statistics is walked costs nothing.
     fastest = {classes[-1] for classes, n in zip(tensors, elements, strict=True) if 4 * n >= max(elements)}
-    rest = [c for c in range(len(sizes)) if c not in parallel]
+    rest = [c for c in range(len(about)) if c not in parallel]
     if rest:
         for c in fastest & parallel:
-            tiles[c] = largest_divisor(sizes[c], STRIP)
+            tiles[c] = tile(c, STRIP)
         return tiles
     run = 1
     last = max(parallel)
     for c in sorted(parallel, reverse=True):
-        if c != last and (sizes[c] * run > RUN or run != math.prod(sizes[c + 1 : last + 1])):
+        if c != last and (about[c] * run > RUN or run != math.prod(about[c + 1 : last + 1])):
             break
-        tiles[c] = sizes[c] if sizes[c] * run <= 2 * RUN else largest_divisor(sizes[c], RUN)
+        if isinstance(sizes[c], Size):
+            tiles[c] = max(RUN // run, 1)
+            break
+        tiles[c] = about[c] if about[c] * run <= 2 * RUN else largest_divisor(about[c], RUN)
         run *= tiles[c]
     across = (fastest & parallel) - {last}
     for c in across:
         if tiles[c] == 1:
-            tiles[c] = largest_divisor(sizes[c], BLOCK)
-            tiles[last] = largest_divisor(sizes[last], 4 * BLOCK)
+            tiles[c] = tile(c, BLOCK)
+            tiles[last] = tile(last, 4 * BLOCK)
     return tiles
 
 
@@ -80,9 +96,11 @@ def tile_sizes(sizes: Sequence[int], parallel: set[int], tensors: Sequence[Seque
 class _Tiler:
     """The tiles of one kernel. Tensors are known by the classes of their dims."""
 
-    sizes: list[int]
+    sizes: list[Number]
     tiles: dict[int, int]
     offsets: dict[int, Value] = field(default_factory=dict)
+    #: class → elements along it in a tile, where that depends on the call
+    extents: dict[int, Value] = field(default_factory=dict)
     #: old value → tile; for arguments made on first use
     values: dict[Value, Value] = field(default_factory=dict)
     destinations: dict[Value, Value] = field(default_factory=dict)
@@ -92,26 +110,43 @@ class _Tiler:
         return [c for c in classes if self.tiles.get(c, 0) != 1]
 
     def extent(self, c: int) -> int:
-        return self.tiles.get(c, self.sizes[c])
+        if c in self.extents:
+            return ir.ShapedType.get_dynamic_size()
+        size = self.tiles.get(c, self.sizes[c])
+        assert isinstance(size, int)
+        return size
 
     def tile_type(self, classes: Sequence[int], spelling: str) -> ir.Type:
-        return types.tensor([self.extent(c) for c in self.kept(classes)], spelling)
+        return ir.RankedTensorType.get([self.extent(c) for c in self.kept(classes)], types.element(spelling))
 
-    def bounds(self, classes: Sequence[int]) -> tuple[list[Value], list[int], list[int]]:
-        """(dynamic offsets, static offsets, sizes) of the tile within a tensor of those classes."""
-        dynamic = [self.offsets[c] for c in classes if c in self.offsets]
+    def bounds(self, classes: Sequence[int]) -> tuple[list[Value], list[Value], list[int], list[int]]:
+        """(dynamic offsets, dynamic sizes, static offsets, static sizes) of the tile in a tensor of those classes."""
+        offsets = [self.offsets[c] for c in classes if c in self.offsets]
+        extents = [self.extents[c] for c in classes if c in self.extents]
         marker = ir.ShapedType.get_dynamic_stride_or_offset()
         static = [marker if c in self.offsets else 0 for c in classes]
-        return dynamic, static, [self.extent(c) for c in classes]
+        return offsets, extents, static, [self.extent(c) for c in classes]
 
     def slice(self, whole: Value, classes: Sequence[int]) -> Value:
-        dynamic, static, sizes = self.bounds(classes)
+        offsets, extents, static, sizes = self.bounds(classes)
         kind = self.tile_type(classes, spelling_of(whole))
-        return tensor.extract_slice(kind, whole, dynamic, [], [], static, sizes, [1] * len(classes))
+        return tensor.extract_slice(kind, whole, offsets, extents, [], static, sizes, [1] * len(classes))
 
     def insert(self, tile: Value, whole: Value, classes: Sequence[int]) -> None:
-        dynamic, static, sizes = self.bounds(classes)
-        tensor.parallel_insert_slice(tile, whole, dynamic, [], [], static, sizes, [1] * len(classes))
+        offsets, extents, static, sizes = self.bounds(classes)
+        tensor.parallel_insert_slice(tile, whole, offsets, extents, [], static, sizes, [1] * len(classes))
+
+    def fresh(self, classes: Sequence[int], spelling: str) -> Value:
+        """An empty tile; one that may be smaller at the end of a class is part of a whole one, which fits the stack."""
+        kept = self.kept(classes)
+        sizes = [self.tiles.get(c, self.extents.get(c, self.sizes[c])) for c in kept]
+        whole = tensor.EmptyOp(sizes, types.element(spelling)).result
+        if not any(c in self.tiles and c in self.extents for c in kept):
+            return whole
+        inside = [self.extents[c] for c in kept if c in self.extents]
+        static = [self.extent(c) for c in kept]
+        ones, zeros = [1] * len(kept), [0] * len(kept)
+        return tensor.extract_slice(self.tile_type(classes, spelling), whole, [], inside, [], zeros, static, ones)
 
     def emit(self, op: ir.Operation) -> None:
         """One generic on tiles."""
@@ -159,8 +194,7 @@ class _Tiler:
         if isinstance(owner, ir.Block):
             return self.values.get(value) or self.slice(self.destinations[value], classes)
         if owner.name == "tensor.empty":
-            kind = ir.RankedTensorType(self.tile_type(classes, spelling_of(value)))
-            return tensor.EmptyOp(list(kind.shape), kind.element_type).result
+            return self.fresh(classes, spelling_of(value))
         number, destination = owner.operands
         constant = arith.ConstantOp(number.type, number.owner.attributes["value"]).result
         return linalg.fill(constant, outs=[self.init(destination, classes)])
@@ -177,21 +211,21 @@ def clone_op(op: ir.Operation, mapping: dict[Value, Value]) -> None:
     mapping.update(zip(op.results, copy.results, strict=True))
 
 
-def _work(op: ir.Operation, sizes: Sequence[int]) -> int:
+def _work(op: ir.Operation, sizes: Sequence[Number]) -> Number:
     """Scalar operations of a generic; a transcendental counts as twelve."""
     points = math.prod(sizes[c] for c in ints(op.attributes["cuesta.classes"]))
     return points * sum(12 if inner.name.startswith("math.") else 1 for inner in body_ops(op))
 
 
 def _tile(function: func.FuncOp) -> None:
-    sizes = ints(function.attributes["cuesta.sizes"])
+    sizes = numbers(function.attributes["cuesta.sizes"])
     parallel = set(ints(function.attributes["cuesta.parallel"]))
     entry = function.regions[0].blocks[0]
     generics = [o.operation for o in entry.operations if o.operation.name == "linalg.generic"]
     tiled = [g for g in generics if "cuesta.tail" not in g.attributes]
     tensors = [classes for g in tiled for classes in operand_classes(g) if classes]
     tiles = tile_sizes(sizes, parallel, tensors)
-    tiles = {c: t for c, t in tiles.items() if t < sizes[c]}
+    tiles = {c: t for c, t in tiles.items() if isinstance(sizes[c], Size) or t < sizes[c]}
     if not tiles:
         return
     written: dict[Value, tuple[Value, list[int]]] = {}  # result → (destination argument, classes)
@@ -203,16 +237,22 @@ def _tile(function: func.FuncOp) -> None:
             if destination is not None:
                 written[result] = (destination, classes)
     order = sorted(tiles)
+    given = parameters(function)
     with ir.InsertionPoint(tiled[0]), function.location:
         loop = scf.ForallOp(
             [0] * len(order),
-            [sizes[c] for c in order],
+            [given[str(n)] if isinstance(n := sizes[c], Size) else n for c in order],
             [tiles[c] for c in order],
             [destination for destination, _ in written.values()],
         )
         work = sum(_work(g, sizes) for g in tiled)
         loop.operation.attributes["cuesta.work"] = int_attr(work)
+        counts = [(sizes[c] + tiles[c] - 1) // tiles[c] for c in order]
+        if any(isinstance(n, Size) for n in counts):
+            loop.operation.attributes["cuesta.tiles"] = int_array(counts)
         tiler = _Tiler(sizes, tiles, dict(zip(order, loop.induction_variables, strict=True)))
+        with ir.InsertionPoint(loop.body):
+            tiler.extents = _extents(sizes, tiles, tiler.offsets, given)
         for (destination, _), shared in zip(written.values(), loop.inner_iter_args, strict=True):
             tiler.destinations[destination] = shared
         with ir.InsertionPoint(loop.body):
@@ -226,6 +266,21 @@ def _tile(function: func.FuncOp) -> None:
     for result, new in zip(written, loop.results, strict=True):
         result.replace_all_uses_with(new)
     _move_after_loop(entry, loop, tiled)
+
+
+def _extents(
+    sizes: Sequence[Number], tiles: dict[int, int], offsets: dict[int, Value], given: dict[str, Value]
+) -> dict[int, Value]:
+    """Class → elements along it in a tile, where that depends on the call."""
+    found = {}
+    for c, size in enumerate(sizes):
+        if not isinstance(size, Size) or tiles.get(c) == 1:
+            continue
+        found[c] = given[str(size)]
+        if c in tiles:
+            left = arith.subi(given[str(size)], offsets[c])
+            found[c] = arith.minsi(arith.constant(ir.IndexType.get(), tiles[c]), left)
+    return found
 
 
 def _move_after_loop(entry: ir.Block, loop: scf.ForallOp, tiled: list[ir.Operation]) -> None:
@@ -258,7 +313,8 @@ def _anchor_results(function: func.FuncOp) -> None:
     """Says that what is returned lies in the destinations: later passes may replace an unread init."""
     entry = function.regions[0].blocks[0]
     terminator = list(entry.operations)[-1].operation
-    destinations = list(entry.arguments)[len(entry.arguments) - len(terminator.operands) :]
+    tensors = [a for a in entry.arguments if isinstance(a.type, ir.RankedTensorType)]
+    destinations = tensors[len(tensors) - len(terminator.operands) :]
     for i, (value, destination) in enumerate(zip(list(terminator.operands), destinations, strict=True)):
         if not isinstance(value.owner, ir.Block) and value.owner.name != "scf.forall":
             with ir.InsertionPoint(terminator), terminator.location:
@@ -275,7 +331,8 @@ def _spell_layouts(function: func.FuncOp) -> None:
         function.regions[0].blocks[0].arguments, function.attributes["arg_attrs"], strict=True
     ):
         entry = {a.name: a.attr for a in attributes}
-        sizes = shape_of(argument)
-        row_major = strided(dense_strides(sizes, range(len(sizes))))
-        entries.append(ir.DictAttr.get({"bufferization.buffer_layout": row_major} | entry))
+        if isinstance(argument.type, ir.RankedTensorType):
+            strides = numbers(entry[SHAPE][1]) if SHAPE in entry else row_major(shape_of(argument))
+            entry.setdefault("bufferization.buffer_layout", strided(strides))
+        entries.append(ir.DictAttr.get(entry))
     function.attributes["arg_attrs"] = ir.ArrayAttr.get(entries)

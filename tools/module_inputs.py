@@ -11,8 +11,8 @@ import torch
 from cuesta._mlir import func, ir
 from cuesta.dialects import types
 from cuesta.dialects.cuesta.dialect import int_array, ints
-from cuesta.dialects.graph_builder import row_major
 from cuesta.dialects.reference import with_strides
+from cuesta.dialects.types import row_major
 from cuesta.errors import CuestaError
 
 

@@ -15,9 +15,10 @@ import cuesta.dialects as dialects
 from cuesta._mlir import ir
 from cuesta.dialects import tt, types
 from cuesta.dialects.cuesta.dialect import ints
-from cuesta.dialects.graph_builder import row_major
 from cuesta.dialects.tt.interpreter import prepare
+from cuesta.dialects.types import row_major
 from cuesta.errors import CuestaError
+from cuesta.sizes import at
 from cuesta.tools.module_inputs import Argument, random_inputs, read_inputs
 
 
@@ -71,7 +72,8 @@ def _arguments(kernel: ir.Operation, paths: Sequence[str]) -> list[Argument]:
                 f"argument {index} is {argument.type}: its arg_attrs lack cuesta.shape, such as [64, 128]"
             )
         spelling = attrs["cuesta.dtype"].value if "cuesta.dtype" in attrs else str(tt.pointee(argument))
-        found.append(Argument(index, shape, tuple(row_major(shape)), types.torch_dtype(spelling)))
+        strides = tuple(at(n, {}) for n in row_major(shape))
+        found.append(Argument(index, shape, strides, types.torch_dtype(spelling)))
     return found
 
 

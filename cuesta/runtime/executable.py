@@ -9,7 +9,8 @@ with its owner: "caller" is allocated here, "torch" arrives as a handle; `releas
 arguments that the program gives back, whose places in the list of tensors become None; `kept`, how many tensors that
 torch is given stay with the slots from call to call; `results`, each
 in an argument or a base at an offset in elements; `calls`, the calls into ATen that go through Python;
-`steps`, what may fail, for the message; `mutates`, the numbers of the arguments that it writes; `target`
+`words`, those of the program's tables that depend on sizes; `buffers`, what shares an arena whose offsets do (see
+sized.py); `steps`, what may fail, for the message; `mutates`, the numbers of the arguments that it writes; `target`
 and `device`; `kernels`, those of a GPU. The slots that the entry takes are described in
 lowering/host_to_llvm/layout.py.
 
@@ -20,9 +21,10 @@ stream, so work that is queued there may go on using memory that the call has gi
 from __future__ import annotations
 
 import ctypes
+import functools
 import struct
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -36,11 +38,15 @@ from cuesta.runtime.failures import Failures
 from cuesta.runtime.gpu_call import MISALIGNED, around, device_names
 from cuesta.runtime.handles import make_handles, steal
 from cuesta.runtime.kernel_table import KernelTable
+from cuesta.runtime.sized import is_sized, with_sizes
 
 Tensor = torch.Tensor
 
 #: Shared by all graphs, so that their scratch memory does not add up.
 ARENAS = ArenaPool()
+
+#: Slots between those of the arguments and those of the bases.
+_BEFORE_BASES = 4
 
 _ENTRY = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p)  # releases the GIL while it runs
 _Call = Callable[[list[Tensor]], list[Tensor]]
@@ -62,10 +68,21 @@ class Executable:
         """`kernels` are those of an artefact for a GPU; frontend/loading.py loads them."""
         self.metadata: dict[str, Any] = artefact.metadata["program"]
         loaded = load_object(artefact.objects, _resolver(kernels))
-        self._call = _specialise(self.metadata, loaded, loaded.symbols[artefact.entry], kernels)
+        self._make = functools.partial(
+            _specialise, loaded=loaded, entry=loaded.symbols[artefact.entry], kernels=kernels
+        )
+        self._call = _needs_sizes if is_sized(self.metadata) else self._make(self.metadata)
 
     def __call__(self, tensors: list[Tensor]) -> list[Tensor]:
         return self._call(tensors)
+
+    def with_sizes(self, values: Mapping[str, int]) -> Callable[[list[Tensor]], list[Tensor]]:
+        """The program for these values of the symbols in its sizes: the same code, with tables of its own."""
+        return self._make(with_sizes(self.metadata, values))
+
+
+def _needs_sizes(tensors: list[Tensor]) -> list[Tensor]:
+    raise TypeError("this program has symbols in its sizes: call what with_sizes makes of it")
 
 
 def _resolver(kernels: KernelTable | None) -> Resolve:
@@ -88,9 +105,11 @@ def _specialise(metadata: dict[str, Any], loaded: LoadedObject, entry: int, kern
         raise calls.take_exception() or launch_error or failures.error(code, slots[stream])
 
     released = metadata["released"]
-    count = len(metadata["arguments"]) + 3 + len(metadata["bases"]) + len(released)
+    count = len(metadata["arguments"]) + _BEFORE_BASES + len(metadata["bases"]) + len(released)
+    tables = (ctypes.c_int64 * len(metadata["words"]))(*metadata["words"])
     names: dict[str, Any] = {
-        "keep": (loaded, callback, kernels),  # for as long as the function lives
+        "keep": (loaded, callback, kernels, tables),  # for as long as the function lives
+        "tables": ctypes.addressof(tables),
         "entry": _ENTRY(entry),
         "free_slots": [],
         "new_slots": _slots_maker(count, metadata["kept"]),
@@ -157,7 +176,7 @@ def _source(metadata: dict[str, Any]) -> str:
         add(f"    {', '.join(f'a{i}' for i in range(len(arguments)))}, = tensors")
     slots: list[str] = [f"a{i}.data_ptr()" for i in range(len(arguments))] if few else ["*map(data_ptr, tensors)"]
     arena = "0" if not metadata["arena"] else "arena.data_ptr()" if on_gpu else "arena.address"
-    slots += [arena, f"stream({device.index})" if on_gpu else "threads()", "callback"]
+    slots += [arena, f"stream({device.index})" if on_gpu else "threads()", "callback", "tables"]
     for i, base in enumerate(bases):
         if base["owner"] == "caller":
             add(f"    b{i} = allocate({tuple(base['sizes'])}, {tuple(base['strides'])}, dtype_{i})")
@@ -191,7 +210,7 @@ def _source(metadata: dict[str, Any]) -> str:
     add("        fail(code, slots)")
     owned = [i for i, base in enumerate(bases) if base["owner"] == "torch"]
     if owned:
-        first = len(arguments) + 3
+        first = len(arguments) + _BEFORE_BASES
         handles = ", ".join(f"slots[{first + i}]" for i in owned)
         add(f"    {', '.join(f'b{i}' for i in owned)}, = steal({handles})")
     add("    free_slots.append((slots, address))")

@@ -12,6 +12,7 @@ from cuesta._mlir import ext, ir
 from cuesta.dialects import types
 from cuesta.dialects.cuesta.attention_routes import ROUTES, logsumexp_shape
 from cuesta.dialects.cuesta.dialect import Operation, reference, verifier
+from cuesta.sizes import at
 
 aten = torch.ops.aten
 Tensors = list[torch.Tensor]
@@ -173,7 +174,7 @@ def _weights(
 
 def _as_route(lse: torch.Tensor, route: str) -> torch.Tensor:
     """The logsumexp in its route's shape and type; what the shape adds is 0."""
-    sizes = logsumexp_shape(route, [*lse.shape])
+    sizes = [at(n, {}) for n in logsumexp_shape(route, [*lse.shape])]
     return torch.nn.functional.pad(lse.float(), (0, sizes[2] - lse.shape[2])).reshape(sizes)
 
 

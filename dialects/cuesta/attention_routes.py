@@ -17,6 +17,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from cuesta.sizes import Number
 from cuesta.targets import Target
 
 #: Every route. "cpu" is ATen's flash kernel for CPU tensors, which the target tt takes too.
@@ -63,7 +64,7 @@ def takes_fewer_kv_heads(route: str) -> bool:
     return route != "efficient"
 
 
-def logsumexp_shape(route: str, query: Sequence[int]) -> list[int]:
+def logsumexp_shape(route: str, query: Sequence[Number]) -> list[Number]:
     """The shape of the logsumexp that the kernel returns for q of these sizes."""
     batch, heads, length = query[:3]
     if route == "cudnn":

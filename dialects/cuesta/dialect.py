@@ -6,12 +6,14 @@ Ops print in MLIR's generic form, `"cuesta.softmax"(%0) {dim = 1} : …`. Every 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, TypeAlias
 
 import torch
 
 from cuesta._mlir import ext, ir
+from cuesta.errors import Undecided
+from cuesta.sizes import Number, Size, number, parse
 
 
 class Cuesta(ext.Dialect, name="cuesta"):
@@ -53,18 +55,34 @@ def verifier(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
 
 
 def ints(attribute: ir.Attribute) -> list[int]:
-    """The integers of an array attribute."""
-    return [item.value for item in attribute]
+    """The integers of an array attribute. Raises Undecided where one depends on the call: `numbers` takes those."""
+    found = [item.value for item in attribute]
+    if any(isinstance(value, str) for value in found):
+        raise Undecided(f"{attribute} depends on the call")
+    return found
 
 
-def int_array(numbers: Any) -> ir.ArrayAttr:
-    """`[1, 2]`, each an i64."""
-    i64 = ir.IntegerType.get_signless(64)
-    return ir.ArrayAttr.get([ir.IntegerAttr.get(i64, int(n)) for n in numbers])
+def numbers(attribute: ir.Attribute) -> list[Number]:
+    """The sizes, strides or positions of an array attribute; one that depends on the call is spelled as text."""
+    return [number_of(item) for item in attribute]
 
 
-def int_attr(number: int) -> ir.IntegerAttr:
-    return ir.IntegerAttr.get(ir.IntegerType.get_signless(64), int(number))
+def number_of(attribute: ir.Attribute) -> Number:
+    """The number that `int_attr` made the attribute of."""
+    return parse(attribute.value) if isinstance(attribute, ir.StringAttr) else attribute.value
+
+
+def int_array(values: Iterable[Number]) -> ir.ArrayAttr:
+    """`[1, 2]`, each an i64, or "64*s0" where it depends on the call."""
+    return ir.ArrayAttr.get([int_attr(n) for n in values])
+
+
+def int_attr(value: Number) -> ir.Attribute:
+    """An i64; text where the number depends on the call."""
+    known = number(value)
+    if isinstance(known, Size):
+        return ir.StringAttr.get(str(known))
+    return ir.IntegerAttr.get(ir.IntegerType.get_signless(64), int(known))
 
 
 def float_attr(number: float) -> ir.FloatAttr:

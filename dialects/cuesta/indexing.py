@@ -9,9 +9,10 @@ from cuesta._mlir import ext, ir
 from cuesta.dialects import types
 from cuesta.dialects.cuesta.dialect import Operation, ints, reference, verifier
 from cuesta.dialects.cuesta.pointwise import broadcast_shape
+from cuesta.sizes import Number
 
 Tensors: TypeAlias = list[torch.Tensor]
-Shape = tuple[int, ...]
+Shape: TypeAlias = tuple[Number, ...]
 
 
 class Index(Operation, name="index", traits=[ext.Pure]):
@@ -158,6 +159,10 @@ def _verify_gather(op: ir.Operation) -> str | None:
         return f"dim {dim} is outside [0, {len(x)})"
     if index != types.shape_of(op.results[0]):
         return f"the index is {list(index)}, but the result is {list(types.shape_of(op.results[0]))}"
-    if any(i > s for d, (i, s) in enumerate(zip(index, x, strict=True)) if d != dim):
+    if any(
+        isinstance(i, int) and isinstance(s, int) and i > s
+        for d, (i, s) in enumerate(zip(index, x, strict=True))
+        if d != dim
+    ):
         return f"the index {list(index)} is larger than {list(x)} outside dim {dim}"
     return None

@@ -7,6 +7,7 @@ import torch
 from cuesta._mlir import ext, ir
 from cuesta.dialects import types
 from cuesta.dialects.cuesta.dialect import Operation, reference, verifier
+from cuesta.sizes import Number
 
 Tensors: TypeAlias = list[torch.Tensor]
 aten = torch.ops.aten
@@ -102,7 +103,7 @@ class NllLossBackward(Operation, name="nll_loss_backward", traits=[ext.Pure]):
     result: ext.Result[Any]
 
 
-def normalised_shape(op: ir.Operation) -> list[int]:
+def normalised_shape(op: ir.Operation) -> list[Number]:
     """The shape that a norm's weight has."""
     shape = types.shape_of(op.operands[0])
     return list(shape[len(shape) - op.attributes["rank"].value :])
@@ -151,7 +152,7 @@ def _nll_loss(op: ir.Operation, xs: Tensors) -> Any:
 @reference("nll_loss_backward")
 def _nll_loss_backward(op: ir.Operation, xs: Tensors) -> Any:
     grad, target, total = xs
-    x = torch.empty(types.shape_of(op.results[0]), dtype=grad.dtype)
+    x = torch.empty(types.static_shape(op.results[0]), dtype=grad.dtype)
     reduction, ignore = op.attributes["reduction"].value, op.attributes["ignore_index"].value
     return aten.nll_loss_backward(grad, x, target, None, reduction, ignore, total)
 

@@ -13,6 +13,7 @@ from cuesta.dialects import types
 from cuesta.dialects.cuesta.dialect import REFERENCES, VERIFIERS, Operation
 from cuesta.dialects.cuesta.pointwise_rows import ROWS as ROWS
 from cuesta.dialects.cuesta.pointwise_rows import Pointwise as Pointwise
+from cuesta.sizes import Number
 
 BY_NAME: dict[str, Pointwise] = {row.name: row for row in ROWS}
 
@@ -43,7 +44,7 @@ def parameters(op: ir.Operation) -> dict[str, float]:
     return {name: op.attributes[name].value for name in row.params}
 
 
-def broadcast_shape(*shapes: tuple[int, ...]) -> tuple[int, ...] | None:
+def broadcast_shape(*shapes: tuple[Number, ...]) -> tuple[Number, ...] | None:
     """The shape that `shapes` broadcast to, or None where they do not."""
     rank = max((len(s) for s in shapes), default=0)
     result = []

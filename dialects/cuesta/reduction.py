@@ -15,6 +15,7 @@ from cuesta._mlir import arith, ext, ir
 from cuesta.dialects import types
 from cuesta.dialects.cuesta.dialect import REFERENCES, VERIFIERS, Operation, ints, reference, verifier
 from cuesta.dialects.scalar import Scalar, Value
+from cuesta.sizes import Number
 
 
 @dataclass(frozen=True)
@@ -76,7 +77,7 @@ ROWS: tuple[Reduction, ...] = (
 BY_NAME: dict[str, Reduction] = {row.name: row for row in ROWS}
 
 
-def kept_shape(op: ir.Operation) -> list[int]:
+def kept_shape(op: ir.Operation) -> list[Number]:
     """The shape that the op's `dims` and `keepdim` give its operand."""
     dims, keep = set(ints(op.attributes["dims"])), op.attributes["keepdim"].value
     shape = types.shape_of(op.operands[0])

@@ -9,7 +9,8 @@ import torch
 
 from cuesta._mlir import ext, ir
 from cuesta.dialects import types
-from cuesta.dialects.cuesta.dialect import Operation, ints, reference, verifier
+from cuesta.dialects.cuesta.dialect import Operation, ints, numbers, reference, verifier
+from cuesta.sizes import Number, Size
 
 Tensors: TypeAlias = list[torch.Tensor]
 
@@ -77,6 +78,13 @@ class Constant(Operation, name="constant", traits=[ext.Pure]):
     result: ext.Result[Any]
 
 
+class Extent(Operation, name="extent", traits=[ext.Pure]):
+    """A size that depends on the call as a number in every place: `at` says which, as in `64*s0`."""
+
+    at: ir.StringAttr
+    result: ext.Result[Any]
+
+
 class Iota(Operation, name="iota", traits=[ext.Pure]):
     """`start + i * step` in a vector of the result's length and type."""
 
@@ -85,20 +93,31 @@ class Iota(Operation, name="iota", traits=[ext.Pure]):
     result: ext.Result[Any]
 
 
-def _result_shape(op: ir.Operation) -> tuple[int, ...]:
+class SizeOp(Operation, name="size", traits=[ext.Pure]):
+    """A size that depends on the call, as an index: `at` says which, as in `64*s0`."""
+
+    at: ir.StringAttr
+    result: ext.Result[Any]
+
+
+def _result_shape(op: ir.Operation) -> tuple[Number, ...]:
     return types.shape_of(op.results[0])
+
+
+def _static_result_shape(op: ir.Operation) -> tuple[int, ...]:
+    return types.static_shape(op.results[0])
 
 
 def slice_index(op: ir.Operation) -> tuple[slice, ...]:
     """The Python slices that a `cuesta.slice` stands for."""
-    sizes = _result_shape(op)
+    sizes = _static_result_shape(op)
     starts, steps = ints(op.attributes["starts"]), ints(op.attributes["steps"])
     return tuple(slice(b, b + n * s, s) for b, n, s in zip(starts, sizes, steps, strict=True))
 
 
 @reference("reshape")
 def _reshape(op: ir.Operation, xs: Tensors) -> torch.Tensor:
-    return xs[0].reshape(_result_shape(op))
+    return xs[0].reshape(_static_result_shape(op))
 
 
 @reference("permute")
@@ -108,7 +127,7 @@ def _permute(op: ir.Operation, xs: Tensors) -> torch.Tensor:
 
 @reference("expand")
 def _expand(op: ir.Operation, xs: Tensors) -> torch.Tensor:
-    return xs[0].expand(_result_shape(op))
+    return xs[0].expand(_static_result_shape(op))
 
 
 @reference("slice")
@@ -137,12 +156,12 @@ def _constant(op: ir.Operation, xs: Tensors) -> torch.Tensor:
     dtype = types.torch_dtype(types.spelling_of(op.results[0]))
     # Through the widest type: a number that the narrow one cannot hold wraps or becomes infinite.
     wide = torch.float64 if dtype.is_floating_point else torch.int64
-    return torch.full(_result_shape(op), op.attributes["value"].value, dtype=wide).to(dtype)
+    return torch.full(_static_result_shape(op), op.attributes["value"].value, dtype=wide).to(dtype)
 
 
 @reference("iota")
 def _iota(op: ir.Operation, xs: Tensors) -> torch.Tensor:
-    (n,) = _result_shape(op)
+    (n,) = _static_result_shape(op)
     start, step = op.attributes["start"].value, op.attributes["step"].value
     dtype = types.torch_dtype(types.spelling_of(op.results[0]))
     return (start + torch.arange(n, dtype=dtype) * step).to(dtype)
@@ -190,10 +209,12 @@ def _verify_slice(op: ir.Operation) -> str | None:
     if wrong := _verify_element_type(op):
         return wrong
     source, target = types.shape_of(op.operands[0]), _result_shape(op)
-    starts, steps = ints(op.attributes["starts"]), ints(op.attributes["steps"])
+    starts, steps = numbers(op.attributes["starts"]), ints(op.attributes["steps"])
     if not len(source) == len(target) == len(starts) == len(steps):
         return f"starts, steps and result need {len(source)} entries, as the operand has dims"
     for d, (size, start, count, step) in enumerate(zip(source, starts, target, steps, strict=True)):
+        if any(isinstance(n, Size) for n in (size, start, count)):
+            continue
         if step < 1 or start < 0 or (count and start + (count - 1) * step >= size):
             return f"dim {d}: start {start}, step {step}, {count} elements leave [0, {size})"
     return None
@@ -227,7 +248,7 @@ def _verify_flip(op: ir.Operation) -> str | None:
 @verifier("copy")
 def _verify_copy(op: ir.Operation) -> str | None:
     rank = len(types.shape_of(op.operands[0]))
-    if len(ints(op.attributes["strides"])) != rank:
+    if len(numbers(op.attributes["strides"])) != rank:
         return f"strides need {rank} entries, as the operand has dims"
     return None if op.operands[0].type == op.results[0].type else "the result must have the operand's type"
 

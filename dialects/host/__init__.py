@@ -19,10 +19,12 @@ ALLOC = OpenOp("host.alloc", {"owner": ir.StringAttr})
 #: The scratch memory of a call, kept between calls; its size is that of its type.
 ARENA = OpenOp("host.arena")
 
-#: Other sizes and strides over the operand's memory, from `offset` bytes on. Moves nothing.
-VIEW = OpenOp("host.view", {"offset": ir.IntegerAttr})
+#: Other sizes and strides over the operand's memory, from `offset` bytes on, spelled where they depend on the call.
+#: Moves nothing.
+VIEW = OpenOp("host.view", {"offset": ir.IntegerAttr | ir.StringAttr})
 
-#: Runs a kernel. The last `outputs` operands are written, the others read.
+#: Runs a kernel. The last `outputs` operands are written, the others read. `parameters`, where it has them, are the
+#: sizes that the kernel is passed.
 LAUNCH = OpenOp("host.launch", {"kernel": ir.SymbolRefAttr, "outputs": ir.IntegerAttr})
 
 #: Calls an ATen overload; `args` as in aten.call, `dtypes` spells the operands' and results' element types.

@@ -21,6 +21,7 @@ import torch
 from cuesta.dialects.aten import OperandRef, decode_call, find_overload
 from cuesta.dialects.host.typed_entries import dispatcher_mistakes_results, has_typed_entry
 from cuesta.dialects.types import torch_dtype
+from cuesta.sizes import Size
 from cuesta.targets import DEVICE_CODES
 
 #: c10::ScalarType's numbers, which torch keeps stable; a test compares them with aoti_torch_dtype_*().
@@ -68,9 +69,9 @@ def dtype_code(spelling: str) -> int:
 
 @dataclass(frozen=True)
 class Number:
-    """A constant word."""
+    """A constant word, or one that depends on the call's sizes."""
 
-    bits: int
+    bits: int | Size
 
 
 @dataclass(frozen=True)
@@ -187,6 +188,8 @@ def _word(kind: Any, value: Any) -> Word:
             return Number(int(value))
         case "FloatType" if isinstance(value, (int, float)):
             return Number(_bits("<d", float(value)))
+        case "IntType" if isinstance(value, Size):
+            return Number(value)
         case "IntType" if type(value) is int:
             return Number(_bits("<q", value))
         case "IntType" if isinstance(value, torch.dtype):

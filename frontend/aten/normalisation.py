@@ -15,6 +15,7 @@ from cuesta.dialects.cuesta.dialect import float_attr, int_attr
 from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.types import opmath, shape_of, spelling_of
 from cuesta.frontend.rules import Decline, imports
+from cuesta.sizes import Size
 
 Value: TypeAlias = ir.Value
 _CLASSES: dict[str, tuple[Any, dict[str, int]]] = {
@@ -164,7 +165,12 @@ def nll_loss_backward(
 
 
 def _scale(q: Value, scale: float | None) -> ir.FloatAttr:
-    return float_attr(1 / math.sqrt(shape_of(q)[-1]) if scale is None else scale)
+    if scale is not None:
+        return float_attr(scale)
+    head = shape_of(q)[-1]
+    if isinstance(head, Size):
+        raise Decline("the scale of attention over heads whose size depends on the call")
+    return float_attr(1 / math.sqrt(head))
 
 
 @imports("_scaled_dot_product_flash_attention_for_cpu")

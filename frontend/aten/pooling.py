@@ -17,7 +17,7 @@ from cuesta.dialects import types
 from cuesta.dialects.cuesta import indexing, reduction
 from cuesta.dialects.cuesta.dialect import float_attr, int_array
 from cuesta.dialects.graph_builder import GraphBuilder
-from cuesta.dialects.types import opmath, shape_of, spelling_of
+from cuesta.dialects.types import opmath, spelling_of, static_shape
 from cuesta.frontend.aten.pointwise import result_spelling
 from cuesta.frontend.aten.strided import ramp
 from cuesta.frontend.rules import Decline, imports
@@ -76,10 +76,10 @@ def window(
     b: GraphBuilder, x: Value, sizes: Sequence[int], rows: Sequence[tuple[int, int, int]], outside: float = 0
 ) -> Value:
     """x's last dims at (start + i * step) // divisor for i up to `sizes`; `rows` are those numbers of each dim."""
-    kept = len(shape_of(x)) - len(rows)
+    kept = len(static_shape(x)) - len(rows)
     columns = zip((0, 1, 1), zip(*rows, strict=True), strict=True)
     lists = [int_array([*[default] * kept, *column]) for default, column in columns]
-    result = types.tensor([*shape_of(x)[:kept], *sizes], spelling_of(x))
+    result = types.tensor([*static_shape(x)[:kept], *sizes], spelling_of(x))
     return indexing.Window(x, *lists, float_attr(outside), result).result
 
 
@@ -121,7 +121,7 @@ def max_pool(
     ceil_mode: bool = False,
 ) -> list[Value | None]:
     rank = 2 if "2d" in str(node.target) else 3
-    windows = _windows(shape_of(x), node.meta["val"][0].shape[-rank:], kernel, stride, padding, dilation)
+    windows = _windows(static_shape(x), node.meta["val"][0].shape[-rank:], kernel, stride, padding, dilation)
     lowest = reduction.BY_NAME["amax"].identity(types.element(spelling_of(x)))
     places = list(_places(b, x, windows, lowest))
     if all(user.args[1] != 1 for user in node.users):
@@ -129,7 +129,7 @@ def max_pool(
     offsets = _offsets(windows)
     best = places[0]
     # How far behind its window's first place the maximum was found; -1 where all are the lowest number there is.
-    offset = b.expand(b.constant(0, "i32"), shape_of(best))
+    offset = b.expand(b.constant(0, "i32"), static_shape(best))
     if any(w.padding for w in windows):
         found = b.pointwise("logical_or", b.with_number("gt", best, lowest), b.pointwise("isnan", best))
         offset = b.where(found, offset, b.constant(-1, "i32"))
@@ -153,7 +153,7 @@ def _offsets(windows: Sequence[Window]) -> list[int]:
 def _position(b: GraphBuilder, windows: Sequence[Window], offset: Value) -> Value:
     """The position in the flattened input so far behind each window's first place; where the offset is negative,
     that of the first place inside the input."""
-    sizes = shape_of(offset)
+    sizes = static_shape(offset)
     starts = [_affine(b, _along(b, sizes, windows, d), w.stride, -w.padding) for d, w in enumerate(windows)]
     position = b.pointwise("add", _flat(b, windows, starts), offset)
     if not any(w.padding for w in windows):
@@ -187,11 +187,11 @@ def max_pool_backward(
     indices: Value,
 ) -> Value:
     rank = 2 if "2d" in str(node.target) else 3
-    windows = _windows(shape_of(x), shape_of(grad)[-rank:], kernel, stride, padding, dilation)
+    windows = _windows(static_shape(x), static_shape(grad)[-rank:], kernel, stride, padding, dilation)
     if any(w.dilation > 1 for w in windows):
         raise Decline("windows with gaps")
     wide = opmath(spelling_of(grad))
-    here = _flat(b, windows, [_along(b, shape_of(x), windows, d) for d in range(rank)])
+    here = _flat(b, windows, [_along(b, static_shape(x), windows, d) for d in range(rank)])
     parts = []
     for (_, at), (_, part) in zip(_meeting(b, indices, windows, -1), _meeting(b, grad, windows, 0), strict=True):
         parts.append(b.where(b.pointwise("eq", at, here), b.convert(part, wide), b.constant(0, wide)))
@@ -230,7 +230,7 @@ def avg_pool(
     rank, spelling = 2 if "2d" in str(node.target) else 3, result_spelling(node)
     if "f" not in spelling:
         raise Decline("a mean of integers")
-    windows = _windows(shape_of(x), result.shape[-rank:], kernel, stride, padding)
+    windows = _windows(static_shape(x), result.shape[-rank:], kernel, stride, padding)
     wide = b.convert(x, opmath(spelling))
     total = functools.reduce(lambda x, y: b.pointwise("add", x, y), _places(b, wide, windows, 0))
     divisor = _divisor(b, tuple(result.shape), windows, opmath(spelling), count_include_pad, divisor_override)
@@ -251,15 +251,15 @@ def avg_pool_backward(
     divisor_override: int | None,
 ) -> Value:
     rank, spelling = 2 if "2d" in str(node.target) else 3, result_spelling(node)
-    windows = _windows(shape_of(x), shape_of(grad)[-rank:], kernel, stride, padding)
+    windows = _windows(static_shape(x), static_shape(grad)[-rank:], kernel, stride, padding)
     wide = b.convert(grad, opmath(spelling))
-    divisor = _divisor(b, shape_of(grad), windows, opmath(spelling), count_include_pad, divisor_override)
+    divisor = _divisor(b, static_shape(grad), windows, opmath(spelling), count_include_pad, divisor_override)
     parts = []
     for back, part in _meeting(b, b.pointwise("div", wide, divisor), windows, 0):
         for d, (w, steps) in enumerate(zip(windows, back, strict=True)):
             if w.kernel % w.stride and steps == w.meeting - 1:
                 # The window so far back ends before some of the elements.
-                offset = b.with_number("add", _along(b, shape_of(x), windows, d), w.padding)
+                offset = b.with_number("add", _along(b, static_shape(x), windows, d), w.padding)
                 reached = b.with_number("lt", b.with_number("remainder", offset, w.stride), w.kernel - steps * w.stride)
                 part = b.where(reached, part, b.constant(0, spelling_of(part)))
         parts.append(part)
@@ -277,7 +277,7 @@ def _blocks(sizes: Sequence[int], counts: Sequence[int]) -> list[int]:
 def adaptive_avg_pool(b: GraphBuilder, node: torch.fx.Node, x: Value, counts: Sequence[int]) -> Value:
     """The mean of each block."""
     rank, spelling = len(counts), result_spelling(node)
-    sizes = shape_of(x)
+    sizes = static_shape(x)
     sides = _blocks(sizes[-rank:], counts)
     apart = [n for pair in zip(counts, sides, strict=True) for n in pair]
     wide = b.reshape(b.convert(x, opmath(spelling)), [*sizes[:-rank], *apart])
@@ -288,7 +288,7 @@ def adaptive_avg_pool(b: GraphBuilder, node: torch.fx.Node, x: Value, counts: Se
 @imports("_adaptive_avg_pool2d_backward", "_adaptive_avg_pool3d_backward")
 def adaptive_avg_pool_backward(b: GraphBuilder, node: torch.fx.Node, grad: Value, x: Value) -> Value:
     rank, spelling = 2 if "2d" in str(node.target) else 3, result_spelling(node)
-    sizes, counts = shape_of(x), shape_of(grad)[-rank:]
+    sizes, counts = static_shape(x), static_shape(grad)[-rank:]
     sides = _blocks(sizes[-rank:], counts)
     share = b.with_number("div", b.convert(grad, opmath(spelling)), math.prod(sides))
     apart = [n for count in counts for n in (count, 1)]

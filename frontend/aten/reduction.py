@@ -98,8 +98,11 @@ def variance(b: GraphBuilder, x: Value, dims: list[int], correction: float, keep
     squares = b.pointwise("square", b.pointwise("sub", x, kept_mean))
     count = math.prod(shape_of(x)[d] for d in dims)
     total = b.reduce("sum", squares, dims, keepdim)
-    divisor = count - correction
-    var = b.pointwise("div", total, b.constant(max(divisor, 0), spelling_of(x)))
+    if isinstance(count, int):
+        divisor = b.constant(max(count - correction, 0), spelling_of(x))
+    else:
+        divisor = b.with_number("maximum", b.with_number("sub", b.constant(count, spelling_of(x)), correction), 0)
+    var = b.pointwise("div", total, divisor)
     return var, (kept_mean if keepdim else b.reshape(kept_mean, shape_of(var)))
 
 

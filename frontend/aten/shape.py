@@ -14,13 +14,14 @@ from cuesta.dialects.cuesta import shape
 from cuesta.dialects.cuesta.dialect import int_array, int_attr
 from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.types import shape_of, spelling_of
-from cuesta.frontend.rules import Decline, imports
+from cuesta.frontend.rules import Decline, imports, sizes_of, strides_of
+from cuesta.sizes import Number, Size, number
 
 Value: TypeAlias = ir.Value
 
 
-def _size(node: torch.fx.Node) -> tuple[int, ...]:
-    return tuple(node.meta["val"].shape)
+def _size(node: torch.fx.Node) -> tuple[Number, ...]:
+    return sizes_of(node.meta["val"])
 
 
 @imports("view.default", "_unsafe_view", "reshape", "unsqueeze", "squeeze", "_reshape_copy", "view_copy.default")
@@ -52,22 +53,31 @@ def expand(b: GraphBuilder, node: torch.fx.Node, x: Value, *_: Any, **__: Any) -
 def slice_(b: GraphBuilder, node: torch.fx.Node, x: Value, dim: int = 0, start: int | None = None, *rest: Any) -> Value:
     dim %= len(shape_of(x))
     size = shape_of(x)[dim]
-    first = min(max((start or 0) + (size if (start or 0) < 0 else 0), 0), size)
+    first = clamped(start, size, 0)
     is_slice = str(node.target).startswith("aten.slice")
     step = rest[1] if is_slice and len(rest) > 1 else 1
     return b.slice(x, dim, first, _size(node)[dim], step)
 
 
+def clamped(position: Number | None, size: Number, default: Number) -> Number:
+    """A bound of a slice as a number in [0, size]."""
+    start = default if position is None else position
+    counted = start + size if start < 0 else start
+    return 0 if counted < 0 else size if counted > size else counted
+
+
 @imports("select.int", "select_copy")
 def select(b: GraphBuilder, node: torch.fx.Node, x: Value, dim: int, index: int) -> Value:
     dim %= len(shape_of(x))
-    if not isinstance(index, int):
+    if not isinstance(index, (int, Size)):
         raise Decline("a position that is not known when compiling")
-    return b.reshape(b.slice(x, dim, index % shape_of(x)[dim], 1), _size(node))
+    at = index + shape_of(x)[dim] if index < 0 else index
+    return b.reshape(b.slice(x, dim, at, 1), _size(node))
 
 
-def _parts(b: GraphBuilder, x: Value, sizes: Sequence[int], dim: int) -> list[Value]:
-    parts, start = [], 0
+def _parts(b: GraphBuilder, x: Value, sizes: Sequence[Number], dim: int) -> list[Value]:
+    parts: list[Value] = []
+    start: Number = 0
     for size in sizes:
         parts.append(b.slice(x, dim, start, size))
         start += size
@@ -82,7 +92,7 @@ def split(b: GraphBuilder, node: torch.fx.Node, x: Value, *args: Any, **kwargs: 
         pieces = _parts(b, x, [1] * shape_of(x)[dim], dim)
     else:
         dim = (args[1] if len(args) > 1 else kwargs.get("dim", 0)) % len(shape_of(x))
-        pieces = _parts(b, x, [r.shape[dim] for r in results], dim)
+        pieces = _parts(b, x, [number(r.shape[dim]) for r in results], dim)
     return [b.reshape(p, tuple(r.shape)) for p, r in zip(pieces, results, strict=True)]
 
 
@@ -128,7 +138,7 @@ def constant_pad(b: GraphBuilder, node: torch.fx.Node, x: Value, pad: Sequence[i
     return x
 
 
-def spread(b: GraphBuilder, part: Value, dim: int, size: int, start: int, step: int) -> Value:
+def spread(b: GraphBuilder, part: Value, dim: int, size: Number, start: Number, step: int) -> Value:
     """`part` along `dim` at start, start + step, … of a tensor of `size` there, zeros elsewhere."""
     count = shape_of(part)[dim]
     if step > 1:
@@ -136,12 +146,6 @@ def spread(b: GraphBuilder, part: Value, dim: int, size: int, start: int, step: 
         apart = b.pad(apart, dim + 1, 0, step - 1)
         part = b.reshape(apart, (*shape_of(part)[:dim], count * step, *shape_of(part)[dim + 1 :]))
     return b.pad(part, dim, start, size - start - count * step)
-
-
-def clamped(position: int | None, size: int, default: int) -> int:
-    """A bound of a slice as a number in [0, size]."""
-    number = default if position is None else position
-    return min(max(number + (size if number < 0 else 0), 0), size)
 
 
 @imports("slice_backward")
@@ -215,13 +219,14 @@ def select_backward(
 ) -> Value:
     dim %= len(sizes)
     kept = b.reshape(grad, [1 if d == dim else s for d, s in enumerate(sizes)])
-    return b.pad(kept, dim, index % sizes[dim], sizes[dim] - 1 - index % sizes[dim])
+    at = index + sizes[dim] if index < 0 else index
+    return b.pad(kept, dim, at, sizes[dim] - 1 - at)
 
 
 @imports("clone", "contiguous")
 def clone(b: GraphBuilder, node: torch.fx.Node, x: Value, **_: Any) -> Value:
     # The bytes move only if the copy has other strides than its source: lowering decides.
-    strides = [int(s) for s in node.meta["val"].stride()]
+    strides = strides_of(node.meta["val"])
     if not strides:
         return x
     return shape.Copy(x, int_array(strides), types.tensor(shape_of(x), spelling_of(x))).result

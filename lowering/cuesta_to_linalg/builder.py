@@ -12,13 +12,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from cuesta._mlir import arith, ir, linalg, tensor
+from cuesta._mlir import arith, ir, linalg
 from cuesta.dialects import types
 from cuesta.dialects.affine_maps import projection, squeeze
 from cuesta.dialects.cuesta import shape
-from cuesta.dialects.cuesta.dialect import ints
+from cuesta.dialects.cuesta.dialect import ints, number_of
 from cuesta.dialects.scalar import Scalar, load_storage, scalar_for, to_storage
 from cuesta.dialects.types import shape_of, spelling_of
+from cuesta.sizes import Number, Size
 
 Value: TypeAlias = ir.Value
 PARALLEL, REDUCTION = "parallel", "reduction"
@@ -35,7 +36,7 @@ class Access:
     source: Value | None
     dims: tuple[int, ...]
     spelling: str
-    number: float | None = None
+    number: float | Size | None = None
     start: float = 0
     step: float = 0
 
@@ -101,6 +102,8 @@ class LinalgBuilder:
                 dims = [next(rest) if s != 1 else None for s in shape_of(owner.operands[0])]
             elif name == "cuesta.constant":
                 return Access(None, (), spelling, number=owner.attributes["value"].value)
+            elif name == "cuesta.extent":
+                return Access(None, (), spelling, number=number_of(owner.attributes["at"]))
             elif name == "cuesta.iota" and shape_of(value)[0] != 1 and dims[0] is not None:
                 start, step = owner.attributes["start"].value, owner.attributes["step"].value
                 return Access(None, (dims[0],), spelling, start=start, step=step)
@@ -125,7 +128,7 @@ class LinalgBuilder:
             access.step,
         )
 
-    def broadcast_access(self, value: Value, sizes: Sequence[int], loops: Sequence[int]) -> Access:
+    def broadcast_access(self, value: Value, sizes: Sequence[Number], loops: Sequence[int]) -> Access:
         """The access of an operand that broadcasts to `sizes`, on the loops over its dims `loops`."""
         access = self.access(value)
         shift = len(sizes) - len(shape_of(value))
@@ -153,7 +156,7 @@ class LinalgBuilder:
     def generic(
         self,
         accesses: Sequence[Access],
-        sizes: Sequence[int],
+        sizes: Sequence[Number],
         spelling: str,
         body: Callable[..., Value],
         *,
@@ -178,7 +181,7 @@ class LinalgBuilder:
     def generics(
         self,
         accesses: Sequence[Access],
-        sizes: Sequence[int],
+        sizes: Sequence[Number],
         outputs: Sequence[tuple[Sequence[int], str, Callable[[ir.Type], float] | None]],
         body: Callable[[Scalar, list[Value], list[Value]], list[Value]],
         *,
@@ -189,7 +192,7 @@ class LinalgBuilder:
         inits, result_types = [], []
         for dims, spelling, identity in outputs:
             storage = types.element(types.storage(spelling))
-            empty = tensor.EmptyOp([sizes[d] for d in dims], storage).result
+            empty = types.empty([sizes[d] for d in dims], types.storage(spelling))
             if identity is not None:
                 number = Scalar().const(storage, identity(types.element(spelling)))
                 empty = linalg.fill(number, outs=[empty])
@@ -234,7 +237,7 @@ class LinalgBuilder:
         return s.convert(value, kind)
 
 
-def _reshaped(value: Value, sizes: Sequence[int]) -> Value:
+def _reshaped(value: Value, sizes: Sequence[Number]) -> Value:
     if shape_of(value) == tuple(sizes):
         return value
     return shape.Reshape(value, types.tensor(list(sizes), spelling_of(value))).result

@@ -12,12 +12,13 @@ from cuesta.dialects import host
 from cuesta.dialects.cuesta import indexing
 from cuesta.dialects.cuesta.dialect import ints
 from cuesta.dialects.scalar import Scalar, Value, load_storage, scalar_for
-from cuesta.dialects.types import shape_of, spelling_of
+from cuesta.dialects.types import index_value, shape_of, spelling_of
 from cuesta.lowering.cuesta_to_linalg.builder import Access, LinalgBuilder
 from cuesta.lowering.cuesta_to_linalg.rules import lowers
+from cuesta.sizes import Number, Size
 
 
-def _position(s: Scalar, index: Value, size: int) -> Value:
+def _position(s: Scalar, index: Value, size: Number) -> Value:
     """`index` as a position within [0, size): negative ones count from the end.
 
     What is out of range was reported by the check before; clamping keeps the read inside the memory.
@@ -27,7 +28,7 @@ def _position(s: Scalar, index: Value, size: int) -> Value:
     return arith.index_cast(ir.IndexType.get(), s.maximum(s.minimum(wrapped, last), zero))
 
 
-def _check_range(b: LinalgBuilder, index: Value, size: int, op: ir.Operation) -> None:
+def _check_range(b: LinalgBuilder, index: Value, size: Number, op: ir.Operation) -> None:
     """Emits a reduction that tells whether any index is outside [-size, size), and the check of it."""
     if not b.checks:
         return
@@ -52,15 +53,20 @@ def _check_range(b: LinalgBuilder, index: Value, size: int, op: ir.Operation) ->
     host.CHECK([bad], [], message=ir.StringAttr.get(message))
 
 
-def _lies_within(access: Access, sizes: tuple[int, ...], size: int) -> bool:
+def _lies_within(access: Access, sizes: tuple[Number, ...], size: Number) -> bool:
     """Whether a constant or a range is known to stay within [-size, size)."""
+    if isinstance(size, Size) or isinstance(access.number, Size):
+        return False
     if access.number is not None:
         return -size <= access.number < size
-    last = access.start + access.step * (sizes[access.dims[0]] - 1)
+    count = sizes[access.dims[0]]
+    if isinstance(count, Size):
+        return False
+    last = access.start + access.step * (count - 1)
     return -size <= min(access.start, last) and max(access.start, last) < size
 
 
-def _extract(source: Value, positions: list[Value | None], sizes: tuple[int, ...], spelling: str) -> Value:
+def _extract(source: Value, positions: list[Value | None], sizes: tuple[Number, ...], spelling: str) -> Value:
     """The element of the squeezed `source` at one position a dim of its full shape."""
     chosen = [p for p, size in zip(positions, sizes, strict=True) if size != 1]
     assert all(p is not None for p in chosen)
@@ -141,7 +147,7 @@ def lower_flip(b: LinalgBuilder, op: ir.Operation) -> None:
                 where.append(None)
                 continue
             here = linalg.IndexOp(loops.index(d)).result
-            last = arith.constant(ir.IndexType.get(), size - 1)
+            last = index_value(size - 1)
             where.append(arith.subi(last, here) if d in dims else here)
         return _extract(source, where, sizes, spelling)
 

@@ -12,9 +12,10 @@ from cuesta.dialects.scalar import Scalar, Value, scalar_for
 from cuesta.dialects.types import shape_of, spelling_of
 from cuesta.lowering.cuesta_to_linalg.builder import LinalgBuilder
 from cuesta.lowering.cuesta_to_linalg.rules import lowers
+from cuesta.sizes import Number
 
 
-def _loops(op: ir.Operation) -> tuple[tuple[int, ...], list[int]]:
+def _loops(op: ir.Operation) -> tuple[tuple[Number, ...], list[int]]:
     sizes = shape_of(op.results[0])
     return sizes, [d for d, s in enumerate(sizes) if s != 1]
 

@@ -14,9 +14,10 @@ from cuesta.dialects.scalar import Scalar, Value
 from cuesta.dialects.types import shape_of, spelling_of
 from cuesta.lowering.cuesta_to_linalg.builder import Access, LinalgBuilder
 from cuesta.lowering.cuesta_to_linalg.rules import lowers
+from cuesta.sizes import Number
 
 
-def _loops(sizes: tuple[int, ...]) -> list[int]:
+def _loops(sizes: tuple[Number, ...]) -> list[int]:
     return [d for d, s in enumerate(sizes) if s != 1]
 
 

@@ -50,6 +50,6 @@ def lower_copy(b: LinalgBuilder, op: ir.Operation) -> None:
     b.full[op.results[0]] = b.full_form(op.operands[0])
 
 
-@lowers("constant", "iota")
+@lowers("constant", "extent", "iota")
 def lower_constant(b: LinalgBuilder, op: ir.Operation) -> None:
     """Nothing to do: users read it in place, and `LinalgBuilder` materialises it for those who cannot."""

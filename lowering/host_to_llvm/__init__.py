@@ -16,13 +16,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from cuesta._mlir import func, ir
+from cuesta.dialects.cuesta.dialect import int_array
 from cuesta.dialects.kernel_module import kernel_modules
 from cuesta.errors import CompileError
-from cuesta.lowering.host_to_llvm.entry import ENTRY, KERNEL_PREFIX, EntryWriter
+from cuesta.lowering.host_to_llvm.entry import ENTRY, KERNEL_PREFIX, EntryWriter, signed
 from cuesta.lowering.host_to_llvm.layout import read_host
 from cuesta.passes.registry import Pass, register_pass
 
-__all__ = ["ENTRY", "HostToLLVM", "host_function"]
+__all__ = ["ENTRY", "WORDS", "HostToLLVM", "host_function"]
+
+#: Attribute of a lowered module: the words of its tables that depend on the call's sizes.
+WORDS = "cuesta.words"
 
 
 @register_pass("host-to-llvm")
@@ -39,7 +43,10 @@ class HostToLLVM(Pass):
             graph = host_function(module)
             layout = read_host(graph)
             kernels = {} if layout.target.gpu else _merge_kernels(module, set(layout.kernels))
-            text = EntryWriter(layout, kernels).write()
+            writer = EntryWriter(layout, kernels)
+            text = writer.write()
+            if writer.words:
+                module.operation.attributes[WORDS] = int_array(map(signed, writer.words))
             for kernels_module in kernel_modules(module):  # a GPU's kernels are code of their own
                 kernels_module.operation.erase()
             graph.operation.erase()
@@ -54,12 +61,12 @@ def host_function(module: ir.Module) -> func.FuncOp:
     return graphs[0]
 
 
-def _merge_kernels(module: ir.Module, launched: set[str]) -> dict[str, int]:
-    """Moves what stands in `module @kernels` to the top; each launched kernel's count of buffers.
+def _merge_kernels(module: ir.Module, launched: set[str]) -> dict[str, tuple[int, int]]:
+    """Moves what stands in `module @kernels` to the top; each launched kernel's count of buffers and of sizes.
 
     Kernels are renamed, lest one named exp be taken for libm's.
     """
-    kernels: dict[str, int] = {}
+    kernels: dict[str, tuple[int, int]] = {}
     for op in list(module.body.operations):
         if op.operation.name != "builtin.module":
             continue
@@ -68,7 +75,7 @@ def _merge_kernels(module: ir.Module, launched: set[str]) -> dict[str, int]:
             name = operation.attributes["sym_name"].value if "sym_name" in operation.attributes else ""
             if name in launched and operation.name == "llvm.func":
                 kind = str(operation.attributes["function_type"].value)
-                kernels[name] = kind.count("ptr")
+                kernels[name] = (kind.count("ptr"), kind.count("i64") - 1)  # besides the count of threads
                 operation.attributes["sym_name"] = ir.StringAttr.get(KERNEL_PREFIX + name)
             operation.move_before(op.operation)
         op.operation.erase()

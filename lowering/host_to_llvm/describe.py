@@ -6,10 +6,11 @@ import re
 from typing import Any
 
 from cuesta._mlir import ir
-from cuesta.dialects.cuesta.dialect import ints
-from cuesta.dialects.types import byte_size
+from cuesta.dialects.cuesta.dialect import ints, numbers
+from cuesta.dialects.types import byte_size, memref_shape
 from cuesta.lowering.host_to_llvm import host_function
 from cuesta.lowering.host_to_llvm.layout import HostLayout, Metadata, Value, read_host
+from cuesta.sizes import Number, Size
 
 _FILE = re.compile(r'"([^"]+)":(\d+):\d+')
 _NAME = re.compile(r'loc\("([^"]+)"\(')
@@ -25,7 +26,9 @@ def describe(module: ir.Module) -> dict[str, Any]:
         memory = layout.function.attributes.get("cuesta.memory", {})
         return {
             "arguments": [_tensor(m) for m in _arguments(layout)],
-            "arena": _arena_bytes(layout),
+            "arena": _spelled(_arena_bytes(layout)),
+            "buffers": _buffers(layout),
+            "words": [],
             "keeps_arena": True,
             "memory": {entry.name: entry.attr.value for entry in memory},
             "bases": [{"owner": b.owner, **_tensor(b.metadata)} for b in layout.returned.values()],
@@ -43,7 +46,20 @@ def describe(module: ir.Module) -> dict[str, Any]:
 
 
 def _tensor(metadata: Metadata) -> dict[str, Any]:
-    return {"sizes": list(metadata.sizes), "strides": list(metadata.strides), "dtype": metadata.dtype}
+    sizes, strides = ([_spelled(n) for n in numbers] for numbers in (metadata.sizes, metadata.strides))
+    return {"sizes": sizes, "strides": strides, "dtype": metadata.dtype}
+
+
+def _spelled(number: Number) -> int | str:
+    """A number as JSON has it: text where it depends on the call."""
+    return str(number) if isinstance(number, Size) else number
+
+
+def _buffers(layout: HostLayout) -> list[list[int | str]]:
+    """Bytes, first and last step of each buffer in an arena whose offsets depend on the call."""
+    attributes = layout.function.attributes
+    rows = attributes.get("cuesta.buffers", [])
+    return [[_spelled(n) for n in numbers(row)] for row in rows]
 
 
 def _arguments(layout: HostLayout) -> list[Metadata]:
@@ -67,10 +83,11 @@ def _written_arguments(layout: HostLayout) -> list[int]:
     return sorted({arguments[base] for value in written if (base := layout.origins[value]) in arguments})
 
 
-def _arena_bytes(layout: HostLayout) -> int:
+def _arena_bytes(layout: HostLayout) -> Number:
     for op in layout.operations:
         if op.name == "host.arena":
-            return int(ir.MemRefType(op.results[0].type).shape[0])
+            ((nbytes,), _) = memref_shape(op.results[0].type)
+            return nbytes
     return 0
 
 
@@ -87,7 +104,7 @@ def _result(layout: HostLayout, value: Value, metadata: Metadata) -> dict[str, A
     return {
         "kind": kind,
         "index": index,
-        "offset": offset,
+        "offset": _spelled(offset),
         "whole": offset == 0 and whole == metadata,
         **_tensor(metadata),
     }

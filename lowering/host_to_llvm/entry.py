@@ -14,7 +14,7 @@ import torch
 
 from cuesta._mlir import ir
 from cuesta.dialects.aten import decode_call, find_overload
-from cuesta.dialects.cuesta.dialect import ints
+from cuesta.dialects.cuesta.dialect import ints, numbers
 from cuesta.dialects.host.aten_abi import (
     OUT_ENTRIES,
     Items,
@@ -33,6 +33,8 @@ from cuesta.lowering.host_to_llvm import dispatch_step, gpu_step, tensor_steps, 
 from cuesta.lowering.host_to_llvm.layout import HostLayout, Metadata, Value
 from cuesta.lowering.host_to_llvm.steps import DECLARATIONS, FAST_TO_COMPILE, I64, PTR, at
 from cuesta.runtime.gpu_call import MISALIGNED
+from cuesta.sizes import Number as SizeNumber
+from cuesta.sizes import Size
 from cuesta.targets import DEVICE_CODES
 
 ENTRY = "cuesta_main"
@@ -47,9 +49,12 @@ class EntryWriter:
     """The text of the entry of one host function."""
 
     layout: HostLayout
-    kernel_operands: dict[str, int]  # kernel → how many pointers it takes
+    kernel_operands: dict[str, tuple[int, int]]  # kernel → how many buffers and how many sizes it takes
     body: list[str] = field(default_factory=list)
-    globals: dict[tuple[int, ...], str] = field(default_factory=dict)  # table → its name
+    globals: dict[tuple[SizeNumber, ...], str] = field(default_factory=dict)  # table → its name
+    #: the tables that depend on the call's sizes, one after another, and where each begins
+    words: list[SizeNumber] = field(default_factory=list)
+    starts: dict[tuple[SizeNumber, ...], int] = field(default_factory=dict)
     helpers: dict[str, str] = field(default_factory=dict)  # name → definition, of those made for this program
     names: int = 0
 
@@ -60,8 +65,8 @@ class EntryWriter:
         entry = "\n".join([*self._head(), *self.body, *self._tail()])
         tables = [_global(name, numbers) for numbers, name in self.globals.items()]
         kernels = [
-            f'llvm.func @"{KERNEL_PREFIX}{name}"({", ".join([PTR] * operands + [I64])})'
-            for name, operands in self.kernel_operands.items()
+            f'llvm.func @"{KERNEL_PREFIX}{name}"({", ".join([PTR] * buffers + [I64] * (sizes + 1))})'
+            for name, (buffers, sizes) in self.kernel_operands.items()
         ]
         own = list(self.helpers.values())
         return "\n".join([*tables, *kernels, *own, entry, *_needed([entry, *own])])
@@ -74,6 +79,7 @@ class EntryWriter:
             "  %one = llvm.mlir.constant(1 : i64) : i64",
             f"  %words = llvm.mlir.constant({max(2 * handles, 1)} : i64) : i64",
             f"  %frame = llvm.alloca %words x i64 : (i64) -> {PTR}",
+            f"  {at('%tables', '%slots', self.layout.arguments + 3, PTR)}",
         ]
         if handles:
             lines += [
@@ -145,14 +151,15 @@ class EntryWriter:
 
     def _launch(self, op: ir.Operation) -> None:
         kernel = op.attributes["kernel"].value[-1]
-        takes = self.kernel_operands.get(kernel)
-        if takes != len(op.operands):
-            what = "is not there" if takes is None else f"takes {takes} buffers, not {len(op.operands)}"
+        sizes = numbers(op.attributes["parameters"]) if "parameters" in op.attributes else []
+        given, takes = (len(op.operands), len(sizes)), self.kernel_operands.get(kernel)
+        if takes != given:
+            what = "is not there" if takes is None else f"takes {_operands(*takes)}, not {_operands(*given)}"
             raise Unsupported(f"kernel @{kernel} {what}, at {op.location}")
         name = f"launch.{kernel}"
         if name not in self.helpers:
-            self.helpers[name] = tensor_steps.launch_helper(name, KERNEL_PREFIX + kernel, takes)
-        table = [word for v in op.operands for word in self._place(v)] + [self.layout.arguments + 1]
+            self.helpers[name] = tensor_steps.launch_helper(name, KERNEL_PREFIX + kernel, *takes)
+        table = [word for v in op.operands for word in self._place(v)] + [self.layout.arguments + 1, *sizes]
         self._add(f'llvm.call @"{name}"(%slots, %frame, {self._table(table)}) : ({PTR}, {PTR}, {PTR}) -> ()')
 
     def _out_call(self, op: ir.Operation) -> None:
@@ -181,7 +188,7 @@ class EntryWriter:
             raise Unsupported(f"{overload} cannot go through torch's dispatcher, at {op.location}")
         namespace, name, variant = overload.split(".")
         returned = len(find_overload(overload)._schema.returns)
-        parts = [
+        parts: list[list[SizeNumber]] = [
             _string(f"{namespace}::{name}")[1:],
             _string("" if variant == "default" else variant)[1:],
             [number for word in words for number in self._word(op, word)],
@@ -208,49 +215,51 @@ class EntryWriter:
         for number, base in enumerate(self.layout.returned.values()):
             if base.owner == "torch":
                 handle = self._at("%frame", base.root.index, I64)
-                slot = self._at("%slots", self.layout.arguments + 3 + number)
+                slot = self._at("%slots", self.layout.first_base + number)
                 self._add(f"llvm.store {handle}, {slot} : i64, {PTR}")
         self._add("llvm.return %good : i32")
 
     # -- tables -------------------------------------------------------------------------------
-    def _place(self, value: Value) -> list[int]:
+    def _place(self, value: Value) -> list[SizeNumber]:
         """Root and offset."""
         place = self.layout.places[value]
         index = place.root.index
         return [-1 - (len(self.layout.handles) + index) if place.root.in_frame else index, place.offset]
 
-    def _tensors(self, op: ir.Operation, operands: Sequence[int]) -> list[int]:
+    def _tensors(self, op: ir.Operation, operands: Sequence[int]) -> list[SizeNumber]:
         dtypes = [d.value for d in op.attributes["dtypes"]]
-        numbers = []
+        numbers: list[SizeNumber] = []
         for i in operands:
             value, metadata = op.operands[i], Metadata.of(op.operands[i], dtypes[i])
             kept = -1 if op in self.layout.calls else self.layout.kept_slot(value, metadata)
             numbers += [*self._place(value), kept, *self._shape(value, metadata)]
         return numbers
 
-    def _result(self, base: Value, metadata: Metadata) -> list[int]:
+    def _result(self, base: Value, metadata: Metadata) -> list[SizeNumber]:
         handle = self.layout.handles[base]
         return [handle, len(self.layout.handles) + handle, 0, *self._shape(base, metadata)]
 
-    def _shape(self, value: Value, metadata: Metadata) -> list[int]:
+    def _shape(self, value: Value, metadata: Metadata) -> list[SizeNumber]:
         device = self.layout.device_of(value)
         where = [DEVICE_CODES[device.type], device.index or 0]
         return [len(metadata.sizes), dtype_code(metadata.dtype), *where, *metadata.sizes, *metadata.strides]
 
-    def _results(self, op: ir.Operation, returned: int) -> list[int]:
+    def _results(self, op: ir.Operation, returned: int) -> list[SizeNumber]:
         """An item for each of the `returned` results of an overload; the op may have fewer."""
         dtypes = [d.value for d in op.attributes["dtypes"]][len(op.operands) :]
         kept = ints(op.attributes["positions"]) if "positions" in op.attributes else list(range(len(op.results)))
-        items: dict[int, list[int]] = {}
+        items: dict[int, list[SizeNumber]] = {}
         for position, result, dtype in zip(kept, op.results, dtypes, strict=True):
             items[position] = self._result(result, Metadata.of(result, dtype))
         if returned == len(op.results):
             return [number for item in items.values() for number in item]
         schema = find_overload(op.attributes["overload"].value)._schema
-        dropped = [[-1 if r.type.kind() == "TensorType" else -2, *[0] * 6] for r in schema.returns]
+        dropped: list[list[SizeNumber]] = [
+            [-1 if r.type.kind() == "TensorType" else -2, *[0] * 6] for r in schema.returns
+        ]
         return [number for position in range(returned) for number in items.get(position, dropped[position])]
 
-    def _word(self, op: ir.Operation, word: Word) -> list[int]:
+    def _word(self, op: ir.Operation, word: Word) -> list[SizeNumber]:
         match word:
             case Number(bits):
                 return [0, bits]
@@ -266,7 +275,7 @@ class EntryWriter:
                 return [5]
 
     # -- text ---------------------------------------------------------------------------------
-    def _step(self, function: str, op: ir.Operation, table: Sequence[int]) -> None:
+    def _step(self, function: str, op: ir.Operation, table: Sequence[SizeNumber]) -> None:
         """A call that may fail."""
         address = self._table([self.layout.steps[op], *table])
         code, passed = self._name(), self._name()
@@ -284,8 +293,13 @@ class EntryWriter:
             return self._at("%frame", self.layout.handles[base])
         return self._at("%slots", self.layout.first_released + self.layout.released.index(base))
 
-    def _table(self, numbers: Sequence[int]) -> str:
+    def _table(self, numbers: Sequence[SizeNumber]) -> str:
         key = tuple(numbers)
+        if any(isinstance(n, Size) for n in key):
+            if key not in self.starts:
+                self.starts[key] = len(self.words)
+                self.words += key
+            return self._at("%tables", self.starts[key])
         name = self.globals.setdefault(key, f"table_{len(self.globals)}")
         address = self._name()
         self._add(f"{address} = llvm.mlir.addressof @{name} : {PTR}")
@@ -309,17 +323,26 @@ def _word_of(data: bytes) -> int:
     return int.from_bytes(data, "little")
 
 
-def _string(text: str) -> list[int]:
+def _operands(buffers: int, sizes: int) -> str:
+    return f"{buffers} buffers" + (f" and {sizes} sizes" if sizes else "")
+
+
+def _string(text: str) -> list[SizeNumber]:
     """The count of bytes, then the bytes as words, at least one zero behind them."""
     data = text.encode()
     padded = data + bytes(8 - len(data) % 8)
     return [len(data), *(_word_of(padded[i : i + 8]) for i in range(0, len(padded), 8))]
 
 
-def _global(name: str, numbers: Sequence[int]) -> str:
-    signed = [n - (1 << 64) if n >= 1 << 63 else n for n in numbers]
-    kind = f"tensor<{len(signed)}xi64>"
-    return f"llvm.mlir.global constant @{name}(dense<{signed}> : {kind}) : !llvm.array<{len(signed)} x i64>"
+def _global(name: str, numbers: Sequence[SizeNumber]) -> str:
+    words = [signed(n) for n in numbers]
+    kind = f"tensor<{len(words)}xi64>"
+    return f"llvm.mlir.global constant @{name}(dense<{words}> : {kind}) : !llvm.array<{len(words)} x i64>"
+
+
+def signed(word: SizeNumber) -> SizeNumber:
+    """A word as MLIR and struct take it."""
+    return word - (1 << 64) if isinstance(word, int) and word >= 1 << 63 else word
 
 
 def _needed(texts: Sequence[str]) -> list[str]:

@@ -2,8 +2,10 @@
 
 The entry takes an array of 64-bit slots:
 
-    | data of each argument | arena | threads or stream | callback | each returned base | each released argument
-    | address and handle of each tensor kept |
+    | data of each argument | arena | threads or stream | callback | tables | each returned base
+    | each released argument | address and handle of each tensor kept |
+
+`tables` are those words of the program's tables that depend on the call's sizes.
 
 A returned base is memory that the results lie in: the caller puts the address of one it allocated
 itself (owner "caller") into its slot, and finds there the tensor handle of any other at the end. A
@@ -24,27 +26,29 @@ from typing import TypeAlias
 import torch
 
 from cuesta._mlir import func, ir
-from cuesta.dialects.cuesta.dialect import ints
+from cuesta.dialects.cuesta.dialect import number_of, numbers
 from cuesta.dialects.module_target import DEVICE, device_of, target_of
+from cuesta.dialects.types import memref_shape
+from cuesta.sizes import Number
 from cuesta.targets import CPU, Target
 
 Value: TypeAlias = ir.Value
+_START: Number = 0
 
 
 @dataclass(frozen=True)
 class Metadata:
     """Sizes and strides, in elements of the dtype."""
 
-    sizes: tuple[int, ...]
-    strides: tuple[int, ...]
+    sizes: tuple[Number, ...]
+    strides: tuple[Number, ...]
     dtype: str
 
     @staticmethod
     def of(value: Value, dtype: str | None = None) -> Metadata:
         """That of a memref; `dtype` where storage does not tell bool from int8."""
-        kind = ir.MemRefType(value.type)
-        strides, _ = kind.get_strides_and_offset()
-        return Metadata(tuple(kind.shape), tuple(strides), dtype or str(kind.element_type))
+        sizes, strides = memref_shape(value.type)
+        return Metadata(sizes, strides, dtype or str(ir.MemRefType(value.type).element_type))
 
 
 @dataclass(frozen=True)
@@ -60,7 +64,7 @@ class Place:
     """The first byte of a value."""
 
     root: Root
-    offset: int
+    offset: Number
 
 
 #: What tells a tensor over memory of ours from others.
@@ -114,7 +118,12 @@ class HostLayout:
     @property
     def first_released(self) -> int:
         """The slot of the first released argument."""
-        return self.arguments + 3 + len(self.returned)
+        return self.first_base + len(self.returned)
+
+    @property
+    def first_base(self) -> int:
+        """The slot of the first returned base."""
+        return self.arguments + 4
 
     def kept_slot(self, value: Value, metadata: Metadata) -> int:
         """The slot of the address of a tensor kept; that of its handle follows."""
@@ -151,7 +160,7 @@ def read_host(function: func.FuncOp) -> HostLayout:
                 _add_alloc(layout, op, returns)
             case "host.view":
                 source = layout.places[op.operands[0]]
-                place = Place(source.root, source.offset + op.attributes["offset"].value)
+                place = Place(source.root, source.offset + number_of(op.attributes["offset"]))
                 layout.places[op.results[0]] = place
                 layout.origins[op.results[0]] = layout.origins[op.operands[0]]
             case "host.aten":
@@ -190,11 +199,13 @@ def _add_base(layout: HostLayout, value: Value, root: Root) -> None:
     layout.origins[value] = value
 
 
-def _add_alloc(layout: HostLayout, op: ir.Operation, returns: dict[Value, list[tuple[Value, Metadata, int]]]) -> None:
+def _add_alloc(
+    layout: HostLayout, op: ir.Operation, returns: dict[Value, list[tuple[Value, Metadata, Number]]]
+) -> None:
     (value,) = op.results
     metadata = _allocated_as(value, returns.get(value, []))
     if op.attributes["owner"].value == "caller":
-        root = Root(False, layout.arguments + 3 + list(returns).index(value))
+        root = Root(False, layout.first_base + list(returns).index(value))
         _add_base(layout, value, root)
         layout.returned[value] = ReturnedBase("caller", metadata, root)
         return
@@ -203,7 +214,7 @@ def _add_alloc(layout: HostLayout, op: ir.Operation, returns: dict[Value, list[t
 
 
 def _add_owned(
-    layout: HostLayout, value: Value, metadata: Metadata, returns: dict[Value, list[tuple[Value, Metadata, int]]]
+    layout: HostLayout, value: Value, metadata: Metadata, returns: dict[Value, list[tuple[Value, Metadata, Number]]]
 ) -> None:
     layout.handles[value] = len(layout.handles)
     root = Root(True, layout.handles[value])
@@ -212,20 +223,20 @@ def _add_owned(
         layout.returned[value] = ReturnedBase("torch", metadata, root)
 
 
-def _returned_bases(layout: HostLayout) -> dict[Value, list[tuple[Value, Metadata, int]]]:
+def _returned_bases(layout: HostLayout) -> dict[Value, list[tuple[Value, Metadata, Number]]]:
     """Base that the program makes → the results that lie in it, each with its offset in bytes."""
-    found: dict[Value, list[tuple[Value, Metadata, int]]] = {}
+    found: dict[Value, list[tuple[Value, Metadata, Number]]] = {}
     for value, metadata in layout.results():
-        base, offset = value, 0
+        base, offset = value, _START
         while not isinstance(base.owner, ir.Block) and base.owner.name == "host.view":
-            offset += base.owner.attributes["offset"].value
+            offset += number_of(base.owner.attributes["offset"])
             base = base.owner.operands[0]
         if not isinstance(base.owner, ir.Block):
             found.setdefault(base, []).append((value, metadata, offset))
     return found
 
 
-def _allocated_as(base: Value, results: Sequence[tuple[Value, Metadata, int]]) -> Metadata:
+def _allocated_as(base: Value, results: Sequence[tuple[Value, Metadata, Number]]) -> Metadata:
     """As the first result that fills the buffer, so that it is the tensor itself; else as its type says."""
     own = Metadata.of(base)
     for value, metadata, offset in results:
@@ -242,7 +253,7 @@ def _as_wanted(metadata: Metadata, attributes: ir.DictAttr) -> Metadata:
     dtype = attributes["cuesta.dtype"].value if "cuesta.dtype" in attributes else metadata.dtype
     strides = metadata.strides
     if "cuesta.strides" in attributes:
-        wanted = tuple(ints(attributes["cuesta.strides"]))
+        wanted = tuple(numbers(attributes["cuesta.strides"]))
         places = zip(metadata.sizes, strides, wanted, strict=True)
         if 0 in metadata.sizes or all(size == 1 or a == b for size, a, b in places):
             strides = wanted

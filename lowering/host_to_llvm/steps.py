@@ -18,7 +18,7 @@ or minus that number where a result is not what the graph was traced with. Table
     dispatch  step, words, results, where name, overload, words… and results… begin, each of them
     typed     as dispatch
     check     step, root, offset
-    launch    on CPU: root and offset of each buffer, slot of the count of threads
+    launch    on CPU: root and offset of each buffer, slot of the count of threads, sizes…
               on GPU: step, kernel, buffers, slot of the stream, root and offset of each buffer
 """
 

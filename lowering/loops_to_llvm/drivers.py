@@ -11,11 +11,14 @@ too small for the threads' wake-up runs where it is called.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from cuesta._mlir import ir
+from cuesta.dialects.cuesta.dialect import number_of
 from cuesta.dialects.kernel_module import TAIL, TILES, kernel_modules
 from cuesta.passes.registry import Pass, register_pass
+from cuesta.sizes import Number, compute
 
 #: Scalar operations that a thread must have to itself to be worth waking.
 WORK_PER_THREAD = 1 << 15
@@ -27,31 +30,64 @@ llvm.func @omp_get_num_threads() -> i32
 """
 
 
-def _driver(name: str, pointers: int, tiles: int, work: int, has_tail: bool) -> str:
-    arguments = [f"%p{i}" for i in range(pointers)]
-    kinds = ["!llvm.ptr"] * pointers
-    signature = ", ".join(f"{a}: !llvm.ptr" for a in arguments)
+class _Words:
+    """Sizes as i64 values of LLVM, line by line."""
+
+    def __init__(self, prefix: str) -> None:
+        self.prefix = prefix
+        self.lines: list[str] = []
+
+    def constant(self, number: int) -> str:
+        return self._line(f"llvm.mlir.constant({number} : i64) : i64")
+
+    def add(self, x: str, y: str) -> str:
+        return self._line(f"llvm.add {x}, {y} : i64")
+
+    def multiply(self, x: str, y: str) -> str:
+        return self._line(f"llvm.mul {x}, {y} : i64")
+
+    def divide(self, x: str, y: str, rest: bool) -> str:
+        return self._line(f"llvm.{'urem' if rest else 'udiv'} {x}, {y} : i64")  # counts are not negative
+
+    def _line(self, text: str) -> str:
+        name = f"%{self.prefix}{len(self.lines)}"
+        self.lines.append(f"{name} = {text}")
+        return name
+
+
+def _counted(size: Number, sizes: Sequence[str], name: str) -> str:
+    """The lines that make `%name` of a count."""
+    words = _Words(f"{name}_")
+    value = compute(size, {f"p{i}": given for i, given in enumerate(sizes)}, words)
+    return "\n".join([*words.lines, f"%{name} = llvm.bitcast {value} : i64 to i64"])
+
+
+def _driver(name: str, kinds: Sequence[str], tiles: Number, work: Number, has_tail: bool) -> str:
+    """`kinds` are the types of the kernel's buffers and sizes."""
+    arguments = [f"%p{i}" for i in range(len(kinds))]
+    sizes = [a for a, kind in zip(arguments, kinds, strict=True) if kind == "i64"]
+    signature = ", ".join(f"{a}: {kind}" for a, kind in zip(arguments, kinds, strict=True))
     passed, passed_kinds = ", ".join(arguments), ", ".join(kinds)
     tail = f"llvm.call @{name}{TAIL}({passed}) : ({passed_kinds}) -> ()" if has_tail else ""
-    threads = min(tiles, work // WORK_PER_THREAD)
+    threads = work // WORK_PER_THREAD
     head = f"llvm.func @{name}({signature}, %threads: i64) {{"
-    if not tiles:
+    if tiles == 0:
         return f"{head}\n{tail}\nllvm.return\n}}"
     ranged = f"({passed}, %lo, %hi) : ({passed_kinds}, i64, i64) -> ()"
     serial = f"""
       %lo = llvm.mlir.constant(0 : i64) : i64
-      %hi = llvm.mlir.constant({tiles} : i64) : i64
+      {_counted(tiles, sizes, "hi")}
       llvm.call @{name}{TILES}{ranged}"""
-    if threads < 2:
+    if isinstance(threads, int) and isinstance(tiles, int) and min(tiles, threads) < 2:
         return f"{head}\n{serial}\n{tail}\nllvm.return\n}}"
     stores = "\n".join(
         f"""%s{i} = llvm.getelementptr %data[{i}] : (!llvm.ptr) -> !llvm.ptr, !llvm.ptr
-            llvm.store {a}, %s{i} : !llvm.ptr, !llvm.ptr"""
+            llvm.store {a}, %s{i} : {kinds[i]}, !llvm.ptr"""
         for i, a in enumerate(arguments)
     )
     loads = "\n".join(
         f"""%s{i} = llvm.getelementptr %data[{i}] : (!llvm.ptr) -> !llvm.ptr, !llvm.ptr
-            {a} = llvm.load %s{i} : !llvm.ptr -> !llvm.ptr"""
+            {a} = llvm.load %s{i} : !llvm.ptr -> {kinds[i]}"""
         for i, a in enumerate(arguments)
     )
     return f"""
@@ -62,7 +98,7 @@ def _driver(name: str, pointers: int, tiles: int, work: int, has_tail: bool) -> 
       %t = llvm.sext %t32 : i32 to i64
       %n = llvm.sext %n32 : i32 to i64
       %one = llvm.mlir.constant(1 : i64) : i64
-      %tiles = llvm.mlir.constant({tiles} : i64) : i64
+      {_counted(tiles, sizes, "tiles")}
       %next = llvm.add %t, %one : i64
       %a = llvm.mul %tiles, %t : i64
       %lo = llvm.udiv %a, %n : i64
@@ -73,7 +109,9 @@ def _driver(name: str, pointers: int, tiles: int, work: int, has_tail: bool) -> 
     }}
     {head}
       %one = llvm.mlir.constant(1 : i64) : i64
-      %most = llvm.mlir.constant({threads} : i64) : i64
+      {_counted(threads, sizes, "busy")}
+      {_counted(tiles, sizes, "there")}
+      %most = llvm.intr.smin(%busy, %there) : (i64, i64) -> i64
       %count = llvm.intr.smin(%threads, %most) : (i64, i64) -> i64
       %alone = llvm.icmp "sle" %count, %one : i64
       llvm.cond_br %alone, ^serial, ^parallel
@@ -81,7 +119,7 @@ def _driver(name: str, pointers: int, tiles: int, work: int, has_tail: bool) -> 
       {serial}
       llvm.br ^end
     ^parallel:
-      %size = llvm.mlir.constant({max(pointers, 1)} : i64) : i64
+      %size = llvm.mlir.constant({max(len(kinds), 1)} : i64) : i64
       %data = llvm.alloca %size x !llvm.ptr : (i64) -> !llvm.ptr
       {stores}
       %body = llvm.mlir.addressof @{name}__omp : !llvm.ptr
@@ -122,10 +160,10 @@ def _add_drivers(nested: ir.Module) -> None:
     for name, functions in parts.items():
         tiles_function = functions.get(TILES)
         some = tiles_function or functions[TAIL]
-        pointers = len(some.regions[0].blocks[0].arguments) - (2 if tiles_function else 0)
-        tiles = tiles_function.attributes["cuesta.tiles"].value if tiles_function else 0
-        work = tiles_function.attributes["cuesta.work"].value if tiles_function else 0
-        texts.append(_driver(name, pointers, tiles, work, TAIL in functions))
+        kinds = [str(a.type) for a in some.regions[0].blocks[0].arguments]
+        tiles = number_of(tiles_function.attributes["cuesta.tiles"]) if tiles_function else 0
+        work = number_of(tiles_function.attributes["cuesta.work"]) if tiles_function else 0
+        texts.append(_driver(name, kinds[:-2] if tiles_function else kinds, tiles, work, TAIL in functions))
     added = ir.Module.parse("\n".join([*texts, _prototypes(parts)]))
     for op in list(added.body.operations):
         symbol = op.operation.attributes["sym_name"].value

@@ -9,17 +9,17 @@ layers of a DenseNet's block, each of which appends to all before it, share the 
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
 from cuesta._mlir import ir
-from cuesta.dialects.cuesta.dialect import ints
+from cuesta.dialects.cuesta.dialect import numbers
 from cuesta.dialects.types import shape_of
 from cuesta.passes.form_kernels.layout import Layout, is_dense, memory_order
 from cuesta.passes.form_kernels.nodes import Item
+from cuesta.sizes import Number, estimate
 
 Value: TypeAlias = ir.Value
 _NAME = "cuesta.cat"
@@ -134,21 +134,21 @@ class Concatenations:
         for part in operands_of(op):
             given = _given_strides(part)
             if given is not None and is_dense(shape_of(part), given):
-                elements[tuple(memory_order(shape_of(part), given))] += math.prod(shape_of(part))
+                elements[tuple(memory_order(shape_of(part), given))] += estimate(shape_of(part))
         return list(elements.most_common(1)[0][0]) if elements else list(range(len(sizes)))
 
 
-def _operand_strides(op: ir.Operation) -> list[list[int] | None]:
+def _operand_strides(op: ir.Operation) -> list[list[Number] | None]:
     """The strides that a call into ATen was traced with, [] for any other op."""
     if op.name != "aten.call" or "operand_strides" not in op.attributes:
         return []
-    return [ints(s) if isinstance(s, ir.ArrayAttr) else None for s in op.attributes["operand_strides"]]
+    return [numbers(s) if isinstance(s, ir.ArrayAttr) else None for s in op.attributes["operand_strides"]]
 
 
-def _given_strides(value: Value) -> list[int] | None:
+def _given_strides(value: Value) -> list[Number] | None:
     """The strides of a call's result."""
     op = value.owner
     if isinstance(op, ir.Block) or op.name != "aten.call":
         return None
     position = next(i for i, result in enumerate(op.results) if result == value)
-    return ints(op.attributes["result_strides"][position])
+    return numbers(op.attributes["result_strides"][position])

@@ -20,6 +20,7 @@ from cuesta.passes.form_kernels.machine import CPU, Machine
 from cuesta.passes.form_kernels.memory_order import MemoryOrder
 from cuesta.passes.form_kernels.nodes import Item, Node, byte_count
 from cuesta.passes.form_kernels.space import Conflict, Space, class_sizes, join, parallel_classes
+from cuesta.sizes import estimate, hint
 
 #: The share of what two groups read below which one of them is little work.
 _LITTLE = 0.1
@@ -203,7 +204,9 @@ class Grouping:
         largest = max(read.bytes for _, read in reads)
         node, read = max(reads, key=lambda r: (4 * r[1].bytes >= largest, self.memory.knows(r[1].value)))
         walked = [
-            space.find((node.index, read.dims[d])) for d in self.memory.order(read.value) if shape_of(read.value)[d] > 1
+            space.find((node.index, read.dims[d]))
+            for d in self.memory.order(read.value)
+            if shape_of(read.value)[d] != 1
         ]
         if walked and walked[-1] in parallel and not set(walked) <= parallel:
             return max(tiles // min(self.machine.strip, sizes[walked[-1]]), 1)
@@ -218,12 +221,12 @@ class Grouping:
             if all(node.parallel):
                 continue
             loops = [space.find((node.index, d)) for d in range(len(node.sizes))]
-            kept = math.prod(
+            kept = estimate(
                 size
                 for root, size, is_kept in zip(loops, node.sizes, node.parallel, strict=True)
                 if is_kept and root not in parallel
             )
-            whole = math.prod(size for root, size in zip(loops, node.sizes, strict=True) if root not in parallel)
+            whole = estimate(size for root, size in zip(loops, node.sizes, strict=True) if root not in parallel)
             if kept > 1 and whole > limit:
                 return False
         return True
@@ -311,7 +314,7 @@ def _tile_bytes(nodes: list[Node], space: Space, parallel: set[tuple[int, int]])
         count = types.byte_size(spelling_of(value))
         for size, d in zip(shape_of(value), dims, strict=True):
             if space.find((node.index, d)) not in parallel:
-                count *= size
+                count *= hint(size)
         total += count
     return total
 

@@ -14,10 +14,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from cuesta._mlir import func, ir, linalg, tensor
+from cuesta._mlir import func, ir, linalg
 from cuesta.dialects import host, types
 from cuesta.dialects.affine_maps import projection, squeeze
-from cuesta.dialects.cuesta.dialect import int_array, int_attr, ints
+from cuesta.dialects.cuesta.dialect import int_array, int_attr, ints, numbers
 from cuesta.dialects.types import shape_of, spelling_of
 from cuesta.passes.form_kernels import placement
 from cuesta.passes.form_kernels.concatenation import is_cat, is_inner, parts
@@ -28,9 +28,10 @@ from cuesta.passes.form_kernels.layout import Layout, dense_strides, is_dense, s
 from cuesta.passes.form_kernels.machine import CPU, Machine
 from cuesta.passes.form_kernels.mutations import merge_updates
 from cuesta.passes.form_kernels.nodes import Item, collect
-from cuesta.passes.form_kernels.outline import emit_kernel, strided
+from cuesta.passes.form_kernels.outline import emit_kernel
 from cuesta.passes.form_kernels.routes import choose_route
 from cuesta.passes.form_kernels.space import join, parallel_classes
+from cuesta.sizes import Number
 
 Value: TypeAlias = ir.Value
 #: Names of torch ops that kernels call libm's function of that name for: a kernel so called would hide it.
@@ -64,9 +65,9 @@ class Host:
         self.bases.append(value)
         return len(self.bases) - 1
 
-    def allocate(self, spelling: str, elements: int) -> int:
+    def allocate(self, spelling: str, elements: Number) -> int:
         """A buffer of its own for `elements` numbers."""
-        kind = ir.MemRefType.get([max(elements, 1)], types.element(spelling))
+        kind = types.memref([1 if elements == 0 else elements], None, spelling)
         (value,) = host.ALLOC([], [kind], owner=ir.StringAttr.get("plan")).results
         return self.add_base(value)
 
@@ -95,7 +96,7 @@ class Host:
             case "cuesta.expand":
                 layout = source.expand(shape_of(value))
             case "cuesta.slice":
-                layout = source.slice(ints(op.attributes["starts"]), ints(op.attributes["steps"]), shape_of(value))
+                layout = source.slice(numbers(op.attributes["starts"]), ints(op.attributes["steps"]), shape_of(value))
             case "cuesta.reshape":
                 attempt = source.reshape(shape_of(value))
                 if attempt is None:
@@ -118,7 +119,7 @@ class Host:
         base = self.allocate(spelling_of(value), math.prod(sizes))
         return Layout(base, 0, sizes, dense_strides(sizes, order))
 
-    def with_strides(self, value: Value, strides: Sequence[int]) -> Layout:
+    def with_strides(self, value: Value, strides: Sequence[Number]) -> Layout:
         """A fresh buffer in which the value has these strides, which must not overlap."""
         sizes = shape_of(value)
         extent = 1 + sum((n - 1) * s for n, s in zip(sizes, strides, strict=True))
@@ -127,13 +128,13 @@ class Host:
     def copy(self, value: Value, source: Layout, target: Layout) -> Layout:
         """Launches a copy of `value` from one place to another."""
         kept = [d for d, s in enumerate(shape_of(value)) if s != 1]
-        squeezed = types.tensor(squeeze(shape_of(value)), spelling_of(value))
+        shape = squeeze(shape_of(value))
+        squeezed = types.tensor(shape, spelling_of(value))
         with ir.InsertionPoint(self.function), ir.Location.name("copy"):
             # A generic to describe the copy; it stands in the function that is about to be erased.
             block = self.function.regions[0].blocks[0]
             with ir.InsertionPoint.at_block_terminator(block):
-                empty = tensor.EmptyOp(list(squeezed.shape), squeezed.element_type).result
-                stand_in = tensor.EmptyOp(list(squeezed.shape), squeezed.element_type).result
+                empty, stand_in = (types.empty(shape, spelling_of(value)) for _ in range(2))
                 identity = projection(len(kept), range(len(kept)))
                 kinds = [ir.Attribute.parse("#linalg.iterator_type<parallel>")] * len(kept)
                 op = linalg.GenericOp(
@@ -180,6 +181,7 @@ class Host:
                 kernel=ir.SymbolRefAttr.get(["kernels", self.names[key]]),
                 outputs=int_attr(len(destinations)),
                 ops=ir.ArrayAttr.get([ir.StringAttr.get(name) for name in dict.fromkeys(ops)]),
+                **({"parameters": int_array(kernel.parameters)} if kernel.parameters else {}),
             )
 
     def _place_output(self, operand: Operand) -> Value:
@@ -203,8 +205,9 @@ class Host:
         ours = not isinstance(owner, ir.Block) and owner.name == "host.alloc"
         return ours and self.last_use.get(root_of(operand.value), -1) == self.position
 
-    def _elements(self, base: int) -> int:
-        return math.prod(ir.MemRefType(self.bases[base].type).shape)
+    def _elements(self, base: int) -> Number:
+        sizes, _ = types.memref_shape(self.bases[base].type)
+        return math.prod(sizes)
 
     def kernel_name(self, ops: Sequence[str]) -> str:
         stem = "_".join(dict.fromkeys(ops))[:48].strip("_")
@@ -224,11 +227,13 @@ class Host:
         buffers = []
         for i, value in enumerate(op.operands):
             layout = self.layout_of(value)
-            traced = ints(wanted[i]) if wanted is not None and isinstance(wanted[i], ir.ArrayAttr) else layout.strides
+            traced = (
+                numbers(wanted[i]) if wanted is not None and isinstance(wanted[i], ir.ArrayAttr) else layout.strides
+            )
             if not same_places(layout.sizes, layout.strides, traced) and is_dense(layout.sizes, traced):
                 layout = self.copy(value, layout, self.with_strides(value, traced))
             buffers.append(self.view(layout, spelling_of(value)))
-        strides_of = [tuple(ints(s)) for s in op.attributes["result_strides"]]
+        strides_of = [tuple(numbers(s)) for s in op.attributes["result_strides"]]
         overload, args = op.attributes["overload"].value, op.attributes["args"].value
         route = choose_route(overload, args, dtypes, on_device="device" not in op.attributes)
         attributes = {k: v for k, v in op.attributes.items() if k not in ("operand_strides", "result_strides")}
@@ -273,12 +278,12 @@ def _layout(operand: Operand) -> Layout:
     return Layout(operand.layout.base, operand.layout.offset, tuple(operand.sizes), tuple(operand.strides))
 
 
-def memref(sizes: Sequence[int], strides: Sequence[int], spelling: str) -> ir.Type:
+def memref(sizes: Sequence[Number], strides: Sequence[Number], spelling: str) -> ir.Type:
     """The memref type of sizes and strides."""
     row = dense_strides(sizes, range(len(sizes)))
     # A tensor without elements keeps torch's strides, which count a size of 0 as 1.
-    layout = None if 0 not in sizes and same_places(sizes, strides, row) else strided(tuple(strides))
-    return ir.MemRefType.get(list(sizes), types.element(spelling), layout=layout)
+    is_row_major = 0 not in sizes and same_places(sizes, strides, row)
+    return types.memref(sizes, None if is_row_major else strides, spelling)
 
 
 def op_name(op: ir.Operation) -> str:
@@ -325,7 +330,7 @@ def build_host(function: func.FuncOp, kernels: ir.Block, fuse: bool, machine: Ma
     grouping = Grouping(items, set(returned), machine)
     grouping.run(fuse)
     argument_types = [
-        memref(shape_of(a), ints(attrs["cuesta.strides"]), spelling_of(a))
+        memref(shape_of(a), numbers(attrs["cuesta.strides"]), spelling_of(a))
         for a, attrs in zip(old.arguments, function.attributes["arg_attrs"], strict=True)
     ]
     with ir.InsertionPoint(function), function.location:
@@ -338,9 +343,9 @@ def build_host(function: func.FuncOp, kernels: ir.Block, fuse: bool, machine: Ma
         ):
             base = builder.add_base(argument)
             builder.layouts[old_argument] = Layout(
-                base, 0, shape_of(old_argument), tuple(ints(attrs["cuesta.strides"]))
+                base, 0, shape_of(old_argument), tuple(numbers(attrs["cuesta.strides"]))
             )
-        wanted = [ints(attrs["cuesta.strides"]) for attrs in function.attributes["res_attrs"]]
+        wanted = [numbers(attrs["cuesta.strides"]) for attrs in function.attributes["res_attrs"]]
         mutates = ints(function.attributes["cuesta.mutates"]) if "cuesta.mutates" in function.attributes else []
         updated = zip(returned[len(returned) - len(mutates) :], (old.arguments[i] for i in mutates), strict=True)
         concatenations = placement.plan(builder, items, grouping.group, returned, wanted, list(updated))

@@ -17,6 +17,7 @@ from cuesta._mlir import ir
 from cuesta.passes.form_kernels.grouping import Group
 from cuesta.passes.form_kernels.kernel import Kernel, Operand
 from cuesta.passes.form_kernels.nodes import Item, Node
+from cuesta.sizes import Number
 
 Value: TypeAlias = ir.Value
 
@@ -49,7 +50,7 @@ def last_uses(order: Sequence[Item | Group], returned: Sequence[Value], placed: 
 
 
 def reuse_inputs(
-    kernel: Kernel, dies: Callable[[Operand], bool], elements_of: Callable[[int], int]
+    kernel: Kernel, dies: Callable[[Operand], bool], elements_of: Callable[[int], Number]
 ) -> dict[Value, int]:
     """Merges outputs of `kernel` with inputs that die in it; output value → the base that it takes over.
 

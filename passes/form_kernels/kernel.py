@@ -4,17 +4,17 @@ where memory allows. Equal kernels have equal keys, whatever layer or shape spel
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
 from cuesta._mlir import ir
 from cuesta.dialects.kernel_module import body_ops
-from cuesta.dialects.types import spelling_of
+from cuesta.dialects.types import size_of, spelling_of
 from cuesta.passes.form_kernels.grouping import Group
 from cuesta.passes.form_kernels.layout import Layout, dense_strides, memory_order
 from cuesta.passes.form_kernels.nodes import Node
+from cuesta.sizes import Number, Size, estimate
 
 Value: TypeAlias = ir.Value
 Class = int
@@ -27,8 +27,8 @@ class Operand:
     value: Value
     spelling: str
     classes: list[Class]
-    sizes: list[int]
-    strides: list[int]
+    sizes: list[Number]
+    strides: list[Number]
     #: The value's dim that each dim of the tensor is.
     dims: list[int]
     #: Of an argument: the place that the host passes. Of a tensor inside: None.
@@ -71,7 +71,7 @@ class Kernel:
     """What the outliner emits and the host launches."""
 
     nodes: list[KernelNode]
-    sizes: dict[Class, int]
+    sizes: dict[Class, Number]
     order: list[Class]
     parallel: list[Class]
     inputs: list[Operand]
@@ -80,6 +80,16 @@ class Kernel:
     gathered: list[Operand]
     #: Node index → class → loop of the original generic; of a merged class any of its loops, all being alike.
     loop_of: dict[int, dict[Class, int]]
+
+    @property
+    def parameters(self) -> list[Size]:
+        """The sizes and strides that depend on the call, each once: what a launch passes beside its buffers."""
+        numbers: list[Number] = [self.sizes[c] for c in self.order]
+        for operand in (*self.inputs, *self.gathered, *self.outputs, *self.inner):
+            numbers += [*operand.sizes, *operand.strides]
+        for kn in self.nodes:
+            numbers += [size_of(op) for op in body_ops(kn.node.op) if op.name == "cuesta.size"]
+        return list(dict.fromkeys(n for n in numbers if isinstance(n, Size)))
 
     @property
     def tensors(self) -> list[Operand]:
@@ -195,21 +205,21 @@ def _class_order(
     loops: dict[int, list[Class]],
     preferred: dict[Value, list[int]],
     placed: dict[Value, Layout],
-    sizes: dict[Class, int],
+    sizes: dict[Class, Number],
 ) -> list[Class]:
     """One order of all classes, slowest first, following the memory order of the largest tensors."""
-    sequences: list[tuple[int, list[Class]]] = [(math.prod(o.sizes), o.classes) for o in inputs]
+    sequences: list[tuple[int, list[Class]]] = [(estimate(o.sizes), o.classes) for o in inputs]
     for value, dims_order in preferred.items():
         if value in written:
             node, dims = written[value]
             classes = [loops[node.index][dims[i]] for i in dims_order]
             # What somebody asked for decides over inputs of the same size.
-            sequences.append((math.prod(sizes[c] for c in classes) + 1, classes))
+            sequences.append((estimate(sizes[c] for c in classes) + 1, classes))
     for value, layout in placed.items():
         if value in written:
             node, dims = written[value]
             classes = [loops[node.index][dims[i]] for i in memory_order(layout.sizes, layout.strides)]
-            sequences.append((math.prod(sizes[c] for c in classes) + 1, classes))
+            sequences.append((estimate(sizes[c] for c in classes) + 1, classes))
     sequences.sort(key=lambda s: -s[0])
     sequences += [(0, loops[index]) for index in loops]
     order: list[Class] = []
@@ -284,8 +294,14 @@ def kernel_key(kernel: Kernel) -> tuple[object, ...]:
     arguments = [*kernel.inputs, *kernel.gathered, *kernel.outputs, *kernel.inner]
     slots = {id(o): i for i, o in enumerate(arguments)}
     gathered = {o.value: i for i, o in enumerate(kernel.gathered)}
+    parameter = {size: f"p{i}" for i, size in enumerate(kernel.parameters)}
     tensors = tuple(
-        (o.spelling, tuple(number[c] for c in o.classes), tuple(o.sizes), tuple(o.strides), tuple(o.positions or ()))
+        (
+            o.spelling,
+            tuple(number[c] for c in o.classes),
+            tuple(parameter[n] if isinstance(n, Size) else n for n in (*o.sizes, *o.strides)),
+            tuple(o.positions or ()),
+        )
         for o in arguments
     )
     nodes = tuple(
@@ -296,7 +312,7 @@ def kernel_key(kernel: Kernel) -> tuple[object, ...]:
             tuple(slots[id(r)] for r in kn.reads),
             tuple(slots[id(r)] for r in kn.results),
             initial_numbers(kn.node),
-            _body_key(kn.node, gathered),
+            _body_key(kn.node, gathered, parameter),
             tuple(kernel.loop_of[kn.node.index][c] for c in kn.loops) if kn.node.uses_index else (),
         )
         for kn in kernel.nodes
@@ -315,13 +331,15 @@ def initial_numbers(node: Node) -> tuple[str | None, ...]:
     return tuple(numbers)
 
 
-def _body_key(node: Node, gathered: dict[Value, int]) -> tuple[object, ...]:
+def _body_key(node: Node, gathered: dict[Value, int], parameter: dict[Size, str]) -> tuple[object, ...]:
     block = node.op.regions[0].blocks[0]
     names: dict[Value, object] = {a: ("arg", i) for i, a in enumerate(block.arguments)}
     key = []
     for i, op in enumerate(body_ops(node.op)):
         operands = tuple(names[v] if v in names else ("gathered", gathered[v]) for v in op.operands)
-        attributes = tuple((k, str(v)) for k, v in op.attributes.items())
+        attributes: tuple[object, ...] = tuple((k, str(v)) for k, v in op.attributes.items())
+        if op.name == "cuesta.size":
+            attributes = (parameter[size_of(op)],)
         key.append((op.name, operands, attributes, tuple(str(r.type) for r in op.results)))
         for j, result in enumerate(op.results):
             names[result] = ("op", i, j)

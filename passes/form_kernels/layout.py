@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from cuesta.sizes import Number, hint
+
 
 @dataclass(frozen=True)
 class Layout:
@@ -14,14 +16,14 @@ class Layout:
     """
 
     base: int
-    offset: int
-    sizes: tuple[int, ...]
-    strides: tuple[int, ...]
+    offset: Number
+    sizes: tuple[Number, ...]
+    strides: tuple[Number, ...]
 
     def permute(self, dims: Sequence[int]) -> Layout:
         return replace(self, sizes=tuple(self.sizes[d] for d in dims), strides=tuple(self.strides[d] for d in dims))
 
-    def expand(self, sizes: Sequence[int]) -> Layout:
+    def expand(self, sizes: Sequence[Number]) -> Layout:
         """Stretched dims get stride 0."""
         lead = len(sizes) - len(self.sizes)
         strides = [0] * lead + [
@@ -30,23 +32,23 @@ class Layout:
         ]
         return replace(self, sizes=tuple(sizes), strides=tuple(strides))
 
-    def slice(self, starts: Sequence[int], steps: Sequence[int], sizes: Sequence[int]) -> Layout:
+    def slice(self, starts: Sequence[Number], steps: Sequence[Number], sizes: Sequence[Number]) -> Layout:
         offset = self.offset + sum(b * s for b, s in zip(starts, self.strides, strict=True))
         strides = tuple(s * step for s, step in zip(self.strides, steps, strict=True))
         return replace(self, offset=offset, sizes=tuple(sizes), strides=strides)
 
-    def reshape(self, sizes: Sequence[int]) -> Layout | None:
+    def reshape(self, sizes: Sequence[Number]) -> Layout | None:
         """The same elements in row-major order under other sizes, None where no strides say that."""
         strides = view_strides(self.sizes, self.strides, sizes)
         return None if strides is None else replace(self, sizes=tuple(sizes), strides=strides)
 
 
 def view_strides(
-    old_sizes: Sequence[int], old_strides: Sequence[int], new_sizes: Sequence[int]
-) -> tuple[int, ...] | None:
+    old_sizes: Sequence[Number], old_strides: Sequence[Number], new_sizes: Sequence[Number]
+) -> tuple[Number, ...] | None:
     """Strides of a reshape without a copy, or None. Runs of dims that are contiguous with one another
     split and merge freely; a new dim must not reach across two runs."""
-    runs: list[list[int]] = []  # [elements, stride of the innermost]
+    runs: list[list[Number]] = []  # [elements, stride of the innermost]
     for size, stride in zip(old_sizes, old_strides, strict=True):
         if size == 1:
             continue
@@ -54,8 +56,8 @@ def view_strides(
             runs[-1] = [runs[-1][0] * size, stride]
         else:
             runs.append([size, stride])
-    strides = [1] * len(new_sizes)
-    left = 1
+    strides: list[Number] = [1] * len(new_sizes)
+    left: Number = 1
     run = len(runs)
     for d in range(len(new_sizes) - 1, -1, -1):
         if new_sizes[d] == 1:
@@ -65,7 +67,7 @@ def view_strides(
             if run < 0:
                 return None
             left, stride = runs[run]
-        if left % new_sizes[d]:
+        if left % new_sizes[d] != 0:
             return None
         strides[d] = stride
         stride *= new_sizes[d]
@@ -78,27 +80,27 @@ def view_strides(
     return tuple(strides)
 
 
-def memory_order(sizes: Sequence[int], strides: Sequence[int]) -> list[int]:
+def memory_order(sizes: Sequence[Number], strides: Sequence[Number]) -> list[int]:
     """The dims from the slowest to the fastest in memory; equals keep their order."""
-    return sorted(range(len(sizes)), key=lambda d: -strides[d])
+    return sorted(range(len(sizes)), key=lambda d: -hint(strides[d]))
 
 
-def dense_strides(sizes: Sequence[int], order: Sequence[int]) -> tuple[int, ...]:
+def dense_strides(sizes: Sequence[Number], order: Sequence[int]) -> tuple[Number, ...]:
     """Strides without gaps whose memory order is `order`."""
-    strides = [1] * len(sizes)
-    step = 1
+    strides: list[Number] = [1] * len(sizes)
+    step: Number = 1
     for d in reversed(order):
         strides[d] = step
         step *= sizes[d]
     return tuple(strides)
 
 
-def same_places(sizes: Sequence[int], a: Sequence[int], b: Sequence[int]) -> bool:
+def same_places(sizes: Sequence[Number], a: Sequence[Number], b: Sequence[Number]) -> bool:
     """Whether strides `a` and `b` put every element at the same place."""
     return all(size == 1 or x == y for size, x, y in zip(sizes, a, b, strict=True)) or 0 in sizes
 
 
-def is_dense(sizes: Sequence[int], strides: Sequence[int]) -> bool:
+def is_dense(sizes: Sequence[Number], strides: Sequence[Number]) -> bool:
     """Whether the strides are those of some order of the dims, without gaps and overlaps."""
     order = memory_order(sizes, strides)
     kept = [d for d in order if sizes[d] != 1]

@@ -6,17 +6,17 @@ theirs carries through whole chains. Where that ends, tensors count as row-major
 
 from __future__ import annotations
 
-import math
 from typing import TypeAlias
 
 from cuesta._mlir import ir
 from cuesta.dialects.affine_maps import dims_of
-from cuesta.dialects.cuesta.dialect import ints
+from cuesta.dialects.cuesta.dialect import ints, numbers
 from cuesta.dialects.types import shape_of
 from cuesta.passes.form_kernels.layout import dense_strides, memory_order, view_strides
+from cuesta.sizes import Number, estimate, hint
 
 Value: TypeAlias = ir.Value
-Strides = tuple[int, ...]
+Strides = tuple[Number, ...]
 
 
 class MemoryOrder:
@@ -58,7 +58,7 @@ class MemoryOrder:
             return view_strides(shape_of(x), strides, shape_of(value))
         if op.name == "cuesta.cat":
             # form-kernels lays it out as most of its parts lie: here as the largest that says so.
-            parts = sorted(op.operands, key=lambda x: -math.prod(shape_of(x)))
+            parts = sorted(op.operands, key=lambda x: -estimate(shape_of(x)))
             part = next((strides for x in parts if (strides := self._strides(x)) is not None), None)
             return None if part is None else dense_strides(shape_of(value), memory_order(shape_of(value), part))
         like = (x for x in op.operands if shape_of(x) == shape_of(value))
@@ -71,7 +71,7 @@ class MemoryOrder:
         own = maps[len(inputs) + list(op.results).index(value)]
         for x, dims in zip(inputs, maps, strict=False):
             if set(own) <= set(dims) and (strides := self._strides(x)) is not None:
-                order = sorted(own, key=lambda loop: -strides[dims.index(loop)])
+                order = sorted(own, key=lambda loop: -hint(strides[dims.index(loop)]))
                 return dense_strides(shape_of(value), [own.index(loop) for loop in order])
         return None
 
@@ -84,7 +84,7 @@ def _said(value: Value) -> Strides | None:
         if "arg_attrs" not in attributes:
             return None
         own = attributes["arg_attrs"][ir.BlockArgument(value).arg_number]
-        return tuple(ints(own["cuesta.strides"])) if "cuesta.strides" in own else None
+        return tuple(numbers(own["cuesta.strides"])) if "cuesta.strides" in own else None
     if "result_strides" in owner.attributes:
-        return tuple(ints(owner.attributes["result_strides"][list(owner.results).index(value)]))
-    return tuple(ints(owner.attributes["strides"])) if owner.name == "cuesta.copy" else None
+        return tuple(numbers(owner.attributes["result_strides"][list(owner.results).index(value)]))
+    return tuple(numbers(owner.attributes["strides"])) if owner.name == "cuesta.copy" else None

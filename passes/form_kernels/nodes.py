@@ -11,11 +11,12 @@ from cuesta.dialects.affine_maps import dims_of
 from cuesta.dialects.aten import is_random
 from cuesta.dialects.kernel_module import body_ops
 from cuesta.dialects.types import byte_size, shape_of, spelling_of
+from cuesta.sizes import Number, hint
 
 Value: TypeAlias = ir.Value
 
 #: Ops that belong to whichever generic uses them.
-_INIT_OPS = ("tensor.empty", "linalg.fill", "arith.constant")
+_INIT_OPS = ("tensor.empty", "linalg.fill", "arith.constant", "cuesta.size")
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,7 @@ class Item:
 class Node(Item):
     """A linalg.generic."""
 
-    sizes: tuple[int, ...] = ()
+    sizes: tuple[Number, ...] = ()
     parallel: tuple[bool, ...] = ()
     reads: tuple[Read, ...] = ()
     #: Tensors that the body reads at computed positions.
@@ -54,11 +55,8 @@ class Node(Item):
 
     @property
     def elements(self) -> int:
-        """Points of the iteration space."""
-        total = 1
-        for size in self.sizes:
-            total *= size
-        return total
+        """Points of the iteration space, about."""
+        return math.prod(hint(size) for size in self.sizes)
 
     @property
     def results(self) -> list[Value]:
@@ -66,8 +64,8 @@ class Node(Item):
 
 
 def byte_count(value: Value) -> int:
-    """Bytes of a tensor."""
-    return byte_size(spelling_of(value)) * math.prod(shape_of(value))
+    """Bytes of a tensor, about."""
+    return byte_size(spelling_of(value)) * math.prod(map(hint, shape_of(value)))
 
 
 def collect(block: ir.Block) -> list[Item]:
@@ -101,7 +99,7 @@ def node_of(index: int, op: ir.Operation) -> Node:
     reads = tuple(Read(v, m, byte_count(v)) for v, m in zip(inputs, maps, strict=False))
     writes = tuple(maps[len(inputs) :])
     parallel = tuple("parallel" in str(k) for k in op.attributes["iterator_types"])
-    sizes = [1] * len(parallel)
+    sizes: list[Number] = [1] * len(parallel)
     for value, dims in [(r.value, r.dims) for r in reads] + list(zip(op.results, writes, strict=True)):
         for size, d in zip(shape_of(value), dims, strict=True):
             sizes[d] = size

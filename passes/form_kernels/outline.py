@@ -9,14 +9,17 @@ memory order, slowest first.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TypeAlias
 
 from cuesta._mlir import arith, func, ir, linalg, tensor
 from cuesta.dialects import types
 from cuesta.dialects.affine_maps import projection
 from cuesta.dialects.cuesta.dialect import int_array
-from cuesta.dialects.kernel_module import body_ops
+from cuesta.dialects.kernel_module import SHAPE, body_ops
+from cuesta.dialects.types import row_major, size_of
 from cuesta.passes.form_kernels.kernel import Kernel, KernelNode, Operand, initial_numbers
+from cuesta.sizes import Number, Size, symbol
 
 Value: TypeAlias = ir.Value
 
@@ -27,38 +30,50 @@ def emit_kernel(kernel: Kernel, name: str) -> None:
     arguments = [*kernel.inputs, *kernel.gathered, *kernel.outputs]
     argument_types = [_tensor_type(o) for o in arguments]
     results = [_tensor_type(o) for o in kernel.outputs]
-    function = func.FuncOp(name, (argument_types, results))
+    parameters = {size: symbol(f"p{i}") for i, size in enumerate(kernel.parameters)}
+    function = func.FuncOp(name, (argument_types + [ir.IndexType.get()] * len(parameters), results))
     entry = function.add_entry_block()
-    values = {id(o): a for o, a in zip(arguments, entry.arguments, strict=True)}
+    values = {id(o): a for o, a in zip(arguments, entry.arguments, strict=False)}
+    given = dict(zip(parameters, list(entry.arguments)[len(arguments) :], strict=True))
     gathered = {o.value: (o, values[id(o)]) for o in kernel.gathered}
     with ir.InsertionPoint(entry):
         for kn in kernel.nodes:
             with kn.node.op.location:
-                _emit_node(kernel, kn, number, values, gathered)
+                _emit_node(kernel, kn, number, values, gathered, given)
         func.ReturnOp([values[id(o)] for o in kernel.outputs])
     function.attributes["cuesta.parallel"] = int_array(number[c] for c in kernel.parallel)
-    function.attributes["cuesta.sizes"] = int_array(kernel.sizes[c] for c in kernel.order)
+    function.attributes["cuesta.sizes"] = int_array(_named(parameters, kernel.sizes[c]) for c in kernel.order)
     function.attributes["arg_attrs"] = ir.ArrayAttr.get(
-        [_argument_attributes(o, o in kernel.outputs) for o in arguments]
+        [_argument_attributes(o, o in kernel.outputs, parameters) for o in arguments]
+        + [ir.DictAttr.get({})] * len(parameters)
     )
 
 
+def _named(parameters: dict[Size, Size], number: Number) -> Number:
+    """A number as the kernel calls it."""
+    return parameters[number] if isinstance(number, Size) else number
+
+
 def _tensor_type(operand: Operand) -> ir.Type:
-    return types.tensor(operand.sizes, operand.spelling)
+    return types.unspelled_tensor(operand.sizes, operand.spelling)
 
 
-def _argument_attributes(operand: Operand, written: bool) -> ir.DictAttr:
+def _argument_attributes(operand: Operand, written: bool, parameters: dict[Size, Size]) -> ir.DictAttr:
     attributes: dict[str, ir.Attribute] = {}
     if not operand.contiguous:
         attributes["bufferization.buffer_layout"] = strided(operand.strides)
+    sizes = [_named(parameters, n) for n in operand.sizes]
+    strides = row_major(sizes) if operand.contiguous else [_named(parameters, n) for n in operand.strides]
+    if any(isinstance(n, Size) for n in (*sizes, *strides)):
+        attributes[SHAPE] = ir.ArrayAttr.get([int_array(sizes), int_array(strides)])
     if written:
         attributes["bufferization.writable"] = ir.BoolAttr.get(True)
     return ir.DictAttr.get(attributes)
 
 
-def strided(strides: list[int] | tuple[int, ...]) -> ir.Attribute:
+def strided(strides: Sequence[Number]) -> ir.Attribute:
     """`strided<[…]>` without an offset."""
-    return ir.Attribute.parse(f"strided<[{', '.join(map(str, strides))}]>")
+    return ir.Attribute.parse(f"strided<[{', '.join('?' if isinstance(s, Size) else str(s) for s in strides)}]>")
 
 
 def _emit_node(
@@ -67,6 +82,7 @@ def _emit_node(
     number: dict[int, int],
     values: dict[int, Value],
     gathered: dict[Value, tuple[Operand, Value]],
+    given: dict[Size, Value],
 ) -> None:
     loops = kn.loops
     position = {c: i for i, c in enumerate(loops)}
@@ -74,7 +90,8 @@ def _emit_node(
     for result, initial in zip(kn.results, initial_numbers(kn.node), strict=True):
         init = values.get(id(result))
         if init is None:
-            init = tensor.EmptyOp(result.sizes, types.element(result.spelling)).result
+            sizes = [given[n] if isinstance(n, Size) else n for n in result.sizes]
+            init = tensor.EmptyOp(sizes, types.element(result.spelling)).result
         if initial is not None:
             attribute = ir.Attribute.parse(initial)
             init = linalg.fill(arith.ConstantOp(attribute.type, attribute).result, outs=[init])
@@ -98,7 +115,7 @@ def _emit_node(
     new_loop = {loop_of[c]: i for i, c in enumerate(loops)}
     with ir.InsertionPoint(block):
         for inner in body_ops(kn.node.op):
-            _clone(inner, mapping, new_loop, gathered)
+            _clone(inner, mapping, new_loop, gathered, given)
     for o, value in zip(kn.results, op.results, strict=True):
         values[id(o)] = value
 
@@ -108,7 +125,11 @@ def _clone(
     mapping: dict[Value, Value],
     new_loop: dict[int, int],
     gathered: dict[Value, tuple[Operand, Value]],
+    given: dict[Size, Value],
 ) -> None:
+    if op.name == "cuesta.size":
+        mapping[op.results[0]] = given[size_of(op)]
+        return
     if op.name == "linalg.index":
         mapping[op.results[0]] = linalg.IndexOp(new_loop[op.attributes["dim"].value]).result
         return

@@ -8,13 +8,14 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
 from cuesta._mlir import func, ir
-from cuesta.dialects.cuesta.dialect import ints
+from cuesta.dialects.cuesta.dialect import ints, numbers
 from cuesta.dialects.types import shape_of
 from cuesta.passes.form_kernels.concatenation import Concatenations
 from cuesta.passes.form_kernels.grouping import Group, Grouping
 from cuesta.passes.form_kernels.layout import Layout, is_dense, memory_order, same_places
 from cuesta.passes.form_kernels.mutations import place_updates
 from cuesta.passes.form_kernels.nodes import Item, Node, node_of
+from cuesta.sizes import Number
 
 if TYPE_CHECKING:
     from cuesta.passes.form_kernels.host import Host
@@ -27,7 +28,7 @@ def single_node(op: ir.Operation) -> Node:
     return node_of(0, op)
 
 
-def keep_dims(layout: Layout, dims: Sequence[int]) -> Layout:
+def keep_dims(layout: Layout, dims: Sequence[Number]) -> Layout:
     """The layout of the chosen dims; the others have size 1."""
     return Layout(
         layout.base, layout.offset, tuple(layout.sizes[d] for d in dims), tuple(layout.strides[d] for d in dims)
@@ -89,7 +90,7 @@ def plan(
     items: list[Item],
     groups: Mapping[int, Group],
     returned: list[Value],
-    wanted: list[list[int]],
+    wanted: list[list[Number]],
     updates: Sequence[tuple[Value, Value]],
 ) -> Concatenations:
     """Fills `host.preferred`, `host.placed` and `host.updated` before anything is built.
@@ -103,7 +104,7 @@ def plan(
         if item.op.name == "aten.call" and "operand_strides" in item.op.attributes:
             for value, strides in zip(item.op.operands, item.op.attributes["operand_strides"], strict=True):
                 if isinstance(strides, ir.ArrayAttr):
-                    _prefer(host, value, ints(strides))
+                    _prefer(host, value, numbers(strides))
 
     def root_of(value: Value) -> tuple[Value, list[int]] | None:
         found = written_by_generic(value)
@@ -117,7 +118,7 @@ def plan(
     return concatenations
 
 
-def _prefer(host: Host, value: Value, strides: Sequence[int]) -> None:
+def _prefer(host: Host, value: Value, strides: Sequence[Number]) -> None:
     found = _through_views(value, list(range(len(shape_of(value)))))
     if found is None or found[0] in host.preferred:
         return
@@ -127,7 +128,7 @@ def _prefer(host: Host, value: Value, strides: Sequence[int]) -> None:
         host.preferred[root] = memory_order(shape_of(root), own)
 
 
-def finish(host: Host, function: func.FuncOp, returned: list[Value], wanted: list[list[int]]) -> list[Value]:
+def finish(host: Host, function: func.FuncOp, returned: list[Value], wanted: list[list[Number]]) -> list[Value]:
     """The memrefs to return, with the strides that torch expects; then the graph's writes to its arguments."""
     mutates = ints(function.attributes["cuesta.mutates"]) if "cuesta.mutates" in function.attributes else []
     outputs = len(returned) - len(mutates)
@@ -163,7 +164,7 @@ def _is_same(a: Layout, b: Layout) -> bool:
     return (a.base, a.offset, a.sizes) == (b.base, b.offset, b.sizes) and same_places(a.sizes, a.strides, b.strides)
 
 
-def _named_strides(layout: Layout, strides: Sequence[int]) -> Layout:
+def _named_strides(layout: Layout, strides: Sequence[Number]) -> Layout:
     """The layout with the strides that torch gives to dims of size 1, which say nothing about places."""
     return (
         Layout(layout.base, layout.offset, layout.sizes, tuple(strides))

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from cuesta._mlir import ir
 from cuesta.passes.form_kernels.nodes import Node
+from cuesta.sizes import hint
 
 #: A generic that is repeated in every tile of a class it lacks may cost this share of the group's work.
 _REPEAT_SHARE = 0.1
@@ -89,11 +90,11 @@ def _unify_dims(space: Space, a: Node, a_dims: Sequence[int], b: Node, b_dims: S
 
 
 def class_sizes(space: Space, nodes: Iterable[Node]) -> dict[Loop, int]:
-    """The size of each class, in order of first appearance."""
+    """About the size of each class, in order of first appearance."""
     sizes: dict[Loop, int] = {}
     for node in nodes:
         for d, size in enumerate(node.sizes):
-            sizes.setdefault(space.find((node.index, d)), size)
+            sizes.setdefault(space.find((node.index, d)), hint(size))
     return sizes
 
 

@@ -14,6 +14,10 @@ nobody returns gets a `host.free` after its last use; so does an argument that t
 `arena`; `peak`, the highest level of arena and torch's allocations above what there was when the
 call began; `kept`, the level of torch's allocations when it ends; `inputs`, its arguments, not part
 of the peak; all in bytes.
+
+Where the size of a buffer depends on the call, so do the offsets: they are symbols a0, a1, … then, which the runtime
+works out for the sizes of a call as it is done here, from the function's `cuesta.buffers`: bytes, first and last step
+of each. What else is decided goes by the sizes of the call that was traced.
 """
 
 from __future__ import annotations
@@ -23,12 +27,14 @@ from dataclasses import dataclass
 
 from cuesta._mlir import func, ir
 from cuesta.dialects import host
-from cuesta.dialects.cuesta.dialect import int_attr
+from cuesta.dialects.cuesta.dialect import int_array, int_attr
+from cuesta.dialects.types import memref
 from cuesta.passes.graph_rewrite import functions
-from cuesta.passes.plan_memory.allocator import place
 from cuesta.passes.plan_memory.lifetimes import Base, bases_of, byte_count
 from cuesta.passes.plan_memory.timeline import Timeline, owner_of
 from cuesta.passes.registry import Pass, register_pass
+from cuesta.runtime.offsets import place
+from cuesta.sizes import Number, Size, hint, symbol
 
 
 @register_pass("plan-memory")
@@ -53,7 +59,7 @@ class PlanMemory(Pass):
 
     def _plan(self, function: func.FuncOp) -> None:
         block = function.regions[0].blocks[0]
-        donated = [a for a in _donated(function) if byte_count(a.type) >= self.release_limit]
+        donated = [a for a in _donated(function) if hint(byte_count(a.type)) >= self.release_limit]
         bases = bases_of(block, donated)
         is_small = sum(base.nbytes for base in bases if not base.is_argument) <= self.small_call
         for base in bases:
@@ -70,7 +76,7 @@ class PlanMemory(Pass):
             "arena": arena,
             "peak": timeline.peak(arena, spilled),
             "kept": timeline.outside[-1],
-            "inputs": sum(byte_count(a.type) for a in block.arguments),
+            "inputs": sum(hint(byte_count(a.type)) for a in block.arguments),
         }
         function.attributes["cuesta.memory"] = ir.DictAttr.get({k: int_attr(v) for k, v in numbers.items()})
         for base in spilled:
@@ -80,7 +86,13 @@ class PlanMemory(Pass):
                 _sink(base)
             if owner_of(base) == "torch" and not base.is_returned:
                 _free(base, block)
-        _fill_arena(block, planned, offsets, arena)
+        if any(isinstance(b.size, Size) for b in planned):
+            spans = [(b.size, timeline.spans[b.value]) for b in planned]
+            rows = [int_array([size, span.first, span.last]) for size, span in spans]
+            function.attributes["cuesta.buffers"] = ir.ArrayAttr.get(rows)
+            _fill_arena(block, planned, [symbol(f"a{i}") for i in range(len(planned))], symbol("arena"))
+        else:
+            _fill_arena(block, planned, offsets, arena)
 
 
 def _donated(function: func.FuncOp) -> list[ir.Value]:
@@ -111,13 +123,12 @@ def _free(base: Base, block: ir.Block) -> None:
         host.FREE([base.value], [])
 
 
-def _fill_arena(block: ir.Block, planned: Sequence[Base], offsets: Sequence[int], nbytes: int) -> None:
+def _fill_arena(block: ir.Block, planned: Sequence[Base], offsets: Sequence[Number], nbytes: Number) -> None:
     """Turns each planned alloc into a view of the arena, at its offset."""
     if not planned:
         return
     with ir.InsertionPoint.at_block_begin(block):
-        kind = ir.MemRefType.get([nbytes], ir.IntegerType.get_signless(8))
-        (arena,) = host.ARENA([], [kind]).results
+        (arena,) = host.ARENA([], [memref([nbytes], None, "i8")]).results
     for base, offset in zip(planned, offsets, strict=True):
         alloc = base.value.owner
         with ir.InsertionPoint(alloc), alloc.location:

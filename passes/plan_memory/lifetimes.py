@@ -9,7 +9,9 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from cuesta._mlir import ir
-from cuesta.passes.plan_memory.allocator import Buffer
+from cuesta.dialects.types import memref_shape
+from cuesta.runtime.offsets import Buffer
+from cuesta.sizes import Number, hint
 
 Value: TypeAlias = ir.Value
 
@@ -35,6 +37,12 @@ class Base:
 
     @property
     def nbytes(self) -> int:
+        """Bytes; about how many, where that depends on the call."""
+        return hint(self.size)
+
+    @property
+    def size(self) -> Number:
+        """Bytes."""
         return byte_count(self.value.type)
 
     def span(self, step: dict[ir.Operation, int], end: int) -> Buffer:
@@ -48,10 +56,10 @@ class Base:
         return Buffer(self.nbytes, min(steps), end if self.is_returned else max(steps))
 
 
-def byte_count(kind: ir.Type) -> int:
+def byte_count(kind: ir.Type) -> Number:
     """Bytes of the elements of a memref."""
-    memref = ir.MemRefType(kind)
-    return math.prod(memref.shape) * element_bytes(memref.element_type)
+    sizes, _ = memref_shape(kind)
+    return math.prod(sizes) * element_bytes(ir.MemRefType(kind).element_type)
 
 
 def element_bytes(element: ir.Type) -> int:

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from cuesta._mlir import ir
-from cuesta.passes.plan_memory.allocator import Buffer, aligned, live_bytes
 from cuesta.passes.plan_memory.lifetimes import Base
+from cuesta.runtime.offsets import Buffer, aligned, live_bytes
 
 
 def owner_of(base: Base) -> str:

@@ -10,8 +10,8 @@ import torch
 
 from cuesta._mlir import ir
 from cuesta.dialects import make_context, types, verify
-from cuesta.dialects.graph_builder import row_major
 from cuesta.dialects.reference import run_reference
+from cuesta.dialects.types import row_major
 from cuesta.frontend.compile import compile_module
 
 Tensor = torch.Tensor

@@ -16,7 +16,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 import cuesta
 from cuesta import compile_report
 from cuesta.errors import OutOfResources
-from cuesta.frontend import backend, devices
+from cuesta.frontend import backend, devices, make_program
 from cuesta.frontend.compile_for import compile_for
 from cuesta.lowering.tt_to_binary import making
 from cuesta.lowering.tt_to_binary.kernel import KernelBinary
@@ -116,7 +116,7 @@ def compile_on_gpu(
     monkeypatch.setattr(devices.torch.cuda, "get_device_capability", lambda device: capability)
     monkeypatch.setattr(devices.torch.cuda, "get_device_name", lambda device: "Tesla V100")
     if loads:
-        monkeypatch.setattr(backend, "load", lambda artefact: _Loaded(artefact.metadata["program"]))
+        monkeypatch.setattr(make_program, "load", lambda artefact: _Loaded(artefact.metadata["program"]))
     with FakeTensorMode():
         graph = make_fx(function, tracing_mode="real")(torch.empty(1024, 512, device="cuda:0"))
     backend.compile_aten_graph(graph, [], "inference", Options.from_torch(None, {"cache": False}))

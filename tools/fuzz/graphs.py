@@ -12,7 +12,7 @@ from cuesta.dialects import make_context, types
 from cuesta.dialects.cuesta import pointwise
 from cuesta.dialects.cuesta.dialect import int_array, int_attr
 from cuesta.dialects.graph_builder import GraphBuilder
-from cuesta.dialects.types import shape_of, spelling_of
+from cuesta.dialects.types import spelling_of, static_shape
 
 Value: TypeAlias = ir.Value
 Shape: TypeAlias = tuple[int, ...]
@@ -67,10 +67,10 @@ class GraphMaker:
 
     def other(self, x: Value, broadcasts: bool = True) -> Value:
         """A value of x's element type that fits x: mostly one that broadcasts with it, else x or a number."""
-        fitting = [v for v in self.values if _fits(shape_of(x), shape_of(v), broadcasts)]
+        fitting = [v for v in self.values if _fits(static_shape(x), static_shape(v), broadcasts)]
         if not fitting or self.chance(0.1):
             number = self.random.choice((0, 1, 2, -1, 0.5))
-            return self.build.constant(number, spelling_of(x), () if broadcasts else shape_of(x))
+            return self.build.constant(number, spelling_of(x), () if broadcasts else static_shape(x))
         return self.convert(self.random.choice(fitting), spelling_of(x))
 
     # -- values that steps ask for ------------------------------------------------------------
@@ -85,11 +85,11 @@ class GraphMaker:
         return self.build.with_number("minimum", self.build.with_number("maximum", x, low), high)
 
     def dims(self, x: Value) -> list[int]:
-        rank = len(shape_of(x))
+        rank = len(static_shape(x))
         return sorted(self.random.sample(range(rank), self.random.randint(1, rank)))
 
     def dim(self, x: Value) -> int:
-        return self.random.randrange(len(shape_of(x)))
+        return self.random.randrange(len(static_shape(x)))
 
     def positions(self, size: int) -> Value:
         """Whole numbers that are valid positions along a dim, from whatever is there."""
@@ -124,12 +124,12 @@ def make_graph(seed: int) -> str:
             for _ in range(r.randint(2, 14)):
                 (step,) = r.choices(STEPS, WEIGHTS)
                 y = step(maker, maker.recent())
-                if y is not None and math.prod(shape_of(y)) <= LARGEST:
+                if y is not None and math.prod(static_shape(y)) <= LARGEST:
                     maker.values.append(y)
             given = len(arguments)
             results = [maker.values[-1], *r.choices(maker.values[given:] or maker.values, k=r.randint(0, 3))]
             results += [maker.values[0]] if maker.chance(0.1) else []
-            attributes = [_strides(maker.dense_strides(shape_of(v))) for v in results]
+            attributes = [_strides(maker.dense_strides(static_shape(v))) for v in results]
             inputs = [_strides(maker.strides(tuple(t.shape))) for t in arguments]
             if maker.chance(0.25):
                 _write_arguments(maker, function, results, attributes, inputs)
@@ -153,8 +153,8 @@ def _write_arguments(
     arguments = list(function.regions[0].blocks[0].arguments)
     written = sorted(maker.random.sample(range(len(arguments)), min(len(arguments), maker.random.choice((1, 1, 2)))))
     for i in written:
-        sizes, spelling = shape_of(arguments[i]), spelling_of(arguments[i])
-        fitting = [v for v in maker.values if pointwise.broadcast_shape(shape_of(v), sizes) == sizes]
+        sizes, spelling = static_shape(arguments[i]), spelling_of(arguments[i])
+        fitting = [v for v in maker.values if pointwise.broadcast_shape(static_shape(v), sizes) == sizes]
         new = maker.build.expand(maker.convert(maker.random.choice(fitting[-4:]), spelling), sizes)
         results.append(new)
         attributes.append(inputs[i])

@@ -9,9 +9,8 @@ from typing import TypeAlias
 from cuesta._mlir import func, ir
 from cuesta.dialects import make_context
 from cuesta.dialects.cuesta.dialect import int_array, int_attr, ints
-from cuesta.dialects.graph_builder import row_major
 from cuesta.dialects.reference import find_function
-from cuesta.dialects.types import shape_of
+from cuesta.dialects.types import row_major, shape_of
 from cuesta.passes.graph_rewrite import is_unused
 from cuesta.tools.fuzz.failure import Failure
 

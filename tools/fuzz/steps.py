@@ -15,8 +15,7 @@ from cuesta._mlir import ir
 from cuesta.dialects import types
 from cuesta.dialects.cuesta import contraction, indexing, normalisation, pointwise, reduction, shape
 from cuesta.dialects.cuesta.dialect import float_attr, int_array, int_attr
-from cuesta.dialects.graph_builder import row_major
-from cuesta.dialects.types import shape_of, spelling_of
+from cuesta.dialects.types import row_major, spelling_of, static_shape
 from cuesta.tools.fuzz.graphs import LARGEST, GraphMaker, Value
 
 Step = Callable[[GraphMaker, Value], Value | None]
@@ -74,13 +73,13 @@ def _where(m: GraphMaker, x: Value) -> Value | None:
         condition = m.build.pointwise(m.random.choice(("gt", "le", "eq")), x, y)
     else:
         condition = m.convert(m.other(x), "i1")
-    if pointwise.broadcast_shape(*(shape_of(v) for v in (condition, x, y))) is None:
+    if pointwise.broadcast_shape(*(static_shape(v) for v in (condition, x, y))) is None:
         return None
     return m.build.where(condition, *m.random.sample([x, y], 2))
 
 
 def _reduce(m: GraphMaker, x: Value) -> Value | None:
-    if not shape_of(x):
+    if not static_shape(x):
         return None
     spelling = spelling_of(x)
     names = ("any", "all") if spelling == "i1" else ("sum", "sum", "amax", "amin", "prod")
@@ -92,11 +91,11 @@ def _reduce(m: GraphMaker, x: Value) -> Value | None:
 
 
 def _mean(m: GraphMaker, x: Value) -> Value | None:
-    return m.build.mean(m.floating(x), m.dims(x), m.chance(0.5)) if shape_of(x) else None
+    return m.build.mean(m.floating(x), m.dims(x), m.chance(0.5)) if static_shape(x) else None
 
 
 def _arg_extreme(m: GraphMaker, x: Value) -> Value | None:
-    sizes = shape_of(x)
+    sizes = static_shape(x)
     if not sizes:
         return None
     dim = m.dim(x)
@@ -105,18 +104,18 @@ def _arg_extreme(m: GraphMaker, x: Value) -> Value | None:
 
 
 def _cumsum(m: GraphMaker, x: Value) -> Value | None:
-    if not shape_of(x) or spelling_of(x) == "i1":
+    if not static_shape(x) or spelling_of(x) == "i1":
         return None
     return reduction.CumSum(x, int_attr(m.dim(x)), x.type).result
 
 
 def _permute(m: GraphMaker, x: Value) -> Value | None:
-    rank = len(shape_of(x))
+    rank = len(static_shape(x))
     return m.build.permute(x, m.random.sample(range(rank), rank)) if rank > 1 else None
 
 
 def _reshape(m: GraphMaker, x: Value) -> Value:
-    count = math.prod(shape_of(x))
+    count = math.prod(static_shape(x))
     divisors = [n for n in range(1, count + 1) if count % n == 0]
     outer = m.random.choice(divisors)
     sizes = m.random.choice(((outer, count // outer), (count,), (1, count), (outer, 1, count // outer)))
@@ -124,19 +123,19 @@ def _reshape(m: GraphMaker, x: Value) -> Value:
 
 
 def _unsqueeze(m: GraphMaker, x: Value) -> Value:
-    sizes = list(shape_of(x))
+    sizes = list(static_shape(x))
     sizes.insert(m.random.randint(0, len(sizes)), 1)
     return m.build.reshape(x, sizes)
 
 
 def _expand(m: GraphMaker, x: Value) -> Value | None:
-    sizes = [m.random.choice((2, 3, 7)) if s == 1 and m.chance(0.6) else s for s in shape_of(x)]
+    sizes = [m.random.choice((2, 3, 7)) if s == 1 and m.chance(0.6) else s for s in static_shape(x)]
     leading = [m.random.choice((1, 2, 5))] if m.chance(0.6) else []
     return m.build.expand(x, [*leading, *sizes]) if len(sizes) < 4 else None
 
 
 def _slice(m: GraphMaker, x: Value) -> Value | None:
-    sizes = shape_of(x)
+    sizes = static_shape(x)
     if not sizes:
         return None
     dim = m.dim(x)
@@ -145,18 +144,18 @@ def _slice(m: GraphMaker, x: Value) -> Value | None:
 
 
 def _cat(m: GraphMaker, x: Value) -> Value | None:
-    sizes = shape_of(x)
+    sizes = static_shape(x)
     if not sizes:
         return None
     dim = m.dim(x)
     rest = (*sizes[:dim], *sizes[dim + 1 :])
-    alike = [v for v in m.values if len(s := shape_of(v)) == len(sizes) and (*s[:dim], *s[dim + 1 :]) == rest]
+    alike = [v for v in m.values if len(s := static_shape(v)) == len(sizes) and (*s[:dim], *s[dim + 1 :]) == rest]
     parts = [m.convert(m.random.choice(alike), spelling_of(x)) for _ in range(m.random.randint(1, 2))] if alike else [x]
     return m.build.cat([x, *parts], dim)
 
 
 def _pad(m: GraphMaker, x: Value) -> Value | None:
-    sizes = shape_of(x)
+    sizes = static_shape(x)
     if not sizes:
         return None
     dim = m.dim(x)
@@ -165,30 +164,30 @@ def _pad(m: GraphMaker, x: Value) -> Value | None:
 
 
 def _flip(m: GraphMaker, x: Value) -> Value | None:
-    return shape.Flip(x, int_array(m.dims(x)), x.type).result if shape_of(x) else None
+    return shape.Flip(x, int_array(m.dims(x)), x.type).result if static_shape(x) else None
 
 
 def _copy(m: GraphMaker, x: Value) -> Value | None:
-    if not shape_of(x):
+    if not static_shape(x):
         return None
-    return shape.Copy(x, int_array(m.dense_strides(shape_of(x))), x.type).result
+    return shape.Copy(x, int_array(m.dense_strides(static_shape(x))), x.type).result
 
 
 def _iota(m: GraphMaker, x: Value) -> Value:
     spelling = m.random.choice(("i64", "i32", "f32"))
     number = float_attr if types.is_float(spelling) else int_attr
-    size = m.random.choice(shape_of(x) or (3,))
+    size = m.random.choice(static_shape(x) or (3,))
     start, step = m.random.choice((0, 1, -2)), m.random.choice((1, 2, -1))
     return shape.Iota(number(start), number(step), types.tensor([size], spelling)).result
 
 
 def _index(m: GraphMaker, x: Value) -> Value | None:
-    sizes = shape_of(x)
+    sizes = static_shape(x)
     if not sizes or len(sizes) > 3:
         return None
     dims = m.dims(x)[:2]
     indices = [m.positions(sizes[d]) for d in dims]
-    found = indexing.indexed_shape(sizes, [shape_of(i) for i in indices], dims)
+    found = indexing.indexed_shape(sizes, [static_shape(i) for i in indices], dims)
     if found is None or len(found[0]) > 5 or math.prod(found[0]) > LARGEST:
         return None
     indices = [m.build.expand(i, found[1]) for i in indices]
@@ -196,24 +195,24 @@ def _index(m: GraphMaker, x: Value) -> Value | None:
 
 
 def _gather(m: GraphMaker, x: Value) -> Value | None:
-    sizes = shape_of(x)
+    sizes = static_shape(x)
     if not sizes:
         return None
     dim = m.dim(x)
     fitting = [
         v
         for v in m.values
-        if len(s := shape_of(v)) == len(sizes)
+        if len(s := static_shape(v)) == len(sizes)
         and all(n <= size for d, (n, size) in enumerate(zip(s, sizes, strict=True)) if d != dim)
     ]
     if not fitting:
         return None
     index = m.clamp(m.convert(m.random.choice(fitting), "i64"), 0, sizes[dim] - 1)
-    return indexing.Gather(x, index, int_attr(dim), types.tensor(shape_of(index), spelling_of(x))).result
+    return indexing.Gather(x, index, int_attr(dim), types.tensor(static_shape(index), spelling_of(x))).result
 
 
 def _softmax(m: GraphMaker, x: Value) -> Value | None:
-    if not shape_of(x):
+    if not static_shape(x):
         return None
     x, dim = m.floating(x), int_attr(m.dim(x))
     if m.chance(0.5):
@@ -222,7 +221,7 @@ def _softmax(m: GraphMaker, x: Value) -> Value | None:
 
 
 def _softmax_backward(m: GraphMaker, x: Value) -> Value | None:
-    if not shape_of(x):
+    if not static_shape(x):
         return None
     x = m.floating(x)
     op = m.random.choice((normalisation.SoftmaxBackward, normalisation.LogSoftmaxBackward))
@@ -230,7 +229,7 @@ def _softmax_backward(m: GraphMaker, x: Value) -> Value | None:
 
 
 def _layer_norm(m: GraphMaker, x: Value) -> Value | None:
-    sizes = shape_of(x)
+    sizes = static_shape(x)
     if not sizes or spelling_of(x) not in ("f32", "f64"):
         return None
     rank = m.random.randint(1, len(sizes))
@@ -244,28 +243,28 @@ def _layer_norm(m: GraphMaker, x: Value) -> Value | None:
 
 
 def _mm(m: GraphMaker, x: Value) -> Value | None:
-    sizes = shape_of(x)
+    sizes = static_shape(x)
     if len(sizes) not in (2, 3) or not types.is_float(spelling_of(x)) or spelling_of(x) == "f16":
         return None
     fitting = [
         v
         for v in m.values
-        if len(s := shape_of(v)) == len(sizes) and s[:-2] == sizes[:-2] and s[-2] == sizes[-1] and s[-1] < 70
+        if len(s := static_shape(v)) == len(sizes) and s[:-2] == sizes[:-2] and s[-2] == sizes[-1] and s[-1] < 70
     ]
     if fitting:
         y = m.convert(m.random.choice(fitting), spelling_of(x))
     else:
         y = m.build.permute(x, [*range(len(sizes) - 2), len(sizes) - 1, len(sizes) - 2])
-    result = types.tensor([*sizes[:-1], shape_of(y)[-1]], spelling_of(x))
+    result = types.tensor([*sizes[:-1], static_shape(y)[-1]], spelling_of(x))
     op = contraction.MatMul(x, y, result)
-    op.attributes["operand_strides"] = ir.ArrayAttr.get([int_array(m.dense_strides(shape_of(v))) for v in (x, y)])
+    op.attributes["operand_strides"] = ir.ArrayAttr.get([int_array(m.dense_strides(static_shape(v))) for v in (x, y)])
     op.attributes["result_strides"] = ir.ArrayAttr.get([int_array(row_major(result.shape))])
     return _tame(m, op.result)
 
 
 def _aten(m: GraphMaker, x: Value) -> Value | None:
     """A call between kernels, which wants its operand with certain strides."""
-    sizes, spelling = shape_of(x), spelling_of(x)
+    sizes, spelling = static_shape(x), spelling_of(x)
     if not sizes:
         return None
     strides = m.dense_strides(sizes)

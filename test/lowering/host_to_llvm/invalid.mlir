@@ -5,7 +5,7 @@ module {
     llvm.func @k(%x: !llvm.ptr, %threads: i64) { llvm.return }
   }
   func.func @graph(%a: memref<4xf32>) -> memref<4xf32> {
-    // expected-error@+1 {{kernel @k takes 1 buffers, not 2}}
+    // expected-error@+1 {{kernel @k takes 1 buffers, not 2 buffers}}
     "host.launch"(%a, %a) {kernel = @kernels::@k, outputs = 1} : (memref<4xf32>, memref<4xf32>) -> ()
     return %a : memref<4xf32>
   }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cuesta.passes.plan_memory.allocator import ALIGNMENT, Buffer, aligned, live_bytes, place
+from cuesta.runtime.offsets import ALIGNMENT, Buffer, aligned, live_bytes, place
 
 STEPS = 24
 

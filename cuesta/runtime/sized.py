@@ -1,0 +1,61 @@
+"""A program whose sizes depend on the call, for the sizes of one call.
+
+The metadata of such a program spell sizes, strides, offsets and words of its tables as text, `"64*s0"`. With the
+symbols' values they are numbers, and the program is one like any other. Offsets in the arena, a0, a1, …, are worked
+out anew: what fits where depends on the sizes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from cuesta.runtime.offsets import Buffer, place
+from cuesta.sizes import at, parse
+
+
+def is_sized(program: Mapping[str, Any]) -> bool:
+    """Whether a program has symbols in its sizes."""
+    return bool(program["words"]) or any(isinstance(n, str) for a in program["arguments"] for n in a["sizes"])
+
+
+def with_sizes(program: Mapping[str, Any], values: Mapping[str, int]) -> dict[str, Any]:
+    """The metadata of the program for these values of its symbols. Raises KeyError for one without a value."""
+    numbers = {**values, **_places(program["buffers"], values)}
+
+    def number(spelled: int | str) -> int:
+        return at(parse(spelled), numbers) if isinstance(spelled, str) else spelled
+
+    def sized(entry: dict[str, Any]) -> dict[str, Any]:
+        lists: dict[str, Any] = {key: [number(n) for n in entry[key]] for key in ("sizes", "strides") if key in entry}
+        offset = {"offset": number(entry["offset"])} if "offset" in entry else {}
+        results = {"results": [sized(r) for r in entry["results"]]} if "results" in entry else {}
+        return {**entry, **lists, **offset, **results}
+
+    def argument(item: Any) -> Any:
+        if isinstance(item, list):
+            return [argument(i) for i in item]
+        if isinstance(item, dict):
+            return number(item["size"]) if "size" in item else {k: argument(v) for k, v in item.items()}
+        return item
+
+    return {
+        **program,
+        "arena": number(program["arena"]),
+        "words": [number(n) for n in program["words"]],
+        **{key: [sized(entry) for entry in program[key]] for key in ("arguments", "bases", "results", "steps")},
+        "calls": [{**sized(call), "args": json.dumps(argument(json.loads(call["args"])))} for call in program["calls"]],
+    }
+
+
+def _places(buffers: list[list[int | str]], values: Mapping[str, int]) -> dict[str, int]:
+    """The offset of each buffer of the arena, and the arena's bytes."""
+    if not buffers:
+        return {}
+    placed = [
+        Buffer(at(parse(size), values) if isinstance(size, str) else size, int(first), int(last))
+        for size, first, last in buffers
+    ]
+    offsets, total = place(placed)
+    return {"arena": total, **{f"a{i}": offset for i, offset in enumerate(offsets)}}

@@ -1,0 +1,82 @@
+"""Reading the nodes of an FX graph: tensors among arguments, what a node makes, whose memory it shares."""
+
+from __future__ import annotations
+
+import operator
+import re
+from typing import Any
+
+import torch
+
+from cuesta.dialects import types
+from cuesta.errors import Unsupported
+from cuesta.frontend.graph_key import attribute
+
+
+def tensor_nodes(tree: Any) -> list[torch.fx.Node]:
+    """The FX nodes among arguments that hold tensors, in the order in which operands are numbered."""
+    if isinstance(tree, torch.fx.Node):
+        return [tree] if isinstance(tree.meta.get("val"), torch.Tensor) else []
+    if isinstance(tree, dict):
+        tree = tuple(tree.values())
+    if isinstance(tree, (list, tuple)):
+        return [n for item in tree for n in tensor_nodes(item)]
+    return []
+
+
+def result_metas(node: torch.fx.Node) -> list[torch.Tensor]:
+    result = node.meta.get("val")
+    return [m for m in (result if isinstance(result, (list, tuple)) else [result]) if isinstance(m, torch.Tensor)]
+
+
+def makes(node: torch.fx.Node) -> bool:
+    """Whether a node computes from numbers alone."""
+    return isinstance(node.target, torch._ops.OpOverload) and not tensor_nodes((node.args, node.kwargs))
+
+
+def not_compilable(node: torch.fx.Node, device: torch.device, moves_scalars: bool) -> str | None:
+    """Why kernels on `device` cannot hold this node's operands or results, or None."""
+    metas = [n.meta["val"] for n in tensor_nodes((node.args, node.kwargs))] + result_metas(node)
+    for meta in metas:
+        # Our own ops hand seeds of other types through.
+        if types.SPELLING.get(meta.dtype) not in types.COMPUTABLE and not str(node.target).startswith("cuesta."):
+            return f"kernels do not compute on {str(meta.dtype).removeprefix('torch.')}"
+        if meta.device != device and not (moves_scalars and meta.dim() == 0):
+            return f"a tensor on the {meta.device.type} in a graph on {device}"
+        if meta.layout != torch.strided:
+            return f"kernels take strided tensors, not {meta.layout}"
+        if meta.numel() == 0:
+            return "a tensor without elements"
+    return None
+
+
+def memory_root(node: torch.fx.Node) -> torch.fx.Node:
+    """The node whose memory a node's result shares by torch's rules, through views; itself where it has its own.
+
+    Results with one root may share memory, others must not, even where their values turn out to be equal.
+    """
+    while node.op == "call_function" and node.args and isinstance(node.args[0], torch.fx.Node):
+        target = node.target
+        is_view = isinstance(target, torch._ops.OpOverload) and any(
+            r.alias_info is not None and not r.alias_info.is_write for r in target._schema.returns
+        )
+        if not is_view and target is not operator.getitem:
+            break
+        if target is operator.getitem and memory_root(node.args[0]) is node.args[0]:
+            break  # one of several results of its own
+        node = node.args[0]
+    return node
+
+
+def tensor_attribute(gm: torch.fx.GraphModule, target: str) -> torch.Tensor:
+    value = attribute(gm, target)
+    if not isinstance(value, torch.Tensor):
+        raise Unsupported(f"the graph holds {target}, a {type(value).__name__}: higher-order ops run in Python")
+    return value
+
+
+def module_path(dynamo: str) -> str:
+    """What a user would write for "L['self']._modules['encoder'].layer.0" and its kin."""
+    path = re.sub(r"\._modules\['?(\w+)'?\]", r".\1", dynamo)
+    path = re.sub(r"^[LG]\['(self|fn)'\]\.?", "", path)  # the module itself that was compiled
+    return re.sub(r"^[LG]\['(\w+)'\]", r"\1", path)

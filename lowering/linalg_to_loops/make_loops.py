@@ -1,0 +1,32 @@
+"""Loops of linalg's ops on buffers: affine ones, or scf ones in a kernel that is passed sizes.
+
+linalg.generic ins(%x : memref<64xf32>)    →   affine.for %i = 0 to 64
+linalg.generic ins(%x : memref<?xf32>)     →   scf.for %i = %c0 to %n
+
+Accesses of affine loops stay readable; but what is left over of a tile is computed within a loop, and no bound of an
+affine one can be.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from cuesta._mlir import PassManager, func, ir
+from cuesta.dialects.kernel_module import kernel_modules, sized
+from cuesta.passes.registry import Pass, register_pass
+
+
+@register_pass("make-loops")
+@dataclass(frozen=True)
+class MakeLoops(Pass):
+    """Makes kernels' linalg ops loops."""
+
+    def run(self, module: ir.Module) -> None:
+        with module.context:
+            to_affine, to_scf = (
+                PassManager.parse(f"func.func(convert-linalg-to-{kind}loops)") for kind in ("affine-", "")
+            )
+            for nested in kernel_modules(module):
+                for function in nested.body.operations:
+                    if isinstance(function, func.FuncOp):
+                        (to_scf if sized(function) else to_affine).run(function.operation)

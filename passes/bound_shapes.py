@@ -1,0 +1,38 @@
+"""Gives the buffers of a kernel the shapes that its parameters say.
+
+    func @k(%x: memref<?x64xf32>, %p0: index)   →   func @k(%m: memref<f32>, %p0: index) {
+                                                      %x = memref.reinterpret_cast %m to [%p0, 64], strides [64, 1]
+
+A memref whose shape is static is passed as an address alone, and so is each of these then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from cuesta._mlir import ir, memref
+from cuesta.dialects.cuesta.dialect import numbers
+from cuesta.dialects.index_arithmetic import index_of
+from cuesta.sizes import Number, Size
+
+
+def bind_shapes(entry: ir.Block, shapes: Sequence[ir.Attribute | None], given: Mapping[str, ir.Value]) -> None:
+    """`shapes` has sizes and strides of each argument, in terms of `given`; None where its type says them."""
+    first = entry.operations[0]
+    for argument, shape in zip(entry.arguments, shapes, strict=False):
+        if shape is None:
+            continue
+        kind = ir.MemRefType(argument.type)
+        sizes, strides = (numbers(part) for part in shape)
+        argument.set_type(ir.MemRefType.get([], kind.element_type))
+        with ir.InsertionPoint(first), first.operation.location:
+            dynamic = [[index_of(n, given) for n in numbers if isinstance(n, Size)] for numbers in (sizes, strides)]
+            static = [[_static(n) for n in numbers] for numbers in (sizes, strides)]
+            layout = ir.StridedLayoutAttr.get(0, static[1])
+            bound = ir.MemRefType.get(static[0], kind.element_type, layout=layout)
+            cast = memref.ReinterpretCastOp(bound, argument, [], *dynamic, [0], *static)
+        argument.replace_all_uses_except(cast.result, cast.operation)
+
+
+def _static(number: Number) -> int:
+    return ir.ShapedType.get_dynamic_size() if isinstance(number, Size) else number

@@ -1,0 +1,132 @@
+"""Graphs with symbolic sizes: one program for all sizes, equal to eager in values, dtypes and strides."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+import cuesta
+
+Tensor = torch.Tensor
+Case = tuple[Callable[..., Any], Callable[[int], tuple[Tensor, ...]]]
+R = torch.randn
+
+CASES: dict[str, Case] = {
+    "pointwise": (lambda x, y: torch.tanh(x * y + 1).exp(), lambda n: (R(n, 37), R(n, 37))),
+    "a run longer than a tile": (lambda x: torch.sin(x) * x + x.relu(), lambda n: (R(n * 1001),)),
+    "rows of a symbolic length": (lambda x: torch.softmax(x, -1), lambda n: (R(4, n * 17),)),
+    "variance": (lambda x: (x - x.mean(-1, keepdim=True)) * x.var(-1, keepdim=True), lambda n: (R(n, n * 17),)),
+    "columns": (lambda x: (x * 2).sum(0), lambda n: (R(33, n * 11),)),
+    "rows, columns, all": (lambda x: (x.sum(0), (x + 1).sum(1), x.max(), x.mean()), lambda n: (R(n * 3, n * 11),)),
+    "transposed": (lambda x, y: x.t() + y, lambda n: (R(n * 5, n * 3), R(n * 3, n * 5))),
+    "concatenation": (lambda x, y: torch.cat([x * 2, y + 1], 1), lambda n: (R(5, n), R(5, n * 2))),
+    "slices": (lambda x: x[1:, ::2] * 2, lambda n: (R(n, n * 4),)),
+    "gather": (lambda i, w: (w[i] * 2).mean(1), lambda n: (torch.randint(0, n, (n, n + 3)), R(n, 16))),
+    "views": (
+        lambda x: x.view(-1, 32).relu().view(*x.shape[:2], 4, 8).transpose(1, 2).contiguous() + 1,
+        lambda n: (R(n, n + 1, 32),),
+    ),
+    "a size as a number": (lambda x: x * x.shape[0] + x.shape[1], lambda n: (R(n, 7 * n),)),
+    "a mask": (
+        lambda x: torch.where(torch.arange(x.shape[0])[:, None] >= torch.arange(x.shape[0]), x, 0.0).softmax(-1),
+        lambda n: (R(n * 3, n * 3),),
+    ),
+    "bf16": (lambda x: F.layer_norm(x * 2, (64,)), lambda n: (R(n, 5, 64).bfloat16(),)),
+    "a library's product": (lambda x, w: F.gelu(x @ w), lambda n: (R(n, 16), R(16, 24))),
+    "a Python call's sizes": (
+        lambda x: F.interpolate(x, scale_factor=2, mode="nearest") + 1,
+        lambda n: (R(1, 2, n, n),),
+    ),
+    "channels_last": (
+        lambda x: (x * 2 + 1).relu(),
+        lambda n: (R(n, 3, n + 4, n + 5).to(memory_format=torch.channels_last),),
+    ),
+}
+
+
+def programs() -> int:
+    return len(cuesta.report().graphs)
+
+
+def check(compiled: Callable[..., Any], eager: Callable[..., Any], inputs: tuple[Tensor, ...]) -> None:
+    actual, expected = compiled(*(x.clone() for x in inputs)), eager(*inputs)
+    tolerance = 2e-2 if inputs[0].dtype == torch.bfloat16 else 1e-4
+    torch.testing.assert_close(actual, expected, rtol=tolerance, atol=tolerance, check_stride=True)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_one_program_serves_all_sizes(name: str) -> None:
+    function, make = CASES[name]
+    compiled = torch.compile(function, backend="cuesta", dynamic=True, fullgraph=True)
+    for n in (4, 5, 9, 3, 30):
+        check(compiled, function, make(n))
+    assert programs() == 1
+
+
+def test_training_and_its_gradients() -> None:
+    model = nn.TransformerEncoderLayer(32, 4, 64, dropout=0.0, batch_first=True)
+    compiled = torch.compile(model, backend="cuesta", dynamic=True)
+    for batch, length in ((2, 9), (3, 9), (5, 7), (2, 20)):
+        x = R(batch, length, 32)
+        gradients = []
+        for call in (compiled, model):
+            model.zero_grad()
+            call(x).square().sum().backward()
+            gradients.append([p.grad.clone() for p in model.parameters() if p.grad is not None])
+        torch.testing.assert_close(*gradients, rtol=1e-3, atol=1e-3)
+    assert programs() == 2  # forward and backward
+
+
+def test_a_batch_norm_in_training() -> None:
+    ours, eager = nn.BatchNorm2d(6), nn.BatchNorm2d(6)
+    compiled = torch.compile(ours, backend="cuesta", dynamic=True)
+    for n in (4, 6, 3):
+        x = R(n, 6, n + 3, 4)
+        torch.testing.assert_close(compiled(x), eager(x), rtol=1e-4, atol=1e-4)
+        torch.testing.assert_close(ours.running_var, eager.running_var)
+
+
+def test_sizes_that_the_program_is_not_right_for() -> None:
+    """Padding up to 64 cuts where there is more: what was compiled for less than 64 does not hold then."""
+
+    def padded(x: Tensor) -> Tensor:
+        return F.pad(x, (0, 64 - x.shape[1])) * 2
+
+    compiled = torch.compile(padded, backend="cuesta", dynamic=True)
+    for n in (10, 20, 63, 64, 65, 100, 11):
+        check(compiled, padded, (R(3, n),))
+
+
+def test_the_second_size_makes_it_symbolic() -> None:
+    compiled = torch.compile(lambda x: x.exp().sum(1), backend="cuesta")
+    for n in (4, 5, 6, 7):
+        compiled(R(n, 8))
+    assert programs() == 2
+
+
+def test_from_the_cache(tmp_path: Path) -> None:
+    def compile_again() -> Callable[..., Any]:
+        torch._dynamo.reset()
+        return torch.compile(
+            lambda x: x.softmax(-1), backend="cuesta", dynamic=True, options={"cache_dir": str(tmp_path)}
+        )
+
+    compile_again()(R(3, 5))
+    again = compile_again()
+    for n in (3, 8):
+        x = R(n, 2 * n)
+        torch.testing.assert_close(again(x), x.softmax(-1))
+    assert [graph.cache["hit"] for graph in cuesta.report().graphs] == [True]
+
+
+def test_a_position_outside_names_the_error() -> None:
+    compiled = torch.compile(lambda w, i: w[i] + 1, backend="cuesta", dynamic=True)
+    compiled(R(5, 3), torch.tensor([0, 4]))
+    with pytest.raises(IndexError, match="out of range"):
+        compiled(R(6, 3), torch.tensor([0, 6, 1]))

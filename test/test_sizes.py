@@ -1,0 +1,79 @@
+"""Symbolic sizes: arithmetic agrees with Python's, text is read back, comparisons are noted."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+
+import hypothesis.strategies as st
+import pytest
+from hypothesis import given, settings
+
+from cuesta.errors import Undecided
+from cuesta.sizes import Number, Size, assumptions, at, estimate, hint, hints, parse, symbol, symbols
+
+S0, S1 = symbol("s0"), symbol("s1")
+
+_OPERATORS: list[Callable[[Number, Number], Number]] = [operator.add, operator.sub, operator.mul]
+_BY_NUMBER: list[Callable[[Number, Number], Number]] = [operator.floordiv, operator.mod]
+_LEAVES = st.one_of(st.integers(-5, 70), st.sampled_from([S0, S1]))
+
+
+def _joined(inner: st.SearchStrategy[Number]) -> st.SearchStrategy[Number]:
+    by_number = st.builds(lambda f, x, n: f(x, n), st.sampled_from(_BY_NUMBER), inner, st.integers(1, 64))
+    by_size = st.builds(lambda f, x, s: f(x, s * 2), st.sampled_from(_BY_NUMBER), inner, st.sampled_from([S0, S1]))
+    return st.one_of(st.builds(lambda f, x, y: f(x, y), st.sampled_from(_OPERATORS), inner, inner), by_number, by_size)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.recursive(_LEAVES, _joined, max_leaves=8), st.integers(1, 99), st.integers(1, 99))
+def test_text_and_value_agree(size: Number, s0: int, s1: int) -> None:
+    values = {"s0": s0, "s1": s1}
+    assert at(size, values) == eval(str(size), {}, dict(values))
+    assert parse(str(size)) == size
+    assert symbols(size) <= set(values)
+
+
+@settings(max_examples=200, deadline=None)
+@given(_LEAVES, _LEAVES, st.integers(1, 99), st.integers(1, 99), st.sampled_from([*_OPERATORS, *_BY_NUMBER]))
+def test_operators_mean_pythons(x: Number, y: Number, s0: int, s1: int, op: Callable[[Number, Number], Number]) -> None:
+    values = {"s0": s0, "s1": s1}
+    if op in _BY_NUMBER and (y == 0 or (isinstance(y, int) and y < 0)):
+        return
+    assert at(op(x, y), values) == op(at(x, values), at(y, values))
+
+
+def test_equal_means_for_every_call() -> None:
+    assert 64 * S0 // 64 == S0 and (64 * S0) % 64 == 0
+    assert (64 * S0 + 3) // 64 == S0
+    assert S0 * S1 // S0 == S1 and S0 - S0 == 0 and isinstance(S0 - S0 + 5, int)
+    assert (S0 + 1) // 2 != S0 // 2 and S0 != 8 and S0 != S1
+    assert hash(S0 + S1) == hash(S1 + S0)
+
+
+def test_hints_are_for_costs() -> None:
+    with hints({"s0": 8}):
+        assert hint(S0 * 3 + 1) == 25 and estimate([S0, 4]) == 32
+    assert hint(7) == 7
+
+
+def test_a_comparison_is_noted_or_refused() -> None:
+    with pytest.raises(Undecided, match="s0 - 8"):
+        _ = S0 < 8
+    with hints({"s0": 9}), assumptions() as noted:
+        assert not S0 < 8 and S0 > 3 and S0 >= 9 and S0 <= 9
+        assert max(S0, 4) == S0
+    # S0 > 3 says that 3 - s0 is negative, and so on.
+    assert noted["s0 - 8"] is False and noted["-s0 + 3"] is True and noted["s0 - 9"] is False
+
+
+@pytest.mark.parametrize("use", [bool, int, float, lambda size: [0][size]])
+def test_no_number_is_made_of_a_size(use: Callable[[Size], object]) -> None:
+    with pytest.raises(Undecided, match="s0"):
+        use(S0)
+
+
+@pytest.mark.parametrize("text", ["s0 +", "f(s0)", "s0 ** 2", "1.5", "s0[0]", "__import__('os')", "s0 if s1 else 2"])
+def test_other_text_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="is no size"):
+        parse(text)
