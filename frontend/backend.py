@@ -26,7 +26,7 @@ from cuesta.frontend.output_code import keyed_for, remember, serialisable, wants
 from cuesta.frontend.pieces import in_pieces
 from cuesta.frontend.profiling import profiled
 from cuesta.frontend.python_steps import python_steps, takes_nested_size
-from cuesta.frontend.specialise import has_data_dependent_sizes, is_symbolic, specialised
+from cuesta.frontend.specialise import is_symbolic, specialised
 from cuesta.frontend.static_inputs import static_arguments
 from cuesta.options import Options
 from cuesta.runtime.cuda_graphs import RecordedProgram
@@ -90,10 +90,8 @@ def _compile_graph(
     steps = python_steps(gm)
     if steps or takes_nested_size(gm):
         if steps:
-            compile_report.add(_report_of_steps(steps, kind))
+            compile_report.add(report_of_steps(steps, kind))
         return in_pieces(gm, steps, lambda piece, name: _compile_graph(piece, f"{kind}, {name}", options, [], []))
-    if has_data_dependent_sizes(gm):
-        return _run_in_python(gm, kind, "it has sizes that the data decide, which no level expresses yet")
     if not is_symbolic(gm):
         return _compile_static(gm, kind, options, donated, static)
     each = specialised(gm, lambda traced: _compile_static(traced, kind, options, donated, static))
@@ -117,10 +115,11 @@ def _compile_sized(gm: torch.fx.GraphModule, kind: str, options: Options, donate
     return bind_sized(made.executable, made.convention, gm, each)
 
 
-def _report_of_steps(steps: dict[torch.fx.Node, str], kind: str) -> GraphReport:
+def report_of_steps(steps: dict[torch.fx.Node, str], kind: str) -> GraphReport:
+    """The report of the steps at which a graph is cut."""
     counts = collections.Counter((str(node.target), reason) for node, reason in steps.items())
     calls = [
-        {"op": op, "reason": f"{reason}; it runs between programs", "route": "Python", "count": count}
+        {"op": op, "reason": f"{reason}; it runs between programs", "route": "Python", "count": count, "where": ""}
         for (op, reason), count in counts.items()
     ]
     return GraphReport(f"{kind}, in pieces", aten_calls=calls)

@@ -11,6 +11,7 @@ import torch
 from cuesta.dialects import types
 from cuesta.errors import Unsupported
 from cuesta.frontend.graph_key import attribute
+from cuesta.frontend.rules import sizes_of
 
 
 def tensor_nodes(tree: Any) -> list[torch.fx.Node]:
@@ -45,7 +46,7 @@ def not_compilable(node: torch.fx.Node, device: torch.device, moves_scalars: boo
             return f"a tensor on the {meta.device.type} in a graph on {device}"
         if meta.layout != torch.strided:
             return f"kernels take strided tensors, not {meta.layout}"
-        if meta.numel() == 0:
+        if 0 in sizes_of(meta):
             return "a tensor without elements"
     return None
 

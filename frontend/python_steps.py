@@ -95,6 +95,12 @@ def _views_of_whole_memory(node: Node) -> list[Node]:
 
 def _reason(node: Node) -> str | None:
     target = node.target
+    if isinstance(node.meta.get("val"), torch.SymBool):
+        return "a comparison of sizes"
+    if _unbacked(node) - set().union(*map(_unbacked, node.all_input_nodes)):
+        return "the data decide its result's size"
+    if any(isinstance(n.meta.get("val"), torch.SymFloat) and _unbacked(n) for n in node.all_input_nodes):
+        return "it takes a float that the data decide"
     if isinstance(target, torch._ops.HigherOrderOperator):
         return "a higher-order op"
     if not isinstance(target, torch._ops.OpOverload):
@@ -115,6 +121,14 @@ def _reason(node: Node) -> str | None:
         if isinstance(dtype, torch.dtype) and dtype not in _DTYPES:
             return f"no level knows {str(dtype).removeprefix('torch.')}"
     return None
+
+
+def _unbacked(node: Node) -> set[Any]:
+    """The symbols in a node's value that stand for what the data decide."""
+    from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
+
+    value = node.meta.get("val")
+    return set() if value is None else set(free_unbacked_symbols(value))
 
 
 def _leaves(tree: Any) -> Iterator[Any]:

@@ -10,7 +10,7 @@ import torch
 
 from cuesta.errors import Unsupported
 from cuesta.frontend.rules import strides_of
-from cuesta.sizes import Size, number, symbols
+from cuesta.sizes import Size, hint, number, symbols
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,8 @@ def bind_symbols(placeholders: Sequence[torch.fx.Node]) -> list[Source]:
         known = number(value)
         seen.update(symbols(known))
         if isinstance(known, Size) and known.is_symbol:
-            found.setdefault(str(known), Source(str(known), argument, dim, int(value.node.hint)))
+            about = int(value.node.hint) if value.node.has_hint() else hint(known)
+            found.setdefault(str(known), Source(str(known), argument, dim, about))
 
     for i, placeholder in enumerate(placeholders):
         value = placeholder.meta.get("val")

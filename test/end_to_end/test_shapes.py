@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 
 import pytest
 import torch
@@ -75,16 +76,33 @@ def test_mark_dynamic(backend: str) -> None:
     assert counter.frame_count == 1
 
 
-@pytest.mark.may_fall_back("no level has symbolic sizes yet: issue 4")
-def test_sizes_that_depend_on_data(backend: str) -> None:
-    def positive(x: Tensor) -> Tensor:
-        return torch.sin(x[x > 0]) * 2
+def _positive(x: Tensor) -> Tensor:
+    return torch.sin(x[x > 0]) * 2
 
-    with torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True):
-        compiled = torch.compile(positive, backend=backend, fullgraph=True)
-        for _ in range(3):
-            x = torch.randn(20)
-            assert_close(compiled(x), positive(x))
+
+def _places(x: Tensor) -> tuple[Tensor, Tensor]:
+    found = x.abs().gt(0.5).nonzero()
+    return (found * 2 + 1).sum(0), found.float().softmax(-1)
+
+
+def _counted(x: Tensor) -> Tensor:
+    count = x.abs().sum().int().item()
+    torch._check(count >= 0)
+    torch._check(count < 1000)
+    return torch.arange(count) * 2 + 1
+
+
+def _by_its_largest(x: Tensor) -> Tensor:
+    return x * x.max().item() + 1
+
+
+@pytest.mark.parametrize("function", [_positive, _places, _counted, _by_its_largest])
+def test_sizes_that_depend_on_data(function: Callable[[Tensor], Tensor], backend: str) -> None:
+    with torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True, capture_scalar_outputs=True):
+        compiled = torch.compile(function, backend=backend, fullgraph=True)
+        for n in (20, 20, 31, 20):
+            x = torch.randn(n)
+            assert_close(compiled(x), function(x))
 
 
 def test_a_loop_over_a_size(backend: str) -> None:
