@@ -40,7 +40,8 @@ class AuditedGraph:
     report: GraphReport
     #: calls of ATen ops and of custom ops in the functional graph, views included
     ops: int
-    #: memory of the arguments: parameters, buffers and inputs, or what the forward graph saved
+    #: memory of the arguments: parameters, buffers and inputs, or what the forward graph saved; of those whose sizes
+    #: the data decide, 0
     argument_bytes: int
 
     @property
@@ -57,7 +58,8 @@ class AuditedGraph:
         report = self.report
         yield f"graph {number}, {report.name}: {_count(self.ops, 'op')}"
         if report.fallback:
-            yield f"  runs op by op in Python: {report.fallback}"
+            is_sized = report.fallback.startswith("compiled")
+            yield f"  {report.fallback}" if is_sized else f"  runs op by op in Python: {report.fallback}"
             return
         kernels, calls = _count(len(report.kernels), "kernel"), _count(self.calls, "call")
         yield f"  compiled into {kernels}, {_count(report.launches, 'launch', 'es')}; {calls} into ATen"

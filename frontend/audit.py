@@ -33,12 +33,14 @@ from cuesta.audit_result import Audit, AuditedGraph, GraphBreak
 from cuesta.compile_report import GraphReport
 from cuesta.errors import DeviceError, Unsupported
 from cuesta.frontend.attention import keep_attention_whole
-from cuesta.frontend.backend import partition
+from cuesta.frontend.backend import partition, report_of_steps
 from cuesta.frontend.bitwise import decompositions_of, mark_calls
 from cuesta.frontend.devices import place_graph
 from cuesta.frontend.donation import donated_arguments
 from cuesta.frontend.loading import can_run
-from cuesta.frontend.specialise import has_data_dependent_sizes
+from cuesta.frontend.pieces import in_pieces
+from cuesta.frontend.python_steps import python_steps, takes_nested_size
+from cuesta.frontend.specialise import is_symbolic
 from cuesta.options import Options
 
 _MANY = 1 << 20
@@ -98,10 +100,21 @@ class _Collector:
 
     def _compiler(self, kind: str) -> Callable[..., Any]:
         def compile(gm: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
-            self.graphs.append(plan_graph(gm, kind, self.options))
+            self._plan(gm, kind)
             return make_boxed_func(gm.forward)
 
         return compile
+
+    def _plan(self, gm: torch.fx.GraphModule, kind: str) -> Callable[..., Any]:
+        """Enters what becomes of a graph, of each piece where it is cut as the backend cuts it."""
+        steps = python_steps(gm)
+        if steps or takes_nested_size(gm):
+            if steps:
+                self.graphs.append(AuditedGraph(report_of_steps(steps, kind), len(steps), 0))
+            in_pieces(gm, steps, lambda piece, name: self._plan(piece, f"{kind}, {name}"))
+        else:
+            self.graphs.append(plan_graph(gm, kind, self.options))
+        return make_boxed_func(gm.forward)
 
     def run(self, call: Callable[[Callable[..., Any]], object], model: Callable[..., Any]) -> None:
         """Calls `call` with `model` as torch.compile makes it with this backend."""
@@ -185,7 +198,8 @@ def plan_graph(gm: torch.fx.GraphModule, kind: str, options: Options) -> Audited
     try:
         _plan(gm, kind, options, report)
     except (Unsupported, DeviceError) as problem:
-        report.fallback = str(problem)
+        sized = "compiled for each set of sizes, when called: " if is_symbolic(gm) else ""
+        report.fallback = f"{sized}{problem}"
     return AuditedGraph(report, len(ops), sum(map(_byte_count, tree_flatten(arguments)[0])))
 
 
@@ -196,8 +210,6 @@ def _plan(gm: torch.fx.GraphModule, kind: str, options: Options, report: GraphRe
     from cuesta.frontend.importer import import_graph
     from cuesta.passes.pipelines import stages_for
 
-    if has_data_dependent_sizes(gm):
-        raise Unsupported("it has sizes that the data decide, which no level expresses yet")
     target, device = place_graph(gm, options.target)
     if not can_run(target):
         raise Unsupported(f"programs for {target} are not launched yet; cuesta.compile_for makes their kernels")
@@ -216,7 +228,10 @@ def _plan(gm: torch.fx.GraphModule, kind: str, options: Options, report: GraphRe
 def _byte_count(value: Any) -> int:
     if not isinstance(value, torch.Tensor) or value.layout != torch.strided:
         return 0
-    return value.untyped_storage().nbytes()
+    size = value.untyped_storage().nbytes()
+    if isinstance(size, torch.SymInt):
+        return int(size.node.hint) if size.node.has_hint() else 0
+    return size
 
 
 def _breaks(reasons: Sequence[Any]) -> Iterator[GraphBreak]:

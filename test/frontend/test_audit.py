@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 import cuesta
-from cuesta.errors import OptionError
+from cuesta.errors import OptionError, Unsupported
 
 
 @pytest.fixture(autouse=True)
@@ -101,15 +101,38 @@ def test_a_function_that_is_run_leaves_its_modules_alone() -> None:
     assert norm.weight.grad is None
 
 
-def test_what_runs_op_by_op_is_told() -> None:
+def test_a_graph_that_is_cut_is_shown_in_pieces() -> None:
     def f(x: Tensor) -> Tensor:
-        return torch.nonzero(x).sum()
+        return torch.cond(x.sum() > 0, lambda x: x.sin() + 1, lambda x: x.cos() - 1, (x.exp(),)) * 2
+
+    result = cuesta.audit(f, torch.randn(4))
+    assert not any(graph.report.fallback for graph in result.graphs)
+    names = [graph.report.name for graph in result.graphs]
+    assert names[0] == "inference, in pieces" and len(names) > 3
+    assert "cond" in result.graphs[0].report.aten_calls[0]["op"] and "it runs between programs" in str(result)
+    assert {"exp", "sin", "cos"} <= {op for g in result.graphs for k in g.report.kernels for op in k["ops"]}
+
+
+def test_what_runs_op_by_op_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*arguments: object) -> None:
+        raise Unsupported("no op like this")
+
+    monkeypatch.setattr("cuesta.frontend.importer.import_graph", refuse)
+    result = cuesta.audit(sort_and_norm, torch.ones(2, 3))
+    (graph,) = result.graphs
+    assert graph.report.fallback == "no op like this"
+    assert "runs op by op in Python: no op like this" in str(result)
+
+
+def test_sizes_that_the_data_decide() -> None:
+    def f(x: Tensor) -> Tensor:
+        return torch.nonzero(x).sum() + x.exp().sum()
 
     with torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True):
         result = cuesta.audit(f, torch.ones(3))
-    (graph,) = result.graphs
-    assert graph.report.fallback is not None and "data decide" in graph.report.fallback
-    assert "runs op by op in Python" in str(result)
+    assert "aten.nonzero" in result.graphs[0].report.aten_calls[0]["op"]
+    assert "exp" in {op for g in result.graphs for k in g.report.kernels for op in k["ops"]}
+    assert "aten.nonzero" in str(result) and json.dumps(result.as_dict())
 
 
 def test_options_are_those_of_the_compiled_model() -> None:
