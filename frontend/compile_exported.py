@@ -17,11 +17,12 @@ from cuesta.frontend.exported_program import ExportedProgram, Input, Signature
 from cuesta.frontend.logs import tell_report
 from cuesta.frontend.make_program import make_program
 from cuesta.frontend.python_steps import python_steps
-from cuesta.frontend.specialise import has_data_dependent_sizes, is_symbolic
+from cuesta.frontend.specialise import has_data_dependent_sizes
 from cuesta.options import Options
 from cuesta.targets import Target
 
 _WEIGHTS = (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR)
+_NO_END = 1 << 62
 _MUTATIONS = (OutputKind.BUFFER_MUTATION, OutputKind.USER_INPUT_MUTATION)
 
 
@@ -35,9 +36,9 @@ def compile(
     """Compiles what torch.export.export gave, for inference, into a program that is called like the module.
 
     The program holds the exported program's own weights: a change of them in place is seen by both. `target`, `mode`
-    and `options` are torch.compile's with backend cuesta. Raises OptionError for wrong ones, Unsupported for a program
-    that no native program can hold (sizes that vary, control flow, custom ops that write), CompileError where a pass
-    fails.
+    and `options` are torch.compile's with backend cuesta. Sizes that the export left open stay open. Raises OptionError
+    for wrong options, Unsupported for a program that no native program can hold (sizes that the data decide, control
+    flow, custom ops that write), CompileError where a pass fails.
     """
     chosen = Options.from_torch(mode, {**(options or {}), **({} if target is None else {"target": target})})
     with torch.no_grad():
@@ -53,7 +54,7 @@ def compile(
         raise Unsupported(f"the exported graph holds tensors of its own: {', '.join(made.convention.constants)}")
     spec = exported.call_spec
     assert spec.in_spec is not None and spec.out_spec is not None
-    signature = Signature(_inputs(lowered), spec.in_spec, spec.out_spec)
+    signature = Signature(_inputs(lowered), spec.in_spec, spec.out_spec, _ranges(lowered))
     names = {item.name for item in signature.inputs if item.kind == "weight"}
     held = {**lowered.state_dict, **lowered.constants}
     return ExportedProgram(made.artefact, made.executable, signature, {name: held[name] for name in sorted(names)})
@@ -90,6 +91,15 @@ def _inputs(exported: TorchExported) -> list[Input]:
     return found
 
 
+def _ranges(exported: TorchExported) -> dict[str, tuple[int, int | None]]:
+    """The ends of each symbol in sizes; torch's infinity is a number beyond any size."""
+    found: dict[str, tuple[int, int | None]] = {}
+    for symbol, ends in exported.range_constraints.items():
+        greatest = int(ends.upper) if ends.upper.is_finite and ends.upper < _NO_END else None
+        found[str(symbol)] = (int(ends.lower), greatest)
+    return found
+
+
 def _write_in_place(exported: TorchExported) -> None:
     """Makes results that are new values of buffers and inputs writes into those, as AOTAutograd's graphs have them."""
     graph = exported.graph_module.graph
@@ -115,10 +125,8 @@ def _write_in_place(exported: TorchExported) -> None:
 
 
 def _check(gm: torch.fx.GraphModule) -> None:
-    if is_symbolic(gm) or has_data_dependent_sizes(gm):
-        raise Unsupported(
-            "an exported program whose sizes vary needs a compiler for each new size; export it without dynamic_shapes"
-        )
+    if has_data_dependent_sizes(gm):
+        raise Unsupported("the exported program has sizes that the data decide")
     steps = python_steps(gm)
     if steps:
         listed = "; ".join(f"{node.target}: {reason}" for node, reason in steps.items())

@@ -8,7 +8,8 @@ y = cuesta.load("model.cuesta")(x)         # in another process, without MLIR
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import functools
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -17,10 +18,15 @@ import torch
 from torch.utils import _pytree as pytree
 
 from cuesta.errors import InputError
-from cuesta.frontend.calling import Convention
+from cuesta.frontend.calling import Convention, Output
+from cuesta.frontend.symbols import reader
 from cuesta.runtime.artefact import Artefact
 from cuesta.runtime.dtypes import DTYPES
 from cuesta.runtime.executable import Executable
+from cuesta.runtime.sized import with_sizes
+
+#: Sets of sizes whose tables a program keeps.
+_KEPT_SIZES = 256
 
 
 @dataclass(frozen=True)
@@ -41,16 +47,29 @@ class Signature:
     inputs: list[Input]
     in_spec: pytree.TreeSpec
     out_spec: pytree.TreeSpec
+    #: symbol in sizes → the least and the greatest value that the export admits, None where it has no end
+    ranges: dict[str, tuple[int, int | None]]
 
     def as_dict(self) -> dict[str, Any]:
         """Plain data. Raises NotImplementedError for a container that pytree cannot write."""
         specs = {"in_spec": pytree.treespec_dumps(self.in_spec), "out_spec": pytree.treespec_dumps(self.out_spec)}
-        return {"inputs": [asdict(i) for i in self.inputs], **specs}
+        ranges = {name: list(ends) for name, ends in self.ranges.items()}
+        return {"inputs": [asdict(i) for i in self.inputs], "ranges": ranges, **specs}
 
     @staticmethod
     def from_dict(data: Mapping[str, Any]) -> Signature:
         specs = [pytree.treespec_loads(data[name]) for name in ("in_spec", "out_spec")]
-        return Signature([Input(**i) for i in data["inputs"]], *specs)
+        ranges = {name: (least, greatest) for name, (least, greatest) in data["ranges"].items()}
+        return Signature([Input(**i) for i in data["inputs"]], *specs, ranges)
+
+
+@dataclass(frozen=True)
+class _Sized:
+    """The program for one set of sizes: its call, what it expects of each argument of the graph, and its results."""
+
+    run: Callable[[list[torch.Tensor]], list[torch.Tensor]]
+    expected: dict[int, Any]
+    outputs: list[Output]
 
 
 class ExportedProgram:
@@ -62,16 +81,17 @@ class ExportedProgram:
     def __init__(
         self, artefact: Artefact, executable: Executable, signature: Signature, weights: Mapping[str, torch.Tensor]
     ) -> None:
-        self._artefact, self._run, self._signature = artefact, executable, signature
+        self._artefact, self._program, self._signature = artefact, executable, signature
         self._convention = Convention.from_dict(artefact.metadata["convention"])
         self._weights = dict(weights)
-        arguments = executable.metadata["arguments"]
-        self._expected = dict(zip(self._convention.tensor_arguments, arguments, strict=False))
         self._written = {self._convention.tensor_arguments[i] for i in executable.metadata["mutates"]}
+        self._read = reader(self._convention.sources)
+        self._sized = functools.lru_cache(maxsize=_KEPT_SIZES)(self._make_sized)
         self._check_weights()
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         flat = self._flatten(args, kwargs)
+        sized = self._sized(self._sizes(flat))
         copies: list[tuple[torch.Tensor, torch.Tensor]] = []
         values: list[Any] = []
         for position, item in enumerate(self._signature.inputs):
@@ -83,17 +103,17 @@ class ExportedProgram:
                 _check_constant(item, given)
                 values.append(given)
                 continue
-            laid_out = self._laid_out(item, given, self._expected[position])
+            laid_out = self._laid_out(item, given, sized.expected[position])
             if laid_out is not given and position in self._written:
                 copies.append((given, laid_out))
             values.append(laid_out)
         tensors = [values[i] for i in self._convention.tensor_arguments]
-        results = self._run(tensors)
+        results = sized.run(tensors)
         with torch.no_grad():
             for given, copy in copies:
                 given.copy_(copy)
         by_kind = {"tensor": lambda o: results[o.index], "argument": self._argument_of(flat), "value": _value_of}
-        outputs = [by_kind[output.kind](output) for output in self._convention.outputs]
+        outputs = [by_kind[output.kind](output) for output in sized.outputs]
         return pytree.tree_unflatten(outputs, self._signature.out_spec)
 
     def state_dict(self) -> dict[str, torch.Tensor]:
@@ -109,6 +129,34 @@ class ExportedProgram:
         from cuesta.frontend.program_file import write_program
 
         return write_program(Path(path), self._artefact, self._signature, self._weights if weights else None)
+
+    def _sizes(self, flat: Sequence[Any]) -> tuple[int, ...]:
+        """The values of the symbols in sizes, in the order of their sources."""
+        values = [None if item.kind == "weight" else flat[item.number] for item in self._signature.inputs]
+        for source in self._convention.sources:
+            item, value = self._signature.inputs[source.argument], values[source.argument]
+            if not isinstance(value, torch.Tensor) or source.dim is None or value.dim() <= source.dim:
+                raise InputError(f"argument {item.name!r} has no dimension {source.dim}, whose size was left open")
+        return self._read(values)
+
+    def _make_sized(self, sizes: tuple[int, ...]) -> _Sized:
+        """Raises InputError for sizes that the export, or what was compiled, is not right for."""
+        convention = self._convention
+        known = dict(zip((source.name for source in convention.sources), sizes, strict=True))
+        for source, size in zip(convention.sources, sizes, strict=True):
+            least, greatest = self._signature.ranges.get(source.name, (0, None))
+            if size < least or (greatest is not None and size > greatest):
+                name = self._signature.inputs[source.argument].name
+                raise InputError(
+                    f"argument {name!r} has size {size} in dimension {source.dim}; "
+                    f"the export admits {least} to {'any' if greatest is None else greatest}"
+                )
+        if not convention.admits(known):
+            raise InputError(f"the program was not compiled for sizes of this kind: {known}")
+        run = self._program.with_sizes(known) if known else self._program
+        metadata = with_sizes(self._program.metadata, known) if known else self._program.metadata
+        expected = dict(zip(convention.tensor_arguments, metadata["arguments"], strict=False))
+        return _Sized(run, expected, convention.with_sizes(known).outputs)
 
     def _argument_of(self, flat: Sequence[Any]) -> Any:
         def argument(output: Any) -> Any:
@@ -137,8 +185,8 @@ class ExportedProgram:
                 f"argument {item.name!r} is {given.dtype} of sizes {list(given.shape)}; "
                 f"the program was exported for {dtype} of sizes {list(sizes)}"
             )
-        device = torch.device(self._run.metadata["device"])
-        if given.device.type != device.type and not self._run.metadata["elsewhere"]:
+        device = torch.device(self._program.metadata["device"])
+        if given.device.type != device.type and not self._program.metadata["elsewhere"]:
             raise InputError(f"argument {item.name!r} is on {given.device}; the program runs on {device}")
         given_values = given.resolve_conj().resolve_neg()
         matches = all(n <= 1 or a == b for n, a, b in zip(sizes, given.stride(), strides, strict=True))
@@ -150,12 +198,13 @@ class ExportedProgram:
 
     def _check_weights(self) -> None:
         """Raises InputError where a weight is missing or is not what the program was compiled for."""
+        expected = dict(zip(self._convention.tensor_arguments, self._program.metadata["arguments"], strict=False))
         for position, item in enumerate(self._signature.inputs):
             if item.kind != "weight":
                 continue
             if item.name not in self._weights:
                 raise InputError(f"weight {item.name!r} is missing; the program was saved without weights?")
-            laid_out = self._laid_out(item, self._weights[item.name], self._expected[position])
+            laid_out = self._laid_out(item, self._weights[item.name], expected[position])
             self._weights[item.name] = laid_out
 
 

@@ -190,12 +190,33 @@ def test_a_constant_is_what_was_exported() -> None:
         program(torch.ones(3), n=2)
 
 
-def test_what_no_program_holds_is_refused() -> None:
-    dim = torch.export.Dim("n", min=2)
-    program = torch.export.export(Function(double), (torch.ones(3),), dynamic_shapes=(({0: dim},),))
-    with pytest.raises(Unsupported, match="without dynamic_shapes"):
-        cuesta.compile(program)
+def test_sizes_that_the_export_left_open(tmp_path: Path) -> None:
+    def f(x: Tensor, y: Tensor, count: Tensor) -> tuple[Tensor, Tensor, int]:
+        count.add_(1)
+        return (x * 2).softmax(-1) @ y, x.flatten() + x.shape[0], x.shape[0]
 
+    n, k = torch.export.Dim("n", min=2, max=64), torch.export.Dim("k", min=2)
+    shapes = (({0: n, 1: k}, {0: k}, None),)
+    inputs = (torch.randn(3, 5), torch.randn(5, 7), torch.zeros(2))
+    program = cuesta.compile(torch.export.export(Function(f), inputs, dynamic_shapes=shapes))
+    loaded = cuesta.load(program.save(tmp_path / "f"))
+    for call in (program, loaded):
+        for rows, columns in ((3, 5), (64, 2), (8, 33)):
+            x, y, count = torch.randn(rows, columns), torch.randn(columns, 7), torch.zeros(2)
+            expected = f(x, y, count.clone())
+            torch.testing.assert_close(call(x, y, count), expected)
+            torch.testing.assert_close(call(x.t().contiguous().t(), y, count), expected)
+            assert count.tolist() == [2, 2]
+        for rows, words in ((1, "size 1 in dimension 0; the export admits 2 to 64"), (65, "size 65")):
+            with pytest.raises(InputError, match=words):
+                call(torch.randn(rows, 5), torch.randn(5, 7), torch.zeros(2))
+        with pytest.raises(InputError, match=r"of sizes \[6, 7\]; the program was exported for .* \[5, 7\]"):
+            call(torch.randn(3, 5), torch.randn(6, 7), torch.zeros(2))
+        with pytest.raises(InputError, match="no dimension 1"):
+            call(torch.randn(3), torch.randn(6, 7), torch.zeros(2))
+
+
+def test_what_no_program_holds_is_refused() -> None:
     def branch(x: Tensor) -> Tensor:
         return torch.cond(x.sum() > 0, lambda x: x + 1, lambda x: x - 1, (x,))
 
