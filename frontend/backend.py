@@ -112,7 +112,9 @@ def _compile_sized(gm: torch.fx.GraphModule, kind: str, options: Options, donate
         log.log(level, "a %s graph is compiled for each set of sizes: %s", kind, problem)
         return each
     compile_report.add(report)
-    return bind_sized(made.executable, made.convention, gm, each)
+    tell_report(report)
+    steps = made.executable.metadata["steps"]
+    return bind_sized(made.executable, made.convention, gm, each, lambda run: profiled(run, report, steps))
 
 
 def report_of_steps(steps: dict[torch.fx.Node, str], kind: str) -> GraphReport:

@@ -17,6 +17,7 @@ from cuesta.runtime.executable import Executable
 from cuesta.sizes import at, parse
 
 Boxed = Callable[[list[Any]], list[Any]]
+Run = Callable[[list[torch.Tensor]], list[torch.Tensor]]
 
 #: Sets of sizes whose tables a program keeps: a few KB each, a millisecond to make.
 _KEPT_SIZES = 256
@@ -125,9 +126,16 @@ def bind_values(
     return boxed
 
 
-def bind_sized(program: Executable, convention: Convention, gm: torch.fx.GraphModule, otherwise: Boxed) -> Boxed:
+def bind_sized(
+    program: Executable,
+    convention: Convention,
+    gm: torch.fx.GraphModule,
+    otherwise: Boxed,
+    around: Callable[[Run], Run] = lambda run: run,
+) -> Boxed:
     """A boxed callable around a program that has symbols in its sizes: for each set of sizes the program with its
-    tables filled in, of which it keeps those that were called last. Sets that it is not right for go `otherwise`."""
+    tables filled in, which is called through `around`, and of which it keeps those that were called last. Sets that it
+    is not right for go `otherwise`."""
     names = [source.name for source in convention.sources]
     read = reader(convention.sources)
 
@@ -136,7 +144,7 @@ def bind_sized(program: Executable, convention: Convention, gm: torch.fx.GraphMo
         known = dict(zip(names, values, strict=True))
         if not convention.admits(known):
             return otherwise
-        return bind(program.with_sizes(known), convention.with_sizes(known), gm)
+        return bind(around(program.with_sizes(known)), convention.with_sizes(known), gm)
 
     def call(args: list[Any]) -> list[Any]:
         return sized(read(args))(args)

@@ -58,9 +58,9 @@ class Signature:
 
     @staticmethod
     def from_dict(data: Mapping[str, Any]) -> Signature:
-        specs = [pytree.treespec_loads(data[name]) for name in ("in_spec", "out_spec")]
+        in_spec, out_spec = (pytree.treespec_loads(data[name]) for name in ("in_spec", "out_spec"))
         ranges = {name: (least, greatest) for name, (least, greatest) in data["ranges"].items()}
-        return Signature([Input(**i) for i in data["inputs"]], *specs, ranges)
+        return Signature([Input(**i) for i in data["inputs"]], in_spec, out_spec, ranges)
 
 
 @dataclass(frozen=True)

@@ -105,6 +105,14 @@ def test_a_program_is_an_event_of_the_profiler() -> None:
     assert "aten::sort" in [child.name for child in events[forward].cpu_children]
 
 
+def test_so_is_one_for_many_sizes() -> None:
+    run = torch.compile(lambda x: x.sin().softmax(-1), backend="cuesta", dynamic=True)
+    run(torch.randn(3, 4))
+    with torch.profiler.profile() as profile:
+        run(torch.randn(5, 6))
+    assert [e.name for e in profile.events() if e.name.startswith("cuesta inference")] != []
+
+
 def test_the_minifier_after_dynamo_names_the_backend(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import cuesta.passes
     from cuesta.passes.registry import find_pass
