@@ -4,7 +4,7 @@ torch has a decomposition into ops that cuesta has. What has a rule or a row sta
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -34,7 +34,6 @@ _MORE = (
     aten.triu_indices,
     aten.unbind_copy,
     aten.permute_copy,
-    aten.rot90,
 )
 
 #: Left to ATen's own kernels: they do better than what these are taken apart into, or draw eager's numbers.
@@ -59,8 +58,39 @@ def _take(x: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
     return result
 
 
-#: In place of torch's.
-_OURS: dict[Any, Callable[..., Any]] = {aten.take.default: _take}
+def _rot90(x: torch.Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> torch.Tensor:
+    """As eager lays it out; torch's own makes rows."""
+    match k % 4:
+        case 0:
+            return x.clone(memory_format=torch.contiguous_format)
+        case 2:
+            return x.flip(dims)
+        case quarters:
+            return x.flip([dims[1] if quarters == 1 else dims[0]]).transpose(dims[0], dims[1])
+
+
+def _nll_loss_forward(x: torch.Tensor, target: torch.Tensor, weight: torch.Tensor | None, *rest: Any) -> Any:
+    """Whole where the op of the dialect is the same loss; class weights and a single sample are taken apart."""
+    if weight is None and x.dim() == 2:
+        return NotImplemented
+    return get_decompositions([aten.nll_loss_forward])[aten.nll_loss_forward.default](x, target, weight, *rest)
+
+
+def _nll_loss_backward(
+    grad: torch.Tensor, x: torch.Tensor, target: torch.Tensor, weight: torch.Tensor | None, *rest: Any
+) -> Any:
+    if weight is None and x.dim() == 2:
+        return NotImplemented
+    return get_decompositions([aten.nll_loss_backward])[aten.nll_loss_backward.default](grad, x, target, weight, *rest)
+
+
+#: In place of torch's, or of a rule that takes some calls only.
+_OURS: dict[Any, Callable[..., Any]] = {
+    aten.take.default: _take,
+    aten.rot90.default: _rot90,
+    aten.nll_loss_forward.default: _nll_loss_forward,
+    aten.nll_loss_backward.default: _nll_loss_backward,
+}
 
 
 @functools.cache
@@ -70,7 +100,7 @@ def decompositions() -> dict[Any, Callable[..., Any]]:
 
     # Not core_aten_decompositions(), a dict of another kind: `|` of it with a dict drops all that it holds.
     table = _core_aten_decompositions_post_autograd() | get_decompositions(_MORE) | foreach_decompositions() | _OURS
-    return {op: _with_format(op, function) for op, function in table.items() if not _stays_whole(op)}
+    return {op: _with_format(op, function) for op, function in table.items() if op in _OURS or not _stays_whole(op)}
 
 
 def _with_format(op: Any, decomposition: Callable[..., Any]) -> Callable[..., Any]:

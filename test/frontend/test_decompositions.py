@@ -1,7 +1,13 @@
 """Which ops AOTAutograd takes apart for cuesta."""
 
-import torch
+from collections.abc import Callable
+from typing import Any
 
+import pytest
+import torch
+import torch.nn.functional as F
+
+import cuesta
 from cuesta.frontend.decompositions import decompositions
 
 aten = torch.ops.aten
@@ -18,3 +24,36 @@ def test_what_has_a_rule_or_a_row_stays_whole() -> None:
 
 def test_what_draws_random_numbers_stays_whole() -> None:
     assert not {op for op in decompositions() if torch.Tag.nondeterministic_seeded in op.tags}
+
+
+@pytest.mark.parametrize("k", [0, 1, 2, 3, -1])
+def test_rot90_is_laid_out_as_in_eager(k: int) -> None:
+    x = torch.arange(24.0).reshape(2, 3, 4)
+    mine, eager = decompositions()[aten.rot90.default](x, k, [1, 2]), torch.rot90(x, k, [1, 2])
+    torch.testing.assert_close(mine, eager)
+    assert mine.stride() == eager.stride()
+
+
+TARGET, WEIGHTS = torch.tensor([0, 3, 2, 0]), torch.rand(5) + 0.1
+LOSSES: dict[str, tuple[Callable[..., Any], torch.Tensor, torch.Tensor]] = {
+    "class weights": (lambda x, t: F.cross_entropy(x, t, WEIGHTS, ignore_index=2), torch.randn(4, 5), TARGET),
+    "class weights, none": (lambda x, t: F.nll_loss(x, t, WEIGHTS, reduction="none"), torch.randn(4, 5), TARGET),
+    "one sample": (F.cross_entropy, torch.randn(5), TARGET[1]),
+    "pixels": (F.cross_entropy, torch.randn(2, 5, 3, 2), torch.tensor([4, 1, 0, 2, 3, 1] * 2).reshape(2, 3, 2)),
+}
+
+
+@pytest.mark.parametrize("case", LOSSES.values(), ids=LOSSES.keys())
+def test_losses_that_have_no_op_are_compiled(case: tuple[Callable[..., Any], torch.Tensor, torch.Tensor]) -> None:
+    function, scores, target = case
+
+    def gradient(run: Callable[..., Any]) -> tuple[torch.Tensor, torch.Tensor | None]:
+        x = scores.clone().requires_grad_()
+        loss = run(x, target)
+        loss.sum().backward()
+        return loss.detach(), x.grad
+
+    torch._dynamo.reset()
+    compiled = gradient(torch.compile(function, backend="cuesta", dynamic=False))
+    torch.testing.assert_close(compiled, gradient(function))
+    assert [graph.aten_calls for graph in cuesta.report().graphs] == [[], []]
