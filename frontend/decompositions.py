@@ -64,7 +64,7 @@ def _rot90(x: torch.Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> torch.T
         case 0:
             return x.clone(memory_format=torch.contiguous_format)
         case 2:
-            return x.flip(dims)
+            return x.flip(list(dims))
         case quarters:
             return x.flip([dims[1] if quarters == 1 else dims[0]]).transpose(dims[0], dims[1])
 
