@@ -82,7 +82,11 @@ def unspelled_tensor(shape: Sequence[Number], spelling: str) -> ir.RankedTensorT
 
 def shape_of(value: ir.Value) -> tuple[Number, ...]:
     """The shape of a tensor value."""
-    kind = ir.RankedTensorType(value.type)
+    return sizes_of(ir.RankedTensorType(value.type))
+
+
+def sizes_of(kind: ir.RankedTensorType) -> tuple[Number, ...]:
+    """The sizes of a tensor type."""
     return tuple(kind.shape) if kind.has_static_shape else tuple(_spelled(kind.shape, iter(list(kind.encoding))))
 
 

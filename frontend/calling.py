@@ -47,12 +47,6 @@ class Convention:
     lazy: list[int]
     #: where the symbols in sizes come from
     sources: list[Source] = field(default_factory=list)
-    #: size → whether it is negative, which the program is right for
-    assumed: dict[str, bool] = field(default_factory=dict)
-
-    def admits(self, values: Mapping[str, int]) -> bool:
-        """Whether the program is right for these values of the symbols."""
-        return all((at(parse(size), values) < 0) == negative for size, negative in self.assumed.items())
 
     def with_sizes(self, values: Mapping[str, int]) -> Convention:
         """That of the program for these values of the symbols."""
@@ -67,7 +61,7 @@ class Convention:
         outputs = [Output(**o) for o in data["outputs"]]
         sources = [Source(**s) for s in data["sources"]]
         lists = (data["tensor_arguments"], data["constants"], data["lazy"])
-        return Convention(outputs, *lists, sources, data["assumed"])
+        return Convention(outputs, *lists, sources)
 
 
 def check_outputs(outputs: list[Output]) -> None:
@@ -142,7 +136,7 @@ def bind_sized(
     @functools.lru_cache(maxsize=_KEPT_SIZES)
     def sized(values: tuple[int, ...]) -> Boxed:
         known = dict(zip(names, values, strict=True))
-        if not convention.admits(known):
+        if not program.admits(known):
             return otherwise
         return bind(around(program.with_sizes(known)), convention.with_sizes(known), gm)
 

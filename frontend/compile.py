@@ -36,7 +36,7 @@ from cuesta.passes.pipeline import Pipeline
 from cuesta.passes.pipelines import Stage, stages_for
 from cuesta.runtime.artefact import Artefact
 from cuesta.runtime.executable import Executable
-from cuesta.sizes import estimate
+from cuesta.sizes import assumptions, estimate
 from cuesta.targets import CPU, Target
 
 log = logging.getLogger("cuesta")
@@ -157,7 +157,10 @@ def compile_module(module: ir.Module, *, from_stage: str = "import", options: Op
     if options.target is not None and not target_of(module).gpu:
         with module.context:
             mark_module(module, options.target, torch.device(options.target.device_type))
-    return load(lower_module(module, options, GraphReport("module"), from_stage))
+    with assumptions() as assumed:
+        artefact = lower_module(module, options, GraphReport("module"), from_stage)
+    artefact.metadata["program"]["assumed"] = assumed
+    return load(artefact)
 
 
 def _operand_bytes(operand: ir.Value) -> int:

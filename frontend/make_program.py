@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 
@@ -69,8 +69,8 @@ def make_program(
         report.times["import"] = time.perf_counter() - start
         dump = Dump.open(options.dump, kind) if options.dump else None
         artefact = lower_module(graph.module, options, report, dump=dump)
-    convention = replace(graph.convention, assumed=assumed)
-    artefact.metadata["convention"] = convention.as_dict()
+    artefact.metadata["program"]["assumed"] = assumed
+    artefact.metadata["convention"] = graph.convention.as_dict()
     start = time.perf_counter()
     executable = load(artefact)
     cache.store(artefact, report)
@@ -79,4 +79,4 @@ def make_program(
         report.dump = dump.outcome()
         dump.finish(report.lines())
         report.dump = dump.outcome()
-    return MadeProgram(artefact, executable, convention)
+    return MadeProgram(artefact, executable, graph.convention)

@@ -114,7 +114,7 @@ class Pipeline:
         Raises PassFailed where a pass fails or raises something of Python's, VerifyError where a
         pass leaves invalid IR behind; a CuestaError of a pass comes through with a note that names it.
         """
-        with hints(_hints_of(module)):
+        with hints(hints_of(module)):
             for step in self.passes if observe else self.steps:
                 run_step(step, module, verify=verify, on_diagnostic=on_diagnostic)
                 if observe:
@@ -124,7 +124,7 @@ class Pipeline:
         return self.text
 
 
-def _hints_of(module: ir.Module) -> dict[str, int]:
+def hints_of(module: ir.Module) -> dict[str, int]:
     """What the symbols in a module's sizes were in the call that was traced."""
     attributes = module.operation.attributes
     return {a.name: a.attr.value for a in attributes["cuesta.hints"]} if "cuesta.hints" in attributes else {}

@@ -17,6 +17,7 @@ from cuesta.dialects.reference import find_function, run_in_place
 from cuesta.errors import CuestaError
 from cuesta.frontend.compile import compile_module
 from cuesta.passes.diagnostics import Diagnostic
+from cuesta.passes.pipeline import hints_of
 from cuesta.passes.pipelines import STAGES
 from cuesta.tools import tt_kernels
 from cuesta.tools.command_line import Parser, Source, write_to_stdout
@@ -55,6 +56,9 @@ def _parse_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     inputs.add_argument(
         "--int-range", default="0:2", metavar="LOW:HIGH", help="of random integers, HIGH excluded (0:2)"
     )
+    inputs.add_argument(
+        "--size", action="append", default=[], metavar="NAME=N", help="of a symbol in the module's sizes (its hint)"
+    )
     runs = parser.add_argument_group("how to run")
     runs.add_argument("--reference", action="store_true", help="op by op in torch, with nothing compiled")
     runs.add_argument("--compare-reference", action="store_true", help="run both ways and compare; 1 if they differ")
@@ -75,7 +79,10 @@ def _run(arguments: argparse.Namespace) -> int:
             return 0
         function = _function(module, arguments.function)
         add_strides(function)
-        wanted = arguments_of(function)
+        values = _sizes(module, arguments.size)
+        if values and (arguments.reference or arguments.compare_reference):
+            raise CuestaError(f"the reference takes numbers for sizes; this module has {', '.join(values)}")
+        wanted = arguments_of(function, values)
         if arguments.input:
             tensors = read_inputs(wanted, arguments.input)
         else:
@@ -87,11 +94,29 @@ def _run(arguments: argparse.Namespace) -> int:
         else:
             copies = [x.clone() for x in tensors]
             expected = run_in_place(module, copies, name) if arguments.compare_reference else []
-            results = compile_module(module, from_stage=level)(tensors)
+            program = compile_module(module, from_stage=level)
+            if not program.admits(values):
+                raise CuestaError(f"compiled for {_spelled(hints_of(module))}, it is not right for {_spelled(values)}")
+            results = (program.with_sizes(values) if values else program)(tensors)
     _report(results, arguments.output)
     if arguments.compare_reference and not arguments.reference:
         return _compare([*results, *tensors], [*expected, *copies], len(results))
     return 0
+
+
+def _sizes(module: ir.Module, given: Sequence[str]) -> dict[str, int]:
+    """The values of a module's symbols: its hints, but where the command line says otherwise."""
+    values = hints_of(module)
+    for text in given:
+        name, _, number = text.partition("=")
+        if not number.isdecimal():
+            raise CuestaError(f"--size takes NAME=NUMBER, such as s0=8, got {text!r}")
+        values[name] = int(number)
+    return values
+
+
+def _spelled(values: dict[str, int]) -> str:
+    return ", ".join(f"{name}={value}" for name, value in values.items())
 
 
 def _report(results: list[torch.Tensor], folder: str | None) -> None:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 
 import numpy as np
 import torch
 
 from cuesta._mlir import func, ir
 from cuesta.dialects import types
-from cuesta.dialects.cuesta.dialect import int_array, ints
+from cuesta.dialects.cuesta.dialect import int_array, numbers
 from cuesta.dialects.reference import with_strides
 from cuesta.dialects.types import row_major
 from cuesta.errors import CuestaError
+from cuesta.sizes import Number, at, symbols
 
 
 @dataclass(frozen=True)
@@ -36,15 +39,31 @@ def add_strides(function: func.FuncOp) -> None:
         present = list(function.attributes[name]) if name in function.attributes else [ir.DictAttr.get()] * len(values)
         complete = []
         for attrs, kind in zip(present, values, strict=True):
-            if not isinstance(kind, ir.RankedTensorType | ir.MemRefType) or not kind.has_static_shape:
+            sizes = _sizes(kind)
+            if sizes is None:
                 raise CuestaError(f"@{function.name.value} has {kind}: only tensors of known sizes can be run")
-            entries = {"cuesta.strides": int_array(row_major(ir.ShapedType(kind).shape))}
+            entries = {"cuesta.strides": int_array(row_major(sizes))}
             complete.append(ir.DictAttr.get(entries | {a.name: a.attr for a in attrs}))
         function.attributes[name] = ir.ArrayAttr.get(complete)
 
 
-def arguments_of(function: func.FuncOp) -> list[Argument]:
-    """What `function`, which has strides, takes. Raises CuestaError for an element type that torch lacks."""
+def _sizes(kind: ir.Type) -> Sequence[Number] | None:
+    """The sizes of a tensor or memref, None where nothing says them."""
+    if not isinstance(kind, ir.RankedTensorType | ir.MemRefType):
+        return None
+    if (
+        not kind.has_static_shape
+        and (kind.encoding if isinstance(kind, ir.RankedTensorType) else kind.memory_space) is None
+    ):
+        return None
+    return types.sizes_of(kind) if isinstance(kind, ir.RankedTensorType) else types.memref_shape(kind)[0]
+
+
+def arguments_of(function: func.FuncOp, values: Mapping[str, int] = MappingProxyType({})) -> list[Argument]:
+    """What `function`, which has strides, takes where the symbols in its sizes have these values.
+
+    Raises CuestaError for an element type that torch lacks, or a symbol without a value.
+    """
     found = []
     kinds = ir.FunctionType(function.attributes["function_type"].value).inputs
     for index, kind in enumerate(kinds):
@@ -55,7 +74,12 @@ def arguments_of(function: func.FuncOp) -> list[Argument]:
             dtype = types.torch_dtype(spelling)
         except KeyError:
             raise CuestaError(f"argument {index} is {kind}: torch has no dtype for {spelling}") from None
-        found.append(Argument(index, tuple(shaped.shape), tuple(ints(attrs["cuesta.strides"])), dtype))
+        sizes, strides = _sizes(kind), numbers(attrs["cuesta.strides"])
+        assert sizes is not None
+        if missing := {name for n in (*sizes, *strides) for name in symbols(n)} - set(values):
+            raise CuestaError(f"argument {index} is {kind}: --size says what {', '.join(sorted(missing))} is, as s0=8")
+        shape, steps = (tuple(at(n, values) for n in part) for part in (sizes, strides))
+        found.append(Argument(index, shape, steps, dtype))
     return found
 
 

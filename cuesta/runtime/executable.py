@@ -9,10 +9,10 @@ with its owner: "caller" is allocated here, "torch" arrives as a handle; `releas
 arguments that the program gives back, whose places in the list of tensors become None; `kept`, how many tensors that
 torch is given stay with the slots from call to call; `results`, each
 in an argument or a base at an offset in elements; `calls`, the calls into ATen that go through Python;
-`words`, those of the program's tables that depend on sizes; `buffers`, what shares an arena whose offsets do (see
-sized.py); `steps`, what may fail, for the message; `mutates`, the numbers of the arguments that it writes; `target`
-and `device`; `kernels`, those of a GPU. The slots that the entry takes are described in
-lowering/host_to_llvm/layout.py.
+`words`, those of the program's tables that depend on sizes; `buffers`, what shares an arena whose offsets do;
+`assumed`, what was taken for granted of sizes (sized.py has these three); `steps`, what may fail, for the message;
+`mutates`, the numbers of the arguments that it writes; `target` and `device`; `kernels`, those of a GPU. The slots
+that the entry takes are described in lowering/host_to_llvm/layout.py.
 
 A call on a GPU takes its arena and its results from torch's caching allocator and launches on torch's current
 stream, so work that is queued there may go on using memory that the call has given back.
@@ -38,7 +38,7 @@ from cuesta.runtime.failures import Failures
 from cuesta.runtime.gpu_call import MISALIGNED, around, device_names
 from cuesta.runtime.handles import make_handles, steal
 from cuesta.runtime.kernel_table import KernelTable
-from cuesta.runtime.sized import is_sized, with_sizes
+from cuesta.runtime.sized import admits, is_sized, with_sizes
 
 Tensor = torch.Tensor
 
@@ -75,6 +75,10 @@ class Executable:
 
     def __call__(self, tensors: list[Tensor]) -> list[Tensor]:
         return self._call(tensors)
+
+    def admits(self, values: Mapping[str, int]) -> bool:
+        """Whether the program is right for these values of the symbols in its sizes."""
+        return admits(self.metadata, values)
 
     def with_sizes(self, values: Mapping[str, int]) -> Callable[[list[Tensor]], list[Tensor]]:
         """The program for these values of the symbols in its sizes: the same code, with tables of its own."""

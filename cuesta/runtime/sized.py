@@ -20,6 +20,12 @@ def is_sized(program: Mapping[str, Any]) -> bool:
     return bool(program["words"]) or any(isinstance(n, str) for a in program["arguments"] for n in a["sizes"])
 
 
+def admits(program: Mapping[str, Any], values: Mapping[str, int]) -> bool:
+    """Whether the program is right for these values of its symbols: `assumed` has sizes, and whether each of them was
+    negative where it was compiled."""
+    return all((at(parse(size), values) < 0) == negative for size, negative in program["assumed"].items())
+
+
 def with_sizes(program: Mapping[str, Any], values: Mapping[str, int]) -> dict[str, Any]:
     """The metadata of the program for these values of its symbols. Raises KeyError for one without a value."""
     numbers = {**values, **_places(program["buffers"], values)}

@@ -139,3 +139,27 @@ def test_only_the_top_level_has_a_reference(softmax: Path, tmp_path: Path, capsy
     lowered = tmp_path / "lowered.mlir"
     assert cuesta_opt.main(["--to", "linalg", str(softmax), "-o", str(lowered)]) == 0
     assert "this module is at level 'linalg'" in fail(capsys, lowered, "--reference")
+
+
+SIZED = """
+module attributes {cuesta.hints = {s0 = 6 : i64}} {
+  func.func @graph(%x: tensor<?x4xf32, ["s0"]>) -> tensor<?xf32, ["s0"]> {
+    %0 = "cuesta.sum"(%x) {dims = [1], keepdim = 0 : i64} : (tensor<?x4xf32, ["s0"]>) -> tensor<?xf32, ["s0"]>
+    return %0 : tensor<?xf32, ["s0"]>
+  }
+}
+"""
+
+
+def test_symbolic_sizes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "sized.mlir"
+    path.write_text(SIZED)
+    assert run(capsys, path).startswith("result 0: f32[6] ")
+    x = torch.randn(9, 4)
+    np.save(tmp_path / "x.npy", x.numpy())
+    run(capsys, path, "--size", "s0=9", "--input", tmp_path / "x.npy", "-o", tmp_path)
+    torch.testing.assert_close(torch.from_numpy(np.load(tmp_path / "result_0.npy")), x.sum(1))
+    assert "--size takes NAME=NUMBER" in fail(capsys, path, "--size", "s0")
+    assert "this module has s0" in fail(capsys, path, "--reference")
+    path.write_text(SIZED.replace(" attributes {cuesta.hints = {s0 = 6 : i64}}", ""))
+    assert "--size says what s0 is, as s0=8" in fail(capsys, path)
