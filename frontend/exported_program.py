@@ -151,7 +151,7 @@ class ExportedProgram:
                     f"argument {name!r} has size {size} in dimension {source.dim}; "
                     f"the export admits {least} to {'any' if greatest is None else greatest}"
                 )
-        if not convention.admits(known):
+        if not self._program.admits(known):
             raise InputError(f"the program was not compiled for sizes of this kind: {known}")
         run = self._program.with_sizes(known) if known else self._program
         metadata = with_sizes(self._program.metadata, known) if known else self._program.metadata
