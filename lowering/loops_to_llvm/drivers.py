@@ -55,11 +55,11 @@ class _Words:
         return name
 
 
-def _counted(size: Number, sizes: Sequence[str], name: str) -> str:
-    """The lines that make `%name` of a count."""
-    words = _Words(f"{name}_")
+def _counted(size: Number, sizes: Sequence[str], prefix: str) -> tuple[str, str]:
+    """(the lines that make a count, their names beginning with `prefix`; the count)."""
+    words = _Words(prefix)
     value = compute(size, {f"p{i}": given for i, given in enumerate(sizes)}, words)
-    return "\n".join([*words.lines, f"%{name} = llvm.bitcast {value} : i64 to i64"])
+    return "\n".join(words.lines), value
 
 
 def _driver(name: str, kinds: Sequence[str], tiles: Number, work: Number, has_tail: bool) -> str:
@@ -73,11 +73,13 @@ def _driver(name: str, kinds: Sequence[str], tiles: Number, work: Number, has_ta
     head = f"llvm.func @{name}({signature}, %threads: i64) {{"
     if tiles == 0:
         return f"{head}\n{tail}\nllvm.return\n}}"
-    ranged = f"({passed}, %lo, %hi) : ({passed_kinds}, i64, i64) -> ()"
+    all_lines, all_tiles = _counted(tiles, sizes, "tiles")
+    there_lines, there = _counted(tiles, sizes, "there")
+    busy_lines, busy = _counted(threads, sizes, "busy")
     serial = f"""
-      %lo = llvm.mlir.constant(0 : i64) : i64
-      {_counted(tiles, sizes, "hi")}
-      llvm.call @{name}{TILES}{ranged}"""
+      %first = llvm.mlir.constant(0 : i64) : i64
+      {all_lines}
+      llvm.call @{name}{TILES}({passed}, %first, {all_tiles}) : ({passed_kinds}, i64, i64) -> ()"""
     if isinstance(threads, int) and isinstance(tiles, int) and min(tiles, threads) < 2:
         return f"{head}\n{serial}\n{tail}\nllvm.return\n}}"
     stores = "\n".join(
@@ -98,20 +100,20 @@ def _driver(name: str, kinds: Sequence[str], tiles: Number, work: Number, has_ta
       %t = llvm.sext %t32 : i32 to i64
       %n = llvm.sext %n32 : i32 to i64
       %one = llvm.mlir.constant(1 : i64) : i64
-      {_counted(tiles, sizes, "tiles")}
+      {all_lines}
       %next = llvm.add %t, %one : i64
-      %a = llvm.mul %tiles, %t : i64
+      %a = llvm.mul {all_tiles}, %t : i64
       %lo = llvm.udiv %a, %n : i64
-      %b = llvm.mul %tiles, %next : i64
+      %b = llvm.mul {all_tiles}, %next : i64
       %hi = llvm.udiv %b, %n : i64
-      llvm.call @{name}{TILES}{ranged}
+      llvm.call @{name}{TILES}({passed}, %lo, %hi) : ({passed_kinds}, i64, i64) -> ()
       llvm.return
     }}
     {head}
       %one = llvm.mlir.constant(1 : i64) : i64
-      {_counted(threads, sizes, "busy")}
-      {_counted(tiles, sizes, "there")}
-      %most = llvm.intr.smin(%busy, %there) : (i64, i64) -> i64
+      {busy_lines}
+      {there_lines}
+      %most = llvm.intr.smin({busy}, {there}) : (i64, i64) -> i64
       %count = llvm.intr.smin(%threads, %most) : (i64, i64) -> i64
       %alone = llvm.icmp "sle" %count, %one : i64
       llvm.cond_br %alone, ^serial, ^parallel
