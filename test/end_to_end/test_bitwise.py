@@ -129,7 +129,7 @@ def test_every_row_has_the_bits_of_eager(dtype: torch.dtype, strided: bool) -> N
         if actual.dtype != expected.dtype or not torch.equal(bits(actual), bits(expected))
     ]
     assert not wrong
-    (graph,) = cuesta.report().graphs
+    graph = cuesta.report().graphs[-1]
     names = {op for kernel in graph.kernels for op in kernel["ops"]}
     assert {"add", "mul", "eq"} <= names or dtype == torch.bool  # not everything is a call
     assert not names & {"exp", "tanh", "sqrt", "erf"}

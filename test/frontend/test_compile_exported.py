@@ -7,7 +7,7 @@ import subprocess
 import sys
 import textwrap
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +16,16 @@ import torch
 from torch import Tensor, nn
 
 import cuesta
+from cuesta import compile_report
 from cuesta.errors import ArtefactError, InputError, OptionError, Unsupported
 from cuesta.frontend.exported_program import ExportedProgram
+
+
+@pytest.fixture(autouse=True)
+def fresh_report() -> Iterator[None]:
+    """Dynamo, whose reset forgets other reports, has no part in these."""
+    yield
+    compile_report.clear()
 
 
 class Model(nn.Module):
