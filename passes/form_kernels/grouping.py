@@ -144,6 +144,8 @@ class Grouping:
     # -- one merge ----------------------------------------------------------------------------
     def _try_merge(self, a: Group, b: Group, siblings: bool = False) -> str | None:
         """Merges b into a; the reason where it does not."""
+        if len(a.members) + len(b.members) > self.machine.most_generics:
+            return f"one kernel of both would have more than {self.machine.most_generics} generics"
         if self._path_between(a, b):
             return "a path between them leads through another kernel or call"
         if _gathers(a, b) or _gathers(b, a):

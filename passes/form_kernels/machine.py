@@ -16,6 +16,8 @@ class Machine:
     #: A kernel that reads more than this, in bytes, wants at least `min_tiles` tiles.
     serial_bytes: int
     min_tiles: int
+    #: Generics of one kernel. More of them save little traffic each, and trying a merge takes time for every one.
+    most_generics: int
     #: What runs once, after the tiles or for want of any, may have this many elements.
     tail_elements: int
     #: Whether a kernel may end with a part that waits for all of its tiles.
@@ -38,6 +40,7 @@ CPU = Machine(
     tile_bytes=1 << 20,
     serial_bytes=1 << 18,
     min_tiles=8,
+    most_generics=128,
     tail_elements=1 << 16,
     tails=True,
     in_sequence=True,
@@ -49,6 +52,7 @@ GPU = Machine(
     tile_bytes=1 << 22,
     serial_bytes=1 << 16,
     min_tiles=128,
+    most_generics=128,
     tail_elements=1 << 13,
     tails=False,
     in_sequence=False,

@@ -73,6 +73,8 @@ def join(spaces: Sequence[Space], nodes: Sequence[Node]) -> Space:
                 first_read[read.value] = (node, read.dims)
     space.check(nodes)
     for a, a_dims, b, b_dims in shared:
+        if all(space.find((a.index, da)) == space.find((b.index, db)) for da, db in zip(a_dims, b_dims, strict=True)):
+            continue
         # Two readers of one input had better walk it together, but need not.
         attempt = space.copy()
         _unify_dims(attempt, a, a_dims, b, b_dims)

@@ -1,0 +1,44 @@
+"""Graphs of very many ops: kernels stay of a size that forming and compiling them takes time in proportion."""
+
+from __future__ import annotations
+
+import pytest
+
+import cuesta.passes
+from cuesta._mlir import ir
+from cuesta.dialects import make_context
+from cuesta.passes.form_kernels.grouping import Grouping
+from cuesta.passes.form_kernels.machine import CPU
+from cuesta.passes.form_kernels.nodes import collect
+from cuesta.passes.pipeline import Pipeline
+
+TYPE = "tensor<64x96xf32>"
+
+
+def chain(length: int) -> str:
+    """sin of sin of …, with a second argument added now and then, which all of those nodes read."""
+    lines = []
+    for i in range(length):
+        before = f"%{i - 1}" if i else "%x"
+        op = f'"cuesta.add"({before}, %y) : ({TYPE}, {TYPE})' if i % 3 == 0 else f'"cuesta.sin"({before}) : ({TYPE})'
+        lines.append(f"%{i} = {op} -> {TYPE}")
+    strides = "{cuesta.strides = [96, 1]}"
+    body = "\n".join(lines)
+    return f"""func.func @graph(%x: {TYPE} {strides}, %y: {TYPE} {strides}) -> ({TYPE} {strides}) {{
+{body}
+return %{length - 1} : {TYPE} }}"""
+
+
+@pytest.mark.parametrize("length", [CPU.most_generics, 2 * CPU.most_generics + 5])
+def test_a_chain_becomes_kernels_of_limited_size(length: int) -> None:
+    cuesta.passes.load_all()
+    with make_context(), ir.Location.unknown():
+        module = ir.Module.parse(chain(length))
+        Pipeline.parse("builtin.module(decompose,cuesta-to-linalg)").run(module)
+        (function,) = module.body.operations
+        grouping = Grouping(collect(function.regions[0].blocks[0]), set())
+        grouping.run()
+    groups = {id(group): len(group.members) for group in grouping.group.values()}
+    assert sum(groups.values()) == length
+    assert max(groups.values()) <= CPU.most_generics
+    assert len(groups) == -(-length // CPU.most_generics)
