@@ -27,7 +27,7 @@ def fail_with(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*_: Any, **__: Any) -> Any:
         raise error
 
-    monkeypatch.setattr(frontend, "_program", broken)
+    monkeypatch.setattr(frontend, "make_program", broken)
 
 
 def test_a_failure_carries_the_message(monkeypatch: pytest.MonkeyPatch, cuesta_only: None) -> None:

@@ -1,0 +1,47 @@
+"""Command line of the suite; exits with 1 where a model is wrong or raises."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from cuesta.tools.model_suite.case import SuiteCase
+from cuesta.tools.model_suite.check import Verdict, check_case
+from cuesta.tools.model_suite.language import LANGUAGE
+from cuesta.tools.model_suite.others import OTHERS
+from cuesta.tools.model_suite.page import render
+from cuesta.tools.model_suite.vision import VISION
+
+SUITE: tuple[SuiteCase, ...] = (*LANGUAGE, *VISION, *OTHERS)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs the models that the arguments choose."""
+    parser = argparse.ArgumentParser(
+        prog="python -m cuesta.tools.model_suite", description="compares small models, compiled, with eager"
+    )
+    parser.add_argument("--models", default="", metavar="REGEX", help="only those whose name has this")
+    parser.add_argument("--page", type=Path, metavar="FILE", help="write the table there")
+    arguments = parser.parse_args(argv)
+    chosen = [case for case in SUITE if re.search(arguments.models, case.name, re.IGNORECASE)]
+    if not chosen:
+        parser.error(f"--models: no name has {arguments.models!r}; there are {', '.join(c.name for c in SUITE)}")
+    results: list[tuple[SuiteCase, dict[str, Verdict]]] = []
+    for case in chosen:
+        verdicts = check_case(case)
+        results.append((case, verdicts))
+        said = ", ".join(f"{way} {v.wrong or f'{v.counts.seconds:.1f} s'}" for way, v in verdicts.items())
+        print(f"{case.name}: {said}", flush=True)
+    page = render(results)
+    if arguments.page:
+        arguments.page.write_text(page)
+    else:
+        print(page)
+    return int(any(v.wrong for _, verdicts in results for v in verdicts.values()))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,37 @@
+"""A model of the suite: a small module of a real architecture, with inputs of any batch size."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.utils import _pytree as pytree
+
+
+@dataclass(frozen=True)
+class SuiteCase:
+    """`inputs(batch)` are the module's keyword arguments; `breaks` says why Dynamo breaks its graph, where it does."""
+
+    name: str
+    module: Callable[[], nn.Module]
+    inputs: Callable[[int], Mapping[str, Tensor]]
+    breaks: str = ""
+
+
+def outputs_of(tree: Any) -> list[Tensor]:
+    """The tensors of a module's output that a loss can be made of, in order."""
+    return [leaf for leaf in pytree.tree_leaves(tree) if isinstance(leaf, Tensor) and leaf.is_floating_point()]
+
+
+def loss_of(tree: Any) -> Tensor:
+    """A loss that every output takes part in, and every element of it by another weight."""
+    return torch.stack(list(_losses(tree))).sum()
+
+
+def _losses(tree: Any) -> Iterator[Tensor]:
+    for output in outputs_of(tree):
+        weights = torch.linspace(0.5, 1.5, output.numel(), dtype=output.dtype).view(output.shape)
+        yield (output * weights).square().mean()

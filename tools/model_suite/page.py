@@ -1,0 +1,57 @@
+"""The suite's results as a page of the docs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import torch
+
+from cuesta.tools.model_suite.case import SuiteCase
+from cuesta.tools.model_suite.check import Verdict
+
+_HEAD = """# Models
+
+Small models of real architectures with random weights, compiled on a CPU and compared with eager: one call in eval, one
+forward and backward in training (outputs, gradients, buffers), and three batch sizes in eval. A value is right where
+it is no further from float64 than eager's own, by a small factor (tools/accuracy.py). `python -m
+cuesta.tools.model_suite --page docs/models.md` (or `make model-suite`) made this page.
+
+Kernels count each text once, calls into ATen each call; "in Python" are those of them that go through Python. Seconds
+are those of the first call with an empty cache, Dynamo's included. Graphs are what Dynamo asked to be compiled for
+three batch sizes: one for the first, one for all others.
+
+| model | eval | kernels | ATen calls (in Python) | breaks | s | training | kernels | ATen calls (in Python) | s | batch sizes | graphs |
+|---|---|---|---|---|---|---|---|---|---|---|---|
+"""  # noqa: E501  a row of a table is a line
+
+
+def render(results: Sequence[tuple[SuiteCase, dict[str, Verdict]]]) -> str:
+    """The page, in Markdown."""
+    rows = "\n".join(_row(case, verdicts) for case, verdicts in results)
+    notes = "\n".join(f"- {note}" for case, verdicts in results for note in _notes(case, verdicts))
+    return f"{_HEAD}{rows}\n\n{notes}\n\ntorch {torch.__version__}.\n"
+
+
+def _row(case: SuiteCase, verdicts: dict[str, Verdict]) -> str:
+    one, step, sizes = (verdicts[way] for way in ("eval", "training", "batch sizes"))
+    cells = [case.name]
+    for verdict in (one, step):
+        counts = verdict.counts
+        cells += [_word(verdict), str(counts.kernels), f"{counts.aten_calls} ({counts.python_calls})"]
+        cells += [str(counts.breaks)] if verdict is one else []
+        cells += [f"{counts.seconds:.1f}"]
+    return f"| {' | '.join([*cells, _word(sizes), str(sizes.counts.graphs)])} |"
+
+
+def _word(verdict: Verdict) -> str:
+    return "**wrong**" if verdict.wrong else "right"
+
+
+def _notes(case: SuiteCase, verdicts: dict[str, Verdict]) -> Iterator[str]:
+    if case.breaks:
+        yield f"{case.name}: {case.breaks}."
+    for way, verdict in verdicts.items():
+        if verdict.wrong:
+            yield f"{case.name}, {way}: {verdict.wrong}"
+        for reason in dict.fromkeys(verdict.counts.fallbacks):
+            yield f"{case.name}, {way}: a graph ran op by op in Python: {reason}"
