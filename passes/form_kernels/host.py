@@ -67,7 +67,8 @@ class Host:
 
     def allocate(self, spelling: str, elements: Number) -> int:
         """A buffer of its own for `elements` numbers."""
-        kind = types.memref([1 if elements == 0 else elements], None, spelling)
+        # From the first element to the last of none is less than nothing, where other sizes and strides are large.
+        kind = types.memref([max(elements, 1) if isinstance(elements, int) else elements], None, spelling)
         (value,) = host.ALLOC([], [kind], owner=ir.StringAttr.get("plan")).results
         return self.add_base(value)
 

@@ -36,6 +36,7 @@ FOUND = [
     (Unit("broadcast_to", "complex64"), 0),
     (Unit("cartesian_prod", "complex64"), 2),
     (Unit("take", "bf16"), 4),
+    (Unit("linalg.qr", "f32"), 35),
     (Unit("select_scatter", "f32", "gaps"), 0),
     (Unit("logaddexp", "complex64"), 0),
 ]

@@ -137,13 +137,13 @@ def _calls(records: Sequence[Record]) -> str:
 
 
 def _failures(records: Sequence[Record]) -> Iterator[str]:
-    for verdict in ("wrong", "raised"):
+    for verdict in ("wrong", "raised", "refused"):
         lines = [
             f"- `{record.unit.entry}` {record.unit.dtype} {problem}"
             for record in records
             for problem in record.problems
             if verdict in problem.split(": ")[1]
         ]
-        yield f"## {verdict.capitalize()}\n"
+        yield f"## {verdict.capitalize()}{' by torch' if verdict == 'refused' else ''}\n"
         yield from lines or ["None."]
         yield ""
