@@ -7,7 +7,7 @@ INSTALLED := $(VENV)/.installed
 INTEL := .venv-intel
 INTEL_TRITON := triton-xpu==3.3.0b1
 
-.PHONY: help demo test test-full test-intel lint types bench fuzz op-coverage clean
+.PHONY: help demo test test-full test-intel lint types bench fuzz model-suite op-coverage clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -53,6 +53,9 @@ fuzz: $(INSTALLED) ## look for wrong code with N random graphs or torch programs
 
 op-coverage: $(INSTALLED) ## compare torch's operators with eager, and write docs/op_coverage.md (ARGS="--help")
 	$(BIN)/python -m cuesta.tools.op_coverage --page docs/op_coverage.md $(ARGS)
+
+model-suite: $(INSTALLED) ## compare small models of all kinds with eager, and write docs/models.md (ARGS="--help")
+	$(BIN)/python -m cuesta.tools.model_suite --page docs/models.md $(ARGS)
 
 clean: ## remove the environment and every cache
 	rm -rf $(VENV) $(INTEL) *.egg-info build .mypy_cache .pytest_cache .ruff_cache .hypothesis

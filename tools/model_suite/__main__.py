@@ -35,7 +35,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         results.append((case, verdicts))
         said = ", ".join(f"{way} {v.wrong or f'{v.counts.seconds:.1f} s'}" for way, v in verdicts.items())
         print(f"{case.name}: {said}", flush=True)
-    page = render(results)
+    page = render(results, [case.name for case in SUITE if case not in chosen])
     if arguments.page:
         arguments.page.write_text(page)
     else:

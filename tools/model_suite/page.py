@@ -25,11 +25,12 @@ three batch sizes: one for the first, one for all others.
 """  # noqa: E501  a row of a table is a line
 
 
-def render(results: Sequence[tuple[SuiteCase, dict[str, Verdict]]]) -> str:
-    """The page, in Markdown."""
+def render(results: Sequence[tuple[SuiteCase, dict[str, Verdict]]], left_out: Sequence[str] = ()) -> str:
+    """The page, in Markdown; `left_out` are models that were not run."""
     rows = "\n".join(_row(case, verdicts) for case, verdicts in results)
     notes = "\n".join(f"- {note}" for case, verdicts in results for note in _notes(case, verdicts))
-    return f"{_HEAD}{rows}\n\n{notes}\n\ntorch {torch.__version__}.\n"
+    missing = f"Not run for this page: {', '.join(left_out)}.\n\n" if left_out else ""
+    return f"{_HEAD}{rows}\n\n{notes}\n\n{missing}torch {torch.__version__}.\n"
 
 
 def _row(case: SuiteCase, verdicts: dict[str, Verdict]) -> str:
