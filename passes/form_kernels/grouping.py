@@ -281,11 +281,13 @@ class Grouping:
         seen: set[int] = set()
         while pending:
             index = pending.pop()
-            if index in seen or index in target_members or index in source_members or index < floor:
+            if index in seen or index in target_members or index in source_members:
                 continue
             group = self.group.get(index)
             members = [n.index for n in group.members] if group else [index]
             seen.update(members)
+            if members[-1] < floor:  # all that it needs came before the source too
+                continue
             for member in members:
                 for upstream in self.items[member].sources:
                     if upstream in source_members:
