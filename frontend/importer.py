@@ -39,7 +39,7 @@ from cuesta.frontend.fx_nodes import (
 )
 from cuesta.frontend.rules import CALL_IN_ATEN, Decline, find_rule, strides_of
 from cuesta.frontend.symbols import Source, bind_symbols
-from cuesta.sizes import Number, Size, hints, number
+from cuesta.sizes import Number, Size, hints, number, symbols
 from cuesta.targets import CPU, Target
 
 #: Ops that a library may compute: they keep the strides with which they were traced.
@@ -307,6 +307,8 @@ class _Importer:
             return Output("argument", placeholders.index(item))
         value = self.values[item]
         if isinstance(value, Size):
+            if unknown := symbols(value) - {source.name for source in self.sources}:
+                raise Unsupported(f"it returns {value}: {', '.join(sorted(unknown))} is no argument's size")
             return Output("size", value=str(value))
         if not isinstance(value, ir.Value):
             return Output("value", value=value)

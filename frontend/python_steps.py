@@ -99,6 +99,8 @@ def _reason(node: Node) -> str | None:
         return "a comparison of sizes"
     if _unbacked(node) - set().union(*map(_unbacked, node.all_input_nodes)):
         return "the data decide its result's size"
+    if target is torch.ops.aten.sym_storage_offset.default and _unbacked(node):
+        return "the data decide where its tensor begins"  # no size of an argument tells
     if any(isinstance(n.meta.get("val"), torch.SymFloat) and _unbacked(n) for n in node.all_input_nodes):
         return "it takes a float that the data decide"
     if isinstance(target, torch._ops.HigherOrderOperator):

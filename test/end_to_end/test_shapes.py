@@ -96,7 +96,11 @@ def _by_its_largest(x: Tensor) -> Tensor:
     return x * x.max().item() + 1
 
 
-@pytest.mark.parametrize("function", [_positive, _places, _counted, _by_its_largest])
+def _parts(x: Tensor) -> tuple[Tensor, ...]:
+    return torch.tensor_split(x, torch.tensor([1, 2, 7]), 0)
+
+
+@pytest.mark.parametrize("function", [_positive, _places, _counted, _by_its_largest, _parts])
 def test_sizes_that_depend_on_data(function: Callable[[Tensor], Tensor], backend: str) -> None:
     with torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True, capture_scalar_outputs=True):
         compiled = torch.compile(function, backend=backend, fullgraph=True)
