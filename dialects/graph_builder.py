@@ -11,6 +11,7 @@ from cuesta.dialects import aten, types
 from cuesta.dialects.cuesta import pointwise, reduction, shape
 from cuesta.dialects.cuesta.dialect import float_attr, int_array, int_attr
 from cuesta.dialects.types import shape_of, spelling_of
+from cuesta.errors import Undecided
 from cuesta.sizes import Number, Size
 
 Value: TypeAlias = ir.Value
@@ -39,9 +40,7 @@ class GraphBuilder:
 
     def pointwise(self, name: str, *operands: Value, result: str | None = None, **params: float) -> Value:
         """The op of that row. Operands must already have the type that it computes in."""
-        sizes = pointwise.broadcast_shape(*(shape_of(x) for x in operands))
-        if sizes is None:
-            raise ValueError(f"{name}: shapes {[shape_of(x) for x in operands]} do not broadcast")
+        sizes = _broadcast(name, operands)
         row = pointwise.BY_NAME[name]
         spelling = result or ("i1" if row.promotion == "compare" else spelling_of(operands[0]))
         attributes = [float_attr(params[p]) for p in row.params]
@@ -52,8 +51,7 @@ class GraphBuilder:
         return self.pointwise(name, x, self.constant(number, spelling_of(x)))
 
     def where(self, condition: Value, x: Value, y: Value) -> Value:
-        sizes = pointwise.broadcast_shape(shape_of(condition), shape_of(x), shape_of(y))
-        assert sizes is not None
+        sizes = _broadcast("where", (condition, x, y))
         return pointwise.Where(condition, x, y, types.tensor(sizes, spelling_of(x))).result
 
     # -- reductions ---------------------------------------------------------------------------
@@ -162,6 +160,17 @@ class GraphBuilder:
             wanted = [ir.UnitAttr.get() if s is None else int_array(s) for s in operand_strides]
             op.attributes["operand_strides"] = ir.ArrayAttr.get(wanted)
         return list(op.results)
+
+
+def _broadcast(name: str, operands: Sequence[Value]) -> tuple[Number, ...]:
+    """The shape that the operands' broadcast to. Raises Undecided where that depends on the call, else ValueError."""
+    shapes = [shape_of(x) for x in operands]
+    sizes = pointwise.broadcast_shape(*shapes)
+    if sizes is None:
+        symbolic = any(isinstance(n, Size) for shape in shapes for n in shape)
+        kind = Undecided if symbolic else ValueError
+        raise kind(f"{name}: shapes {', '.join(str(list(shape)) for shape in shapes)} do not broadcast")
+    return sizes
 
 
 def _as_int64(number: int) -> int:
