@@ -42,6 +42,7 @@ from cuesta.frontend.pieces import in_pieces
 from cuesta.frontend.python_steps import python_steps, takes_nested_size
 from cuesta.frontend.specialise import is_symbolic
 from cuesta.options import Options
+from cuesta.sizes import assumptions
 
 _MANY = 1 << 20
 _DATA_DECIDE = (DataDependentOutputException, DynamicOutputShapeException)
@@ -216,7 +217,7 @@ def _plan(gm: torch.fx.GraphModule, kind: str, options: Options, report: GraphRe
     donated = donated_arguments(gm) if kind == "backward" else []
     cuesta.passes.load_all()
     mark_calls(gm, options)
-    with make_context():
+    with make_context(), assumptions():
         module = import_graph(gm, donated, target, device).module
         for name, stage in stages_for(target).items():
             pipeline_of(stage, options).run(module, verify=options.verify)
