@@ -114,11 +114,10 @@ class Pipeline:
         Raises PassFailed where a pass fails or raises something of Python's, VerifyError where a
         pass leaves invalid IR behind; a CuestaError of a pass comes through with a note that names it.
         """
-        with hints(hints_of(module)):
-            for step in self.passes if observe else self.steps:
-                run_step(step, module, verify=verify, on_diagnostic=on_diagnostic)
-                if observe:
-                    observe(step.text, module)
+        for step in self.passes if observe else self.steps:
+            run_step(step, module, verify=verify, on_diagnostic=on_diagnostic)
+            if observe:
+                observe(step.text, module)
 
     def __str__(self) -> str:
         return self.text
@@ -144,7 +143,8 @@ def run_step(step: Step, module: ir.Module, *, verify: bool = True, on_diagnosti
 
     handler = module.context.attach_diagnostic_handler(hear)
     try:
-        step.apply(module, verify)
+        with hints(hints_of(module)):
+            step.apply(module, verify)
     except CuestaError as error:
         if on_diagnostic and isinstance(error.__cause__, ir.MLIRError):
             _forward(error.__cause__, on_diagnostic)

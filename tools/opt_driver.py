@@ -14,6 +14,7 @@ from cuesta.dialects.open_op import OPEN_OPS
 from cuesta.errors import CuestaError
 from cuesta.passes.diagnostics import Diagnostic
 from cuesta.passes.pipeline import Listener, Step, run_step
+from cuesta.sizes import assumptions
 from cuesta.tools.command_line import SPLIT_MARKER, Source
 from cuesta.tools.expected_diagnostics import mismatches, read_expectations
 
@@ -77,7 +78,8 @@ class Driver:
                 self._dump("Before", step.text, module)
             start = time.perf_counter()
             try:
-                run_step(step, module, verify=self.settings.verify_each, on_diagnostic=hear)
+                with assumptions():  # what a compile would note and check
+                    run_step(step, module, verify=self.settings.verify_each, on_diagnostic=hear)
             except CuestaError as error:
                 self._explain(error, heard)
                 return None, heard
