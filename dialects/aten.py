@@ -19,7 +19,9 @@ import torch
 from cuesta._mlir import ir
 from cuesta.dialects.cuesta.dialect import REFERENCES, VERIFIERS
 from cuesta.dialects.open_op import OpenOp
-from cuesta.sizes import Size, parse
+from cuesta.runtime.aten_calls import find_overload as find_overload
+from cuesta.runtime.aten_calls import read_call
+from cuesta.sizes import Size
 
 #: Calls `overload`. Not pure: random numbers and errors keep their order.
 CALL = OpenOp("aten.call", {"overload": ir.StringAttr, "args": ir.StringAttr, "reason": ir.StringAttr})
@@ -69,41 +71,7 @@ def encode_call(args: Sequence[Any], kwargs: dict[str, Any]) -> str:
 
 def decode_call(text: str, operands: Sequence[Any]) -> tuple[list[Any], dict[str, Any]]:
     """Positional and keyword arguments, with `operands` in the places of "%i"."""
-    items = json.loads(text)
-    kwargs: dict[str, Any] = {}
-    if items and isinstance(items[-1], dict) and "kwargs" in items[-1]:
-        kwargs = {k: _decode(v, operands) for k, v in items.pop()["kwargs"].items()}
-    return [_decode(item, operands) for item in items], kwargs
-
-
-def _decode(item: Any, operands: Sequence[Any]) -> Any:
-    if isinstance(item, str):
-        return operands[int(item[1:])]
-    if isinstance(item, list):
-        return [_decode(i, operands) for i in item]
-    if not isinstance(item, dict):
-        return item
-    ((kind, value),) = item.items()
-    if kind in ("dtype", "layout", "memory_format"):
-        return getattr(torch, value)
-    if kind == "device":
-        return torch.device(value)
-    if kind == "str":
-        return value
-    if kind == "size":
-        return parse(value)
-    if kind == "complex":
-        return complex(*(_decode(part, operands) for part in value))
-    return math.nan if kind == "nan" else math.inf * value
-
-
-def find_overload(name: str) -> Any:
-    """The OpOverload that `namespace.op.overload` names.
-
-    Raises AttributeError where torch has no such op.
-    """
-    namespace, op, overload = name.split(".")
-    return getattr(getattr(getattr(torch.ops, namespace), op), overload)
+    return read_call(text)(operands)
 
 
 def is_random(name: str) -> bool:

@@ -9,6 +9,8 @@ from typing import Any
 
 import torch
 
+from cuesta.sizes import parse
+
 Arguments = tuple[list[Any], dict[str, Any]]
 
 
@@ -48,6 +50,8 @@ def _decode(item: Any, operands: Sequence[Any]) -> Any:
         return torch.device(value)
     if kind == "str":
         return value
+    if kind == "size":
+        return parse(value)
     if kind == "complex":
         return complex(*(_decode(part, operands) for part in value))
     return math.nan if kind == "nan" else math.inf * value
