@@ -10,6 +10,7 @@ import torch
 from cuesta._mlir import ext, ir
 from cuesta.dialects import types
 from cuesta.dialects.cuesta.dialect import Operation, ints, numbers, reference, verifier
+from cuesta.errors import Undecided
 from cuesta.sizes import Number, Size
 
 Tensors: TypeAlias = list[torch.Tensor]
@@ -157,6 +158,12 @@ def _constant(op: ir.Operation, xs: Tensors) -> torch.Tensor:
     # Through the widest type: a number that the narrow one cannot hold wraps or becomes infinite.
     wide = torch.float64 if dtype.is_floating_point else torch.int64
     return torch.full(_static_result_shape(op), op.attributes["value"].value, dtype=wide).to(dtype)
+
+
+@reference("size")
+@reference("extent")
+def _symbolic(op: ir.Operation, xs: Tensors) -> torch.Tensor:
+    raise Undecided(f"torch computes with numbers, and {op.attributes['at'].value} depends on the call")
 
 
 @reference("iota")
