@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import importlib
+import sys
 from typing import TYPE_CHECKING, Any
-
-import cuesta.cache_artifacts  # noqa: F401  torch.compiler.load_cache_artifacts must know our kind
 
 if TYPE_CHECKING:
     from cuesta.compile_report import report
@@ -16,6 +15,9 @@ if TYPE_CHECKING:
     from cuesta.frontend.compile_for import compile_for
     from cuesta.frontend.program_file import load
     from cuesta.options import list_mode_options, list_options
+
+if "torch" in sys.modules:  # Triton's workers do without it, and start in a tenth of the time
+    import cuesta.cache_artifacts  # noqa: F401  torch.compiler.load_cache_artifacts must know our kind
 
 __version__ = "0.1.0"
 

@@ -1,7 +1,7 @@
 """torch.compiler.save_cache_artifacts and load_cache_artifacts: compiled graphs as bytes, from process to process.
 
     artifacts, info = torch.compiler.save_cache_artifacts()          # after compiled code has run
-    torch.compiler.load_cache_artifacts(artifacts)                   # elsewhere, after `import cuesta`
+    torch.compiler.load_cache_artifacts(artifacts)                   # elsewhere, after `import torch, cuesta`
 
 What is loaded goes before the disk cache, and is written there when it is first used. Torch asks for a class for each
 kind of artifact by its name, which importing this module enters.

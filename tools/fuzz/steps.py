@@ -24,7 +24,7 @@ _PARAMETERS = {"negative_slope": 0.2, "alpha": 1.5, "scale": 1.25, "input_scale"
 #: Defined for positive numbers only: most of the time they get those.
 _POSITIVE = frozenset({"sqrt", "rsqrt", "log", "log2", "log1p", "pow", "reciprocal"})
 #: Jumps of the quotient, which a rounding error elsewhere sets off; their rows have tests of their own.
-_LEFT_OUT = frozenset({"floor_divide", "remainder"})
+_LEFT_OUT = frozenset({"floor_divide", "remainder", "fmod", "trunc_divide"})
 
 
 @functools.cache
