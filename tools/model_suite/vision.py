@@ -46,7 +46,7 @@ def _efficientnet() -> nn.Module:
     from transformers import EfficientNetConfig, EfficientNetForImageClassification
 
     config = EfficientNetConfig(
-        image_size=PIXELS, width_coefficient=0.25, depth_coefficient=0.5, hidden_dim=64, num_labels=10,
+        image_size=PIXELS, width_coefficient=0.25, depth_coefficient=0.5, hidden_dim=320, num_labels=10,
         dropout_rate=0.0, drop_connect_rate=0.0,
     )  # fmt: skip
     return EfficientNetForImageClassification(config)
