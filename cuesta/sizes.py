@@ -21,9 +21,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias, TypeVar
 
-import sympy
 import torch
-from torch.utils._sympy.functions import CleanDiv, FloorDiv, Mod, PythonMod
 
 from cuesta.errors import Undecided, Unsupported
 
@@ -32,8 +30,9 @@ T = TypeVar("T")
 Number: TypeAlias = "int | Size"
 
 _HINTS: ContextVar[Mapping[str, int]] = ContextVar("hints", default={})  # noqa: B039  never written to
-_SYMPY = (sympy.Add, sympy.Mul, sympy.Pow, FloorDiv, CleanDiv, Mod, PythonMod)
 _ASSUMED: ContextVar[dict[str, bool] | None] = ContextVar("assumed", default=None)
+#: The classes of sympy's, and of torch's beside them, that a size may be made of.
+_COMPUTED = frozenset({"Add", "Mul", "Pow", "FloorDiv", "CleanDiv", "Mod", "PythonMod"})
 #: What a symbol counts for where nobody said.
 _USUAL = 64
 
@@ -160,24 +159,26 @@ def number(value: int | torch.SymInt | Size) -> Number:
 def stride(value: int | torch.SymInt | Size) -> Number:
     """A stride as `number` has it, but that `Max(1, s0)` is s0: without elements strides say nothing."""
     if isinstance(value, torch.SymInt) and value.node.maybe_as_int() is None:
-        return _of_sympy(value.node.expr.replace(lambda e: type(e).__name__ == "Max", lambda e: _without_one(*e.args)))
+        return _of_sympy(value.node.expr.replace(lambda e: type(e).__name__ == "Max", _without_one))
     return number(value)
 
 
-def _without_one(*arguments: Any) -> Any:
-    others = [a for a in arguments if a != 1]
-    return others[0] if len(others) == 1 else sympy.Max(*arguments)
+def _without_one(maximum: Any) -> Any:
+    others = [a for a in maximum.args if a != 1]
+    return others[0] if len(others) == 1 else maximum
 
 
 def _of_sympy(expression: Any) -> Number:
+    """By the names of its classes: a saved program computes sizes without sympy, which takes long to import."""
     if expression.is_Integer:
         return int(expression)
     if expression.is_Symbol:
         return symbol(expression.name)
-    if not isinstance(expression, _SYMPY):
+    name = type(expression).__name__
+    if name not in _COMPUTED:
         raise Unsupported(f"a size of {expression}: only sums, products, // and % are computed")
     arguments = [_of_sympy(a) for a in expression.args]
-    match type(expression).__name__:
+    match name:
         case "Add":
             return sum(arguments)
         case "Mul":
