@@ -20,7 +20,7 @@ Boxed = Callable[[list[Any]], list[Any]]
 Run = Callable[[list[torch.Tensor]], list[torch.Tensor]]
 
 #: Sets of sizes whose tables a program keeps: a few KB each, a millisecond to make.
-_KEPT_SIZES = 256
+KEPT_SIZES = 256
 
 
 @dataclass(frozen=True)
@@ -133,7 +133,7 @@ def bind_sized(
     names = [source.name for source in convention.sources]
     read = reader(convention.sources)
 
-    @functools.lru_cache(maxsize=_KEPT_SIZES)
+    @functools.lru_cache(maxsize=KEPT_SIZES)
     def sized(values: tuple[int, ...]) -> Boxed:
         known = dict(zip(names, values, strict=True))
         if not program.admits(known):

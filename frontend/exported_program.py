@@ -9,7 +9,7 @@ y = cuesta.load("model.cuesta")(x)         # in another process, without MLIR
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -18,15 +18,11 @@ import torch
 from torch.utils import _pytree as pytree
 
 from cuesta.errors import InputError
-from cuesta.frontend.calling import Convention, Output
+from cuesta.frontend.calling import KEPT_SIZES, Convention, Output
 from cuesta.frontend.symbols import reader
 from cuesta.runtime.artefact import Artefact
 from cuesta.runtime.dtypes import DTYPES
 from cuesta.runtime.executable import Executable
-from cuesta.runtime.sized import with_sizes
-
-#: Sets of sizes whose tables a program keeps.
-_KEPT_SIZES = 256
 
 
 @dataclass(frozen=True)
@@ -67,7 +63,7 @@ class Signature:
 class _Sized:
     """The program for one set of sizes: its call, what it expects of each argument of the graph, and its results."""
 
-    run: Callable[[list[torch.Tensor]], list[torch.Tensor]]
+    run: Executable
     expected: dict[int, Any]
     outputs: list[Output]
 
@@ -86,7 +82,7 @@ class ExportedProgram:
         self._weights = dict(weights)
         self._written = {self._convention.tensor_arguments[i] for i in executable.metadata["mutates"]}
         self._read = reader(self._convention.sources)
-        self._sized = functools.lru_cache(maxsize=_KEPT_SIZES)(self._make_sized)
+        self._sized = functools.lru_cache(maxsize=KEPT_SIZES)(self._make_sized)
         self._check_weights()
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -153,10 +149,9 @@ class ExportedProgram:
                 )
         if not self._program.admits(known):
             raise InputError(f"the program was not compiled for sizes of this kind: {known}")
-        run = self._program.with_sizes(known) if known else self._program
-        metadata = with_sizes(self._program.metadata, known) if known else self._program.metadata
-        expected = dict(zip(convention.tensor_arguments, metadata["arguments"], strict=False))
-        return _Sized(run, expected, convention.with_sizes(known).outputs)
+        program = self._program.with_sizes(known)
+        expected = dict(zip(convention.tensor_arguments, program.metadata["arguments"], strict=False))
+        return _Sized(program, expected, convention.with_sizes(known).outputs)
 
     def _argument_of(self, flat: Sequence[Any]) -> Any:
         def argument(output: Any) -> Any:

@@ -97,7 +97,7 @@ def _run(arguments: argparse.Namespace) -> int:
             program = compile_module(module, from_stage=level)
             if not program.admits(values):
                 raise CuestaError(f"compiled for {_spelled(hints_of(module))}, it is not right for {_spelled(values)}")
-            results = (program.with_sizes(values) if values else program)(tensors)
+            results = program.with_sizes(values)(tensors)
     _report(results, arguments.output)
     if arguments.compare_reference and not arguments.reference:
         return _compare([*results, *tensors], [*expected, *copies], len(results))

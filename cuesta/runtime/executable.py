@@ -20,6 +20,7 @@ stream, so work that is queued there may go on using memory that the call has gi
 
 from __future__ import annotations
 
+import copy
 import ctypes
 import functools
 import struct
@@ -80,9 +81,15 @@ class Executable:
         """Whether the program is right for these values of the symbols in its sizes."""
         return admits(self.metadata, values)
 
-    def with_sizes(self, values: Mapping[str, int]) -> Callable[[list[Tensor]], list[Tensor]]:
-        """The program for these values of the symbols in its sizes: the same code, with tables of its own."""
-        return self._make(with_sizes(self.metadata, values))
+    def with_sizes(self, values: Mapping[str, int]) -> Executable:
+        """The program for these values of the symbols in its sizes: the same code, with tables of its own. One without
+        symbols is itself."""
+        if not is_sized(self.metadata):
+            return self
+        made = copy.copy(self)
+        made.metadata = with_sizes(self.metadata, values)
+        made._call = made._make(made.metadata)
+        return made
 
 
 def _needs_sizes(tensors: list[Tensor]) -> list[Tensor]:

@@ -7,6 +7,7 @@ out anew: what fits where depends on the sizes.
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Mapping
 from typing import Any
@@ -30,6 +31,7 @@ def with_sizes(program: Mapping[str, Any], values: Mapping[str, int]) -> dict[st
     """The metadata of the program for these values of its symbols. Raises KeyError for one without a value."""
     numbers = {**values, **_places(program["buffers"], values)}
 
+    @functools.cache  # thousands of words, few of them different
     def number(spelled: int | str) -> int:
         return at(parse(spelled), numbers) if isinstance(spelled, str) else spelled
 
