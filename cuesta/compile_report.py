@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -43,6 +43,11 @@ class GraphReport:
         for passing in ("name", "times", "cache", "dump", "cuda_graph", "fallback"):
             del kept[passing]
         return kept
+
+    def take_program(self, kept: Mapping[str, Any]) -> None:
+        """Takes over what `program` gave of an earlier compile."""
+        for name, value in kept.items():
+            setattr(self, name, value)
 
     def lines(self) -> Iterator[str]:
         yield f"{self.name}: {self._summary()}"

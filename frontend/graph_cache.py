@@ -47,8 +47,7 @@ class GraphCache:
         if given is not None:
             report.cache["reason"] = "torch.compiler.load_cache_artifacts brought it"
             self.cache.put(self.key, given)
-        for name, value in artefact.metadata["report"].items():
-            setattr(report, name, value)
+        report.take_program(artefact.metadata["report"])
         return artefact, executable
 
     def store(self, artefact: Artefact, report: GraphReport) -> None:

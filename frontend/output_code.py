@@ -48,8 +48,7 @@ class KeptProgram:
         artefact = Artefact.from_bytes(self.artefact)
         executable = load(artefact)
         report = GraphReport(self.kind, cache={"hit": True, "reason": "torch kept it with what AOTAutograd made"})
-        for name, value in artefact.metadata["report"].items():
-            setattr(report, name, value)
+        report.take_program(artefact.metadata["report"])
         compile_report.add(report)
         run = profiled(executable, report, executable.metadata["steps"])
         return bind_values(
