@@ -62,7 +62,7 @@ def in_training(module: nn.Module, x: Tensor) -> Callable[[], Any]:
 
 
 def measured(call: Callable[[], Any]) -> int:
-    """The peak of a call that finds no arena and no gradients."""
+    """The peak of a warm call that finds no arena."""
     torch._dynamo.reset()
     for _ in range(2):
         call()
@@ -76,16 +76,7 @@ def test_the_predicted_peak_is_the_measured_one(
     model: Callable[[], tuple[nn.Module, Tensor]], mode: Callable[[nn.Module, Tensor], Callable[[], Any]]
 ) -> None:
     module, x = model()
-    call = mode(module, x)
-
-    def clean() -> Any:
-        module.zero_grad()
-        return call()
-
-    for _ in range(2):
-        clean()
-    module.zero_grad()
-    peak = measured(call)
+    peak = measured(mode(module, x))
     graphs = cuesta.report().as_dict()["graphs"]
     assert not any(graph["fallback"] for graph in graphs)
     assert predicted_peak(graphs) == pytest.approx(peak, rel=0.01)

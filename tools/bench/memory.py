@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,17 +22,16 @@ def measure(call: Callable[[], Any], phases: Iterable[str] = ()) -> MemoryUse:
     """Runs `call` once under the profiler.
 
     Seen is what goes through torch's CPU allocator: tensors, and scratch that takes the form of tensors; not what a
-    library takes from malloc. A block that was there before the call and is freed by it lowers the level from there.
+    library takes from malloc. A block that was there before the call does not count, nor that the call frees it: torch
+    tells of such a free only where it happens to know the size.
     """
     with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiler:
         result = call()
     # The result is freed after the profile: until then it is part of what the call needs.
     del result
-    events = profiler.profiler.kineto_results.events()
-    changes = sorted(
-        ((event.start_ns(), event.nbytes()) for event in events if event.name() == "[memory]"), key=lambda c: c[0]
-    )
-    ranges = {event.name(): (event.start_ns(), event.start_ns() + event.duration_ns()) for event in events}
+    results = profiler.profiler.kineto_results
+    changes = list(_changes(results.experimental_event_tree()))
+    ranges = {event.name(): (event.start_ns(), event.end_ns()) for event in results.events()}
     return MemoryUse(
         peak=_peak(changes),
         phases={
@@ -53,6 +52,24 @@ def predicted_peak(graphs: Iterable[Mapping[str, Any]]) -> int:
         if not graph["keeps_arena"]:
             arena = 0
     return int(peak)
+
+
+def _changes(roots: Iterable[Any]) -> Iterator[tuple[int, int]]:
+    """When (ns) a block of the call's own came or went, in order, and its bytes, negative where it went."""
+    live: dict[int, int] = {}
+    for when, event in sorted(((e.start_time_ns, e.extra_fields) for e in _allocations(roots)), key=lambda e: e[0]):
+        if event.alloc_size > 0:
+            live[event.ptr] = event.alloc_size
+            yield when, event.alloc_size
+        elif event.ptr in live:
+            yield when, -live.pop(event.ptr)
+
+
+def _allocations(events: Iterable[Any]) -> Iterator[Any]:
+    for event in events:
+        if event.name == "[memory]":
+            yield event
+        yield from _allocations(event.children)
 
 
 def _peak(changes: Iterable[tuple[int, int]]) -> int:
