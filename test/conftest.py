@@ -1,4 +1,4 @@
-"""Makes pytest collect each .mlir file that has a RUN line as one test.
+"""Makes every test repeatable, and pytest collect each .mlir file that has a RUN line as one test.
 
 A RUN line of the plain form `cuesta-opt ARGS %s [2>&1] [| filecheck ARGS %s]`, or `cuesta-run` in its place, runs
 in this process: starting Python and importing torch for each of hundreds of files would take minutes. Any other
@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import io
 import os
+import random
 import re
 import shlex
 import subprocess
@@ -17,9 +18,14 @@ import sysconfig
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+import hypothesis
+import numpy
 import pytest
 import torch
+import torch._dynamo
+import torch._functorch.config
 from filecheck.finput import FInput
 from filecheck.matcher import Matcher
 from filecheck.options import parse_argv_options
@@ -31,10 +37,63 @@ _RUN = re.compile(r"//\s*RUN:(.*)")
 _TOOLS: dict[str, Callable[[list[str]], int]] = {"cuesta-opt": cuesta_opt.main, "cuesta-run": cuesta_run.main}
 
 
-@pytest.fixture(autouse=True)
-def seeded() -> None:
-    """Every test draws the same numbers, alone or among others: a failure is then there the next time too."""
+#: Sums are taken in as many parts as there are threads, so the count is the same on every machine. Two, not one: what
+#: splits work between threads is tested too.
+THREADS = 2
+
+hypothesis.settings.register_profile("repeatable", derandomize=True, deadline=None, database=None)
+hypothesis.settings.load_profile("repeatable")
+
+
+def pytest_configure() -> None:
+    # What a test compiles must not depend on what an earlier one, or an earlier run, has left on the disk.
+    os.environ["CUESTA_CACHE_DIR"] = ""
+    torch.set_num_threads(THREADS)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(collector: pytest.Collector) -> Iterator[None]:
+    """Seeds what a test's module draws as it is imported: alone or among others, the same numbers."""
+    if isinstance(collector, pytest.Module):
+        seed()
+    return (yield)
+
+
+def seed() -> None:
     torch.manual_seed(0)
+    numpy.random.seed(0)
+    random.seed(0)
+
+
+def switches() -> dict[str, Any]:
+    """What one test could leave behind for the next."""
+    return {
+        "default dtype": torch.get_default_dtype(),
+        "default device": torch.get_default_device(),
+        "threads": torch.get_num_threads(),
+        "gradients": torch.is_grad_enabled(),
+        "deterministic algorithms": torch.are_deterministic_algorithms_enabled(),
+        "precision of products": torch.get_float32_matmul_precision(),
+        "torch._dynamo.config": torch._dynamo.config.get_config_copy(),  # type: ignore[attr-defined]
+        "torch._functorch.config": torch._functorch.config.get_config_copy(),  # type: ignore[attr-defined]
+        "folder": os.getcwd(),
+        "environment": {name: value for name, value in os.environ.items() if name != "PYTEST_CURRENT_TEST"},
+    }
+
+
+@pytest.fixture(autouse=True)
+def alone() -> Iterator[None]:
+    """Every test draws the same numbers and finds nothing compiled: what fails alone fails among others, and again.
+
+    Fails a test that leaves one of torch's switches, or a variable of the environment, otherwise than it found it.
+    """
+    before = switches()
+    torch._dynamo.reset()
+    seed()
+    yield
+    torch._dynamo.reset()
+    left = [name for name, value in switches().items() if value != before[name]]
+    assert not left, f"the test changed {', '.join(left)}, and did not put it back"
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:

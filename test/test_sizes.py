@@ -25,7 +25,7 @@ def _joined(inner: st.SearchStrategy[Number]) -> st.SearchStrategy[Number]:
     return st.one_of(st.builds(lambda f, x, y: f(x, y), st.sampled_from(_OPERATORS), inner, inner), by_number, by_size)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.recursive(_LEAVES, _joined, max_leaves=8), st.integers(1, 99), st.integers(1, 99))
 def test_text_and_value_agree(size: Number, s0: int, s1: int) -> None:
     values = {"s0": s0, "s1": s1}
@@ -34,7 +34,7 @@ def test_text_and_value_agree(size: Number, s0: int, s1: int) -> None:
     assert symbols(size) <= set(values)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(_LEAVES, _LEAVES, st.integers(1, 99), st.integers(1, 99), st.sampled_from([*_OPERATORS, *_BY_NUMBER]))
 def test_operators_mean_pythons(x: Number, y: Number, s0: int, s1: int, op: Callable[[Number, Number], Number]) -> None:
     values = {"s0": s0, "s1": s1}

@@ -94,7 +94,7 @@ def test_row(row: pointwise.Pointwise, dtype: torch.dtype, check_op: Callable[..
     attributes = ", ".join(f"{p} = {PARAMETERS[p]} : f64" for p in row.params)
     result = "i1" if row.promotion == "compare" else SPELLING[dtype]
 
-    @settings(max_examples=EXAMPLES, deadline=None, derandomize=True, database=None)
+    @settings(max_examples=EXAMPLES)
     @given(operands(row.name, row.arity, dtype))
     def holds(xs: list[Tensor]) -> None:
         shape = torch.broadcast_shapes(*(x.shape for x in xs))
@@ -105,7 +105,7 @@ def test_row(row: pointwise.Pointwise, dtype: torch.dtype, check_op: Callable[..
 
 @pytest.mark.parametrize("dtype", COMPUTED, ids=lambda d: SPELLING[d])
 def test_where(dtype: torch.dtype, check_op: Callable[..., None]) -> None:
-    @settings(max_examples=EXAMPLES, deadline=None, derandomize=True, database=None)
+    @settings(max_examples=EXAMPLES)
     @given(operands("where", 3, dtype))
     def holds(xs: list[Tensor]) -> None:
         condition = xs[0].bool() if dtype != torch.bool else xs[0]
@@ -118,7 +118,7 @@ def test_where(dtype: torch.dtype, check_op: Callable[..., None]) -> None:
 @pytest.mark.parametrize("source", DTYPES, ids=lambda d: SPELLING[d])
 @pytest.mark.parametrize("target", DTYPES, ids=lambda d: SPELLING[d])
 def test_convert(source: torch.dtype, target: torch.dtype, check_op: Callable[..., None]) -> None:
-    @settings(max_examples=2, deadline=None, derandomize=True, database=None)
+    @settings(max_examples=2)
     @given(operands("convert", 1, source))
     def holds(xs: list[Tensor]) -> None:
         (x,) = xs

@@ -26,8 +26,7 @@ DTYPES = {"any": (torch.bool,), "all": (torch.bool,), "sum": NUMBERS, "prod": NU
 ORDERED = (*NUMBERS, torch.int8, torch.uint8, torch.bool)
 CASES = [(row, dtype) for row in reduction.ROWS for dtype in DTYPES.get(row.name, ORDERED)]
 
-settings.register_profile("compiled", max_examples=EXAMPLES, deadline=None, derandomize=True, database=None)
-compiled = settings.get_profile("compiled")
+compiled = settings(max_examples=EXAMPLES)
 
 
 def elements(dtype: torch.dtype, special: bool) -> st.SearchStrategy[Any]:

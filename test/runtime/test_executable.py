@@ -281,6 +281,7 @@ def test_a_view_from_python_is_copied_on_its_own_device() -> None:
 
 
 def test_tensors_that_torch_is_given_stay_for_the_next_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    gc.collect()  # what an earlier test has left goes now, and is not counted below
     executable = mm(8)
     assert executable.metadata["kept"] == 3
     gone: list[int] = []
@@ -346,6 +347,7 @@ def test_what_a_dispatch_mode_raises_is_raised_and_nothing_stays_held() -> None:
     assert executable.metadata["arena"] and executable.metadata["released"] == [1]
     x = torch.ones(4)
     executable([x, torch.ones(64)])
+    gc.collect()  # what an earlier test has left goes now, and no arena comes back below that was not lent here
     arenas = len(ARENAS._free)
     owned = torch.ones(64)
     gone = weakref.ref(owned)
@@ -407,7 +409,7 @@ def test_a_failed_check_is_an_index_error(limit: int) -> None:
 
 
 def test_failures_free_what_the_program_held() -> None:
-    """4 MB a call would show within a few hundred calls."""
+    """4 MB a call would be 800 MB; another thread that starts meanwhile maps no more than 136 MB."""
     executable = load(CHECK.replace("memref<1xf32>", "memref<1048576xf32>"), "plan-memory{caller-limit=0}")
     bad = torch.full((4,), -1.0)
 
@@ -421,7 +423,7 @@ def test_failures_free_what_the_program_held() -> None:
             before = mapped_pages()
         with pytest.raises(IndexError):
             executable([bad])
-    assert (mapped_pages() - before) * os.sysconf("SC_PAGESIZE") < 100 << 20
+    assert (mapped_pages() - before) * os.sysconf("SC_PAGESIZE") < 400 << 20
 
 
 VIEWS = (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from cuesta.runtime.offsets import ALIGNMENT, Buffer, aligned, live_bytes, place
@@ -20,7 +20,6 @@ def buffers(draw: st.DrawFn) -> list[Buffer]:
 
 
 @given(buffers())
-@settings(deadline=None)
 def test_live_buffers_do_not_overlap_and_are_aligned(found: list[Buffer]) -> None:
     offsets, total = place(found)
     assert all(offset % ALIGNMENT == 0 for offset in offsets)
@@ -32,14 +31,12 @@ def test_live_buffers_do_not_overlap_and_are_aligned(found: list[Buffer]) -> Non
 
 
 @given(buffers())
-@settings(deadline=None)
 def test_the_arena_is_between_the_most_live_bytes_and_all_bytes(found: list[Buffer]) -> None:
     _, total = place(found)
     assert max(live_bytes(found, STEPS)) <= total <= sum(aligned(b.nbytes) for b in found)
 
 
 @given(buffers())
-@settings(deadline=None)
 def test_equal_buffers_are_placed_equally(found: list[Buffer]) -> None:
     assert place(found) == place(list(found))
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import json
 import math
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -298,10 +297,8 @@ def test_channels_last_reaches_weights_and_images() -> None:
 
 
 def test_a_case_that_takes_too_long_ends_and_says_so() -> None:
-    began = time.perf_counter()
-    found = processes.run_job("times", "fn_small_8x8", ["eager"], "cpu", None, 0.5, quiet)
-    assert found["failed"] == "not done after 0.5 s"
-    assert time.perf_counter() - began < 20
+    found = processes.run_job("times", "fn_small_8x8", ["eager"], "cpu", None, 0.001, quiet)
+    assert found["failed"] == "not done after 0.001 s"
 
 
 def test_a_case_that_cannot_be_built_says_why() -> None:

@@ -33,7 +33,7 @@ def positions(block: int, stride: int) -> Value:
     return arith.muli(arith.addi(start, tt.make_range(0, block)), tt.full((block,), "i32", stride))
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     size=st.integers(1, 200),
     block=st.sampled_from([1, 8, 32]),
@@ -59,7 +59,7 @@ def test_masked_copy_between_strides(
     assert torch.equal(target, expected)
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(mask=st.lists(st.booleans(), min_size=16, max_size=16))
 def test_a_masked_lane_touches_nothing(kernel: MakeKernel, mask: list[bool]) -> None:
     """Lanes whose mask is false point at address 0 and thereabouts: touching it would end the process."""

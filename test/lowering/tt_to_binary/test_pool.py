@@ -18,7 +18,7 @@ from cuesta.errors import CompileError
 from cuesta.lowering.tt_to_binary import kernels
 from cuesta.lowering.tt_to_binary.kernel import KernelText
 from cuesta.lowering.tt_to_binary.kernels import compile_kernels, start_compiling
-from cuesta.lowering.tt_to_binary.pool import Pool
+from cuesta.lowering.tt_to_binary.pool import Pool, Worker
 from cuesta.targets import parse_target
 
 TARGET = parse_target("cuda:90")
@@ -79,17 +79,22 @@ def test_a_kernel_that_kills_every_worker_is_named_with_what_the_worker_said() -
         pool.end()
 
 
-def test_a_worker_that_hangs_is_killed_and_replaced_once(tmp_path: Path) -> None:
-    pids = tmp_path / "pids"
-    pool = fake_pool(f"open({str(pids)!r}, 'a').write(f'{{os.getpid()}} '); time.sleep(100)", timeout=1.0)
+def test_a_worker_that_hangs_is_killed_and_replaced_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[subprocess.Popen[bytes]] = []
+
+    class Noted(Worker):
+        def __init__(self, command: list[str]) -> None:
+            super().__init__(command)
+            started.append(self.process)
+
+    monkeypatch.setattr("cuesta.lowering.tt_to_binary.pool.Worker", Noted)
+    pool = fake_pool("time.sleep(1000)", timeout=1.0)
     try:
         with pytest.raises(CompileError, match="kernel k .*longer than 1 s"):
             pool.compile(text("k"), "cuda:90", False)
     finally:
         pool.end()
-    first, second = map(int, pids.read_text().split())
-    assert first != second
-    assert not exists(first) and not exists(second)
+    assert [process.returncode for process in started] == [-signal.SIGKILL] * 2
 
 
 def test_idle_workers_that_end_cost_no_attempt() -> None:
@@ -213,7 +218,7 @@ def test_an_interrupt_ends_the_workers(use: list[Pool], monkeypatch: pytest.Monk
         compiling.outcomes()
     assert use[0]._ended
     with pytest.raises(CompileError):
-        compiling._futures[0].result(timeout=10)
+        compiling._futures[0].result(timeout=300)
 
 
 def test_a_forked_child_starts_afresh(use: list[Pool]) -> None:
@@ -265,10 +270,8 @@ def test_workers_end_with_a_parent_that_is_killed() -> None:
     parent.send_signal(signal.SIGKILL)
     parent.wait()
     parent.stdout.close()
-    deadline = time.monotonic() + 30
-    while any(map(exists, workers)) and time.monotonic() < deadline:
+    while any(map(exists, workers)):  # pytest's limit ends it
         time.sleep(0.1)
-    assert not any(map(exists, workers))
 
 
 def exists(pid: int) -> bool:
