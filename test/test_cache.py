@@ -12,6 +12,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -26,6 +27,26 @@ PAYLOAD = bytes(range(256)) * 40
 @pytest.fixture
 def cache(tmp_path: Path) -> Cache:
     return Cache(tmp_path / "cache")
+
+
+class Kept(logging.Handler):
+    """A handler that keeps what it is given."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.records: list[logging.LogRecord] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.records.append(record)
+
+
+@pytest.fixture
+def logged() -> Iterator[Kept]:
+    """What the cache says."""
+    handler = Kept()
+    logging.getLogger("cuesta.cache").addHandler(handler)
+    yield handler
+    logging.getLogger("cuesta.cache").removeHandler(handler)
 
 
 def files(cache: Cache) -> list[Path]:
@@ -48,12 +69,12 @@ def test_gives_back_what_was_put(cache: Cache) -> None:
     assert cache.failure is None
 
 
-def test_off(caplog: pytest.LogCaptureFixture) -> None:
+def test_off(logged: Kept) -> None:
     cache = Cache(None)
     assert cache.get(KEY) == Miss("the cache is off")
     assert not cache.put(KEY, PAYLOAD)
     cache.clear()
-    assert cache.size() == 0 and caplog.records == []
+    assert cache.size() == 0 and logged.records == []
 
 
 @pytest.mark.parametrize("key", ["", "ab", "../../etc/passwd", "ab/cd", "ab.d", "größe"])
@@ -91,12 +112,12 @@ def test_every_flipped_byte_is_found(cache: Cache) -> None:
         assert ("made by another version" if 8 <= position < 12 else f"{path} is damaged: ") in result.reason
 
 
-def test_damage_is_warned_of_once(cache: Cache, caplog: pytest.LogCaptureFixture) -> None:
+def test_damage_is_warned_of_once(cache: Cache, logged: Kept) -> None:
     for number in range(3):
         cache.put(content_key(str(number)), PAYLOAD)
         os.truncate(entry(cache), 50)
         assert isinstance(cache.get(content_key(str(number))), Miss)
-    (record,) = caplog.records
+    (record,) = logged.records
     assert str(cache.root) in record.getMessage() and "damaged: " in record.getMessage()
 
 
@@ -122,16 +143,14 @@ def test_an_entry_of_another_version_is_left_for_it(cache: Cache, monkeypatch: p
     assert cache.get(KEY) == Hit(PAYLOAD)
 
 
-def test_a_folder_that_cannot_be_is_reported_and_warned_of_once(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_folder_that_cannot_be_is_reported_and_warned_of_once(tmp_path: Path, logged: Kept) -> None:
     (tmp_path / "file").write_text("not a folder")
     cache = Cache(tmp_path / "file" / "cache")
     assert cache.get(KEY) == NO_ENTRY
     assert not cache.put(KEY, PAYLOAD) and not cache.put(KEY, PAYLOAD)
     assert cache.failure is not None and "cannot be written" in cache.failure
     assert not Cache(tmp_path / "file").put(KEY, PAYLOAD)
-    first, second = caplog.records
+    first, second = logged.records
     assert (first.name, first.levelno) == ("cuesta.cache", logging.WARNING)
     assert second.getMessage().endswith(f"{tmp_path / 'file'} is a file, not a folder")
     cache.clear()
