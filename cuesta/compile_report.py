@@ -36,11 +36,13 @@ class GraphReport:
     cuda_graph: str | None = None
     #: why the graph runs in Python, op by op, where it does
     fallback: str | None = None
+    #: why the graph is compiled for each set of sizes, where Dynamo made it for many
+    specialised: str | None = None
 
     def program(self) -> dict[str, Any]:
         """The part that a cached artefact keeps: all but how this compile went."""
         kept = asdict(self)
-        for passing in ("name", "times", "cache", "dump", "cuda_graph", "fallback"):
+        for passing in ("name", "times", "cache", "dump", "cuda_graph", "fallback", "specialised"):
             del kept[passing]
         return kept
 
@@ -53,6 +55,8 @@ class GraphReport:
         yield f"{self.name}: {self._summary()}"
         if self.fallback:
             yield f"  runs op by op in Python: {self.fallback}"
+        if self.specialised:
+            yield f"  compiled for each set of sizes: {self.specialised}"
         width = max((len(k["name"]) for k in self.kernels), default=0)
         for kernel in self.kernels:
             halved = f"  (block halved x{kernel['halvings']}: too large)" if kernel.get("halvings") else ""

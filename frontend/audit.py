@@ -17,7 +17,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch._dynamo.backends.common import aot_autograd
 from torch._dynamo.eval_frame import OptimizeContext, innermost_backend
 from torch._dynamo.utils import graph_break_reasons
 from torch._functorch._aot_autograd.utils import make_boxed_func
@@ -32,8 +31,9 @@ from torch.utils._pytree import tree_flatten, tree_map
 from cuesta.audit_result import Audit, AuditedGraph, GraphBreak
 from cuesta.compile_report import GraphReport
 from cuesta.errors import DeviceError, Unsupported
+from cuesta.frontend.aot import around
 from cuesta.frontend.attention import keep_attention_whole
-from cuesta.frontend.backend import partition, report_of_steps
+from cuesta.frontend.backend import report_of_steps
 from cuesta.frontend.bitwise import decompositions_of, mark_calls
 from cuesta.frontend.devices import place_graph
 from cuesta.frontend.donation import donated_arguments
@@ -81,15 +81,7 @@ class _Collector:
     def __call__(self, gm: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
         if not self.options.bitwise_eager:
             keep_attention_whole(gm, self.options.target)
-        compiler = aot_autograd(
-            fw_compiler=self._compiler("forward"),
-            bw_compiler=self._compiler("backward"),
-            inference_compiler=self._compiler("inference"),
-            decompositions=decompositions_of(self.options),
-            partition_fn=partition,
-            keep_inference_input_mutations=True,
-        )
-        run = compiler(gm, example_inputs)
+        run = around(self._compiler, decompositions_of(self.options))(gm, example_inputs)
 
         def remember_and_run(*args: Any) -> Any:
             for arg in args:

@@ -10,11 +10,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
-from torch._dynamo.backends.common import aot_autograd
 
 from cuesta import compile_report
 from cuesta.compile_report import GraphReport
 from cuesta.errors import CompileError, DeviceError, OptionError, Unsupported
+from cuesta.frontend.aot import around
 from cuesta.frontend.attention import keep_attention_whole
 from cuesta.frontend.bitwise import decompositions_of
 from cuesta.frontend.calling import Boxed, Convention, bind, bind_sized
@@ -53,14 +53,7 @@ def compile_fx_graph(gm: torch.fx.GraphModule, example_inputs: Sequence[Any], **
         compile = functools.partial(compile_aten_graph, kind=kind, options=options)
         return serialisable(compile) if keeps else compile
 
-    backend = aot_autograd(
-        fw_compiler=compiler("forward"),
-        bw_compiler=compiler("backward"),
-        inference_compiler=compiler("inference"),
-        decompositions=decompositions_of(options),
-        partition_fn=partition,
-        keep_inference_input_mutations=True,
-    )
+    backend = around(compiler, decompositions_of(options))
     if not options.bitwise_eager:
         keep_attention_whole(gm, options.target)
     with keyed_for(options) if keeps else contextlib.nullcontext():
@@ -68,14 +61,6 @@ def compile_fx_graph(gm: torch.fx.GraphModule, example_inputs: Sequence[Any], **
 
 
 compile_fx_graph.reset = compile_report.clear  # type: ignore[attr-defined]
-
-
-def partition(joint: torch.fx.GraphModule, joint_inputs: Any, **kwargs: Any) -> Any:
-    """The forward and the backward graph of a joint one, as AOTAutograd's partitioners return them."""
-    from torch._functorch.partitioners import min_cut_rematerialization_partition
-
-    # "inductor" stands for: recomputing pointwise ops is cheap, because the compiler fuses them.
-    return min_cut_rematerialization_partition(joint, joint_inputs, compiler="inductor", **kwargs)
 
 
 def compile_aten_graph(gm: torch.fx.GraphModule, example_inputs: Sequence[Any], kind: str, options: Options) -> Boxed:
@@ -94,13 +79,18 @@ def _compile_graph(
         return in_pieces(gm, steps, lambda piece, name: _compile_graph(piece, f"{kind}, {name}", options, [], []))
     if not is_symbolic(gm):
         return _compile_static(gm, kind, options, donated, static)
-    each = specialised(gm, lambda traced: _compile_static(traced, kind, options, donated, static))
+
+    def each(reason: str) -> Boxed:
+        return specialised(gm, lambda traced: _compile_static(traced, kind, options, donated, static, reason))
+
     return _compile_sized(gm, kind, options, donated, each)
 
 
-def _compile_sized(gm: torch.fx.GraphModule, kind: str, options: Options, donated: Sequence[int], each: Boxed) -> Boxed:
-    """One program for all sets of sizes that it is right for; `each`, which compiles for each set, where a level
-    cannot express the graph so."""
+def _compile_sized(
+    gm: torch.fx.GraphModule, kind: str, options: Options, donated: Sequence[int], each: Callable[[str], Boxed]
+) -> Boxed:
+    """One program for all sets of sizes that it is right for; for the others, and for all where a level cannot express
+    the graph so, what `each` gives: it compiles for each set, and is told why."""
     report = GraphReport(kind)
     try:
         target, _ = place_graph(gm, options.target)
@@ -110,11 +100,12 @@ def _compile_sized(gm: torch.fx.GraphModule, kind: str, options: Options, donate
     except (CompileError, DeviceError) as problem:
         level = logging.INFO if isinstance(problem, (Unsupported, DeviceError)) else logging.WARNING
         log.log(level, "a %s graph is compiled for each set of sizes: %s", kind, problem)
-        return each
+        return each(str(problem))
     compile_report.add(report)
     tell_report(report)
     steps = made.executable.metadata["steps"]
-    return bind_sized(made.executable, made.convention, gm, each, lambda run: profiled(run, report, steps))
+    others = each("the program for all sizes is not right for these")
+    return bind_sized(made.executable, made.convention, gm, others, lambda run: profiled(run, report, steps))
 
 
 def report_of_steps(steps: dict[torch.fx.Node, str], kind: str) -> GraphReport:
@@ -128,13 +119,19 @@ def report_of_steps(steps: dict[torch.fx.Node, str], kind: str) -> GraphReport:
 
 
 def _compile_static(
-    gm: torch.fx.GraphModule, kind: str, options: Options, donated: Sequence[int], static: Sequence[int]
+    gm: torch.fx.GraphModule,
+    kind: str,
+    options: Options,
+    donated: Sequence[int],
+    static: Sequence[int],
+    because: str | None = None,
 ) -> Boxed:
-    report = GraphReport(kind)
+    """A graph whose sizes are numbers; `because` says why they are where Dynamo's are not."""
+    report = GraphReport(kind, specialised=because)
     try:
         made = make_program(gm, kind, options, report, donated)
     except (Unsupported, DeviceError) as problem:  # torch runs on a GPU that our kernels do not load on
-        return _run_in_python(gm, kind, str(problem))
+        return _run_in_python(gm, kind, str(problem), because)
     compile_report.add(report)
     tell_report(report)
     run = _recorded(made.executable, made.convention, options, report, static)
@@ -166,9 +163,9 @@ def _recorded(
     return RecordedProgram(program, program.metadata, stay, recorder_of(device), tell)
 
 
-def _run_in_python(gm: torch.fx.GraphModule, kind: str, reason: str) -> Boxed:
+def _run_in_python(gm: torch.fx.GraphModule, kind: str, reason: str, because: str | None) -> Boxed:
     """The graph as it is, op by op; the report and the log say why."""
-    compile_report.add(GraphReport(kind, fallback=reason))
+    compile_report.add(GraphReport(kind, fallback=reason, specialised=because))
     log.warning("a %s graph runs op by op: %s", kind, reason)
 
     def call(args: list[Any]) -> list[Any]:

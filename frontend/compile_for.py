@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch._dynamo.backends.common import aot_autograd
 from torch._functorch._aot_autograd.utils import make_boxed_func
 from torch._subclasses.fake_tensor import (
     DataDependentOutputException,
@@ -33,8 +32,8 @@ from torch.utils._pytree import tree_map
 
 from cuesta.cache import open_cache
 from cuesta.errors import Unsupported
+from cuesta.frontend.aot import around
 from cuesta.frontend.attention import keep_attention_whole
-from cuesta.frontend.backend import partition
 from cuesta.frontend.decompositions import decompositions
 from cuesta.frontend.devices import place_graph
 from cuesta.frontend.donation import donated_arguments
@@ -166,14 +165,7 @@ def trace(model: Callable[..., Any], inputs: Any, target: Target, *, training: b
 
     def backend(graph: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
         keep_attention_whole(graph, target)
-        compiler = aot_autograd(
-            fw_compiler=collector("forward"),
-            bw_compiler=collector("backward"),
-            inference_compiler=collector("inference"),
-            decompositions=decompositions(),
-            partition_fn=partition,
-            keep_inference_input_mutations=True,
-        )
+        compiler = around(collector, decompositions())
         # An attention that no kernel of the target takes whole must not become the CPU's.
         with sdpa_kernel(SDPBackend.MATH):
             return compiler(graph, example_inputs)

@@ -155,7 +155,7 @@ class _Importer:
         name = _ARITHMETIC.get(node.target)
         operands = [self.value(a) for a in node.args]
         if name is None or any(not isinstance(x, (int, float, Size, ir.Value)) for x in operands):
-            raise Unsupported(f"{node.target} of sizes is not computed")
+            raise Unsupported(f"{getattr(node.target, '__name__', node.target)} of sizes is not computed")
         x, y = (v if isinstance(v, ir.Value) else self.b.constant(v, "f64") for v in operands)
         return self.b.pointwise(name, x, y)
 

@@ -130,3 +130,15 @@ def test_a_position_outside_names_the_error() -> None:
     compiled(R(5, 3), torch.tensor([0, 4]))
     with pytest.raises(IndexError, match="out of range"):
         compiled(R(6, 3), torch.tensor([0, 6, 1]))
+
+
+def test_the_report_says_why_a_graph_is_compiled_for_each_set_of_sizes() -> None:
+    def clamped(x: Tensor) -> Tensor:
+        return x.clamp(max=x.shape[0] ** 0.5)
+
+    compiled = torch.compile(clamped, backend="cuesta", dynamic=True, fullgraph=True)
+    for n in (3, 4, 3):
+        check(compiled, clamped, (R(n, 5) * 4,))
+    reason = "sym_float of sizes is not computed"
+    assert [graph["specialised"] for graph in cuesta.report().as_dict()["graphs"]] == [reason] * 2
+    assert str(cuesta.report()).count(f"compiled for each set of sizes: {reason}") == 2
