@@ -63,6 +63,7 @@ def test_training_is_kept_too(tmp_path: Path) -> None:
 PROGRAM = """
 import sys, torch
 sys.modules["cuesta.frontend.compile"] = None  # nothing is compiled
+torch.set_num_threads(int(sys.argv[2]))  # torch guards on it
 with open(sys.argv[1], "rb") as file:
     loaded = torch.compiler.load_compiled_function(file)
 x = torch.ones(3, 4)
@@ -72,7 +73,8 @@ torch.testing.assert_close(loaded(x), (x.sin() + 1).softmax(-1))
 
 def test_another_process_loads_it_without_compiling(tmp_path: Path) -> None:
     path = saved(f, torch.ones(3, 4), tmp_path / "f")
-    done = subprocess.run([sys.executable, "-c", PROGRAM, path], capture_output=True, text=True, check=False)
+    command = [sys.executable, "-c", PROGRAM, path, str(torch.get_num_threads())]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
 
 
