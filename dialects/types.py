@@ -15,7 +15,7 @@ import torch
 
 from cuesta._mlir import arith, ir
 from cuesta.errors import Undecided
-from cuesta.sizes import Number, Size, number, parse
+from cuesta.sizes import Number, Size, estimate, number, parse
 
 #: dtype → the spelling of its MLIR element type in the cuesta dialect.
 SPELLING: dict[torch.dtype, str] = {
@@ -175,6 +175,11 @@ def spelling_of(value: ir.Value) -> str:
 def byte_size(spelling: str) -> int:
     """Bytes that one element takes in memory."""
     return torch_dtype(spelling).itemsize
+
+
+def byte_count(value: ir.Value) -> int:
+    """Bytes that a tensor takes in memory; about how many, where its sizes depend on the call."""
+    return byte_size(spelling_of(value)) * estimate(shape_of(value))
 
 
 def is_float(spelling: str) -> bool:

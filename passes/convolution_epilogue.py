@@ -6,14 +6,13 @@ torch's setting for TF32, as the convolution alone does.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import TypeAlias
 
 from cuesta._mlir import ir
 from cuesta.dialects.cuesta import contraction
 from cuesta.dialects.cuesta.dialect import int_array, numbers
-from cuesta.dialects.types import byte_size, spelling_of, static_shape
+from cuesta.dialects.types import byte_count, static_shape
 from cuesta.passes.match import only_user
 
 Value: TypeAlias = ir.Value
@@ -76,7 +75,7 @@ def refusal(convolution: ir.Operation) -> str | None:
 def moved_bytes(convolution: ir.Operation) -> int:
     """Bytes that a kernel behind the convolution reads and writes of its result."""
     (result,) = convolution.results
-    return 2 * math.prod(static_shape(result)) * byte_size(spelling_of(result))
+    return 2 * byte_count(result)
 
 
 def rebuilt(convolution: ir.Operation, weight: Value, bias: Value | None) -> Value:

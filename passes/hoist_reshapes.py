@@ -21,7 +21,7 @@ from cuesta.dialects.cuesta import pointwise
 from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.passes.graph_rewrite import erase_dead, functions, is_unused, users
 from cuesta.passes.registry import Pass, register_pass
-from cuesta.sizes import Number, estimate, hint
+from cuesta.sizes import Number, hint
 
 _B = GraphBuilder()
 #: Ops that work element by element.
@@ -53,13 +53,9 @@ def _repeatable(op: ir.Operation) -> bool:
         return False
     shape, target = types.shape_of(source), types.shape_of(op.results[0])
     large = {x for x in owner.operands if types.shape_of(x) == shape}
-    if len(large) != 1 or _byte_count(next(iter(large))) > _byte_count(source):
+    if len(large) != 1 or types.byte_count(next(iter(large))) > types.byte_count(source):
         return False
     return all(reshaped_operand(types.shape_of(x), shape, target) is not None for x in owner.operands)
-
-
-def _byte_count(value: ir.Value) -> int:
-    return estimate(types.shape_of(value)) * types.byte_size(types.spelling_of(value))
 
 
 def reshaped_operand(sizes: Sequence[Number], old: Sequence[Number], new: Sequence[Number]) -> list[Number] | None:

@@ -277,8 +277,8 @@ def _leave_apart(softmax: ir.Operation) -> None:
     (probabilities,) = softmax.results
     products = [u for u in _users_through_views(probabilities) if u.name == "cuesta.mm"]
     if len(users(probabilities)) > 1 and products and _leads_to_product(softmax.operands[0]):
-        count = estimate(shape_of(probabilities)) * types.byte_size(spelling_of(probabilities))
-        remark(softmax, products[0], "no attention: the probabilities are used elsewhere too", count)
+        bytes_kept = types.byte_count(probabilities)
+        remark(softmax, products[0], "no attention: the probabilities are used elsewhere too", bytes_kept)
 
 
 def _users_through_views(value: ir.Value) -> list[ir.Operation]:

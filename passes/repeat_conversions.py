@@ -12,13 +12,12 @@ two, the first need not write the wide tensor for the second.
 from __future__ import annotations
 
 import functools
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from cuesta._mlir import ir
 from cuesta.dialects.graph_builder import GraphBuilder
-from cuesta.dialects.types import byte_size, shape_of, spelling_of
+from cuesta.dialects.types import byte_count, byte_size, spelling_of
 from cuesta.passes.graph_rewrite import rewrite_ops
 from cuesta.passes.registry import Pass, register_pass
 
@@ -38,8 +37,8 @@ class RepeatConversions(Pass):
 
     def _repeat(self, op: ir.Operation) -> Sequence[ir.Value] | None:
         (source,), (result,) = op.operands, op.results
-        wide = byte_size(spelling_of(result))
-        if wide <= byte_size(spelling_of(source)) or wide * math.prod(shape_of(result)) <= self.small:
+        widens = byte_size(spelling_of(result)) > byte_size(spelling_of(source))
+        if not widens or byte_count(result) <= self.small:
             return None
         readers = list(dict.fromkeys(use.owner.operation for use in result.uses))
         if len(readers) < 2:

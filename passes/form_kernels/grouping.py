@@ -15,10 +15,10 @@ from dataclasses import dataclass, field
 
 from cuesta._mlir import ir
 from cuesta.dialects import types
-from cuesta.dialects.types import shape_of, spelling_of
+from cuesta.dialects.types import byte_count, shape_of, spelling_of
 from cuesta.passes.form_kernels.machine import CPU, Machine
 from cuesta.passes.form_kernels.memory_order import MemoryOrder
-from cuesta.passes.form_kernels.nodes import Item, Node, byte_count
+from cuesta.passes.form_kernels.nodes import Item, Node
 from cuesta.passes.form_kernels.space import Conflict, Space, class_sizes, join, parallel_classes
 from cuesta.sizes import estimate, hint
 

@@ -10,7 +10,7 @@ from cuesta._mlir import ir
 from cuesta.dialects.affine_maps import dims_of
 from cuesta.dialects.aten import is_random
 from cuesta.dialects.kernel_module import body_ops
-from cuesta.dialects.types import byte_size, shape_of, spelling_of
+from cuesta.dialects.types import byte_count, shape_of
 from cuesta.sizes import Number, hint
 
 Value: TypeAlias = ir.Value
@@ -61,11 +61,6 @@ class Node(Item):
     @property
     def results(self) -> list[Value]:
         return list(self.op.results)
-
-
-def byte_count(value: Value) -> int:
-    """Bytes of a tensor, about."""
-    return byte_size(spelling_of(value)) * math.prod(map(hint, shape_of(value)))
 
 
 def collect(block: ir.Block) -> list[Item]:
