@@ -256,20 +256,6 @@ def _is_atom(size: Size) -> bool:
 
 
 # -- values -----------------------------------------------------------------------------------
-def at(size: Number, values: Mapping[str, int]) -> int:
-    """The number where the symbols have these values. Raises KeyError for a symbol without one."""
-    if isinstance(size, int):
-        return size
-    return sum(factor * math.prod(_atom_at(atom, values) for atom in term) for term, factor in size.terms)
-
-
-def _atom_at(atom: Atom, values: Mapping[str, int]) -> int:
-    if isinstance(atom, str):
-        return values[atom]
-    x, y = at(atom.x, values), at(atom.y, values)
-    return x % y if atom.rest else x // y
-
-
 class Arithmetic(Protocol[T]):
     """How to compute with something that stands for numbers."""
 
@@ -283,7 +269,7 @@ class Arithmetic(Protocol[T]):
 
 
 def compute(size: Number, values: Mapping[str, T], using: Arithmetic[T]) -> T:
-    """The number from what the symbols stand for."""
+    """The number from what the symbols stand for. Raises KeyError for a symbol that stands for nothing."""
     if isinstance(size, int):
         return using.constant(size)
     products = []
@@ -297,6 +283,25 @@ def compute(size: Number, values: Mapping[str, T], using: Arithmetic[T]) -> T:
                 factors.append(using.divide(x, y, atom.rest))
         products.append(functools.reduce(using.multiply, factors))
     return functools.reduce(using.add, products)
+
+
+class _Integers:
+    def constant(self, number: int) -> int:
+        return number
+
+    def add(self, x: int, y: int) -> int:
+        return x + y
+
+    def multiply(self, x: int, y: int) -> int:
+        return x * y
+
+    def divide(self, x: int, y: int, rest: bool) -> int:
+        return x % y if rest else x // y
+
+
+def at(size: Number, values: Mapping[str, int]) -> int:
+    """The number where the symbols have these values. Raises KeyError for a symbol without one."""
+    return compute(size, values, _Integers())
 
 
 def symbols(size: Number) -> set[str]:

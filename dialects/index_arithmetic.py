@@ -1,4 +1,4 @@
-"""Sizes as values of type index: `compute(64 * p0, {"p0": %p}, INDEX)` builds `arith.muli`."""
+"""Sizes as values of type index: `index_of(64 * p0, {"p0": %p})` builds `arith.muli`."""
 
 from __future__ import annotations
 
