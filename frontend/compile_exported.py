@@ -17,7 +17,6 @@ from cuesta.frontend.exported_program import ExportedProgram, Input, Signature
 from cuesta.frontend.logs import tell_report
 from cuesta.frontend.make_program import make_program
 from cuesta.frontend.python_steps import python_steps
-from cuesta.frontend.specialise import has_data_dependent_sizes
 from cuesta.options import Options
 from cuesta.targets import Target
 
@@ -125,8 +124,6 @@ def _write_in_place(exported: TorchExported) -> None:
 
 
 def _check(gm: torch.fx.GraphModule) -> None:
-    if has_data_dependent_sizes(gm):
-        raise Unsupported("the exported program has sizes that the data decide")
     steps = python_steps(gm)
     if steps:
         listed = "; ".join(f"{node.target}: {reason}" for node, reason in steps.items())

@@ -34,13 +34,6 @@ def is_symbolic(gm: torch.fx.GraphModule) -> bool:
     return False
 
 
-def has_data_dependent_sizes(gm: torch.fx.GraphModule) -> bool:
-    """Whether a size within the graph is known only when it runs (nonzero, item, boolean masks)."""
-    from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
-
-    return any(free_unbacked_symbols(value) for node in gm.graph.nodes if (value := node.meta.get("val")) is not None)
-
-
 def specialised(gm: torch.fx.GraphModule, compile_static: Callable[[torch.fx.GraphModule], Boxed]) -> Boxed:
     """A boxed callable that compiles `gm` for each new combination of sizes."""
     programs: dict[tuple[Any, ...], Boxed] = {}

@@ -230,6 +230,8 @@ def test_what_no_program_holds_is_refused() -> None:
 
     with pytest.raises(Unsupported, match="cond"):
         compiled(branch, torch.ones(3))
+    with pytest.raises(Unsupported, match="nonzero.default: the data decide its result's size"):
+        compiled(torch.nonzero, torch.ones(3))
 
 
 def test_options_are_checked_and_counted(tmp_path: Path) -> None:
