@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from typing import Any, TypeAlias
 
 import torch
@@ -17,12 +19,12 @@ Value: TypeAlias = ir.Value
 
 @imports("div")
 def div(b: GraphBuilder, node: torch.fx.Node, x: Any, y: Any, rounding_mode: str | None = None) -> Value:
-    spelling = result_spelling(node)
-    if rounding_mode == "floor":
-        return by_number(b, spelling, lambda x, y: _floor_divide(b, node, x, y), x, y)
-    if rounding_mode == "trunc":
-        return by_number(b, spelling, lambda x, y: b.pointwise("trunc_divide", x, _nonzero_divisor(node, y)), x, y)
-    return by_number(b, spelling, lambda x, y: b.pointwise("div", x, y), x, y)
+    match rounding_mode:
+        case "floor":
+            return _floor_divide(b, node, x, y)
+        case "trunc":
+            return _whole_quotient(b, node, x, y, "trunc_divide", _narrow_trunc_divide)
+    return by_number(b, result_spelling(node), lambda x, y: b.pointwise("div", x, y), x, y)
 
 
 @imports("floor_divide", "remainder", "fmod")
@@ -30,13 +32,46 @@ def floor_divide(b: GraphBuilder, node: torch.fx.Node, x: Any, y: Any) -> Value:
     spelling = result_spelling(node)
     name = str(node.target).split(".")[1]
     if name == "floor_divide":
-        return by_number(b, spelling, lambda x, y: _floor_divide(b, node, x, y), x, y)
+        return _floor_divide(b, node, x, y)
     x, y = operand(b, x, spelling), operand(b, y, spelling)
     return b.pointwise(name, x, _nonzero_divisor(node, y))
 
 
-def _floor_divide(b: GraphBuilder, node: torch.fx.Node, x: Value, y: Value) -> Value:
-    return b.pointwise("floor_divide", x, _nonzero_divisor(node, y))
+def _floor_divide(b: GraphBuilder, node: torch.fx.Node, x: Any, y: Any) -> Value:
+    return _whole_quotient(b, node, x, y, "floor_divide", _narrow_floor_divide)
+
+
+def _whole_quotient(
+    b: GraphBuilder, node: torch.fx.Node, x: Any, y: Any, row: str, stepwise: Callable[..., Value]
+) -> Value:
+    """The quotient by `row`. In narrow floats ATen rounds each step, so that what rounds up to a whole number is that
+    number, but for one number as a CPU's divisor: then it rounds neither this number nor the steps."""
+    spelling = result_spelling(node)
+    x = operand(b, x, spelling)
+    divisor = node.args[1].meta["val"] if isinstance(node.args[1], torch.fx.Node) else None
+    one = divisor is None or (divisor.device.type == "cpu" and math.prod(shape_of(y)) == 1)
+    if spelling in ("bf16", "f16") and not one:
+        return stepwise(b, x, operand(b, y, spelling))
+    return in_opmath(b, spelling, lambda x, y: b.pointwise(row, x, _nonzero_divisor(node, y)), x, y)
+
+
+def _narrow_trunc_divide(b: GraphBuilder, x: Value, y: Value) -> Value:
+    return b.pointwise("trunc", b.pointwise("div", x, y))
+
+
+def _narrow_floor_divide(b: GraphBuilder, x: Value, y: Value) -> Value:
+    """The steps of the row floor_divide."""
+    ratio, rest = b.pointwise("div", x, y), b.pointwise("fmod", x, y)
+    quotient = b.pointwise("div", b.pointwise("sub", x, rest), y)
+    differ = b.pointwise("ne", b.with_number("lt", y, 0), b.with_number("lt", rest, 0))
+    adjust = b.pointwise("logical_and", b.with_number("ne", rest, 0), differ)
+    quotient = b.where(adjust, b.with_number("sub", quotient, 1), quotient)
+    floored = b.pointwise("floor", quotient)
+    above = b.with_number("gt", b.pointwise("sub", quotient, floored), 0.5)
+    floored = b.where(above, b.with_number("add", floored, 1), floored)
+    signed_zero = b.pointwise("copysign", b.constant(0, spelling_of(x)), ratio)
+    floored = b.where(b.with_number("eq", quotient, 0), signed_zero, floored)
+    return b.where(b.with_number("eq", y, 0), ratio, floored)
 
 
 def _nonzero_divisor(node: torch.fx.Node, y: Value) -> Value:
