@@ -23,6 +23,7 @@ from cuesta.frontend.symbols import reader
 from cuesta.runtime.artefact import Artefact
 from cuesta.runtime.dtypes import DTYPES
 from cuesta.runtime.executable import Executable
+from cuesta.runtime.strides import same_places
 
 
 @dataclass(frozen=True)
@@ -184,8 +185,7 @@ class ExportedProgram:
         if given.device.type != device.type and not self._program.metadata["elsewhere"]:
             raise InputError(f"argument {item.name!r} is on {given.device}; the program runs on {device}")
         given_values = given.resolve_conj().resolve_neg()
-        matches = all(n <= 1 or a == b for n, a, b in zip(sizes, given.stride(), strides, strict=True))
-        if given_values is given and (matches or not given.numel()):
+        if given_values is given and same_places(sizes, given.stride(), strides):
             return given
         copy = torch.empty_strided(sizes, strides, dtype=dtype, device=given.device)
         with torch.no_grad():

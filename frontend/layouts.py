@@ -7,6 +7,7 @@ from typing import Any
 import torch
 
 from cuesta.errors import ExecutionError
+from cuesta.runtime.strides import same_places
 
 
 def laid_out(value: Any, meta: Any, what: str) -> Any:
@@ -22,8 +23,7 @@ def laid_out(value: Any, meta: Any, what: str) -> Any:
         raise ExecutionError(
             f"{what} gave {value.dtype}{list(value.shape)}; the graph was traced with {meta.dtype}{list(meta.shape)}"
         )
-    pairs = zip(value.shape, value.stride(), meta.stride(), strict=True)
-    if value.numel() == 0 or all(size == 1 or given == wanted for size, given, wanted in pairs):
+    if same_places(value.shape, value.stride(), meta.stride()):
         return value
     return torch.empty_strided(meta.shape, meta.stride(), dtype=value.dtype, device=value.device).copy_(value)
 

@@ -17,6 +17,7 @@ from cuesta.errors import ExecutionError
 from cuesta.runtime.aten_calls import find_overload, read_call
 from cuesta.runtime.dtypes import DTYPES
 from cuesta.runtime.handles import make_handles, steal
+from cuesta.runtime.strides import same_places
 
 Tensor = torch.Tensor
 
@@ -82,13 +83,12 @@ def _checked(overload: str, result: Tensor, expected: dict[str, Any], operands: 
     Raises ExecutionError where its sizes or dtype are not those that the graph was traced with.
     """
     sizes, strides, dtype = expected["sizes"], expected["strides"], DTYPES[expected["dtype"]]
-    places = zip(sizes, strides, result.stride(), strict=False)
-    same_strides = result.numel() == 0 or all(n == 1 or a == b for n, a, b in places)
     if list(result.shape) != sizes or result.dtype != dtype:
         raise ExecutionError(
             f"{overload} returned sizes {list(result.shape)}, {result.dtype}; "
             f"the graph was traced with sizes {sizes}, {dtype}"
         )
+    same_strides = same_places(sizes, strides, result.stride())
     if not same_strides or (result.numel() and result.untyped_storage().data_ptr() in operands):
         return _copied(result, torch.empty_strided(sizes, strides, dtype=dtype, device=result.device), same_strides)
     return result

@@ -24,13 +24,14 @@ from cuesta.passes.form_kernels.concatenation import is_cat, is_inner, parts
 from cuesta.passes.form_kernels.grouping import Group, Grouping
 from cuesta.passes.form_kernels.in_place import last_uses, reuse_inputs, root_of
 from cuesta.passes.form_kernels.kernel import Operand, build_kernel, collapse, kernel_key
-from cuesta.passes.form_kernels.layout import Layout, dense_strides, is_dense, same_places
+from cuesta.passes.form_kernels.layout import Layout, dense_strides, is_dense
 from cuesta.passes.form_kernels.machine import CPU, Machine
 from cuesta.passes.form_kernels.mutations import merge_updates
 from cuesta.passes.form_kernels.nodes import Item, collect
 from cuesta.passes.form_kernels.outline import emit_kernel
 from cuesta.passes.form_kernels.routes import choose_route
 from cuesta.passes.form_kernels.space import join, parallel_classes
+from cuesta.runtime.strides import same_places
 from cuesta.sizes import Number
 
 Value: TypeAlias = ir.Value

@@ -95,11 +95,6 @@ def dense_strides(sizes: Sequence[Number], order: Sequence[int]) -> tuple[Number
     return tuple(strides)
 
 
-def same_places(sizes: Sequence[Number], a: Sequence[Number], b: Sequence[Number]) -> bool:
-    """Whether strides `a` and `b` put every element at the same place."""
-    return all(size == 1 or x == y for size, x, y in zip(sizes, a, b, strict=True)) or 0 in sizes
-
-
 def is_dense(sizes: Sequence[Number], strides: Sequence[Number]) -> bool:
     """Whether the strides are those of some order of the dims, without gaps and overlaps."""
     order = memory_order(sizes, strides)

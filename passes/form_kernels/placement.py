@@ -12,9 +12,10 @@ from cuesta.dialects.cuesta.dialect import ints, numbers
 from cuesta.dialects.types import shape_of
 from cuesta.passes.form_kernels.concatenation import Concatenations
 from cuesta.passes.form_kernels.grouping import Group, Grouping
-from cuesta.passes.form_kernels.layout import Layout, is_dense, memory_order, same_places
+from cuesta.passes.form_kernels.layout import Layout, is_dense, memory_order
 from cuesta.passes.form_kernels.mutations import place_updates
 from cuesta.passes.form_kernels.nodes import Item, Node, node_of
+from cuesta.runtime.strides import same_places
 from cuesta.sizes import Number
 
 if TYPE_CHECKING:
