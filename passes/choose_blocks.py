@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from cuesta._mlir import func, ir
 from cuesta.dialects.cuesta.dialect import int_array, int_attr, ints
 from cuesta.dialects.kernel_module import kernel_modules, operand_classes
+from cuesta.passes.form_kernels.machine import PROGRAMS, STRIP
 from cuesta.passes.graph_rewrite import functions
 from cuesta.passes.registry import Pass, register_pass
 
@@ -27,14 +28,10 @@ BLOCK = 1024
 WHOLE = 16384
 #: Elements that a loop takes at a time.
 AT_A_TIME = 4096
-#: Columns of a strip where the fastest class is parallel and others are not: what a warp reads at once.
-STRIP = 32
 #: Columns of the narrowest one: the floats that memory gives at once.
 SECTOR = 8
 #: Width, along each of two classes, of a block that is transposed.
 SQUARE = 32
-#: A kernel has at least this many programs where its size allows: two for each multiprocessor.
-PROGRAMS = 264
 #: Elements a thread works on at most before a program gets more threads.
 PER_THREAD = 8
 #: A pointer's alignment that wide loads ask for, in bytes.

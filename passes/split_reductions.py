@@ -22,6 +22,7 @@ from cuesta.dialects.cuesta import reduction
 from cuesta.dialects.cuesta.dialect import ints
 from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.types import opmath, spelling_of, static_shape
+from cuesta.passes.form_kernels.machine import PROGRAMS, STRIP
 from cuesta.passes.form_kernels.memory_order import MemoryOrder
 from cuesta.passes.graph_rewrite import functions, rewrite_ops
 from cuesta.passes.hoist_reshapes import POINTWISE, reshaped_operand
@@ -37,8 +38,6 @@ _REDUCTIONS = frozenset(f"cuesta.{name}" for name in reduction.BY_NAME)
 LONG = 8192
 #: Elements that a part keeps at least, to be worth a program.
 SHORT = 2048
-#: Results that a program reduces side by side where the dim that is fastest in memory is kept.
-STRIP = 32
 
 
 def parts(sizes: Sequence[int], dims: Sequence[int], wanted: int) -> dict[int, int]:
@@ -106,7 +105,7 @@ class SplitReductions(Pass):
     """Splits reductions that too few programs would share."""
 
     #: Programs that keep a GPU busy.
-    programs: int = 264
+    programs: int = PROGRAMS
 
     def run(self, module: ir.Module) -> None:
         # All is found before anything is split: a mean in two steps would not be known for one, and MemoryOrder goes
@@ -132,6 +131,7 @@ class SplitReductions(Pass):
         programs = math.prod(sizes[d] for d in order if d not in dims)
         work = math.prod(sizes[d] for d in dims)
         if order and order[-1] not in dims:
+            # A program reduces so many results side by side where the dim that is fastest in memory is kept.
             strip = min(STRIP, sizes[order[-1]])
             programs, work = max(programs // strip, 1), work * strip
         if work < LONG or programs >= self.programs // 2:

@@ -35,6 +35,11 @@ class Machine:
     strip: int = 1
 
 
+#: Columns of a strip on a GPU: what a warp reads at once.
+STRIP = 32
+#: Programs that keep a GPU busy: two for each multiprocessor.
+PROGRAMS = 264
+
 #: Tiles go to a few threads, and to their caches: half of a usual L2.
 CPU = Machine(
     tile_bytes=1 << 20,
@@ -59,7 +64,7 @@ GPU = Machine(
     converts_late=True,
     scalars_together=64,
     staged_elements=1 << 9,
-    strip=32,
+    strip=STRIP,
 )
 
 _BY_NAME = {"cpu": CPU, "gpu": GPU}
