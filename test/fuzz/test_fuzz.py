@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,17 +15,18 @@ import torch
 
 from cuesta.tools.fuzz.check_graph import check_graph
 from cuesta.tools.fuzz.check_program import check_program
-from cuesta.tools.fuzz.failure import Failure
+from cuesta.tools.fuzz.failure import Failure, Note
 from cuesta.tools.fuzz.graphs import make_graph
 from cuesta.tools.fuzz.hunt import KINDS, Hunt
 from cuesta.tools.fuzz.judge import Judge
-from cuesta.tools.fuzz.programs import make_program
-from cuesta.tools.fuzz.reduce_graph import reduce_graph
-from cuesta.tools.fuzz.reduce_program import reduce_program
+from cuesta.tools.fuzz.programs import make_program, make_sized_program
 from cuesta.tools.fuzz.rounding import compare
+from cuesta.tools.fuzz.shrink import shrink
+from cuesta.tools.fuzz.smaller_graphs import smaller_graphs
+from cuesta.tools.fuzz.smaller_programs import smaller_programs
 
-#: A graph takes 0.1 s, a program 0.6 s.
-GRAPHS, PROGRAMS = range(40), range(6)
+#: A graph takes 0.2 s, a program 0.7 s, one for several sizes 2 s.
+GRAPHS, PROGRAMS, SIZED = range(30), range(5), range(3)
 
 
 @pytest.mark.parametrize("seed", GRAPHS)
@@ -37,10 +39,16 @@ def test_program(seed: int) -> None:
     assert check_program(make_program(seed)) is None
 
 
+@pytest.mark.parametrize("seed", SIZED)
+def test_program_for_several_sizes(seed: int) -> None:
+    assert isinstance(check_program(make_sized_program(seed)), Note)
+
+
 def test_seeds_are_repeatable() -> None:
     for seed in (3, 4):
         assert make_graph(seed) == make_graph(seed)
         assert make_program(seed) == make_program(seed)
+        assert make_sized_program(seed) == make_sized_program(seed)
 
 
 def _has_tanh(text: str) -> Failure | None:
@@ -49,17 +57,19 @@ def _has_tanh(text: str) -> Failure | None:
 
 def test_graphs_are_reduced() -> None:
     text = next(text for seed in range(100) if (text := make_graph(seed)).count("cuesta.tanh") > 1)
-    reduced = reduce_graph(text, Failure("found", ""), _has_tanh)
+    reduced = shrink(text, Failure("found", ""), _has_tanh, smaller_graphs)
     assert reduced.count('= "') == 1
     assert "cuesta.tanh" in reduced
     assert check_graph(reduced) is None
 
 
-def test_programs_are_reduced() -> None:
-    text = next(text for seed in range(100) if "tanh" in (text := make_program(seed)))
-    reduced = reduce_program(text, Failure("found", ""), _has_tanh)
+@pytest.mark.parametrize("make", [make_program, make_sized_program])
+def test_programs_are_reduced(make: Callable[[int], str]) -> None:
+    text = next(text for seed in range(100) if "tanh" in (text := make(seed)))
+    reduced = shrink(text, Failure("found", ""), _has_tanh, smaller_programs)
     assert "tanh" in reduced
     assert reduced.count("\n    t") + reduced.count("\n    x") == 1
+    assert "OTHERS.append" not in reduced
 
 
 def test_wrong_values_are_seen() -> None:

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from cuesta.tools.fuzz.failure import Failure
 from cuesta.tools.fuzz.hunt import KINDS, Hunt, Progress
 from cuesta.tools.fuzz.judge import Judge
 
@@ -26,6 +27,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _replay(arguments.replay)
     hunt = Hunt(KINDS[arguments.kind], arguments.folder, lambda line: print(line, flush=True))
     hunt.run(Progress(hunt, arguments.count).seeds(arguments.first))
+    for note, count in hunt.notes.most_common():
+        print(f"{count:6} {note}", flush=True)
     if hunt.failures:
         print(f"what failed is in {arguments.folder}", flush=True)
     return 1 if hunt.failures else 0
@@ -35,12 +38,15 @@ def _replay(path: Path) -> int:
     kind = next(kind for kind in KINDS.values() if kind.suffix == path.suffix)
     try:
         with Judge(kind.check) as judge:
-            failure = judge(path.read_text())
+            found = judge(path.read_text())
     except ValueError as problem:  # torch itself refuses it
         print(f"cannot be judged: {problem}")
         return 2
-    print(f"{failure.kind}: {failure.message}" if failure is not None else "nothing is wrong")
-    return 1 if failure is not None else 0
+    if isinstance(found, Failure):
+        print(f"{found.kind}: {found.message}")
+        return 1
+    print("nothing is wrong" if found is None else f"nothing is wrong: {found.text}")
+    return 0
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ import torch
 import cuesta.dialects as dialects
 from cuesta._mlir import func, ir
 from cuesta.dialects.cuesta.dialect import ints
-from cuesta.dialects.reference import find_function, run_in_place
+from cuesta.dialects.reference import find_function, run_in_place, with_strides
 from cuesta.frontend.compile import compile_module
 from cuesta.tools.fuzz.failure import Failure
 from cuesta.tools.fuzz.rounding import compare, disturbed_runs
@@ -49,7 +49,7 @@ def check_graph(text: str) -> Failure | None:
 
 def _clone(x: Tensor) -> Tensor:
     """A copy with the same strides, gaps and all."""
-    return torch.empty_strided(x.shape, x.stride(), dtype=x.dtype).copy_(x)
+    return with_strides(x.contiguous().clone(), x.stride())
 
 
 def _in_place(function: func.FuncOp, inputs: Sequence[Tensor], values: Sequence[Tensor]) -> list[Tensor]:

@@ -1,16 +1,23 @@
-"""Judges one torch program: compiled against eager, outputs, gradients and written arguments."""
+"""Judges one torch program: compiled against eager, outputs, gradients and written arguments, in each of its calls."""
 
 from __future__ import annotations
 
+import logging
 import re
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
 
 import torch
+from torch._dynamo.backends.registry import lookup_backend
 
+from cuesta import compile_report
+from cuesta.dialects.reference import with_strides
 from cuesta.tools.accuracy import compare_values, same_form
-from cuesta.tools.fuzz.failure import Failure
-from cuesta.tools.fuzz.program import Program, Run, copies, input_tensors
+from cuesta.tools.fuzz.failure import Failure, Note, Verdict, kind_of
+from cuesta.tools.fuzz.program import Function, Program, Run, Spec, copies, input_tensors
 
 Tensor = torch.Tensor
 
@@ -20,29 +27,142 @@ _WIDE = dict.fromkeys(("float32", "bfloat16", "float16"), "float64")
 _NARROW = re.compile(r"torch\.(float32|bfloat16|float16)\b|\.float\(\)")
 
 
-def check_program(text: str) -> Failure | None:
-    """None where the compiled program does what eager does. Raises where eager fails, or tracing alone does harm."""
+def check_program(text: str) -> Verdict:
+    """A Failure where the compiled program does not what eager does. Of one that is called with several sizes that is
+    right, a Note says how many programs these took. Raises where eager fails, or tracing alone does harm."""
     program = Program.read(text)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        tensors = input_tensors(program.inputs, program.gradient)
-        expected = program.run(program.function, copies(tensors))
-        exact = _exact(text) or expected
-        near = [program.run(program.function, _moved(tensors, seed)) for seed in range(NEIGHBOURS)]
+        wanted = [_Wanted.of(program, text, specs) for specs in program.calls]
         # AOTAutograd changes strides here and there (of what masked_fill_ wrote): its graph, not eager, is to be met.
-        traced = _compiled_run(program, tensors, "aot_eager")
-        if _compare(traced, expected, exact, near) is not None:
+        traced = _Compiled(program, "aot_eager", wanted)
+        if traced.problem is not None:
+            raise traced.problem
+        if any(each.compare(run) is not None for each, run in zip(wanted, traced.runs, strict=True)):
             raise ValueError("torch's own tracing changes what the program computes")  # it loses zero_() of f64 scalars
+        with _told_sizes() as told:
+            actual = _Compiled(program, "cuesta", wanted)
+    if actual.problem is not None:  # whatever the compiler or its program raises is what is looked for
+        return Failure.of(actual.problem)
+    for each, run, form in zip(wanted, actual.runs, traced.runs, strict=True):
+        failure = _check_form(run, form) or each.compare(run)
+        if failure is not None:
+            return failure
+    return _check_sizes(actual, traced, told) if program.dynamic != "no" else None
+
+
+@dataclass
+class _Wanted:
+    """What one call gives in eager, in float64, and in eager near by."""
+
+    tensors: list[Tensor]
+    expected: Run
+    exact: Run
+    near: list[Run]
+
+    @staticmethod
+    def of(program: Program, text: str, specs: Sequence[Spec]) -> _Wanted:
+        tensors = input_tensors(specs, program.gradient)
+        expected = program.run(program.function, copies(tensors))
+        near = [program.run(program.function, _moved(tensors, seed)) for seed in range(NEIGHBOURS)]
+        return _Wanted(tensors, expected, _exact(text, specs) or expected, near)
+
+    def compare(self, actual: Run) -> Failure | None:
+        for name, want in self.expected.tensors.items():
+            eagers = [want, *(run.tensors[name] for run in self.near)]
+            wrong = compare_values(name, actual.tensors[name], eagers, self.exact.tensors[name])
+            if wrong is not None:
+                return Failure("wrong value", wrong)
+        return None
+
+
+@dataclass
+class _Compiled:
+    """The program under a backend: all its calls, one after another."""
+
+    program: Program
+    backend: str
+    wanted: list[_Wanted]
+    runs: list[Run] = field(default_factory=list)
+    #: graphs that Dynamo had handed over after each call, and the programs that they became
+    graphs: list[int] = field(default_factory=list)
+    programs: list[int] = field(default_factory=list)
+    problem: Exception | None = None
+
+    def __post_init__(self) -> None:
+        torch._dynamo.reset()
+        compile, count = lookup_backend(self.backend), 0
+
+        def counted(gm: torch.fx.GraphModule, inputs: list[Any]) -> Any:
+            nonlocal count
+            count += 1
+            return compile(gm, inputs)
+
+        dynamic = {"no": False, "all": True, "marked": None}[self.program.dynamic]
+        function = _marking(self.program, torch.compile(self.program.function, backend=counted, dynamic=dynamic))
         try:
-            actual = _compiled_run(program, tensors, "cuesta")
-        except Exception as problem:  # whatever the compiler or its program raises is what is looked for
-            return Failure.of(problem)
-    return _check_form(actual, traced) or _compare(actual, expected, exact, near)
+            for each in self.wanted:
+                self.runs.append(self.program.run(function, copies(each.tensors)))
+                self.graphs.append(count)
+                self.programs.append(len(compile_report.report().graphs))
+        except Exception as problem:
+            self.problem = problem
 
 
-def _compiled_run(program: Program, tensors: Sequence[Tensor], backend: str) -> Run:
-    torch._dynamo.reset()
-    return program.run(torch.compile(program.function, backend=backend, dynamic=False), copies(tensors))
+def _marking(program: Program, function: Function) -> Function:
+    if program.dynamic != "marked":
+        return function
+    dims = program.marked()
+
+    def call(*tensors: Tensor) -> tuple[Tensor, ...]:
+        for i, dim in dims:
+            torch._dynamo.maybe_mark_dynamic(tensors[i], dim)
+        return function(*tensors)
+
+    return call
+
+
+class _Kept(logging.Handler):
+    """Keeps what the compiler says of graphs that it cannot compile for all sizes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.records: list[logging.LogRecord] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if "each set of sizes" in record.msg:
+            self.records.append(record)
+
+
+@contextmanager
+def _told_sizes() -> Iterator[list[logging.LogRecord]]:
+    handler, log = _Kept(), logging.getLogger("cuesta")
+    level = log.level
+    log.addHandler(handler)
+    log.setLevel(logging.INFO)
+    try:
+        yield handler.records
+    finally:
+        log.setLevel(level)
+        log.removeHandler(handler)
+
+
+def _check_sizes(actual: _Compiled, traced: _Compiled, told: Sequence[logging.LogRecord]) -> Verdict:
+    """One graph serves every size that Dynamo's guards admit, in as few programs as the compiler says."""
+    if actual.graphs != traced.graphs:
+        return Failure("compiled again", f"graphs after each call: {actual.graphs}; torch alone: {traced.graphs}")
+    for record in told:
+        assert isinstance(record.args, tuple)
+        problem = record.args[1]
+        assert isinstance(problem, Exception)
+        if record.levelno >= logging.WARNING:  # no level should stumble over symbols
+            return Failure(f"symbolic: {kind_of(problem)}", str(problem))
+        return Note(f"a program for each set of sizes: {kind_of(problem)}")
+    if actual.graphs[0] != actual.graphs[-1]:
+        return Note("Dynamo itself compiles again")
+    if actual.programs[0] != actual.programs[-1]:
+        return Note("one more program: what the code compares of the sizes came out otherwise")
+    return Note("one program for all sizes")
 
 
 def _check_form(actual: Run, traced: Run) -> Failure | None:
@@ -57,33 +177,27 @@ def _check_form(actual: Run, traced: Run) -> Failure | None:
     return Failure("shared memory", f"{sorted(shared)} share memory") if shared else None
 
 
-def _exact(text: str) -> Run | None:
+def _exact(text: str, specs: Sequence[Spec]) -> Run | None:
     """The program in float64 throughout; None where torch refuses that."""
     wide = Program.read(_NARROW.sub(lambda m: "torch.float64" if m[1] else ".double()", text))
-    inputs = [(sizes, strides, _WIDE.get(dtype, dtype)) for sizes, strides, dtype in wide.inputs]
-    tensors = input_tensors(inputs, wide.gradient)
-    for x, y in zip(tensors, input_tensors(wide.inputs, False), strict=True):
-        x.data.copy_(y)
+    inputs = [(sizes, strides, _WIDE.get(dtype, dtype)) for sizes, strides, dtype in specs]
+    # From the numbers that the narrow inputs hold.
+    tensors = [
+        x.to(getattr(torch, name)).requires_grad_(wide.gradient and x.is_floating_point())
+        for x, (_, _, name) in zip(input_tensors(specs, False), inputs, strict=True)
+    ]
     try:
         return wide.run(wide.function, tensors)
     except RuntimeError:
         return None
 
 
-def _compare(actual: Run, expected: Run, exact: Run, near: Sequence[Run]) -> Failure | None:
-    for name, want in expected.tensors.items():
-        eagers = [want, *(run.tensors[name] for run in near)]
-        wrong = compare_values(name, actual.tensors[name], eagers, exact.tensors[name])
-        if wrong is not None:
-            return Failure("wrong value", wrong)
-    return None
-
-
 def _moved(tensors: Sequence[Tensor], seed: int) -> list[Tensor]:
     generator = torch.Generator().manual_seed(seed)
     moved = copies(tensors)
-    for x in moved:
+    for i, x in enumerate(moved):
         if x.is_floating_point():
             errors = torch.rand(x.shape, generator=generator, dtype=torch.float64) * 2 - 1
-            x.data.copy_(x.data * (1 + torch.finfo(x.dtype).eps * errors))
+            numbers = (x.detach() * (1 + torch.finfo(x.dtype).eps * errors)).to(x.dtype).contiguous()
+            moved[i] = with_strides(numbers, x.stride()).requires_grad_(x.requires_grad)
     return moved

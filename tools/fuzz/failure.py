@@ -1,9 +1,10 @@
-"""What can go wrong with a random graph or program."""
+"""What is found of a random graph or program."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from typing import TypeAlias
 
 
 @dataclass(frozen=True)
@@ -16,9 +17,23 @@ class Failure:
     @staticmethod
     def of(problem: Exception) -> Failure:
         """A failure to compile or to run."""
-        text = str(problem)
-        error = re.search(r"error: .*", text)
-        told = error.group(0) if error else text.partition("\n")[0]
-        # Names, sizes and addresses differ from one graph to a smaller one.
-        told = re.sub(r"0x[0-9a-f]+|%\S+|<[^>]*>|\d+|'tensor[^']*'", "_", told)
-        return Failure(f"{type(problem).__name__}: {told[:100]}", text)
+        return Failure(kind_of(problem), str(problem))
+
+
+@dataclass(frozen=True)
+class Note:
+    """It is right; `text` is counted."""
+
+    text: str
+
+
+Verdict: TypeAlias = Failure | Note | None
+
+
+def kind_of(problem: Exception) -> str:
+    """What a problem says without names, sizes and addresses, which differ from one graph to a smaller one."""
+    text = str(problem)
+    error = re.search(r"error: .*", text)
+    told = error.group(0) if error else text.partition("\n")[0]
+    told = re.sub(r"0x[0-9a-f]+|%\S+|<[^>]*>|\d+|'tensor[^']*'", "_", told)
+    return f"{type(problem).__name__}: {told[:100]}"

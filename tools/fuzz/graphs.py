@@ -20,7 +20,7 @@ Shape: TypeAlias = tuple[int, ...]
 #: Sizes at which loops merge, vectors have a rest, and tiles differ; 1 is left out of loops altogether.
 SIZES = (1, 1, 2, 3, 4, 5, 8, 16, 33, 70)
 RANKS = (0, 1, 1, 2, 2, 2, 3, 3, 4)
-SPELLINGS = ("f32",) * 8 + ("f64", "bf16", "bf16", "f16", "i64", "i64", "i32", "i8", "i1")
+SPELLINGS = ("f32",) * 8 + ("f64", "bf16", "bf16", "f16", "i64", "i64", "i32", "i8", "ui8", "i1")
 #: A graph takes milliseconds at most.
 LARGEST = 60_000
 
@@ -42,7 +42,10 @@ class GraphMaker:
         return sizes if math.prod(sizes) <= LARGEST else sizes[:2]
 
     def strides(self, sizes: Shape) -> list[int]:
-        """Those of some memory order, mostly row-major; now and then with gaps, or stretched."""
+        """Those of some memory order, mostly row-major; now and then with gaps, or of an expanded tensor."""
+        if sizes and self.chance(0.06):
+            kept = self.random.randrange(len(sizes))
+            return [0] * (kept + 1) + [math.prod(sizes[d + 1 :]) for d in range(kept + 1, len(sizes))]
         order = list(range(len(sizes)))
         if self.chance(0.4):
             self.random.shuffle(order)
@@ -130,9 +133,12 @@ def make_graph(seed: int) -> str:
             results = [maker.values[-1], *r.choices(maker.values[given:] or maker.values, k=r.randint(0, 3))]
             results += [maker.values[0]] if maker.chance(0.1) else []
             attributes = [_strides(maker.dense_strides(static_shape(v))) for v in results]
-            inputs = [_strides(maker.strides(tuple(t.shape))) for t in arguments]
-            if maker.chance(0.25):
-                _write_arguments(maker, function, results, attributes, inputs)
+            memory = [maker.strides(tuple(t.shape)) for t in arguments]
+            inputs = [_strides(strides) for strides in memory]
+            # torch refuses to write what is expanded.
+            writable = [i for i, t in enumerate(arguments) if math.prod(memory[i])]
+            if writable and maker.chance(0.25):
+                _write_arguments(maker, function, results, attributes, inputs, writable)
             func.ReturnOp(results)
         function.attributes["function_type"] = ir.TypeAttr.get(
             ir.FunctionType.get(arguments, [v.type for v in results])
@@ -148,10 +154,11 @@ def _write_arguments(
     results: list[Value],
     attributes: list[ir.DictAttr],
     inputs: list[ir.DictAttr],
+    writable: list[int],
 ) -> None:
     """Lets the graph write one or two arguments: their new values are further results."""
     arguments = list(function.regions[0].blocks[0].arguments)
-    written = sorted(maker.random.sample(range(len(arguments)), min(len(arguments), maker.random.choice((1, 1, 2)))))
+    written = sorted(maker.random.sample(writable, min(len(writable), maker.random.choice((1, 1, 2)))))
     for i in written:
         sizes, spelling = static_shape(arguments[i]), spelling_of(arguments[i])
         fitting = [v for v in maker.values if pointwise.broadcast_shape(static_shape(v), sizes) == sizes]

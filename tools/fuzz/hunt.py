@@ -3,30 +3,30 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from cuesta.tools.fuzz.check_graph import INT_RANGE, check_graph
 from cuesta.tools.fuzz.check_program import check_program
-from cuesta.tools.fuzz.failure import Failure
+from cuesta.tools.fuzz.failure import Failure, Note, Verdict
 from cuesta.tools.fuzz.graphs import make_graph
 from cuesta.tools.fuzz.judge import Judge
-from cuesta.tools.fuzz.programs import make_program
-from cuesta.tools.fuzz.reduce_graph import reduce_graph
-from cuesta.tools.fuzz.reduce_program import reduce_program
-
-Reduce = Callable[[str, Failure, Callable[[str], Failure | None]], str]
+from cuesta.tools.fuzz.programs import make_program, make_sized_program
+from cuesta.tools.fuzz.shrink import Smaller, shrink
+from cuesta.tools.fuzz.smaller_graphs import smaller_graphs
+from cuesta.tools.fuzz.smaller_programs import smaller_programs
 
 
 @dataclass(frozen=True)
 class Kind:
-    """What is made and judged: graphs of the cuesta dialect, or torch programs."""
+    """What is made and judged: graphs of the cuesta dialect, or torch programs, some called with several sizes."""
 
     name: str
     make: Callable[[int], str]
-    check: Callable[[str], Failure | None]
-    reduce: Reduce
+    check: Callable[[str], Verdict]
+    smaller: Smaller
     suffix: str
     comment: str
 
@@ -34,8 +34,9 @@ class Kind:
 KINDS = {
     kind.name: kind
     for kind in (
-        Kind("graphs", make_graph, check_graph, reduce_graph, ".mlir", "//"),
-        Kind("programs", make_program, check_program, reduce_program, ".py", "#"),
+        Kind("graphs", make_graph, check_graph, smaller_graphs, ".mlir", "//"),
+        Kind("programs", make_program, check_program, smaller_programs, ".py", "#"),
+        Kind("sizes", make_sized_program, check_program, smaller_programs, ".py", "#"),
     )
 }
 
@@ -50,6 +51,7 @@ class Hunt:
     judged: int = 0
     unjudged: int = 0
     failures: int = 0
+    notes: Counter[str] = field(default_factory=Counter)
     _kinds: set[str] = field(default_factory=set)
 
     def run(self, seeds: Iterable[int]) -> None:
@@ -58,19 +60,21 @@ class Hunt:
             for seed in seeds:
                 text = self.kind.make(seed)
                 try:
-                    failure = judge(text)
+                    found = judge(text)
                 except ValueError:  # the reference itself refuses it
                     self.unjudged += 1
                     continue
                 self.judged += 1
-                if failure is not None:
-                    self._keep(seed, text, failure, judge)
+                if isinstance(found, Note):
+                    self.notes[found.text] += 1
+                elif found is not None:
+                    self._keep(seed, text, found, judge)
 
-    def _keep(self, seed: int, text: str, failure: Failure, judge: Judge[Failure | None]) -> None:
+    def _keep(self, seed: int, text: str, failure: Failure, judge: Judge[Verdict]) -> None:
         self.failures += 1
         if failure.kind not in self._kinds:
             self._kinds.add(failure.kind)
-            text = self.kind.reduce(text, failure, judge)
+            text = shrink(text, failure, judge, self.kind.smaller)
         self.folder.mkdir(parents=True, exist_ok=True)
         path = self.folder / f"{self.kind.name.removesuffix('s')}_{seed}{self.kind.suffix}"
         path.write_text(with_header(self.kind, text, failure))

@@ -10,6 +10,8 @@ from typing import Any, TypeAlias
 
 import torch
 
+from cuesta.dialects.reference import with_strides
+
 Tensor = torch.Tensor
 Shape = tuple[int, ...]
 #: Sizes, strides and dtype of an argument.
@@ -17,11 +19,15 @@ Spec: TypeAlias = tuple[Shape, Shape, str]
 Function: TypeAlias = Callable[..., tuple[Tensor, ...]]
 
 
-def program_text(inputs: Sequence[Spec], gradient: bool, lines: list[str], results: list[str]) -> str:
-    """The source of a program; `inputs` are (sizes, strides, dtype)."""
+def program_text(
+    calls: Sequence[Sequence[Spec]], gradient: bool, dynamic: str, lines: list[str], results: list[str]
+) -> str:
+    """The source of a program; `calls` has the arguments of each call, as (sizes, strides, dtype)."""
+    inputs, *others = calls
     arguments = ", ".join(f"x{i}" for i in range(len(inputs)))
     body = "\n".join(f"    {line}" for line in lines)
     given = "\n".join(f"    {spec!r}," for spec in inputs)
+    further = "\n".join(f"OTHERS.append({list(specs)!r})" for specs in others)
     return f"""import math
 
 import torch
@@ -32,6 +38,11 @@ INPUTS = [
 {given}
 ]
 GRADIENT = {gradient}
+#: "no"; or "all" sizes are symbolic, or the "marked" ones: those of an argument that differ between calls.
+DYNAMIC = "{dynamic}"
+#: The arguments of further calls.
+OTHERS = []
+{further}
 
 
 def program({arguments}):
@@ -51,7 +62,7 @@ def _tensor(sizes: Shape, strides: Shape, dtype: torch.dtype, gradient: bool, ge
         numbers = torch.randn(sizes, generator=generator)
     else:
         numbers = torch.randint(*((0, 2) if dtype == torch.bool else (-5, 6)), sizes, generator=generator)
-    x = torch.empty_strided(sizes, strides, dtype=dtype).copy_(numbers)
+    x = with_strides(numbers.to(dtype), strides)
     return x.requires_grad_(gradient and dtype.is_floating_point)
 
 
@@ -68,8 +79,9 @@ class Program:
     """What `program_text` wrote."""
 
     function: Function
-    inputs: list[Spec]
+    calls: list[list[Spec]]
     gradient: bool
+    dynamic: str
 
     @staticmethod
     def read(text: str) -> Program:
@@ -78,7 +90,14 @@ class Program:
         linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)
         scope: dict[str, Any] = {}
         exec(compile(text, name, "exec"), scope)
-        return Program(scope["program"], scope["INPUTS"], scope["GRADIENT"])
+        calls = [scope["INPUTS"], *scope["OTHERS"]]
+        return Program(scope["program"], calls, scope["GRADIENT"], scope["DYNAMIC"])
+
+    def marked(self) -> list[tuple[int, int]]:
+        """The dims, as (argument, dim), whose size differs from call to call."""
+        sizes = [[spec[0] for spec in specs] for specs in self.calls]
+        dims = [(i, d) for i, first in enumerate(sizes[0]) for d in range(len(first))]
+        return [(i, d) for i, d in dims if len({each[i][d] for each in sizes}) > 1]
 
     def run(self, function: Function, tensors: Sequence[Tensor]) -> Run:
         """Runs `function` on `tensors`, and backward from the sum of its outputs where they have gradients."""
@@ -97,7 +116,7 @@ class Program:
 
 def copies(tensors: Sequence[Tensor]) -> list[Tensor]:
     """Leaves of the same strides and values."""
-    made = [torch.empty_strided(x.shape, x.stride(), dtype=x.dtype).copy_(x.detach()) for x in tensors]
+    made = [with_strides(x.detach().contiguous().clone(), x.stride()) for x in tensors]
     return [y.requires_grad_(x.requires_grad) for x, y in zip(tensors, made, strict=True)]
 
 

@@ -9,6 +9,7 @@ import math
 import random
 import re
 import warnings
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -19,8 +20,21 @@ from cuesta.tools.fuzz.torch_ops import EXPRESSIONS, STATEMENTS
 Tensor = torch.Tensor
 
 SIZES = (1, 2, 3, 3, 4, 5, 8, 17)
+#: Of what differs from call to call: from 2 on, as torch takes 0 and 1 for numbers.
+SYMBOL_SIZES = (2, 3, 4, 5, 6, 7, 9, 12, 17, 24, 33)
 RANKS = (0, 1, 1, 2, 2, 2, 3, 3, 4)
-DTYPES = ("float32",) * 10 + ("float64", "bfloat16", "bfloat16", "float16", "int64", "int64", "int32", "int8", "bool")
+DTYPES = ("float32",) * 10 + (
+    "float64",
+    "bfloat16",
+    "bfloat16",
+    "float16",
+    "int64",
+    "int64",
+    "int32",
+    "int8",
+    "uint8",
+    "bool",
+)
 LARGEST = 20_000
 #: A dozen lines that torch takes: one in two of those that are drawn is refused.
 LINES = 12
@@ -29,7 +43,15 @@ _PLACE = re.compile(r"\{(\w)\}")
 
 def make_program(seed: int) -> str:
     """The program of that number: the same text for the same number."""
-    maker = _Maker(random.Random(seed))
+    return _grown(_Maker(random.Random(seed), calls=1))
+
+
+def make_sized_program(seed: int) -> str:
+    """As `make_program`, called with three sets of sizes."""
+    return _grown(_Maker(random.Random(seed), calls=3))
+
+
+def _grown(maker: _Maker) -> str:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         maker.grow()
@@ -41,34 +63,68 @@ def _runs_backward(text: str) -> bool:
     """Whether nothing that a gradient needs has been written over."""
     program = Program.read(text)
     try:
-        program.run(program.function, input_tensors(program.inputs, program.gradient))
+        for specs in program.calls:
+            program.run(program.function, input_tensors(specs, program.gradient))
     except RuntimeError:
         return False
     return True
 
 
 class _Maker:
-    def __init__(self, r: random.Random) -> None:
+    """A program in the making; `scopes` are what it has computed in each of its calls."""
+
+    def __init__(self, r: random.Random, calls: int) -> None:
         self.random = r
         self.lines: list[str] = []
         self.gradient = r.random() < 0.4
-        self.inputs = [self._input() for _ in range(r.randint(1, 3))]
-        self.names = [f"x{i}" for i in range(len(self.inputs))]
-        tensors = [x.clone() if x.requires_grad else x for x in input_tensors(self.inputs, self.gradient)]
-        self.scope: dict[str, Any] = {"torch": torch, "F": torch.nn.functional, "math": math}
-        self.scope.update(zip(self.names, tensors, strict=True))
+        self.dynamic = "no" if calls == 1 else r.choice(("all", "all", "marked"))
+        specs = [self._input(self._symbols(calls)) for _ in range(r.randint(1, 3))]
+        self.calls = [[each[call] for each in specs] for call in range(calls)]
+        self.names = [f"x{i}" for i in range(len(specs))]
+        self.scopes = [self._scope(call) for call in self.calls]
 
-    def _input(self) -> Spec:
+    def _scope(self, specs: Sequence[Spec]) -> dict[str, Any]:
+        tensors = [x.clone() if x.requires_grad else x for x in input_tensors(specs, self.gradient)]
+        return {"torch": torch, "F": torch.nn.functional, "math": math} | dict(zip(self.names, tensors, strict=True))
+
+    def _symbols(self, calls: int) -> list[list[int]]:
+        """Two numbers for each call, which sizes are made of."""
+        if calls == 1:
+            return [[]]
+        if not hasattr(self, "symbols"):
+            columns = [self.random.sample(SYMBOL_SIZES, calls) for _ in range(2)]
+            if self.random.random() < 0.1:
+                columns[0][-1] = self.random.choice((0, 1))
+            self.symbols = [list(column) for column in zip(*columns, strict=True)]
+        return self.symbols
+
+    def _input(self, symbols: Sequence[Sequence[int]]) -> list[Spec]:
+        """An argument of each call: of one rank, memory order and dtype."""
         r = self.random
-        sizes = tuple(r.choice(SIZES) for _ in range(r.choice(RANKS)))
-        if sizes and r.random() < 0.05:
-            sizes = (*sizes[:-1], 0)
-        order = r.sample(range(len(sizes)), len(sizes)) if r.random() < 0.3 else list(range(len(sizes)))
-        strides, step = [0] * len(sizes), 1
-        for d in reversed(order):
-            strides[d] = step
-            step *= max(sizes[d], 1) + (r.choice((0, 0, 2)) if r.random() < 0.1 else 0)
-        return sizes, tuple(strides), r.choice(DTYPES)
+        dims = [self._size(symbols) for _ in range(r.choice(RANKS))]
+        if dims and r.random() < 0.05:
+            dims[-1] = [0] * len(symbols)
+        order = r.sample(range(len(dims)), len(dims)) if r.random() < 0.3 else list(range(len(dims)))
+        if len(dims) == 4 and r.random() < 0.3:
+            order = [0, 2, 3, 1]  # channels_last
+        gaps = [r.choice((0, 0, 2)) if r.random() < 0.1 else 0 for _ in dims]
+        expanded = {r.randrange(len(dims))} if dims and not self.gradient and r.random() < 0.08 else set()
+        dtype = r.choice(DTYPES)
+        found = []
+        for sizes in zip(*dims, strict=True) if dims else [()] * len(symbols):
+            strides, step = [0] * len(sizes), 1
+            for d in reversed(order):
+                strides[d] = 0 if d in expanded else step
+                step *= 1 if d in expanded else max(sizes[d], 1) + gaps[d]
+            found.append((sizes, tuple(strides), dtype))
+        return found
+
+    def _size(self, symbols: Sequence[Sequence[int]]) -> list[int]:
+        """A size in each call."""
+        if not symbols[0] or self.random.random() < 0.35:
+            return [self.random.choice(SIZES)] * len(symbols)
+        which, (factor, more) = self.random.randrange(2), self.random.choice(((1, 0), (1, 0), (1, 0), (2, 0), (1, 1)))
+        return [values[which] * factor + more for values in symbols]
 
     # -- lines --------------------------------------------------------------------------------
     def grow(self) -> None:
@@ -84,37 +140,41 @@ class _Maker:
 
     def _statement(self, line: str) -> None:
         name = line.partition(".")[0].partition("[")[0].partition(" ")[0]
-        kept = self.scope[name]
-        if self._runs(line) and self.scope[name] is kept:
+        kept = [scope[name] for scope in self.scopes]
+        if self._runs(line) and all(scope[name] is x for scope, x in zip(self.scopes, kept, strict=True)):
             self.lines.append(line)
 
     def _expression(self, expression: str) -> None:
         name = f"t{len(self.lines)}"
         if not self._runs(f"{name} = {expression}"):
             return
-        value = self.scope[name]
-        if isinstance(value, Tensor) and value.numel() <= LARGEST and not value.dtype.is_complex:
+        values = [scope[name] for scope in self.scopes]
+        if not all(isinstance(x, Tensor) and x.numel() <= LARGEST and not x.dtype.is_complex for x in values):
+            return
+        if len({(x.dim(), x.dtype) for x in values}) == 1:
             self.names.append(name)
             self.lines.append(f"{name} = {expression}")
 
     def _runs(self, line: str) -> bool:
         try:
-            exec(line, self.scope)
+            for scope in self.scopes:
+                exec(line, scope)
         except (RuntimeError, IndexError, TypeError, ValueError, NotImplementedError, AttributeError):
             return False
         return True
 
     def _fill(self, template: str) -> str:
         x = self.random.choice(self.names[-5:])
-        tensor = self.scope[x]
+        tensors = [scope[x] for scope in self.scopes]
+        tensor = tensors[0]
         rank = tensor.dim()
         dims = [self.random.randrange(-rank, rank) if rank else 0 for _ in range(2)]
-        size = tensor.shape[dims[0]] if rank else 1
-        floating = [n for n in self.names if self.scope[n].is_floating_point() == tensor.is_floating_point()]
+        size = min(each.shape[dims[0]] for each in tensors) if rank else 1
+        floating = [n for n in self.names if self.scopes[0][n].is_floating_point() == tensor.is_floating_point()]
         choices = {
             "x": x,
-            "y": self._fitting(tensor, floating),
-            "z": self._fitting(tensor, floating),
+            "y": self._fitting(x, floating),
+            "z": self._fitting(x, floating),
             "d": str(dims[0]),
             "e": str(dims[1]),
             "n": str(self.random.randint(1, max(size - 1, 1))),
@@ -125,16 +185,17 @@ class _Maker:
         }
         return _PLACE.sub(lambda place: choices[place[1]], template)
 
-    def _fitting(self, x: Tensor, names: list[str]) -> str:
+    def _fitting(self, x: str, names: list[str]) -> str:
         """Mostly a tensor that broadcasts with x."""
-        fitting = [n for n in names if _broadcasts(x.shape, self.scope[n].shape)]
+        fitting = [n for n in names if all(_broadcasts(s[x].shape, s[n].shape) for s in self.scopes)]
         return self.random.choice(fitting if fitting and self.random.random() < 0.8 else names or self.names)
 
     # -- text ---------------------------------------------------------------------------------
     def text(self) -> str:
         made = [line.partition(" = ")[0] for line in self.lines if re.match(r"t\d+ = ", line)]
         results = [*made[-1:], *self.random.sample(made, min(len(made), self.random.randint(0, 3)))]
-        return program_text(self.inputs, self.gradient, self.lines, list(dict.fromkeys(results)) or self.names[:1])
+        results = list(dict.fromkeys(results)) or self.names[:1]
+        return program_text(self.calls, self.gradient, self.dynamic, self.lines, results)
 
 
 def _broadcasts(a: Shape, b: Shape) -> bool:

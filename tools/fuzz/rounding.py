@@ -23,11 +23,11 @@ RUNS = 4
 FACTOR = 8.0
 #: In units of the last place, either way.
 _DISTURBANCE = 2.0
+#: The quotient's jumps, which a rounding error of an operand may cross.
+_JUMPING = frozenset({"cuesta.remainder", "cuesta.floor_divide", "cuesta.fmod", "cuesta.trunc_divide"})
 #: Computed with one rounding at most, the same one in every implementation.
 _EXACT_ROWS = frozenset(
-    row.name
-    for row in pointwise.ROWS
-    if row.promotion != "float" and row.name not in ("remainder", "floor_divide", "fmod", "trunc_divide")
+    row.name for row in pointwise.ROWS if row.promotion != "float" and f"cuesta.{row.name}" not in _JUMPING
 )
 _EXACT = frozenset(f"cuesta.{name}" for name in _EXACT_ROWS) | {
     "cuesta.div", "cuesta.where", "cuesta.convert", "cuesta.amax", "cuesta.amin", "cuesta.any", "cuesta.all",
@@ -43,10 +43,11 @@ def disturbed_runs(module: ir.Module, inputs: Sequence[Tensor]) -> list[list[Ten
     """What the reference gives, new values of written arguments included, several times: each time with other
     rounding errors."""
     entry = find_function(module, "graph").regions[0].blocks[0]
-    return [_disturbed_run(entry, inputs, torch.Generator().manual_seed(seed)) for seed in range(RUNS)]
+    return [_disturbed_run(entry, inputs, seed) for seed in range(RUNS)]
 
 
-def _disturbed_run(entry: ir.Block, inputs: Sequence[Tensor], generator: torch.Generator) -> list[Tensor]:
+def _disturbed_run(entry: ir.Block, inputs: Sequence[Tensor], seed: int) -> list[Tensor]:
+    generator = torch.Generator().manual_seed(seed)
     values = dict(zip(entry.arguments, inputs, strict=True))
     for view in entry.operations:
         op = view.operation
@@ -54,7 +55,11 @@ def _disturbed_run(entry: ir.Block, inputs: Sequence[Tensor], generator: torch.G
         if op.name == "func.return":
             return operands
         exact = op.name in _EXACT
-        results = REFERENCES[op.name](op, operands if exact else [_disturb(x, generator) for x in operands])
+        if op.name in _JUMPING:
+            operands = _moved_quotient(operands, 1 if seed % 2 else -1)
+        elif not exact:
+            operands = [_disturb(x, generator) for x in operands]
+        results = REFERENCES[op.name](op, operands)
         found = list(results) if isinstance(results, (list, tuple)) else [results]
         if not exact:
             floor = max(_size(x) for x in operands) if op.name in _CANCELLING else 0.0
@@ -69,6 +74,16 @@ def _disturb(x: Tensor, generator: torch.Generator, floor: float = 0.0) -> Tenso
         return x
     errors = torch.rand(x.shape, generator=generator, dtype=torch.float64) * 2 - 1
     return (x + x.abs().clamp(min=floor) * errors * _DISTURBANCE * torch.finfo(x.dtype).eps).to(x.dtype)
+
+
+def _moved_quotient(operands: Sequence[Tensor], sign: int) -> list[Tensor]:
+    """Both moved by the largest error, so that their quotient is larger in one run and smaller in the next: between
+    the two lies all that rounding can do, each jump included."""
+    x, y = operands
+    if not x.is_floating_point():
+        return [x, y]
+    error = sign * _DISTURBANCE * torch.finfo(x.dtype).eps
+    return [(x * (1 + error)).to(x.dtype), (y * (1 - error)).to(x.dtype)]
 
 
 def _size(x: Tensor) -> float:

@@ -23,14 +23,13 @@ Step = Callable[[GraphMaker, Value], Value | None]
 _PARAMETERS = {"negative_slope": 0.2, "alpha": 1.5, "scale": 1.25, "input_scale": 0.75, "beta": 2.0, "threshold": 0.5}
 #: Defined for positive numbers only: most of the time they get those.
 _POSITIVE = frozenset({"sqrt", "rsqrt", "log", "log2", "log1p", "pow", "reciprocal"})
-#: Jumps of the quotient, which a rounding error elsewhere sets off; their rows have tests of their own.
-_LEFT_OUT = frozenset({"floor_divide", "remainder", "fmod", "trunc_divide"})
+_DIVISIONS = frozenset({"floor_divide", "remainder", "fmod", "trunc_divide"})
 
 
 @functools.cache
 def _rows(spelling: str) -> list[pointwise.Pointwise]:
     """The rows that the importer makes with operands of this type."""
-    return [row for row in pointwise.ROWS if row.name not in _LEFT_OUT and _takes(row, types.torch_dtype(spelling))]
+    return [row for row in pointwise.ROWS if _takes(row, types.torch_dtype(spelling))]
 
 
 def _takes(row: pointwise.Pointwise, dtype: torch.dtype) -> bool:
@@ -54,8 +53,20 @@ def _row(m: GraphMaker, x: Value) -> Value:
         x = m.build.with_number("add", m.build.pointwise("abs", x), 0.25)
     operands = [x, *(m.other(x) for _ in range(row.arity - 1))]
     m.random.shuffle(operands)
+    if row.name in _DIVISIONS:
+        operands = _divisible(m, *operands)
     parameters = {p: _PARAMETERS[p] for p in row.params}
     return _tame(m, m.build.pointwise(row.name, *operands, result=None, **parameters))
+
+
+def _divisible(m: GraphMaker, x: Value, y: Value) -> list[Value]:
+    """What may be divided. Of whole numbers torch refuses the divisor 0, and the lowest by -1 is undefined; of floats
+    its own remainder is NaN where the quotient is large (the rows' tests have such numbers)."""
+    spelling = spelling_of(x)
+    small = m.build.pointwise("abs", y) if types.is_float(spelling) else y
+    zero = m.build.with_number("lt", small, 0.125) if types.is_float(spelling) else m.build.with_number("eq", y, 0)
+    y = m.build.where(zero, m.build.constant(1, spelling), y)
+    return [x if spelling == "ui8" else m.clamp(x, -100, 100), y]
 
 
 def _tame(m: GraphMaker, y: Value) -> Value:
@@ -85,9 +96,14 @@ def _reduce(m: GraphMaker, x: Value) -> Value | None:
     names = ("any", "all") if spelling == "i1" else ("sum", "sum", "amax", "amin", "prod")
     name = m.random.choice(names)
     dims = [m.dim(x)] if name == "prod" else m.dims(x)
-    if name == "prod" and types.is_float(spelling):
-        x = m.build.pointwise("tanh", x)  # what overflows on the way to zero depends on the order
+    if name == "prod":
+        x = _tanh(m, x)
     return m.build.reduce(name, x, dims, m.chance(0.5))
+
+
+def _tanh(m: GraphMaker, x: Value) -> Value:
+    """x with no float above 1: in a product, what overflows on the way to zero depends on the order."""
+    return m.build.pointwise("tanh", x) if types.is_float(spelling_of(x)) else x
 
 
 def _mean(m: GraphMaker, x: Value) -> Value | None:
@@ -103,10 +119,12 @@ def _arg_extreme(m: GraphMaker, x: Value) -> Value | None:
     return op(x, int_attr(dim), types.tensor([*sizes[:dim], *sizes[dim + 1 :]], "i64")).result
 
 
-def _cumsum(m: GraphMaker, x: Value) -> Value | None:
+def _running(m: GraphMaker, x: Value) -> Value | None:
     if not static_shape(x) or spelling_of(x) == "i1":
         return None
-    return reduction.CumSum(x, int_attr(m.dim(x)), x.type).result
+    if m.chance(0.7):
+        return reduction.CumSum(x, int_attr(m.dim(x)), x.type).result
+    return reduction.CumProd(_tanh(m, x), int_attr(m.dim(x)), x.type).result
 
 
 def _permute(m: GraphMaker, x: Value) -> Value | None:
@@ -211,6 +229,38 @@ def _gather(m: GraphMaker, x: Value) -> Value | None:
     return indexing.Gather(x, index, int_attr(dim), types.tensor(static_shape(index), spelling_of(x))).result
 
 
+def _window(m: GraphMaker, x: Value) -> Value | None:
+    """One place of a pool's windows, or a dim with each element repeated; some of it lies outside."""
+    sizes = static_shape(x)
+    if not sizes:
+        return None
+    starts, steps, divisors, found = ([0] * len(sizes), [1] * len(sizes), [1] * len(sizes), list(sizes))
+    for d in m.dims(x):
+        starts[d], steps[d], divisors[d] = m.random.choice(((-1, 1, 1), (1, 2, 1), (-2, 3, 1), (0, 1, 2), (-1, 1, 3)))
+        found[d] = m.random.randint(1, (sizes[d] + 2) * divisors[d] // steps[d] or 1)
+    if math.prod(found) > LARGEST:
+        return None
+    outside = float_attr(m.random.choice((0, 1, -1)) if spelling_of(x) not in ("i1", "ui8") else 0)
+    columns = (int_array(column) for column in (starts, steps, divisors))
+    return indexing.Window(x, *columns, outside, types.tensor(found, spelling_of(x))).result
+
+
+def _scatter_one(m: GraphMaker, x: Value) -> Value | None:
+    sizes = static_shape(x)
+    if not sizes:
+        return None
+    dim = m.dim(x)
+    line = (*sizes[:dim], 1, *sizes[dim + 1 :])
+    fitting = [v for v in m.values if pointwise.broadcast_shape(static_shape(v), line) == line]
+    index, value = (
+        m.build.expand(m.convert(m.random.choice(fitting), spelling), line)
+        if fitting
+        else m.build.constant(1, spelling, line)
+        for spelling in ("i64", spelling_of(x))
+    )
+    return indexing.ScatterOne(x, m.clamp(index, 0, sizes[dim] - 1), value, int_attr(dim), x.type).result
+
+
 def _softmax(m: GraphMaker, x: Value) -> Value | None:
     if not static_shape(x):
         return None
@@ -278,10 +328,10 @@ def _aten(m: GraphMaker, x: Value) -> Value | None:
 
 
 _TABLE: tuple[tuple[Step, float], ...] = (
-    (_row, 40), (_convert, 7), (_where, 5), (_reduce, 14), (_mean, 4), (_arg_extreme, 2), (_cumsum, 2),
+    (_row, 40), (_convert, 7), (_where, 5), (_reduce, 14), (_mean, 4), (_arg_extreme, 2), (_running, 3),
     (_permute, 6), (_reshape, 6), (_unsqueeze, 3), (_expand, 5), (_slice, 6), (_cat, 6), (_pad, 3), (_flip, 3),
-    (_copy, 1), (_iota, 1), (_index, 3), (_gather, 3), (_softmax, 4), (_softmax_backward, 2), (_layer_norm, 2),
-    (_mm, 2), (_aten, 2),
+    (_copy, 1), (_iota, 1), (_index, 3), (_gather, 3), (_window, 4), (_scatter_one, 3), (_softmax, 4),
+    (_softmax_backward, 2), (_layer_norm, 2), (_mm, 2), (_aten, 2),
 )  # fmt: skip
 STEPS: list[Step] = [step for step, _ in _TABLE]
 WEIGHTS: list[float] = [weight for _, weight in _TABLE]

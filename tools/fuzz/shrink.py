@@ -1,0 +1,27 @@
+"""Makes a failing text small: the smaller texts that its kind knows are tried as long as one fails in the same way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from cuesta.tools.fuzz.failure import Failure, Verdict
+
+#: Texts that are one step smaller, the boldest steps first.
+Smaller = Callable[[str], Iterator[str]]
+
+
+def shrink(text: str, failure: Failure, judge: Callable[[str], Verdict], smaller: Smaller) -> str:
+    """The smallest text found that fails as `text` does."""
+    found: str | None = text
+    while found is not None:
+        text = found
+        found = next((each for each in smaller(text) if _fails(each, failure, judge)), None)
+    return text
+
+
+def _fails(text: str, failure: Failure, judge: Callable[[str], Verdict]) -> bool:
+    try:
+        found = judge(text)
+    except ValueError:  # it is none of its kind any more, or its reference refuses it
+        return False
+    return isinstance(found, Failure) and found.kind == failure.kind
