@@ -1,4 +1,4 @@
-"""Expands transcendental functions of f32, f16 and bf16 scalars into arithmetic that LLVM vectorises.
+"""Expands transcendental functions and remf of f32, f16 and bf16 scalars into arithmetic that LLVM vectorises.
 
     %y = math.exp %x : f32      →      %0 = math.fma %x, %c, %magic : f32
                                        … a polynomial and a scale by a power of two
@@ -22,6 +22,7 @@ from cuesta.lowering.loops_to_llvm.expand_math import (
     inverse_trigonometric,
     logarithm,
     power,
+    remainder,
     trigonometric,
 )
 from cuesta.lowering.loops_to_llvm.expand_math.builder import Builder
@@ -62,6 +63,7 @@ FUNCTIONS = {
     "atan2": MathFunction(math.Atan2Op, inverse_trigonometric.atan2),
     "powf": MathFunction(math.PowFOp, power.powf),
     "rsqrt": MathFunction(math.RsqrtOp, power.rsqrt),
+    "remf": MathFunction(arith.RemFOp, remainder.remf),
 }
 
 

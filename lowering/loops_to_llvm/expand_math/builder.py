@@ -73,6 +73,10 @@ class Builder:
     def trunc(self, a: Value) -> Value:
         return math.TruncOp(a).result
 
+    def round(self, a: Value) -> Value:
+        """To the nearest whole number, halves to the even one."""
+        return math.RoundEvenOp(a).result
+
     def copysign(self, magnitude: Operand, sign: Value) -> Value:
         return math.CopySignOp(*self._same(magnitude, sign)).result
 

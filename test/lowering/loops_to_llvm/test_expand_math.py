@@ -33,7 +33,8 @@ LOWER_TO_LLVM = (
 
 
 def _loop(name: str, element: str, arity: int) -> str:
-    """A function that applies math.<name> to `n` elements."""
+    """A function that applies the op of FUNCTIONS to `n` elements."""
+    op = FUNCTIONS[name].op.OPERATION_NAME
     array = f"memref<{CAPACITY}x{element}>"
     operands = "xyz"[:arity]
     arguments = ", ".join(f"%{v}: {array} {{llvm.noalias}}" for v in operands)
@@ -45,7 +46,7 @@ def _loop(name: str, element: str, arity: int) -> str:
       %one = arith.constant 1 : index
       scf.for %i = %zero to %n step %one {{
         {loads}
-        %r = math.{name} {uses} : {element}
+        %r = {op} {uses} : {element}
         memref.store %r, %out[%i] : {array}
       }}
       return
@@ -56,7 +57,7 @@ def _compile(name: str, element: str = "f32", arity: int = 1) -> ExecutionEngine
     with ir.Context(), ir.Location.unknown():
         module = ir.Module.parse(_loop(name, element, arity))
         ExpandMath().run(module)
-        assert f"math.{name} " not in str(module)
+        assert f"{FUNCTIONS[name].op.OPERATION_NAME} " not in str(module)
         PassManager.parse(LOWER_TO_LLVM).run(module.operation)
         for op in module.body.operations:
             if op.operation.name == "llvm.func":
@@ -166,7 +167,7 @@ CASES = (
     Case("rsqrt", lambda x: 1 / np.sqrt(x), 2, ((0, 4),), (1.0, 1.1754944e-38)),
 )
 #: Functions of two numbers, which have tests of their own.
-BINARY = {"powf", "atan2"}
+BINARY = {"powf", "atan2", "remf"}
 REDUCED = {"sin", "cos", "tan"}
 LARGEST_REDUCED = 1e14
 
@@ -225,6 +226,24 @@ def test_atan2() -> None:
     with np.errstate(all="ignore"):
         want = np.arctan2(y.astype(np.float64), x.astype(np.float64))
     _assert_close(got, want, 3, y, x)
+
+
+def test_remf_is_exact() -> None:
+    """Against numpy's fmod in f64, which rounds nothing: so all bits are the same."""
+    special_x, special_y = (a.ravel() for a in np.meshgrid(SPECIAL, SPECIAL))
+    whole_x, whole_y = (a.ravel() for a in np.meshgrid(np.arange(-300, 300), np.arange(-30, 30)))
+    pairs = (
+        (special_x, special_y),
+        (whole_x, whole_y),
+        (_uniform(-1e6, 1e6), _uniform(-3, 3)[::-1]),
+        (_every_exponent(), _every_exponent()[::-1]),
+        (_every_exponent(), np.full(400_000, 1e-45)),
+    )
+    x, y = (np.concatenate([np.asarray(pair[side], dtype=np.float32) for pair in pairs]) for side in (0, 1))
+    got = _apply(_compile("remf", arity=2), x, y)
+    with np.errstate(all="ignore"):
+        want = np.fmod(x.astype(np.float64), y.astype(np.float64))
+    _assert_close(got, want, 0, x, y)
 
 
 def test_half_precision_is_computed_in_f32() -> None:
