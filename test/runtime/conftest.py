@@ -1,4 +1,4 @@
-"""Programs of one call into ATen, down to machine code."""
+"""Programs by hand at the planned stage, down to machine code."""
 
 from __future__ import annotations
 
@@ -17,17 +17,49 @@ from cuesta.lowering.host_to_llvm.object_code import compile_to_object
 from cuesta.passes.form_kernels.routes import choose_route
 from cuesta.passes.pipeline import Pipeline
 from cuesta.runtime.artefact import Artefact
+from cuesta.runtime.dtypes import DTYPES
 from cuesta.runtime.executable import Executable
 
 Tensor = torch.Tensor
 
+_SPELLING = {dtype: spelling for spelling, dtype in DTYPES.items()}
+
 
 @pytest.fixture
-def call_of() -> Callable[..., Executable]:
-    """`call_of(overload, args, tensors, expected, route, positions)`: a program that makes one call on contiguous f32
-    tensors and returns the results at `positions`, which look like `expected`."""
+def load() -> Callable[..., Executable]:
+    """`load(text, passes="plan-memory")`: the module, compiled and loaded from an artefact's bytes, as a cache does."""
     cuesta.passes.load_all()
+    return _load
+
+
+@pytest.fixture
+def call_of(load: Callable[..., Executable]) -> Callable[..., Executable]:
+    """`call_of(overload, args, tensors, expected, route, positions)`: a program that makes one call on tensors like
+    `tensors` and returns the results at `positions`, all where not given, which look like `expected`."""
     return _call_of
+
+
+@pytest.fixture
+def assert_same() -> Callable[[Sequence[Tensor], Sequence[Tensor]], None]:
+    """Equal bit for bit, and in strides, dtypes and devices."""
+
+    def check(actual: Sequence[Tensor], expected: Sequence[Tensor]) -> None:
+        assert len(actual) == len(expected)
+        for a, e in zip(actual, expected, strict=True):
+            torch.testing.assert_close(a, e, rtol=0, atol=0)
+            assert (a.stride(), a.dtype, a.device) == (e.stride(), e.dtype, e.device)
+
+    return check
+
+
+def _load(text: str, passes: str = "plan-memory") -> Executable:
+    with make_context(), ir.Location.unknown():
+        module = ir.Module.parse(text)
+        Pipeline.parse(f"builtin.module({passes})").run(module)
+        metadata = describe(module)
+        Pipeline.parse("builtin.module(host-to-llvm)").run(module)
+        artefact = Artefact(compile_to_object(module), "cuesta_main", {"program": metadata})
+    return Executable(Artefact.from_bytes(artefact.to_bytes()))
 
 
 def _call_of(
@@ -40,25 +72,26 @@ def _call_of(
 ) -> Executable:
     text = json.dumps(list(args))
     route = route or choose_route(overload, text, [])
-    parameters = ", ".join(f"%a{i}: {_kind(t)}" for i, t in enumerate(tensors))
-    operands, inputs = ", ".join(f"%a{i}" for i in range(len(tensors))), ", ".join(map(_kind, tensors))
-    names, outputs = ", ".join(f"%r#{i}" for i in range(len(expected))), ", ".join(map(_kind, expected))
+    operands = ", ".join(f"%a{i}" for i in range(len(tensors)))
+    parameters = ", ".join(f"%a{i}: {_memref(t)} {_attributes(t)}" for i, t in enumerate(tensors))
+    results = ", ".join(f"{_memref(t)} {_attributes(t)}" for t in expected)
+    kinds = ", ".join(map(_memref, expected))
+    dtypes = json.dumps([_SPELLING[t.dtype] for t in (*tensors, *expected)])
     kept = "" if positions is None else f", positions = {list(positions)}"
-    source = f"""
-    func.func @graph({parameters}) -> ({outputs}) {{
+    names = ", ".join(f"%r#{i}" for i in range(len(expected)))
+    return _load(f"""
+    func.func @graph({parameters}) -> ({results}) {{
       %r:{len(expected)} = "host.aten"({operands}) {{overload = "{overload}", args = {json.dumps(text)},
-        dtypes = {json.dumps(["f32"] * (len(tensors) + len(expected)))}, reason = "", route = "{route}"{kept}}}
-        : ({inputs}) -> ({outputs})
-      return {names} : {outputs}
-    }}"""
-    with make_context(), ir.Location.unknown():
-        module = ir.Module.parse(source)
-        Pipeline.parse("builtin.module(plan-memory)").run(module)
-        metadata = describe(module)
-        Pipeline.parse("builtin.module(host-to-llvm)").run(module)
-        return Executable(Artefact(compile_to_object(module), "cuesta_main", {"program": metadata}))
+        dtypes = {dtypes}, reason = "", route = "{route}"{kept}}} : ({", ".join(map(_memref, tensors))}) -> ({kinds})
+      return {names} : {kinds}
+    }}""")
 
 
-def _kind(tensor: Tensor) -> str:
-    layout = "" if tensor.is_contiguous() else f", strided<{list(tensor.stride())}>"
-    return f"memref<{''.join(f'{n}x' for n in tensor.shape)}f32{layout}>"
+def _memref(t: Tensor) -> str:
+    storage = {"i1": "i8", "ui8": "i8"}.get(_SPELLING[t.dtype], _SPELLING[t.dtype])
+    layout = "" if t.is_contiguous() else f", strided<{list(t.stride())}>"
+    return f"memref<{''.join(f'{n}x' for n in t.shape)}{storage}{layout}>"
+
+
+def _attributes(t: Tensor) -> str:
+    return f'{{cuesta.dtype = "{_SPELLING[t.dtype]}", cuesta.strides = {list(t.stride())}}}'
