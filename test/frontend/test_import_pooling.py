@@ -97,12 +97,15 @@ def test_as_strided_beyond_its_tensor_is_refused(capture: Any) -> None:
     lambda x: F.avg_pool2d(x, 2), lambda x: F.avg_pool2d(x, 3, 2, 1, True, False), lambda x: F.avg_pool2d(x, 5, 3, 2),
     lambda x: F.avg_pool2d(x, 2, 3, divisor_override=3), lambda x: F.adaptive_avg_pool2d(x, (3, 2)),
 ])  # fmt: skip
-def test_gradient(pool: Callable[[torch.Tensor], torch.Tensor], capture: Any) -> None:
+@pytest.mark.parametrize("layout", [torch.contiguous_format, torch.channels_last], ids=["rows", "channels_last"])
+def test_gradient(pool: Callable[[torch.Tensor], torch.Tensor], layout: torch.memory_format, capture: Any) -> None:
     def gradient(run: Callable[[torch.Tensor], torch.Tensor]) -> torch.Tensor:
-        x = IMAGE.clone().requires_grad_()
+        x = IMAGE.clone(memory_format=layout).requires_grad_()
         run(x).square().sum().backward()
         assert x.grad is not None
         return x.grad
 
     torch.testing.assert_close(gradient(capture.compile(pool)), gradient(pool))
-    assert not any(run.reasons() for run in capture.runs)
+    called = {op for run in capture.runs for op in run.reasons()}
+    # On a CPU ATen scatters faster than rows are gathered at every other place.
+    assert called <= ({"aten.max_pool2d_with_indices_backward.default"} if layout is torch.contiguous_format else set())
