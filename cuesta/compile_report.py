@@ -28,6 +28,9 @@ class GraphReport:
     kept_bytes: int = 0
     #: producer, consumer, reason and bytes of each pair of neighbours that stayed two kernels
     apart: list[dict[str, Any]] = field(default_factory=list)
+    #: kind, about, taken, usual, times (candidate → seconds of a call) and source ("measured", "remembered", or why
+    #: neither) of each choice that max_autotune made
+    choices: list[dict[str, Any]] = field(default_factory=list)
     times: dict[str, float] = field(default_factory=dict)
     cache: dict[str, Any] = field(default_factory=lambda: {"hit": False, "reason": "not asked"})
     #: the folder of the graph's dump, and why it is not whole where that is so
@@ -68,6 +71,7 @@ class GraphReport:
             yield f"  {len(self.apart)} neighbours stayed apart; the costliest:"
             for pair in worst:
                 yield f"    {pair['producer']} | {pair['consumer']}: {pair['reason']} ({size_text(pair['bytes'])})"
+        yield from self._choice_lines()
         yield f"  memory: arena {size_text(self.arena_bytes)}, peak {size_text(self.peak_bytes)}"
         hit = "hit" if self.cache["hit"] else f"miss ({self.cache['reason']})"
         total = sum(self.times.values())
@@ -77,6 +81,14 @@ class GraphReport:
             yield f"  CUDA graph: {self.cuda_graph}"
         if self.dump:
             yield f"  dump: {self.dump}"
+
+    def _choice_lines(self) -> Iterator[str]:
+        if not self.choices:
+            return
+        others = [choice for choice in self.choices if choice["taken"] != choice["usual"]]
+        yield f"  max_autotune: {len(self.choices)} choices, {len(others)} other than the rule of thumb's"
+        for choice in others:
+            yield f"    {choice_text(choice)}"
 
     def _summary(self) -> str:
         calls = sum(c["count"] for c in self.aten_calls)
@@ -115,6 +127,15 @@ def add(graph: GraphReport) -> None:
 def clear() -> None:
     """Forgets every graph."""
     _CURRENT.graphs.clear()
+
+
+def choice_text(choice: Mapping[str, Any]) -> str:
+    """What a choice took, and against what."""
+    times, taken, usual = choice["times"], choice["taken"], choice["usual"]
+    text = f"{choice['kind']} {choice['about']}: {taken}"
+    if taken == usual:
+        return f"{text}; {choice['source']}" if taken not in times else f"{text}, {times[taken] * 1e6:.1f} us"
+    return f"{text}, {times[taken] * 1e6:.1f} us; {usual} takes {times[usual] / times[taken]:.2f} times as long"
 
 
 def size_text(count: float) -> str:

@@ -69,7 +69,11 @@ class Options:
     epilogue_fusion: bool = _option(
         True, "No effect: contractions run in libraries, which take what follows where they can."
     )
-    max_autotune: bool = _option(False, "No effect: a cost model chooses, nothing is timed.")
+    max_autotune: bool = _option(
+        False,
+        "CPU: times the ways to compute small products and to cut kernels into tiles, and remembers (see below).",
+        affects_code=True,
+    )
     fallback_random: bool = _option(False, "No effect: random numbers are always those that eager draws (see below).")
     shape_padding: bool = _option(False, "No effect: contractions run in libraries, which pad where that pays.")
     cudagraphs: bool = _option(
@@ -154,8 +158,8 @@ MODE_EFFECTS = {
     "default": "What most want: ops are fused, LLVM optimises fully.",
     "lite": "One kernel an op, little optimisation: for finding out which op or which fusion is at fault.",
     "reduce-overhead": "GPU: launches are recorded once and replayed. CPU: no effect, a call has no launches to save.",
-    "max-autotune-no-cudagraphs": "No effect beside default's: a cost model chooses, nothing is timed.",
-    "max-autotune": "As reduce-overhead.",
+    "max-autotune-no-cudagraphs": "CPU: times alternatives, once a machine, and takes the fastest. GPU: no effect.",
+    "max-autotune": "As max-autotune-no-cudagraphs, and as reduce-overhead.",
 }
 
 

@@ -16,6 +16,7 @@ import cuesta.dialects as dialects
 import cuesta.passes
 from cuesta._mlir import ir
 from cuesta.cache import open_cache
+from cuesta.choices import chosen_by
 from cuesta.compile_report import GraphReport
 from cuesta.dialects.cuesta.dialect import numbers
 from cuesta.dialects.module_target import mark_module, target_of
@@ -26,6 +27,7 @@ from cuesta.frontend.dump import Dump
 from cuesta.frontend.dump_kernels import write_kernels_and_picture
 from cuesta.frontend.loading import load
 from cuesta.frontend.logs import tell_stage
+from cuesta.frontend.measured_choices import MeasuredChoices
 from cuesta.frontend.reproducer import as_text, reproduced
 from cuesta.frontend.smaller_blocks import smaller_blocks
 from cuesta.lowering.host_to_llvm import WORDS
@@ -57,11 +59,12 @@ class Timer:
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
-        start = time.perf_counter()
+        start, measuring = time.perf_counter(), self.times.get("measuring", 0.0)
         try:
             yield
         finally:
-            self.times[name] = self.times.get(name, 0.0) + time.perf_counter() - start
+            within = self.times.get("measuring", 0.0) - measuring  # an entry of its own
+            self.times[name] = self.times.get(name, 0.0) + time.perf_counter() - start - within
 
 
 def stages_after(level: str, target: Target = CPU) -> list[Stage]:
@@ -113,6 +116,8 @@ def _lower(module: ir.Module, options: Options, report: GraphReport, level: str,
     target = target_of(module)
     making = smaller = None
     metadata: dict[str, Any] = {}
+    # Triton's kernels are not timed yet: a GPU's choices go by the rules of thumb.
+    chooser = MeasuredChoices.of(options, report, lower_module) if options.max_autotune and target == CPU else None
     if dump is not None:
         dump.write(level, module)
     if level in _PLANNED:
@@ -123,7 +128,7 @@ def _lower(module: ir.Module, options: Options, report: GraphReport, level: str,
             making = kernel_code.start(module, metadata["kernels"], target, cache, smaller)
         if stage.name == "tt":
             smaller = smaller_blocks(module)
-        with timer.stage(stage.name):
+        with timer.stage(stage.name), chosen_by(chooser):
             pipeline_of(stage, options).run(module, verify=False)
         if stage.name == "kernels":
             metadata = describe_program(module, report)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import importlib.metadata
 from dataclasses import dataclass
-from pathlib import Path
+
+import torch
 
 from cuesta import cache_artifacts
 from cuesta.cache import Cache, Hit, content_key, environment_key, open_cache
@@ -26,8 +27,10 @@ class GraphCache:
 
     @staticmethod
     def of(text: str, options: Options, target: Target) -> GraphCache:
-        root: Path | None = options.cache_root if options.cache else None
-        return GraphCache(open_cache(root), content_key(text, options.key(), environment_key(), _target_key(target)))
+        # What was measured with some threads is not the choice for others.
+        measured = f"{torch.get_num_threads()} threads" if options.max_autotune else ""
+        parts = (text, options.key(), environment_key(), _target_key(target), measured)
+        return GraphCache(open_cache(options.cache_root), content_key(*parts))
 
     def load(self, report: GraphReport) -> tuple[Artefact, Executable] | None:
         """The cached program, None where there is none that loads; the report says which and why."""

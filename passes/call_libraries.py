@@ -2,7 +2,7 @@
 
     %2 = cuesta.mm(%0, %1)   →   %2 = aten.call(%0, %1) {overload = "aten.mm.default"}
 
-On CPU they run in MKL and oneDNN, which this pass takes to be the fastest; issue 5 measures.
+On CPU they run in MKL and oneDNN. Of small products `product_routes` may make kernels instead.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from cuesta.dialects.module_target import target_of
 from cuesta.dialects.types import row_major, shape_of, spelling_of
 from cuesta.passes.graph_rewrite import Rule, rewrite_ops
 from cuesta.passes.library_attention import LibraryAttention
+from cuesta.passes.product_routes import LIBRARY, ROUTE, as_kernel, mark_routes
 from cuesta.passes.registry import Pass, register_pass
 from cuesta.sizes import Number
 
@@ -52,6 +53,12 @@ def _addmm(op: ir.Operation) -> list[ir.Value]:
     return _call(op, name, list(op.operands), scalars, _GEMM, any_strides=True)
 
 
+def _product(op: ir.Operation) -> list[ir.Value]:
+    if op.attributes[ROUTE].value != LIBRARY:
+        return as_kernel(op)
+    return _mm(op) if op.name == "cuesta.mm" else _addmm(op)
+
+
 def _convolution(op: ir.Operation) -> list[ir.Value]:
     x, weight, *bias = op.operands
     args = [x, weight, bias[0] if bias else None, *convolution_arguments(op)]
@@ -65,9 +72,11 @@ class CallLibraries(Pass):
 
     def run(self, module: ir.Module) -> None:
         rules: dict[str, Rule] = {
-            "cuesta.mm": _mm,
-            "cuesta.addmm": _addmm,
+            "cuesta.mm": _product,
+            "cuesta.addmm": _product,
             "cuesta.convolution": _convolution,
             **LibraryAttention(target_of(module)).rules(),
         }
+        with module.context:
+            mark_routes(module)
         rewrite_ops(module, rules)

@@ -5,9 +5,7 @@
       %e = linalg.generic {exp} ins(%x, %m)              %m = linalg.generic {max} ins(%xs)
       …                                                  %e = linalg.generic {exp} ins(%xs, %m) …
 
-This form is the border between fusion and code generation, for every target. A tile is one point of
-the parallel classes with all of the others (a row); where nothing else is left, a run of the fastest
-class; where the fastest class is itself parallel and others are not (sums down columns), a strip of it.
+This form is the border between fusion and code generation, for every target. `tile_sizes` says how large a tile is.
 Generics marked `cuesta.tail` follow the forall.
 """
 
@@ -34,62 +32,10 @@ from cuesta.dialects.types import row_major, shape_of, spelling_of
 from cuesta.passes.form_kernels.outline import strided
 from cuesta.passes.graph_rewrite import functions
 from cuesta.passes.registry import Pass, register_pass
-from cuesta.sizes import Number, Size, hint
+from cuesta.passes.tile_sizes import tiles_of
+from cuesta.sizes import Number, Size
 
 Value: TypeAlias = ir.Value
-
-#: Elements of a tile that has the fastest class to itself: a few passes over it stay in L1.
-RUN = 4096
-#: Width of a strip of columns: four cache lines of f32.
-STRIP = 64
-#: Width, along the fastest class of a tensor that is read across, of a tile that is transposed.
-BLOCK = 32
-
-
-def largest_divisor(size: int, limit: int) -> int:
-    """The largest divisor of `size` that is at most `limit`; `size` itself where that is tiny."""
-    best = max((d for d in range(1, min(size, limit) + 1) if size % d == 0), default=1)
-    return best if best * 8 >= min(size, limit) else size
-
-
-def tile_sizes(sizes: Sequence[Number], parallel: set[int], tensors: Sequence[Sequence[int]]) -> dict[int, int]:
-    """Class → tile size for the parallel classes.
-
-    `tensors` lists, for each tensor of the kernel, the classes of its dims in memory order. Along a class whose size
-    depends on the call the last tile is what is left over.
-    """
-    about = [hint(n) for n in sizes]
-
-    def tile(c: int, limit: int) -> int:
-        return limit if isinstance(sizes[c], Size) else largest_divisor(about[c], limit)
-
-    tiles = dict.fromkeys(parallel, 1)
-    if not parallel:
-        return tiles
-    elements = [math.prod(about[c] for c in classes) for classes in tensors]
-    # Only large tensors decide: how a vector of row statistics is walked costs nothing.
-    fastest = {classes[-1] for classes, n in zip(tensors, elements, strict=True) if 4 * n >= max(elements)}
-    rest = [c for c in range(len(about)) if c not in parallel]
-    if rest:
-        for c in fastest & parallel:
-            tiles[c] = tile(c, STRIP)
-        return tiles
-    run = 1
-    last = max(parallel)
-    for c in sorted(parallel, reverse=True):
-        if c != last and (about[c] * run > RUN or run != math.prod(about[c + 1 : last + 1])):
-            break
-        if isinstance(sizes[c], Size):
-            tiles[c] = max(RUN // run, 1)
-            break
-        tiles[c] = about[c] if about[c] * run <= 2 * RUN else largest_divisor(about[c], RUN)
-        run *= tiles[c]
-    across = (fastest & parallel) - {last}
-    for c in across:
-        if tiles[c] == 1:
-            tiles[c] = tile(c, BLOCK)
-            tiles[last] = tile(last, 4 * BLOCK)
-    return tiles
 
 
 @dataclass
@@ -224,7 +170,8 @@ def _tile(function: func.FuncOp) -> None:
     generics = [o.operation for o in entry.operations if o.operation.name == "linalg.generic"]
     tiled = [g for g in generics if "cuesta.tail" not in g.attributes]
     tensors = [classes for g in tiled for classes in operand_classes(g) if classes]
-    tiles = tile_sizes(sizes, parallel, tensors)
+    work = sum(_work(g, sizes) for g in tiled)
+    tiles = tiles_of(function, sizes, parallel, tensors, work)
     tiles = {c: t for c, t in tiles.items() if isinstance(sizes[c], Size) or t < sizes[c]}
     if not tiles:
         return
@@ -245,7 +192,6 @@ def _tile(function: func.FuncOp) -> None:
             [tiles[c] for c in order],
             [destination for destination, _ in written.values()],
         )
-        work = sum(_work(g, sizes) for g in tiled)
         loop.operation.attributes["cuesta.work"] = int_attr(work)
         counts = [(sizes[c] + tiles[c] - 1) // tiles[c] for c in order]
         if any(isinstance(n, Size) for n in counts):

@@ -63,5 +63,19 @@ module {
       } -> tensor<f32>
       return %s : tensor<f32>
     }
+
+    // What was measured goes before the rule of thumb.
+    // CHECK-LABEL: func.func @measured
+    // CHECK: scf.forall (%{{.*}}) = (0) to (768) step (256)
+    func.func @measured(%x: tensor<256x768xf32>, %y: tensor<768xf32> {bufferization.writable = true}) -> tensor<768xf32> attributes {cuesta.parallel = [1], cuesta.sizes = [256, 768], cuesta.tile = [256]} {
+      %zero = arith.constant 0.0 : f32
+      %f = linalg.fill ins(%zero : f32) outs(%y : tensor<768xf32>) -> tensor<768xf32>
+      %s = linalg.generic {indexing_maps = [#id, #col], iterator_types = ["reduction", "parallel"]} ins(%x : tensor<256x768xf32>) outs(%f : tensor<768xf32>) attrs = {cuesta.classes = [0, 1]} {
+      ^bb0(%a: f32, %o: f32):
+        %r = arith.addf %o, %a : f32
+        linalg.yield %r : f32
+      } -> tensor<768xf32>
+      return %s : tensor<768xf32>
+    }
   }
 }

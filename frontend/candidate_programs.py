@@ -1,0 +1,93 @@
+"""What is timed for a choice: one product, or one kernel, as a program of its own, on tensors like those it will meet.
+
+func.func @graph(%arg0: tensor<64x1x64xbf16>, …) {          func.func @graph(%arg0: memref<256x768xf32>, …) {
+  %0 = "cuesta.mm"(…) {route = "rows"}                        "host.launch"(…) {kernel = @kernels::@sum}
+  return %0                                                   return
+}                                                           }
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from cuesta._mlir import func, ir
+from cuesta.dialects import walk
+from cuesta.dialects.cuesta.dialect import int_array, numbers
+from cuesta.dialects.kernel_module import kernel_modules
+from cuesta.dialects.types import row_major, shape_of, torch_dtype
+from cuesta.errors import CompileError
+from cuesta.passes.graph_rewrite import functions
+from cuesta.passes.product_routes import ROUTE
+from cuesta.passes.tile_sizes import kernel_text, mark_tile
+from cuesta.runtime.executable import Executable
+
+_SEED = 0
+
+
+def product(op: ir.Operation, route: str) -> tuple[ir.Module, str]:
+    """A program that computes `op`, a cuesta.mm or cuesta.addmm, by `route`, and its level."""
+    module = ir.Module.create()
+    inputs, outputs = [v.type for v in op.operands], [r.type for r in op.results]
+    with ir.InsertionPoint(module.body):
+        function = func.FuncOp("graph", (inputs, outputs))
+    entry = function.add_entry_block()
+    with ir.InsertionPoint(entry):
+        attributes = {**dict(op.attributes.items()), ROUTE: ir.StringAttr.get(route)}
+        copy = ir.Operation.create(op.name, results=outputs, operands=list(entry.arguments), attributes=attributes)
+        func.ReturnOp(list(copy.results))
+    function.attributes["arg_attrs"] = _strides(op, "operand_strides", list(op.operands))
+    function.attributes["res_attrs"] = _strides(op, "result_strides", list(op.results))
+    return module, "import"
+
+
+def _strides(op: ir.Operation, name: str, values: Sequence[ir.Value]) -> ir.ArrayAttr:
+    """The strides that the op was traced with, row-major ones where it was not."""
+    known = [numbers(s) for s in op.attributes[name]] if name in op.attributes else []
+    if len(known) != len(values):
+        known = [row_major(shape_of(value)) for value in values]
+    return ir.ArrayAttr.get([ir.DictAttr.get({"cuesta.strides": int_array(strides)}) for strides in known])
+
+
+def kernel(function: func.FuncOp, tile: str) -> tuple[ir.Module, str]:
+    """A program that launches a kernel, cut into tiles of that size, and its level."""
+    launch = _launch_of(function)
+    names = [f"%arg{i}" for i in range(len(launch.operands))]
+    types = [str(v.type) for v in launch.operands]
+    signature = ", ".join(f"{name}: {kind}" for name, kind in zip(names, types, strict=True))
+    # Results are arguments: that they are allocated and given back is the same for all candidates.
+    module = ir.Module.parse(
+        f"""module {{
+          module @kernels {{ {kernel_text(function)} }}
+          func.func @graph({signature}) attributes {{cuesta.memory = {{arena = 0, inputs = 0, kept = 0, peak = 0}}}} {{
+            "host.launch"({", ".join(names)}) {{kernel = @kernels::@kernel, outputs = {launch.attributes["outputs"]}}}
+              : ({", ".join(types)}) -> ()
+            return
+          }}
+        }}"""
+    )
+    for nested in kernel_modules(module):
+        for copy in functions(nested):
+            mark_tile(copy, tile)
+    return module, "kernels"
+
+
+def _launch_of(function: func.FuncOp) -> ir.Operation:
+    """The first launch of a kernel."""
+    name = function.name.value
+    for op in walk(function.operation.parent.parent.operation):
+        if op.name == "host.launch" and list(op.attributes["kernel"].value)[-1] == name:
+            return op
+    raise CompileError(f"nothing launches the kernel {name}")
+
+
+def inputs_of(program: Executable) -> list[torch.Tensor]:
+    """Tensors to call a program on: the same each time; integers are zeros, which are places in any tensor."""
+    generator = torch.Generator().manual_seed(_SEED)  # the user's own is left where it is
+    tensors = []
+    for argument in program.metadata["arguments"]:
+        dtype = torch_dtype(argument["dtype"])
+        x = torch.empty_strided(argument["sizes"], argument["strides"], dtype=dtype, device="cpu")
+        tensors.append(x.normal_(generator=generator) if dtype.is_floating_point else x.zero_())
+    return tensors

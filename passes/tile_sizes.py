@@ -1,0 +1,136 @@
+"""How large a kernel's tiles are: by a rule of thumb, as the kernel says, or as `max_autotune` measured.
+
+A tile is one point of the parallel classes with all of the others (a row); where nothing else is left, a run of the
+fastest class; where the fastest class is itself parallel and others are not (sums down columns), a strip of it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from cuesta._mlir import func
+from cuesta.choices import Question, choose
+from cuesta.dialects.cuesta.dialect import int_array, ints
+from cuesta.errors import VerifyError
+from cuesta.sizes import Number, Size, hint
+
+
+@dataclass(frozen=True)
+class Limits:
+    """About how large tiles are, in elements."""
+
+    #: of a tile that has the fastest class to itself: a few passes over it stay in L1
+    run: int = 4096
+    #: width of a strip of columns: four cache lines of f32
+    strip: int = 64
+    #: width, along the fastest class of a tensor that is read across, of a tile that is transposed
+    block: int = 32
+
+
+USUAL = Limits()
+#: What is measured beside it.
+_OTHERS = (
+    Limits(run=1024),
+    Limits(run=16384),
+    *(Limits(strip=n) for n in (32, 128, 256, 1024)),
+    *(Limits(block=n) for n in (8, 16, 64)),
+)
+
+#: Attribute of a kernel: the tile's size along each of its parallel classes, in order.
+TILE = "cuesta.tile"
+#: Scalar operations below which tiles make no difference that could be measured.
+_LITTLE_WORK = 1 << 15
+
+
+def largest_divisor(size: int, limit: int) -> int:
+    """The largest divisor of `size` that is at most `limit`; `size` itself where that is tiny."""
+    best = max((d for d in range(1, min(size, limit) + 1) if size % d == 0), default=1)
+    return best if best * 8 >= min(size, limit) else size
+
+
+def tile_sizes(
+    sizes: Sequence[Number], parallel: set[int], tensors: Sequence[Sequence[int]], limits: Limits = USUAL
+) -> dict[int, int]:
+    """Class → tile size for the parallel classes.
+
+    `tensors` lists, for each tensor of the kernel, the classes of its dims in memory order. Along a class whose size
+    depends on the call the last tile is what is left over.
+    """
+    about = [hint(n) for n in sizes]
+
+    def tile(c: int, limit: int) -> int:
+        return limit if isinstance(sizes[c], Size) else largest_divisor(about[c], limit)
+
+    tiles = dict.fromkeys(parallel, 1)
+    if not parallel:
+        return tiles
+    elements = [math.prod(about[c] for c in classes) for classes in tensors]
+    # Only large tensors decide: how a vector of row statistics is walked costs nothing.
+    fastest = {classes[-1] for classes, n in zip(tensors, elements, strict=True) if 4 * n >= max(elements)}
+    rest = [c for c in range(len(about)) if c not in parallel]
+    if rest:
+        for c in fastest & parallel:
+            tiles[c] = tile(c, limits.strip)
+        return tiles
+    run = 1
+    last = max(parallel)
+    for c in sorted(parallel, reverse=True):
+        if c != last and (about[c] * run > limits.run or run != math.prod(about[c + 1 : last + 1])):
+            break
+        if isinstance(sizes[c], Size):
+            tiles[c] = max(limits.run // run, 1)
+            break
+        tiles[c] = about[c] if about[c] * run <= 2 * limits.run else largest_divisor(about[c], limits.run)
+        run *= tiles[c]
+    across = (fastest & parallel) - {last}
+    for c in across:
+        if tiles[c] == 1:
+            tiles[c] = tile(c, limits.block)
+            tiles[last] = tile(last, 4 * limits.block)
+    return tiles
+
+
+def tiles_of(
+    function: func.FuncOp, sizes: Sequence[Number], parallel: set[int], tensors: Sequence[Sequence[int]], work: Number
+) -> dict[int, int]:
+    """Class → tile size for the parallel classes of a kernel, which is marked with what was chosen by measuring.
+
+    `work` is how many scalar operations the kernel takes. Raises VerifyError where the kernel is marked with tiles
+    that do not divide its sizes.
+    """
+    order = sorted(parallel)
+    if TILE in function.attributes:
+        return dict(zip(order, _marked(function, [sizes[c] for c in order]), strict=True))
+    usual = tile_sizes(sizes, parallel, tensors)
+    if any(isinstance(n, Size) for n in sizes) or work < _LITTLE_WORK:
+        return usual
+    ways = [tile_sizes(sizes, parallel, tensors, limits) for limits in (USUAL, *_OTHERS)]
+    names = dict.fromkeys("x".join(str(way[c]) for c in order) for way in ways)
+    question = Question("tile", function.name.value, kernel_text(function), tuple(names))
+    chosen = choose(question, function)
+    if chosen != question.candidates[0]:
+        mark_tile(function, chosen)
+        return tiles_of(function, sizes, parallel, tensors, work)
+    return usual
+
+
+def mark_tile(function: func.FuncOp, tile: str) -> None:
+    """Marks a kernel with the tile to take, such as "16x128"."""
+    function.attributes[TILE] = int_array([int(size) for size in tile.split("x")])
+
+
+def _marked(function: func.FuncOp, sizes: list[Number]) -> list[int]:
+    tile = ints(function.attributes[TILE])
+    if len(tile) != len(sizes) or any(
+        t < 1 or (isinstance(n, int) and n % t != 0) for n, t in zip(sizes, tile, strict=True)
+    ):
+        raise VerifyError(f"kernel {function.name.value} has {TILE} = {tile}, which does not divide {sizes}")
+    return tile
+
+
+def kernel_text(function: func.FuncOp) -> str:
+    """A kernel as text that is equal for equal kernels of other names, and without Python's lines."""
+    text: str = function.operation.get_asm(enable_debug_info=False, use_local_scope=True)
+    return text.replace(f"@{function.name.value}", "@kernel", 1)
