@@ -120,6 +120,15 @@ class GraphBuilder:
         back = [v for is_before, v in parts if not is_before]
         return self.cat([*front, x, *back], dim)
 
+    def ramp(self, count: Number, step: int = 1, start: int = 0) -> Value:
+        """start, start + step, … as `count` i64s."""
+        return shape.Iota(int_attr(start), int_attr(step), types.tensor([count], "i64")).result
+
+    def along(self, sizes: Shape, dim: int, step: int = 1) -> Value:
+        """`step` times where along `dim` an element stands, for a tensor of `sizes`: i64s of a shape that broadcasts
+        to it."""
+        return self.reshape(self.ramp(sizes[dim], step), [n if d == dim else 1 for d, n in enumerate(sizes)])
+
     # -- calls into ATen ----------------------------------------------------------------------
     def aten(
         self,

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from cuesta._mlir import ir
-from cuesta.dialects import host, types
+from cuesta.dialects import host
 from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.types import opmath, row_major, shape_of, spelling_of
 from cuesta.passes.graph_rewrite import Rule, erase_dead, is_unused, rewrite_ops
@@ -126,7 +126,7 @@ def layer_norm_backward(op: ir.Operation) -> Values:
 def _one_hot(op: ir.Operation, target: Value, classes: Number) -> tuple[Value, Value]:
     """(class == target [N, C], target != ignore_index [N, 1])."""
     column = _B.convert(_B.reshape(target, [shape_of(target)[0], 1]), "i64")
-    classes_row = _range(classes)
+    classes_row = _B.ramp(classes)
     valid = _B.with_number("ne", column, op.attributes["ignore_index"].value)
     return _B.pointwise("eq", classes_row, column), valid
 
@@ -186,16 +186,7 @@ def scatter_one(op: ir.Operation, checks: bool = True) -> Values:
         bad = _B.reduce("any", outside, list(range(len(sizes))))
         message = f"index out of range: dim {dim} has size {sizes[dim]}"
         host.CHECK([bad], [], message=ir.StringAttr.get(message))
-    row = _B.reshape(_range(sizes[dim]), [n if d == dim else 1 for d, n in enumerate(sizes)])
-    return [_B.where(_B.pointwise("eq", row, wide), value, x)]
-
-
-def _range(count: Number) -> Value:
-    """0, 1, … as i64s."""
-    from cuesta.dialects.cuesta import shape
-    from cuesta.dialects.cuesta.dialect import int_attr
-
-    return shape.Iota(int_attr(0), int_attr(1), types.tensor([count], "i64")).result
+    return [_B.where(_B.pointwise("eq", _B.along(sizes, dim), wide), value, x)]
 
 
 def dropout(op: ir.Operation) -> Values:

@@ -19,7 +19,6 @@ from cuesta.dialects.cuesta.dialect import float_attr, int_array
 from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.types import opmath, spelling_of, static_shape
 from cuesta.frontend.aten.pointwise import result_spelling
-from cuesta.frontend.aten.strided import ramp
 from cuesta.frontend.rules import Decline, imports
 
 Value: TypeAlias = ir.Value
@@ -92,9 +91,7 @@ def _places(b: GraphBuilder, x: Value, windows: Sequence[Window], outside: float
 
 def _along(b: GraphBuilder, sizes: Sequence[int], windows: Sequence[Window], d: int) -> Value:
     """The number along the d-th of the windows' dims, for each element of a tensor of `sizes`."""
-    at = len(sizes) - len(windows) + d
-    row = b.reshape(ramp(b, sizes[at]), [n if i == at else 1 for i, n in enumerate(sizes)])
-    return b.expand(row, sizes)
+    return b.expand(b.along(sizes, len(sizes) - len(windows) + d), sizes)
 
 
 def _flat(b: GraphBuilder, windows: Sequence[Window], along: Sequence[Value]) -> Value:

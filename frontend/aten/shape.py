@@ -11,7 +11,7 @@ import torch
 from cuesta._mlir import ir
 from cuesta.dialects import types
 from cuesta.dialects.cuesta import shape
-from cuesta.dialects.cuesta.dialect import int_array, int_attr
+from cuesta.dialects.cuesta.dialect import int_array
 from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.types import shape_of, spelling_of
 from cuesta.frontend.rules import Decline, imports, sizes_of, strides_of
@@ -175,7 +175,7 @@ def slice_scatter(
         after = first + count
         before, rest = b.slice(x, dim, 0, first), b.slice(x, dim, after, size - after)
         return b.cat([v for v in (before, part, rest) if shape_of(v)[dim]], dim)
-    offset = b.with_number("sub", position(b, x, dim), first)
+    offset = b.with_number("sub", b.along(shape_of(x), dim), first)
     taken = b.pointwise("eq", b.with_number("remainder", offset, step), b.constant(0, "i64"))
     within = b.pointwise("logical_and", b.with_number("ge", offset, 0), b.with_number("lt", offset, count * step))
     return b.where(b.pointwise("logical_and", taken, within), spread(b, part, dim, size, first, step), x)
@@ -186,12 +186,6 @@ def select_scatter(b: GraphBuilder, node: torch.fx.Node, x: Value, part: Value, 
     dim %= len(shape_of(x))
     whole = b.reshape(part, [1 if d == dim else size for d, size in enumerate(shape_of(x))])
     return slice_scatter(b, node, x, whole, dim, index % shape_of(x)[dim])
-
-
-def position(b: GraphBuilder, x: Value, dim: int) -> Value:
-    """Where along `dim` of x an element stands, as i64 of a shape that broadcasts to x's."""
-    sizes = [size if d == dim else 1 for d, size in enumerate(shape_of(x))]
-    return b.reshape(shape.Iota(int_attr(0), int_attr(1), types.tensor([sizes[dim]], "i64")).result, sizes)
 
 
 @imports("roll")

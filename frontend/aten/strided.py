@@ -10,22 +10,13 @@ from typing import Any, TypeAlias
 import torch
 
 from cuesta._mlir import ir
-from cuesta.dialects import types
-from cuesta.dialects.cuesta import shape
-from cuesta.dialects.cuesta.dialect import int_attr
 from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.types import shape_of, spelling_of
 from cuesta.errors import Unsupported
 from cuesta.frontend.aten.indexing import index_into
-from cuesta.frontend.aten.shape import position
 from cuesta.frontend.rules import Decline, imports
 
 Value: TypeAlias = ir.Value
-
-
-def ramp(b: GraphBuilder, count: int, step: int = 1, start: int = 0) -> Value:
-    """start, start + step, … as `count` i64s."""
-    return shape.Iota(int_attr(start), int_attr(step), types.tensor([count], "i64")).result
 
 
 @imports("diagonal", "diagonal_copy")
@@ -33,7 +24,7 @@ def diagonal(b: GraphBuilder, node: torch.fx.Node, x: Value, offset: int = 0, di
     rank, count = len(shape_of(x)), node.meta["val"].shape[-1]
     starts = {dim1 % rank: max(-offset, 0), dim2 % rank: max(offset, 0)}
     first, second = sorted(starts)
-    taken = index_into(b, x, [ramp(b, count, 1, starts[d]) for d in (first, second)], [first, second], in_range=True)
+    taken = index_into(b, x, [b.ramp(count, 1, starts[d]) for d in (first, second)], [first, second], in_range=True)
     at = first if second == first + 1 else 0
     return b.permute(taken, [*(d for d in range(rank - 1) if d != at), at])
 
@@ -52,8 +43,8 @@ def diagonal_scatter(
     order = [rank - 2 if d == row else kept.index(d) for d in range(rank) if d != column]
     part = b.permute(part, order)
     part = b.reshape(part, [1 if d == column else size for d, size in enumerate(sizes)])
-    hit = b.pointwise("eq", b.with_number("add", position(b, x, row), offset), position(b, x, column))
-    inside = b.with_number("lt", position(b, x, row), start + count)
+    hit = b.pointwise("eq", b.with_number("add", b.along(sizes, row), offset), b.along(sizes, column))
+    inside = b.with_number("lt", b.along(sizes, row), start + count)
     return b.where(b.pointwise("logical_and", hit, inside), part, x)
 
 
@@ -63,8 +54,8 @@ def unfold(b: GraphBuilder, node: torch.fx.Node, x: Value, dim: int, size: int, 
     if not rank or not size:
         raise Decline("a window of a scalar, or of no size")
     dim %= rank
-    starts = b.reshape(ramp(b, node.meta["val"].shape[dim], step), [node.meta["val"].shape[dim], 1])
-    windows = index_into(b, x, [b.pointwise("add", starts, ramp(b, size))], [dim], in_range=True)
+    starts = b.reshape(b.ramp(node.meta["val"].shape[dim], step), [node.meta["val"].shape[dim], 1])
+    windows = index_into(b, x, [b.pointwise("add", starts, b.ramp(size))], [dim], in_range=True)
     return b.permute(windows, [*(d for d in range(rank + 1) if d != dim + 1), dim + 1])
 
 
@@ -96,7 +87,6 @@ def as_strided(
         raise Decline("strides that name other places of a tensor's memory")
     flat = b.reshape(b.permute(x, order), [count])
     at = b.constant(start, "i64", [1] * max(len(sizes), 1))
-    for d, (n, s) in enumerate(zip(sizes, strides, strict=True)):
-        along = b.reshape(ramp(b, n, s), [n if i == d else 1 for i in range(len(sizes))])
-        at = b.pointwise("add", at, along)
+    for d, s in enumerate(strides):
+        at = b.pointwise("add", at, b.along(sizes, d, s))
     return b.reshape(index_into(b, flat, [at], [0], in_range=True), tuple(sizes))
