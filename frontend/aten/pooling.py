@@ -6,7 +6,7 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -47,6 +47,16 @@ class Window:
     def meeting(self) -> int:
         """How many windows may hold one element."""
         return math.ceil(self.kernel / self.stride)
+
+
+def _rank(node: torch.fx.Node) -> int:
+    """How many dims a pool has, which its op's name says."""
+    return 2 if "2d" in str(node.target) else 3
+
+
+def _joined(b: GraphBuilder, name: str, parts: Iterable[Value]) -> Value:
+    """The parts joined by the row `name`, from the first to the last."""
+    return functools.reduce(lambda x, y: b.pointwise(name, x, y), parts)
 
 
 def _each(numbers: int | Sequence[int], rank: int) -> list[int]:
@@ -117,12 +127,12 @@ def max_pool(
     dilation: int | Sequence[int] = 1,
     ceil_mode: bool = False,
 ) -> list[Value | None]:
-    rank = 2 if "2d" in str(node.target) else 3
+    rank = _rank(node)
     windows = _windows(static_shape(x), node.meta["val"][0].shape[-rank:], kernel, stride, padding, dilation)
     lowest = reduction.BY_NAME["amax"].identity(types.element(spelling_of(x)))
     places = list(_places(b, x, windows, lowest))
     if all(user.args[1] != 1 for user in node.users):
-        return [functools.reduce(lambda x, y: b.pointwise("maximum", x, y), places), None]
+        return [_joined(b, "maximum", places), None]
     offsets = _offsets(windows)
     best = places[0]
     # How far behind its window's first place the maximum was found; -1 where all are the lowest number there is.
@@ -193,7 +203,7 @@ def max_pool_backward(
     ceil_mode: bool,
     indices: Value,
 ) -> Value:
-    rank = 2 if "2d" in str(node.target) else 3
+    rank = _rank(node)
     windows = _windows(static_shape(x), static_shape(grad)[-rank:], kernel, stride, padding, dilation)
     if any(w.dilation > 1 for w in windows):
         raise Decline("windows with gaps")
@@ -204,7 +214,7 @@ def max_pool_backward(
     parts = []
     for (_, at), (_, part) in zip(_meeting(b, indices, windows, -1), _meeting(b, grad, windows, 0), strict=True):
         parts.append(b.where(b.pointwise("eq", at, here), b.convert(part, wide), b.constant(0, wide)))
-    return b.convert(functools.reduce(lambda x, y: b.pointwise("add", x, y), parts), result_spelling(node))
+    return b.convert(_joined(b, "add", parts), result_spelling(node))
 
 
 def _divisor(
@@ -220,7 +230,7 @@ def _divisor(
         start = _affine(b, _along(b, sizes, windows, d), w.stride, -w.padding)
         end = b.with_number("minimum", b.with_number("add", start, w.kernel), w.size + (w.padding if padded else 0))
         counts.append(b.pointwise("sub", end, start if padded else b.with_number("maximum", start, 0)))
-    return b.convert(functools.reduce(lambda x, y: b.pointwise("mul", x, y), counts), spelling)
+    return b.convert(_joined(b, "mul", counts), spelling)
 
 
 @imports("avg_pool2d", "avg_pool3d")
@@ -236,12 +246,12 @@ def avg_pool(
     divisor_override: int | None = None,
 ) -> Value:
     result = node.meta["val"]
-    rank, spelling = 2 if "2d" in str(node.target) else 3, result_spelling(node)
+    rank, spelling = _rank(node), result_spelling(node)
     if "f" not in spelling:
         raise Decline("a mean of integers")
     windows = _windows(static_shape(x), result.shape[-rank:], kernel, stride, padding)
     wide = b.convert(x, opmath(spelling))
-    total = functools.reduce(lambda x, y: b.pointwise("add", x, y), _places(b, wide, windows, 0))
+    total = _joined(b, "add", _places(b, wide, windows, 0))
     divisor = _divisor(b, tuple(result.shape), windows, opmath(spelling), count_include_pad, divisor_override)
     return b.convert(b.pointwise("div", total, divisor), spelling)
 
@@ -259,7 +269,7 @@ def avg_pool_backward(
     count_include_pad: bool,
     divisor_override: int | None,
 ) -> Value:
-    rank, spelling = 2 if "2d" in str(node.target) else 3, result_spelling(node)
+    rank, spelling = _rank(node), result_spelling(node)
     windows = _windows(static_shape(x), static_shape(grad)[-rank:], kernel, stride, padding)
     wide = b.convert(grad, opmath(spelling))
     divisor = _divisor(b, static_shape(grad), windows, opmath(spelling), count_include_pad, divisor_override)
@@ -272,7 +282,7 @@ def avg_pool_backward(
                 reached = b.with_number("lt", b.with_number("remainder", offset, w.stride), w.kernel - steps * w.stride)
                 part = b.where(reached, part, b.constant(0, spelling_of(part)))
         parts.append(part)
-    return b.convert(functools.reduce(lambda x, y: b.pointwise("add", x, y), parts), spelling)
+    return b.convert(_joined(b, "add", parts), spelling)
 
 
 def _blocks(sizes: Sequence[int], counts: Sequence[int]) -> list[int]:
@@ -296,7 +306,7 @@ def adaptive_avg_pool(b: GraphBuilder, node: torch.fx.Node, x: Value, counts: Se
 
 @imports("_adaptive_avg_pool2d_backward", "_adaptive_avg_pool3d_backward")
 def adaptive_avg_pool_backward(b: GraphBuilder, node: torch.fx.Node, grad: Value, x: Value) -> Value:
-    rank, spelling = 2 if "2d" in str(node.target) else 3, result_spelling(node)
+    rank, spelling = _rank(node), result_spelling(node)
     sizes, counts = static_shape(x), static_shape(grad)[-rank:]
     sides = _blocks(sizes[-rank:], counts)
     share = b.with_number("div", b.convert(grad, opmath(spelling)), math.prod(sides))
