@@ -1,0 +1,394 @@
+"""What a machine can get wrong: a broken cache, a full disk, a process that dies. Each gives the right result.
+
+Caches and disks are broken for real and met by a fresh process. Mounts are made in a namespace of that process, which
+nobody else sees and which ends with it.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cuesta.cache import Cache, Hit
+from cuesta.tools import cuesta_opt
+
+pytestmark = pytest.mark.usefixtures("cuesta_only")
+
+#: Two graphs, compared with eager; prints what the report says of each.
+PROGRAM = """
+import json, torch, cuesta
+
+def soft(x): return torch.softmax(x * 2, -1)
+def total(x): return (x + 1).relu().sum(0)
+
+x = torch.randn(8, 8)
+for f in (soft, total):
+    torch.testing.assert_close(torch.compile(f, backend="cuesta")(x), f(x))
+print(json.dumps([{**graph["cache"], "dump": graph["dump"]} for graph in cuesta.report().as_dict()["graphs"]]))
+"""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a run of PROGRAM said."""
+
+    graphs: list[dict[str, Any]]
+    warnings: list[str]
+    """The lines on stderr."""
+
+    @property
+    def hits(self) -> list[bool]:
+        return [graph["hit"] for graph in self.graphs]
+
+
+#: A process that has loaded everything and compiled nothing, and forks one like itself for each program that it is
+#: sent, as a line of JSON; it answers with the exit status. To load everything anew for each takes seconds.
+FORKER = """
+import json, os, sys
+import torch._dynamo, cuesta.frontend.backend, cuesta.frontend.compile
+for line in sys.stdin:
+    job = json.loads(line)
+    child = os.fork()
+    if child == 0:
+        os.environ.clear()
+        os.environ.update(job["environment"])
+        for descriptor, path in ((1, job["out"]), (2, job["errors"])):
+            os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT), descriptor)
+        exec(job["program"], {"__name__": "__main__"})
+        break
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+"""
+
+
+class Forker:
+    """Runs programs in processes that begin alike, in an environment of their own."""
+
+    def __init__(self, folder: Path, mount: str = "") -> None:
+        """`mount` is a shell command, in a namespace that only these processes see."""
+        line = [sys.executable, "-c", FORKER]
+        if mount:
+            line = ["unshare", "--mount", "--map-root-user", "sh", "-c", f'{mount} && exec "$@"', "sh", *line]
+        self._folder = folder
+        self._process = subprocess.Popen(
+            line, env=environment({}), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+
+    def __enter__(self) -> Forker:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        assert self._process.stdin is not None and self._process.stdout is not None
+        self._process.stdin.close()
+        self._process.wait()
+        self._process.stdout.close()
+
+    def status(self, variables: dict[str, object], before: str = "") -> tuple[int, str, str]:
+        """Exit status, output and errors of PROGRAM after the Python of `before`."""
+        assert self._process.stdin is not None and self._process.stdout is not None
+        paths = {name: self._folder / name for name in ("out", "errors")}
+        for path in paths.values():
+            path.unlink(missing_ok=True)
+        job = {name: str(path) for name, path in paths.items()}
+        request = {**job, "program": before + PROGRAM, "environment": environment(variables)}
+        self._process.stdin.write(json.dumps(request) + "\n")
+        self._process.stdin.flush()
+        status = int(self._process.stdout.readline())
+        return status, paths["out"].read_text(), paths["errors"].read_text()
+
+    def run(self, variables: dict[str, object], before: str = "") -> Outcome:
+        """What PROGRAM said, which must come to its end."""
+        status, out, errors = self.status(variables, before)
+        assert status == 0, errors
+        return Outcome(json.loads(out), errors.splitlines())
+
+
+def environment(variables: dict[str, object]) -> dict[str, str]:
+    kept = {name: value for name, value in os.environ.items() if name not in ("CUESTA_DUMP", "CUESTA_CACHE_DIR")}
+    return {**kept, "PYTHONPATH": os.pathsep.join(sys.path), **{name: str(value) for name, value in variables.items()}}
+
+
+@pytest.fixture(scope="module")
+def fresh(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Forker]:
+    """Fresh processes."""
+    with Forker(tmp_path_factory.mktemp("fresh")) as forker:
+        yield forker
+
+
+@functools.cache
+def can_mount() -> bool:
+    line = ["unshare", "--mount", "--map-root-user", "mount", "-t", "tmpfs", "tmpfs", "/mnt"]
+    try:
+        return subprocess.run(line, capture_output=True, check=False).returncode == 0
+    except FileNotFoundError:
+        return False
+
+
+@pytest.fixture
+def mounts() -> None:
+    """Skips a test where the system lets nobody make a namespace with mounts of its own."""
+    if not can_mount():
+        pytest.skip("needs user and mount namespaces")
+
+
+@pytest.fixture(scope="module")
+def warm(fresh: Forker, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A cache that holds both graphs of PROGRAM; not to be written."""
+    root = tmp_path_factory.mktemp("warm") / "cache"
+    outcome = fresh.run({"CUESTA_CACHE_DIR": root})
+    assert (outcome.hits, outcome.warnings) == ([False, False], [])
+    assert all(graph["reason"].startswith("no entry") for graph in outcome.graphs)
+    assert len(entries(root)) == 2
+    return root
+
+
+@pytest.fixture
+def elsewhere(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder beside tmp_path, which a test may mount over."""
+    return tmp_path_factory.mktemp("elsewhere")
+
+
+@pytest.fixture
+def cache(warm: Path, tmp_path: Path) -> Path:
+    """A copy of `warm` to damage."""
+    shutil.copytree(warm, tmp_path / "cache")
+    return tmp_path / "cache"
+
+
+def entries(root: Path) -> list[Path]:
+    return sorted(root.glob("??/*.entry"))
+
+
+def check_whole(root: Path) -> None:
+    """The cache holds both graphs and nothing else."""
+    found = sorted(path for path in root.rglob("*") if path.is_file())
+    assert found == entries(root) and len(found) == 2
+    for path in found:
+        assert isinstance(Cache(root).get(path.stem), Hit)
+
+
+# The cache -------------------------------------------------------------------------------------------------------
+
+
+def test_a_cached_graph_runs_in_another_process(fresh: Forker, cache: Path) -> None:
+    outcome = fresh.run({"CUESTA_CACHE_DIR": cache})
+    assert (outcome.hits, outcome.warnings) == ([True, True], [])
+
+
+def _truncate(paths: list[Path]) -> None:
+    for path in paths:
+        os.truncate(path, path.stat().st_size // 2)
+
+
+def _empty(paths: list[Path]) -> None:
+    for path in paths:
+        os.truncate(path, 0)
+
+
+def _flip_a_bit(paths: list[Path]) -> None:
+    for path in paths:
+        data = bytearray(path.read_bytes())
+        data[-100] ^= 1
+        path.write_bytes(data)
+
+
+def _garble(paths: list[Path]) -> None:
+    for path in paths:
+        path.write_bytes(bytes(range(256)) * 20)
+
+
+def _exchange(paths: list[Path]) -> None:
+    # What another graph, version or CPU would run under this name.
+    first, second = (path.read_bytes() for path in paths)
+    paths[0].write_bytes(second)
+    paths[1].write_bytes(first)
+
+
+@pytest.mark.parametrize(
+    ("damage", "reason"),
+    [
+        (_truncate, "damaged: "),
+        (_empty, "damaged: no header"),
+        (_flip_a_bit, "damaged: checksum differs"),
+        (_garble, "damaged: no header"),
+        (_exchange, "damaged: checksum differs"),
+    ],
+)
+def test_a_damaged_entry_is_compiled_anew(
+    fresh: Forker, damage: Callable[[list[Path]], None], reason: str, cache: Path
+) -> None:
+    damage(entries(cache))
+    outcome = fresh.run({"CUESTA_CACHE_DIR": cache})
+    assert outcome.hits == [False, False]
+    for graph in outcome.graphs:
+        assert str(cache) in graph["reason"] and reason in graph["reason"]
+    (warning,) = outcome.warnings
+    assert str(cache) in warning and reason in warning
+    check_whole(cache)
+
+
+def test_an_entry_in_an_older_format_is_written_over(fresh: Forker, cache: Path) -> None:
+    for path in entries(cache):
+        data = bytearray(path.read_bytes())
+        data[8:12] = (0).to_bytes(4, "little")
+        path.write_bytes(data)
+    outcome = fresh.run({"CUESTA_CACHE_DIR": cache})
+    assert (outcome.hits, outcome.warnings) == ([False, False], [])
+    assert all("made by another version" in graph["reason"] for graph in outcome.graphs)
+    check_whole(cache)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        "import cuesta.cache; cuesta.cache._cpu = lambda: ('another CPU',)",
+        "import cuesta.cache; cuesta.cache._sources = lambda package: 'another cuesta'",
+        "import torch; torch.__version__ = '2.12.0'",
+    ],
+)
+def test_code_for_another_machine_or_version_is_not_taken(fresh: Forker, other: str, cache: Path) -> None:
+    outcome = fresh.run({"CUESTA_CACHE_DIR": cache}, before=other)
+    assert (outcome.hits, outcome.warnings) == ([False, False], [])
+    assert all("cuesta, torch, the CPU or an option is another" in graph["reason"] for graph in outcome.graphs)
+    assert len(entries(cache)) == 4  # each finds its own again
+
+
+def check_not_kept(outcome: Outcome, root: Path | str, reason: str) -> None:
+    assert outcome.hits == [False, False]
+    for graph in outcome.graphs:
+        assert f"not kept: {root}" in graph["reason"] and reason in graph["reason"]
+    (warning,) = outcome.warnings
+    assert warning.startswith(f"compiled graphs are not cached: {root}") and reason in warning
+
+
+def test_a_file_where_the_cache_should_be(fresh: Forker, tmp_path: Path) -> None:
+    root = tmp_path / "file"
+    root.write_text("mine")
+    check_not_kept(fresh.run({"CUESTA_CACHE_DIR": root}), root, "is a file, not a folder")
+    assert root.read_text() == "mine"
+
+
+def test_a_folder_that_nobody_can_make(fresh: Forker) -> None:
+    check_not_kept(fresh.run({"CUESTA_CACHE_DIR": "/proc/cache"}), "/proc/cache", "No such file or directory")
+
+
+@pytest.mark.usefixtures("mounts")
+def test_a_read_only_disk(cache: Path, tmp_path: Path, elsewhere: Path) -> None:
+    mount = f"mount --bind {shlex.quote(str(tmp_path))} {shlex.quote(str(tmp_path))} && mount -o remount,bind,ro "
+    mount += shlex.quote(str(tmp_path))
+    with Forker(elsewhere, mount) as fresh:
+        outcome = fresh.run({"CUESTA_CACHE_DIR": cache})
+        assert (outcome.hits, outcome.warnings) == ([True, True], [])  # what is there is read
+        cold = tmp_path / "cold"
+        check_not_kept(fresh.run({"CUESTA_CACHE_DIR": cold}), cold, "Read-only file system")
+        _truncate(entries(cache))
+        outcome = fresh.run({"CUESTA_CACHE_DIR": cache})
+    assert outcome.hits == [False, False]
+    assert all("damaged: " in g["reason"] and "not kept: " in g["reason"] for g in outcome.graphs)
+    assert len(outcome.warnings) == 2  # that it is damaged, and that it cannot be replaced
+
+
+@pytest.mark.usefixtures("mounts")
+@pytest.mark.parametrize("variable", ["CUESTA_CACHE_DIR", "TMPDIR"])
+def test_a_full_disk(variable: str, tmp_path: Path, elsewhere: Path) -> None:
+    mount = (
+        f"mount -t tmpfs -o size=4k tmpfs {shlex.quote(str(tmp_path))} && echo x > {shlex.quote(str(tmp_path))}/full"
+    )
+    variables: dict[str, object] = {"CUESTA_CACHE_DIR": "", variable: tmp_path}
+    with Forker(elsewhere, mount) as fresh:
+        outcome = fresh.run(variables)
+    if variable == "TMPDIR":
+        assert (outcome.hits, outcome.warnings) == ([False, False], [])
+    else:
+        check_not_kept(outcome, tmp_path, "No space left on device")
+
+
+def test_two_processes_fill_one_cache(tmp_path: Path) -> None:
+    variables = environment({"CUESTA_CACHE_DIR": tmp_path})
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", PROGRAM], env=variables, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        for _ in range(2)
+    ]
+    for process in processes:
+        _, errors = process.communicate()
+        assert (process.returncode, errors) == (0, "")
+    check_whole(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "death",
+    [
+        "os.replace = lambda *paths: os.kill(os.getpid(), signal.SIGKILL)",  # all written, nothing renamed
+        # Half written: a limit on the size of files, which kills.
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000)); signal.signal(signal.SIGXFSZ, signal.SIG_DFL)",
+    ],
+    ids=["before the rename", "in the middle"],
+)
+def test_a_process_that_dies_while_it_writes(fresh: Forker, death: str, tmp_path: Path) -> None:
+    # The object code goes to a file in memory, whose size is limited too: the limit comes after it.
+    before = f"""
+import os, resource, signal
+import cuesta.cache
+write = cuesta.cache._write
+def dying(path, data):
+    {death}
+    write(path, data)
+cuesta.cache._write = dying
+"""
+    variables: dict[str, object] = {"CUESTA_CACHE_DIR": tmp_path}
+    status, *_ = fresh.status(variables, before)
+    assert status < 0
+    assert entries(tmp_path) == [] and len(list(tmp_path.glob("??/*.tmp"))) == 1
+    outcome = fresh.run(variables)
+    assert (outcome.hits, outcome.warnings) == ([False, False], [])
+    for path in entries(tmp_path):
+        assert isinstance(Cache(tmp_path).get(path.stem), Hit)
+    assert len(entries(tmp_path)) == 2
+
+
+# The dump --------------------------------------------------------------------------------------------------------
+
+
+def check_not_dumped(outcome: Outcome, root: Path | str, reason: str) -> None:
+    for graph in outcome.graphs:
+        assert graph["dump"].startswith(str(root)) and "is not whole: " in graph["dump"] and reason in graph["dump"]
+    (warning,) = outcome.warnings
+    assert warning.startswith(f"not every stage is dumped: {root} cannot be written: ") and reason in warning
+
+
+def test_a_dump_where_none_can_be(fresh: Forker, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("mine")
+    for root, reason in ((tmp_path / "file", "Not a directory"), (Path("/proc/dump"), "No such file or directory")):
+        check_not_dumped(fresh.run({"CUESTA_CACHE_DIR": "", "CUESTA_DUMP": root}), root, reason)
+
+
+@pytest.mark.usefixtures("mounts")
+def test_a_dump_that_fills_the_disk(tmp_path: Path, elsewhere: Path) -> None:
+    mount = f"mount -t tmpfs -o size=8k tmpfs {shlex.quote(str(tmp_path))}"
+    with Forker(elsewhere, mount) as fresh:
+        outcome = fresh.run({"CUESTA_CACHE_DIR": "", "CUESTA_DUMP": tmp_path})
+    check_not_dumped(outcome, tmp_path, "No space left on device")
+
+
+def test_a_dump_has_a_file_a_stage_and_an_index(fresh: Forker, tmp_path: Path) -> None:
+    outcome = fresh.run({"CUESTA_CACHE_DIR": "", "CUESTA_DUMP": tmp_path})
+    assert outcome.warnings == []
+    for graph in outcome.graphs:
+        folder = Path(graph["dump"])
+        assert folder.name in (tmp_path / "index.md").read_text()
+        names = [path.name for path in sorted(folder.iterdir())]
+        assert (names[0], names[-1]) == ("00_import.mlir", "report.txt")
+        for path in sorted(folder.glob("*.mlir"))[:-1]:
+            assert cuesta_opt.main([str(path), "-o", os.devnull]) == 0
