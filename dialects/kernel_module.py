@@ -11,6 +11,9 @@ from cuesta.dialects.cuesta.dialect import ints
 #: Kernel k as a function over a range of its tiles, and what runs once after them.
 TILES, TAIL = "__tiles", "__tail"
 
+#: The version of a kernel's tiles for sizes that fill its vectors.
+ALIGNED = "__aligned"
+
 #: Attribute of a kernel's argument whose sizes or strides depend on the call: both, in terms of the kernel's own
 #: parameters p0, p1, …, which are its arguments behind the tensors.
 SHAPE = "cuesta.bound"

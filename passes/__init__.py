@@ -30,6 +30,7 @@ _PASS_MODULES = (
     "cuesta.passes.free_scratch",
     "cuesta.lowering.linalg_to_loops.expand_copies",
     "cuesta.lowering.linalg_to_loops.make_loops",
+    "cuesta.lowering.linalg_to_loops.version_sizes",
     "cuesta.lowering.linalg_to_tt",
     "cuesta.lowering.loops_to_llvm.expand_math",
     "cuesta.lowering.loops_to_llvm.expand_bf16",

@@ -81,9 +81,11 @@ _LOOPS = (
     "expand-copies",
     # 2. Affine rather than scf loops where they can be: their accesses stay readable to LLVM's vectoriser.
     "make-loops",
-    # 3. Inline mathematics, while the loops around it are still there to be vectorised.
+    # 3. Where sizes come with the call, another version for those that fill vectors.
+    "version-sizes",
+    # 4. Inline mathematics, while the loops around it are still there to be vectorised.
     "expand-math",
-    # 4. bf16 to and from f32, which mathematics has just widened to, without LLVM's own instruction.
+    # 5. bf16 to and from f32, which mathematics has just widened to, without LLVM's own instruction.
     "expand-bf16",
 )
 

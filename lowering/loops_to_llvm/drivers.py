@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from cuesta._mlir import ir
 from cuesta.dialects.cuesta.dialect import number_of
-from cuesta.dialects.kernel_module import TAIL, TILES, kernel_modules
+from cuesta.dialects.kernel_module import ALIGNED, TAIL, TILES, kernel_modules
 from cuesta.passes.registry import Pass, register_pass
 from cuesta.sizes import Number, compute
 
@@ -74,14 +74,12 @@ def _driver(name: str, kinds: Sequence[str], tiles: Number, work: Number, has_ta
     if tiles == 0:
         return f"{head}\n{tail}\nllvm.return\n}}"
     all_lines, all_tiles = _counted(tiles, sizes, "tiles")
-    there_lines, there = _counted(tiles, sizes, "there")
     busy_lines, busy = _counted(threads, sizes, "busy")
     serial = f"""
       %first = llvm.mlir.constant(0 : i64) : i64
-      {all_lines}
       llvm.call @{name}{TILES}({passed}, %first, {all_tiles}) : ({passed_kinds}, i64, i64) -> ()"""
     if isinstance(threads, int) and isinstance(tiles, int) and min(tiles, threads) < 2:
-        return f"{head}\n{serial}\n{tail}\nllvm.return\n}}"
+        return f"{head}\n{all_lines}\n{serial}\n{tail}\nllvm.return\n}}"
     stores = "\n".join(
         f"""%s{i} = llvm.getelementptr %data[{i}] : (!llvm.ptr) -> !llvm.ptr, !llvm.ptr
             llvm.store {a}, %s{i} : {kinds[i]}, !llvm.ptr"""
@@ -112,8 +110,8 @@ def _driver(name: str, kinds: Sequence[str], tiles: Number, work: Number, has_ta
     {head}
       %one = llvm.mlir.constant(1 : i64) : i64
       {busy_lines}
-      {there_lines}
-      %most = llvm.intr.smin({busy}, {there}) : (i64, i64) -> i64
+      {all_lines}
+      %most = llvm.intr.smin({busy}, {all_tiles}) : (i64, i64) -> i64
       %count = llvm.intr.smin(%threads, %most) : (i64, i64) -> i64
       %alone = llvm.icmp "sle" %count, %one : i64
       llvm.cond_br %alone, ^serial, ^parallel
@@ -153,11 +151,12 @@ def _add_drivers(nested: ir.Module) -> None:
         if operation.name != "llvm.func" or "sym_name" not in operation.attributes:
             continue
         symbol = operation.attributes["sym_name"].value
+        if symbol.endswith((TILES, ALIGNED, TAIL)):
+            # Not inlined: the JIT wraps every function, and each wrapper would compile the loops again.
+            operation.attributes["passthrough"] = ir.Attribute.parse('["noinline", ["prefer-vector-width", "512"]]')
         for suffix in (TILES, TAIL):
             if symbol.endswith(suffix):
                 parts.setdefault(symbol.removesuffix(suffix), {})[suffix] = operation
-                # Not inlined: the JIT wraps every function, and each wrapper would compile the loops again.
-                operation.attributes["passthrough"] = ir.Attribute.parse('["noinline", ["prefer-vector-width", "512"]]')
     texts = [_DECLARATIONS]
     for name, functions in parts.items():
         tiles_function = functions.get(TILES)

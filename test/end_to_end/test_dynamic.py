@@ -21,6 +21,7 @@ CASES: dict[str, Case] = {
     "pointwise": (lambda x, y: torch.tanh(x * y + 1).exp(), lambda n: (R(n, 37), R(n, 37))),
     "a run longer than a tile": (lambda x: torch.sin(x) * x + x.relu(), lambda n: (R(n * 1001),)),
     "rows of a symbolic length": (lambda x: torch.softmax(x, -1), lambda n: (R(4, n * 17),)),
+    "what fills vectors and tiles": (lambda x: (x.softmax(-1), x.sum(0)), lambda n: (R(3, n * 16),)),
     "variance": (lambda x: (x - x.mean(-1, keepdim=True)) * x.var(-1, keepdim=True), lambda n: (R(n, n * 17),)),
     "columns": (lambda x: (x * 2).sum(0), lambda n: (R(33, n * 11),)),
     "rows, columns, all": (lambda x: (x.sum(0), (x + 1).sum(1), x.max(), x.mean()), lambda n: (R(n * 3, n * 11),)),
