@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
@@ -38,10 +39,10 @@ def graphs() -> list[dict[str, Any]]:
     return found
 
 
-def aten_calls() -> Counter[str]:
+def aten_calls(found: list[dict[str, Any]]) -> Counter[str]:
     """How often each op is called in ATen, by its name without namespace and overload."""
     calls: Counter[str] = Counter()
-    for graph in graphs():
+    for graph in found:
         for call in graph["aten_calls"]:
             name = call["op"].replace("::", ".").removeprefix("aten.")
             calls[name.split(".")[0]] += call["count"]
@@ -124,6 +125,14 @@ def check_one_kernel(f: Callable[..., Any], *arguments: Tensor) -> None:
     assert graph["aten_calls"] == []
 
 
+@functools.cache
+def graphs_of(build: Callable[..., Built], layers: int, training: bool, dropout: float = 0.0) -> list[dict[str, Any]]:
+    """The graphs of a model, which several tests look at: compiled once."""
+    torch._dynamo.reset()
+    run(build(layers, dropout), training)
+    return graphs()
+
+
 def run(built: Built, training: bool) -> None:
     module = built.module.train(training)
 
@@ -151,9 +160,10 @@ MODELS = pytest.mark.parametrize("build", [small_bert, small_gpt2], ids=["bert",
 @pytest.mark.parametrize("training", [False, True], ids=["eval", "train"])
 @MODELS
 def test_a_transformer_leaves_little_to_aten(build: Callable[..., Built], training: bool, dropout: float) -> None:
-    run(build(2, dropout), training)
-    assert len(graphs()) == (2 if training else 1)
-    calls = aten_calls()
+    found = graphs_of(build, 2, training, dropout)
+    assert len(found) == (2 if training else 1)
+    assert not [graph["fallback"] for graph in found if graph["fallback"]]
+    calls = aten_calls(found)
     assert set(calls) <= ALLOWED, f"left to ATen: {sorted(set(calls) - ALLOWED)}"
     if not training:
         assert not set(calls) & (EMBEDDING_GRADIENT | RANDOM)
@@ -163,9 +173,7 @@ def test_a_transformer_leaves_little_to_aten(build: Callable[..., Built], traini
 @MODELS
 def test_more_layers_are_no_more_kernels(build: Callable[..., Built], training: bool) -> None:
     def kernels(layers: int) -> list[int]:
-        torch._dynamo.reset()
-        run(build(layers), training)
-        return [len(graph["kernels"]) for graph in graphs()]
+        return [len(graph["kernels"]) for graph in graphs_of(build, layers, training)]
 
     two = kernels(2)
     assert kernels(4) == two
@@ -175,9 +183,7 @@ def test_more_layers_are_more_launches() -> None:
     """So that the test above does not pass on a report that lost half of the graph."""
 
     def launches(layers: int) -> int:
-        torch._dynamo.reset()
-        run(small_bert(layers), False)
-        (graph,) = graphs()
+        (graph,) = graphs_of(small_bert, layers, False)
         assert sum(kernel["uses"] for kernel in graph["kernels"]) == graph["launches"]
         return int(graph["launches"])
 
@@ -186,8 +192,7 @@ def test_more_layers_are_more_launches() -> None:
 
 
 def test_every_call_into_aten_has_a_reason() -> None:
-    run(small_bert(2), True)
-    for graph in graphs():
+    for graph in graphs_of(small_bert, 2, True):
         for call in graph["aten_calls"]:
             assert call["count"] >= 1
             assert call["reason"]
