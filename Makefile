@@ -7,6 +7,12 @@ INSTALLED := $(VENV)/.installed
 INTEL := .venv-intel
 INTEL_TRITON := triton-xpu==3.3.0b1
 
+# Most of the tests' time is one thread that compiles, so JOBS processes share the files; a file's tests stay together
+# for what they compile once. torch keeps its two threads in each: those that wait sleep, where spinning took the other
+# process's core (half as much time again in the models' tests).
+JOBS ?= 2
+PYTEST := OMP_WAIT_POLICY=passive $(BIN)/python -m pytest --numprocesses $(JOBS) --dist loadfile
+
 .PHONY: help demo test test-full test-intel lint types bench fuzz model-suite op-coverage clean
 
 help: ## list the targets
@@ -24,8 +30,8 @@ $(INSTALLED): pyproject.toml
 demo: $(INSTALLED) ## compile, train and run a transformer; compare with eager and Inductor
 	$(BIN)/cuesta-demo
 
-test: lint types ## everything: lint, types, unit, FileCheck and end-to-end tests
-	$(BIN)/python -m pytest
+test: lint types ## everything: lint, types, unit, FileCheck and end-to-end tests (JOBS=2 processes)
+	$(PYTEST)
 
 test-full: lint types ## the same, with the models at full size as well (much memory, and an hour or more)
 	CUESTA_FULL=1 $(BIN)/python -m pytest
@@ -48,7 +54,7 @@ types: $(INSTALLED) ## mypy --strict
 bench: $(INSTALLED) ## time eager, Inductor and cuesta in one process (ARGS="--help" for its options)
 	$(BIN)/cuesta-bench $(ARGS)
 
-fuzz: $(INSTALLED) ## look for wrong code with N random graphs or torch programs (N=1000 KIND=graphs|programs|sizes FIRST=0)
+fuzz: $(INSTALLED) ## look for wrong code with N random graphs or torch programs (N=1000 KIND=graphs|blocks|programs|sizes FIRST=0)
 	$(BIN)/python -m cuesta.tools.fuzz $(or $(KIND),graphs) --count $(or $(N),1000) --first $(or $(FIRST),0)
 
 op-coverage: $(INSTALLED) ## compare torch's operators with eager, and write docs/op_coverage.md (ARGS="--help")
