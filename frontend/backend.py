@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import collections
-import contextlib
 import functools
 import logging
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -17,12 +17,13 @@ from cuesta.errors import CompileError, DeviceError, OptionError, Unsupported
 from cuesta.frontend.aot import around
 from cuesta.frontend.attention import keep_attention_whole
 from cuesta.frontend.bitwise import decompositions_of
+from cuesta.frontend.byte_images import keep_byte_images_whole
 from cuesta.frontend.calling import Boxed, Convention, bind, bind_sized
 from cuesta.frontend.devices import place_graph
 from cuesta.frontend.donation import donated_arguments
 from cuesta.frontend.logs import tell_report
 from cuesta.frontend.make_program import make_program
-from cuesta.frontend.output_code import keyed_for, remember, serialisable, wants_output_code
+from cuesta.frontend.output_code import Keeping, keeping, kept_by_torch, remember, serialisable
 from cuesta.frontend.pieces import in_pieces
 from cuesta.frontend.profiling import profiled
 from cuesta.frontend.python_steps import python_steps, takes_nested_size
@@ -47,56 +48,76 @@ def compile_fx_graph(gm: torch.fx.GraphModule, example_inputs: Sequence[Any], **
     if kwargs:
         raise OptionError(f"backend cuesta takes mode and options, not {', '.join(sorted(kwargs))}")
 
-    keeps = wants_output_code()
+    keep = keeping(options)
 
     def compiler(kind: str) -> Callable[..., Any]:
-        compile = functools.partial(compile_aten_graph, kind=kind, options=options)
-        return serialisable(compile) if keeps else compile
+        compile = functools.partial(compile_aten_graph, kind=kind, options=options, keep=keep)
+        return compile if keep is Keeping.NOTHING else serialisable(compile)
 
     backend = around(compiler, decompositions_of(options))
+    keep_byte_images_whole(gm)
     if not options.bitwise_eager:
         keep_attention_whole(gm, options.target)
-    with keyed_for(options) if keeps else contextlib.nullcontext():
+    with kept_by_torch(options, keep):
         return backend(gm, example_inputs)
 
 
 compile_fx_graph.reset = compile_report.clear  # type: ignore[attr-defined]
 
 
-def compile_aten_graph(gm: torch.fx.GraphModule, example_inputs: Sequence[Any], kind: str, options: Options) -> Boxed:
+@dataclass(frozen=True)
+class _Request:
+    """How a graph is to be compiled."""
+
+    kind: str
+    options: Options
+    #: positions of the arguments whose memory nobody needs after a call, and of those that stay where they are
+    donated: Sequence[int] = ()
+    static: Sequence[int] = ()
+    keep: Keeping = Keeping.NOTHING
+    #: why the graph's sizes are numbers where Dynamo's are not
+    specialised: str | None = None
+
+
+def compile_aten_graph(
+    gm: torch.fx.GraphModule,
+    example_inputs: Sequence[Any],
+    kind: str,
+    options: Options,
+    keep: Keeping = Keeping.NOTHING,
+) -> Boxed:
     """A functional ATen graph as a boxed callable."""
     donated = donated_arguments(gm) if kind == "backward" else []
-    return _compile_graph(gm, kind, options, donated, static_arguments(gm, kind))
+    return _compile_graph(gm, _Request(kind, options, donated, static_arguments(gm, kind), keep))
 
 
-def _compile_graph(
-    gm: torch.fx.GraphModule, kind: str, options: Options, donated: Sequence[int], static: Sequence[int]
-) -> Boxed:
+def _compile_graph(gm: torch.fx.GraphModule, request: _Request) -> Boxed:
+    kind, options = request.kind, request.options
     steps = python_steps(gm)
     if steps or takes_nested_size(gm):
         if steps:
             compile_report.add(report_of_steps(steps, kind))
-        return in_pieces(gm, steps, lambda piece, name: _compile_graph(piece, f"{kind}, {name}", options, [], []))
+        return in_pieces(gm, steps, lambda piece, name: _compile_graph(piece, _Request(f"{kind}, {name}", options)))
     if not is_symbolic(gm):
-        return _compile_static(gm, kind, options, donated, static)
+        return _compile_static(gm, request)
 
     def each(reason: str) -> Boxed:
-        return specialised(gm, lambda traced: _compile_static(traced, kind, options, donated, static, reason))
+        numbers = replace(request, keep=Keeping.NOTHING, specialised=reason)
+        return specialised(gm, lambda traced: _compile_static(traced, numbers))
 
-    return _compile_sized(gm, kind, options, donated, each)
+    return _compile_sized(gm, request, each)
 
 
-def _compile_sized(
-    gm: torch.fx.GraphModule, kind: str, options: Options, donated: Sequence[int], each: Callable[[str], Boxed]
-) -> Boxed:
+def _compile_sized(gm: torch.fx.GraphModule, request: _Request, each: Callable[[str], Boxed]) -> Boxed:
     """One program for all sets of sizes that it is right for; for the others, and for all where a level cannot express
     the graph so, what `each` gives: it compiles for each set, and is told why."""
+    kind, options = request.kind, request.options
     report = GraphReport(kind)
     try:
         target, _ = place_graph(gm, options.target)
         if target != CPU:
             raise Unsupported(f"kernels for {target} are for sizes that are numbers")
-        made = make_program(gm, kind, options, report, donated)
+        made = make_program(gm, kind, options, report, request.donated)
     except (CompileError, DeviceError) as problem:
         level = logging.INFO if isinstance(problem, (Unsupported, DeviceError)) else logging.WARNING
         log.log(level, "a %s graph is compiled for each set of sizes: %s", kind, problem)
@@ -118,26 +139,19 @@ def report_of_steps(steps: dict[torch.fx.Node, str], kind: str) -> GraphReport:
     return GraphReport(f"{kind}, in pieces", aten_calls=calls)
 
 
-def _compile_static(
-    gm: torch.fx.GraphModule,
-    kind: str,
-    options: Options,
-    donated: Sequence[int],
-    static: Sequence[int],
-    because: str | None = None,
-) -> Boxed:
-    """A graph whose sizes are numbers; `because` says why they are where Dynamo's are not."""
-    report = GraphReport(kind, specialised=because)
+def _compile_static(gm: torch.fx.GraphModule, request: _Request) -> Boxed:
+    kind, options = request.kind, request.options
+    report = GraphReport(kind, specialised=request.specialised)
     try:
-        made = make_program(gm, kind, options, report, donated)
+        made = make_program(gm, kind, options, report, request.donated)
     except (Unsupported, DeviceError) as problem:  # torch runs on a GPU that our kernels do not load on
-        return _run_in_python(gm, kind, str(problem), because)
+        return _run_in_python(gm, request, str(problem))
     compile_report.add(report)
     tell_report(report)
-    run = _recorded(made.executable, made.convention, options, report, static)
+    run = _recorded(made.executable, made.convention, options, report, request.static)
     boxed = bind(profiled(run, report, made.executable.metadata["steps"]), made.convention, gm)
-    if wants_output_code():
-        remember(boxed, kind, made, gm)
+    if request.keep is not Keeping.NOTHING:
+        remember(boxed, kind, made, gm, options, request.keep)
     return boxed
 
 
@@ -163,10 +177,10 @@ def _recorded(
     return RecordedProgram(program, program.metadata, stay, recorder_of(device), tell)
 
 
-def _run_in_python(gm: torch.fx.GraphModule, kind: str, reason: str, because: str | None) -> Boxed:
+def _run_in_python(gm: torch.fx.GraphModule, request: _Request, reason: str) -> Boxed:
     """The graph as it is, op by op; the report and the log say why."""
-    compile_report.add(GraphReport(kind, fallback=reason, specialised=because))
-    log.warning("a %s graph runs op by op: %s", kind, reason)
+    compile_report.add(GraphReport(request.kind, fallback=reason, specialised=request.specialised))
+    log.warning("a %s graph runs op by op: %s", request.kind, reason)
 
     def call(args: list[Any]) -> list[Any]:
         inputs = list(args)

@@ -10,6 +10,7 @@ from cuesta.frontend.aten import (
     pointwise,
     pooling,
     reduction,
+    resizing,
     shape,
     strided,
 )
@@ -24,6 +25,7 @@ __all__ = [
     "pointwise",
     "pooling",
     "reduction",
+    "resizing",
     "shape",
     "strided",
 ]

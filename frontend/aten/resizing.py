@@ -1,0 +1,29 @@
+"""Import rule of the custom op that frontend/byte_images.py puts into a graph."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import torch
+
+from cuesta._mlir import ir
+from cuesta.dialects.graph_builder import GraphBuilder
+from cuesta.frontend.aten.pointwise import result_spelling
+from cuesta.frontend.rules import imports, sizes_of, strides_of
+
+Value: TypeAlias = ir.Value
+
+
+@imports("resize_bytes", namespace="cuesta")
+def resize_bytes(
+    b: GraphBuilder, node: torch.fx.Node, x: Value, size: Any, scale: Any, mode: str, align_corners: bool
+) -> Value:
+    """A call of ATen's own: a program need not know the custom op when it runs."""
+    source = node.args[0]
+    assert isinstance(source, torch.fx.Node)
+    result = (sizes_of(node.meta["val"]), result_spelling(node), strides_of(node.meta["val"]))
+    arguments = [x, size, align_corners, scale]
+    reason = "ATen resizes images of bytes in whole numbers"
+    overload = f"aten.upsample_{mode}2d.vec"
+    (resized,) = b.aten(overload, arguments, {}, [result], reason, [strides_of(source.meta["val"])])
+    return resized

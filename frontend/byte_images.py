@@ -1,0 +1,98 @@
+"""Resizing of uint8 images stays one op, ATen's: it computes in whole numbers, where torch's own decomposition, which
+AOTAutograd cannot be told to leave out, rounds floats (bilinear) and weights (bicubic) and is off by one.
+
+    interpolate(x, scale_factor=2, mode="bilinear")   →   cuesta::resize_bytes(x, None, [2.0, 2.0], "bilinear", False)
+"""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch._decomp import decomposition_table
+from torch._prims_common import suggest_memory_format
+
+aten = torch.ops.aten
+
+_RESIZES = {"bilinear": aten.upsample_bilinear2d.vec, "bicubic": aten.upsample_bicubic2d.vec}
+_SIGNATURE = inspect.signature(F.interpolate)
+
+
+@torch.library.custom_op("cuesta::resize_bytes", mutates_args=())
+def resize_bytes(
+    x: Tensor, size: list[int] | None, scale: list[float] | None, mode: str, align_corners: bool
+) -> Tensor:
+    """A uint8 image [N, C, H, W] in another size: `size`, or its own times `scale`."""
+    result: Tensor = _RESIZES[mode](x, size, align_corners, scale)
+    return result
+
+
+@resize_bytes.register_fake
+def _(x: Tensor, size: list[int] | None, scale: list[float] | None, mode: str, align_corners: bool) -> Tensor:
+    if size is None:
+        assert scale is not None
+        size = [torch.sym_int(n * factor) for n, factor in zip(x.shape[2:], scale, strict=True)]
+    return x.new_empty([*x.shape[:2], *size]).contiguous(memory_format=suggest_memory_format(x))
+
+
+def keep_byte_images_whole(gm: torch.fx.GraphModule) -> None:
+    """Rewrites Dynamo's graph in place, and graphs within it."""
+    for module in gm.modules():
+        if isinstance(module, torch.fx.GraphModule):
+            found = [n for n in module.graph.nodes if n.op == "call_function" and n.target is F.interpolate]
+            for node in found:
+                arguments = _arguments(node)
+                if arguments is not None:
+                    node.target, node.args, node.kwargs = torch.ops.cuesta.resize_bytes.default, arguments, {}
+            if found:
+                module.recompile()
+
+
+def _arguments(node: torch.fx.Node) -> tuple[Any, ...] | None:
+    """What the op takes, of a call of F.interpolate; None of a call that it is not for."""
+    bound = _SIGNATURE.bind(*node.args, **node.kwargs)
+    bound.apply_defaults()
+    given = bound.arguments
+    x = given["input"]
+    meta = x.meta.get("example_value") if isinstance(x, torch.fx.Node) else None
+    if meta is None or meta.dtype != torch.uint8 or meta.dim() != 4 or given["mode"] not in _RESIZES:
+        return None
+    if given["antialias"]:
+        return None
+    size, scale = (_pair(given[name]) for name in ("size", "scale_factor"))
+    if given["recompute_scale_factor"]:  # from the size that the given factor leads to
+        size, scale = list(node.meta["example_value"].shape[2:]), None
+        if not all(isinstance(n, int) for n in size):
+            return None
+    if scale is not None:
+        if not isinstance(scale, (list, tuple)) or not all(isinstance(factor, (int, float)) for factor in scale):
+            return None
+        scale = [float(factor) for factor in scale]
+    return x, size, scale, given["mode"], bool(given["align_corners"])
+
+
+def _pair(value: Any) -> Any:
+    """A number for both sides, or one for each; of Dynamo's values that are no tensors, numbers alone have examples."""
+    example = value.meta.get("example_value") if isinstance(value, torch.fx.Node) else value
+    return [value, value] if isinstance(example, (int, float, torch.SymInt, torch.SymFloat)) else value
+
+
+def _decomposition(mode: str) -> Any:
+    """Of the ATen op, for graphs that torch.export captured."""
+    op = _RESIZES[mode]
+
+    def resize(x: Tensor, size: Any, align_corners: bool, scale: Any) -> Tensor:
+        if x.dtype == torch.uint8:
+            result: Tensor = torch.ops.cuesta.resize_bytes(x, size, scale, mode, align_corners)
+            return result
+        decomposed: Tensor = decomposition_table[op](x, size, align_corners, scale)
+        return decomposed
+
+    return resize
+
+
+#: overload → its decomposition
+DECOMPOSITIONS = {op: _decomposition(mode) for mode, op in _RESIZES.items()}
