@@ -250,13 +250,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     if "inductor" in backends and (why := inductor_is_missing()):
         progress(f"Inductor is left out: {why}")
         backends.remove("inductor")
-    # Dynamo would break the graph at nn.LSTM, and nobody would compile what is inside.
-    torch._dynamo.config.allow_rnn = True
     if arguments.compile:
         kind, measure = "compile", run_compile
     else:
         kind, measure = ("memory", run_memory) if arguments.memory else ("times", run_times)
-    results = measure(arguments, cases, backends)
+    # Dynamo would break the graph at nn.LSTM, and nobody would compile what is inside.
+    with torch._dynamo.config.patch(allow_rnn=True):
+        results = measure(arguments, cases, backends)
     if arguments.json:
         about = machine.describe(torch.get_num_threads())
         arguments.json.write_text(json.dumps({"machine": about, kind: results}, indent=1) + "\n")
