@@ -16,7 +16,7 @@ import torch
 from cuesta.tools.fuzz.check_graph import check_graph
 from cuesta.tools.fuzz.check_program import check_program
 from cuesta.tools.fuzz.failure import Failure, Note
-from cuesta.tools.fuzz.graphs import make_graph
+from cuesta.tools.fuzz.graphs import make_blocks_graph, make_graph
 from cuesta.tools.fuzz.hunt import KINDS, Hunt
 from cuesta.tools.fuzz.judge import Judge
 from cuesta.tools.fuzz.programs import make_program, make_sized_program
@@ -26,12 +26,17 @@ from cuesta.tools.fuzz.smaller_graphs import smaller_graphs
 from cuesta.tools.fuzz.smaller_programs import smaller_programs
 
 #: A graph takes 0.2 s, a program 0.7 s, one for several sizes 2 s.
-GRAPHS, PROGRAMS, SIZED = range(30), range(5), range(3)
+GRAPHS, BLOCKS, PROGRAMS, SIZED = range(25), range(25, 40), range(5), range(3)
 
 
 @pytest.mark.parametrize("seed", GRAPHS)
 def test_graph(seed: int) -> None:
     assert check_graph(make_graph(seed)) is None
+
+
+@pytest.mark.parametrize("seed", BLOCKS)
+def test_graph_in_blocks(seed: int) -> None:
+    assert check_graph(make_blocks_graph(seed)) is None
 
 
 @pytest.mark.parametrize("seed", PROGRAMS)

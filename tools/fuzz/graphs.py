@@ -7,12 +7,16 @@ import random
 from collections.abc import Sequence
 from typing import TypeAlias
 
+import torch
+
 from cuesta._mlir import func, ir
 from cuesta.dialects import make_context, types
 from cuesta.dialects.cuesta import pointwise
 from cuesta.dialects.cuesta.dialect import int_array, int_attr
 from cuesta.dialects.graph_builder import GraphBuilder
+from cuesta.dialects.module_target import mark_module
 from cuesta.dialects.types import spelling_of, static_shape
+from cuesta.targets import CPU, Target
 
 Value: TypeAlias = ir.Value
 Shape: TypeAlias = tuple[int, ...]
@@ -110,7 +114,12 @@ def _fits(a: Shape, b: Shape, broadcasts: bool) -> bool:
     return both is not None and len(both) <= 5 and math.prod(both) <= LARGEST
 
 
-def make_graph(seed: int) -> str:
+def make_blocks_graph(seed: int) -> str:
+    """As `make_graph`, to go the way to GPUs: its kernels are run block by block by Triton IR's interpreter."""
+    return make_graph(seed, Target("tt"))
+
+
+def make_graph(seed: int, target: Target = CPU) -> str:
     """The module of that number: the same text for the same number."""
     from cuesta.tools.fuzz.steps import STEPS, WEIGHTS  # steps are functions of the maker
 
@@ -118,6 +127,7 @@ def make_graph(seed: int) -> str:
     r = maker.random
     with make_context(), ir.Location.unknown():
         module = ir.Module.create()
+        mark_module(module, target, torch.device("cpu"))
         arguments = [types.tensor(maker.shape(), r.choice(SPELLINGS)) for _ in range(r.randint(1, 4))]
         with ir.InsertionPoint(module.body):
             function = func.FuncOp("graph", (arguments, []))

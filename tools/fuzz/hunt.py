@@ -11,7 +11,7 @@ from pathlib import Path
 from cuesta.tools.fuzz.check_graph import INT_RANGE, check_graph
 from cuesta.tools.fuzz.check_program import check_program
 from cuesta.tools.fuzz.failure import Failure, Note, Verdict
-from cuesta.tools.fuzz.graphs import make_graph
+from cuesta.tools.fuzz.graphs import make_blocks_graph, make_graph
 from cuesta.tools.fuzz.judge import Judge
 from cuesta.tools.fuzz.programs import make_program, make_sized_program
 from cuesta.tools.fuzz.shrink import Smaller, shrink
@@ -21,7 +21,8 @@ from cuesta.tools.fuzz.smaller_programs import smaller_programs
 
 @dataclass(frozen=True)
 class Kind:
-    """What is made and judged: graphs of the cuesta dialect, or torch programs, some called with several sizes."""
+    """What is made and judged: graphs of the cuesta dialect, or torch programs, some called with several sizes.
+    Graphs are also judged on their way to a GPU, block by block."""
 
     name: str
     make: Callable[[int], str]
@@ -35,6 +36,7 @@ KINDS = {
     kind.name: kind
     for kind in (
         Kind("graphs", make_graph, check_graph, smaller_graphs, ".mlir", "//"),
+        Kind("blocks", make_blocks_graph, check_graph, smaller_graphs, ".mlir", "//"),
         Kind("programs", make_program, check_program, smaller_programs, ".py", "#"),
         Kind("sizes", make_sized_program, check_program, smaller_programs, ".py", "#"),
     )
