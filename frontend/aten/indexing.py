@@ -13,10 +13,13 @@ from cuesta.dialects import types
 from cuesta.dialects.cuesta import indexing
 from cuesta.dialects.cuesta.dialect import int_array, int_attr
 from cuesta.dialects.graph_builder import GraphBuilder
-from cuesta.dialects.types import shape_of, spelling_of
+from cuesta.dialects.types import shape_of, spelling_of, static_shape
 from cuesta.frontend.rules import Decline, imports
 
 Value: TypeAlias = ir.Value
+
+#: Boundaries beyond which a search is ATen's: each doubling is a step of the kernel, ten ops.
+_MOST_BOUNDARIES = 4096
 
 
 def index_into(b: GraphBuilder, x: Value, indices: Sequence[Value], dims: list[int], in_range: bool = False) -> Value:
@@ -86,3 +89,37 @@ def scatter(b: GraphBuilder, node: torch.fx.Node, x: Value, dim: int, index: Val
     else:
         value = b.constant(value, spelling_of(x), shape_of(index))
     return indexing.ScatterOne(x, index, value, int_attr(dim), x.type).result
+
+
+@imports("bucketize.Tensor", "searchsorted.Tensor")
+def bucketize(
+    b: GraphBuilder,
+    node: torch.fx.Node,
+    x: Value,
+    boundaries: Value,
+    *,
+    out_int32: bool = False,
+    right: bool = False,
+    side: str | None = None,
+    sorter: Value | None = None,
+) -> Value:
+    """ATen's binary search, step by step, so that NaN and boundaries out of order lead to the same places."""
+    if str(node.target).startswith("aten.searchsorted"):
+        x, boundaries = boundaries, x
+    count = static_shape(boundaries)
+    if len(count) != 1 or sorter is not None or not count[0] or spelling_of(x) != spelling_of(boundaries):
+        raise Decline("a search in rows, in nothing, through an order or for another type")
+    if count[0] > _MOST_BOUNDARIES:
+        raise Decline(f"a search among more than {_MOST_BOUNDARIES} boundaries")
+    start, end = (b.expand(b.constant(n, "i64"), shape_of(x)) for n in (0, count[0]))
+    for _ in range(count[0].bit_length()):
+        middle = b.pointwise("bitwise_right_shift", b.pointwise("add", start, end), b.constant(1, "i64"))
+        # Past the end where the search is over: what is read there is not used.
+        found = index_into(b, boundaries, [b.with_number("minimum", middle, count[0] - 1)], [0], in_range=True)
+        stays = b.pointwise("gt" if right or side == "right" else "ge", found, x)
+        going = b.pointwise("lt", start, end)
+        start, end = (
+            b.where(b.pointwise("gt", going, stays), b.with_number("add", middle, 1), start),
+            b.where(b.pointwise("logical_and", going, stays), middle, end),
+        )
+    return b.convert(start, "i32" if out_int32 else "i64")

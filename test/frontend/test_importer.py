@@ -129,7 +129,7 @@ def test_declined_calls_run_and_say_why(reason: str, matches_eager: Check) -> No
 def test_call_keeps_every_kind_of_argument(matches_eager: Check) -> None:
     def function(x: torch.Tensor) -> Any:
         scattered = x.scatter_reduce(1, torch.zeros(4, 6, dtype=torch.int64), x, "amax", include_self=False)
-        searched = torch.searchsorted(torch.tensor([0.0, 1.0]), x, side="right")
+        searched = torch.searchsorted(torch.tensor([[0.0, 1.0]] * 4), x, side="right")
         pooled, _ = torch.ops.aten.adaptive_max_pool2d(x[None], [3, 4])
         apart = torch.ops.aten._cdist_forward(x, x, float("inf"), None)
         return scattered, searched, pooled, apart, x.to(torch.complex64).real
