@@ -34,7 +34,7 @@ module {
     // Sums down columns: eight strips of columns, the rows walked outside them.
     // CHECK-LABEL: func.func @columns
     // CHECK: scf.forall (%[[J:.*]]) = (0) to (768) step (96)
-    // CHECK: tensor.extract_slice %arg0[0, %[[J]]] [256, 64] [1, 1]
+    // CHECK: tensor.extract_slice %arg0[0, %[[J]]] [256, 96] [1, 1]
     // CHECK: iterator_types = ["reduction", "parallel"]
     func.func @columns(%x: tensor<256x768xf32>, %y: tensor<768xf32> {bufferization.writable = true}) -> tensor<768xf32> attributes {cuesta.parallel = [1], cuesta.sizes = [256, 768]} {
       %zero = arith.constant 0.0 : f32
