@@ -24,7 +24,7 @@ import torch
 
 from cuesta.tools.bench import machine
 from cuesta.tools.bench.backends import fallbacks, inductor_is_missing, one_line, unknown_backend
-from cuesta.tools.bench.cases import CASES, BenchCase
+from cuesta.tools.bench.cases import CASES
 from cuesta.tools.bench.gpu import command
 from cuesta.tools.bench.gpu.cases import CASES as GPU_CASES
 from cuesta.tools.bench.gpu.contenders import DEFAULT, register_cuesta, unknown_contender
@@ -32,6 +32,7 @@ from cuesta.tools.bench.plot import plot_ratios
 from cuesta.tools.bench.processes import compile_rounds, memory_peaks
 from cuesta.tools.bench.table import megabytes, ratio, seconds, seconds_spread, table
 from cuesta.tools.bench.timing import Spread, interleaved, ratios
+from cuesta.tools.bench.workload import BenchCase
 
 COMPILE_ROUNDS = 3
 

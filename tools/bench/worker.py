@@ -15,8 +15,9 @@ import torch._dynamo
 
 from cuesta.runtime.executable import ARENAS
 from cuesta.tools.bench.backends import fallbacks, one_line
-from cuesta.tools.bench.cases import BACKWARD, FORWARD, Workload, find_case
+from cuesta.tools.bench.cases import find_case
 from cuesta.tools.bench.memory import measure, predicted_peak
+from cuesta.tools.bench.workload import BACKWARD, FORWARD, Workload
 
 
 def compile_times(workload: Workload, backend: str) -> dict[str, Any]:

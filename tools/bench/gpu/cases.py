@@ -11,9 +11,9 @@ import torch
 from torch import Tensor, finfo, nn
 from torch.utils import _pytree as pytree
 
-from cuesta.tools.bench.cases import Workload
 from cuesta.tools.bench.gpu import functions, models
 from cuesta.tools.bench.gpu.functions import Called
+from cuesta.tools.bench.workload import Workload
 from cuesta.tools.models import Built
 
 BF16, F16, F32 = torch.bfloat16, torch.float16, torch.float32

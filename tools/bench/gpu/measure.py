@@ -12,13 +12,13 @@ import torch
 from torch import Tensor
 
 from cuesta.tools.bench.backends import failure
-from cuesta.tools.bench.cases import Workload
 from cuesta.tools.bench.gpu import accuracy, device
 from cuesta.tools.bench.gpu.cases import GpuCase, Subject
 from cuesta.tools.bench.gpu.contenders import Contender
 from cuesta.tools.bench.gpu.device import Sample, sample, synchronize
 from cuesta.tools.bench.gpu.kernels import busy
 from cuesta.tools.bench.timing import no_collection
+from cuesta.tools.bench.workload import Workload
 
 NEARBY_RUNS = 4
 """Eager runs with other roundings, where an output is a single number."""
