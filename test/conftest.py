@@ -37,7 +37,6 @@ from cuesta.tools import cuesta_opt, cuesta_run
 _RUN = re.compile(r"//\s*RUN:(.*)")
 _TOOLS: dict[str, Callable[[list[str]], int]] = {"cuesta-opt": cuesta_opt.main, "cuesta-run": cuesta_run.main}
 
-
 #: Sums are taken in as many parts as there are threads, so the count is the same on every machine. Two, not one: what
 #: splits work between threads is tested too.
 THREADS = 2
@@ -58,6 +57,12 @@ def pytest_make_collect_report(collector: pytest.Collector) -> Iterator[None]:
     if isinstance(collector, pytest.Module):
         seed()
     return (yield)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup() -> None:
+    """Seeds what fixtures of a whole module draw, which come before those of a test."""
+    seed()
 
 
 def seed() -> None:
