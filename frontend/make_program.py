@@ -29,6 +29,8 @@ class MadeProgram:
     artefact: Artefact
     executable: Executable
     convention: Convention
+    #: of its entry in the cache
+    key: str
 
 
 def make_program(
@@ -53,7 +55,7 @@ def make_program(
     report.times["key and cache"] = time.perf_counter() - start
     if found is not None:
         artefact, executable = found
-        return MadeProgram(artefact, executable, Convention.from_dict(artefact.metadata["convention"]))
+        return MadeProgram(artefact, executable, Convention.from_dict(artefact.metadata["convention"]), cache.key)
 
     # Imported here: a cached program needs no MLIR.
     from cuesta.dialects import make_context
@@ -79,4 +81,4 @@ def make_program(
         report.dump = dump.outcome()
         dump.finish(report.lines())
         report.dump = dump.outcome()
-    return MadeProgram(artefact, executable, graph.convention)
+    return MadeProgram(artefact, executable, graph.convention, cache.key)

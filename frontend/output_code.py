@@ -1,29 +1,40 @@
-"""A compiled graph as what torch's own caches keep of one: pickled without its native code's addresses, loaded again.
+"""A compiled graph as what torch's own caches keep of one, to be loaded in another process.
+
+AOTAutogradCache keeps what AOTAutograd made of a graph, so that a warm process does not trace again; of our program it
+keeps the key, under which our own cache has the code. `aot_compile`, and who sets
+`torch._functorch.config.bundled_autograd_cache`, gets the code itself:
 
     torch.compile(model, backend="cuesta").aot_compile(((x,), {})).save_compiled_function("model.pt")
-    torch._functorch.config.bundled_autograd_cache = True        # AOTAutograd's results are cached as well
 
-Only under these does AOTAutograd hand its compilers' results on to be pickled; elsewhere they are plain callables.
+Torch offers a backend that is not Inductor the bundled form alone, so that setting is made while we compile.
 """
 
 from __future__ import annotations
 
 import contextlib
+import enum
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import torch
-from torch._functorch._aot_autograd.autograd_cache import BypassAOTAutogradCache, should_bundle_autograd_cache
+from torch._functorch._aot_autograd.autograd_cache import (
+    BypassAOTAutogradCache,
+    should_bundle_autograd_cache,
+    should_use_local_autograd_cache,
+)
 from torch._functorch._aot_autograd.schemas import SerializableAOTDispatchCompiler
 from torch._inductor.output_code import OutputCode
 
-from cuesta import compile_report
-from cuesta.cache import content_key, environment_key
+from cuesta import cache_artifacts, compile_report
+from cuesta.cache import Hit, content_key, environment_key, open_cache
 from cuesta.compile_report import GraphReport
+from cuesta.errors import ArtefactError
 from cuesta.frontend.calling import Boxed, Convention, bind_values, takes_tensors_only
 from cuesta.frontend.graph_key import attribute
 from cuesta.frontend.loading import load
+from cuesta.frontend.logs import tell_report
 from cuesta.frontend.make_program import MadeProgram
 from cuesta.frontend.profiling import profiled
 from cuesta.options import Options
@@ -33,27 +44,64 @@ from cuesta.runtime.artefact import Artefact
 _KEPT = "_cuesta_kept"
 
 
+class Keeping(enum.Enum):
+    """What torch is to keep of the programs of a graph."""
+
+    NOTHING = "nothing"
+    #: where our cache has it
+    KEY = "key"
+    #: the code itself: torch was asked to bundle
+    CODE = "code"
+
+
+def keeping(options: Options) -> Keeping:
+    """What torch is to keep of what is compiled with these options."""
+    if should_bundle_autograd_cache():
+        return Keeping.CODE
+    # A dump wants every stage; a recorded CUDA graph is more than its program.
+    recorded = options.cudagraphs and torch.cuda.is_available()
+    if options.cache_root is None or options.dump or recorded or not should_use_local_autograd_cache():
+        return Keeping.NOTHING
+    return Keeping.KEY
+
+
 @dataclass
 class KeptProgram:
     """What is pickled of a program."""
 
     kind: str
-    artefact: bytes
+    #: its place in our cache
+    root: Path | None
+    key: str
+    #: the code, where torch is to keep it
+    artefact: bytes | None
     #: the tensors that the graph module held
     constants: list[torch.Tensor]
     tensors_only: bool
 
     def load(self) -> Boxed:
-        """The program, to be called. Raises ArtefactError or DeviceError where it does not load here."""
-        artefact = Artefact.from_bytes(self.artefact)
+        """The program, to be called. Raises ArtefactError or DeviceError where it does not load here; torch then
+        compiles."""
+        artefact = Artefact.from_bytes(self._code())
         executable = load(artefact)
         report = GraphReport(self.kind, cache={"hit": True, "reason": "torch kept it with what AOTAutograd made"})
         report.take_program(artefact.metadata["report"])
         compile_report.add(report)
+        tell_report(report)
         run = profiled(executable, report, executable.metadata["steps"])
         return bind_values(
             run, Convention.from_dict(artefact.metadata["convention"]), self.constants, self.tensors_only
         )
+
+    def _code(self) -> bytes:
+        if self.artefact is not None:
+            return self.artefact
+        given = cache_artifacts.loaded(self.key)
+        found = open_cache(self.root).get(self.key) if given is None else Hit(given)
+        if not isinstance(found, Hit):
+            raise ArtefactError(f"torch has kept a program that cuesta's cache has not: {found.reason}")
+        cache_artifacts.record(self.key, found.payload)
+        return found.payload
 
 
 @dataclass
@@ -62,19 +110,35 @@ class CuestaOutputCode(OutputCode):
 
     call: Boxed | None
     kept: KeptProgram | None
+    bundling: Any = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         self._boxed_call = True  # in the instance's own dict, which torch's wrappers copy
 
     def __call__(self, inputs: Sequence[Any]) -> Any:
         assert self.call is not None
+        if self.bundling is not None:
+            self._end_bundling()
         return self.call(inputs)  # type: ignore[arg-type]
+
+    def bundle_until_called(self) -> None:
+        """To be kept by torch although the setting has ended that this takes.
+
+        A backward graph is compiled as it is first run: torch compiles, saves, calls, in one thread, and nothing else
+        of ours stands around these three.
+        """
+        self.bundling = torch._functorch.config.patch(bundled_autograd_cache=True)
+        self.bundling.__enter__()
+
+    def _end_bundling(self) -> None:
+        self.bundling.__exit__(None, None, None)
+        self.bundling = None
 
     def prepare_for_serialization(self) -> None:
         """Forgets the loaded code. Raises BypassAOTAutogradCache for a graph that torch is not to keep."""
         if self.kept is None:
             raise BypassAOTAutogradCache("a graph that cuesta runs in pieces, by its sizes or op by op is not kept")
-        self.call = None
+        self.call = self.bundling = None
 
     def post_compile(self, example_inputs: Any, constants: Any, graph_kwargs: Any) -> None:
         """Loads the code, after unpickling."""
@@ -91,25 +155,50 @@ def serialisable(compile: Callable[..., Boxed]) -> SerializableAOTDispatchCompil
 
     def compile_to_output_code(gm: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> CuestaOutputCode:
         boxed = compile(gm, example_inputs)
-        return CuestaOutputCode(boxed, getattr(boxed, _KEPT, None))
+        code = CuestaOutputCode(boxed, getattr(boxed, _KEPT, None))
+        if code.kept is not None and not should_bundle_autograd_cache():
+            code.bundle_until_called()
+        return code
 
     return SerializableAOTDispatchCompiler(OutputCode, compile_to_output_code)
 
 
-def remember(boxed: Boxed, kind: str, made: MadeProgram, gm: torch.fx.GraphModule) -> None:
+def remember(
+    boxed: Boxed, kind: str, made: MadeProgram, gm: torch.fx.GraphModule, options: Options, keeping: Keeping
+) -> None:
     """Hangs what is pickled of a program on the callable that was made of it."""
     constants = [attribute(gm, name) for name in made.convention.constants]
-    setattr(boxed, _KEPT, KeptProgram(kind, made.artefact.to_bytes(), constants, takes_tensors_only(gm)))
-
-
-def wants_output_code() -> bool:
-    """Whether torch will pickle what AOTAutograd's compilers return."""
-    return bool(should_bundle_autograd_cache())
+    code = made.artefact.to_bytes() if keeping is Keeping.CODE else None
+    kept = KeptProgram(kind, options.cache_root, made.key, code, constants, takes_tensors_only(gm))
+    setattr(boxed, _KEPT, kept)
 
 
 @contextlib.contextmanager
-def keyed_for(options: Options) -> Iterator[None]:
-    """Within it torch's keys of cached graphs are cuesta's own: its caches do not tell compilers apart."""
-    tag = f"{torch.compiler.config.cache_key_tag} cuesta {content_key(options.key(), environment_key())}"
-    with torch.compiler.config.patch(cache_key_tag=tag):  # type: ignore[attr-defined]
+def kept_by_torch(options: Options, keeping: Keeping) -> Iterator[None]:
+    """Within it AOTAutograd keeps what it makes, under keys that are cuesta's own: its own do not tell compilers
+    apart, nor see what decides how an attention is traced."""
+    if keeping is Keeping.NOTHING:
         yield
+        return
+    key = content_key(options.key(), environment_key(), repr(_switches()))
+    # Keys of another folder's programs lead nowhere.
+    place = str(options.cache_root) if keeping is Keeping.KEY else ""
+    threads = str(torch.get_num_threads()) if options.max_autotune else ""
+    tag = f"{torch.compiler.config.cache_key_tag} cuesta {content_key(key, place, threads)}"
+    with (
+        torch.compiler.config.patch(cache_key_tag=tag),  # type: ignore[attr-defined]
+        torch._functorch.config.patch(bundled_autograd_cache=True),
+    ):
+        yield
+
+
+def _switches() -> list[bool]:
+    cuda = torch.backends.cuda
+    return [
+        cuda.flash_sdp_enabled(),
+        cuda.mem_efficient_sdp_enabled(),
+        cuda.math_sdp_enabled(),
+        cuda.cudnn_sdp_enabled(),
+        torch.backends.mkldnn.enabled,
+        torch.is_inference_mode_enabled(),
+    ]

@@ -22,7 +22,8 @@ def fresh(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     torch._dynamo.reset()
     monkeypatch.setenv("CUESTA_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.setattr(cache_artifacts, "_LOADED", {})
-    with CacheArtifactManager.with_fresh_cache():
+    # AOTAutogradCache would answer before our cache does.
+    with CacheArtifactManager.with_fresh_cache(), torch._functorch.config.patch(enable_autograd_cache=False):
         yield
     torch._dynamo.reset()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -14,6 +15,7 @@ from torch import Tensor, nn
 from torch._dynamo.utils import counters
 
 import cuesta
+from cuesta.cache import open_cache
 
 
 @pytest.fixture(autouse=True)
@@ -98,6 +100,80 @@ def test_autograds_cache_keeps_programs_where_it_bundles_them() -> None:
         # Torch's key does not tell compilers and their options apart: ours does.
         assert compile_and_train(model, fusion=False) == "the cache is off"
     assert compile_and_train(model) == "the cache is off"
+
+
+WARM = """
+import sys, torch, torch._functorch.aot_autograd
+import cuesta
+def f(x, w):
+    return torch.nn.functional.gelu(x @ w).softmax(-1)
+w = torch.ones(4, 4, requires_grad=True)
+x = torch.arange(12.0).reshape(3, 4)
+if sys.argv[1] == "warm":
+    sys.modules["cuesta.frontend.compile"] = None  # nothing is compiled, nothing is traced again:
+    torch._functorch.aot_autograd.aot_stage1_graph_capture = None
+(torch.compile(f, backend="cuesta", fullgraph=True)(x, w) * x).sum().backward()
+compiled, w.grad = w.grad, None
+(f(x, w) * x).sum().backward()
+torch.testing.assert_close(compiled, w.grad)
+assert not torch._functorch.config.bundled_autograd_cache
+print([(graph.name, graph.cache["hit"]) for graph in cuesta.report().graphs])
+"""
+
+
+def test_a_warm_process_does_not_trace_again(tmp_path: Path) -> None:
+    folders = {"CUESTA_CACHE_DIR": str(tmp_path / "ours"), "TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "torch")}
+    for state, hit in (("cold", False), ("warm", True)):
+        command = [sys.executable, "-c", WARM, state]
+        done = subprocess.run(command, env={**os.environ, **folders}, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.strip() == str([("forward", hit), ("backward", hit)])
+
+
+def hits() -> tuple[int, int]:
+    """AOTAutogradCache's hits, and what it has kept."""
+    return counters["aot_autograd"]["autograd_cache_hit"], counters["aot_autograd"]["autograd_cache_saved"]
+
+
+def test_autograds_cache_works_with_ours(tmp_path: Path) -> None:
+    model = nn.Linear(4, 4)
+    ours = {"cache": True, "cache_dir": tmp_path / "ours"}
+    compile_and_train(model, **ours)
+    assert hits() == (0, 1)
+    assert "torch kept it" in compile_and_train(model, **ours)
+    assert hits() == (1, 1)
+    # Torch's entry leads to a program that is gone: it is compiled, and found again after that.
+    assert open_cache(tmp_path / "ours").clear() is None
+    assert compile_and_train(model, **ours).startswith("no entry")
+    assert "torch kept it" in compile_and_train(model, **ours)
+    assert hits() == (2, 1)
+
+
+def test_nothing_is_kept_by_torch_where_it_is_not_to_be(tmp_path: Path) -> None:
+    model = nn.Linear(4, 4)
+    compile_and_train(model)  # without our cache
+    compile_and_train(model, cache=True, cache_dir=tmp_path / "ours", dump=tmp_path / "dump")
+    with torch._functorch.config.patch(enable_autograd_cache=False):
+        compile_and_train(model, cache=True, cache_dir=tmp_path / "ours")
+    assert hits() == (0, 0)
+
+
+def test_a_switch_that_decides_what_is_traced_has_entries_of_its_own(tmp_path: Path) -> None:
+    def attend(x: Tensor) -> Tensor:
+        return nn.functional.scaled_dot_product_attention(x, x, x)
+
+    def run() -> str:
+        torch._dynamo.reset()
+        x = torch.randn(1, 2, 8, 16)
+        options = {"cache_dir": tmp_path / "ours"}
+        torch.testing.assert_close(torch.compile(attend, backend="cuesta", options=options)(x), attend(x))
+        return str(cuesta.report().graphs[0].cache["reason"])
+
+    run()
+    with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH):
+        run()
+    assert hits() == (0, 2)
+    assert "torch kept it" in run()
 
 
 def test_a_graph_in_pieces_is_not_kept_and_right() -> None:
