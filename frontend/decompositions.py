@@ -37,15 +37,12 @@ _MORE = (
     aten.permute_copy,
 )
 
-#: Left to ATen's own kernels: they do better than what these are taken apart into, or draw eager's numbers.
+#: Left to ATen's own kernels, which do better than what these are taken apart into; more in frontend/aten/called.py.
 _KEEP = frozenset(
     {
-        "aten.embedding_dense_backward",
         "aten.convolution_backward",
         "aten.upsample_bilinear2d",
-        "aten.bernoulli",
         *("aten.mv", "aten.dot", "aten.vdot"),
-        *("aten.index_add", "aten.index_copy", "aten.index_fill", "aten.col2im", "aten.unfold_backward"),
     }
 )
 

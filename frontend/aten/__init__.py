@@ -2,6 +2,7 @@
 
 from cuesta.frontend.aten import (
     attention,
+    called,
     contraction,
     creation,
     division,
@@ -17,6 +18,7 @@ from cuesta.frontend.aten import (
 
 __all__ = [
     "attention",
+    "called",
     "contraction",
     "creation",
     "division",

@@ -1,0 +1,42 @@
+"""What no loop over the places of a result expresses: calls into ATen, and why.
+
+Positions that the graph computes are read by kernels, not written: two may be one place, and ATen's serial loops add up
+there in one order, call after call. A choice for each place (one number under a mask, one in each line) is compiled.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from cuesta.dialects.graph_builder import GraphBuilder
+from cuesta.frontend.rules import Decline, imports
+
+_WRITES = "writes to computed positions"
+
+#: reason → ops
+CALLED: dict[str, tuple[str, ...]] = {
+    _WRITES: (
+        *("scatter", "scatter_add", "scatter_reduce", "index_add", "index_copy", "index_fill", "index_reduce", "put"),
+        *("embedding_dense_backward", "unfold_backward", "col2im", "as_strided_scatter", "masked_scatter"),
+        *("histc", "grid_sampler_2d_backward", "grid_sampler_3d_backward"),
+    ),
+    "an order that the numbers decide: ATen sorts": (
+        *("sort", "topk", "kthvalue", "median", "nanmedian", "mode", "cummax", "cummin"),
+    ),
+    "random numbers are torch's own": (
+        *("bernoulli", "exponential", "geometric", "cauchy", "log_normal", "normal", "uniform", "multinomial"),
+        *("poisson", "rand", "randn", "randint", "randperm", "rand_like", "randn_like", "randint_like"),
+    ),
+}
+
+
+def _declines(reason: str, *names: str) -> None:
+    @imports(*names)
+    def decline(b: GraphBuilder, node: torch.fx.Node, *_: Any, **__: Any) -> None:
+        raise Decline(reason)
+
+
+for _reason, _names in CALLED.items():
+    _declines(_reason, *_names)
