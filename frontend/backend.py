@@ -88,7 +88,18 @@ def compile_aten_graph(
 ) -> Boxed:
     """A functional ATen graph as a boxed callable."""
     donated = donated_arguments(gm) if kind == "backward" else []
-    return _compile_graph(gm, _Request(kind, options, donated, static_arguments(gm, kind), keep))
+    request = _Request(kind, options, donated, static_arguments(gm, kind), keep)
+    if torch._dynamo.config.repro_after != "aot":
+        return _compile_graph(gm, request)
+
+    from cuesta.frontend import minifier
+
+    minifier.check_level()
+    try:
+        return _compile_graph(gm, request)
+    except Exception as failure:
+        minifier.write_failure(gm, example_inputs, kind, options, failure)
+        raise
 
 
 def _compile_graph(gm: torch.fx.GraphModule, request: _Request) -> Boxed:

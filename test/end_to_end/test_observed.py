@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
+import os
 import re
+import runpy
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -14,6 +16,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+import cuesta
 from cuesta.errors import PassFailed
 
 pytestmark = pytest.mark.usefixtures("cuesta_only")
@@ -113,22 +116,68 @@ def test_so_is_one_for_many_sizes() -> None:
     assert [e.name for e in profile.events() if e.name.startswith("cuesta inference")] != []
 
 
-def test_the_minifier_after_dynamo_names_the_backend(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def broken(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+    """form-kernels fails for a graph that has a sine; scripts and repro.py are written to the test's folder."""
     import cuesta.passes
     from cuesta.passes.registry import find_pass
 
-    def fail(self: object, module: Any) -> None:
-        raise KeyError("lost")
-
     cuesta.passes.load_all()
-    broken = find_pass("form-kernels")
-    assert broken is not None
-    monkeypatch.setattr(broken, "run", fail)
+    form_kernels = find_pass("form-kernels")
+    assert form_kernels is not None
+    run = form_kernels.run
+
+    def fail(self: Any, module: Any) -> None:
+        if "math.sin" in str(module):
+            raise KeyError("lost")
+        run(self, module)
+
+    monkeypatch.setattr(form_kernels, "run", fail)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    patch = torch._dynamo.config.patch(repro_after="dynamo", repro_level=2, debug_dir_root=str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    # The scripts set what they like.
+    dynamo, environment = torch._dynamo.config.save_config(), dict(os.environ)  # type: ignore[attr-defined]
+    with torch._inductor.config.patch(generate_intermediate_hooks=False):
+        yield
+    torch._dynamo.config.load_config(dynamo)  # type: ignore[attr-defined]
+    os.environ.clear()
+    os.environ.update(environment)
+
+
+def fails(folder: Path, after: str, level: int) -> None:
+    patch = torch._dynamo.config.patch(repro_after=after, repro_level=level, debug_dir_root=str(folder))
     with patch, pytest.raises(torch._dynamo.exc.BackendCompilerFailed) as caught:
         compiled()
     assert isinstance(caught.value.inner_exception, PassFailed)
+    assert cuesta.report().graphs == []
+
+
+@pytest.mark.usefixtures("broken")
+def test_the_minifier_after_dynamo_names_the_backend(tmp_path: Path) -> None:
+    fails(tmp_path, "dynamo", 2)
     (launcher,) = tmp_path.rglob("minifier_launcher.py")
     assert "run_repro" in launcher.read_text() and "backend='cuesta'" in launcher.read_text()
-    assert cuesta.report().graphs == []
+
+
+@pytest.mark.usefixtures("broken")
+def test_the_minifier_after_aot_makes_the_graph_smaller(tmp_path: Path) -> None:
+    fails(tmp_path, "aot", 2)
+    (launcher,) = tmp_path.rglob("minifier_launcher.py")
+    assert "aten.mm" in launcher.read_text() and "options={}" in launcher.read_text()
+    runpy.run_path(str(launcher), run_name="__main__")
+    smallest = (tmp_path / "repro.py").read_text()
+    assert re.findall(r"aten\.(\w+)", smallest) == ["sin"]
+    with pytest.raises(PassFailed, match="lost"):
+        runpy.run_path("repro.py", run_name="__main__")
+
+
+@pytest.mark.usefixtures("broken")
+def test_the_failed_graph_after_aot_as_a_script(tmp_path: Path) -> None:
+    fails(tmp_path, "aot", 1)
+    with pytest.raises(PassFailed, match="lost"):
+        runpy.run_path("repro.py", run_name="__main__")
+
+
+def test_results_after_aot_are_not_compared() -> None:
+    with torch._dynamo.config.patch(repro_after="aot", repro_level=4), pytest.raises(Exception, match="AFTER=dynamo"):
+        compiled()
