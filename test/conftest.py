@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import contextlib
 import io
+import itertools
 import os
 import random
 import re
 import shlex
 import subprocess
 import sysconfig
+import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -45,6 +47,11 @@ hypothesis.settings.register_profile("repeatable", derandomize=True, deadline=No
 hypothesis.settings.load_profile("repeatable")
 
 
+#: A folder for each test: torch keeps what it traced on the disk, for processes to come.
+_torch_caches = tempfile.TemporaryDirectory(prefix="cuesta-tests-", ignore_cleanup_errors=True)
+_tests = itertools.count()
+
+
 def pytest_configure() -> None:
     # What a test compiles must not depend on what an earlier one, or an earlier run, has left on the disk.
     os.environ["CUESTA_CACHE_DIR"] = ""
@@ -61,8 +68,9 @@ def pytest_make_collect_report(collector: pytest.Collector) -> Iterator[None]:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup() -> None:
-    """Seeds what fixtures of a whole module draw, which come before those of a test."""
+    """Seeds what fixtures of a whole module draw, which come before those of a test. Gives torch an empty cache."""
     seed()
+    os.environ["TORCHINDUCTOR_CACHE_DIR"] = os.path.join(_torch_caches.name, str(next(_tests)))
 
 
 def seed() -> None:

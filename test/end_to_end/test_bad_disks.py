@@ -114,6 +114,8 @@ class Forker:
 
 
 def environment(variables: dict[str, object]) -> dict[str, str]:
+    """The variables beside those of this process; torch's cache is off, so that ours is asked."""
+    variables = {"TORCHINDUCTOR_AUTOGRAD_CACHE": 0, **variables}
     kept = {name: value for name, value in os.environ.items() if name not in ("CUESTA_DUMP", "CUESTA_CACHE_DIR")}
     return {**kept, "PYTHONPATH": os.pathsep.join(sys.path), **{name: str(value) for name, value in variables.items()}}
 
