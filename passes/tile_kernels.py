@@ -37,6 +37,9 @@ from cuesta.sizes import Number, Size
 
 Value: TypeAlias = ir.Value
 
+#: Elements of the largest tile that is copied to be read across: it stays in L2.
+_COPIED = 1 << 14
+
 
 @dataclass
 class _Tiler:
@@ -129,10 +132,23 @@ class _Tiler:
             return self.values[value]
         # An argument that is written too is read where the loop writes it.
         tile = self.slice(self.destinations.get(value, value), classes)
+        if self.lies_across(classes) and value not in self.destinations:
+            tile = bufferization.alloc_tensor(tile.type, [], copy=tile)
         if isinstance(value.owner, ir.Block):
             # One argument may be read along two sets of classes only as two arguments: cache by value.
             self.values[value] = tile
         return tile
+
+    def lies_across(self, classes: Sequence[int]) -> bool:
+        """Whether a tile of a tensor is read against its order in memory by the innermost loop.
+
+        It is copied first, in its own order: rows of a matrix often are a power of two apart, so that a column's
+        elements share a few places of the cache, and each row would be fetched once for every element of it.
+        """
+        kept = self.kept(classes)
+        if len(kept) < 2 or kept[-1] == max(kept) or any(c in self.extents for c in kept):
+            return False
+        return math.prod(self.extent(c) for c in kept) <= _COPIED
 
     def init(self, value: Value, classes: Sequence[int]) -> Value:
         """Where a generic writes: a fresh tile, or a slice of the kernel's destination, filled or not."""

@@ -1,5 +1,6 @@
 // RUN: cuesta-opt --pass-pipeline='builtin.module(tile-kernels)' %s | filecheck %s
 
+#swap = affine_map<(d0, d1) -> (d1, d0)>
 #id = affine_map<(d0, d1) -> (d0, d1)>
 #row = affine_map<(d0, d1) -> (d0)>
 #col = affine_map<(d0, d1) -> (d1)>
@@ -29,6 +30,21 @@ module {
         linalg.yield %r : f32
       } -> tensor<256x512xf32>
       return %s : tensor<256x512xf32>
+    }
+
+    // What is read across is copied first, in its own order.
+    // CHECK-LABEL: func.func @across
+    // CHECK: scf.forall (%[[I:.*]], %[[J:.*]]) = (0, 0) to (1024, 1024) step (32, 128)
+    // CHECK: %[[X:.*]] = tensor.extract_slice %arg0[%[[J]], %[[I]]] [128, 32] [1, 1]
+    // CHECK: %[[COPY:.*]] = bufferization.alloc_tensor() copy(%[[X]])
+    // CHECK: linalg.generic {{.*}} ins(%[[COPY]] : tensor<128x32xf32>)
+    func.func @across(%x: tensor<1024x1024xf32>, %y: tensor<1024x1024xf32> {bufferization.writable = true}) -> tensor<1024x1024xf32> attributes {cuesta.parallel = [0, 1], cuesta.sizes = [1024, 1024]} {
+      %s = linalg.generic {indexing_maps = [#swap, #id], iterator_types = ["parallel", "parallel"]} ins(%x : tensor<1024x1024xf32>) outs(%y : tensor<1024x1024xf32>) attrs = {cuesta.classes = [0, 1]} {
+      ^bb0(%a: f32, %o: f32):
+        %r = math.exp %a : f32
+        linalg.yield %r : f32
+      } -> tensor<1024x1024xf32>
+      return %s : tensor<1024x1024xf32>
     }
 
     // Sums down columns: eight strips of columns, the rows walked outside them.
