@@ -335,6 +335,11 @@ def assumptions() -> Iterator[dict[str, bool]]:
         _ASSUMED.reset(token)
 
 
+def assumed() -> dict[str, bool]:
+    """What `assumptions` has noted up to here; nothing where none are noted."""
+    return dict(_ASSUMED.get() or {})
+
+
 @contextmanager
 def hints(values: Mapping[str, int]) -> Iterator[None]:
     """Within it, `hint` takes symbols for these values."""

@@ -72,12 +72,12 @@ def tensor(shape: Sequence[Number], spelling: str) -> ir.RankedTensorType:
     shape = [number(n) for n in shape]
     symbolic = [ir.StringAttr.get(str(n)) for n in shape if isinstance(n, Size)]
     encoding = ir.ArrayAttr.get(symbolic) if symbolic else None
-    return ir.RankedTensorType.get([_static(n) for n in shape], element(spelling), encoding)
+    return ir.RankedTensorType.get([static(n) for n in shape], element(spelling), encoding)
 
 
 def unspelled_tensor(shape: Sequence[Number], spelling: str) -> ir.RankedTensorType:
     """The tensor without what its symbolic sizes are."""
-    return ir.RankedTensorType.get([_static(n) for n in shape], element(spelling))
+    return ir.RankedTensorType.get([static(n) for n in shape], element(spelling))
 
 
 def shape_of(value: ir.Value) -> tuple[Number, ...]:
@@ -124,8 +124,8 @@ def memref(sizes: Sequence[Number], strides: Sequence[Number] | None, spelling: 
     space = (
         ir.DictAttr.get({"at": ir.ArrayAttr.get([ir.StringAttr.get(str(n)) for n in symbolic])}) if symbolic else None
     )
-    layout = None if strides is None else ir.StridedLayoutAttr.get(0, [_static(n) for n in strides])
-    return ir.MemRefType.get([_static(n) for n in sizes], element(spelling), layout=layout, memory_space=space)
+    layout = None if strides is None else strided(strides)
+    return ir.MemRefType.get([static(n) for n in sizes], element(spelling), layout=layout, memory_space=space)
 
 
 def memref_shape(kind: ir.Type) -> tuple[tuple[Number, ...], tuple[Number, ...]]:
@@ -149,7 +149,13 @@ def row_major(sizes: Sequence[Number]) -> list[Number]:
     return strides
 
 
-def _static(number: Number) -> int:
+def strided(strides: Sequence[Number]) -> ir.StridedLayoutAttr:
+    """`strided<[…]>` without an offset."""
+    return ir.StridedLayoutAttr.get(0, [static(n) for n in strides])
+
+
+def static(number: Number) -> int:
+    """The number, as a type spells it: `?` for one that depends on the call."""
     return ir.ShapedType.get_dynamic_size() if isinstance(number, Size) else number
 
 

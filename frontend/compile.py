@@ -38,7 +38,7 @@ from cuesta.passes.pipeline import Pipeline
 from cuesta.passes.pipelines import Stage, stages_for
 from cuesta.runtime.artefact import Artefact
 from cuesta.runtime.executable import Executable
-from cuesta.sizes import assumptions, estimate
+from cuesta.sizes import assumed, assumptions, estimate
 from cuesta.targets import CPU, Target
 
 log = logging.getLogger("cuesta")
@@ -143,6 +143,7 @@ def _lower(module: ir.Module, options: Options, report: GraphReport, level: str,
     if WORDS in module.operation.attributes:
         metadata["words"] = [n if isinstance(n, int) else str(n) for n in numbers(module.operation.attributes[WORDS])]
         del module.operation.attributes[WORDS]
+    metadata["assumed"] = assumed()
     with timer.stage("machine code"):
         objects = compile_to_object(module, options.opt_level)
     code: dict[str, bytes] = {}
@@ -162,10 +163,8 @@ def compile_module(module: ir.Module, *, from_stage: str = "import", options: Op
     if options.target is not None and not target_of(module).gpu:
         with module.context:
             mark_module(module, options.target, torch.device(options.target.device_type))
-    with assumptions() as assumed:
-        artefact = lower_module(module, options, GraphReport("module"), from_stage)
-    artefact.metadata["program"]["assumed"] = assumed
-    return load(artefact)
+    with assumptions():
+        return load(lower_module(module, options, GraphReport("module"), from_stage))
 
 
 def _operand_bytes(operand: ir.Value) -> int:

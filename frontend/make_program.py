@@ -65,13 +65,12 @@ def make_program(
 
     start = time.perf_counter()
     mark_calls(gm, options)
-    with make_context(), assumptions() as assumed:
+    with make_context(), assumptions():
         graph = import_graph(gm, donated, target, device)
         check_outputs(graph.convention.outputs)
         report.times["import"] = time.perf_counter() - start
         dump = Dump.open(options.dump, kind) if options.dump else None
         artefact = lower_module(graph.module, options, report, dump=dump)
-    artefact.metadata["program"]["assumed"] = assumed
     artefact.metadata["convention"] = graph.convention.as_dict()
     start = time.perf_counter()
     executable = load(artefact)

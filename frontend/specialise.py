@@ -1,7 +1,7 @@
-"""Graphs with symbolic sizes: one program for each set of sizes that is called, made when it is.
+"""Graphs whose program cannot have symbolic sizes: one for each set of sizes that is called, made when it is.
 
 Dynamo's guards admit every size that the graph is right for; each combination that arrives is traced
-with its numbers and compiled once. Kernels with symbolic sizes will make this one program.
+with its numbers and compiled once.
 """
 
 from __future__ import annotations

@@ -13,7 +13,8 @@ from collections.abc import Mapping, Sequence
 from cuesta._mlir import ir, memref
 from cuesta.dialects.cuesta.dialect import numbers
 from cuesta.dialects.index_arithmetic import index_of
-from cuesta.sizes import Number, Size
+from cuesta.dialects.types import static, strided
+from cuesta.sizes import Size
 
 
 def bind_shapes(entry: ir.Block, shapes: Sequence[ir.Attribute | None], given: Mapping[str, ir.Value]) -> None:
@@ -27,12 +28,7 @@ def bind_shapes(entry: ir.Block, shapes: Sequence[ir.Attribute | None], given: M
         argument.set_type(ir.MemRefType.get([], kind.element_type))
         with ir.InsertionPoint(first), first.operation.location:
             dynamic = [[index_of(n, given) for n in numbers if isinstance(n, Size)] for numbers in (sizes, strides)]
-            static = [[_static(n) for n in numbers] for numbers in (sizes, strides)]
-            layout = ir.StridedLayoutAttr.get(0, static[1])
-            bound = ir.MemRefType.get(static[0], kind.element_type, layout=layout)
-            cast = memref.ReinterpretCastOp(bound, argument, [], *dynamic, [0], *static)
+            known = [[static(n) for n in numbers] for numbers in (sizes, strides)]
+            bound = ir.MemRefType.get(known[0], kind.element_type, layout=strided(strides))
+            cast = memref.ReinterpretCastOp(bound, argument, [], *dynamic, [0], *known)
         argument.replace_all_uses_except(cast.result, cast.operation)
-
-
-def _static(number: Number) -> int:
-    return ir.ShapedType.get_dynamic_size() if isinstance(number, Size) else number

@@ -28,8 +28,7 @@ from cuesta.dialects.kernel_module import (
     operand_classes,
     parameters,
 )
-from cuesta.dialects.types import row_major, shape_of, spelling_of
-from cuesta.passes.form_kernels.outline import strided
+from cuesta.dialects.types import row_major, shape_of, spelling_of, strided
 from cuesta.passes.graph_rewrite import functions
 from cuesta.passes.registry import Pass, register_pass
 from cuesta.passes.tile_sizes import tiles_of

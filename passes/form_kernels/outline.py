@@ -9,7 +9,6 @@ memory order, slowest first.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TypeAlias
 
 from cuesta._mlir import arith, func, ir, linalg, tensor
@@ -17,7 +16,7 @@ from cuesta.dialects import types
 from cuesta.dialects.affine_maps import projection
 from cuesta.dialects.cuesta.dialect import int_array
 from cuesta.dialects.kernel_module import SHAPE, body_ops
-from cuesta.dialects.types import row_major, size_of
+from cuesta.dialects.types import row_major, size_of, strided
 from cuesta.passes.form_kernels.kernel import Kernel, KernelNode, Operand, initial_numbers
 from cuesta.sizes import Number, Size, symbol
 
@@ -69,11 +68,6 @@ def _argument_attributes(operand: Operand, written: bool, parameters: dict[Size,
     if written:
         attributes["bufferization.writable"] = ir.BoolAttr.get(True)
     return ir.DictAttr.get(attributes)
-
-
-def strided(strides: Sequence[Number]) -> ir.Attribute:
-    """`strided<[…]>` without an offset."""
-    return ir.Attribute.parse(f"strided<[{', '.join('?' if isinstance(s, Size) else str(s) for s in strides)}]>")
 
 
 def _emit_node(
