@@ -40,6 +40,10 @@ from cuesta.frontend.profiling import profiled
 from cuesta.options import Options
 from cuesta.runtime.artefact import Artefact
 
+#: Nodes of a graph of Dynamo's from which on it is worth while. Torch's key costs a process two seconds, whatever the
+#: graph: it imports Inductor's code generators and reads its sources. To trace a node takes 5 to 20 ms.
+WORTH_KEEPING = 200
+
 #: Attribute of a callable: what is pickled of it.
 _KEPT = "_cuesta_kept"
 
@@ -54,15 +58,15 @@ class Keeping(enum.Enum):
     CODE = "code"
 
 
-def keeping(options: Options) -> Keeping:
-    """What torch is to keep of what is compiled with these options."""
+def keeping(gm: torch.fx.GraphModule, options: Options) -> Keeping:
+    """What torch is to keep of what is compiled of a graph of Dynamo's with these options."""
     if should_bundle_autograd_cache():
         return Keeping.CODE
     # A dump wants every stage; a recorded CUDA graph is more than its program.
     recorded = options.cudagraphs and torch.cuda.is_available()
     if options.cache_root is None or options.dump or recorded or not should_use_local_autograd_cache():
         return Keeping.NOTHING
-    return Keeping.KEY
+    return Keeping.KEY if len(gm.graph.nodes) >= WORTH_KEEPING else Keeping.NOTHING
 
 
 @dataclass

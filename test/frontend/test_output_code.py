@@ -16,6 +16,7 @@ from torch._dynamo.utils import counters
 
 import cuesta
 from cuesta.cache import open_cache
+from cuesta.frontend import output_code
 
 
 @pytest.fixture(autouse=True)
@@ -105,6 +106,8 @@ def test_autograds_cache_keeps_programs_where_it_bundles_them() -> None:
 WARM = """
 import sys, torch, torch._functorch.aot_autograd
 import cuesta
+from cuesta.frontend import output_code
+output_code.WORTH_KEEPING = 1
 def f(x, w):
     return torch.nn.functional.gelu(x @ w).softmax(-1)
 w = torch.ones(4, 4, requires_grad=True)
@@ -135,6 +138,12 @@ def hits() -> tuple[int, int]:
     return counters["aot_autograd"]["autograd_cache_hit"], counters["aot_autograd"]["autograd_cache_saved"]
 
 
+@pytest.fixture
+def small_ones_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(output_code, "WORTH_KEEPING", 1)
+
+
+@pytest.mark.usefixtures("small_ones_too")
 def test_autograds_cache_works_with_ours(tmp_path: Path) -> None:
     model = nn.Linear(4, 4)
     ours = {"cache": True, "cache_dir": tmp_path / "ours"}
@@ -149,6 +158,16 @@ def test_autograds_cache_works_with_ours(tmp_path: Path) -> None:
     assert hits() == (2, 1)
 
 
+def test_a_small_graph_is_not_worth_torchs_key(tmp_path: Path) -> None:
+    for _ in range(2):
+        reason = compile_and_train(nn.Linear(4, 4), cache=True, cache_dir=tmp_path / "ours")
+    assert hits() == (0, 0) and reason == "the same graph was compiled before"
+    deep = nn.Sequential(*[nn.ReLU() for _ in range(output_code.WORTH_KEEPING)])
+    compile_and_train(deep, cache=True, cache_dir=tmp_path / "ours")
+    assert hits() == (0, 1)
+
+
+@pytest.mark.usefixtures("small_ones_too")
 def test_nothing_is_kept_by_torch_where_it_is_not_to_be(tmp_path: Path) -> None:
     model = nn.Linear(4, 4)
     compile_and_train(model)  # without our cache
@@ -158,6 +177,7 @@ def test_nothing_is_kept_by_torch_where_it_is_not_to_be(tmp_path: Path) -> None:
     assert hits() == (0, 0)
 
 
+@pytest.mark.usefixtures("small_ones_too")
 def test_a_switch_that_decides_what_is_traced_has_entries_of_its_own(tmp_path: Path) -> None:
     def attend(x: Tensor) -> Tensor:
         return nn.functional.scaled_dot_product_attention(x, x, x)
