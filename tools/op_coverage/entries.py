@@ -70,7 +70,9 @@ class Unit:
 @functools.cache
 def entries() -> dict[str, Any]:
     """Full name → torch's OpInfo. Importing them takes seconds."""
-    from torch.testing._internal import common_methods_invocations as invocations
+    # The import forbids to set torch.backends' flags from then on, as suits torch's own tests: not here.
+    with torch.backends.__allow_nonbracketed_mutation():
+        from torch.testing._internal import common_methods_invocations as invocations
 
     # Random operators are called through it, and Dynamo stops at its manual_seed. Every run here is seeded.
     invocations.wrapper_set_seed = _unseeded  # type: ignore[attr-defined]
