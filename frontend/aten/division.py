@@ -48,10 +48,10 @@ def _whole_quotient(
     number, but for one number as a CPU's divisor: then it rounds neither this number nor the steps."""
     spelling = result_spelling(node)
     x = operand(b, x, spelling)
-    divisor = node.args[1].meta["val"] if isinstance(node.args[1], torch.fx.Node) else None
-    one = divisor is None or (divisor.device.type == "cpu" and math.prod(shape_of(y)) == 1)
-    if spelling in ("bf16", "f16") and not one:
-        return stepwise(b, x, operand(b, y, spelling))
+    if spelling in ("bf16", "f16") and isinstance(y, ir.Value):
+        one = node.meta["val"].device.type == "cpu" and math.prod(shape_of(y)) == 1
+        if not one:
+            return stepwise(b, x, operand(b, y, spelling))
     return in_opmath(b, spelling, lambda x, y: b.pointwise(row, x, _nonzero_divisor(node, y)), x, y)
 
 
