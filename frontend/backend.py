@@ -48,7 +48,7 @@ def compile_fx_graph(gm: torch.fx.GraphModule, example_inputs: Sequence[Any], **
     if kwargs:
         raise OptionError(f"backend cuesta takes mode and options, not {', '.join(sorted(kwargs))}")
 
-    keep = keeping(gm, options)
+    keep = keeping(gm, example_inputs, options)
 
     def compiler(kind: str) -> Callable[..., Any]:
         compile = functools.partial(compile_aten_graph, kind=kind, options=options, keep=keep)

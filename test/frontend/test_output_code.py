@@ -107,7 +107,7 @@ WARM = """
 import sys, torch, torch._functorch.aot_autograd
 import cuesta
 from cuesta.frontend import output_code
-output_code.WORTH_KEEPING = 1
+output_code.WORTH_KEEPING = 0
 def f(x, w):
     return torch.nn.functional.gelu(x @ w).softmax(-1)
 w = torch.ones(4, 4, requires_grad=True)
@@ -140,7 +140,7 @@ def hits() -> tuple[int, int]:
 
 @pytest.fixture
 def small_ones_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(output_code, "WORTH_KEEPING", 1)
+    monkeypatch.setattr(output_code, "WORTH_KEEPING", 0)
 
 
 @pytest.mark.usefixtures("small_ones_too")
