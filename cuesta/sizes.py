@@ -24,6 +24,7 @@ from typing import Any, Protocol, TypeAlias, TypeVar
 import torch
 
 from cuesta.errors import Undecided, Unsupported
+from cuesta.long_division import quotient, without
 
 T = TypeVar("T")
 #: A size, stride or offset.
@@ -220,7 +221,7 @@ def _divide(x: Number, y: Number, rest: bool) -> Number:
         whole: dict[Monomial, int] = {}
         left: dict[Monomial, int] = {}
         for term, f in _terms(x):
-            kept = _without(term, monomial)
+            kept = without(term, monomial)
             if kept is None or f % factor:
                 left[term] = f
             else:
@@ -232,18 +233,10 @@ def _divide(x: Number, y: Number, rest: bool) -> Number:
             return inner if rest else _collected(whole) + inner
     if isinstance(x, int) and isinstance(y, int):
         return x % y if rest else x // y
-    if x == y:
-        return 0 if rest else 1
+    exact = quotient(dict(_terms(x)), dict(divisor))
+    if exact is not None:
+        return 0 if rest else _collected(exact)
     return Size((((Quotient(x, y, rest),), 1),))
-
-
-def _without(term: Monomial, divisor: Monomial) -> Monomial | None:
-    atoms = list(term)
-    for atom in divisor:
-        if atom not in atoms:
-            return None
-        atoms.remove(atom)
-    return tuple(atoms)
 
 
 def _factor(value: Number) -> str:

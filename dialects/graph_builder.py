@@ -124,9 +124,11 @@ class GraphBuilder:
         """start, start + step, … as `count` i64s."""
         return shape.Iota(int_attr(start), int_attr(step), types.tensor([count], "i64")).result
 
-    def along(self, sizes: Shape, dim: int, step: int = 1) -> Value:
+    def along(self, sizes: Shape, dim: int, step: Number = 1) -> Value:
         """`step` times where along `dim` an element stands, for a tensor of `sizes`: i64s of a shape that broadcasts
         to it."""
+        if isinstance(step, Size):  # a ramp counts in numbers
+            return self.with_number("mul", self.along(sizes, dim), step)
         return self.reshape(self.ramp(sizes[dim], step), [n if d == dim else 1 for d, n in enumerate(sizes)])
 
     # -- calls into ATen ----------------------------------------------------------------------

@@ -77,3 +77,10 @@ def test_no_number_is_made_of_a_size(use: Callable[[Size], object]) -> None:
 def test_other_text_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="is no size"):
         parse(text)
+
+
+def test_quotients_of_sums_that_come_out() -> None:
+    assert (3 * S0 - 6) // (S0 - 2) == 3
+    assert (3 * S0 - 6) % (S0 - 2) == 0
+    assert (S0 * S1 + 2 * S0 - 2 * S1 - 4) // (S1 + 2) == S0 - 2
+    assert str((S0 + 1) // (S1 + 1)) == "((s0 + 1) // (s1 + 1))"

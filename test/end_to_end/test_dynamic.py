@@ -44,6 +44,14 @@ CASES: dict[str, Case] = {
         lambda x: F.interpolate(x, scale_factor=2, mode="nearest") + 1,
         lambda n: (R(1, 2, n, n),),
     ),
+    "strides that are sizes": (
+        lambda x: x.as_strided((2, 2), (x.shape[1], 1)).tanh(),
+        lambda n: (R(n, n + 3),),
+    ),
+    "a dim of one beside a difference": (
+        lambda x: 0.5 - F.max_pool2d(x[None], 2, stride=1, dilation=2)[0].squeeze(-1),
+        lambda n: (R(3, n + 2, 3),),
+    ),
     "channels_last": (
         lambda x: (x * 2 + 1).relu(),
         lambda n: (R(n, 3, n + 4, n + 5).to(memory_format=torch.channels_last),),
