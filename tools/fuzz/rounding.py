@@ -13,6 +13,7 @@ import torch
 
 from cuesta._mlir import ir
 from cuesta.dialects.cuesta import REFERENCES, pointwise
+from cuesta.dialects.cuesta.dialect import ints
 from cuesta.dialects.reference import find_function
 from cuesta.tools.fuzz.failure import Failure
 
@@ -64,6 +65,8 @@ def _disturbed_run(entry: ir.Block, inputs: Sequence[Tensor], seed: int) -> list
         if not exact:
             floor = max(_size(x) for x in operands) if op.name in _CANCELLING else 0.0
             found = [_disturb(x, generator, floor) for x in found]
+            if op.name == "cuesta.sum":
+                found = [_disturb_sum(found[0], operands[0], ints(op.attributes["dims"]), generator)]
         values.update(zip(op.results, found, strict=True))
     raise AssertionError("a function ends in a return")
 
@@ -74,6 +77,19 @@ def _disturb(x: Tensor, generator: torch.Generator, floor: float = 0.0) -> Tenso
         return x
     errors = torch.rand(x.shape, generator=generator, dtype=torch.float64) * 2 - 1
     return (x + x.abs().clamp(min=floor) * errors * _DISTURBANCE * torch.finfo(x.dtype).eps).to(x.dtype)
+
+
+def _disturb_sum(total: Tensor, x: Tensor, dims: Sequence[int], generator: torch.Generator) -> Tensor:
+    """The total with the errors of n additions one after another, which any order of a sum may be in part: each rounds
+    its S_k, the sum so far, evenly within half a unit in the last place, so the errors' deviation is
+    eps / 2 * sqrt(sum of S_k² / 3). Narrow floats are added up in f32."""
+    if not x.is_floating_point():
+        return total
+    eps = min(torch.finfo(x.dtype).eps, torch.finfo(torch.float32).eps)
+    kept = [d for d in range(x.dim()) if d not in dims]
+    rows = x.double().permute(*kept, *dims).reshape(*(x.shape[d] for d in kept), -1)
+    deviation = eps / 2 * (rows.cumsum(-1).square().sum(-1) / 3).sqrt().reshape(total.shape)
+    return (total + deviation * torch.randn(total.shape, generator=generator, dtype=torch.float64)).to(total.dtype)
 
 
 def _moved_quotient(operands: Sequence[Tensor], sign: int) -> list[Tensor]:

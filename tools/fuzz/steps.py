@@ -282,6 +282,7 @@ def _layer_norm(m: GraphMaker, x: Value) -> Value | None:
     sizes = static_shape(x)
     if not sizes or spelling_of(x) not in ("f32", "f64"):
         return None
+    x = m.clamp(x, -100, 100)  # torch's running mean is NaN where it meets an infinity
     rank = m.random.randint(1, len(sizes))
     weight, bias = (
         m.build.pointwise("cos", m.other(m.build.constant(number, spelling_of(x), sizes[-rank:]), broadcasts=False))
