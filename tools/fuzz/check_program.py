@@ -182,10 +182,11 @@ def _check_form(actual: Run, traced: Run, program: Program, wanted: _Wanted) -> 
 def _fake_strides(program: Program, wanted: _Wanted) -> dict[str, tuple[int, ...]]:
     """The strides that torch's fake tensors have: the compiler has only those, and here and there (positions in a
     tensor with gaps) torch's kernels give others."""
+    given = [x.detach() for x in copies(wanted.tensors)]
     with FakeTensorMode() as mode:
         try:
-            outputs = program.function(*(mode.from_tensor(x) for x in copies(wanted.tensors)))
-        except RuntimeError:  # what depends on the data, or a leaf that is written
+            outputs = program.function(*(mode.from_tensor(x) for x in given))
+        except RuntimeError:  # what depends on the data
             return {}
     return {f"output {i}": x.stride() for i, x in enumerate(outputs)}
 
