@@ -26,7 +26,7 @@ from cuesta.tools.fuzz.smaller_graphs import smaller_graphs
 from cuesta.tools.fuzz.smaller_programs import smaller_programs
 
 #: A graph takes 0.2 s, a program 0.7 s, one for several sizes 2 s.
-GRAPHS, BLOCKS, PROGRAMS, SIZED = range(25), range(25, 40), range(5), range(3)
+GRAPHS, BLOCKS, PROGRAMS, SIZED = range(15), range(25, 33), range(4), range(2)
 
 
 @pytest.mark.parametrize("seed", GRAPHS)
