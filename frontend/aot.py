@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import torch
 from torch._dynamo.backends.common import aot_autograd
+from torch._functorch._aot_autograd.descriptors import InputMutationAOTOutput
+from torch.multiprocessing.reductions import StorageWeakRef
 
 
 def around(compiler: Callable[[str], Callable[..., Any]], decompositions: Mapping[Any, Any]) -> Callable[..., Any]:
@@ -29,4 +31,49 @@ def partition(joint: torch.fx.GraphModule, joint_inputs: Any, **kwargs: Any) -> 
     from torch._functorch.partitioners import min_cut_rematerialization_partition
 
     # "inductor" stands for: recomputing pointwise ops is cheap, because the compiler fuses them.
-    return min_cut_rematerialization_partition(joint, joint_inputs, compiler="inductor", **kwargs)
+    forward, backward = min_cut_rematerialization_partition(joint, joint_inputs, compiler="inductor", **kwargs)
+    _keep_old_values(forward, kwargs["num_fwd_outputs"])
+    return forward, backward
+
+
+def _keep_old_values(forward: torch.fx.GraphModule, outputs: int) -> None:
+    """Saves a copy of each argument that the forward graph, or who calls it, writes to after the backward graph's
+    values are fixed. Torch's partitioner saves the argument itself and the backward graph computes from what is written
+    there since: a wrong gradient where no autograd watches the argument, and an error where it does."""
+    graph = forward.graph
+    output = graph.output_node()
+    results: list[Any] = [*output.args[0]]  # type: ignore[misc]
+    written = {_storage(node) for node in _written_arguments(graph)}
+    for position, value in enumerate(results[outputs:], outputs):
+        if isinstance(value, torch.fx.Node) and _storage(value) in written - {None}:
+            with graph.inserting_after(value if value.op != "placeholder" else _last_placeholder(graph)):
+                copy = graph.call_function(torch.ops.aten.clone.default, (value,))
+            copy.meta["val"] = value.meta["val"].clone()
+            results[position] = copy
+    output.args = (tuple(results),)
+    forward.recompile()
+
+
+def _written_arguments(graph: torch.fx.Graph) -> Iterator[torch.fx.Node]:
+    """Arguments that a graph copies into, and those that AOTAutograd's wrapper copies its first results into."""
+    arguments = [node for node in graph.nodes if node.op == "placeholder"]
+    descriptions = graph.output_node().meta.get("desc", ())
+    later = [d.mutated_input for d in descriptions if isinstance(d, InputMutationAOTOutput)]
+    for node in arguments:
+        if node.meta.get("desc") in later or any(_writes(user, node) for user in node.users):
+            yield node
+
+
+def _writes(user: torch.fx.Node, argument: torch.fx.Node) -> bool:
+    return user.target is torch.ops.aten.copy_.default and user.args[0] is argument
+
+
+def _last_placeholder(graph: torch.fx.Graph) -> torch.fx.Node:
+    return [node for node in graph.nodes if node.op == "placeholder"][-1]
+
+
+def _storage(node: torch.fx.Node) -> StorageWeakRef | None:
+    value = node.meta.get("val")
+    if not isinstance(value, torch.Tensor) or value.layout != torch.strided:
+        return None
+    return StorageWeakRef(value.untyped_storage())

@@ -8,7 +8,7 @@ from cuesta._mlir import ExecutionEngine, ir, llvm
 from cuesta.errors import CompileError
 
 
-def compile_to_object(module: ir.Module, opt_level: int = 3) -> bytes:
+def compile_to_object(module: ir.Module, opt_level: int = 2) -> bytes:
     """The relocatable object of `module`, whose functions must all have external linkage.
 
     Raises CompileError where LLVM makes none; what it says about that goes to stderr only.

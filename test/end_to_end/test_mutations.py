@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 import cuesta
 
@@ -84,6 +85,37 @@ def test_arguments_hold_what_eager_leaves_in_them(function: Callable[..., Tensor
     compiled = torch.compile(function, backend="cuesta", options={"target": target, "cache": False})
     torch.testing.assert_close(compiled(*found), function(*expected))
     torch.testing.assert_close(found, expected)
+
+
+def read_then_written(x: Tensor, buffer: Tensor) -> Tensor:
+    y = x * (buffer * 2).sin()
+    buffer.add_(1)
+    return y
+
+
+def itself_written(x: Tensor, buffer: Tensor) -> Tensor:
+    y = F.leaky_relu(torch.triu(x, 1)) * buffer
+    x.add_(1)
+    return y
+
+
+def a_part_written(x: Tensor, buffer: Tensor) -> Tensor:
+    y = x[1:] * buffer[1:].exp()
+    buffer[2:].mul_(3)
+    return y
+
+
+@pytest.mark.parametrize("function", [read_then_written, itself_written, a_part_written])
+def test_gradients_are_of_the_values_before_the_write(function: Callable[..., Tensor]) -> None:
+    """Torch's partitioner hands on the written argument: Inductor's gradients are wrong here, or it raises."""
+    compiled = torch.compile(function, backend="cuesta", fullgraph=True)
+    leaf, buffer = torch.randn(64, 8, requires_grad=True), torch.randn(64, 8)
+    found = []
+    for run in (function, compiled):
+        x, written = leaf.clone(), buffer.clone()
+        y = run(x, written)
+        found.append((y, *torch.autograd.grad(y.square().sum(), leaf), x, written))
+    torch.testing.assert_close(found[1], found[0])
 
 
 @pytest.mark.parametrize("target", ["cpu", "tt"])
