@@ -44,7 +44,7 @@ class Group:
 
     @property
     def members(self) -> list[Node]:
-        return sorted(self.nodes + self.tail, key=lambda n: n.index)
+        return [*sorted(self.nodes, key=lambda n: n.index), *sorted(self.tail, key=lambda n: n.index)]
 
 
 @dataclass(frozen=True)
