@@ -35,6 +35,11 @@ Chooser: TypeAlias = Callable[[Question, Any], str]
 _CHOOSER: ContextVar[Chooser | None] = ContextVar("chooser", default=None)
 
 
+def measuring() -> bool:
+    """Whether somebody measures: else a question need not be put, and what it says need not be made."""
+    return _CHOOSER.get() is not None
+
+
 def choose(question: Question, subject: Any) -> str:
     """The candidate to take for `subject`, an op or a function in the module that a pass runs on."""
     chooser = _CHOOSER.get()

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from cuesta._mlir import func
-from cuesta.choices import Question, choose
+from cuesta.choices import Question, choose, measuring
 from cuesta.dialects.cuesta.dialect import int_array, ints
 from cuesta.errors import VerifyError
 from cuesta.sizes import Number, Size, hint
@@ -114,7 +114,7 @@ def tiles_of(
     if TILE in function.attributes:
         return dict(zip(order, _marked(function, [sizes[c] for c in order]), strict=True))
     usual = tile_sizes(sizes, parallel, tensors)
-    if any(isinstance(n, Size) for n in sizes) or work < _LITTLE_WORK:
+    if not measuring() or any(isinstance(n, Size) for n in sizes) or work < _LITTLE_WORK:
         return usual
     ways = [tile_sizes(sizes, parallel, tensors, limits) for limits in (USUAL, *_OTHERS)]
     names = dict.fromkeys("x".join(str(way[c]) for c in order) for way in ways)
