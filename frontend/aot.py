@@ -41,11 +41,13 @@ def _keep_old_values(forward: torch.fx.GraphModule, outputs: int) -> None:
     values are fixed. Torch's partitioner saves the argument itself and the backward graph computes from what is written
     there since: a wrong gradient where no autograd watches the argument, and an error where it does."""
     graph = forward.graph
+    written = {_storage(node) for node in _written_arguments(graph)} - {None}
+    if not written:
+        return
     output = graph.output_node()
     results: list[Any] = [*output.args[0]]  # type: ignore[misc]
-    written = {_storage(node) for node in _written_arguments(graph)}
     for position, value in enumerate(results[outputs:], outputs):
-        if isinstance(value, torch.fx.Node) and _storage(value) in written - {None}:
+        if isinstance(value, torch.fx.Node) and _storage(value) in written:
             with graph.inserting_after(value if value.op != "placeholder" else _last_placeholder(graph)):
                 copy = graph.call_function(torch.ops.aten.clone.default, (value,))
             copy.meta["val"] = value.meta["val"].clone()
