@@ -133,8 +133,9 @@ def _write(script: str, gm: torch.fx.GraphModule, folder: Path) -> None:
 
 def _spelled(options: Options) -> dict[str, Any]:
     """The options that are not as by default, as torch.compile takes them and a script can spell them."""
-    names = [name for name, _, _, _ in options_of(Options)]
-    values = [getattr(options, option.name) for option in dataclasses.fields(Options)]
-    usual = [option.default for option in dataclasses.fields(Options)]
-    changed = {name: v for name, v, u in zip(names, values, usual, strict=True) if v != u and name not in _PLACES}
-    return {name: v if isinstance(v, (bool, int)) else str(v) for name, v in changed.items()}
+    spelled = {}
+    for field, (name, _, usual, _) in zip(dataclasses.fields(Options), options_of(Options), strict=True):
+        value = getattr(options, field.name)
+        if value != usual and name not in _PLACES:
+            spelled[name] = value if isinstance(value, (bool, int)) else str(value)
+    return spelled
