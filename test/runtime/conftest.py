@@ -12,17 +12,15 @@ import torch
 import cuesta.passes
 from cuesta._mlir import ir
 from cuesta.dialects import make_context
+from cuesta.dialects.types import SPELLING, storage
 from cuesta.lowering.host_to_llvm.describe import describe
 from cuesta.lowering.host_to_llvm.object_code import compile_to_object
 from cuesta.passes.form_kernels.routes import choose_route
 from cuesta.passes.pipeline import Pipeline
 from cuesta.runtime.artefact import Artefact
-from cuesta.runtime.dtypes import DTYPES
 from cuesta.runtime.executable import Executable
 
 Tensor = torch.Tensor
-
-_SPELLING = {dtype: spelling for spelling, dtype in DTYPES.items()}
 
 
 @pytest.fixture
@@ -76,7 +74,7 @@ def _call_of(
     parameters = ", ".join(f"%a{i}: {_memref(t)} {_attributes(t)}" for i, t in enumerate(tensors))
     results = ", ".join(f"{_memref(t)} {_attributes(t)}" for t in expected)
     kinds = ", ".join(map(_memref, expected))
-    dtypes = json.dumps([_SPELLING[t.dtype] for t in (*tensors, *expected)])
+    dtypes = json.dumps([SPELLING[t.dtype] for t in (*tensors, *expected)])
     kept = "" if positions is None else f", positions = {list(positions)}"
     names = ", ".join(f"%r#{i}" for i in range(len(expected)))
     return _load(f"""
@@ -88,10 +86,9 @@ def _call_of(
 
 
 def _memref(t: Tensor) -> str:
-    storage = {"i1": "i8", "ui8": "i8"}.get(_SPELLING[t.dtype], _SPELLING[t.dtype])
     layout = "" if t.is_contiguous() else f", strided<{list(t.stride())}>"
-    return f"memref<{''.join(f'{n}x' for n in t.shape)}{storage}{layout}>"
+    return f"memref<{''.join(f'{n}x' for n in t.shape)}{storage(SPELLING[t.dtype])}{layout}>"
 
 
 def _attributes(t: Tensor) -> str:
-    return f'{{cuesta.dtype = "{_SPELLING[t.dtype]}", cuesta.strides = {list(t.stride())}}}'
+    return f'{{cuesta.dtype = "{SPELLING[t.dtype]}", cuesta.strides = {list(t.stride())}}}'
