@@ -79,7 +79,11 @@ def within_rounding(value: Tensor, generator: torch.Generator) -> Tensor:
         return torch.view_as_complex(within_rounding(torch.view_as_real(value.resolve_conj()), generator))
     if not value.is_floating_point():
         return value
-    return value * (1 + torch.finfo(value.dtype).eps / 2 * torch.randn(value.shape, generator=generator))
+    return value * (1 + torch.finfo(value.dtype).eps / 2 * _noise(value, generator))
+
+
+def _noise(value: Tensor, generator: torch.Generator) -> Tensor:
+    return torch.randn(value.shape, generator=generator, device=generator.device)
 
 
 def same_form(name: str, actual: Tensor, expected: Tensor) -> Iterable[str]:

@@ -26,6 +26,7 @@ UNITS = [
     *(Unit(entry, "int64") for entry in ("floor_divide", "bitwise_left_shift", "argmax")),
     *(Unit(entry, "bool") for entry in ("sum", "where", "logical_xor")),
     *(Unit(entry, "complex64") for entry in ("mul", "fft.fft2", "view_as_real")),
+    *(Unit(entry, "f32", target="tt") for entry in ("log_softmax", "gather")),
 ]
 
 #: What the survey has found wrong, by the position of the sample.
@@ -42,7 +43,7 @@ FOUND = [
 ]
 
 
-@pytest.mark.parametrize("unit", UNITS, ids=lambda unit: f"{unit.entry}-{unit.dtype}")
+@pytest.mark.parametrize("unit", UNITS, ids=lambda unit: f"{unit.entry}-{unit.dtype}-{unit.target}")
 def test_operator(unit: Unit) -> None:
     _assert_right(check(unit, count(unit) - 1))
 
@@ -63,7 +64,7 @@ def _judged(
 ) -> tuple[Verdict, Verdict | None]:
     """The verdicts where what cuesta compiled gives `spoil` of what eager gives."""
 
-    def compiled(function: Callable[..., Any], sample: Sample, train: bool, backend: str) -> Any:
+    def compiled(function: Callable[..., Any], sample: Sample, train: bool, backend: str, *options: Any) -> Any:
         change = spoil if backend == "cuesta" else torch.Tensor.clone
         return sample.copy().run(lambda x: change(function(x)), train)
 

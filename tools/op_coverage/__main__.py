@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from cuesta.tools.op_coverage.entries import DTYPES, LAYOUTS, PAGE_DTYPES, units
+from cuesta.tools.op_coverage.entries import DTYPES, LAYOUTS, PAGE_DTYPES, TARGETS, units
 from cuesta.tools.op_coverage.survey import read_records, survey, write_records
 from cuesta.tools.op_coverage.table import render
 
@@ -25,6 +25,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--ops", default="", metavar="REGEX", help="only entries of op_db whose name has this")
     parser.add_argument("--dtypes", default=",".join(PAGE_DTYPES), help=f"of {','.join(DTYPES)} (the first five)")
     parser.add_argument("--layout", default="given", choices=LAYOUTS, help="of the samples' tensors (given)")
+    parser.add_argument("--target", default="cpu", choices=TARGETS, help="tt: a GPU's kernels, interpreted (cpu)")
     parser.add_argument("--samples", type=int, default=_SAMPLES, help=f"of each operator and dtype ({_SAMPLES})")
     parser.add_argument("--all", action="store_true", help="every sample")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1, help="(one a core)")
@@ -35,7 +36,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     dtypes = tuple(arguments.dtypes.split(","))
     if unknown := set(dtypes) - set(DTYPES):
         parser.error(f"--dtypes: no {', '.join(sorted(unknown))}; there are {', '.join(DTYPES)}")
-    chosen = units(arguments.ops, dtypes, arguments.layout)
+    chosen = units(arguments.ops, dtypes, arguments.layout, arguments.target)
     if not chosen:
         parser.error(f"--ops: no operator's name has {arguments.ops!r}")
     done = read_records(arguments.records) if arguments.resume else {}

@@ -20,6 +20,12 @@ from cuesta.tools.op_coverage.sample import Run, Sample, wide_defaults
 #: "refused": torch's own eager or backend aot_eager raises, or tracing alone changes the values.
 Verdict = Literal["right", "wrong", "raised", "refused"]
 
+#: cuesta's, for each target.
+_OPTIONS: dict[str, dict[str, Any]] = {
+    "cpu": {"cache": False},
+    "tt": {"cache": False, "target": "tt"},
+    "cuda": {"cache": False},
+}
 #: Runs of eager on arguments that are moved within their last place, which show what rounding decides.
 NEIGHBOURS = 3
 #: Where eager is this share of the largest value away from f64, f64 computes something else (other random numbers).
@@ -69,7 +75,7 @@ def _check(unit: Unit, sample: Sample, function: Callable[..., Any]) -> Checked:
         return Checked("refused", message=f"eager: {_told(problem)}")
     train = train and expected.problem is None
     try:
-        actual = _compiled(function, sample, train, "cuesta")
+        actual = _compiled(function, sample, train, "cuesta", _OPTIONS[unit.target])
     except Exception as problem:  # whatever the compiler or its program raises is what is looked for
         refused = _refused(function, sample)
         gradient: Verdict | None = ("refused" if refused else "raised") if expected.gradients else None
@@ -178,13 +184,14 @@ def _form(actual: Mapping[str, Tensor], expected: Mapping[str, Tensor]) -> str |
     return None
 
 
-def _compiled(function: Callable[..., Any], sample: Sample, train: bool, backend: str) -> Run:
+def _compiled(
+    function: Callable[..., Any], sample: Sample, train: bool, backend: str, options: dict[str, Any] | None = None
+) -> Run:
     """A run through torch.compile, of one graph where Dynamo can."""
 
     def call(*args: Any, **kwargs: Any) -> Any:
         return function(*args, **kwargs)
 
-    options: dict[str, Any] | None = {"cache": False} if backend == "cuesta" else None
     torch._dynamo.reset()
     try:
         whole = torch.compile(call, backend=backend, fullgraph=True, dynamic=False, options=options)

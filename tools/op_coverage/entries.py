@@ -36,6 +36,9 @@ UNINITIALISED = re.compile(r"(new_)?empty\w*|resize_|resize_as_")
 #: How the samples' tensors lie in memory: as torch has them; with a gap beside each element; last dimension outermost.
 LAYOUTS = ("given", "gaps", "reversed")
 
+#: What is compiled for: a CPU, a GPU whose kernels an interpreter runs on the CPU, the GPU that torch has.
+TARGETS = ("cpu", "tt", "cuda")
+
 
 @dataclass(frozen=True)
 class Unit:
@@ -44,6 +47,7 @@ class Unit:
     entry: str
     dtype: str
     layout: str = "given"
+    target: str = "cpu"
 
     @staticmethod
     def read(text: str) -> Unit:
@@ -51,18 +55,23 @@ class Unit:
         return Unit(*text.split())
 
     def __str__(self) -> str:
-        return f"{self.entry} {self.dtype} {self.layout}"
+        return f"{self.entry} {self.dtype} {self.layout} {self.target}"
+
+    @property
+    def device(self) -> str:
+        """Where the samples' tensors are."""
+        return "cuda" if self.target == "cuda" else "cpu"
 
     @property
     def trains(self) -> bool:
         """Whether gradients are compared too."""
         entry, dtype = entries()[self.entry], DTYPES[self.dtype]
-        return dtype == torch.float32 and dtype in entry.supported_backward_dtypes("cpu")
+        return dtype == torch.float32 and dtype in entry.supported_backward_dtypes(self.device)
 
     def samples(self) -> list[Any]:
         """torch's SampleInputs, the same ones each time."""
         torch.manual_seed(0)
-        found = list(entries()[self.entry].sample_inputs("cpu", DTYPES[self.dtype], requires_grad=self.trains))
+        found = list(entries()[self.entry].sample_inputs(self.device, DTYPES[self.dtype], requires_grad=self.trains))
         change = {"given": lambda x: x, "gaps": _with_gaps, "reversed": _reversed}[self.layout]
         return [sample.transform(change) for sample in found]
 
@@ -98,15 +107,17 @@ def _unseeded(op: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     return op(*args, **kwargs)
 
 
-def units(pattern: str = "", dtypes: tuple[str, ...] = PAGE_DTYPES, layout: str = "given") -> list[Unit]:
+def units(
+    pattern: str = "", dtypes: tuple[str, ...] = PAGE_DTYPES, layout: str = "given", target: str = "cpu"
+) -> list[Unit]:
     """The entries whose name has the regular expression `pattern`, at each of `dtypes` that they support."""
-    return [
-        Unit(name, dtype, layout)
+    found = [
+        Unit(name, dtype, layout, target)
         for name, entry in entries().items()
         if re.search(pattern, name)
         for dtype in dtypes
-        if entry.supports_dtype(DTYPES[dtype], "cpu")
     ]
+    return [unit for unit in found if entries()[unit.entry].supports_dtype(DTYPES[unit.dtype], unit.device)]
 
 
 def spread(count: int, most: int | None) -> list[int]:

@@ -61,8 +61,14 @@ class Sample:
 
     def moved(self, seed: int) -> Sample:
         """The sample with other roundings: each float moved within its last place."""
-        generator = torch.Generator().manual_seed(seed)
-        return self.copy(lambda x: within_rounding(x, generator))
+        generators: dict[torch.device, torch.Generator] = {}
+
+        def move(x: Tensor) -> Tensor:
+            if x.device not in generators:
+                generators[x.device] = torch.Generator(x.device).manual_seed(seed)
+            return within_rounding(x, generators[x.device])
+
+        return self.copy(move)
 
     def wide(self) -> Sample:
         """The sample in f64 and complex128, dtypes among its arguments too."""
@@ -129,7 +135,7 @@ def _weighted(x: Tensor, seed: int) -> Tensor:
     generator = torch.Generator().manual_seed(seed)
     # As float32 and then of x's dtype: a wide run has the weights of the one that it judges.
     dtype = torch.complex64 if x.is_complex() else torch.float32
-    weights = (torch.rand(x.shape, generator=generator, dtype=dtype) + 0.5).to(x.dtype)
+    weights = (torch.rand(x.shape, generator=generator, dtype=dtype) + 0.5).to(x.device, x.dtype)
     total = (x * weights).sum()
     return total.real if total.is_complex() else total
 
