@@ -39,8 +39,9 @@ def foreach_decompositions() -> dict[Any, Callable[..., Any]]:
 
 def _overloads() -> Iterator[Any]:
     for name in (*_SAME_NAME, *_OTHERS):
-        packet = getattr(torch.ops.aten, f"_foreach_{name}")
-        for variant in packet.overloads():
+        # Each torch has its own set: 2.11 has no _foreach_clone.
+        packet = getattr(torch.ops.aten, f"_foreach_{name}", None)
+        for variant in packet.overloads() if packet else ():
             overload = getattr(packet, variant)
             returns = [str(result.type) for result in overload._schema.returns]
             if returns == ["List[Tensor]"] and str(overload) not in _LEFT_ALONE:
