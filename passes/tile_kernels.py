@@ -188,7 +188,7 @@ def _tile(function: func.FuncOp) -> None:
     work = sum(_work(g, sizes) for g in tiled)
     tiles = tiles_of(function, sizes, parallel, tensors, work)
     tiles = {c: t for c, t in tiles.items() if isinstance(sizes[c], Size) or t < sizes[c]}
-    if not tiles:
+    if not tiles or 0 in sizes:
         return
     written: dict[Value, tuple[Value, list[int]]] = {}  # result → (destination argument, classes)
     for g in tiled:

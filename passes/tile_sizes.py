@@ -61,7 +61,7 @@ def tile_sizes(
     `tensors` lists, for each tensor of the kernel, the classes of its dims in memory order. Along a class whose size
     depends on the call the last tile is what is left over.
     """
-    about = [hint(n) for n in sizes]
+    about = [max(hint(n), 1) for n in sizes]  # a guess of none is no divisor
 
     def tile(c: int, limit: int) -> int:
         return limit if isinstance(sizes[c], Size) else largest_divisor(about[c], limit)

@@ -15,6 +15,7 @@ from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.types import shape_of
 from cuesta.frontend.aten.pointwise import operand, result_spelling
 from cuesta.frontend.rules import Decline, imports
+from cuesta.sizes import Size
 
 Value: TypeAlias = ir.Value
 
@@ -73,8 +74,11 @@ def arange(b: GraphBuilder, node: torch.fx.Node, *args: Any, **kwargs: Any) -> V
     spelling = result_spelling(node)
     if types.is_float(spelling) and spelling not in ("f32", "f64"):
         raise Decline("a range in a narrow float accumulates its own way")
-    attribute = float_attr if types.is_float(spelling) else int_attr
     result = types.tensor(tuple(node.meta["val"].shape), spelling)
+    if not types.is_float(spelling) and any(isinstance(n, Size) for n in (start, step)):  # a ramp counts in numbers
+        ramp = b.with_number("mul", shape.Iota(int_attr(0), int_attr(1), result).result, step)
+        return b.with_number("add", ramp, start)
+    attribute = float_attr if types.is_float(spelling) else int_attr
     return shape.Iota(attribute(start), attribute(step), result).result
 
 

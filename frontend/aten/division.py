@@ -17,7 +17,7 @@ from cuesta.frontend.rules import Decline, imports
 Value: TypeAlias = ir.Value
 
 
-@imports("div")
+@imports("div", "true_divide")
 def div(b: GraphBuilder, node: torch.fx.Node, x: Any, y: Any, rounding_mode: str | None = None) -> Value:
     match rounding_mode:
         case "floor":

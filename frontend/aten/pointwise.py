@@ -208,6 +208,11 @@ def to_copy(b: GraphBuilder, node: torch.fx.Node, x: Value, **kwargs: Any) -> Va
     return b.convert(x, result_spelling(node))
 
 
+@imports("convert_element_type", namespace="prims")
+def convert_element_type(b: GraphBuilder, node: torch.fx.Node, x: Value, _: torch.dtype) -> Value:
+    return b.convert(x, result_spelling(node))
+
+
 @imports("isfinite")
 def isfinite(b: GraphBuilder, node: torch.fx.Node, x: Value) -> Value:
     if "f" not in spelling_of(x):

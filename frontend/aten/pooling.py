@@ -17,9 +17,10 @@ from cuesta.dialects import types
 from cuesta.dialects.cuesta import indexing, reduction
 from cuesta.dialects.cuesta.dialect import float_attr, int_array
 from cuesta.dialects.graph_builder import GraphBuilder
-from cuesta.dialects.types import opmath, spelling_of, static_shape
+from cuesta.dialects.types import opmath, shape_of, spelling_of
 from cuesta.frontend.aten.pointwise import result_spelling
-from cuesta.frontend.rules import Decline, imports
+from cuesta.frontend.rules import Decline, imports, sizes_of
+from cuesta.sizes import Number, Size
 
 Value: TypeAlias = ir.Value
 
@@ -31,15 +32,15 @@ _MOST = 32
 class Window:
     """How windows lie along one dim of `size` elements: `count` of them, `stride` apart, the first at -`padding`."""
 
-    size: int
-    count: int
+    size: Number
+    count: Number
     kernel: int
     stride: int
     padding: int
     dilation: int = 1
 
     @property
-    def after(self) -> int:
+    def after(self) -> Number:
         """Elements past the end that the last window reaches; less than 0 where it ends before."""
         return (self.count - 1) * self.stride + (self.kernel - 1) * self.dilation + 1 - self.size - self.padding
 
@@ -65,8 +66,8 @@ def _each(numbers: int | Sequence[int], rank: int) -> list[int]:
 
 
 def _windows(
-    sizes: Sequence[int],
-    counts: Sequence[int],
+    sizes: Sequence[Number],
+    counts: Sequence[Number],
     kernel: Sequence[int],
     stride: Sequence[int],
     padding: int | Sequence[int],
@@ -82,13 +83,13 @@ def _windows(
 
 
 def window(
-    b: GraphBuilder, x: Value, sizes: Sequence[int], rows: Sequence[tuple[int, int, int]], outside: float = 0
+    b: GraphBuilder, x: Value, sizes: Sequence[Number], rows: Sequence[tuple[int, int, int]], outside: float = 0
 ) -> Value:
     """x's last dims at (start + i * step) // divisor for i up to `sizes`; `rows` are those numbers of each dim."""
-    kept = len(static_shape(x)) - len(rows)
+    kept = len(shape_of(x)) - len(rows)
     columns = zip((0, 1, 1), zip(*rows, strict=True), strict=True)
     lists = [int_array([*[default] * kept, *column]) for default, column in columns]
-    result = types.tensor([*static_shape(x)[:kept], *sizes], spelling_of(x))
+    result = types.tensor([*shape_of(x)[:kept], *sizes], spelling_of(x))
     return indexing.Window(x, *lists, float_attr(outside), result).result
 
 
@@ -99,7 +100,7 @@ def _places(b: GraphBuilder, x: Value, windows: Sequence[Window], outside: float
         yield window(b, x, [w.count for w in windows], rows, outside)
 
 
-def _along(b: GraphBuilder, sizes: Sequence[int], windows: Sequence[Window], d: int) -> Value:
+def _along(b: GraphBuilder, sizes: Sequence[Number], windows: Sequence[Window], d: int) -> Value:
     """The number along the d-th of the windows' dims, for each element of a tensor of `sizes`."""
     return b.expand(b.along(sizes, len(sizes) - len(windows) + d), sizes)
 
@@ -128,7 +129,7 @@ def max_pool(
     ceil_mode: bool = False,
 ) -> list[Value | None]:
     rank = _rank(node)
-    windows = _windows(static_shape(x), node.meta["val"][0].shape[-rank:], kernel, stride, padding, dilation)
+    windows = _windows(shape_of(x), sizes_of(node.meta["val"][0])[-rank:], kernel, stride, padding, dilation)
     lowest = reduction.BY_NAME["amax"].identity(types.element(spelling_of(x)))
     places = list(_places(b, x, windows, lowest))
     if all(user.args[1] != 1 for user in node.users):
@@ -136,21 +137,23 @@ def max_pool(
     offsets = _offsets(windows)
     best = places[0]
     # How far behind its window's first place the maximum was found; -1 where all are the lowest number there is.
-    offset = b.expand(b.constant(0, "i32"), static_shape(best))
+    kind = "i64" if any(isinstance(n, Size) for n in offsets) else "i32"
+    offset = b.expand(b.constant(0, kind), shape_of(best))
     if any(w.padding for w in windows):
         found = b.pointwise("logical_or", b.with_number("gt", best, lowest), b.pointwise("isnan", best))
-        offset = b.where(found, offset, b.constant(-1, "i32"))
+        offset = b.where(found, offset, b.constant(-1, kind))
     for here, part in zip(offsets[1:], places[1:], strict=True):
         # The first of equal ones, but the last NaN.
         better = b.pointwise("logical_or", b.pointwise("gt", part, best), b.pointwise("isnan", part))
-        offset = b.where(better, b.constant(here, "i32"), offset)
+        offset = b.where(better, b.constant(here, kind), offset)
         best = b.where(better, part, best)
     return [best, _position(b, windows, b.convert(offset, "i64"))]
 
 
-def _offsets(windows: Sequence[Window]) -> list[int]:
+def _offsets(windows: Sequence[Window]) -> list[Number]:
     """How far each place lies behind its window's first one in the flattened input."""
-    if math.prod(w.size for w in windows) >= 1 << 31:
+    elements = math.prod(w.size for w in windows)
+    if isinstance(elements, int) and elements >= 1 << 31:
         raise Decline("an image of 2³¹ elements")
     sides = [math.prod(v.size for v in windows[d + 1 :]) * w.dilation for d, w in enumerate(windows)]
     places = itertools.product(*(range(w.kernel) for w in windows))
@@ -160,7 +163,7 @@ def _offsets(windows: Sequence[Window]) -> list[int]:
 def _position(b: GraphBuilder, windows: Sequence[Window], offset: Value) -> Value:
     """The position in the flattened input so far behind each window's first place; where the offset is negative,
     that of the first place inside the input."""
-    sizes = static_shape(offset)
+    sizes = shape_of(offset)
     starts = [_affine(b, _along(b, sizes, windows, d), w.stride, -w.padding) for d, w in enumerate(windows)]
     position = b.pointwise("add", _flat(b, windows, starts), offset)
     if not any(w.padding for w in windows):
@@ -204,13 +207,13 @@ def max_pool_backward(
     indices: Value,
 ) -> Value:
     rank = _rank(node)
-    windows = _windows(static_shape(x), static_shape(grad)[-rank:], kernel, stride, padding, dilation)
+    windows = _windows(shape_of(x), shape_of(grad)[-rank:], kernel, stride, padding, dilation)
     if any(w.dilation > 1 for w in windows):
         raise Decline("windows with gaps")
     if _scatters_faster(node, windows):
         raise Decline("windows overlap: ATen's kernel adds each gradient to one place, a gather looks at all")
     wide = opmath(spelling_of(grad))
-    here = _flat(b, windows, [_along(b, static_shape(x), windows, d) for d in range(rank)])
+    here = _flat(b, windows, [_along(b, shape_of(x), windows, d) for d in range(rank)])
     parts = []
     for (_, at), (_, part) in zip(_meeting(b, indices, windows, -1), _meeting(b, grad, windows, 0), strict=True):
         parts.append(b.where(b.pointwise("eq", at, here), b.convert(part, wide), b.constant(0, wide)))
@@ -218,12 +221,12 @@ def max_pool_backward(
 
 
 def _divisor(
-    b: GraphBuilder, sizes: Sequence[int], windows: Sequence[Window], spelling: str, padded: bool, given: int | None
+    b: GraphBuilder, sizes: Sequence[Number], windows: Sequence[Window], spelling: str, padded: bool, given: int | None
 ) -> Value:
     """What the sum over each window is divided by."""
     if given:
         return b.constant(given, spelling)
-    if all(w.after <= 0 and (padded or not w.padding) for w in windows):
+    if all(isinstance(w.after, int) and w.after <= 0 and (padded or not w.padding) for w in windows):
         return b.constant(math.prod(w.kernel for w in windows), spelling)
     counts = []
     for d, w in enumerate(windows):
@@ -249,10 +252,10 @@ def avg_pool(
     rank, spelling = _rank(node), result_spelling(node)
     if "f" not in spelling:
         raise Decline("a mean of integers")
-    windows = _windows(static_shape(x), result.shape[-rank:], kernel, stride, padding)
+    windows = _windows(shape_of(x), sizes_of(result)[-rank:], kernel, stride, padding)
     wide = b.convert(x, opmath(spelling))
     total = _joined(b, "add", _places(b, wide, windows, 0))
-    divisor = _divisor(b, tuple(result.shape), windows, opmath(spelling), count_include_pad, divisor_override)
+    divisor = _divisor(b, sizes_of(result), windows, opmath(spelling), count_include_pad, divisor_override)
     return b.convert(b.pointwise("div", total, divisor), spelling)
 
 
@@ -270,24 +273,24 @@ def avg_pool_backward(
     divisor_override: int | None,
 ) -> Value:
     rank, spelling = _rank(node), result_spelling(node)
-    windows = _windows(static_shape(x), static_shape(grad)[-rank:], kernel, stride, padding)
+    windows = _windows(shape_of(x), shape_of(grad)[-rank:], kernel, stride, padding)
     wide = b.convert(grad, opmath(spelling))
-    divisor = _divisor(b, static_shape(grad), windows, opmath(spelling), count_include_pad, divisor_override)
+    divisor = _divisor(b, shape_of(grad), windows, opmath(spelling), count_include_pad, divisor_override)
     parts = []
     for back, part in _meeting(b, b.pointwise("div", wide, divisor), windows, 0):
         for d, (w, steps) in enumerate(zip(windows, back, strict=True)):
             if w.kernel % w.stride and steps == w.meeting - 1:
                 # The window so far back ends before some of the elements.
-                offset = b.with_number("add", _along(b, static_shape(x), windows, d), w.padding)
+                offset = b.with_number("add", _along(b, shape_of(x), windows, d), w.padding)
                 reached = b.with_number("lt", b.with_number("remainder", offset, w.stride), w.kernel - steps * w.stride)
                 part = b.where(reached, part, b.constant(0, spelling_of(part)))
         parts.append(part)
     return b.convert(_joined(b, "add", parts), spelling)
 
 
-def _blocks(sizes: Sequence[int], counts: Sequence[int]) -> list[int]:
+def _blocks(sizes: Sequence[Number], counts: Sequence[Number]) -> list[Number]:
     """The sides of the blocks that tile `sizes` in `counts`; a pool into parts that overlap is ATen's."""
-    if any(size % count for size, count in zip(sizes, counts, strict=True)):
+    if any(size % count != 0 for size, count in zip(sizes, counts, strict=True)):
         raise Decline("a pool into parts that overlap")
     return [size // count for size, count in zip(sizes, counts, strict=True)]
 
@@ -296,7 +299,7 @@ def _blocks(sizes: Sequence[int], counts: Sequence[int]) -> list[int]:
 def adaptive_avg_pool(b: GraphBuilder, node: torch.fx.Node, x: Value, counts: Sequence[int]) -> Value:
     """The mean of each block."""
     rank, spelling = len(counts), result_spelling(node)
-    sizes = static_shape(x)
+    sizes = shape_of(x)
     sides = _blocks(sizes[-rank:], counts)
     apart = [n for pair in zip(counts, sides, strict=True) for n in pair]
     wide = b.reshape(b.convert(x, opmath(spelling)), [*sizes[:-rank], *apart])
@@ -307,7 +310,7 @@ def adaptive_avg_pool(b: GraphBuilder, node: torch.fx.Node, x: Value, counts: Se
 @imports("_adaptive_avg_pool2d_backward", "_adaptive_avg_pool3d_backward")
 def adaptive_avg_pool_backward(b: GraphBuilder, node: torch.fx.Node, grad: Value, x: Value) -> Value:
     rank, spelling = _rank(node), result_spelling(node)
-    sizes, counts = static_shape(x), static_shape(grad)[-rank:]
+    sizes, counts = shape_of(x), shape_of(grad)[-rank:]
     sides = _blocks(sizes[-rank:], counts)
     share = b.with_number("div", b.convert(grad, opmath(spelling)), math.prod(sides))
     apart = [n for count in counts for n in (count, 1)]

@@ -14,6 +14,7 @@ from cuesta.dialects.cuesta import shape
 from cuesta.dialects.cuesta.dialect import int_array
 from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.types import shape_of, spelling_of
+from cuesta.frontend.aten.pooling import window
 from cuesta.frontend.rules import Decline, imports, sizes_of, strides_of
 from cuesta.sizes import Number, Size, number
 
@@ -141,11 +142,24 @@ def constant_pad(b: GraphBuilder, node: torch.fx.Node, x: Value, pad: Sequence[i
 def spread(b: GraphBuilder, part: Value, dim: int, size: Number, start: Number, step: int) -> Value:
     """`part` along `dim` at start, start + step, … of a tensor of `size` there, zeros elsewhere."""
     count = shape_of(part)[dim]
+    if step > 1 and (isinstance(size, Size) or isinstance(count, Size)):
+        # No normal form says that so many elements with gaps fill the size: each place looks for its element instead.
+        if isinstance(start, Size):
+            raise Decline("steps from a position that depends on the call")
+        inner = [(0, 1, 1)] * (len(shape_of(part)) - dim - 1)
+        found = window(b, part, [size, *shape_of(part)[dim + 1 :]], [(-start, 1, step), *inner])
+        return b.where(_on_step(b, found, dim, start, step), found, b.constant(0, spelling_of(part)))
     if step > 1:
         apart = b.reshape(part, (*shape_of(part)[: dim + 1], 1, *shape_of(part)[dim + 1 :]))
         apart = b.pad(apart, dim + 1, 0, step - 1)
         part = b.reshape(apart, (*shape_of(part)[:dim], count * step, *shape_of(part)[dim + 1 :]))
     return b.pad(part, dim, start, size - start - count * step)
+
+
+def _on_step(b: GraphBuilder, x: Value, dim: int, start: Number, step: int) -> Value:
+    """Whether an element of x lies a multiple of `step` from `start` along `dim`."""
+    offset = b.with_number("sub", b.along(shape_of(x), dim), start)
+    return b.with_number("eq", b.with_number("remainder", offset, step), 0)
 
 
 @imports("slice_backward")
@@ -169,23 +183,32 @@ def slice_scatter(
 ) -> Value:
     dim %= len(shape_of(x))
     size, count = shape_of(x)[dim], shape_of(part)[dim]
+    if any(n != m for d, (n, m) in enumerate(zip(shape_of(part), shape_of(x), strict=True)) if d != dim):
+        raise Decline("sizes of which nothing says that they are equal")
     part = b.convert(part, spelling_of(x))
     first = clamped(start, size, 0)
     if step == 1:
         after = first + count
         before, rest = b.slice(x, dim, 0, first), b.slice(x, dim, after, size - after)
-        return b.cat([v for v in (before, part, rest) if shape_of(v)[dim]], dim)
+        return b.cat([v for v in (before, part, rest) if shape_of(v)[dim] != 0], dim)
     offset = b.with_number("sub", b.along(shape_of(x), dim), first)
-    taken = b.pointwise("eq", b.with_number("remainder", offset, step), b.constant(0, "i64"))
     within = b.pointwise("logical_and", b.with_number("ge", offset, 0), b.with_number("lt", offset, count * step))
-    return b.where(b.pointwise("logical_and", taken, within), spread(b, part, dim, size, first, step), x)
+    taken = b.pointwise("logical_and", _on_step(b, x, dim, first, step), within)
+    return b.where(taken, spread(b, part, dim, size, first, step), x)
 
 
 @imports("select_scatter")
 def select_scatter(b: GraphBuilder, node: torch.fx.Node, x: Value, part: Value, dim: int, index: int) -> Value:
     dim %= len(shape_of(x))
     whole = b.reshape(part, [1 if d == dim else size for d, size in enumerate(shape_of(x))])
-    return slice_scatter(b, node, x, whole, dim, index % shape_of(x)[dim])
+    return slice_scatter(b, node, x, whole, dim, index + shape_of(x)[dim] if index < 0 else index)
+
+
+def _first_after_roll(count: int, size: Number) -> Number:
+    """The element that comes first where `size` of them go `count` places on."""
+    if isinstance(size, Size) and -size <= count <= size:
+        return size - count if count > 0 else -count
+    return -count % size
 
 
 @imports("roll")
@@ -201,8 +224,8 @@ def roll(
         x, dims = b.reshape(x, [math.prod(sizes)]), [0]
     for count, d in zip(shifts, dims, strict=True):
         dim, size = d % len(shape_of(x)), shape_of(x)[d]
-        first = -count % size
-        if first:
+        first = _first_after_roll(count, size)
+        if first != 0:
             x = b.cat([b.slice(x, dim, first, size - first), b.slice(x, dim, 0, first)], dim)
     return b.reshape(x, sizes)
 

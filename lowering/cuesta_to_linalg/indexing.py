@@ -170,19 +170,23 @@ def lower_window(b: LinalgBuilder, op: ir.Operation) -> None:
             at = linalg.IndexOp(loops.index(d)).result if count != 1 else arith.constant(index, 0)
             if step != 1:
                 at = arith.muli(at, arith.constant(index, step))
-            ends = sorted([start // divisor, (start + (count - 1) * step) // divisor])
+            low, high = start // divisor, (start + (count - 1) * step) // divisor
+            if step < 0:
+                low, high = high, low
             # Numbers that are not negative are divided with a shift, or with one multiplication.
-            whole = max(-ends[0], 0) if divisor != 1 else 0
+            whole = max(-low, 0) if divisor != 1 else 0
             if start + whole * divisor:
                 at = arith.addi(at, arith.constant(index, start + whole * divisor))
             if divisor != 1:
                 at = arith.divui(at, arith.constant(index, divisor))
                 at = arith.subi(at, arith.constant(index, whole)) if whole else at
-            zero, last = arith.constant(index, 0), arith.constant(index, size - 1)
-            if ends[0] < 0:
+            if isinstance(low, Size) or low < 0:
+                zero = arith.constant(index, 0)
                 inside.append(arith.cmpi(arith.CmpIPredicate.sge, at, zero))
                 at = arith.maxsi(at, zero)
-            if ends[1] >= size:
+            past = high - size
+            if isinstance(past, Size) or past >= 0:
+                last = index_value(size - 1)
                 inside.append(arith.cmpi(arith.CmpIPredicate.sle, at, last))
                 at = arith.minsi(at, last)
             where.append(at if size != 1 else None)

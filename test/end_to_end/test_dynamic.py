@@ -52,11 +52,31 @@ CASES: dict[str, Case] = {
         lambda x: 0.5 - F.max_pool2d(x[None], 2, stride=1, dilation=2)[0].squeeze(-1),
         lambda n: (R(3, n + 2, 3),),
     ),
+    "a range from a size down": (
+        lambda x: torch.arange(x.shape[0], 0, -1).select_scatter(x[0, 0].long(), 0, 1),
+        lambda n: (R(n, 3),),
+    ),
+    "parts written": (
+        lambda x, y: (x.slice_scatter(y, 0, 1, y.shape[0] + 1), x.slice_scatter(x[::2] * 3, 0, 0, None, 2)),
+        lambda n: (R(2 * n, 3), R(n, 3)),
+    ),
+    "pools": (
+        lambda x: (F.max_pool2d(x, 2), F.max_pool2d(x, 3, 2, 1, return_indices=True), F.avg_pool2d(x, 3, 2, 1)),
+        lambda n: (R(n, 2, n + 3, 2 * n),),
+    ),
+    "a pool of batches": (lambda x: F.max_pool2d(x, 3, 2, 1, ceil_mode=True), lambda n: (R(n, 2, 9, 6),)),
+    "a pool of all": (lambda x: F.adaptive_avg_pool2d(x, 1), lambda n: (R(n, 2, n + 3, 2 * n),)),
+    "an image enlarged": (lambda x: F.interpolate(x, scale_factor=2, mode="bilinear"), lambda n: (R(1, 2, n, n),)),
+    "rolled": (lambda x: (x.roll(1) * 2, x.roll((1, -2), (0, 1)) * 2), lambda n: (R(n, n + 2),)),
     "channels_last": (
         lambda x: (x * 2 + 1).relu(),
         lambda n: (R(n, 3, n + 4, n + 5).to(memory_format=torch.channels_last),),
     ),
 }
+
+
+#: Those with a call into ATen.
+CALLS = {"a library's product"}
 
 
 def programs() -> int:
@@ -76,6 +96,7 @@ def test_one_program_serves_all_sizes(name: str) -> None:
     for n in (4, 5, 9, 3, 30):
         check(compiled, function, make(n))
     assert programs() == 1
+    assert len(cuesta.report().graphs[0].aten_calls) == (name in CALLS)
 
 
 def test_training_and_its_gradients() -> None:
@@ -99,6 +120,13 @@ def test_a_batch_norm_in_training() -> None:
         x = R(n, 6, n + 3, 4)
         torch.testing.assert_close(compiled(x), eager(x), rtol=1e-4, atol=1e-4)
         torch.testing.assert_close(ours.running_var, eager.running_var)
+
+
+def test_an_argument_without_elements_is_written() -> None:
+    compiled = torch.compile(lambda x: x.add_(1)[:, ::3] * 2, backend="cuesta", dynamic=True)
+    for n in (4, 6, 3):
+        assert compiled(R(n, 0)).shape == (n, 0)
+    assert programs() == 1
 
 
 def test_sizes_that_the_program_is_not_right_for() -> None:
