@@ -123,7 +123,7 @@ def _fresh(x: Tensor, storages: dict[tuple[int, torch.dtype], Tensor], change: C
     key = (storage.data_ptr() or id(x), x.dtype)
     if key not in storages:
         count = storage.nbytes() // x.element_size()
-        storages[key] = change(torch.empty(0, dtype=x.dtype).set_(storage, 0, (count,), (1,)).clone())
+        storages[key] = change(torch.empty(0, dtype=x.dtype, device=x.device).set_(storage, 0, (count,), (1,)).clone())
     y = storages[key].as_strided(x.shape, x.stride(), x.storage_offset())
     y = torch._neg_view(y) if negated else y
     y = y.conj() if conjugated else y
