@@ -52,6 +52,8 @@ def _repeatable(op: ir.Operation) -> bool:
     if isinstance(owner, ir.Block) or owner.name not in _CHEAP:
         return False
     shape, target = types.shape_of(source), types.shape_of(op.results[0])
+    if shape == ():
+        return False  # its operands are single numbers, which stay as they are
     large = {x for x in owner.operands if types.shape_of(x) == shape}
     if len(large) != 1 or types.byte_count(next(iter(large))) > types.byte_count(source):
         return False

@@ -36,3 +36,13 @@ func.func @read_instead(%x: tensor<8x6xf32>, %y: tensor<8x6xf32>, %z: tensor<6xf
   %5 = "cuesta.reshape"(%4) : (tensor<8x6xf32>) -> tensor<48xf32>
   return %1, %3, %5, %0, %2, %4 : tensor<48xf32>, tensor<48xf32>, tensor<48xf32>, tensor<8x6xf32>, tensor<8x6xf32>, tensor<8x6xf32>
 }
+
+// A single number stays one: the reshape stays behind it.
+// CHECK-LABEL: func.func @number
+// CHECK: %[[C:.*]] = "cuesta.convert"(%{{.*}}) : (tensor<f32>) -> tensor<bf16>
+// CHECK-NEXT: "cuesta.reshape"(%[[C]]) : (tensor<bf16>) -> tensor<1xbf16>
+func.func @number(%x: tensor<f32>) -> (tensor<1xbf16>, tensor<bf16>) {
+  %0 = "cuesta.convert"(%x) : (tensor<f32>) -> tensor<bf16>
+  %1 = "cuesta.reshape"(%0) : (tensor<bf16>) -> tensor<1xbf16>
+  return %1, %0 : tensor<1xbf16>, tensor<bf16>
+}
