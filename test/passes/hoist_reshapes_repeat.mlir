@@ -39,10 +39,10 @@ func.func @read_instead(%x: tensor<8x6xf32>, %y: tensor<8x6xf32>, %z: tensor<6xf
 
 // A single number stays one: the reshape stays behind it.
 // CHECK-LABEL: func.func @number
-// CHECK: %[[C:.*]] = "cuesta.convert"(%{{.*}}) : (tensor<f32>) -> tensor<bf16>
-// CHECK-NEXT: "cuesta.reshape"(%[[C]]) : (tensor<bf16>) -> tensor<1xbf16>
-func.func @number(%x: tensor<f32>) -> (tensor<1xbf16>, tensor<bf16>) {
-  %0 = "cuesta.convert"(%x) : (tensor<f32>) -> tensor<bf16>
-  %1 = "cuesta.reshape"(%0) : (tensor<bf16>) -> tensor<1xbf16>
-  return %1, %0 : tensor<1xbf16>, tensor<bf16>
+// CHECK: %[[C:.*]] = "cuesta.convert"(%{{.*}}) : (tensor<bf16>) -> tensor<f32>
+// CHECK-NEXT: "cuesta.reshape"(%[[C]]) : (tensor<f32>) -> tensor<1xf32>
+func.func @number(%x: tensor<bf16>) -> (tensor<1xf32>, tensor<f32>) {
+  %0 = "cuesta.convert"(%x) : (tensor<bf16>) -> tensor<f32>
+  %1 = "cuesta.reshape"(%0) : (tensor<f32>) -> tensor<1xf32>
+  return %1, %0 : tensor<1xf32>, tensor<f32>
 }
