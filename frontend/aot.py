@@ -10,6 +10,8 @@ from torch._dynamo.backends.common import aot_autograd
 from torch._functorch._aot_autograd.descriptors import InputMutationAOTOutput
 from torch.multiprocessing.reductions import StorageWeakRef
 
+from cuesta.frontend.saved_concatenations import save_once
+
 
 def around(compiler: Callable[[str], Callable[..., Any]], decompositions: Mapping[Any, Any]) -> Callable[..., Any]:
     """A backend for Dynamo that hands functional ATen graphs to compilers.
@@ -32,6 +34,7 @@ def partition(joint: torch.fx.GraphModule, joint_inputs: Any, **kwargs: Any) -> 
 
     # "inductor" stands for: recomputing pointwise ops is cheap, because the compiler fuses them.
     forward, backward = min_cut_rematerialization_partition(joint, joint_inputs, compiler="inductor", **kwargs)
+    save_once(forward, backward, kwargs["num_fwd_outputs"])
     _keep_old_values(forward, kwargs["num_fwd_outputs"])
     return forward, backward
 

@@ -1,0 +1,154 @@
+"""What a forward graph saves is saved once, where a concatenation that it saves holds it too.
+
+    forward                            backward
+    %1 = cat(%0, %a)                   uses %0, %1, %2
+    %2 = cat(%0, %a, %b)       →
+    saves %0, %1, %2                   saves %2; the backward graph takes slices of it
+
+Each layer of a DenseNet's block saves what all the layers before it gave. Once only the last concatenation is saved,
+the others are parts of its buffer, and nothing is copied.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.fx import Graph, GraphModule, Node
+
+aten = torch.ops.aten
+
+#: Bytes that must lie together for a part to be read as fast as a tensor of its own: two sectors of a GPU's memory.
+_LEAST_RUN = 64
+#: What a part must begin at, in bytes, for wide loads.
+_ALIGNMENT = 16
+#: What reads a strided tensor as it is, beside pointwise ops: all of it becomes cuesta's kernels.
+_READERS = frozenset({aten.sum, aten.mean, aten.var_mean, aten.amax, aten.slice, aten.cat, aten._to_copy, aten.clone})
+_VIEWS = frozenset({aten.view, aten.reshape, aten.permute, aten.expand, aten.unsqueeze, aten.squeeze})
+
+
+@dataclass(frozen=True)
+class Part:
+    """Where a node's elements lie along the dim of a concatenation that is saved as well."""
+
+    whole: Node
+    dim: int
+    start: int
+    end: int
+
+
+def save_once(forward: GraphModule, backward: GraphModule, outputs: int) -> None:
+    """Takes from the two graphs of a training step what is part of another saved tensor.
+
+    The first `outputs` results of the forward graph are not saved; its other results are arguments of the backward
+    graph, of the same names.
+    """
+    node = forward.graph.output_node()
+    results: Sequence[Any] = node.args[0]  # type: ignore[assignment]
+    saved = [v for v in results[outputs:] if isinstance(v, Node) and isinstance(v.meta.get("val"), Tensor)]
+    arguments = {n.name: n for n in backward.graph.nodes if n.op == "placeholder"}
+    parts = _parts(saved, set(results[:outputs]))
+    gone = [
+        n for n, part in parts.items() if {n.name, part.whole.name} <= arguments.keys() and _reads(arguments[n.name])
+    ]
+    if not gone:
+        return
+    for value in gone:
+        part = parts[value]
+        _take_slice(backward.graph, arguments[value.name], arguments[part.whole.name], part)
+    kept = [i for i, value in enumerate(results) if i < outputs or value not in gone]
+    node.args = (tuple(results[i] for i in kept),)
+    if len(node.meta.get("desc", ())) == len(results):
+        node.meta["desc"] = [node.meta["desc"][i] for i in kept]
+    for module in (forward, backward):
+        module.graph.lint()
+        module.recompile()
+
+
+def _parts(saved: Sequence[Node], returned: set[Node]) -> dict[Node, Part]:
+    """Saved node → the largest saved concatenation that it is a part of, which is part of none itself."""
+    leaves = {n: _leaves(n) for n in saved if n.target is aten.cat.default}
+    found: dict[Node, Part] = {}
+    for whole in sorted(leaves, key=lambda n: -len(leaves[n])):
+        if whole in found:
+            continue
+        dim = _dim(whole)
+        for node in saved:
+            if node in found or node in returned or node.op != "call_function":
+                continue
+            own = leaves[node] if node in leaves and _dim(node) == dim else [node]
+            start = _find(own, leaves[whole])
+            if start is not None and (part := _part(node, whole, dim, leaves[whole][:start])) is not None:
+                found[node] = part
+    return found
+
+
+def _dim(node: Node) -> int:
+    """The dim of a concatenation, counted from the front."""
+    dim = node.args[1] if len(node.args) > 1 else node.kwargs.get("dim", 0)
+    assert isinstance(dim, int)
+    return dim % node.meta["val"].dim()
+
+
+def _leaves(node: Node) -> list[Node]:
+    """What a concatenation is made of, looking through those of the same dim."""
+    found: list[Node] = []
+    for value in node.args[0]:  # type: ignore[union-attr]
+        assert isinstance(value, Node)
+        nested = value.target is aten.cat.default and _dim(value) == _dim(node)
+        found += _leaves(value) if nested else [value]
+    return found
+
+
+def _find(part: Sequence[Node], whole: Sequence[Node]) -> int | None:
+    """Where `part` stands in `whole`, None where it does not, or fills it."""
+    if len(part) >= len(whole):
+        return None
+    starts = (i for i in range(len(whole) - len(part) + 1) if list(whole[i : i + len(part)]) == list(part))
+    return next(starts, None)
+
+
+def _part(node: Node, whole: Node, dim: int, before: Sequence[Node]) -> Part | None:
+    """The place of `node` behind the tensors `before` it, None where its readers would be slower there."""
+    own, all_of_it = node.meta["val"], whole.meta["val"]
+    tensors = [n.meta["val"] for n in before]
+    if own.dtype != all_of_it.dtype or any(t.dim() != own.dim() for t in (*tensors, all_of_it)):
+        return None
+    sizes = [t.shape[dim] for t in (*tensors, own)]
+    stride = all_of_it.stride(dim)
+    if not all(isinstance(n, int) for n in sizes) or not isinstance(stride, int):
+        return None  # a slice of the backward graph would need the size as an argument
+    start, size, step = sum(sizes[:-1]), sizes[-1], stride * own.element_size()
+    if size * step < _LEAST_RUN or start * step % _ALIGNMENT:
+        return None
+    return Part(whole, dim, start, start + size)
+
+
+def _reads(node: Node) -> bool:
+    """Whether all that uses a value can do so where it lies: a library would be given a copy."""
+    return all(_reads(user) if _packet(user) in _VIEWS else _is_reader(user) for user in node.users)
+
+
+def _is_reader(node: Node) -> bool:
+    target = node.target
+    return isinstance(target, torch._ops.OpOverload) and (
+        torch.Tag.pointwise in target.tags or target.overloadpacket in _READERS
+    )
+
+
+def _packet(node: Node) -> Any:
+    return getattr(node.target, "overloadpacket", None)
+
+
+def _take_slice(graph: Graph, argument: Node, whole: Node, part: Part) -> None:
+    """Puts a slice of `whole` in the place of an argument."""
+    last = [n for n in graph.nodes if n.op == "placeholder"][-1]
+    with graph.inserting_after(last):
+        made = graph.call_function(aten.slice.Tensor, (whole, part.dim, part.start, part.end))
+    value: Tensor = whole.meta["val"]
+    made.meta["val"] = value.narrow(part.dim, part.start, part.end - part.start)
+    argument.replace_all_uses_with(made)
+    graph.erase_node(argument)
