@@ -128,9 +128,9 @@ class Host:
         return Layout(self.allocate(spelling_of(value), extent), 0, sizes, tuple(strides))
 
     def copy(self, value: Value, source: Layout, target: Layout) -> Layout:
-        """Launches a copy of `value` from one place to another."""
-        kept = [d for d, s in enumerate(shape_of(value)) if s != 1]
-        shape = squeeze(shape_of(value))
+        """Launches a copy of `value`, or of a part of it, from one place to another."""
+        kept = [d for d, s in enumerate(source.sizes) if s != 1]
+        shape = squeeze(source.sizes)
         squeezed = types.tensor(shape, spelling_of(value))
         with ir.InsertionPoint(self.function), ir.Location.name("copy"):
             # A generic to describe the copy; it stands in the function that is about to be erased.

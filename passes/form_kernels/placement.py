@@ -4,12 +4,14 @@ concatenations, whose parts are written in place.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, TypeAlias
 
 from cuesta._mlir import func, ir
 from cuesta.dialects.cuesta.dialect import ints, numbers
-from cuesta.dialects.types import shape_of
+from cuesta.dialects.types import shape_of, spelling_of
 from cuesta.passes.form_kernels.concatenation import Concatenations
 from cuesta.passes.form_kernels.grouping import Group, Grouping
 from cuesta.passes.form_kernels.layout import Layout, is_dense, memory_order
@@ -120,6 +122,9 @@ def plan(
 
 
 def _prefer(host: Host, value: Value, strides: Sequence[Number]) -> None:
+    while not isinstance(value.owner, ir.Block) and value.owner.name == "cuesta.expand":
+        value = value.owner.operands[0]
+        strides = strides[len(strides) - len(shape_of(value)) :]
     found = _through_views(value, list(range(len(shape_of(value)))))
     if found is None or found[0] in host.preferred:
         return
@@ -143,7 +148,10 @@ def finish(host: Host, function: func.FuncOp, returned: list[Value], wanted: lis
         shared = storage >= 0 and claimed.setdefault(layout.base, storage) != storage
         # Equal to another result or an argument, but a tensor of its own to the caller.
         own = shared or layout.base in mutates
-        if 0 in strides:
+        if 0 in strides and is_dense(*_once(layout.sizes, strides)):
+            if own or not same_places(layout.sizes, layout.strides, strides):
+                layout = _repeated(host, value, layout, strides)
+        elif 0 in strides:
             layout = host.copy(value, layout, host.row_major(value)) if own else layout
         elif own or not same_places(layout.sizes, layout.strides, strides):
             layout = host.copy(value, layout, host.with_strides(value, strides))
@@ -159,6 +167,20 @@ def finish(host: Host, function: func.FuncOp, returned: list[Value], wanted: lis
     for value, source, target in sources:
         host.copy(value, source, target)
     return results
+
+
+def _once(sizes: Sequence[Number], strides: Sequence[Number]) -> tuple[list[Number], Sequence[Number]]:
+    """The sizes and strides of what a tensor repeats along dims of stride 0."""
+    return [1 if stride == 0 else n for n, stride in zip(sizes, strides, strict=True)], strides
+
+
+def _repeated(host: Host, value: Value, layout: Layout, strides: Sequence[Number]) -> Layout:
+    """A value that repeats along the dims of stride 0, copied once into memory of its own with these strides."""
+    sizes, _ = _once(layout.sizes, strides)
+    once = replace(layout, sizes=tuple(sizes))
+    base = host.allocate(spelling_of(value), math.prod(sizes))
+    host.copy(value, once, replace(once, base=base, offset=0, strides=tuple(strides)))
+    return replace(layout, base=base, offset=0, strides=tuple(strides))
 
 
 def _is_same(a: Layout, b: Layout) -> bool:

@@ -92,3 +92,32 @@ func.func @graph(%x: tensor<4x3xf32> {cuesta.strides = [1, 4]})
   %0 = "cuesta.exp"(%x) : (tensor<4x3xf32>) -> tensor<4x3xf32> loc("exp"("m.py":1:1))
   return %x, %0 : tensor<4x3xf32>, tensor<4x3xf32>
 }
+
+// CHECK: // -----
+// -----
+
+// A result that repeats is computed with the strides of what it repeats, behind a view ...
+// CHECK: func.func @graph
+// CHECK: "host.launch"{{.*}}ops = ["exp"]
+// CHECK-NOT: "host.launch"
+// CHECK: return %{{.*}} : memref<2x4x3xf32, strided<[0, 3, 1]>>
+func.func @graph(%x: tensor<4x3xf32> {cuesta.strides = [1, 4]}) -> (tensor<2x4x3xf32> {cuesta.strides = [0, 3, 1]}) {
+  %0 = "cuesta.exp"(%x) : (tensor<4x3xf32>) -> tensor<4x3xf32> loc("exp"("m.py":1:1))
+  %1 = "cuesta.expand"(%0) : (tensor<4x3xf32>) -> tensor<2x4x3xf32>
+  return %1 : tensor<2x4x3xf32>
+}
+
+// CHECK: // -----
+// -----
+
+// ... or, once, copied: here another result has it in another order.
+// CHECK: func.func @graph
+// CHECK: "host.launch"{{.*}}ops = ["exp"]
+// CHECK: "host.launch"{{.*}}ops = ["copy"]
+// CHECK: return %{{.*}}, %{{.*}} : memref<4x3xf32, strided<[1, 4]>>, memref<2x4x3xf32, strided<[0, 3, 1]>>
+func.func @graph(%x: tensor<4x3xf32> {cuesta.strides = [1, 4]})
+    -> (tensor<4x3xf32> {cuesta.strides = [1, 4]}, tensor<2x4x3xf32> {cuesta.strides = [0, 3, 1]}) {
+  %0 = "cuesta.exp"(%x) : (tensor<4x3xf32>) -> tensor<4x3xf32> loc("exp"("m.py":1:1))
+  %1 = "cuesta.expand"(%0) : (tensor<4x3xf32>) -> tensor<2x4x3xf32>
+  return %0, %1 : tensor<4x3xf32>, tensor<2x4x3xf32>
+}
