@@ -55,9 +55,11 @@ class Environment:
         )
 
 
-def _option(default: Any, description: str, *, name: str = "", affects_code: bool = False) -> Any:
-    """A field of Options. `name` is torch's spelling where it is no Python identifier."""
-    metadata = {"name": name, "description": description, "affects_code": affects_code}
+def _option(
+    default: Any, description: str, *, name: str = "", choices: tuple[str, ...] = (), affects_code: bool = False
+) -> Any:
+    """A field of Options. `name` is torch's spelling where it is no Python identifier, `choices` what a str may be."""
+    metadata = {"name": name, "description": description, "choices": choices, "affects_code": affects_code}
     return field(default=default, metadata=metadata)
 
 
@@ -67,7 +69,7 @@ class Options:
 
     # Documented for torch.compile
     epilogue_fusion: bool = _option(
-        True, "No effect: contractions run in libraries, which take what follows where they can."
+        True, "No effect: what follows a contraction always joins it where it can (cuDNN's, and kernels of `gemm`)."
     )
     max_autotune: bool = _option(
         False,
@@ -99,6 +101,13 @@ class Options:
     )
     fusion: bool = _option(True, "Group ops into kernels; off: one kernel an op.", affects_code=True)
     # 3 makes no kernel faster than 2, and the LLVM of torch-mlir 20261001 mixes up rows of small loops at it.
+    gemm: str = _option(
+        "auto",
+        "Who computes matrix products on a GPU: a `kernel` of ours, which takes in what follows, or the `library`; "
+        "`auto`: the library.",
+        choices=("auto", "library", "kernel"),
+        affects_code=True,
+    )
     opt_level: int = _option(2, "LLVM's optimisation level for kernels and host program, 0 to 3.", affects_code=True)
     bitwise_eager: bool = _option(
         False,
@@ -219,6 +228,12 @@ def _check(option: dataclasses.Field[Any], name: str, value: Any) -> Any:
         if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= 3:
             return value
         raise OptionError(f"option {name!r} wants an int from 0 to 3, got {_show(value)}")
+    if option.type == "str":
+        choices = option.metadata["choices"]
+        if value in choices:
+            return value
+        near = _near(str(value), list(choices))
+        raise OptionError(f"option {name!r} wants one of {', '.join(choices)}, got {_show(value)}{near}")
     if option.type == "Path | None":
         if value is None:
             return None

@@ -85,6 +85,8 @@ def pipeline_of(stage: Stage, options: Options) -> Pipeline:
     if not options.fusion:
         text = text.replace("form-kernels{", "form-kernels{fuse=false ")
         text = re.sub(r"form-kernels(?!\{)", "form-kernels{fuse=false}", text)
+    if options.gemm != "auto":
+        text = text.replace("call-libraries", f"call-libraries{{gemm={options.gemm}}}")
     return Pipeline.parse(text)
 
 

@@ -11,6 +11,7 @@ from cuesta import cache_artifacts
 from cuesta.cache import Cache, Hit, content_key, environment_key, open_cache
 from cuesta.compile_report import GraphReport
 from cuesta.errors import ArtefactError
+from cuesta.frontend import tensor_cores
 from cuesta.frontend.loading import load
 from cuesta.options import Options
 from cuesta.runtime.artefact import Artefact
@@ -29,7 +30,8 @@ class GraphCache:
     def of(text: str, options: Options, target: Target) -> GraphCache:
         # What was measured with some threads is not the choice for others.
         measured = f"{torch.get_num_threads()} threads" if options.max_autotune else ""
-        parts = (text, options.key(), environment_key(), _target_key(target), measured)
+        settings = tensor_cores.settings() if target.device_type == "cuda" else ""
+        parts = (text, options.key(), environment_key(), _target_key(target), measured, settings)
         return GraphCache(open_cache(options.cache_root), content_key(*parts))
 
     def load(self, report: GraphReport) -> tuple[Artefact, Executable] | None:

@@ -2,7 +2,8 @@
 
     %2 = cuesta.mm(%0, %1)   →   %2 = aten.call(%0, %1) {overload = "aten.mm.default"}
 
-On CPU they run in MKL and oneDNN. Of small products `product_routes` may make kernels instead.
+On CPU they run in MKL and oneDNN. Of some products `product_routes` makes kernels instead; one that is to use tensor
+cores stays a product, and its tile says so.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from cuesta.dialects.cuesta.contraction import convolution_arguments
 from cuesta.dialects.cuesta.dialect import numbers
 from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.module_target import target_of
+from cuesta.dialects.product import PRODUCT
 from cuesta.dialects.types import row_major, shape_of, spelling_of
 from cuesta.passes.graph_rewrite import Rule, rewrite_ops
 from cuesta.passes.library_attention import LibraryAttention
@@ -53,7 +55,9 @@ def _addmm(op: ir.Operation) -> list[ir.Value]:
     return _call(op, name, list(op.operands), scalars, _GEMM, any_strides=True)
 
 
-def _product(op: ir.Operation) -> list[ir.Value]:
+def _product(op: ir.Operation) -> list[ir.Value] | None:
+    if PRODUCT in op.attributes:
+        return None
     if op.attributes[ROUTE].value != LIBRARY:
         return as_kernel(op)
     return _mm(op) if op.name == "cuesta.mm" else _addmm(op)
@@ -70,6 +74,9 @@ def _convolution(op: ir.Operation) -> list[ir.Value]:
 class CallLibraries(Pass):
     """Turns contractions and attention into calls of ATen."""
 
+    #: Who computes matrix products on a GPU: the option of that name.
+    gemm: str = "auto"
+
     def run(self, module: ir.Module) -> None:
         rules: dict[str, Rule] = {
             "cuesta.mm": _product,
@@ -78,5 +85,5 @@ class CallLibraries(Pass):
             **LibraryAttention(target_of(module)).rules(),
         }
         with module.context:
-            mark_routes(module)
+            mark_routes(module, self.gemm, target_of(module).gpu)
         rewrite_ops(module, rules)

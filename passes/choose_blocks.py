@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from cuesta._mlir import func, ir
 from cuesta.dialects.cuesta.dialect import int_array, int_attr, ints
 from cuesta.dialects.kernel_module import kernel_modules, operand_classes
+from cuesta.dialects.product import roles_of, tile_of
 from cuesta.passes.form_kernels.machine import PROGRAMS, STRIP
 from cuesta.passes.graph_rewrite import functions
 from cuesta.passes.registry import Pass, register_pass
@@ -34,6 +35,8 @@ SECTOR = 8
 SQUARE = 32
 #: Elements a thread works on at most before a program gets more threads.
 PER_THREAD = 8
+#: Sums of matrix products for each warp: 128 registers of a thread.
+SUMS = 4096
 #: A pointer's alignment that wide loads ask for, in bytes.
 ALIGNED = 16
 
@@ -55,6 +58,8 @@ class Blocks:
     sizes: tuple[int, ...]
     loops: tuple[int, ...]
     warps: int
+    #: of the loop over a matrix product's K: loads on their way at once
+    stages: int = 1
 
 
 def choose(
@@ -97,6 +102,18 @@ def choose(
     )
 
 
+def product_blocks(products: Sequence[ir.Operation], classes: int) -> Blocks:
+    """The block of a kernel of matrix products, which share their loops: their tile, where all sums fit registers."""
+    tile = tile_of(products[0])
+    assert tile is not None
+    m, n, k = roles_of(products[0])
+    blocks = [1] * classes
+    blocks[m], blocks[n], blocks[k] = tile.m, tile.n, tile.k
+    while len(products) * blocks[m] * blocks[n] > SUMS * tile.warps:
+        blocks[max((m, n), key=lambda c: blocks[c])] //= 2
+    return Blocks(tuple(blocks), (k,), tile.warps, tile.stages)
+
+
 def _strip(sizes: Sequence[int], parallel: set[int]) -> int:
     """Columns of a strip: fewer, down to a sector of floats, where there would be too few programs."""
     programs = math.prod(sizes[c] for c in parallel)
@@ -125,6 +142,7 @@ def _annotate(function: func.FuncOp, offsets: list[list[int]]) -> None:
     sizes = ints(function.attributes["cuesta.sizes"])
     entry = function.regions[0].blocks[0]
     generics = [o.operation for o in entry.operations if o.operation.name == "linalg.generic"]
+    products = [g for g in generics if tile_of(g) is not None]
     tensors = [
         classes
         for g in generics
@@ -132,7 +150,12 @@ def _annotate(function: func.FuncOp, offsets: list[list[int]]) -> None:
         if _in_memory(value)
     ]
     spaces = [ints(g.attributes["cuesta.classes"]) for g in generics]
-    chosen = choose(sizes, set(ints(function.attributes["cuesta.parallel"])), tensors or [[]], spaces or [[]])
+    parallel = set(ints(function.attributes["cuesta.parallel"]))
+    if products:
+        chosen = product_blocks(products, len(sizes))
+        function.attributes["cuesta.stages"] = int_attr(chosen.stages)
+    else:
+        chosen = choose(sizes, parallel, tensors or [[]], spaces or [[]])
     function.attributes["cuesta.blocks"] = int_array(chosen.sizes)
     function.attributes["cuesta.warps"] = int_attr(chosen.warps)
     if chosen.loops:

@@ -5,7 +5,8 @@
 →   func @softmax {cuesta.blocks = [1, 128], cuesta.loops = [1], cuesta.parallel = [0]}
 
 The largest block of a parallel class goes first, then that of a class that a loop walks; where there is
-neither, the largest class becomes one that a loop walks. Where all are 1 nothing changes.
+neither, the largest class becomes one that a loop walks. Where all are 1 nothing changes. A matrix product first gives
+up stages, of which each has its loads in shared memory.
 """
 
 from __future__ import annotations
@@ -13,8 +14,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from cuesta._mlir import ir
-from cuesta.dialects.cuesta.dialect import int_array, ints
+from cuesta.dialects.cuesta.dialect import int_array, int_attr, ints
 from cuesta.dialects.kernel_module import kernel_modules
+from cuesta.dialects.product import LEAST
 from cuesta.passes.graph_rewrite import functions
 from cuesta.passes.registry import Pass, register_pass
 
@@ -36,6 +38,9 @@ class HalveBlocks(Pass):
 
 
 def _halve(attributes: ir.OpAttributeMap) -> None:
+    if "cuesta.stages" in attributes:
+        _shrink_product(attributes)
+        return
     blocks, parallel = ints(attributes["cuesta.blocks"]), ints(attributes["cuesta.parallel"])
     loops = ints(attributes["cuesta.loops"]) if "cuesta.loops" in attributes else []
     for classes in (parallel, loops, range(len(blocks))):
@@ -47,3 +52,15 @@ def _halve(attributes: ir.OpAttributeMap) -> None:
         if chosen not in parallel and chosen not in loops:
             attributes["cuesta.loops"] = int_array(sorted([*loops, chosen]))
         return
+
+
+def _shrink_product(attributes: ir.OpAttributeMap) -> None:
+    stages = attributes["cuesta.stages"].value
+    if stages > 2:
+        attributes["cuesta.stages"] = int_attr(stages - 1)
+        return
+    blocks = ints(attributes["cuesta.blocks"])
+    chosen = max(range(len(blocks)), key=lambda c: blocks[c])
+    if blocks[chosen] > LEAST:
+        blocks[chosen] //= 2
+        attributes["cuesta.blocks"] = int_array(blocks)

@@ -1,29 +1,36 @@
-"""The ways to compute a small or narrow matrix product, of which call-libraries takes one.
+"""The ways to compute a matrix product, of which call-libraries takes one.
 
-    library   %2 = aten.call(%a, %b) {overload = "aten.mm.default"}
-    columns   %2 = cuesta.sum(%a[M, K, 1] * %b[1, K, N]) {dims = [1]}       a kernel that walks along b's rows
-    rows      %2 = cuesta.sum(%a[M, 1, K] * %bT[1, N, K]) {dims = [2]}      a kernel that walks along K
+    library        %2 = aten.call(%a, %b) {overload = "aten.mm.default"}
+    columns        %2 = cuesta.sum(%a[M, K, 1] * %b[1, K, N]) {dims = [1]}    a kernel that walks along b's rows
+    rows           %2 = cuesta.sum(%a[M, 1, K] * %bT[1, N, K]) {dims = [2]}   a kernel that walks along K
+    tensor cores   %2 = cuesta.mm(%a, %b) {product = "128x256x64/8/4"}        a kernel that multiplies blocks
 
-A library is made for large products. It loses on thousands of 3x3 ones, and on bf16 beside a vector: a kernel may be
-20 times as fast, or as slow, and no rule of thumb tells which. So the library is taken unless the op says otherwise
-(attribute `route`), or `max_autotune` measured otherwise.
+A library is made for large products. On CPU it loses on thousands of 3x3 ones, and on bf16 beside a vector: a kernel
+may be 20 times as fast, or as slow, and no rule of thumb tells which. On a GPU a kernel on tensor cores is about as
+fast as the library's, and takes in what follows. So the library is taken unless the op says otherwise (attribute
+`route`), or `max_autotune` measured otherwise, or the option `gemm` asks for kernels.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from cuesta._mlir import ir
 from cuesta.choices import Question, choose
+from cuesta.dialects.cuesta.contraction import MatMul
 from cuesta.dialects.graph_builder import GraphBuilder
-from cuesta.dialects.types import opmath, shape_of, spelling_of
-from cuesta.passes.graph_rewrite import functions
-from cuesta.sizes import Size
+from cuesta.dialects.product import PRECISION, PRODUCT
+from cuesta.dialects.types import byte_size, opmath, shape_of, spelling_of, tensor
+from cuesta.passes.form_kernels.memory_order import MemoryOrder
+from cuesta.passes.graph_rewrite import functions, users
+from cuesta.passes.product_tiles import Plan, plans
+from cuesta.sizes import Number, Size
 
 _B = GraphBuilder()
-LIBRARY, COLUMNS, ROWS = "library", "columns", "rows"
+LIBRARY, COLUMNS, ROWS, TENSOR_CORES = "library", "columns", "rows", "tensor cores"
 
-#: Attribute of a product: its way.
+#: Attribute of a product: its way, and behind "tensor cores" the plan.
 ROUTE = "route"
 #: A kernel has a chance where a matrix has a side of at most so many elements,
 _NARROW = 16
@@ -32,15 +39,25 @@ _LONGEST_SUM = 4096
 #: and where measuring takes milliseconds: products of elements.
 _MOST_WORK = 1 << 26
 _FLOATS = ("f32", "f64", "bf16", "f16")
+#: What tensor cores multiply, f32 where torch allows TF32; without that a GPU's other units do.
+_ON_GPU = ("f32", "bf16", "f16")
 
 
-def mark_routes(module: ir.Module) -> None:
-    """Marks the products of a module that are to become kernels. No op is built meanwhile: a candidate is a module."""
+def mark_routes(module: ir.Module, gemm: str, gpu: bool) -> None:
+    """Marks the products of a module that are to become kernels. No op is built meanwhile: a candidate is a module.
+
+    `gemm` is the option of that name: "auto", "library", or "kernel", which counts on a GPU.
+    """
+    memory = MemoryOrder()
     for function in functions(module):
         for view in function.regions[0].blocks[0].operations:
             op = view.operation
-            if op.name in ("cuesta.mm", "cuesta.addmm") and ROUTE not in op.attributes:
-                op.attributes[ROUTE] = ir.StringAttr.get(_route(op))
+            if op.name not in ("cuesta.mm", "cuesta.addmm") or ROUTE in op.attributes or PRODUCT in op.attributes:
+                continue
+            route = LIBRARY
+            if gemm != "library":
+                route = _route_on_gpu(op, memory, gemm) if gpu else _route(op)
+            op.attributes[ROUTE] = ir.StringAttr.get(route)
 
 
 def _route(op: ir.Operation) -> str:
@@ -49,10 +66,27 @@ def _route(op: ir.Operation) -> str:
         return LIBRARY
     # One column has no rows of b to walk along.
     ways = (LIBRARY, ROWS) if sizes[-1] == 1 else (LIBRARY, COLUMNS, ROWS)
+    return choose(_question(op, sizes, ways), op)
+
+
+def _question(op: ir.Operation, sizes: list[int], ways: tuple[str, ...]) -> Question:
     about = f"{op.name.removeprefix('cuesta.')} {'x'.join(map(str, sizes))} {spelling_of(op.results[0])}"
     types = ", ".join(str(v.type) for v in (*op.operands, *op.results))
     attributes = sorted(f"{name} = {attribute}" for name, attribute in op.attributes.items())
-    return choose(Question("product", about, f"{op.name} {types} {attributes}", ways), op)
+    return Question("product", about, f"{op.name} {types} {attributes}", ways)
+
+
+def _route_on_gpu(op: ir.Operation, memory: MemoryOrder, gemm: str) -> str:
+    sizes, spelling = _sizes(op), spelling_of(op.results[0])
+    if gemm != "kernel" or sizes is None or math.prod(sizes) == 0 or spelling not in _ON_GPU:
+        return LIBRARY
+    *batch, m, k, n = sizes
+    if 1 in (m, k, n):
+        # A vector has nothing to multiply twice; what is read with it is walked as it lies.
+        along_k = n == 1 or memory.order(op.operands[-1])[-1] == len(sizes) - 3
+        return ROWS if along_k else COLUMNS
+    best = plans(math.prod(batch), m, n, k, byte_size(spelling))[0]
+    return f"{TENSOR_CORES} {best}"
 
 
 def _sizes(op: ir.Operation) -> list[int] | None:
@@ -68,23 +102,75 @@ def _may_be_a_kernel(sizes: list[int]) -> bool:
 
 
 def as_kernel(op: ir.Operation) -> list[ir.Value]:
-    """A product that is marked to become a kernel as multiplications and a sum, in f32 where it is narrower."""
-    result = spelling_of(op.results[0])
-    *bias, a, b = (_B.convert(v, opmath(spelling_of(v))) for v in op.operands)
+    """A product that is marked to become a kernel, with sums in f32 where it is narrower."""
+    route, result = op.attributes[ROUTE].value, spelling_of(op.results[0])
+    *bias, a, b = op.operands
+    rows = _rows(op, [a, *bias])
+    if route.startswith(TENSOR_CORES):
+        product = _on_tensor_cores(op, _split(a, rows), b)
+        bias = [_split(x, rows) for x in bias]
+    else:
+        product = _as_sum(route, a, b)
+    if bias:
+        product = _scaled(product, op.attributes["alpha"].value)
+        if op.attributes["beta"].value != 0:  # as in BLAS: what is not counted may be NaN
+            wide = _B.convert(bias[0], opmath(spelling_of(bias[0])))
+            product = _B.pointwise("add", product, _scaled(wide, op.attributes["beta"].value))
+    return [_B.reshape(_B.convert(product, result), shape_of(op.results[0]))]
+
+
+def _rows(op: ir.Operation, operands: Sequence[ir.Value]) -> list[Number]:
+    """The dims that M is in what follows, where all that read the product take the same apart: no reshape then stands
+    between the product and that. Else M."""
+    m = shape_of(op.results[0])[-2]
+    readers = users(op.results[0])
+    shapes = {shape_of(r.results[0]) if r.name == "cuesta.reshape" else () for r in readers}
+    plain = len(shape_of(op.operands[-1])) == 2 and all(
+        shape_of(x)[0] in (m, 1) for x in operands if len(shape_of(x)) > 1
+    )
+    if plain and len(shapes) == 1:
+        (shape,) = shapes
+        if len(shape) > 2 and shape[-1] == shape_of(op.results[0])[-1]:
+            return list(shape[:-1])
+    return [m]
+
+
+def _split(x: ir.Value, rows: Sequence[Number]) -> ir.Value:
+    """x, an operand or a bias, with M in `rows`."""
+    shape = shape_of(x)
+    if len(rows) == 1 or len(shape) < 2:
+        return x
+    return _B.reshape(x, [*(rows if shape[0] != 1 else [1] * len(rows)), shape[-1]])
+
+
+def _as_sum(route: str, a: ir.Value, b: ir.Value) -> ir.Value:
+    """A multiplication and a sum."""
+    a, b = (_B.convert(v, opmath(spelling_of(v))) for v in (a, b))
     *batch, m, k, n = [*shape_of(a), shape_of(b)[-1]]
-    if op.attributes[ROUTE].value == COLUMNS:
+    if route == COLUMNS:
         left, right = _B.reshape(a, [*batch, m, k, 1]), _B.reshape(b, [*batch, 1, k, n])
         dim = len(batch) + 1
     else:
         across = [*range(len(batch)), len(batch) + 1, len(batch)]
         left, right = _B.reshape(a, [*batch, m, 1, k]), _B.reshape(_B.permute(b, across), [*batch, 1, n, k])
         dim = len(batch) + 2
-    product = _B.reduce("sum", _B.pointwise("mul", left, right), [dim])
-    if bias:
-        product = _scaled(product, op.attributes["alpha"].value)
-        if op.attributes["beta"].value != 0:  # as in BLAS: what is not counted may be NaN
-            product = _B.pointwise("add", product, _scaled(bias[0], op.attributes["beta"].value))
-    return [_B.convert(product, result)]
+    return _B.reduce("sum", _B.pointwise("mul", left, right), [dim])
+
+
+def _on_tensor_cores(op: ir.Operation, a: ir.Value, b: ir.Value) -> ir.Value:
+    """A product that keeps its narrow operands; the parts of a sum that is split are a batch, which is added up."""
+    plan = Plan.parse(op.attributes[ROUTE].value.removeprefix(f"{TENSOR_CORES} "))
+    *rows, k = shape_of(a)
+    n = shape_of(b)[-1]
+    if plan.parts > 1:
+        length = k // plan.parts
+        a = _B.permute(_B.reshape(a, [math.prod(rows), plan.parts, length]), [1, 0, 2])
+        b = _B.reshape(b, [plan.parts, length, n])
+    product = MatMul(a, b, tensor([*shape_of(a)[:-1], n], opmath(spelling_of(a)))).result
+    product.owner.attributes[PRODUCT] = ir.StringAttr.get(str(plan.tile))
+    if PRECISION in op.attributes:
+        product.owner.attributes[PRECISION] = op.attributes[PRECISION]
+    return product if plan.parts == 1 else _B.reshape(_B.reduce("sum", product, [0]), [*rows, n])
 
 
 def _scaled(x: ir.Value, factor: float) -> ir.Value:

@@ -72,6 +72,7 @@ def test_dashes_are_underscores() -> None:
         (None, {"trace.enabled": "yes"}, ["'trace.enabled'", "bool", "'yes' (str)"]),
         (None, {"opt_level": 4}, ["'opt_level'", "0 to 3", "4 (int)"]),
         (None, {"opt_level": True}, ["'opt_level'", "0 to 3", "True (bool)"]),
+        (None, {"gemm": "kernels"}, ["'gemm'", "did you mean 'kernel'", "auto, library, kernel", "'kernels' (str)"]),
         (None, {"dump": 5}, ["'dump'", "folder", "5 (int)"]),
         (None, {"cache_dir": ""}, ["'cache_dir'", "folder"]),
         (None, {"cache_dir": "~no_such_user/x"}, ["'cache_dir'", "~no_such_user"]),
@@ -123,9 +124,13 @@ def test_no_cache(tmp_path: Path) -> None:
 def test_the_key_holds_what_changes_code_and_nothing_else(tmp_path: Path) -> None:
     plain = Options()
     for field in dataclasses.fields(Options):
-        other = {"bool": not field.default, "int": 0, "Path | None": tmp_path, "Target | None": Target("tt")}[
-            str(field.type)
-        ]
+        other = {
+            "bool": not field.default,
+            "int": 0,
+            "str": "other",
+            "Path | None": tmp_path,
+            "Target | None": Target("tt"),
+        }[str(field.type)]
         changed = dataclasses.replace(plain, **{field.name: other})
         assert (changed.key() != plain.key()) == field.metadata["affects_code"], field.name
 

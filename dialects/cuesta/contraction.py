@@ -7,12 +7,18 @@ import torch
 from cuesta._mlir import ext, ir
 from cuesta.dialects import types
 from cuesta.dialects.cuesta.dialect import Operation, ints, reference, verifier
+from cuesta.dialects.product import PRODUCT
 
 Tensors: TypeAlias = list[torch.Tensor]
 
 
 class MatMul(Operation, name="mm", traits=[ext.Pure]):
-    """[M, K] @ [K, N], or with a leading batch dim on both."""
+    """[M, K] @ [K, N], or with a leading batch dim on both.
+
+    On a GPU the attribute `precision` of a product of f32 says "tf32" where torch allows that. Where it is to be a
+    kernel of ours, `product` has its tile (dialects/product.py); the result may be wider than the operands then, and M
+    several dims, [*M, K] @ [K, N].
+    """
 
     a: ext.Operand[Any]
     b: ext.Operand[Any]
@@ -51,7 +57,8 @@ class Convolution(Operation, name="convolution", traits=[ext.Pure]):
 
 @reference("mm")
 def _mm(op: ir.Operation, xs: Tensors) -> torch.Tensor:
-    return torch.matmul(xs[0], xs[1])
+    wide = types.torch_dtype(types.spelling_of(op.results[0]))
+    return torch.matmul(xs[0].to(wide), xs[1].to(wide))
 
 
 @reference("addmm")
@@ -78,7 +85,9 @@ def _convolution(op: ir.Operation, xs: Tensors) -> torch.Tensor:
 @verifier("addmm")
 def _verify_mm(op: ir.Operation) -> str | None:
     a, b = (types.shape_of(x) for x in list(op.operands)[-2:])
-    if len(a) != len(b) or len(a) not in (2, 3) or a[:-2] != b[:-2] or a[-1] != b[-2]:
+    alike = len(a) == len(b) and len(a) in (2, 3) and a[:-2] == b[:-2]
+    rows = PRODUCT in op.attributes and len(b) == 2 < len(a)
+    if not (alike or rows) or a[-1] != b[-2]:
         return f"{list(a)} and {list(b)} do not multiply"
     expected, actual = [*a[:-1], b[-1]], list(types.shape_of(op.results[0]))
     return None if expected == actual else f"multiplies to {expected}, but the result is {actual}"

@@ -12,7 +12,9 @@ from cuesta.dialects import types
 from cuesta.dialects.cuesta import contraction
 from cuesta.dialects.cuesta.dialect import float_attr, int_array, int_attr
 from cuesta.dialects.graph_builder import GraphBuilder
+from cuesta.dialects.product import PRECISION
 from cuesta.frontend.rules import imports
+from cuesta.frontend.tensor_cores import cudnn_allows_tf32, products_allow_tf32
 
 Value: TypeAlias = ir.Value
 
@@ -23,14 +25,23 @@ def _result(node: torch.fx.Node) -> ir.Type:
 
 @imports("mm.default", "bmm.default")
 def mm(b: GraphBuilder, node: torch.fx.Node, x: Value, y: Value) -> Value:
-    return contraction.MatMul(x, y, _result(node)).result
+    return _with_precision(contraction.MatMul(x, y, _result(node)).result, node)
 
 
 @imports("addmm.default", "baddbmm.default")
 def addmm(
     b: GraphBuilder, node: torch.fx.Node, bias: Value, x: Value, y: Value, *, beta: float = 1, alpha: float = 1
 ) -> Value:
-    return contraction.AddMatMul(bias, x, y, float_attr(beta), float_attr(alpha), _result(node)).result
+    product = contraction.AddMatMul(bias, x, y, float_attr(beta), float_attr(alpha), _result(node)).result
+    return _with_precision(product, node)
+
+
+def _with_precision(product: Value, node: torch.fx.Node) -> Value:
+    """Says so where a product of f32 may be computed in TF32."""
+    result = node.meta["val"]
+    if result.device.type == "cuda" and result.dtype == torch.float32 and products_allow_tf32():
+        product.owner.attributes[PRECISION] = ir.StringAttr.get("tf32")
+    return product
 
 
 @imports("convolution.default")
@@ -64,12 +75,4 @@ def _cudnn(result: torch.Tensor) -> str | None:
         return None
     if result.dtype in (torch.bfloat16, torch.float16):
         return "tensor_cores"
-    return None if result.dtype != torch.float32 else ("tensor_cores" if _allows_tf32() else "full")
-
-
-def _allows_tf32() -> bool:
-    """Whether torch lets cuDNN compute in TF32, in the older of its two settings or the newer."""
-    try:
-        return bool(torch.backends.cudnn.allow_tf32)
-    except RuntimeError:  # what it raises where the newer one was used
-        return bool(torch.backends.cudnn.conv.fp32_precision == "tf32")  # type: ignore[attr-defined]
+    return None if result.dtype != torch.float32 else ("tensor_cores" if cudnn_allows_tf32() else "full")

@@ -11,12 +11,14 @@ from cuesta._mlir import arith, func, ir, scf
 from cuesta.dialects import tt
 from cuesta.dialects.cuesta.dialect import ints
 from cuesta.dialects.kernel_module import argument_strides, body_ops, destination_of, operand_classes
+from cuesta.dialects.product import tile_of
 from cuesta.dialects.tt.types import element_of, shape_of
 from cuesta.dialects.types import spelling_of
 from cuesta.errors import Unsupported
 from cuesta.lowering.linalg_to_tt import reduction
 from cuesta.lowering.linalg_to_tt.elementwise import Elementwise
 from cuesta.lowering.linalg_to_tt.frame import Frame, Value, common_shape, stretched
+from cuesta.lowering.linalg_to_tt.product import write_products
 
 _LARGEST_I32 = (1 << 31) - 1
 
@@ -181,6 +183,9 @@ class KernelWriter:
         """Every node in order; stores last, since an argument that is read may be written too."""
         for node in self.nodes:
             self.emit(node)
+        self.store_all()
+
+    def store_all(self) -> None:
         for node, result, argument, classes in self.outputs(self.nodes):
             with node.op.location:
                 self.store(argument, classes, self.value(result))
@@ -260,7 +265,7 @@ class KernelWriter:
         with ir.InsertionPoint(loop.body):
             frame.place_in_loop(classes, loop.induction_variable)
             # Nothing that walks the classes may be taken from another place along them.
-            needed = self._needed([*reductions, *(o[0] for o in stores)])
+            needed = self.needed([*reductions, *(o[0] for o in stores)])
             walked = set(classes)
             for node in self.nodes:
                 if node.op in needed and walked & set(node.classes) and not walked & set(node.reduced):
@@ -282,7 +287,7 @@ class KernelWriter:
             with node.op.location:
                 self.finish(node, r, [next(totals) for _ in r.identities])
 
-    def _needed(self, targets: Sequence[Node]) -> set[ir.Operation]:
+    def needed(self, targets: Sequence[Node]) -> set[ir.Operation]:
         """The nodes that `targets` need, themselves included, as far as they are not computed yet."""
         by_op = {n.op: n for n in self.nodes}
         needed: set[ir.Operation] = set()
@@ -316,6 +321,7 @@ def lower_kernel(function: func.FuncOp, library: str) -> None:
             hints,
             grid=(math.prod(programs), 1, 1),
             warps=function.attributes["cuesta.warps"].value,
+            stages=function.attributes["cuesta.stages"].value if "cuesta.stages" in function.attributes else 3,
         )
         wide = any(_extent(a, strides[a]) > _LARGEST_I32 for a in entry.arguments)
         frame = Frame(sizes, blocks, ir.IntegerType.get_signless(64 if wide else 32))
@@ -323,6 +329,12 @@ def lower_kernel(function: func.FuncOp, library: str) -> None:
             frame, _nodes(entry), strides, dict(zip(entry.arguments, block.arguments, strict=True)), library
         )
         with ir.InsertionPoint(block):
+            products = [node for node in writer.nodes if tile_of(node.op) is not None]
+            if products:
+                write_products(writer, products, parallel)
+                tt.return_()
+                function.operation.erase()
+                return
             _place(frame, parallel, programs)
             loops = ints(function.attributes["cuesta.loops"]) if "cuesta.loops" in function.attributes else []
             for c in range(len(sizes)):

@@ -19,6 +19,7 @@ from cuesta.dialects.types import byte_count, shape_of, spelling_of
 from cuesta.passes.form_kernels.machine import CPU, Machine
 from cuesta.passes.form_kernels.memory_order import MemoryOrder
 from cuesta.passes.form_kernels.nodes import Item, Node
+from cuesta.passes.form_kernels.products import product_classes, product_refusal
 from cuesta.passes.form_kernels.space import Conflict, Space, class_sizes, join, parallel_classes
 from cuesta.sizes import estimate, hint
 
@@ -157,9 +158,13 @@ class Grouping:
             space = join([a.space, b.space], nodes)
         except Conflict:
             return "written and read along different loops"
-        late = [node.index for node in nodes if self._is_late(node)]
-        parallel = parallel_classes(space, nodes, self._internal(nodes), late)
-        reason = self._refusal(a, b, nodes, space, parallel)
+        if any(node.product is not None for node in nodes):
+            reason = product_refusal(space, nodes, self._internal(nodes))
+            parallel = product_classes(space, nodes)
+        else:
+            late = [node.index for node in nodes if self._is_late(node)]
+            parallel = parallel_classes(space, nodes, self._internal(nodes), late)
+            reason = self._refusal(a, b, nodes, space, parallel)
         if reason is not None:
             return self._extend_tail(a, b) if not siblings and reason == _NO_COMMON else reason
         self._replace(a, b, Group(nodes, [], space, parallel))

@@ -10,6 +10,7 @@ from typing import TypeAlias
 
 from cuesta._mlir import ir
 from cuesta.dialects.kernel_module import body_ops
+from cuesta.dialects.product import GENERIC_PRECISION
 from cuesta.dialects.types import size_of, spelling_of
 from cuesta.passes.form_kernels.grouping import Group
 from cuesta.passes.form_kernels.layout import Layout, dense_strides, memory_order
@@ -254,6 +255,10 @@ def _collapsible(kernel: Kernel, outer: Class, inner: Class) -> bool:
             continue
         if not all(present) or kn.node.uses_index:
             return False
+        if kn.node.product is not None:  # blocks are cut along N and K, and what lies beside them is not
+            cut = {c for c in kn.loops if kernel.loop_of[kn.node.index][c] in kn.node.product[1:]}
+            if cut & {outer, inner}:
+                return False
         kinds = [kn.node.parallel[kernel.loop_of[kn.node.index][c]] for c in (outer, inner)]
         if kinds[0] != kinds[1]:
             return False
@@ -279,6 +284,9 @@ def _merge_classes(kernel: Kernel, outer: Class, inner: Class) -> None:
     for kn in kernel.nodes:
         if inner in kn.loops:
             kn.loops.remove(inner)
+            loop_of = kernel.loop_of[kn.node.index]
+            if kn.node.product is not None and loop_of[inner] == kn.node.product[0]:
+                loop_of[outer] = loop_of[inner]
     for operand in kernel.tensors:
         if inner in operand.classes:
             at = operand.classes.index(outer)
@@ -314,11 +322,21 @@ def kernel_key(kernel: Kernel) -> tuple[object, ...]:
             initial_numbers(kn.node),
             _body_key(kn.node, gathered, parameter),
             tuple(kernel.loop_of[kn.node.index][c] for c in kn.loops) if kn.node.uses_index else (),
+            _product_key(kn, {kernel.loop_of[kn.node.index][c]: number[c] for c in kn.loops}),
         )
         for kn in kernel.nodes
     )
     counts = (len(kernel.inputs), len(kernel.gathered), len(kernel.outputs))
     return (counts, tuple(number[c] for c in kernel.parallel), tensors, nodes)
+
+
+def _product_key(kn: KernelNode, number: dict[int, int]) -> tuple[object, ...] | None:
+    """What of a matrix product its body does not say; `number` numbers its loops."""
+    if kn.node.product is None:
+        return None
+    attributes = kn.node.op.attributes
+    precision = attributes[GENERIC_PRECISION].value if GENERIC_PRECISION in attributes else None
+    return (tuple(number[loop] for loop in kn.node.product), kn.node.tile, precision)
 
 
 def initial_numbers(node: Node) -> tuple[str | None, ...]:

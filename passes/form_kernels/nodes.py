@@ -10,6 +10,7 @@ from cuesta._mlir import ir
 from cuesta.dialects.affine_maps import dims_of
 from cuesta.dialects.aten import is_random
 from cuesta.dialects.kernel_module import body_ops
+from cuesta.dialects.product import TILE, roles_of
 from cuesta.dialects.types import byte_count, shape_of
 from cuesta.sizes import Number, hint
 
@@ -52,6 +53,9 @@ class Node(Item):
     uses_index: bool = False
     #: Whether it does nothing but widen a tensor.
     widens: bool = False
+    #: Of a matrix product for tensor cores: the loops of M, N and K, and its tile.
+    product: tuple[int, int, int] | None = None
+    tile: str | None = None
 
     @property
     def elements(self) -> int:
@@ -115,4 +119,6 @@ def node_of(index: int, op: ir.Operation) -> Node:
         writes,
         uses_index,
         widens=body == ["arith.extf", "linalg.yield"],
+        product=roles_of(op) if TILE in op.attributes else None,
+        tile=op.attributes[TILE].value if TILE in op.attributes else None,
     )

@@ -16,6 +16,7 @@ from cuesta.dialects import types
 from cuesta.dialects.affine_maps import projection
 from cuesta.dialects.cuesta.dialect import int_array
 from cuesta.dialects.kernel_module import SHAPE, body_ops
+from cuesta.dialects.product import GENERIC_PRECISION, ROLES, TILE
 from cuesta.dialects.types import row_major, size_of, strided
 from cuesta.passes.form_kernels.kernel import Kernel, KernelNode, Operand, initial_numbers
 from cuesta.sizes import Number, Size, symbol
@@ -103,6 +104,12 @@ def _emit_node(
     op.operation.attributes["cuesta.classes"] = int_array(number[c] for c in loops)
     if kn.tail:
         op.operation.attributes["cuesta.tail"] = ir.UnitAttr.get()
+    if kn.node.product is not None:
+        class_of = {loop_of[c]: c for c in loops}
+        op.operation.attributes[ROLES] = int_array(number[class_of[d]] for d in kn.node.product)
+        for name in (TILE, GENERIC_PRECISION):
+            if name in kn.node.op.attributes:
+                op.operation.attributes[name] = kn.node.op.attributes[name]
     old = kn.node.op.regions[0].blocks[0]
     block = op.regions[0].blocks.append(*[a.type for a in old.arguments])
     mapping = dict(zip(old.arguments, block.arguments, strict=True))

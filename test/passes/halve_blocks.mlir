@@ -21,6 +21,15 @@ module {
       return
     }
 
+    // A product's loads go first; no block of it is smaller than what tensor cores multiply.
+    // CHECK-LABEL: func.func @product
+    // CHECK-SAME: cuesta.blocks = [64, 16, 32], cuesta.loops = [2], cuesta.parallel = [0, 1], cuesta.sizes = [64, 16, 64], cuesta.stages = 2
+    // THRICE-LABEL: func.func @product
+    // THRICE-SAME: cuesta.blocks = [16, 16, 32], {{.*}}cuesta.stages = 2
+    func.func @product(%x: tensor<64x16xf32>) attributes {cuesta.blocks = [64, 16, 32], cuesta.loops = [2], cuesta.parallel = [0, 1], cuesta.sizes = [64, 16, 64], cuesta.stages = 3 : i64} {
+      return
+    }
+
     // Nothing is left to halve.
     // CHECK-LABEL: func.func @least
     // CHECK-SAME: cuesta.blocks = [1], cuesta.parallel = [0]

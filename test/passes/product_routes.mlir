@@ -53,3 +53,37 @@ func.func @no_bias(%c: tensor<4xf32>, %a: tensor<2x3xf32>, %b: tensor<3x4xf32>) 
   %0 = "cuesta.addmm"(%c, %a, %b) {beta = 0.0 : f64, alpha = 1.0 : f64, route = "rows"} : (tensor<4xf32>, tensor<2x3xf32>, tensor<3x4xf32>) -> tensor<2x4xf32>
   return %0 : tensor<2x4xf32>
 }
+
+// For tensor cores it stays a product of what is narrow, with its sums in f32; a bias is added before the rounding.
+// CHECK-LABEL: func.func @tensor_cores
+// CHECK-SAME: (%[[C:.*]]: tensor<40xbf16>, %[[A:.*]]: tensor<32x64xbf16>, %[[B:.*]]: tensor<64x40xbf16>)
+// CHECK-NEXT: %[[P:.*]] = "cuesta.mm"(%[[A]], %[[B]]) {precision = "tf32", product = "32x64x64/4/3"} : {{.*}} -> tensor<32x40xf32>
+// CHECK-NEXT: %[[W:.*]] = "cuesta.convert"(%[[C]])
+// CHECK-NEXT: %[[S:.*]] = "cuesta.add"(%[[P]], %[[W]])
+// CHECK-NEXT: %[[N:.*]] = "cuesta.convert"(%[[S]]) : (tensor<32x40xf32>) -> tensor<32x40xbf16>
+// CHECK-NEXT: return %[[N]]
+func.func @tensor_cores(%c: tensor<40xbf16>, %a: tensor<32x64xbf16>, %b: tensor<64x40xbf16>) -> tensor<32x40xbf16> {
+  %0 = "cuesta.addmm"(%c, %a, %b) {beta = 1.0 : f64, alpha = 1.0 : f64, precision = "tf32", route = "tensor cores 32x64x64/4/3"} : (tensor<40xbf16>, tensor<32x64xbf16>, tensor<64x40xbf16>) -> tensor<32x40xbf16>
+  return %0 : tensor<32x40xbf16>
+}
+
+// A long sum in parts: a batch of products, which are added up.
+// CHECK-LABEL: func.func @parts
+// CHECK-SAME: (%[[A:.*]]: tensor<32x1024xf16>, %[[B:.*]]: tensor<1024x16xf16>)
+// CHECK: %[[AP:.*]] = "cuesta.permute"(%{{.*}}) {dims = [1, 0, 2]} : (tensor<32x4x256xf16>) -> tensor<4x32x256xf16>
+// CHECK: %[[BP:.*]] = "cuesta.reshape"(%[[B]]) : (tensor<1024x16xf16>) -> tensor<4x256x16xf16>
+// CHECK: %[[P:.*]] = "cuesta.mm"(%[[AP]], %[[BP]]) {product = "32x16x64/4/3"} : {{.*}} -> tensor<4x32x16xf32>
+// CHECK: "cuesta.sum"(%[[P]]) {dims = [0], keepdim = 0 : i64} : (tensor<4x32x16xf32>) -> tensor<32x16xf32>
+func.func @parts(%a: tensor<32x1024xf16>, %b: tensor<1024x16xf16>) -> tensor<32x16xf16> {
+  %0 = "cuesta.mm"(%a, %b) {route = "tensor cores 32x16x64/4/3 in 4 parts"} : (tensor<32x1024xf16>, tensor<1024x16xf16>) -> tensor<32x16xf16>
+  return %0 : tensor<32x16xf16>
+}
+
+// Its rows are those of what follows, so that no reshape stands between.
+// CHECK-LABEL: func.func @rows_of_a_batch
+// CHECK: "cuesta.mm"(%{{.*}}, %{{.*}}) {product = "32x16x64/4/3"} : (tensor<2x16x64xbf16>, tensor<64x16xbf16>) -> tensor<2x16x16xf32>
+func.func @rows_of_a_batch(%a: tensor<32x64xbf16>, %b: tensor<64x16xbf16>) -> tensor<2x16x16xbf16> {
+  %0 = "cuesta.mm"(%a, %b) {route = "tensor cores 32x16x64/4/3"} : (tensor<32x64xbf16>, tensor<64x16xbf16>) -> tensor<32x16xbf16>
+  %1 = "cuesta.reshape"(%0) : (tensor<32x16xbf16>) -> tensor<2x16x16xbf16>
+  return %1 : tensor<2x16x16xbf16>
+}

@@ -1,0 +1,60 @@
+"""How a matrix product that is a kernel of ours is marked, from the graph down to its kernel.
+
+    graph    cuesta.mm … {route = "kernel", product = "128x256x64/8/3"}         [M, K] @ [K, N], its result in f32
+    linalg   linalg.generic … {cuesta.product = [0, 2, 1], cuesta.product_tile = "128x256x64/8/3"}
+             the loops that walk M, N and K; in a kernel, their classes
+
+Operands stay as narrow as they lie in memory; what widens them is in the generic's body.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from cuesta._mlir import ir
+from cuesta.dialects.cuesta.dialect import ints
+
+#: Attributes of the graph's op: its tile, and how f32 is multiplied, "tf32" or (where there is none) as it is.
+PRODUCT, PRECISION = "product", "precision"
+#: Attributes of the generic: the loops, or in a kernel the classes, of M, N and K; and those of the op.
+ROLES, TILE, GENERIC_PRECISION = "cuesta.product", "cuesta.product_tile", "cuesta.product_precision"
+
+#: The least size, along each of M, N and K, of what tensor cores multiply at once.
+LEAST = 16
+
+_TEXT = re.compile(r"(\d+)x(\d+)x(\d+)/(\d+)/(\d+)")
+
+
+@dataclass(frozen=True)
+class Tile:
+    """What a program computes of a product: m x n elements, k of each sum at a time, by so many warps, with so many
+    loads of the loop on their way at once."""
+
+    m: int
+    n: int
+    k: int
+    warps: int
+    stages: int
+
+    def __str__(self) -> str:
+        return f"{self.m}x{self.n}x{self.k}/{self.warps}/{self.stages}"
+
+    @staticmethod
+    def parse(text: str) -> Tile:
+        """The tile whose text it is. Raises ValueError for any other text."""
+        found = _TEXT.fullmatch(text)
+        if found is None:
+            raise ValueError(f"{text!r} is no tile of a product: MxNxK/warps/stages, such as 128x256x64/8/3")
+        return Tile(*map(int, found.groups()))
+
+
+def tile_of(generic: ir.Operation) -> Tile | None:
+    """The tile of a generic that is a product; None for another generic."""
+    return Tile.parse(generic.attributes[TILE].value) if TILE in generic.attributes else None
+
+
+def roles_of(generic: ir.Operation) -> tuple[int, int, int]:
+    """The loops, or in a kernel the classes, that walk M, N and K of a generic that is a product."""
+    m, n, k = ints(generic.attributes[ROLES])
+    return m, n, k

@@ -1,0 +1,69 @@
+"""Matrix products that are kernels of ours: one generic, which fusion and tensor cores find whole.
+
+%2 = cuesta.mm(%a, %b)   →   %e = linalg.fill 0
+                             %2 = linalg.generic {parallel, reduction, parallel} ins(%a, %b) outs(%e)
+                                    { addf %out, mulf (extf %a), (extf %b) }
+"""
+
+from __future__ import annotations
+
+from cuesta._mlir import ir
+from cuesta.dialects.cuesta.dialect import int_array
+from cuesta.dialects.product import GENERIC_PRECISION, PRECISION, PRODUCT, ROLES, TILE
+from cuesta.dialects.scalar import Scalar, Value
+from cuesta.dialects.types import element, shape_of, spelling_of
+from cuesta.errors import Unsupported
+from cuesta.lowering.cuesta_to_linalg.builder import Access, LinalgBuilder
+from cuesta.lowering.cuesta_to_linalg.rules import lowers
+from cuesta.sizes import hint
+
+
+@lowers("mm")
+def lower_product(b: LinalgBuilder, op: ir.Operation) -> None:
+    """A product that has a tile. Raises Unsupported for one that nobody made a kernel of."""
+    if PRODUCT not in op.attributes:
+        raise Unsupported(f"a matrix product that is neither called nor a kernel of ours, at {op.location}")
+    left, right = op.operands
+    sizes = [*shape_of(left), shape_of(right)[-1]]
+    at_m, at_k, at_n = range(len(sizes) - 3, len(sizes))
+    if len(shape_of(right)) == 2:  # of several dims of rows, blocks are of the longest
+        at_m = max(range(at_k), key=lambda d: hint(sizes[d]))
+    if 1 in (sizes[at_m], sizes[at_k], sizes[at_n]):
+        raise Unsupported(f"a product of a vector, as one of matrices, at {op.location}")
+    loops = [d for d, size in enumerate(sizes) if size != 1]
+    batch = range(len(shape_of(right)) - 2)
+    accesses = [
+        _access(b, left, [*range(at_k), at_k], loops),
+        _access(b, right, [*batch, at_k, at_n], loops),
+    ]
+    wide = element(spelling_of(op.results[0]))
+
+    def step(s: Scalar, total: Value, x: Value, y: Value) -> Value:
+        return s.add(total, s.mul(s.convert(x, wide), s.convert(y, wide)))
+
+    total = b.generic(
+        accesses,
+        [sizes[d] for d in loops],
+        spelling_of(op.results[0]),
+        step,
+        reduced=[loops.index(at_k)],
+        identity=lambda kind: 0,
+    )
+    attributes = total.owner.attributes
+    attributes[ROLES] = int_array([loops.index(d) for d in (at_m, at_n, at_k)])
+    attributes[TILE] = op.attributes[PRODUCT]
+    if PRECISION in op.attributes:
+        attributes[GENERIC_PRECISION] = op.attributes[PRECISION]
+    b.squeezed[op.results[0]] = total
+
+
+def _access(b: LinalgBuilder, operand: Value, dims: list[int], loops: list[int]) -> Access:
+    """`operand`, whose dims are the loops' `dims`; spelled out where its matrices are stretched."""
+    access = b.access(operand)
+    own = shape_of(operand)
+    if access.source is None or not {len(own) - 2, len(own) - 1} <= set(access.dims):
+        kept = [d for d, size in enumerate(own) if size != 1]
+        whole = b.generic([b.on_loops(access, kept)], [own[d] for d in kept], access.spelling, lambda s, x: x)
+        access = Access(whole, tuple(kept), access.spelling)
+    placed = Access(access.source, tuple(dims[d] for d in access.dims), access.spelling)
+    return b.on_loops(placed, loops)

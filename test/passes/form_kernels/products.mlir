@@ -1,0 +1,43 @@
+// RUN: cuesta-opt --split-input-file --pass-pipeline='builtin.module(cuesta-to-linalg{checks=false},form-kernels{target=gpu})' %s | filecheck %s
+
+// Pointwise work joins a product, with a second result; a reduction over its columns does not, as no program has all.
+// CHECK-LABEL: module
+// CHECK: func.func @{{[a-z_0-9]+}}(%{{.*}}: tensor<64x32xbf16>, %{{.*}}: tensor<32x64xbf16>, %{{.*}}: tensor<64x64xf32> {{.*}}, %{{.*}}: tensor<64x64xf32> {{.*}}) -> (tensor<64x64xf32>, tensor<64x64xf32>)
+// CHECK: cuesta.product = [0, 2, 1], cuesta.product_tile = "64x64x32/4/3"
+// CHECK: math.exp
+// CHECK: func.func @{{[a-z_0-9]+}}(%{{.*}}: tensor<64x64xf32>, %{{.*}}: tensor<64xf32> {{.*}})
+// CHECK: func.func @graph
+// CHECK: a reduction beside a matrix product, of which a program has a block
+func.func @graph(%a: tensor<64x32xbf16> {cuesta.strides = [32, 1]}, %b: tensor<32x64xbf16> {cuesta.strides = [64, 1]}) -> (tensor<64x64xf32> {cuesta.strides = [64, 1]}, tensor<64x64xf32> {cuesta.strides = [64, 1]}, tensor<64xf32> {cuesta.strides = [1]}) {
+  %0 = "cuesta.mm"(%a, %b) {product = "64x64x32/4/3"} : (tensor<64x32xbf16>, tensor<32x64xbf16>) -> tensor<64x64xf32>
+  %1 = "cuesta.exp"(%0) : (tensor<64x64xf32>) -> tensor<64x64xf32>
+  %2 = "cuesta.sum"(%1) {dims = [1], keepdim = 0} : (tensor<64x64xf32>) -> tensor<64xf32>
+  return %0, %1, %2 : tensor<64x64xf32>, tensor<64x64xf32>, tensor<64xf32>
+}
+
+// -----
+// Many blocks would make the operand again: it is written once.
+// CHECK: every block of the matrix product would make its operand again
+func.func @graph(%a: tensor<512x512xbf16> {cuesta.strides = [512, 1]}, %b: tensor<512x512xbf16> {cuesta.strides = [512, 1]}) -> (tensor<512x512xf32> {cuesta.strides = [512, 1]}) {
+  %e = "cuesta.exp"(%a) : (tensor<512x512xbf16>) -> tensor<512x512xbf16>
+  %0 = "cuesta.mm"(%e, %b) {product = "64x64x32/4/3"} : (tensor<512x512xbf16>, tensor<512x512xbf16>) -> tensor<512x512xf32>
+  return %0 : tensor<512x512xf32>
+}
+
+// -----
+// One product's result is the other's operand: two kernels.
+// CHECK: two matrix products that walk different loops
+func.func @graph(%a: tensor<64x64xf32> {cuesta.strides = [64, 1]}, %b: tensor<64x64xf32> {cuesta.strides = [64, 1]}) -> (tensor<64x64xf32> {cuesta.strides = [64, 1]}) {
+  %0 = "cuesta.mm"(%a, %b) {product = "64x64x32/4/3"} : (tensor<64x64xf32>, tensor<64x64xf32>) -> tensor<64x64xf32>
+  %1 = "cuesta.mm"(%0, %b) {product = "64x64x32/4/3"} : (tensor<64x64xf32>, tensor<64x64xf32>) -> tensor<64x64xf32>
+  return %1 : tensor<64x64xf32>
+}
+
+// -----
+// Rows of several dims become one class where all that walks them agrees.
+// CHECK: cuesta.parallel = [0, 2], cuesta.sizes = [96, 32, 64]
+// CHECK: cuesta.product = [0, 2, 1]
+func.func @graph(%a: tensor<2x48x32xbf16> {cuesta.strides = [1536, 32, 1]}, %b: tensor<32x64xbf16> {cuesta.strides = [64, 1]}) -> (tensor<2x48x64xf32> {cuesta.strides = [3072, 64, 1]}) {
+  %0 = "cuesta.mm"(%a, %b) {product = "32x64x32/4/3"} : (tensor<2x48x32xbf16>, tensor<32x64xbf16>) -> tensor<2x48x64xf32>
+  return %0 : tensor<2x48x64xf32>
+}
