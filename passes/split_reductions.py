@@ -21,7 +21,7 @@ from cuesta.dialects import types
 from cuesta.dialects.cuesta import reduction
 from cuesta.dialects.cuesta.dialect import ints
 from cuesta.dialects.graph_builder import GraphBuilder
-from cuesta.dialects.types import opmath, spelling_of, static_shape
+from cuesta.dialects.types import byte_count, opmath, spelling_of, static_shape
 from cuesta.passes.form_kernels.machine import PROGRAMS, STRIP
 from cuesta.passes.form_kernels.memory_order import MemoryOrder
 from cuesta.passes.graph_rewrite import functions, rewrite_ops
@@ -38,6 +38,10 @@ _REDUCTIONS = frozenset(f"cuesta.{name}" for name in reduction.BY_NAME)
 LONG = 8192
 #: Elements that a part keeps at least, to be worth a program.
 SHORT = 2048
+#: How many times the bytes of a value a reduction may move for the sake of computing it itself.
+_MOST_MOVED = 8
+#: What gives a value that is in memory, whoever reads it.
+_IN_MEMORY = frozenset({"aten.call", "cuesta.reshape", "cuesta.permute", "cuesta.slice", "cuesta.expand"})
 
 
 def parts(sizes: Sequence[int], dims: Sequence[int], wanted: int) -> dict[int, int]:
@@ -155,15 +159,23 @@ def _rewrite(op: ir.Operation, split: _Split) -> list[Value]:
 def _in_parts(x: Value, shape: list[int]) -> Value:
     """x in another shape, with the pointwise ops that made it.
 
-    A reshape between them and the reduction would keep them out of its kernel, and what they make in memory.
+    A reshape between them and the reduction would keep them out of its kernel, and what they make in memory. That is
+    as well where they make it of much: each place in the window of a pool would be in memory instead.
     """
     sizes = static_shape(x)
     made: dict[Value, Value] = {}
+    known: dict[Value, dict[Value, int]] = {}
 
     def visit(value: Value) -> Value:
         if value not in made:
             op = maker(value)
-            if op is None or static_shape(value) != sizes or op.name not in POINTWISE:
+            moved = sum(_traffic(value, known).values())
+            if (
+                op is None
+                or op.name not in POINTWISE
+                or static_shape(value) != sizes
+                or moved > _MOST_MOVED * byte_count(value)
+            ):
                 own = reshaped_operand(static_shape(value), sizes, shape)
                 assert own is not None  # each dim of `sizes` became a run of its own
                 made[value] = _B.reshape(value, own)
@@ -176,6 +188,22 @@ def _in_parts(x: Value, shape: list[int]) -> Value:
         return made[value]
 
     return visit(x)
+
+
+def _traffic(value: Value, known: dict[Value, dict[Value, int]]) -> dict[Value, int]:
+    """What pointwise ops make `value` of → the bytes that each moves; not all of it where that is much already."""
+    if value in known:
+        return known[value]
+    op, sizes = maker(value), static_shape(value)
+    found: dict[Value, int] = {}
+    if op is None or op.name not in POINTWISE:
+        found[value] = byte_count(value) * (1 if op is None or op.name in _IN_MEMORY else 2)
+    else:
+        for operand in op.operands:
+            if static_shape(operand) == sizes and sum(found.values()) <= _MOST_MOVED * byte_count(value):
+                found |= _traffic(operand, known)
+    known[value] = found
+    return found
 
 
 def _variance(x: Value, mean: Value, form: Cut) -> Value:

@@ -77,3 +77,22 @@ func.func @chain(%x: tensor<8192x768xbf16>, %w: tensor<768xf32>) -> tensor<768xf
   %2 = "cuesta.sum"(%1) {dims = [0], keepdim = 0} : (tensor<8192x768xf32>) -> tensor<768xf32>
   return %2 : tensor<768xf32>
 }
+
+// But not where they would be given many tensors for the sake of one: the largest of a pool's places is read instead.
+// CHECK-LABEL: func.func @pool
+// CHECK-COUNT-3: "cuesta.maximum"
+// CHECK: %[[D:.*]] = "cuesta.maximum"
+// CHECK-NEXT: "cuesta.reshape"(%[[D]]) : (tensor<8192x768xf32>) -> tensor<32x256x768xf32>
+func.func @pool(%x: tensor<8196x768xf32>) -> tensor<768xf32> {
+  %0 = "cuesta.window"(%x) {starts = [0, 0], steps = [1, 1], divisors = [1, 1], outside = 0.0} : (tensor<8196x768xf32>) -> tensor<8192x768xf32>
+  %1 = "cuesta.window"(%x) {starts = [1, 0], steps = [1, 1], divisors = [1, 1], outside = 0.0} : (tensor<8196x768xf32>) -> tensor<8192x768xf32>
+  %2 = "cuesta.window"(%x) {starts = [2, 0], steps = [1, 1], divisors = [1, 1], outside = 0.0} : (tensor<8196x768xf32>) -> tensor<8192x768xf32>
+  %3 = "cuesta.window"(%x) {starts = [3, 0], steps = [1, 1], divisors = [1, 1], outside = 0.0} : (tensor<8196x768xf32>) -> tensor<8192x768xf32>
+  %4 = "cuesta.window"(%x) {starts = [4, 0], steps = [1, 1], divisors = [1, 1], outside = 0.0} : (tensor<8196x768xf32>) -> tensor<8192x768xf32>
+  %a = "cuesta.maximum"(%0, %1) : (tensor<8192x768xf32>, tensor<8192x768xf32>) -> tensor<8192x768xf32>
+  %b = "cuesta.maximum"(%a, %2) : (tensor<8192x768xf32>, tensor<8192x768xf32>) -> tensor<8192x768xf32>
+  %c = "cuesta.maximum"(%b, %3) : (tensor<8192x768xf32>, tensor<8192x768xf32>) -> tensor<8192x768xf32>
+  %d = "cuesta.maximum"(%c, %4) : (tensor<8192x768xf32>, tensor<8192x768xf32>) -> tensor<8192x768xf32>
+  %s = "cuesta.sum"(%d) {dims = [0], keepdim = 0} : (tensor<8192x768xf32>) -> tensor<768xf32>
+  return %s : tensor<768xf32>
+}
