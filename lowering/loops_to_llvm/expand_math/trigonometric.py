@@ -1,20 +1,20 @@
-"""sin, cos and tan, with the argument reduced in f64.
+"""sin, cos and tan of every f32, with the argument reduced in f64.
 
-The reduction subtracts n pi from the exact argument with pi in two doubles (Cody and Waite, 106
-bits). The first product cancels exactly while n is the nearest integer, that is for |x| up to about
-1e14; beyond, sin and cos are still clamped to [-1, 1] but lose their meaning. f64 halves
-the vector width for these few ops only; a rare branch would keep the loop from being vectorised.
-The coefficients are computed as those of exponential.py.
+x / pi is wanted modulo 2, to some 56 bits behind the point. A large x is a multiple of a power of two, so whole
+binary places of 1 / pi can be left out that add multiples of 2 only (Payne and Hanek). What is left of it depends on
+the exponent of x: five ranges of it, each with a number in two doubles that fits, are told apart by selections,
+because a rare branch would keep the loop from being vectorised.
+The polynomials' coefficients are computed as those of exponential.py.
 """
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 from cuesta.lowering.loops_to_llvm.expand_math.builder import Builder, Value
 
 # 1.5 * 2^52 rounds a double to an integer, whose low bits stay in the significand.
 _MAGIC = 6755399441055744.0
-_PI = (3.141592653589793, 1.2246467991473532e-16)
-_HALF_PI = (1.5707963267948966, 6.123233995736766e-17)
 _SIGN_SHIFT = 63
 
 # (sin(r) / r - 1) / r^2 in powers of r^2 on |r| <= pi/2: sin to 2^-27.2.
@@ -24,9 +24,59 @@ _SIN_NARROW = (-0.000195179003640078, 0.008332187309861183, -0.16666655242443085
 _COS_NARROW = (2.4432327336398885e-05, -0.0013887309469282627, 0.04166664555668831, -0.5, 1.0)
 
 
-def _subtract(b: Builder, x: Value, n: Value, unit: tuple[float, float]) -> Value:
-    """x - n * unit; keeps the sign of a zero x, as both parts of the unit are positive."""
-    return b.fma(n, -unit[1], b.fma(n, -unit[0], x))
+@dataclass(frozen=True)
+class _Unit:
+    """What an argument is counted in.
+
+    `inverse` is 1 / size in two doubles. `ranges` has, for arguments from 2^n on, n and 1 / size modulo 2^(24 - n), the
+    nearest to 0, in two doubles: such f32 are multiples of 2^(n - 23).
+    """
+
+    size: float
+    inverse: tuple[float, float]
+    ranges: tuple[tuple[int, float, float], ...]
+
+
+_PI = _Unit(
+    3.141592653589793,
+    (0.3183098861837907, -1.9678676675182486e-17),
+    (
+        (46, 1.0224824379653776e-07, 3.037013244824923e-24),
+        (66, -1.0643455558699644e-13, -2.6608010397597296e-31),
+        (87, 5.3802864053693746e-20, -8.450967239003765e-37),
+        (107, 3.848352432019786e-26, 2.2103380079700596e-42),
+    ),
+)
+_HALF_PI = _Unit(
+    1.5707963267948966,
+    (0.6366197723675814, -3.935735335036497e-17),
+    (
+        (46, -3.3922091508486964e-08, -5.434184107743751e-25),
+        (66, 1.4504564269239186e-14, -5.321602079519459e-31),
+        (87, -8.144891411629536e-22, 2.5184173833409495e-39),
+        (107, -2.643052792873273e-26, -1.3190424939343312e-42),
+    ),
+)
+
+
+def _reduce(b: Builder, x: Value, unit: _Unit, shift: float = 0.0) -> tuple[Value, Value]:
+    """(x - n * unit, bits of n in the low ones) for the n nearest to x / unit among whole numbers less `shift`, in f64.
+
+    n may be off by a multiple of 2. The sign of a zero x stays.
+    """
+    wide = b.widen(x)
+    size = b.abs(wide)
+    high, low = (b.const(part, b.f64) for part in unit.inverse)
+    for exponent, high_here, low_here in unit.ranges:
+        is_less = b.less(size, 2.0**exponent)
+        high, low = b.select(is_less, high, high_here), b.select(is_less, low, low_here)
+    quotient, less = b.mul(wide, high), b.neg(wide)
+    # What rounding added to it. Subtracted, because -0.0 - 0.0 is -0.0.
+    added = b.fma(less, low, b.fma(less, high, quotient))
+    shifted = b.add(b.add(quotient, shift) if shift else quotient, _MAGIC)
+    whole = b.sub(shifted, _MAGIC)
+    rest = b.sub(quotient, b.sub(whole, shift) if shift else whole)
+    return b.mul(b.sub(rest, added), unit.size), b.bits(shifted)
 
 
 def _sine(b: Builder, r: Value, parity: Value) -> Value:
@@ -40,27 +90,20 @@ def _sine(b: Builder, r: Value, parity: Value) -> Value:
 
 def sin(b: Builder, x: Value) -> Value:
     """(-1)^n sin(x - n pi)."""
-    wide = b.widen(x)
-    shifted = b.fma(wide, 1 / _PI[0], _MAGIC)
-    r = _subtract(b, wide, b.sub(shifted, _MAGIC), _PI)
-    return _sine(b, r, b.bits(shifted))
+    return _sine(b, *_reduce(b, x, _PI))
 
 
 def cos(b: Builder, x: Value) -> Value:
     """(-1)^n sin(x - (n - 1/2) pi), from cos x = sin(x + pi/2)."""
-    wide = b.widen(x)
-    shifted = b.add(b.fma(wide, 1 / _PI[0], 0.5), _MAGIC)
-    r = _subtract(b, wide, b.sub(b.sub(shifted, _MAGIC), 0.5), _PI)
-    return _sine(b, r, b.bits(shifted))
+    return _sine(b, *_reduce(b, x, _PI, shift=0.5))
 
 
 def tan(b: Builder, x: Value) -> Value:
     """sin r / cos r, or -cos r / sin r after an odd number of quarter turns."""
-    wide = b.widen(x)
-    shifted = b.fma(wide, 1 / _HALF_PI[0], _MAGIC)
-    r = b.narrow(_subtract(b, wide, b.sub(shifted, _MAGIC), _HALF_PI))
+    rest, turns = _reduce(b, x, _HALF_PI)
+    r = b.narrow(rest)
     square = b.mul(r, r)
     sine = b.mul(r, b.poly(square, _SIN_NARROW))
     cosine = b.poly(square, _COS_NARROW)
-    odd = b.is_odd(b.low_word(b.bits(shifted)))
+    odd = b.is_odd(b.low_word(turns))
     return b.div(b.select(odd, cosine, sine), b.select(odd, b.neg(sine), cosine))
