@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 from cuesta._mlir import func, ir
 from cuesta.dialects.affine_maps import dims_of
-from cuesta.dialects.cuesta.dialect import ints
+from cuesta.dialects.cuesta.dialect import ints, numbers
+from cuesta.sizes import Number
 
 #: Kernel k as a function over a range of its tiles, and what runs once after them.
 TILES, TAIL = "__tiles", "__tail"
@@ -54,19 +55,27 @@ def body_ops(op: ir.Operation) -> Iterator[ir.Operation]:
         yield inner.operation
 
 
-def argument_strides(function: func.FuncOp) -> dict[ir.Value, list[int]]:
-    """The strides, in elements, of each argument of a kernel."""
-    found = {}
+def argument_shape(argument: ir.Value, attributes: ir.DictAttr) -> tuple[list[Number], list[Number]]:
+    """The sizes and strides, in elements, of an argument of a kernel, in terms of its parameters."""
+    if SHAPE in attributes:
+        sizes, strides = (numbers(part) for part in attributes[SHAPE])
+        return sizes, strides
+    shape = list(ir.RankedTensorType(argument.type).shape)
+    if "bufferization.buffer_layout" in attributes:
+        return shape, list(ir.StridedLayoutAttr(attributes["bufferization.buffer_layout"]).strides)
+    strides, step = [], 1
+    for size in reversed(shape):
+        strides.append(step)
+        step *= size
+    return shape, strides[::-1]
+
+
+def argument_shapes(function: func.FuncOp) -> dict[ir.Value, tuple[list[Number], list[Number]]]:
+    """The sizes and strides of each tensor that a kernel is passed."""
     arguments = function.regions[0].blocks[0].arguments
     entries = function.attributes["arg_attrs"] if "arg_attrs" in function.attributes else [{}] * len(arguments)
-    for argument, attributes in zip(arguments, entries, strict=True):
-        if "bufferization.buffer_layout" in attributes:
-            layout = ir.StridedLayoutAttr(attributes["bufferization.buffer_layout"])
-            found[argument] = list(layout.strides)
-            continue
-        strides, step = [], 1
-        for size in reversed(ir.RankedTensorType(argument.type).shape):
-            strides.append(step)
-            step *= size
-        found[argument] = strides[::-1]
-    return found
+    return {
+        argument: argument_shape(argument, attributes)
+        for argument, attributes in zip(arguments, entries, strict=True)
+        if isinstance(argument.type, ir.RankedTensorType)
+    }

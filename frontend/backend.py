@@ -18,8 +18,7 @@ from cuesta.frontend.aot import around
 from cuesta.frontend.attention import keep_attention_whole
 from cuesta.frontend.bitwise import decompositions_of
 from cuesta.frontend.byte_images import keep_byte_images_whole
-from cuesta.frontend.calling import Boxed, Convention, bind, bind_sized
-from cuesta.frontend.devices import place_graph
+from cuesta.frontend.calling import Boxed, Convention, Run, bind, bind_sized
 from cuesta.frontend.donation import donated_arguments
 from cuesta.frontend.logs import tell_report
 from cuesta.frontend.make_program import make_program
@@ -33,7 +32,6 @@ from cuesta.options import Options
 from cuesta.runtime.cuda_graphs import RecordedProgram
 from cuesta.runtime.cuda_recorder import recorder_of
 from cuesta.runtime.executable import Executable
-from cuesta.targets import CPU
 
 log = logging.getLogger("cuesta")
 
@@ -125,9 +123,6 @@ def _compile_sized(gm: torch.fx.GraphModule, request: _Request, each: Callable[[
     kind, options = request.kind, request.options
     report = GraphReport(kind)
     try:
-        target, _ = place_graph(gm, options.target)
-        if target != CPU:
-            raise Unsupported(f"kernels for {target} are for sizes that are numbers")
         made = make_program(gm, kind, options, report, request.donated)
     except (CompileError, DeviceError) as problem:
         level = logging.INFO if isinstance(problem, (Unsupported, DeviceError)) else logging.WARNING
@@ -137,7 +132,12 @@ def _compile_sized(gm: torch.fx.GraphModule, request: _Request, each: Callable[[
     tell_report(report)
     steps = made.executable.metadata["steps"]
     others = each("the program for all sizes is not right for these")
-    return bind_sized(made.executable, made.convention, gm, others, lambda run: profiled(run, report, steps))
+
+    def around(program: Executable) -> Run:
+        recorded = _recorded(program, made.convention, options, report, request.static)
+        return profiled(recorded, report, steps)
+
+    return bind_sized(made.executable, made.convention, gm, others, around)
 
 
 def report_of_steps(steps: dict[torch.fx.Node, str], kind: str) -> GraphReport:

@@ -125,7 +125,7 @@ def bind_sized(
     convention: Convention,
     gm: torch.fx.GraphModule,
     otherwise: Boxed,
-    around: Callable[[Run], Run] = lambda run: run,
+    around: Callable[[Executable], Run] = lambda program: program,
 ) -> Boxed:
     """A boxed callable around a program that has symbols in its sizes: for each set of sizes the program with its
     tables filled in, which is called through `around`, and of which it keeps those that were called last. Sets that it

@@ -40,7 +40,7 @@ class _Interpreter:
         """The callback. Never raises: ctypes would print the exception and go on."""
         try:
             kernel, parameters = self._kernels[number], rest[-2]
-            pointers = [ctypes.c_int64.from_address(parameters[i]).value for i in range(len(kernel.steps.arguments))]
+            pointers = [ctypes.c_int64.from_address(parameters[i]).value for i in range(len(kernel.arguments))]
             with self._lock:
                 kernel.run((x, y, z), pointers)
         except BaseException as error:

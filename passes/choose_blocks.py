@@ -6,22 +6,30 @@
 `cuesta.blocks` has a power of two for each class: of a parallel class, what one program takes; of
 another, all of it (the next power of two), or, where that does not fit the registers, the part that
 a loop takes at a time, whose classes `cuesta.loops` names. `cuesta.align` has for each argument what
-every launch's pointer is a multiple of, in bytes, as far as offsets tell.
+every launch's pointer is a multiple of, in bytes, as far as offsets tell; `cuesta.wide` says that
+positions take i64.
+
+Where sizes depend on the call, blocks are chosen for those of the traced call, and a class to reduce
+has a loop in any case; `cuesta.fits` says that it takes none where the sizes fit the block.
+`cuesta.multiples` has for each parameter what it is a multiple of in every launch.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from cuesta._mlir import func, ir
-from cuesta.dialects.cuesta.dialect import int_array, int_attr, ints
-from cuesta.dialects.kernel_module import kernel_modules, operand_classes
+from cuesta.dialects.cuesta.dialect import int_array, int_attr, ints, numbers
+from cuesta.dialects.kernel_module import argument_shapes, kernel_modules, operand_classes, parameters
 from cuesta.dialects.product import roles_of, tile_of
+from cuesta.errors import Unsupported
 from cuesta.passes.form_kernels.machine import PROGRAMS, STRIP
 from cuesta.passes.graph_rewrite import functions
+from cuesta.passes.launches import Launch, common_divisor, is_wide, largest, launches_of
 from cuesta.passes.registry import Pass, register_pass
+from cuesta.sizes import Number, Size, hint, symbol
 
 #: Elements of a block of a kernel that has parallel classes only: eight for each of 128 threads.
 BLOCK = 1024
@@ -33,12 +41,20 @@ AT_A_TIME = 4096
 SECTOR = 8
 #: Width, along each of two classes, of a block that is transposed.
 SQUARE = 32
+#: Elements that a block has at least along a class to reduce whose size is another in each call; along one that no
+#: loop can walk, so that no call has more.
+PART, ROOM = 128, 2048
+#: Elements that a block has at least where sizes are others in each call.
+FEW = 256
 #: Elements a thread works on at most before a program gets more threads.
 PER_THREAD = 8
+_NONE: Mapping[int, int] = {}
 #: Sums of matrix products for each warp: 128 registers of a thread.
 SUMS = 4096
 #: A pointer's alignment that wide loads ask for, in bytes.
 ALIGNED = 16
+#: What a size may be known for a multiple of: the widest block.
+MULTIPLES = 1 << 20
 
 
 def power_at_least(n: int) -> int:
@@ -63,37 +79,45 @@ class Blocks:
 
 
 def choose(
-    sizes: Sequence[int], parallel: set[int], tensors: Sequence[Sequence[int]], spaces: Sequence[Sequence[int]]
+    sizes: Sequence[int],
+    parallel: set[int],
+    tensors: Sequence[Sequence[int]],
+    spaces: Sequence[Sequence[int]],
+    least: Mapping[int, int] = _NONE,
 ) -> Blocks:
     """The block of a kernel; `tensors` lists the classes of each tensor's dims in memory order, `spaces` those that
-    each generic walks: two classes that none walks together take no room together."""
+    each generic walks: two classes that none walks together take no room together. `least` has for the classes whose
+    size is another in each call what their blocks are to have room for at least."""
     elements = [math.prod(sizes[c] for c in classes) for classes in tensors]
     # Only large tensors decide what is walked fast.
     fastest = {t[-1] for t, n in zip(tensors, elements, strict=True) if t and 4 * n >= max(elements)}
     blocks = dict.fromkeys(range(len(sizes)), 1)
+    covers = [power_at_least(max(n, least.get(c, 1))) for c, n in enumerate(sizes)]
 
     def at_once() -> int:
         return max(math.prod(blocks[c] for c in space) for space in spaces)
 
     whole = [c for c in range(len(sizes)) if c not in parallel]
     for c in whole:
-        blocks[c] = power_at_least(sizes[c])
+        blocks[c] = covers[c]
     for c in sorted(fastest & parallel):
         width = _strip(sizes, parallel) if whole else SQUARE if len(fastest & parallel) > 1 else 1
-        blocks[c] = min(width, power_at_least(sizes[c]))
+        blocks[c] = min(width, covers[c])
     loops: list[int] = []
     while at_once() > (AT_A_TIME if loops else WHOLE) and len(loops) < len(whole):
         loops.append(max((c for c in whole if c not in loops), key=lambda c: (blocks[c], c)))
         blocks[loops[-1]] = 1
     for c in sorted(loops, key=lambda c: (c not in fastest, -c)):
         room = max(power_at_most(AT_A_TIME // at_once()), 1)
-        blocks[c] = min(room, power_at_least(sizes[c]))
+        blocks[c] = min(room, covers[c])
     # What is left of the block goes to the parallel classes, the fastest first.
     limit = _parallel_limit(max(math.prod(sizes[c] for c in space) for space in spaces))
+    if least:
+        limit = max(limit, FEW)
     for c in sorted(parallel, reverse=True):
         room = power_at_most(limit // at_once())
         if room > 1:
-            blocks[c] = min(blocks[c] * room, power_at_least(sizes[c]))
+            blocks[c] = min(blocks[c] * room, covers[c])
     work = at_once()
     return Blocks(
         tuple(blocks.values()),
@@ -132,14 +156,14 @@ class ChooseBlocks(Pass):
 
     def run(self, module: ir.Module) -> None:
         with module.context, ir.Location.unknown():
-            offsets = _launch_offsets(module)
+            launches = launches_of(module)
             for nested in kernel_modules(module):
                 for function in functions(nested):
-                    _annotate(function, offsets.get(function.name.value, []))
+                    _annotate(function, launches.get(function.name.value, []))
 
 
-def _annotate(function: func.FuncOp, offsets: list[list[int]]) -> None:
-    sizes = ints(function.attributes["cuesta.sizes"])
+def _annotate(function: func.FuncOp, launches: Sequence[Launch]) -> None:
+    sizes, parallel = numbers(function.attributes["cuesta.sizes"]), set(ints(function.attributes["cuesta.parallel"]))
     entry = function.regions[0].blocks[0]
     generics = [o.operation for o in entry.operations if o.operation.name == "linalg.generic"]
     products = [g for g in generics if tile_of(g) is not None]
@@ -150,19 +174,56 @@ def _annotate(function: func.FuncOp, offsets: list[list[int]]) -> None:
         if _in_memory(value)
     ]
     spaces = [ints(g.attributes["cuesta.classes"]) for g in generics]
-    parallel = set(ints(function.attributes["cuesta.parallel"]))
+    unknown = {c for c, size in enumerate(sizes) if isinstance(size, Size)}
+    walked = unknown - parallel
+    can_loop = _can_loop(generics, walked)
+    least = {c: SQUARE if c in parallel else PART if can_loop else ROOM for c in unknown}
+    attributes = function.attributes
     if products:
         chosen = product_blocks(products, len(sizes))
-        function.attributes["cuesta.stages"] = int_attr(chosen.stages)
+        attributes["cuesta.stages"] = int_attr(chosen.stages)
     else:
-        chosen = choose(sizes, parallel, tensors or [[]], spaces or [[]])
-    function.attributes["cuesta.blocks"] = int_array(chosen.sizes)
-    function.attributes["cuesta.warps"] = int_attr(chosen.warps)
-    if chosen.loops:
-        function.attributes["cuesta.loops"] = int_array(chosen.loops)
-    count = len(entry.arguments)
-    known = [math.gcd(ALIGNED, *(launch[i] for launch in offsets)) for i in range(count)]
-    function.attributes["cuesta.align"] = int_array(known)
+        chosen = choose(largest(launches, sizes), parallel, tensors or [[]], spaces or [[]], least)
+    attributes["cuesta.blocks"] = int_array(chosen.sizes)
+    attributes["cuesta.warps"] = int_attr(chosen.warps)
+    if walked and not (can_loop and _can_loop(generics, walked | set(chosen.loops))):
+        for launch in launches:
+            _require_room(function, [(launch.size(sizes[c]), chosen.sizes[c]) for c in sorted(walked)])
+        walked = set()
+    loops = sorted(walked | set(chosen.loops))
+    if loops:
+        attributes["cuesta.loops"] = int_array(loops)
+    if walked and not chosen.loops:
+        attributes["cuesta.fits"] = ir.UnitAttr.get()
+    shapes = argument_shapes(function)
+    known = [common_divisor((launch.offsets[i] for launch in launches), ALIGNED) for i in range(len(shapes))]
+    attributes["cuesta.align"] = int_array(known)
+    names = list(parameters(function))
+    if names:
+        multiples = (common_divisor((launch.parameters[p] for launch in launches), MULTIPLES) for p in names)
+        attributes["cuesta.multiples"] = int_array(multiples)
+    counts = [*(_extent(*shape) for shape in shapes.values()), *sizes, *map(symbol, names)]
+    if is_wide(launches if names else [Launch([], {})], counts):
+        attributes["cuesta.wide"] = ir.UnitAttr.get()
+
+
+def _can_loop(generics: Sequence[ir.Operation], walked: set[int]) -> bool:
+    """Whether loops may walk these classes: each reduction leaves nothing of them, as running sums do."""
+    for op in generics:
+        classes = ints(op.attributes["cuesta.classes"])
+        kinds = [str(k) for k in op.attributes["iterator_types"]]
+        reduced = {c for c, kind in zip(classes, kinds, strict=True) if "reduction" in kind}
+        kept = {c for access in operand_classes(op)[-len(op.results) :] for c in access}
+        if reduced & walked and (kept & reduced or not walked & set(classes) <= reduced):
+            return False
+    return True
+
+
+def _require_room(function: func.FuncOp, covered: Sequence[tuple[Number, int]]) -> None:
+    """Notes that sizes are at most what the block has for them."""
+    for size, block in covered:
+        if hint(size) > block or size > block:
+            raise Unsupported(f"kernel @{function.name.value} needs {size} elements in one block of {block}")
 
 
 def _in_memory(value: ir.Value) -> bool:
@@ -172,20 +233,6 @@ def _in_memory(value: ir.Value) -> bool:
     return value.owner.name == "linalg.fill" and _in_memory(value.owner.operands[1])
 
 
-def _launch_offsets(module: ir.Module) -> dict[str, list[list[int]]]:
-    """Kernel → for each of its launches the offset of every argument from an aligned address, in bytes."""
-    found: dict[str, list[list[int]]] = {}
-    for graph in functions(module):
-        for op in graph.regions[0].blocks[0].operations:
-            if op.operation.name == "host.launch":
-                name = op.operation.attributes["kernel"].value[-1]
-                found.setdefault(name, []).append([_offset(v) for v in op.operation.operands])
-    return found
-
-
-def _offset(value: ir.Value) -> int:
-    total = 0
-    while not isinstance(value.owner, ir.Block) and value.owner.name == "host.view":
-        total += value.owner.attributes["offset"].value
-        value = value.owner.operands[0]
-    return total
+def _extent(sizes: Sequence[Number], strides: Sequence[Number]) -> Number:
+    """The number of elements from a tensor's first to its last."""
+    return 1 + sum((n - 1) * s for n, s in zip(sizes, strides, strict=True))

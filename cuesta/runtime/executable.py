@@ -10,7 +10,8 @@ arguments that the program gives back, whose places in the list of tensors becom
 torch is given stay with the slots from call to call; `results`, each
 in an argument or a base at an offset in elements; `calls`, the calls into ATen that go through Python;
 `words`, those of the program's tables that depend on sizes; `buffers`, what shares an arena whose offsets do;
-`assumed`, what was taken for granted of sizes (sized.py has these three); `steps`, what may fail, for the message;
+`grids`, those of a GPU's launches that do; `assumed`, what was taken for granted of sizes (sized.py has these four);
+`steps`, what may fail, for the message;
 `mutates`, the numbers of the arguments that it writes; `target` and `device`; `kernels`, those of a GPU. The slots
 that the entry takes are described in lowering/host_to_llvm/layout.py.
 

@@ -41,8 +41,9 @@ class KernelTable:
 
 
 def make_words(context: int, functions: Sequence[int], kernels: Sequence[dict[str, Any]], warp_size: int) -> Any:
-    """The table for kernels as the metadata describe them."""
+    """The table for kernels as the metadata describe them. A grid that depends on the call is the launch's: here 0."""
     words = [context]
     for function, kernel in zip(functions, kernels, strict=True):
-        words += [function, *kernel["grid"], kernel["warps"] * warp_size, kernel["shared"]]
+        grid = [0 if isinstance(n, str) else n for n in kernel["grid"]]
+        words += [function, *grid, kernel["warps"] * warp_size, kernel["shared"]]
     return (ctypes.c_int64 * len(words))(*words)

@@ -2,7 +2,8 @@
 
 The metadata of such a program spell sizes, strides, offsets and words of its tables as text, `"64*s0"`. With the
 symbols' values they are numbers, and the program is one like any other. Offsets in the arena, a0, a1, …, are worked
-out anew: what fits where depends on the sizes.
+out anew: what fits where depends on the sizes. So are the grids of launches on a GPU, g0, g1, …: each is a kernel's,
+whose text is in terms of the parameters p0, p1, … that the launch passes.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ def admits(program: Mapping[str, Any], values: Mapping[str, int]) -> bool:
 
 def with_sizes(program: Mapping[str, Any], values: Mapping[str, int]) -> dict[str, Any]:
     """The metadata of the program for these values of its symbols. Raises KeyError for one without a value."""
-    numbers = {**values, **_places(program["buffers"], values)}
+    numbers = {**values, **_places(program["buffers"], values), **_grids(program, values)}
 
     @functools.cache  # thousands of words, few of them different
     def number(spelled: int | str) -> int:
@@ -67,3 +68,16 @@ def _places(buffers: list[list[int | str]], values: Mapping[str, int]) -> dict[s
     ]
     offsets, total = place(placed)
     return {"arena": total, **{f"a{i}": offset for i, offset in enumerate(offsets)}}
+
+
+def _grids(program: Mapping[str, Any], values: Mapping[str, int]) -> dict[str, int]:
+    """How many programs each grid that depends on the call has."""
+
+    def number(spelled: int | str, known: Mapping[str, int]) -> int:
+        return at(parse(spelled), known) if isinstance(spelled, str) else spelled
+
+    found = {}
+    for i, (kernel, passed) in enumerate(program["grids"]):
+        parameters = {f"p{j}": number(size, values) for j, size in enumerate(passed)}
+        found[f"g{i}"] = number(program["kernels"][kernel]["grid"][0], parameters)
+    return found

@@ -38,6 +38,7 @@ from cuesta._mlir import arith, ir
 from cuesta.dialects.cuesta.dialect import int_array, int_attr
 from cuesta.dialects.open_op import OpenOp
 from cuesta.dialects.tt.types import block_type, element, element_of, loaded_type, shape_of
+from cuesta.sizes import Number
 
 #: What a combiner of `reduce` or `scan` returns.
 Combiner = Callable[..., ir.Value | Sequence[ir.Value]]
@@ -62,7 +63,8 @@ PRECISION = {"tf32": 0, "tf32x3": 1, "ieee": 2}
 
 _INTEGER, _BOOL, _TEXT = ir.IntegerAttr, ir.BoolAttr, ir.StringAttr
 
-#: A kernel. `cuesta.grid` is how many programs there are along x, y and z.
+#: A kernel. `cuesta.grid` is how many programs there are along x, y and z, as text where the scalars p0, p1, … that
+#: follow its pointers decide.
 FUNC = OpenOp("tt.func", {"sym_name": _TEXT, "function_type": ir.TypeAttr, "arg_attrs": ir.ArrayAttr})
 RETURN = OpenOp("tt.return")
 GET_PROGRAM_ID = OpenOp("tt.get_program_id", {"axis": _INTEGER})
@@ -118,7 +120,7 @@ def func(
     argument_types: Sequence[ir.Type],
     arg_attrs: Sequence[dict[str, int]] = (),
     *,
-    grid: tuple[int, int, int] = (1, 1, 1),
+    grid: tuple[Number, Number, Number] = (1, 1, 1),
     warps: int = 4,
     stages: int = 3,
 ) -> tuple[ir.Operation, ir.Block]:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 from cuesta._mlir import ir
-from cuesta.dialects.cuesta.dialect import VERIFIERS
+from cuesta.dialects.cuesta.dialect import VERIFIERS, numbers
 from cuesta.dialects.open_op import OpenOp
 from cuesta.dialects.tt import ops, upstream
 from cuesta.dialects.tt.types import (
@@ -80,8 +80,8 @@ def _func(op: ir.Operation) -> str | None:
     if len(op.attributes["arg_attrs"]) != len(kind.inputs):
         return f"has {len(kind.inputs)} arguments and attributes for {len(op.attributes['arg_attrs'])}"
     if "cuesta.grid" in op.attributes:
-        grid = [ir.IntegerAttr(n).value for n in op.attributes["cuesta.grid"]]
-        if len(grid) != 3 or min(grid) < 1:
+        grid = numbers(op.attributes["cuesta.grid"])
+        if len(grid) != 3 or any(isinstance(n, int) and n < 1 for n in grid):
             return f"cuesta.grid {grid} is not the number of programs along x, y and z"
     wrong = next((w for w in map(block_problem, kind.inputs) if w), None)
     if wrong:

@@ -29,6 +29,7 @@ def describe(module: ir.Module) -> dict[str, Any]:
             "arena": _spelled(_arena_bytes(layout)),
             "buffers": _buffers(layout),
             "words": [],
+            "grids": [[kernel, [_spelled(n) for n in sizes]] for kernel, sizes in layout.grids],
             "keeps_arena": True,
             "memory": {entry.name: entry.attr.value for entry in memory},
             "bases": [{"owner": b.owner, **_tensor(b.metadata)} for b in layout.returned.values()],

@@ -14,7 +14,7 @@ import torch
 
 from cuesta._mlir import ir
 from cuesta.dialects.aten import decode_call, find_overload
-from cuesta.dialects.cuesta.dialect import ints, numbers
+from cuesta.dialects.cuesta.dialect import ints
 from cuesta.dialects.host.aten_abi import (
     OUT_ENTRIES,
     Items,
@@ -30,11 +30,11 @@ from cuesta.dialects.host.aten_abi import (
 from cuesta.dialects.host.typed_entries import typed_entry
 from cuesta.errors import Unsupported
 from cuesta.lowering.host_to_llvm import dispatch_step, gpu_step, tensor_steps, typed_step
-from cuesta.lowering.host_to_llvm.layout import HostLayout, Metadata, Value
+from cuesta.lowering.host_to_llvm.layout import HostLayout, Metadata, Value, parameters_of
 from cuesta.lowering.host_to_llvm.steps import DECLARATIONS, FAST_TO_COMPILE, I64, PTR, at
 from cuesta.runtime.gpu_call import MISALIGNED
 from cuesta.sizes import Number as SizeNumber
-from cuesta.sizes import Size
+from cuesta.sizes import Size, symbol
 from cuesta.targets import DEVICE_CODES
 
 ENTRY = "cuesta_main"
@@ -124,9 +124,7 @@ class EntryWriter:
                 if op.results[0] in self.layout.handles:
                     self._allocate(op)
             case "host.launch" if self.layout.target.gpu:
-                buffers = [word for v in op.operands for word in self._place(v)]
-                kernel = self.layout.kernels[op.attributes["kernel"].value[-1]]
-                self._step("cuesta_launch", op, [kernel, len(op.operands), self.layout.arguments + 1, *buffers])
+                self._gpu_launch(op)
             case "host.launch":
                 self._launch(op)
             case "host.free":
@@ -151,7 +149,7 @@ class EntryWriter:
 
     def _launch(self, op: ir.Operation) -> None:
         kernel = op.attributes["kernel"].value[-1]
-        sizes = numbers(op.attributes["parameters"]) if "parameters" in op.attributes else []
+        sizes = parameters_of(op)
         given, takes = (len(op.operands), len(sizes)), self.kernel_operands.get(kernel)
         if takes != given:
             what = "is not there" if takes is None else f"takes {_operands(*takes)}, not {_operands(*given)}"
@@ -161,6 +159,13 @@ class EntryWriter:
             self.helpers[name] = tensor_steps.launch_helper(name, KERNEL_PREFIX + kernel, *takes)
         table = [word for v in op.operands for word in self._place(v)] + [self.layout.arguments + 1, *sizes]
         self._add(f'llvm.call @"{name}"(%slots, %frame, {self._table(table)}) : ({PTR}, {PTR}, {PTR}) -> ()')
+
+    def _gpu_launch(self, op: ir.Operation) -> None:
+        buffers = [word for v in op.operands for word in self._place(v)]
+        kernel, sizes = self.layout.kernels[op.attributes["kernel"].value[-1]], parameters_of(op)
+        programs: SizeNumber = symbol(f"g{self.layout.grid_of(op)}") if sizes else -1
+        stream = self.layout.arguments + 1
+        self._step("cuesta_launch", op, [kernel, len(op.operands), len(sizes), stream, programs, *buffers, *sizes])
 
     def _out_call(self, op: ir.Operation) -> None:
         name, names = OUT_ENTRIES[op.attributes["overload"].value]

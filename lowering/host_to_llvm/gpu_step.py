@@ -18,8 +18,8 @@ _LAUNCH = f"""llvm.call @cuLaunchKernel(
 
 #: Name → definition.
 HELPERS: dict[str, str] = {
-    # The addresses of the buffers, then two nulls for Triton's global and profiling scratch; the driver's error code
-    # goes where the stream was.
+    # The addresses of the buffers, the sizes, then two nulls for Triton's global and profiling scratch; the driver's
+    # error code goes where the stream was. No programs, no launch: the driver refuses an empty grid.
     "cuesta_launch": define(
         "cuesta_launch",
         TABLE,
@@ -27,16 +27,22 @@ HELPERS: dict[str, str] = {
         f"""
   {at("%kernel", "%table", 1, I64)}
   {at("%buffers", "%table", 2, I64)}
-  {at("%stream_index", "%table", 3, I64)}
-  {at("%first", "%table", 4)}
+  {at("%sizes", "%table", 3, I64)}
+  {at("%stream_index", "%table", 4, I64)}
+  {at("%programs", "%table", 5, I64)}
+  {at("%first", "%table", 6)}
   {at("%stream_slot", "%slots", "%stream_index")}
   %stream = llvm.load %stream_slot : {PTR} -> {PTR}
   %two = llvm.mlir.constant(2 : i64) : i64
   %one32 = llvm.mlir.constant(1 : i32) : i32
-  %count = llvm.add %buffers, %two : i64
+  %words_of_buffers = llvm.mul %buffers, %two : i64
+  {at("%first_size", "%first", "%words_of_buffers")}
+  %given = llvm.add %buffers, %sizes : i64
+  %count = llvm.add %given, %two : i64
   %addresses = llvm.alloca %count x {PTR} : (i64) -> {PTR}
   %parameters = llvm.alloca %count x {PTR} : (i64) -> {PTR}
-  llvm.br ^fill(%zero : i64)
+  %none = llvm.icmp "eq" %programs, %zero : i64
+  llvm.cond_br %none, ^finish(%good : i32), ^fill(%zero : i64)
 ^fill(%i: i64):
   %more = llvm.icmp "ult" %i, %count : i64
   llvm.cond_br %more, ^one, ^launch
@@ -46,12 +52,20 @@ HELPERS: dict[str, str] = {
   llvm.store %place, %parameter : {PTR}, {PTR}
   %next = llvm.add %i, %one : i64
   %is_buffer = llvm.icmp "ult" %i, %buffers : i64
-  llvm.cond_br %is_buffer, ^buffer, ^scratch
+  llvm.cond_br %is_buffer, ^buffer, ^other
 ^buffer:
   %word = llvm.mul %i, %two : i64
   {at("%item", "%first", "%word")}
   %address = llvm.call @cuesta_address(%slots, %frame, %item) : ({PTR}, {PTR}, {PTR}) -> {PTR}
   llvm.store %address, %place : {PTR}, {PTR}
+  llvm.br ^fill(%next : i64)
+^other:
+  %is_size = llvm.icmp "ult" %i, %given : i64
+  llvm.cond_br %is_size, ^size, ^scratch
+^size:
+  %number_of_size = llvm.sub %i, %buffers : i64
+  {at("%size", "%first_size", "%number_of_size")}
+  llvm.store %size, %parameter : {PTR}, {PTR}
   llvm.br ^fill(%next : i64)
 ^scratch:
   llvm.store %null, %place : {PTR}, {PTR}
@@ -63,7 +77,10 @@ HELPERS: dict[str, str] = {
   %words = llvm.add %row, %one : i64
   {at("%entry", "%kernels", "%words")}
   %function = llvm.load %entry : {PTR} -> {PTR}
-  {at("%x", "%entry", 1, "i32")}
+  {at("%own", "%entry", 1, "i32")}
+  %few = llvm.trunc %programs : i64 to i32
+  %is_given = llvm.icmp "sgt" %programs, %zero : i64
+  %x = llvm.select %is_given, %few, %own : i1, i32
   {at("%y", "%entry", 2, "i32")}
   {at("%z", "%entry", 3, "i32")}
   {at("%threads", "%entry", 4, "i32")}
@@ -77,14 +94,14 @@ HELPERS: dict[str, str] = {
   %current = llvm.call @cuCtxSetCurrent(%context) : ({PTR}) -> i32
   %relaunched = {_LAUNCH}
   llvm.br ^end(%relaunched : i32)
-^end(%code: i32):
-  %wide = llvm.sext %code : i32 to i64
-  %failed = llvm.icmp "ne" %code, %good : i32
-  llvm.cond_br %failed, ^report, ^finish
+^end(%outcome: i32):
+  %wide = llvm.sext %outcome : i32 to i64
+  %failed = llvm.icmp "ne" %outcome, %good : i32
+  llvm.cond_br %failed, ^report, ^finish(%outcome : i32)
 ^report:
   llvm.store %wide, %stream_slot : i64, {PTR}
-  llvm.br ^finish
-^finish:
+  llvm.br ^finish(%outcome : i32)
+^finish(%code: i32):
   {REFUSED}{STEP_END}""",
     ),
     # Whether an argument among the first `count` slots is not aligned.

@@ -67,6 +67,9 @@ class Place:
     offset: Number
 
 
+#: A kernel of a GPU, by its number, and what it is passed beside its buffers: the count of its programs goes by that.
+Grid: TypeAlias = tuple[int, tuple[Number, ...]]
+
 #: What tells a tensor over memory of ours from others.
 Kept: TypeAlias = tuple[Place, Metadata, torch.device]
 
@@ -93,6 +96,7 @@ class HostLayout:
     steps: dict[ir.Operation, int] = field(default_factory=dict)  # ops that may fail, counted from 1
     calls: dict[ir.Operation, int] = field(default_factory=dict)  # calls through Python, counted from 0
     kernels: dict[str, int] = field(default_factory=dict)  # launched kernels, counted from 0
+    grids: dict[Grid, int] = field(default_factory=dict)  # those that depend on the call, counted from 0
     devices: dict[Value, torch.device] = field(default_factory=dict)  # bases that are not on the program's device
     kept: dict[Kept, int] = field(default_factory=dict)  # tensors that torch is given, counted from 0
     target: Target = CPU
@@ -129,6 +133,11 @@ class HostLayout:
         """The slot of the address of a tensor kept; that of its handle follows."""
         number = self.kept[self.places[value], metadata, self.device_of(value)]
         return self.first_released + len(self.released) + 2 * number
+
+    def grid_of(self, launch: ir.Operation) -> int:
+        """Which of the grids that depend on the call a launch has."""
+        kernel = self.kernels[launch.attributes["kernel"].value[-1]]
+        return self.grids[kernel, tuple(parameters_of(launch))]
 
     def device_of(self, value: Value) -> torch.device:
         """Where a value's memory is."""
@@ -178,6 +187,7 @@ def read_host(function: func.FuncOp) -> HostLayout:
                 layout.kernels.setdefault(op.attributes["kernel"].value[-1], len(layout.kernels))
                 if layout.target.gpu:
                     layout.steps[op] = len(layout.steps) + 1
+                    _add_grid(layout, op)
             case "host.check" if not layout.target.gpu:
                 layout.steps[op] = len(layout.steps) + 1
             case "host.free" if isinstance(op.operands[0].owner, ir.Block):
@@ -185,6 +195,17 @@ def read_host(function: func.FuncOp) -> HostLayout:
     # Slots in the order of the results, so that metadata and code count them alike.
     layout.returned = {base: layout.returned[base] for base in returns if base in layout.returned}
     return layout
+
+
+def parameters_of(launch: ir.Operation) -> list[Number]:
+    """The sizes that a launch passes its kernel."""
+    return numbers(launch.attributes["parameters"]) if "parameters" in launch.attributes else []
+
+
+def _add_grid(layout: HostLayout, launch: ir.Operation) -> None:
+    if sizes := parameters_of(launch):
+        kernel = layout.kernels[launch.attributes["kernel"].value[-1]]
+        layout.grids.setdefault((kernel, tuple(sizes)), len(layout.grids))
 
 
 def _keep_operands(layout: HostLayout, op: ir.Operation) -> None:

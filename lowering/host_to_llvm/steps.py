@@ -19,7 +19,8 @@ or minus that number where a result is not what the graph was traced with. Table
     typed     as dispatch
     check     step, root, offset
     launch    on CPU: root and offset of each buffer, slot of the count of threads, sizes…
-              on GPU: step, kernel, buffers, slot of the stream, root and offset of each buffer
+              on GPU: step, kernel, buffers, sizes, slot of the stream, programs along x (-1: the kernel's own), root
+              and offset of each buffer, sizes…
 """
 
 from __future__ import annotations

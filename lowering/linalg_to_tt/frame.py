@@ -10,6 +10,8 @@ from typing import TypeAlias
 from cuesta._mlir import arith, ir, scf
 from cuesta.dialects import tt
 from cuesta.dialects.tt.types import element_of, shape_of
+from cuesta.lowering.linalg_to_tt.scalars import Scalars
+from cuesta.sizes import Number
 
 Value: TypeAlias = ir.Value
 
@@ -22,16 +24,20 @@ class Frame:
     one class, so that nothing has rank 0), of size 1 where the value lacks the class.
     """
 
-    sizes: Sequence[int]
+    sizes: Sequence[Number]
     blocks: Sequence[int]
-    #: Type of positions and offsets: i32 where every tensor is small enough.
-    index_type: ir.Type
+    scalars: Scalars
     axes: list[int] = field(default_factory=list)
     positions: dict[int, Value] = field(default_factory=dict)
     masks: dict[int, Value] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.axes = [c for c, b in enumerate(self.blocks) if b > 1]
+
+    @property
+    def index_type(self) -> ir.Type:
+        """Type of positions and offsets."""
+        return self.scalars.kind
 
     @property
     def rank(self) -> int:
@@ -47,8 +53,8 @@ class Frame:
         held = set(classes)
         return [self.blocks[c] if c in held else 1 for c in self.axes] or [1]
 
-    def scalar(self, number: int) -> Value:
-        return tt.constant(number, self.index_type)
+    def scalar(self, number: Number) -> Value:
+        return self.scalars.of(number)
 
     def place(self, c: int, start: Value | None) -> None:
         """Puts the block at `start` along class c (None: at 0)."""
@@ -65,8 +71,8 @@ class Frame:
             if axis != at:
                 block = tt.expand_dims(block, axis)
         self.positions[c] = block
-        if self.sizes[c] % self.blocks[c]:
-            bound = tt.full(shape_of(block), self.index_type, self.sizes[c])
+        if not self.scalars.divides(self.blocks[c], self.sizes[c]):
+            bound = self.scalars.block(self.sizes[c], list(shape_of(block)))
             self.masks[c] = arith.cmpi(arith.CmpIPredicate.slt, block, bound)
 
     def loop(self, classes: Sequence[int], starts: Sequence[Value]) -> scf.ForOp:
@@ -89,8 +95,8 @@ class Frame:
                 number, turn = (build(turn, self.scalar(count)) for build in (arith.remsi, arith.divsi))
             self.place(c, arith.muli(number, self.scalar(self.blocks[c])))
 
-    def _counts(self, classes: Sequence[int]) -> list[int]:
-        return [math.ceil(self.sizes[c] / self.blocks[c]) for c in classes]
+    def _counts(self, classes: Sequence[int]) -> list[Number]:
+        return [blocks_along(self.sizes[c], self.blocks[c]) for c in classes]
 
     def mask(self, classes: Iterable[int]) -> Value | None:
         """Whether a position along `classes` exists; None where all do."""
@@ -101,15 +107,24 @@ class Frame:
                 total = own if total is None else arith.andi(*common_shape([total, own]))
         return total
 
-    def offset(self, classes: Sequence[int], strides: Sequence[int]) -> Value | None:
+    def offset(self, classes: Sequence[int], strides: Sequence[Number]) -> Value | None:
         """The offset, in elements, of a position of a tensor whose dims walk `classes`; None for 0."""
         total = None
         for c, stride in zip(classes, strides, strict=True):
-            part = self.positions[c]
-            if stride != 1:
-                part = arith.muli(part, tt.full(shape_of(part), self.index_type, stride))
+            part = self.scaled(self.positions[c], stride)
             total = part if total is None else arith.addi(*common_shape([total, part]))
         return total
+
+    def scaled(self, positions: Value, stride: Number) -> Value:
+        """Positions along a dim as offsets, in elements."""
+        if stride == 1:
+            return positions
+        return arith.muli(positions, self.scalars.block(stride, list(shape_of(positions))))
+
+
+def blocks_along(size: Number, block: int) -> Number:
+    """How many blocks it takes to cover a size."""
+    return (size + block - 1) // block
 
 
 def common_shape(values: Sequence[Value]) -> list[Value]:
@@ -123,4 +138,4 @@ def stretched(value: Value, shape: Sequence[int]) -> Value:
     return tt.broadcast(value, shape)
 
 
-__all__ = ["Frame", "Value", "common_shape", "element_of", "shape_of", "stretched"]
+__all__ = ["Frame", "Value", "blocks_along", "common_shape", "element_of", "shape_of", "stretched"]

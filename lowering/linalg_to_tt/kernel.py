@@ -4,23 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
-from cuesta._mlir import arith, func, ir, scf
+from cuesta._mlir import arith, ir, scf
 from cuesta.dialects import tt
-from cuesta.dialects.cuesta.dialect import ints
-from cuesta.dialects.kernel_module import argument_strides, body_ops, destination_of, operand_classes
-from cuesta.dialects.product import tile_of
-from cuesta.dialects.tt.types import element_of, shape_of
-from cuesta.dialects.types import spelling_of
+from cuesta.dialects.kernel_module import body_ops, destination_of
+from cuesta.dialects.tt.types import shape_of
 from cuesta.errors import Unsupported
 from cuesta.lowering.linalg_to_tt import reduction
 from cuesta.lowering.linalg_to_tt.elementwise import Elementwise
 from cuesta.lowering.linalg_to_tt.frame import Frame, Value, common_shape, stretched
-from cuesta.lowering.linalg_to_tt.product import write_products
-
-_LARGEST_I32 = (1 << 31) - 1
+from cuesta.sizes import Number
 
 #: A node, its result, the argument that this is written to, and the classes that its dims walk.
 Output: TypeAlias = "tuple[Node, Value, Value, list[int]]"
@@ -52,12 +47,19 @@ class KernelWriter:
 
     frame: Frame
     nodes: list[Node]
-    strides: dict[Value, list[int]]
+    strides: dict[Value, list[Number]]
     pointers: dict[Value, Value]
     library: str
+    #: The sizes that bodies compute with.
+    given: dict[Value, Value] = field(default_factory=dict)
     #: The value of each tensor inside the kernel, as a block.
     blocks: dict[Value, Value] = field(default_factory=dict)
     loaded: dict[tuple[Value, tuple[int, ...]], Value] = field(default_factory=dict)
+
+    def copy(self) -> KernelWriter:
+        """One that goes on from here on its own."""
+        frame = replace(self.frame, positions=dict(self.frame.positions), masks=dict(self.frame.masks))
+        return replace(self, frame=frame, blocks=dict(self.blocks), loaded=dict(self.loaded))
 
     # -- memory -------------------------------------------------------------------------------
     def pointer(self, argument: Value, classes: Sequence[int]) -> Value:
@@ -86,9 +88,7 @@ class KernelWriter:
         """Elements at computed positions. Where a lane does not exist its position may be anything: masked."""
         total: Value | None = None
         for position, stride in zip(positions, self.strides[argument], strict=True):
-            part = position
-            if stride != 1:
-                part = arith.muli(part, tt.full(shape_of(part), self.frame.index_type, stride))
+            part = self.frame.scaled(position, stride)
             total = part if total is None else arith.addi(*common_shape([total, part]))
         shape = self.frame.unit if total is None else list(shape_of(total))
         pointer = tt.splat(self.pointers[argument], shape)
@@ -121,7 +121,7 @@ class KernelWriter:
 
     def inputs(self, node: Node) -> dict[Value, Value]:
         arguments = node.op.regions[0].blocks[0].arguments
-        return {
+        return self.given | {
             argument: self.load(value, classes) if isinstance(value.owner, ir.Block) else self.value(value)
             for argument, (value, classes) in zip(arguments, node.inputs, strict=False)
         }
@@ -301,88 +301,3 @@ class KernelWriter:
                 if value not in self.blocks and not isinstance(value.owner, ir.Block) and value.owner in by_op:
                     pending.append(value.owner)
         return needed
-
-
-def lower_kernel(function: func.FuncOp, library: str) -> None:
-    """Replaces a kernel by its tt.func. Raises Unsupported, with the place, for what has no form there."""
-    sizes, blocks = ints(function.attributes["cuesta.sizes"]), ints(function.attributes["cuesta.blocks"])
-    parallel = ints(function.attributes["cuesta.parallel"])
-    entry = function.regions[0].blocks[0]
-    strides = argument_strides(function)
-    with ir.InsertionPoint(function), function.location:
-        programs = [math.ceil(sizes[c] / blocks[c]) for c in parallel]
-        if math.prod(programs) > _LARGEST_I32:
-            raise Unsupported(f"kernel @{function.name.value} would take {math.prod(programs)} programs")
-        pointers = [tt.pointer_type(spelling_of(a)) for a in entry.arguments]
-        hints = [{"tt.divisibility": n} if n > 1 else {} for n in ints(function.attributes["cuesta.align"])]
-        _, block = tt.func(
-            function.name.value,
-            pointers,
-            hints,
-            grid=(math.prod(programs), 1, 1),
-            warps=function.attributes["cuesta.warps"].value,
-            stages=function.attributes["cuesta.stages"].value if "cuesta.stages" in function.attributes else 3,
-        )
-        wide = any(_extent(a, strides[a]) > _LARGEST_I32 for a in entry.arguments)
-        frame = Frame(sizes, blocks, ir.IntegerType.get_signless(64 if wide else 32))
-        writer = KernelWriter(
-            frame, _nodes(entry), strides, dict(zip(entry.arguments, block.arguments, strict=True)), library
-        )
-        with ir.InsertionPoint(block):
-            products = [node for node in writer.nodes if tile_of(node.op) is not None]
-            if products:
-                write_products(writer, products, parallel)
-                tt.return_()
-                function.operation.erase()
-                return
-            _place(frame, parallel, programs)
-            loops = ints(function.attributes["cuesta.loops"]) if "cuesta.loops" in function.attributes else []
-            for c in range(len(sizes)):
-                if c not in parallel and c not in loops:
-                    frame.place(c, None)
-            if loops:
-                writer.write_looped(loops)
-            else:
-                writer.write()
-            tt.return_()
-    function.operation.erase()
-
-
-def _extent(argument: Value, strides: Sequence[int]) -> int:
-    """The number of elements from a tensor's first to its last."""
-    sizes = ir.RankedTensorType(argument.type).shape
-    return 1 + sum((n - 1) * s for n, s in zip(sizes, strides, strict=True))
-
-
-def _nodes(entry: ir.Block) -> list[Node]:
-    nodes = []
-    for view in entry.operations:
-        op = view.operation
-        if op.name != "linalg.generic":
-            continue
-        classes = ints(op.attributes["cuesta.classes"])
-        kinds = [str(k) for k in op.attributes["iterator_types"]]
-        reduced = [c for c, k in zip(classes, kinds, strict=True) if "reduction" in k]
-        nodes.append(Node(op, classes, reduced, operand_classes(op)))
-    return nodes
-
-
-def _place(frame: Frame, parallel: Sequence[int], programs: Sequence[int]) -> None:
-    """Reads off the program's number where its block lies along each parallel class, the last one the fastest."""
-    left = tt.get_program_id(0) if any(n > 1 for n in programs) else None
-    for c, count in reversed(list(zip(parallel, programs, strict=True))):
-        if count == 1:
-            frame.place(c, None)
-            continue
-        assert left is not None
-        number = left
-        if c != next(p for p, n in zip(parallel, programs, strict=True) if n > 1):
-            size = tt.constant(count, "i32")
-            number, left = arith.remsi(left, size), arith.divsi(left, size)
-        if str(frame.index_type) != "i32":
-            number = arith.extsi(frame.index_type, number)
-        start = arith.muli(number, frame.scalar(frame.blocks[c])) if frame.blocks[c] != 1 else number
-        frame.place(c, start)
-
-
-__all__ = ["element_of", "lower_kernel"]

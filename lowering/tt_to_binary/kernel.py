@@ -6,7 +6,10 @@ import json
 import struct
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, TypeAlias
+
+#: Programs of a kernel along x, y and z; text, in terms of the scalars p0, p1, … that it takes, where they decide.
+Grid: TypeAlias = "tuple[int | str, int | str, int | str]"
 
 
 @dataclass(frozen=True)

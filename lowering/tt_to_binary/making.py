@@ -13,12 +13,10 @@ from typing import TypeAlias
 from cuesta._mlir import ir
 from cuesta.cache import Cache
 from cuesta.errors import CompileError, OutOfResources, Unsupported
-from cuesta.lowering.tt_to_binary.kernel import KernelBinary, KernelText
+from cuesta.lowering.tt_to_binary.kernel import Grid, KernelBinary, KernelText
 from cuesta.lowering.tt_to_binary.kernels import Compiling, start_compiling
 from cuesta.lowering.tt_to_binary.texts import kernel_grids, kernel_texts
 from cuesta.targets import Target
-
-Grid: TypeAlias = tuple[int, int, int]
 
 #: (names of kernels, how often their blocks are to be halved) → a module at the tt level that has those kernels.
 Smaller: TypeAlias = Callable[[Collection[str], int], ir.Module]

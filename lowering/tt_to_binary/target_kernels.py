@@ -14,6 +14,7 @@ from pathlib import Path
 from cuesta._mlir import ir
 from cuesta.cache import Cache
 from cuesta.errors import OptionError
+from cuesta.lowering.tt_to_binary.kernel import Grid
 from cuesta.lowering.tt_to_binary.making import Smaller, start_kernels
 from cuesta.targets import Target
 
@@ -28,8 +29,7 @@ class TargetKernel:
     #: the graph that launches it, counted from 0; a model that Dynamo has to cut has several
     graph: int
     name: str
-    #: programs along x, y and z
-    grid: tuple[int, int, int]
+    grid: Grid
     warps: int
     #: bytes of shared memory
     shared: int

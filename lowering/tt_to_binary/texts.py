@@ -5,7 +5,7 @@ from __future__ import annotations
 from cuesta._mlir import ir
 from cuesta.dialects import walk
 from cuesta.dialects.tt.text import kernel_text
-from cuesta.lowering.tt_to_binary.kernel import KernelText
+from cuesta.lowering.tt_to_binary.kernel import Grid, KernelText
 
 
 def kernel_texts(module: ir.Module) -> list[KernelText]:
@@ -13,13 +13,14 @@ def kernel_texts(module: ir.Module) -> list[KernelText]:
     return [_text(op) for op in _kernels(module)]
 
 
-def kernel_grids(module: ir.Module) -> list[tuple[int, int, int]]:
+def kernel_grids(module: ir.Module) -> list[Grid]:
     """How many programs of each kernel there are along x, y and z, in the same order."""
     return [grid_of(op) for op in _kernels(module)]
 
 
-def grid_of(function: ir.Operation) -> tuple[int, int, int]:
-    """How many programs of a kernel there are along x, y and z."""
+def grid_of(function: ir.Operation) -> Grid:
+    """How many programs of a kernel there are along x, y and z; text, in terms of its parameters p0, p1, …, where they
+    decide."""
     x, y, z = (size.value for size in function.attributes["cuesta.grid"])
     return x, y, z
 

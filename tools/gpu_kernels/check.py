@@ -12,7 +12,7 @@ import torch
 
 from cuesta._mlir import ir
 from cuesta.dialects import make_context, types, walk
-from cuesta.dialects.kernel_module import argument_strides
+from cuesta.dialects.kernel_module import argument_shapes
 from cuesta.dialects.tt.interpreter import prepare
 from cuesta.frontend.compile import compile_module
 from cuesta.options import Options
@@ -119,12 +119,12 @@ def _function(module: ir.Module, name: str) -> ir.Operation:
 
 
 def _arguments(function: ir.Operation) -> list[Argument]:
-    strides = argument_strides(function.opview)
+    strides = {a: strides for a, (_, strides) in argument_shapes(function.opview).items()}
     found = []
     for value, attributes in zip(strides, function.attributes["arg_attrs"], strict=True):
         kind = ir.RankedTensorType(value.type)
         written = "bufferization.writable" in attributes
-        found.append(Argument(tuple(kind.shape), tuple(strides[value]), str(kind.element_type), written))
+        found.append(Argument(tuple(kind.shape), tuple(map(int, strides[value])), str(kind.element_type), written))
     return found
 
 

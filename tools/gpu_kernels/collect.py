@@ -8,11 +8,12 @@ from dataclasses import dataclass
 
 from cuesta._mlir import ir
 from cuesta.dialects import make_context, walk
+from cuesta.dialects.cuesta.dialect import ints
 from cuesta.dialects.kernel_module import kernel_modules
 from cuesta.frontend.compile import pipeline_of
 from cuesta.frontend.compile_for import lower_graph, trace
 from cuesta.lowering.tt_to_binary.kernel import KernelText
-from cuesta.lowering.tt_to_binary.texts import kernel_grids, kernel_texts
+from cuesta.lowering.tt_to_binary.texts import kernel_texts
 from cuesta.options import Options
 from cuesta.passes.pipelines import stages_for
 from cuesta.targets import Target
@@ -58,7 +59,9 @@ def collect(model: SuiteModel, size: Size, training: bool, target: Target) -> li
             for stage in ("blocks", "tt"):
                 pipeline_of(stages_for(target)[stage], options).run(lowered)
             functions = [op for op in walk(lowered.operation) if op.name == "tt.func"]
-            for text, grid, op in zip(kernel_texts(lowered), kernel_grids(lowered), functions, strict=True):
+            for text, op in zip(kernel_texts(lowered), functions, strict=True):
+                x, y, z = ints(op.attributes["cuesta.grid"])
+                grid = (x, y, z)
                 key = text.text.replace(f'sym_name = "{text.name}"', "") + f"{grid} {text.warps} {text.stages}"
                 if key not in found:
                     origin = f"{model.name}, {graph.kind}"

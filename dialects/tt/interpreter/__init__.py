@@ -11,13 +11,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
+from typing import Any
 
 import numpy as np
 
 from cuesta._mlir import ir
 from cuesta.dialects.tt.interpreter import arithmetic, blocks, control, device_library, memory
 from cuesta.dialects.tt.interpreter.program import Builder, Run, Steps, Values, program_ids
-from cuesta.dialects.tt.interpreter.values import InterpreterError
+from cuesta.dialects.tt.interpreter.values import InterpreterError, register_dtype, spelling
 
 __all__ = [
     "InterpreterError",
@@ -43,21 +44,24 @@ class Kernel:
     steps: Steps
     #: How many values it has.
     values: int
+    #: The dtype of each argument.
+    arguments: tuple[np.dtype[Any], ...]
     #: Which arguments it writes.
     written: tuple[int, ...]
     ordered: bool
 
     def run(self, grid: Sequence[int], pointers: Sequence[int], extents: Sequence[int] | None = None) -> None:
-        """Runs every program of `grid` (x, y, z) on arguments at the addresses `pointers`.
+        """Runs every program of `grid` (x, y, z) on arguments at the addresses `pointers`, behind which are the numbers
+        that it takes.
 
-        `extents` is the length of each argument's memory in bytes; with it, an access outside raises an
-        InterpreterError that names the op, its location and the program.
+        `extents` is the length of each argument's memory in bytes, 0 for a number; with it, an access outside raises
+        an InterpreterError that names the op, its location and the program.
         """
-        if len(pointers) != len(self.steps.arguments):
-            raise InterpreterError(f"{self.name} takes {len(self.steps.arguments)} pointers, not {len(pointers)}")
+        if len(pointers) != len(self.arguments):
+            raise InterpreterError(f"{self.name} takes {len(self.arguments)} arguments, not {len(pointers)}")
         x, y, z = grid
         ranges = None if extents is None else list(zip(pointers, extents, strict=True))
-        arguments = [np.array([p], np.int64) for p in pointers]
+        arguments = [np.array([p], np.int64).astype(kind) for p, kind in zip(pointers, self.arguments, strict=True)]
         chunk = 1 if self.ordered else max(1, CHUNK // max(self.steps.peak, 1))
         with np.errstate(all="ignore"):
             for start in range(0, prod(grid), chunk):
@@ -76,6 +80,7 @@ def prepare(function: ir.Operation) -> Kernel:
         name=ir.StringAttr(function.attributes["sym_name"]).value,
         steps=steps,
         values=len(builder.slots),
+        arguments=tuple(register_dtype(spelling(argument)) for argument in entry.arguments),
         written=tuple(sorted(builder.written)),
         ordered=builder.ordered,
     )

@@ -171,7 +171,7 @@ def test_misaligned(kernel: MakeKernel) -> None:
 
 
 def test_wrong_number_of_pointers(kernel: MakeKernel) -> None:
-    with pytest.raises(InterpreterError, match="kernel takes 2 pointers, not 1"):
+    with pytest.raises(InterpreterError, match="kernel takes 2 arguments, not 1"):
         kernel(lambda x, y: None, ["f32", "f32"]).run((1, 1, 1), [0])
 
 

@@ -1,9 +1,9 @@
 // RUN: cuesta-opt --split-input-file --pass-pipeline='builtin.module(host-to-llvm)' %s | filecheck %s
 
-// A launch on a GPU: step, kernel, buffers, slot of the stream, the buffers. The kernel itself is gone, and nobody
+// A launch on a GPU: step, kernel, buffers, sizes, slot of the stream, programs, the buffers. The kernel itself is gone, and nobody
 // waits for the byte of a check. Tensors are on device 1 (CUDA), its second one.
 // CHECK-NOT: @kernels
-// CHECK-DAG: dense<[1, 0, 2, 3, 0, 0, 6, 0]>
+// CHECK-DAG: dense<[1, 0, 2, 0, 3, -1, 0, 0, 6, 0]>
 // CHECK-DAG: dense<[2, 0, 0, 8, 2, 6, 1, 1, 4, 8, 8, 1, 1, 0, 10, 2, 6, 1, 1, 8, 4, 4, 1, 7, 0, 12, 2, 6, 1, 1, 4, 4, 4, 1]>
 // CHECK: llvm.func @cuesta_mm_out(
 // CHECK: llvm.call @aoti_torch_cuda_mm_out(
@@ -48,5 +48,20 @@ module attributes {cuesta.target = "cuda:90", cuesta.device = "cuda:0"} {
   func.func @graph(%s: memref<2xf32>) -> memref<2xf32> attributes {arg_attrs = [{cuesta.device = "cpu"}]} {
     %r = "host.aten"(%s) {overload = "aten.cumsum.default", args = "[\"%0\", 0]", device = "cpu", dtypes = ["f32", "f32"], reason = "", route = "shim"} : (memref<2xf32>) -> memref<2xf32>
     return %r : memref<2xf32>
+  }
+}
+
+// -----
+
+// Sizes: 2 of them, behind the buffers; g0 is how many programs they make. All is filled in for each set of sizes.
+// CHECK: module attributes {{.*}}cuesta.words = [1, 0, 2, 2, 2, "g0", 0, 0, 5, 0, "s0", "8*s0"]
+// CHECK: llvm.func @cuesta_launch(
+// CHECK: %[[NONE:.*]] = llvm.icmp "eq" %{{.*}}, %{{.*}} : i64
+// CHECK-NEXT: llvm.cond_br %[[NONE]], ^[[END:.*]](%{{.*}} : i32), ^
+module attributes {cuesta.target = "cuda:90", cuesta.device = "cuda:0"} {
+  func.func @graph(%a: memref<?x8xf32, {at = ["s0"]}>) -> memref<?x8xf32, {at = ["s0"]}> {
+    %e = "host.alloc"() {owner = "caller"} : () -> memref<?x8xf32, {at = ["s0"]}>
+    "host.launch"(%a, %e) {kernel = @kernels::@exp, outputs = 1, parameters = ["s0", "8*s0"]} : (memref<?x8xf32, {at = ["s0"]}>, memref<?x8xf32, {at = ["s0"]}>) -> ()
+    return %e : memref<?x8xf32, {at = ["s0"]}>
   }
 }

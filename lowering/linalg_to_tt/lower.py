@@ -1,0 +1,145 @@
+"""A kernel whose blocks are chosen as a tt.func: where its programs' blocks lie, and what they compute."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from cuesta._mlir import arith, func, ir, scf
+from cuesta.dialects import tt
+from cuesta.dialects.cuesta.dialect import ints, numbers
+from cuesta.dialects.kernel_module import argument_shapes, operand_classes, parameters
+from cuesta.dialects.product import tile_of
+from cuesta.dialects.types import spelling_of
+from cuesta.errors import Unsupported
+from cuesta.lowering.linalg_to_tt.frame import Frame, Value, blocks_along
+from cuesta.lowering.linalg_to_tt.kernel import KernelWriter, Node
+from cuesta.lowering.linalg_to_tt.product import write_products
+from cuesta.lowering.linalg_to_tt.scalars import Scalars
+from cuesta.sizes import Number, Size
+
+_LARGEST_I32 = (1 << 31) - 1
+#: The largest multiple that Triton's analysis makes use of.
+_MULTIPLE = 16
+
+
+def lower_kernel(function: func.FuncOp, library: str) -> None:
+    """Replaces a kernel by its tt.func. Raises Unsupported, with the place, for what has no form there."""
+    attributes = function.attributes
+    sizes, blocks = numbers(attributes["cuesta.sizes"]), ints(attributes["cuesta.blocks"])
+    parallel = ints(attributes["cuesta.parallel"])
+    entry = function.regions[0].blocks[0]
+    shapes = argument_shapes(function)
+    names = parameters(function)
+    multiples = ints(attributes["cuesta.multiples"]) if names else []
+    with ir.InsertionPoint(function), function.location:
+        index_type = ir.IntegerType.get_signless(64 if "cuesta.wide" in attributes else 32)
+        programs = [blocks_along(sizes[c], blocks[c]) for c in parallel]
+        total = math.prod(programs)
+        if isinstance(total, int) and total > _LARGEST_I32:
+            raise Unsupported(f"kernel @{function.name.value} would take {total} programs")
+        aligned = [*ints(attributes["cuesta.align"]), *(math.gcd(n, _MULTIPLE) for n in multiples)]
+        _, block = tt.func(
+            function.name.value,
+            [*(tt.pointer_type(spelling_of(a)) for a in shapes), *([index_type] * len(names))],
+            [{"tt.divisibility": n} if n > 1 else {} for n in aligned],
+            grid=(total, 1, 1),
+            warps=attributes["cuesta.warps"].value,
+            stages=attributes["cuesta.stages"].value if "cuesta.stages" in attributes else 3,
+        )
+        passed = list(block.arguments)
+        given = dict(zip(names, passed[len(shapes) :], strict=True))
+        scalars = Scalars(index_type, given, dict(zip(names, multiples, strict=True)))
+        frame = Frame(sizes, blocks, scalars)
+        with ir.InsertionPoint(block):
+            bodies = {value: tt.splat(given[name], frame.unit) for name, value in names.items() if _computes(value)}
+            writer = KernelWriter(
+                frame,
+                _nodes(entry),
+                {argument: strides for argument, (_, strides) in shapes.items()},
+                dict(zip(shapes, passed, strict=False)),
+                library,
+                bodies,
+            )
+            products = [node for node in writer.nodes if tile_of(node.op) is not None]
+            if products:
+                write_products(writer, products, parallel)
+                tt.return_()
+                function.operation.erase()
+                return
+            _place(frame, parallel, programs)
+            loops = ints(attributes["cuesta.loops"]) if "cuesta.loops" in attributes else []
+            for c in range(len(sizes)):
+                if c not in parallel and c not in loops:
+                    frame.place(c, None)
+            if "cuesta.fits" in attributes:
+                _write_either(writer, loops)
+            elif loops:
+                writer.write_looped(loops)
+            else:
+                writer.write()
+            tt.return_()
+    function.operation.erase()
+
+
+def _computes(parameter: Value) -> bool:
+    """Whether the body of a generic takes a parameter for a number."""
+    return any(use.owner.operation.parent.name == "linalg.generic" for use in parameter.uses)
+
+
+def _write_either(writer: KernelWriter, loops: Sequence[int]) -> None:
+    """Without loops where the sizes fit the block, with them where they do not."""
+    frame = writer.frame
+    fits = None
+    for c in loops:
+        covered = arith.cmpi(arith.CmpIPredicate.sle, frame.scalar(frame.sizes[c]), frame.scalar(frame.blocks[c]))
+        fits = covered if fits is None else arith.andi(fits, covered)
+    choice = scf.IfOp(fits, has_else=True)
+    with ir.InsertionPoint(choice.then_block):
+        whole = writer.copy()
+        for c in loops:
+            whole.frame.place(c, None)
+        whole.write()
+        scf.YieldOp([])
+    with ir.InsertionPoint(choice.else_block):
+        writer.write_looped(loops)
+        scf.YieldOp([])
+
+
+def _nodes(entry: ir.Block) -> list[Node]:
+    nodes = []
+    for view in entry.operations:
+        op = view.operation
+        if op.name != "linalg.generic":
+            continue
+        classes = ints(op.attributes["cuesta.classes"])
+        kinds = [str(k) for k in op.attributes["iterator_types"]]
+        reduced = [c for c, k in zip(classes, kinds, strict=True) if "reduction" in k]
+        nodes.append(Node(op, classes, reduced, operand_classes(op)))
+    return nodes
+
+
+def _place(frame: Frame, parallel: Sequence[int], programs: Sequence[Number]) -> None:
+    """Reads off the program's number where its block lies along each parallel class, the last one the fastest."""
+    left = tt.get_program_id(0) if any(n != 1 for n in programs) else None
+    for c, count in reversed(list(zip(parallel, programs, strict=True))):
+        if count == 1:
+            frame.place(c, None)
+            continue
+        assert left is not None
+        number = left
+        if c != next(p for p, n in zip(parallel, programs, strict=True) if n != 1):
+            size = _count(frame, count)
+            number, left = arith.remsi(left, size), arith.divsi(left, size)
+        if str(frame.index_type) != "i32":
+            number = arith.extsi(frame.index_type, number)
+        start = arith.muli(number, frame.scalar(frame.blocks[c])) if frame.blocks[c] != 1 else number
+        frame.place(c, start)
+
+
+def _count(frame: Frame, programs: Number) -> Value:
+    """A number of programs, which i32 has room for."""
+    if not isinstance(programs, Size):
+        return tt.constant(programs, "i32")
+    count = frame.scalar(programs)
+    return count if str(count.type) == "i32" else arith.trunci(ir.IntegerType.get_signless(32), count)

@@ -1,0 +1,77 @@
+"""What a module's launches say of a kernel: where its arguments begin, and what its parameters p0, p1, … are."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from cuesta._mlir import ir
+from cuesta.dialects.cuesta.dialect import number_of, numbers
+from cuesta.passes.graph_rewrite import functions
+from cuesta.runtime.offsets import ALIGNMENT
+from cuesta.size_facts import divisor_of, substituted
+from cuesta.sizes import Number, hint, symbols
+
+
+@dataclass(frozen=True)
+class Launch:
+    """One launch of a kernel."""
+
+    #: of each argument from an aligned address, in bytes
+    offsets: list[Number]
+    parameters: dict[str, Number]
+
+    def size(self, size: Number) -> Number:
+        """A size of the kernel in the call's symbols."""
+        return substituted(size, self.parameters)
+
+
+def launches_of(module: ir.Module) -> dict[str, list[Launch]]:
+    """Kernel → its launches, in order."""
+    found: dict[str, list[Launch]] = {}
+    for graph in functions(module):
+        for view in graph.regions[0].blocks[0].operations:
+            op = view.operation
+            if op.name == "host.launch":
+                given = numbers(op.attributes["parameters"]) if "parameters" in op.attributes else []
+                parameters = {f"p{i}": number for i, number in enumerate(given)}
+                launch = Launch([_offset(v) for v in op.operands], parameters)
+                found.setdefault(op.attributes["kernel"].value[-1], []).append(launch)
+    return found
+
+
+def largest(launches: Sequence[Launch], sizes: Sequence[Number]) -> list[int]:
+    """About what a kernel's sizes are in the launch that has the most work."""
+    known = [[hint(launch.size(n)) for n in sizes] for launch in launches]
+    return max(known, key=math.prod, default=[hint(n) for n in sizes])
+
+
+def common_divisor(numbers: Iterable[Number], limit: int) -> int:
+    """What divides all of them whatever the call, at most `limit`, a power of two. Offsets in the arena are aligned."""
+    found = limit
+    for number in numbers:
+        arena = {name: ALIGNMENT for name in symbols(number) if name[0] == "a" and name[1:].isdigit()}
+        found = math.gcd(found, divisor_of(number, arena))
+    return found
+
+
+def _offset(value: ir.Value) -> Number:
+    total: Number = 0
+    while not isinstance(value.owner, ir.Block) and value.owner.name == "host.view":
+        total += number_of(value.owner.attributes["offset"])
+        value = value.owner.operands[0]
+    return total
+
+
+#: What i32 counts to, less the largest block: a position may lie that much behind the last one that exists.
+_LARGEST = (1 << 31) - 1 - (1 << 20)
+
+
+def is_wide(launches: Sequence[Launch], counts: Sequence[Number]) -> bool:
+    """Whether counts of a kernel need i64 in some launch. Where they do not in the traced call, that is noted."""
+    counted = dict.fromkeys(launch.size(count) for launch in launches for count in counts)
+    if any(hint(count) > _LARGEST for count in counted):
+        return True
+    # Nothing is negative but what bodies compute with.
+    return any(count > _LARGEST or -count > _LARGEST for count in counted)

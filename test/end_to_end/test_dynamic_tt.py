@@ -1,0 +1,118 @@
+"""Graphs with symbolic sizes on the way to a GPU, its kernels interpreted: one program for all sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+import cuesta
+from cuesta._mlir import ir
+from cuesta.dialects import make_context
+from cuesta.frontend.compile import compile_module
+from cuesta.tools.models.case import Built
+from cuesta.tools.models.transformer import bert, gpt2
+
+Tensor = torch.Tensor
+Case = tuple[Callable[..., Any], Callable[[int], tuple[Tensor, ...]]]
+R = torch.randn
+
+#: Traced with n = 4; among the others are sizes below it, sizes that a block does not divide, and rows that do not fit
+#: the block of the traced ones.
+SIZES = (4, 5, 3, 70)
+
+CASES: dict[str, Case] = {
+    "pointwise": (lambda x, y: torch.tanh(x * y + 1).exp(), lambda n: (R(n, 37), R(n, 37))),
+    "softmax": (lambda x: x.softmax(-1), lambda n: (R(3, n * 17),)),
+    "layer norm": (lambda x: F.layer_norm(x * 2, (64,)), lambda n: (R(n, 5, 64).bfloat16(),)),
+    "layer norm over a size": (lambda x: F.layer_norm(x, x.shape[-1:]), lambda n: (R(5, 7 * n),)),
+    "sums, extremes, places": (
+        lambda x: (x.sum(0), (x + 1).sum(1), x.max(), x.mean(), x.argmax(1), x.var(0)),
+        lambda n: (R(n * 3, n * 11),),
+    ),
+    "sums over two classes": (lambda x: x.sum((0, 2)), lambda n: (R(n, 6, n + 90),)),
+    "a running sum": (lambda x: x.cumsum(1) * 2, lambda n: (R(n, n + 2),)),
+    "transposed": (lambda x, y: x.t() + y, lambda n: (R(n * 5, n * 3), R(n * 3, n * 5))),
+    "embedding": (lambda w, i: F.embedding(i, w) * 2, lambda n: (R(n, 16), torch.randint(0, n, (n, n + 3)))),
+    "a mask": (
+        lambda x: torch.where(torch.arange(x.shape[0])[:, None] >= torch.arange(x.shape[0]), x, 0.0).softmax(-1),
+        lambda n: (R(n * 3, n * 3),),
+    ),
+    "a size as a number": (lambda x: x * x.shape[0] + x.shape[1], lambda n: (R(n, 7 * n),)),
+}
+
+
+def compiled(function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
+    options = {"target": "tt", "cache": False, **options}
+    return torch.compile(function, backend="cuesta", dynamic=True, fullgraph=True, options=options)
+
+
+def check(call: Callable[..., Any], eager: Callable[..., Any], inputs: tuple[Tensor, ...]) -> None:
+    tolerance = 2e-2 if inputs[0].dtype == torch.bfloat16 else 1e-4
+    torch.testing.assert_close(call(*inputs), eager(*inputs), rtol=tolerance, atol=tolerance, check_stride=True)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_one_program_serves_all_sizes(name: str) -> None:
+    function, make = CASES[name]
+    call = compiled(function)
+    for n in SIZES:
+        check(call, function, make(n))
+    assert len(cuesta.report().graphs) == 1
+
+
+@pytest.mark.parametrize("make", [bert, gpt2])
+def test_a_transformer_of_any_batch_and_length(make: Callable[..., Built]) -> None:
+    built = make(layers=1, hidden=64, vocabulary=100, length=9)
+    model = built.module.eval()
+    call = compiled(lambda inputs: model(**inputs).logits)
+    for batch, length in ((2, 9), (3, 9), (5, 12), (2, 133)):
+        inputs = {"input_ids": torch.randint(0, 100, (batch, length))}
+        if "attention_mask" in built.inputs:
+            inputs["attention_mask"] = (torch.arange(length) < torch.arange(length - batch, length)[:, None]).long()
+        with torch.no_grad():
+            torch.testing.assert_close(call(inputs), model(**inputs).logits, rtol=1e-3, atol=1e-3)
+    assert len(cuesta.report().graphs) == 1
+
+
+def test_training_and_its_gradients() -> None:
+    model = torch.nn.TransformerEncoderLayer(32, 4, 64, dropout=0.0, batch_first=True)
+    call = compiled(model)
+    for batch, length in ((2, 9), (3, 9), (5, 7), (2, 40)):
+        x = R(batch, length, 32)
+        gradients = []
+        for run in (call, model):
+            model.zero_grad()
+            run(x).square().sum().backward()
+            gradients.append([p.grad.clone() for p in model.parameters() if p.grad is not None])
+        torch.testing.assert_close(*gradients, rtol=1e-3, atol=1e-3)
+    assert len(cuesta.report().graphs) == 2  # forward and backward
+
+
+def test_a_running_sum_longer_than_its_block_is_compiled_for_alone() -> None:
+    call = compiled(lambda x: x.cumsum(1))
+    for n in (40, 50, 2048, 2049, 60):
+        torch.testing.assert_close(call(torch.ones(2, n)), torch.ones(2, n).cumsum(1))
+    first, second = cuesta.report().graphs
+    assert first.specialised is None and "not right for these" in (second.specialised or "")
+
+
+def test_no_elements_are_no_launch() -> None:
+    module = """
+    module attributes {cuesta.target = "tt", cuesta.hints = {s0 = 8 : i64}} {
+      func.func @graph(%x: tensor<?x4xf32, ["s0"]> {cuesta.strides = [4, 1]})
+          -> (tensor<?x4xf32, ["s0"]> {cuesta.strides = [4, 1]}, tensor<4xf32> {cuesta.strides = [1]}) {
+        %0 = "cuesta.exp"(%x) : (tensor<?x4xf32, ["s0"]>) -> tensor<?x4xf32, ["s0"]>
+        %1 = "cuesta.sum"(%x) {dims = [0], keepdim = 0 : i64} : (tensor<?x4xf32, ["s0"]>) -> tensor<4xf32>
+        return %0, %1 : tensor<?x4xf32, ["s0"]>, tensor<4xf32>
+      }
+    }"""
+    with make_context():
+        program = compile_module(ir.Module.parse(module))
+    for n in (0, 3):
+        x = R(n, 4)
+        results = program.with_sizes({"s0": n})([x])
+        torch.testing.assert_close(results, [x.exp(), x.sum(0)])

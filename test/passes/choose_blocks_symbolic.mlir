@@ -1,0 +1,52 @@
+// RUN: cuesta-opt --split-input-file --pass-pipeline='builtin.module(cuesta-to-linalg{checks=false},form-kernels{target=gpu},plan-memory,choose-blocks)' %s 2>&1 | filecheck %s
+
+// Blocks go by the traced call. A class to reduce has a loop in any case, which a row that fits the block does without.
+// CHECK: func.func @sum
+// CHECK-SAME: cuesta.blocks = [1, 1024], cuesta.fits, cuesta.loops = [1], cuesta.multiples = [1, 16], cuesta.parallel = [0], cuesta.sizes = ["p0", "p1"]
+module attributes {cuesta.hints = {s0 = 512 : i64, s1 = 50 : i64}} {
+  func.func @graph(%x: tensor<?x?xf32, ["s0", "16*s1"]> {cuesta.strides = ["16*s1", 1]}) -> (tensor<?xf32, ["s0"]> {cuesta.strides = [1]}) {
+    %0 = "cuesta.sum"(%x) {dims = [1], keepdim = 0 : i64} : (tensor<?x?xf32, ["s0", "16*s1"]>) -> tensor<?xf32, ["s0"]> loc("sum")
+    return %0 : tensor<?xf32, ["s0"]>
+  }
+}
+
+// -----
+
+// Traced with few: other calls have more, so the block is wider than they need.
+// CHECK: func.func @sum
+// CHECK-SAME: cuesta.blocks = [8, 128], cuesta.fits
+module attributes {cuesta.hints = {s0 = 512 : i64, s1 = 3 : i64}} {
+  func.func @graph(%x: tensor<?x?xf32, ["s0", "s1"]> {cuesta.strides = ["s1", 1]}) -> (tensor<?xf32, ["s0"]> {cuesta.strides = [1]}) {
+    %0 = "cuesta.sum"(%x) {dims = [1], keepdim = 0 : i64} : (tensor<?x?xf32, ["s0", "s1"]>) -> tensor<?xf32, ["s0"]> loc("sum")
+    return %0 : tensor<?xf32, ["s0"]>
+  }
+}
+
+// -----
+
+// Rows that do not fit: a loop alone.
+// CHECK: func.func @sum
+// CHECK-NOT: cuesta.fits
+// CHECK-SAME: cuesta.blocks = [1, 4096], cuesta.loops = [1]
+// CHECK-NOT: cuesta.fits
+// CHECK: return
+module attributes {cuesta.hints = {s0 = 512 : i64, s1 = 50000 : i64}} {
+  func.func @graph(%x: tensor<?x?xf32, ["s0", "s1"]> {cuesta.strides = ["s1", 1]}) -> (tensor<?xf32, ["s0"]> {cuesta.strides = [1]}) {
+    %0 = "cuesta.sum"(%x) {dims = [1], keepdim = 0 : i64} : (tensor<?x?xf32, ["s0", "s1"]>) -> tensor<?xf32, ["s0"]> loc("sum")
+    return %0 : tensor<?xf32, ["s0"]>
+  }
+}
+
+// -----
+
+// A running sum has no loop: it is compiled for what the block has room for (which cuesta.assumed would say).
+// CHECK: func.func @cumsum
+// CHECK-SAME: cuesta.blocks = [1, 2048]
+// CHECK-NOT: cuesta.loops
+// CHECK: return
+module attributes {cuesta.hints = {s0 = 512 : i64, s1 = 200 : i64}} {
+  func.func @graph(%x: tensor<?x?xf32, ["s0", "s1"]> {cuesta.strides = ["s1", 1]}) -> (tensor<?x?xf32, ["s0", "s1"]> {cuesta.strides = ["s1", 1]}) {
+    %0 = "cuesta.cumsum"(%x) {dim = 1 : i64} : (tensor<?x?xf32, ["s0", "s1"]>) -> tensor<?x?xf32, ["s0", "s1"]> loc("cumsum")
+    return %0 : tensor<?x?xf32, ["s0", "s1"]>
+  }
+}
