@@ -103,7 +103,7 @@ def _hoist(op: ir.Operation) -> list[ir.Value]:
         for x in producer.operands:
             sizes = reshaped_operand(types.shape_of(x), shape, target)
             assert sizes is not None
-            operands.append(x if types.shape_of(x) == () else _B.reshape(x, sizes))
+            operands.append(x if types.shape_of(x) == () else _reshaped(x, sizes))
         new = ir.Operation.create(
             producer.name,
             results=[op.results[0].type],
@@ -116,6 +116,13 @@ def _hoist(op: ir.Operation) -> list[ir.Value]:
     if is_unused(producer.results[0]):
         producer.erase()
     return sources
+
+
+def _reshaped(x: ir.Value, sizes: Sequence[Number]) -> ir.Value:
+    """x with these sizes, not by way of others: a reshape that undoes another would keep it where it is."""
+    while not isinstance(x.owner, ir.Block) and x.owner.name == "cuesta.reshape":
+        x = x.owner.operands[0]
+    return x if types.shape_of(x) == tuple(sizes) else _B.reshape(x, sizes)
 
 
 @register_pass("hoist-reshapes")
@@ -134,6 +141,9 @@ class HoistReshapes(Pass):
                 pending = [o for o in reversed(pending) if o.name == "cuesta.reshape"]
                 while pending:
                     op = pending.pop(0)
+                    if is_unused(op.results[0]):
+                        op.erase()
+                        continue
                     if not (_hoistable(op) or (self.repeat and _repeatable(op))):
                         continue
                     for source in _hoist(op):

@@ -58,3 +58,17 @@ func.func @not_pointwise(%x: tensor<2x4x3xf32>) -> tensor<8xf32> {
   %1 = "cuesta.reshape"(%0) : (tensor<2x4xf32>) -> tensor<8xf32>
   return %1 : tensor<8xf32>
 }
+
+// One reshape undoes the other: nothing is left of both, and what is between them keeps the shape of what it reads.
+// CHECK-LABEL: func.func @there_and_back
+// CHECK-SAME: (%[[X:.*]]: tensor<8xf32>, %[[B:.*]]: tensor<f32>)
+// CHECK-NEXT: %[[S:.*]] = "cuesta.add"(%[[X]], %[[B]])
+// CHECK-NEXT: %[[N:.*]] = "cuesta.neg"(%[[S]])
+// CHECK-NEXT: return %[[N]]
+func.func @there_and_back(%x: tensor<8xf32>, %b: tensor<f32>) -> tensor<8xf32> {
+  %0 = "cuesta.add"(%x, %b) : (tensor<8xf32>, tensor<f32>) -> tensor<8xf32>
+  %1 = "cuesta.reshape"(%0) : (tensor<8xf32>) -> tensor<2x4xf32>
+  %2 = "cuesta.neg"(%1) : (tensor<2x4xf32>) -> tensor<2x4xf32>
+  %3 = "cuesta.reshape"(%2) : (tensor<2x4xf32>) -> tensor<8xf32>
+  return %3 : tensor<8xf32>
+}
