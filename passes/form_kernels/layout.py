@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
-from cuesta.sizes import Number, hint
+from cuesta.sizes import Number, Size, hint
 
 
 @dataclass(frozen=True)
@@ -101,3 +102,11 @@ def is_dense(sizes: Sequence[Number], strides: Sequence[Number]) -> bool:
     kept = [d for d in order if sizes[d] != 1]
     expected = dense_strides([sizes[d] for d in kept], range(len(kept)))
     return all(strides[d] == e for d, e in zip(kept, expected, strict=True))
+
+
+def has_gaps(sizes: Sequence[Number], strides: Sequence[Number]) -> bool:
+    """Whether the strides, all of them numbers, are those of some order of the dims, with gaps and no overlaps."""
+    if any(isinstance(n, Size) for n in (*sizes, *strides)) or is_dense(sizes, strides):
+        return False
+    order = [d for d in memory_order(sizes, strides) if sizes[d] != 1]
+    return all(strides[a] >= sizes[b] * strides[b] > 0 for a, b in pairwise(order))

@@ -14,7 +14,7 @@ from cuesta.dialects.cuesta.dialect import ints, numbers
 from cuesta.dialects.types import shape_of, spelling_of
 from cuesta.passes.form_kernels.concatenation import Concatenations
 from cuesta.passes.form_kernels.grouping import Group, Grouping
-from cuesta.passes.form_kernels.layout import Layout, is_dense, memory_order
+from cuesta.passes.form_kernels.layout import Layout, has_gaps, is_dense, memory_order
 from cuesta.passes.form_kernels.mutations import place_updates
 from cuesta.passes.form_kernels.nodes import Item, Node, node_of
 from cuesta.runtime.strides import same_places
@@ -122,16 +122,19 @@ def plan(
 
 
 def _prefer(host: Host, value: Value, strides: Sequence[Number]) -> None:
+    """Has the generic that a value comes from write it with these strides, unless somebody asked for others before."""
     while not isinstance(value.owner, ir.Block) and value.owner.name == "cuesta.expand":
         value = value.owner.operands[0]
         strides = strides[len(strides) - len(shape_of(value)) :]
     found = _through_views(value, list(range(len(shape_of(value)))))
-    if found is None or found[0] in host.preferred:
+    if found is None or found[0] in host.preferred or found[0] in host.placed:
         return
     root, dims = found
     own = [strides[d] for d in dims]
     if is_dense(shape_of(root), own):
         host.preferred[root] = memory_order(shape_of(root), own)
+    elif has_gaps(shape_of(root), own):
+        host.placed[root] = host.with_strides(root, own)
 
 
 def finish(host: Host, function: func.FuncOp, returned: list[Value], wanted: list[list[Number]]) -> list[Value]:
