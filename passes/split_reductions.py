@@ -19,15 +19,17 @@ from typing import TypeAlias
 from cuesta._mlir import ir
 from cuesta.dialects import types
 from cuesta.dialects.cuesta import reduction
-from cuesta.dialects.cuesta.dialect import ints
+from cuesta.dialects.cuesta.dialect import ints, number_of
 from cuesta.dialects.graph_builder import GraphBuilder
-from cuesta.dialects.types import byte_count, opmath, spelling_of, static_shape
+from cuesta.dialects.types import byte_count, opmath, shape_of, spelling_of
 from cuesta.passes.form_kernels.machine import PROGRAMS, STRIP
 from cuesta.passes.form_kernels.memory_order import MemoryOrder
 from cuesta.passes.graph_rewrite import functions, rewrite_ops
 from cuesta.passes.hoist_reshapes import POINTWISE, reshaped_operand
 from cuesta.passes.match import maker, number
 from cuesta.passes.registry import Pass, register_pass
+from cuesta.size_facts import divisor_of
+from cuesta.sizes import Number, estimate, hint
 
 Value: TypeAlias = ir.Value
 _B = GraphBuilder()
@@ -44,14 +46,14 @@ _MOST_MOVED = 8
 _IN_MEMORY = frozenset({"aten.call", "cuesta.reshape", "cuesta.permute", "cuesta.slice", "cuesta.expand"})
 
 
-def parts(sizes: Sequence[int], dims: Sequence[int], wanted: int) -> dict[int, int]:
+def parts(sizes: Sequence[Number], dims: Sequence[int], wanted: int) -> dict[int, int]:
     """Reduced dim → the number of parts that it is cut in, about `wanted` parts in all, the first of `dims` first."""
     chosen: dict[int, int] = {}
     for d in dims:
         if wanted < 2:
             break
-        limit = min(sizes[d], wanted)
-        divisor = max(n for n in range(1, limit + 1) if sizes[d] % n == 0)
+        known = divisor_of(sizes[d])
+        divisor = max(n for n in range(1, min(known, wanted) + 1) if known % n == 0)
         if divisor > 1:
             chosen[d] = divisor
             wanted //= divisor
@@ -66,20 +68,20 @@ class Cut:
     `kept` is the shape of those results with 1 for every part.
     """
 
-    shape: list[int]
+    shape: list[Number]
     inside: list[int]
     across: list[int]
-    kept: list[int]
+    kept: list[Number]
     #: elements that each part reduces
-    count: int
+    count: Number
 
 
-def cut_shape(sizes: Sequence[int], dims: Sequence[int], cut: dict[int, int]) -> Cut:
+def cut_shape(sizes: Sequence[Number], dims: Sequence[int], cut: dict[int, int]) -> Cut:
     """`sizes` with the dims of `cut`, all among the reduced `dims`, taken apart."""
-    shape: list[int] = []
+    shape: list[Number] = []
     inside: list[int] = []
     across: list[int] = []
-    kept: list[int] = []
+    kept: list[Number] = []
     for d, size in enumerate(sizes):
         if d in cut:
             across.append(len(kept))
@@ -125,18 +127,18 @@ class SplitReductions(Pass):
     def _plan(self, op: ir.Operation, memory: MemoryOrder) -> _Split | None:
         centred = _is_centred(op)
         x = _less_mean(op)[0] if centred else op.operands[0]
-        sizes, dims = static_shape(x), ints(op.attributes["dims"])
+        sizes, dims = shape_of(x), ints(op.attributes["dims"])
         cut = self._parts(memory.order(x), sizes, dims)
         return _Split(centred, cut_shape(sizes, dims, cut)) if math.prod(cut.values()) >= 4 else None
 
-    def _parts(self, order: Sequence[int], sizes: Sequence[int], dims: Sequence[int]) -> dict[int, int]:
+    def _parts(self, order: Sequence[int], sizes: Sequence[Number], dims: Sequence[int]) -> dict[int, int]:
         """The dims to cut and in how many parts; none where there are programs enough."""
-        order = [d for d in order if sizes[d] > 1]
-        programs = math.prod(sizes[d] for d in order if d not in dims)
-        work = math.prod(sizes[d] for d in dims)
+        order = [d for d in order if sizes[d] != 1]
+        programs = estimate(sizes[d] for d in order if d not in dims)
+        work = estimate(sizes[d] for d in dims)
         if order and order[-1] not in dims:
             # A program reduces so many results side by side where the dim that is fastest in memory is kept.
-            strip = min(STRIP, sizes[order[-1]])
+            strip = min(STRIP, hint(sizes[order[-1]]))
             programs, work = max(programs // strip, 1), work * strip
         if work < LONG or programs >= self.programs // 2:
             return {}
@@ -153,16 +155,16 @@ def _rewrite(op: ir.Operation, split: _Split) -> list[Value]:
         total = _B.reduce(name, _B.reduce(name, taken, form.inside), form.across)
     else:
         total = _variance(taken, _B.reshape(mean, form.kept), form)
-    return [_B.convert(_B.reshape(total, static_shape(op.results[0])), spelling_of(op.results[0]))]
+    return [_B.convert(_B.reshape(total, shape_of(op.results[0])), spelling_of(op.results[0]))]
 
 
-def _in_parts(x: Value, shape: list[int]) -> Value:
+def _in_parts(x: Value, shape: list[Number]) -> Value:
     """x in another shape, with the pointwise ops that made it.
 
     A reshape between them and the reduction would keep them out of its kernel, and what they make in memory. That is
     as well where they make it of much: each place in the window of a pool would be in memory instead.
     """
-    sizes = static_shape(x)
+    sizes = shape_of(x)
     made: dict[Value, Value] = {}
     known: dict[Value, dict[Value, int]] = {}
 
@@ -173,10 +175,10 @@ def _in_parts(x: Value, shape: list[int]) -> Value:
             if (
                 op is None
                 or op.name not in POINTWISE
-                or static_shape(value) != sizes
+                or shape_of(value) != sizes
                 or moved > _MOST_MOVED * byte_count(value)
             ):
-                own = reshaped_operand(static_shape(value), sizes, shape)
+                own = reshaped_operand(shape_of(value), sizes, shape)
                 assert own is not None  # each dim of `sizes` became a run of its own
                 made[value] = _B.reshape(value, own)
             else:
@@ -194,13 +196,13 @@ def _traffic(value: Value, known: dict[Value, dict[Value, int]]) -> dict[Value, 
     """What pointwise ops make `value` of → the bytes that each moves; not all of it where that is much already."""
     if value in known:
         return known[value]
-    op, sizes = maker(value), static_shape(value)
+    op, sizes = maker(value), shape_of(value)
     found: dict[Value, int] = {}
     if op is None or op.name not in POINTWISE:
         found[value] = byte_count(value) * (1 if op is None or op.name in _IN_MEMORY else 2)
     else:
         for operand in op.operands:
-            if static_shape(operand) == sizes and sum(found.values()) <= _MOST_MOVED * byte_count(value):
+            if shape_of(operand) == sizes and sum(found.values()) <= _MOST_MOVED * byte_count(value):
                 found |= _traffic(operand, known)
     known[value] = found
     return found
@@ -209,7 +211,7 @@ def _traffic(value: Value, known: dict[Value, dict[Value, int]]) -> dict[Value, 
 def _variance(x: Value, mean: Value, form: Cut) -> Value:
     """The sum of the squares of x less `mean`, which has a 1 for each part."""
     own = _B.mean(x, form.inside)
-    beside = _B.reshape(own, [1 if d in form.inside else n for d, n in enumerate(static_shape(x))])
+    beside = _B.reshape(own, [1 if d in form.inside else n for d, n in enumerate(shape_of(x))])
     spread = _B.reduce("sum", _B.pointwise("square", _B.pointwise("sub", x, beside)), form.inside)
     apart = _B.pointwise("sub", own, mean)
     between = _B.with_number("mul", _B.pointwise("square", apart), form.count)
@@ -224,10 +226,16 @@ def _is_centred(op: ir.Operation) -> bool:
     x, mean = _less_mean(op)
     dims = ints(op.attributes["dims"])
     divided = maker(_reshaped(mean), "div")
-    if divided is None or number(divided.operands[1]) != math.prod(static_shape(x)[d] for d in dims):
+    if divided is None or _count(divided.operands[1]) != math.prod(shape_of(x)[d] for d in dims):
         return False
     total = maker(_reshaped(divided.operands[0]), "sum")
     return total is not None and total.operands[0] == x and ints(total.attributes["dims"]) == dims
+
+
+def _count(value: Value) -> Number | float | None:
+    """The number that `value` holds in every place; None where it holds others."""
+    extent = maker(value, "extent")
+    return number(value) if extent is None else number_of(extent.attributes["at"])
 
 
 def _less_mean(op: ir.Operation) -> tuple[Value, Value]:

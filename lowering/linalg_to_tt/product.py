@@ -11,7 +11,6 @@ finds by itself how they lie in memory. All else is on blocks [M, N].
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -20,7 +19,7 @@ from cuesta._mlir import arith, ir, scf
 from cuesta.dialects import tt
 from cuesta.dialects.product import GENERIC_PRECISION, roles_of
 from cuesta.dialects.tt.types import element_of, shape_of
-from cuesta.lowering.linalg_to_tt.frame import Value, common_shape, stretched
+from cuesta.lowering.linalg_to_tt.frame import Value, blocks_along, common_shape, stretched
 
 if TYPE_CHECKING:
     from cuesta.lowering.linalg_to_tt.kernel import KernelWriter, Node
@@ -77,7 +76,7 @@ class _Products:
         left = tt.get_program_id(0)
         if str(frame.index_type) != "i32":
             left = arith.extsi(frame.index_type, left)
-        rows, columns = (math.ceil(frame.sizes[c] / frame.blocks[c]) for c in (self.m, self.n))
+        rows, columns = (blocks_along(frame.sizes[c], frame.blocks[c]) for c in (self.m, self.n))
         starts: dict[int, Value] = {}
         number, left = _parted(left, frame.scalar(rows * columns))
         group = arith.divsi(number, frame.scalar(_GROUP * columns))
