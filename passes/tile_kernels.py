@@ -132,11 +132,17 @@ class _Tiler:
         # An argument that is written too is read where the loop writes it.
         tile = self.slice(self.destinations.get(value, value), classes)
         if self.lies_across(classes) and value not in self.destinations:
-            tile = bufferization.alloc_tensor(tile.type, [], copy=tile)
+            tile = self.copied(tile, classes)
         if isinstance(value.owner, ir.Block):
             # One argument may be read along two sets of classes only as two arguments: cache by value.
             self.values[value] = tile
         return tile
+
+    def copied(self, tile: Value, classes: Sequence[int]) -> Value:
+        """A tile in memory of its own."""
+        if not any(c in self.extents for c in classes):
+            return bufferization.alloc_tensor(tile.type, [], copy=tile)
+        return bufferization.materialize_in_destination(tile.type, tile, self.fresh(classes, spelling_of(tile)))
 
     def lies_across(self, classes: Sequence[int]) -> bool:
         """Whether a tile of a tensor is read against its order in memory by the innermost loop.
@@ -145,9 +151,10 @@ class _Tiler:
         elements share a few places of the cache, and each row would be fetched once for every element of it.
         """
         kept = self.kept(classes)
-        if len(kept) < 2 or kept[-1] == max(kept) or any(c in self.extents for c in kept):
+        if len(kept) < 2 or kept[-1] == max(kept):
             return False
-        return math.prod(self.extent(c) for c in kept) <= _COPIED
+        elements = math.prod(self.tiles.get(c, self.sizes[c]) for c in kept)
+        return isinstance(elements, int) and elements <= _COPIED
 
     def init(self, value: Value, classes: Sequence[int]) -> Value:
         """Where a generic writes: a fresh tile, or a slice of the kernel's destination, filled or not."""

@@ -47,6 +47,24 @@ module {
       return %s : tensor<1024x1024xf32>
     }
 
+    // Of sizes that depend on the call too, into a part of a whole tile.
+    // CHECK-LABEL: func.func @symbolic_across
+    // CHECK: %[[I:.*]] = arith.minsi %{{.*}}, %c32 : index
+    // CHECK: %[[J:.*]] = arith.minsi %{{.*}}, %c128 : index
+    // CHECK: %[[X:.*]] = tensor.extract_slice %arg0[%{{.*}}, %{{.*}}] [%[[J]], %[[I]]] [1, 1]
+    // CHECK: %[[WHOLE:.*]] = tensor.empty() : tensor<128x32xf32>
+    // CHECK: %[[PART:.*]] = tensor.extract_slice %[[WHOLE]][0, 0] [%[[J]], %[[I]]] [1, 1]
+    // CHECK: %[[COPY:.*]] = bufferization.materialize_in_destination %[[X]] in %[[PART]]
+    // CHECK: linalg.generic {{.*}} ins(%[[COPY]] : tensor<?x?xf32>)
+    func.func @symbolic_across(%x: tensor<?x?xf32> {cuesta.bound = [["p1", "p0"], ["p0", 1]]}, %y: tensor<?x?xf32> {bufferization.writable = true, cuesta.bound = [["p0", "p1"], ["p1", 1]]}, %p0: index, %p1: index) -> tensor<?x?xf32> attributes {cuesta.parallel = [0, 1], cuesta.sizes = ["p0", "p1"]} {
+      %s = linalg.generic {indexing_maps = [#swap, #id], iterator_types = ["parallel", "parallel"]} ins(%x : tensor<?x?xf32>) outs(%y : tensor<?x?xf32>) attrs = {cuesta.classes = [0, 1]} {
+      ^bb0(%a: f32, %o: f32):
+        %r = math.exp %a : f32
+        linalg.yield %r : f32
+      } -> tensor<?x?xf32>
+      return %s : tensor<?x?xf32>
+    }
+
     // Sums down columns: eight strips of columns, the rows walked outside them.
     // CHECK-LABEL: func.func @columns
     // CHECK: scf.forall (%[[J:.*]]) = (0) to (768) step (96)
