@@ -49,8 +49,8 @@ module {
 
     // Of sizes that depend on the call too, into a part of a whole tile.
     // CHECK-LABEL: func.func @symbolic_across
-    // CHECK: %[[I:.*]] = arith.minsi %{{.*}}, %c32 : index
-    // CHECK: %[[J:.*]] = arith.minsi %{{.*}}, %c128 : index
+    // CHECK: %[[I:.*]] = arith.minsi %c32, %{{.*}} : index
+    // CHECK: %[[J:.*]] = arith.minsi %c128, %{{.*}} : index
     // CHECK: %[[X:.*]] = tensor.extract_slice %arg0[%{{.*}}, %{{.*}}] [%[[J]], %[[I]]] [1, 1]
     // CHECK: %[[WHOLE:.*]] = tensor.empty() : tensor<128x32xf32>
     // CHECK: %[[PART:.*]] = tensor.extract_slice %[[WHOLE]][0, 0] [%[[J]], %[[I]]] [1, 1]
