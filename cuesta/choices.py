@@ -19,7 +19,7 @@ from typing import Any, TypeAlias
 class Question:
     """What is to be chosen."""
 
-    #: "product" or "tile": what the candidates are ways to do
+    #: "product", "gemm" or "tile": what the candidates are ways to do
     kind: str
     #: what it is asked of, to read
     about: str
@@ -27,6 +27,8 @@ class Question:
     key: str
     #: names of the ways, the one that is taken unmeasured first
     candidates: tuple[str, ...]
+    #: another than the first is taken where it takes at most this share of its time: less is noise
+    worth: float = 0.9
 
 
 #: Answers a question about an op or a function with one of its candidates.

@@ -73,7 +73,7 @@ class Options:
     )
     max_autotune: bool = _option(
         False,
-        "CPU: times the ways to compute small products and to cut kernels into tiles, and remembers (see below).",
+        "Times the ways to compute matrix products, and on CPU to cut kernels into tiles, and remembers (see below).",
         affects_code=True,
     )
     fallback_random: bool = _option(False, "No effect: random numbers are always those that eager draws (see below).")
@@ -104,7 +104,7 @@ class Options:
     gemm: str = _option(
         "auto",
         "Who computes matrix products on a GPU: a `kernel` of ours, which takes in what follows, or the `library`; "
-        "`auto`: the library.",
+        "`auto`: the library, with `max_autotune` the faster.",
         choices=("auto", "library", "kernel"),
         affects_code=True,
     )
@@ -168,7 +168,7 @@ MODE_EFFECTS = {
     "default": "What most want: ops are fused, LLVM optimises fully.",
     "lite": "One kernel an op, little optimisation: for finding out which op or which fusion is at fault.",
     "reduce-overhead": "GPU: launches are recorded once and replayed. CPU: no effect, a call has no launches to save.",
-    "max-autotune-no-cudagraphs": "CPU: times alternatives, once a machine, and takes the fastest. GPU: no effect.",
+    "max-autotune-no-cudagraphs": "Times alternatives, once a machine, and takes the fastest.",
     "max-autotune": "As max-autotune-no-cudagraphs, and as reduce-overhead.",
 }
 

@@ -16,9 +16,12 @@ from cuesta._mlir import func, ir
 from cuesta.dialects import walk
 from cuesta.dialects.cuesta.dialect import int_array, numbers
 from cuesta.dialects.kernel_module import kernel_modules
+from cuesta.dialects.module_target import DEVICE, TARGET
 from cuesta.dialects.types import row_major, shape_of, torch_dtype
 from cuesta.errors import CompileError
+from cuesta.passes.form_kernels.memory_order import MemoryOrder
 from cuesta.passes.graph_rewrite import functions
+from cuesta.passes.product_cluster import PRODUCTS, cluster, program_text
 from cuesta.passes.product_routes import ROUTE
 from cuesta.passes.tile_sizes import kernel_text, mark_tile
 from cuesta.runtime.executable import Executable
@@ -39,6 +42,19 @@ def product(op: ir.Operation, route: str) -> tuple[ir.Module, str]:
         func.ReturnOp(list(copy.results))
     function.attributes["arg_attrs"] = _strides(op, "operand_strides", list(op.operands))
     function.attributes["res_attrs"] = _strides(op, "result_strides", list(op.results))
+    return module, "import"
+
+
+def gemm(op: ir.Operation, route: str) -> tuple[ir.Module, str]:
+    """A program of the product `op`, and of what a kernel would take in with it, whose products all go by `route`."""
+    parent = op.operation.parent.parent.operation
+    module = ir.Module.parse(program_text(cluster(op), MemoryOrder()))
+    for name in (TARGET, DEVICE):
+        if name in parent.attributes:
+            module.operation.attributes[name] = parent.attributes[name]
+    for copy in walk(module.operation):
+        if copy.name in PRODUCTS:
+            copy.attributes[ROUTE] = ir.StringAttr.get(route)
     return module, "import"
 
 
@@ -84,10 +100,11 @@ def _launch_of(function: func.FuncOp) -> ir.Operation:
 
 def inputs_of(program: Executable) -> list[torch.Tensor]:
     """Tensors to call a program on: the same each time; integers are zeros, which are places in any tensor."""
-    generator = torch.Generator().manual_seed(_SEED)  # the user's own is left where it is
+    device = torch.device(program.metadata["device"])
+    generator = torch.Generator(device).manual_seed(_SEED)  # the user's own is left where it is
     tensors = []
     for argument in program.metadata["arguments"]:
         dtype = torch_dtype(argument["dtype"])
-        x = torch.empty_strided(argument["sizes"], argument["strides"], dtype=dtype, device="cpu")
+        x = torch.empty_strided(argument["sizes"], argument["strides"], dtype=dtype, device=device)
         tensors.append(x.normal_(generator=generator) if dtype.is_floating_point else x.zero_())
     return tensors

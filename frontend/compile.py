@@ -33,6 +33,7 @@ from cuesta.frontend.smaller_blocks import smaller_blocks
 from cuesta.lowering.host_to_llvm import WORDS
 from cuesta.lowering.host_to_llvm.describe import describe, where
 from cuesta.lowering.host_to_llvm.object_code import compile_to_object
+from cuesta.lowering.tt_to_binary.making import start_kernels
 from cuesta.options import Options
 from cuesta.passes.pipeline import Pipeline
 from cuesta.passes.pipelines import Stage, stages_for
@@ -45,6 +46,9 @@ log = logging.getLogger("cuesta")
 
 #: The levels at which the host function is one, with its memory planned.
 _PLANNED = ("kernels", "tiled", "buffers", "loops", "blocks", "tt")
+
+#: Kinds of targets whose programs max_autotune times: what numpy runs in a GPU's place says nothing.
+TIMED = ("cpu", "cuda")
 
 #: Bytes of an arena that is kept in any case.
 _SMALL_ARENA = 1 << 20
@@ -118,8 +122,8 @@ def _lower(module: ir.Module, options: Options, report: GraphReport, level: str,
     target = target_of(module)
     making = smaller = None
     metadata: dict[str, Any] = {}
-    # Triton's kernels are not timed yet: a GPU's choices go by the rules of thumb.
-    chooser = MeasuredChoices.of(options, report, lower_module) if options.max_autotune and target == CPU else None
+    timed = options.max_autotune and target.kind in TIMED
+    chooser = MeasuredChoices.of(options, report, lower_module, target, _begin_kernels) if timed else None
     if dump is not None:
         dump.write(level, module)
     if level in _PLANNED:
@@ -154,6 +158,14 @@ def _lower(module: ir.Module, options: Options, report: GraphReport, level: str,
             code = making.finish()
         _add_resources(report, metadata["kernels"])
     return Artefact(objects, "cuesta_main", {"program": metadata, "report": report.program()}, code)
+
+
+def _begin_kernels(module: ir.Module, level: str, options: Options) -> None:
+    """Begins to make the code of the kernels of a module for a GPU; lowering it once more finds it under way."""
+    target = target_of(module)
+    for stage in stages_after(level, target)[:-1]:
+        pipeline_of(stage, options).run(module, verify=False)
+    start_kernels(module, target, open_cache(options.cache_root))
 
 
 def compile_module(module: ir.Module, *, from_stage: str = "import", options: Options | None = None) -> Executable:

@@ -29,7 +29,9 @@ class GraphCache:
     @staticmethod
     def of(text: str, options: Options, target: Target) -> GraphCache:
         # What was measured with some threads is not the choice for others.
-        measured = f"{torch.get_num_threads()} threads" if options.max_autotune else ""
+        measured = ""
+        if options.max_autotune:
+            measured = ", ".join([f"{torch.get_num_threads()} threads", *gpu_key(target)])
         settings = tensor_cores.settings() if target.device_type == "cuda" else ""
         parts = (text, options.key(), environment_key(), _target_key(target), measured, settings)
         return GraphCache(open_cache(options.cache_root), content_key(*parts))
@@ -60,6 +62,13 @@ class GraphCache:
         cache_artifacts.record(self.key, payload)
         if not self.cache.put(self.key, payload) and self.cache.failure:
             report.cache["reason"] += f"; not kept: {self.cache.failure}"
+
+
+def gpu_key(target: Target) -> tuple[str, ...]:
+    """What measurements on a GPU depend on beside the question; nothing for another target."""
+    if target.kind != "cuda" or not torch.cuda.is_available():
+        return ()
+    return (_target_key(target), tensor_cores.settings(), torch.cuda.get_device_name(), str(torch.version.cuda))
 
 
 def _target_key(target: Target) -> str:

@@ -6,6 +6,7 @@ is asked for once: later graphs and processes find it there. A graph's report li
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 from collections.abc import Callable, Mapping
@@ -21,10 +22,13 @@ from cuesta.choices import Question, chosen_by
 from cuesta.compile_report import GraphReport, choice_text
 from cuesta.errors import CompileError, DeviceError, ExecutionError
 from cuesta.frontend import candidate_programs
+from cuesta.frontend.gpu_stopwatch import GpuStopwatch
+from cuesta.frontend.graph_cache import gpu_key
 from cuesta.frontend.loading import load
 from cuesta.frontend.stopwatch import Stopwatch, winner
 from cuesta.options import Options
 from cuesta.runtime.executable import Executable
+from cuesta.targets import CPU, Target
 
 log = logging.getLogger("cuesta")
 
@@ -34,12 +38,14 @@ MOST_SECONDS = 60.0
 #: kind of question → the program of a candidate, and its level
 _PROGRAMS: dict[str, Callable[[Any, str], tuple[ir.Module, str]]] = {
     "product": candidate_programs.product,
+    "gemm": candidate_programs.gemm,
     "tile": candidate_programs.kernel,
 }
 #: Of what an answer holds: another format has another key.
 _FORMAT = "1"
 
 Build = Callable[[Question, Any, str], Callable[[], object]]
+Begin = Callable[[Question, Any, str], None]
 
 
 @dataclass(frozen=True)
@@ -65,12 +71,18 @@ class MeasuredChoices:
     report: GraphReport
     #: makes a candidate something to call
     build: Build
-    stopwatch: Stopwatch = field(default_factory=Stopwatch)
+    stopwatch: Stopwatch | GpuStopwatch = field(default_factory=Stopwatch)
     made: dict[str, str] = field(default_factory=dict)
+    #: begins to make a candidate's code, where that takes other processes
+    begin: Begin | None = None
+    #: what the answers depend on beside CPU, versions and question
+    device: tuple[str, ...] = ()
 
     @staticmethod
-    def of(options: Options, report: GraphReport, lower: Callable[..., Any]) -> MeasuredChoices:
-        """`lower` is lower_module."""
+    def of(
+        options: Options, report: GraphReport, lower: Callable[..., Any], target: Target, begin: Callable[..., Any]
+    ) -> MeasuredChoices:
+        """`lower` is lower_module; `begin(module, options, level)` begins to make the code of a GPU's kernels."""
         plain = replace(options, max_autotune=False, dump=None, trace_enabled=False, trace_graph_diagram=False)
 
         def build(question: Question, subject: Any, candidate: str) -> Callable[[], object]:
@@ -78,7 +90,13 @@ class MeasuredChoices:
             program = load(lower(module, plain, GraphReport("candidate"), level))
             return _call(program)
 
-        return MeasuredChoices(options, report, build)
+        if target == CPU:
+            return MeasuredChoices(options, report, build)
+
+        def start(question: Question, subject: Any, candidate: str) -> None:
+            begin(*_PROGRAMS[question.kind](subject, candidate), plain)
+
+        return MeasuredChoices(options, report, build, GpuStopwatch(), begin=start, device=gpu_key(target))
 
     def __call__(self, question: Question, subject: Any) -> str:
         """The candidate to take: see `cuesta.choices`."""
@@ -93,7 +111,7 @@ class MeasuredChoices:
     def _key(self, question: Question) -> str:
         asked = (question.kind, question.key, *question.candidates)
         machine = (environment_key(), f"{torch.get_num_threads()} threads", f"opt_level {self.options.opt_level}")
-        return content_key("choice", _FORMAT, *asked, *machine)
+        return content_key("choice", _FORMAT, *asked, *machine, *self.device)
 
     def _remembered(self, key: str, question: Question) -> Choice | None:
         found = open_cache(self.options.cache_root).get(key)
@@ -110,6 +128,10 @@ class MeasuredChoices:
             return _choice(question, {}, f"not measured: {MOST_SECONDS:.0f} s of measuring are over")
         calls = {}
         with chosen_by(None), _disable_current_modes(), torch.no_grad():
+            if self.begin is not None:
+                for candidate in question.candidates:
+                    with contextlib.suppress(CompileError):  # which building it raises again
+                        self.begin(question, subject, candidate)
             for candidate in question.candidates:
                 try:
                     calls[candidate] = self.build(question, subject, candidate)
@@ -133,7 +155,7 @@ def _call(program: Executable) -> Callable[[], object]:
 
 
 def _choice(question: Question, times: Mapping[str, float], source: str) -> Choice:
-    taken = winner(times, question.candidates)
+    taken = winner(times, question.candidates, question.worth)
     return Choice(question.kind, question.about, taken, question.candidates[0], dict(times), source)
 
 

@@ -6,10 +6,8 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-#: A call that takes so many times the fastest one's time is not called again,
+#: A call that takes so many times the fastest one's time is not called again.
 _HOPELESS = 3.0
-#: and another than the rule of thumb's is taken where it takes at most this share of its time: less is noise.
-WORTH = 0.9
 
 
 @dataclass(frozen=True)
@@ -51,10 +49,11 @@ class Stopwatch:
         return (self.clock() - start) / count
 
 
-def winner(times: Mapping[str, float], candidates: Sequence[str]) -> str:
-    """The candidate to take: the fastest where that is worth it, else the first, the rule of thumb's."""
+def winner(times: Mapping[str, float], candidates: Sequence[str], worth: float) -> str:
+    """The candidate to take: the fastest where it takes at most the share `worth` of the first's time, else the first,
+    the rule of thumb's."""
     usual = candidates[0]
     fastest = min((name for name in candidates if name in times), key=lambda name: times[name], default=usual)
     if usual not in times:
         return usual
-    return fastest if times[fastest] <= WORTH * times[usual] else usual
+    return fastest if times[fastest] <= worth * times[usual] else usual

@@ -17,13 +17,14 @@ import math
 from collections.abc import Sequence
 
 from cuesta._mlir import ir
-from cuesta.choices import Question, choose
+from cuesta.choices import Question, choose, measuring
 from cuesta.dialects.cuesta.contraction import MatMul
 from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.product import PRECISION, PRODUCT
 from cuesta.dialects.types import byte_size, opmath, shape_of, spelling_of, tensor
 from cuesta.passes.form_kernels.memory_order import MemoryOrder
 from cuesta.passes.graph_rewrite import functions, users
+from cuesta.passes.product_cluster import PRODUCTS, cluster, program_text
 from cuesta.passes.product_tiles import Plan, plans
 from cuesta.sizes import Number, Size
 
@@ -39,6 +40,9 @@ _LONGEST_SUM = 4096
 #: and where measuring takes milliseconds: products of elements.
 _MOST_WORK = 1 << 26
 _FLOATS = ("f32", "f64", "bf16", "f16")
+#: Kernels on a GPU that are timed beside the library, and the share of its time that another must save it: its own
+#: results count on a GPU, which does the same work in the same time again.
+_MEASURED, _WORTH = 7, 0.97
 #: What tensor cores multiply, f32 where torch allows TF32; without that a GPU's other units do.
 _ON_GPU = ("f32", "bf16", "f16")
 
@@ -52,7 +56,7 @@ def mark_routes(module: ir.Module, gemm: str, gpu: bool) -> None:
     for function in functions(module):
         for view in function.regions[0].blocks[0].operations:
             op = view.operation
-            if op.name not in ("cuesta.mm", "cuesta.addmm") or ROUTE in op.attributes or PRODUCT in op.attributes:
+            if op.name not in PRODUCTS or ROUTE in op.attributes or PRODUCT in op.attributes:
                 continue
             route = LIBRARY
             if gemm != "library":
@@ -78,15 +82,26 @@ def _question(op: ir.Operation, sizes: list[int], ways: tuple[str, ...]) -> Ques
 
 def _route_on_gpu(op: ir.Operation, memory: MemoryOrder, gemm: str) -> str:
     sizes, spelling = _sizes(op), spelling_of(op.results[0])
-    if gemm != "kernel" or sizes is None or math.prod(sizes) == 0 or spelling not in _ON_GPU:
+    measured = gemm == "auto" and measuring()
+    if not (gemm == "kernel" or measured) or sizes is None or math.prod(sizes) == 0 or spelling not in _ON_GPU:
         return LIBRARY
     *batch, m, k, n = sizes
     if 1 in (m, k, n):
         # A vector has nothing to multiply twice; what is read with it is walked as it lies.
         along_k = n == 1 or memory.order(op.operands[-1])[-1] == len(sizes) - 3
-        return ROWS if along_k else COLUMNS
-    best = plans(math.prod(batch), m, n, k, byte_size(spelling))[0]
-    return f"{TENSOR_CORES} {best}"
+        ways = [ROWS if along_k else COLUMNS]
+    elif measured and spelling == "f32" and PRECISION not in op.attributes:
+        return LIBRARY  # without tensor cores a library's kernels are twice as fast
+    else:
+        ways = [f"{TENSOR_CORES} {plan}" for plan in plans(math.prod(batch), m, n, k, byte_size(spelling))]
+    if not measured:
+        return ways[0]
+    ops = cluster(op)
+    if any(isinstance(n, Size) for inner in ops for value in inner.operands for n in shape_of(value)):
+        return LIBRARY
+    about = f"{op.name.removeprefix('cuesta.')} {'x'.join(map(str, sizes))} {spelling}, {len(ops)} ops"
+    candidates = (LIBRARY, *ways[:_MEASURED])
+    return choose(Question("gemm", about, program_text(ops, memory), candidates, _WORTH), op)
 
 
 def _sizes(op: ir.Operation) -> list[int] | None:

@@ -21,20 +21,22 @@ that does not exist raises an error that names it, what is near it and what is v
 
 _TAIL = """
 ## `max_autotune`
-Some choices are made by a rule of thumb. With this option they are made by timing, for graphs on CPU whose sizes are
-numbers:
+Some choices are made by a rule of thumb. With this option they are made by timing, for graphs whose sizes are numbers:
 
 | choice | candidates, the rule of thumb's first |
 | --- | --- |
-| `product`: of floats, with a side of at most 16 | `library`; `columns`, `rows`: a kernel, with what surrounds it |
-| `tile`: a kernel's tiles | `32x128`, for example; up to nine others |
+| CPU, `product`: of floats, with a side of at most 16 | `library`; `columns`, `rows`: a kernel, with what surrounds it |
+| CPU, `tile`: a kernel's tiles | `32x128`, for example; up to nine others |
+| CUDA, `gemm`: a product in bf16, f16 or TF32 with what follows it | `library`; up to seven plans of a kernel, such as \
+`tensor cores 128x256x64/8/4` (block, warps, stages) |
 
 Each candidate is compiled by itself and called on random tensors of the same sizes and strides (the generator of your
-program is left alone): in turns, about 20 ms each, and the shortest time counts. Another than the first is taken where
-it saves a tenth. All measuring for a graph ends after 60 s; what is asked later goes by the rule of thumb.
+program is left alone). On CPU: in turns, about 20 ms each, and the shortest time counts; another than the first is
+taken where it saves a tenth. On a GPU: in turns, with a cold cache, and the median counts; another is taken where it
+saves 3 %. All measuring for a graph ends after 60 s; what is asked later goes by the rule of thumb.
 
-Answers are kept in the cache of compiled graphs, for this CPU, this number of threads, these versions: later graphs
-and processes do not measure again. Without the cache, each compile measures. `cuesta.report()` lists what was taken and
+Answers are kept in the cache of compiled graphs, for this CPU or GPU, this number of threads, these versions: later
+graphs and processes do not measure again. Without the cache, each compile measures. `cuesta.report()` lists what was taken and
 the times (`choices` in `as_dict()`), the logger `cuesta` each choice as it is made. Measure on a machine that does
 nothing else: beside other work, times say little.
 

@@ -66,7 +66,7 @@ def test_what_takes_three_times_as_long_is_not_timed_again() -> None:
 
 def test_a_machine_that_slows_down_changes_nothing() -> None:
     machine = Machine({"64": 1.0, "16": 0.5}, slower=0.01)
-    assert winner(machine.race(machine.watch(budget=10.0)), ("64", "16")) == "16"
+    assert winner(machine.race(machine.watch(budget=10.0)), ("64", "16"), 0.9) == "16"
 
 
 def test_short_calls_are_timed_in_batches() -> None:
@@ -85,7 +85,7 @@ def test_short_calls_are_timed_in_batches() -> None:
     ],
 )
 def test_another_is_taken_where_it_is_worth_it(times: dict[str, float], taken: str) -> None:
-    assert winner(times, QUESTION.candidates) == taken
+    assert winner(times, QUESTION.candidates, QUESTION.worth) == taken
 
 
 @dataclass

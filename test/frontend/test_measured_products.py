@@ -1,0 +1,89 @@
+"""max_autotune for products on a GPU: what is asked, and what each candidate's program is (target "tt", no clock)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch.utils._python_dispatch import _disable_current_modes
+
+import cuesta
+from cuesta._mlir import ir
+from cuesta.choices import Question, chosen_by
+from cuesta.compile_report import GraphReport
+from cuesta.frontend import candidate_programs, compile
+from cuesta.frontend.loading import load
+from cuesta.options import Options
+
+Tensor = torch.Tensor
+
+
+@dataclass
+class Asked:
+    """In the place of what measures: runs every candidate by itself, and takes the second."""
+
+    questions: list[Question] = field(default_factory=list)
+    launches: dict[str, int] = field(default_factory=dict)
+    calls: dict[str, int] = field(default_factory=dict)
+
+    def __call__(self, question: Question, op: ir.Operation) -> str:
+        self.questions.append(question)
+        results = {}
+        with chosen_by(None), _disable_current_modes(), torch.no_grad():
+            for candidate in question.candidates:
+                module, level = candidate_programs.gemm(op, candidate)
+                report = GraphReport("candidate")
+                program = load(compile.lower_module(module, Options(cache=False), report, level))
+                results[candidate] = program(candidate_programs.inputs_of(program))
+                self.launches[candidate] = report.launches
+                self.calls[candidate] = sum(call["count"] for call in report.aten_calls)
+            for found in results.values():
+                torch.testing.assert_close(found, results["library"], rtol=0.05, atol=0.05)
+        return question.candidates[1]
+
+
+def ask(monkeypatch: pytest.MonkeyPatch, function: Callable[..., Tensor], *arguments: Tensor) -> Asked:
+    """What is asked when `function` is compiled, whose result is right with what was chosen."""
+    asked = Asked()
+    monkeypatch.setattr(compile, "TIMED", ("tt",))
+    monkeypatch.setattr(compile.MeasuredChoices, "of", lambda *rest: asked)
+    torch._dynamo.reset()
+    options = {"target": "tt", "max_autotune": True, "cache": False}
+    made = torch.compile(function, backend="cuesta", options=options)(*arguments)
+    torch.testing.assert_close(made, function(*arguments), rtol=0.05, atol=0.05)
+    return asked
+
+
+def floats(*sizes: int, dtype: torch.dtype = torch.bfloat16) -> Tensor:
+    return torch.randn(sizes, generator=torch.Generator().manual_seed(sum(sizes))).to(dtype)
+
+
+def test_both_products_of_swiglu_are_one_question(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = ask(
+        monkeypatch, lambda x, g, u: F.silu(x @ g.t()) * (x @ u.t()), floats(64, 96), floats(192, 96), floats(192, 96)
+    )
+    first, second = asked.questions
+    assert first == second and first.about == "mm 64x96x192 bf16, 6 ops"
+    library, *kernels = first.candidates
+    assert (library, asked.launches[library], asked.calls[library]) == ("library", 1, 2)
+    assert len(kernels) == 7 and all((asked.launches[k], asked.calls[k]) == (1, 0) for k in kernels)
+    (graph,) = cuesta.report().graphs
+    assert graph.launches == 1 and not graph.aten_calls
+
+
+def test_what_follows_is_timed_with_a_layer(monkeypatch: pytest.MonkeyPatch) -> None:
+    x, weight, bias = floats(2, 64, 96), floats(80, 96), floats(80)
+    asked = ask(monkeypatch, lambda x, w, b, r: F.gelu(F.linear(x, w, b)) + r, x, weight, bias, floats(2, 64, 80))
+    (question,) = asked.questions
+    assert "cuesta.gelu" in question.key and "cuesta.strides = [96, 1]" in question.key
+    assert {asked.launches[k] for k in question.candidates} == {1}
+
+
+def test_a_vector_and_what_tensor_cores_do_not_multiply(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = ask(monkeypatch, lambda x, w: F.linear(x, w), floats(1, 96), floats(160, 96))
+    assert [question.candidates for question in asked.questions] == [("library", "rows")]
+    for dtype in (torch.float32, torch.float64):  # TF32 is not allowed by default
+        assert not ask(monkeypatch, torch.matmul, floats(8, 8, dtype=dtype), floats(8, 8, dtype=dtype)).questions
