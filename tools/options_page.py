@@ -25,10 +25,9 @@ Some choices are made by a rule of thumb. With this option they are made by timi
 
 | choice | candidates, the rule of thumb's first |
 | --- | --- |
-| CPU, `product`: of floats, with a side of at most 16 | `library`; `columns`, `rows`: a kernel, with what surrounds it |
+| CPU, `product`: of floats, with a side of at most 16 | `library`; `columns`, `rows`: kernels, with what is around |
 | CPU, `tile`: a kernel's tiles | `32x128`, for example; up to nine others |
-| CUDA, `gemm`: a product in bf16, f16 or TF32 with what follows it | `library`; up to seven plans of a kernel, such as \
-`tensor cores 128x256x64/8/4` (block, warps, stages) |
+| CUDA, `gemm`: a product with what follows it | `library`; `tensor cores 128x256x64/8/4` and up to six others |
 
 Each candidate is compiled by itself and called on random tensors of the same sizes and strides (the generator of your
 program is left alone). On CPU: in turns, about 20 ms each, and the shortest time counts; another than the first is
@@ -36,9 +35,9 @@ taken where it saves a tenth. On a GPU: in turns, with a cold cache, and the med
 saves 3 %. All measuring for a graph ends after 60 s; what is asked later goes by the rule of thumb.
 
 Answers are kept in the cache of compiled graphs, for this CPU or GPU, this number of threads, these versions: later
-graphs and processes do not measure again. Without the cache, each compile measures. `cuesta.report()` lists what was taken and
-the times (`choices` in `as_dict()`), the logger `cuesta` each choice as it is made. Measure on a machine that does
-nothing else: beside other work, times say little.
+graphs and processes do not measure again. Without the cache, each compile measures. `cuesta.report()` lists what was
+taken and the times (`choices` in `as_dict()`), the logger `cuesta` each choice as it is made. Measure on a machine that
+does nothing else: beside other work, times say little.
 
 What it gave on one thread of a Xeon (Sapphire Rapids), compiled without and with it, both timed in turns:
 
