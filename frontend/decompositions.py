@@ -12,7 +12,7 @@ from torch._decomp import _core_aten_decompositions_post_autograd, get_decomposi
 from torch._prims_common import suggest_memory_format
 
 from cuesta.dialects.cuesta import pointwise
-from cuesta.frontend import byte_images
+from cuesta.frontend import batch_norm_ops, byte_images
 from cuesta.frontend.foreach import foreach_decompositions
 from cuesta.frontend.rules import find_rule
 
@@ -89,6 +89,7 @@ _OURS: dict[Any, Callable[..., Any]] = {
     aten.nll_loss_forward.default: _nll_loss_forward,
     aten.nll_loss_backward.default: _nll_loss_backward,
     **byte_images.DECOMPOSITIONS,
+    **batch_norm_ops.DECOMPOSITIONS,
 }
 
 

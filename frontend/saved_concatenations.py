@@ -19,6 +19,8 @@ import torch
 from torch import Tensor
 from torch.fx import Graph, GraphModule, Node
 
+import cuesta.frontend.batch_norm_ops  # noqa: F401  defines the ops
+
 aten = torch.ops.aten
 
 #: Bytes that must lie together for a part to be read as fast as a tensor of its own: two sectors of a GPU's memory.
@@ -26,7 +28,12 @@ _LEAST_RUN = 64
 #: What a part must begin at, in bytes, for wide loads.
 _ALIGNMENT = 16
 #: What reads a strided tensor as it is, beside pointwise ops: all of it becomes cuesta's kernels.
-_READERS = frozenset({aten.sum, aten.mean, aten.var_mean, aten.amax, aten.slice, aten.cat, aten._to_copy, aten.clone})
+_READERS = frozenset(
+    {
+        *(aten.sum, aten.mean, aten.var_mean, aten.amax, aten.slice, aten.cat, aten._to_copy, aten.clone),
+        torch.ops.cuesta.batch_norm_backward,
+    }
+)
 _VIEWS = frozenset({aten.view, aten.reshape, aten.permute, aten.expand, aten.unsqueeze, aten.squeeze})
 
 

@@ -2,6 +2,7 @@
 
 from cuesta.frontend.aten import (
     attention,
+    batch_norm,
     called,
     contraction,
     creation,
@@ -18,6 +19,7 @@ from cuesta.frontend.aten import (
 
 __all__ = [
     "attention",
+    "batch_norm",
     "called",
     "contraction",
     "creation",

@@ -1,0 +1,60 @@
+"""Import rules of the custom ops that frontend/batch_norm_ops.py puts into a graph."""
+
+from __future__ import annotations
+
+import math
+from typing import TypeAlias
+
+import torch
+
+from cuesta._mlir import ir
+from cuesta.dialects import types
+from cuesta.dialects.graph_builder import GraphBuilder
+from cuesta.dialects.types import shape_of, spelling_of, static_shape
+from cuesta.frontend.aten.reduction import variance
+from cuesta.frontend.batch_norm_ops import computed_in, correction
+from cuesta.frontend.rules import imports
+
+Value: TypeAlias = ir.Value
+
+
+def _dims(x: Value) -> list[int]:
+    return [d for d in range(len(shape_of(x))) if d != 1]
+
+
+@imports("batch_norm_statistics", namespace="cuesta")
+def statistics(
+    b: GraphBuilder, node: torch.fx.Node, x: Value, mean: Value, var: Value, momentum: float, eps: float
+) -> list[Value]:
+    traced: torch.Tensor = node.args[0].meta["val"]  # type: ignore[union-attr]
+    own_var, own_mean = variance(b, b.convert(x, types.SPELLING[computed_in(traced)]), _dims(x), 0, False)
+    rstd = b.pointwise("rsqrt", b.with_number("add", own_var, eps))
+    results = [own_mean, rstd]
+    unbiased = b.with_number("mul", own_var, correction(traced))
+    for new, old, meta in zip((own_mean, unbiased), (mean, var), node.meta["val"][2:], strict=True):
+        kind = types.SPELLING[meta.dtype]
+        parts = [(new, momentum), (old, 1 - momentum)]
+        results.append(b.pointwise("add", *(b.with_number("mul", b.convert(v, kind), share) for v, share in parts)))
+    return results
+
+
+@imports("batch_norm_backward", namespace="cuesta")
+def backward(
+    b: GraphBuilder, node: torch.fx.Node, grad: Value, x: Value, weight: Value | None, mean: Value, rstd: Value
+) -> list[Value]:
+    kind = types.SPELLING[computed_in(node.args[1].meta["val"])]  # type: ignore[union-attr]
+    sizes, dims = static_shape(x), _dims(x)
+    column = [sizes[1], *[1] * (len(sizes) - 2)]
+    share = sizes[1] / math.prod(sizes)
+    wide, mean, rstd = (b.convert(v, kind) for v in (grad, mean, rstd))
+    centred = b.pointwise("sub", b.convert(x, kind), b.reshape(mean, column))
+    total = b.reduce("sum", wide, dims)
+    product = b.reduce("sum", b.pointwise("mul", wide, centred), dims)
+    along = b.pointwise("mul", b.with_number("mul", product, share), b.pointwise("mul", rstd, rstd))
+    scale = rstd if weight is None else b.pointwise("mul", rstd, b.convert(weight, kind))
+    rest = b.pointwise("sub", wide, b.pointwise("mul", centred, b.reshape(along, column)))
+    rest = b.pointwise("sub", rest, b.reshape(b.with_number("mul", total, share), column))
+    dx = b.pointwise("mul", rest, b.reshape(scale, column))
+    own = spelling_of(x if weight is None else weight)
+    dweight = b.pointwise("mul", product, rstd)
+    return [b.convert(dx, spelling_of(x)), b.convert(dweight, own), b.convert(total, own)]

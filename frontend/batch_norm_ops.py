@@ -1,0 +1,129 @@
+"""Batch norm in training as AOTAutograd sees it: its statistics and its gradients are one op each.
+
+    mean, rstd, new_mean, new_var = cuesta::batch_norm_statistics(x, running_mean, running_var, momentum, eps)
+    dx, dweight, dbias = cuesta::batch_norm_backward(grad, x, weight, mean, rstd)
+
+torch's own decompositions make more than 40 ops of a layer, each of which AOTAutograd traces and partitions: most of
+the time that a DenseNet's training step takes before there is a graph to compile. The importer takes the two ops
+apart instead. What is done to each element stays apart from the statistics, so that the partitioner may have it
+computed again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch._decomp import get_decompositions
+
+aten = torch.ops.aten
+_FORWARD = aten._native_batch_norm_legit_functional.default
+_BACKWARD = aten.native_batch_norm_backward.default
+_TORCHS = get_decompositions([_FORWARD, _BACKWARD])
+
+
+@torch.library.custom_op("cuesta::batch_norm_statistics", mutates_args=())
+def statistics(
+    x: Tensor, running_mean: Tensor, running_var: Tensor, momentum: float, eps: float
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Mean and 1 / sqrt(var + eps) of each channel, in the type that x is computed in; the new running statistics."""
+    var, mean = torch.var_mean(x.to(computed_in(x)), _dims(x), correction=0)
+    unbiased = var * correction(x)
+    news = [momentum * new + (1 - momentum) * old for new, old in ((mean, running_mean), (unbiased, running_var))]
+    return mean, torch.rsqrt(var + eps), news[0], news[1]
+
+
+@statistics.register_fake
+def _fake_statistics(
+    x: Tensor, running_mean: Tensor, running_var: Tensor, momentum: float, eps: float
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    kind = computed_in(x)
+    kinds = [torch.promote_types(kind, old.dtype) for old in (running_mean, running_var)]
+    first, second, third, fourth = (x.new_empty(x.shape[1], dtype=dtype) for dtype in (kind, kind, *kinds))
+    return first, second, third, fourth
+
+
+@torch.library.custom_op("cuesta::batch_norm_backward", mutates_args=())
+def backward(
+    grad: Tensor, x: Tensor, weight: Tensor | None, mean: Tensor, rstd: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The gradients of x, of the weight and of the bias."""
+    mask = [True, True, True]
+    dx, dweight, dbias = _TORCHS[_BACKWARD](grad, x, weight, None, None, mean, rstd, True, 0.0, mask)
+    return torch.empty_like(x).copy_(dx), dweight, dbias
+
+
+@backward.register_fake
+def _fake_backward(
+    grad: Tensor, x: Tensor, weight: Tensor | None, mean: Tensor, rstd: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    own = x.dtype if weight is None else weight.dtype
+    dweight, dbias = (x.new_empty(x.shape[1], dtype=own) for _ in range(2))
+    return torch.empty_like(x), dweight, dbias
+
+
+def computed_in(x: Tensor) -> torch.dtype:
+    """The type in which batch norm computes."""
+    return torch.float32 if x.dtype in (torch.float16, torch.bfloat16) else x.dtype
+
+
+def correction(x: Tensor) -> float:
+    """What a channel's variance is multiplied with to be that of a sample."""
+    count = x.numel() // x.shape[1]
+    return count / (count - 1)
+
+
+def _dims(x: Tensor) -> list[int]:
+    return [d for d in range(x.dim()) if d != 1]
+
+
+def _forward(
+    x: Tensor,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    running_mean: Tensor,
+    running_var: Tensor,
+    training: bool,
+    momentum: float,
+    eps: float,
+) -> Any:
+    if not training or not _fits(x):
+        return _TORCHS[_FORWARD](x, weight, bias, running_mean, running_var, training, momentum, eps)
+    numbers = (running_mean, running_var, momentum, eps)
+    mean, rstd, new_mean, new_var = torch.ops.cuesta.batch_norm_statistics(x, *numbers)
+    shape = [x.shape[1], *[1] * (x.dim() - 2)]
+    y = (x - mean.view(shape)) * rstd.view(shape)
+    y = y if weight is None else y * weight.view(shape)
+    y = y if bias is None else y + bias.view(shape)
+    if x.device.type == "cpu":  # where torch keeps them in x's own type
+        mean, rstd = mean.to(x.dtype), rstd.to(x.dtype)
+    return y.to(x.dtype), mean, rstd, new_mean, new_var
+
+
+def _backward(
+    grad: Tensor,
+    x: Tensor,
+    weight: Tensor | None,
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
+    mean: Tensor | None,
+    rstd: Tensor | None,
+    training: bool,
+    eps: float,
+    mask: Sequence[bool],
+) -> Any:
+    if not training or not _fits(x):
+        return _TORCHS[_BACKWARD](grad, x, weight, running_mean, running_var, mean, rstd, training, eps, mask)
+    results = torch.ops.cuesta.batch_norm_backward(grad, x, weight, mean, rstd)
+    return tuple(result if wanted else None for result, wanted in zip(results, mask, strict=True))
+
+
+def _fits(x: Tensor) -> bool:
+    """Whether there are numbers to take statistics of, as many as is known now."""
+    return all(isinstance(n, int) for n in x.shape) and x.is_floating_point() and x.numel() > x.shape[1] > 0
+
+
+#: Overload → its decomposition, as AOTAutograd takes it.
+DECOMPOSITIONS: dict[Any, Callable[..., Any]] = {_FORWARD: _forward, _BACKWARD: _backward}

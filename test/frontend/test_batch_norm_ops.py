@@ -1,0 +1,65 @@
+"""Batch norm in training: two custom ops that do what torch's do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+import cuesta.frontend.batch_norm_ops  # noqa: F401  defines the ops
+
+ops = torch.ops.cuesta
+
+
+def arguments(dtype: torch.dtype, *shape: int) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    """x, weight, bias and running statistics."""
+    generator = torch.Generator().manual_seed(0)
+    x = 3 + torch.randn(*shape, generator=generator, dtype=torch.float64)
+    channels = [torch.rand(shape[1], generator=generator, dtype=torch.float64) + 0.5 for _ in range(4)]
+    return tuple(v.to(dtype) for v in (x, *channels))  # type: ignore[return-value]
+
+
+def train(run: Any, x: Tensor, weight: Tensor | None, bias: Tensor | None, mean: Tensor, var: Tensor) -> list[Tensor]:
+    """Result, gradients and new running statistics."""
+    leaves = [v.clone().requires_grad_() for v in (x, weight, bias) if v is not None]
+    mean, var = mean.clone(), var.clone()
+    given = [*leaves, *[None] * (3 - len(leaves))]
+    y = run(given[0], mean, var, given[1], given[2], True, 0.1, 1e-5)
+    gradients = torch.autograd.grad((y.double() * torch.linspace(-1, 2, y.numel()).view(y.shape)).sum(), leaves)
+    return [y.detach(), *gradients, mean, var]
+
+
+@pytest.mark.parametrize(
+    ("dtype", "shape", "affine"),
+    [
+        (torch.float32, (4, 6, 5, 3), True),
+        (torch.float32, (6, 5), False),
+        (torch.float64, (3, 4, 7), True),
+        (torch.bfloat16, (4, 6, 5, 3), True),
+        (torch.bfloat16, (2, 3, 2, 3, 4), False),
+    ],
+)
+def test_training(dtype: torch.dtype, shape: tuple[int, ...], affine: bool) -> None:
+    torch._dynamo.reset()
+    x, weight, bias, mean, var = arguments(dtype, *shape)
+    parameters = (weight, bias) if affine else (None, None)
+    wide = [None if v is None else v.double() for v in (x, *parameters, mean, var)]
+    exact = train(F.batch_norm, *wide)  # type: ignore[arg-type]
+    eager = train(F.batch_norm, x, *parameters, mean, var)
+    compiled = torch.compile(lambda *a: F.batch_norm(*a), backend="cuesta", fullgraph=True)
+    for ours, theirs, right in zip(train(compiled, x, *parameters, mean, var), eager, exact, strict=True):
+        assert (ours.dtype, ours.shape, ours.stride()) == (theirs.dtype, theirs.shape, theirs.stride())
+        allowed = 2 * (theirs.double() - right).norm() + 1e-6 * right.norm()
+        assert (ours.double() - right).norm() <= allowed
+
+
+def test_ops_are_what_they_say() -> None:
+    x, weight, _, mean, var = arguments(torch.float32, 4, 6, 5, 3)
+    x = x.to(memory_format=torch.channels_last)
+    torch.library.opcheck(ops.batch_norm_statistics.default, (x, mean, var, 0.1, 1e-5))
+    own_mean, rstd, _, _ = ops.batch_norm_statistics(x, mean, var, 0.1, 1e-5)
+    torch.library.opcheck(ops.batch_norm_backward.default, (x, x, weight, own_mean, rstd))
+    torch.library.opcheck(ops.batch_norm_backward.default, (x.bfloat16(), x.bfloat16(), None, own_mean, rstd))
