@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from cuesta._mlir import arith, ir
 from cuesta.dialects import tt
 from cuesta.dialects.tt.types import element_of, shape_of
+from cuesta.lowering.linalg_to_tt import narrow_math
 from cuesta.lowering.linalg_to_tt.frame import Frame, Value, common_shape
 
 #: Mathematics that Triton has no op for → the function of libdevice and of ocml, without affixes.
@@ -45,6 +46,8 @@ class Elementwise:
     library: str
     #: (the tensor that is read, positions) → its elements
     gather: Callable[[Value, list[Value]], Value]
+    #: Whether the floats that the kernel reads and writes have 16 bits at most.
+    narrow: bool = False
 
     def run(self, ops: Iterable[ir.Operation], values: dict[Value, Value], classes: list[int]) -> None:
         """Adds to `values` what each result of a body's `ops` is as a block; `classes` are the generic's loops."""
@@ -70,6 +73,8 @@ class Elementwise:
         kind = tt.block_type(shape_of(operands[0]), self._element(op.results[0].type))
         if op.name == "arith.negf":  # which Triton lacks; from -0, so that the negative of 0 is -0
             return arith.subf(tt.full(shape_of(operands[0]), element_of(operands[0]), -0.0), operands[0])
+        if op.name == "math.erf" and self.narrow:
+            return narrow_math.erf(operands[0])
         if op.name in _LIBRARY:
             return tt.extern_elementwise(operands, kind, self._symbol(_LIBRARY[op.name], kind))
         attributes = dict(op.attributes.items())

@@ -11,6 +11,7 @@ from cuesta._mlir import arith, ir, scf
 from cuesta.dialects import tt
 from cuesta.dialects.kernel_module import body_ops, destination_of
 from cuesta.dialects.tt.types import shape_of
+from cuesta.dialects.types import byte_size, is_float, spelling_of
 from cuesta.errors import Unsupported
 from cuesta.lowering.linalg_to_tt import reduction
 from cuesta.lowering.linalg_to_tt.elementwise import Elementwise
@@ -136,7 +137,9 @@ class KernelWriter:
 
     @property
     def evaluate(self) -> Elementwise:
-        return Elementwise(self.frame, self.library, self.gather)
+        floats = [s for s in map(spelling_of, self.strides) if is_float(s)]
+        narrow = bool(floats) and max(map(byte_size, floats)) <= 2
+        return Elementwise(self.frame, self.library, self.gather, narrow)
 
     def contributions(self, node: Node, taken: reduction.Reduction) -> list[Value]:
         values = self.inputs(node)

@@ -65,3 +65,24 @@ func.func @graph(%x: tensor<4294967296xi8> {cuesta.strides = [1]}) -> (tensor<42
   %0 = "cuesta.neg"(%x) : (tensor<4294967296xi8>) -> tensor<4294967296xi8>
   return %0 : tensor<4294967296xi8>
 }
+
+// -----
+// erf among narrow floats is a short polynomial over another; in f32 it is libdevice's.
+// CHECK-LABEL: "tt.func"
+// CHECK-NOT: math.erf
+// CHECK: arith.minimumf
+// CHECK: math.rsqrt
+// CHECK: arith.truncf
+func.func @graph(%x: tensor<4096xbf16> {cuesta.strides = [1]}) -> (tensor<4096xbf16> {cuesta.strides = [1]}) {
+  %0 = "cuesta.erf"(%x) : (tensor<4096xbf16>) -> tensor<4096xbf16>
+  return %0 : tensor<4096xbf16>
+}
+
+// -----
+// CHECK-LABEL: "tt.func"
+// CHECK: math.erf
+func.func @graph(%x: tensor<4096xbf16> {cuesta.strides = [1]}) -> (tensor<4096xf32> {cuesta.strides = [1]}) {
+  %0 = "cuesta.erf"(%x) : (tensor<4096xbf16>) -> tensor<4096xbf16>
+  %1 = "cuesta.convert"(%0) : (tensor<4096xbf16>) -> tensor<4096xf32>
+  return %1 : tensor<4096xf32>
+}
