@@ -113,7 +113,7 @@ def test_how_cudnn_computes_a_convolution(
     graph = trace(
         lambda x, w: torch.conv2d(x.to(dtype), w.to(dtype)), ((2, 3, 8, 8), "cuda:0"), ((4, 3, 3, 3), "cuda:0")
     )
-    monkeypatch.setattr(contraction, "_allows_tf32", lambda: tf32)
+    monkeypatch.setattr(contraction, "cudnn_allows_tf32", lambda: tf32)
     with make_context():
         module = import_graph(graph, (), H100, GPU).module
         (op,) = [op for op in walk(module.operation) if op.name == "cuesta.convolution"]
