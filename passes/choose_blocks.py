@@ -41,8 +41,8 @@ AT_A_TIME = 4096
 SECTOR = 8
 #: Width, along each of two classes, of a block that is transposed.
 SQUARE = 32
-#: Elements that a block has at least along a class to reduce whose size is another in each call; along one that no
-#: loop can walk, so that no call has more.
+#: Elements that a block has at least along a class to reduce whose size is another in each call, where it is fastest
+#: in memory; along one that no loop can walk, so that no call has more.
 PART, ROOM = 128, 2048
 #: Elements that a block has at least where sizes are others in each call.
 FEW = 256
@@ -88,9 +88,7 @@ def choose(
     """The block of a kernel; `tensors` lists the classes of each tensor's dims in memory order, `spaces` those that
     each generic walks: two classes that none walks together take no room together. `least` has for the classes whose
     size is another in each call what their blocks are to have room for at least."""
-    elements = [math.prod(sizes[c] for c in classes) for classes in tensors]
-    # Only large tensors decide what is walked fast.
-    fastest = {t[-1] for t, n in zip(tensors, elements, strict=True) if t and 4 * n >= max(elements)}
+    fastest = _fastest(sizes, tensors)
     blocks = dict.fromkeys(range(len(sizes)), 1)
     covers = [power_at_least(max(n, least.get(c, 1))) for c, n in enumerate(sizes)]
 
@@ -124,6 +122,13 @@ def choose(
         tuple(sorted(loops)),
         min(max(power_at_most(work // (32 * PER_THREAD)), 1), 16 if whole else 4),
     )
+
+
+def _fastest(sizes: Sequence[int], tensors: Sequence[Sequence[int]]) -> set[int]:
+    """The classes that are walked along memory."""
+    elements = [math.prod(sizes[c] for c in classes) for classes in tensors]
+    # Only large tensors decide.
+    return {t[-1] for t, n in zip(tensors, elements, strict=True) if t and 4 * n >= max(elements)}
 
 
 def product_blocks(products: Sequence[ir.Operation], classes: int) -> Blocks:
@@ -177,13 +182,15 @@ def _annotate(function: func.FuncOp, launches: Sequence[Launch]) -> None:
     unknown = {c for c, size in enumerate(sizes) if isinstance(size, Size)}
     walked = unknown - parallel
     can_loop = _can_loop(generics, walked)
-    least = {c: SQUARE if c in parallel else PART if can_loop else ROOM for c in unknown}
+    about = largest(launches, sizes)
+    part = dict.fromkeys(_fastest(about, tensors), PART) if can_loop else dict.fromkeys(walked, ROOM)
+    least = {c: SQUARE if c in parallel else part.get(c, 1) for c in unknown}
     attributes = function.attributes
     if products:
         chosen = product_blocks(products, len(sizes))
         attributes["cuesta.stages"] = int_attr(chosen.stages)
     else:
-        chosen = choose(largest(launches, sizes), parallel, tensors or [[]], spaces or [[]], least)
+        chosen = choose(about, parallel, tensors or [[]], spaces or [[]], least)
     attributes["cuesta.blocks"] = int_array(chosen.sizes)
     attributes["cuesta.warps"] = int_attr(chosen.warps)
     if walked and not (can_loop and _can_loop(generics, walked | set(chosen.loops))):

@@ -50,3 +50,15 @@ module attributes {cuesta.hints = {s0 = 512 : i64, s1 = 200 : i64}} {
     return %0 : tensor<?x?xf32, ["s0", "s1"]>
   }
 }
+
+// -----
+
+// Few rows to add up, traced with 2: room for more would be lanes that do nothing, and more of them take turns.
+// CHECK: func.func @sum
+// CHECK-SAME: cuesta.blocks = [2, 128], cuesta.fits, cuesta.loops = [0]
+module attributes {cuesta.hints = {s0 = 2 : i64}} {
+  func.func @graph(%x: tensor<?x4096xf32, ["s0"]> {cuesta.strides = [4096, 1]}) -> (tensor<4096xf32> {cuesta.strides = [1]}) {
+    %0 = "cuesta.sum"(%x) {dims = [0], keepdim = 0 : i64} : (tensor<?x4096xf32, ["s0"]>) -> tensor<4096xf32> loc("sum")
+    return %0 : tensor<4096xf32>
+  }
+}
