@@ -177,6 +177,9 @@ def parser_of_arguments() -> argparse.ArgumentParser:
     what.add_argument("--kernels", action="store_true", help="GPU: time, bytes, operations of each kernel instead")
     gpu = parser.add_argument_group("on a GPU")
     gpu.add_argument("--limit", type=float, default=300, metavar="S", help="seconds for a process (%(default)s)")
+    gpu.add_argument(
+        "--prepare", type=int, metavar="N", help="first compile everything, N processes at a time, into one cache"
+    )
     gpu.add_argument("--markdown", type=Path, metavar="FILE", help="write the page of docs/benchmarks/")
     gpu.add_argument(
         "--results", type=Path, nargs="+", metavar="FILE", help="measure nothing: show what --json has kept"
@@ -196,13 +199,15 @@ def parse(argv: Sequence[str] | None) -> tuple[argparse.Namespace, list[Any], li
         parser.error(f"--case {arguments.case!r} is no regular expression: {error}")
     if not cases:
         parser.error(f"--case {arguments.case!r} matches no case; --list shows them")
-    for name in ("threads", "repeats", "limit"):
+    for name in ("threads", "repeats", "limit", "prepare"):
         if (value := getattr(arguments, name)) is not None and value < 1:
             parser.error(f"--{name} must be at least 1, not {value}")
     if on_gpu and arguments.memory:
         parser.error("--memory is for the CPU: on a GPU, peak memory is part of every run")
-    if not on_gpu and (arguments.kernels or arguments.markdown or arguments.results):
-        parser.error("--kernels, --markdown and --results need --device cuda")
+    if not on_gpu and (arguments.kernels or arguments.markdown or arguments.results or arguments.prepare):
+        parser.error("--kernels, --markdown, --results and --prepare need --device cuda")
+    if arguments.prepare and arguments.compile:
+        parser.error("--prepare fills the caches that --compile wants empty")
     backends = _backends(parser, arguments)
     for path in filter(None, (arguments.json, arguments.plot, arguments.markdown)):
         if path.is_dir() or not os.access(path.parent, os.W_OK):

@@ -376,3 +376,12 @@ def test_gpu_options_need_a_gpu(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         cuesta_bench.main(["--kernels"])
     assert "need --device cuda" in capsys.readouterr().err
+
+
+def test_what_is_prepared_lies_in_the_cache(tmp_path: Path) -> None:
+    told: list[str] = []
+    processes.prepare(["fn_small_8x8"], ["eager", "cuesta"], "cpu", 60, 2, tmp_path, told.append)
+    assert [line.rpartition(":")[0] for line in told] == ["fn_small_8x8: cuesta"]
+    found = processes.run_job("times", "fn_small_8x8", ["cuesta"], "cpu", 1, 60, quiet, tmp_path)
+    (graph,) = found["contenders"]["cuesta"]["graphs"]
+    assert graph["cache"]["hit"]

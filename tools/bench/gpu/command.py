@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import shlex
 import sys
+import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,7 +18,7 @@ from cuesta.tools.bench import machine
 from cuesta.tools.bench.gpu import tables
 from cuesta.tools.bench.gpu.cases import GpuCase
 from cuesta.tools.bench.gpu.markdown import page
-from cuesta.tools.bench.gpu.processes import compile_case, run_job
+from cuesta.tools.bench.gpu.processes import compile_case, prepare, run_job
 from cuesta.tools.bench.gpu.tables import Table
 from cuesta.tools.bench.plot import plot_ratios
 from cuesta.tools.bench.table import table
@@ -59,18 +61,25 @@ def measure(
     about = machine.describe(torch.get_num_threads())
     about["driver"] = machine.gpu_driver()
     results: Results = {"machine": about, "commands": [command], **{name: {} for name in SECTIONS}}
-    for case in cases:
-        if section == "compile":
-            found: dict[str, Any] = compile_case(case.name, contenders, device, arguments.limit, progress)
-            gpus = [part.pop("gpu", None) for part in found.values()]
-        else:
-            found = run_job(section, case.name, contenders, device, arguments.repeats, arguments.limit, progress)
-            gpus = [found.pop("gpu", None)]
-        about["gpu"] = next(filter(None, gpus), about.get("gpu", {}))
-        results[section][case.name] = found
-        show({section: {case.name: found}})
-        if arguments.json:
-            arguments.json.write_text(json.dumps(results, indent=1) + "\n")
+    with contextlib.ExitStack() as stack:
+        cache: Path | None = None
+        if arguments.prepare:
+            cache = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="cuesta-bench-")))
+            names = [case.name for case in cases]
+            prepare(names, contenders, device, arguments.limit, arguments.prepare, cache, progress)
+        for case in cases:
+            if section == "compile":
+                found: dict[str, Any] = compile_case(case.name, contenders, device, arguments.limit, progress)
+                gpus = [part.pop("gpu", None) for part in found.values()]
+            else:
+                rounds, limit = arguments.repeats, arguments.limit
+                found = run_job(section, case.name, contenders, device, rounds, limit, progress, cache)
+                gpus = [found.pop("gpu", None)]
+            about["gpu"] = next(filter(None, gpus), about.get("gpu", {}))
+            results[section][case.name] = found
+            show({section: {case.name: found}})
+            if arguments.json:
+                arguments.json.write_text(json.dumps(results, indent=1) + "\n")
     show_speedups(results)
     return results
 

@@ -7,6 +7,7 @@ small case. Compile times want a fresh interpreter.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import multiprocessing
 import os
@@ -17,6 +18,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -24,6 +26,7 @@ from typing import IO, Any
 
 import torch
 
+from cuesta.tools.bench.gpu.contenders import Contender
 from cuesta.tools.bench.gpu.worker import Job, work
 
 WORKER = "cuesta.tools.bench.gpu.worker"
@@ -179,6 +182,29 @@ def _failure(status: int | None, limit: float, stderr: str) -> str:
     why = f"killed by {signal.Signals(-status).name}" if status < 0 else f"exit status {status}"
     lines = stderr.strip().splitlines()
     return f"{why}; {lines[-1][:200]}" if lines else why
+
+
+def prepare(
+    cases: Sequence[str],
+    contenders: Sequence[str],
+    device: str,
+    limit: float,
+    processes: int,
+    cache: Path,
+    progress: Progress,
+) -> None:
+    """Compiles every case with each contender that compiles, `processes` at a time: what measures it finds its code in
+    `cache`. What fails here fails there too, and is told there."""
+
+    def compile_one(case: str, contender: str) -> None:
+        found = run_job("compile", case, [contender], device, None, limit, lambda _: None, cache)
+        progress(f"{case}: {contender}: " + (f"{found['total']:.1f} s" if "total" in found else "failed"))
+
+    compiling = [c for c in contenders if Contender.parse(c).compiles]
+    with ThreadPoolExecutor(processes) as pool:
+        # A contender's modes share most of their code: one after another.
+        for contender in compiling:
+            list(pool.map(compile_one, cases, itertools.repeat(contender)))
 
 
 def compile_case(
