@@ -31,6 +31,11 @@ def parameters(function: func.FuncOp) -> dict[str, ir.Value]:
     return {f"p{i}": value for i, value in enumerate(indices)}
 
 
+def is_computed_with(parameter: ir.Value) -> bool:
+    """Whether the body of a generic takes a parameter for a number."""
+    return any(use.owner.operation.parent.name == "linalg.generic" for use in parameter.uses)
+
+
 def sized(function: func.FuncOp) -> bool:
     """Whether a kernel binds its buffers to sizes that it is passed."""
     return any(op.operation.name == "memref.reinterpret_cast" for op in function.regions[0].blocks[0].operations)

@@ -22,7 +22,13 @@ from dataclasses import dataclass
 
 from cuesta._mlir import func, ir
 from cuesta.dialects.cuesta.dialect import int_array, int_attr, ints, numbers
-from cuesta.dialects.kernel_module import argument_shapes, kernel_modules, operand_classes, parameters
+from cuesta.dialects.kernel_module import (
+    argument_shapes,
+    is_computed_with,
+    kernel_modules,
+    operand_classes,
+    parameters,
+)
 from cuesta.dialects.product import roles_of, tile_of
 from cuesta.errors import Unsupported
 from cuesta.passes.form_kernels.machine import PROGRAMS, STRIP
@@ -209,7 +215,9 @@ def _annotate(function: func.FuncOp, launches: Sequence[Launch]) -> None:
     if names:
         multiples = (common_divisor((launch.parameters[p] for launch in launches), MULTIPLES) for p in names)
         attributes["cuesta.multiples"] = int_array(multiples)
-    counts = [*(_extent(*shape) for shape in shapes.values()), *sizes, *map(symbol, names)]
+    # No size is negative; a number that bodies compute with may be.
+    computed = [symbol(p) for p, value in parameters(function).items() if is_computed_with(value)]
+    counts = [*(_extent(*shape) for shape in shapes.values()), *sizes, *computed, *(-p for p in computed)]
     if is_wide(launches if names else [Launch([], {})], counts):
         attributes["cuesta.wide"] = ir.UnitAttr.get()
 

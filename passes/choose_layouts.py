@@ -17,10 +17,11 @@ from dataclasses import dataclass
 from cuesta._mlir import func, ir
 from cuesta.dialects.cuesta.dialect import int_array
 from cuesta.dialects.module_target import target_of
-from cuesta.dialects.types import static_shape
+from cuesta.dialects.types import shape_of
 from cuesta.passes.convolution_epilogue import on_tensor_cores
 from cuesta.passes.graph_rewrite import functions
 from cuesta.passes.registry import Pass, register_pass
+from cuesta.sizes import Number
 
 #: Calls into ATen whose results lie as their first operand does.
 _FOLLOWS = frozenset({"aten.max_pool2d_with_indices.default", "aten.avg_pool2d.default"})
@@ -28,7 +29,7 @@ _FOLLOWS = frozenset({"aten.max_pool2d_with_indices.default", "aten.avg_pool2d.d
 _RETURNED_SHARE = 0.5
 
 
-def channels_last(sizes: Sequence[int]) -> list[int]:
+def channels_last(sizes: Sequence[Number]) -> list[Number]:
     """The strides of an [N, C, H, W] tensor whose channels are next to one another, as torch counts them."""
     _, c, h, w = sizes
     return [c * h * w, 1, w * c, c]
@@ -50,10 +51,10 @@ class ChooseLayouts(Pass):
 def _choose(function: func.FuncOp) -> None:
     ops = [op.operation for op in function.regions[0].blocks[0].operations]
     convolutions = [op for op in ops if op.name == "cuesta.convolution" and "result_strides" in op.attributes]
-    chosen = [op for op in convolutions if len(static_shape(op.results[0])) == 4 and on_tensor_cores(op)]
+    chosen = [op for op in convolutions if len(shape_of(op.results[0])) == 4 and on_tensor_cores(op)]
     if not chosen or any(op.attributes["groups"].value != 1 for op in convolutions):
         return
-    returned = sum(len(static_shape(v)) == 4 for v in ops[-1].operands)
+    returned = sum(len(shape_of(v)) == 4 for v in ops[-1].operands)
     if returned > _RETURNED_SHARE * len(chosen):
         return
     for op in chosen:
@@ -65,11 +66,11 @@ def _choose(function: func.FuncOp) -> None:
 
 def _follows(value: ir.Value, chosen: Sequence[ir.Operation]) -> bool:
     """Whether the value comes from one of the `chosen` by ops that keep the memory order."""
-    while not isinstance(value.owner, ir.Block) and len(static_shape(value)) == 4:
+    while not isinstance(value.owner, ir.Block) and len(shape_of(value)) == 4:
         op = value.owner
         if op.operation in chosen:
             return True
-        large = [x for x in op.operands if static_shape(x) == static_shape(value)]
+        large = [x for x in op.operands if shape_of(x) == shape_of(value)]
         if op.name == "aten.call" and op.attributes["overload"].value in _FOLLOWS:
             large = list(op.operands)[:1]
         elif op.name == "cuesta.cat":
@@ -83,7 +84,7 @@ def _follows(value: ir.Value, chosen: Sequence[ir.Operation]) -> bool:
 def _set_strides(op: ir.Operation, operands: int) -> None:
     """Channels last for the first `operands` operands and every result."""
     seen = list(op.attributes["operand_strides"])
-    seen[:operands] = [int_array(channels_last(static_shape(x))) for x in list(op.operands)[:operands]]
+    seen[:operands] = [int_array(channels_last(shape_of(x))) for x in list(op.operands)[:operands]]
     op.attributes["operand_strides"] = ir.ArrayAttr.get(seen)
-    made = [int_array(channels_last(static_shape(r))) for r in op.results]
+    made = [int_array(channels_last(shape_of(r))) for r in op.results]
     op.attributes["result_strides"] = ir.ArrayAttr.get(made)

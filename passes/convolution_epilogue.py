@@ -12,7 +12,7 @@ from typing import TypeAlias
 from cuesta._mlir import ir
 from cuesta.dialects.cuesta import contraction
 from cuesta.dialects.cuesta.dialect import int_array, numbers
-from cuesta.dialects.types import byte_count, static_shape
+from cuesta.dialects.types import byte_count, shape_of
 from cuesta.passes.match import only_user
 
 Value: TypeAlias = ir.Value
@@ -52,15 +52,15 @@ def _is_channels_last(convolution: ir.Operation) -> bool:
     (result,) = convolution.results
     if "result_strides" not in convolution.attributes:
         return False
-    strides, sizes = numbers(convolution.attributes["result_strides"][0]), static_shape(result)
-    return sizes[1] == 1 or (strides[1] == 1 and sizes[2] * sizes[3] > 1) or sizes[2] * sizes[3] == 1
+    strides, sizes = numbers(convolution.attributes["result_strides"][0]), shape_of(result)
+    return sizes[1] == 1 or strides[1] == 1 or sizes[2] * sizes[3] == 1
 
 
 def refusal(convolution: ir.Operation) -> str | None:
     """Why cuDNN's kernels with an epilogue do not take this convolution, or None."""
     (result,) = convolution.results
     attributes = convolution.attributes
-    if len(static_shape(result)) != 4:
+    if len(shape_of(result)) != 4:
         return "cuDNN has epilogues for convolutions of two dims"
     if _cudnn(convolution) is None:
         return "cuDNN does not compute it"

@@ -19,7 +19,7 @@ from cuesta.dialects.cuesta.contraction import convolution_arguments
 from cuesta.dialects.cuesta.dialect import numbers
 from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.module_target import target_of
-from cuesta.dialects.types import opmath, row_major, spelling_of, static_shape
+from cuesta.dialects.types import opmath, row_major, shape_of, spelling_of
 from cuesta.passes.convolution_epilogue import Epilogue, epilogue_of, moved_bytes, rebuilt, refusal
 from cuesta.passes.graph_rewrite import erase_dead, remark, rewrite_ops
 from cuesta.passes.match import maker, only_user, wide
@@ -49,7 +49,7 @@ def _fused(convolution: ir.Operation, epilogue: Epilogue) -> Sequence[Value]:
     x, weight, *rest = convolution.operands
     bias = rest[0] if rest else None
     (result,) = convolution.results
-    strides = [[row_major(static_shape(v)) for v in vs] for vs in ((x, weight), (result,))]
+    strides = [[row_major(shape_of(v)) for v in vs] for vs in ((x, weight), (result,))]
     if "operand_strides" in convolution.attributes:
         a = convolution.attributes
         strides = [[numbers(s) for s in a["operand_strides"]][:2], [numbers(s) for s in a["result_strides"]]]
@@ -61,7 +61,7 @@ def _fused(convolution: ir.Operation, epilogue: Epilogue) -> Sequence[Value]:
         residual, bias = _without_bias(epilogue.residual, bias)
         args += [residual, None]
         seen = [*seen, made]
-    results = [(static_shape(result), spelling_of(result), made)]
+    results = [(shape_of(result), spelling_of(result), made)]
     seen = [*seen, [1]] if bias is not None else seen
     name = "relu" if epilogue.residual is None else "add_relu"
     return _B.aten(f"aten.cudnn_convolution_{name}.default", [*args, bias, *places], {}, results, _REASON, seen)

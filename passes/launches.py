@@ -71,7 +71,4 @@ _LARGEST = (1 << 31) - 1 - (1 << 20)
 def is_wide(launches: Sequence[Launch], counts: Sequence[Number]) -> bool:
     """Whether counts of a kernel need i64 in some launch. Where they do not in the traced call, that is noted."""
     counted = dict.fromkeys(launch.size(count) for launch in launches for count in counts)
-    if any(hint(count) > _LARGEST for count in counted):
-        return True
-    # Nothing is negative but what bodies compute with.
-    return any(count > _LARGEST or -count > _LARGEST for count in counted)
+    return any(hint(count) > _LARGEST for count in counted) or any(count > _LARGEST for count in counted)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from cuesta._mlir import arith, func, ir, scf
 from cuesta.dialects import tt
 from cuesta.dialects.cuesta.dialect import ints, numbers
-from cuesta.dialects.kernel_module import argument_shapes, operand_classes, parameters
+from cuesta.dialects.kernel_module import argument_shapes, is_computed_with, operand_classes, parameters
 from cuesta.dialects.product import tile_of
 from cuesta.dialects.types import spelling_of
 from cuesta.errors import Unsupported
@@ -52,14 +52,14 @@ def lower_kernel(function: func.FuncOp, library: str) -> None:
         scalars = Scalars(index_type, given, dict(zip(names, multiples, strict=True)))
         frame = Frame(sizes, blocks, scalars)
         with ir.InsertionPoint(block):
-            bodies = {value: tt.splat(given[name], frame.unit) for name, value in names.items() if _computes(value)}
+            computed = {name: value for name, value in names.items() if is_computed_with(value)}
             writer = KernelWriter(
                 frame,
                 _nodes(entry),
                 {argument: strides for argument, (_, strides) in shapes.items()},
                 dict(zip(shapes, passed, strict=False)),
                 library,
-                bodies,
+                {value: tt.splat(given[name], frame.unit) for name, value in computed.items()},
             )
             products = [node for node in writer.nodes if tile_of(node.op) is not None]
             if products:
@@ -80,11 +80,6 @@ def lower_kernel(function: func.FuncOp, library: str) -> None:
                 writer.write()
             tt.return_()
     function.operation.erase()
-
-
-def _computes(parameter: Value) -> bool:
-    """Whether the body of a generic takes a parameter for a number."""
-    return any(use.owner.operation.parent.name == "linalg.generic" for use in parameter.uses)
 
 
 def _write_either(writer: KernelWriter, loops: Sequence[int]) -> None:

@@ -60,3 +60,17 @@ func.func @grouped(%x: tensor<2x4x8x8xbf16>, %w: tensor<4x1x3x3xbf16>) -> tensor
   return %1 : tensor<2x4xbf16>
 }
 }
+
+// CHECK: // -----
+// -----
+
+// A batch, and images, of any size.
+// CHECK-LABEL: func.func @symbolic
+// CHECK: "cuesta.convolution"{{.*}}operand_strides = {{\[\[}}"3*s1*s1", 1, "3*s1", 3], [27, 1, 9, 3]], {{.*}}result_strides = {{\[\[}}"4*s1*s1", 1, "4*s1", 4]]
+module attributes {cuesta.target = "cuda:90", cuesta.device = "cuda:0"} {
+func.func @symbolic(%x: tensor<?x3x?x?xf32, ["s0", "s1", "s1"]>, %w: tensor<4x3x3x3xf32>) -> tensor<?x4xf32, ["s0"]> {
+  %0 = "cuesta.convolution"(%x, %w) {stride = [1, 1], padding = [1, 1], dilation = [1, 1], transposed = 0 : i64, output_padding = [0, 0], groups = 1 : i64, cudnn = "tensor_cores", operand_strides = [["3*s1*s1", "s1*s1", "s1", 1], [27, 9, 3, 1]], result_strides = [["4*s1*s1", "s1*s1", "s1", 1]]} : (tensor<?x3x?x?xf32, ["s0", "s1", "s1"]>, tensor<4x3x3x3xf32>) -> tensor<?x4x?x?xf32, ["s0", "s1", "s1"]>
+  %1 = "cuesta.sum"(%0) {dims = [2, 3], keepdim = 0 : i64} : (tensor<?x4x?x?xf32, ["s0", "s1", "s1"]>) -> tensor<?x4xf32, ["s0"]>
+  return %1 : tensor<?x4xf32, ["s0"]>
+}
+}
