@@ -11,6 +11,7 @@ from __future__ import annotations
 import functools
 import itertools
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from cuesta._mlir import ir
@@ -140,11 +141,20 @@ class Grouping:
             first, *others = found[start : start + self.machine.scalars_together]
             index = first.members[0].index
             for group in others:
-                self._try_merge(self.group[index], group)
+                if self._try_merge(self.group[index], group) is not None:  # it is full
+                    index = group.members[0].index
+
+    def merge_twins(self, first: Sequence[Node], group: Group) -> str | None:
+        """Merges `group` into the one that the nodes `first` are in, whose loops have the sizes of its own, node by
+        node; the reason where it does not."""
+        twins = list(zip(first, group.members, strict=True))
+        return self._try_merge(self.group[first[0].index], group, twins=twins)
 
     # -- one merge ----------------------------------------------------------------------------
-    def _try_merge(self, a: Group, b: Group, siblings: bool = False) -> str | None:
-        """Merges b into a; the reason where it does not."""
+    def _try_merge(
+        self, a: Group, b: Group, siblings: bool = False, twins: Sequence[tuple[Node, Node]] = ()
+    ) -> str | None:
+        """Merges b into a; the reason where it does not. The loops of `twins` become one."""
         if len(a.members) + len(b.members) > self.machine.most_generics:
             return f"one kernel of both would have more than {self.machine.most_generics} generics"
         if self._path_between(a, b):
@@ -156,6 +166,10 @@ class Grouping:
         nodes = sorted(a.nodes + b.nodes, key=lambda n: n.index)
         try:
             space = join([a.space, b.space], nodes)
+            for m, n in twins:
+                for d in range(len(m.sizes)):
+                    space.unify((m.index, d), (n.index, d))
+            space.check(nodes if twins else ())
         except Conflict:
             return "written and read along different loops"
         if any(node.product is not None for node in nodes):

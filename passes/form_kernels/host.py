@@ -31,6 +31,7 @@ from cuesta.passes.form_kernels.nodes import Item, collect
 from cuesta.passes.form_kernels.outline import emit_kernel
 from cuesta.passes.form_kernels.routes import choose_route
 from cuesta.passes.form_kernels.space import join, parallel_classes
+from cuesta.passes.form_kernels.twins import merge_twins
 from cuesta.runtime.strides import same_places
 from cuesta.sizes import Number
 
@@ -331,6 +332,8 @@ def build_host(function: func.FuncOp, kernels: ir.Block, fuse: bool, machine: Ma
     returned = list(terminator.operands)
     grouping = Grouping(items, set(returned), machine)
     grouping.run(fuse)
+    if fuse and machine.scalars_together:
+        merge_twins(grouping)
     argument_types = [
         memref(shape_of(a), numbers(attrs["cuesta.strides"]), spelling_of(a))
         for a, attrs in zip(old.arguments, function.attributes["arg_attrs"], strict=True)

@@ -167,3 +167,22 @@ def test_a_cached_program_brings_its_kernels(tmp_path: Path) -> None:
             [sys.executable, "-c", _FROM_THE_CACHE, str(tmp_path)], capture_output=True, text=True, check=False
         )
         assert done.stdout.strip() == expected, done.stderr
+
+
+def test_updates_of_many_parameters_are_few_kernels() -> None:
+    sizes = [(8, 40), (16,), (8, 40), (16,), (4, 8)]
+
+    def trained(wrap: Callable[..., Any]) -> list[Tensor]:
+        parameters = [floats(*size).requires_grad_() for size in sizes]
+        optimizer = torch.optim.Adam(parameters, lr=0.01, eps=1e-3)
+        step = wrap(lambda: optimizer.step())
+        for scale in (1, 2, 3):
+            for parameter in parameters:
+                parameter.grad = scale * parameter.detach().flip(0)
+            step()
+        return [parameter.detach() for parameter in parameters]
+
+    torch.testing.assert_close(trained(compiled), trained(lambda step: step), rtol=1e-5, atol=2e-5)
+    (graph,) = cuesta.report().graphs
+    # One for each size, and one for the counts of steps.
+    assert (graph.fallback, graph.launches) == (None, 4)
