@@ -14,6 +14,8 @@ TILES, TAIL = "__tiles", "__tail"
 
 #: The version of a kernel's tiles for sizes that fill its vectors.
 ALIGNED = "__aligned"
+#: What computes its tiles that are cut off at the end of a size.
+REST = "__rest"
 
 #: Attribute of a kernel's argument whose sizes or strides depend on the call: both, in terms of the kernel's own
 #: parameters p0, p1, …, which are its arguments behind the tensors.

@@ -31,6 +31,7 @@ _PASS_MODULES = (
     "cuesta.passes.free_scratch",
     "cuesta.lowering.linalg_to_loops.expand_copies",
     "cuesta.lowering.linalg_to_loops.make_loops",
+    "cuesta.lowering.linalg_to_loops.full_tiles",
     "cuesta.lowering.linalg_to_loops.version_sizes",
     "cuesta.lowering.linalg_to_tt",
     "cuesta.lowering.loops_to_llvm.expand_math",

@@ -81,7 +81,8 @@ _LOOPS = (
     "expand-copies",
     # 2. Affine rather than scf loops where they can be: their accesses stay readable to LLVM's vectoriser.
     "make-loops",
-    # 3. Where sizes come with the call, another version for those that fill vectors.
+    # 3. Where sizes come with the call: whole tiles have loops of their own, other sizes that fill vectors a version.
+    "full-tiles",
     "version-sizes",
     # 4. Inline mathematics, while the loops around it are still there to be vectorised.
     "expand-math",

@@ -9,102 +9,71 @@ func.func @k__tiles(%n: index) {        func.func @k__tiles(%n: index) {
                                           scf.for %i = %c0 to %even {…}
 
 LLVM follows every loop over such a size with one of narrower vectors and one of scalars, whose constants then take the
-registers of the first: bias and gelu took 1.10 times as long as with numbers, and 1.03 with this; softmax, whose rows
-are short, 1.3, and 1.2 to 1.27. Most sizes are even.
+registers of the first: bias and gelu took 1.10 times as long as with numbers, and 1.02 with this. Most sizes are even.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from cuesta._mlir import arith, func, ir, scf
-from cuesta.dialects.kernel_module import ALIGNED, TILES, kernel_modules, sized
+from cuesta.dialects.kernel_module import ALIGNED, REST, TILES, kernel_modules, sized
 from cuesta.dialects.types import index_value
 from cuesta.passes.registry import Pass, register_pass
 
 #: f32 elements of the widest vector.
 LANES = 16
 
-#: The widest tile whose loop is worth a bound that is a number: it is unrolled, and what it sums stays in registers.
-WIDEST_UNROLLED = 64
-
 
 @register_pass("version-sizes")
 @dataclass(frozen=True)
 class VersionSizes(Pass):
-    """Adds to each kernel with sizes a version for sizes that are multiples of its vectors or tiles."""
+    """Adds to each kernel with sizes a version for sizes that are multiples of its vectors."""
 
     def run(self, module: ir.Module) -> None:
         with module.context:
             for nested in kernel_modules(module):
                 for function in list(nested.body.operations):
-                    if isinstance(function, func.FuncOp) and function.name.value.endswith(TILES) and sized(function):
+                    if isinstance(function, func.FuncOp) and sized(function):
                         _add_version(function)
 
 
-@dataclass(frozen=True)
-class _Bound:
-    """A bound of an innermost loop, which is argument `size` or what is left of it for a tile."""
-
-    size: int
-    value: ir.Value
-    #: what it is in every tile of an even size, where that is worth a number
-    number: int | None = None
-
-    @property
-    def step(self) -> int:
-        """What the size must be a multiple of."""
-        return self.number or LANES
-
-
 def _add_version(function: func.FuncOp) -> None:
-    steps: dict[int, int] = {}
-    for bound in _bounds(function):
-        steps[bound.size] = math.lcm(steps.get(bound.size, 1), bound.step)
-    if not steps:
-        return
     name = function.name.value
+    suffix = next((s for s in (TILES, REST) if name.endswith(s)), None)
+    bounds = _bounds(function)
+    if suffix is None or not bounds:
+        return
     with ir.InsertionPoint(function), ir.Location.unknown():
         aligned = function.operation.clone()
-    aligned.attributes["sym_name"] = ir.StringAttr.get(name.removesuffix(TILES) + ALIGNED)
+    aligned.attributes["sym_name"] = ir.StringAttr.get(name.removesuffix(suffix) + ALIGNED)
     for drivers in ("cuesta.tiles", "cuesta.work"):
-        del aligned.attributes[drivers]
-    _align(aligned, steps)
-    _choose(function, aligned, steps)
+        if drivers in aligned.attributes:
+            del aligned.attributes[drivers]
+    _align(aligned, bounds)
+    _choose(function, aligned, bounds)
 
 
-def _bounds(function: func.FuncOp) -> Iterator[_Bound]:
-    for loop in _innermost(function.operation):
-        value = loop.operands[1]
-        size = _argument(value, function)
-        bound = _tile(value, function) if size is None else _Bound(size, value)
-        if bound is not None:
-            yield bound
+def _bounds(function: func.FuncOp) -> list[int]:
+    """Which arguments bound innermost loops, themselves or what is left of them for a tile."""
+    sizes = (_size(loop.operands[1], function) for loop in _innermost(function.operation))
+    return sorted({size for size in sizes if size is not None})
 
 
-def _argument(value: ir.Value, function: func.FuncOp) -> int | None:
-    """Which argument of the function a value is."""
-    return ir.BlockArgument(value).arg_number if value.owner == function.regions[0].blocks[0] else None
-
-
-def _tile(value: ir.Value, function: func.FuncOp) -> _Bound | None:
-    """min(size - i * T, T), as tiling writes what is left over for a tile, of a size that is an argument."""
-    if isinstance(value.owner, ir.Block):
+def _size(bound: ir.Value, function: func.FuncOp) -> int | None:
+    """The argument that a bound is, or that of min(size - i * T, T), as tiling writes what is left over for a tile."""
+    if isinstance(bound.owner, ir.Block):
+        is_own = bound.owner == function.regions[0].blocks[0]
+        return ir.BlockArgument(bound).arg_number if is_own else None
+    if bound.owner.name != "arith.minsi" or (width := _constant(bound.owner.operands[1])) is None or width % LANES:
         return None
-    if value.owner.name != "arith.minsi" or (width := _constant(value.owner.operands[1])) is None or width % LANES:
+    left = bound.owner.operands[0]
+    if isinstance(left.owner, ir.Block) or left.owner.name != "arith.subi":
         return None
-    rest = value.owner.operands[0]
-    if isinstance(rest.owner, ir.Block) or rest.owner.name != "arith.subi":
+    size, start = left.owner.operands
+    if not isinstance(size.owner, ir.Block) or isinstance(start.owner, ir.Block) or start.owner.name != "arith.muli":
         return None
-    of, start = rest.owner.operands
-    size = _argument(of, function)
-    if size is None or isinstance(start.owner, ir.Block) or start.owner.name != "arith.muli":
-        return None
-    if width not in {_constant(operand) for operand in start.owner.operands}:
-        return None
-    return _Bound(size, value, width if width <= WIDEST_UNROLLED else None)
+    return _size(size, function) if width in {_constant(operand) for operand in start.owner.operands} else None
 
 
 def _constant(value: ir.Value) -> int | None:
@@ -125,29 +94,25 @@ def _innermost(op: ir.Operation) -> list[ir.Operation]:
     return found
 
 
-def _align(aligned: ir.Operation, steps: dict[int, int]) -> None:
-    """Says in the version that its sizes are multiples of their steps."""
+def _align(aligned: ir.Operation, sizes: list[int]) -> None:
+    """Says in the version that its sizes are multiples of its vectors."""
     block = aligned.regions[0].blocks[0]
-    bounds = list(_bounds(aligned.opview))
     with ir.InsertionPoint.at_block_begin(block), ir.Location.unknown():
-        for bound in bounds:
-            if bound.number is not None:
-                bound.value.replace_all_uses_with(index_value(bound.number))
-        for position, step in steps.items():
-            size, unit = block.arguments[position], index_value(step)
-            count = arith.DivUIOp(size, unit)
-            size.replace_all_uses_except(arith.muli(count.result, unit), count.operation)
+        for position in sizes:
+            size, lanes = block.arguments[position], index_value(LANES)
+            count = arith.DivUIOp(size, lanes)
+            size.replace_all_uses_except(arith.muli(count.result, lanes), count.operation)
 
 
-def _choose(function: func.FuncOp, aligned: ir.Operation, steps: dict[int, int]) -> None:
-    """Has the kernel call its version where every size is a multiple of its step, and else go on as it did."""
+def _choose(function: func.FuncOp, aligned: ir.Operation, sizes: list[int]) -> None:
+    """Has the kernel call its version where every size fills vectors, and else go on as it did."""
     block = function.regions[0].blocks[0]
     ops = list(block.operations)
     with ir.InsertionPoint.at_block_begin(block), ir.Location.unknown():
         zero = index_value(0)
         every = None
-        for position, step in steps.items():
-            rest = arith.remui(block.arguments[position], index_value(step))
+        for position in sizes:
+            rest = arith.remui(block.arguments[position], index_value(LANES))
             even = arith.cmpi(arith.CmpIPredicate.eq, rest, zero)
             every = even if every is None else arith.andi(every, even)
         choice = scf.IfOp(every, has_else=True)

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from cuesta._mlir import ir
 from cuesta.dialects.cuesta.dialect import number_of
-from cuesta.dialects.kernel_module import ALIGNED, TAIL, TILES, kernel_modules
+from cuesta.dialects.kernel_module import ALIGNED, REST, TAIL, TILES, kernel_modules
 from cuesta.passes.registry import Pass, register_pass
 from cuesta.sizes import Number, compute
 
@@ -151,7 +151,7 @@ def _add_drivers(nested: ir.Module) -> None:
         if operation.name != "llvm.func" or "sym_name" not in operation.attributes:
             continue
         symbol = operation.attributes["sym_name"].value
-        if symbol.endswith((TILES, ALIGNED, TAIL)):
+        if symbol.endswith((TILES, ALIGNED, REST, TAIL)):
             # Not inlined: the JIT wraps every function, and each wrapper would compile the loops again.
             operation.attributes["passthrough"] = ir.Attribute.parse('["noinline", ["prefer-vector-width", "512"]]')
         for suffix in (TILES, TAIL):

@@ -37,17 +37,15 @@ module {
       return
     }
 
-    // What is left over for a narrow tile is the whole tile, where the size is a multiple of it.
+    // So is what is left over of it for a tile.
     // CHECK-LABEL: func.func @tile__aligned(
-    // CHECK: %[[WIDTH:.*]] = arith.constant 64 : index
-    // CHECK: scf.for
-    // CHECK: memref.subview {{.*}} [%[[WIDTH]]] [1]
-    // CHECK: scf.for %{{.*}} = %{{.*}} to %[[WIDTH]]
-    // CHECK-LABEL: func.func @tile__tiles(
-    // CHECK: %[[WIDTH:.*]] = arith.constant 64 : index
-    // CHECK: arith.remui %{{.*}}, %[[WIDTH]]
-    func.func @tile__tiles(%x: memref<f32>, %n: index, %lo: index, %hi: index)
-        attributes {cuesta.tiles = "1", cuesta.work = "p0"} {
+    // CHECK-SAME: %[[X:.*]]: memref<f32>, %[[N:[^:]*]]: index
+    // CHECK: %[[EVEN:.*]] = arith.muli
+    // CHECK: arith.subi %[[EVEN]],
+    // CHECK-LABEL: func.func @tile__rest(
+    // CHECK: scf.if %{{.*}} {
+    // CHECK-NEXT: call @tile__aligned(
+    func.func @tile__rest(%x: memref<f32>, %n: index, %lo: index, %hi: index) {
       %c0 = arith.constant 0 : index
       %c1 = arith.constant 1 : index
       %c64 = arith.constant 64 : index
