@@ -40,13 +40,12 @@ class VersionSizes(Pass):
 
 def _add_version(function: func.FuncOp) -> None:
     name = function.name.value
-    suffix = next((s for s in (TILES, REST) if name.endswith(s)), None)
     bounds = _bounds(function)
-    if suffix is None or not bounds:
+    if not name.endswith((TILES, REST)) or not bounds:
         return
     with ir.InsertionPoint(function), ir.Location.unknown():
         aligned = function.operation.clone()
-    aligned.attributes["sym_name"] = ir.StringAttr.get(name.removesuffix(suffix) + ALIGNED)
+    aligned.attributes["sym_name"] = ir.StringAttr.get(name.removesuffix(TILES) + ALIGNED)
     for drivers in ("cuesta.tiles", "cuesta.work"):
         if drivers in aligned.attributes:
             del aligned.attributes[drivers]

@@ -38,13 +38,13 @@ module {
     }
 
     // So is what is left over of it for a tile.
-    // CHECK-LABEL: func.func @tile__aligned(
+    // CHECK-LABEL: func.func @tile__rest__aligned(
     // CHECK-SAME: %[[X:.*]]: memref<f32>, %[[N:[^:]*]]: index
     // CHECK: %[[EVEN:.*]] = arith.muli
     // CHECK: arith.subi %[[EVEN]],
     // CHECK-LABEL: func.func @tile__rest(
     // CHECK: scf.if %{{.*}} {
-    // CHECK-NEXT: call @tile__aligned(
+    // CHECK-NEXT: call @tile__rest__aligned(
     func.func @tile__rest(%x: memref<f32>, %n: index, %lo: index, %hi: index) {
       %c0 = arith.constant 0 : index
       %c1 = arith.constant 1 : index
