@@ -17,7 +17,6 @@ _PASS_MODULES = (
     "cuesta.passes.fold_batch_norm",
     "cuesta.passes.fuse_cudnn_convolution",
     "cuesta.passes.call_libraries",
-    "cuesta.passes.align_rows",
     "cuesta.lowering.cuesta_to_linalg",
     "cuesta.passes.split_reductions",
     "cuesta.passes.repeat_conversions",

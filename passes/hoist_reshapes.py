@@ -19,6 +19,7 @@ from cuesta._mlir import ir
 from cuesta.dialects import types
 from cuesta.dialects.cuesta import pointwise
 from cuesta.dialects.graph_builder import GraphBuilder
+from cuesta.dialects.product import PRODUCT
 from cuesta.passes.graph_rewrite import erase_dead, functions, is_unused, users
 from cuesta.passes.registry import Pass, register_pass
 from cuesta.sizes import Number, hint
@@ -125,6 +126,16 @@ def _reshaped(x: ir.Value, sizes: Sequence[Number]) -> ir.Value:
     return x if types.shape_of(x) == tuple(sizes) else _B.reshape(x, sizes)
 
 
+def _behind_products(ops: Sequence[ir.Operation]) -> set[ir.Value]:
+    """What pointwise ops make of a product that is a kernel of ours: that kernel takes them in, unless a reshape stands
+    between. Where only the caller reads what is reshaped, it need not."""
+    found: set[ir.Value] = set()
+    for op in ops:
+        if PRODUCT in op.attributes or (op.name in POINTWISE and any(x in found for x in op.operands)):
+            found.update(op.results)
+    return found
+
+
 @register_pass("hoist-reshapes")
 @dataclass(frozen=True)
 class HoistReshapes(Pass):
@@ -138,11 +149,14 @@ class HoistReshapes(Pass):
             for function in functions(module):
                 # Bottom up: a reshape that moved may move again past the op before.
                 pending = [o.operation for o in function.regions[0].blocks[0].operations]
+                behind = _behind_products(pending)
                 pending = [o for o in reversed(pending) if o.name == "cuesta.reshape"]
                 while pending:
                     op = pending.pop(0)
                     if is_unused(op.results[0]):
                         op.erase()
+                        continue
+                    if op.operands[0] in behind and all(user.name == "func.return" for user in users(op.results[0])):
                         continue
                     if not (_hoistable(op) or (self.repeat and _repeatable(op))):
                         continue

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 
-from cuesta.sizes import Number, Size, hint
+from cuesta.sizes import Number, hint
+
+#: Bytes: of the loads that multiprocessors make on their way, and of a line of the cache.
+_ALIGNED, _LINE = 16, 128
 
 
 @dataclass(frozen=True)
@@ -104,9 +107,11 @@ def is_dense(sizes: Sequence[Number], strides: Sequence[Number]) -> bool:
     return all(strides[d] == e for d, e in zip(kept, expected, strict=True))
 
 
-def has_gaps(sizes: Sequence[Number], strides: Sequence[Number]) -> bool:
-    """Whether the strides, all of them numbers, are those of some order of the dims, with gaps and no overlaps."""
-    if any(isinstance(n, Size) for n in (*sizes, *strides)) or is_dense(sizes, strides):
-        return False
-    order = [d for d in memory_order(sizes, strides) if sizes[d] != 1]
-    return all(strides[a] >= sizes[b] * strides[b] > 0 for a, b in pairwise(order))
+def aligned_strides(sizes: Sequence[Number], width: int) -> list[int] | None:
+    """Row-major strides of elements of `width` bytes, with gaps that let every row begin at a multiple of a cache
+    line; None where rows begin at multiples of 16 bytes without, or sizes depend on the call."""
+    fixed = [n for n in sizes if isinstance(n, int)]
+    if len(fixed) < max(len(sizes), 2) or fixed[-1] * width % _ALIGNED == 0:
+        return None
+    row = math.ceil(fixed[-1] * width / _LINE) * _LINE // width
+    return [*(math.prod(fixed[d + 1 : -1]) * row for d in range(len(fixed) - 1)), 1]

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from cuesta._mlir import func, ir
 from cuesta.dialects.cuesta.dialect import ints, numbers
-from cuesta.dialects.types import shape_of, spelling_of
+from cuesta.dialects.types import byte_size, shape_of, spelling_of
 from cuesta.passes.form_kernels.concatenation import Concatenations
 from cuesta.passes.form_kernels.grouping import Group, Grouping
-from cuesta.passes.form_kernels.layout import Layout, has_gaps, is_dense, memory_order
+from cuesta.passes.form_kernels.layout import Layout, aligned_strides, is_dense, memory_order
 from cuesta.passes.form_kernels.mutations import place_updates
 from cuesta.passes.form_kernels.nodes import Item, Node, node_of
 from cuesta.runtime.strides import same_places
@@ -109,6 +109,8 @@ def plan(
                 if isinstance(strides, ir.ArrayAttr):
                     _prefer(host, value, numbers(strides))
 
+    _align_factors(host, items, groups)
+
     def root_of(value: Value) -> tuple[Value, list[int]] | None:
         found = written_by_generic(value)
         return None if found is None or found[0] in fixed else found
@@ -121,20 +123,35 @@ def plan(
     return concatenations
 
 
+def _align_factors(host: Host, items: Sequence[Item], groups: Mapping[int, Group]) -> None:
+    """Has another kernel write the factors of a matrix product in rows that begin at multiples of 16 bytes, the least
+    that a program can load while it multiplies."""
+    writer = {result: item.index for item in items for result in item.op.results}
+    for node in items:
+        if not isinstance(node, Node) or node.product is None:
+            continue
+        for value in list(node.op.operands)[:2]:
+            found = _through_views(value, list(range(len(shape_of(value)))))
+            if found is None or groups[writer[found[0]]] is groups[node.index]:
+                continue
+            sizes = shape_of(found[0])
+            strides = aligned_strides(sizes, byte_size(spelling_of(value)))
+            if strides is not None and found[0] not in host.preferred and found[0] not in host.placed:
+                host.placed[found[0]] = host.with_strides(found[0], strides)
+
+
 def _prefer(host: Host, value: Value, strides: Sequence[Number]) -> None:
     """Has the generic that a value comes from write it with these strides, unless somebody asked for others before."""
     while not isinstance(value.owner, ir.Block) and value.owner.name == "cuesta.expand":
         value = value.owner.operands[0]
         strides = strides[len(strides) - len(shape_of(value)) :]
     found = _through_views(value, list(range(len(shape_of(value)))))
-    if found is None or found[0] in host.preferred or found[0] in host.placed:
+    if found is None or found[0] in host.preferred:
         return
     root, dims = found
     own = [strides[d] for d in dims]
     if is_dense(shape_of(root), own):
         host.preferred[root] = memory_order(shape_of(root), own)
-    elif has_gaps(shape_of(root), own):
-        host.placed[root] = host.with_strides(root, own)
 
 
 def finish(host: Host, function: func.FuncOp, returned: list[Value], wanted: list[list[Number]]) -> list[Value]:

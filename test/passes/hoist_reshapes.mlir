@@ -72,3 +72,16 @@ func.func @there_and_back(%x: tensor<8xf32>, %b: tensor<f32>) -> tensor<8xf32> {
   %3 = "cuesta.reshape"(%2) : (tensor<2x4xf32>) -> tensor<8xf32>
   return %3 : tensor<8xf32>
 }
+
+// Behind a product that is a kernel, what only the caller reads reshaped stays with the product.
+// CHECK-LABEL: func.func @epilogue
+// CHECK: %[[P:.*]] = "cuesta.mm"
+// CHECK-NEXT: %[[N:.*]] = "cuesta.convert"(%[[P]])
+// CHECK-NEXT: %[[R:.*]] = "cuesta.reshape"(%[[N]])
+// CHECK-NEXT: return %[[R]]
+func.func @epilogue(%a: tensor<32x64xbf16>, %b: tensor<64x16xbf16>) -> tensor<2x16x16xbf16> {
+  %0 = "cuesta.mm"(%a, %b) {product = "32x16x64/4/3"} : (tensor<32x64xbf16>, tensor<64x16xbf16>) -> tensor<32x16xf32>
+  %1 = "cuesta.convert"(%0) : (tensor<32x16xf32>) -> tensor<32x16xbf16>
+  %2 = "cuesta.reshape"(%1) : (tensor<32x16xbf16>) -> tensor<2x16x16xbf16>
+  return %2 : tensor<2x16x16xbf16>
+}

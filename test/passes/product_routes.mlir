@@ -85,5 +85,15 @@ func.func @parts(%a: tensor<32x1024xf16>, %b: tensor<1024x16xf16>) -> tensor<32x
 func.func @rows_of_a_batch(%a: tensor<32x64xbf16>, %b: tensor<64x16xbf16>) -> tensor<2x16x16xbf16> {
   %0 = "cuesta.mm"(%a, %b) {route = "tensor cores 32x16x64/4/3"} : (tensor<32x64xbf16>, tensor<64x16xbf16>) -> tensor<32x16xbf16>
   %1 = "cuesta.reshape"(%0) : (tensor<32x16xbf16>) -> tensor<2x16x16xbf16>
+  %2 = "cuesta.relu"(%1) : (tensor<2x16x16xbf16>) -> tensor<2x16x16xbf16>
+  return %2 : tensor<2x16x16xbf16>
+}
+
+// Nobody computes with the view.
+// CHECK-LABEL: func.func @rows_of_its_own
+// CHECK: "cuesta.mm"(%{{.*}}, %{{.*}}) {product = "32x16x64/4/3"} : (tensor<32x64xbf16>, tensor<64x16xbf16>) -> tensor<32x16xf32>
+func.func @rows_of_its_own(%a: tensor<32x64xbf16>, %b: tensor<64x16xbf16>) -> tensor<2x16x16xbf16> {
+  %0 = "cuesta.mm"(%a, %b) {route = "tensor cores 32x16x64/4/3"} : (tensor<32x64xbf16>, tensor<64x16xbf16>) -> tensor<32x16xbf16>
+  %1 = "cuesta.reshape"(%0) : (tensor<32x16xbf16>) -> tensor<2x16x16xbf16>
   return %1 : tensor<2x16x16xbf16>
 }

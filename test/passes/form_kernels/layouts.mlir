@@ -121,17 +121,3 @@ func.func @graph(%x: tensor<4x3xf32> {cuesta.strides = [1, 4]})
   %1 = "cuesta.expand"(%0) : (tensor<4x3xf32>) -> tensor<2x4x3xf32>
   return %0, %1 : tensor<4x3xf32>, tensor<2x4x3xf32>
 }
-
-// CHECK: // -----
-// -----
-
-// A call may ask for rows with gaps between them (align-rows): what is computed is written so, what is given stays.
-// CHECK: func.func @graph(%[[X:[^:]*]]: memref<4x3xf32>
-// CHECK: "host.launch"(%[[X]], %[[R:.*]]) {{.*}}ops = ["exp"]{{.*}}memref<4x3xf32, strided<[8, 1]>>
-// CHECK: "host.aten"({{.*}}) {{.*}} : (memref<3x4xf32, strided<[1, 8]>>, memref<4x3xf32>, memref<3x3xf32>)
-func.func @graph(%x: tensor<4x3xf32> {cuesta.strides = [3, 1]}) -> (tensor<3x3xf32> {cuesta.strides = [3, 1]}) {
-  %0 = "cuesta.exp"(%x) : (tensor<4x3xf32>) -> tensor<4x3xf32> loc("exp"("m.py":1:1))
-  %1 = "cuesta.permute"(%0) {dims = [1, 0]} : (tensor<4x3xf32>) -> tensor<3x4xf32>
-  %2 = "aten.call"(%1, %x) {args = "[\22%0\22, \22%1\22]", operand_strides = [[1, 8], [8, 1]], overload = "aten.mm.default", reason = "", result_strides = [[3, 1]]} : (tensor<3x4xf32>, tensor<4x3xf32>) -> tensor<3x3xf32>
-  return %2 : tensor<3x3xf32>
-}

@@ -41,3 +41,14 @@ func.func @graph(%a: tensor<2x48x32xbf16> {cuesta.strides = [1536, 32, 1]}, %b: 
   %0 = "cuesta.mm"(%a, %b) {product = "32x64x32/4/3"} : (tensor<2x48x32xbf16>, tensor<32x64xbf16>) -> tensor<2x48x64xf32>
   return %0 : tensor<2x48x64xf32>
 }
+
+// -----
+// Another kernel writes its operand in rows that begin at multiples of 16 bytes.
+// CHECK: "host.launch"({{.*}} : (memref<64x36xf32>, memref<64x36xbf16, strided<[64, 1]>>)
+// CHECK: "host.launch"({{.*}}) {{.*}}memref<64x36xbf16, strided<[64, 1]>>
+func.func @graph(%x: tensor<64x36xf32> {cuesta.strides = [36, 1]}, %b: tensor<36x4096xbf16> {cuesta.strides = [4096, 1]}) -> (tensor<64x4096xf32> {cuesta.strides = [4096, 1]}) {
+  %0 = "cuesta.erf"(%x) : (tensor<64x36xf32>) -> tensor<64x36xf32>
+  %1 = "cuesta.convert"(%0) : (tensor<64x36xf32>) -> tensor<64x36xbf16>
+  %2 = "cuesta.mm"(%1, %b) {product = "64x64x32/4/3"} : (tensor<64x36xbf16>, tensor<36x4096xbf16>) -> tensor<64x4096xf32>
+  return %2 : tensor<64x4096xf32>
+}

@@ -1,4 +1,4 @@
-"""A head whose classes fill no aligned row, on the way to a GPU (target "tt"): what becomes of it in training."""
+"""A head whose classes fill no aligned row, on the way to a GPU (target "tt"): kernels of ours, in training too."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ Tensor = torch.Tensor
 def test_head_in_training(returned: bool) -> None:
     generator = torch.Generator().manual_seed(0)
     x, weight, bias = (
-        torch.randn(sizes, generator=generator).bfloat16() for sizes in ((4, 128, 512), (515, 512), (515,))
+        torch.randn(sizes, generator=generator).bfloat16() for sizes in ((4, 128, 512), (1003, 512), (1003,))
     )
-    targets = torch.randint(0, 515, (512,), generator=generator)
+    targets = torch.randint(0, 1003, (512,), generator=generator)
 
     def head(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
         logits = F.linear(x, weight, bias)
-        return logits if returned else F.cross_entropy(logits.float().view(-1, 515), targets)
+        return logits if returned else F.cross_entropy(logits.float().view(-1, 1003), targets)
 
     def results(function: object, dtype: torch.dtype) -> list[Tensor]:
         leaves = [t.to(dtype).requires_grad_() for t in (x, weight, bias)]
@@ -35,10 +35,11 @@ def test_head_in_training(returned: bool) -> None:
     made = results(torch.compile(head, backend="cuesta", options=options), torch.bfloat16)
     for ours, own, wide in zip(made, eager, exact, strict=True):
         assert ours.stride() == own.stride()
-        # The bias is added to what the product was rounded to: one rounding more than in eager. A loss is one draw.
-        assert float((ours - wide).norm()) <= 1.5 * float((own - wide).norm()) + 5e-4 * float(wide.norm())
+        # A loss is one draw.
+        assert float((ours - wide).norm()) <= 1.1 * float((own - wide).norm()) + 5e-4 * float(wide.norm())
     forward, backward = cuesta.report().graphs
     assert [graph.fallback for graph in (forward, backward)] == [None, None]
-    # The addition, the conversion and the loss are one kernel, the last sum another; or all that is left is to add.
-    assert forward.launches == (1 if returned else 2)
-    assert {call["op"] for call in forward.aten_calls + backward.aten_calls} == {"aten.mm.default"}
+    # The product with its bias, the loss, the last sum; the gradient in aligned rows, two products, a sum in two steps.
+    assert forward.launches == (1 if returned else 3)
+    assert backward.launches == (4 if returned else 5)
+    assert not forward.aten_calls and not backward.aten_calls

@@ -1,0 +1,38 @@
+// RUN: cuesta-opt --pass-pipeline='builtin.module(call-libraries)' --split-input-file %s | filecheck %s
+
+// Rows of 2006 bytes: the library has slow kernels only. So has a factor with such rows, as it lies in memory.
+// CHECK-LABEL: func.func @ragged
+// CHECK: "cuesta.mm"({{.*}}) {product = "{{.*}}"} : (tensor<512x512xbf16>, tensor<512x1003xbf16>) -> tensor<512x1003xf32>
+// CHECK: "cuesta.mm"({{.*}}) {product = "{{.*}}"} : (tensor<512x1003xbf16>, tensor<1003x512xbf16>) -> tensor<512x512xf32>
+module attributes {cuesta.target = "cuda:90"} {
+func.func @ragged(%x: tensor<512x512xbf16>, %w: tensor<512x1003xbf16>, %v: tensor<1003x512xbf16>) -> tensor<512x512xbf16> {
+  %0 = "cuesta.mm"(%x, %w) : (tensor<512x512xbf16>, tensor<512x1003xbf16>) -> tensor<512x1003xbf16>
+  %1 = "cuesta.mm"(%0, %v) : (tensor<512x1003xbf16>, tensor<1003x512xbf16>) -> tensor<512x512xbf16>
+  return %1 : tensor<512x512xbf16>
+}
+}
+
+// -----
+
+// Aligned rows, f32 and small products stay the library's; so does everything on a CPU.
+// CHECK-LABEL: func.func @left_to_the_library
+// CHECK-NOT: "cuesta.mm"
+// CHECK: return
+module attributes {cuesta.target = "cuda:90"} {
+func.func @left_to_the_library(%x: tensor<512x512xbf16>, %w: tensor<512x1000xbf16>, %f: tensor<512x512xf32>, %g: tensor<512x1003xf32>, %a: tensor<8x16xbf16>, %b: tensor<16x9xbf16>) -> (tensor<512x1000xbf16>, tensor<512x1003xf32>, tensor<8x9xbf16>) {
+  %0 = "cuesta.mm"(%x, %w) : (tensor<512x512xbf16>, tensor<512x1000xbf16>) -> tensor<512x1000xbf16>
+  %1 = "cuesta.mm"(%f, %g) : (tensor<512x512xf32>, tensor<512x1003xf32>) -> tensor<512x1003xf32>
+  %2 = "cuesta.mm"(%a, %b) : (tensor<8x16xbf16>, tensor<16x9xbf16>) -> tensor<8x9xbf16>
+  return %0, %1, %2 : tensor<512x1000xbf16>, tensor<512x1003xf32>, tensor<8x9xbf16>
+}
+}
+
+// -----
+
+// CHECK-LABEL: func.func @cpu
+// CHECK-NOT: "cuesta.mm"
+// CHECK: return
+func.func @cpu(%x: tensor<512x512xbf16>, %w: tensor<512x1003xbf16>) -> tensor<512x1003xbf16> {
+  %0 = "cuesta.mm"(%x, %w) : (tensor<512x512xbf16>, tensor<512x1003xbf16>) -> tensor<512x1003xbf16>
+  return %0 : tensor<512x1003xbf16>
+}
