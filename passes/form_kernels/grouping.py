@@ -44,7 +44,7 @@ class Group:
         """Bytes of all operands, each counted for each of its readers."""
         return sum(r.bytes for n in self.nodes for r in n.reads)
 
-    @property
+    @functools.cached_property
     def members(self) -> list[Node]:
         return [*sorted(self.nodes, key=lambda n: n.index), *sorted(self.tail, key=lambda n: n.index)]
 
@@ -74,6 +74,16 @@ class Grouping:
         for item in items:
             for value in (*item.op.operands, *(item.gathers if isinstance(item, Node) else ())):
                 self.readers.setdefault(value, set()).add(item.index)
+
+        #: Who reads a node's results; None where the graph returns one.
+        self.inner_readers: dict[int, set[int] | None] = {
+            item.index: self._inner_readers(item) for item in items if isinstance(item, Node)
+        }
+
+    def _inner_readers(self, node: Node) -> set[int] | None:
+        if any(r in self.returned for r in node.results):
+            return None
+        return {index for r in node.results for index in self.readers.get(r, ())}
 
     def run(self, fuse: bool = True) -> None:
         """Forms the groups; without `fuse` every generic is one of its own."""
@@ -282,11 +292,7 @@ class Grouping:
     def _internal(self, nodes: list[Node]) -> set[int]:
         """Nodes whose results only the group reads."""
         inside = {n.index for n in nodes}
-        return {
-            n.index
-            for n in nodes
-            if all(r not in self.returned and self.readers.get(r, set()) <= inside for r in n.results)
-        }
+        return {i for i in inside if (readers := self.inner_readers[i]) is not None and readers <= inside}
 
     def _path_between(self, a: Group, b: Group) -> bool:
         """Whether something outside both depends on one and is needed by the other."""

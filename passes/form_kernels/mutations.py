@@ -10,6 +10,7 @@ at any time of the call. The kernel itself must read each place before it writes
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TypeAlias
 
@@ -41,7 +42,7 @@ def place_updates(
     """
     readers = _readers(items)
     writer = {result: item.index for item in items for result in item.op.results}
-    seen = [root_of(value) for value in returned]
+    seen = Counter(root_of(value) for value in returned)
     found: dict[Value, Layout] = {}
     for value, argument in updates:
         root = root_of_result(value)
@@ -49,7 +50,7 @@ def place_updates(
         if root is None or root[0] in taken or root[0] in found or not is_dense(layout.sizes, layout.strides):
             continue
         # Handed out as a result as well, it needs memory of its own.
-        if seen.count(root[0]) != 1 or argument in seen:
+        if seen[root[0]] != 1 or argument in seen:
             continue
         group = groups[writer[root[0]]]
         if readers.get(argument, set()) <= {node.index for node in group.members}:

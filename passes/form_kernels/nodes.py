@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from dataclasses import dataclass, field
 from typing import TypeAlias
@@ -57,12 +58,22 @@ class Node(Item):
     product: tuple[int, int, int] | None = None
     tile: str | None = None
 
-    @property
+    @functools.cached_property
+    def loops(self) -> tuple[tuple[int, int], ...]:
+        """Its loops, as a space of several nodes names them."""
+        return tuple((self.index, d) for d in range(len(self.sizes)))
+
+    @functools.cached_property
+    def hints(self) -> tuple[int, ...]:
+        """About the size of each loop."""
+        return tuple(hint(size) for size in self.sizes)
+
+    @functools.cached_property
     def elements(self) -> int:
         """Points of the iteration space, about."""
-        return math.prod(hint(size) for size in self.sizes)
+        return math.prod(self.hints)
 
-    @property
+    @functools.cached_property
     def results(self) -> list[Value]:
         return list(self.op.results)
 

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 
 from cuesta._mlir import ir
 from cuesta.passes.form_kernels.nodes import Node
-from cuesta.sizes import hint
 
 #: A generic that is repeated in every tile of a class it lacks may cost this share of the group's work.
 _REPEAT_SHARE = 0.1
@@ -32,15 +31,22 @@ class Space:
 
     def find(self, loop: Loop) -> Loop:
         """The representative of the loop's class."""
-        root = loop
-        while self.parent.get(root, root) != root:
-            root = self.parent[root]
-        while self.parent.get(loop, loop) != root:
-            self.parent[loop], loop = root, self.parent[loop]
+        parent = self.parent
+        up = parent.get(loop)
+        if up is None:
+            return loop
+        root = up
+        while (above := parent.get(root)) is not None:
+            root = above
+        while up != root:
+            parent[loop], loop = root, up
+            up = parent[loop]
         return root
 
     def unify(self, a: Loop, b: Loop) -> None:
-        self.parent[self.find(a)] = self.find(b)
+        one, other = self.find(a), self.find(b)
+        if one != other:
+            self.parent[one] = other
 
     def copy(self) -> Space:
         return Space(dict(self.parent))
@@ -48,8 +54,7 @@ class Space:
     def check(self, nodes: Iterable[Node]) -> None:
         """Raises Conflict where two loops of one node fell into one class."""
         for node in nodes:
-            roots = {self.find((node.index, d)) for d in range(len(node.sizes))}
-            if len(roots) < len(node.sizes):
+            if len({self.find(loop) for loop in node.loops}) < len(node.sizes):
                 raise Conflict
 
 
@@ -95,8 +100,8 @@ def class_sizes(space: Space, nodes: Iterable[Node]) -> dict[Loop, int]:
     """About the size of each class, in order of first appearance."""
     sizes: dict[Loop, int] = {}
     for node in nodes:
-        for d, size in enumerate(node.sizes):
-            sizes.setdefault(space.find((node.index, d)), hint(size))
+        for loop, size in zip(node.loops, node.hints, strict=True):
+            sizes.setdefault(space.find(loop), size)
     return sizes
 
 
@@ -108,7 +113,7 @@ def parallel_classes(space: Space, nodes: Sequence[Node], internal: set[int], fr
     """
     sizes = class_sizes(space, nodes)
     chosen = set(sizes)
-    classes = {n.index: {space.find((n.index, d)): p for d, p in enumerate(n.parallel)} for n in nodes}
+    classes = {n.index: dict(zip(map(space.find, n.loops), n.parallel, strict=True)) for n in nodes}
     work = sum(n.elements for n in nodes)
     for node in nodes:
         for root in list(chosen):
