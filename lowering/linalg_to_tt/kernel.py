@@ -183,13 +183,29 @@ class KernelWriter:
 
     # -- the whole ----------------------------------------------------------------------------
     def write(self) -> None:
-        """Every node in order; stores last, since an argument that is read may be written too."""
+        """Every node in order; stores last, since an argument that is read may be written too.
+
+        Beside a reduction, what nobody reads from memory is stored as soon as it is computed, after all loads: Triton
+        3.6 cannot compile some kernels that store several results of reductions at their end (its pass
+        TritonGPURemoveLayoutConversions uses a conversion above the place where it puts it).
+        """
+        early: list[Output] = []
+        if any(node.reduced for node in self.nodes):
+            given = [access for node in self.nodes for access in node.inputs if isinstance(access[0].owner, ir.Block)]
+            for value, classes in given:
+                self.load(value, classes)
+            read = {value for value, _ in given}
+            early = [output for output in self.outputs(self.nodes) if output[2] not in read]
         for node in self.nodes:
             self.emit(node)
-        self.store_all()
+            self._store([output for output in early if output[0] is node])
+        self._store([output for output in self.outputs(self.nodes) if output not in early])
 
     def store_all(self) -> None:
-        for node, result, argument, classes in self.outputs(self.nodes):
+        self._store(self.outputs(self.nodes))
+
+    def _store(self, outputs: Iterable[Output]) -> None:
+        for node, result, argument, classes in outputs:
             with node.op.location:
                 self.store(argument, classes, self.value(result))
 

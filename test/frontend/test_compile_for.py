@@ -149,3 +149,15 @@ def test_a_target_without_binaries_is_refused(target: str, words: str) -> None:
 def test_what_depends_on_data_is_refused(function: Callable[[torch.Tensor], torch.Tensor]) -> None:
     with pytest.raises(Unsupported, match=r"depends on its data: aten\."):
         cuesta.compile_for(function, torch.ones(7), target="cuda:90")
+
+
+def test_several_results_of_reductions_in_one_kernel() -> None:
+    """Triton 3.6 refused the kernel where all its stores stood at the end."""
+
+    def cosine(x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        xy, xx, yy = (x * y).sum(1), (x * x).sum(1) + 1e-12, (y * y).sum(1) + 1e-12
+        length = (xx * yy).sqrt()
+        return xy, xx, yy, length, xy / length, 1 - xy / length
+
+    compiled = cuesta.compile_for(cosine, (torch.randn(5, 5), torch.randn(5, 5)), target="cuda:90")
+    assert len(compiled.kernels) == 1

@@ -24,7 +24,8 @@ Verdict = Literal["right", "wrong", "raised", "refused"]
 _OPTIONS: dict[str, dict[str, Any]] = {
     "cpu": {"cache": False},
     "tt": {"cache": False, "target": "tt"},
-    "cuda": {"cache": False},
+    # Random numbers as eager draws them.
+    "cuda": {"cache": False, "fallback_random": True},
 }
 #: Runs of eager on arguments that are moved within their last place, which show what rounding decides.
 NEIGHBOURS = 3
