@@ -63,7 +63,7 @@ def lower_kernel(function: func.FuncOp, library: str) -> None:
             )
             products = [node for node in writer.nodes if tile_of(node.op) is not None]
             if products:
-                write_products(writer, products, parallel)
+                write_products(writer, products, parallel, attributes["cuesta.warps"].value)
                 tt.return_()
                 function.operation.erase()
                 return

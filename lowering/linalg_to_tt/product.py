@@ -6,7 +6,12 @@
     store(gelu(acc + bias))
 
 Operands are blocks of their own two classes, [M, K] and [K, N]; what makes an operand is computed on these. Triton
-finds by itself how they lie in memory. All else is on blocks [M, N].
+finds by itself how they lie in memory. All else is on blocks [M, N], or on some columns of them after the other where a
+thread would hold too much at once.
+
+Memory is loaded 16 bytes at a time while tensor cores multiply, unless a mask parts these bytes. Where rows begin at
+such places but end elsewhere, the last part of K is multiplied behind the loop, and of rows along M or N the rest of
+the last 16 bytes is loaded as well: it makes what is not stored.
 """
 
 from __future__ import annotations
@@ -17,20 +22,27 @@ from typing import TYPE_CHECKING
 
 from cuesta._mlir import arith, ir, scf
 from cuesta.dialects import tt
-from cuesta.dialects.product import GENERIC_PRECISION, roles_of
+from cuesta.dialects.product import GENERIC_PRECISION, LEAST, roles_of
 from cuesta.dialects.tt.types import element_of, shape_of
+from cuesta.dialects.types import byte_size, spelling_of
 from cuesta.lowering.linalg_to_tt.frame import Value, blocks_along, common_shape, stretched
+from cuesta.sizes import Number
 
 if TYPE_CHECKING:
     from cuesta.lowering.linalg_to_tt.kernel import KernelWriter, Node
 
 #: Blocks along M whose programs run one after the other for each block along N: they share operands in the cache.
 _GROUP = 8
+#: Bytes of one load on its way.
+_WIDE = 16
+#: Elements of the sums that a thread has at most where it goes on with all at once, and that it takes at a time where
+#: it has more: what follows from 128 (gelu, or the addresses of ragged rows) does not fit in registers.
+_AT_ONCE, _AT_A_TIME = 64, 32
 
 
-def write_products(writer: KernelWriter, products: Sequence[Node], parallel: Sequence[int]) -> None:
+def write_products(writer: KernelWriter, products: Sequence[Node], parallel: Sequence[int], warps: int) -> None:
     """Writes a kernel of `products`, which walk the same classes, and what else the writer's nodes are."""
-    _Products(writer, products, *roles_of(products[0].op)).write(parallel)
+    _Products(writer, products, *roles_of(products[0].op), warps).write(parallel)
 
 
 @dataclass
@@ -40,34 +52,52 @@ class _Products:
     m: int
     n: int
     k: int
+    warps: int
 
     def write(self, parallel: Sequence[int]) -> None:
         frame = self.writer.frame
-        frame.axes = [self.m, self.n]
         starts = self._starts(parallel)
-        left, right = self._operand_writer([self.m, self.k]), self._operand_writer([self.k, self.n])
-        for c, start in starts.items():
-            for own, lacking in ((frame, None), (left.frame, self.n), (right.frame, self.m)):
-                if c != lacking:
-                    own.place(c, start)
+        whole = self._on([self.m, self.n], starts, {})
         behind = {node.op for node in self.products}
-        before = self.writer.needed(self.products)
-        for node in self.writer.nodes:
+        before = whole.needed(self.products)
+        for node in whole.nodes:
             if node.op in before and node.op not in behind and self.k not in node.classes:
-                self.writer.emit(node)
-        sums = self._loop(left, right, before - behind)
-        for node, total in zip(self.products, sums, strict=True):
-            self.writer.blocks[node.op.results[0]] = total
-        for node in self.writer.nodes:
-            if node.op.results[0] not in self.writer.blocks and self.k not in node.classes:
-                self.writer.emit(node)
-        self.writer.store_all()
+                whole.emit(node)
+        sums = self._sums(whole, starts, before - behind)
+        held = frame.blocks[self.m] * frame.blocks[self.n] * len(sums) // (32 * self.warps)
+        if held <= _AT_ONCE:
+            self._follow(whole, sums)
+            return
+        parts = [[total] for total in sums]
+        while held > _AT_A_TIME * len(parts[0]):
+            parts = [[half for part in own for half in _halves(part)] for own in parts]
+        width = frame.blocks[self.n] // len(parts[0])
+        for i, totals in enumerate(zip(*parts, strict=True)):
+            moved = starts | {self.n: arith.addi(starts[self.n], frame.scalar(i * width))}
+            self._follow(self._on([self.m, self.n], moved, {self.n: width}), totals)
 
-    def _operand_writer(self, axes: list[int]) -> KernelWriter:
-        """A writer on blocks of an operand's classes."""
-        frame = replace(self.writer.frame, positions={}, masks={})
+    def _follow(self, writer: KernelWriter, sums: Sequence[Value]) -> None:
+        """Writes what follows from the sums."""
+        for node, total in zip(self.products, sums, strict=True):
+            writer.blocks[node.op.results[0]] = total
+        for node in writer.nodes:
+            if node.op.results[0] not in writer.blocks and self.k not in node.classes:
+                writer.emit(node)
+        writer.store_all()
+
+    def _on(
+        self, axes: list[int], starts: dict[int, Value], blocks: dict[int, int], ends: dict[int, Number] | None = None
+    ) -> KernelWriter:
+        """A writer on blocks with these axes, some of them of another size, at these starts, up to these ends."""
+        frame = self.writer.frame
+        sizes = [(ends or {}).get(c, size) for c, size in enumerate(frame.sizes)]
+        own = [blocks.get(c, block) for c, block in enumerate(frame.blocks)]
+        frame = replace(frame, sizes=sizes, blocks=own, positions={}, masks={})
         frame.axes = axes
-        return replace(self.writer, frame=frame, blocks=self.writer.blocks, loaded={})
+        for c, start in starts.items():
+            if c in axes or c not in (self.m, self.n):
+                frame.place(c, start)
+        return replace(self.writer, frame=frame, blocks={}, loaded={})
 
     def _starts(self, parallel: Sequence[int]) -> dict[int, Value]:
         """Where the program's block starts along each parallel class. Along M it is one of a group that moves along N
@@ -90,37 +120,58 @@ class _Products:
             starts[c], left = _parted(left, frame.scalar(frame.sizes[c]))
         return starts
 
-    def _loop(self, left: KernelWriter, right: KernelWriter, making: set[ir.Operation]) -> list[Value]:
+    def _sums(self, whole: KernelWriter, starts: dict[int, Value], making: set[ir.Operation]) -> list[Value]:
         """The products' sums. `making` are the nodes that make operands."""
         frame = self.writer.frame
-        shape = frame.shape([self.m, self.n])
+        shape = whole.frame.shape([self.m, self.n])
         kinds = [node.op.results[0].type.element_type for node in self.products]
-        bounds = [frame.scalar(number) for number in (0, frame.sizes[self.k], frame.blocks[self.k])]
-        loop = scf.ForOp(*bounds, [tt.full(shape, kind, 0) for kind in kinds])
+        size, block = frame.sizes[self.k], frame.blocks[self.k]
+        rest = size % block if isinstance(size, int) and size > block and self._parts_loads() else 0
+        end = size - rest
+        loop = scf.ForOp(*map(frame.scalar, (0, end, block)), [tt.full(shape, kind, 0) for kind in kinds])
         with ir.InsertionPoint(loop.body):
-            for own, other in ((left, self.n), (right, self.m)):
-                own.frame.place(self.k, loop.induction_variable)
-                own.blocks = dict(self.writer.blocks)
-                for node in self.writer.nodes:
-                    if node.op in making and self.k in node.classes and other not in node.classes:
-                        own.emit(node)
-            sums, loaded = [], {}
-            for node, total in zip(self.products, loop.inner_iter_args, strict=True):
-                with node.op.location:
-                    for own, (value, classes) in zip((left, right), node.inputs, strict=True):
-                        if (value, *classes) not in loaded:
-                            loaded[value, *classes] = self._operand(own, value, classes)
-                    a, b = (loaded[value, *classes] for value, classes in node.inputs)
-                    sums.append(tt.dot(a, b, total, _precision(node.op)))
-            scf.YieldOp(sums)
-        return list(loop.results)
+            start, sums = loop.induction_variable, list(loop.inner_iter_args)
+            scf.YieldOp(self._step(whole, starts | {self.k: start}, block, making, sums, end))
+        sums = list(loop.results)
+        if rest:
+            block = max(1 << (rest - 1).bit_length(), LEAST)
+            sums = self._step(whole, starts | {self.k: frame.scalar(end)}, block, making, sums, size)
+        return sums
+
+    def _step(
+        self,
+        whole: KernelWriter,
+        starts: dict[int, Value],
+        block: int,
+        making: set[ir.Operation],
+        sums: Sequence[Value],
+        end: Number,
+    ) -> list[Value]:
+        """The sums and a block of K, of which nothing from `end` on."""
+        left, right = (
+            self._on(axes, starts, {self.k: block}, {self.k: end}) for axes in ([self.m, self.k], [self.k, self.n])
+        )
+        for own, other in ((left, self.n), (right, self.m)):
+            own.blocks = dict(whole.blocks)
+            for node in self.writer.nodes:
+                if node.op in making and self.k in node.classes and other not in node.classes:
+                    own.emit(node)
+        found, loaded = [], {}
+        for node, total in zip(self.products, sums, strict=True):
+            with node.op.location:
+                for own, (value, classes) in zip((left, right), node.inputs, strict=True):
+                    if (value, *classes) not in loaded:
+                        loaded[value, *classes] = self._operand(own, value, classes)
+                a, b = (loaded[value, *classes] for value, classes in node.inputs)
+                found.append(tt.dot(a, b, total, _precision(node.op)))
+        return found
 
     def _operand(self, own: KernelWriter, value: Value, classes: list[int]) -> Value:
         """The block of an operand, 0 outside K: there is a factor beside it that may be anything."""
         shape = own.frame.shape(own.frame.axes)
         outside = own.frame.mask([self.k])
         if isinstance(value.owner, ir.Block):
-            pointer, mask = own.pointer(value, classes), own.frame.mask(classes)
+            pointer, mask = own.pointer(value, classes), self._mask(own, value, classes)
             if mask is None:
                 return stretched(tt.load(pointer), shape)
             pointer, mask = common_shape([pointer, mask])
@@ -129,6 +180,55 @@ class _Products:
         if outside is None:
             return block
         return arith.select(stretched(outside, shape), block, tt.full(shape_of(block), element_of(block), 0))
+
+    def _mask(self, own: KernelWriter, value: Value, classes: list[int]) -> Value | None:
+        """What is loaded of an operand. Beyond M or N it may be anything, and of the 16 bytes that a row ends in all
+        are there: no page of memory ends within them."""
+        frame = own.frame
+        fast = self._along(value, classes)
+        if fast not in (self.m, self.n) or fast not in frame.masks:
+            return frame.mask(classes)
+        positions, size = frame.positions[fast], frame.sizes[fast]
+        unit = _WIDE // byte_size(spelling_of(value))
+        bound = frame.scalars.block((size + unit - 1) // unit * unit, list(shape_of(positions)))
+        rounded = replace(frame, masks=frame.masks | {fast: arith.cmpi(arith.CmpIPredicate.slt, positions, bound)})
+        return rounded.mask(classes)
+
+    def _parts_loads(self) -> bool:
+        """Whether K's end would part the 16 bytes of a load that could be one."""
+        size = self.writer.frame.sizes[self.k]
+        return any(
+            isinstance(value.owner, ir.Block)
+            and self._along(value, classes) == self.k
+            and not self.writer.frame.scalars.divides(_WIDE // byte_size(spelling_of(value)), size)
+            for op in self.writer.nodes
+            for value, classes in op.inputs
+        )
+
+    def _along(self, value: Value, classes: list[int]) -> int | None:
+        """The class along which an operand's elements lie together, in rows that begin at multiples of 16 bytes; None
+        where there is none."""
+        strides = self.writer.strides[value]
+        unit = _WIDE // byte_size(spelling_of(value))
+        fast = [c for c, stride in zip(classes, strides, strict=True) if stride == 1]
+        others = [stride for stride in strides if stride != 1]
+        aligned = _divisibility(self.writer.pointers[value]) % _WIDE == 0
+        if len(fast) != 1 or not aligned or not all(self.writer.frame.scalars.divides(unit, s) for s in others):
+            return None
+        return fast[0]
+
+
+def _halves(total: Value) -> tuple[Value, Value]:
+    """The first half of the columns, and the second."""
+    rows, columns = shape_of(total)
+    return tt.split(tt.trans(tt.reshape(total, [rows, 2, columns // 2]), [0, 2, 1]))
+
+
+def _divisibility(pointer: Value) -> int:
+    """What the address of an argument is known to be a multiple of."""
+    argument = ir.BlockArgument(pointer)
+    attributes = argument.owner.owner.attributes["arg_attrs"][argument.arg_number]
+    return int(attributes["tt.divisibility"]) if "tt.divisibility" in attributes else 1
 
 
 def _parted(number: Value, size: Value) -> tuple[Value, Value]:

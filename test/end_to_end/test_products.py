@@ -10,6 +10,8 @@ import torch.nn.functional as F
 
 import cuesta
 from cuesta.compile_report import GraphReport
+from cuesta.passes import product_routes
+from cuesta.passes.product_tiles import Plan
 
 Tensor = torch.Tensor
 
@@ -46,6 +48,26 @@ def test_operands_lie_as_they_lie() -> None:
     assert check(lambda a, b: a.t() @ b.t(), floats(96, 64), floats(80, 96)).launches == 1
     assert check(torch.matmul, floats(3, 40, 24).transpose(1, 2), floats(3, 40, 56)).launches == 1
     assert check(torch.matmul, floats(64, 200)[:, 3:99], floats(96, 40)[:, ::2]).launches == 1
+
+
+@pytest.mark.parametrize("plan", ["32x32x32/4/3", "64x128x16/2/3"])
+def test_rows_that_end_within_what_is_loaded_at_once(plan: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Rows of 200 elements in memory, of which 193 are the tensor's: what lies behind these is NaN.
+    monkeypatch.setattr(product_routes, "plans", lambda *_: [Plan.parse(plan)])
+    wide = floats(128, 200)
+    wide[:, 193:] = torch.nan
+    held = wide[:, :193]
+    assert check(torch.matmul, held, floats(193, 136)).launches == 1
+    assert check(lambda a, b: F.gelu(a @ b.t()), held, floats(56, 200)[:, :193]).launches == 1
+    assert check(lambda a, b: F.gelu(a.t() @ b), held, floats(128, 24)).launches == 1
+    assert check(torch.matmul, floats(24, 128), held).launches == 1
+
+
+def test_a_thread_with_many_sums_goes_on_with_some_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(product_routes, "plans", lambda *_: [Plan.parse("64x128x16/2/3")])
+    x, weight, bias = floats(70, 96), floats(200, 96), floats(200)
+    assert check(lambda x, w, b: F.gelu(F.linear(x, w, b)), x, weight, bias).launches == 1
+    assert check(lambda x, w, u: F.silu(x @ w.t()) * (x @ u.t()), x, weight, floats(200, 96) + 1).launches == 1
 
 
 def test_a_linear_layer_is_one_kernel_with_what_follows() -> None:

@@ -74,3 +74,47 @@ func.func @graph(%x: tensor<64x64xbf16> {cuesta.strides = [64, 1]}, %g: tensor<6
   %3 = "cuesta.mul"(%2, %1) : (tensor<64x128xf32>, tensor<64x128xf32>) -> tensor<64x128xf32>
   return %3 : tensor<64x128xf32>
 }
+
+// -----
+// Rows that begin at multiples of 16 bytes and end elsewhere: the loop over whole blocks of K has no masks, the rest is
+// multiplied behind it, in a block of its own.
+// CHECK-LABEL: "tt.func"
+// CHECK: %[[END:.*]] = arith.constant 64 : i32
+// CHECK: %[[SUM:.*]] = scf.for %{{.*}} = %{{.*}} to %[[END]]
+// CHECK-NOT: arith.cmpi
+// CHECK: "tt.load"(%{{.*}}) {{.*}} -> tensor<16x32xbf16>
+// CHECK-NOT: arith.cmpi
+// CHECK: "tt.load"(%{{.*}}) {{.*}} -> tensor<32x16xbf16>
+// CHECK: scf.yield
+// CHECK: arith.cmpi slt
+// CHECK: "tt.load"(%{{.*}}, %{{.*}}, %{{.*}}) {{.*}} -> tensor<16x16xbf16>
+// CHECK: "tt.dot"(%{{.*}}, %{{.*}}, %[[SUM]])
+func.func @graph(%a: tensor<16x77xbf16> {cuesta.strides = [128, 1]}, %b: tensor<77x16xbf16> {cuesta.strides = [16, 1]}) -> (tensor<16x16xf32> {cuesta.strides = [16, 1]}) {
+  %0 = "cuesta.mm"(%a, %b) {product = "16x16x32/4/3"} : (tensor<16x77xbf16>, tensor<77x16xbf16>) -> tensor<16x16xf32>
+  return %0 : tensor<16x16xf32>
+}
+
+// -----
+// Rows along M: all 16 bytes of a row's end are loaded (up to 80, not 77), what is made of them is not stored.
+// CHECK-LABEL: "tt.func"
+// CHECK: scf.for
+// CHECK: %[[BOUND:.*]] = arith.constant dense<80> : tensor<32x1xi32>
+// CHECK: arith.cmpi slt, %{{.*}}, %[[BOUND]]
+// CHECK: "tt.store"(%{{.*}}, %{{.*}}, %{{.*}})
+func.func @graph(%x: tensor<64x77xbf16> {cuesta.strides = [128, 1]}, %b: tensor<64x16xbf16> {cuesta.strides = [16, 1]}) -> (tensor<77x16xf32> {cuesta.strides = [16, 1]}) {
+  %a = "cuesta.permute"(%x) {dims = [1, 0]} : (tensor<64x77xbf16>) -> tensor<77x64xbf16>
+  %0 = "cuesta.mm"(%a, %b) {product = "32x16x32/4/3"} : (tensor<77x64xbf16>, tensor<64x16xbf16>) -> tensor<77x16xf32>
+  return %0 : tensor<77x16xf32>
+}
+
+// -----
+// A thread would hold 128 sums: what follows is computed for a quarter of the columns at a time.
+// CHECK-LABEL: "tt.func"
+// CHECK: scf.for
+// CHECK-COUNT-3: "tt.split"
+// CHECK-COUNT-4: "tt.store"({{.*}}tensor<32x32x!tt.ptr
+// CHECK-NOT: "tt.store"
+func.func @graph(%a: tensor<64x32xbf16> {cuesta.strides = [32, 1]}, %b: tensor<32x128xbf16> {cuesta.strides = [128, 1]}) -> (tensor<64x128xf32> {cuesta.strides = [128, 1]}) {
+  %0 = "cuesta.mm"(%a, %b) {product = "32x128x16/1/3"} : (tensor<64x32xbf16>, tensor<32x128xbf16>) -> tensor<64x128xf32>
+  return %0 : tensor<64x128xf32>
+}
