@@ -15,6 +15,34 @@ from cuesta.lowering.host_to_llvm.steps import (
     define,
 )
 
+
+def _for_all(name: str, helper: str, undo: str = "") -> str:
+    """The function that calls `helper` for `count` tensors, one behind the other in a table; where that fails for
+    number %i, it does `undo` and ends with the code."""
+    return define(
+        name,
+        f"%slots: {PTR}, %frame: {PTR}, %first: {PTR}, %count: i64, %handles: {PTR}",
+        "i32",
+        f"""
+  llvm.br ^loop(%zero, %first : i64, {PTR})
+^loop(%i: i64, %item: {PTR}):
+  %more = llvm.icmp "ult" %i, %count : i64
+  llvm.cond_br %more, ^call, ^end(%good : i32)
+^call:
+  {at("%handle", "%handles", "%i")}
+  %code = llvm.call @{helper}(%slots, %frame, %item, %handle) : ({PTR}, {PTR}, {PTR}, {PTR}) -> i32
+  %behind = llvm.call @cuesta_behind(%item) : ({PTR}) -> {PTR}
+  %next = llvm.add %i, %one : i64
+  %made = llvm.icmp "eq" %code, %good : i32
+  llvm.cond_br %made, ^loop(%next, %behind : i64, {PTR}), ^failed
+^failed:
+  {undo}
+  llvm.br ^end(%code : i32)
+^end(%result: i32):
+  llvm.return %result : i32""",
+    )
+
+
 #: Name → definition.
 HELPERS: dict[str, str] = {
     # Deletes the handles that are not null among `count`, and nulls them.
@@ -110,47 +138,10 @@ HELPERS: dict[str, str] = {
   llvm.return %result : i32""",
     ),
     # Borrowed handles to `count` tensors.
-    "cuesta_borrow_all": define(
-        "cuesta_borrow_all",
-        f"%slots: {PTR}, %frame: {PTR}, %first: {PTR}, %count: i64, %handles: {PTR}",
-        "i32",
-        f"""
-  llvm.br ^loop(%zero, %first : i64, {PTR})
-^loop(%i: i64, %item: {PTR}):
-  %more = llvm.icmp "ult" %i, %count : i64
-  llvm.cond_br %more, ^borrow, ^end(%good : i32)
-^borrow:
-  {at("%handle", "%handles", "%i")}
-  %code = llvm.call @cuesta_borrow(%slots, %frame, %item, %handle) : ({PTR}, {PTR}, {PTR}, {PTR}) -> i32
-  %behind = llvm.call @cuesta_behind(%item) : ({PTR}) -> {PTR}
-  %next = llvm.add %i, %one : i64
-  %made = llvm.icmp "eq" %code, %good : i32
-  llvm.cond_br %made, ^loop(%next, %behind : i64, {PTR}), ^end(%code : i32)
-^end(%result: i32):
-  llvm.return %result : i32""",
-    ),
+    "cuesta_borrow_all": _for_all("cuesta_borrow_all", "cuesta_borrow"),
     # New handles to `count` tensors; none where one cannot be made.
-    "cuesta_wrap_all": define(
-        "cuesta_wrap_all",
-        f"%slots: {PTR}, %frame: {PTR}, %first: {PTR}, %count: i64, %handles: {PTR}",
-        "i32",
-        f"""
-  llvm.br ^loop(%zero, %first : i64, {PTR})
-^loop(%i: i64, %item: {PTR}):
-  %more = llvm.icmp "ult" %i, %count : i64
-  llvm.cond_br %more, ^wrap, ^end(%good : i32)
-^wrap:
-  {at("%handle", "%handles", "%i")}
-  %code = llvm.call @cuesta_wrap(%slots, %frame, %item, %handle) : ({PTR}, {PTR}, {PTR}, {PTR}) -> i32
-  %behind = llvm.call @cuesta_behind(%item) : ({PTR}) -> {PTR}
-  %next = llvm.add %i, %one : i64
-  %made = llvm.icmp "eq" %code, %good : i32
-  llvm.cond_br %made, ^loop(%next, %behind : i64, {PTR}), ^undo
-^undo:
-  llvm.call @cuesta_delete(%handles, %i) : ({PTR}, i64) -> ()
-  llvm.br ^end(%code : i32)
-^end(%result: i32):
-  llvm.return %result : i32""",
+    "cuesta_wrap_all": _for_all(
+        "cuesta_wrap_all", "cuesta_wrap", f"llvm.call @cuesta_delete(%handles, %i) : ({PTR}, i64) -> ()"
     ),
     "cuesta_allocate": define(
         "cuesta_allocate",
