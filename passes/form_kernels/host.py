@@ -353,7 +353,7 @@ def build_host(function: func.FuncOp, kernels: ir.Block, fuse: bool, machine: Ma
         wanted = [numbers(attrs["cuesta.strides"]) for attrs in function.attributes["res_attrs"]]
         mutates = ints(function.attributes["cuesta.mutates"]) if "cuesta.mutates" in function.attributes else []
         updated = zip(returned[len(returned) - len(mutates) :], (old.arguments[i] for i in mutates), strict=True)
-        concatenations = placement.plan(builder, items, grouping.group, returned, wanted, list(updated))
+        concatenations = placement.plan(builder, items, grouping, returned, wanted, list(updated))
         order = schedule(items, grouping)
         builder.last_use = last_uses(order, returned, list(builder.placed))
         for builder.position, unit in enumerate(order):

@@ -5,7 +5,7 @@ concatenations, whose parts are written in place.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -14,6 +14,7 @@ from cuesta.dialects.cuesta.dialect import ints, numbers
 from cuesta.dialects.types import byte_size, shape_of, spelling_of
 from cuesta.passes.form_kernels.concatenation import Concatenations
 from cuesta.passes.form_kernels.grouping import Group, Grouping
+from cuesta.passes.form_kernels.in_place import root_of
 from cuesta.passes.form_kernels.layout import Layout, aligned_strides, is_dense, memory_order
 from cuesta.passes.form_kernels.mutations import place_updates
 from cuesta.passes.form_kernels.nodes import Item, Node, node_of
@@ -91,7 +92,7 @@ def outputs_of(group: Group, grouping: Grouping, returned: set[Value]) -> list[V
 def plan(
     host: Host,
     items: list[Item],
-    groups: Mapping[int, Group],
+    grouping: Grouping,
     returned: list[Value],
     wanted: list[list[Number]],
     updates: Sequence[tuple[Value, Value]],
@@ -109,35 +110,40 @@ def plan(
                 if isinstance(strides, ir.ArrayAttr):
                     _prefer(host, value, numbers(strides))
 
-    _align_factors(host, items, groups)
+    _align_rows(host, items, grouping, returned)
 
-    def root_of(value: Value) -> tuple[Value, list[int]] | None:
+    def free_root(value: Value) -> tuple[Value, list[int]] | None:
         found = written_by_generic(value)
         return None if found is None or found[0] in fixed else found
 
     strides_of = dict(zip(returned, wanted, strict=True))
-    concatenations = Concatenations(items, strides_of, root_of, host.buffer)
+    concatenations = Concatenations(items, strides_of, free_root, host.buffer)
     concatenations.place(host.placed)
+    groups = grouping.group
     host.updated = place_updates(updates, returned, items, groups, host.layouts, written_by_generic, host.placed)
     host.placed.update(host.updated)
     return concatenations
 
 
-def _align_factors(host: Host, items: Sequence[Item], groups: Mapping[int, Group]) -> None:
-    """Has another kernel write the factors of a matrix product in rows that begin at multiples of 16 bytes, the least
-    that a program can load while it multiplies."""
+def _align_rows(host: Host, items: Sequence[Item], grouping: Grouping, returned: Sequence[Value]) -> None:
+    """Has narrow matrices around a matrix product written in rows that begin at multiples of 16 bytes: its factors by
+    other kernels, as a program can load no less while it multiplies, and what its own kernel hands to others."""
+    kept = {*map(root_of, returned), *host.preferred, *host.placed}
     writer = {result: item.index for item in items for result in item.op.results}
     for node in items:
         if not isinstance(node, Node) or node.product is None:
             continue
-        for value in list(node.op.operands)[:2]:
-            found = _through_views(value, list(range(len(shape_of(value)))))
-            if found is None or groups[writer[found[0]]] is groups[node.index]:
-                continue
-            sizes = shape_of(found[0])
-            strides = aligned_strides(sizes, byte_size(spelling_of(value)))
-            if strides is not None and found[0] not in host.preferred and found[0] not in host.placed:
-                host.placed[found[0]] = host.with_strides(found[0], strides)
+        group = grouping.group[node.index]
+        values = outputs_of(group, grouping, set(returned))
+        for factor in list(node.op.operands)[:2]:
+            found = _through_views(factor, list(range(len(shape_of(factor)))))
+            if found is not None and grouping.group[writer[found[0]]] is not group:
+                values.append(found[0])
+        for value in values:
+            strides = aligned_strides(shape_of(value), byte_size(spelling_of(value)))
+            if strides is not None and byte_size(spelling_of(value)) == 2 and value not in kept:
+                host.placed[value] = host.with_strides(value, strides)
+                kept.add(value)
 
 
 def _prefer(host: Host, value: Value, strides: Sequence[Number]) -> None:
