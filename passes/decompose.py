@@ -18,7 +18,7 @@ from typing import TypeAlias
 from cuesta._mlir import ir
 from cuesta.dialects import host
 from cuesta.dialects.graph_builder import GraphBuilder
-from cuesta.dialects.types import opmath, row_major, shape_of, spelling_of
+from cuesta.dialects.types import is_float, opmath, row_major, shape_of, spelling_of
 from cuesta.passes.graph_rewrite import Rule, erase_dead, is_unused, rewrite_ops
 from cuesta.passes.registry import Pass, register_pass
 from cuesta.sizes import Number
@@ -26,6 +26,7 @@ from cuesta.sizes import Number
 Value: TypeAlias = ir.Value
 Values = Sequence[Value | None]
 _B = GraphBuilder()
+_DIVISIONS = tuple(f"cuesta.{name}" for name in ("floor_divide", "trunc_divide", "remainder", "fmod"))
 
 
 def _wide(*values: Value) -> list[Value]:
@@ -189,6 +190,28 @@ def scatter_one(op: ir.Operation, checks: bool = True) -> Values:
     return [_B.where(_B.pointwise("eq", _B.along(sizes, dim), wide), value, x)]
 
 
+def divide_integers(op: ir.Operation, checks: bool = True) -> Values | None:
+    """A division of integers by 1 where the divisor is 0, which is an error as in eager, or -1, of which the lowest
+    number has no quotient: processors trap at both. None for floats, known divisors, and where nothing checks."""
+    x, y = op.operands
+    owner = y.owner
+    known = not isinstance(owner, ir.Block) and owner.name == "cuesta.constant" and owner.attributes["value"].value
+    if is_float(spelling_of(y)) or known not in (False, 0, -1) or not checks:
+        return None
+    name = op.name.removeprefix("cuesta.")
+    is_zero = _B.with_number("eq", y, 0)
+    bad = _B.reduce("any", is_zero, list(range(len(shape_of(y)))))
+    host.CHECK([bad], [], message=ir.StringAttr.get("ZeroDivisionError"))
+    one = _B.constant(1, spelling_of(y))
+    if spelling_of(y) == "ui8":
+        return [_B.pointwise(name, x, _B.where(is_zero, one, y))]
+    negative = _B.with_number("eq", y, -1)
+    result = _B.pointwise(name, x, _B.where(_B.pointwise("logical_or", is_zero, negative), one, y))
+    if name in ("remainder", "fmod"):
+        return [result]
+    return [_B.where(negative, _B.pointwise("neg", x), result)]
+
+
 def dropout(op: ir.Operation) -> Values:
     """Only the mask is drawn by ATen, as its own dropout draws it; the rest is pointwise."""
     (x,), p = op.operands, op.attributes["p"].value
@@ -210,7 +233,7 @@ def dropout(op: ir.Operation) -> Values:
 @register_pass("decompose")
 @dataclass(frozen=True)
 class Decompose(Pass):
-    """Takes norms, softmax, losses, dropout and writes of one element a line apart."""
+    """Takes norms, softmax, losses, dropout, divisions of integers and writes of one element a line apart."""
 
     #: Whether what eager checks while it runs (a target that is no class) is checked.
     checks: bool = True
@@ -227,6 +250,7 @@ class Decompose(Pass):
             "cuesta.nll_loss_backward": nll_loss_backward,
             "cuesta.scatter_one": functools.partial(scatter_one, checks=self.checks),
             "cuesta.dropout": dropout,
+            **dict.fromkeys(_DIVISIONS, functools.partial(divide_integers, checks=self.checks)),
         }
         rewrite_ops(module, rules)
         erase_dead(module)

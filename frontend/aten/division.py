@@ -75,10 +75,9 @@ def _narrow_floor_divide(b: GraphBuilder, x: Value, y: Value) -> Value:
 
 
 def _nonzero_divisor(node: torch.fx.Node, y: Value) -> Value:
-    # An integer division by zero raises in eager and would trap in a kernel.
-    divisor = node.args[1]
-    if "i" in spelling_of(y) and not (isinstance(divisor, (int, bool)) and divisor not in (0, -1)):
-        raise Decline("integer division by a tensor: ATen checks for zero")
+    # Of a tensor, `decompose` has the program look for zeros.
+    if "i" in spelling_of(y) and node.args[1] in (0, False):
+        raise Decline("integer division by zero, which ATen refuses")
     return y
 
 

@@ -211,7 +211,7 @@ class LinalgBuilder:
             arguments = iter(block.arguments)
             ins = [self._element(a, next(arguments) if a.source is not None else None) for a in accesses]
             outs = [
-                load_storage(next(arguments), spelling) if identity else next(arguments)
+                _accumulated(next(arguments), spelling) if identity else next(arguments)
                 for _, spelling, identity in outputs
             ]
             s = scalar_for(accesses[0].spelling if accesses else outputs[0][1])
@@ -235,6 +235,11 @@ class LinalgBuilder:
         s = Scalar()
         value = s.add(s.const(whole, int(access.start)), s.mul(whole, s.const(whole, int(access.step))))
         return s.convert(value, kind)
+
+
+def _accumulated(value: Value, spelling: str) -> Value:
+    """What a reduction has so far. A bool that it wrote itself is 0 or 1: of a comparison LLVM makes no vectors."""
+    return arith.trunci(types.element("i1"), value) if spelling == "i1" else value
 
 
 def _reshaped(value: Value, sizes: Sequence[Number]) -> Value:

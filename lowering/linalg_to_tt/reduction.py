@@ -71,9 +71,9 @@ def _identity(init: Value) -> ir.Attribute | None:
 
 
 def _user(op: ir.Operation, value: Value) -> ir.Operation:
-    """The op that joins an element to the accumulator; a bool is a byte, which is compared with 0 first."""
+    """The op that joins an element to the accumulator; a bool is a byte, which is cut off to one bit first."""
     users = [use.owner.operation for use in value.uses]
-    if len(users) == 1 and users[0].name == "arith.cmpi" and str(value.type) == "i8":
+    if len(users) == 1 and users[0].name == "arith.trunci" and str(value.type) == "i8":
         users = [use.owner.operation for use in users[0].results[0].uses]
     if len(users) != 1 or len(users[0].operands) != 2:
         raise Unsupported(f"a reduction whose accumulator has {len(users)} uses, at {op.location}")
@@ -85,7 +85,7 @@ def _simple(op: ir.Operation, out: Value, identity: ir.Attribute) -> Reduction:
 
 
 def _read_off(op: ir.Operation, out: Value, step: ir.Operation, identity: ir.Attribute) -> Reduction:
-    compared = {use.owner.operation.results[0] for use in out.uses if use.owner.operation.name == "arith.cmpi"}
+    compared = {use.owner.operation.results[0] for use in out.uses if use.owner.operation.name == "arith.trunci"}
     (element,) = (v for v in step.operands if v != out and v not in compared)
     attributes = dict(step.attributes.items())
 

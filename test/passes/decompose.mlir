@@ -159,3 +159,29 @@ func.func @scatter_one(%x: tensor<4x8xf32>, %i: tensor<4x1xi64>, %v: tensor<4x1x
   %0 = "cuesta.scatter_one"(%x, %i, %v) {dim = 1 : i64} : (tensor<4x8xf32>, tensor<4x1xi64>, tensor<4x1xf32>) -> tensor<4x8xf32>
   return %0 : tensor<4x8xf32>
 }
+
+// A divisor that is 0 is an error; by 1 is divided in its place, and in that of -1.
+// CHECK-LABEL: func.func @divide_integers
+// CHECK-SAME: (%[[X:.*]]: tensor<8xi64>, %[[Y:.*]]: tensor<8xi64>)
+// CHECK: %[[ZERO:.*]] = "cuesta.eq"(%[[Y]], %{{.*}})
+// CHECK: %[[BAD:.*]] = "cuesta.any"(%[[ZERO]])
+// CHECK: "host.check"(%[[BAD]]) {message = "ZeroDivisionError"}
+// CHECK: %[[MINUS:.*]] = "cuesta.eq"(%[[Y]], %{{.*}})
+// CHECK: %[[EITHER:.*]] = "cuesta.logical_or"(%[[ZERO]], %[[MINUS]])
+// CHECK: %[[SAFE:.*]] = "cuesta.where"(%[[EITHER]], %{{.*}}, %[[Y]])
+// CHECK: %[[QUOTIENT:.*]] = "cuesta.floor_divide"(%[[X]], %[[SAFE]])
+// CHECK: %[[NEGATED:.*]] = "cuesta.neg"(%[[X]])
+// CHECK: "cuesta.where"(%[[MINUS]], %[[NEGATED]], %[[QUOTIENT]])
+func.func @divide_integers(%x: tensor<8xi64>, %y: tensor<8xi64>) -> tensor<8xi64> {
+  %0 = "cuesta.floor_divide"(%x, %y) : (tensor<8xi64>, tensor<8xi64>) -> tensor<8xi64>
+  return %0 : tensor<8xi64>
+}
+
+// A known divisor is looked at here.
+// CHECK-LABEL: func.func @divide_by_three
+// CHECK-NOT: host.check
+func.func @divide_by_three(%x: tensor<8xi64>) -> tensor<8xi64> {
+  %y = "cuesta.constant"() {value = 3 : i64} : () -> tensor<i64>
+  %0 = "cuesta.remainder"(%x, %y) : (tensor<8xi64>, tensor<i64>) -> tensor<8xi64>
+  return %0 : tensor<8xi64>
+}

@@ -1,4 +1,5 @@
-"""Expands transcendental functions and remf of f32, f16 and bf16 scalars into arithmetic that LLVM vectorises.
+"""Expands transcendental functions and remf of f32, f16 and bf16 scalars, and divisions of integers, into arithmetic
+that LLVM vectorises.
 
     %y = math.exp %x : f32      →      %0 = math.fma %x, %c, %magic : f32
                                        … a polynomial and a scale by a power of two
@@ -19,6 +20,7 @@ from cuesta.lowering.loops_to_llvm.expand_math import (
     error_function,
     exponential,
     hyperbolic,
+    integer_division,
     inverse_trigonometric,
     logarithm,
     power,
@@ -70,7 +72,7 @@ FUNCTIONS = {
 @register_pass("expand-math")
 @dataclass(frozen=True)
 class ExpandMath(Pass):
-    """Expands the functions of FUNCTIONS on f32, f16 and bf16 scalars into inline arithmetic."""
+    """Expands the functions of FUNCTIONS on f32, f16 and bf16 scalars, and divisions, into inline arithmetic."""
 
     def run(self, module: ir.Module) -> None:
         with module.context, ir.Location.unknown():
@@ -78,6 +80,8 @@ class ExpandMath(Pass):
             patterns = rewrite.RewritePatternSet()
             for function in FUNCTIONS.values():
                 patterns.add(function.op, _expansion(builder, function))
+            for op in integer_division.OPS:
+                patterns.add(op, integer_division.expansion(builder, op))
             rewrite.walk_and_apply_patterns(module.operation, patterns.freeze())
 
 
