@@ -39,6 +39,21 @@ def perceptron() -> tuple[nn.Module, Tensor]:
     return nn.Sequential(*layers, nn.LayerNorm(512)), torch.randn(2048, 512)
 
 
+class Append(nn.Module):
+    """Appends columns computed from all the columns before them, as a DenseNet's layers do."""
+
+    def __init__(self, columns: int) -> None:
+        super().__init__()
+        self.norm, self.linear = nn.BatchNorm1d(columns), nn.Linear(columns, 64)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.cat([x, self.linear(F.relu(self.norm(x)))], 1)
+
+
+def dense_block() -> tuple[nn.Module, Tensor]:
+    return nn.Sequential(*(Append(256 + 64 * i) for i in range(5)), nn.BatchNorm1d(576)), torch.randn(2048, 256)
+
+
 def in_eval(module: nn.Module, x: Tensor) -> Callable[[], Any]:
     compiled = torch.compile(module.eval(), backend="cuesta", fullgraph=True)
 
@@ -71,7 +86,7 @@ def measured(call: Callable[[], Any]) -> int:
 
 
 @pytest.mark.parametrize("mode", [in_eval, in_training], ids=["eval", "training"])
-@pytest.mark.parametrize("model", [transformer, perceptron])
+@pytest.mark.parametrize("model", [transformer, perceptron, dense_block])
 def test_the_predicted_peak_is_the_measured_one(
     model: Callable[[], tuple[nn.Module, Tensor]], mode: Callable[[nn.Module, Tensor], Callable[[], Any]]
 ) -> None:
