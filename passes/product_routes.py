@@ -95,13 +95,15 @@ def _route_on_gpu(op: ir.Operation, memory: MemoryOrder, gemm: str) -> str:
         return LIBRARY
     *batch, m, k, n = sizes
     if 1 in (m, k, n):
-        # A vector has nothing to multiply twice; what is read with it is walked as it lies.
-        along_k = n == 1 or memory.order(op.operands[-1])[-1] == len(sizes) - 3
-        ways = [ROWS if along_k else COLUMNS]
+        # A vector has nothing to multiply twice. Along rows of a wide matrix sums are split, which takes two kernels:
+        # 1x2048x8192 took 50 us on an H200, and 16 us along columns, however they lie.
+        ways = [ROWS] if n == 1 else [COLUMNS, ROWS]
     elif measured and spelling == "f32" and PRECISION not in op.attributes:
         return LIBRARY  # without tensor cores a library's kernels are twice as fast
     else:
-        ways = [f"{TENSOR_CORES} {plan}" for plan in plans(math.prod(batch), m, n, k, byte_size(spelling))]
+        scattered = _is_scattered(op, memory) or (spelling == "f32" and PRECISION not in op.attributes)
+        found = plans(math.prod(batch), m, n, k, byte_size(spelling), scattered)
+        ways = [f"{TENSOR_CORES} {plan}" for plan in found]
     if not measured:
         return ways[0]
     ops = cluster(op)
@@ -120,6 +122,23 @@ def _is_ragged(op: ir.Operation, sizes: list[int], memory: MemoryOrder) -> bool:
     factors = list(op.operands)[-2:]
     rows = [n, *(static_shape(x)[memory.order(x)[-1]] for x in factors)]
     return any(row * byte_size(spelling_of(op.results[0])) % _ALIGNED for row in rows)
+
+
+def _is_scattered(op: ir.Operation, memory: MemoryOrder) -> bool:
+    """Whether a factor's rows begin anywhere, so that its elements are loaded one by one. What our kernels compute they
+    write in rows that begin aligned."""
+    for x in list(op.operands)[-2:]:
+        row = static_shape(x)[memory.order(x)[-1]] * byte_size(spelling_of(x))
+        if row % _ALIGNED and _is_given(x) and not memory.is_aligned(x, _ALIGNED):
+            return True
+    return False
+
+
+def _is_given(x: ir.Value) -> bool:
+    """Whether x, or what it is a view of, comes from the caller or a library."""
+    while not isinstance(x.owner, ir.Block) and x.owner.name in VIEWS:
+        x = x.owner.operands[0]
+    return isinstance(x.owner, ir.Block) or not x.owner.name.startswith("cuesta.")
 
 
 def _sizes(op: ir.Operation) -> list[int] | None:

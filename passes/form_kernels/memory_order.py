@@ -11,7 +11,7 @@ from typing import TypeAlias
 from cuesta._mlir import ir
 from cuesta.dialects.affine_maps import dims_of
 from cuesta.dialects.cuesta.dialect import ints, numbers
-from cuesta.dialects.types import shape_of
+from cuesta.dialects.types import byte_size, shape_of, spelling_of
 from cuesta.passes.form_kernels.layout import dense_strides, memory_order, view_strides
 from cuesta.sizes import Number, estimate, hint
 
@@ -33,6 +33,13 @@ class MemoryOrder:
     def knows(self, value: Value) -> bool:
         """Whether anything tells; row-major is a guess otherwise."""
         return self._strides(value) is not None
+
+    def is_aligned(self, value: Value, multiple: int) -> bool:
+        """Whether all rows of `value` are known to begin at multiples of so many bytes from where it begins."""
+        strides, width = self._strides(value), byte_size(spelling_of(value))
+        return strides is not None and all(
+            stride == 1 or (isinstance(stride, int) and stride * width % multiple == 0) for stride in strides
+        )
 
     def _strides(self, value: Value) -> Strides | None:
         if value not in self._known:

@@ -1,0 +1,43 @@
+"""The rule for tiles of matrix products takes one of those that were fastest on an H200."""
+
+from __future__ import annotations
+
+import pytest
+
+from cuesta.passes.product_tiles import plans
+
+
+@pytest.mark.parametrize(
+    ("batch", "m", "n", "k", "fastest"),
+    [
+        (1, 4096, 4096, 4096, {"128x256x64/8/3", "128x256x64/8/4"}),
+        (1, 8192, 30522, 768, {"128x256x64/8/3"}),
+        (1, 8192, 768, 3072, {"128x128x64/8/4", "128x128x64/4/4"}),
+        (1, 2048, 2048, 8192, {"128x256x64/8/3", "128x256x64/8/4"}),
+        (1, 8, 8192, 2048, {"16x64x128/4/5"}),
+        (1, 16, 8192, 2048, {"16x64x128/4/5"}),
+        (1, 512, 512, 16384, {"128x128x64/4/4 in 8 parts", "128x128x64/8/4 in 8 parts"}),
+        (192, 512, 512, 64, {"64x128x64/4/4", "128x64x64/4/4"}),
+        (64, 128, 128, 128, {"64x128x64/4/4", "128x64x64/4/4"}),
+        (1, 1000, 777, 1024, {"64x128x64/4/4", "128x64x64/4/4"}),
+    ],
+)
+def test_the_rule_takes_what_was_fastest(batch: int, m: int, n: int, k: int, fastest: set[str]) -> None:
+    assert str(plans(batch, m, n, k, 2)[0]) in fastest
+
+
+def test_elements_that_are_loaded_one_by_one_have_small_tiles() -> None:
+    assert str(plans(1, 1000, 777, 1003, 2, scattered=True)[0]) == "64x64x64/4/3"
+    assert str(plans(1, 1024, 1024, 1024, 4, scattered=True)[0]) == "64x64x32/4/3"
+    assert all(plan.tile.m * plan.tile.n <= 64 * 64 for plan in plans(1, 4096, 4096, 4097, 2, scattered=True))
+
+
+@pytest.mark.parametrize("sizes", [(1, 2, 2, 2), (3, 5, 33, 130), (1, 4096, 16, 4096), (1, 16, 16, 1 << 16)])
+@pytest.mark.parametrize("scattered", [False, True])
+def test_no_tile_is_larger_than_the_product_wants(sizes: tuple[int, int, int, int], scattered: bool) -> None:
+    _, m, n, k = sizes
+    for width in (2, 4):
+        for plan in plans(*sizes, width, scattered):
+            tile = plan.tile
+            assert all(t < 2 * max(size, 16) for t, size in ((tile.m, m), (tile.n, n), (tile.k, k)))
+            assert k % plan.parts == 0
