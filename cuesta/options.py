@@ -76,8 +76,8 @@ class Options:
         "Times the ways to compute matrix products, and on CPU to cut kernels into tiles, and remembers (see below).",
         affects_code=True,
     )
-    fallback_random: bool = _option(False, "No effect: random numbers are always those that eager draws (see below).")
-    shape_padding: bool = _option(False, "No effect: contractions run in libraries, which pad where that pays.")
+    fallback_random: bool = _option(False, "No effect: on CPU random numbers are always those that eager draws (see below).")
+    shape_padding: bool = _option(False, "No effect: where padding would pay, cuesta multiplies in kernels of its own.")
     cudagraphs: bool = _option(
         False,
         "Record a GPU program's launches once and replay them; on CPU there are none.",

@@ -56,7 +56,8 @@ Random ops are called in ATen, in eager's order, so that after `torch.manual_see
 that eager draws, bit for bit, and leaves the generator where eager leaves it: dropout, `rand`, `randn`, `randint`,
 `bernoulli`, `normal`, `multinomial`, `randperm` and the in-place forms. Inductor does so with `fallback_random` only;
 here that option changes nothing. What is computed from the numbers is rounded as compiled code rounds: a dropout of
-bf16 may differ in its last bit, but not in what it drops.
+bf16 may differ in its last bit, but not in what it drops. On a GPU dropout follows the seed too, but draws other
+numbers than eager's fused kernel: what it drops differs there.
 
 ## `bitwise_eager`
 For elementwise graphs on CPU: every value has the bits of eager's, at the price of speed. Compiled, and fused, are
