@@ -130,6 +130,8 @@ class Host:
 
     def copy(self, value: Value, source: Layout, target: Layout) -> Layout:
         """Launches a copy of `value`, or of a part of it, from one place to another."""
+        if 0 in source.sizes:
+            return target
         kept = [d for d, s in enumerate(source.sizes) if s != 1]
         shape = squeeze(source.sizes)
         squeezed = types.tensor(shape, spelling_of(value))

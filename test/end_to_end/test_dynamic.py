@@ -122,6 +122,12 @@ def test_a_batch_norm_in_training() -> None:
         torch.testing.assert_close(ours.running_var, eager.running_var)
 
 
+def test_an_argument_without_elements_is_written_as_its_strides_are() -> None:
+    x = torch.zeros(0).as_strided((0,), (0,))
+    torch.compile(lambda x: x[:1].copy_(x[-1:]), backend="cuesta")(x)
+    assert x.shape == (0,)
+
+
 def test_an_argument_without_elements_is_written() -> None:
     compiled = torch.compile(lambda x: x.add_(1)[:, ::3] * 2, backend="cuesta", dynamic=True)
     for n in (4, 6, 3):
