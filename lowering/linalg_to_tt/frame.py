@@ -56,8 +56,9 @@ class Frame:
     def scalar(self, number: Number) -> Value:
         return self.scalars.of(number)
 
-    def place(self, c: int, start: Value | None) -> None:
-        """Puts the block at `start` along class c (None: at 0)."""
+    def place(self, c: int, start: Value | None, covered: int = 1) -> None:
+        """Puts the block at `start` along class c (None: at 0), where all starts together cover a multiple of
+        `covered` elements, and of the block."""
         if c not in self.axes:
             self.positions[c] = tt.splat(start if start is not None else self.scalar(0), self.unit)
             return
@@ -71,7 +72,7 @@ class Frame:
             if axis != at:
                 block = tt.expand_dims(block, axis)
         self.positions[c] = block
-        if not self.scalars.divides(self.blocks[c], self.sizes[c]):
+        if not self.scalars.divides(math.lcm(self.blocks[c], covered), self.sizes[c]):
             bound = self.scalars.block(self.sizes[c], list(shape_of(block)))
             self.masks[c] = arith.cmpi(arith.CmpIPredicate.slt, block, bound)
 

@@ -96,7 +96,7 @@ class _Products:
         frame.axes = axes
         for c, start in starts.items():
             if c in axes or c not in (self.m, self.n):
-                frame.place(c, start)
+                frame.place(c, start, 1 if c == self.k else self.writer.frame.blocks[c])
         return replace(self.writer, frame=frame, blocks={}, loaded={})
 
     def _starts(self, parallel: Sequence[int]) -> dict[int, Value]:

@@ -14,6 +14,7 @@ from cuesta.passes import product_routes
 from cuesta.passes.product_tiles import Plan
 
 Tensor = torch.Tensor
+OPTIONS = {"target": "tt", "gemm": "kernel", "cache": False}
 
 
 def floats(*sizes: int, dtype: torch.dtype = torch.bfloat16) -> Tensor:
@@ -23,8 +24,7 @@ def floats(*sizes: int, dtype: torch.dtype = torch.bfloat16) -> Tensor:
 def check(function: Callable[..., Tensor], *arguments: Tensor) -> GraphReport:
     """`function` in kernels is as close to its result in f64 as torch's own is, and nothing is called."""
     torch._dynamo.reset()
-    options = {"target": "tt", "gemm": "kernel", "cache": False}
-    made = torch.compile(function, backend="cuesta", options=options)(*arguments)
+    made = torch.compile(function, backend="cuesta", options=OPTIONS)(*arguments)
     exact, eager = function(*(x.double() for x in arguments)), function(*arguments)
     assert made.dtype == eager.dtype and made.stride() == eager.stride()
 

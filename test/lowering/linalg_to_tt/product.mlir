@@ -118,3 +118,13 @@ func.func @graph(%a: tensor<64x32xbf16> {cuesta.strides = [32, 1]}, %b: tensor<3
   %0 = "cuesta.mm"(%a, %b) {product = "32x128x16/1/3"} : (tensor<64x32xbf16>, tensor<32x128xbf16>) -> tensor<64x128xf32>
   return %0 : tensor<64x128xf32>
 }
+
+// -----
+// A part divides the 160 columns, but blocks cover 256: parts lie outside, and are not stored.
+// CHECK-LABEL: "tt.func"
+// CHECK-COUNT-4: "tt.store"(%{{.*}}, %{{.*}}, %{{.*}}) {{.*}} : (tensor<32x32x!tt.ptr
+// CHECK-NOT: "tt.store"
+func.func @graph(%a: tensor<64x32xbf16> {cuesta.strides = [32, 1]}, %b: tensor<32x160xbf16> {cuesta.strides = [160, 1]}) -> (tensor<64x160xf32> {cuesta.strides = [160, 1]}) {
+  %0 = "cuesta.mm"(%a, %b) {product = "32x128x16/1/3"} : (tensor<64x32xbf16>, tensor<32x160xbf16>) -> tensor<64x160xf32>
+  return %0 : tensor<64x160xf32>
+}
