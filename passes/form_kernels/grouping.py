@@ -128,6 +128,10 @@ class Grouping:
         """Whether a node is better read narrow by its reader's kernel than written wide by another."""
         return self.machine.converts_late and node.widens
 
+    def _is_little(self, node: Node) -> bool:
+        """Whether a launch costs more than doing a node's work again in every tile."""
+        return node.elements <= self.machine.repeated_elements and all(node.parallel) and not node.gathers
+
     def _merge_siblings(self) -> None:
         """Groups that read one tensor along the same classes read it once."""
         for value, readers in self.readers.items():
@@ -186,8 +190,8 @@ class Grouping:
             reason = product_refusal(space, nodes, self._internal(nodes))
             parallel = product_classes(space, nodes)
         else:
-            late = [node.index for node in nodes if self._is_late(node)]
-            parallel = parallel_classes(space, nodes, self._internal(nodes), late)
+            free = [node.index for node in nodes if self._is_late(node) or self._is_little(node)]
+            parallel = parallel_classes(space, nodes, self._internal(nodes), free)
             reason = self._refusal(a, b, nodes, space, parallel)
         if reason is not None:
             return self._extend_tail(a, b) if not siblings and reason == _NO_COMMON else reason

@@ -29,6 +29,8 @@ class Machine:
     converts_late: bool
     #: Kernels of a single number each that become one, at most; a launch costs more than all their work.
     scalars_together: int
+    #: Elements up to which elementwise work for rows or columns may be done again by every tile that has some of them.
+    repeated_elements: int = 0
     #: What one reduction of a tile may leave to another one there, in elements; None for no limit.
     staged_elements: int | None = None
     #: Tiles that go together where they lie side by side in memory and each would reach into it in steps.
@@ -63,6 +65,7 @@ GPU = Machine(
     in_sequence=False,
     converts_late=True,
     scalars_together=64,
+    repeated_elements=1 << 14,
     staged_elements=1 << 9,
     strip=STRIP,
 )
