@@ -76,7 +76,9 @@ class Options:
         "Times the ways to compute matrix products, and on CPU to cut kernels into tiles, and remembers (see below).",
         affects_code=True,
     )
-    fallback_random: bool = _option(False, "No effect: on CPU random numbers are always those that eager draws (see below).")
+    fallback_random: bool = _option(
+        False, "No effect: on CPU random numbers are always those that eager draws (see below)."
+    )
     shape_padding: bool = _option(False, "No effect: where padding would pay, cuesta multiplies in kernels of its own.")
     cudagraphs: bool = _option(
         False,
@@ -104,7 +106,8 @@ class Options:
     gemm: str = _option(
         "auto",
         "Who computes matrix products on a GPU: a `kernel` of ours, which takes in what follows, or the `library`; "
-        "`auto`: the library, with `max_autotune` the faster.",
+        "`auto`: the library, a kernel where rows of bf16 or f16 are no multiple of 16 bytes, with `max_autotune` the "
+        "faster.",
         choices=("auto", "library", "kernel"),
         affects_code=True,
     )
