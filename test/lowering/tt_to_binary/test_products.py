@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 
 import pytest
+import torch
+import torch.nn.functional as F
 
 from cuesta._mlir import ir
 from cuesta.dialects import make_context
@@ -12,6 +14,10 @@ from cuesta.lowering.tt_to_binary.target_kernels import TargetKernel, make_kerne
 from cuesta.passes import load_all
 from cuesta.passes.pipeline import Pipeline
 from cuesta.targets import parse_target
+from cuesta.tools.gpu_kernels.check import difference
+from cuesta.tools.gpu_kernels.collect import collect
+from cuesta.tools.gpu_kernels.suite import SuiteModel
+from cuesta.tools.models import Built
 
 FULL = os.environ.get("CUESTA_FULL") == "1"
 SLOW = pytest.mark.skipif(not FULL, reason="slow: set CUESTA_FULL=1 to run it")
@@ -67,3 +73,15 @@ def test_rows_that_end_elsewhere_are_loaded_whole_in_the_loop() -> None:
     _, *loops = assembly.split("$L__BB0_")
     (loop,) = [part for part in loops if "wgmma.mma_async" in part and "cp.async.cg.shared" in part]
     assert "ld.global" not in loop
+
+
+def test_a_head_in_training_reads_and_writes_within_its_memory() -> None:
+    # 515 classes: the gradient of the scores has rows of 576, and is read across by the weight's gradient.
+    def built() -> Built:
+        x, targets = torch.randn(512, 96), torch.randint(0, 515, (512,))
+        return Built(torch.nn.Linear(96, 515), {"input": x}, targets, lambda y, t: F.cross_entropy(y.float(), t))
+
+    model = SuiteModel("head", built, built, torch.bfloat16)
+    kernels = collect(model, "small", True, parse_target("cuda:90"))
+    assert sum("cuesta.product" in kernel.linalg for kernel in kernels) == 2
+    assert [difference(kernel) for kernel in kernels] == [None] * len(kernels)
