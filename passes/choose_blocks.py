@@ -31,7 +31,7 @@ from cuesta.dialects.kernel_module import (
 )
 from cuesta.dialects.product import roles_of, tile_of
 from cuesta.errors import Unsupported
-from cuesta.passes.form_kernels.machine import PROGRAMS, STRIP
+from cuesta.passes.form_kernels.machine import PROGRAMS, SECTOR, STRIP
 from cuesta.passes.graph_rewrite import functions
 from cuesta.passes.launches import Launch, common_divisor, is_wide, largest, launches_of
 from cuesta.passes.registry import Pass, register_pass
@@ -43,8 +43,6 @@ BLOCK = 1024
 WHOLE = 16384
 #: Elements that a loop takes at a time.
 AT_A_TIME = 4096
-#: Columns of the narrowest one: the floats that memory gives at once.
-SECTOR = 8
 #: Width, along each of two classes, of a block that is transposed.
 SQUARE = 32
 #: Elements that a block has at least along a class to reduce whose size is another in each call, where it is fastest

@@ -39,6 +39,8 @@ class Machine:
 
 #: Columns of a strip on a GPU: what a warp reads at once.
 STRIP = 32
+#: Columns of the narrowest strip: the floats that memory gives at once.
+SECTOR = 8
 #: Programs that keep a GPU busy: two for each multiprocessor.
 PROGRAMS = 264
 

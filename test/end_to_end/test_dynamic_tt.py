@@ -116,3 +116,11 @@ def test_no_elements_are_no_launch() -> None:
         x = R(n, 4)
         results = program.with_sizes({"s0": n})([x])
         torch.testing.assert_close(results, [x.exp(), x.sum(0)])
+
+
+def test_a_long_sum_that_nothing_cuts_is_compiled_for_each_set_of_sizes() -> None:
+    torch._dynamo.reset()
+    call = compiled(lambda x: x.square().sum())
+    for n in (520, 530):
+        check(call, lambda x: x.square().sum(), (R(n, 517),))
+        assert "no number cuts that in parts" in (cuesta.report().graphs[-1].specialised or "")
