@@ -85,5 +85,5 @@ class CallLibraries(Pass):
             **LibraryAttention(target_of(module)).rules(),
         }
         with module.context:
-            mark_routes(module, self.gemm, target_of(module).gpu)
+            mark_routes(module, self.gemm, target_of(module))
         rewrite_ops(module, rules)

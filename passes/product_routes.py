@@ -28,8 +28,9 @@ from cuesta.passes.form_kernels.in_place import VIEWS
 from cuesta.passes.form_kernels.memory_order import MemoryOrder
 from cuesta.passes.graph_rewrite import functions, users
 from cuesta.passes.product_cluster import PRODUCTS, cluster, program_text
-from cuesta.passes.product_tiles import Plan, plans
+from cuesta.passes.product_tiles import SHARED_ON_AMD, Plan, plans
 from cuesta.sizes import Number, Size
+from cuesta.targets import Target
 
 _B = GraphBuilder()
 LIBRARY, COLUMNS, ROWS, TENSOR_CORES = "library", "columns", "rows", "tensor cores"
@@ -53,7 +54,7 @@ _ALIGNED, _RAGGED_WORK = 16, 1 << 24
 _ON_GPU = ("f32", "bf16", "f16")
 
 
-def mark_routes(module: ir.Module, gemm: str, gpu: bool) -> None:
+def mark_routes(module: ir.Module, gemm: str, target: Target) -> None:
     """Marks the products of a module that are to become kernels. No op is built meanwhile: a candidate is a module.
 
     `gemm` is the option of that name: "auto", "library", or "kernel", which counts on a GPU.
@@ -66,7 +67,7 @@ def mark_routes(module: ir.Module, gemm: str, gpu: bool) -> None:
                 continue
             route = LIBRARY
             if gemm != "library":
-                route = _route_on_gpu(op, memory, gemm) if gpu else _route(op)
+                route = _route_on_gpu(op, memory, gemm, target) if target.gpu else _route(op)
             op.attributes[ROUTE] = ir.StringAttr.get(route)
 
 
@@ -86,7 +87,7 @@ def _question(op: ir.Operation, sizes: list[int], ways: tuple[str, ...]) -> Ques
     return Question("product", about, f"{op.name} {types} {attributes}", ways)
 
 
-def _route_on_gpu(op: ir.Operation, memory: MemoryOrder, gemm: str) -> str:
+def _route_on_gpu(op: ir.Operation, memory: MemoryOrder, gemm: str, target: Target) -> str:
     sizes, spelling = _sizes(op), spelling_of(op.results[0])
     measured = gemm == "auto" and measuring()
     if sizes is None or math.prod(sizes) == 0 or spelling not in _ON_GPU:
@@ -102,7 +103,8 @@ def _route_on_gpu(op: ir.Operation, memory: MemoryOrder, gemm: str) -> str:
         return LIBRARY  # without tensor cores a library's kernels are twice as fast
     else:
         scattered = _is_scattered(op, memory) or (spelling == "f32" and PRECISION not in op.attributes)
-        found = plans(math.prod(batch), m, n, k, byte_size(spelling), scattered)
+        room = {"shared": SHARED_ON_AMD} if target.kind == "hip" else {}
+        found = plans(math.prod(batch), m, n, k, byte_size(spelling), scattered, **room)
         ways = [f"{TENSOR_CORES} {plan}" for plan in found]
     if not measured:
         return ways[0]

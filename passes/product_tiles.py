@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from cuesta.dialects.product import LEAST, Tile
@@ -19,6 +19,8 @@ from cuesta.dialects.product import LEAST, Tile
 #: Multiprocessors, and what each has: bytes of shared memory, and registers.
 _MULTIPROCESSORS = 132
 _SHARED, _REGISTERS = 227 * 1024, 65536
+#: Shared memory of one of AMD's.
+SHARED_ON_AMD = 64 * 1024
 #: Bytes a second for each multiprocessor: from the cache, with few rows (whose loads wait for memory), and of memory.
 _FROM_CACHE, _FROM_CACHE_FEW, _FROM_MEMORY = 8.0e10, 5.0e10, 2.5e10
 #: What the cache gives beside what comes from memory costs this share of its time there.
@@ -90,10 +92,11 @@ class Plan:
         return Plan(Tile.parse(tile), int(parts.removesuffix(" parts")) if parts else 1)
 
 
-def plans(batch: int, m: int, n: int, k: int, width: int, scattered: bool = False) -> list[Plan]:
+def plans(batch: int, m: int, n: int, k: int, width: int, scattered: bool = False, shared: int = _SHARED) -> list[Plan]:
     """The plans for a product of elements of `width` bytes, by the time that the rule reckons, the shortest first.
 
-    `scattered`: elements are loaded one by one, or f32 is multiplied without tensor cores.
+    `scattered`: elements are loaded one by one, or f32 is multiplied without tensor cores. `shared`: bytes of shared
+    memory that a program may have.
     """
     sizes = (batch, m, n, k)
     if scattered:
@@ -103,6 +106,11 @@ def plans(batch: int, m: int, n: int, k: int, width: int, scattered: bool = Fals
     blocks = {(tile.m, tile.n) for tile in _TILES}
     for tile, rates in _TILES.items():
         own = _fitted(tile, sizes, width)
+        # Triton keeps a step less than there are stages; an NVIDIA GPU's memory has room for every tile here.
+        stages = 1 + shared // ((own.m + own.n) * own.k * width)
+        if stages < 2:
+            continue
+        own = replace(own, stages=min(own.stages, stages))
         share = own.m * own.n / (tile.m * tile.n)
         if share == 1 or (own.m, own.n) not in blocks:
             fitted.setdefault(own, (rates[0] * share, rates[1] * share))

@@ -24,8 +24,9 @@ from cuesta.tools.gpu_kernels.suite import Size, SuiteModel
 class SuiteKernel:
     """A kernel of the suite on two levels."""
 
-    #: where it is from, such as "gpt2, backward"
+    #: where it is from, such as "gpt2, backward", and the kind of target that it is for
     origin: str
+    kind: str
     #: a func.func of linalg on tensors, as form-kernels leaves it
     linalg: str
     text: KernelText
@@ -34,9 +35,15 @@ class SuiteKernel:
     features: frozenset[str]
 
     @property
+    def is_product(self) -> bool:
+        """Whether it multiplies matrices, in tiles that suit a kind of target."""
+        return '"tt.dot"' in self.text.text
+
+    @property
     def structure(self) -> str:
         """What it shares with kernels that differ from it in sizes only."""
-        return re.sub(r"\d+", "#", self.text.text.replace(f'sym_name = "{self.text.name}"', ""))
+        text = re.sub(r"\d+", "#", self.text.text.replace(f'sym_name = "{self.text.name}"', ""))
+        return f"{self.kind} {text}" if self.is_product else text
 
     def __str__(self) -> str:
         return f"{self.text.name} ({self.origin})"
@@ -65,7 +72,7 @@ def collect(model: SuiteModel, size: Size, training: bool, target: Target) -> li
                 key = text.text.replace(f'sym_name = "{text.name}"', "") + f"{grid} {text.warps} {text.stages}"
                 if key not in found:
                     origin = f"{model.name}, {graph.kind}"
-                    found[key] = SuiteKernel(origin, linalg[text.name], text, grid, _features(op, text))
+                    found[key] = SuiteKernel(origin, target.kind, linalg[text.name], text, grid, _features(op, text))
     return list(found.values())
 
 
