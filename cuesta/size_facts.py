@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from cuesta.sizes import Number, Size, compute
+from cuesta.sizes import Number, Operators, Size, compute
 
 _NONE: Mapping[str, int] = {}
 
@@ -19,20 +19,6 @@ def divisor_of(size: Number, known: Mapping[str, int] = _NONE) -> int:
     return math.gcd(*parts)
 
 
-class _Numbers:
-    def constant(self, number: int) -> Number:
-        return number
-
-    def add(self, x: Number, y: Number) -> Number:
-        return x + y
-
-    def multiply(self, x: Number, y: Number) -> Number:
-        return x * y
-
-    def divide(self, x: Number, y: Number, rest: bool) -> Number:
-        return x % y if rest else x // y
-
-
 def substituted(size: Number, values: Mapping[str, Number]) -> Number:
     """The size with other sizes in the place of its symbols. Raises KeyError for a symbol that has none."""
-    return compute(size, values, _Numbers())
+    return compute(size, values, Operators[Number]())

@@ -19,7 +19,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias, TypeVar
+from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 import torch
 
@@ -29,6 +29,7 @@ from cuesta.long_division import quotient, without
 T = TypeVar("T")
 #: A size, stride or offset.
 Number: TypeAlias = "int | Size"
+N = TypeVar("N", int, "int | Size")
 
 _HINTS: ContextVar[Mapping[str, int]] = ContextVar("hints", default={})  # noqa: B039  never written to
 _ASSUMED: ContextVar[dict[str, bool] | None] = ContextVar("assumed", default=None)
@@ -278,23 +279,25 @@ def compute(size: Number, values: Mapping[str, T], using: Arithmetic[T]) -> T:
     return functools.reduce(using.add, products)
 
 
-class _Integers:
-    def constant(self, number: int) -> int:
+class Operators(Generic[N]):
+    """Python's own, on numbers or on sizes."""
+
+    def constant(self, number: int) -> N:
         return number
 
-    def add(self, x: int, y: int) -> int:
+    def add(self, x: N, y: N) -> N:
         return x + y
 
-    def multiply(self, x: int, y: int) -> int:
+    def multiply(self, x: N, y: N) -> N:
         return x * y
 
-    def divide(self, x: int, y: int, rest: bool) -> int:
+    def divide(self, x: N, y: N, rest: bool) -> N:
         return x % y if rest else x // y
 
 
 def at(size: Number, values: Mapping[str, int]) -> int:
     """The number where the symbols have these values. Raises KeyError for a symbol without one."""
-    return compute(size, values, _Integers())
+    return compute(size, values, Operators[int]())
 
 
 def symbols(size: Number) -> set[str]:

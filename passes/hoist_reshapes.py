@@ -21,6 +21,7 @@ from cuesta.dialects.cuesta import pointwise
 from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.product import PRODUCT
 from cuesta.passes.graph_rewrite import erase_dead, functions, is_unused, users
+from cuesta.passes.match import unreshaped
 from cuesta.passes.registry import Pass, register_pass
 from cuesta.sizes import Number, hint
 
@@ -121,8 +122,7 @@ def _hoist(op: ir.Operation) -> list[ir.Value]:
 
 def _reshaped(x: ir.Value, sizes: Sequence[Number]) -> ir.Value:
     """x with these sizes, not by way of others: a reshape that undoes another would keep it where it is."""
-    while not isinstance(x.owner, ir.Block) and x.owner.name == "cuesta.reshape":
-        x = x.owner.operands[0]
+    x = unreshaped(x)
     return x if types.shape_of(x) == tuple(sizes) else _B.reshape(x, sizes)
 
 

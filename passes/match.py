@@ -37,6 +37,13 @@ def wide(value: ir.Value) -> ir.Value:
     return value
 
 
+def unreshaped(value: ir.Value) -> ir.Value:
+    """`value` before it was reshaped."""
+    while (op := maker(value, "reshape")) is not None:
+        value = op.operands[0]
+    return value
+
+
 def number(value: ir.Value) -> float | None:
     """The number that `value` holds in every place, None where it is no constant."""
     while (op := maker(value)) is not None:

@@ -28,7 +28,7 @@ from cuesta.passes.form_kernels.in_place import VIEWS
 from cuesta.passes.form_kernels.memory_order import MemoryOrder
 from cuesta.passes.graph_rewrite import functions, users
 from cuesta.passes.product_cluster import PRODUCTS, cluster, program_text
-from cuesta.passes.product_tiles import SHARED_ON_AMD, Plan, plans
+from cuesta.passes.product_tiles import SHARED, SHARED_ON_AMD, Plan, plans
 from cuesta.sizes import Number, Size
 from cuesta.targets import Target
 
@@ -103,8 +103,8 @@ def _route_on_gpu(op: ir.Operation, memory: MemoryOrder, gemm: str, target: Targ
         return LIBRARY  # without tensor cores a library's kernels are twice as fast
     else:
         scattered = _is_scattered(op, memory) or (spelling == "f32" and PRECISION not in op.attributes)
-        room = {"shared": SHARED_ON_AMD} if target.kind == "hip" else {}
-        found = plans(math.prod(batch), m, n, k, byte_size(spelling), scattered, **room)
+        shared = SHARED_ON_AMD if target.kind == "hip" else SHARED
+        found = plans(math.prod(batch), m, n, k, byte_size(spelling), scattered, shared)
         ways = [f"{TENSOR_CORES} {plan}" for plan in found]
     if not measured:
         return ways[0]

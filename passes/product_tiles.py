@@ -18,7 +18,7 @@ from cuesta.dialects.product import LEAST, Tile
 
 #: Multiprocessors, and what each has: bytes of shared memory, and registers.
 _MULTIPROCESSORS = 132
-_SHARED, _REGISTERS = 227 * 1024, 65536
+SHARED, _REGISTERS = 227 * 1024, 65536
 #: Shared memory of one of AMD's.
 SHARED_ON_AMD = 64 * 1024
 #: Bytes a second for each multiprocessor: from the cache, with few rows (whose loads wait for memory), and of memory.
@@ -92,7 +92,7 @@ class Plan:
         return Plan(Tile.parse(tile), int(parts.removesuffix(" parts")) if parts else 1)
 
 
-def plans(batch: int, m: int, n: int, k: int, width: int, scattered: bool = False, shared: int = _SHARED) -> list[Plan]:
+def plans(batch: int, m: int, n: int, k: int, width: int, scattered: bool = False, shared: int = SHARED) -> list[Plan]:
     """The plans for a product of elements of `width` bytes, by the time that the rule reckons, the shortest first.
 
     `scattered`: elements are loaded one by one, or f32 is multiplied without tensor cores. `shared`: bytes of shared
@@ -155,7 +155,7 @@ def seconds(plan: Plan, rates: Rates, sizes: tuple[int, int, int, int], width: i
     length = k / plan.parts
     # A loop that runs once keeps no loads on their way.
     shared = (tile.m + tile.n) * tile.k * width * min(tile.stages, math.ceil(length / tile.k))
-    fit = max(1, min(_SHARED // shared, _REGISTERS // (tile.m * tile.n + 60 * 32 * tile.warps)))
+    fit = max(1, min(SHARED // shared, _REGISTERS // (tile.m * tile.n + 60 * 32 * tile.warps)))
     cache = _FROM_CACHE if tile.m >= 64 else _FROM_CACHE_FEW
 
     def wave(count: int) -> float:

@@ -27,7 +27,7 @@ from cuesta.passes.form_kernels.machine import PROGRAMS, SECTOR, STRIP
 from cuesta.passes.form_kernels.memory_order import MemoryOrder
 from cuesta.passes.graph_rewrite import functions, rewrite_ops
 from cuesta.passes.hoist_reshapes import POINTWISE, reshaped_operand
-from cuesta.passes.match import maker, number
+from cuesta.passes.match import maker, number, unreshaped
 from cuesta.passes.registry import Pass, register_pass
 from cuesta.size_facts import divisor_of
 from cuesta.sizes import Number, Size, estimate, hint
@@ -237,10 +237,10 @@ def _is_centred(op: ir.Operation) -> bool:
         return False
     x, mean = _less_mean(op)
     dims = ints(op.attributes["dims"])
-    divided = maker(_reshaped(mean), "div")
+    divided = maker(unreshaped(mean), "div")
     if divided is None or _count(divided.operands[1]) != math.prod(shape_of(x)[d] for d in dims):
         return False
-    total = maker(_reshaped(divided.operands[0]), "sum")
+    total = maker(unreshaped(divided.operands[0]), "sum")
     return total is not None and total.operands[0] == x and ints(total.attributes["dims"]) == dims
 
 
@@ -254,10 +254,3 @@ def _less_mean(op: ir.Operation) -> tuple[Value, Value]:
     """(x, mean) of a sum of (x - mean)²."""
     x, mean = op.operands[0].owner.operands[0].owner.operands
     return x, mean
-
-
-def _reshaped(value: Value) -> Value:
-    """`value` before it was reshaped."""
-    while (op := maker(value, "reshape")) is not None:
-        value = op.operands[0]
-    return value

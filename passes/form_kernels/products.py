@@ -13,7 +13,6 @@ from collections.abc import Collection, Sequence
 from cuesta.dialects.product import Tile
 from cuesta.passes.form_kernels.nodes import Node
 from cuesta.passes.form_kernels.space import Loop, Space
-from cuesta.sizes import hint
 
 #: Products of one kernel: each has a block of sums in registers.
 _MOST = 2
@@ -25,13 +24,13 @@ _SHARE = 0.125
 
 
 def _roots(space: Space, node: Node) -> set[Loop]:
-    return {space.find((node.index, d)) for d in range(len(node.sizes))}
+    return set(map(space.find, node.loops))
 
 
 def product_classes(space: Space, nodes: Sequence[Node]) -> set[Loop]:
     """The classes along which programs of a kernel with a product are independent."""
     product = next(n for n in nodes if n.product is not None)
-    return {space.find((product.index, d)) for d, free in enumerate(product.parallel) if free}
+    return {space.find(loop) for loop, free in zip(product.loops, product.parallel, strict=True) if free}
 
 
 def product_refusal(space: Space, nodes: Sequence[Node], internal: Collection[int]) -> str | None:
@@ -63,7 +62,7 @@ def product_refusal(space: Space, nodes: Sequence[Node], internal: Collection[in
 
 def _roles(space: Space, node: Node) -> tuple[Loop, Loop, Loop]:
     assert node.product is not None
-    m, n, k = (space.find((node.index, d)) for d in node.product)
+    m, n, k = (space.find(node.loops[d]) for d in node.product)
     return m, n, k
 
 
@@ -71,12 +70,12 @@ def _is_dear(node: Node, own: set[Loop], product: Node, sides: dict[Loop, tuple[
     """Whether making an operand anew for each block across it takes longer than writing and reading it once."""
     assert product.tile is not None
     tile = Tile.parse(product.tile)
+    sizes = dict(zip(map(space.find, product.loops), product.hints, strict=True))
+    read = sum(r.bytes for r in product.reads)
     for side, (position, across) in sides.items():
         if side not in own:
             continue
-        sizes = {space.find((product.index, d)): hint(size) for d, size in enumerate(product.sizes)}
         repeats = math.ceil(sizes[across] / (tile.n if position == 0 else tile.m))
-        read = sum(r.bytes for r in product.reads)
         if repeats > _REPEATS and repeats * node.elements > _SHARE * read:
             return True
     return False
