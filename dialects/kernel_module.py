@@ -33,6 +33,11 @@ def parameters(function: func.FuncOp) -> dict[str, ir.Value]:
     return {f"p{i}": value for i, value in enumerate(indices)}
 
 
+def launch_parameters(launch: ir.Operation) -> list[Number]:
+    """The sizes that a host.launch passes its kernel, for its parameters p0, p1, …"""
+    return numbers(launch.attributes["parameters"]) if "parameters" in launch.attributes else []
+
+
 def is_computed_with(parameter: ir.Value) -> bool:
     """Whether the body of a generic takes a parameter for a number."""
     return any(use.owner.operation.parent.name == "linalg.generic" for use in parameter.uses)

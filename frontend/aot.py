@@ -10,6 +10,7 @@ from torch._dynamo.backends.common import aot_autograd
 from torch._functorch._aot_autograd.descriptors import InputMutationAOTOutput
 from torch.multiprocessing.reductions import StorageWeakRef
 
+from cuesta.frontend.fx_nodes import last_placeholder
 from cuesta.frontend.saved_concatenations import save_once
 
 
@@ -51,7 +52,7 @@ def _keep_old_values(forward: torch.fx.GraphModule, outputs: int) -> None:
     results: list[Any] = [*output.args[0]]  # type: ignore[misc]
     for position, value in enumerate(results[outputs:], outputs):
         if isinstance(value, torch.fx.Node) and _storage(value) in written:
-            with graph.inserting_after(value if value.op != "placeholder" else _last_placeholder(graph)):
+            with graph.inserting_after(value if value.op != "placeholder" else last_placeholder(graph)):
                 copy = graph.call_function(torch.ops.aten.clone.default, (value,))
             copy.meta["val"] = value.meta["val"].clone()
             results[position] = copy
@@ -71,10 +72,6 @@ def _written_arguments(graph: torch.fx.Graph) -> Iterator[torch.fx.Node]:
 
 def _writes(user: torch.fx.Node, argument: torch.fx.Node) -> bool:
     return user.target is torch.ops.aten.copy_.default and user.args[0] is argument
-
-
-def _last_placeholder(graph: torch.fx.Graph) -> torch.fx.Node:
-    return [node for node in graph.nodes if node.op == "placeholder"][-1]
 
 
 def _storage(node: torch.fx.Node) -> StorageWeakRef | None:

@@ -14,6 +14,11 @@ from cuesta.frontend.graph_key import attribute
 from cuesta.frontend.rules import sizes_of
 
 
+def last_placeholder(graph: torch.fx.Graph) -> torch.fx.Node:
+    """The last argument of a graph that has any."""
+    return [node for node in graph.nodes if node.op == "placeholder"][-1]
+
+
 def tensor_nodes(tree: Any) -> list[torch.fx.Node]:
     """The FX nodes among arguments that hold tensors, in the order in which operands are numbered."""
     if isinstance(tree, torch.fx.Node):

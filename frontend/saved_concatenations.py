@@ -20,6 +20,7 @@ from torch import Tensor
 from torch.fx import Graph, GraphModule, Node
 
 import cuesta.frontend.batch_norm_ops  # noqa: F401  defines the ops
+from cuesta.frontend.fx_nodes import last_placeholder
 
 aten = torch.ops.aten
 
@@ -152,8 +153,7 @@ def _packet(node: Node) -> Any:
 
 def _take_slice(graph: Graph, argument: Node, whole: Node, part: Part) -> None:
     """Puts a slice of `whole` in the place of an argument."""
-    last = [n for n in graph.nodes if n.op == "placeholder"][-1]
-    with graph.inserting_after(last):
+    with graph.inserting_after(last_placeholder(graph)):
         made = graph.call_function(aten.slice.Tensor, (whole, part.dim, part.start, part.end))
     value: Tensor = whole.meta["val"]
     made.meta["val"] = value.narrow(part.dim, part.start, part.end - part.start)

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from cuesta._mlir import ir
-from cuesta.dialects.cuesta.dialect import number_of, numbers
+from cuesta.dialects.cuesta.dialect import number_of
+from cuesta.dialects.kernel_module import launch_parameters
 from cuesta.passes.graph_rewrite import functions
 from cuesta.runtime.offsets import ALIGNMENT
 from cuesta.size_facts import divisor_of, substituted
@@ -34,8 +35,7 @@ def launches_of(module: ir.Module) -> dict[str, list[Launch]]:
         for view in graph.regions[0].blocks[0].operations:
             op = view.operation
             if op.name == "host.launch":
-                given = numbers(op.attributes["parameters"]) if "parameters" in op.attributes else []
-                parameters = {f"p{i}": number for i, number in enumerate(given)}
+                parameters = {f"p{i}": number for i, number in enumerate(launch_parameters(op))}
                 launch = Launch([_offset(v) for v in op.operands], parameters)
                 found.setdefault(op.attributes["kernel"].value[-1], []).append(launch)
     return found

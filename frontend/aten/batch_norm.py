@@ -10,9 +10,9 @@ import torch
 from cuesta._mlir import ir
 from cuesta.dialects import types
 from cuesta.dialects.graph_builder import GraphBuilder
-from cuesta.dialects.types import shape_of, spelling_of, static_shape
+from cuesta.dialects.types import opmath, shape_of, spelling_of, static_shape
 from cuesta.frontend.aten.reduction import variance
-from cuesta.frontend.batch_norm_ops import computed_in, correction
+from cuesta.frontend.batch_norm_ops import correction
 from cuesta.frontend.rules import imports
 
 Value: TypeAlias = ir.Value
@@ -27,7 +27,7 @@ def statistics(
     b: GraphBuilder, node: torch.fx.Node, x: Value, mean: Value, var: Value, momentum: float, eps: float
 ) -> list[Value]:
     traced: torch.Tensor = node.args[0].meta["val"]  # type: ignore[union-attr]
-    own_var, own_mean = variance(b, b.convert(x, types.SPELLING[computed_in(traced)]), _dims(x), 0, False)
+    own_var, own_mean = variance(b, b.convert(x, opmath(spelling_of(x))), _dims(x), 0, False)
     rstd = b.pointwise("rsqrt", b.with_number("add", own_var, eps))
     results = [own_mean, rstd]
     unbiased = b.with_number("mul", own_var, correction(traced))
@@ -42,7 +42,7 @@ def statistics(
 def backward(
     b: GraphBuilder, node: torch.fx.Node, grad: Value, x: Value, weight: Value | None, mean: Value, rstd: Value
 ) -> list[Value]:
-    kind = types.SPELLING[computed_in(node.args[1].meta["val"])]  # type: ignore[union-attr]
+    kind = opmath(spelling_of(x))
     sizes, dims = static_shape(x), _dims(x)
     column = [sizes[1], *[1] * (len(sizes) - 2)]
     share = sizes[1] / math.prod(sizes)

@@ -28,9 +28,10 @@ from cuesta.dialects.host.aten_abi import (
     dtype_code,
 )
 from cuesta.dialects.host.typed_entries import typed_entry
+from cuesta.dialects.kernel_module import launch_parameters
 from cuesta.errors import Unsupported
 from cuesta.lowering.host_to_llvm import dispatch_step, gpu_step, tensor_steps, typed_step
-from cuesta.lowering.host_to_llvm.layout import HostLayout, Metadata, Value, parameters_of
+from cuesta.lowering.host_to_llvm.layout import HostLayout, Metadata, Value
 from cuesta.lowering.host_to_llvm.steps import DECLARATIONS, FAST_TO_COMPILE, I64, PTR, at
 from cuesta.runtime.gpu_call import MISALIGNED
 from cuesta.sizes import Number as SizeNumber
@@ -149,7 +150,7 @@ class EntryWriter:
 
     def _launch(self, op: ir.Operation) -> None:
         kernel = op.attributes["kernel"].value[-1]
-        sizes = parameters_of(op)
+        sizes = launch_parameters(op)
         given, takes = (len(op.operands), len(sizes)), self.kernel_operands.get(kernel)
         if takes != given:
             what = "is not there" if takes is None else f"takes {_operands(*takes)}, not {_operands(*given)}"
@@ -162,7 +163,7 @@ class EntryWriter:
 
     def _gpu_launch(self, op: ir.Operation) -> None:
         buffers = [word for v in op.operands for word in self._place(v)]
-        kernel, sizes = self.layout.kernels[op.attributes["kernel"].value[-1]], parameters_of(op)
+        kernel, sizes = self.layout.kernels[op.attributes["kernel"].value[-1]], launch_parameters(op)
         programs: SizeNumber = symbol(f"g{self.layout.grid_of(op)}") if sizes else -1
         stream = self.layout.arguments + 1
         self._step("cuesta_launch", op, [kernel, len(op.operands), len(sizes), stream, programs, *buffers, *sizes])

@@ -27,6 +27,7 @@ import torch
 
 from cuesta._mlir import func, ir
 from cuesta.dialects.cuesta.dialect import number_of, numbers
+from cuesta.dialects.kernel_module import launch_parameters
 from cuesta.dialects.module_target import DEVICE, device_of, target_of
 from cuesta.dialects.types import memref_shape
 from cuesta.sizes import Number
@@ -137,7 +138,7 @@ class HostLayout:
     def grid_of(self, launch: ir.Operation) -> int:
         """Which of the grids that depend on the call a launch has."""
         kernel = self.kernels[launch.attributes["kernel"].value[-1]]
-        return self.grids[kernel, tuple(parameters_of(launch))]
+        return self.grids[kernel, tuple(launch_parameters(launch))]
 
     def device_of(self, value: Value) -> torch.device:
         """Where a value's memory is."""
@@ -197,13 +198,8 @@ def read_host(function: func.FuncOp) -> HostLayout:
     return layout
 
 
-def parameters_of(launch: ir.Operation) -> list[Number]:
-    """The sizes that a launch passes its kernel."""
-    return numbers(launch.attributes["parameters"]) if "parameters" in launch.attributes else []
-
-
 def _add_grid(layout: HostLayout, launch: ir.Operation) -> None:
-    if sizes := parameters_of(launch):
+    if sizes := launch_parameters(launch):
         kernel = layout.kernels[launch.attributes["kernel"].value[-1]]
         layout.grids.setdefault((kernel, tuple(sizes)), len(layout.grids))
 
