@@ -98,7 +98,7 @@ def with_strides(x: torch.Tensor, strides: Sequence[int]) -> torch.Tensor:
     """The same numbers in memory of these strides; where several elements share a place, the first counts."""
     if list(x.stride()) == list(strides):
         return x
-    moved = torch.empty_strided(x.shape, strides, dtype=x.dtype)
+    moved = torch.empty_strided(x.shape, strides, dtype=x.dtype, device=x.device)
     if 0 in strides:
         # Dims of stride 0 hold one element: write that one.
         once = tuple(slice(0, 1) if s == 0 else slice(None) for s in strides)

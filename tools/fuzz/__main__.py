@@ -21,12 +21,19 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("-n", "--count", type=int, default=1000, help="how many (1000)")
     parser.add_argument("--first", type=int, default=0, metavar="SEED", help="the first one's number (0)")
     parser.add_argument("--folder", type=Path, default=_FOLDER, help=f"where failures go ({_FOLDER})")
+    parser.add_argument("--device", default="cpu", help="where torch programs run: cpu, cuda (cpu)")
+    parser.add_argument("--processes", type=int, default=1, metavar="N", help="that many judge at a time (1)")
     parser.add_argument("--replay", type=Path, metavar="FILE", help="judge this file instead")
     arguments = parser.parse_args(argv)
     if arguments.replay is not None:
         return _replay(arguments.replay)
-    hunt = Hunt(KINDS[arguments.kind], arguments.folder, lambda line: print(line, flush=True))
-    hunt.run(Progress(hunt, arguments.count).seeds(arguments.first))
+    kind = KINDS[arguments.kind]
+    if arguments.device != "cpu" and not kind.on_devices:
+        parser.error(
+            f"--device is for {', '.join(k.name for k in KINDS.values() if k.on_devices)}; not for {kind.name}"
+        )
+    hunt = Hunt(kind, arguments.folder, lambda line: print(line, flush=True), arguments.device)
+    hunt.run(Progress(hunt, arguments.count).seeds(arguments.first), arguments.processes)
     for note, count in hunt.notes.most_common():
         print(f"{count:6} {note}", flush=True)
     if hunt.failures:

@@ -63,7 +63,7 @@ class _Wanted:
 
     @staticmethod
     def of(program: Program, text: str, specs: Sequence[Spec]) -> _Wanted:
-        tensors = input_tensors(specs, program.gradient)
+        tensors = input_tensors(specs, program.gradient, program.device)
         expected = program.run(program.function, copies(tensors))
         near = [program.run(program.function, _moved(tensors, seed)) for seed in range(NEIGHBOURS)]
         return _Wanted(tensors, expected, _exact(text, specs) or expected, near)
@@ -185,7 +185,8 @@ def _fake_strides(program: Program, wanted: _Wanted) -> dict[str, tuple[int, ...
     given = [x.detach() for x in copies(wanted.tensors)]
     with FakeTensorMode() as mode:
         try:
-            outputs = program.function(*(mode.from_tensor(x) for x in given))
+            with torch.device(program.device):
+                outputs = program.function(*(mode.from_tensor(x) for x in given))
         except RuntimeError:  # what depends on the data
             return {}
     return {f"output {i}": x.stride() for i, x in enumerate(outputs)}
@@ -198,7 +199,7 @@ def _exact(text: str, specs: Sequence[Spec]) -> Run | None:
     # From the numbers that the narrow inputs hold.
     tensors = [
         x.to(getattr(torch, name)).requires_grad_(wide.gradient and x.is_floating_point())
-        for x, (_, _, name) in zip(input_tensors(specs, False), inputs, strict=True)
+        for x, (_, _, name) in zip(input_tensors(specs, False, wide.device), inputs, strict=True)
     ]
     try:
         return wide.run(wide.function, tensors)
@@ -212,6 +213,6 @@ def _moved(tensors: Sequence[Tensor], seed: int) -> list[Tensor]:
     for i, x in enumerate(moved):
         if x.is_floating_point():
             errors = torch.rand(x.shape, generator=generator, dtype=torch.float64) * 2 - 1
-            numbers = (x.detach() * (1 + torch.finfo(x.dtype).eps * errors)).to(x.dtype).contiguous()
+            numbers = (x.detach() * (1 + torch.finfo(x.dtype).eps * errors.to(x.device))).to(x.dtype).contiguous()
             moved[i] = with_strides(numbers, x.stride()).requires_grad_(x.requires_grad)
     return moved

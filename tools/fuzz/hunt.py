@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -13,6 +15,7 @@ from cuesta.tools.fuzz.check_program import check_program
 from cuesta.tools.fuzz.failure import Failure, Note, Verdict
 from cuesta.tools.fuzz.graphs import make_blocks_graph, make_graph
 from cuesta.tools.fuzz.judge import Judge
+from cuesta.tools.fuzz.program import on_device
 from cuesta.tools.fuzz.programs import make_program, make_sized_program
 from cuesta.tools.fuzz.shrink import Smaller, shrink
 from cuesta.tools.fuzz.smaller_graphs import smaller_graphs
@@ -30,6 +33,8 @@ class Kind:
     smaller: Smaller
     suffix: str
     comment: str
+    #: whether the texts name a device, so that they can be judged on another one than the CPU
+    on_devices: bool = False
 
 
 KINDS = {
@@ -37,45 +42,63 @@ KINDS = {
     for kind in (
         Kind("graphs", make_graph, check_graph, smaller_graphs, ".mlir", "//"),
         Kind("blocks", make_blocks_graph, check_graph, smaller_graphs, ".mlir", "//"),
-        Kind("programs", make_program, check_program, smaller_programs, ".py", "#"),
-        Kind("sizes", make_sized_program, check_program, smaller_programs, ".py", "#"),
+        Kind("programs", make_program, check_program, smaller_programs, ".py", "#", on_devices=True),
+        Kind("sizes", make_sized_program, check_program, smaller_programs, ".py", "#", on_devices=True),
     )
 }
 
 
 @dataclass
 class Hunt:
-    """The state of one run. `report` is given a line to print, `folder` takes the files of what fails."""
+    """The state of one run. `report` is given a line to print, `folder` takes the files of what fails; `device` is
+    where programs run."""
 
     kind: Kind
     folder: Path
     report: Callable[[str], None]
+    device: str = "cpu"
     judged: int = 0
     unjudged: int = 0
     failures: int = 0
     notes: Counter[str] = field(default_factory=Counter)
     _kinds: set[str] = field(default_factory=set)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def run(self, seeds: Iterable[int]) -> None:
-        """Judges every seed; the first failure of each kind is reduced."""
+    def run(self, seeds: Iterable[int], processes: int = 1) -> None:
+        """Judges every seed, in that many processes; the first failure of each kind is reduced."""
+        left = iter(seeds)
+        with ThreadPoolExecutor(processes) as threads:
+            for thread in [threads.submit(self._judge, left) for _ in range(processes)]:
+                thread.result()
+
+    def _judge(self, seeds: Iterator[int]) -> None:
         with Judge(self.kind.check) as judge:
-            for seed in seeds:
+            while (seed := self._next(seeds)) is not None:
                 text = self.kind.make(seed)
+                if self.kind.on_devices:
+                    text = on_device(text, self.device)
                 try:
                     found = judge(text)
                 except ValueError:  # the reference itself refuses it
+                    found = None
                     self.unjudged += 1
-                    continue
-                self.judged += 1
+                else:
+                    self.judged += 1
                 if isinstance(found, Note):
                     self.notes[found.text] += 1
                 elif found is not None:
                     self._keep(seed, text, found, judge)
 
+    def _next(self, seeds: Iterator[int]) -> int | None:
+        with self._lock:
+            return next(seeds, None)
+
     def _keep(self, seed: int, text: str, failure: Failure, judge: Judge[Verdict]) -> None:
-        self.failures += 1
-        if failure.kind not in self._kinds:
+        with self._lock:
+            self.failures += 1
+            new = failure.kind not in self._kinds
             self._kinds.add(failure.kind)
+        if new:
             text = shrink(text, failure, judge, self.kind.smaller)
         self.folder.mkdir(parents=True, exist_ok=True)
         path = self.folder / f"{self.kind.name.removesuffix('s')}_{seed}{self.kind.suffix}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import linecache
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -38,6 +39,7 @@ INPUTS = [
 {given}
 ]
 GRADIENT = {gradient}
+DEVICE = "cpu"
 #: "no"; or "all" sizes are symbolic, or the "marked" ones: those of an argument that differ between calls.
 DYNAMIC = "{dynamic}"
 #: The arguments of further calls.
@@ -51,19 +53,26 @@ def program({arguments}):
 """
 
 
-def input_tensors(inputs: Sequence[Spec], gradient: bool) -> list[Tensor]:
-    """The arguments of a program: normal floats, whole numbers from -5 to 5, coin flips."""
+def on_device(text: str, device: str) -> str:
+    """The program of `text`, to be run on `device`."""
+    return re.sub(r'^DEVICE = ".*"$', f'DEVICE = "{device}"', text, count=1, flags=re.MULTILINE)
+
+
+def input_tensors(inputs: Sequence[Spec], gradient: bool, device: str = "cpu") -> list[Tensor]:
+    """The arguments of a program: normal floats, whole numbers from -5 to 5, coin flips; the same on every device."""
     generator = torch.Generator().manual_seed(0)
-    return [_tensor(sizes, strides, getattr(torch, name), gradient, generator) for sizes, strides, name in inputs]
+    tensors = []
+    for sizes, strides, name in inputs:
+        numbers = _numbers(sizes, getattr(torch, name), generator).to(device)
+        tensors.append(with_strides(numbers, strides).requires_grad_(gradient and numbers.is_floating_point()))
+    return tensors
 
 
-def _tensor(sizes: Shape, strides: Shape, dtype: torch.dtype, gradient: bool, generator: torch.Generator) -> Tensor:
+def _numbers(sizes: Shape, dtype: torch.dtype, generator: torch.Generator) -> Tensor:
     if dtype.is_floating_point:
-        numbers = torch.randn(sizes, generator=generator)
-    else:
-        numbers = torch.randint(*((0, 2) if dtype == torch.bool else (-5, 6)), sizes, generator=generator)
-    x = with_strides(numbers.to(dtype), strides)
-    return x.requires_grad_(gradient and dtype.is_floating_point)
+        return torch.randn(sizes, generator=generator, device="cpu").to(dtype)
+    low, high = (0, 2) if dtype == torch.bool else (-5, 6)
+    return torch.randint(low, high, sizes, generator=generator, device="cpu").to(dtype)
 
 
 @dataclass(frozen=True)
@@ -82,6 +91,7 @@ class Program:
     calls: list[list[Spec]]
     gradient: bool
     dynamic: str
+    device: str
 
     @staticmethod
     def read(text: str) -> Program:
@@ -91,7 +101,7 @@ class Program:
         scope: dict[str, Any] = {}
         exec(compile(text, name, "exec"), scope)
         calls = [scope["INPUTS"], *scope["OTHERS"]]
-        return Program(scope["program"], calls, scope["GRADIENT"], scope["DYNAMIC"])
+        return Program(scope["program"], calls, scope["GRADIENT"], scope["DYNAMIC"], scope["DEVICE"])
 
     def marked(self) -> list[tuple[int, int]]:
         """The dims, as (argument, dim), whose size differs from call to call."""
@@ -103,7 +113,8 @@ class Program:
         """Runs `function` on `tensors`, and backward from the sum of its outputs where they have gradients."""
         # A leaf that requires a gradient cannot be written: what is passed is no leaf.
         passed = [x.clone() if x.requires_grad else x for x in tensors]
-        outputs = function(*passed)
+        with torch.device(self.device):  # of what the program itself makes
+            outputs = function(*passed)
         found = {f"output {i}": x for i, x in enumerate(outputs)} | {f"argument {i}": x for i, x in enumerate(passed)}
         pairs = itertools.combinations(found.items(), 2)
         shared = [(a, b) for (a, x), (b, y) in pairs if x.numel() and _storage(x) == _storage(y)]
@@ -125,4 +136,4 @@ def _storage(x: Tensor) -> int:
 
 
 def _weights(x: Tensor) -> Tensor:
-    return torch.linspace(0.5, 1.5, x.numel(), dtype=torch.float64).reshape(x.shape)
+    return torch.linspace(0.5, 1.5, x.numel(), dtype=torch.float64, device=x.device).reshape(x.shape)

@@ -153,6 +153,7 @@ def function(name: str, called: Callable[[], Called]) -> GpuCase:
 
 CASES = (
     model("bert_base_eval_bf16_16x512", lambda: models.bert_base(16, 512), BF16, "eval"),
+    model("bert_base_eval_bf16_16x128", lambda: models.bert_base(16, 128), BF16, "eval"),
     model("bert_base_train_bf16_16x512", lambda: models.bert_base(16, 512), BF16, "train"),
     model("bert_base_train_dropout_bf16_16x512", lambda: models.bert_base(16, 512, 0.1), BF16, "train", random=True),
     model("bert_base_eval_f16_1x128", lambda: models.bert_base(1, 128), F16, "eval"),
