@@ -1,6 +1,7 @@
 """cuesta-bench: eager, Inductor and cuesta, interleaved in one process.
 
 cuesta-bench --case 'softmax|bert' --json out.json --plot out.png     time
+cuesta-bench --history docs/benchmarks --check                        ratios kept from run to run; slower ones fail
 cuesta-bench --case bert_base_eval --compile                          cold and warm compile times
 cuesta-bench --case bert_base_eval --memory                           peak memory of a call
 cuesta-bench --device cuda --case resnet50 --json out.json            models on a GPU: right, time, memory, kernels
@@ -28,7 +29,8 @@ from cuesta.tools.bench.cases import CASES
 from cuesta.tools.bench.gpu import command
 from cuesta.tools.bench.gpu.cases import CASES as GPU_CASES
 from cuesta.tools.bench.gpu.contenders import DEFAULT, register_cuesta, unknown_contender
-from cuesta.tools.bench.plot import plot_ratios
+from cuesta.tools.bench.history import HistoryError, keep
+from cuesta.tools.bench.plot import plot_history, plot_ratios
 from cuesta.tools.bench.processes import compile_rounds, memory_peaks
 from cuesta.tools.bench.table import megabytes, ratio, seconds, seconds_spread, table
 from cuesta.tools.bench.timing import Spread, interleaved, ratios
@@ -171,6 +173,15 @@ def parser_of_arguments() -> argparse.ArgumentParser:
     )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write every number, with machine and versions")
     parser.add_argument("--plot", type=Path, metavar="FILE.png", help="write a plot of times relative to eager")
+    kept = parser.add_argument_group("from run to run")
+    kept.add_argument(
+        "--history", type=Path, metavar="PATH", help="keep the ratios in this file, or in this folder's for the machine"
+    )
+    kept.add_argument(
+        "--check", action="store_true", help="fail where a case is a tenth slower than its last ratio in --history"
+    )
+    kept.add_argument("--reference", metavar="NAME", help="over whom --check takes ratios (inductor, else eager)")
+    kept.add_argument("--trend", type=Path, metavar="FILE.svg", help="draw the ratios that --history has kept")
     what = parser.add_mutually_exclusive_group()
     what.add_argument("--compile", action="store_true", help="compile times instead, cold and warm")
     what.add_argument("--memory", action="store_true", help="peak memory instead (on a GPU it is in every run)")
@@ -209,7 +220,13 @@ def parse(argv: Sequence[str] | None) -> tuple[argparse.Namespace, list[Any], li
     if arguments.prepare and arguments.compile:
         parser.error("--prepare fills the caches that --compile wants empty")
     backends = _backends(parser, arguments)
-    for path in filter(None, (arguments.json, arguments.plot, arguments.markdown)):
+    if (arguments.check or arguments.reference or arguments.trend) and not arguments.history:
+        parser.error("--check, --reference and --trend need --history")
+    if arguments.history and (arguments.compile or arguments.memory or arguments.kernels):
+        parser.error("--history keeps ratios of times, which this run does not take")
+    if arguments.history and not os.access(arguments.history.parent, os.W_OK):
+        parser.error(f"cannot write {arguments.history}")
+    for path in filter(None, (arguments.json, arguments.plot, arguments.markdown, arguments.trend)):
         if path.is_dir() or not os.access(path.parent, os.W_OK):
             parser.error(f"cannot write {path}")
     for path in arguments.results or ():
@@ -217,8 +234,8 @@ def parse(argv: Sequence[str] | None) -> tuple[argparse.Namespace, list[Any], li
             parser.error(f"cannot read {path}")
     if arguments.plot and (arguments.compile or arguments.memory or arguments.kernels or "eager" not in backends):
         parser.error("--plot draws times relative to eager: of a run that takes times, and with the backend eager")
-    if arguments.plot and importlib.util.find_spec("matplotlib") is None:
-        parser.error("--plot needs matplotlib: pip install 'cuesta[bench]'")
+    if (arguments.plot or arguments.trend) and importlib.util.find_spec("matplotlib") is None:
+        parser.error("--plot and --trend need matplotlib: pip install 'cuesta[bench]'")
     return arguments, cases, backends
 
 
@@ -241,7 +258,7 @@ def _backends(parser: argparse.ArgumentParser, arguments: argparse.Namespace) ->
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Returns 1 where a backend failed in a case, or on a GPU was wrong."""
+    """Returns 1 where a backend failed in a case, was wrong on a GPU, or is slower than --check allows."""
     arguments, cases, backends = parse(argv)
     if arguments.list:
         print("\n".join(case.name for case in cases))
@@ -252,7 +269,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         if not arguments.results and not torch.cuda.is_available():
             progress("there is no GPU here that torch can use")
             return 1
-        return command.run(arguments, cases, backends, arguments.device, progress)
+        status, gpu_results = command.run(arguments, cases, backends, arguments.device, progress)
+        return max(status, keep_history(arguments, gpu_results["machine"], gpu_results["times"]))
     if "inductor" in backends and (why := inductor_is_missing()):
         progress(f"Inductor is left out: {why}")
         backends.remove("inductor")
@@ -263,11 +281,31 @@ def main(argv: Sequence[str] | None = None) -> int:
     # Dynamo would break the graph at nn.LSTM, and nobody would compile what is inside.
     with torch._dynamo.config.patch(allow_rnn=True):
         results = measure(arguments, cases, backends)
+    about = machine.describe(torch.get_num_threads())
     if arguments.json:
-        about = machine.describe(torch.get_num_threads())
         arguments.json.write_text(json.dumps({"machine": about, kind: results}, indent=1) + "\n")
         progress(f"wrote {arguments.json}")
-    return 1 if any(map(has_failure, results.values())) else 0
+    status = 1 if any(map(has_failure, results.values())) else 0
+    return max(status, keep_history(arguments, about, results))
+
+
+def keep_history(arguments: argparse.Namespace, about: dict[str, Any], results: dict[str, Any]) -> int:
+    """Keeps a run's ratios and draws them, where the arguments ask for it. 1 where --check fails."""
+    if not arguments.history:
+        return 0
+    try:
+        history, problems = keep(
+            arguments.history, about, results, check=arguments.check, reference=arguments.reference
+        )
+    except HistoryError as problem:
+        progress(str(problem))
+        return 1
+    for line in problems:
+        progress(line)
+    if arguments.trend:
+        plot_history(arguments.trend, history)
+        progress(f"wrote {arguments.trend}")
+    return 1 if problems else 0
 
 
 def has_failure(result: dict[str, Any]) -> bool:

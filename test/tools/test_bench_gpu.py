@@ -255,7 +255,7 @@ def test_peaks_by_name() -> None:
 def run_on_cpu(*argv: str) -> int:
     """The command with the CPU in the GPU's place."""
     arguments, cases, contenders = cuesta_bench.parse(["--device", "cuda", *argv])
-    return command.run(arguments, cases, contenders, "cpu", quiet)
+    return command.run(arguments, cases, contenders, "cpu", quiet)[0]
 
 
 def test_a_whole_run_its_page_and_its_picture(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

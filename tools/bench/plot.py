@@ -1,10 +1,11 @@
-"""Grouped bars: the time of each backend relative to eager's."""
+"""Pictures: the time of each backend relative to eager's as grouped bars, and kept ratios from run to run."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from cuesta.tools.bench.history import History
 from cuesta.tools.bench.timing import Spread
 
 COLOURS = {
@@ -43,4 +44,39 @@ def plot_ratios(path: Path, backends: Sequence[str], cases: Mapping[str, Mapping
     axes.legend(loc="best")
     axes.margins(x=0.12)
     figure.savefig(path, dpi=150)
+    pyplot.close(figure)
+
+
+def plot_history(path: Path, history: History) -> None:
+    """Writes a picture: for each case its ratios over the runs that are kept, the quartiles as a band."""
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    from matplotlib import pyplot
+
+    cases = sorted({case for run in history.runs for case in run["ratios"]})
+    columns = min(4, max(1, len(cases)))
+    rows = max(1, -(-len(cases) // columns))
+    figure, grid = pyplot.subplots(
+        rows, columns, figsize=(3.2 * columns, 2.2 * rows + 0.6), layout="constrained", squeeze=False, sharex=True
+    )
+    pairs = sorted({pair for run in history.runs for kept in run["ratios"].values() for pair in kept})
+    for axes in grid.flat[len(cases) :]:
+        axes.set_axis_off()
+    for axes, case in zip(grid.flat, cases, strict=False):
+        for index, pair in enumerate(pairs):
+            found = [(i, spread) for i, spread in enumerate(history.series(case, pair)) if spread is not None]
+            runs = [i for i, _ in found]
+            axes.plot(runs, [s.median for _, s in found], marker=".", label=pair, color=f"C{index}")
+            bands = [s.lower for _, s in found], [s.upper for _, s in found]
+            axes.fill_between(runs, *bands, alpha=0.25, color=f"C{index}", linewidth=0)
+        axes.axhline(1, color="black", linewidth=0.6)
+        axes.set_title(case, fontsize=8)
+        axes.tick_params(labelsize=7)
+        axes.set_xticks(range(len(history.runs)), [str(run["commit"]) for run in history.runs], rotation=90)
+    figure.legend(*grid.flat[0].get_legend_handles_labels(), loc="outside lower center", ncols=4, fontsize=8)
+    about = history.about
+    machine = about["gpu"] or f"{about['cpu']}, {about['threads']} threads"
+    figure.suptitle(f"{machine}, torch {about['torch']}", fontsize=9)
+    figure.savefig(path, dpi=100)
     pyplot.close(figure)

@@ -32,8 +32,8 @@ Results = dict[str, Any]
 
 def run(
     arguments: argparse.Namespace, cases: Sequence[GpuCase], contenders: Sequence[str], device: str, progress: Progress
-) -> int:
-    """Measures, or takes what earlier runs have measured. Returns 1 where something failed or is wrong."""
+) -> tuple[int, Results]:
+    """Measures, or takes what earlier runs have measured. Returns 1 where something failed or is wrong, and all."""
     if arguments.results:
         results = merged([json.loads(path.read_text()) for path in arguments.results])
         for section in SECTIONS:
@@ -49,7 +49,7 @@ def run(
     if arguments.plot:
         plot(arguments.plot, results)
         progress(f"wrote {arguments.plot}")
-    return 1 if has_problem(results) else 0
+    return (1 if has_problem(results) else 0), results
 
 
 def measure(
