@@ -34,6 +34,7 @@ _GRAPH = (
     "recognise-layer-norm",
     "recognise-gelu",
     # 4. Library calls before decomposition, while a contraction still has the strides it was traced with.
+    "choose-layouts",
     "call-libraries",
     # 5. Whole ops apart, so that fusion sees reductions and pointwise ops only.
     "decompose",
@@ -105,7 +106,7 @@ _LLVM = (
 _GPU_STEPS = {
     # cuDNN takes into a convolution what CPU leaves to the kernel behind it, where the layout is its own. Folding
     # first: what is folded is a bias. Products that are kernels have the rows of what follows: reshapes there and back.
-    "call-libraries": ("choose-layouts", "fold-batch-norm", "fuse-cudnn-convolution", "call-libraries", "fold-views"),
+    "call-libraries": ("fold-batch-norm", "fuse-cudnn-convolution", "call-libraries", "fold-views"),
     # A range check would make every call wait for it: positions are clamped, as the host function cannot ask.
     "decompose": ("decompose{checks=false}", "split-reductions"),
     # Splitting leaves reshapes between a reduction and what it reduces: what is cheap is computed again behind them.

@@ -40,7 +40,8 @@ class Convolution(Operation, name="convolution", traits=[ext.Pure]):
     """ATen's convolution: x [N, C, *S], weight [O, C/groups, *K] and, where there is one, bias [O].
 
     `transposed` is 1 for the transposed form, whose weight is [C, O/groups, *K]. Where cuDNN computes it, the
-    attribute `cudnn` says how: with "tensor_cores", where torch allows TF32 for f32, or in "full" f32.
+    attribute `cudnn` says how: with "tensor_cores", where torch allows TF32 for f32, or in "full" f32. `onednn` stands
+    on those that ATen has oneDNN compute.
     """
 
     x: ext.Operand[Any]

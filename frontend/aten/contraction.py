@@ -65,6 +65,8 @@ def convolution(
     library = _cudnn(node.meta["val"])
     if library is not None:
         result.owner.attributes["cudnn"] = ir.StringAttr.get(library)
+    if _onednn(node.meta["val"]) and not transposed:
+        result.owner.attributes["onednn"] = ir.UnitAttr.get()
     return result
 
 
@@ -76,3 +78,8 @@ def _cudnn(result: torch.Tensor) -> str | None:
     if result.dtype in (torch.bfloat16, torch.float16):
         return "tensor_cores"
     return None if result.dtype != torch.float32 else ("tensor_cores" if cudnn_allows_tf32() else "full")
+
+
+def _onednn(result: torch.Tensor) -> bool:
+    """Whether ATen computes a convolution with this result by oneDNN."""
+    return result.device.type == "cpu" and result.dtype == torch.float32 and torch.backends.mkldnn.is_available()

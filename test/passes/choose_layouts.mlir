@@ -74,3 +74,31 @@ func.func @symbolic(%x: tensor<?x3x?x?xf32, ["s0", "s1", "s1"]>, %w: tensor<4x3x
   return %1 : tensor<?x4xf32, ["s0"]>
 }
 }
+
+// CHECK: // -----
+// -----
+
+// On CPU each convolution has what moves less: images in channels_last, or a large weight as it is.
+// CHECK-LABEL: func.func @on_cpu
+// CHECK: "cuesta.convolution"{{.*}}result_strides = {{\[\[}}1024, 1, 64, 4]]
+// CHECK: "cuesta.convolution"{{.*}}groups = 4 : i64{{.*}}result_strides = {{\[\[}}1024, 1, 64, 4]]
+// CHECK: "cuesta.convolution"{{.*}}result_strides = {{\[\[}}256, 4, 2, 1]]
+// CHECK: "cuesta.convolution"{{.*}}result_strides = {{\[\[}}256, 1, 128, 64]]
+// CHECK-LABEL: func.func @by_another_library
+// CHECK: result_strides = {{\[\[}}1024, 256, 16, 1]]
+module {
+func.func @on_cpu(%x: tensor<2x4x16x16xf32>, %w: tensor<4x4x3x3xf32>, %v: tensor<4x1x3x3xf32>, %y: tensor<2x64x2x2xf32>, %u: tensor<64x64x3x3xf32>, %p: tensor<64x64x1x1xf32>) -> (tensor<2x4xf32>, tensor<2x64xf32>) {
+  %0 = "cuesta.convolution"(%x, %w) {stride = [1, 1], padding = [1, 1], dilation = [1, 1], transposed = 0 : i64, output_padding = [0, 0], groups = 1 : i64, onednn, operand_strides = [[1024, 256, 16, 1], [36, 9, 3, 1]], result_strides = [[1024, 256, 16, 1]]} : (tensor<2x4x16x16xf32>, tensor<4x4x3x3xf32>) -> tensor<2x4x16x16xf32>
+  %1 = "cuesta.convolution"(%0, %v) {stride = [1, 1], padding = [1, 1], dilation = [1, 1], transposed = 0 : i64, output_padding = [0, 0], groups = 4 : i64, onednn, operand_strides = [[1024, 256, 16, 1], [9, 9, 3, 1]], result_strides = [[1024, 256, 16, 1]]} : (tensor<2x4x16x16xf32>, tensor<4x1x3x3xf32>) -> tensor<2x4x16x16xf32>
+  %2 = "cuesta.convolution"(%y, %u) {stride = [1, 1], padding = [1, 1], dilation = [1, 1], transposed = 0 : i64, output_padding = [0, 0], groups = 1 : i64, onednn, operand_strides = [[256, 4, 2, 1], [576, 9, 3, 1]], result_strides = [[256, 4, 2, 1]]} : (tensor<2x64x2x2xf32>, tensor<64x64x3x3xf32>) -> tensor<2x64x2x2xf32>
+  %3 = "cuesta.convolution"(%2, %p) {stride = [1, 1], padding = [0, 0], dilation = [1, 1], transposed = 0 : i64, output_padding = [0, 0], groups = 1 : i64, onednn, operand_strides = [[256, 4, 2, 1], [64, 1, 1, 1]], result_strides = [[256, 4, 2, 1]]} : (tensor<2x64x2x2xf32>, tensor<64x64x1x1xf32>) -> tensor<2x64x2x2xf32>
+  %4 = "cuesta.sum"(%1) {dims = [2, 3], keepdim = 0 : i64} : (tensor<2x4x16x16xf32>) -> tensor<2x4xf32>
+  %5 = "cuesta.sum"(%3) {dims = [2, 3], keepdim = 0 : i64} : (tensor<2x64x2x2xf32>) -> tensor<2x64xf32>
+  return %4, %5 : tensor<2x4xf32>, tensor<2x64xf32>
+}
+func.func @by_another_library(%x: tensor<2x4x16x16xf32>, %w: tensor<4x4x3x3xf32>) -> tensor<2x4xf32> {
+  %0 = "cuesta.convolution"(%x, %w) {stride = [1, 1], padding = [1, 1], dilation = [1, 1], transposed = 0 : i64, output_padding = [0, 0], groups = 1 : i64, operand_strides = [[1024, 256, 16, 1], [36, 9, 3, 1]], result_strides = [[1024, 256, 16, 1]]} : (tensor<2x4x16x16xf32>, tensor<4x4x3x3xf32>) -> tensor<2x4x16x16xf32>
+  %1 = "cuesta.sum"(%0) {dims = [2, 3], keepdim = 0 : i64} : (tensor<2x4x16x16xf32>) -> tensor<2x4xf32>
+  return %1 : tensor<2x4xf32>
+}
+}
