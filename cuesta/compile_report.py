@@ -26,6 +26,8 @@ class GraphReport:
     peak_bytes: int = 0
     #: what it holds at its end beside the arena: results, less the arguments that it gave back
     kept_bytes: int = 0
+    #: the `limit` that was asked for, and `by` what the plan is within it, "" where it was anyhow
+    memory_limit: dict[str, Any] | None = None
     #: producer, consumer, reason and bytes of each pair of neighbours that stayed two kernels
     apart: list[dict[str, Any]] = field(default_factory=list)
     #: kind, about, taken, usual, times (candidate → seconds of a call) and source ("measured", "remembered", or why
@@ -72,7 +74,7 @@ class GraphReport:
             for pair in worst:
                 yield f"    {pair['producer']} | {pair['consumer']}: {pair['reason']} ({size_text(pair['bytes'])})"
         yield from self._choice_lines()
-        yield f"  memory: arena {size_text(self.arena_bytes)}, peak {size_text(self.peak_bytes)}"
+        yield f"  memory: arena {size_text(self.arena_bytes)}, peak {size_text(self.peak_bytes)}{self._limit_text()}"
         hit = "hit" if self.cache["hit"] else f"miss ({self.cache['reason']})"
         total = sum(self.times.values())
         stages = ", ".join(f"{k} {v * 1e3:.0f}" for k, v in self.times.items())
@@ -89,6 +91,12 @@ class GraphReport:
         yield f"  max_autotune: {len(self.choices)} choices, {len(others)} other than the rule of thumb's"
         for choice in others:
             yield f"    {choice_text(choice)}"
+
+    def _limit_text(self) -> str:
+        if self.memory_limit is None:
+            return ""
+        by = self.memory_limit["by"]
+        return f" (limit {size_text(self.memory_limit['limit'])}{f': {by}' if by else ''})"
 
     def _summary(self) -> str:
         calls = sum(c["count"] for c in self.aten_calls)

@@ -38,12 +38,23 @@ class OutOfResources(CompileError):
         self.kernel, self.target, self.resource, self.needed, self.limit = kernel, target, resource, needed, limit
 
 
+class KernelRefused(CompileError):
+    """Triton fails on a kernel that its parser takes. On a smaller block it may not: these are its bugs, or limits."""
+
+
 class VerifyError(CompileError):
     """IR that breaks a rule of its level. Names the stage or pass and the op."""
 
 
 class PassFailed(CompileError):
     """A pass raised or signalled failure. Holds the command that reproduces it."""
+
+
+class MemoryLimitError(CuestaError):
+    """A call would take more memory than `options={"memory_limit": …}` allows, or nobody can say how much.
+
+    Nothing of the graph has run. Says what would be taken, and of which buffers.
+    """
 
 
 class InputError(CuestaError, ValueError):

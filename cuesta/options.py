@@ -117,6 +117,12 @@ class Options:
         "Results with the bits of eager's on CPU: what can be rounded one way only is compiled (see below).",
         affects_code=True,
     )
+    memory_limit: int | None = _option(
+        None,
+        "Bytes that a call may take beside its arguments, a training step's backward with it: met, or refused before "
+        "anything runs (see below).",
+        affects_code=True,
+    )
     cache: bool = _option(True, "Keep compiled graphs on disk and take them from there.")
     cache_dir: Path | None = _option(None, "Folder of that cache; CUESTA_CACHE_DIR where not given.")
     dump: Path | None = _option(None, "Folder for the IR of every stage; CUESTA_DUMP where not given.")
@@ -231,6 +237,10 @@ def _check(option: dataclasses.Field[Any], name: str, value: Any) -> Any:
         if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= 3:
             return value
         raise OptionError(f"option {name!r} wants an int from 0 to 3, got {_show(value)}")
+    if option.type == "int | None":
+        if value is None or (isinstance(value, int) and not isinstance(value, bool) and value > 0):
+            return value
+        raise OptionError(f"option {name!r} wants a number of bytes above 0 or None, got {_show(value)}")
     if option.type == "str":
         choices = option.metadata["choices"]
         if value in choices:

@@ -14,17 +14,22 @@ from cuesta.frontend.fx_nodes import last_placeholder
 from cuesta.frontend.saved_concatenations import save_once
 
 
-def around(compiler: Callable[[str], Callable[..., Any]], decompositions: Mapping[Any, Any]) -> Callable[..., Any]:
+def around(
+    compiler: Callable[[str], Callable[..., Any]],
+    decompositions: Mapping[Any, Any],
+    partition_fn: Callable[..., Any] | None = None,
+) -> Callable[..., Any]:
     """A backend for Dynamo that hands functional ATen graphs to compilers.
 
-    `compiler` gives the compiler of a kind of graph: "forward", "backward" or "inference".
+    `compiler` gives the compiler of a kind of graph: "forward", "backward" or "inference"; `partition_fn` splits a
+    joint graph, as `partition` does by default.
     """
     return aot_autograd(
         fw_compiler=compiler("forward"),
         bw_compiler=compiler("backward"),
         inference_compiler=compiler("inference"),
         decompositions=decompositions,
-        partition_fn=partition,
+        partition_fn=partition_fn or partition,
         keep_inference_input_mutations=True,
     )
 

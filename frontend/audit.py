@@ -13,7 +13,7 @@ from __future__ import annotations
 import copy
 import inspect
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -34,15 +34,12 @@ from cuesta.errors import DeviceError, Unsupported
 from cuesta.frontend.aot import around
 from cuesta.frontend.attention import keep_attention_whole
 from cuesta.frontend.backend import report_of_steps
-from cuesta.frontend.bitwise import decompositions_of, mark_calls
-from cuesta.frontend.devices import place_graph
-from cuesta.frontend.donation import donated_arguments
-from cuesta.frontend.loading import can_run
+from cuesta.frontend.bitwise import decompositions_of
 from cuesta.frontend.pieces import in_pieces
+from cuesta.frontend.planning import plan
 from cuesta.frontend.python_steps import python_steps, takes_nested_size
 from cuesta.frontend.specialise import is_symbolic
 from cuesta.options import Options
-from cuesta.sizes import assumptions
 
 _MANY = 1 << 20
 _DATA_DECIDE = (DataDependentOutputException, DynamicOutputShapeException)
@@ -189,33 +186,11 @@ def plan_graph(gm: torch.fx.GraphModule, kind: str, options: Options) -> Audited
     ops = [node for node in gm.graph.nodes if node.op == "call_function" and hasattr(node.target, "_schema")]
     arguments = [n.meta.get("val") for n in gm.graph.nodes if n.op == "placeholder"]
     try:
-        _plan(gm, kind, options, report)
+        plan(gm, kind, replace(options, memory_limit=None), report)
     except (Unsupported, DeviceError) as problem:
         sized = "compiled for each set of sizes, when called: " if is_symbolic(gm) else ""
         report.fallback = f"{sized}{problem}"
     return AuditedGraph(report, len(ops), sum(map(_byte_count, tree_flatten(arguments)[0])))
-
-
-def _plan(gm: torch.fx.GraphModule, kind: str, options: Options, report: GraphReport) -> None:
-    import cuesta.passes
-    from cuesta.dialects import make_context
-    from cuesta.frontend.compile import describe_program, pipeline_of
-    from cuesta.frontend.importer import import_graph
-    from cuesta.passes.pipelines import stages_for
-
-    target, device = place_graph(gm, options.target)
-    if not can_run(target):
-        raise Unsupported(f"programs for {target} are not launched yet; cuesta.compile_for makes their kernels")
-    donated = donated_arguments(gm) if kind == "backward" else []
-    cuesta.passes.load_all()
-    mark_calls(gm, options)
-    with make_context(), assumptions():
-        module = import_graph(gm, donated, target, device).module
-        for name, stage in stages_for(target).items():
-            pipeline_of(stage, options).run(module, verify=options.verify)
-            if name == "kernels":
-                break
-        describe_program(module, report)
 
 
 def _byte_count(value: Any) -> int:

@@ -28,6 +28,7 @@ from cuesta.frontend.profiling import profiled
 from cuesta.frontend.python_steps import python_steps, takes_nested_size
 from cuesta.frontend.specialise import is_symbolic, specialised
 from cuesta.frontend.static_inputs import static_arguments
+from cuesta.frontend.step_memory import StepMemory, at_once, refuse_unplanned
 from cuesta.options import Options
 from cuesta.runtime.cuda_graphs import RecordedProgram
 from cuesta.runtime.cuda_recorder import recorder_of
@@ -47,16 +48,17 @@ def compile_fx_graph(gm: torch.fx.GraphModule, example_inputs: Sequence[Any], **
         raise OptionError(f"backend cuesta takes mode and options, not {', '.join(sorted(kwargs))}")
 
     keep = keeping(gm, example_inputs, options)
+    memory = StepMemory(options)
 
     def compiler(kind: str) -> Callable[..., Any]:
-        compile = functools.partial(compile_aten_graph, kind=kind, options=options, keep=keep)
+        compile = memory.compiler(kind, functools.partial(compile_aten_graph, keep=keep))
         return compile if keep is Keeping.NOTHING else serialisable(compile)
 
-    backend = around(compiler, decompositions_of(options))
+    backend = around(compiler, decompositions_of(options), memory.partition)
     keep_byte_images_whole(gm)
     if not options.bitwise_eager:
         keep_attention_whole(gm, options.target)
-    with kept_by_torch(options, keep):
+    with kept_by_torch(options, keep), at_once(options):
         return backend(gm, example_inputs)
 
 
@@ -104,6 +106,7 @@ def _compile_graph(gm: torch.fx.GraphModule, request: _Request) -> Boxed:
     kind, options = request.kind, request.options
     steps = python_steps(gm)
     if steps or takes_nested_size(gm):
+        refuse_unplanned(request.kind, options, "it is cut where Python is called")
         if steps:
             compile_report.add(report_of_steps(steps, kind))
         return in_pieces(gm, steps, lambda piece, name: _compile_graph(piece, _Request(f"{kind}, {name}", options)))
@@ -114,6 +117,8 @@ def _compile_graph(gm: torch.fx.GraphModule, request: _Request) -> Boxed:
         numbers = replace(request, keep=Keeping.NOTHING, specialised=reason)
         return specialised(gm, lambda traced: _compile_static(traced, numbers))
 
+    if options.memory_limit is not None:
+        return each("memory_limit holds for each set of sizes: each has a plan of its own")
     return _compile_sized(gm, request, each)
 
 
@@ -180,6 +185,9 @@ def _recorded(
     def tell(outcome: str) -> None:
         report.cuda_graph = outcome
 
+    if options.memory_limit is not None:
+        report.cuda_graph = "not recorded: its copies of arguments would come on top of memory_limit"
+        return program
     tell("its second call is to be recorded")
     chosen = convention.tensor_arguments
     # The graph module's own tensors come after the call's.
@@ -190,6 +198,7 @@ def _recorded(
 
 def _run_in_python(gm: torch.fx.GraphModule, request: _Request, reason: str) -> Boxed:
     """The graph as it is, op by op; the report and the log say why."""
+    refuse_unplanned(request.kind, request.options, f"it runs op by op ({reason})")
     compile_report.add(GraphReport(request.kind, fallback=reason, specialised=request.specialised))
     log.warning("a %s graph runs op by op: %s", request.kind, reason)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 import re
 import time
@@ -28,6 +29,7 @@ from cuesta.frontend.dump_kernels import write_kernels_and_picture
 from cuesta.frontend.loading import load
 from cuesta.frontend.logs import tell_stage
 from cuesta.frontend.measured_choices import MeasuredChoices
+from cuesta.frontend.memory_limit import planned_within
 from cuesta.frontend.reproducer import as_text, reproduced
 from cuesta.frontend.smaller_blocks import smaller_blocks
 from cuesta.lowering.host_to_llvm import WORDS
@@ -47,11 +49,14 @@ log = logging.getLogger("cuesta")
 #: The levels at which the host function is one, with its memory planned.
 _PLANNED = ("kernels", "tiled", "buffers", "loops", "blocks", "tt")
 
+#: The stage that plans memory.
+PLANNING = "kernels"
+
 #: Kinds of targets whose programs max_autotune times: what numpy runs in a GPU's place says nothing.
 TIMED = ("cpu", "cuda")
 
-#: Bytes of an arena that is kept in any case.
-_SMALL_ARENA = 1 << 20
+#: Share of what a forward graph saves that its arena may be to stay beside it.
+_SMALL_ARENA = 1 / 256
 
 
 @dataclass
@@ -92,6 +97,18 @@ def pipeline_of(stage: Stage, options: Options) -> Pipeline:
     if options.gemm != "auto":
         text = text.replace("call-libraries", f"call-libraries{{gemm={options.gemm}}}")
     return Pipeline.parse(text)
+
+
+def run_stage(stage: Stage, module: ir.Module, options: Options, report: GraphReport) -> ir.Module:
+    """The module after a stage: itself, or another where the options limit memory and this stage plans it.
+
+    Raises MemoryLimitError where no plan is within the limit.
+    """
+    pipeline = pipeline_of(stage, options)
+    if options.memory_limit is not None and stage.name == PLANNING:
+        return planned_within(module, pipeline, options.memory_limit, report)
+    pipeline.run(module, verify=False)
+    return module
 
 
 def lower_module(
@@ -135,13 +152,13 @@ def _lower(module: ir.Module, options: Options, report: GraphReport, level: str,
         if stage.name == "tt":
             smaller = smaller_blocks(module)
         with timer.stage(stage.name), chosen_by(chooser):
-            pipeline_of(stage, options).run(module, verify=False)
+            module = run_stage(stage, module, options, report)
         if stage.name == "kernels":
             metadata = describe_program(module, report)
         if options.verify:
             with timer.stage("verify"):
                 dialects.verify(module, f"stage {stage.name}")
-        tell_stage(stage.name, lambda: as_text(module.operation))
+        tell_stage(stage.name, functools.partial(as_text, module.operation))
         if dump is not None:
             dump.write(stage.name, module)
             if stage.name == "kernels":
@@ -221,8 +238,9 @@ def describe_program(module: ir.Module, report: GraphReport) -> dict[str, Any]:
     report.launches = sum(k["uses"] for k in report.kernels)
     memory = {a.name: a.attr.value for a in host.attributes["cuesta.memory"]}
     report.arena_bytes, report.peak_bytes, report.kept_bytes = memory["arena"], memory["peak"], memory["kept"]
-    # Between forward and backward an arena would come on top of all that is saved.
-    report.keeps_arena = report.name != "forward" or report.arena_bytes <= _SMALL_ARENA
+    # Between forward and backward an arena would come on top of all that is saved, between calls on top of another's.
+    is_cheap = report.name != "forward" or report.arena_bytes <= _SMALL_ARENA * report.kept_bytes
+    report.keeps_arena = is_cheap and report.memory_limit is None
     if "cuesta.remarks" in host.attributes:
         report.apart = [{a.name: a.attr.value for a in row} for row in host.attributes["cuesta.remarks"]]
     return describe(module) | {"keeps_arena": report.keeps_arena}

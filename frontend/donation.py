@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 
 
@@ -17,6 +19,22 @@ def donated_arguments(gm: torch.fx.GraphModule) -> list[int]:
     positions = (metadata.bw_donated_idxs if metadata is not None else None) or []
     storages = [_storage(n.meta.get("val")) for n in gm.graph.nodes if n.op == "placeholder"]
     return [i for i in positions if storages[i] is not None and storages.count(storages[i]) == 1]
+
+
+def expected_arguments(forward: torch.fx.GraphModule, backward: torch.fx.GraphModule, outputs: int) -> list[int]:
+    """The same before AOTAutograd has said so, by what the partitioner made: what only the forward graph computes, and
+    returns after its own `outputs` for the backward graph alone."""
+    results: Any = forward.graph.output_node().args[0]
+    saved = {node.name for node in results[outputs:] if isinstance(node, torch.fx.Node) and node.op == "call_function"}
+    saved -= {node.name for node in results[:outputs] if isinstance(node, torch.fx.Node)}
+    arguments = [node for node in backward.graph.nodes if node.op == "placeholder"]
+    storages = [_storage(node.meta.get("val")) for node in arguments]
+    others = [_storage(node.meta.get("val")) for node in forward.graph.nodes if node.op == "placeholder"]
+    return [
+        i
+        for i, (node, storage) in enumerate(zip(arguments, storages, strict=True))
+        if node.name in saved and storage is not None and storages.count(storage) == 1 and storage not in others
+    ]
 
 
 def _storage(value: object) -> int | None:

@@ -84,6 +84,7 @@ class MeasuredChoices:
     ) -> MeasuredChoices:
         """`lower` is lower_module; `begin(module, options, level)` begins to make the code of a GPU's kernels."""
         plain = replace(options, max_autotune=False, dump=None, trace_enabled=False, trace_graph_diagram=False)
+        plain = replace(plain, memory_limit=None)  # of a call: what is measured now is not part of one
 
         def build(question: Question, subject: Any, candidate: str) -> Callable[[], object]:
             module, level = _PROGRAMS[question.kind](subject, candidate)

@@ -73,6 +73,8 @@ def test_dashes_are_underscores() -> None:
         (None, {"opt_level": 4}, ["'opt_level'", "0 to 3", "4 (int)"]),
         (None, {"opt_level": True}, ["'opt_level'", "0 to 3", "True (bool)"]),
         (None, {"gemm": "kernels"}, ["'gemm'", "did you mean 'kernel'", "auto, library, kernel", "'kernels' (str)"]),
+        (None, {"memory_limit": 0}, ["'memory_limit'", "number of bytes", "0 (int)"]),
+        (None, {"memory_limit": 1e9}, ["'memory_limit'", "number of bytes", "(float)"]),
         (None, {"dump": 5}, ["'dump'", "folder", "5 (int)"]),
         (None, {"cache_dir": ""}, ["'cache_dir'", "folder"]),
         (None, {"cache_dir": "~no_such_user/x"}, ["'cache_dir'", "~no_such_user"]),
@@ -127,6 +129,7 @@ def test_the_key_holds_what_changes_code_and_nothing_else(tmp_path: Path) -> Non
         other = {
             "bool": not field.default,
             "int": 0,
+            "int | None": 1 << 20,
             "str": "other",
             "Path | None": tmp_path,
             "Target | None": Target("tt"),

@@ -59,6 +59,29 @@ here that option changes nothing. What is computed from the numbers is rounded a
 bf16 may differ in its last bit, but not in what it drops. On a GPU dropout follows the seed too, but draws other
 numbers than eager's fused kernel: what it drops differs there.
 
+## `memory_limit`
+```python
+torch.compile(model, backend="cuesta", options={"memory_limit": 2 << 30})
+```
+
+What a call takes of torch's allocator beside its arguments and weights (results, what lies between kernels, what is
+saved for the backward graph) is known before it runs: `peak_bytes` of `cuesta.report()`. Where it is above the limit,
+these are tried in turn, and the report says what it took:
+
+1. buffers lie outside the arena and are freed when dead, however small;
+2. steps run in another order, what lets go of most first;
+3. in training, less is saved and more is computed again (torch's partitioner, `activation_memory_budget`).
+
+Where none is within, `cuesta.errors.MemoryLimitError` (the `inner_exception` of torch's `BackendCompilerFailed`) comes
+before anything of the graph has run: what it would take, and the largest buffers at that moment with who writes them.
+A forward and a backward graph are one step, and both are compiled at the first call. Each graph of a model with graph
+breaks is held to the limit by itself. Sizes that depend on the call are compiled for as they come, each with a plan of
+its own, and there a backward graph is refused when it is first called, after its forward graph has run. Graphs that run
+op by op or in pieces have no plan and are refused; CUDA graphs are not recorded.
+
+Not counted is what a library takes inside of one call (the scratch of a sort or a convolution, MKL's buffers), the
+stacks of kernels, and what torch's CUDA allocator rounds up.
+
 ## `bitwise_eager`
 For elementwise graphs on CPU: every value has the bits of eager's, at the price of speed. Compiled, and fused, are
 views and copies, `where`, comparisons, logic, integer arithmetic, and the float ops that IEEE 754 rounds once (`+`,

@@ -27,6 +27,8 @@ class FormKernels(Pass):
     fuse: bool = True
     #: The machine whose limits kernels keep to: "cpu" or "gpu".
     target: str = "cpu"
+    #: Whether the host function may compute things in another order than the program to hold less memory.
+    lower_peak: bool = False
 
     def run(self, module: ir.Module) -> None:
         with module.context, ir.Location.unknown():
@@ -37,4 +39,4 @@ class FormKernels(Pass):
                 )
             block = kernels.regions[0].blocks.append()
             for graph in graphs:
-                build_host(graph, block, self.fuse, machine(self.target))
+                build_host(graph, block, self.fuse, machine(self.target), self.lower_peak)

@@ -7,7 +7,6 @@ what is asked for.
 
 from __future__ import annotations
 
-import heapq
 import math
 import re
 from collections.abc import Sequence
@@ -27,9 +26,10 @@ from cuesta.passes.form_kernels.kernel import Operand, build_kernel, collapse, k
 from cuesta.passes.form_kernels.layout import Layout, dense_strides, is_dense
 from cuesta.passes.form_kernels.machine import CPU, Machine
 from cuesta.passes.form_kernels.mutations import merge_updates
-from cuesta.passes.form_kernels.nodes import Item, collect
+from cuesta.passes.form_kernels.nodes import collect
 from cuesta.passes.form_kernels.outline import emit_kernel
 from cuesta.passes.form_kernels.routes import choose_route
+from cuesta.passes.form_kernels.schedule import schedule, schedule_for_memory
 from cuesta.passes.form_kernels.space import join, parallel_classes
 from cuesta.passes.form_kernels.twins import merge_twins
 from cuesta.runtime.strides import same_places
@@ -297,36 +297,9 @@ def op_name(op: ir.Operation) -> str:
     return found.group(1) if found else "kernel"
 
 
-def schedule(items: list[Item], grouping: Grouping) -> list[Item | Group]:
-    """Items and groups so that everything comes after what it needs, else in program order."""
-    unit_of = {i.index: id(grouping.group.get(i.index, i)) for i in items}
-    units: dict[int, Item | Group] = {id(grouping.group.get(i.index, i)): grouping.group.get(i.index, i) for i in items}
-    first: dict[int, int] = {}
-    needs: dict[int, set[int]] = {u: set() for u in units}
-    for item in items:
-        unit = unit_of[item.index]
-        first.setdefault(unit, item.index)
-        needs[unit] |= {unit_of[s] for s in item.sources} - {unit}
-    users: dict[int, list[int]] = {u: [] for u in units}
-    for unit, sources in needs.items():
-        for source in sources:
-            users[source].append(unit)
-    missing = {u: len(s) for u, s in needs.items()}
-    ready = [(first[u], u) for u, n in missing.items() if n == 0]
-    heapq.heapify(ready)
-    order = []
-    while ready:
-        _, unit = heapq.heappop(ready)
-        order.append(units[unit])
-        for user in users[unit]:
-            missing[user] -= 1
-            if missing[user] == 0:
-                heapq.heappush(ready, (first[user], user))
-    assert len(order) == len(units), "the groups depend on one another in a circle"
-    return order
-
-
-def build_host(function: func.FuncOp, kernels: ir.Block, fuse: bool, machine: Machine) -> None:
+def build_host(
+    function: func.FuncOp, kernels: ir.Block, fuse: bool, machine: Machine, lower_peak: bool = False
+) -> None:
     """Writes the host function that stands for `function`, just before it, and its kernels."""
     old = function.regions[0].blocks[0]
     items = collect(old)
@@ -356,7 +329,7 @@ def build_host(function: func.FuncOp, kernels: ir.Block, fuse: bool, machine: Ma
         mutates = ints(function.attributes["cuesta.mutates"]) if "cuesta.mutates" in function.attributes else []
         updated = zip(returned[len(returned) - len(mutates) :], (old.arguments[i] for i in mutates), strict=True)
         concatenations = placement.plan(builder, items, grouping, returned, wanted, list(updated))
-        order = schedule(items, grouping)
+        order = schedule_for_memory(items, grouping, returned) if lower_peak else schedule(items, grouping)
         builder.last_use = last_uses(order, returned, list(builder.placed))
         for builder.position, unit in enumerate(order):
             if isinstance(unit, Group):

@@ -59,7 +59,7 @@ class PlanMemory(Pass):
 
     def _plan(self, function: func.FuncOp) -> None:
         block = function.regions[0].blocks[0]
-        donated = [a for a in _donated(function) if hint(byte_count(a.type)) >= self.release_limit]
+        donated = [a for a in donated_arguments(function) if hint(byte_count(a.type)) >= self.release_limit]
         bases = bases_of(block, donated)
         is_small = sum(base.nbytes for base in bases if not base.is_argument) <= self.small_call
         for base in bases:
@@ -95,7 +95,7 @@ class PlanMemory(Pass):
             _fill_arena(block, planned, offsets, arena)
 
 
-def _donated(function: func.FuncOp) -> list[ir.Value]:
+def donated_arguments(function: func.FuncOp) -> list[ir.Value]:
     """The arguments that nobody needs after the call."""
     if "arg_attrs" not in function.attributes:
         return []

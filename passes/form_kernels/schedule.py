@@ -1,0 +1,179 @@
+"""In which order the host function computes what it has: valid, and near the program's or with less memory held.
+
+%a = exp(%x)     %c = sort(%a)              %a = exp(%x)
+%b = exp(%y)  →  %d = sort(%b)    becomes   %c = sort(%a)      %a is given back before there is %b
+                                            %b = exp(%y)
+                                            %d = sort(%b)
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from cuesta._mlir import ir
+from cuesta.dialects.types import byte_count
+from cuesta.passes.form_kernels import placement
+from cuesta.passes.form_kernels.grouping import Group, Grouping
+from cuesta.passes.form_kernels.in_place import VIEWS, root_of
+from cuesta.passes.form_kernels.nodes import Item, Node
+from cuesta.sizes import hint
+
+Value: TypeAlias = ir.Value
+Unit: TypeAlias = Item | Group
+
+
+@dataclass
+class Step:
+    """A unit, and what it needs and leaves, each by the unit's place in program order."""
+
+    unit: Unit
+    needs: set[int] = field(default_factory=set)
+    users: list[int] = field(default_factory=list)
+    #: root → bytes that it takes from here on
+    makes: dict[Value, int] = field(default_factory=dict)
+    #: roots of this function's that it reads
+    reads: set[Value] = field(default_factory=set)
+
+
+def schedule(items: list[Item], grouping: Grouping) -> list[Unit]:
+    """Items and groups so that everything comes after what it needs, else in program order."""
+    steps = _steps(items, grouping)
+    order = _ordered(range(len(steps)), steps, set(), heapq.heappop)
+    return [steps[i].unit for i in order]
+
+
+def schedule_for_memory(items: list[Item], grouping: Grouping, returned: Collection[Value]) -> list[Unit]:
+    """As `schedule`, in an order that holds less memory where one is found; between checks, which stay where they are.
+
+    Each time that comes next of all that can which lets go of most, or takes least.
+    """
+    steps = _steps(items, grouping)
+    _measure(steps, grouping, set(returned))
+    usual = _ordered(range(len(steps)), steps, set(), heapq.heappop)
+    kept = {root_of(value) for value in returned}
+    found: list[int] = []
+    for part in _between_checks(usual, steps):
+        found += _ordered(part, steps, set(found), _Greedy(steps, kept, found).pop)
+    best = min((usual, found), key=lambda order: peak_of(order, steps, kept))
+    return [steps[i].unit for i in best]
+
+
+def peak_of(order: Sequence[int], steps: Sequence[Step], kept: Collection[Value]) -> int:
+    """The most bytes that are held at once, arguments aside."""
+    left = _reader_counts(steps)
+    held: dict[Value, int] = {}
+    peak = 0
+    for i in order:
+        held.update(steps[i].makes)
+        peak = max(peak, sum(held.values()))
+        for value in steps[i].reads:
+            left[value] -= 1
+        for value in (*steps[i].reads, *steps[i].makes):
+            if left.get(value, 0) == 0 and value not in kept:
+                held.pop(value, None)
+    return peak
+
+
+class _Greedy:
+    """Prefers what leaves least behind."""
+
+    def __init__(self, steps: Sequence[Step], kept: Collection[Value], done: Iterable[int]) -> None:
+        self.steps, self.kept = steps, kept
+        self.left = _reader_counts(steps)
+        self.size = {value: size for step in steps for value, size in step.makes.items()}
+        for i in done:
+            self._count(i)
+
+    def pop(self, ready: list[int]) -> int:
+        """Takes the one that grows memory least out of `ready`, the first in program order among equals."""
+        best = min(ready, key=lambda i: (self._growth(i), i))
+        ready.remove(best)
+        self._count(best)
+        return best
+
+    def _growth(self, i: int) -> int:
+        step = self.steps[i]
+        freed = sum(self.size.get(v, 0) for v in step.reads if self.left[v] == 1 and v not in self.kept)
+        return sum(step.makes.values()) - freed
+
+    def _count(self, i: int) -> None:
+        for value in self.steps[i].reads:
+            self.left[value] -= 1
+
+
+def _steps(items: list[Item], grouping: Grouping) -> list[Step]:
+    unit_of = {i.index: id(grouping.group.get(i.index, i)) for i in items}
+    place: dict[int, int] = {}
+    steps: list[Step] = []
+    for item in items:
+        if unit_of[item.index] not in place:
+            place[unit_of[item.index]] = len(steps)
+            steps.append(Step(grouping.group.get(item.index, item)))
+    for item in items:
+        own = place[unit_of[item.index]]
+        steps[own].needs |= {place[unit_of[s]] for s in item.sources} - {own}
+    for i, step in enumerate(steps):
+        for source in step.needs:
+            steps[source].users.append(i)
+    return steps
+
+
+def _measure(steps: Sequence[Step], grouping: Grouping, returned: set[Value]) -> None:
+    """Fills in what each step makes and reads."""
+    for step in steps:
+        unit = step.unit
+        made: Sequence[Value] = []
+        if isinstance(unit, Group):
+            made = placement.outputs_of(unit, grouping, returned)
+        elif unit.op.name not in VIEWS:
+            made = list(unit.op.results)
+        step.makes = {value: hint(byte_count(value)) for value in made}
+    ours = {value for step in steps for value in step.makes}
+    for step in steps:
+        for item in step.unit.members if isinstance(step.unit, Group) else [step.unit]:
+            if item.op.name not in VIEWS:
+                gathers = item.gathers if isinstance(item, Node) else ()
+                step.reads |= {root_of(value) for value in (*item.op.operands, *gathers)} & ours
+        step.reads -= step.makes.keys()
+
+
+def _reader_counts(steps: Sequence[Step]) -> dict[Value, int]:
+    counts: dict[Value, int] = {}
+    for step in steps:
+        for value in step.reads:
+            counts[value] = counts.get(value, 0) + 1
+    return counts
+
+
+def _between_checks(order: Sequence[int], steps: Sequence[Step]) -> Iterable[list[int]]:
+    """The parts of an order that checks end: what follows one may rely on it."""
+    part: list[int] = []
+    for i in order:
+        part.append(i)
+        unit = steps[i].unit
+        if isinstance(unit, Item) and unit.op.name == "host.check":
+            yield part
+            part = []
+    yield part
+
+
+def _ordered(part: Iterable[int], steps: Sequence[Step], done: set[int], pop: Callable[[list[int]], int]) -> list[int]:
+    """`part` so that each step comes after what it needs; which of those that can come next, `pop` says: it takes one
+    out of a heap of them."""
+    members = set(part)
+    missing = {i: len(steps[i].needs - done) for i in members}
+    ready = sorted(i for i, n in missing.items() if n == 0)
+    order = []
+    while ready:
+        step = pop(ready)
+        order.append(step)
+        for user in steps[step].users:
+            if user in members:
+                missing[user] -= 1
+                if missing[user] == 0:
+                    heapq.heappush(ready, user)
+    assert len(order) == len(members), "the groups depend on one another in a circle"
+    return order
