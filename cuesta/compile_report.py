@@ -64,7 +64,8 @@ class GraphReport:
             yield f"  compiled for each set of sizes: {self.specialised}"
         width = max((len(k["name"]) for k in self.kernels), default=0)
         for kernel in self.kernels:
-            halved = f"  (block halved x{kernel['halvings']}: too large)" if kernel.get("halvings") else ""
+            times = kernel.get("halvings")
+            halved = f"  (block halved x{times}: too large for the GPU, or for Triton)" if times else ""
             yield f"  kernel {kernel['name']:<{width}}  x{kernel['uses']:<3} {' + '.join(kernel['ops'])}{halved}"
         for call in self.aten_calls:
             yield f"  ATen   {call['op']} x{call['count']} ({call['route']}): {call['reason']}"

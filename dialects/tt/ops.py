@@ -196,6 +196,9 @@ def broadcast(value: ir.Value, shape: Sequence[int]) -> ir.Value:
 
 
 def reshape(value: ir.Value, shape: Sequence[int], allow_reorder: bool = False) -> ir.Value:
+    """The elements in a block of another shape; the value itself where it has that shape."""
+    if shape_of(value) == tuple(shape):
+        return value
     attributes = {"allow_reorder": ir.UnitAttr.get()} if allow_reorder else {}
     return RESHAPE([value], [block_type(shape, element_of(value))], **attributes).result
 

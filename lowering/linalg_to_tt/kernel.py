@@ -158,8 +158,11 @@ class KernelWriter:
         (c,) = node.reduced
         current = stretched(contribution, shape)
         if c in self.frame.axes:
-            axis = self.frame.axes.index(c)
+            # Without dims of size 1: Triton 3.6 ends in an assertion over some, where a reduction came before.
+            axis = sum(size > 1 for size in shape[: self.frame.axes.index(c)])
+            current = tt.reshape(current, [size for size in shape if size > 1])
             (current,) = tt.scan([current], axis, lambda a, b: taken.combine([a], [b])[0])
+            current = tt.reshape(current, shape)
         values = {list(node.op.regions[0].blocks[0].arguments)[-2]: current}
         terminator = list(body_ops(node.op))[-1]
         stored = terminator.operands[1]

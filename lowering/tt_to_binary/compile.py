@@ -13,7 +13,7 @@ import sys
 import tempfile
 from typing import Any
 
-from cuesta.errors import CompileError, OutOfResources
+from cuesta.errors import CompileError, KernelRefused, OutOfResources
 from cuesta.lowering.tt_to_binary.device_libraries import name_functions
 from cuesta.lowering.tt_to_binary.kernel import KernelBinary, KernelText
 from cuesta.lowering.tt_to_binary.triton_versions import (
@@ -69,7 +69,7 @@ class Log:
 def compile_kernel(kernel: KernelText, target: Target, log: Log, *, keep_assembly: bool = False) -> KernelBinary:
     """The kernel as the target runs it.
 
-    Raises CompileError, which holds what Triton said, for a kernel that Triton refuses, and OutOfResources for one
+    Raises KernelRefused, which holds what Triton said, for a kernel that Triton fails on, and OutOfResources for one
     that is too large for the target.
     """
     log.clear()
@@ -78,7 +78,7 @@ def compile_kernel(kernel: KernelText, target: Target, log: Log, *, keep_assembl
     except CompileError:
         raise
     except Exception as error:  # Triton has no class for its errors
-        raise CompileError(
+        raise KernelRefused(
             f"Triton refuses kernel {kernel.name} for target {target}: {diagnostic(log.text(), str(error))}"
         ) from error
 

@@ -1,7 +1,8 @@
-"""The kernels of a module on their way to a target, with smaller blocks where it has no room for those chosen.
+"""The kernels of a module on their way to a target, with smaller blocks where it has no room for those chosen, or
+Triton fails on them.
 
 making = start_kernels(module, target, cache, smaller)      returns at once
-for made in making.finish(): …                              waits; kernels that are too large are made again
+for made in making.finish(): …                              waits; some are made again, with smaller blocks
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import TypeAlias
 
 from cuesta._mlir import ir
 from cuesta.cache import Cache
-from cuesta.errors import CompileError, OutOfResources, Unsupported
+from cuesta.errors import CompileError, KernelRefused, OutOfResources, Unsupported
 from cuesta.lowering.tt_to_binary.kernel import Grid, KernelBinary, KernelText
 from cuesta.lowering.tt_to_binary.kernels import Compiling, start_compiling
 from cuesta.lowering.tt_to_binary.texts import kernel_grids, kernel_texts
@@ -31,7 +32,7 @@ class MadeKernel:
     text: KernelText
     grid: Grid
     binary: KernelBinary
-    #: how often its block was halved before the target had room for it
+    #: how often its block was halved before the target had room for it and Triton took it
     halvings: int = 0
 
 
@@ -47,25 +48,25 @@ class KernelMaking:
     def finish(self) -> list[MadeKernel]:
         """The kernels, in their order.
 
-        Raises the CompileError of the first that Triton refuses, Unsupported for one that is too large however small
-        its block.
+        Raises Unsupported for one that is too large, or that Triton fails on, however small its block, and any other
+        CompileError, of the first that has one.
         """
         made: dict[str, MadeKernel] = {}
         kernels, compiling = self._kernels, self._compiling
         for halvings in range(_MOST_HALVINGS + 1):
-            large: dict[str, OutOfResources] = {}
+            again: dict[str, CompileError] = {}
             for (text, grid), outcome in zip(kernels, compiling.outcomes(), strict=True):
-                if isinstance(outcome, OutOfResources) and self._smaller is not None:
-                    large[text.name] = outcome
+                if isinstance(outcome, (OutOfResources, KernelRefused)) and self._smaller is not None:
+                    again[text.name] = outcome
                 elif isinstance(outcome, CompileError):
                     raise outcome
                 else:
                     made[text.name] = MadeKernel(text, grid, outcome, halvings)
-            if not large or self._smaller is None:
+            if not again or self._smaller is None:
                 return [made[text.name] for text, _ in self._kernels]
-            error = next(iter(large.values()))
+            error = next(iter(again.values()))
             if halvings < _MOST_HALVINGS:
-                kernels = _kernels_of(self._smaller(large, halvings + 1))
+                kernels = _kernels_of(self._smaller(again, halvings + 1))
                 compiling = self._start(kernels)
         raise Unsupported(f"{error}, however small its block") from error
 

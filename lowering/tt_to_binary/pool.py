@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import cuesta
-from cuesta.errors import CompileError, OutOfResources
+from cuesta.errors import CompileError, KernelRefused, OutOfResources
 from cuesta.lowering.tt_to_binary.compile import diagnostic
 from cuesta.lowering.tt_to_binary.kernel import KernelBinary, KernelText, pack, receive
 
@@ -125,7 +125,7 @@ class Pool:
     def compile(self, kernel: KernelText, target: str, keep_assembly: bool) -> KernelBinary:
         """The kernel's binary. A worker that dies or hangs over it is replaced, once.
 
-        Raises CompileError where Triton refuses the kernel, or where both workers were lost.
+        Raises KernelRefused where Triton fails on the kernel, or both workers were lost over it.
         """
         head = {
             "name": kernel.name,
@@ -154,7 +154,7 @@ class Pool:
                 raise
             self._give_back(worker)
             return _read_answer(answer, body)
-        raise CompileError(f"Triton fails on kernel {kernel.name} for target {target}, twice: {losses[1]}")
+        raise KernelRefused(f"Triton fails on kernel {kernel.name} for target {target}, twice: {losses[1]}")
 
     def end(self) -> None:
         """Kills all workers; who waits for one gets a CompileError. The pool is of no more use."""
@@ -213,5 +213,7 @@ def _read_answer(answer: dict[str, Any], body: bytes) -> KernelBinary:
     if answer["kind"] == "resources":
         raise OutOfResources(*answer["arguments"])
     if answer["kind"] == "refused":
+        raise KernelRefused(*answer["arguments"])
+    if answer["kind"] == "failed":
         raise CompileError(*answer["arguments"])
     return KernelBinary.from_bytes(body)

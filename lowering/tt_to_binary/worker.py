@@ -10,7 +10,7 @@ import select
 import signal
 from typing import Any
 
-from cuesta.errors import CompileError, OutOfResources
+from cuesta.errors import CompileError, KernelRefused, OutOfResources
 from cuesta.lowering.tt_to_binary.compile import Log, compile_kernel
 from cuesta.lowering.tt_to_binary.kernel import KernelText, pack, receive
 from cuesta.targets import parse_target
@@ -58,7 +58,8 @@ def _answer(message: tuple[dict[str, Any], bytes], log: Log) -> tuple[dict[str, 
         arguments = [error.kernel, error.target, error.resource, error.needed, error.limit]
         return {"kind": "resources", "arguments": arguments}, b""
     except CompileError as error:
-        return {"kind": "refused", "arguments": [str(error)]}, b""
+        kind = "refused" if isinstance(error, KernelRefused) else "failed"
+        return {"kind": kind, "arguments": [str(error)]}, b""
     return {"kind": "binary"}, binary.to_bytes()
 
 

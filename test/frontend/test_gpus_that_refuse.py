@@ -15,7 +15,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 
 import cuesta
 from cuesta import compile_report
-from cuesta.errors import OutOfResources
+from cuesta.errors import KernelRefused, OutOfResources
 from cuesta.frontend import backend, devices, make_program
 from cuesta.frontend.compile_for import compile_for
 from cuesta.lowering.tt_to_binary import making
@@ -33,18 +33,20 @@ def empty_report() -> Iterator[None]:
     compile_report.clear()
 
 
-def limit_shared_memory(monkeypatch: pytest.MonkeyPatch, limit: int) -> None:
-    """Pretends that a block has this many bytes; the kernels are compiled as they are."""
+def limit_shared_memory(monkeypatch: pytest.MonkeyPatch, limit: int, refuses: bool = False) -> None:
+    """Pretends that a block has this many bytes, or that Triton fails on more; the kernels are compiled as they are."""
     outcomes = Compiling.outcomes
 
     def limited(compiling: Compiling) -> list[Any]:
-        return [_limited(outcome, limit) for outcome in outcomes(compiling)]
+        return [_limited(outcome, limit, refuses) for outcome in outcomes(compiling)]
 
     monkeypatch.setattr(making.Compiling, "outcomes", limited)
 
 
-def _limited(outcome: Any, limit: int) -> Any:
+def _limited(outcome: Any, limit: int, refuses: bool) -> Any:
     if isinstance(outcome, KernelBinary) and outcome.shared > limit:
+        if refuses:
+            return KernelRefused(f"Triton refuses kernel {outcome.name}")
         return OutOfResources(outcome.name, "cuda:90", "bytes of shared memory", outcome.shared, limit)
     return outcome
 
@@ -57,9 +59,10 @@ def transposed(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
 X = torch.ones(1024, 512)
 
 
-def test_a_kernel_that_is_too_large_gets_smaller_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("refuses", [False, True], ids=["too large", "refused"])
+def test_a_kernel_that_is_too_large_gets_smaller_blocks(refuses: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     (before,) = (k for k in compile_for(transposed, X, "cuda:90").kernels if k.shared)
-    limit_shared_memory(monkeypatch, before.shared // 3)
+    limit_shared_memory(monkeypatch, before.shared // 3, refuses)
     made = {kernel.name: kernel for kernel in compile_for(transposed, X, "cuda:90").kernels}
     after = made[before.name]
     assert after.shared <= before.shared // 3
@@ -73,7 +76,7 @@ def test_the_report_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     assert graph.fallback is None
     halved = [kernel for kernel in graph.kernels if kernel["halvings"]]
     assert len(halved) == 1 and halved[0]["shared"] <= 2048
-    assert f"(block halved x{halved[0]['halvings']}: too large)" in str(cuesta.report())
+    assert f"(block halved x{halved[0]['halvings']}: too large for the GPU, or for Triton)" in str(cuesta.report())
 
 
 def test_halved_blocks_compute_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -94,6 +97,11 @@ def test_what_no_block_is_small_enough_for_runs_in_aten(monkeypatch: pytest.Monk
     limit_shared_memory(monkeypatch, -1)
     fallback = compile_on_gpu(monkeypatch, transposed, loads=True)
     assert "0 bytes of shared memory, and target cuda:90 has -1 for a block, however small its block" in fallback
+
+
+def test_what_triton_fails_on_however_small_runs_in_aten(monkeypatch: pytest.MonkeyPatch) -> None:
+    limit_shared_memory(monkeypatch, -1, refuses=True)
+    assert "Triton refuses kernel" in compile_on_gpu(monkeypatch, transposed, loads=True)
 
 
 def test_a_gpu_that_is_too_old_runs_op_by_op(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -47,6 +47,18 @@ func.func @graph(%x: tensor<64x32xbf16> {cuesta.strides = [32, 1]}) -> (tensor<6
 }
 
 // -----
+// A scan has no dims of size 1: Triton fails on some of those.
+// CHECK-LABEL: "tt.func"
+// CHECK: %[[FLAT:.*]] = "tt.reshape"(%{{.*}}) : (tensor<32x1xf32>) -> tensor<32xf32>
+// CHECK: %[[SUMS:.*]] = "tt.scan"(%[[FLAT]])
+// CHECK: "tt.reshape"(%[[SUMS]]) : (tensor<32xf32>) -> tensor<32x1xf32>
+func.func @graph(%x: tensor<3x17x4xf32> {cuesta.strides = [68, 4, 1]}) -> (tensor<3x17xf32> {cuesta.strides = [17, 1]}) {
+  %0 = "cuesta.sum"(%x) {dims = [2], keepdim = 0} : (tensor<3x17x4xf32>) -> tensor<3x17xf32>
+  %1 = "cuesta.cumsum"(%0) {dim = 1} : (tensor<3x17xf32>) -> tensor<3x17xf32>
+  return %1 : tensor<3x17xf32>
+}
+
+// -----
 // A bool is a byte in memory; bytes of 0 and 1 are combined as they are.
 // CHECK-LABEL: "tt.func"
 // CHECK: "tt.load"{{.*}}tensor<{{.*}}x!tt.ptr<i8>>
