@@ -21,6 +21,7 @@ from torch_mlir.dialects import (
     memref,
     scf,
     tensor,
+    vector,
 )
 from torch_mlir.execution_engine import ExecutionEngine
 from torch_mlir.passmanager import PassManager
@@ -48,4 +49,5 @@ __all__ = [
     "rewrite",
     "scf",
     "tensor",
+    "vector",
 ]

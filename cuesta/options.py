@@ -105,9 +105,9 @@ class Options:
     # 3 makes no kernel faster than 2, and the LLVM of torch-mlir 20261001 mixes up rows of small loops at it.
     gemm: str = _option(
         "auto",
-        "Who computes matrix products on a GPU: a `kernel` of ours, which takes in what follows, or the `library`; "
-        "`auto`: the library, a kernel where rows of bf16 or f16 are no multiple of 16 bytes, with `max_autotune` the "
-        "faster.",
+        "Who computes matrix products: a `kernel` of ours, which takes in what follows (on CPU those of f32), or the "
+        "`library`; `auto`: the library, on a GPU a kernel where rows of bf16 or f16 are no multiple of 16 bytes, with "
+        "`max_autotune` the faster.",
         choices=("auto", "library", "kernel"),
         affects_code=True,
     )

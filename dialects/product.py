@@ -2,7 +2,9 @@
 
     graph    cuesta.mm … {route = "kernel", product = "128x256x64/8/3"}         [M, K] @ [K, N], its result in f32
     linalg   linalg.generic … {cuesta.product = [0, 2, 1], cuesta.product_tile = "128x256x64/8/3"}
-             the loops that walk M, N and K; in a kernel, their classes
+             the loops that walk M, N and K; in a kernel, their classes; in a tile, its loops
+
+On a CPU the tile is written "256x192x384 by 8x48".
 
 Operands stay as narrow as they lie in memory; what widens them is in the generic's body.
 """
@@ -47,6 +49,37 @@ class Tile:
         if found is None:
             raise ValueError(f"{text!r} is no tile of a product: MxNxK/warps/stages, such as 128x256x64/8/3")
         return Tile(*map(int, found.groups()))
+
+
+_PANELS = re.compile(r"(\d+)x(\d+)x(\d+) by (\d+)x(\d+)")
+
+
+@dataclass(frozen=True)
+class Panels:
+    """What a CPU computes of a product at once: m x n elements, k of each sum at a time, in panels of so many columns,
+    the sums of so many rows of which are in registers."""
+
+    m: int
+    n: int
+    k: int
+    rows: int
+    columns: int
+
+    def __str__(self) -> str:
+        return f"{self.m}x{self.n}x{self.k} by {self.rows}x{self.columns}"
+
+    @staticmethod
+    def parse(text: str) -> Panels:
+        """The panels whose text it is. Raises ValueError for any other text."""
+        found = _PANELS.fullmatch(text)
+        if found is None:
+            raise ValueError(f"{text!r} is no product in panels: MxNxK by ROWSxCOLUMNS, such as 256x192x384 by 8x48")
+        return Panels(*map(int, found.groups()))
+
+
+def is_in_panels(tile: str | None) -> bool:
+    """Whether that is the text of a tile of a CPU."""
+    return tile is not None and _PANELS.fullmatch(tile) is not None
 
 
 def tile_of(generic: ir.Operation) -> Tile | None:

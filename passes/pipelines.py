@@ -80,14 +80,16 @@ _BUFFERS = (
 _LOOPS = (
     # 1. What bufferisation left as copies is a loop too.
     "expand-copies",
-    # 2. Affine rather than scf loops where they can be: their accesses stay readable to LLVM's vectoriser.
+    # 2. Matrix products before they are loops like any other: their sums stay in registers.
+    "multiply-panels",
+    # 3. Affine rather than scf loops where they can be: their accesses stay readable to LLVM's vectoriser.
     "make-loops",
-    # 3. Where sizes come with the call: whole tiles have loops of their own, other sizes that fill vectors a version.
+    # 4. Where sizes come with the call: whole tiles have loops of their own, other sizes that fill vectors a version.
     "full-tiles",
     "version-sizes",
-    # 4. Inline mathematics, while the loops around it are still there to be vectorised.
+    # 5. Inline mathematics, while the loops around it are still there to be vectorised.
     "expand-math",
-    # 5. bf16 to and from f32, which mathematics has just widened to, without LLVM's own instruction.
+    # 6. bf16 to and from f32, which mathematics has just widened to, without LLVM's own instruction.
     "expand-bf16",
 )
 

@@ -4,9 +4,11 @@
     columns        %2 = cuesta.sum(%a[M, K, 1] * %b[1, K, N]) {dims = [1]}    a kernel that walks along b's rows
     rows           %2 = cuesta.sum(%a[M, 1, K] * %bT[1, N, K]) {dims = [2]}   a kernel that walks along K
     tensor cores   %2 = cuesta.mm(%a, %b) {product = "128x256x64/8/4"}        a kernel that multiplies blocks
+    panels         %2 = cuesta.mm(%a, %b) {product = "256x192x384 by 8x48"}   the same on a CPU, of f32
 
 A library is made for large products. On CPU it loses on thousands of 3x3 ones, and on bf16 beside a vector: a kernel
-may be 20 times as fast, or as slow, and no rule of thumb tells which. On a GPU a kernel on tensor cores is about as
+may be 20 times as fast, or as slow, and no rule of thumb tells which. Large ones of f32 take about as long in panels as
+in MKL, and take in what follows: who wins is the machine's. On a GPU a kernel on tensor cores is about as
 fast as the library's, and takes in what follows; where rows do not begin at multiples of 16 bytes the library falls to
 kernels that take two to five times as long (a vocabulary of 30522: 1.8 ms, ours 0.7). So the library is taken unless
 rows are ragged on a GPU, the op says otherwise (attribute `route`), `max_autotune` measured otherwise, or the option
@@ -28,12 +30,14 @@ from cuesta.passes.form_kernels.in_place import VIEWS
 from cuesta.passes.form_kernels.memory_order import MemoryOrder
 from cuesta.passes.graph_rewrite import functions, users
 from cuesta.passes.product_cluster import PRODUCTS, cluster, program_text
+from cuesta.passes.product_panels import panels_of
 from cuesta.passes.product_tiles import SHARED, SHARED_ON_AMD, Plan, plans
 from cuesta.sizes import Number, Size
 from cuesta.targets import Target
 
 _B = GraphBuilder()
 LIBRARY, COLUMNS, ROWS, TENSOR_CORES = "library", "columns", "rows", "tensor cores"
+PANELS = "panels"
 
 #: Attribute of a product: its way, and behind "tensor cores" the plan.
 ROUTE = "route"
@@ -67,17 +71,46 @@ def mark_routes(module: ir.Module, gemm: str, target: Target) -> None:
                 continue
             route = LIBRARY
             if gemm != "library":
-                route = _route_on_gpu(op, memory, gemm, target) if target.gpu else _route(op)
+                route = _route_on_gpu(op, memory, gemm, target) if target.gpu else _route(op, memory, gemm)
             op.attributes[ROUTE] = ir.StringAttr.get(route)
 
 
-def _route(op: ir.Operation) -> str:
+def _route(op: ir.Operation, memory: MemoryOrder, gemm: str) -> str:
     sizes = _sizes(op)
-    if sizes is None or not _may_be_a_kernel(sizes) or spelling_of(op.results[0]) not in _FLOATS:
+    in_panels = _in_panels_of(op, sizes)
+    if in_panels is not None and gemm == "kernel":
+        return in_panels
+    if sizes is None or spelling_of(op.results[0]) not in _FLOATS:
         return LIBRARY
-    # One column has no rows of b to walk along.
-    ways = (LIBRARY, ROWS) if sizes[-1] == 1 else (LIBRARY, COLUMNS, ROWS)
-    return choose(_question(op, sizes, ways), op)
+    if _may_be_a_kernel(sizes):
+        # One column has no rows of b to walk along.
+        ways = (LIBRARY, ROWS) if sizes[-1] == 1 else (LIBRARY, COLUMNS, ROWS)
+        return choose(_question(op, sizes, ways), op)
+    if in_panels is None or not measuring():
+        return LIBRARY
+    return _measured_with_what_follows(op, sizes, memory, (LIBRARY, in_panels))
+
+
+def _measured_with_what_follows(
+    op: ir.Operation, sizes: list[int], memory: MemoryOrder, candidates: tuple[str, ...]
+) -> str:
+    """The candidate, the library first, that takes the least time with what a kernel would take in; the library where
+    sizes of that depend on the call."""
+    ops = cluster(op)
+    if any(isinstance(n, Size) for inner in ops for value in inner.operands for n in shape_of(value)):
+        return LIBRARY
+    name = op.name.removeprefix("cuesta.")
+    about = f"{name} {'x'.join(map(str, sizes))} {spelling_of(op.results[0])}, {len(ops)} ops"
+    return choose(Question("gemm", about, program_text(ops, memory), candidates, _WORTH), op)
+
+
+def _in_panels_of(op: ir.Operation, sizes: list[int] | None) -> str | None:
+    """The route in panels of a product of f32 matrices; None where it has none."""
+    if sizes is None or len(sizes) != 3 or min(sizes) < 2 or spelling_of(op.results[0]) != "f32":
+        return None
+    m, k, n = sizes
+    found = panels_of(m, n, k)
+    return None if found is None else f"{PANELS} {found}"
 
 
 def _question(op: ir.Operation, sizes: list[int], ways: tuple[str, ...]) -> Question:
@@ -108,12 +141,7 @@ def _route_on_gpu(op: ir.Operation, memory: MemoryOrder, gemm: str, target: Targ
         ways = [f"{TENSOR_CORES} {plan}" for plan in found]
     if not measured:
         return ways[0]
-    ops = cluster(op)
-    if any(isinstance(n, Size) for inner in ops for value in inner.operands for n in shape_of(value)):
-        return LIBRARY
-    about = f"{op.name.removeprefix('cuesta.')} {'x'.join(map(str, sizes))} {spelling}, {len(ops)} ops"
-    candidates = (LIBRARY, *ways[:_MEASURED])
-    return choose(Question("gemm", about, program_text(ops, memory), candidates, _WORTH), op)
+    return _measured_with_what_follows(op, sizes, memory, (LIBRARY, *ways[:_MEASURED]))
 
 
 def _is_ragged(op: ir.Operation, sizes: list[int], memory: MemoryOrder) -> bool:
@@ -160,8 +188,9 @@ def as_kernel(op: ir.Operation) -> list[ir.Value]:
     route, result = op.attributes[ROUTE].value, spelling_of(op.results[0])
     *bias, a, b = op.operands
     rows = _rows(op, [a, *bias])
-    if route.startswith(TENSOR_CORES):
-        product = _on_tensor_cores(op, _split(a, rows), b)
+    if route.startswith((TENSOR_CORES, PANELS)):
+        multiply = _in_panels if route.startswith(PANELS) else _on_tensor_cores
+        product = multiply(op, _split(a, rows), b)
         bias = [_split(x, rows) for x in bias]
     else:
         product = _as_sum(route, a, b)
@@ -217,6 +246,13 @@ def _as_sum(route: str, a: ir.Value, b: ir.Value) -> ir.Value:
         left, right = _B.reshape(a, [*batch, m, 1, k]), _B.reshape(_B.permute(b, across), [*batch, 1, n, k])
         dim = len(batch) + 2
     return _B.reduce("sum", _B.pointwise("mul", left, right), [dim])
+
+
+def _in_panels(op: ir.Operation, a: ir.Value, b: ir.Value) -> ir.Value:
+    """A product that stays whole, and says what a tile of it is."""
+    product = MatMul(a, b, tensor([*shape_of(a)[:-1], shape_of(b)[-1]], spelling_of(a))).result
+    product.owner.attributes[PRODUCT] = ir.StringAttr.get(op.attributes[ROUTE].value.removeprefix(f"{PANELS} "))
+    return product
 
 
 def _on_tensor_cores(op: ir.Operation, a: ir.Value, b: ir.Value) -> ir.Value:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from cuesta._mlir import arith, bufferization, func, ir, linalg, scf, tensor
-from cuesta.dialects import types
+from cuesta.dialects import product, types
 from cuesta.dialects.affine_maps import projection
 from cuesta.dialects.cuesta.dialect import int_array, int_attr, ints, numbers
 from cuesta.dialects.kernel_module import (
@@ -108,6 +108,9 @@ class _Tiler:
         maps = [projection(len(loops), [loops.index(c) for c in self.kept(a)]) for a in accesses]
         kinds = [k for k, c in zip(op.attributes["iterator_types"], classes, strict=True) if c in loops]
         new = linalg.GenericOp([v.type for v in inits], tiles, inits, ir.ArrayAttr.get(maps), ir.ArrayAttr.get(kinds))
+        if product.TILE in op.attributes:
+            new.operation.attributes[product.ROLES] = int_array(loops.index(c) for c in product.roles_of(op))
+            new.operation.attributes[product.TILE] = op.attributes[product.TILE]
         old_block = op.regions[0].blocks[0]
         block = new.regions[0].blocks.append(*[a.type for a in old_block.arguments])
         mapping = dict(zip(old_block.arguments, block.arguments, strict=True))

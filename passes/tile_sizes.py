@@ -10,8 +10,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from cuesta._mlir import func
+from cuesta._mlir import func, ir
 from cuesta.choices import Question, choose, measuring
+from cuesta.dialects import product
 from cuesta.dialects.cuesta.dialect import int_array, ints
 from cuesta.errors import VerifyError
 from cuesta.sizes import Number, Size, hint
@@ -111,6 +112,9 @@ def tiles_of(
     that do not divide its sizes.
     """
     order = sorted(parallel)
+    products = [op for op in function.regions[0].blocks[0].operations if product.TILE in op.operation.attributes]
+    if products:
+        return _of_product(products[0].operation, sizes, parallel)
     if TILE in function.attributes:
         return dict(zip(order, _marked(function, [sizes[c] for c in order]), strict=True))
     usual = tile_sizes(sizes, parallel, tensors)
@@ -124,6 +128,19 @@ def tiles_of(
         mark_tile(function, chosen)
         return tiles_of(function, sizes, parallel, tensors, work)
     return usual
+
+
+def _of_product(generic: ir.Operation, sizes: Sequence[Number], parallel: set[int]) -> dict[int, int]:
+    """Class → tile size for a kernel with a matrix product: its tile's rows and columns, or as many of them as divide
+    what there are; one of all else that is parallel."""
+    m, n, _ = product.roles_of(generic)
+    tile = product.Panels.parse(generic.attributes[product.TILE].value)
+    tiles = dict.fromkeys(parallel, 1)
+    for c, wanted in ((m, tile.m), (n, tile.n)):
+        size = sizes[c]
+        assert isinstance(size, int)  # products of other sizes are the library's
+        tiles[c] = max(d for d in range(1, min(size, wanted) + 1) if size % d == 0)
+    return tiles
 
 
 def mark_tile(function: func.FuncOp, tile: str) -> None:

@@ -27,12 +27,13 @@ Some choices are made by a rule of thumb. With this option they are made by timi
 | --- | --- |
 | CPU, `product`: of floats, with a side of at most 16 | `library`; `columns`, `rows`: kernels, with what is around |
 | CPU, `tile`: a kernel's tiles | `32x128`, for example; up to nine others |
+| CPU, `gemm`: another one of f32, with what follows it | `library`; `panels 256x192x384 by 8x48` |
 | CUDA, `gemm`: a product with what follows it | `library`; `tensor cores 128x256x64/8/4` and up to six others |
 
 Each candidate is compiled by itself and called on random tensors of the same sizes and strides (the generator of your
 program is left alone). On CPU: in turns, about 20 ms each, and the shortest time counts; another than the first is
-taken where it saves a tenth. On a GPU: in turns, with a cold cache, and the median counts; another is taken where it
-saves 3 %. All measuring for a graph ends after 60 s; what is asked later goes by the rule of thumb.
+taken where it saves a tenth, in `gemm` 3 %. On a GPU: in turns, with a cold cache, and the median counts; another is
+taken where it saves 3 %. All measuring for a graph ends after 60 s; what is asked later goes by the rule of thumb.
 
 Answers are kept in the cache of compiled graphs, for this CPU or GPU, this number of threads, these versions: later
 graphs and processes do not measure again. Without the cache, each compile measures. `cuesta.report()` lists what was

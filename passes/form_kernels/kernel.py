@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 from cuesta._mlir import ir
 from cuesta.dialects.kernel_module import body_ops
-from cuesta.dialects.product import GENERIC_PRECISION
+from cuesta.dialects.product import GENERIC_PRECISION, is_in_panels
 from cuesta.dialects.types import size_of, spelling_of
 from cuesta.passes.form_kernels.grouping import Group
 from cuesta.passes.form_kernels.layout import Layout, dense_strides, memory_order
@@ -19,6 +19,9 @@ from cuesta.sizes import Number, Size, estimate
 
 Value: TypeAlias = ir.Value
 Class = int
+
+#: More than any tensor has elements.
+_FIRST = 1 << 63
 
 
 @dataclass(eq=False)
@@ -221,6 +224,9 @@ def _class_order(
             node, dims = written[value]
             classes = [loops[node.index][dims[i]] for i in memory_order(layout.sizes, layout.strides)]
             sequences.append((estimate(sizes[c] for c in classes) + 1, classes))
+    for node, dims in written.values():
+        if is_in_panels(node.tile):  # its columns are what vectors hold
+            sequences.append((_FIRST, [loops[node.index][d] for d in dims]))
     sequences.sort(key=lambda s: -s[0])
     sequences += [(0, loops[index]) for index in loops]
     order: list[Class] = []

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Sequence
 
-from cuesta.dialects.product import Tile
+from cuesta.dialects.product import Tile, is_in_panels
 from cuesta.passes.form_kernels.nodes import Node
 from cuesta.passes.form_kernels.space import Loop, Space
 
@@ -55,6 +55,8 @@ def product_refusal(space: Space, nodes: Sequence[Node], internal: Collection[in
             return "it walks more than the matrix product does"
         if own != classes - {k} and node.index not in internal:
             return "every program of the matrix product would write it"
+        if k in own and is_in_panels(first.tile):
+            return "every tile of the matrix product would make its operand again"
         if k in own and _is_dear(node, own, first, {m: (0, n), n: (1, m)}, space):
             return "every block of the matrix product would make its operand again"
     return None

@@ -97,3 +97,14 @@ func.func @rows_of_its_own(%a: tensor<32x64xbf16>, %b: tensor<64x16xbf16>) -> te
   %1 = "cuesta.reshape"(%0) : (tensor<32x16xbf16>) -> tensor<2x16x16xbf16>
   return %1 : tensor<2x16x16xbf16>
 }
+
+// In panels it stays a product too; a bias is added behind it.
+// CHECK-LABEL: func.func @panels
+// CHECK-SAME: (%[[C:.*]]: tensor<40xf32>, %[[A:.*]]: tensor<32x64xf32>, %[[B:.*]]: tensor<64x40xf32>)
+// CHECK-NEXT: %[[P:.*]] = "cuesta.mm"(%[[A]], %[[B]]) {product = "32x40x64 by 8x48"} : {{.*}} -> tensor<32x40xf32>
+// CHECK-NEXT: %[[S:.*]] = "cuesta.add"(%[[P]], %[[C]])
+// CHECK-NEXT: return %[[S]]
+func.func @panels(%c: tensor<40xf32>, %a: tensor<32x64xf32>, %b: tensor<64x40xf32>) -> tensor<32x40xf32> {
+  %0 = "cuesta.addmm"(%c, %a, %b) {beta = 1.0 : f64, alpha = 1.0 : f64, route = "panels 32x40x64 by 8x48"} : (tensor<40xf32>, tensor<32x64xf32>, tensor<64x40xf32>) -> tensor<32x40xf32>
+  return %0 : tensor<32x40xf32>
+}

@@ -111,5 +111,21 @@ module {
       } -> tensor<768xf32>
       return %s : tensor<768xf32>
     }
+
+    // A matrix product has tiles of its own size, or what divides the rows; they say where M, N and K are.
+    // CHECK-LABEL: func.func @product
+    // CHECK: scf.forall (%{{.*}}, %{{.*}}) = (0, 0) to (12, 96) step (6, 48)
+    // CHECK: linalg.generic {{.*}} ins(%{{.*}}, %{{.*}} : tensor<6x32xf32>, tensor<48x32xf32>) outs(%{{.*}} : tensor<6x48xf32>) attrs = {cuesta.product = [0, 1, 2], cuesta.product_tile = "8x48x32 by 8x48"}
+    func.func @product(%x: tensor<12x32xf32>, %w: tensor<96x32xf32>, %y: tensor<12x96xf32> {bufferization.writable = true}) -> tensor<12x96xf32> attributes {cuesta.parallel = [0, 1], cuesta.sizes = [12, 96, 32]} {
+      %zero = arith.constant 0.0 : f32
+      %f = linalg.fill ins(%zero : f32) outs(%y : tensor<12x96xf32>) -> tensor<12x96xf32>
+      %s = linalg.generic {indexing_maps = [affine_map<(m, n, k) -> (m, k)>, affine_map<(m, n, k) -> (n, k)>, affine_map<(m, n, k) -> (m, n)>], iterator_types = ["parallel", "parallel", "reduction"]} ins(%x, %w : tensor<12x32xf32>, tensor<96x32xf32>) outs(%f : tensor<12x96xf32>) attrs = {cuesta.classes = [0, 1, 2], cuesta.product = [0, 1, 2], cuesta.product_tile = "8x48x32 by 8x48"} {
+      ^bb0(%a: f32, %b: f32, %o: f32):
+        %p = arith.mulf %a, %b : f32
+        %r = arith.addf %o, %p : f32
+        linalg.yield %r : f32
+      } -> tensor<12x96xf32>
+      return %s : tensor<12x96xf32>
+    }
   }
 }

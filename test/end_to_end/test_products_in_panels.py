@@ -1,0 +1,126 @@
+"""Matrix products as kernels of our own on a CPU (option gemm): right beside f64, one kernel with what follows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch.utils._python_dispatch import _disable_current_modes
+
+import cuesta
+from cuesta._mlir import ir
+from cuesta.choices import Question, chosen_by
+from cuesta.compile_report import GraphReport
+from cuesta.frontend import candidate_programs, compile
+from cuesta.frontend.compile import lower_module
+from cuesta.options import Options
+
+Tensor = torch.Tensor
+
+
+def floats(*sizes: int) -> Tensor:
+    return torch.randn(sizes, generator=torch.Generator().manual_seed(sum(sizes)))
+
+
+def compiled(function: Callable[..., Tensor], *arguments: Tensor) -> tuple[Tensor, GraphReport]:
+    torch._dynamo.reset()
+    made = torch.compile(function, backend="cuesta", options={"gemm": "kernel", "cache": False})(*arguments)
+    (graph,) = cuesta.report().graphs
+    assert graph.fallback is None
+    return made, graph
+
+
+def check(function: Callable[..., Tensor], *arguments: Tensor) -> GraphReport:
+    """`function` in kernels is about as close to its result in f64 as eager is, and calls no library."""
+    made, graph = compiled(function, *arguments)
+    exact, eager = function(*(x.double() for x in arguments)), function(*arguments)
+    assert made.stride() == eager.stride() and not graph.aten_calls
+    # f32 rounds each sum; how its blocks are added up is a library's own.
+    assert (made.double() - exact).norm() <= 1e-6 * exact.norm()
+    return graph
+
+
+@pytest.mark.parametrize(("m", "k", "n"), [(100, 77, 103), (5, 130, 33), (33, 800, 48)])
+def test_sizes_and_how_operands_lie(m: int, k: int, n: int) -> None:
+    assert check(torch.matmul, floats(m, k), floats(k, n)).launches == 1
+    assert check(F.linear, floats(m, k), floats(n, k)).launches == 1
+    assert check(lambda a, b: a.t() @ b, floats(k, m), floats(k, n)).launches == 1
+
+
+def test_rows_with_gaps_between_and_operands_that_repeat() -> None:
+    assert check(torch.matmul, floats(64, 200)[:, 3:99], floats(96, 48)).launches == 1
+    assert check(F.linear, floats(24, 96), floats(48, 192)[:, ::2]).launches == 1
+    assert check(torch.matmul, floats(24, 1).expand(24, 96), floats(96, 96)).launches == 1
+    assert check(torch.matmul, floats(24, 96), floats(1, 48).expand(96, 48)).launches == 1
+
+
+def test_what_follows_is_in_the_kernel() -> None:
+    x, weight, bias = floats(2, 64, 96), floats(96, 96), floats(96)
+    assert check(lambda x, w, b: F.gelu(F.linear(x, w, b)), x, weight, bias).launches == 1
+    assert check(lambda x, w, b: F.linear(x, w, b) + x, x, weight, bias).launches == 1
+    assert check(lambda x, w, u: F.silu(x @ w) * (x @ u), x[0], weight, weight + 1).launches == 1
+    assert check(lambda c, a, b: torch.addmm(c, a, b, beta=2, alpha=0.5), floats(64, 96), x[0], weight).launches == 1
+    assert check(lambda x, w: (x @ w).relu().t(), x[0], weight).launches == 1
+
+
+def test_what_every_tile_would_compute_again_is_another_kernel() -> None:
+    x, weight = floats(64, 96), floats(96, 96)
+    assert check(lambda x, w: F.gelu(x) @ w, x, weight).launches == 2
+    assert check(lambda x, w: F.layer_norm(x @ w + x, (96,)), x, weight).launches == 2
+    assert check(lambda x, w: (x @ w).sum(0), x, weight).launches == 2
+
+
+def test_nan_and_infinity_come_through() -> None:
+    a, b = floats(20, 40), floats(40, 33)
+    a[3, 7], a[5, 0], b[2, 9] = torch.nan, torch.inf, -torch.inf
+    a[7, 2] = 0
+    made, _ = compiled(torch.matmul, a, b)
+    expected = a @ b
+    assert torch.equal(made.isnan(), expected.isnan()) and torch.equal(made.isinf(), expected.isinf())
+    finite = expected.isfinite()
+    torch.testing.assert_close(made[finite], expected[finite], rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize(("m", "k", "n"), [(0, 4, 5), (4, 0, 5), (4, 5, 0)])
+def test_no_elements(m: int, k: int, n: int) -> None:
+    made, _ = compiled(lambda a, b: a @ b + 1, floats(m, k), floats(k, n))
+    assert torch.equal(made, floats(m, k) @ floats(k, n) + 1)
+
+
+def test_max_autotune_measures_it_with_what_follows(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    def answer(question: Question, op: ir.Operation) -> str:
+        asked.append(question.candidates)
+        for candidate in question.candidates:
+            module, level = candidate_programs.gemm(op, candidate)
+            with chosen_by(None), _disable_current_modes():
+                report = GraphReport("candidate")
+                lower_module(module, Options(cache=False), report, level)
+            assert (report.launches, bool(report.aten_calls)) == (1, candidate == "library")
+        return question.candidates[-1]
+
+    monkeypatch.setattr(compile.MeasuredChoices, "of", lambda *rest: answer)
+    torch._dynamo.reset()
+    x, weight = floats(64, 96), floats(96, 96)
+    made = torch.compile(lambda x, w: F.gelu(x @ w), backend="cuesta", options={"max_autotune": True, "cache": False})
+    torch.testing.assert_close(made(x, weight), F.gelu(x @ weight))
+    assert asked == [("library", "panels 64x48x96 by 8x48")]
+    (graph,) = cuesta.report().graphs
+    assert graph.launches == 1 and not graph.aten_calls
+
+
+def test_a_layer_s_gradients() -> None:
+    torch._dynamo.reset()
+    layer = torch.nn.Linear(48, 64)
+    x, weights = floats(40, 48).requires_grad_(), (layer.weight, layer.bias)
+    F.gelu(layer(x)).square().sum().backward()
+    expected = [x.grad, *(w.grad for w in weights)]
+    for leaf in (x, *weights):
+        leaf.grad = None
+    step = torch.compile(lambda x: F.gelu(layer(x)).square().sum(), backend="cuesta", options={"gemm": "kernel"})
+    step(x).backward()
+    torch.testing.assert_close([x.grad, *(w.grad for w in weights)], expected)
+    assert not any(graph.aten_calls for graph in cuesta.report().graphs)

@@ -1,0 +1,131 @@
+// RUN: cuesta-opt --pass-pipeline='builtin.module(multiply-panels)' %s | filecheck %s
+
+#mk = affine_map<(m, n, k) -> (m, k)>
+#kn = affine_map<(m, n, k) -> (k, n)>
+#nk = affine_map<(m, n, k) -> (n, k)>
+#mn = affine_map<(m, n, k) -> (m, n)>
+#nm = affine_map<(m, n, k) -> (n, m)>
+module { module @kernels {
+
+// Rows of b are packed as they lie; the last of two vectors is cut off. Two rows at a time, then the third.
+// CHECK-LABEL: func.func @rows
+// CHECK-SAME: (%[[A:.*]]: memref<3x8xf32>, %[[B:.*]]: memref<8x20xf32>, %[[C:.*]]: memref<3x20xf32>)
+// CHECK: %[[P:.*]] = memref.alloca() {alignment = 64 : i64} : memref<8x32xf32>
+// CHECK: scf.for %[[K:.*]] =
+// CHECK: vector.load %[[B]][{{.*}}] : memref<8x20xf32>, vector<16xf32>
+// CHECK: vector.store %{{.*}}, %[[P]][%[[K]], %{{.*}}]
+// CHECK: %[[MASK:.*]] = vector.constant_mask [4]
+// CHECK: vector.maskedload %[[B]][{{.*}}], %[[MASK]]
+// CHECK: vector.store %{{.*}}, %[[P]]
+// CHECK: %[[S:.*]]:4 = scf.for %[[K:.*]] = {{.*}} iter_args(
+// CHECK-COUNT-2: vector.load %[[P]]
+// CHECK: %[[X:.*]] = memref.load %[[A]]
+// CHECK-NEXT: %[[XS:.*]] = vector.broadcast %[[X]]
+// CHECK-COUNT-2: vector.fma %[[XS]]
+// CHECK: memref.load %[[A]]
+// CHECK-COUNT-2: vector.fma
+// CHECK-NOT: vector.fma
+// CHECK: scf.yield
+// CHECK: vector.load %[[C]]
+// CHECK: arith.addf
+// CHECK: vector.store {{.*}}, %[[C]]
+// CHECK: vector.maskedload %[[C]]
+// CHECK: vector.maskedstore %[[C]]
+// CHECK: scf.for {{.*}} iter_args(
+// CHECK-COUNT-2: vector.fma
+// CHECK-NOT: linalg.generic
+func.func @rows(%a: memref<3x8xf32>, %b: memref<8x20xf32>, %c: memref<3x20xf32>) {
+  linalg.generic {indexing_maps = [#mk, #kn, #mn], iterator_types = ["parallel", "parallel", "reduction"]}
+    ins(%a, %b : memref<3x8xf32>, memref<8x20xf32>) outs(%c : memref<3x20xf32>)
+    attrs = {cuesta.product = [0, 1, 2], cuesta.product_tile = "3x20x8 by 2x32"} {
+  ^bb0(%x: f32, %y: f32, %s: f32):
+    %0 = arith.mulf %x, %y : f32
+    %1 = arith.addf %s, %0 : f32
+    linalg.yield %1 : f32
+  }
+  return
+}
+
+// Columns of b, whose elements lie together, are transposed 16 at a time; those left of K one by one. Blocks of K are
+// added up, and of what is left over.
+// CHECK-LABEL: func.func @columns
+// CHECK-SAME: (%[[A:.*]]: memref<2x20xf32>, %[[B:.*]]: memref<16x20xf32>,
+// CHECK: %[[P:.*]] = memref.alloca() {alignment = 64 : i64} : memref<18x16xf32>
+// CHECK-COUNT-16: vector.load %[[B]]
+// CHECK-COUNT-64: vector.shuffle
+// CHECK-COUNT-16: vector.store {{.*}}, %[[P]]
+// CHECK: scf.for
+// CHECK: memref.load %[[B]]
+// CHECK: memref.store {{.*}}, %[[P]]
+// CHECK: scf.for {{.*}} iter_args(
+// CHECK-COUNT-2: vector.fma
+// CHECK-NOT: vector.shuffle
+// CHECK: memref.load %[[B]]
+// CHECK: scf.for {{.*}} iter_args(
+// CHECK-COUNT-2: vector.fma
+func.func @columns(%a: memref<2x20xf32>, %b: memref<16x20xf32>, %c: memref<2x16xf32>) {
+  linalg.generic {indexing_maps = [#mk, #nk, #mn], iterator_types = ["parallel", "parallel", "reduction"]}
+    ins(%a, %b : memref<2x20xf32>, memref<16x20xf32>) outs(%c : memref<2x16xf32>)
+    attrs = {cuesta.product = [0, 1, 2], cuesta.product_tile = "2x16x18 by 2x16"} {
+  ^bb0(%x: f32, %y: f32, %s: f32):
+    %0 = arith.mulf %x, %y : f32
+    %1 = arith.addf %s, %0 : f32
+    linalg.yield %1 : f32
+  }
+  return
+}
+
+// While a panel is multiplied the next one's lines are asked for, at most up to the tensor's end.
+// CHECK-LABEL: func.func @next_panel
+// CHECK-SAME: memref<3x8xf32>, %[[B:[a-z0-9]+]]: memref<8x64xf32>,
+// CHECK: scf.for {{.*}} iter_args(
+// CHECK: memref.prefetch %[[B]][%{{.*}}, %{{.*}}], read, locality<2>, data
+// CHECK: vector.fma
+func.func @next_panel(%a: memref<3x8xf32>, %b: memref<8x64xf32>, %c: memref<3x16xf32>, %start: index) {
+  %v = memref.subview %b[0, %start] [8, 16] [1, 1] : memref<8x64xf32> to memref<8x16xf32, strided<[64, 1], offset: ?>>
+  linalg.generic {indexing_maps = [#mk, #kn, #mn], iterator_types = ["parallel", "parallel", "reduction"]}
+    ins(%a, %v : memref<3x8xf32>, memref<8x16xf32, strided<[64, 1], offset: ?>>) outs(%c : memref<3x16xf32>)
+    attrs = {cuesta.product = [0, 1, 2], cuesta.product_tile = "3x16x8 by 1x16"} {
+  ^bb0(%x: f32, %y: f32, %s: f32):
+    %0 = arith.mulf %x, %y : f32
+    %1 = arith.addf %s, %0 : f32
+    linalg.yield %1 : f32
+  }
+  return
+}
+
+// A result whose columns lie together is summed up in other memory.
+// CHECK-LABEL: func.func @across
+// CHECK-SAME: memref<8x16xf32>, %[[C:[a-z0-9]+]]: memref<16x2xf32>)
+// CHECK: %[[OWN:.*]] = memref.alloca() {{.*}} : memref<2x16xf32>
+// CHECK: linalg.generic {{.*}} ins(%[[C]] : memref<16x2xf32>) outs(%[[OWN]] : memref<2x16xf32>)
+// CHECK: vector.fma
+// CHECK: linalg.generic {{.*}} ins(%[[OWN]] : memref<2x16xf32>) outs(%[[C]] : memref<16x2xf32>)
+func.func @across(%a: memref<2x8xf32>, %b: memref<8x16xf32>, %c: memref<16x2xf32>) {
+  linalg.generic {indexing_maps = [#mk, #kn, #nm], iterator_types = ["parallel", "parallel", "reduction"]}
+    ins(%a, %b : memref<2x8xf32>, memref<8x16xf32>) outs(%c : memref<16x2xf32>)
+    attrs = {cuesta.product = [0, 1, 2], cuesta.product_tile = "2x16x8 by 2x16"} {
+  ^bb0(%x: f32, %y: f32, %s: f32):
+    %0 = arith.mulf %x, %y : f32
+    %1 = arith.addf %s, %0 : f32
+    linalg.yield %1 : f32
+  }
+  return
+}
+
+// What else is in a body stays as it is, for loops.
+// CHECK-LABEL: func.func @wider
+// CHECK: linalg.generic
+func.func @wider(%a: memref<2x8xbf16>, %b: memref<8x16xf32>, %c: memref<2x16xf32>) {
+  linalg.generic {indexing_maps = [#mk, #kn, #mn], iterator_types = ["parallel", "parallel", "reduction"]}
+    ins(%a, %b : memref<2x8xbf16>, memref<8x16xf32>) outs(%c : memref<2x16xf32>)
+    attrs = {cuesta.product = [0, 1, 2], cuesta.product_tile = "2x16x8 by 2x16"} {
+  ^bb0(%x: bf16, %y: f32, %s: f32):
+    %w = arith.extf %x : bf16 to f32
+    %0 = arith.mulf %w, %y : f32
+    %1 = arith.addf %s, %0 : f32
+    linalg.yield %1 : f32
+  }
+  return
+}
+} }
