@@ -4,8 +4,11 @@ Everything else imports `ir`, `PassManager`, the dialect modules and the rest fr
 another provider is a change of this file alone.
 """
 
+import importlib
+import importlib.util
 import sys
 import types
+from typing import Any
 
 from torch_mlir import ir, rewrite
 from torch_mlir.dialects import (
@@ -15,7 +18,6 @@ from torch_mlir.dialects import (
     cf,
     ext,
     func,
-    linalg,
     llvm,
     math,
     memref,
@@ -25,6 +27,44 @@ from torch_mlir.dialects import (
 )
 from torch_mlir.execution_engine import ExecutionEngine
 from torch_mlir.passmanager import PassManager
+
+
+def _without_language(name: str, parts: tuple[str, ...]) -> Any:
+    """A package of the provider, entered with no more than `parts`; the rest is read when somebody asks for it.
+
+    linalg's takes in a language of its own, with functions of the ops' names, that nothing here speaks: 0.2 s.
+    """
+    spec = importlib.util.find_spec(name)
+    if name in sys.modules or spec is None or spec.loader is None:
+        return importlib.import_module(name)
+    module = importlib.util.module_from_spec(spec)
+    read_all = spec.loader.exec_module
+
+    def read(missing: str) -> Any:
+        if missing.startswith("__") and missing != "__all__":
+            raise AttributeError(f"module {name!r} has no attribute {missing!r}")
+        del vars(module)["__getattr__"]
+        read_all(module)
+        return getattr(module, missing)
+
+    for part in map(importlib.import_module, parts):
+        # Functions are the language's where both have them.
+        vars(module).update(
+            {k: v for k, v in vars(part).items() if not isinstance(v, types.FunctionType)} | vars(module)
+        )
+    vars(module)["__getattr__"] = read
+    sys.modules[name] = module
+    return module
+
+
+linalg = _without_language(
+    f"{scf.__package__}.linalg",
+    (
+        "torch_mlir._mlir_libs._mlirDialectsLinalg",
+        f"{scf.__package__}._linalg_ops_gen",
+        f"{scf.__package__}._linalg_enum_gen",
+    ),
+)
 
 # For each op that it meets, the provider looks for a Python module of the op's dialect, and does not
 # remember that there is none: a quarter of a second a graph. Empty ones answer at once.

@@ -28,6 +28,7 @@ from cuesta.dialects.kernel_module import (
     operand_classes,
     parameters,
 )
+from cuesta.dialects.named_linalg import fill
 from cuesta.dialects.types import row_major, shape_of, spelling_of, strided
 from cuesta.passes.graph_rewrite import functions
 from cuesta.passes.registry import Pass, register_pass
@@ -168,7 +169,7 @@ class _Tiler:
             return self.fresh(classes, spelling_of(value))
         number, destination = owner.operands
         constant = arith.ConstantOp(number.type, number.owner.attributes["value"]).result
-        return linalg.fill(constant, outs=[self.init(destination, classes)])
+        return fill(constant, self.init(destination, classes))
 
 
 def clone_op(op: ir.Operation, mapping: dict[Value, Value]) -> None:

@@ -17,6 +17,7 @@ from cuesta.dialects import types
 from cuesta.dialects.affine_maps import projection, squeeze
 from cuesta.dialects.cuesta import shape
 from cuesta.dialects.cuesta.dialect import ints, number_of
+from cuesta.dialects.named_linalg import fill
 from cuesta.dialects.scalar import Scalar, load_storage, scalar_for, to_storage
 from cuesta.dialects.types import shape_of, spelling_of
 from cuesta.sizes import Number, Size
@@ -195,7 +196,7 @@ class LinalgBuilder:
             empty = types.empty([sizes[d] for d in dims], types.storage(spelling))
             if identity is not None:
                 number = Scalar().const(storage, identity(types.element(spelling)))
-                empty = linalg.fill(number, outs=[empty])
+                empty = fill(number, empty)
             inits.append(empty)
             result_types.append(empty.type)
         maps = [projection(len(sizes), a.dims) for a in sources]

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from cuesta._mlir import ir, linalg
+from cuesta._mlir import ir
 from cuesta.dialects import walk
+from cuesta.dialects.named_linalg import copy
 from cuesta.passes.registry import Pass, register_pass
 
 
@@ -21,5 +22,5 @@ class ExpandCopies(Pass):
         with module.context:
             for op in [op for op in walk(module.operation) if op.name == "memref.copy"]:
                 with ir.InsertionPoint(op), op.location:
-                    linalg.copy(op.operands[0], outs=[op.operands[1]])
+                    copy(op.operands[0], op.operands[1])
                 op.erase()

@@ -16,6 +16,7 @@ from cuesta.dialects import types
 from cuesta.dialects.affine_maps import projection
 from cuesta.dialects.cuesta.dialect import int_array
 from cuesta.dialects.kernel_module import SHAPE, body_ops
+from cuesta.dialects.named_linalg import fill
 from cuesta.dialects.product import GENERIC_PRECISION, ROLES, TILE
 from cuesta.dialects.types import row_major, size_of, strided
 from cuesta.passes.form_kernels.kernel import Kernel, KernelNode, Operand, initial_numbers
@@ -89,7 +90,7 @@ def _emit_node(
             init = tensor.EmptyOp(sizes, types.element(result.spelling)).result
         if initial is not None:
             attribute = ir.Attribute.parse(initial)
-            init = linalg.fill(arith.ConstantOp(attribute.type, attribute).result, outs=[init])
+            init = fill(arith.ConstantOp(attribute.type, attribute).result, init)
         inits.append(init)
     maps = [projection(len(loops), [position[c] for c in o.classes]) for o in (*kn.reads, *kn.results)]
     loop_of = kernel.loop_of[kn.node.index]
