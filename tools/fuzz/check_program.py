@@ -201,10 +201,14 @@ def _exact(text: str, specs: Sequence[Spec]) -> Run | None:
         x.to(getattr(torch, name)).requires_grad_(wide.gradient and x.is_floating_point())
         for x, (_, _, name) in zip(input_tensors(specs, False, wide.device), inputs, strict=True)
     ]
+    default = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64)  # which whole numbers become in a sigmoid or a mean
     try:
         return wide.run(wide.function, tensors)
     except RuntimeError:
         return None
+    finally:
+        torch.set_default_dtype(default)
 
 
 def _moved(tensors: Sequence[Tensor], seed: int) -> list[Tensor]:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from cuesta.tools.fuzz.check_graph import INT_RANGE, check_graph
 from cuesta.tools.fuzz.check_program import check_program
@@ -35,6 +36,10 @@ class Kind:
     comment: str
     #: whether the texts name a device, so that they can be judged on another one than the CPU
     on_devices: bool = False
+
+    def answer(self, request: int | str) -> Any:
+        """What a process of a Judge is asked: the text of that number, or the verdict on a text."""
+        return self.make(request) if isinstance(request, int) else self.check(request)
 
 
 KINDS = {
@@ -63,6 +68,8 @@ class Hunt:
     notes: Counter[str] = field(default_factory=Counter)
     _kinds: set[str] = field(default_factory=set)
     _lock: threading.Lock = field(default_factory=threading.Lock)
+    #: MLIR, which graphs are reduced with, is not for several threads
+    _reducing: threading.Lock = field(default_factory=threading.Lock)
 
     def run(self, seeds: Iterable[int], processes: int = 1) -> None:
         """Judges every seed, in that many processes; the first failure of each kind is reduced."""
@@ -72,18 +79,20 @@ class Hunt:
                 thread.result()
 
     def _judge(self, seeds: Iterator[int]) -> None:
-        with Judge(self.kind.check) as judge:
+        with Judge(self.kind.answer) as judge:
             while (seed := self._next(seeds)) is not None:
-                text = self.kind.make(seed)
+                text = judge(seed)
+                if isinstance(text, Failure):  # it runs while it is made: torch itself crashes
+                    self.unjudged += 1
+                    continue
                 if self.kind.on_devices:
                     text = on_device(text, self.device)
                 try:
                     found = judge(text)
                 except ValueError:  # the reference itself refuses it
-                    found = None
                     self.unjudged += 1
-                else:
-                    self.judged += 1
+                    continue
+                self.judged += 1
                 if isinstance(found, Note):
                     self.notes[found.text] += 1
                 elif found is not None:
@@ -99,7 +108,8 @@ class Hunt:
             new = failure.kind not in self._kinds
             self._kinds.add(failure.kind)
         if new:
-            text = shrink(text, failure, judge, self.kind.smaller)
+            with self._reducing:
+                text = shrink(text, failure, judge, self.kind.smaller)
         self.folder.mkdir(parents=True, exist_ok=True)
         path = self.folder / f"{self.kind.name.removesuffix('s')}_{seed}{self.kind.suffix}"
         path.write_text(with_header(self.kind, text, failure))

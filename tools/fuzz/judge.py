@@ -19,7 +19,7 @@ SECONDS = 300
 class Judge(Generic[T]):
     """Calls `check`, a function of a module, on one text after another; gives it `seconds` for each."""
 
-    def __init__(self, check: Callable[[str], T], seconds: float = SECONDS) -> None:
+    def __init__(self, check: Callable[[Any], T], seconds: float = SECONDS) -> None:
         self.check = check
         self.seconds = seconds
         self._process: multiprocessing.process.BaseProcess | None = None
@@ -33,7 +33,7 @@ class Judge(Generic[T]):
     ) -> None:
         self._stop()
 
-    def __call__(self, text: str) -> T | Failure:
+    def __call__(self, text: Any) -> T | Failure:
         """What `check` says; a Failure of its own where it takes its process down or does not end."""
         connection = self._connection or self._start()
         connection.send(text)
