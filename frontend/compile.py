@@ -21,11 +21,11 @@ from cuesta.choices import chosen_by
 from cuesta.compile_report import GraphReport
 from cuesta.dialects.cuesta.dialect import numbers
 from cuesta.dialects.module_target import mark_module, target_of
-from cuesta.dialects.types import byte_size, memref_shape
 from cuesta.errors import CompileError, PipelineError, Unsupported
 from cuesta.frontend import kernel_code
 from cuesta.frontend.dump import Dump
 from cuesta.frontend.dump_kernels import write_kernels_and_picture
+from cuesta.frontend.kernel_traffic import kernel_functions, launch_bytes
 from cuesta.frontend.loading import load
 from cuesta.frontend.logs import tell_stage
 from cuesta.frontend.measured_choices import MeasuredChoices
@@ -41,7 +41,7 @@ from cuesta.passes.pipeline import Pipeline
 from cuesta.passes.pipelines import Stage, stages_for
 from cuesta.runtime.artefact import Artefact
 from cuesta.runtime.executable import Executable
-from cuesta.sizes import assumed, assumptions, estimate
+from cuesta.sizes import assumed, assumptions
 from cuesta.targets import CPU, Target
 
 log = logging.getLogger("cuesta")
@@ -198,13 +198,6 @@ def compile_module(module: ir.Module, *, from_stage: str = "import", options: Op
         return load(lower_module(module, options, GraphReport("module"), from_stage))
 
 
-def _operand_bytes(operand: ir.Value) -> int:
-    """The memory that an operand of a kernel spans; what is repeated by a stride of 0 counts once."""
-    sizes, strides = memref_shape(operand.type)
-    elements = estimate(size for size, stride in zip(sizes, strides, strict=True) if stride != 0)
-    return elements * byte_size(str(ir.MemRefType(operand.type).element_type))
-
-
 def _add_resources(report: GraphReport, rows: list[dict[str, Any]]) -> None:
     """Adds to the report what each kernel takes of a GPU."""
     by_name = {row["name"]: row for row in rows}
@@ -219,6 +212,7 @@ def describe_program(module: ir.Module, report: GraphReport) -> dict[str, Any]:
     if len(hosts) != 1 or "cuesta.memory" not in hosts[0].attributes:
         raise CompileError(f"{len(hosts)} functions beside the kernels; one with the plan of plan-memory was due")
     (host,) = hosts
+    functions = kernel_functions(module)
     kernels: dict[str, dict[str, Any]] = {}
     calls: dict[tuple[str, str], dict[str, Any]] = {}
     for view in host.regions[0].blocks[0].operations:
@@ -226,9 +220,10 @@ def describe_program(module: ir.Module, report: GraphReport) -> dict[str, Any]:
         if op.name == "host.launch":
             name = list(op.attributes["kernel"].value)[-1]
             ops = [o.value for o in op.attributes["ops"]] if "ops" in op.attributes else []
-            size = sum(map(_operand_bytes, op.operands))
-            kernel = kernels.setdefault(name, {"name": name, "ops": ops, "uses": 0, "bytes": size})
-            kernel["uses"] += 1
+            if name not in kernels:
+                size = launch_bytes(op, functions.get(name))
+                kernels[name] = {"name": name, "ops": ops, "uses": 0, "bytes": size}
+            kernels[name]["uses"] += 1
         elif op.name == "host.aten":
             overload, reason = op.attributes["overload"].value, op.attributes["reason"].value
             route = op.attributes["route"].value

@@ -236,14 +236,20 @@ def test_rows_of_a_profile() -> None:
 
 
 def test_cuesta_tells_the_bytes_of_a_kernel() -> None:
-    """Its operands, each once; a row that is repeated counts as a row."""
-    torch._dynamo.reset()
-    with torch.no_grad():
-        torch.compile(lambda x, row: x.exp() + row.expand(8, 100), backend="cuesta")(
-            torch.ones(8, 100), torch.ones(100)
-        )
-    (graph,) = cuesta.report().as_dict()["graphs"]
-    assert [kernel["bytes"] for kernel in graph["kernels"]] == [4 * (800 + 100 + 800)]
+    """What it reads and what it writes; a row that is repeated counts as a row, a table by what is taken of it."""
+
+    def moved(function: Callable[..., torch.Tensor], *arguments: torch.Tensor) -> list[int]:
+        torch._dynamo.reset()
+        with torch.no_grad():
+            torch.compile(function, backend="cuesta")(*arguments)
+        graph = cuesta.report().as_dict()["graphs"][-1]
+        return [kernel["bytes"] for kernel in graph["kernels"]]
+
+    x, row, table = torch.ones(8, 100), torch.ones(100), torch.ones(1000, 100)
+    assert moved(lambda x, row: x.exp() + row.expand(8, 100), x, row) == [4 * (800 + 100 + 800)]
+    assert moved(lambda x: x.exp_(), x) == [4 * (800 + 800)]
+    taken = torch.arange(8)
+    assert moved(lambda table, i: table[i] + 1, table, taken)[-1] == 8 * 8 + 4 * (800 + 800)  # after a range check
 
 
 def test_peaks_by_name() -> None:

@@ -1,0 +1,76 @@
+"""What a kernel moves between memory and a processor, by what its ops say.
+
+An argument counts where it is read and where it is written, a table that elements are gathered from only by as many
+as there are places to fill. A block that is loaded again, of a transpose or a matrix product, counts once.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+from cuesta._mlir import ir
+from cuesta.dialects import walk
+from cuesta.dialects.kernel_module import destination_of, kernel_modules
+from cuesta.dialects.types import byte_size, memref_shape
+from cuesta.passes.graph_rewrite import functions
+from cuesta.sizes import estimate
+
+
+def kernel_functions(module: ir.Module) -> dict[str, ir.Operation]:
+    """The kernels of a module by name."""
+    nested = kernel_modules(module)
+    return {function.name.value: function.operation for each in nested for function in functions(each)}
+
+
+def launch_bytes(launch: ir.Operation, kernel: ir.Operation | None) -> int:
+    """Bytes that a host.launch reads and writes; without the kernel as linalg ops, those of its operands."""
+    sizes = [_span(operand) for operand in launch.operands]
+    if kernel is None:
+        return sum(sizes)
+    arguments = list(kernel.regions[0].blocks[0].arguments)[: len(sizes)]
+    passes, gathered = _passes(kernel), _gathered(kernel)
+    total = 0
+    for argument, size in zip(arguments, sizes, strict=True):
+        if argument in gathered:
+            total += min(size, gathered[argument])
+        total += size * (passes.get(argument, 0) or argument not in gathered)
+    return total
+
+
+def _passes(kernel: ir.Operation) -> dict[ir.Value, int]:
+    """How often each argument's memory is gone through: to be read, and to be written."""
+    read: set[ir.Value] = set()
+    written: set[ir.Value] = set()
+    for view in kernel.regions[0].blocks[0].operations:
+        op = view.operation
+        if op.name.startswith("linalg.") and op.name != "linalg.fill":
+            count = len(op.results)
+            given, inits = list(op.operands)[:-count], list(op.operands)[-count:]
+            read |= {value for value in given if isinstance(value.owner, ir.Block)}
+            written |= {value for init in inits if (value := destination_of(init)) is not None}
+    return {value: (value in read) + (value in written) for value in read | written}
+
+
+def _gathered(kernel: ir.Operation) -> dict[ir.Value, int]:
+    """The bytes of elements that are taken one by one of an argument."""
+    found: dict[ir.Value, int] = {}
+    for view in kernel.regions[0].blocks[0].operations:
+        for inner in walk(view.operation):
+            if inner.name == "tensor.extract" and isinstance(inner.operands[0].owner, ir.Block):
+                taken = _elements(view.operation.results) * byte_size(str(inner.results[0].type))
+                found[inner.operands[0]] = found.get(inner.operands[0], 0) + taken
+    return found
+
+
+def _elements(results: Sequence[ir.Value]) -> int:
+    """How many places a generic fills; more than any table has, where only a call tells."""
+    shapes = [ir.RankedTensorType(result.type) for result in results]
+    return max((estimate(shape.shape) if shape.has_static_shape else sys.maxsize for shape in shapes), default=0)
+
+
+def _span(operand: ir.Value) -> int:
+    """The memory that an operand of a kernel spans; what is repeated by a stride of 0 counts once."""
+    sizes, strides = memref_shape(operand.type)
+    elements = estimate(size for size, stride in zip(sizes, strides, strict=True) if stride != 0)
+    return elements * byte_size(str(ir.MemRefType(operand.type).element_type))
