@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from cuesta.frontend.accelerate import register_with_accelerate
     from cuesta.frontend.audit import audit
     from cuesta.frontend.backend import compile_fx_graph as backend
+    from cuesta.frontend.background import wait_for_tiers
     from cuesta.frontend.compile_exported import compile
     from cuesta.frontend.compile_for import compile_for
     from cuesta.frontend.program_file import load
@@ -31,6 +32,7 @@ __all__ = [
     "load",
     "register_with_accelerate",
     "report",
+    "wait_for_tiers",
 ]
 
 #: Public name → where it lives. Loaded on first use, so that importing one part costs no more than it.
@@ -44,6 +46,7 @@ _LAZY = {
     "load": ("cuesta.frontend.program_file", "load"),
     "register_with_accelerate": ("cuesta.frontend.accelerate", "register_with_accelerate"),
     "report": ("cuesta.compile_report", "report"),
+    "wait_for_tiers": ("cuesta.frontend.background", "wait_for_tiers"),
 }
 
 

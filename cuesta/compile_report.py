@@ -39,6 +39,8 @@ class GraphReport:
     dump: str | None = None
     #: what became of recording it as a CUDA graph, None where nobody asked
     cuda_graph: str | None = None
+    #: which tier of `tiered` runs, "full" or "first", and why; None where nobody asked
+    tier: str | None = None
     #: why the graph runs in Python, op by op, where it does
     fallback: str | None = None
     #: why the graph is compiled for each set of sizes, where Dynamo made it for many
@@ -47,7 +49,7 @@ class GraphReport:
     def program(self) -> dict[str, Any]:
         """The part that a cached artefact keeps: all but how this compile went."""
         kept = asdict(self)
-        for passing in ("name", "times", "cache", "dump", "cuda_graph", "fallback", "specialised"):
+        for passing in ("name", "times", "cache", "dump", "cuda_graph", "tier", "fallback", "specialised"):
             del kept[passing]
         return kept
 
@@ -80,6 +82,8 @@ class GraphReport:
         total = sum(self.times.values())
         stages = ", ".join(f"{k} {v * 1e3:.0f}" for k, v in self.times.items())
         yield f"  cache: {hit}; {total * 1e3:.0f} ms: {stages}"
+        if self.tier:
+            yield f"  tier: {self.tier}"
         if self.cuda_graph:
             yield f"  CUDA graph: {self.cuda_graph}"
         if self.dump:

@@ -123,6 +123,11 @@ class Options:
         "anything runs (see below).",
         affects_code=True,
     )
+    tiered: bool = _option(
+        False,
+        "The first call runs op by op and does not wait: another process compiles, and the program takes over when it "
+        "is there (see below).",
+    )
     cache: bool = _option(True, "Keep compiled graphs on disk and take them from there.")
     cache_dir: Path | None = _option(None, "Folder of that cache; CUESTA_CACHE_DIR where not given.")
     dump: Path | None = _option(None, "Folder for the IR of every stage; CUESTA_DUMP where not given.")

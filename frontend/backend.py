@@ -14,6 +14,7 @@ import torch
 from cuesta import compile_report
 from cuesta.compile_report import GraphReport
 from cuesta.errors import CompileError, DeviceError, OptionError, Unsupported
+from cuesta.frontend import background
 from cuesta.frontend.aot import around
 from cuesta.frontend.attention import keep_attention_whole
 from cuesta.frontend.bitwise import decompositions_of
@@ -21,7 +22,7 @@ from cuesta.frontend.byte_images import keep_byte_images_whole
 from cuesta.frontend.calling import Boxed, Convention, Run, bind, bind_sized
 from cuesta.frontend.donation import donated_arguments
 from cuesta.frontend.logs import tell_report
-from cuesta.frontend.make_program import make_program
+from cuesta.frontend.make_program import MadeProgram, make_program
 from cuesta.frontend.output_code import Keeping, keeping, kept_by_torch, remember, serialisable
 from cuesta.frontend.pieces import in_pieces
 from cuesta.frontend.profiling import profiled
@@ -29,6 +30,7 @@ from cuesta.frontend.python_steps import python_steps, takes_nested_size
 from cuesta.frontend.specialise import is_symbolic, specialised
 from cuesta.frontend.static_inputs import static_arguments
 from cuesta.frontend.step_memory import StepMemory, at_once, refuse_unplanned
+from cuesta.frontend.tiers import FirstTier, begin_program, op_by_op
 from cuesta.options import Options
 from cuesta.runtime.cuda_graphs import RecordedProgram
 from cuesta.runtime.cuda_recorder import recorder_of
@@ -47,6 +49,8 @@ def compile_fx_graph(gm: torch.fx.GraphModule, example_inputs: Sequence[Any], **
     if kwargs:
         raise OptionError(f"backend cuesta takes mode and options, not {', '.join(sorted(kwargs))}")
 
+    if options.tiered:
+        background.warm_up()  # while AOTAutograd traces
     keep = keeping(gm, example_inputs, options)
     memory = StepMemory(options)
 
@@ -127,22 +131,34 @@ def _compile_sized(gm: torch.fx.GraphModule, request: _Request, each: Callable[[
     the graph so, what `each` gives: it compiles for each set, and is told why."""
     kind, options = request.kind, request.options
     report = GraphReport(kind)
+
+    def ready(made: MadeProgram) -> Boxed:
+        steps = made.executable.metadata["steps"]
+        others = each("the program for all sizes is not right for these")
+
+        def around(program: Executable) -> Run:
+            recorded = _recorded(program, made.convention, options, report, request.static)
+            return profiled(recorded, report, steps)
+
+        return bind_sized(made.executable, made.convention, gm, others, around)
+
     try:
-        made = make_program(gm, kind, options, report, request.donated)
+        made = _made(gm, request, report)
     except (CompileError, DeviceError) as problem:
         level = logging.INFO if isinstance(problem, (Unsupported, DeviceError)) else logging.WARNING
         log.log(level, "a %s graph is compiled for each set of sizes: %s", kind, problem)
         return each(str(problem))
     compile_report.add(report)
     tell_report(report)
-    steps = made.executable.metadata["steps"]
-    others = each("the program for all sizes is not right for these")
+    return ready(made) if isinstance(made, MadeProgram) else made.start(ready)
 
-    def around(program: Executable) -> Run:
-        recorded = _recorded(program, made.convention, options, report, request.static)
-        return profiled(recorded, report, steps)
 
-    return bind_sized(made.executable, made.convention, gm, others, around)
+def _made(gm: torch.fx.GraphModule, request: _Request, report: GraphReport) -> MadeProgram | FirstTier:
+    """The program of a graph, or with `tiered` what runs until it is there. Raises what make_program does."""
+    if not request.options.tiered:
+        return make_program(gm, request.kind, request.options, report, request.donated)
+    whole = request.keep is Keeping.CODE
+    return begin_program(gm, request.kind, request.options, report, request.donated, whole)
 
 
 def report_of_steps(steps: dict[torch.fx.Node, str], kind: str) -> GraphReport:
@@ -158,14 +174,20 @@ def report_of_steps(steps: dict[torch.fx.Node, str], kind: str) -> GraphReport:
 def _compile_static(gm: torch.fx.GraphModule, request: _Request) -> Boxed:
     kind, options = request.kind, request.options
     report = GraphReport(kind, specialised=request.specialised)
+
+    def ready(made: MadeProgram) -> Boxed:
+        run = _recorded(made.executable, made.convention, options, report, request.static)
+        return bind(profiled(run, report, made.executable.metadata["steps"]), made.convention, gm)
+
     try:
-        made = make_program(gm, kind, options, report, request.donated)
+        made = _made(gm, request, report)
     except (Unsupported, DeviceError) as problem:  # torch runs on a GPU that our kernels do not load on
         return _run_in_python(gm, request, str(problem))
     compile_report.add(report)
     tell_report(report)
-    run = _recorded(made.executable, made.convention, options, report, request.static)
-    boxed = bind(profiled(run, report, made.executable.metadata["steps"]), made.convention, gm)
+    if not isinstance(made, MadeProgram):
+        return made.start(ready)
+    boxed = ready(made)
     if request.keep is not Keeping.NOTHING:
         remember(boxed, kind, made, gm, options, request.keep)
     return boxed
@@ -201,11 +223,4 @@ def _run_in_python(gm: torch.fx.GraphModule, request: _Request, reason: str) -> 
     refuse_unplanned(request.kind, request.options, f"it runs op by op ({reason})")
     compile_report.add(GraphReport(request.kind, fallback=reason, specialised=request.specialised))
     log.warning("a %s graph runs op by op: %s", request.kind, reason)
-
-    def call(args: list[Any]) -> list[Any]:
-        inputs = list(args)
-        args.clear()
-        return list(gm(*inputs))
-
-    call._boxed_call = True  # type: ignore[attr-defined]
-    return call
+    return op_by_op(gm)

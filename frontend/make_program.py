@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ from cuesta.options import Options
 from cuesta.runtime.artefact import Artefact
 from cuesta.runtime.executable import Executable
 from cuesta.sizes import assumptions
+from cuesta.targets import Target
 
 
 @dataclass(frozen=True)
@@ -33,6 +35,19 @@ class MadeProgram:
     key: str
 
 
+@dataclass(frozen=True)
+class Wanted:
+    """A graph of which the cache has no program."""
+
+    gm: torch.fx.GraphModule
+    kind: str
+    options: Options
+    donated: Sequence[int]
+    target: Target
+    device: torch.device
+    cache: GraphCache
+
+
 def make_program(
     gm: torch.fx.GraphModule, kind: str, options: Options, report: GraphReport, donated: Sequence[int] = ()
 ) -> MadeProgram:
@@ -41,6 +56,14 @@ def make_program(
     `kind` is its name, `donated` are the positions of arguments whose memory nobody needs after a call. Raises
     Unsupported or DeviceError where no program can run it here, and any other CompileError where a pass fails.
     """
+    found = look_up(gm, kind, options, report, donated)
+    return found if isinstance(found, MadeProgram) else compile_program(found, report)
+
+
+def look_up(
+    gm: torch.fx.GraphModule, kind: str, options: Options, report: GraphReport, donated: Sequence[int]
+) -> MadeProgram | Wanted:
+    """The program that the cache has, or what to compile. Raises Unsupported for what no program can run here."""
     start = time.perf_counter()
     target, device = place_graph(gm, options.target)
     if not can_run(target):
@@ -53,20 +76,25 @@ def make_program(
     else:
         found = cache.load(report)
     report.times["key and cache"] = time.perf_counter() - start
-    if found is not None:
-        artefact, executable = found
-        return MadeProgram(artefact, executable, Convention.from_dict(artefact.metadata["convention"]), cache.key)
+    if found is None:
+        return Wanted(gm, kind, options, donated, target, device, cache)
+    artefact, executable = found
+    return MadeProgram(artefact, executable, Convention.from_dict(artefact.metadata["convention"]), cache.key)
 
+
+def compile_program(wanted: Wanted, report: GraphReport) -> MadeProgram:
+    """Compiles, loads and keeps a graph's program, at once. Raises what `make_program` does."""
     # Imported here: a cached program needs no MLIR.
     from cuesta.dialects import make_context
     from cuesta.frontend.compile import lower_module
     from cuesta.frontend.dump import Dump
     from cuesta.frontend.importer import import_graph
 
+    gm, kind, options = wanted.gm, wanted.kind, wanted.options
     start = time.perf_counter()
     mark_calls(gm, options)
     with make_context(), assumptions():
-        graph = import_graph(gm, donated, target, device)
+        graph = import_graph(gm, wanted.donated, wanted.target, wanted.device)
         check_outputs(graph.convention.outputs)
         report.times["import"] = time.perf_counter() - start
         dump = Dump.open(options.dump, kind) if options.dump else None
@@ -74,10 +102,25 @@ def make_program(
     artefact.metadata["convention"] = graph.convention.as_dict()
     start = time.perf_counter()
     executable = load(artefact)
-    cache.store(artefact, report)
+    wanted.cache.store(artefact, report)
     report.times["load and keep"] = time.perf_counter() - start
     if dump is not None:
         report.dump = dump.outcome()
         dump.finish(report.lines())
         report.dump = dump.outcome()
-    return MadeProgram(artefact, executable, graph.convention, cache.key)
+    return MadeProgram(artefact, executable, graph.convention, wanted.cache.key)
+
+
+def import_program(wanted: Wanted) -> tuple[Convention, bytes, dict[str, bool]]:
+    """What a graph is in the cuesta dialect, for another process to compile: how it is called, the module as MLIR's
+    bytecode, and what was assumed of its sizes. Raises Unsupported."""
+    from cuesta.dialects import make_context
+    from cuesta.frontend.importer import import_graph
+
+    mark_calls(wanted.gm, wanted.options)
+    with make_context(), assumptions() as noted:
+        graph = import_graph(wanted.gm, wanted.donated, wanted.target, wanted.device)
+        check_outputs(graph.convention.outputs)
+        buffer = io.BytesIO()
+        graph.module.operation.write_bytecode(buffer)
+        return graph.convention, buffer.getvalue(), dict(noted)

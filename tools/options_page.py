@@ -60,6 +60,26 @@ here that option changes nothing. What is computed from the numbers is rounded a
 bf16 may differ in its last bit, but not in what it drops. On a GPU dropout follows the seed too, but draws other
 numbers than eager's fused kernel: what it drops differs there.
 
+## `tiered`
+```python
+model = torch.compile(model, backend="cuesta", options={"tiered": True})
+model(x)                     # answered op by op in ATen; another process compiles meanwhile
+cuesta.wait_for_tiers()      # only where you want to measure: nothing else has to wait
+model(x)                     # the program
+```
+
+A graph that the cache has runs as its program at once. Any other is imported and handed to a process of its own, which
+starts with the first compile and ends with yours; until it answers, the graph runs as the ATen ops that it was traced
+into, about as fast as in eager. The program takes over between two calls. Results differ by no more than eager's and
+compiled ones do; random numbers, what is written to arguments, and strides are the same in both tiers.
+
+- `cuesta.report()` says which tier of each graph runs, since when, and if it stays the first, why.
+- An error in the background is logged (`cuesta`), and the first tier stays. So it does in a process that was forked
+  meanwhile. No process waits for the background when it ends.
+- At once, in the first call, is compiled what another process cannot make alone: with `dump` or `memory_limit`, with
+  `max_autotune` on a GPU, where torch is to keep the code (`aot_compile`), and graphs with ops of your own libraries.
+- Without a cache the next process compiles anew.
+
 ## `memory_limit`
 ```python
 torch.compile(model, backend="cuesta", options={"memory_limit": 2 << 30})

@@ -1,0 +1,89 @@
+"""The process that compiles programs in the background: reads modules from stdin, writes artefacts to stdout.
+
+A request is a module fresh from the importer as MLIR's bytecode, with the options and what the importer assumed of
+sizes; the answer is the artefact with the times of the stages, or the error.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import select
+import signal
+from typing import Any
+
+from cuesta.compile_report import GraphReport
+from cuesta.errors import CuestaError
+from cuesta.lowering.tt_to_binary.kernel import pack, receive
+from cuesta.options import Environment, Options
+from cuesta.targets import Target
+
+#: Seconds without a request after which it ends by itself.
+_IDLE = 300.0
+
+#: What it is given less of than the program that goes on.
+_NICENESS = 5
+
+
+def request_of(module: bytes, kind: str, options: Options, assumed: dict[str, bool], threads: int) -> bytes:
+    """What `serve` reads of one program."""
+    values: dict[str, Any] = {}
+    for name, option in zip(_names(), dataclasses.fields(Options), strict=True):
+        value = getattr(options, option.name)
+        is_text = isinstance(value, (Target, os.PathLike))
+        values[name] = str(value) if is_text else value
+    return pack({"kind": kind, "options": values, "assumed": assumed, "threads": threads}, module)
+
+
+def answer_to(head: dict[str, Any], module: bytes) -> tuple[dict[str, Any], bytes]:
+    """The artefact of a request, or why there is none."""
+    import torch
+
+    import cuesta.frontend.backend  # noqa: F401  registers the ops that graphs may call
+    from cuesta._mlir import ir
+    from cuesta.dialects import make_context
+    from cuesta.frontend.compile import lower_module
+    from cuesta.sizes import assumptions
+
+    torch.set_num_threads(head["threads"])
+    options = Options.from_torch(None, head["options"], Environment())
+    report = GraphReport(head["kind"])
+    try:
+        with make_context() as context, assumptions() as noted:
+            noted.update(head["assumed"])
+            artefact = lower_module(ir.Module.parse(module, context), options, report)
+    except CuestaError as error:
+        return {"error": f"{type(error).__name__}: {error}"}, b""
+    return {"times": report.times}, artefact.to_bytes()
+
+
+def serve() -> None:
+    """Answers requests until there are no more."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent's, which shuts the pipe when it ends by it
+    os.nice(_NICENESS)
+    replies = os.dup(1)
+    os.dup2(2, 1)  # what prints, prints into the log
+    import cuesta.frontend.backend
+    import cuesta.frontend.compile
+    import cuesta.passes
+
+    cuesta.passes.load_all()  # now, while the parent traces
+    parent, waited = os.getppid(), 0.0
+    while waited < _IDLE:
+        # The pipe ends with the parent, unless a child that the parent forked holds it open.
+        if not select.select([0], [], [], 10.0)[0]:
+            if os.getppid() != parent:
+                return
+            waited += 10.0
+            continue
+        message = receive(lambda count: os.read(0, count))
+        if message is None:
+            return
+        reply = memoryview(pack(*answer_to(*message)))
+        while reply:
+            reply = reply[os.write(replies, reply) :]
+        waited = 0.0
+
+
+def _names() -> list[str]:
+    return [option.metadata["name"] or option.name for option in dataclasses.fields(Options)]

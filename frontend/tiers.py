@@ -1,0 +1,176 @@
+"""`options={"tiered": True}`: the first call does not wait for the compiler.
+
+A graph's program is taken from the cache where that has it. Else the graph is imported, which takes a tenth of a
+second for a thousand ops, and handed to another process (background.py); until its answer is here the graph runs op by
+op in ATen, and then its program takes over, between two calls. What both compute is the same but for rounding: the
+ops are those that the program was made of, and results are laid out as they were traced.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from cuesta.compile_report import GraphReport
+from cuesta.errors import CompileError
+from cuesta.frontend import background, tier_worker
+from cuesta.frontend.calling import Boxed, Convention
+from cuesta.frontend.loading import load
+from cuesta.frontend.logs import tell_report
+from cuesta.frontend.make_program import MadeProgram, Wanted, compile_program, import_program, look_up
+from cuesta.frontend.symbols import Source, reader
+from cuesta.options import Options
+from cuesta.runtime.artefact import Artefact
+from cuesta.runtime.strides import same_places
+from cuesta.sizes import Number, at, number, stride, symbols
+
+log = logging.getLogger("cuesta")
+
+#: Namespaces of ops that another process has too.
+_KNOWN = frozenset({"aten", "prims", "prim", "cuesta", "_c10d_functional", "_c10d_functional_autograd", "quantized"})
+
+Ready = Callable[[MadeProgram], Boxed]
+
+
+def begin_program(
+    gm: torch.fx.GraphModule, kind: str, options: Options, report: GraphReport, donated: Sequence[int], whole: bool
+) -> MadeProgram | FirstTier:
+    """The program of a graph where it is there or has to be made at once, which the report says, else its first tier.
+
+    `whole` says that the code itself is wanted now. Raises what make_program does.
+    """
+    found = look_up(gm, kind, options, report, donated)
+    if isinstance(found, MadeProgram):
+        report.tier = "full: it was in the cache"
+        return found
+    reason = "torch keeps the code" if whole else _at_once(found)
+    if reason is not None:
+        report.tier = f"full, at the first call: {reason}"
+        return compile_program(found, report)
+    started = time.perf_counter()
+    convention, module, assumed = import_program(found)
+    request = tier_worker.request_of(module, kind, options, assumed, torch.get_num_threads())
+    report.times["import"] = time.perf_counter() - started
+    report.tier = "first: op by op, while the program is compiled in another process"
+    return FirstTier(found, convention, report, request)
+
+
+def _at_once(wanted: Wanted) -> str | None:
+    """Why a program cannot be made in another process; None where it can."""
+    options = wanted.options
+    if options.dump is not None:
+        return "a dump wants every stage here"
+    if options.memory_limit is not None:
+        return "memory_limit holds for the first call too"
+    if wanted.target.kind == "tt":
+        return "target tt is for tests"
+    if options.max_autotune and wanted.target.gpu:
+        return "max_autotune times kernels on the GPU that the first tier would use"
+    if not sys.executable:
+        return "this Python does not know its executable"
+    targets = [node.target for node in wanted.gm.graph.nodes if node.op == "call_function"]
+    others = {t.namespace for t in targets if isinstance(t, torch._ops.OpOverload)} - _KNOWN
+    return f"another process does not know the ops of {', '.join(sorted(others))}" if others else None
+
+
+@dataclass(frozen=True)
+class FirstTier:
+    """A graph that runs op by op until its program is there."""
+
+    wanted: Wanted
+    convention: Convention
+    report: GraphReport
+    request: bytes
+
+    def start(self, ready: Ready) -> Boxed:
+        """A boxed callable; `ready` makes one of the program, in another thread."""
+        tiers = _Tiers(op_by_op(self.wanted.gm, self.convention.sources))
+        began = time.perf_counter()
+
+        def finish(answer: background.Answer) -> None:
+            head, code = answer
+            if "error" in head:
+                fail(head["error"])
+                return
+            artefact = Artefact.from_bytes(code)
+            artefact.metadata["convention"] = self.convention.as_dict()
+            made = MadeProgram(artefact, load(artefact), self.convention, self.wanted.cache.key)
+            self.wanted.cache.store(artefact, self.report)
+            self.report.take_program(artefact.metadata["report"])
+            self.report.times.update(head["times"])
+            run = ready(made)
+            seconds = time.perf_counter() - began
+            kept = "" if self.wanted.options.cache_root else "; without a cache the next process compiles anew"
+            self.report.tier = f"full: after {seconds:.1f} s in the background{kept}"
+            tiers.run = run
+            tell_report(self.report)
+
+        def fail(reason: str) -> None:
+            self.report.tier = f"first for good, op by op: {reason}"
+            log.warning("a %s graph stays at its first tier, op by op: %s", self.report.name, reason)
+
+        try:
+            background.service().submit(background.Job(self.request, finish, fail))
+        except CompileError as error:
+            fail(str(error))
+        return tiers.boxed()
+
+
+@dataclass
+class _Tiers:
+    """The tier that runs now; to set `run` is all that a change takes."""
+
+    run: Boxed
+
+    def boxed(self) -> Boxed:
+        def call(args: list[Any]) -> list[Any]:
+            return self.run(args)
+
+        call._boxed_call = True  # type: ignore[attr-defined]
+        return call
+
+
+def op_by_op(gm: torch.fx.GraphModule, sources: Sequence[Source] = ()) -> Boxed:
+    """A graph as it is, with results laid out as a program's are: another graph's program may read them.
+
+    `sources` say where the symbols in its sizes come from; a result with others is left as it is.
+    """
+    names = [source.name for source in sources]
+    read = reader(sources)
+    (output,) = gm.graph.find_nodes(op="output")
+    layouts = [_layout(item, set(names)) for item in output.args[0]]
+
+    def call(args: list[Any]) -> list[Any]:
+        values = dict(zip(names, read(args), strict=True))
+        inputs = list(args)
+        args.clear()
+        results = gm(*inputs)
+        return [_laid_out(result, layout, values) for result, layout in zip(results, layouts, strict=True)]
+
+    call._boxed_call = True  # type: ignore[attr-defined]
+    return call
+
+
+def _layout(item: Any, known: set[str]) -> tuple[Number, ...] | None:
+    """The strides of an output as traced, in the call's symbols; None for no tensor, or one whose sizes data decide."""
+    value = item.meta.get("val") if isinstance(item, torch.fx.Node) else None
+    if not isinstance(value, torch.Tensor) or value.layout != torch.strided:
+        return None
+    if any(symbols(number(size)) - known for size in value.shape):
+        return None
+    return tuple(map(stride, value.stride()))
+
+
+def _laid_out(value: Any, layout: tuple[Number, ...] | None, values: dict[str, int]) -> Any:
+    if layout is None:
+        return value
+    strides = tuple(at(s, values) for s in layout)
+    if same_places(value.shape, value.stride(), strides):
+        return value
+    return torch.empty_strided(value.shape, strides, dtype=value.dtype, device=value.device).copy_(value)
