@@ -29,7 +29,6 @@ _MORE = (
     aten._batch_norm_with_update_functional,
     aten._batch_norm_no_update,
     aten.dist,
-    aten.linalg_vector_norm,
     aten.rrelu_with_noise_backward,
     aten.tril_indices,
     aten.triu_indices,
@@ -67,6 +66,16 @@ def _rot90(x: torch.Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> torch.T
             return x.flip([dims[1] if quarters == 1 else dims[0]]).transpose(dims[0], dims[1])
 
 
+def _vector_norm(
+    x: torch.Tensor, ord: float = 2, dim: Sequence[int] | None = None, keepdim: bool = False, **dtype: Any
+) -> torch.Tensor:
+    """torch's own, which in 2.11 keeps a dim of size 1 that is counted from the end."""
+    dims = dim if dim is None else [d % max(x.dim(), 1) for d in dim]
+    whole = aten.linalg_vector_norm
+    result: torch.Tensor = get_decompositions([whole])[whole.default](x, ord, dims, keepdim, **dtype)
+    return result
+
+
 def _nll_loss_forward(x: torch.Tensor, target: torch.Tensor, weight: torch.Tensor | None, *rest: Any) -> Any:
     """Whole where the op of the dialect is the same loss; class weights and a single sample are taken apart."""
     if weight is None and x.dim() == 2:
@@ -86,6 +95,7 @@ def _nll_loss_backward(
 _OURS: dict[Any, Callable[..., Any]] = {
     aten.take.default: _take,
     aten.rot90.default: _rot90,
+    aten.linalg_vector_norm.default: _vector_norm,
     aten.nll_loss_forward.default: _nll_loss_forward,
     aten.nll_loss_backward.default: _nll_loss_backward,
     **byte_images.DECOMPOSITIONS,

@@ -37,6 +37,10 @@ _LIBRARY = {
     "arith.remf": "fmod",
 }
 
+#: What Triton only approximates in f32, and eager rounds correctly: 6 / 3 must not be a little less than 2, which floor
+#: takes for 1, nor the mean of equal numbers another number, which gives them a variance.
+_ROUNDED = {"arith.divf": tt.precise_divf, "math.sqrt": tt.precise_sqrt}
+
 
 @dataclass
 class Elementwise:
@@ -75,6 +79,8 @@ class Elementwise:
             return arith.subf(tt.full(shape_of(operands[0]), element_of(operands[0]), -0.0), operands[0])
         if op.name == "math.erf" and self.narrow:
             return narrow_math.erf(operands[0])
+        if op.name in _ROUNDED and str(element_of(operands[0])) == "f32" and not self.narrow:
+            return _ROUNDED[op.name](*operands)
         if op.name in _LIBRARY:
             return tt.extern_elementwise(operands, kind, self._symbol(_LIBRARY[op.name], kind))
         attributes = dict(op.attributes.items())

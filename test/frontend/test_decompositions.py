@@ -57,3 +57,10 @@ def test_losses_that_have_no_op_are_compiled(case: tuple[Callable[..., Any], tor
     compiled = gradient(torch.compile(function, backend="cuesta", dynamic=False))
     torch.testing.assert_close(compiled, gradient(function))
     assert [graph.aten_calls for graph in cuesta.report().graphs] == [[], []]
+
+
+@pytest.mark.parametrize("dims", [[-2], [1], [-3, -2], None])
+def test_a_norm_along_a_dim_of_one_is_without_it(dims: list[int] | None) -> None:
+    x = torch.full((1, 1, 4), -2.0)
+    norm = decompositions()[torch.ops.aten.linalg_vector_norm.default]
+    torch.testing.assert_close(norm(x, 2, dims), torch.linalg.vector_norm(x, 2, dims))

@@ -86,3 +86,24 @@ func.func @graph(%x: tensor<4096xbf16> {cuesta.strides = [1]}) -> (tensor<4096xf
   %1 = "cuesta.convert"(%0) : (tensor<4096xbf16>) -> tensor<4096xf32>
   return %1 : tensor<4096xf32>
 }
+
+// -----
+// What eager rounds correctly in f32, Triton would approximate. Among narrow floats that is close enough.
+// CHECK-LABEL: "tt.func"
+// CHECK: %[[ROOT:.*]] = "tt.precise_sqrt"(%{{.*}}) : (tensor<{{.*}}xf32>)
+// CHECK: "tt.precise_divf"(%{{.*}}, %[[ROOT]])
+func.func @graph(%x: tensor<4096xf32> {cuesta.strides = [1]}) -> (tensor<4096xf32> {cuesta.strides = [1]}) {
+  %0 = "cuesta.sqrt"(%x) : (tensor<4096xf32>) -> tensor<4096xf32>
+  %1 = "cuesta.div"(%x, %0) : (tensor<4096xf32>, tensor<4096xf32>) -> tensor<4096xf32>
+  return %1 : tensor<4096xf32>
+}
+
+// -----
+// CHECK-LABEL: "tt.func"
+// CHECK: math.sqrt
+// CHECK: arith.divf
+func.func @graph(%x: tensor<4096xbf16> {cuesta.strides = [1]}) -> (tensor<4096xbf16> {cuesta.strides = [1]}) {
+  %0 = "cuesta.sqrt"(%x) : (tensor<4096xbf16>) -> tensor<4096xbf16>
+  %1 = "cuesta.div"(%x, %0) : (tensor<4096xbf16>, tensor<4096xbf16>) -> tensor<4096xbf16>
+  return %1 : tensor<4096xbf16>
+}

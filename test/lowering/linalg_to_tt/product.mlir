@@ -43,7 +43,7 @@ func.func @graph(%a: tensor<100x77xf32> {cuesta.strides = [77, 1]}, %b: tensor<7
 // What makes an operand cheaply is made on its blocks, and is 0 outside K even where exp(0) is not. One number for each
 // row needs no loop.
 // CHECK-LABEL: "tt.func"
-// CHECK: %[[ROW:.*]] = math.sqrt %{{.*}} : tensor<16x1xf32>
+// CHECK: %[[ROW:.*]] = "tt.precise_sqrt"(%{{.*}}) : (tensor<16x1xf32>)
 // CHECK: scf.for
 // CHECK: %[[E:.*]] = math.exp %{{.*}} : tensor<16x16xf32>
 // CHECK: %[[S:.*]] = arith.mulf %[[E]], %{{.*}} : tensor<16x16xf32>
