@@ -23,7 +23,8 @@ from cuesta.lowering.tt_to_binary.pool import Worker
 #: Seconds that a program may take; kernels of a GPU are made within it.
 TIMEOUT = 1800.0
 
-_SERVE = "from cuesta.frontend.tier_worker import serve; serve()"
+#: The program goes before what is done for it: to begin with, two seconds of importing torch while the program traces.
+_SERVE = "import os; os.nice(10); from cuesta.frontend.tier_worker import serve; serve()"
 
 Answer = tuple[dict[str, Any], bytes]
 #: Makes the process that answers.

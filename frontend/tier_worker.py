@@ -7,6 +7,7 @@ sizes; the answer is the artefact with the times of the stages, or the error.
 from __future__ import annotations
 
 import dataclasses
+import importlib
 import os
 import select
 import signal
@@ -21,8 +22,8 @@ from cuesta.targets import Target
 #: Seconds without a request after which it ends by itself.
 _IDLE = 300.0
 
-#: What it is given less of than the program that goes on.
-_NICENESS = 5
+#: Modules with ops that graphs call; the whole backend would bring Dynamo, and twice the time to start.
+OPS = ("attention_ops", "batch_norm_ops", "byte_images")
 
 
 def request_of(module: bytes, kind: str, options: Options, assumed: dict[str, bool], threads: int) -> bytes:
@@ -39,7 +40,6 @@ def answer_to(head: dict[str, Any], module: bytes) -> tuple[dict[str, Any], byte
     """The artefact of a request, or why there is none."""
     import torch
 
-    import cuesta.frontend.backend  # noqa: F401  registers the ops that graphs may call
     from cuesta._mlir import ir
     from cuesta.dialects import make_context
     from cuesta.frontend.compile import lower_module
@@ -60,14 +60,14 @@ def answer_to(head: dict[str, Any], module: bytes) -> tuple[dict[str, Any], byte
 def serve() -> None:
     """Answers requests until there are no more."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent's, which shuts the pipe when it ends by it
-    os.nice(_NICENESS)
     replies = os.dup(1)
     os.dup2(2, 1)  # what prints, prints into the log
-    import cuesta.frontend.backend
     import cuesta.frontend.compile
     import cuesta.passes
 
-    cuesta.passes.load_all()  # now, while the parent traces
+    for name in OPS:
+        importlib.import_module(f"cuesta.frontend.{name}")
+    cuesta.passes.load_all()
     parent, waited = os.getppid(), 0.0
     while waited < _IDLE:
         # The pipe ends with the parent, unless a child that the parent forked holds it open.
