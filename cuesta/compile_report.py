@@ -41,6 +41,8 @@ class GraphReport:
     cuda_graph: str | None = None
     #: which tier of `tiered` runs, "full" or "first", and why; None where nobody asked
     tier: str | None = None
+    #: what became of `freezing`, None where nobody asked
+    frozen: str | None = None
     #: why the graph runs in Python, op by op, where it does
     fallback: str | None = None
     #: why the graph is compiled for each set of sizes, where Dynamo made it for many
@@ -49,7 +51,7 @@ class GraphReport:
     def program(self) -> dict[str, Any]:
         """The part that a cached artefact keeps: all but how this compile went."""
         kept = asdict(self)
-        for passing in ("name", "times", "cache", "dump", "cuda_graph", "tier", "fallback", "specialised"):
+        for passing in ("name", "times", "cache", "dump", "cuda_graph", "tier", "frozen", "fallback", "specialised"):
             del kept[passing]
         return kept
 
@@ -84,6 +86,8 @@ class GraphReport:
         yield f"  cache: {hit}; {total * 1e3:.0f} ms: {stages}"
         if self.tier:
             yield f"  tier: {self.tier}"
+        if self.frozen:
+            yield f"  freezing: {self.frozen}"
         if self.cuda_graph:
             yield f"  CUDA graph: {self.cuda_graph}"
         if self.dump:

@@ -95,6 +95,11 @@ class Options:
         "Dump as `trace.enabled` does, with a picture of each graph: kernels, calls into ATen, sizes (graph.svg).",
         name="trace.graph_diagram",
     )
+    freezing: bool = _option(
+        False,
+        "Keep the weights of an inference graph's products in panels, packed once, on CPU (see below).",
+        affects_code=True,
+    )
     # cuesta's own
     target: Target | None = _option(
         None,
@@ -106,8 +111,8 @@ class Options:
     gemm: str = _option(
         "auto",
         "Who computes matrix products: a `kernel` of ours, which takes in what follows (on CPU those of f32), or the "
-        "`library`; `auto`: the library, on a GPU a kernel where rows of bf16 or f16 are no multiple of 16 bytes, with "
-        "`max_autotune` the faster.",
+        "`library`; `auto`: the library, but on a CPU with AVX-512 a kernel for few rows, on a GPU one where rows of "
+        "bf16 or f16 are no multiple of 16 bytes; with `max_autotune` the faster.",
         choices=("auto", "library", "kernel"),
         affects_code=True,
     )

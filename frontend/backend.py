@@ -21,6 +21,7 @@ from cuesta.frontend.bitwise import decompositions_of
 from cuesta.frontend.byte_images import keep_byte_images_whole
 from cuesta.frontend.calling import Boxed, Convention, Run, bind, bind_sized
 from cuesta.frontend.donation import donated_arguments
+from cuesta.frontend.freezing import freeze_if_asked
 from cuesta.frontend.logs import tell_report
 from cuesta.frontend.make_program import MadeProgram, make_program
 from cuesta.frontend.output_code import Keeping, keeping, kept_by_torch, remember, serialisable
@@ -81,6 +82,8 @@ class _Request:
     keep: Keeping = Keeping.NOTHING
     #: why the graph's sizes are numbers where Dynamo's are not
     specialised: str | None = None
+    #: what became of `freezing`, None where nobody asked
+    frozen: str | None = None
 
 
 def compile_aten_graph(
@@ -94,7 +97,10 @@ def compile_aten_graph(
     donated = donated_arguments(gm) if kind == "backward" else []
     request = _Request(kind, options, donated, static_arguments(gm, kind), keep)
     if torch._dynamo.config.repro_after != "aot":
-        return _compile_graph(gm, request)
+        frozen, text = freeze_if_asked(gm, kind, options, request.static, keep is not Keeping.NOTHING)
+        request = replace(request, frozen=text)
+        boxed = _compile_graph(gm, request)
+        return boxed if frozen is None else frozen.bind(boxed)
 
     from cuesta.frontend import minifier
 
@@ -130,7 +136,7 @@ def _compile_sized(gm: torch.fx.GraphModule, request: _Request, each: Callable[[
     """One program for all sets of sizes that it is right for; for the others, and for all where a level cannot express
     the graph so, what `each` gives: it compiles for each set, and is told why."""
     kind, options = request.kind, request.options
-    report = GraphReport(kind)
+    report = GraphReport(kind, frozen=request.frozen)
 
     def ready(made: MadeProgram) -> Boxed:
         steps = made.executable.metadata["steps"]
@@ -173,7 +179,7 @@ def report_of_steps(steps: dict[torch.fx.Node, str], kind: str) -> GraphReport:
 
 def _compile_static(gm: torch.fx.GraphModule, request: _Request) -> Boxed:
     kind, options = request.kind, request.options
-    report = GraphReport(kind, specialised=request.specialised)
+    report = GraphReport(kind, specialised=request.specialised, frozen=request.frozen)
 
     def ready(made: MadeProgram) -> Boxed:
         run = _recorded(made.executable, made.convention, options, report, request.static)

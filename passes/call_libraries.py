@@ -19,8 +19,10 @@ from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.module_target import target_of
 from cuesta.dialects.product import PRODUCT
 from cuesta.dialects.types import row_major, shape_of, spelling_of
-from cuesta.passes.graph_rewrite import Rule, rewrite_ops
+from cuesta.passes.graph_rewrite import Rule, functions, rewrite_ops
+from cuesta.passes.hoist_reshapes import is_of_panels
 from cuesta.passes.library_attention import LibraryAttention
+from cuesta.passes.packed_weights import keep_panels_apart
 from cuesta.passes.product_routes import LIBRARY, ROUTE, as_kernel, mark_routes
 from cuesta.passes.registry import Pass, register_pass
 from cuesta.sizes import Number
@@ -87,3 +89,8 @@ class CallLibraries(Pass):
         with module.context:
             mark_routes(module, self.gemm, target_of(module))
         rewrite_ops(module, rules)
+        with module.context:
+            for function in functions(module):
+                for view in list(function.regions[0].blocks[0].operations):
+                    if is_of_panels(view.operation):
+                        keep_panels_apart(view.operation)

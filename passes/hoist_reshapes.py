@@ -19,7 +19,7 @@ from cuesta._mlir import ir
 from cuesta.dialects import types
 from cuesta.dialects.cuesta import pointwise
 from cuesta.dialects.graph_builder import GraphBuilder
-from cuesta.dialects.product import PRODUCT
+from cuesta.dialects.product import PRODUCT, is_in_panels
 from cuesta.passes.graph_rewrite import erase_dead, functions, is_unused, users
 from cuesta.passes.match import unreshaped
 from cuesta.passes.registry import Pass, register_pass
@@ -126,13 +126,25 @@ def _reshaped(x: ir.Value, sizes: Sequence[Number]) -> ir.Value:
     return x if types.shape_of(x) == tuple(sizes) else _B.reshape(x, sizes)
 
 
-def _behind_products(ops: Sequence[ir.Operation]) -> set[ir.Value]:
+def is_of_panels(op: ir.Operation) -> bool:
+    """Whether an op is a product whose right factor is packed in panels."""
+    tile = op.attributes[PRODUCT].value if PRODUCT in op.attributes else None
+    return is_in_panels(tile) and len(types.shape_of(op.operands[1])) == 3
+
+
+def _behind_products(ops: Sequence[ir.Operation]) -> dict[ir.Value, bool]:
     """What pointwise ops make of a product that is a kernel of ours: that kernel takes them in, unless a reshape stands
-    between. Where only the caller reads what is reshaped, it need not."""
-    found: set[ir.Value] = set()
+    between. Where only the caller reads what is reshaped, it need not; of a product in packed panels (True) none does,
+    as call-libraries has moved it behind."""
+    found: dict[ir.Value, bool] = {}
     for op in ops:
-        if PRODUCT in op.attributes or (op.name in POINTWISE and any(x in found for x in op.operands)):
-            found.update(op.results)
+        of = [found[x] for x in op.operands if x in found] if op.name in (*POINTWISE, "cuesta.permute") else []
+        if PRODUCT in op.attributes:
+            found[op.results[0]] = len(types.shape_of(op.operands[1])) == 3 and is_in_panels(
+                op.attributes[PRODUCT].value
+            )
+        elif of and (op.name in POINTWISE or any(of)):
+            found.update(dict.fromkeys(op.results, any(of)))
     return found
 
 
@@ -156,7 +168,8 @@ class HoistReshapes(Pass):
                     if is_unused(op.results[0]):
                         op.erase()
                         continue
-                    if op.operands[0] in behind and all(user.name == "func.return" for user in users(op.results[0])):
+                    stays = behind.get(op.operands[0])
+                    if stays or (stays is False and all(user.name == "func.return" for user in users(op.results[0]))):
                         continue
                     if not (_hoistable(op) or (self.repeat and _repeatable(op))):
                         continue

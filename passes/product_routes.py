@@ -29,8 +29,9 @@ from cuesta.dialects.types import byte_size, opmath, shape_of, spelling_of, stat
 from cuesta.passes.form_kernels.in_place import VIEWS
 from cuesta.passes.form_kernels.memory_order import MemoryOrder
 from cuesta.passes.graph_rewrite import functions, users
+from cuesta.passes.packed_weights import apart, multiply_panels, packed_panels
 from cuesta.passes.product_cluster import PRODUCTS, cluster, program_text
-from cuesta.passes.product_panels import panels_of
+from cuesta.passes.product_panels import is_faster, panels_of
 from cuesta.passes.product_tiles import SHARED, SHARED_ON_AMD, Plan, plans
 from cuesta.sizes import Number, Size
 from cuesta.targets import Target
@@ -78,27 +79,30 @@ def mark_routes(module: ir.Module, gemm: str, target: Target) -> None:
 def _route(op: ir.Operation, memory: MemoryOrder, gemm: str) -> str:
     sizes = _sizes(op)
     in_panels = _in_panels_of(op, sizes)
-    if in_panels is not None and gemm == "kernel":
+    if in_panels is not None and (gemm == "kernel" or packed_panels(op.operands[-1]) is not None):
         return in_panels
     if sizes is None or spelling_of(op.results[0]) not in _FLOATS:
         return LIBRARY
-    if _may_be_a_kernel(sizes):
-        # One column has no rows of b to walk along.
-        ways = (LIBRARY, ROWS) if sizes[-1] == 1 else (LIBRARY, COLUMNS, ROWS)
-        return choose(_question(op, sizes, ways), op)
-    if in_panels is None or not measuring():
-        return LIBRARY
-    return _measured_with_what_follows(op, sizes, memory, (LIBRARY, in_panels))
+    ways = [LIBRARY]
+    if in_panels is not None:
+        m, k, n = sizes
+        across = memory.order(op.operands[-1])[-1] == 0
+        ways.insert(0 if is_faster(m, n, k, across) else 1, in_panels)
+    if not _may_be_a_kernel(sizes):
+        return _measured_with_what_follows(op, sizes, memory, tuple(ways)) if measuring() else ways[0]
+    # One column has no rows of b to walk along.
+    ways += [ROWS] if sizes[-1] == 1 else [COLUMNS, ROWS]
+    return choose(_question(op, sizes, tuple(ways)), op)
 
 
 def _measured_with_what_follows(
     op: ir.Operation, sizes: list[int], memory: MemoryOrder, candidates: tuple[str, ...]
 ) -> str:
-    """The candidate, the library first, that takes the least time with what a kernel would take in; the library where
-    sizes of that depend on the call."""
+    """The candidate that takes the least time with what a kernel would take in; the first where sizes of that depend on
+    the call."""
     ops = cluster(op)
     if any(isinstance(n, Size) for inner in ops for value in inner.operands for n in shape_of(value)):
-        return LIBRARY
+        return candidates[0]
     name = op.name.removeprefix("cuesta.")
     about = f"{name} {'x'.join(map(str, sizes))} {spelling_of(op.results[0])}, {len(ops)} ops"
     return choose(Question("gemm", about, program_text(ops, memory), candidates, _WORTH), op)
@@ -109,7 +113,8 @@ def _in_panels_of(op: ir.Operation, sizes: list[int] | None) -> str | None:
     if sizes is None or len(sizes) != 3 or min(sizes) < 2 or spelling_of(op.results[0]) != "f32":
         return None
     m, k, n = sizes
-    found = panels_of(m, n, k)
+    panels = packed_panels(op.operands[-1])
+    found = panels_of(m, n if panels is None else static_shape(panels)[2], k)
     return None if found is None else f"{PANELS} {found}"
 
 
@@ -187,8 +192,12 @@ def as_kernel(op: ir.Operation) -> list[ir.Value]:
     """A product that is marked to become a kernel, with sums in f32 where it is narrower."""
     route, result = op.attributes[ROUTE].value, spelling_of(op.results[0])
     *bias, a, b = op.operands
+    panels = packed_panels(b) if route.startswith(PANELS) else None
     rows = _rows(op, [a, *bias])
-    if route.startswith((TENSOR_CORES, PANELS)):
+    if panels is not None:
+        product = multiply_panels(a, panels, route.removeprefix(f"{PANELS} "))
+        bias = [apart(x, product) for x in bias]
+    elif route.startswith((TENSOR_CORES, PANELS)):
         multiply = _in_panels if route.startswith(PANELS) else _on_tensor_cores
         product = multiply(op, _split(a, rows), b)
         bias = [_split(x, rows) for x in bias]

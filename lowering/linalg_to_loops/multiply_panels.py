@@ -32,6 +32,8 @@ Value: TypeAlias = ir.Value
 LANES = 16
 #: Blocks of rows from which on a panel is multiplied for long enough to ask for the next one meanwhile.
 _FEWEST_BLOCKS = 3
+#: Rows of a packed panel that are asked for ahead where few rows are multiplied by it.
+_ROWS_AHEAD = 32
 #: Lines that are asked for in each pass, at most: it loads 11 times in 12 cycles, which have room for 24.
 _MOST_LINES = 4
 
@@ -101,8 +103,8 @@ class _Product:
     n: int
     k: int
     tile: Panels
-    #: where a panel is packed: a block of K, and whole vectors along N
-    memory: Value
+    #: where a panel is packed: a block of K, and whole vectors along N; None where it is packed already
+    memory: Value | None
 
     @staticmethod
     def of(op: ir.Operation, entry: ir.Block) -> _Product:
@@ -116,10 +118,17 @@ class _Product:
             for buffer, dims, (first, second) in zip(op.operands, maps, loops, strict=True)
         )
         (m, k), (_, n) = a.sizes, b.sizes
-        with ir.InsertionPoint.at_block_begin(entry):
-            kind = ir.MemRefType.get([min(tile.k, k), _vectors(min(tile.columns, n)) * LANES], ir.F32Type.get())
-            memory = memref.AllocaOp(kind, [], [], alignment=64).result
+        memory = None
+        if not _is_packed(b, tile):
+            with ir.InsertionPoint.at_block_begin(entry):
+                kind = ir.MemRefType.get([min(tile.k, k), _vectors(min(tile.columns, n)) * LANES], ir.F32Type.get())
+                memory = memref.AllocaOp(kind, [], [], alignment=64).result
         return _Product(a, b, c, m, n, k, tile, memory)
+
+    @property
+    def is_packed(self) -> bool:
+        """Whether the right factor is one panel, as `freezing` has panels lie: rows of whole vectors, all together."""
+        return _is_packed(self.b, self.tile)
 
     def write(self) -> None:
         """The loops, at the current insertion point. A block of K is done with for all panels before the next: the
@@ -156,7 +165,8 @@ class _Panel:
 
     def write(self) -> None:
         """Packs it, and adds what it is multiplied by to the result."""
-        self._pack()
+        if not self.product.is_packed:
+            self._pack()
         ahead = self._ahead()
         _blocks(self.product.m, self.product.tile.rows, lambda m, rows: self._multiply(m, rows, ahead))
 
@@ -169,7 +179,7 @@ class _Panel:
         with ir.InsertionPoint(loop.body):
             k = loop.induction_variable
             ahead(first, k)
-            right = [vector.load(_vector(), self.product.memory, [k, index_value(j * LANES)]) for j in range(width)]
+            right = self._row(k)
             results = []
             for r, row in enumerate(rows):
                 left = vector.broadcast(_vector(), memref.load(a.buffer, a.at(row, arith.addi(self.start, k))))
@@ -178,6 +188,13 @@ class _Panel:
             scf.YieldOp(results)
         for (row, j), total in zip(itertools.product(rows, range(width)), loop.results, strict=True):
             self._store(arith.addf(self._load(c, row, j), total), c, row, j)
+
+    def _row(self, k: Value) -> list[Value]:
+        """The vectors of a row of the panel."""
+        if self.product.is_packed:
+            return [self._load(self.product.b, arith.addi(self.start, k), j) for j in range(self.vectors)]
+        columns = [index_value(j * LANES) for j in range(self.vectors)]
+        return [vector.load(_vector(), self.product.memory, [k, column]) for column in columns]
 
     def _pack(self) -> None:
         """memory[k, n] = b[start + k, column + n]; beyond the width columns are zeros."""
@@ -221,10 +238,14 @@ class _Panel:
         """What asks for a part of the next panel while rows from the first on are multiplied by row k of this one."""
         b, blocks = self.product.b, self.product.m // self.product.tile.rows
         view = b.buffer.owner
-        if isinstance(view, ir.Block) or view.name != "memref.subview" or blocks < _FEWEST_BLOCKS:
+        if isinstance(view, ir.Block) or view.name != "memref.subview":
             return _nothing
         source, starts = view.operands[0], _starts(view)
-        if len(starts) != 2:
+        if self.product.is_packed:
+            if blocks < _FEWEST_BLOCKS:
+                return lambda first, k: self._ask_packed(source, starts[0], k)
+            return lambda first, k: self._ask_next_packed(source, starts[0], first, k)
+        if len(starts) != 2 or blocks < _FEWEST_BLOCKS:
             return _nothing
         start, column = self._next()
         start, column = (arith.addi(x, starts[d]) for x, d in zip((start, column), b.order, strict=True))
@@ -245,6 +266,21 @@ class _Panel:
                 memref.prefetch(source, whole.at(arith.addi(start, k), at), False, 2, True)
 
         return ask
+
+    def _ask_packed(self, source: Value, panel: Value, k: Value) -> None:
+        """Asks for a row of the panel itself, some rows ahead: it is not multiplied for long."""
+        last = index_value(self.product.k - 1)
+        ahead = arith.minui(arith.addi(arith.addi(self.start, k), index_value(_ROWS_AHEAD)), last)
+        for j in range(self.vectors):
+            memref.prefetch(source, [panel, ahead, index_value(j * LANES)], False, 3, True)
+
+    def _ask_next_packed(self, source: Value, panel: Value, first: Value, k: Value) -> None:
+        """Asks for a line of the panel behind a packed one, at most of the last."""
+        last = index_value(source.type.shape[0] - 1)
+        following = arith.minui(arith.addi(panel, index_value(1)), last)
+        block = arith.divui(first, index_value(self.product.tile.rows))
+        line = arith.muli(arith.remui(block, index_value(self.vectors)), index_value(LANES))
+        memref.prefetch(source, [following, arith.addi(self.start, k), line], False, 2, True)
 
     def _next(self) -> tuple[Value, Value]:
         """Where in K and N the panel that follows begins; behind a tile's last one, the next tile's first."""
@@ -278,6 +314,12 @@ class _Panel:
         if left >= LANES:
             return None
         return vector.constant_mask(ir.VectorType.get([LANES], ir.IntegerType.get_signless(1)), [left])
+
+
+def _is_packed(b: _Matrix, tile: Panels) -> bool:
+    _, n = b.sizes
+    _, strides = memref_shape(b.buffer.type)
+    return b.runs(1) and n == tile.columns == strides[0] and n % LANES == 0
 
 
 def _vectors(width: int) -> int:

@@ -225,8 +225,9 @@ def _class_order(
             classes = [loops[node.index][dims[i]] for i in memory_order(layout.sizes, layout.strides)]
             sequences.append((estimate(sizes[c] for c in classes) + 1, classes))
     for node, dims in written.values():
-        if is_in_panels(node.tile):  # its columns are what vectors hold
-            sequences.append((_FIRST, [loops[node.index][d] for d in dims]))
+        if is_in_panels(node.tile):  # rows, then panels, then their columns, which are what vectors hold
+            rows = node.reads[0].dims
+            sequences.append((_FIRST, [loops[node.index][d] for d in sorted(dims, key=lambda d: d not in rows)]))
     sequences.sort(key=lambda s: -s[0])
     sequences += [(0, loops[index]) for index in loops]
     order: list[Class] = []

@@ -16,6 +16,7 @@ from cuesta.compile_report import GraphReport
 from cuesta.frontend import candidate_programs, compile
 from cuesta.frontend.compile import lower_module
 from cuesta.options import Options
+from cuesta.passes import product_panels
 
 Tensor = torch.Tensor
 
@@ -87,6 +88,21 @@ def test_nan_and_infinity_come_through() -> None:
 def test_no_elements(m: int, k: int, n: int) -> None:
     made, _ = compiled(lambda a, b: a @ b + 1, floats(m, k), floats(k, n))
     assert torch.equal(made, floats(m, k) @ floats(k, n) + 1)
+
+
+def test_few_rows_by_a_large_weight_are_a_kernel_by_default(monkeypatch: pytest.MonkeyPatch) -> None:
+    def counts(rows: int) -> tuple[int, int]:
+        torch._dynamo.reset()
+        x, weight, bias = floats(rows, 256), floats(384, 256), floats(384)
+        made = torch.compile(lambda x: F.gelu(F.linear(x, weight, bias)), backend="cuesta", options={"cache": False})
+        torch.testing.assert_close(made(x), F.gelu(F.linear(x, weight, bias)), rtol=1e-4, atol=1e-4)
+        (graph,) = cuesta.report().graphs
+        return graph.launches, len(graph.aten_calls)
+
+    monkeypatch.setattr(product_panels, "_has_wide_vectors", lambda: True)
+    assert counts(8) == (1, 0) and counts(256) == (1, 1)
+    monkeypatch.setattr(product_panels, "_has_wide_vectors", lambda: False)
+    assert counts(8) == (1, 1)
 
 
 def test_max_autotune_measures_it_with_what_follows(monkeypatch: pytest.MonkeyPatch) -> None:

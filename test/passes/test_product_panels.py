@@ -5,17 +5,18 @@ from __future__ import annotations
 import pytest
 
 from cuesta.dialects.product import Panels
-from cuesta.passes.product_panels import panels_of
+from cuesta.passes import product_panels
+from cuesta.passes.product_panels import is_faster, is_worth_packing, panels_of
 
 
 @pytest.mark.parametrize(
     ("m", "n", "k", "expected"),
     [
-        (256, 768, 768, "256x96x384 by 8x48"),
-        (256, 3072, 768, "256x192x384 by 8x48"),
-        (1024, 768, 768, "512x192x384 by 8x48"),
-        (394, 1000, 768, "394x125x384 by 8x48"),  # a size without larger divisors
-        (128, 1024, 1000, "128x128x336 by 6x64"),  # blocks of K are about equal, and whole vectors
+        (256, 768, 768, "256x96x128 by 8x48"),
+        (256, 3072, 768, "256x192x128 by 8x48"),
+        (1024, 768, 768, "512x192x128 by 8x48"),
+        (394, 1000, 768, "394x125x128 by 8x48"),  # a size without larger divisors
+        (128, 1024, 1000, "128x64x128 by 6x64"),  # blocks of K are about equal, and whole vectors
         (4, 768, 768, "4x96x64 by 8x48"),  # few rows: sums as exact as those of vectors along K
     ],
 )
@@ -27,6 +28,18 @@ def test_tiles_divide_sizes(m: int, n: int, k: int, expected: str) -> None:
 @pytest.mark.parametrize(("m", "n"), [(256, 10007), (4099, 768)])
 def test_sizes_without_divisors_stay_with_the_library(m: int, n: int) -> None:
     assert panels_of(m, n, 768) is None
+
+
+def test_the_rule_of_thumb_takes_few_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(product_panels, "_has_wide_vectors", lambda: True)
+    assert is_faster(4, 768, 768, across=False) and is_faster(128, 768, 768, across=True)
+    assert not is_faster(128, 768, 768, across=False) and not is_faster(256, 768, 768, across=True)
+    assert not is_faster(1, 768, 768, across=True) and not is_faster(4, 1000, 768, across=True)
+    assert not is_faster(4, 96, 96, across=True)  # a cache holds it
+    assert is_worth_packing(4, 768, 768) and is_worth_packing(4, 1024, 768) and not is_worth_packing(4, 800, 768)
+    assert not is_worth_packing(128, 768, 3072)  # the left factor leaves the cache before the next panel
+    monkeypatch.setattr(product_panels, "_has_wide_vectors", lambda: False)
+    assert not is_faster(4, 768, 768, across=True) and not is_worth_packing(4, 768, 768)
 
 
 def test_another_text_is_refused() -> None:

@@ -1,0 +1,133 @@
+"""Option `freezing`: weights in panels, packed once, and packed anew when they change."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+import cuesta
+from cuesta.frontend import freezing
+from cuesta.passes import product_panels
+
+Tensor = torch.Tensor
+
+
+class Layers(torch.nn.Module):
+    """Two linear layers with what follows, and a product by a weight that is not transposed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.wide, self.narrow = torch.nn.Linear(256, 384), torch.nn.Linear(384, 256)
+        self.last = torch.nn.Parameter(torch.randn(256, 256, generator=torch.Generator().manual_seed(1)))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return (self.narrow(F.gelu(self.wide(x))) + x) @ self.last
+
+
+@pytest.fixture(autouse=True)
+def as_on_wide_vectors(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(product_panels, "_has_wide_vectors", lambda: True)
+    torch._dynamo.reset()
+
+
+@pytest.fixture
+def packed(monkeypatch: pytest.MonkeyPatch) -> list[Tensor]:
+    """Every weight that is packed, as it is packed."""
+    found = []
+    pack = freezing._Weight._pack
+
+    def noted(self: freezing._Weight, weight: Tensor) -> Tensor:
+        found.append(weight)
+        return pack(self, weight)
+
+    monkeypatch.setattr(freezing._Weight, "_pack", noted)
+    return found
+
+
+def frozen(module: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
+    compiled = torch.compile(module, backend="cuesta", options={"freezing": True, "cache": False})
+
+    def call(x: Tensor) -> Tensor:
+        with torch.no_grad():
+            return compiled(x)
+
+    return call
+
+
+def example(*sizes: int) -> Tensor:
+    return torch.randn(sizes, generator=torch.Generator().manual_seed(0))
+
+
+def test_weights_are_packed_once_and_products_hold_what_follows(packed: list[Tensor]) -> None:
+    layers, x = Layers(), example(2, 4, 256)
+    call = frozen(layers)
+    with torch.no_grad():
+        for _ in range(3):
+            torch.testing.assert_close(call(x), layers(x), rtol=1e-4, atol=1e-4)
+    (graph,) = cuesta.report().graphs
+    assert len(packed) == 3 and graph.launches == 3 and not graph.aten_calls
+    assert graph.frozen == "3 weights of matrix products are kept in panels"
+
+
+def test_a_weight_that_changes_is_packed_anew(packed: list[Tensor]) -> None:
+    layers, x = Layers(), example(8, 256)
+    call = frozen(layers)
+    with torch.no_grad():
+        call(x)
+        layers.wide.weight.mul_(2)
+        torch.testing.assert_close(call(x), layers(x), rtol=1e-4, atol=1e-4)
+        assert len(packed) == 4
+        layers.last = torch.nn.Parameter(layers.last * 3)
+        torch.testing.assert_close(call(x), layers(x), rtol=1e-4, atol=1e-4)
+        assert len(packed) >= 5
+        layers.load_state_dict(Layers().state_dict())
+        torch.testing.assert_close(call(x), layers(x), rtol=1e-4, atol=1e-4)
+
+
+def test_inference_tensors_count_no_versions() -> None:
+    with torch.inference_mode():
+        weight, x = example(256, 384), example(8, 384)
+        module = torch.nn.Linear(384, 256, bias=False)
+        module.weight = torch.nn.Parameter(weight, requires_grad=False)
+        call = frozen(module)
+        call(x)
+        module.weight.mul_(2)
+        torch.testing.assert_close(call(x), module(x), rtol=1e-4, atol=1e-4)
+
+
+def test_where_gradients_are_needed_weights_stay_as_they_are() -> None:
+    layers, x = Layers(), example(8, 256)
+    compiled = torch.compile(layers, backend="cuesta", options={"freezing": True, "cache": False})
+    compiled(x).sum().backward()
+    expected = torch.autograd.grad(layers(x).sum(), list(layers.parameters()))
+    torch.testing.assert_close([p.grad for p in layers.parameters()], list(expected), rtol=1e-4, atol=1e-4)
+    assert [graph.frozen for graph in cuesta.report().graphs] == [
+        "nothing: the graph is for gradients, and weights change"
+    ] * 2
+
+
+def test_small_weights_stay_as_they_are(packed: list[Tensor]) -> None:
+    layer, x = torch.nn.Linear(48, 48), example(8, 48)
+    torch.testing.assert_close(frozen(layer)(x), layer(x).detach())
+    (graph,) = cuesta.report().graphs
+    assert not packed and graph.frozen is not None and graph.frozen.startswith("nothing: no product")
+
+
+def test_a_weight_that_the_graph_writes_stays_as_it_is(packed: list[Tensor]) -> None:
+    layer, x = torch.nn.Linear(256, 384), example(8, 256)
+    layer.requires_grad_(False)
+    other = torch.nn.Linear(256, 384).requires_grad_(False)
+    other.load_state_dict(layer.state_dict())
+
+    def step(module: torch.nn.Linear, x: Tensor) -> Tensor:
+        result = module(x)
+        module.weight.mul_(0.5)
+        return result
+
+    call = frozen(lambda x: step(layer, x))
+    for _ in range(3):
+        torch.testing.assert_close(call(x), step(other, x), rtol=1e-4, atol=1e-4)
+    assert not packed
