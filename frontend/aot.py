@@ -12,6 +12,7 @@ from torch.multiprocessing.reductions import StorageWeakRef
 
 from cuesta.frontend.fx_nodes import last_placeholder
 from cuesta.frontend.saved_concatenations import save_once
+from cuesta.frontend.saved_layouts import save_channels_last
 
 
 def around(
@@ -34,14 +35,19 @@ def around(
     )
 
 
-def partition(joint: torch.fx.GraphModule, joint_inputs: Any, **kwargs: Any) -> Any:
-    """The forward and the backward graph of a joint one, as AOTAutograd's partitioners return them."""
+def partition(joint: torch.fx.GraphModule, joint_inputs: Any, *, layouts: bool = True, **kwargs: Any) -> Any:
+    """The forward and the backward graph of a joint one, as AOTAutograd's partitioners return them.
+
+    With `layouts`, what one hands to the other may lie otherwise than in eager's.
+    """
     from torch._functorch.partitioners import min_cut_rematerialization_partition
 
     # "inductor" stands for: recomputing pointwise ops is cheap, because the compiler fuses them.
     forward, backward = min_cut_rematerialization_partition(joint, joint_inputs, compiler="inductor", **kwargs)
     save_once(forward, backward, kwargs["num_fwd_outputs"])
     _keep_old_values(forward, kwargs["num_fwd_outputs"])
+    if layouts:
+        save_channels_last(forward, backward, kwargs["num_fwd_outputs"])
     return forward, backward
 
 

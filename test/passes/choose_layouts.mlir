@@ -102,3 +102,27 @@ func.func @by_another_library(%x: tensor<2x4x16x16xf32>, %w: tensor<4x4x3x3xf32>
   return %1 : tensor<2x4xf32>
 }
 }
+
+// CHECK: // -----
+// -----
+
+// What is saved for the other graph is returned as it is asked for: in channels_last, or row-major, where its
+// convolution stays so. Gradients are computed in the layout in which their images come.
+// CHECK-LABEL: func.func @forward
+// CHECK: "cuesta.convolution"{{.*}}result_strides = {{\[\[}}1024, 1, 64, 4]]
+// CHECK: "cuesta.convolution"{{.*}}result_strides = {{\[\[}}1024, 256, 16, 1]]
+// CHECK-LABEL: func.func @backward
+// CHECK: "aten.call"{{.*}}operand_strides = {{\[\[}}1024, 1, 64, 4], [1024, 1, 64, 4], [36, 1, 12, 4]], {{.*}}result_strides = {{\[\[}}1024, 1, 64, 4], [36, 1, 12, 4], [1]]
+// CHECK: "aten.call"{{.*}}operand_strides = {{\[\[}}1024, 256, 16, 1], [1024, 256, 16, 1], [36, 9, 3, 1]]
+module {
+func.func @forward(%x: tensor<2x4x16x16xf32>, %w: tensor<4x4x3x3xf32>) -> (tensor<2x4x16x16xf32> {cuesta.strides = [1024, 1, 64, 4]}, tensor<2x4x16x16xf32> {cuesta.strides = [1024, 256, 16, 1]}) {
+  %0 = "cuesta.convolution"(%x, %w) {stride = [1, 1], padding = [1, 1], dilation = [1, 1], transposed = 0 : i64, output_padding = [0, 0], groups = 1 : i64, onednn, operand_strides = [[1024, 256, 16, 1], [36, 9, 3, 1]], result_strides = [[1024, 256, 16, 1]]} : (tensor<2x4x16x16xf32>, tensor<4x4x3x3xf32>) -> tensor<2x4x16x16xf32>
+  %1 = "cuesta.convolution"(%0, %w) {stride = [1, 1], padding = [1, 1], dilation = [1, 1], transposed = 0 : i64, output_padding = [0, 0], groups = 1 : i64, onednn, operand_strides = [[1024, 256, 16, 1], [36, 9, 3, 1]], result_strides = [[1024, 256, 16, 1]]} : (tensor<2x4x16x16xf32>, tensor<4x4x3x3xf32>) -> tensor<2x4x16x16xf32>
+  return %0, %1 : tensor<2x4x16x16xf32>, tensor<2x4x16x16xf32>
+}
+func.func @backward(%g: tensor<2x4x16x16xf32>, %x: tensor<2x4x16x16xf32> {cuesta.strides = [1024, 1, 64, 4]}, %y: tensor<2x4x16x16xf32> {cuesta.strides = [1024, 256, 16, 1]}, %w: tensor<4x4x3x3xf32>) -> (tensor<2x4x16x16xf32>, tensor<2x4x16x16xf32>) {
+  %0:3 = "aten.call"(%g, %x, %w) {args = "[\22%0\22, \22%1\22, \22%2\22, [4], [1, 1], [1, 1], [1, 1], false, [0, 0], 1, [true, true, true]]", overload = "aten.convolution_backward.default", reason = "", operand_strides = [[1024, 256, 16, 1], [1024, 1, 64, 4], [36, 9, 3, 1]], result_strides = [[1024, 256, 16, 1], [36, 9, 3, 1], [1]]} : (tensor<2x4x16x16xf32>, tensor<2x4x16x16xf32>, tensor<4x4x3x3xf32>) -> (tensor<2x4x16x16xf32>, tensor<4x4x3x3xf32>, tensor<4xf32>)
+  %1:2 = "aten.call"(%g, %y, %w) {args = "[\22%0\22, \22%1\22, \22%2\22, [0], [1, 1], [1, 1], [1, 1], false, [0, 0], 1, [true, true, false]]", overload = "aten.convolution_backward.default", reason = "", operand_strides = [[1024, 256, 16, 1], [1024, 256, 16, 1], [36, 9, 3, 1]], result_strides = [[1024, 256, 16, 1], [36, 9, 3, 1]]} : (tensor<2x4x16x16xf32>, tensor<2x4x16x16xf32>, tensor<4x4x3x3xf32>) -> (tensor<2x4x16x16xf32>, tensor<4x4x3x3xf32>)
+  return %0#0, %1#0 : tensor<2x4x16x16xf32>, tensor<2x4x16x16xf32>
+}
+}
