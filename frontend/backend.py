@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from cuesta import compile_report
+from cuesta.collector import held_back
 from cuesta.compile_report import GraphReport
 from cuesta.errors import CompileError, DeviceError, OptionError, Unsupported
 from cuesta.frontend import background
@@ -63,7 +64,7 @@ def compile_fx_graph(gm: torch.fx.GraphModule, example_inputs: Sequence[Any], **
     keep_byte_images_whole(gm)
     if not options.bitwise_eager:
         keep_attention_whole(gm, options.target)
-    with kept_by_torch(options, keep), at_once(options):
+    with kept_by_torch(options, keep), at_once(options), held_back():
         return backend(gm, example_inputs)
 
 

@@ -137,6 +137,7 @@ def lower_module(
 def _lower(module: ir.Module, options: Options, report: GraphReport, level: str, dump: Dump | None) -> Artefact:
     timer = Timer(report.times)
     target = target_of(module)
+    kernel_code.prepare(target)
     making = smaller = None
     metadata: dict[str, Any] = {}
     timed = options.max_autotune and target.kind in TIMED

@@ -31,6 +31,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils._pytree import tree_map
 
 from cuesta.cache import open_cache
+from cuesta.collector import held_back
 from cuesta.errors import Unsupported
 from cuesta.frontend.aot import around
 from cuesta.frontend.attention import keep_attention_whole
@@ -102,6 +103,11 @@ def compile_for(
     check_target(where)
     chosen = Options.from_torch(None, {**(options or {}), "target": where})
     warm_up(where)  # Triton loads while Dynamo traces
+    with held_back():
+        return _compile_for(model, inputs, where, chosen, training)
+
+
+def _compile_for(model: Callable[..., Any], inputs: Any, where: Target, chosen: Options, training: bool) -> TargetModel:
     said = Progress()
     graphs = trace(model, inputs, where, training=training)
     said.tell(f"{len(graphs)} graphs traced")

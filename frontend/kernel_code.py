@@ -1,19 +1,23 @@
 """The code of a program's kernels on a GPU, made beside its host program.
 
-making = start(module, kernels, target, cache, smaller)     at the tt level: worker processes begin
+prepare(target)                                             before the graph is lowered: worker processes start
+making = start(module, kernels, target, cache, smaller)     at the tt level: they begin
 …                                                           the host program is lowered meanwhile
 code = making.finish()                                      name → code; rows of `kernels` are filled in
 """
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from cuesta._mlir import ir
 from cuesta.cache import Cache
+from cuesta.errors import CompileError
 from cuesta.lowering.tt_to_binary.kernel import KernelBinary, KernelText
+from cuesta.lowering.tt_to_binary.kernels import warm_up
 from cuesta.lowering.tt_to_binary.making import MadeKernel, Smaller, start_kernels
 from cuesta.lowering.tt_to_binary.texts import kernel_grids, kernel_texts
 from cuesta.targets import Target
@@ -35,6 +39,14 @@ class Making:
             row |= {"grid": list(kernel.grid), "warps": binary.warps, "shared": binary.shared, "symbol": binary.symbol}
             row |= {"registers": binary.registers, "spills": binary.spills, "halvings": kernel.halvings}
         return {row["name"]: made[row["name"]].binary.code for row in self.rows}
+
+
+def prepare(target: Target) -> None:
+    """Has Triton load in worker processes while this one lowers a graph for `target`."""
+    if target.gpu and target.kind != "tt":
+        # A graph that has no kernels needs no Triton; for one that has, `start` raises the same.
+        with contextlib.suppress(CompileError):
+            warm_up(target)
 
 
 def start(
