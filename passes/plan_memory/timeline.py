@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from cuesta._mlir import ir
 from cuesta.passes.plan_memory.lifetimes import Base
+from cuesta.passes.plan_memory.scratch import scratch_bytes
 from cuesta.runtime.offsets import Buffer, aligned, live_bytes
 
 
@@ -27,7 +28,9 @@ class Timeline:
     spans: dict[ir.Value, Buffer]
     planned: list[Base]
     inside: list[int]  # bytes live in the arena if it holds all of `planned`, by step
-    outside: list[int]  # the level of what torch owns if the arena holds all of `planned`, by step
+    outside: list[
+        int
+    ]  # the level of what torch owns, calls' scratch with it, if the arena holds all of `planned`, by step
 
     @staticmethod
     def of(block: ir.Block, bases: Sequence[Base]) -> Timeline:
@@ -42,6 +45,8 @@ class Timeline:
                 _add(outside, span.last + 1, end, -span.nbytes)
             elif owner_of(base) != "plan":
                 _add(outside, 0 if owner_of(base) == "caller" else span.first, span.last, span.nbytes)
+        for op, at in step.items():
+            outside[at] += scratch_bytes(op)
         return Timeline(spans, planned, live_bytes([spans[b.value] for b in planned], len(step)), outside)
 
     def peak(self, arena: int, spilled: Iterable[Base]) -> int:

@@ -146,3 +146,17 @@ func.func @gives_back_unread(%x: memref<1048576xf32> {cuesta.donated}, %y: memre
   "host.launch"(%y, %r) {kernel = @kernels::@k, outputs = 1} : (memref<64xf32>, memref<64xf32>) -> ()
   return %r : memref<64xf32>
 }
+
+// An LSTM's call takes 10.7 MB of its own: the 1 MB of %e, dead by then, is not kept in an arena beside it.
+// CHECK-LABEL: func.func @beside_scratch(
+// CHECK-SAME: cuesta.memory = {arena = 0 : i64, inputs = 8912896 : i64, kept = 1572864 : i64, peak = 11206664 : i64}
+func.func @beside_scratch(%x: memref<32x8x512xf32>, %w: memref<2048x512xf32>, %v: memref<2048x512xf32>) -> (memref<32x8x512xf32>, memref<64x8x512xf32>) {
+  %e = "host.alloc"() {owner = "plan"} : () -> memref<64x8x512xf32>
+  "host.launch"(%x, %e) {kernel = @kernels::@k, outputs = 1} : (memref<32x8x512xf32>, memref<64x8x512xf32>) -> ()
+  %s = "host.alloc"() {owner = "plan"} : () -> memref<2xf32>
+  "host.launch"(%e, %s) {kernel = @kernels::@k, outputs = 1} : (memref<64x8x512xf32>, memref<2xf32>) -> ()
+  %y = "host.aten"(%x, %w, %v, %s) {overload = "aten.mkldnn_rnn_layer.default", args = "[]", dtypes = ["f32", "f32", "f32", "f32", "f32"], reason = "", route = "shim"} : (memref<32x8x512xf32>, memref<2048x512xf32>, memref<2048x512xf32>, memref<2xf32>) -> memref<32x8x512xf32>
+  %r = "host.alloc"() {owner = "plan"} : () -> memref<64x8x512xf32>
+  "host.launch"(%y, %r) {kernel = @kernels::@k, outputs = 1} : (memref<32x8x512xf32>, memref<64x8x512xf32>) -> ()
+  return %y, %r : memref<32x8x512xf32>, memref<64x8x512xf32>
+}
