@@ -82,6 +82,12 @@ def is_in_panels(tile: str | None) -> bool:
     return tile is not None and _PANELS.fullmatch(tile) is not None
 
 
+def panels_of(generic: ir.Operation) -> Panels | None:
+    """The panels of a generic that is a product for a CPU; None for another generic, and for a GPU's product."""
+    tile = generic.attributes[TILE].value if TILE in generic.attributes else None
+    return Panels.parse(tile) if is_in_panels(tile) else None
+
+
 def tile_of(generic: ir.Operation) -> Tile | None:
     """The tile of a generic that is a product; None for another generic."""
     return Tile.parse(generic.attributes[TILE].value) if TILE in generic.attributes else None

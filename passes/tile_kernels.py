@@ -109,7 +109,7 @@ class _Tiler:
         maps = [projection(len(loops), [loops.index(c) for c in self.kept(a)]) for a in accesses]
         kinds = [k for k, c in zip(op.attributes["iterator_types"], classes, strict=True) if c in loops]
         new = linalg.GenericOp([v.type for v in inits], tiles, inits, ir.ArrayAttr.get(maps), ir.ArrayAttr.get(kinds))
-        if product.TILE in op.attributes:
+        if product.panels_of(op) is not None:
             new.operation.attributes[product.ROLES] = int_array(loops.index(c) for c in product.roles_of(op))
             new.operation.attributes[product.TILE] = op.attributes[product.TILE]
         old_block = op.regions[0].blocks[0]

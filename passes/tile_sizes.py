@@ -112,9 +112,10 @@ def tiles_of(
     that do not divide its sizes.
     """
     order = sorted(parallel)
-    products = [op for op in function.regions[0].blocks[0].operations if product.TILE in op.operation.attributes]
-    if products:
-        return _of_product(products[0].operation, sizes, parallel)
+    for op in function.regions[0].blocks[0].operations:
+        panels = product.panels_of(op.operation)
+        if panels is not None:
+            return _of_product(op.operation, panels, sizes, parallel)
     if TILE in function.attributes:
         return dict(zip(order, _marked(function, [sizes[c] for c in order]), strict=True))
     usual = tile_sizes(sizes, parallel, tensors)
@@ -130,11 +131,12 @@ def tiles_of(
     return usual
 
 
-def _of_product(generic: ir.Operation, sizes: Sequence[Number], parallel: set[int]) -> dict[int, int]:
+def _of_product(
+    generic: ir.Operation, tile: product.Panels, sizes: Sequence[Number], parallel: set[int]
+) -> dict[int, int]:
     """Class → tile size for a kernel with a matrix product: its tile's rows and columns, or as many of them as divide
     what there are; one of all else that is parallel."""
     m, n, _ = product.roles_of(generic)
-    tile = product.Panels.parse(generic.attributes[product.TILE].value)
     tiles = dict.fromkeys(parallel, 1)
     for c, wanted in ((m, tile.m), (n, tile.n)):
         size = sizes[c]
