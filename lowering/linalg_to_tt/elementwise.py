@@ -39,7 +39,7 @@ _LIBRARY = {
 
 #: What Triton only approximates in f32, and eager rounds correctly: 6 / 3 must not be a little less than 2, which floor
 #: takes for 1, nor the mean of equal numbers another number, which gives them a variance.
-_ROUNDED = {"arith.divf": tt.precise_divf, "math.sqrt": tt.precise_sqrt}
+_ROUNDED: dict[str, Callable[..., Value]] = {"arith.divf": tt.precise_divf, "math.sqrt": tt.precise_sqrt}
 
 
 @dataclass
