@@ -64,6 +64,8 @@ def is_worth_packing(m: object, n: object, k: object) -> bool:
     none."""
     if not (isinstance(m, int) and isinstance(n, int) and isinstance(k, int)) or not packed_columns(n):
         return False
+    if m <= _FEW_ROWS:
+        return False  # columns of a weight as it is come from memory 16 at once, a panel row by row
     return is_faster(m, n, k, True) and m * k <= _IN_CACHE and panels_of(m, packed_columns(n), k) is not None
 
 

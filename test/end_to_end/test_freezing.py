@@ -62,7 +62,7 @@ def example(*sizes: int) -> Tensor:
 
 
 def test_weights_are_packed_once_and_products_hold_what_follows(packed: list[Tensor]) -> None:
-    layers, x = Layers(), example(2, 4, 256)
+    layers, x = Layers(), example(2, 12, 256)
     call = frozen(layers)
     with torch.no_grad():
         for _ in range(3):
@@ -73,7 +73,7 @@ def test_weights_are_packed_once_and_products_hold_what_follows(packed: list[Ten
 
 
 def test_a_weight_that_changes_is_packed_anew(packed: list[Tensor]) -> None:
-    layers, x = Layers(), example(8, 256)
+    layers, x = Layers(), example(24, 256)
     call = frozen(layers)
     with torch.no_grad():
         call(x)
@@ -89,7 +89,7 @@ def test_a_weight_that_changes_is_packed_anew(packed: list[Tensor]) -> None:
 
 def test_inference_tensors_count_no_versions() -> None:
     with torch.inference_mode():
-        weight, x = example(256, 384), example(8, 384)
+        weight, x = example(256, 384), example(24, 384)
         module = torch.nn.Linear(384, 256, bias=False)
         module.weight = torch.nn.Parameter(weight, requires_grad=False)
         call = frozen(module)
@@ -99,7 +99,7 @@ def test_inference_tensors_count_no_versions() -> None:
 
 
 def test_where_gradients_are_needed_weights_stay_as_they_are() -> None:
-    layers, x = Layers(), example(8, 256)
+    layers, x = Layers(), example(24, 256)
     compiled = torch.compile(layers, backend="cuesta", options={"freezing": True, "cache": False})
     compiled(x).sum().backward()
     expected = torch.autograd.grad(layers(x).sum(), list(layers.parameters()))
@@ -110,14 +110,14 @@ def test_where_gradients_are_needed_weights_stay_as_they_are() -> None:
 
 
 def test_small_weights_stay_as_they_are(packed: list[Tensor]) -> None:
-    layer, x = torch.nn.Linear(48, 48), example(8, 48)
+    layer, x = torch.nn.Linear(48, 48), example(24, 48)
     torch.testing.assert_close(frozen(layer)(x), layer(x).detach())
     (graph,) = cuesta.report().graphs
     assert not packed and graph.frozen is not None and graph.frozen.startswith("nothing: no product")
 
 
 def test_a_weight_that_the_graph_writes_stays_as_it_is(packed: list[Tensor]) -> None:
-    layer, x = torch.nn.Linear(256, 384), example(8, 256)
+    layer, x = torch.nn.Linear(256, 384), example(24, 256)
     layer.requires_grad_(False)
     other = torch.nn.Linear(256, 384).requires_grad_(False)
     other.load_state_dict(layer.state_dict())
