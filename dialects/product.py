@@ -84,7 +84,7 @@ def is_in_panels(tile: str | None) -> bool:
 
 def panels_of(generic: ir.Operation) -> Panels | None:
     """The panels of a generic that is a product for a CPU; None for another generic, and for a GPU's product."""
-    tile = generic.attributes[TILE].value if TILE in generic.attributes else None
+    tile = generic.attributes[TILE].value if TILE in generic.attributes else ""
     return Panels.parse(tile) if is_in_panels(tile) else None
 
 
