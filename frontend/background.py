@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import logging
 import os
 import queue
 import sys
@@ -17,14 +18,16 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from cuesta.errors import CompileError
+from cuesta.errors import CompileError, CuestaError
 from cuesta.lowering.tt_to_binary.pool import Worker
+
+log = logging.getLogger("cuesta")
 
 #: Seconds that a program may take; kernels of a GPU are made within it.
 TIMEOUT = 1800.0
 
-#: The program goes before what is done for it: to begin with, two seconds of importing torch while the program traces.
-_SERVE = "import os; os.nice(10); from cuesta.frontend.tier_worker import serve; serve()"
+#: At the priority of this process: a lower one gave it a second of 50 where six others kept two cores busy.
+_SERVE = "from cuesta.frontend.tier_worker import serve; serve()"
 
 Answer = tuple[dict[str, Any], bytes]
 #: Makes the process that answers.
@@ -35,8 +38,10 @@ Start = Callable[[], Worker]
 class Job:
     """A request, and what is done with its answer."""
 
+    #: what it is about, for the log
+    name: str
     request: bytes
-    #: is given the answer, in the service's thread
+    #: is given the answer, in the service's thread; what it raises is why there is none
     finish: Callable[[Answer], None]
     #: is told why there is none
     fail: Callable[[str], None]
@@ -98,9 +103,13 @@ class Service:
                 job.finish(self._ask(job.request))
             except Exception as error:  # whatever it is, the program goes on as it was
                 if not self._ended:
-                    job.fail(f"{type(error).__name__}: {error}")
+                    reason = str(error) if isinstance(error, CuestaError) else f"{type(error).__name__}: {error}"
+                    job.fail(reason)
+                    log.warning("%s stays at its first tier, op by op: %s", job.name, reason)
             finally:
                 job.over.set()
+                # So that nothing of a graph is kept for the list of what was asked for.
+                job.finish, job.fail, job.request = _nothing, _nothing, b""
 
     def _ask(self, request: bytes) -> Answer:
         """The worker's answer; one that has ended by itself, having been idle, is replaced."""
@@ -111,6 +120,10 @@ class Service:
                 self._worker = self._start()
             worker = self._worker
         return worker.ask(request, TIMEOUT)
+
+
+def _nothing(_: Any) -> None:
+    """For a job that is over."""
 
 
 def _start_worker() -> Worker:

@@ -96,15 +96,14 @@ class FirstTier:
         def finish(answer: background.Answer) -> None:
             head, code = answer
             if "error" in head:
-                fail(head["error"])
-                return
+                raise CompileError(head["error"])
             artefact = Artefact.from_bytes(code)
             artefact.metadata["convention"] = self.convention.as_dict()
             made = MadeProgram(artefact, load(artefact), self.convention, self.wanted.cache.key)
+            run = ready(made)
             self.wanted.cache.store(artefact, self.report)
             self.report.take_program(artefact.metadata["report"])
             self.report.times.update(head["times"])
-            run = ready(made)
             seconds = time.perf_counter() - began
             kept = "" if self.wanted.options.cache_root else "; without a cache the next process compiles anew"
             self.report.tier = f"full: after {seconds:.1f} s in the background{kept}"
@@ -113,12 +112,13 @@ class FirstTier:
 
         def fail(reason: str) -> None:
             self.report.tier = f"first for good, op by op: {reason}"
-            log.warning("a %s graph stays at its first tier, op by op: %s", self.report.name, reason)
 
+        name = f"a {self.report.name} graph"
         try:
-            background.service().submit(background.Job(self.request, finish, fail))
+            background.service().submit(background.Job(name, self.request, finish, fail))
         except CompileError as error:
             fail(str(error))
+            log.warning("%s stays at its first tier, op by op: %s", name, error)
         return tiers.boxed()
 
 

@@ -245,7 +245,7 @@ def test_an_error_leaves_the_first_tier(worker: StandIn) -> None:
         logging.getLogger("cuesta").removeHandler(heard)
     torch.testing.assert_close(compiled(*inputs()), work(*inputs()))
     (graph,) = cuesta.report().graphs
-    assert graph.tier == "first for good, op by op: CompileError: no room"
+    assert graph.tier == "first for good, op by op: no room"
     assert any("stays at its first tier" in line and "no room" in line for line in heard.lines)
 
 
@@ -296,7 +296,7 @@ def test_the_end_of_the_process_waits_for_no_program() -> None:
     silent = [sys.executable, "-S", "-c", "import sys; sys.stdin.read()"]
     service = Service(lambda: Worker(silent))
     failures: list[str] = []
-    service.submit(Job(b"x", lambda _: None, failures.append))
+    service.submit(Job("a job", b"x", lambda _: None, failures.append))
     thread, worker = service._thread, service._worker
     assert thread is not None
     assert worker is not None
