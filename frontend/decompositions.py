@@ -66,6 +66,17 @@ def _rot90(x: torch.Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> torch.T
             return x.flip([dims[1] if quarters == 1 else dims[0]]).transpose(dims[0], dims[1])
 
 
+def _scattering(op: Any) -> Callable[..., Any]:
+    """Into rows, where elements of x share memory: torch 2.11 says that the result's share it too."""
+
+    def scatter(x: torch.Tensor, *rest: Any, **kwargs: Any) -> Any:
+        if not any(stride == 0 and size != 1 for size, stride in zip(x.shape, x.stride(), strict=True)):
+            return NotImplemented
+        return op(x.clone(memory_format=torch.contiguous_format), *rest, **kwargs)
+
+    return scatter
+
+
 def _vector_norm(
     x: torch.Tensor, ord: float = 2, dim: Sequence[int] | None = None, keepdim: bool = False, **dtype: Any
 ) -> torch.Tensor:
@@ -96,6 +107,7 @@ _OURS: dict[Any, Callable[..., Any]] = {
     aten.take.default: _take,
     aten.rot90.default: _rot90,
     aten.linalg_vector_norm.default: _vector_norm,
+    **{op.default: _scattering(op.default) for op in (aten.select_scatter, aten.diagonal_scatter, aten.slice_scatter)},
     aten.nll_loss_forward.default: _nll_loss_forward,
     aten.nll_loss_backward.default: _nll_loss_backward,
     **byte_images.DECOMPOSITIONS,

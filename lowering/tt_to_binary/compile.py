@@ -17,13 +17,13 @@ from cuesta.errors import CompileError, KernelRefused, OutOfResources
 from cuesta.lowering.tt_to_binary.device_libraries import name_functions
 from cuesta.lowering.tt_to_binary.kernel import KernelBinary, KernelText
 from cuesta.lowering.tt_to_binary.triton_versions import (
-    OPTIONS,
     adapt,
     check_version,
     installed_version,
     make_backend,
     make_stages,
     quicken,
+    rounding_options,
 )
 from cuesta.targets import Target
 
@@ -85,7 +85,8 @@ def compile_kernel(kernel: KernelText, target: Target, log: Log, *, keep_assembl
 
 def _compile(kernel: KernelText, target: Target, log: Log, keep_assembly: bool) -> KernelBinary:
     backend, version = _backend(target)
-    options = backend.parse_options({"num_warps": kernel.warps, "num_stages": kernel.stages, **OPTIONS})
+    shape = {"num_warps": kernel.warps, "num_stages": kernel.stages}
+    options = backend.parse_options({**shape, **rounding_options(kernel.text)})
     metadata: dict[str, Any] = dict(options.__dict__)
     form: Any = _parse(adapt(name_functions(kernel.text, target), version), backend)
     forms = {}

@@ -3,7 +3,7 @@
 The text that the tt level prints is Triton 3.6's. It means the same in 3.7 and 3.8. In 3.9
 
 - `cache` and `evict` of loads and stores are one attribute, `cachePolicy` (the old ones are ignored without a word);
-- whether products and sums are fused changes with the default of an environment variable, so `OPTIONS` says;
+- whether products and sums are fused changes with the default of an environment variable, so `rounding_options` says;
 - block pointers are gone, and with them `boundaryCheck`, which is ignored where it is empty.
 
 triton-xpu 3.3 has no knobs, no Language, and a backend that compiles C++ to ask what device there is; its arith.trunci
@@ -29,9 +29,13 @@ _HINTS = {
     "to its Python"
 }
 
-#: Given to every backend that knows them. Sums of products are fused, as nvcc does for eager's kernels; denormals are
-#: kept, as eager keeps them.
-OPTIONS = {"enable_fp_fusion": True, "enable_reflect_ftz": False}
+
+def rounding_options(text: str) -> dict[str, bool]:
+    """Given to every backend that knows them, for a kernel of that text. Denormals are kept, as eager keeps them, and
+    products are rounded before they are added to others, as between two of eager's ops: x * x - x * x is 0. Only a
+    matrix product that runs on no tensor cores is sums of products, fused."""
+    return {"enable_fp_fusion": "tt.dot" in text, "enable_reflect_ftz": False}
+
 
 _CACHE = ("none", "ca", "cg", "wb", "cs", "wt", "cv")
 _EVICT = ("evict_normal", "evict_first", "evict_last")

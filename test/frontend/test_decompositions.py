@@ -64,3 +64,12 @@ def test_a_norm_along_a_dim_of_one_is_without_it(dims: list[int] | None) -> None
     x = torch.full((1, 1, 4), -2.0)
     norm = decompositions()[torch.ops.aten.linalg_vector_norm.default]
     torch.testing.assert_close(norm(x, 2, dims), torch.linalg.vector_norm(x, 2, dims))
+
+
+def test_what_is_scattered_into_shared_memory_gets_its_own() -> None:
+    shared = torch.arange(2.0).reshape(2, 1).expand(2, 2)
+    scatter = decompositions()[aten.select_scatter.default]
+    made = scatter(shared, torch.full((2,), 7.0), 0, 1)
+    assert made.stride() == (2, 1)
+    assert made.tolist() == [[0, 0], [7, 7]]
+    assert scatter(made, torch.zeros(2), 0, 1) is NotImplemented

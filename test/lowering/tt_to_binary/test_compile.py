@@ -6,8 +6,10 @@ import struct
 from pathlib import Path
 
 import pytest
+import torch
 
 from cuesta.errors import CompileError, OutOfResources
+from cuesta.frontend.compile_for import compile_for
 from cuesta.lowering.tt_to_binary import triton_versions
 from cuesta.lowering.tt_to_binary.device_libraries import name_functions
 from cuesta.lowering.tt_to_binary.kernel import KernelBinary, KernelText
@@ -170,3 +172,9 @@ def test_device_functions_are_named_as_the_target_does(symbol: str, amd: str, in
     assert name_functions(text, parse_target("cuda:90")) == text
     assert name_functions(text, parse_target("hip:gfx942")) == text.replace(symbol, amd)
     assert name_functions(text, parse_target("xpu")) == text.replace(symbol, intel)
+
+
+def test_a_product_is_rounded_before_it_is_added() -> None:
+    """As between two of eager's ops: x * x - x * x is 0."""
+    (kernel,) = compile_for(lambda x, y: x * y + x, (torch.ones(64), torch.ones(64)), "cuda:90").kernels
+    assert "mul" in kernel.assembly and "fma" not in kernel.assembly
