@@ -15,33 +15,10 @@ import torch
 
 from cuesta._mlir import arith, ir
 from cuesta.errors import Undecided
+from cuesta.runtime.dtypes import COMPUTABLE as COMPUTABLE
+from cuesta.runtime.dtypes import DTYPES
+from cuesta.runtime.dtypes import SPELLING as SPELLING
 from cuesta.sizes import Number, Size, estimate, number, parse
-
-#: dtype → the spelling of its MLIR element type in the cuesta dialect.
-SPELLING: dict[torch.dtype, str] = {
-    torch.float32: "f32",
-    torch.float64: "f64",
-    torch.bfloat16: "bf16",
-    torch.float16: "f16",
-    torch.int64: "i64",
-    torch.int32: "i32",
-    torch.int16: "i16",
-    torch.int8: "i8",
-    torch.uint8: "ui8",
-    torch.bool: "i1",
-    torch.complex64: "complex<f32>",
-    torch.complex128: "complex<f64>",
-    torch.float8_e4m3fn: "f8E4M3FN",
-    torch.float8_e5m2: "f8E5M2",
-    torch.uint16: "ui16",
-    torch.uint32: "ui32",
-    torch.uint64: "ui64",
-}
-
-_DTYPE = {spelling: dtype for dtype, spelling in SPELLING.items()}
-
-#: What kernels compute on. The rest reaches ATen as it is.
-COMPUTABLE = frozenset({"f32", "f64", "bf16", "f16", "i64", "i32", "i16", "i8", "ui8", "i1"})
 
 #: Types whose arithmetic is done in f32, as ATen's opmath type says.
 _OPMATH = {"bf16": "f32", "f16": "f32"}
@@ -49,7 +26,7 @@ _OPMATH = {"bf16": "f32", "f16": "f32"}
 
 def torch_dtype(element: ir.Type | str) -> torch.dtype:
     """The torch dtype of an element type of the cuesta dialect."""
-    return _DTYPE[str(element)]
+    return DTYPES[str(element)]
 
 
 def opmath(spelling: str) -> str:

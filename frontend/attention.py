@@ -20,17 +20,17 @@ import torch
 from torch.fx import Node
 
 import cuesta.frontend.attention_ops  # noqa: F401  defines the ops
-from cuesta.dialects.cuesta.attention_routes import (
+from cuesta.attention_routes import (
     MASK_ALIGNMENT,
     ROUTES,
     AttentionCall,
     choose_route,
     takes_fewer_kv_heads,
 )
-from cuesta.dialects.types import SPELLING
 from cuesta.errors import CuestaError
 from cuesta.frontend.constant_masks import classify_mask, erase_unused, writers_before
 from cuesta.frontend.devices import target_of_device
+from cuesta.runtime.dtypes import SPELLING
 from cuesta.targets import CPU, Target
 
 _SDPA = torch._C._nn.scaled_dot_product_attention

@@ -4,7 +4,7 @@
     dq, dk, dv = cuesta::attention_backward(grad, q, k, v, output, logsumexp, mask, causal, scale, route)
 
 and the same two with dropout. `route` names the kernel of ATen's that does the work
-(dialects/cuesta/attention_routes.py). The fake implementation runs that kernel's own, so shapes, strides
+(cuesta/attention_routes.py). The fake implementation runs that kernel's own, so shapes, strides
 and dtypes of the results are what torch says of it, in every version.
 """
 

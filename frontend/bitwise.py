@@ -155,7 +155,7 @@ _REASON = "with bitwise_eager, ATen's own kernel gives eager's bits"
 def decompositions_of(options: Options) -> dict[Any, Callable[..., Any]]:
     """overload → its decomposition, as AOTAutograd takes it."""
     # An op over lists is on CPU what its function does to one tensor after the other.
-    return foreach_decompositions() if options.bitwise_eager else decompositions()
+    return foreach_decompositions() if options.bitwise_eager else decompositions(options.cache_root)
 
 
 def mark_calls(gm: torch.fx.GraphModule, options: Options) -> None:

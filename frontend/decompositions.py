@@ -4,17 +4,17 @@ torch has a decomposition into ops that cuesta has. What has a rule or a row sta
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch._decomp import _core_aten_decompositions_post_autograd, get_decompositions
 from torch._prims_common import suggest_memory_format
 
-from cuesta.dialects.cuesta import pointwise
+from cuesta.cache import Hit, content_key, environment_key, open_cache
 from cuesta.frontend import batch_norm_ops, byte_images
 from cuesta.frontend.foreach import foreach_decompositions
-from cuesta.frontend.rules import find_rule
 
 aten = torch.ops.aten
 
@@ -116,13 +116,36 @@ _OURS: dict[Any, Callable[..., Any]] = {
 
 
 @functools.cache
-def decompositions() -> dict[Any, Callable[..., Any]]:
-    """overload → its decomposition, as AOTAutograd takes it."""
-    import cuesta.frontend.aten  # noqa: F401  registers the rules that decide
+def decompositions(root: Path | None = None) -> dict[Any, Callable[..., Any]]:
+    """overload → its decomposition, as AOTAutograd takes it.
 
+    The cache in the folder `root` keeps which ops stay whole: the rules and rows that say so come with MLIR, half a
+    second that a process does without whose graphs are all cached.
+    """
     # Not core_aten_decompositions(), a dict of another kind: `|` of it with a dict drops all that it holds.
     table = _core_aten_decompositions_post_autograd() | get_decompositions(_MORE) | foreach_decompositions() | _OURS
-    return {op: _with_format(op, function) for op, function in table.items() if op in _OURS or not _stays_whole(op)}
+    whole = _whole_ops(table, root)
+    return {op: _with_format(op, function) for op, function in table.items() if op in _OURS or str(op) not in whole}
+
+
+def _whole_ops(ops: Iterable[Any], root: Path | None) -> frozenset[str]:
+    cache, key = open_cache(root), content_key("ops that stay whole", environment_key())
+    found = cache.get(key)
+    if isinstance(found, Hit):
+        return frozenset(found.payload.decode().split())
+
+    import cuesta.frontend.aten  # noqa: F401  registers the rules
+    from cuesta.dialects.cuesta import pointwise
+    from cuesta.frontend.rules import find_rule
+
+    def stays_whole(op: Any) -> bool:
+        packet = str(op).rpartition(".")[0]
+        has_row = packet.removeprefix("aten.") in pointwise.BY_NAME
+        return has_row or packet in _KEEP or find_rule(op) is not None
+
+    whole = frozenset(str(op) for op in ops if isinstance(op, torch._ops.OpOverload) and stays_whole(op))
+    cache.put(key, "\n".join(sorted(whole)).encode())
+    return whole
 
 
 def _with_format(op: Any, decomposition: Callable[..., Any]) -> Callable[..., Any]:
@@ -135,11 +158,3 @@ def _with_format(op: Any, decomposition: Callable[..., Any]) -> Callable[..., An
         return result.contiguous(memory_format=suggest_memory_format(x))
 
     return in_format
-
-
-def _stays_whole(op: Any) -> bool:
-    if not isinstance(op, torch._ops.OpOverload):
-        return False
-    packet = str(op).rpartition(".")[0]
-    has_row = packet.removeprefix("aten.") in pointwise.BY_NAME
-    return has_row or packet in _KEEP or find_rule(op) is not None

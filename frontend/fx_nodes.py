@@ -8,10 +8,10 @@ from typing import Any
 
 import torch
 
-from cuesta.dialects import types
 from cuesta.errors import Unsupported
 from cuesta.frontend.graph_key import attribute
 from cuesta.frontend.rules import sizes_of
+from cuesta.runtime.dtypes import COMPUTABLE, SPELLING
 
 
 def last_placeholder(graph: torch.fx.Graph) -> torch.fx.Node:
@@ -45,7 +45,7 @@ def not_compilable(node: torch.fx.Node, device: torch.device, moves_scalars: boo
     metas = [n.meta["val"] for n in tensor_nodes((node.args, node.kwargs))] + result_metas(node)
     for meta in metas:
         # Our own ops hand seeds of other types through.
-        if types.SPELLING.get(meta.dtype) not in types.COMPUTABLE and not str(node.target).startswith("cuesta."):
+        if SPELLING.get(meta.dtype) not in COMPUTABLE and not str(node.target).startswith("cuesta."):
             return f"kernels do not compute on {str(meta.dtype).removeprefix('torch.')}"
         if meta.device != device and not (moves_scalars and meta.dim() == 0):
             return f"a tensor on the {meta.device.type} in a graph on {device}"

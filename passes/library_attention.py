@@ -23,8 +23,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from cuesta._mlir import ir
+from cuesta.attention_routes import EFFICIENT_ROWS, AttentionCall, choose_route, logsumexp_shape
 from cuesta.dialects.cuesta.attention import route_of
-from cuesta.dialects.cuesta.attention_routes import EFFICIENT_ROWS, AttentionCall, choose_route, logsumexp_shape
 from cuesta.dialects.cuesta.dialect import int_array, numbers
 from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.types import row_major, shape_of, spelling_of

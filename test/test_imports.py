@@ -19,6 +19,7 @@ NAMELESS = {"utils", "util", "helpers", "helper", "common", "misc"}
 #: Modules of cuesta/ that stand on nothing but one another, torch and MLIR's bindings.
 LEAVES = {
     "_mlir",
+    "attention_routes",
     "choices",
     "errors",
     "long_division",

@@ -1,9 +1,10 @@
-"""The dtypes as an artefact's metadata spells them, without MLIR."""
+"""The dtypes as an artefact's metadata and the cuesta dialect spell them, without MLIR."""
 
 from __future__ import annotations
 
 import torch
 
+#: The spelling of an MLIR element type → dtype.
 DTYPES: dict[str, torch.dtype] = {
     "f32": torch.float32,
     "f64": torch.float64,
@@ -23,3 +24,8 @@ DTYPES: dict[str, torch.dtype] = {
     "ui32": torch.uint32,
     "ui64": torch.uint64,
 }
+
+SPELLING: dict[torch.dtype, str] = {dtype: spelling for spelling, dtype in DTYPES.items()}
+
+#: What kernels compute on. The rest reaches ATen as it is.
+COMPUTABLE = frozenset({"f32", "f64", "bf16", "f16", "i64", "i32", "i16", "i8", "ui8", "i1"})

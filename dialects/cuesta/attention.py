@@ -9,8 +9,8 @@ from typing import Any
 import torch
 
 from cuesta._mlir import ext, ir
+from cuesta.attention_routes import ROUTES, logsumexp_shape
 from cuesta.dialects import types
-from cuesta.dialects.cuesta.attention_routes import ROUTES, logsumexp_shape
 from cuesta.dialects.cuesta.dialect import Operation, reference, verifier
 from cuesta.sizes import at
 

@@ -15,7 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from cuesta.dialects.cuesta.attention_routes import AttentionCall, choose_route
+from cuesta.attention_routes import AttentionCall, choose_route
 from cuesta.frontend.attention import keep_attention_whole
 from cuesta.targets import parse_target
 

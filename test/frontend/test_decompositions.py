@@ -1,6 +1,8 @@
 """Which ops AOTAutograd takes apart for cuesta."""
 
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +13,16 @@ import cuesta
 from cuesta.frontend.decompositions import decompositions
 
 aten = torch.ops.aten
+
+
+def test_a_later_process_takes_from_the_cache_what_stays_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    of_folder = decompositions.__wrapped__
+    decompositions()
+    made = of_folder(tmp_path)
+    monkeypatch.setitem(sys.modules, "cuesta.frontend.aten", None)
+    assert of_folder(tmp_path).keys() == made.keys() == decompositions().keys()
+    with pytest.raises(ImportError):
+        of_folder(tmp_path / "empty")
 
 
 def test_torch_s_core_list_is_in() -> None:

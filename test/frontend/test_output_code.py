@@ -113,7 +113,7 @@ def f(x, w):
 w = torch.ones(4, 4, requires_grad=True)
 x = torch.arange(12.0).reshape(3, 4)
 if sys.argv[1] == "warm":
-    sys.modules["cuesta.frontend.compile"] = None  # nothing is compiled, nothing is traced again:
+    sys.modules["cuesta._mlir"] = None  # nothing is compiled, nothing is traced again:
     torch._functorch.aot_autograd.aot_stage1_graph_capture = None
 (torch.compile(f, backend="cuesta", fullgraph=True)(x, w) * x).sum().backward()
 compiled, w.grad = w.grad, None
