@@ -64,7 +64,7 @@ numbers than eager's fused kernel: what it drops differs there.
 ```python
 model = torch.compile(model.eval(), backend="cuesta", options={"freezing": True})
 with torch.no_grad():
-    model(x)                 # packs the weights, and keeps them so
+    model(x)  # packs the weights, and keeps them so
 ```
 
 A product of f32 by few rows waits for its weight. With this option weights of graphs without gradients that 17 to 128
@@ -85,9 +85,9 @@ with 128 tokens took 0.86 of Inductor's time, and without it 0.96.
 ## `tiered`
 ```python
 model = torch.compile(model, backend="cuesta", options={"tiered": True})
-model(x)                     # answered op by op in ATen; another process compiles meanwhile
-cuesta.wait_for_tiers()      # only where you want to measure: nothing else has to wait
-model(x)                     # the program
+model(x)  # answered op by op in ATen; another process compiles meanwhile
+cuesta.wait_for_tiers()  # only where you want to measure: nothing else has to wait
+model(x)  # the program
 ```
 
 A graph that the cache has runs as its program at once. Any other is imported and handed to a process of its own, which
