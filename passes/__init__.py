@@ -12,6 +12,7 @@ _PASS_MODULES = (
     "cuesta.passes.recognise_gelu",
     "cuesta.passes.recognise_layer_norm",
     "cuesta.passes.hoist_reshapes",
+    "cuesta.passes.limit_stack",
     "cuesta.passes.decompose",
     "cuesta.passes.choose_layouts",
     "cuesta.passes.fold_batch_norm",

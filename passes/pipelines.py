@@ -73,7 +73,9 @@ _BUFFERS = (
     # 3. A tile's intermediates live on the stack, once a thread and not once a tile.
     "builtin.module(func.func(buffer-loop-hoisting,"
     "promote-buffers-to-stack{max-alloc-size-in-bytes=1048576 max-rank-of-allocated-memref=8}),canonicalize,cse)",
-    # 4. What is left is of a size that only the call tells, or too large for a stack.
+    # 4. All of them together fit there.
+    "limit-stack",
+    # 5. What is left is of a size that only the call tells, or too large for a stack.
     "free-scratch",
 )
 

@@ -99,3 +99,15 @@ def test_weights_written_between_calls(backend: str) -> None:
         for parameter in model.parameters():
             parameter.data.mul_(1.25)  # which no version counter notices
         torch.testing.assert_close(compiled(image), model(image), rtol=1e-4, atol=1e-5)
+
+
+def test_a_kernel_whose_buffers_no_stack_holds() -> None:
+    """A pool and the norm behind it are one kernel, which keeps each of the pool's windows: 11 MB of them."""
+    x = torch.randn(4, 64, 48, 48, generator=torch.Generator().manual_seed(0)).to(memory_format=torch.channels_last)
+
+    def function(x: torch.Tensor) -> torch.Tensor:
+        pooled, _ = F.max_pool2d_with_indices(x.relu(), 3, 2, 1)
+        return F.batch_norm(pooled, None, None, training=True)
+
+    torch._dynamo.reset()
+    torch.testing.assert_close(torch.compile(function, backend="cuesta")(x), function(x))

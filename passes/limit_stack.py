@@ -1,0 +1,51 @@
+"""Moves a kernel's largest buffers off the stack until the rest fits there: a thread's stack may have 2 MiB.
+
+%a = memref.alloca() : memref<4x24x24x64xf32>        %a = memref.alloc() : memref<4x24x24x64xf32>
+%b = memref.alloca() : memref<64xf32>            →   %b = memref.alloca() : memref<64xf32>
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from cuesta._mlir import func, ir, memref
+from cuesta.dialects import types, walk
+from cuesta.dialects.kernel_module import kernel_modules
+from cuesta.passes.graph_rewrite import functions
+from cuesta.passes.registry import Pass, register_pass
+
+
+@register_pass("limit-stack")
+@dataclass(frozen=True)
+class LimitStack(Pass):
+    """Leaves each kernel this many bytes of buffers on the stack at most; the smallest stay."""
+
+    bytes: int = 1 << 20
+
+    def run(self, module: ir.Module) -> None:
+        with module.context:
+            for nested in kernel_modules(module):
+                for function in functions(nested):
+                    self._limit(function)
+
+    def _limit(self, function: func.FuncOp) -> None:
+        buffers = sorted(((_size(op), op) for op in walk(function.operation) if op.name == "memref.alloca"), key=_first)
+        left = self.bytes
+        for size, op in buffers:
+            left -= size
+            if left < 0:
+                alignment = op.attributes["alignment"].value if "alignment" in op.attributes else None
+                with ir.InsertionPoint(op), op.location:
+                    made = memref.AllocOp(op.results[0].type, [], [], alignment=alignment)
+                op.results[0].replace_all_uses_with(made.operation.results[0])
+                op.erase()
+
+
+def _first(pair: tuple[int, ir.Operation]) -> int:
+    return pair[0]
+
+
+def _size(op: ir.Operation) -> int:
+    kind = ir.MemRefType(op.results[0].type)
+    return math.prod(kind.shape) * types.byte_size(str(kind.element_type))
