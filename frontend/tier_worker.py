@@ -9,13 +9,12 @@ from __future__ import annotations
 import dataclasses
 import importlib
 import os
-import select
-import signal
 from typing import Any
 
 from cuesta.compile_report import GraphReport
 from cuesta.errors import CuestaError
-from cuesta.lowering.tt_to_binary.kernel import pack, receive
+from cuesta.lowering.tt_to_binary.kernel import pack
+from cuesta.lowering.tt_to_binary.worker import answer_requests
 from cuesta.options import Environment, Options
 from cuesta.targets import Target
 
@@ -58,31 +57,17 @@ def answer_to(head: dict[str, Any], module: bytes) -> tuple[dict[str, Any], byte
 
 
 def serve() -> None:
-    """Answers requests until there are no more."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent's, which shuts the pipe when it ends by it
-    replies = os.dup(1)
-    os.dup2(2, 1)  # what prints, prints into the log
-    import cuesta.frontend.compile
-    import cuesta.passes
+    """Answers requests for programs until there are no more."""
 
-    for name in OPS:
-        importlib.import_module(f"cuesta.frontend.{name}")
-    cuesta.passes.load_all()
-    parent, waited = os.getppid(), 0.0
-    while waited < _IDLE:
-        # The pipe ends with the parent, unless a child that the parent forked holds it open.
-        if not select.select([0], [], [], 10.0)[0]:
-            if os.getppid() != parent:
-                return
-            waited += 10.0
-            continue
-        message = receive(lambda count: os.read(0, count))
-        if message is None:
-            return
-        reply = memoryview(pack(*answer_to(*message)))
-        while reply:
-            reply = reply[os.write(replies, reply) :]
-        waited = 0.0
+    def prepare() -> None:
+        import cuesta.frontend.compile
+        import cuesta.passes
+
+        for name in OPS:
+            importlib.import_module(f"cuesta.frontend.{name}")
+        cuesta.passes.load_all()
+
+    answer_requests(prepare, answer_to, _IDLE)
 
 
 def _names() -> list[str]:

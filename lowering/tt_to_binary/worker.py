@@ -8,12 +8,16 @@ from __future__ import annotations
 import os
 import select
 import signal
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeAlias
 
 from cuesta.errors import CompileError, KernelRefused, OutOfResources
 from cuesta.lowering.tt_to_binary.compile import Log, compile_kernel
 from cuesta.lowering.tt_to_binary.kernel import KernelText, pack, receive
 from cuesta.targets import parse_target
+
+#: Head and body of a request → those of its reply.
+Answer: TypeAlias = Callable[[dict[str, Any], bytes], tuple[dict[str, Any], bytes]]
 
 _IDLE = 300.0
 """Seconds without a kernel after which a worker ends by itself: it holds a hundred megabytes."""
@@ -23,16 +27,30 @@ _LONGEST = 150
 
 
 def serve() -> None:
-    """Answers requests until there are no more."""
+    """Answers requests for kernels until there are no more."""
+
+    def prepare() -> None:
+        import triton  # noqa: F401  # now, while the parent has no kernels yet
+
+    def answer(head: dict[str, Any], body: bytes) -> tuple[dict[str, Any], bytes]:
+        signal.alarm(_LONGEST)
+        reply = _answer((head, body), log)
+        signal.alarm(0)
+        return reply
+
+    log = Log(2)
+    answer_requests(prepare, answer, _IDLE)
+
+
+def answer_requests(prepare: Callable[[], None], answer: Answer, idle: float) -> None:
+    """Answers what stdin asks on stdout, until the parent ends or has asked nothing for `idle` seconds."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent's, which shuts the pipe when it ends by it
     replies = os.dup(1)
     os.dup2(2, 1)  # what prints, prints into the log; stderr is that already
-    log = Log(2)
-    import triton  # noqa: F401  # now, while the parent has no kernels yet
-
+    prepare()
     parent = os.getppid()
     waited = 0.0
-    while waited < _IDLE:
+    while waited < idle:
         # The pipe ends with the parent, unless a child that the parent forked holds it open.
         if not select.select([0], [], [], 10.0)[0]:
             if os.getppid() != parent:
@@ -42,10 +60,7 @@ def serve() -> None:
         message = receive(lambda count: os.read(0, count))
         if message is None:
             return
-        signal.alarm(_LONGEST)
-        head, body = _answer(message, log)
-        signal.alarm(0)
-        _write(replies, pack(head, body))
+        _write(replies, pack(*answer(*message)))
         waited = 0.0
 
 
