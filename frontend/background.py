@@ -12,14 +12,13 @@ import contextlib
 import logging
 import os
 import queue
-import sys
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 from cuesta.errors import CompileError, CuestaError
-from cuesta.lowering.tt_to_binary.pool import Worker
+from cuesta.lowering.tt_to_binary.pool import Worker, worker_command
 
 log = logging.getLogger("cuesta")
 
@@ -127,9 +126,7 @@ def _nothing(_: Any) -> None:
 
 
 def _start_worker() -> Worker:
-    # -P: what lies in the current folder is no module of anybody's.
-    path = [entry or os.getcwd() for entry in sys.path]
-    return Worker([sys.executable, "-P", "-c", f"import sys; sys.path[:] = {path!r}; {_SERVE}"])
+    return Worker(worker_command(_SERVE))
 
 
 _SERVICE = Service(_start_worker)

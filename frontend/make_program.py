@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -116,11 +115,10 @@ def import_program(wanted: Wanted) -> tuple[Convention, bytes, dict[str, bool]]:
     bytecode, and what was assumed of its sizes. Raises Unsupported."""
     from cuesta.dialects import make_context
     from cuesta.frontend.importer import import_graph
+    from cuesta.frontend.reproducer import as_bytecode
 
     mark_calls(wanted.gm, wanted.options)
     with make_context(), assumptions() as noted:
         graph = import_graph(wanted.gm, wanted.donated, wanted.target, wanted.device)
         check_outputs(graph.convention.outputs)
-        buffer = io.BytesIO()
-        graph.module.operation.write_bytecode(buffer)
-        return graph.convention, buffer.getvalue(), dict(noted)
+        return graph.convention, as_bytecode(graph.module), dict(noted)

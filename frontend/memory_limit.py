@@ -9,7 +9,6 @@ A plan is made as always. Where it takes too much, these are tried, each on top 
 
 from __future__ import annotations
 
-import io
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from typing import Any
 from cuesta._mlir import func, ir
 from cuesta.compile_report import GraphReport, size_text
 from cuesta.errors import MemoryLimitError
+from cuesta.frontend.reproducer import as_bytecode
 from cuesta.passes.graph_rewrite import functions
 from cuesta.passes.pipeline import Pipeline
 from cuesta.passes.plan_memory import donated_arguments
@@ -55,7 +55,7 @@ def planned_within(module: ir.Module, pipeline: Pipeline, limit: int, report: Gr
 
     Raises MemoryLimitError where no way there is within.
     """
-    kept = _bytecode(module)
+    kept = as_bytecode(module)
     lowest = None
     for way in _WAYS:
         tried = ir.Module.parse(kept, module.context)
@@ -107,12 +107,6 @@ def _writer(base: Base) -> str:
     if op.name == "host.launch":
         return f"kernel {list(op.attributes['kernel'].value)[-1]}"
     return str(op.attributes["overload"].value) if "overload" in op.attributes else op.name
-
-
-def _bytecode(module: ir.Module) -> bytes:
-    buffer = io.BytesIO()
-    module.operation.write_bytecode(buffer)
-    return buffer.getvalue()
 
 
 def _host_of(module: ir.Module) -> func.FuncOp:

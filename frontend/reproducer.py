@@ -9,6 +9,7 @@ module before the one that failed is made again from there.
 
 from __future__ import annotations
 
+import io
 import re
 import shlex
 import tempfile
@@ -56,6 +57,13 @@ def _with_command(error: CuestaError, command: str, name: str, text: str, dump: 
         advice = f"the module before it could not be written: {problem}"
     error.args = (f"{error}\n  {advice}",)
     return error
+
+
+def as_bytecode(module: ir.Module) -> bytes:
+    """A module as MLIR's bytecode, which parses faster than text."""
+    buffer = io.BytesIO()
+    module.operation.write_bytecode(buffer)
+    return buffer.getvalue()
 
 
 def as_text(module: ir.Operation) -> str:

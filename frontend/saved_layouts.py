@@ -11,13 +11,13 @@ rule, while both graphs are there to see. The copies move nothing where the forw
 
 from __future__ import annotations
 
-import math
 from typing import Any, TypeGuard
 
 import torch
 from torch import Tensor
 from torch.fx import GraphModule, Node
 
+from cuesta.convolution_layouts import moves_less_in_channels_last
 from cuesta.frontend.fx_nodes import last_placeholder, memory_root
 
 aten = torch.ops.aten
@@ -77,13 +77,13 @@ def _feeds_row_major(node: Node) -> bool:
 
 
 def _moves_less(convolution: Node) -> bool:
-    """As choose-layouts decides; see there."""
+    """As choose-layouts decides."""
     x, weight, *_, transposed, _, _ = convolution.args
     tensors = [n.meta["val"] for n in (x, weight, convolution) if _is_image(n)]
     if transposed or len(tensors) < 3 or any(t.dtype != torch.float32 for t in tensors):
         return False
-    images, weights, results = (math.prod(t.shape) for t in tensors)
-    return images + results >= (0 if tuple(tensors[1].shape[2:]) == (1, 1) else weights)
+    images, weights, results = (t.shape for t in tensors)
+    return moves_less_in_channels_last(images, weights, results)
 
 
 def _is_image(node: Any) -> TypeGuard[Node]:

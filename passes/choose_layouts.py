@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from cuesta._mlir import func, ir
+from cuesta.convolution_layouts import moves_less_in_channels_last
 from cuesta.dialects.cuesta.dialect import int_array, numbers
 from cuesta.dialects.module_target import target_of
 from cuesta.dialects.types import shape_of
@@ -32,7 +33,7 @@ from cuesta.passes.form_kernels.memory_order import MemoryOrder
 from cuesta.passes.graph_rewrite import functions
 from cuesta.passes.registry import Pass, register_pass
 from cuesta.runtime.strides import same_places
-from cuesta.sizes import Number, estimate
+from cuesta.sizes import Number
 
 #: Of the convolutions of a function, those to be in channels_last.
 _Rule: TypeAlias = Callable[[func.FuncOp, list[ir.Operation]], list[ir.Operation]]
@@ -120,16 +121,8 @@ def _is_channels_last(sizes: Sequence[Number], strides: Sequence[Number]) -> boo
 
 
 def _moves_less(op: ir.Operation) -> bool:
-    """Whether the images that a row-major call converts have more elements than the weight.
-
-    On one core of a Xeon with AVX-512, in ms, the weight's conversion counted: 2x64x56x56, 3x3 to 64, 2.80 for 3.12;
-    2x256x14x14, 3x3 to 256, 3.0 for 2.9; 2x512x7x7, 3x3 to 512, 5.3 for 3.6; 2x960x7x7, 5x5 in 960 groups, 0.16 for
-    0.25.
-    """
     x, weight = list(op.operands)[:2]
-    *_, height, width = sizes = shape_of(weight)
-    converted = 0 if height == width == 1 else estimate(sizes)
-    return converted <= estimate(shape_of(x)) + estimate(shape_of(op.results[0]))
+    return moves_less_in_channels_last(shape_of(x), shape_of(weight), shape_of(op.results[0]))
 
 
 def _follows(value: ir.Value, chosen: Sequence[ir.Operation]) -> bool:

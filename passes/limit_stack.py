@@ -6,14 +6,16 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
+from operator import itemgetter
 
 from cuesta._mlir import func, ir, memref
-from cuesta.dialects import types, walk
+from cuesta.dialects import walk
 from cuesta.dialects.kernel_module import kernel_modules
 from cuesta.passes.graph_rewrite import functions
+from cuesta.passes.plan_memory.lifetimes import byte_count
 from cuesta.passes.registry import Pass, register_pass
+from cuesta.sizes import hint
 
 
 @register_pass("limit-stack")
@@ -30,7 +32,8 @@ class LimitStack(Pass):
                     self._limit(function)
 
     def _limit(self, function: func.FuncOp) -> None:
-        buffers = sorted(((_size(op), op) for op in walk(function.operation) if op.name == "memref.alloca"), key=_first)
+        found = [op for op in walk(function.operation) if op.name == "memref.alloca"]
+        buffers = sorted(((hint(byte_count(op.results[0].type)), op) for op in found), key=itemgetter(0))
         left = self.bytes
         for size, op in buffers:
             left -= size
@@ -40,12 +43,3 @@ class LimitStack(Pass):
                     made = memref.AllocOp(op.results[0].type, [], [], alignment=alignment)
                 op.results[0].replace_all_uses_with(made.operation.results[0])
                 op.erase()
-
-
-def _first(pair: tuple[int, ir.Operation]) -> int:
-    return pair[0]
-
-
-def _size(op: ir.Operation) -> int:
-    kind = ir.MemRefType(op.results[0].type)
-    return math.prod(kind.shape) * types.byte_size(str(kind.element_type))

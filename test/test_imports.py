@@ -21,6 +21,7 @@ LEAVES = {
     "_mlir",
     "attention_routes",
     "choices",
+    "convolution_layouts",
     "errors",
     "long_division",
     "size_facts",

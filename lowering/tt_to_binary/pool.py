@@ -194,14 +194,20 @@ class Pool:
 
 
 def _command(python: str | None) -> list[str]:
-    """How a worker is started. -P: what lies in the current folder is no module of anybody's."""
+    """How a worker is started."""
     if python is not None:
         # Another environment: its own modules come first, and of ours it takes cuesta only.
         return [python, "-P", "-c", f"import sys; sys.path.append({str(_root())!r}); {_SERVE}"]
     if not sys.executable:
         raise CompileError("cuesta runs Triton in processes of its own, and this Python does not know its executable")
+    return worker_command(_SERVE)
+
+
+def worker_command(serve: str) -> list[str]:
+    """This Python with this process's paths, to run `serve`. -P: what lies in the current folder is no module of
+    anybody's."""
     path = [entry or os.getcwd() for entry in sys.path]
-    return [sys.executable, "-P", "-c", f"import sys; sys.path[:] = {path!r}; {_SERVE}"]
+    return [sys.executable, "-P", "-c", f"import sys; sys.path[:] = {path!r}; {serve}"]
 
 
 def _root() -> Path:

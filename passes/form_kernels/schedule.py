@@ -19,7 +19,6 @@ from cuesta.passes.form_kernels import placement
 from cuesta.passes.form_kernels.grouping import Group, Grouping
 from cuesta.passes.form_kernels.in_place import VIEWS, root_of
 from cuesta.passes.form_kernels.nodes import Item, Node
-from cuesta.sizes import hint
 
 Value: TypeAlias = ir.Value
 Unit: TypeAlias = Item | Group
@@ -130,7 +129,7 @@ def _measure(steps: Sequence[Step], grouping: Grouping, returned: set[Value]) ->
             made = placement.outputs_of(unit, grouping, returned)
         elif unit.op.name not in VIEWS:
             made = list(unit.op.results)
-        step.makes = {value: hint(byte_count(value)) for value in made}
+        step.makes = {value: byte_count(value) for value in made}
     ours = {value for step in steps for value in step.makes}
     for step in steps:
         for item in step.unit.members if isinstance(step.unit, Group) else [step.unit]:

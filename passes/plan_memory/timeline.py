@@ -27,10 +27,10 @@ class Timeline:
 
     spans: dict[ir.Value, Buffer]
     planned: list[Base]
-    inside: list[int]  # bytes live in the arena if it holds all of `planned`, by step
-    outside: list[
-        int
-    ]  # the level of what torch owns, calls' scratch with it, if the arena holds all of `planned`, by step
+    #: bytes live in the arena if it holds all of `planned`, by step
+    inside: list[int]
+    #: the level of what torch owns, calls' scratch with it, if the arena holds all of `planned`, by step
+    outside: list[int]
 
     @staticmethod
     def of(block: ir.Block, bases: Sequence[Base]) -> Timeline:
