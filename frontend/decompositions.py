@@ -41,7 +41,6 @@ _KEEP = frozenset(
     {
         "aten.convolution_backward",
         "aten.upsample_bilinear2d",
-        *("aten.mv", "aten.dot", "aten.vdot"),
     }
 )
 

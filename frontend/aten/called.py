@@ -19,12 +19,13 @@ _WRITES = "writes to computed positions"
 CALLED: dict[str, tuple[str, ...]] = {
     _WRITES: (
         *("scatter", "scatter_add", "scatter_reduce", "index_add", "index_copy", "index_fill", "index_reduce", "put"),
-        *("embedding_dense_backward", "unfold_backward", "col2im", "as_strided_scatter", "masked_scatter"),
+        *("embedding_dense_backward", "col2im", "as_strided_scatter", "masked_scatter"),
         *("histc", "grid_sampler_2d_backward", "grid_sampler_3d_backward"),
     ),
     "an order that the numbers decide: ATen sorts": (
         *("sort", "topk", "kthvalue", "median", "nanmedian", "mode", "cummax", "cummin"),
     ),
+    "matrix products run in the library": ("addbmm",),
     "random numbers are torch's own": (
         *("bernoulli", "exponential", "geometric", "cauchy", "log_normal", "normal", "uniform", "multinomial"),
         *("poisson", "rand", "randn", "randint", "randperm", "rand_like", "randn_like", "randint_like"),

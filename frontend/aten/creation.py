@@ -32,12 +32,12 @@ def full(b: GraphBuilder, node: torch.fx.Node, like: Any, *args: Any, **_: Any) 
     return _filled(b, node, args[-1])
 
 
-@imports("zeros", "zeros_like", "new_zeros", "ones", "ones_like", "new_ones")
+@imports("zeros", "zeros_like", "new_zeros", "_efficientzerotensor", "ones", "ones_like", "new_ones")
 def zeros(b: GraphBuilder, node: torch.fx.Node, *_: Any, **__: Any) -> Value:
     return _filled(b, node, 1 if "ones" in str(node.target) else 0)
 
 
-@imports("empty.memory_format", "empty_like", "new_empty", "empty_strided", "new_empty_strided")
+@imports("empty.memory_format", "empty_like", "new_empty", "empty_permuted", "empty_strided", "new_empty_strided")
 def empty(b: GraphBuilder, node: torch.fx.Node, *_: Any, **__: Any) -> Value:
     meta = node.meta["val"]
     if _overlaps(meta.shape, meta.stride()):

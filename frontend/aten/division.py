@@ -10,7 +10,7 @@ import torch
 
 from cuesta._mlir import ir
 from cuesta.dialects.graph_builder import GraphBuilder
-from cuesta.dialects.types import SPELLING, shape_of, spelling_of
+from cuesta.dialects.types import SPELLING, shape_of, spelling_of, torch_dtype
 from cuesta.frontend.aten.pointwise import by_number, in_opmath, operand, result_spelling
 from cuesta.frontend.rules import Decline, imports
 
@@ -135,9 +135,12 @@ def ldexp(b: GraphBuilder, node: torch.fx.Node, x: Value, exponent: Value) -> Va
 
 @imports("round.decimals")
 def round_decimals(b: GraphBuilder, node: torch.fx.Node, x: Value, *, decimals: int) -> Value:
+    """By a power of ten in x's own type. On a CPU eager rounds narrow floats once, on a GPU at each step."""
     spelling = result_spelling(node)
-    if spelling not in ("f32", "f64"):
-        raise Decline("narrow floats are rounded at each step")
+    power = torch.tensor(10.0 ** abs(decimals), dtype=torch_dtype(spelling)).item()
     there, back = ("mul", "div") if decimals >= 0 else ("div", "mul")
-    scaled = b.pointwise("round", b.with_number(there, x, 10.0 ** abs(decimals)))
-    return b.with_number(back, scaled, 10.0 ** abs(decimals))
+
+    def compute(x: Value) -> Value:
+        return b.with_number(back, b.pointwise("round", b.with_number(there, x, power)), power)
+
+    return in_opmath(b, spelling, compute, x) if node.meta["val"].device.type == "cpu" else compute(x)

@@ -14,6 +14,7 @@ from cuesta.dialects.cuesta import indexing
 from cuesta.dialects.cuesta.dialect import int_array, int_attr
 from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.types import shape_of, spelling_of, static_shape
+from cuesta.frontend.aten.pointwise import at_least_1d
 from cuesta.frontend.rules import Decline, imports
 
 Value: TypeAlias = ir.Value
@@ -42,9 +43,9 @@ def embedding(b: GraphBuilder, node: torch.fx.Node, weight: Value, index: Value,
 
 @imports("index_select")
 def index_select(b: GraphBuilder, node: torch.fx.Node, x: Value, dim: int, index: Value) -> Value:
-    if not shape_of(x) or len(shape_of(index)) != 1:
-        raise Decline("a scalar on either side")
-    return index_into(b, x, [index], [dim % len(shape_of(x))])
+    x, index = at_least_1d(b, x), at_least_1d(b, index)
+    taken = index_into(b, x, [index], [dim % len(shape_of(x))])
+    return b.reshape(taken, tuple(node.meta["val"].shape))
 
 
 @imports("index.Tensor", "_unsafe_index.Tensor")
@@ -70,10 +71,10 @@ def index_put(
 
 @imports("gather")
 def gather(b: GraphBuilder, node: torch.fx.Node, x: Value, dim: int, index: Value, **_: Any) -> Value:
-    if not shape_of(x) or not shape_of(index) or 0 in shape_of(x):
-        raise Decline("a scalar on either side")
+    x, index = at_least_1d(b, x), at_least_1d(b, index)
     result = types.tensor(shape_of(index), spelling_of(x))
-    return indexing.Gather(x, index, int_attr(dim % len(shape_of(x))), result).result
+    taken = indexing.Gather(x, index, int_attr(dim % len(shape_of(x))), result).result
+    return b.reshape(taken, tuple(node.meta["val"].shape))
 
 
 @imports("scatter.value", "scatter.src")

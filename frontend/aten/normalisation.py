@@ -14,6 +14,7 @@ from cuesta.dialects.cuesta import attention, normalisation
 from cuesta.dialects.cuesta.dialect import float_attr, int_attr
 from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.types import opmath, shape_of, spelling_of
+from cuesta.frontend.aten.pointwise import at_least_1d
 from cuesta.frontend.rules import Decline, imports
 from cuesta.sizes import Size
 
@@ -33,21 +34,22 @@ def _rank(x: Value) -> int:
 
 @imports("_softmax", "_safe_softmax", "_log_softmax")
 def softmax(b: GraphBuilder, node: torch.fx.Node, x: Value, dim: int, *_: Any, **__: Any) -> Value:
-    if not _rank(x):
-        raise Decline("a scalar")
     cls, extra = _CLASSES[str(node.target).split(".")[1]]
-    x = b.convert(x, types.SPELLING[node.meta["val"].dtype])
-    return cls(x, int_attr(dim % _rank(x)), *map(int_attr, extra.values()), x.type).result
+    x = at_least_1d(b, b.convert(x, types.SPELLING[node.meta["val"].dtype]))
+    y = cls(x, int_attr(dim % _rank(x)), *map(int_attr, extra.values()), x.type).result
+    return b.reshape(y, tuple(node.meta["val"].shape))
 
 
 @imports("_softmax_backward_data", "_log_softmax_backward_data")
 def softmax_backward(
     b: GraphBuilder, node: torch.fx.Node, grad: Value, y: Value, dim: int, dtype: torch.dtype
 ) -> Value:
-    if not _rank(y) or types.SPELLING[dtype] != spelling_of(grad):
-        raise Decline("a scalar, or a gradient of another dtype than its input")
+    if types.SPELLING[dtype] != spelling_of(grad):
+        raise Decline("a gradient of another dtype than its input")
     cls, _ = _CLASSES[str(node.target).split(".")[1]]
-    return cls(grad, y, int_attr(dim % _rank(y)), grad.type).result
+    grad, y = at_least_1d(b, grad), at_least_1d(b, y)
+    dx = cls(grad, y, int_attr(dim % _rank(y)), grad.type).result
+    return b.reshape(dx, tuple(node.meta["val"].shape))
 
 
 @imports("native_layer_norm")

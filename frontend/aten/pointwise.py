@@ -27,6 +27,11 @@ def operand(b: GraphBuilder, x: Any, spelling: str) -> Value:
     return b.convert(x, spelling) if isinstance(x, ir.Value) else b.constant(x, spelling)
 
 
+def at_least_1d(b: GraphBuilder, x: Value) -> Value:
+    """A scalar as a row of one; all else as it is."""
+    return x if shape_of(x) else b.reshape(x, [1])
+
+
 def in_opmath(b: GraphBuilder, spelling: str, compute: Callable[..., Value], *xs: Any) -> Value:
     """`compute` of the operands in the type that arithmetic on `spelling` is carried out in, rounded once."""
     wide = opmath(spelling)

@@ -250,13 +250,11 @@ def avg_pool(
 ) -> Value:
     result = node.meta["val"]
     rank, spelling = _rank(node), result_spelling(node)
-    if "f" not in spelling:
-        raise Decline("a mean of integers")
     windows = _windows(shape_of(x), sizes_of(result)[-rank:], kernel, stride, padding)
     wide = b.convert(x, opmath(spelling))
     total = _joined(b, "add", _places(b, wide, windows, 0))
     divisor = _divisor(b, sizes_of(result), windows, opmath(spelling), count_include_pad, divisor_override)
-    return b.convert(b.pointwise("div", total, divisor), spelling)
+    return b.convert(b.pointwise("div" if "f" in spelling else "trunc_divide", total, divisor), spelling)
 
 
 @imports("avg_pool2d_backward", "avg_pool3d_backward")

@@ -129,8 +129,8 @@ def var(b: GraphBuilder, node: torch.fx.Node, x: Value, dims: Any = None, *args:
 def logsumexp(b: GraphBuilder, node: torch.fx.Node, x: Value, dims: Any, keepdim: bool = False) -> Value:
     result = result_spelling(node)
     x, chosen = b.convert(x, opmath(result)), all_dims(x, dims)
-    if not chosen or 0 in shape_of(x):
-        raise Decline("an empty reduction")
+    if not chosen:  # of one number
+        return b.convert(x, result)
     top = b.reduce("amax", x, chosen, keepdim=True)
     # An infinite maximum would make inf - inf: subtract 0 there, as ATen does.
     finite = b.where(b.with_number("eq", b.pointwise("abs", top), math.inf), b.constant(0, spelling_of(x)), top)

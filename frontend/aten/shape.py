@@ -50,7 +50,7 @@ def expand(b: GraphBuilder, node: torch.fx.Node, x: Value, *_: Any, **__: Any) -
     return b.expand(x, _size(node))
 
 
-@imports("slice.Tensor", "narrow", "slice_copy")
+@imports("slice.Tensor", "narrow", "narrow_copy", "slice_copy")
 def slice_(b: GraphBuilder, node: torch.fx.Node, x: Value, dim: int = 0, start: int | None = None, *rest: Any) -> Value:
     dim %= len(shape_of(x))
     size = shape_of(x)[dim]

@@ -3,6 +3,7 @@ positions, so that what follows joins the read in one kernel."""
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from typing import Any, TypeAlias
@@ -11,12 +12,15 @@ import torch
 
 from cuesta._mlir import ir
 from cuesta.dialects.graph_builder import GraphBuilder
-from cuesta.dialects.types import shape_of, spelling_of
+from cuesta.dialects.types import opmath, shape_of, spelling_of
 from cuesta.errors import Unsupported
 from cuesta.frontend.aten.indexing import index_into
 from cuesta.frontend.rules import Decline, imports
 
 Value: TypeAlias = ir.Value
+
+#: Windows that hold one element beyond which their gradients are ATen's to add: each is an operand of the kernel.
+_MOST_WINDOWS = 32
 
 
 @imports("diagonal", "diagonal_copy")
@@ -51,12 +55,51 @@ def diagonal_scatter(
 @imports("unfold")
 def unfold(b: GraphBuilder, node: torch.fx.Node, x: Value, dim: int, size: int, step: int) -> Value:
     rank = len(shape_of(x))
-    if not rank or not size:
-        raise Decline("a window of a scalar, or of no size")
+    if not rank:
+        return b.reshape(x, [size])
     dim %= rank
     starts = b.reshape(b.ramp(node.meta["val"].shape[dim], step), [node.meta["val"].shape[dim], 1])
     windows = index_into(b, x, [b.pointwise("add", starts, b.ramp(size))], [dim], in_range=True)
     return b.permute(windows, [*(d for d in range(rank + 1) if d != dim + 1), dim + 1])
+
+
+@imports("unfold_backward")
+def unfold_backward(
+    b: GraphBuilder, node: torch.fx.Node, grad: Value, sizes: Sequence[int], dim: int, size: int, step: int
+) -> Value:
+    """The sum of what the windows that hold an element say of it: each is read at the element's place in it."""
+    if not sizes:
+        return b.reshape(grad, ())
+    meeting, spelling = math.ceil(size / step), spelling_of(grad)
+    if meeting > _MOST_WINDOWS:
+        raise Decline(f"more than {_MOST_WINDOWS} windows hold an element")
+    rank = len(sizes)
+    dim %= rank
+    order = [*(d for d in range(rank) if d != dim), dim, rank]
+    windows = b.convert(b.permute(grad, order), opmath(spelling))
+    count = shape_of(windows)[-2]
+    back_in_place = [d if d < dim else rank - 1 if d == dim else d - 1 for d in range(rank)]
+    if meeting == 1 and isinstance(count, int):
+        apart = b.reshape(b.pad(windows, rank, 0, step - size), [*shape_of(windows)[:-2], count * step])
+        total = b.pad(apart, rank - 1, 0, sizes[dim] - count * step)
+        return b.convert(b.permute(total, back_in_place), spelling)
+    here = b.ramp(sizes[dim])
+    last = b.with_number("floor_divide", here, step)
+    parts = []
+    for back in range(meeting):
+        number = b.with_number("sub", last, back)
+        place = b.pointwise("sub", here, b.with_number("mul", number, step))
+        holds = b.with_number("lt", place, size)
+        for part in (b.with_number("ge", number, 0), b.with_number("lt", number, count)):
+            holds = b.pointwise("logical_and", holds, part)
+        clamped = [
+            b.with_number("minimum", b.with_number("maximum", number, 0), count - 1),
+            b.with_number("minimum", place, size - 1),
+        ]
+        part = index_into(b, windows, clamped, [rank - 1, rank], in_range=True)
+        parts.append(b.where(holds, part, b.constant(0, spelling_of(part))))
+    total = functools.reduce(lambda x, y: b.pointwise("add", x, y), parts)
+    return b.convert(b.permute(total, back_in_place), spelling)
 
 
 @imports("as_strided", "as_strided_copy")

@@ -99,6 +99,11 @@ CASES: dict[str, tuple[Any, ...]] = {
     "rpow": (lambda x: 2.5**x, X),
     "rfloordiv": (lambda x: 7 // x, X),
     "round to decimals": (lambda x: (torch.round(x, decimals=2), torch.round(x, decimals=-1)), X * 30),
+    "round to decimals in narrow floats": (
+        lambda x, y: (torch.round(x, decimals=2), torch.round(y, decimals=-1)),
+        BRAIN * 30,
+        HALF * 30,
+    ),
     "where": (torch.where, FLAGS, X, Y),
     "where with a number": (lambda c, x: torch.where(c, x, 0.0), FLAGS, X),
     "where promotes": (torch.where, FLAGS, X, WHOLE),

@@ -54,6 +54,9 @@ CASES: dict[str, tuple[Any, ...]] = {
     ),
     "avg_pool2d with a divisor": (lambda x: F.avg_pool2d(x, 3, 2, 1, divisor_override=7), IMAGE),
     "avg_pool2d of bf16": (lambda x: F.avg_pool2d(x, 3, 2, 1), IMAGE.bfloat16()),
+    "avg_pool2d of ints": (
+        lambda x: (F.avg_pool2d(x, 2), F.avg_pool2d(x, 3, 2, 1), F.avg_pool2d(x, 3, 2, 1, True, False)), WHOLE,
+    ),
     "avg_pool3d": (lambda x: F.avg_pool3d(x, 2, 1, 1), CUBE),
     "adaptive_avg_pool2d": (lambda x: (F.adaptive_avg_pool2d(x, (3, 4)), F.adaptive_avg_pool2d(x, 1)), IMAGE),
     "adaptive_avg_pool3d": (lambda x: F.adaptive_avg_pool3d(x, (1, 3, 2)), CUBE),
@@ -65,6 +68,16 @@ CASES: dict[str, tuple[Any, ...]] = {
     ),
     "diagonal_scatter of other dims": (lambda x, y: aten.diagonal_scatter(x, y, 1, 3, 0), IMAGE, floats(3, 9, 1)),
     "unfold": (lambda x: (x.unfold(1, 3, 2), x.unfold(0, 2, 1), x.unfold(-1, 1, 1)), M),
+    "unfold of a scalar": (lambda x: x.sum().unfold(0, 1, 2), M),
+    "unfold_backward": (
+        lambda g: (aten.unfold_backward(g, [7, 3, 5], 0, 3, 2), aten.unfold_backward(g[:, :, 0], [7, 3], 0, 3, 2)),
+        floats(3, 3, 5, 3),
+    ),
+    "unfold_backward of windows apart": (
+        lambda g: (aten.unfold_backward(g, [5, 6], 1, 2, 2), aten.unfold_backward(g.bfloat16(), [5, 9], -1, 2, 3)),
+        floats(5, 3, 2),
+    ),
+    "unfold_backward of a scalar": (lambda g: aten.unfold_backward(g, [], 0, 1, 1), floats(1)),
     "roll": (lambda x: (x.roll(2), x.roll(-1, 0), x.roll((1, 9), (0, 1)), x.roll(0, 1), x.roll((1, 1), (1, 1))), M),
     "slice_scatter": (
         lambda x, y: (aten.slice_scatter(x, y, 1, 2, 4), aten.slice_scatter(x, y, -1, -2),

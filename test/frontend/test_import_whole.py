@@ -79,6 +79,22 @@ CASES: dict[str, tuple[Any, ...]] = {
     "cross_entropy of bf16": (F.cross_entropy, X.bfloat16(), CLASSES),
     "cross_entropy, smoothed": (lambda x, t: F.cross_entropy(x, t, label_smoothing=0.1), X, CLASSES),
     "mm": (lambda a, b: (a @ b, a.bfloat16() @ b.bfloat16(), a.long() @ b.long()), A, B),
+    "products with vectors": (
+        lambda a, v, c: [
+            (
+                torch.mv(a, v),
+                torch.dot(v, v),
+                torch.vdot(v, v),
+                torch.addmv(c, a, v, beta=2, alpha=3),
+                torch.addmv(c, a, v, beta=0),
+                torch.addmv(c[:1], a.t().contiguous().t(), v),
+            )
+            for a, v, c in ((a, v, c), (a.bfloat16(), v.bfloat16(), c.bfloat16()))
+        ],
+        A.long(),
+        B[:, 0].long(),
+        torch.arange(4),
+    ),
     "mm of views": (lambda a, b: b.t() @ a.t(), A, B),
     "bmm": (lambda a, b: (a @ b, torch.einsum("bij,bjk->bik", a, b), a @ b[0]), BATCH_A, BATCH_B),
     "addmm": (lambda c, a, b: (torch.addmm(c, a, b), torch.addmm(c, a, b, beta=0.5, alpha=2)), floats(3), A, B),
@@ -111,6 +127,27 @@ INFINITE = torch.tensor([[-math.inf] * 3, [math.inf, 1, 2], [math.nan, 1, 2]])
 def test_softmax(x: torch.Tensor, matches_eager: Check) -> None:
     run = matches_eager(lambda x: (F.softmax(x, -1), F.softmax(x, 0), F.log_softmax(x, 1)), x)
     assert run.ops() == ["cuesta.softmax", "cuesta.softmax", "cuesta.log_softmax"]
+
+
+SCALARS: dict[str, tuple[Any, ...]] = {
+    "softmax": (lambda x: (F.softmax(x, 0), F.log_softmax(x, -1), x.logsumexp(0)), X[0, 0].clone()),
+    "softmax backward": (
+        lambda g, y: (
+            aten._softmax_backward_data(g, y, 0, torch.float32),
+            aten._log_softmax_backward_data(g, y, 0, torch.float32),
+        ),
+        X[0, 0].clone(),
+        torch.tensor(1.0),
+    ),
+    "index_select": (lambda x, i: (x[0, 0].index_select(0, i[:1] * 0), x.index_select(1, i[0])), X, AT2[0]),
+    "gather": (lambda x, i: (x[0, 0].gather(0, i[0] * 0), x[0].gather(0, i[0])), X, AT2[0]),
+    "made of nothing": (lambda x: (aten.narrow_copy(x, 1, 2, 3), aten._efficientzerotensor([2, 3]) + x[:2, :3]), X),
+}
+
+
+@pytest.mark.parametrize("case", SCALARS.values(), ids=SCALARS.keys())
+def test_scalars(case: tuple[Any, ...], matches_eager: Check) -> None:
+    assert "aten.call" not in matches_eager(*case).ops()
 
 
 def test_safe_softmax(matches_eager: Check) -> None:
