@@ -84,13 +84,19 @@ def _views_of_whole_memory(node: Node) -> list[Node]:
     if position is None:
         return []
     offset = node.args[position] if len(node.args) > position else node.kwargs.get("storage_offset")
-    if offset is None:
-        return []
     views = [node]
     while isinstance(source := views[-1].args[0], Node) and is_view(source):
         views.append(source)
+    if offset is None:  # where its tensor begins; what lies in the gaps of a view is the whole memory's
+        return views if len(views) > 1 and _has_gaps(views[1]) else []
     given = isinstance(source, Node) and source.op in ("placeholder", "get_attr")
     return views if given or len(views) > 1 else []
+
+
+def _has_gaps(node: Node) -> bool:
+    value = node.meta.get("val")
+    dense = torch._prims_common.is_non_overlapping_and_dense_or_false
+    return isinstance(value, torch.Tensor) and not dense(value)
 
 
 def _reason(node: Node) -> str | None:
