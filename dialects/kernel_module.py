@@ -21,6 +21,9 @@ REST = "__rest"
 #: parameters p0, p1, …, which are its arguments behind the tensors.
 SHAPE = "cuesta.bound"
 
+#: Attributes of a launch: the kernel that it runs where any of the sizes is not 0.
+OTHERWISE, UNLESS = "otherwise", "unless"
+
 
 def kernel_modules(module: ir.Module) -> list[ir.Module]:
     """The modules that hold kernels: those nested in `module`."""
@@ -36,6 +39,19 @@ def parameters(function: func.FuncOp) -> dict[str, ir.Value]:
 def launch_parameters(launch: ir.Operation) -> list[Number]:
     """The sizes that a host.launch passes its kernel, for its parameters p0, p1, …"""
     return numbers(launch.attributes["parameters"]) if "parameters" in launch.attributes else []
+
+
+def launched_kernels(launch: ir.Operation) -> list[str]:
+    """The kernels that a host.launch may run: its own, then the one for other sizes where it has one."""
+    names = [launch.attributes[name].value[-1] for name in ("kernel", OTHERWISE) if name in launch.attributes]
+    return [str(name) for name in names]
+
+
+def runs_other(launch: ir.Operation) -> Number:
+    """1 where a host.launch runs the kernel for other sizes, else 0."""
+    if UNLESS not in launch.attributes:
+        return 0
+    return 1 - 1 // (1 + sum(numbers(launch.attributes[UNLESS])))
 
 
 def is_computed_with(parameter: ir.Value) -> bool:

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import functools
 import itertools
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import torch
 
-from cuesta.errors import Unsupported
+from cuesta.errors import CompileError, Unsupported
 from cuesta.frontend.graph_key import attribute
 from cuesta.frontend.symbols import Source, reader
 from cuesta.runtime.executable import Executable
 from cuesta.sizes import at, parse
+
+log = logging.getLogger("cuesta")
 
 Boxed = Callable[[list[Any]], list[Any]]
 Run = Callable[[list[torch.Tensor]], list[torch.Tensor]]
@@ -138,7 +141,12 @@ def bind_sized(
         known = dict(zip(names, values, strict=True))
         if not program.admits(known):
             return otherwise
-        return bind(around(program.with_sizes(known)), convention.with_sizes(known), gm)
+        try:
+            own = program.with_sizes(known)
+        except CompileError as problem:  # of a kernel that only such sizes need
+            log.warning("%s is compiled for alone: %s", known, problem)
+            return otherwise
+        return bind(around(own), convention.with_sizes(known), gm)
 
     def call(args: list[Any]) -> list[Any]:
         return sized(read(args))(args)

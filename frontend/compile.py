@@ -154,7 +154,7 @@ def _lower(module: ir.Module, options: Options, report: GraphReport, level: str,
             smaller = smaller_blocks(module)
         with timer.stage(stage.name), chosen_by(chooser):
             module = run_stage(stage, module, options, report)
-        if stage.name == "kernels":
+        if stage.name in ("kernels", "blocks"):  # which may add kernels
             metadata = describe_program(module, report)
         if options.verify:
             with timer.stage("verify"):

@@ -121,10 +121,12 @@ class ExportedProgram:
         """Writes the program into a file that `cuesta.load` reads; without `weights`, those are given to `load`.
 
         Raises ArtefactError for containers among arguments or results that cannot be written, OSError where the file
-        cannot be.
+        cannot be, CompileError where a GPU's kernel for other sizes than were exported with cannot be made.
         """
+        from cuesta.frontend.late_kernels import make_all
         from cuesta.frontend.program_file import write_program
 
+        make_all(self._artefact)
         return write_program(Path(path), self._artefact, self._signature, self._weights if weights else None)
 
     def _sizes(self, flat: Sequence[Any]) -> tuple[int, ...]:

@@ -45,7 +45,7 @@ class GraphCache:
             return None
         try:
             artefact = Artefact.from_bytes(found.payload)
-            executable = load(artefact)
+            executable = load(artefact, self.cache)
         except (ArtefactError, KeyError) as problem:
             report.cache = {"hit": False, "reason": f"the entry does not load: {problem}"}
             return None

@@ -13,7 +13,7 @@ from typing import Any
 from cuesta._mlir import ir
 from cuesta.dialects import make_context, walk
 from cuesta.dialects.tt.interpreter import Kernel, prepare
-from cuesta.runtime.kernel_table import KernelTable, make_words
+from cuesta.runtime.kernel_table import ROW, KernelTable, make_words, numbers_of_late, row_of
 
 _LAUNCH = ctypes.CFUNCTYPE(
     ctypes.c_int32,
@@ -31,10 +31,17 @@ class _Interpreter:
     """The kernels of one program, parsed."""
 
     def __init__(self, kernels: Sequence[dict[str, Any]], code: Mapping[str, bytes]) -> None:
-        with make_context():
-            self._kernels = [_prepared(code[kernel["name"]].decode()) for kernel in kernels]
+        self._described, self._code = kernels, code
+        self._kernels: dict[int, Kernel] = {}
         self._raised = threading.local()
         self._lock = threading.Lock()  # a prepared kernel runs in one thread at a time
+
+    def rows(self, numbers: Sequence[int]) -> list[list[int]]:
+        """Parses kernels; their rows of the table."""
+        with make_context():
+            for number in numbers:
+                self._kernels[number] = _prepared(self._code[self._described[number]["name"]].decode())
+        return [row_of(number, self._described[number], 32) for number in numbers]
 
     def launch(self, number: int, x: int, y: int, z: int, *rest: Any) -> int:
         """The callback. Never raises: ctypes would print the exception and go on."""
@@ -56,11 +63,20 @@ class _Interpreter:
 
 def load_interpreted(kernels: Sequence[dict[str, Any]], code: Mapping[str, bytes]) -> KernelTable:
     """The table of `kernels`, as an artefact describes them; their code is their text in MLIR."""
-    interpreter = _Interpreter(kernels, code)
+    interpreter, late = _Interpreter(kernels, code), numbers_of_late(kernels)
+    present = interpreter.rows([number for number in range(len(kernels)) if number not in late])
+    by_number = {row[0]: row for row in present}
+    rows = [by_number.get(number, [0] * ROW) for number in range(len(kernels))]
     callbacks = {"cuLaunchKernel": _LAUNCH(interpreter.launch), "cuCtxSetCurrent": _SET_CONTEXT(lambda context: 0)}
     launchers = {name: ctypes.cast(callback, ctypes.c_void_p).value or 0 for name, callback in callbacks.items()}
-    words = make_words(0, range(len(kernels)), kernels, 32)
-    return KernelTable(words, launchers, keep=callbacks, take_exception=interpreter.take_exception)
+    return KernelTable(
+        make_words(0, rows),
+        launchers,
+        keep=callbacks,
+        take_exception=interpreter.take_exception,
+        late=late,
+        make=interpreter.rows,
+    )
 
 
 def _prepared(text: str) -> Kernel:

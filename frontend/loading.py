@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import ctypes
 import os
+from collections.abc import Sequence
 
 import torch
 
+from cuesta.cache import Cache
 from cuesta.errors import DeviceError
 from cuesta.runtime import cuda_driver
 from cuesta.runtime.artefact import Artefact
@@ -15,10 +17,11 @@ from cuesta.runtime.kernel_table import KernelTable
 from cuesta.targets import Target, parse_target
 
 
-def load(artefact: Artefact) -> Executable:
-    """Loads a program. Raises ArtefactError or DeviceError where it does not load on this machine."""
+def load(artefact: Artefact, cache: Cache | None = None) -> Executable:
+    """Loads a program; `cache` keeps kernels that are made later. Raises ArtefactError or DeviceError where it does not
+    load on this machine."""
     target = parse_target(artefact.metadata["program"]["target"])
-    return Executable(artefact, _kernels(artefact, target) if target.gpu else None)
+    return Executable(artefact, _kernels(artefact, target, cache) if target.gpu else None)
 
 
 def can_run(target: Target) -> bool:
@@ -26,7 +29,7 @@ def can_run(target: Target) -> bool:
     return target.kind in ("cpu", "cuda", "tt")
 
 
-def _kernels(artefact: Artefact, target: Target) -> KernelTable:
+def _kernels(artefact: Artefact, target: Target, cache: Cache | None) -> KernelTable:
     program = artefact.metadata["program"]
     if target.kind == "tt":
         from cuesta.frontend.interpreted import load_interpreted  # needs MLIR
@@ -39,4 +42,13 @@ def _kernels(artefact: Artefact, target: Target) -> KernelTable:
         raise DeviceError(f"a program for {target} needs a GPU; torch finds none on this machine")
     torch.cuda.init()
     library = ctypes.CDLL(os.path.join(os.path.dirname(torch.__file__), "lib", "libtorch_cuda.so"))
-    return cuda_driver.load_kernels(program["kernels"], artefact.kernels, str(target), device.index or 0, [library])
+    where = str(target), device.index or 0
+    table = cuda_driver.load_kernels(program["kernels"], artefact.kernels, *where, [library])
+
+    def make(numbers: Sequence[int]) -> list[list[int]]:
+        from cuesta.frontend.late_kernels import make_late
+
+        return cuda_driver.rows_of(make_late(artefact, numbers, cache), artefact.kernels, *where)
+
+    table.make = make
+    return table

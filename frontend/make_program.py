@@ -100,7 +100,7 @@ def compile_program(wanted: Wanted, report: GraphReport) -> MadeProgram:
         artefact = lower_module(graph.module, options, report, dump=dump)
     artefact.metadata["convention"] = graph.convention.as_dict()
     start = time.perf_counter()
-    executable = load(artefact)
+    executable = load(artefact, wanted.cache.cache)
     wanted.cache.store(artefact, report)
     report.times["load and keep"] = time.perf_counter() - start
     if dump is not None:

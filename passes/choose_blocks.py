@@ -9,16 +9,17 @@ a loop takes at a time, whose classes `cuesta.loops` names. `cuesta.align` has f
 every launch's pointer is a multiple of, in bytes, as far as offsets tell; `cuesta.wide` says that
 positions take i64.
 
-Where sizes depend on the call, blocks are chosen for those of the traced call, and a class to reduce
-has a loop in any case; `cuesta.fits` says that it takes none where the sizes fit the block.
-`cuesta.multiples` has for each parameter what it is a multiple of in every launch.
+Where sizes depend on the call, blocks are chosen for those of the traced call. A kernel that sizes like those make
+faster has a second version for all others (`kernel_versions`): there a class to reduce has a loop in any case;
+`cuesta.fits` says that it takes none where the sizes fit the block. `cuesta.multiples` has for each parameter what it
+is a multiple of in every launch that runs the version.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from cuesta._mlir import func, ir
 from cuesta.dialects.cuesta.dialect import int_array, int_attr, ints, numbers
@@ -33,6 +34,7 @@ from cuesta.dialects.product import roles_of, tile_of
 from cuesta.errors import Unsupported
 from cuesta.passes.form_kernels.machine import PROGRAMS, SECTOR, STRIP
 from cuesta.passes.graph_rewrite import functions
+from cuesta.passes.kernel_versions import add_general, choose_at_launch, excess, wide_offsets, widening
 from cuesta.passes.launches import Launch, common_divisor, is_wide, largest, launches_of
 from cuesta.passes.registry import Pass, register_pass
 from cuesta.sizes import Number, Size, hint, symbol
@@ -53,6 +55,7 @@ FEW = 256
 #: Elements a thread works on at most before a program gets more threads.
 PER_THREAD = 8
 _NONE: Mapping[int, int] = {}
+_NO_NAMES: Mapping[str, int] = {}
 #: Sums of matrix products for each warp: 128 registers of a thread.
 SUMS = 4096
 #: A pointer's alignment that wide loads ask for, in bytes.
@@ -167,55 +170,124 @@ class ChooseBlocks(Pass):
         with module.context, ir.Location.unknown():
             launches = launches_of(module)
             for nested in kernel_modules(module):
-                for function in functions(nested):
-                    _annotate(function, launches.get(function.name.value, []))
+                for function in list(functions(nested)):
+                    _annotate(_Kernel.read(function, launches.get(function.name.value, [])))
 
 
-def _annotate(function: func.FuncOp, launches: Sequence[Launch]) -> None:
-    sizes, parallel = numbers(function.attributes["cuesta.sizes"]), set(ints(function.attributes["cuesta.parallel"]))
-    entry = function.regions[0].blocks[0]
-    generics = [o.operation for o in entry.operations if o.operation.name == "linalg.generic"]
-    products = [g for g in generics if tile_of(g) is not None]
-    tensors = [
-        classes
-        for g in generics
-        for value, classes in zip(g.operands, operand_classes(g), strict=True)
-        if _in_memory(value)
+@dataclass(frozen=True)
+class _Kernel:
+    """A kernel, as blocks are chosen for it."""
+
+    function: func.FuncOp
+    launches: Sequence[Launch]
+    generics: list[ir.Operation]
+    sizes: list[Number]
+    #: about what they are
+    about: list[int]
+    parallel: set[int]
+    #: the classes of each tensor in memory, and of each generic
+    tensors: list[list[int]]
+    spaces: list[list[int]]
+
+    @staticmethod
+    def read(function: func.FuncOp, launches: Sequence[Launch]) -> _Kernel:
+        generics = [o.operation for o in function.regions[0].blocks[0].operations]
+        generics = [op for op in generics if op.name == "linalg.generic"]
+        tensors = [
+            classes
+            for g in generics
+            for value, classes in zip(g.operands, operand_classes(g), strict=True)
+            if _in_memory(value)
+        ]
+        sizes = numbers(function.attributes["cuesta.sizes"])
+        parallel = set(ints(function.attributes["cuesta.parallel"]))
+        spaces = [ints(g.attributes["cuesta.classes"]) for g in generics]
+        about = largest(launches, sizes)
+        return _Kernel(function, launches, generics, sizes, about, parallel, tensors or [[]], spaces or [[]])
+
+    @property
+    def unknown(self) -> set[int]:
+        """The classes whose size is another in each call."""
+        return {c for c, size in enumerate(self.sizes) if isinstance(size, Size)}
+
+    @property
+    def products(self) -> list[ir.Operation]:
+        return [g for g in self.generics if tile_of(g) is not None]
+
+    def choose(self, least: Mapping[int, int]) -> Blocks:
+        if self.products:
+            return product_blocks(self.products, len(self.sizes))
+        return choose(self.about, self.parallel, self.tensors, self.spaces, least)
+
+
+def _annotate(kernel: _Kernel) -> None:
+    """Chooses for a kernel, and for a second version of it where sizes like those of the traced call allow a faster
+    one."""
+    function, launches, sizes = kernel.function, kernel.launches, kernel.sizes
+    walked = kernel.unknown - kernel.parallel
+    chosen = kernel.choose(dict.fromkeys(kernel.unknown & kernel.parallel, SQUARE))
+    whole = sorted(walked - set(chosen.loops))
+    wide = widening(function, launches, _fastest(kernel.about, kernel.tensors))
+    offsets = wide_offsets(launches)
+    needed = [
+        [launch.parameters[p] % multiple for p, multiple in wide.items()]
+        + [launch.offsets[i] % multiple for i, multiple in offsets.items()]
+        + [excess(launch.size(sizes[c]), chosen.sizes[c]) for c in whole]
+        for launch in launches
     ]
-    spaces = [ints(g.attributes["cuesta.classes"]) for g in generics]
-    unknown = {c for c, size in enumerate(sizes) if isinstance(size, Size)}
-    walked = unknown - parallel
-    can_loop = _can_loop(generics, walked)
-    about = largest(launches, sizes)
-    part = dict.fromkeys(_fastest(about, tensors), PART) if can_loop else dict.fromkeys(walked, ROOM)
-    least = {c: SQUARE if c in parallel else part.get(c, 1) for c in unknown}
+    if not any(n != 0 for unless in needed for n in unless):
+        _annotate_general(kernel)
+        return
+    general = add_general(function)
+    _annotate_general(replace(kernel, function=general))
+    _write(kernel, chosen, set(chosen.loops), wide, offsets)
+    for launch, unless in zip(launches, needed, strict=True):
+        choose_at_launch(launch, general.name.value, unless)
+
+
+def _annotate_general(kernel: _Kernel) -> None:
+    """Chooses for all sizes."""
+    walked = kernel.unknown - kernel.parallel
+    can_loop = _can_loop(kernel.generics, walked)
+    part = dict.fromkeys(_fastest(kernel.about, kernel.tensors), PART) if can_loop else dict.fromkeys(walked, ROOM)
+    chosen = kernel.choose({c: SQUARE if c in kernel.parallel else part.get(c, 1) for c in kernel.unknown})
+    if walked and not (can_loop and _can_loop(kernel.generics, walked | set(chosen.loops))):
+        for launch in kernel.launches:
+            room = [(launch.size(kernel.sizes[c]), chosen.sizes[c]) for c in sorted(walked)]
+            _require_room(kernel.function, room)
+        walked = set()
+    _write(kernel, chosen, walked | set(chosen.loops))
+    if walked and not chosen.loops:
+        kernel.function.attributes["cuesta.fits"] = ir.UnitAttr.get()
+
+
+def _write(
+    kernel: _Kernel,
+    chosen: Blocks,
+    loops: set[int],
+    wide: Mapping[str, int] = _NO_NAMES,
+    offsets: Mapping[int, int] = _NONE,
+) -> None:
+    """Writes what was chosen; `wide` has what parameters, and `offsets` what arguments' offsets are multiples of beyond
+    what is known in any call."""
+    function, launches = kernel.function, kernel.launches
     attributes = function.attributes
-    if products:
-        chosen = product_blocks(products, len(sizes))
-        attributes["cuesta.stages"] = int_attr(chosen.stages)
-    else:
-        chosen = choose(about, parallel, tensors or [[]], spaces or [[]], least)
     attributes["cuesta.blocks"] = int_array(chosen.sizes)
     attributes["cuesta.warps"] = int_attr(chosen.warps)
-    if walked and not (can_loop and _can_loop(generics, walked | set(chosen.loops))):
-        for launch in launches:
-            _require_room(function, [(launch.size(sizes[c]), chosen.sizes[c]) for c in sorted(walked)])
-        walked = set()
-    loops = sorted(walked | set(chosen.loops))
+    if kernel.products:
+        attributes["cuesta.stages"] = int_attr(chosen.stages)
     if loops:
-        attributes["cuesta.loops"] = int_array(loops)
-    if walked and not chosen.loops:
-        attributes["cuesta.fits"] = ir.UnitAttr.get()
+        attributes["cuesta.loops"] = int_array(sorted(loops))
     shapes = argument_shapes(function)
     known = [common_divisor((launch.offsets[i] for launch in launches), ALIGNED) for i in range(len(shapes))]
-    attributes["cuesta.align"] = int_array(known)
+    attributes["cuesta.align"] = int_array(offsets.get(i, n) for i, n in enumerate(known))
     names = list(parameters(function))
     if names:
-        multiples = (common_divisor((launch.parameters[p] for launch in launches), MULTIPLES) for p in names)
-        attributes["cuesta.multiples"] = int_array(multiples)
+        multiples = {p: common_divisor((launch.parameters[p] for launch in launches), MULTIPLES) for p in names}
+        attributes["cuesta.multiples"] = int_array(wide.get(p, n) for p, n in multiples.items())
     # No size is negative; a number that bodies compute with may be.
     computed = [symbol(p) for p, value in parameters(function).items() if is_computed_with(value)]
-    counts = [*(_extent(*shape) for shape in shapes.values()), *sizes, *computed, *(-p for p in computed)]
+    counts = [*(_extent(*shape) for shape in shapes.values()), *kernel.sizes, *computed, *(-p for p in computed)]
     if is_wide(launches if names else [Launch([], {})], counts):
         attributes["cuesta.wide"] = ir.UnitAttr.get()
 

@@ -22,6 +22,7 @@ class Launch:
     #: of each argument from an aligned address, in bytes
     offsets: list[Number]
     parameters: dict[str, Number]
+    op: ir.Operation | None = None
 
     def size(self, size: Number) -> Number:
         """A size of the kernel in the call's symbols."""
@@ -36,7 +37,7 @@ def launches_of(module: ir.Module) -> dict[str, list[Launch]]:
             op = view.operation
             if op.name == "host.launch":
                 parameters = {f"p{i}": number for i, number in enumerate(launch_parameters(op))}
-                launch = Launch([_offset(v) for v in op.operands], parameters)
+                launch = Launch([_offset(v) for v in op.operands], parameters, op)
                 found.setdefault(op.attributes["kernel"].value[-1], []).append(launch)
     return found
 

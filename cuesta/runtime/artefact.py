@@ -17,7 +17,7 @@ from typing import Any
 from cuesta.errors import ArtefactError
 
 _MAGIC = b"cuestaA\n"  # the newline shows a file that was mangled as text
-_VERSION = 2
+_VERSION = 3
 _HEADER = struct.Struct("<8sIQQQ32s")
 
 

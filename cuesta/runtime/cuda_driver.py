@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from cuesta.errors import DeviceError
-from cuesta.runtime.kernel_table import KernelTable, make_words
+from cuesta.runtime.kernel_table import ROW, KernelTable, make_words, numbers_of_late, row_of
 
 #: Bytes of shared memory that a kernel has without asking.
 _PLAIN_SHARED = 48 << 10
@@ -40,17 +40,25 @@ def driver() -> ctypes.CDLL:
 def load_kernels(
     kernels: Sequence[dict[str, Any]], code: Mapping[str, bytes], target: str, device: int, libraries: list[ctypes.CDLL]
 ) -> KernelTable:
-    """The table of `kernels`, as an artefact describes them, on a device, by torch's number of it.
+    """The table of `kernels`, as an artefact describes them, on a device, by torch's number of it. Those that are late
+    have no code yet, and rows of zeros.
 
     Raises DeviceError where there is no such device, or one that cannot run code for `target`.
     """
-    context = _primary_context(device)
-    _call("cuCtxPushCurrent_v2", ctypes.c_void_p(context))
+    late = numbers_of_late(kernels)
+    present = iter(rows_of([k for k in kernels if not k["late"]], code, target, device))
+    rows = [[0] * ROW if number in late else next(present) for number in range(len(kernels))]
+    return KernelTable(make_words(_primary_context(device), rows), libraries=[driver(), *libraries], late=late)
+
+
+def rows_of(kernels: Sequence[dict[str, Any]], code: Mapping[str, bytes], target: str, device: int) -> list[list[int]]:
+    """The table's rows of kernels, which it loads. Raises what `load_kernels` does."""
+    _call("cuCtxPushCurrent_v2", ctypes.c_void_p(_primary_context(device)))
     try:
         functions = [_load(kernel, code[kernel["name"]], target, device) for kernel in kernels]
     finally:
         _call("cuCtxPopCurrent_v2", ctypes.byref(ctypes.c_void_p()))
-    return KernelTable(make_words(context, functions, kernels, 32), libraries=[driver(), *libraries])
+    return [row_of(function, kernel, 32) for function, kernel in zip(functions, kernels, strict=True)]
 
 
 def _load(kernel: dict[str, Any], code: bytes, target: str, device: int) -> int:

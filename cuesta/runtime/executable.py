@@ -10,8 +10,8 @@ arguments that the program gives back, whose places in the list of tensors becom
 torch is given stay with the slots from call to call; `results`, each
 in an argument or a base at an offset in elements; `calls`, the calls into ATen that go through Python;
 `words`, those of the program's tables that depend on sizes; `buffers`, what shares an arena whose offsets do;
-`grids`, those of a GPU's launches that do; `assumed`, what was taken for granted of sizes (sized.py has these four);
-`steps`, what may fail, for the message;
+`grids`, those of a GPU's launches that do; `late`, the kernels whose code may be wanting; `assumed`, what was taken
+for granted of sizes (sized.py has these five); `steps`, what may fail, for the message;
 `mutates`, the numbers of the arguments that it writes; `target` and `device`; `kernels`, those of a GPU. The slots
 that the entry takes are described in lowering/host_to_llvm/layout.py.
 
@@ -69,6 +69,7 @@ class Executable:
     def __init__(self, artefact: Artefact, kernels: KernelTable | None = None) -> None:
         """`kernels` are those of an artefact for a GPU; frontend/loading.py loads them."""
         self.metadata: dict[str, Any] = artefact.metadata["program"]
+        self._kernels = kernels
         loaded = load_object(artefact.objects, _resolver(kernels))
         self._make = functools.partial(
             _specialise, loaded=loaded, entry=loaded.symbols[artefact.entry], kernels=kernels
@@ -84,11 +85,14 @@ class Executable:
 
     def with_sizes(self, values: Mapping[str, int]) -> Executable:
         """The program for these values of the symbols in its sizes: the same code, with tables of its own. One without
-        symbols is itself."""
+        symbols is itself. Raises CompileError where the sizes need a kernel that was left for later and fails now."""
         if not is_sized(self.metadata):
             return self
         made = copy.copy(self)
         made.metadata = with_sizes(self.metadata, values)
+        if made.metadata["late"]:
+            assert self._kernels is not None
+            self._kernels.complete(made.metadata["late"])
         made._call = made._make(made.metadata)
         return made
 

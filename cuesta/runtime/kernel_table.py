@@ -9,11 +9,14 @@ bring launchers along.
 from __future__ import annotations
 
 import ctypes
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 TABLE = "cuesta_kernels"
+#: Words of a kernel.
+ROW = 6
 
 
 def _nothing() -> BaseException | None:
@@ -35,15 +38,39 @@ class KernelTable:
     take_exception: Callable[[], BaseException | None] = _nothing
     """The exception that a launch on this thread raised last, and forgets it."""
 
+    late: set[int] = field(default_factory=set)
+    """The numbers of kernels that were left for later, and are not there yet."""
+    make: Callable[[Sequence[int]], Sequence[Sequence[int]]] | None = None
+    """Makes such kernels: their rows of the table."""
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def complete(self, numbers: Sequence[int]) -> None:
+        """Makes those of the kernels that are not there yet. Raises what `make` does."""
+        with self._lock:
+            missing = [n for n in numbers if n in self.late]
+            if missing:
+                assert self.make is not None
+                for number, row in zip(missing, self.make(missing), strict=True):
+                    self.words[1 + number * ROW : 1 + (number + 1) * ROW] = list(row)
+                self.late -= set(missing)
+
     @property
     def symbols(self) -> dict[str, int]:
         return {TABLE: ctypes.addressof(self.words), **self.launchers}
 
 
-def make_words(context: int, functions: Sequence[int], kernels: Sequence[dict[str, Any]], warp_size: int) -> Any:
-    """The table for kernels as the metadata describe them. A grid that depends on the call is the launch's: here 0."""
-    words = [context]
-    for function, kernel in zip(functions, kernels, strict=True):
-        grid = [0 if isinstance(n, str) else n for n in kernel["grid"]]
-        words += [function, *grid, kernel["warps"] * warp_size, kernel["shared"]]
+def row_of(function: int, kernel: dict[str, Any], warp_size: int) -> list[int]:
+    """The row of a kernel as the metadata describe it. A grid that depends on the call is the launch's: here 0."""
+    grid = [0 if isinstance(n, str) else n for n in kernel["grid"]]
+    return [function, *grid, kernel["warps"] * warp_size, kernel["shared"]]
+
+
+def make_words(context: int, rows: Sequence[Sequence[int]]) -> Any:
+    """The table of these rows."""
+    words = [context, *(word for row in rows for word in row)]
     return (ctypes.c_int64 * len(words))(*words)
+
+
+def numbers_of_late(kernels: Sequence[dict[str, Any]]) -> set[int]:
+    """The kernels that the metadata say were left for later."""
+    return {number for number, kernel in enumerate(kernels) if kernel["late"]}

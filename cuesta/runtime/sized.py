@@ -3,7 +3,8 @@
 The metadata of such a program spell sizes, strides, offsets and words of its tables as text, `"64*s0"`. With the
 symbols' values they are numbers, and the program is one like any other. Offsets in the arena, a0, a1, …, are worked
 out anew: what fits where depends on the sizes. So are the grids of launches on a GPU, g0, g1, …: each is a kernel's,
-whose text is in terms of the parameters p0, p1, … that the launch passes.
+whose text is in terms of the parameters p0, p1, … that the launch passes. `late` has then the numbers of those kernels
+that the sizes need and whose code was left for later.
 """
 
 from __future__ import annotations
@@ -53,6 +54,7 @@ def with_sizes(program: Mapping[str, Any], values: Mapping[str, int]) -> dict[st
         **program,
         "arena": number(program["arena"]),
         "words": [number(n) for n in program["words"]],
+        "late": sorted({kernel for kernel, needed in program["late"] if number(needed)}),
         **{key: [sized(entry) for entry in program[key]] for key in ("arguments", "bases", "results", "steps")},
         "calls": [{**sized(call), "args": json.dumps(argument(json.loads(call["args"])))} for call in program["calls"]],
     }

@@ -7,6 +7,7 @@ from typing import Any
 
 from cuesta._mlir import ir
 from cuesta.dialects.cuesta.dialect import ints, numbers
+from cuesta.dialects.kernel_module import OTHERWISE, launched_kernels, runs_other
 from cuesta.dialects.types import byte_size, memref_shape
 from cuesta.lowering.host_to_llvm import host_function
 from cuesta.lowering.host_to_llvm.layout import HostLayout, Metadata, Value, read_host
@@ -42,8 +43,22 @@ def describe(module: ir.Module) -> dict[str, Any]:
             "device": str(layout.device),
             "elsewhere": sorted({str(device) for device in layout.devices.values()}),
             "mutates": _written_arguments(layout),
-            "kernels": [{"name": name} for name in layout.kernels] if layout.target.gpu else [],
+            "kernels": _kernels(layout) if layout.target.gpu else [],
+            "late": _late(layout) if layout.target.gpu else [],
         }
+
+
+def _kernels(layout: HostLayout) -> list[dict[str, Any]]:
+    """A row for each kernel; what traced sizes do not run is late: its code is made when sizes need it."""
+    first = {launched_kernels(op)[0] for op in layout.operations if op.name == "host.launch"}
+    return [{"name": name, "late": name not in first} for name in layout.kernels]
+
+
+def _late(layout: HostLayout) -> list[list[int | str]]:
+    """The number of each such kernel, and what is not 0 where sizes need it."""
+    launches = [op for op in layout.operations if op.name == "host.launch" and OTHERWISE in op.attributes]
+    pairs = [(layout.kernels[launched_kernels(op)[-1]], _spelled(runs_other(op))) for op in launches]
+    return [list(pair) for pair in dict.fromkeys(pairs)]
 
 
 def _tensor(metadata: Metadata) -> dict[str, Any]:

@@ -28,7 +28,7 @@ from cuesta.dialects.host.aten_abi import (
     dtype_code,
 )
 from cuesta.dialects.host.typed_entries import typed_entry
-from cuesta.dialects.kernel_module import launch_parameters
+from cuesta.dialects.kernel_module import launch_parameters, launched_kernels, runs_other
 from cuesta.errors import Unsupported
 from cuesta.lowering.host_to_llvm import dispatch_step, gpu_step, tensor_steps, typed_step
 from cuesta.lowering.host_to_llvm.layout import HostLayout, Metadata, Value
@@ -163,8 +163,10 @@ class EntryWriter:
 
     def _gpu_launch(self, op: ir.Operation) -> None:
         buffers = [word for v in op.operands for word in self._place(v)]
-        kernel, sizes = self.layout.kernels[op.attributes["kernel"].value[-1]], launch_parameters(op)
-        programs: SizeNumber = symbol(f"g{self.layout.grid_of(op)}") if sizes else -1
+        kernels, sizes = [self.layout.kernels[name] for name in launched_kernels(op)], launch_parameters(op)
+        grids = [symbol(f"g{n}") for n in self.layout.grids_of(op)] if sizes else [-1] * len(kernels)
+        # The first of them, or the last: the word is a number once the sizes are.
+        kernel, programs = (n[0] + (n[-1] - n[0]) * runs_other(op) for n in (kernels, grids))
         stream = self.layout.arguments + 1
         self._step("cuesta_launch", op, [kernel, len(op.operands), len(sizes), stream, programs, *buffers, *sizes])
 

@@ -27,7 +27,7 @@ import torch
 
 from cuesta._mlir import func, ir
 from cuesta.dialects.cuesta.dialect import number_of, numbers
-from cuesta.dialects.kernel_module import launch_parameters
+from cuesta.dialects.kernel_module import launch_parameters, launched_kernels
 from cuesta.dialects.module_target import DEVICE, device_of, target_of
 from cuesta.dialects.types import memref_shape
 from cuesta.sizes import Number
@@ -135,10 +135,10 @@ class HostLayout:
         number = self.kept[self.places[value], metadata, self.device_of(value)]
         return self.first_released + len(self.released) + 2 * number
 
-    def grid_of(self, launch: ir.Operation) -> int:
-        """Which of the grids that depend on the call a launch has."""
-        kernel = self.kernels[launch.attributes["kernel"].value[-1]]
-        return self.grids[kernel, tuple(launch_parameters(launch))]
+    def grids_of(self, launch: ir.Operation) -> list[int]:
+        """Which of the grids that depend on the call a launch has, with each of its kernels."""
+        parameters = tuple(launch_parameters(launch))
+        return [self.grids[self.kernels[name], parameters] for name in launched_kernels(launch)]
 
     def device_of(self, value: Value) -> torch.device:
         """Where a value's memory is."""
@@ -185,7 +185,8 @@ def read_host(function: func.FuncOp) -> HostLayout:
                     if "device" in op.attributes:
                         layout.devices[result] = torch.device(op.attributes["device"].value)
             case "host.launch":
-                layout.kernels.setdefault(op.attributes["kernel"].value[-1], len(layout.kernels))
+                for name in launched_kernels(op):
+                    layout.kernels.setdefault(name, len(layout.kernels))
                 if layout.target.gpu:
                     layout.steps[op] = len(layout.steps) + 1
                     _add_grid(layout, op)
@@ -200,8 +201,8 @@ def read_host(function: func.FuncOp) -> HostLayout:
 
 def _add_grid(layout: HostLayout, launch: ir.Operation) -> None:
     if sizes := launch_parameters(launch):
-        kernel = layout.kernels[launch.attributes["kernel"].value[-1]]
-        layout.grids.setdefault((kernel, tuple(sizes)), len(layout.grids))
+        for name in launched_kernels(launch):
+            layout.grids.setdefault((layout.kernels[name], tuple(sizes)), len(layout.grids))
 
 
 def _keep_operands(layout: HostLayout, op: ir.Operation) -> None:

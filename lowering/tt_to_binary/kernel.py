@@ -21,6 +21,17 @@ class KernelText:
     warps: int
     stages: int
 
+    def to_bytes(self) -> bytes:
+        head = asdict(self)
+        del head["text"]
+        return pack(head, self.text.encode())
+
+    @staticmethod
+    def from_bytes(data: bytes) -> KernelText:
+        """What `to_bytes` wrote."""
+        head, text = unpack(data)
+        return KernelText(text=text.decode(), **head)
+
 
 @dataclass(frozen=True)
 class KernelBinary:

@@ -78,8 +78,10 @@ def start_kernels(
     smaller: Smaller | None = None,
     *,
     keep_assembly: bool = False,
+    without: Collection[str] = (),
 ) -> KernelMaking:
-    """Begins to make every kernel of a module at the tt level. Without `smaller` one that is too large is an error.
+    """Begins to make every kernel of a module at the tt level but those named by `without`. Without `smaller` one that
+    is too large is an error.
 
     Raises CompileError where there is no Triton, or one that cuesta does not work with.
     """
@@ -87,7 +89,7 @@ def start_kernels(
     def start(kernels: Sequence[tuple[KernelText, Grid]]) -> Compiling:
         return start_compiling([text for text, _ in kernels], target, cache, keep_assembly=keep_assembly)
 
-    kernels = _kernels_of(module)
+    kernels = [(text, grid) for text, grid in _kernels_of(module) if text.name not in without]
     return KernelMaking(kernels, start, start(kernels), smaller)
 
 

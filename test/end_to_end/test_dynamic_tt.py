@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -12,7 +12,9 @@ import torch.nn.functional as F
 import cuesta
 from cuesta._mlir import ir
 from cuesta.dialects import make_context
+from cuesta.errors import CompileError
 from cuesta.frontend.compile import compile_module
+from cuesta.runtime.kernel_table import KernelTable
 from cuesta.tools.models.case import Built
 from cuesta.tools.models.transformer import bert, gpt2
 
@@ -98,6 +100,64 @@ def test_a_running_sum_longer_than_its_block_is_compiled_for_alone() -> None:
         torch.testing.assert_close(call(torch.ones(2, n)), torch.ones(2, n).cumsum(1))
     first, second = cuesta.report().graphs
     assert first.specialised is None and "not right for these" in (second.specialised or "")
+
+
+VERSIONS = """
+module attributes {cuesta.target = "tt", cuesta.hints = {s0 = 32 : i64, s1 = 64 : i64}} {
+  func.func @graph(%x: tensor<?x?xf32, ["s0", "s1"]> {cuesta.strides = ["s1", 1]})
+      -> (tensor<?x?xf32, ["s0", "s1"]> {cuesta.strides = ["s1", 1]}, tensor<?xf32, ["s0"]> {cuesta.strides = [1]},
+          tensor<?xf32, ["s1"]> {cuesta.strides = [1]}, tensor<?x?xf32, ["s0", "s1"]> {cuesta.strides = ["s1", 1]}) {
+    %0 = "cuesta.softmax"(%x) {dim = 1 : i64, safe = 0 : i64}
+        : (tensor<?x?xf32, ["s0", "s1"]>) -> tensor<?x?xf32, ["s0", "s1"]>
+    %1 = "cuesta.sum"(%0) {dims = [1], keepdim = 0 : i64} : (tensor<?x?xf32, ["s0", "s1"]>) -> tensor<?xf32, ["s0"]>
+    %2 = "cuesta.sum"(%x) {dims = [0], keepdim = 0 : i64} : (tensor<?x?xf32, ["s0", "s1"]>) -> tensor<?xf32, ["s1"]>
+    %3 = "cuesta.cumsum"(%x) {dim = 1 : i64} : (tensor<?x?xf32, ["s0", "s1"]>) -> tensor<?x?xf32, ["s0", "s1"]>
+    return %0, %1, %2, %3
+        : tensor<?x?xf32, ["s0", "s1"]>, tensor<?xf32, ["s0"]>, tensor<?xf32, ["s1"]>, tensor<?x?xf32, ["s0", "s1"]>
+  }
+}"""
+
+
+def test_each_set_of_sizes_runs_the_versions_that_are_right_for_it() -> None:
+    with make_context():
+        program = compile_module(ir.Module.parse(VERSIONS))
+    kernels = program.metadata["kernels"]
+    late = {kernel["name"] for kernel in kernels if kernel["late"]}
+    assert late and all(name.endswith("__any") for name in late)
+    for rows, columns in (
+        (32, 64),
+        (16, 16),
+        (48, 32),
+        (1, 1),
+        (0, 64),
+        (32, 0),
+        (33, 64),
+        (32, 63),
+        (7, 130),
+        (70, 2000),
+    ):
+        x = R(rows, columns)
+        sized = program.with_sizes({"s0": rows, "s1": columns})
+        assert bool(sized.metadata["late"]) == ((rows, columns) in others)
+        expected = [x.softmax(1), x.softmax(1).sum(1), x.sum(0), x.cumsum(1)]
+        torch.testing.assert_close(sized([x]), expected, rtol=1e-5, atol=1e-4)
+
+
+def test_a_kernel_for_other_sizes_that_cannot_be_made_leaves_them_to_a_program_of_their_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    torch._dynamo.reset()
+    call = compiled(lambda x: x.softmax(-1))
+    check(call, lambda x: x.softmax(-1), (R(4, 32),))
+
+    def refuse(table: KernelTable, numbers: Sequence[int]) -> None:
+        raise CompileError("Triton refuses it")
+
+    monkeypatch.setattr(KernelTable, "complete", refuse)
+    for n in (33, 64, 16):
+        check(call, lambda x: x.softmax(-1), (R(4, n),))
+    first, *others = cuesta.report().graphs
+    assert first.specialised is None and len(others) == 2 and all(g.specialised for g in others)
 
 
 def test_no_elements_are_no_launch() -> None:

@@ -1,20 +1,42 @@
 // RUN: cuesta-opt --split-input-file --pass-pipeline='builtin.module(cuesta-to-linalg{checks=false},form-kernels{target=gpu},plan-memory,choose-blocks)' %s 2>&1 | filecheck %s
 
-// Blocks go by the traced call. A class to reduce has a loop in any case, which a row that fits the block does without.
-// CHECK: func.func @sum
-// CHECK-SAME: cuesta.blocks = [1, 1024], cuesta.fits, cuesta.loops = [1], cuesta.multiples = [1, 16], cuesta.parallel = [0], cuesta.sizes = ["p0", "p1"]
-module attributes {cuesta.hints = {s0 = 512 : i64, s1 = 50 : i64}} {
-  func.func @graph(%x: tensor<?x?xf32, ["s0", "16*s1"]> {cuesta.strides = ["16*s1", 1]}) -> (tensor<?xf32, ["s0"]> {cuesta.strides = [1]}) {
-    %0 = "cuesta.sum"(%x) {dims = [1], keepdim = 0 : i64} : (tensor<?x?xf32, ["s0", "16*s1"]>) -> tensor<?xf32, ["s0"]> loc("sum")
+// Blocks go by the traced call. There the row fits, begins at a multiple of 16 elements, and needs no loop; any other
+// row has a loop, which one that fits does without. A launch chooses by its sizes.
+// CHECK: func.func @sum__any
+// CHECK-SAME: cuesta.blocks = [1, 1024], cuesta.fits, cuesta.loops = [1], cuesta.multiples = [1, 1], cuesta.parallel = [0], cuesta.sizes = ["p0", "p1"]
+// CHECK: func.func @sum(
+// CHECK-SAME: cuesta.blocks = [1, 1024], cuesta.multiples = [1, 16], cuesta.parallel = [0], cuesta.sizes = ["p0", "p1"]
+// CHECK: "host.launch"
+// CHECK-SAME: kernel = @kernels::@sum, {{.*}}otherwise = @kernels::@sum__any, {{.*}}parameters = ["s0", "s1"], unless = ["(s1 % 16)", "(s1 // 1025)"]
+module attributes {cuesta.hints = {s0 = 512 : i64, s1 = 800 : i64}} {
+  func.func @graph(%x: tensor<?x?xf32, ["s0", "s1"]> {cuesta.strides = ["s1", 1]}) -> (tensor<?xf32, ["s0"]> {cuesta.strides = [1]}) {
+    %0 = "cuesta.sum"(%x) {dims = [1], keepdim = 0 : i64} : (tensor<?x?xf32, ["s0", "s1"]>) -> tensor<?xf32, ["s0"]> loc("sum")
     return %0 : tensor<?xf32, ["s0"]>
   }
 }
 
 // -----
 
-// Traced with few: other calls have more, so the block is wider than they need.
-// CHECK: func.func @sum
+// What is known of all calls is no condition. Nor is what wide loads do not ask for, here the number of rows.
+// CHECK: func.func @exp
+// CHECK-SAME: cuesta.multiples = [1]
+// CHECK-NOT: otherwise
+// CHECK: return
+module attributes {cuesta.hints = {s0 = 512 : i64}} {
+  func.func @graph(%x: tensor<?x16xf32, ["s0"]> {cuesta.strides = [32, 1]}) -> (tensor<?x16xf32, ["s0"]> {cuesta.strides = [16, 1]}) {
+    %0 = "cuesta.exp"(%x) : (tensor<?x16xf32, ["s0"]>) -> tensor<?x16xf32, ["s0"]> loc("exp")
+    return %0 : tensor<?x16xf32, ["s0"]>
+  }
+}
+
+// -----
+
+// Traced with few: other calls have more, so the block for those is wider.
+// CHECK: func.func @sum__any
 // CHECK-SAME: cuesta.blocks = [8, 128], cuesta.fits
+// CHECK: func.func @sum(
+// CHECK-SAME: cuesta.blocks = [64, 4], cuesta.multiples = [16, 1]
+// CHECK: unless = ["(s0 % 16)", "(s1 // 5)"]
 module attributes {cuesta.hints = {s0 = 512 : i64, s1 = 3 : i64}} {
   func.func @graph(%x: tensor<?x?xf32, ["s0", "s1"]> {cuesta.strides = ["s1", 1]}) -> (tensor<?xf32, ["s0"]> {cuesta.strides = [1]}) {
     %0 = "cuesta.sum"(%x) {dims = [1], keepdim = 0 : i64} : (tensor<?x?xf32, ["s0", "s1"]>) -> tensor<?xf32, ["s0"]> loc("sum")
@@ -24,12 +46,14 @@ module attributes {cuesta.hints = {s0 = 512 : i64, s1 = 3 : i64}} {
 
 // -----
 
-// Rows that do not fit: a loop alone.
-// CHECK: func.func @sum
+// Rows that do not fit: a loop in both.
+// CHECK: func.func @sum__any
 // CHECK-NOT: cuesta.fits
-// CHECK-SAME: cuesta.blocks = [1, 4096], cuesta.loops = [1]
+// CHECK-SAME: cuesta.blocks = [1, 4096], cuesta.loops = [1], cuesta.multiples = [1, 1]
 // CHECK-NOT: cuesta.fits
-// CHECK: return
+// CHECK: func.func @sum(
+// CHECK-SAME: cuesta.blocks = [1, 4096], cuesta.loops = [1], cuesta.multiples = [1, 16]
+// CHECK: unless = ["(s1 % 16)"]
 module attributes {cuesta.hints = {s0 = 512 : i64, s1 = 50000 : i64}} {
   func.func @graph(%x: tensor<?x?xf32, ["s0", "s1"]> {cuesta.strides = ["s1", 1]}) -> (tensor<?xf32, ["s0"]> {cuesta.strides = [1]}) {
     %0 = "cuesta.sum"(%x) {dims = [1], keepdim = 0 : i64} : (tensor<?x?xf32, ["s0", "s1"]>) -> tensor<?xf32, ["s0"]> loc("sum")
@@ -40,10 +64,12 @@ module attributes {cuesta.hints = {s0 = 512 : i64, s1 = 50000 : i64}} {
 // -----
 
 // A running sum has no loop: it is compiled for what the block has room for (which cuesta.assumed would say).
-// CHECK: func.func @cumsum
+// CHECK: func.func @cumsum__any
 // CHECK-SAME: cuesta.blocks = [1, 2048]
 // CHECK-NOT: cuesta.loops
-// CHECK: return
+// CHECK: func.func @cumsum(
+// CHECK-SAME: cuesta.blocks = [1, 256], cuesta.multiples = [1, 8]
+// CHECK: unless = ["(s1 % 8)", "(s1 // 257)"]
 module attributes {cuesta.hints = {s0 = 512 : i64, s1 = 200 : i64}} {
   func.func @graph(%x: tensor<?x?xf32, ["s0", "s1"]> {cuesta.strides = ["s1", 1]}) -> (tensor<?x?xf32, ["s0", "s1"]> {cuesta.strides = ["s1", 1]}) {
     %0 = "cuesta.cumsum"(%x) {dim = 1 : i64} : (tensor<?x?xf32, ["s0", "s1"]>) -> tensor<?x?xf32, ["s0", "s1"]> loc("cumsum")
@@ -54,8 +80,9 @@ module attributes {cuesta.hints = {s0 = 512 : i64, s1 = 200 : i64}} {
 // -----
 
 // Few rows to add up, traced with 2: room for more would be lanes that do nothing, and more of them take turns.
-// CHECK: func.func @sum
+// CHECK: func.func @sum__any
 // CHECK-SAME: cuesta.blocks = [2, 128], cuesta.fits, cuesta.loops = [0]
+// CHECK: unless = ["(s0 // 3)"]
 module attributes {cuesta.hints = {s0 = 2 : i64}} {
   func.func @graph(%x: tensor<?x4096xf32, ["s0"]> {cuesta.strides = [4096, 1]}) -> (tensor<4096xf32> {cuesta.strides = [1]}) {
     %0 = "cuesta.sum"(%x) {dims = [0], keepdim = 0 : i64} : (tensor<?x4096xf32, ["s0"]>) -> tensor<4096xf32> loc("sum")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -11,7 +11,7 @@ import pytest
 from cuesta.errors import DeviceError
 from cuesta.runtime import cuda_driver
 
-KERNEL = {"name": "gelu", "symbol": "gelu", "grid": [4, 1, 1], "warps": 4, "shared": 65536}
+KERNEL = {"name": "gelu", "symbol": "gelu", "grid": [4, 1, 1], "warps": 4, "shared": 65536, "late": False}
 
 
 class Driver:
@@ -82,6 +82,25 @@ def test_a_kernel_that_was_refused_is_tried_again(monkeypatch: pytest.MonkeyPatc
     load(monkeypatch, good)
     load(monkeypatch, good)
     assert good.calls.count("cuModuleLoadData") == 1
+
+
+def test_a_kernel_that_is_late_is_loaded_when_it_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    fake = Driver()
+    monkeypatch.setattr(cuda_driver, "driver", lambda: fake)
+    kernels, code = [KERNEL, KERNEL | {"name": "gelu__any", "late": True, "warps": 8}], {"gelu": b"1", "gelu__any": b""}
+    table = cuda_driver.load_kernels(kernels, code, "cuda:90", 0, [])
+    assert table.words[1:] == [4096, 4, 1, 1, 128, 65536, 0, 0, 0, 0, 0, 0]
+    asked: list[Sequence[int]] = []
+
+    def make(numbers: Sequence[int]) -> list[list[int]]:
+        asked.append(numbers)
+        return cuda_driver.rows_of([kernels[n] for n in numbers], code | {"gelu__any": b"2"}, "cuda:90", 0)
+
+    table.make = make
+    table.complete([1])
+    table.complete([1])
+    assert asked == [[1]]
+    assert table.words[1:] == [4096, 4, 1, 1, 128, 65536, 4096, 4, 1, 1, 256, 65536]
 
 
 def test_a_machine_without_a_driver(monkeypatch: pytest.MonkeyPatch) -> None:

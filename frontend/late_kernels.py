@@ -1,0 +1,43 @@
+"""Kernels of a program for a GPU whose code is made when a call's sizes need it: until then their texts stand for it.
+
+The second versions of kernels (passes/kernel_versions.py) are such. Imports no MLIR: Triton compiles in processes of
+its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from cuesta.cache import Cache
+from cuesta.lowering.tt_to_binary.kernel import KernelBinary, KernelText
+from cuesta.lowering.tt_to_binary.kernels import compile_kernels
+from cuesta.runtime.artefact import Artefact
+from cuesta.targets import parse_target
+
+
+def described(binary: KernelBinary) -> dict[str, Any]:
+    """What a program's metadata say of a kernel's code."""
+    return {key: getattr(binary, key) for key in ("warps", "shared", "symbol", "registers", "spills")}
+
+
+def make_late(artefact: Artefact, numbers: Sequence[int], cache: Cache | None = None) -> list[dict[str, Any]]:
+    """Makes those kernels, by number, in place; their rows. `cache` keeps them on disk.
+
+    Raises the CompileError of the first that cannot be made, or where there is no Triton.
+    """
+    program = artefact.metadata["program"]
+    rows = [program["kernels"][n] for n in numbers]
+    texts = [KernelText.from_bytes(artefact.kernels[row["name"]]) for row in rows]
+    for row, binary in zip(rows, compile_kernels(texts, parse_target(program["target"]), cache), strict=True):
+        artefact.kernels[row["name"]] = binary.code
+        row |= {"late": False, **described(binary)}
+    return rows
+
+
+def make_all(artefact: Artefact) -> None:
+    """Makes all that are still texts, for a process without a compiler. Raises what `make_late` does."""
+    program = artefact.metadata["program"]
+    numbers = [n for n, row in enumerate(program["kernels"]) if row["late"]]
+    if numbers and parse_target(program["target"]).kind != "tt":
+        make_late(artefact, numbers)
