@@ -8,7 +8,8 @@ from typing import Any, TypeAlias
 
 from cuesta._mlir import ir
 from cuesta.dialects import aten, types
-from cuesta.dialects.cuesta import pointwise, reduction, shape
+from cuesta.dialects.cuesta import complex_numbers, pointwise, reduction, shape
+from cuesta.dialects.cuesta.complex_numbers import PARTS, WHOLES
 from cuesta.dialects.cuesta.dialect import float_attr, int_array, int_attr
 from cuesta.dialects.types import shape_of, spelling_of
 from cuesta.errors import Undecided
@@ -22,8 +23,14 @@ class GraphBuilder:
     """Stateless: every method builds at the current insertion point and location."""
 
     # -- pointwise ----------------------------------------------------------------------------
-    def constant(self, number: float | Size, spelling: str, sizes: Shape = ()) -> Value:
+    def constant(self, number: complex | Size, spelling: str, sizes: Shape = ()) -> Value:
         """`number` in every place of a tensor."""
+        if spelling in PARTS:
+            real, imag = (number, 0) if isinstance(number, Size) else (complex(number).real, complex(number).imag)
+            return self.complex(
+                self.constant(real, PARTS[spelling], sizes), self.constant(imag, PARTS[spelling], sizes)
+            )
+        assert not isinstance(number, complex)
         if isinstance(number, Size):
             return shape.Extent(int_attr(number), types.tensor(list(sizes), spelling)).result
         if types.is_float(spelling):
@@ -34,8 +41,15 @@ class GraphBuilder:
 
     def convert(self, x: Value, spelling: str) -> Value:
         """x in another element type; x itself where it has it."""
-        if spelling_of(x) == spelling:
+        source = spelling_of(x)
+        if source == spelling:
             return x
+        if spelling in PARTS:
+            real, imag = self.parts(x)
+            return self.complex(self.convert(real, PARTS[spelling]), self.convert(imag, PARTS[spelling]))
+        if source in PARTS:
+            real, imag = (self.convert(part, spelling) for part in self.parts(x))
+            return self.pointwise("logical_or", real, imag) if spelling == "i1" else real
         return pointwise.Convert(x, types.tensor(shape_of(x), spelling)).result
 
     def pointwise(self, name: str, *operands: Value, result: str | None = None, **params: float) -> Value:
@@ -53,6 +67,23 @@ class GraphBuilder:
     def where(self, condition: Value, x: Value, y: Value) -> Value:
         sizes = _broadcast("where", (condition, x, y))
         return pointwise.Where(condition, x, y, types.tensor(sizes, spelling_of(x))).result
+
+    # -- complex numbers ----------------------------------------------------------------------
+    def complex(self, real: Value, imag: Value) -> Value:
+        """Complex numbers of their parts, f32 or f64, which broadcast."""
+        sizes = _broadcast("complex", (real, imag))
+        return complex_numbers.Complex(real, imag, types.tensor(sizes, WHOLES[spelling_of(real)])).result
+
+    def parts(self, x: Value) -> tuple[Value, Value]:
+        """The real and the imaginary parts, in x's shape; of real numbers, themselves and zeros."""
+        spelling = spelling_of(x)
+        if spelling not in PARTS:
+            return x, self.constant(0, spelling, shape_of(x))
+        if not isinstance(x.owner, ir.Block) and x.owner.name == "cuesta.complex":
+            real, imag = (self.expand(part, shape_of(x)) for part in x.owner.operands)
+            return real, imag
+        kind = types.tensor(shape_of(x), PARTS[spelling])
+        return complex_numbers.Real(x, kind).result, complex_numbers.Imag(x, kind).result
 
     # -- reductions ---------------------------------------------------------------------------
     def reduce(self, name: str, x: Value, dims: Sequence[int], keepdim: bool = False) -> Value:

@@ -40,13 +40,21 @@ def makes(node: torch.fx.Node) -> bool:
     return isinstance(node.target, torch._ops.OpOverload) and not tensor_nodes((node.args, node.kwargs))
 
 
-def not_compilable(node: torch.fx.Node, device: torch.device, moves_scalars: bool) -> str | None:
-    """Why kernels on `device` cannot hold this node's operands or results, or None."""
+def is_complex(node: torch.fx.Node) -> bool:
+    """Whether an operand or a result of a node is complex."""
+    metas = [n.meta["val"] for n in tensor_nodes((node.args, node.kwargs))] + result_metas(node)
+    return any(meta.dtype.is_complex for meta in metas)
+
+
+def not_compilable(node: torch.fx.Node, device: torch.device, moves_scalars: bool, gpu: bool) -> str | None:
+    """Why kernels on `device`, those of a GPU where `gpu`, cannot hold this node's operands or results, or None."""
     metas = [n.meta["val"] for n in tensor_nodes((node.args, node.kwargs))] + result_metas(node)
     for meta in metas:
         # Our own ops hand seeds of other types through.
         if SPELLING.get(meta.dtype) not in COMPUTABLE and not str(node.target).startswith("cuesta."):
             return f"kernels do not compute on {str(meta.dtype).removeprefix('torch.')}"
+        if gpu and meta.dtype == torch.complex128:
+            return "kernels for GPUs do not compute on complex128: Triton has no type of 16 bytes"
         if meta.device != device and not (moves_scalars and meta.dim() == 0):
             return f"a tensor on the {meta.device.type} in a graph on {device}"
         if meta.layout != torch.strided:

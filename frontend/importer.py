@@ -29,6 +29,7 @@ from cuesta.errors import Undecided, Unsupported
 from cuesta.frontend.aten.pointwise import import_row
 from cuesta.frontend.calling import Convention, Output
 from cuesta.frontend.fx_nodes import (
+    is_complex,
     makes,
     memory_root,
     module_path,
@@ -37,7 +38,7 @@ from cuesta.frontend.fx_nodes import (
     tensor_attribute,
     tensor_nodes,
 )
-from cuesta.frontend.rules import CALL_IN_ATEN, Decline, find_rule, strides_of
+from cuesta.frontend.rules import CALL_IN_ATEN, Decline, find_complex_rule, find_rule, strides_of
 from cuesta.frontend.symbols import Source, bind_symbols
 from cuesta.sizes import Number, Size, hints, number, symbols
 from cuesta.targets import CPU, Target
@@ -125,7 +126,7 @@ class _Importer:
         move = self._moves_scalars(node)
         args = [self.value(a, move) for a in node.args]
         kwargs = {k: self.value(v, move) for k, v in node.kwargs.items()}
-        reason = node.meta.get(CALL_IN_ATEN) or not_compilable(node, self.device, move)
+        reason = node.meta.get(CALL_IN_ATEN) or not_compilable(node, self.device, move, self.target.gpu)
         if reason is None:
             reason, result = self._apply_rule(node, args, kwargs)
             if reason is None:
@@ -137,6 +138,11 @@ class _Importer:
         assert isinstance(target, torch._ops.OpOverload)
         rule = find_rule(target)
         row = pointwise.BY_NAME.get(target._schema.name.removeprefix("aten::"))
+        if is_complex(node):
+            real = rule or row
+            rule, row = find_complex_rule(target), None
+            if real and not rule:
+                return "kernels compute it of real numbers only", None
         try:
             if rule is not None:
                 result = rule(self.b, node, *args, **kwargs)

@@ -12,6 +12,9 @@ from cuesta.sizes import Number, number, stride
 #: overload ("aten.view.default") or packet ("aten.view", all its overloads) → rule.
 RULES: dict[str, Callable[..., Any]] = {}
 
+#: overload or packet → rule for calls on complex numbers, where it is another.
+COMPLEX_RULES: dict[str, Callable[..., Any]] = {}
+
 #: Key in a node's meta: why it is to be called in ATen, though a rule could express it.
 CALL_IN_ATEN = "cuesta_call_in_aten"
 
@@ -20,18 +23,22 @@ class Decline(Exception):
     """Raised by a rule that cannot express this call: it becomes a call into ATen for that reason."""
 
 
-def imports(*targets: str, namespace: str = "aten") -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def imports(
+    *targets: str, namespace: str = "aten", complex_numbers: bool = False
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Registers `rule(b, node, *args, **kwargs)` for ops of torch, ATen's by default, named without their namespace.
 
     `args` are the call's own, tensors replaced by ir.Values. The rule returns a value, or a list of
-    values for an op of several results (None where a result is not computed).
+    values for an op of several results (None where a result is not computed). With `complex_numbers` it is for calls
+    of which an operand or a result is complex.
     """
+    rules = COMPLEX_RULES if complex_numbers else RULES
 
     def enter(rule: Callable[..., Any]) -> Callable[..., Any]:
         for target in targets:
             name = f"{namespace}.{target}"
-            assert name not in RULES, f"two import rules for {name}"
-            RULES[name] = rule
+            assert name not in rules, f"two import rules for {name}"
+            rules[name] = rule
         return rule
 
     return enter
@@ -49,5 +56,14 @@ def strides_of(meta: torch.Tensor) -> tuple[Number, ...]:
 
 def find_rule(overload: torch._ops.OpOverload) -> Callable[..., Any] | None:
     """The rule for the overload: by its full name, else by its packet's."""
+    return _find(RULES, overload)
+
+
+def find_complex_rule(overload: torch._ops.OpOverload) -> Callable[..., Any] | None:
+    """The rule for a call of the overload on complex numbers."""
+    return _find(COMPLEX_RULES, overload)
+
+
+def _find(rules: dict[str, Callable[..., Any]], overload: torch._ops.OpOverload) -> Callable[..., Any] | None:
     name = str(overload)
-    return RULES.get(name) or RULES.get(name.rpartition(".")[0])
+    return rules.get(name) or rules.get(name.rpartition(".")[0])

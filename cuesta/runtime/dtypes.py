@@ -16,6 +16,7 @@ DTYPES: dict[str, torch.dtype] = {
     "i8": torch.int8,
     "ui8": torch.uint8,
     "i1": torch.bool,
+    "i128": torch.complex128,  # as memory holds it; no dtype of torch's own is an integer so wide
     "complex<f32>": torch.complex64,
     "complex<f64>": torch.complex128,
     "f8E4M3FN": torch.float8_e4m3fn,
@@ -28,4 +29,6 @@ DTYPES: dict[str, torch.dtype] = {
 SPELLING: dict[torch.dtype, str] = {dtype: spelling for spelling, dtype in DTYPES.items()}
 
 #: What kernels compute on. The rest reaches ATen as it is.
-COMPUTABLE = frozenset({"f32", "f64", "bf16", "f16", "i64", "i32", "i16", "i8", "ui8", "i1"})
+COMPUTABLE = frozenset(
+    {"f32", "f64", "bf16", "f16", "i64", "i32", "i16", "i8", "ui8", "i1", "complex<f32>", "complex<f64>"}
+)

@@ -37,7 +37,7 @@ from cuesta.runtime.callbacks import CALLBACK, PythonCalls
 from cuesta.runtime.dtypes import DTYPES
 from cuesta.runtime.elf import LoadedObject, Resolve, load_object, process_resolver
 from cuesta.runtime.failures import Failures
-from cuesta.runtime.gpu_call import MISALIGNED, around, device_names
+from cuesta.runtime.gpu_call import MISALIGNED, around, device_names, elements_in_reach
 from cuesta.runtime.handles import make_handles, steal
 from cuesta.runtime.kernel_table import KernelTable
 from cuesta.runtime.sized import admits, is_sized, with_sizes
@@ -251,5 +251,5 @@ def _result(i: int, result: dict[str, Any], metadata: dict[str, Any], few: bool)
     if result["whole"]:
         return source
     if base["dtype"] != result["dtype"]:
-        source = f"{source}.view(result_dtype_{i})"
+        source = f"view({source}, ({elements_in_reach(base, result)},), (1,), 0).view(result_dtype_{i})"
     return f"view({source}, {tuple(result['sizes'])}, {tuple(result['strides'])}, {result['offset']})"

@@ -100,5 +100,19 @@ def argument_result(argument: Tensor, result: dict[str, Any]) -> Tensor:
     if result["whole"]:
         return argument
     dtype = DTYPES[result["dtype"]]
-    source = argument if argument.dtype == dtype else argument.view(dtype)
+    source = argument
+    if argument.dtype != dtype:
+        source = _view(argument, (_whole_elements(flat_view(argument).numel(), argument.dtype, dtype),), (1,), 0)
+        source = source.view(dtype)
     return _view(source, tuple(result["sizes"]), tuple(result["strides"]), result["offset"])
+
+
+def elements_in_reach(memory: dict[str, Any], result: dict[str, Any]) -> int:
+    """How many elements of a tensor, as the metadata describe it, lie one behind the other from its first to its last,
+    or to where the last whole one ends of another dtype, that of a result which lies in it."""
+    extent = 1 + sum((n - 1) * s for n, s in zip(memory["sizes"], memory["strides"], strict=True))
+    return _whole_elements(extent, DTYPES[memory["dtype"]], DTYPES[result["dtype"]])
+
+
+def _whole_elements(count: int, dtype: torch.dtype, to: torch.dtype) -> int:
+    return count - count % max(to.itemsize // dtype.itemsize, 1)

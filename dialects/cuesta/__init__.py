@@ -2,6 +2,7 @@
 
 from cuesta.dialects.cuesta import (
     attention,
+    complex_numbers,
     contraction,
     indexing,
     normalisation,
@@ -17,6 +18,7 @@ __all__ = [
     "VERIFIERS",
     "Cuesta",
     "attention",
+    "complex_numbers",
     "contraction",
     "indexing",
     "normalisation",

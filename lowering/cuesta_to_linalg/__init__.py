@@ -13,7 +13,14 @@ from cuesta._mlir import func, ir
 from cuesta.dialects import host, types
 from cuesta.dialects.types import shape_of, spelling_of
 from cuesta.errors import Unsupported
-from cuesta.lowering.cuesta_to_linalg import indexing, pointwise, product, reduction, shape  # noqa: F401  fill RULES
+from cuesta.lowering.cuesta_to_linalg import (  # noqa: F401  fill RULES
+    complex_numbers,
+    indexing,
+    pointwise,
+    product,
+    reduction,
+    shape,
+)
 from cuesta.lowering.cuesta_to_linalg.builder import LinalgBuilder
 from cuesta.lowering.cuesta_to_linalg.rules import RULES
 from cuesta.passes.registry import Pass, register_pass

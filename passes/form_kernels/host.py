@@ -107,6 +107,14 @@ class Host:
                     attempt = copied.reshape(shape_of(value))
                     assert attempt is not None
                 layout = attempt
+            case "cuesta.view_as_real":
+                layout = source.as_real()
+            case "cuesta.view_as_complex":
+                whole = source.as_complex()
+                if whole is None:
+                    whole = self.copy(op.operands[0], source, self.row_major(op.operands[0])).as_complex()
+                    assert whole is not None
+                layout = whole
             case _:
                 raise AssertionError(f"{op.name} has no layout yet")
         self.layouts[value] = layout

@@ -22,7 +22,12 @@ from cuesta.sizes import Number
 Value: TypeAlias = ir.Value
 
 #: Ops that give another view of their operand's memory.
-VIEWS = frozenset({"cuesta.reshape", "cuesta.permute", "cuesta.expand", "cuesta.slice"})
+VIEWS = frozenset(
+    {
+        *("cuesta.reshape", "cuesta.permute", "cuesta.expand", "cuesta.slice"),
+        *("cuesta.view_as_real", "cuesta.view_as_complex"),
+    }
+)
 _NEVER = 1 << 62
 
 

@@ -46,6 +46,17 @@ class Layout:
         strides = view_strides(self.sizes, self.strides, sizes)
         return None if strides is None else replace(self, sizes=tuple(sizes), strides=strides)
 
+    def as_real(self) -> Layout:
+        """The parts of complex numbers, in a last dim of 2."""
+        return Layout(self.base, self.offset * 2, (*self.sizes, 2), (*(s * 2 for s in self.strides), 1))
+
+    def as_complex(self) -> Layout | None:
+        """The complex numbers whose parts the last dim holds, None where these do not lie so in memory."""
+        if self.strides[-1] != 1 or any(n % 2 != 0 for n in (self.offset, *self.strides[:-1])):
+            return None
+        strides = tuple(s // 2 for s in self.strides[:-1])
+        return Layout(self.base, self.offset // 2, self.sizes[:-1], strides)
+
 
 def view_strides(
     old_sizes: Sequence[Number], old_strides: Sequence[Number], new_sizes: Sequence[Number]

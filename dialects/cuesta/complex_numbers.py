@@ -1,0 +1,131 @@
+"""Complex numbers: their two parts, and views of memory as complex or as real numbers.
+
+A complex tensor is moved as a whole by the ops that move elements, as memory holds it: below the dialect its elements
+are integers of twice a part's width, the real part in the lower half. What computes does so on the parts:
+
+    %re = cuesta.real(%z)    %im = cuesta.imag(%z)    %w = cuesta.complex(%re, %im)
+
+Memory is never copied for a view. Kernels read through these ops, calls into ATen and results see a view.
+"""
+
+from typing import Any
+
+import torch
+
+from cuesta._mlir import ext, ir
+from cuesta.dialects import types
+from cuesta.dialects.cuesta.dialect import Operation, reference, verifier
+from cuesta.dialects.cuesta.pointwise import broadcast_shape
+from cuesta.dialects.types import spelling_of
+from cuesta.sizes import Number
+
+#: The spelling of a complex type → that of its parts.
+PARTS = {"complex<f32>": "f32", "complex<f64>": "f64"}
+#: The inverse.
+WHOLES = {part: whole for whole, part in PARTS.items()}
+
+
+class Real(Operation, name="real", traits=[ext.Pure]):
+    """The real part of each element."""
+
+    x: ext.Operand[Any]
+    result: ext.Result[Any]
+
+
+class Imag(Operation, name="imag", traits=[ext.Pure]):
+    """The imaginary part of each element."""
+
+    x: ext.Operand[Any]
+    result: ext.Result[Any]
+
+
+class Complex(Operation, name="complex", traits=[ext.Pure]):
+    """Complex numbers of their parts, which broadcast."""
+
+    real: ext.Operand[Any]
+    imag: ext.Operand[Any]
+    result: ext.Result[Any]
+
+
+class ViewAsReal(Operation, name="view_as_real", traits=[ext.Pure]):
+    """The parts side by side in a last dim of size 2."""
+
+    x: ext.Operand[Any]
+    result: ext.Result[Any]
+
+
+class ViewAsComplex(Operation, name="view_as_complex", traits=[ext.Pure]):
+    """The inverse: the last dim, of size 2, holds the parts."""
+
+    x: ext.Operand[Any]
+    result: ext.Result[Any]
+
+
+@reference("real")
+def _real(op: ir.Operation, xs: list[torch.Tensor]) -> torch.Tensor:
+    return xs[0].real
+
+
+@reference("imag")
+def _imag(op: ir.Operation, xs: list[torch.Tensor]) -> torch.Tensor:
+    return xs[0].imag
+
+
+@reference("complex")
+def _complex(op: ir.Operation, xs: list[torch.Tensor]) -> torch.Tensor:
+    return torch.complex(*torch.broadcast_tensors(*xs))
+
+
+@reference("view_as_real")
+def _view_as_real(op: ir.Operation, xs: list[torch.Tensor]) -> torch.Tensor:
+    return torch.view_as_real(xs[0].resolve_conj())
+
+
+@reference("view_as_complex")
+def _view_as_complex(op: ir.Operation, xs: list[torch.Tensor]) -> torch.Tensor:
+    return torch.view_as_complex(xs[0].contiguous())
+
+
+@verifier("real")
+@verifier("imag")
+def _verify_part(op: ir.Operation) -> str | None:
+    source, result = spelling_of(op.operands[0]), spelling_of(op.results[0])
+    if PARTS.get(source) != result:
+        return f"gives the parts of complex numbers in their type, got {source} → {result}"
+    return _verify_shape(op, types.shape_of(op.operands[0]))
+
+
+@verifier("complex")
+def _verify_complex(op: ir.Operation) -> str | None:
+    real, imag, result = (spelling_of(v) for v in (*op.operands, op.results[0]))
+    if real != imag or WHOLES.get(real) != result:
+        return f"takes two of f32 or f64 and gives the complex type of both, got {real}, {imag} → {result}"
+    shape = broadcast_shape(*(types.shape_of(v) for v in op.operands))
+    return "operands do not broadcast" if shape is None else _verify_shape(op, shape)
+
+
+@verifier("view_as_real")
+def _verify_view_as_real(op: ir.Operation) -> str | None:
+    wrong = _verify_types(op.operands[0], op.results[0])
+    return wrong or _verify_shape(op, (*types.shape_of(op.operands[0]), 2))
+
+
+@verifier("view_as_complex")
+def _verify_view_as_complex(op: ir.Operation) -> str | None:
+    wrong = _verify_types(op.results[0], op.operands[0])
+    sizes = types.shape_of(op.operands[0])
+    if not wrong and sizes[-1:] != (2,):
+        return "needs a last dim of size 2, of a real and an imaginary part"
+    return wrong or _verify_shape(op, sizes[:-1])
+
+
+def _verify_types(whole: ir.Value, part: ir.Value) -> str | None:
+    """In the dialect's types, or in those that memory holds."""
+    spelled, parts = spelling_of(whole), spelling_of(part)
+    known = PARTS | {types.storage(name): kind for name, kind in PARTS.items()}
+    return None if known.get(spelled) == parts else f"leads between complex numbers and their parts, not {spelled}"
+
+
+def _verify_shape(op: ir.Operation, expected: tuple[Number, ...]) -> str | None:
+    actual = types.shape_of(op.results[0])
+    return None if actual == expected else f"gives {list(expected)}, but the result is {list(actual)}"

@@ -1,0 +1,276 @@
+"""Arithmetic of complex numbers, on their real and imaginary parts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import torch
+
+from cuesta._mlir import ir
+from cuesta.dialects import types
+from cuesta.dialects.cuesta import complex_numbers, reduction
+from cuesta.dialects.cuesta.complex_numbers import PARTS
+from cuesta.dialects.cuesta.dialect import int_attr
+from cuesta.dialects.graph_builder import GraphBuilder
+from cuesta.dialects.types import shape_of, spelling_of
+from cuesta.frontend.aten.expressions import Expression, where
+from cuesta.frontend.aten.pointwise import common_spelling, operand, result_spelling
+from cuesta.frontend.aten.reduction import all_dims
+from cuesta.frontend.rules import Decline, imports
+
+Value: TypeAlias = ir.Value
+
+#: Powers beyond which products are no longer the short way.
+_LARGEST_POWER = 8
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A complex expression: its parts."""
+
+    re: Expression
+    im: Expression
+
+    @staticmethod
+    def of(b: GraphBuilder, x: Any, spelling: str) -> Pair:
+        """A tensor or a number, of any type, as complex numbers of type `spelling`."""
+        real, imag = b.parts(operand(b, x, spelling))
+        return Pair(Expression(b, real), Expression(b, imag))
+
+    @property
+    def value(self) -> Value:
+        return self.re.b.complex(self.re.value, self.im.value)
+
+    def conjugate(self) -> Pair:
+        return Pair(self.re, -self.im)
+
+    def __add__(self, y: Pair) -> Pair:
+        return Pair(self.re + y.re, self.im + y.im)
+
+    def __sub__(self, y: Pair) -> Pair:
+        return Pair(self.re - y.re, self.im - y.im)
+
+    def __neg__(self) -> Pair:
+        return Pair(-self.re, -self.im)
+
+    def __mul__(self, y: Pair) -> Pair:
+        return Pair(self.re * y.re - self.im * y.im, self.re * y.im + self.im * y.re)
+
+    def __truediv__(self, y: Pair) -> Pair:
+        """By Smith's method, which squares nothing: 1e30 / 1e30 is 1. Each part over 0 is what it is of real numbers,
+        as in ATen's code for one number; its code for vectors gives NaN."""
+        zero = y.re.equals(0) & y.im.equals(0)
+        wide = abs(y.re) >= abs(y.im)
+        large, small = where(wide, y.re, y.im), where(wide, y.im, y.re)
+        ratio = where(zero, large.number(0), small / large)
+        divisor = where(zero, abs(large), large + small * ratio)
+        # With re the larger part: (x.re + x.im r, x.im - x.re r); with im: (x.re r + x.im, x.im r - x.re).
+        re = where(wide, self.re, self.im) + where(wide, self.im, self.re) * ratio
+        im = where(wide, self.im, -self.re) + where(wide, -self.re, self.im) * ratio
+        return Pair(re / divisor, im / divisor)
+
+    def __abs__(self) -> Expression:
+        return self.re.of("hypot", self.im)
+
+    def reciprocal(self) -> Pair:
+        return Pair(self.re.number(1), self.re.number(0)) / self
+
+    def power(self, exponent: int) -> Pair:
+        """To a whole power, by products."""
+        if exponent < 0:
+            return self.power(-exponent).reciprocal()
+        if exponent < 2:
+            return self if exponent else Pair(*(part.number(float(one)) for one, part in ((1, self.re), (0, self.im))))
+        half = self.power(exponent // 2)
+        return half * half * self if exponent % 2 else half * half
+
+
+def on_complex(*names: str) -> Callable[[Callable[[Pair], Pair | Expression]], Callable[[Pair], Pair | Expression]]:
+    """Registers a function of one complex number as the rule of those ops."""
+
+    def enter(function: Callable[[Pair], Pair | Expression]) -> Callable[[Pair], Pair | Expression]:
+        @imports(*names, complex_numbers=True)
+        def rule(b: GraphBuilder, node: torch.fx.Node, x: Value, *rest: Any) -> Value:
+            if rest:
+                raise Decline("this overload takes more than the number")
+            return function(Pair.of(b, x, spelling_of(x))).value
+
+        return function
+
+    return enter
+
+
+# -- views ------------------------------------------------------------------------------------
+@imports("view_as_real", complex_numbers=True)
+def view_as_real(b: GraphBuilder, node: torch.fx.Node, x: Value) -> Value:
+    result = types.tensor((*shape_of(x), 2), PARTS[spelling_of(x)])
+    return complex_numbers.ViewAsReal(x, result).result
+
+
+@imports("view_as_complex", complex_numbers=True)
+def view_as_complex(b: GraphBuilder, node: torch.fx.Node, x: Value) -> Value:
+    return complex_numbers.ViewAsComplex(x, types.tensor(shape_of(x)[:-1], result_spelling(node))).result
+
+
+@imports("resolve_conj", "resolve_neg", complex_numbers=True)
+def resolved(b: GraphBuilder, node: torch.fx.Node, x: Value) -> Value:
+    return x
+
+
+@imports("_neg_view")
+def neg_view(b: GraphBuilder, node: torch.fx.Node, x: Value) -> Value:
+    return b.pointwise("neg", x)
+
+
+# -- arithmetic -------------------------------------------------------------------------------
+@imports("add", "sub", "rsub", complex_numbers=True)
+def add(b: GraphBuilder, node: torch.fx.Node, x: Any, y: Any, alpha: complex = 1) -> Value:
+    spelling, name = result_spelling(node), str(node.target).split(".")[1]
+    left, right = (Pair.of(b, v, spelling) for v in ((y, x) if name == "rsub" else (x, y)))
+    if alpha != 1:
+        right = right * Pair.of(b, alpha, spelling)
+    return (left + right if name == "add" else left - right).value
+
+
+@imports("mul", complex_numbers=True)
+def mul(b: GraphBuilder, node: torch.fx.Node, x: Any, y: Any) -> Value:
+    spelling = result_spelling(node)
+    return (Pair.of(b, x, spelling) * Pair.of(b, y, spelling)).value
+
+
+@imports("div", "true_divide", complex_numbers=True)
+def div(b: GraphBuilder, node: torch.fx.Node, x: Any, y: Any, rounding_mode: str | None = None) -> Value:
+    spelling = result_spelling(node)
+    return (Pair.of(b, x, spelling) / Pair.of(b, y, spelling)).value
+
+
+@imports("addcmul", "addcdiv", complex_numbers=True)
+def addcmul(b: GraphBuilder, node: torch.fx.Node, x: Value, y: Any, z: Any, value: complex = 1) -> Value:
+    spelling = result_spelling(node)
+    start, left, right = (Pair.of(b, v, spelling) for v in (x, y, z))
+    if value != 1:
+        left = Pair.of(b, value, spelling) * left
+    return (start + (left * right if "addcmul" in str(node.target) else left / right)).value
+
+
+@imports("pow", complex_numbers=True)
+def power(b: GraphBuilder, node: torch.fx.Node, x: Any, exponent: Any) -> Value:
+    """By a small whole number; roots are rules of their own, all else is ATen's."""
+    known = exponent.real if isinstance(exponent, complex) and exponent.imag == 0 else exponent
+    if not isinstance(known, (int, float)) or known != int(known) or abs(known) > _LARGEST_POWER:
+        raise Decline(f"a power that is no whole number up to {_LARGEST_POWER}")
+    return Pair.of(b, x, result_spelling(node)).power(int(known)).value
+
+
+@on_complex("neg")
+def neg(z: Pair) -> Pair:
+    return -z
+
+
+@on_complex("_conj", "_conj_copy", "conj_physical", "_conj_physical", "conj")
+def conjugate(z: Pair) -> Pair:
+    return z.conjugate()
+
+
+@on_complex("square")
+def square(z: Pair) -> Pair:
+    return z * z
+
+
+@on_complex("reciprocal")
+def reciprocal(z: Pair) -> Pair:
+    return z.reciprocal()
+
+
+@on_complex("abs")
+def absolute(z: Pair) -> Expression:
+    return abs(z)
+
+
+@on_complex("angle")
+def angle(z: Pair) -> Expression:
+    return z.im.of("atan2", z.re)
+
+
+@on_complex("sgn")
+def sgn(z: Pair) -> Pair:
+    """The number of length 1 in the same direction, 0 of 0."""
+    length = abs(z)
+    zero = length.equals(0)
+    return Pair(*(where(zero, part.number(0), part / length) for part in (z.re, z.im)))
+
+
+@on_complex("real")
+def real(z: Pair) -> Expression:
+    return z.re
+
+
+@on_complex("imag")
+def imag(z: Pair) -> Expression:
+    return z.im
+
+
+@imports("complex", complex_numbers=True)
+def complex_(b: GraphBuilder, node: torch.fx.Node, re: Value, im: Value) -> Value:
+    return b.complex(re, im)
+
+
+# -- comparisons ------------------------------------------------------------------------------
+@imports("eq", "ne", complex_numbers=True)
+def equal(b: GraphBuilder, node: torch.fx.Node, x: Any, y: Any) -> Value:
+    spelling = common_spelling(node, 0, 1)
+    left, right = Pair.of(b, x, spelling), Pair.of(b, y, spelling)
+    if str(node.target).split(".")[1] == "eq":
+        return (left.re.equals(right.re) & left.im.equals(right.im)).value
+    return (left.re.of("ne", right.re) | left.im.of("ne", right.im)).value
+
+
+@imports("logical_and", "logical_or", "logical_xor", "logical_not", complex_numbers=True)
+def logical(b: GraphBuilder, node: torch.fx.Node, *xs: Value) -> Value:
+    return b.pointwise(str(node.target).split(".")[1], *(b.convert(x, "i1") for x in xs))
+
+
+@on_complex("isnan")
+def isnan(z: Pair) -> Expression:
+    return z.re.of("isnan") | z.im.of("isnan")
+
+
+@on_complex("isinf")
+def isinf(z: Pair) -> Expression:
+    return z.re.of("isinf") | z.im.of("isinf")
+
+
+@on_complex("isfinite")
+def isfinite(z: Pair) -> Expression:
+    # Both parts are finite where no part of the difference of the number and itself is NaN.
+    gap = z - z
+    return gap.re.equals(0) & gap.im.equals(0)
+
+
+# -- reductions -------------------------------------------------------------------------------
+def _each(b: GraphBuilder, x: Value, spelling: str, compute: Callable[[Value], Value]) -> Value:
+    """`compute` of the parts."""
+    return b.complex(*(compute(part) for part in b.parts(b.convert(x, spelling))))
+
+
+@imports("sum", "mean", complex_numbers=True)
+def total(b: GraphBuilder, node: torch.fx.Node, x: Value, dims: Any = None, keepdim: bool = False, **_: Any) -> Value:
+    reduce = b.mean if str(node.target).startswith("aten.mean") else lambda *args: b.reduce("sum", *args)
+    chosen = all_dims(x, dims)
+    return _each(b, x, result_spelling(node), lambda part: reduce(part, chosen, keepdim))
+
+
+@imports("cumsum", complex_numbers=True)
+def running(b: GraphBuilder, node: torch.fx.Node, x: Value, dim: int, **_: Any) -> Value:
+    result = result_spelling(node)
+    if not shape_of(x):
+        return b.convert(x, result)
+    along = int_attr(dim % len(shape_of(x)))
+    return _each(b, x, result, lambda part: reduction.CumSum(part, along, part.type).result)
+
+
+@imports("mm", "bmm", "addmm", "baddbmm", complex_numbers=True)
+def product(b: GraphBuilder, node: torch.fx.Node, *_: Any, **__: Any) -> Value:
+    raise Decline("matrix products run in the library")
