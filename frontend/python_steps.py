@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
@@ -25,6 +26,16 @@ _OFFSETS: dict[Any, int] = {
     torch.ops.aten.as_strided_scatter.default: 4,
 }
 
+#: Views whose values a program gathers: no strides of its own name what they share.
+_GATHERED = frozenset(
+    {
+        torch.ops.aten.as_strided.default,
+        torch.ops.aten.diagonal.default,
+        torch.ops.aten.unfold.default,
+        torch.ops.aten.view.dtype,
+    }
+)
+
 #: Ops from a quantised tensor to a plain one.
 _OUT_OF_QUANTISED = ("aten.dequantize.", "aten.int_repr.", "aten.q_per_channel_")
 
@@ -35,12 +46,14 @@ def python_steps(gm: GraphModule) -> dict[Node, str]:
     #: nodes whose values are quantised, which fake tensors do not tell
     quantised: set[Node] = set()
     placed = {view for node in gm.graph.nodes for view in _views_of_whole_memory(node)}
+    shared = _views_beside_results(gm)
     for node in gm.graph.nodes:
         if node.op != "call_function":
             continue
         takes_quantised = any(n in quantised for n in node.all_input_nodes)
         reason = "it takes a quantised tensor" if takes_quantised else _reason(node)
         reason = "its offset counts from where the whole memory of its tensor begins" if node in placed else reason
+        reason = "it shares its memory with another result" if node in shared else reason
         if reason is not None:
             found[node] = reason
         name = str(node.target)
@@ -84,13 +97,34 @@ def _views_of_whole_memory(node: Node) -> list[Node]:
     if position is None:
         return []
     offset = node.args[position] if len(node.args) > position else node.kwargs.get("storage_offset")
-    views = [node]
-    while isinstance(source := views[-1].args[0], Node) and is_view(source):
-        views.append(source)
+    before, source = _views(node.args[0])
+    views = [node, *before]
     if offset is None:  # where its tensor begins; what lies in the gaps of a view is the whole memory's
         return views if len(views) > 1 and _has_gaps(views[1]) else []
     given = isinstance(source, Node) and source.op in ("placeholder", "get_attr")
     return views if given or len(views) > 1 else []
+
+
+def _views_beside_results(gm: GraphModule) -> set[Node]:
+    """The views behind each result that a program would gather, where another result has the same memory: what is
+    written to one is to be seen in the other."""
+    (output,) = gm.graph.find_nodes(op="output")
+    found = {item: _views(item) for item in output.args[0] if isinstance(item, Node)}
+    users = Counter(root for _, root in found.values())
+    return {view for views, root in found.values() if users[root] > 1 and _gathers(views) for view in views}
+
+
+def _gathers(views: Sequence[Node]) -> bool:
+    return any(view.target in _GATHERED for view in views)
+
+
+def _views(node: Any) -> tuple[list[Node], Any]:
+    """The views that a value is, the last one first, and what they are views of."""
+    views = []
+    while isinstance(node, Node) and is_view(node):
+        views.append(node)
+        node = node.args[0]
+    return views, node
 
 
 def _has_gaps(node: Node) -> bool:

@@ -167,6 +167,30 @@ def test_outputs_that_are_views_of_one_result(same_as_eager: Check) -> None:
     same_as_eager(views, torch.randn(4, 6))
 
 
+@pytest.mark.parametrize(
+    "view",
+    [
+        lambda x: x.diagonal(1),
+        lambda x: x.unfold(0, 2, 1)[1:],
+        lambda x: x.split(2)[1].diagonal(),
+        lambda x: x.t().as_strided((2, 2), (1, 6)),
+        lambda x: x.view(torch.int32).t(),
+        lambda x: x.view(4, 1, 6)[:, 0],
+    ],
+    ids=["diagonal", "unfold", "split", "as_strided", "dtype", "reshaped"],
+)
+def test_a_view_beside_its_whole_shares_the_memory(view: Callable[[Tensor], Tensor], backend: str) -> None:
+    def f(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        y = x + 1
+        return y, view(y), view(x * 2)
+
+    x = torch.randn(4, 6)
+    y, part, alone = torch.compile(f, backend=backend)(x)
+    assert_close((part, alone), (view(x + 1), view(x * 2)))
+    part.zero_()
+    assert_close(view(y), part)
+
+
 def test_an_output_twice_may_be_written_to(backend: str) -> None:
     def twice(x: Tensor) -> tuple[Tensor, Tensor]:
         y = x * 2
