@@ -1,7 +1,7 @@
-"""Exponentials, logarithms, roots and trigonometric functions of complex numbers.
+"""Exponentials, roots and trigonometric functions of complex numbers.
 
-Where a part is infinite or 0 the results are those that C's library gives for one number, as far as a choice of a few
-comparisons goes; ATen's code for vectors gives NaN for some of them.
+Where a part is infinite, NaN or 0 the results are those of C's annex G, which eager keeps to. `wild` is a part that is
+no finite number.
 """
 
 from __future__ import annotations
@@ -27,38 +27,26 @@ def _times(x: Expression, y: Expression) -> Expression:
     return where(x.equals(0), x * y.number(1).of("copysign", y), x * y)
 
 
-def _turned(length: Expression, angle: Expression) -> Pair:
-    """The number of that length in that direction."""
-    return Pair(_times(angle.of("cos"), length), _times(angle.of("sin"), length))
-
-
 @imports("polar", complex_numbers=True)
 def polar(b: GraphBuilder, node: torch.fx.Node, length: Value, angle: Value) -> Value:
-    return _turned(Expression(b, length), Expression(b, angle)).value
+    r, phi = Expression(b, length), Expression(b, angle)
+    return Pair(r * phi.of("cos"), r * phi.of("sin")).value
 
 
 @on_complex("exp")
 def exp(z: Pair) -> Pair:
-    return _turned(z.re.of("exp"), z.im)
+    return _exp(z)
 
 
-def _log(z: Pair) -> Pair:
-    return Pair(abs(z).of("log"), z.im.of("atan2", z.re))
+def _exp(z: Pair) -> Pair:
+    length, wild = z.re.of("exp"), _is_wild(z.im)
+    none, every = wild & z.re.equals(-math.inf), wild & z.re.equals(math.inf)
+    re = where(none | every, length, _times(z.im.of("cos"), length))
+    return Pair(re, where(none, length.of("copysign", z.im), _times(z.im.of("sin"), length)))
 
 
-@on_complex("log")
-def log(z: Pair) -> Pair:
-    return _log(z)
-
-
-@on_complex("log2")
-def log2(z: Pair) -> Pair:
-    return Pair(abs(z).of("log2"), _log(z).im * (1 / math.log(2)))
-
-
-@on_complex("log10")
-def log10(z: Pair) -> Pair:
-    return Pair(abs(z).of("log10"), _log(z).im * (1 / math.log(10)))
+def _is_wild(x: Expression) -> Expression:
+    return (x - x).of("ne", 0)
 
 
 @on_complex("sqrt")
@@ -70,7 +58,7 @@ def _sqrt(z: Pair) -> Pair:
     """The root with a real part that is not negative. Its larger part is the root of (|re| + |z|) / 2, of numbers
     scaled so that the sum neither overflows nor loses bits; the other follows from the product of both."""
     raised, back = _RAISE[spelling_of(z.re.value)]
-    large = abs(z.re).of("maximum", abs(z.im)) > 1
+    large = (abs(z.re) > 1) | (abs(z.im) > 1)
     scale, unscale = where(large, z.re.number(1 / 16), raised), where(large, z.re.number(4), back)
     re, im = z.re * scale, z.im * scale
     root = ((abs(re) + re.of("hypot", im)) * 0.5).of("sqrt")
@@ -89,7 +77,7 @@ def rsqrt(z: Pair) -> Pair:
 
 @on_complex("sigmoid")
 def sigmoid(z: Pair) -> Pair:
-    decay = _turned((-z.re).of("exp"), -z.im)
+    decay = _exp(-z)
     return Pair(1 + decay.re, decay.im).reciprocal()
 
 
@@ -105,15 +93,12 @@ def cosh(z: Pair) -> Pair:
 
 @on_complex("sin")
 def sin(z: Pair) -> Pair:
-    """-i sinh(iz)"""
-    found = _sinh(_by_i(z))
-    return Pair(found.im, -found.re)
+    return _swapped(_sinh(_swapped(z)))
 
 
 @on_complex("cos")
 def cos(z: Pair) -> Pair:
-    """cosh(iz)"""
-    return _cosh(_by_i(z))
+    return _cosh(_swapped(z)).conjugate()
 
 
 @on_complex("tanh")
@@ -123,21 +108,25 @@ def tanh(z: Pair) -> Pair:
 
 @on_complex("tan")
 def tan(z: Pair) -> Pair:
-    """-i tanh(iz)"""
-    found = _tanh(_by_i(z))
-    return Pair(found.im, -found.re)
+    return _swapped(_tanh(_swapped(z)))
 
 
-def _by_i(z: Pair) -> Pair:
-    return Pair(-z.im, z.re)
+def _swapped(z: Pair) -> Pair:
+    """i times the conjugate, which makes sin of sinh, tan of tanh, and cos of cosh."""
+    return Pair(z.im, z.re)
 
 
 def _sinh(z: Pair) -> Pair:
-    return Pair(_times(z.re.of("sinh"), z.im.of("cos")), _times(z.im.of("sin"), z.re.of("cosh")))
+    re = _times(z.re.of("sinh"), z.im.of("cos"))
+    lost = _is_wild(z.im) & z.re.of("isinf")
+    return Pair(where(lost, abs(z.re), re), _times(z.im.of("sin"), z.re.of("cosh")))
 
 
 def _cosh(z: Pair) -> Pair:
-    return Pair(z.re.of("cosh") * z.im.of("cos"), _times(z.im.of("sin"), z.re.of("sinh")))
+    wild = _is_wild(z.im)
+    re = where(wild & z.re.of("isinf"), abs(z.re), z.re.of("cosh") * z.im.of("cos"))
+    im = _times(z.im.of("sin"), z.re.of("sinh"))
+    return Pair(re, where(wild & z.re.equals(0), z.re.number(0), im))
 
 
 def _tanh(z: Pair) -> Pair:
@@ -149,8 +138,10 @@ def _tanh(z: Pair) -> Pair:
     u = 1 + t * t
     divisor = 1 + u * s * s
     rest = 4 * z.im.of("sin") * z.im.of("cos") * (abs(z.re) * -2).of("exp")
+    rest = where(_is_wild(z.im) & z.re.of("isinf"), z.re.number(0).of("copysign", z.im), rest)
     re = where(far, z.re.number(1).of("copysign", z.re), u * s * near.of("cosh") / divisor)
-    return Pair(re, where(far, rest, t / divisor))
+    im = where(z.im.equals(0), z.im, where(far, rest, t / divisor))
+    return Pair(where(z.re.equals(0), z.re, re), im)
 
 
 # -- gradients --------------------------------------------------------------------------------
@@ -159,6 +150,6 @@ def backward(b: GraphBuilder, node: torch.fx.Node, grad: Value, output: Value) -
     """The gradient times the conjugate of 1 - y², or of y (1 - y)."""
     spelling = spelling_of(output)
     y = Pair.of(b, output, spelling)
-    rest = Pair(y.re.number(1), y.re.number(0)) - (y * y if "tanh" in str(node.target) else y)
+    rest = y.one() - (y * y if "tanh" in str(node.target) else y)
     slope = rest if "tanh" in str(node.target) else y * rest
     return (Pair.of(b, grad, spelling) * slope.conjugate()).value

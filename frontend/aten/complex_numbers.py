@@ -22,8 +22,8 @@ from cuesta.frontend.rules import Decline, imports
 
 Value: TypeAlias = ir.Value
 
-#: Powers beyond which products are no longer the short way.
-_LARGEST_POWER = 8
+#: Powers that eager computes by products too. Others it finds from logarithms, where infinities end otherwise.
+_POWERS = (-2, -1, 0, 1, 2, 3)
 
 
 @dataclass(frozen=True)
@@ -75,16 +75,21 @@ class Pair:
         return self.re.of("hypot", self.im)
 
     def reciprocal(self) -> Pair:
-        return Pair(self.re.number(1), self.re.number(0)) / self
+        return self.one() / self
 
     def power(self, exponent: int) -> Pair:
         """To a whole power, by products."""
-        if exponent < 0:
-            return self.power(-exponent).reciprocal()
-        if exponent < 2:
-            return self if exponent else Pair(*(part.number(float(one)) for one, part in ((1, self.re), (0, self.im))))
-        half = self.power(exponent // 2)
-        return half * half * self if exponent % 2 else half * half
+        match exponent:
+            case 0:
+                return self.one()
+            case 1:
+                return self
+        return self.power(-exponent).reciprocal() if exponent < 0 else self.power(exponent - 1) * self
+
+    def one(self) -> Pair:
+        """1 in each place."""
+        b, x = self.re.b, self.re.value
+        return Pair(*(Expression(b, b.constant(n, spelling_of(x), shape_of(x))) for n in (1, 0)))
 
 
 def on_complex(*names: str) -> Callable[[Callable[[Pair], Pair | Expression]], Callable[[Pair], Pair | Expression]]:
@@ -157,10 +162,10 @@ def addcmul(b: GraphBuilder, node: torch.fx.Node, x: Value, y: Any, z: Any, valu
 
 @imports("pow", complex_numbers=True)
 def power(b: GraphBuilder, node: torch.fx.Node, x: Any, exponent: Any) -> Value:
-    """By a small whole number; roots are rules of their own, all else is ATen's."""
+    """By a small whole number."""
     known = exponent.real if isinstance(exponent, complex) and exponent.imag == 0 else exponent
-    if not isinstance(known, (int, float)) or known != int(known) or abs(known) > _LARGEST_POWER:
-        raise Decline(f"a power that is no whole number up to {_LARGEST_POWER}")
+    if not isinstance(known, (int, float)) or known not in _POWERS:
+        raise Decline(f"a power that is none of {', '.join(map(str, _POWERS))}")
     return Pair.of(b, x, result_spelling(node)).power(int(known)).value
 
 

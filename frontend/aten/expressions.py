@@ -55,6 +55,9 @@ class Expression:
     def __gt__(self, y: Operand) -> Expression:
         return self.of("gt", y)
 
+    def __lt__(self, y: Operand) -> Expression:
+        return self.of("lt", y)
+
     def __ge__(self, y: Operand) -> Expression:
         return self.of("ge", y)
 

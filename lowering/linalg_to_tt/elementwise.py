@@ -77,6 +77,8 @@ class Elementwise:
         kind = tt.block_type(shape_of(operands[0]), self._element(op.results[0].type))
         if op.name == "arith.negf":  # which Triton lacks; from -0, so that the negative of 0 is -0
             return arith.subf(tt.full(shape_of(operands[0]), element_of(operands[0]), -0.0), operands[0])
+        if op.name == "arith.bitcast":
+            return tt.bitcast(operands[0], element_of(kind))
         if op.name == "math.erf" and self.narrow:
             return narrow_math.erf(operands[0])
         if op.name in _ROUNDED and str(element_of(operands[0])) == "f32" and not self.narrow:
