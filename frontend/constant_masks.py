@@ -44,7 +44,11 @@ def classify_mask(node: torch.fx.Node, user: torch.fx.Node, length: Any, keys: A
     A boolean mask shows where it is true. An additive one shows where it is 0 and hides where it is at or
     below the lowest finite number.
     """
-    if not isinstance(length, int) or not isinstance(keys, int) or length * keys > _LIMIT:
+    if not isinstance(length, int) or not isinstance(keys, int):
+        from cuesta.frontend import symbolic_masks
+
+        return symbolic_masks.classify(node, user, length, keys)
+    if length * keys > _LIMIT:
         return None
     try:
         mask = evaluate(node, user)
@@ -77,7 +81,7 @@ def evaluate(node: torch.fx.Node, user: torch.fx.Node) -> Any:
     """
     values: dict[torch.fx.Node, Any] = {}
     with unset_fake_temporarily(), torch.no_grad(), _Careful():
-        for step in _steps(node, user):
+        for step in steps_of(node, user):
             try:
                 values[step] = _run(step, values)
             except NotConstant:
@@ -93,8 +97,11 @@ def writers_before(user: torch.fx.Node) -> list[torch.fx.Node]:
     return [n for n in itertools.takewhile(lambda n: n is not user, user.graph.nodes) if _writes(n)]
 
 
-def _steps(node: torch.fx.Node, user: torch.fx.Node) -> list[torch.fx.Node]:
-    """All that `node` is made by, in the graph's order; what writes into any of it before `user` included."""
+def steps_of(node: torch.fx.Node, user: torch.fx.Node) -> list[torch.fx.Node]:
+    """All that `node` is made by, in the graph's order; what writes into any of it before `user` included.
+
+    Raises NotConstant where a tensor that is passed is among it; a number may be.
+    """
     wanted: set[torch.fx.Node] = set()
     order = {n: i for i, n in enumerate(node.graph.nodes)}
     writers = writers_before(user)
@@ -113,6 +120,8 @@ def _steps(node: torch.fx.Node, user: torch.fx.Node) -> list[torch.fx.Node]:
 
 def _sources(node: torch.fx.Node) -> list[torch.fx.Node]:
     """The nodes whose values a node reads."""
+    if node.op == "placeholder" and isinstance(_meta(node), (int, torch.SymInt)):
+        return []
     if _reads_no_values(node):
         return [n for n in node.all_input_nodes if n is not node.args[0]]
     if node.op not in ("call_function", "call_method", "get_attr"):
