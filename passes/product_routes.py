@@ -33,7 +33,7 @@ from cuesta.passes.packed_weights import apart, multiply_panels, packed_panels
 from cuesta.passes.product_cluster import PRODUCTS, cluster, program_text
 from cuesta.passes.product_panels import is_faster, panels_of
 from cuesta.passes.product_tiles import SHARED, SHARED_ON_AMD, Plan, plans
-from cuesta.sizes import Number, Size
+from cuesta.sizes import Number, Size, hint
 from cuesta.targets import Target
 
 _B = GraphBuilder()
@@ -126,9 +126,13 @@ def _question(op: ir.Operation, sizes: list[int], ways: tuple[str, ...]) -> Ques
 
 
 def _route_on_gpu(op: ir.Operation, memory: MemoryOrder, gemm: str, target: Target) -> str:
-    sizes, spelling = _sizes(op), spelling_of(op.results[0])
-    measured = gemm == "auto" and measuring()
+    known, spelling = _sizes(op), spelling_of(op.results[0])
+    sizes = known if known is not None else _about(op)
+    # Candidates are programs of their own, which take numbers.
+    measured = gemm == "auto" and measuring() and known is not None
     if sizes is None or math.prod(sizes) == 0 or spelling not in _ON_GPU:
+        return LIBRARY
+    if known is None and (1 in sizes or not _has_known_rows(op, memory)):
         return LIBRARY
     if not (gemm == "kernel" or measured or _is_ragged(op, sizes, memory)):
         return LIBRARY
@@ -155,7 +159,7 @@ def _is_ragged(op: ir.Operation, sizes: list[int], memory: MemoryOrder) -> bool:
     if spelling_of(op.results[0]) not in ("bf16", "f16") or min(m, n, k) == 1 or math.prod(sizes) < _RAGGED_WORK:
         return False
     factors = list(op.operands)[-2:]
-    rows = [n, *(static_shape(x)[memory.order(x)[-1]] for x in factors)]
+    rows = [n, *(hint(shape_of(x)[memory.order(x)[-1]]) for x in factors)]
     return any(row * byte_size(spelling_of(op.results[0])) % _ALIGNED for row in rows)
 
 
@@ -163,7 +167,7 @@ def _is_scattered(op: ir.Operation, memory: MemoryOrder) -> bool:
     """Whether a factor's rows begin anywhere, so that its elements are loaded one by one. What our kernels compute they
     write in rows that begin aligned."""
     for x in list(op.operands)[-2:]:
-        row = static_shape(x)[memory.order(x)[-1]] * byte_size(spelling_of(x))
+        row = hint(shape_of(x)[memory.order(x)[-1]]) * byte_size(spelling_of(x))
         if row % _ALIGNED and _is_given(x) and not memory.is_aligned(x, _ALIGNED):
             return True
     return False
@@ -181,6 +185,19 @@ def _sizes(op: ir.Operation) -> list[int] | None:
     a, b = (shape_of(x) for x in list(op.operands)[-2:])
     sizes = [*a, b[-1]]
     return None if any(isinstance(n, Size) for n in sizes) else [n for n in sizes if isinstance(n, int)]
+
+
+def _about(op: ir.Operation) -> list[int] | None:
+    """M, K, N of a product that is no batch of them, where M alone depends on the call: about what it is."""
+    (*batch, m, k), n = shape_of(op.operands[-2]), shape_of(op.operands[-1])[-1]
+    if batch or not isinstance(k, int) or not isinstance(n, int):
+        return None
+    return [hint(m), k, n]
+
+
+def _has_known_rows(op: ir.Operation, memory: MemoryOrder) -> bool:
+    """Whether the rows of both factors, as they lie in memory, are known."""
+    return all(isinstance(shape_of(x)[memory.order(x)[-1]], int) for x in list(op.operands)[-2:])
 
 
 def _may_be_a_kernel(sizes: list[int]) -> bool:

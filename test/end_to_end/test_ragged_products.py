@@ -43,3 +43,21 @@ def test_head_in_training(returned: bool) -> None:
     assert forward.launches == (1 if returned else 3)
     assert backward.launches == (4 if returned else 5)
     assert not forward.aten_calls and not backward.aten_calls
+
+
+def test_head_of_any_batch_and_length() -> None:
+    generator = torch.Generator().manual_seed(0)
+    head = torch.nn.Linear(512, 1003).bfloat16()
+    with torch.no_grad():
+        for parameter in head.parameters():
+            parameter.copy_(torch.randn(parameter.shape, generator=generator))
+    torch._dynamo.reset()
+    call = torch.compile(head, backend="cuesta", dynamic=True, options={"target": "tt", "cache": False})
+    for batch, length in ((4, 128), (3, 17), (2, 2), (2, 150)):
+        x = torch.randn(batch, length, 512, generator=generator).bfloat16()
+        with torch.no_grad():
+            made, own, exact = call(x), head(x), F.linear(x.double(), *(p.double() for p in head.parameters()))
+        assert made.stride() == own.stride()
+        assert float((made - exact).norm()) <= 1.1 * float((own - exact).norm())
+    (graph,) = cuesta.report().graphs
+    assert graph.launches == 1 and not graph.aten_calls

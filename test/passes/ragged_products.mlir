@@ -36,3 +36,17 @@ func.func @cpu(%x: tensor<512x512xbf16>, %w: tensor<512x1003xbf16>) -> tensor<51
   %0 = "cuesta.mm"(%x, %w) : (tensor<512x512xbf16>, tensor<512x1003xbf16>) -> tensor<512x1003xbf16>
   return %0 : tensor<512x1003xbf16>
 }
+
+// -----
+
+// How many rows there are may depend on the call, how long they are may not.
+// CHECK-LABEL: func.func @of_any_length
+// CHECK: "cuesta.mm"({{.*}}) {product = "{{.*}}"} : (tensor<?x512xbf16, ["s0"]>, tensor<512x1003xbf16>) -> tensor<?x1003xf32, ["s0"]>
+// CHECK: aten.mm
+module attributes {cuesta.target = "cuda:90", cuesta.hints = {s0 = 512 : i64}} {
+func.func @of_any_length(%x: tensor<?x512xbf16, ["s0"]>, %w: tensor<512x1003xbf16>, %y: tensor<1003x?xbf16, ["s0"]>) -> tensor<1003x1003xbf16> {
+  %0 = "cuesta.mm"(%x, %w) : (tensor<?x512xbf16, ["s0"]>, tensor<512x1003xbf16>) -> tensor<?x1003xbf16, ["s0"]>
+  %1 = "cuesta.mm"(%y, %0) : (tensor<1003x?xbf16, ["s0"]>, tensor<?x1003xbf16, ["s0"]>) -> tensor<1003x1003xbf16>
+  return %1 : tensor<1003x1003xbf16>
+}
+}
