@@ -16,6 +16,9 @@ from cuesta.frontend.rules import Decline, imports
 
 Value: TypeAlias = ir.Value
 
+#: Each is a polynomial of a higher degree, and a sum of more terms.
+_MOST_DERIVATIVES = 6
+
 
 def result_spelling(node: torch.fx.Node) -> str:
     """How the dialect spells the dtype of a node's one result."""
@@ -68,6 +71,8 @@ def import_row(b: GraphBuilder, node: torch.fx.Node, row: pointwise.Pointwise, a
     for name in row.params[len(rest) :]:
         params[name] = float(node.kwargs.get(name, schema.get(name)))  # type: ignore[arg-type]
     result = result_spelling(node)
+    if result == "f64" and not row.doubles:
+        raise Decline("its kernel is exact to f32")
     match row.promotion:
         case "compare":
             spelling = common_spelling(node, *range(row.arity))
@@ -191,6 +196,21 @@ def lerp(b: GraphBuilder, node: torch.fx.Node, start: Value, end: Value, weight:
 
     known = float(weight) if isinstance(weight, (int, float)) else None
     return in_opmath(b, spelling, mix, start, end, weight)
+
+
+@imports("erfinv")
+def erfinv(b: GraphBuilder, node: torch.fx.Node, x: Value) -> Value:
+    if node.meta["val"].device.type == "cpu" and result_spelling(node) == "f32" and torch.backends.mkl.is_available():
+        raise Decline("MKL has it in the library")
+    return import_row(b, node, pointwise.BY_NAME["erfinv"], (x,))
+
+
+@imports("polygamma")
+def polygamma(b: GraphBuilder, node: torch.fx.Node, n: int, x: Value) -> Value:
+    if n > _MOST_DERIVATIVES:
+        raise Decline(f"a derivative of digamma beyond the {_MOST_DERIVATIVES}th")
+    row = pointwise.BY_NAME["polygamma" if n else "digamma"]
+    return import_row(b, node, row, (x, n) if n else (x,))
 
 
 @imports("hardswish", "hardsigmoid")

@@ -1,8 +1,26 @@
 """The table of pointwise ops, one module a family."""
 
-from cuesta.dialects.cuesta.pointwise_rows import activations, arithmetic, logic, transcendental
+from cuesta.dialects.cuesta.pointwise_rows import (
+    activations,
+    arithmetic,
+    bessel,
+    error_functions,
+    gamma_functions,
+    logic,
+    modified_bessel,
+    transcendental,
+)
 from cuesta.dialects.cuesta.pointwise_rows.row import Pointwise
 
 __all__ = ["ROWS", "Pointwise"]
 
-ROWS: tuple[Pointwise, ...] = (*arithmetic.ROWS, *transcendental.ROWS, *logic.ROWS, *activations.ROWS)
+ROWS: tuple[Pointwise, ...] = (
+    *arithmetic.ROWS,
+    *transcendental.ROWS,
+    *logic.ROWS,
+    *activations.ROWS,
+    *gamma_functions.ROWS,
+    *error_functions.ROWS,
+    *modified_bessel.ROWS,
+    *bessel.ROWS,
+)

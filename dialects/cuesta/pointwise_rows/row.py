@@ -15,6 +15,7 @@ class Pointwise:
     `promotion` says how ATen chooses the computing type: "same" (common type), "float" (integers
     become f32), "compare" (common type, bool result) or "logical" (operands become bool).
     `params` are float attributes. `cost` is in units of one addition, for the fusion's cost model.
+    `doubles` is False where the meaning is exact to f32 only: calls in f64 are ATen's.
     """
 
     name: str
@@ -24,6 +25,7 @@ class Pointwise:
     promotion: str = "same"
     params: tuple[str, ...] = ()
     cost: int = 1
+    doubles: bool = True
 
 
 def unary(op: Callable[[ir.Value], ir.Value]) -> Callable[..., ir.Value]:

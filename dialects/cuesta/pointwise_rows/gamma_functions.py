@@ -1,0 +1,158 @@
+"""The logarithm of the gamma function and its derivatives.
+
+Stirling's series where the argument is large; what is smaller is moved there by the recurrence, and what is negative
+by the reflection: as many steps and terms as f32 needs.
+"""
+
+import math as pymath
+from typing import TypeAlias
+
+import torch
+
+from cuesta._mlir import arith, ir, math
+from cuesta.dialects.cuesta.pointwise_rows.horner import polynomial
+from cuesta.dialects.cuesta.pointwise_rows.row import Pointwise
+from cuesta.dialects.scalar import Scalar
+
+Value: TypeAlias = ir.Value
+
+# Bernoulli's numbers B2, B4, ...
+_BERNOULLI = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66)
+# lgamma(2 + t) / t in powers of 2t on |t| <= 1/2, interpolated at Chebyshev's points: 2^-24.3.
+_LGAMMA = (
+    -9.916478802551865e-07,
+    4.455835096450755e-06,
+    -1.8528713553678244e-05,
+    8.99633378139697e-05,
+    -0.00046163611114025116,
+    0.0025727038737386465,
+    -0.01683807000517845,
+    0.16123351454734802,
+    0.42278432846069336,
+)
+#: (log 2π - 1) / 2
+_STIRLING = 0.41893853320467274
+
+
+def _from_whole(x: Value) -> Value:
+    """How far x lies from the nearest whole number, with its sign."""
+    return arith.subf(x, math.roundeven(x))
+
+
+def _lgamma(s: Scalar, x: Value) -> Value:
+    limit = 4
+    one, a = s.const(x, 1), s.abs(x)
+    # Small: lgamma(2 + t) and the logarithm of what the recurrence multiplied.
+    tiny, below = s.compare("lt", a, s.const(x, 0.5)), s.compare("lt", a, s.const(x, 1.5))
+    y, product = a, one
+    for _ in range(limit - 2):
+        less = s.sub(y, one)
+        high = s.compare("ge", y, s.const(x, 2.5))
+        product = s.select(high, s.mul(product, less), product)
+        y = s.select(high, less, y)
+    t = s.select(tiny, a, s.select(below, s.sub(a, one), s.sub(y, s.const(x, 2))))
+    factor = s.select(tiny, s.mul(a, s.add(a, one)), s.select(below, a, product))
+    # Large: (a - 1/2) (log a - 1) and what follows.
+    large = s.compare("ge", a, s.const(x, limit))
+    log = math.log(s.select(large, a, factor))
+    small = s.add(s.mul(t, polynomial(s, s.add(t, t), _LGAMMA)), s.select(below, s.neg(log), log))
+    inverse = s.div(one, a)
+    series = [b / ((2 * k) * (2 * k - 1)) for k, b in enumerate(_BERNOULLI[:4], 1)]
+    rest = math.fma(inverse, polynomial(s, s.mul(inverse, inverse), series[::-1]), s.const(x, _STIRLING))
+    big = math.fma(s.sub(a, s.const(x, 0.5)), s.sub(log, one), rest)
+    value = s.select(large, big, small)
+    # Negative: Γ(a) Γ(-a) = -π / (a sin πa). Near 0 both sides are 1/a.
+    sine = s.abs(math.sin(s.mul(s.const(x, pymath.pi), _from_whole(a))))
+    mirrored = s.sub(math.log(s.div(s.const(x, pymath.pi), s.mul(a, sine))), value)
+    negative = s.compare("lt", x, s.const(x, -1e-10))
+    infinity = s.const(x, pymath.inf)
+    mirrored = s.select(s.compare("eq", sine, s.const(x, 0)), infinity, mirrored)
+    return s.select(s.compare("eq", a, infinity), infinity, s.select(negative, mirrored, value))
+
+
+def _digamma(s: Scalar, x: Value) -> Value:
+    limit = 6
+    one, zero = s.const(x, 1), s.const(x, 0)
+    negative = s.compare("lt", x, zero)
+    z = s.select(negative, s.sub(one, x), x)
+    # The sum of 1/(z + k) as one quotient.
+    above, under = one, z
+    for k in range(1, limit):
+        next_one = s.add(z, s.const(x, k))
+        above, under = math.fma(above, next_one, under), s.mul(under, next_one)
+    large = s.compare("ge", z, s.const(x, limit))
+    w = s.select(large, z, s.add(z, s.const(x, limit)))
+    inverse = s.div(one, w)
+    square = s.mul(inverse, inverse)
+    series = [b / (2 * k) for k, b in enumerate(_BERNOULLI[:4], 1)]
+    value = s.sub(math.log(w), math.fma(square, polynomial(s, square, series[::-1]), s.mul(inverse, s.const(x, 0.5))))
+    value = s.sub(value, s.select(large, zero, s.div(above, under)))
+    r = _from_whole(x)
+    pole = s.select(s.compare("eq", r, zero), s.const(x, pymath.nan), _cotangent(s, r))
+    value = s.select(negative, math.fma(s.const(x, -pymath.pi), pole, value), value)
+    return s.select(s.compare("eq", x, zero), math.copysign(s.const(x, pymath.inf), s.neg(x)), value)
+
+
+def _cotangent(s: Scalar, r: Value) -> Value:
+    """cot πr for |r| <= 1/2, to the last digits where it is small too."""
+    a = s.abs(r)
+    near_zero = s.compare("gt", a, s.const(r, 0.25))
+    tangent = math.tan(s.mul(s.const(r, pymath.pi), s.select(near_zero, s.sub(s.const(r, 0.5), a), a)))
+    return math.copysign(s.select(near_zero, tangent, s.div(s.const(r, 1), tangent)), r)
+
+
+def _cotangent_derivative(n: int) -> list[int]:
+    """The n-th derivative of cot as a polynomial of cot, from the highest power down."""
+    rising = [0, 1]
+    for _ in range(n):
+        slope = [-k * c for k, c in enumerate(rising)][1:]
+        rising = [low + high for low, high in zip([*slope, 0, 0], [0, 0, *slope], strict=True)]
+    return rising[::-1]
+
+
+def _polygamma(s: Scalar, x: Value, n: float) -> Value:
+    """The n-th derivative of digamma, n from 1 on."""
+    order = int(n)
+    limit = 6 + order
+    one, zero = s.const(x, 1), s.const(x, 0)
+    negative = s.compare("lt", x, zero)
+    z = s.select(negative, s.sub(one, x), x)
+    total = zero
+    for k in range(limit):
+        total = s.add(total, s.div(one, _power(s, s.add(z, s.const(x, k)), order + 1)))
+    large = s.compare("ge", z, s.const(x, limit))
+    w = s.select(large, z, s.add(z, s.const(x, limit)))
+    inverse = s.div(one, w)
+    factorial = pymath.factorial(order)
+    series = [b * pymath.factorial(2 * k + order - 1) / pymath.factorial(2 * k) for k, b in enumerate(_BERNOULLI, 1)]
+    falling = [*series[::-1], factorial / 2, factorial / order]
+    # In powers of 1/w², but for the first two.
+    tail = polynomial(s, s.mul(inverse, inverse), falling[:-2])
+    tail = math.fma(math.fma(tail, inverse, s.const(x, falling[-2])), inverse, s.const(x, falling[-1]))
+    value = s.mul(tail, _power(s, inverse, order))
+    value = math.fma(s.const(x, factorial), s.select(large, zero, total), value)
+    sign = -1 if order % 2 == 0 else 1
+    turn = s.mul(s.const(x, pymath.pi ** (order + 1)), _at_cotangent(s, x, order))
+    return s.select(negative, s.neg(s.add(turn, value)), s.mul(s.const(x, sign), value))
+
+
+def _at_cotangent(s: Scalar, x: Value, order: int) -> Value:
+    return polynomial(s, _cotangent(s, _from_whole(x)), [float(c) for c in _cotangent_derivative(order)])
+
+
+def _power(s: Scalar, x: Value, exponent: int) -> Value:
+    value = x
+    for _ in range(exponent - 1):
+        value = s.mul(value, x)
+    return value
+
+
+def _polygamma_reference(x: torch.Tensor, n: float) -> torch.Tensor:
+    return torch.polygamma(int(n), x)
+
+
+ROWS: tuple[Pointwise, ...] = (
+    Pointwise("lgamma", 1, _lgamma, torch.lgamma, "float", cost=70, doubles=False),
+    Pointwise("digamma", 1, _digamma, torch.digamma, "float", cost=60, doubles=False),
+    Pointwise("polygamma", 1, _polygamma, _polygamma_reference, "float", ("n",), cost=90, doubles=False),
+)
