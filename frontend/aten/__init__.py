@@ -1,6 +1,7 @@
 """ATen → cuesta, one module a family. Importing this package registers every rule."""
 
 from cuesta.frontend.aten import (
+    adaptive_pooling,
     attention,
     batch_norm,
     called,
@@ -22,6 +23,7 @@ from cuesta.frontend.aten import (
 )
 
 __all__ = [
+    "adaptive_pooling",
     "attention",
     "batch_norm",
     "called",

@@ -20,6 +20,7 @@ CALLED: dict[str, tuple[str, ...]] = {
     _WRITES: (
         *("scatter", "scatter_add", "scatter_reduce", "index_add", "index_copy", "index_fill", "index_reduce", "put"),
         *("embedding_dense_backward", "col2im", "as_strided_scatter", "masked_scatter"),
+        *("adaptive_max_pool2d_backward", "adaptive_max_pool3d_backward"),
         *("histc", "grid_sampler_2d_backward", "grid_sampler_3d_backward"),
     ),
     "an order that the numbers decide: ATen sorts": (

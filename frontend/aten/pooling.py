@@ -25,7 +25,7 @@ from cuesta.sizes import Number, Size
 Value: TypeAlias = ir.Value
 
 #: Places in a window beyond which a pool is ATen's: each is an operand of the kernel.
-_MOST = 32
+MOST_PLACES = 32
 
 
 @dataclass(frozen=True)
@@ -77,8 +77,8 @@ def _windows(
     kernel = _each(kernel, rank)
     columns = (sizes[-rank:], counts, kernel, _each(stride, rank) if stride else kernel)
     found = [Window(*row) for row in zip(*columns, _each(padding, rank), _each(dilation, rank), strict=True)]
-    if math.prod(kernel) > _MOST:
-        raise Decline(f"windows of more than {_MOST} elements")
+    if math.prod(kernel) > MOST_PLACES:
+        raise Decline(f"windows of more than {MOST_PLACES} elements")
     return found
 
 
@@ -284,34 +284,3 @@ def avg_pool_backward(
                 part = b.where(reached, part, b.constant(0, spelling_of(part)))
         parts.append(part)
     return b.convert(_joined(b, "add", parts), spelling)
-
-
-def _blocks(sizes: Sequence[Number], counts: Sequence[Number]) -> list[Number]:
-    """The sides of the blocks that tile `sizes` in `counts`; a pool into parts that overlap is ATen's."""
-    if any(size % count != 0 for size, count in zip(sizes, counts, strict=True)):
-        raise Decline("a pool into parts that overlap")
-    return [size // count for size, count in zip(sizes, counts, strict=True)]
-
-
-@imports("_adaptive_avg_pool2d", "_adaptive_avg_pool3d")
-def adaptive_avg_pool(b: GraphBuilder, node: torch.fx.Node, x: Value, counts: Sequence[int]) -> Value:
-    """The mean of each block."""
-    rank, spelling = len(counts), result_spelling(node)
-    sizes = shape_of(x)
-    sides = _blocks(sizes[-rank:], counts)
-    apart = [n for pair in zip(counts, sides, strict=True) for n in pair]
-    wide = b.reshape(b.convert(x, opmath(spelling)), [*sizes[:-rank], *apart])
-    first = len(sizes) - rank
-    return b.convert(b.mean(wide, [first + 2 * d + 1 for d in range(rank)]), spelling)
-
-
-@imports("_adaptive_avg_pool2d_backward", "_adaptive_avg_pool3d_backward")
-def adaptive_avg_pool_backward(b: GraphBuilder, node: torch.fx.Node, grad: Value, x: Value) -> Value:
-    rank, spelling = _rank(node), result_spelling(node)
-    sizes, counts = shape_of(x), shape_of(grad)[-rank:]
-    sides = _blocks(sizes[-rank:], counts)
-    share = b.with_number("div", b.convert(grad, opmath(spelling)), math.prod(sides))
-    apart = [n for count in counts for n in (count, 1)]
-    wide = [n for pair in zip(counts, sides, strict=True) for n in pair]
-    spread = b.expand(b.reshape(share, [*sizes[:-rank], *apart]), [*sizes[:-rank], *wide])
-    return b.convert(b.reshape(spread, sizes), spelling)

@@ -59,6 +59,19 @@ CASES: dict[str, tuple[Any, ...]] = {
     ),
     "avg_pool3d": (lambda x: F.avg_pool3d(x, 2, 1, 1), CUBE),
     "adaptive_avg_pool2d": (lambda x: (F.adaptive_avg_pool2d(x, (3, 4)), F.adaptive_avg_pool2d(x, 1)), IMAGE),
+    "adaptive_avg_pool2d into parts that overlap": (
+        lambda x: (F.adaptive_avg_pool2d(x, (4, 5)), F.adaptive_avg_pool2d(x.bfloat16(), (11, 3)),
+                   aten._adaptive_avg_pool2d_backward(F.adaptive_avg_pool2d(x, (4, 12)), x)), IMAGE,
+    ),
+    "adaptive_avg_pool3d into parts that overlap": (
+        lambda x: (F.adaptive_avg_pool3d(x, (2, 4, 3)),
+                   aten._adaptive_avg_pool3d_backward(F.adaptive_avg_pool3d(x, (2, 4, 3)), x)), CUBE,
+    ),
+    "adaptive_max_pool2d": (
+        lambda x: (F.adaptive_max_pool2d(x, (3, 4), True), F.adaptive_max_pool2d(x, (4, 11), True),
+                   F.adaptive_max_pool2d(x, (4, 5)), F.adaptive_max_pool2d(x, 1)), ODD,
+    ),
+    "adaptive_max_pool3d": (lambda x: F.adaptive_max_pool3d(x, (2, 4, 3), True), CUBE),
     "adaptive_avg_pool3d": (lambda x: F.adaptive_avg_pool3d(x, (1, 3, 2)), CUBE),
     "diagonal": (lambda x: (x.diagonal(), x.diagonal(1), x.diagonal(-2)), M),
     "diagonal of other dims": (lambda x: (x.diagonal(0, 1, 3), x.diagonal(1, 3, 0), x.diagonal(-1, 2, 1)), IMAGE),
@@ -112,6 +125,26 @@ def test_as_strided_beyond_its_tensor_is_refused(capture: Any) -> None:
 ])  # fmt: skip
 @pytest.mark.parametrize("layout", [torch.contiguous_format, torch.channels_last], ids=["rows", "channels_last"])
 def test_gradient(pool: Callable[[torch.Tensor], torch.Tensor], layout: torch.memory_format, capture: Any) -> None:
+    called = _compare_gradients(pool, layout, capture)
+    # On a CPU ATen scatters faster than rows are gathered at every other place.
+    assert called <= ({"aten.max_pool2d_with_indices_backward.default"} if layout is torch.contiguous_format else set())
+
+
+@pytest.mark.parametrize("name", ["adaptive_avg_pool2d", "adaptive_max_pool2d"])
+@pytest.mark.parametrize("layout", [torch.contiguous_format, torch.channels_last], ids=["rows", "channels_last"])
+def test_gradient_of_parts_that_overlap(name: str, layout: torch.memory_format, capture: Any) -> None:
+    called = _compare_gradients(lambda x: getattr(F, name)(x, (4, 5)), layout, capture)
+    mean, rows = "avg" in name, layout is torch.contiguous_format
+    # On a CPU ATen reads vectors of channels, and scatters the gradients of maxima.
+    ops = {f"aten.{'_' if mean else ''}{name}{suffix}.default" for suffix in ("", "_backward")}
+    assert called == ({op for op in ops if "_backward" in op and not mean} if rows else ops)
+
+
+def _compare_gradients(
+    pool: Callable[[torch.Tensor], torch.Tensor], layout: torch.memory_format, capture: Any
+) -> set[str]:
+    """Checks the pool's gradient; returns the calls into ATen."""
+
     def gradient(run: Callable[[torch.Tensor], torch.Tensor]) -> torch.Tensor:
         x = IMAGE.clone(memory_format=layout).requires_grad_()
         run(x).square().sum().backward()
@@ -119,6 +152,4 @@ def test_gradient(pool: Callable[[torch.Tensor], torch.Tensor], layout: torch.me
         return x.grad
 
     torch.testing.assert_close(gradient(capture.compile(pool)), gradient(pool))
-    called = {op for run in capture.runs for op in run.reasons()}
-    # On a CPU ATen scatters faster than rows are gathered at every other place.
-    assert called <= ({"aten.max_pool2d_with_indices_backward.default"} if layout is torch.contiguous_format else set())
+    return {op for run in capture.runs for op in run.reasons()}

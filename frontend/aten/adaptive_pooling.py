@@ -1,0 +1,184 @@
+"""Pools into a given number of parts. Where the parts tile the input, a mean is a reduction of blocks; else each place
+in the longest part is one read of the input. The parts that hold an element are counted as the elements of a part are,
+with the two sizes exchanged, so that gradients of means are gathered the same way."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import torch
+
+from cuesta._mlir import ir
+from cuesta.dialects import types
+from cuesta.dialects.cuesta import reduction
+from cuesta.dialects.graph_builder import GraphBuilder
+from cuesta.dialects.types import opmath, shape_of, spelling_of
+from cuesta.frontend.aten.pointwise import result_spelling
+from cuesta.frontend.aten.pooling import MOST_PLACES, window
+from cuesta.frontend.rules import Decline, imports
+from cuesta.sizes import Number, Size
+
+Value: TypeAlias = ir.Value
+
+
+@dataclass(frozen=True)
+class Parts:
+    """`count` parts of `size` elements: the i-th from floor(i · size / count) to ceil((i + 1) · size / count)."""
+
+    size: int
+    count: int
+
+    @functools.cached_property
+    def lengths(self) -> list[int]:
+        """How many elements each part has."""
+        return [-(-(i + 1) * self.size // self.count) - i * self.size // self.count for i in range(self.count)]
+
+    @property
+    def exchanged(self) -> Parts:
+        """Of each element, the parts that hold it."""
+        return Parts(self.count, self.size)
+
+    def starts(self, b: GraphBuilder) -> Value:
+        """Where each part begins."""
+        return b.with_number("floor_divide", b.ramp(self.count, self.size), self.count)
+
+    def sides(self, b: GraphBuilder) -> Value:
+        """The lengths as i64s."""
+        end = b.with_number("floor_divide", b.ramp(self.count, self.size, self.size + self.count - 1), self.count)
+        return b.pointwise("sub", end, self.starts(b))
+
+
+def _parts(node: torch.fx.Node, sizes: Sequence[Number], counts: Sequence[Number]) -> list[Parts]:
+    """Those of each dim. Declines sizes that depend on the call, and images of which ATen reads vectors of channels on
+    a CPU (measured: up to twice as fast)."""
+    image = node.args[0].meta["val"]  # type: ignore[union-attr]
+    by_channel = image.dim() == 4 and image.stride(1) == 1 and image.shape[1] > 1
+    if image.device.type == "cpu" and by_channel:
+        raise Decline("overlapping parts of an image in channels_last")
+    found = []
+    for size, count in zip(sizes, counts, strict=True):
+        if isinstance(size, Size) or isinstance(count, Size):
+            raise Decline("a pool into parts whose sizes depend on the call")
+        found.append(Parts(size, count))
+    return found
+
+
+def _along(b: GraphBuilder, x: Value, dim: int, rank: int) -> Value:
+    """A row of numbers as the dim-th of `rank` dims."""
+    return b.reshape(x, [shape_of(x)[0] if d == dim else 1 for d in range(rank)])
+
+
+def _places(b: GraphBuilder, x: Value, parts: Sequence[Parts]) -> Iterator[tuple[tuple[int, ...], Value, Value | None]]:
+    """(place, x's elements at that place of every part, whether the parts are so long; None where all are), for each
+    place of the longest part."""
+    longest = [max(p.lengths) for p in parts]
+    if math.prod(longest) > MOST_PLACES:
+        raise Decline(f"parts of more than {MOST_PLACES} elements")
+    for place in itertools.product(*(range(n) for n in longest)):
+        rows = [(k * p.count, p.size, p.count) for k, p in zip(place, parts, strict=True)]
+        inside = [
+            _along(b, b.with_number("gt", p.sides(b), k), d, len(parts))
+            for d, (k, p) in enumerate(zip(place, parts, strict=True))
+            if k >= min(p.lengths)
+        ]
+        holds = functools.reduce(lambda x, y: b.pointwise("logical_and", x, y), inside) if inside else None
+        yield place, window(b, x, [p.count for p in parts], rows), holds
+
+
+def _total(b: GraphBuilder, x: Value, parts: Sequence[Parts]) -> Value:
+    """The sum over each part."""
+    zero = b.constant(0, spelling_of(x))
+    taken = [part if holds is None else b.where(holds, part, zero) for _, part, holds in _places(b, x, parts)]
+    return functools.reduce(lambda x, y: b.pointwise("add", x, y), taken)
+
+
+def _elements(b: GraphBuilder, parts: Sequence[Parts], spelling: str) -> Value:
+    """How many elements each part has."""
+    sides = [_along(b, p.sides(b), d, len(parts)) for d, p in enumerate(parts)]
+    return b.convert(functools.reduce(lambda x, y: b.pointwise("mul", x, y), sides), spelling)
+
+
+def _tile(sizes: Sequence[Number], counts: Sequence[Number]) -> bool:
+    return all(size % count == 0 for size, count in zip(sizes, counts, strict=True))
+
+
+def _in_blocks(b: GraphBuilder, x: Value, counts: Sequence[Number]) -> tuple[Value, list[int]]:
+    """(x with each of its last dims as count and block, the dims of the blocks)."""
+    rank, sizes = len(counts), shape_of(x)
+    first = len(sizes) - rank
+    apart = [n for size, count in zip(sizes[-rank:], counts, strict=True) for n in (count, size // count)]
+    return b.reshape(x, [*sizes[:-rank], *apart]), [first + 2 * d + 1 for d in range(rank)]
+
+
+@imports("_adaptive_avg_pool2d", "_adaptive_avg_pool3d")
+def adaptive_avg_pool(b: GraphBuilder, node: torch.fx.Node, x: Value, counts: Sequence[int]) -> Value:
+    """The mean of each part."""
+    spelling = result_spelling(node)
+    wide = b.convert(x, opmath(spelling))
+    if _tile(shape_of(x)[-len(counts) :], counts):
+        blocks, dims = _in_blocks(b, wide, counts)
+        return b.convert(b.mean(blocks, dims), spelling)
+    parts = _parts(node, shape_of(x)[-len(counts) :], counts)
+    return b.convert(b.pointwise("div", _total(b, wide, parts), _elements(b, parts, spelling_of(wide))), spelling)
+
+
+@imports("_adaptive_avg_pool2d_backward", "_adaptive_avg_pool3d_backward")
+def adaptive_avg_pool_backward(b: GraphBuilder, node: torch.fx.Node, grad: Value, x: Value) -> Value:
+    rank, spelling = _rank(node), result_spelling(node)
+    sizes, counts = shape_of(x), shape_of(grad)[-rank:]
+    wide = b.convert(grad, opmath(spelling))
+    if not _tile(sizes[-rank:], counts):
+        parts = _parts(node, sizes[-rank:], counts)
+        share = b.pointwise("div", wide, _elements(b, parts, spelling_of(wide)))
+        return b.convert(_total(b, share, [p.exchanged for p in parts]), spelling)
+    sides = [size // count for size, count in zip(sizes[-rank:], counts, strict=True)]
+    share = b.with_number("div", wide, math.prod(sides))
+    apart = [n for count in counts for n in (count, 1)]
+    spread = b.expand(
+        b.reshape(share, [*sizes[:-rank], *apart]),
+        [*sizes[:-rank], *(n for pair in zip(counts, sides, strict=True) for n in pair)],
+    )
+    return b.convert(b.reshape(spread, sizes), spelling)
+
+
+def _rank(node: torch.fx.Node) -> int:
+    return 2 if "2d" in str(node.target) else 3
+
+
+@imports("adaptive_max_pool2d", "adaptive_max_pool3d")
+def adaptive_max_pool(b: GraphBuilder, node: torch.fx.Node, x: Value, counts: Sequence[int]) -> list[Value | None]:
+    """The largest of each part, and its position in the flattened input: the first of equal ones, but the last NaN."""
+    rank = len(counts)
+    sizes = shape_of(x)[-rank:]
+    positions = any(user.args[1] == 1 for user in node.users)
+    if not positions and _tile(sizes, counts):
+        blocks, dims = _in_blocks(b, x, counts)
+        return [b.reduce("amax", blocks, dims), None]
+    parts = _parts(node, sizes, counts)
+    if math.prod(p.size for p in parts) >= 1 << 31:
+        raise Decline("an image of 2³¹ elements")
+    steps = [math.prod(p.size for p in parts[d + 1 :]) for d in range(rank)]
+    lowest = b.constant(reduction.BY_NAME["amax"].identity(types.element(spelling_of(x))), spelling_of(x))
+    best = offset = None
+    for place, part, holds in _places(b, x, parts):
+        here = b.constant(sum(k * step for k, step in zip(place, steps, strict=True)), "i32")
+        if best is None or offset is None:
+            best, offset = part, b.expand(here, shape_of(part))
+        elif not positions:
+            best = b.pointwise("maximum", best, part if holds is None else b.where(holds, part, lowest))
+        else:
+            better = b.pointwise("logical_or", b.pointwise("gt", part, best), b.pointwise("isnan", part))
+            better = better if holds is None else b.pointwise("logical_and", better, holds)
+            best, offset = b.where(better, part, best), b.where(better, here, offset)
+    assert best is not None and offset is not None
+    if not positions:
+        return [best, None]
+    position = b.convert(offset, "i64")
+    for d, (p, step) in enumerate(zip(parts, steps, strict=True)):
+        position = b.pointwise("add", position, _along(b, b.with_number("mul", p.starts(b), step), d, rank))
+    return [best, position]
