@@ -19,7 +19,7 @@ from collections.abc import Iterable, Sequence
 
 from cuesta._mlir import func, ir
 from cuesta.dialects.cuesta.dialect import int_array, numbers
-from cuesta.dialects.kernel_module import OTHERWISE, UNLESS, argument_shapes, is_computed_with, parameters
+from cuesta.dialects.kernel_module import OTHERWISE, UNLESS, argument_shapes, parameters
 from cuesta.passes.launches import Launch, common_divisor
 from cuesta.sizes import Number, hint, symbols
 
@@ -35,8 +35,7 @@ def widening(function: func.FuncOp, launches: Sequence[Launch], fastest: Iterabl
     wanted = [stride for _, strides in argument_shapes(function).values() for stride in strides]
     wanted += [sizes[c] for c in fastest]
     named: set[str] = set().union(*(symbols(n) for n in wanted))
-    computed = {name for name, value in parameters(function).items() if is_computed_with(value)}
-    chosen = [name for name in parameters(function) if name in named - computed]
+    chosen = [name for name in parameters(function) if name in named]
     found = {name: _widened([launch.parameters[name] for launch in launches]) for name in chosen}
     return {name: multiple for name, multiple in found.items() if multiple is not None}
 

@@ -11,8 +11,9 @@ Golub, LeVeque: Updating formulae and a pairwise algorithm for computing sample 
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -30,7 +31,7 @@ from cuesta.passes.hoist_reshapes import POINTWISE, reshaped_operand
 from cuesta.passes.match import maker, number, unreshaped
 from cuesta.passes.registry import Pass, register_pass
 from cuesta.size_facts import divisor_of
-from cuesta.sizes import Number, Size, estimate, hint
+from cuesta.sizes import Number, Size, estimate, hint, symbol
 
 Value: TypeAlias = ir.Value
 _B = GraphBuilder()
@@ -44,24 +45,48 @@ SHORT = 2048
 #: Elements of one program from which on a GPU would stand still for so long (a sum of 16 million: 3.3 ms on an H200,
 #: 0.02 in parts) that a program for each set of sizes is better, where sizes that depend on the call cannot be cut.
 _TOO_LONG = 1 << 18
+#: Where numbers alone would make so many times too few parts, sizes that depend on the call are taken, which may make
+#: so many times too many, of so many elements at least.
+_FEW, _MORE, _FEWEST = 4, 32, 256
 #: How many times the bytes of a value a reduction may move for the sake of computing it itself.
 _MOST_MOVED = 8
 #: What gives a value that is in memory, whoever reads it.
 _IN_MEMORY = frozenset({"aten.call", "cuesta.reshape", "cuesta.permute", "cuesta.slice", "cuesta.expand"})
 
 
-def parts(sizes: Sequence[Number], dims: Sequence[int], wanted: int) -> dict[int, int]:
+def parts(sizes: Sequence[Number], dims: Sequence[int], wanted: int) -> dict[int, Number]:
     """Reduced dim → the number of parts that it is cut in, about `wanted` parts in all, the first of `dims` first."""
-    chosen: dict[int, int] = {}
+    chosen: dict[int, Number] = {}
+    left = estimate(sizes[d] for d in dims)
     for d in dims:
         if wanted < 2:
             break
         known = divisor_of(sizes[d])
-        divisor = max(n for n in range(1, min(known, wanted) + 1) if known % n == 0)
-        if divisor > 1:
+        divisor: Number = max(n for n in range(1, min(known, wanted) + 1) if known % n == 0)
+        # Sizes that depend on the call divide it whatever they are, into more parts than wanted if need be.
+        own = [n for n in _factors(sizes[d]) if hint(n) <= wanted * _MORE and left >= hint(n) * _FEWEST]
+        if own and _far(hint(divisor), wanted) > _FEW:
+            divisor = min([divisor, *own], key=lambda n: _far(hint(n), wanted))
+        if divisor != 1:
             chosen[d] = divisor
-            wanted //= divisor
+            wanted //= max(hint(divisor), 1)
+            left //= max(hint(divisor), 1)
     return chosen
+
+
+def _factors(size: Number) -> list[Number]:
+    """Products of symbols that divide a size; their multiples by what else is known to are as good as they."""
+    if not isinstance(size, Size):
+        return []
+    atoms = [[a for a in term if isinstance(a, str)] for term, _ in size.terms]
+    common = [a for a in dict.fromkeys(atoms[0]) if all(a in own for own in atoms)]
+    chosen = (c for n in range(1, len(common) + 1) for c in itertools.combinations(common, n))
+    return [math.prod(map(symbol, names)) for names in chosen]
+
+
+def _far(parts: int, wanted: int) -> float:
+    """How many times more or fewer parts there are than wanted."""
+    return max(parts, wanted) / max(min(parts, wanted), 1)
 
 
 @dataclass(frozen=True)
@@ -80,7 +105,7 @@ class Cut:
     count: Number
 
 
-def cut_shape(sizes: Sequence[Number], dims: Sequence[int], cut: dict[int, int]) -> Cut:
+def cut_shape(sizes: Sequence[Number], dims: Sequence[int], cut: Mapping[int, Number]) -> Cut:
     """`sizes` with the dims of `cut`, all among the reduced `dims`, taken apart."""
     shape: list[Number] = []
     inside: list[int] = []
@@ -133,9 +158,9 @@ class SplitReductions(Pass):
         x = _less_mean(op)[0] if centred else op.operands[0]
         sizes, dims = shape_of(x), ints(op.attributes["dims"])
         cut = self._parts(memory.order(x), sizes, dims)
-        return _Split(centred, cut_shape(sizes, dims, cut)) if math.prod(cut.values()) >= 4 else None
+        return _Split(centred, cut_shape(sizes, dims, cut)) if estimate(cut.values()) >= 4 else None
 
-    def _parts(self, order: Sequence[int], sizes: Sequence[Number], dims: Sequence[int]) -> dict[int, int]:
+    def _parts(self, order: Sequence[int], sizes: Sequence[Number], dims: Sequence[int]) -> dict[int, Number]:
         """The dims to cut and in how many parts; none where there are programs enough."""
         order = [d for d in order if sizes[d] != 1]
         programs = estimate(sizes[d] for d in order if d not in dims)
@@ -149,7 +174,7 @@ class SplitReductions(Pass):
         wanted = min(4 * self.programs // programs, work // SHORT)
         found = parts(sizes, [d for d in order if d in dims], wanted)
         if any(isinstance(sizes[d], Size) for d in dims):
-            alone = estimate(sizes[d] for d in dims) // math.prod(found.values())
+            alone = estimate(sizes[d] for d in dims) // max(estimate(found.values()), 1)
             if order[-1] not in dims:
                 alone *= SECTOR
             if alone >= _TOO_LONG:

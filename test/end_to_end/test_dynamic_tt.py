@@ -168,9 +168,33 @@ def test_no_elements_are_no_launch() -> None:
         torch.testing.assert_close(results, [x.exp(), x.sum(0)])
 
 
+CUT: dict[str, Case] = {
+    "a sum of all": (lambda x: x.square().sum(), lambda n: (R(n * 20, 517),)),
+    "columns below a batch": (lambda x: x.sum((0, 1)), lambda n: (R(n, n * 200, 32),)),
+    "columns of rows that were batches": (lambda x: x.flatten(0, 1).sum(0), lambda n: (R(n, n * 200, 32),)),
+    "batch norm in training": (
+        lambda x: F.batch_norm(x, None, None, training=True),
+        lambda n: (R(n * 3, 4, 50, n * 12),),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CUT)
+def test_a_long_reduction_is_cut_along_sizes_that_depend_on_the_call(name: str) -> None:
+    torch._dynamo.reset()
+    function, make = CUT[name]
+    call = compiled(function)
+    for n in (8, 9, 3, 16):
+        inputs = make(n)
+        exact = function(*(x.double() for x in inputs)).float()
+        torch.testing.assert_close(call(*inputs), exact, rtol=1e-4, atol=1e-4)
+    (graph,) = cuesta.report().graphs
+    assert graph.launches > 1
+
+
 def test_a_long_sum_that_nothing_cuts_is_compiled_for_each_set_of_sizes() -> None:
     torch._dynamo.reset()
     call = compiled(lambda x: x.square().sum())
-    for n in (520, 530):
-        check(call, lambda x: x.square().sum(), (R(n, 517),))
+    for n in (270000, 270001):
+        check(call, lambda x: x.square().sum(), (R(n),))
         assert "no number cuts that in parts" in (cuesta.report().graphs[-1].specialised or "")
