@@ -45,8 +45,7 @@ class GraphBuilder:
         if source == spelling:
             return x
         if spelling in PARTS:
-            real, imag = self.parts(x)
-            return self.complex(self.convert(real, PARTS[spelling]), self.convert(imag, PARTS[spelling]))
+            return self.convert_parts(x, PARTS[spelling])
         if source in PARTS:
             real, imag = (self.convert(part, spelling) for part in self.parts(x))
             return self.pointwise("logical_or", real, imag) if spelling == "i1" else real
@@ -70,7 +69,7 @@ class GraphBuilder:
 
     # -- complex numbers ----------------------------------------------------------------------
     def complex(self, real: Value, imag: Value) -> Value:
-        """Complex numbers of their parts, f32 or f64, which broadcast."""
+        """Complex numbers of their parts, floats of one type, which broadcast."""
         sizes = _broadcast("complex", (real, imag))
         return complex_numbers.Complex(real, imag, types.tensor(sizes, WHOLES[spelling_of(real)])).result
 
@@ -84,6 +83,18 @@ class GraphBuilder:
             return real, imag
         kind = types.tensor(shape_of(x), PARTS[spelling])
         return complex_numbers.Real(x, kind).result, complex_numbers.Imag(x, kind).result
+
+    def convert_parts(self, x: Value, part: str) -> Value:
+        """Complex numbers with parts of type `part`; x may be real."""
+        return self.complex(*(self.convert(value, part) for value in self.parts(x)))
+
+    def view_as_real(self, x: Value) -> Value:
+        """The parts in a last dim of 2."""
+        return complex_numbers.ViewAsReal(x, types.tensor((*shape_of(x), 2), PARTS[spelling_of(x)])).result
+
+    def view_as_complex(self, x: Value) -> Value:
+        """The complex numbers whose parts the last dim holds."""
+        return complex_numbers.ViewAsComplex(x, types.tensor(shape_of(x)[:-1], WHOLES[spelling_of(x)])).result
 
     # -- reductions ---------------------------------------------------------------------------
     def reduce(self, name: str, x: Value, dims: Sequence[int], keepdim: bool = False) -> Value:

@@ -21,7 +21,14 @@ from cuesta.runtime.dtypes import SPELLING as SPELLING
 from cuesta.sizes import Number, Size, estimate, number, parse
 
 #: What memory holds of them, where that has another name: complex numbers are both parts in one integer.
-_STORAGE = {"i1": "i8", "ui8": "i8", "complex<f32>": "i64", "complex<f64>": "i128"}
+_STORAGE = {
+    "i1": "i8",
+    "ui8": "i8",
+    "complex<bf16>": "i32",
+    "complex<f16>": "i32",
+    "complex<f32>": "i64",
+    "complex<f64>": "i128",
+}
 #: Types whose arithmetic is done in f32, as ATen's opmath type says.
 _OPMATH = {"bf16": "f32", "f16": "f32"}
 

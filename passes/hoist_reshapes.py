@@ -27,7 +27,7 @@ from cuesta.sizes import Number, hint
 
 _B = GraphBuilder()
 #: Ops that work element by element.
-POINTWISE = frozenset(f"cuesta.{name}" for name in (*pointwise.BY_NAME, "where", "convert"))
+POINTWISE = frozenset(f"cuesta.{name}" for name in (*pointwise.BY_NAME, "where", "convert", "real", "imag", "complex"))
 
 
 #: Ops of one addition's cost that a kernel may as well compute again as read.

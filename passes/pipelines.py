@@ -27,6 +27,7 @@ class Stage:
 _GRAPH = (
     # 1. Views first: what copies and views of views hide, no later pattern has to look through.
     "fold-views",
+    "complex-views",
     # 2. Equal subexpressions (masks, casts of one weight) are computed once.
     "cse",
     # 3. Recognise before anything comes apart: an attention found late is not found.

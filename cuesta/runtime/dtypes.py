@@ -17,6 +17,8 @@ DTYPES: dict[str, torch.dtype] = {
     "ui8": torch.uint8,
     "i1": torch.bool,
     "i128": torch.complex128,  # as memory holds it; no dtype of torch's own is an integer so wide
+    "complex<bf16>": torch.complex32,  # as wide; a graph of torch's has neither
+    "complex<f16>": torch.complex32,
     "complex<f32>": torch.complex64,
     "complex<f64>": torch.complex128,
     "f8E4M3FN": torch.float8_e4m3fn,
@@ -26,7 +28,7 @@ DTYPES: dict[str, torch.dtype] = {
     "ui64": torch.uint64,
 }
 
-SPELLING: dict[torch.dtype, str] = {dtype: spelling for spelling, dtype in DTYPES.items()}
+SPELLING: dict[torch.dtype, str] = {dtype: spelling for spelling, dtype in DTYPES.items() if dtype != torch.complex32}
 
 #: What kernels compute on. The rest reaches ATen as it is.
 COMPUTABLE = frozenset(

@@ -20,7 +20,7 @@ from cuesta.dialects.types import spelling_of
 from cuesta.sizes import Number
 
 #: The spelling of a complex type → that of its parts.
-PARTS = {"complex<f32>": "f32", "complex<f64>": "f64"}
+PARTS = {f"complex<{part}>": part for part in ("f32", "f64", "bf16", "f16")}
 #: The inverse.
 WHOLES = {part: whole for whole, part in PARTS.items()}
 
@@ -61,29 +61,38 @@ class ViewAsComplex(Operation, name="view_as_complex", traits=[ext.Pure]):
     result: ext.Result[Any]
 
 
+# Torch has no complex numbers of bf16: their parts are made wide, which changes none.
+def _stored(x: torch.Tensor, op: ir.Operation) -> torch.Tensor:
+    return x.to(types.torch_dtype(spelling_of(op.results[0])))
+
+
 @reference("real")
 def _real(op: ir.Operation, xs: list[torch.Tensor]) -> torch.Tensor:
-    return xs[0].real
+    return _stored(xs[0].real, op)
 
 
 @reference("imag")
 def _imag(op: ir.Operation, xs: list[torch.Tensor]) -> torch.Tensor:
-    return xs[0].imag
+    return _stored(xs[0].imag, op)
+
+
+def _wide(x: torch.Tensor) -> torch.Tensor:
+    return x.float() if x.dtype.itemsize < 4 else x
 
 
 @reference("complex")
 def _complex(op: ir.Operation, xs: list[torch.Tensor]) -> torch.Tensor:
-    return torch.complex(*torch.broadcast_tensors(*xs))
+    return torch.complex(*torch.broadcast_tensors(*map(_wide, xs)))
 
 
 @reference("view_as_real")
 def _view_as_real(op: ir.Operation, xs: list[torch.Tensor]) -> torch.Tensor:
-    return torch.view_as_real(xs[0].resolve_conj())
+    return _stored(torch.view_as_real(xs[0].resolve_conj()), op)
 
 
 @reference("view_as_complex")
 def _view_as_complex(op: ir.Operation, xs: list[torch.Tensor]) -> torch.Tensor:
-    return torch.view_as_complex(xs[0].contiguous())
+    return torch.view_as_complex(_wide(xs[0]).contiguous())
 
 
 @verifier("real")
@@ -99,7 +108,7 @@ def _verify_part(op: ir.Operation) -> str | None:
 def _verify_complex(op: ir.Operation) -> str | None:
     real, imag, result = (spelling_of(v) for v in (*op.operands, op.results[0]))
     if real != imag or WHOLES.get(real) != result:
-        return f"takes two of f32 or f64 and gives the complex type of both, got {real}, {imag} → {result}"
+        return f"takes two floats of one type and gives the complex type of both, got {real}, {imag} → {result}"
     shape = broadcast_shape(*(types.shape_of(v) for v in op.operands))
     return "operands do not broadcast" if shape is None else _verify_shape(op, shape)
 
@@ -122,8 +131,8 @@ def _verify_view_as_complex(op: ir.Operation) -> str | None:
 def _verify_types(whole: ir.Value, part: ir.Value) -> str | None:
     """In the dialect's types, or in those that memory holds."""
     spelled, parts = spelling_of(whole), spelling_of(part)
-    known = PARTS | {types.storage(name): kind for name, kind in PARTS.items()}
-    return None if known.get(spelled) == parts else f"leads between complex numbers and their parts, not {spelled}"
+    known = PARTS.items() | {(types.storage(name), kind) for name, kind in PARTS.items()}
+    return None if (spelled, parts) in known else f"leads between complex numbers and their parts, not {spelled}"
 
 
 def _verify_shape(op: ir.Operation, expected: tuple[Number, ...]) -> str | None:

@@ -9,8 +9,7 @@ from typing import Any, TypeAlias
 import torch
 
 from cuesta._mlir import ir
-from cuesta.dialects import types
-from cuesta.dialects.cuesta import complex_numbers, reduction
+from cuesta.dialects.cuesta import reduction
 from cuesta.dialects.cuesta.complex_numbers import PARTS
 from cuesta.dialects.cuesta.dialect import int_attr
 from cuesta.dialects.graph_builder import GraphBuilder
@@ -92,6 +91,14 @@ class Pair:
         return Pair(*(Expression(b, b.constant(n, spelling_of(x), shape_of(x))) for n in (1, 0)))
 
 
+def pairs(b: GraphBuilder, node: torch.fx.Node, spelling: str, *xs: Any) -> list[Pair]:
+    """The operands of a pointwise call. What is stretched is so as a whole: its parts are taken where they are used,
+    not in a kernel before."""
+    sizes = node.meta["val"].shape
+    tensors = [b.expand(x, sizes) if isinstance(x, ir.Value) and spelling_of(x) in PARTS else x for x in xs]
+    return [Pair.of(b, x, spelling) for x in tensors]
+
+
 def on_complex(*names: str) -> Callable[[Callable[[Pair], Pair | Expression]], Callable[[Pair], Pair | Expression]]:
     """Registers a function of one complex number as the rule of those ops."""
 
@@ -110,13 +117,12 @@ def on_complex(*names: str) -> Callable[[Callable[[Pair], Pair | Expression]], C
 # -- views ------------------------------------------------------------------------------------
 @imports("view_as_real", complex_numbers=True)
 def view_as_real(b: GraphBuilder, node: torch.fx.Node, x: Value) -> Value:
-    result = types.tensor((*shape_of(x), 2), PARTS[spelling_of(x)])
-    return complex_numbers.ViewAsReal(x, result).result
+    return b.view_as_real(x)
 
 
 @imports("view_as_complex", complex_numbers=True)
 def view_as_complex(b: GraphBuilder, node: torch.fx.Node, x: Value) -> Value:
-    return complex_numbers.ViewAsComplex(x, types.tensor(shape_of(x)[:-1], result_spelling(node))).result
+    return b.view_as_complex(x)
 
 
 @imports("resolve_conj", "resolve_neg", complex_numbers=True)
@@ -133,7 +139,7 @@ def neg_view(b: GraphBuilder, node: torch.fx.Node, x: Value) -> Value:
 @imports("add", "sub", "rsub", complex_numbers=True)
 def add(b: GraphBuilder, node: torch.fx.Node, x: Any, y: Any, alpha: complex = 1) -> Value:
     spelling, name = result_spelling(node), str(node.target).split(".")[1]
-    left, right = (Pair.of(b, v, spelling) for v in ((y, x) if name == "rsub" else (x, y)))
+    left, right = pairs(b, node, spelling, *((y, x) if name == "rsub" else (x, y)))
     if alpha != 1:
         right = right * Pair.of(b, alpha, spelling)
     return (left + right if name == "add" else left - right).value
@@ -141,20 +147,20 @@ def add(b: GraphBuilder, node: torch.fx.Node, x: Any, y: Any, alpha: complex = 1
 
 @imports("mul", complex_numbers=True)
 def mul(b: GraphBuilder, node: torch.fx.Node, x: Any, y: Any) -> Value:
-    spelling = result_spelling(node)
-    return (Pair.of(b, x, spelling) * Pair.of(b, y, spelling)).value
+    left, right = pairs(b, node, result_spelling(node), x, y)
+    return (left * right).value
 
 
 @imports("div", "true_divide", complex_numbers=True)
 def div(b: GraphBuilder, node: torch.fx.Node, x: Any, y: Any, rounding_mode: str | None = None) -> Value:
-    spelling = result_spelling(node)
-    return (Pair.of(b, x, spelling) / Pair.of(b, y, spelling)).value
+    left, right = pairs(b, node, result_spelling(node), x, y)
+    return (left / right).value
 
 
 @imports("addcmul", "addcdiv", complex_numbers=True)
 def addcmul(b: GraphBuilder, node: torch.fx.Node, x: Value, y: Any, z: Any, value: complex = 1) -> Value:
     spelling = result_spelling(node)
-    start, left, right = (Pair.of(b, v, spelling) for v in (x, y, z))
+    start, left, right = pairs(b, node, spelling, x, y, z)
     if value != 1:
         left = Pair.of(b, value, spelling) * left
     return (start + (left * right if "addcmul" in str(node.target) else left / right)).value
@@ -225,8 +231,7 @@ def complex_(b: GraphBuilder, node: torch.fx.Node, re: Value, im: Value) -> Valu
 # -- comparisons ------------------------------------------------------------------------------
 @imports("eq", "ne", complex_numbers=True)
 def equal(b: GraphBuilder, node: torch.fx.Node, x: Any, y: Any) -> Value:
-    spelling = common_spelling(node, 0, 1)
-    left, right = Pair.of(b, x, spelling), Pair.of(b, y, spelling)
+    left, right = pairs(b, node, common_spelling(node, 0, 1), x, y)
     if str(node.target).split(".")[1] == "eq":
         return (left.re.equals(right.re) & left.im.equals(right.im)).value
     return (left.re.of("ne", right.re) | left.im.of("ne", right.im)).value

@@ -168,6 +168,19 @@ def test_calls_and_kernels_meet_on_one_memory(same_as_eager: Check) -> None:
     same_as_eager(lambda y: (y * 2) @ y.mH + y @ y.conj().t(), y)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+def test_rotary_embedding_is_one_kernel(dtype: torch.dtype, same_as_eager: Check) -> None:
+    def rotate(q: Tensor, k: Tensor, turns: Tensor) -> list[Tensor]:
+        pairs = [torch.view_as_complex(x.float().unflatten(-1, (-1, 2))) for x in (q, k)]
+        return [torch.view_as_real(pair * turns).flatten(3).type_as(q) for pair in pairs]
+
+    turns = torch.polar(torch.ones(6, 1, 4), torch.arange(24.0).reshape(6, 1, 4))
+    same_as_eager(rotate, *(numbers(torch.float32, 2, 6, 3, 8, seed=i).to(dtype) for i in range(2)), turns)
+    (graph,) = cuesta.report().graphs
+    assert graph.launches == 1
+    assert not graph.aten_calls
+
+
 def test_one_program_for_all_sizes(backend: str) -> None:
     def f(x: Tensor) -> Tensor:
         z = torch.view_as_complex(x.unflatten(-1, (-1, 2)))

@@ -17,7 +17,7 @@ func.func @part_of_a_real_number(%x: tensor<3xf32>) {
 // -----
 
 func.func @parts_of_two_types(%x: tensor<3xf32>, %y: tensor<3xf64>) {
-  // expected-error@below {{takes two of f32 or f64 and gives the complex type of both, got f32, f64 → complex<f64>}}
+  // expected-error@below {{takes two floats of one type and gives the complex type of both, got f32, f64 → complex<f64>}}
   %0 = "cuesta.complex"(%x, %y) : (tensor<3xf32>, tensor<3xf64>) -> tensor<3xcomplex<f64>>
   return
 }
