@@ -305,9 +305,9 @@ def _can_loop(generics: Sequence[ir.Operation], walked: set[int]) -> bool:
 
 
 def _require_room(function: func.FuncOp, covered: Sequence[tuple[Number, int]]) -> None:
-    """Notes that sizes are at most what the block has for them."""
+    """Notes that sizes are at most what the block has for them, and not 0."""
     for size, block in covered:
-        if hint(size) > block or size > block:
+        if not 0 < hint(size) <= block or size > block or size < 1:
             raise Unsupported(f"kernel @{function.name.value} needs {size} elements in one block of {block}")
 
 

@@ -1,11 +1,11 @@
 """Two versions of a kernel whose sizes depend on the call: one for sizes like those of the traced call, one for all.
 
-    func @softmax {cuesta.sizes = ["p0", "p1"]}                func @softmax {…}
-    host.launch(%x, %y) {@softmax,                       →     func @softmax__any {…}
-      parameters = ["s0", "s1"]}                               host.launch(%x, %y) {@softmax,
-                                                                 otherwise = @softmax__any,
-                                                                 unless = ["(s1 % 16)", "(s1 // 2049)"],
-                                                                 parameters = ["s0", "s1"]}
+    func @softmax {cuesta.sizes = ["p0", "p1"]}              func @softmax {…}
+    host.launch(%x, %y) {@softmax,                     →     func @softmax__any {…}
+      parameters = ["s0", "s1"]}                             host.launch(%x, %y) {@softmax,
+                                                               otherwise = @softmax__any,
+                                                               unless = ["(s1 % 16)", what s1 is more than 2048],
+                                                               parameters = ["s0", "s1"]}
 
 The first takes for granted that rows begin and end at multiples of 16, or of 8, 4 or 2 elements where they do in the
 traced call, as wide loads ask for, and that a class which one block has room for there always fits. A launch runs it
@@ -75,5 +75,9 @@ def choose_at_launch(launch: Launch, general: str, unless: Iterable[Number]) -> 
 
 
 def excess(size: Number, block: int) -> Number:
-    """0 where the block has room for the size, else more."""
-    return size // (block + 1)
+    """0 where the block has room for the size, and the size has elements; else more.
+
+    A block of one has no mask, and none has where it divides the size: nothing would hide it where there are none.
+    """
+    turns = (size - 1) // block
+    return turns * turns

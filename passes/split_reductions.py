@@ -4,16 +4,19 @@
       : 8192x768 → 768                  →    %b = cuesta.sum(%a) {dims = [1]} : 64x128x768 → 64x768
                                              %1 = cuesta.sum(%b) {dims = [0]} : 64x768 → 768
 
-Partial results of narrow floats stay in f32. A variance, the sum of the squares of x less its mean, would have to
-wait for the mean; each part takes the squares about its own mean instead, and the means' own spread is added (Chan,
-Golub, LeVeque: Updating formulae and a pairwise algorithm for computing sample variances, 1979), so x is read once.
+A size that depends on the call is cut by what divides it whatever the call is, or in even parts with what is left at
+its end beside them. Partial results of narrow floats stay in f32.
+
+A variance, the sum of the squares of x less its mean, would have to wait for the mean; each part takes the squares
+about its own mean instead, and the means' own spread is added (Chan, Golub, LeVeque: Updating formulae and a pairwise
+algorithm for computing sample variances, 1979), so x is read once.
 """
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -50,6 +53,10 @@ _TOO_LONG = 1 << 18
 _FEW, _MORE, _FEWEST = 4, 32, 256
 #: How many times the bytes of a value a reduction may move for the sake of computing it itself.
 _MOST_MOVED = 8
+#: Along what is fastest in memory each part begins at a multiple of so many elements: 16 bytes of bf16.
+_UNIT = 8
+#: Reductions of which parts of any size may be joined, and by what.
+_JOINED = {"cuesta.sum": "add", "cuesta.amax": "maximum", "cuesta.amin": "minimum"}
 #: What gives a value that is in memory, whoever reads it.
 _IN_MEMORY = frozenset({"aten.call", "cuesta.reshape", "cuesta.permute", "cuesta.slice", "cuesta.expand"})
 
@@ -126,12 +133,22 @@ def cut_shape(sizes: Sequence[Number], dims: Sequence[int], cut: Mapping[int, Nu
 
 
 @dataclass(frozen=True)
+class _Ragged:
+    """A dim of which so many elements are cut, and the others are reduced beside the parts."""
+
+    dim: int
+    parts: int
+    whole: Number
+
+
+@dataclass(frozen=True)
 class _Split:
     """What to make of one reduction. No values: those of reductions are others once these are split."""
 
     #: whether it sums the squares of what is less its mean, which is then what is cut
     centred: bool
     form: Cut
+    ragged: _Ragged | None = None
 
 
 @register_pass("split-reductions")
@@ -157,11 +174,21 @@ class SplitReductions(Pass):
         centred = _is_centred(op)
         x = _less_mean(op)[0] if centred else op.operands[0]
         sizes, dims = shape_of(x), ints(op.attributes["dims"])
-        cut = self._parts(memory.order(x), sizes, dims)
+        order = memory.order(x)
+        wanted = self._wanted(order, sizes, dims)
+        if wanted < 2:
+            return None
+        cut = parts(sizes, [d for d in order if d in dims], wanted)
+        if not centred and op.name in _JOINED and 4 * estimate(cut.values()) <= wanted:
+            ragged = _ragged(order, sizes, dims, wanted)
+            if ragged is not None:
+                even = [ragged.whole if d == ragged.dim else n for d, n in enumerate(sizes)]
+                return _Split(centred, cut_shape(even, dims, {ragged.dim: ragged.parts}), ragged)
+        self._refuse_too_long(order, sizes, dims, cut)
         return _Split(centred, cut_shape(sizes, dims, cut)) if estimate(cut.values()) >= 4 else None
 
-    def _parts(self, order: Sequence[int], sizes: Sequence[Number], dims: Sequence[int]) -> dict[int, Number]:
-        """The dims to cut and in how many parts; none where there are programs enough."""
+    def _wanted(self, order: Sequence[int], sizes: Sequence[Number], dims: Sequence[int]) -> int:
+        """How many parts would keep a GPU busy; 1 where there are programs enough."""
         order = [d for d in order if sizes[d] != 1]
         programs = estimate(sizes[d] for d in order if d not in dims)
         work = estimate(sizes[d] for d in dims)
@@ -170,9 +197,14 @@ class SplitReductions(Pass):
             strip = min(STRIP, hint(sizes[order[-1]]))
             programs, work = max(programs // strip, 1), work * strip
         if work < LONG or programs >= self.programs // 2:
-            return {}
-        wanted = min(4 * self.programs // programs, work // SHORT)
-        found = parts(sizes, [d for d in order if d in dims], wanted)
+            return 1
+        return min(4 * self.programs // programs, work // SHORT)
+
+    def _refuse_too_long(
+        self, order: Sequence[int], sizes: Sequence[Number], dims: Sequence[int], found: Mapping[int, Number]
+    ) -> None:
+        """Raises Undecided where a program would reduce so much that a program for each set of sizes is better."""
+        order = [d for d in order if sizes[d] != 1]
         if any(isinstance(sizes[d], Size) for d in dims):
             alone = estimate(sizes[d] for d in dims) // max(estimate(found.values()), 1)
             if order[-1] not in dims:
@@ -180,12 +212,25 @@ class SplitReductions(Pass):
             if alone >= _TOO_LONG:
                 extent = "x".join(str(sizes[d]) for d in dims)
                 raise Undecided(f"a program would reduce {alone} of {extent} elements: no number cuts that in parts")
-        return found
+
+
+def _ragged(order: Sequence[int], sizes: Sequence[Number], dims: Sequence[int], wanted: int) -> _Ragged | None:
+    """How the slowest dim that depends on the call and is long enough is cut in parts, and where these end."""
+    for d in order:
+        if d not in dims or not isinstance(sizes[d], Size):
+            continue
+        unit = _UNIT if d == order[-1] else 1
+        parts = 1 << max(min(wanted, hint(sizes[d]) // (4 * unit)), 1).bit_length() - 1
+        if parts >= 4:
+            return _Ragged(d, parts, sizes[d] // (parts * unit) * (parts * unit))
+    return None
 
 
 def _rewrite(op: ir.Operation, split: _Split) -> list[Value]:
     form = split.form
     x, mean = _less_mean(op) if split.centred else (op.operands[0], None)
+    if split.ragged is not None:
+        return [_ragged_total(op, x, form, split.ragged)]
     taken = _B.convert(_in_parts(x, form.shape), opmath(spelling_of(x)))
     if mean is None:
         name = op.name.removeprefix("cuesta.")
@@ -195,8 +240,47 @@ def _rewrite(op: ir.Operation, split: _Split) -> list[Value]:
     return [_B.convert(_B.reshape(total, shape_of(op.results[0])), spelling_of(op.results[0]))]
 
 
+def _ragged_total(op: ir.Operation, x: Value, form: Cut, ragged: _Ragged) -> Value:
+    """The parts, and beside them what is left at the end of the dim."""
+    name, sizes, dim = op.name.removeprefix("cuesta."), shape_of(x), ragged.dim
+    even = [ragged.whole if d == dim else n for d, n in enumerate(sizes)]
+    rest = [n - m for n, m in zip(sizes, even, strict=True)][dim]
+    beside = [rest if d == dim else n for d, n in enumerate(sizes)]
+
+    def end_of(value: Value, start: Number, size: Number) -> Value:
+        return value if shape_of(value)[dim] == 1 else _B.slice(value, dim, start, size)
+
+    def of_parts(value: Value) -> Value:
+        taken = value if len(shape_of(value)) != len(sizes) else end_of(value, 0, ragged.whole)
+        own = reshaped_operand(shape_of(taken), even, form.shape)
+        assert own is not None
+        return _B.reshape(taken, own)
+
+    def of_rest(value: Value) -> Value:
+        return value if len(shape_of(value)) != len(sizes) else end_of(value, ragged.whole, rest)
+
+    wide = opmath(spelling_of(x))
+    total = _B.reduce(name, _B.convert(_viewed(x, form.shape, of_parts), wide), form.inside)
+    total = _B.reduce(name, total, form.across)
+    left = _B.reduce(name, _B.convert(_viewed(x, beside, of_rest), wide), ints(op.attributes["dims"]))
+    total = _B.pointwise(_JOINED[op.name], total, left)
+    return _B.convert(_B.reshape(total, shape_of(op.results[0])), spelling_of(op.results[0]))
+
+
 def _in_parts(x: Value, shape: list[Number]) -> Value:
-    """x in another shape, with the pointwise ops that made it.
+    """x in another shape, with the pointwise ops that made it."""
+    sizes = shape_of(x)
+
+    def view(value: Value) -> Value:
+        own = reshaped_operand(shape_of(value), sizes, shape)
+        assert own is not None  # each dim of `sizes` became a run of its own
+        return _B.reshape(value, own)
+
+    return _viewed(x, shape, view)
+
+
+def _viewed(x: Value, shape: list[Number], view: Callable[[Value], Value]) -> Value:
+    """A view of x, which has that shape, with the pointwise ops that made it.
 
     A reshape between them and the reduction would keep them out of its kernel, and what they make in memory. That is
     as well where they make it of much: each place in the window of a pool would be in memory instead.
@@ -215,9 +299,7 @@ def _in_parts(x: Value, shape: list[Number]) -> Value:
                 or shape_of(value) != sizes
                 or moved > _MOST_MOVED * byte_count(value)
             ):
-                own = reshaped_operand(shape_of(value), sizes, shape)
-                assert own is not None  # each dim of `sizes` became a run of its own
-                made[value] = _B.reshape(value, own)
+                made[value] = view(value)
             else:
                 kind = types.tensor(shape, spelling_of(value))
                 operands = [visit(v) for v in op.operands]

@@ -83,11 +83,13 @@ def lower_kernel(function: func.FuncOp, library: str) -> None:
 
 
 def _write_either(writer: KernelWriter, loops: Sequence[int]) -> None:
-    """Without loops where the sizes fit the block, with them where they do not."""
+    """Without loops where the sizes fit the block, with them where they do not, and where there are no elements, which
+    nothing would hide in a block without a mask."""
     frame = writer.frame
     fits = None
     for c in loops:
-        covered = arith.cmpi(arith.CmpIPredicate.sle, frame.scalar(frame.sizes[c]), frame.scalar(frame.blocks[c]))
+        last = arith.subi(frame.scalar(frame.sizes[c]), frame.scalar(1))
+        covered = arith.cmpi(arith.CmpIPredicate.ult, last, frame.scalar(frame.blocks[c]))
         fits = covered if fits is None else arith.andi(fits, covered)
     choice = scf.IfOp(fits, has_else=True)
     with ir.InsertionPoint(choice.then_block):

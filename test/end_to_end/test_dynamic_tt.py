@@ -124,8 +124,8 @@ def test_each_set_of_sizes_runs_the_versions_that_are_right_for_it() -> None:
     kernels = program.metadata["kernels"]
     late = {kernel["name"] for kernel in kernels if kernel["late"]}
     assert late and all(name.endswith("__any") for name in late)
-    others = (1, 1), (33, 64), (32, 63), (7, 130), (70, 2000)
-    for rows, columns in ((32, 64), (16, 16), (0, 64), (32, 0), *others):
+    others = (1, 1), (33, 64), (32, 63), (7, 130), (70, 2000), (0, 64), (32, 0)
+    for rows, columns in ((32, 64), (16, 16), *others):
         x = R(rows, columns)
         sized = program.with_sizes({"s0": rows, "s1": columns})
         assert bool(sized.metadata["late"]) == ((rows, columns) in others)
@@ -192,9 +192,28 @@ def test_a_long_reduction_is_cut_along_sizes_that_depend_on_the_call(name: str) 
     assert graph.launches > 1
 
 
-def test_a_long_sum_that_nothing_cuts_is_compiled_for_each_set_of_sizes() -> None:
+ENDS: dict[str, Case] = {
+    "columns": (lambda x, y: ((x * y).sum(0), (-x).amax(0), x.mean(0)), lambda n: (R(n, 40), R(40))),
+    "all of one dim": (lambda x: (x.bfloat16().sum(), x.amax(), (x - 9).amin()), lambda n: (R(n * 10),)),
+}
+
+
+@pytest.mark.parametrize("name", ENDS)
+def test_a_long_reduction_that_nothing_divides_is_cut_evenly(name: str) -> None:
     torch._dynamo.reset()
-    call = compiled(lambda x: x.square().sum())
+    function, make = ENDS[name]
+    call = compiled(function)
+    # Of the others some leave nothing at the end, much, and less than there are parts.
+    for n in (4000, 4096, 4095, 7, 12001):
+        inputs = make(n)
+        check(call, function, inputs)
+    (graph,) = cuesta.report().graphs
+    assert graph.launches > 1
+
+
+def test_a_long_variance_that_nothing_cuts_is_compiled_for_each_set_of_sizes() -> None:
+    torch._dynamo.reset()
+    call = compiled(lambda x: x.var())
     for n in (270000, 270001):
-        check(call, lambda x: x.square().sum(), (R(n),))
+        check(call, lambda x: x.var(), (R(n),))
         assert "no number cuts that in parts" in (cuesta.report().graphs[-1].specialised or "")

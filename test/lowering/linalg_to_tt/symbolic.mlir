@@ -32,7 +32,8 @@ module attributes {cuesta.hints = {s0 = 8388608 : i64}} {
 
 // A row that fits the block is taken whole, a longer one by a loop. Rows lie a size apart.
 // CHECK: ^bb0(%{{.*}}: !tt.ptr<f32>, %{{.*}}: !tt.ptr<f32>, %{{.*}}: i32, %[[P1:.*]]: i32):
-// CHECK: %[[FITS:.*]] = arith.cmpi sle, %[[P1]], %c256
+// CHECK: %[[LAST:.*]] = arith.subi %[[P1]], %c1
+// CHECK: %[[FITS:.*]] = arith.cmpi ult, %[[LAST]], %c256
 // CHECK: scf.if %[[FITS]]
 // CHECK-NOT: scf.for
 // CHECK: "tt.reduce"
@@ -52,7 +53,7 @@ module attributes {cuesta.hints = {s0 = 512 : i64, s1 = 200 : i64}} {
 // -----
 
 // A size that is a number to compute with.
-// CHECK: ^bb0({{.*}}, %[[P0:.*]]: i32):
+// CHECK: ^bb0(%{{[a-z0-9]*}}: !tt.ptr<f32>, %{{[a-z0-9]*}}: !tt.ptr<f32>, %[[P0:[a-z0-9]*]]: i32):
 // CHECK: %[[N:.*]] = "tt.splat"(%[[P0]]) : (i32) -> tensor<1xi32>
 // CHECK: arith.extsi %[[N]] : tensor<1xi32> to tensor<1xi64>
 // CHECK: arith.sitofp
