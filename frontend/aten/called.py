@@ -26,6 +26,7 @@ CALLED: dict[str, tuple[str, ...]] = {
     "an order that the numbers decide: ATen sorts": (
         *("sort", "topk", "kthvalue", "median", "nanmedian", "mode", "cummax", "cummin"),
     ),
+    "reads between pixels, which ATen gathers by vectors": ("grid_sampler_2d", "grid_sampler_3d"),
     "matrix products run in the library": ("addbmm",),
     "random numbers are torch's own": (
         *("bernoulli", "exponential", "geometric", "cauchy", "log_normal", "normal", "uniform", "multinomial"),

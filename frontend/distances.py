@@ -1,0 +1,102 @@
+"""torch.cdist and the gradients of padding by the edge, taken apart into sums that kernels hold."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor
+
+aten = torch.ops.aten
+
+#: Points beyond which ATen computes Euclidean distances by a matrix product.
+_MOST_POINTS = 25
+
+
+def _differences(x: Tensor, y: Tensor) -> Tensor:
+    """[..., P, M] and [..., R, M] → [..., P, R, M], in the type that arithmetic is carried out in."""
+    return x.unsqueeze(-2) - y.unsqueeze(-3)
+
+
+def _by_product(x: Tensor, y: Tensor, compute_mode: int | None) -> bool:
+    return compute_mode == 1 or (not compute_mode and max(x.shape[-2], y.shape[-2]) > _MOST_POINTS)
+
+
+def cdist_forward(x: Tensor, y: Tensor, p: float, compute_mode: int | None) -> Tensor:
+    """The distance of each point of x to each of y. Left to ATen: its matrix products, and points without numbers."""
+    if (p == 2 and _by_product(x, y, compute_mode)) or x.numel() == 0 or y.numel() == 0:
+        return NotImplemented
+    apart = _differences(x, y)
+    if p == 0:
+        return (apart != 0).to(x.dtype).sum(-1)
+    if p == 2:
+        return apart.square().sum(-1).sqrt()
+    apart = apart.abs()
+    if p == math.inf:
+        return apart.amax(-1)
+    return apart.sum(-1) if p == 1 else apart.pow(p).sum(-1).pow(1 / p)
+
+
+def cdist_backward(grad: Tensor, x: Tensor, y: Tensor, p: float, distances: Tensor) -> Tensor:
+    """x's gradient for each batch that the two broadcast to, by ATen's formulas: 0 where a distance is 0."""
+    if x.numel() == 0 or y.numel() == 0:
+        return NotImplemented
+    apart, grad, far = _differences(x, y), grad.unsqueeze(-1), distances.unsqueeze(-1)
+    if p == 0:
+        return torch.zeros_like(apart[..., 0, :])
+    if p == 1:
+        return (grad * apart.sign()).sum(-2)
+    if p == math.inf:
+        return torch.where(apart.abs() == far, grad * apart.sign(), 0).sum(-2)
+    if p == 2:
+        share = grad * apart / far
+    elif p < 2:
+        share = apart.sign() * apart.abs().pow(p - 1) * grad / far.pow(p - 1)
+    else:
+        share = apart * apart.abs().pow(p - 2) * grad / far.pow(p - 1)
+    nowhere = far == 0
+    if p < 1:
+        nowhere = nowhere | (apart == 0)
+    return torch.where(nowhere, 0, share).sum(-2)
+
+
+def _fold(grad: Tensor, dim: int, size: int, before: int, after: int) -> Tensor:
+    """The gradient of `size` elements along `dim`, of which the first was repeated `before` times and the last `after`
+    times: the edges get the sums of their copies."""
+    pads = [0] * (2 * (grad.dim() - dim))
+
+    def padded(part: Tensor, left: int, right: int) -> Tensor:
+        result: Tensor = aten.constant_pad_nd(part, [*pads[2:], left, right])
+        return result
+
+    if before > 0 and grad.shape[dim] <= before:  # a crop that leaves copies of one element alone
+        return padded(grad.sum(dim, keepdim=True), 0, size - 1)
+    if after > 0 and grad.shape[dim] <= after:
+        return padded(grad.sum(dim, keepdim=True), size - 1, 0)
+    total = padded(grad, -before, -after)
+    if before > 0:
+        total = total + padded(grad.narrow(dim, 0, before).sum(dim, keepdim=True), 0, size - 1)
+    if after > 0:
+        total = total + padded(grad.narrow(dim, grad.shape[dim] - after, after).sum(dim, keepdim=True), size - 1, 0)
+    return total
+
+
+def replication_pad_backward(grad: Tensor, x: Tensor, padding: list[int]) -> Tensor:
+    """Dim after dim; narrow floats are added up in f32."""
+    dims = [x.dim() - 1 - i for i in range(len(padding) // 2)]
+    sides = list(zip(padding[::2], padding[1::2], strict=True))
+    wide = grad.float() if grad.dtype.itemsize < 4 else grad
+    for d, (left, right) in zip(dims, sides, strict=True):
+        wide = _fold(wide, d, x.shape[d], left, right)
+    return wide.to(grad.dtype)
+
+
+DECOMPOSITIONS: dict[Any, Any] = {
+    aten._cdist_forward.default: cdist_forward,
+    aten._cdist_backward.default: cdist_backward,
+    **{
+        op.default: replication_pad_backward
+        for op in (aten.replication_pad1d_backward, aten.replication_pad2d_backward, aten.replication_pad3d_backward)
+    },
+}

@@ -1,0 +1,87 @@
+"""The decompositions of cdist and of replication padding's gradients, against ATen's own."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+import cuesta
+from cuesta.frontend.decompositions import decompositions
+
+aten = torch.ops.aten
+
+
+def floats(*sizes: int) -> Tensor:
+    return torch.randn(sizes, generator=torch.Generator().manual_seed(sum(sizes)))
+
+
+X, Y = floats(2, 7, 5), floats(2, 4, 5)
+#: Equal points, and points that agree in one place.
+X[0, 1], X[1, 2, 3] = Y[0, 2], Y[1, 1, 3]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+@pytest.mark.parametrize("p", [0.0, 0.5, 1.0, 1.5, 2.0, 3.0, math.inf])
+def test_cdist(p: float, dtype: torch.dtype) -> None:
+    x, y, grad = X.to(dtype), Y.to(dtype), floats(2, 7, 4).to(dtype)
+    table = decompositions()
+    far = aten._cdist_forward(x, y, p, None)
+    torch.testing.assert_close(table[aten._cdist_forward.default](x, y, p, None), far)
+    mine = table[aten._cdist_backward.default](grad, x, y, p, far)
+    torch.testing.assert_close(mine, aten._cdist_backward(grad, x, y, p, far))
+    broadcast = aten._cdist_forward(x[0], y, p, None)
+    mine = table[aten._cdist_backward.default](grad, x[0], y, p, broadcast)
+    torch.testing.assert_close(mine, aten._cdist_backward(grad, x[0], y, p, broadcast))
+
+
+def test_what_stays_a_product_or_has_nothing_to_add() -> None:
+    forward, backward = (decompositions()[op.default] for op in (aten._cdist_forward, aten._cdist_backward))
+    nothing = X[:, :0]
+    assert forward(X, Y, 2.0, 1) is NotImplemented
+    assert forward(floats(26, 3), floats(2, 3), 2.0, None) is NotImplemented
+    assert forward(nothing, Y, 1.0, None) is NotImplemented
+    assert backward(floats(2, 0, 4), nothing, Y, 1.0, floats(2, 0, 4)) is NotImplemented
+
+
+PADS: dict[str, tuple[tuple[int, ...], tuple[int, ...]]] = {
+    "a row": ((3, 5), (2, 1)),
+    "an image": ((2, 3, 4, 5), (2, 0, 1, 3)),
+    "one pixel": ((1, 1, 1), (2, 3, 1, 1)),
+    "a volume": ((1, 2, 3, 4, 2), (1, 2, 0, 1, 3, 1)),
+    "a crop": ((2, 4, 6), (-1, 2, 1, -2)),
+    "a crop to copies": ((2, 3, 3), (-3, 2, 3, -4)),
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16], ids=str)
+@pytest.mark.parametrize(("sizes", "pads"), PADS.values(), ids=PADS.keys())
+def test_gradient_of_replication(sizes: tuple[int, ...], pads: tuple[int, ...], dtype: torch.dtype) -> None:
+    op = getattr(aten, f"replication_pad{len(pads) // 2}d_backward")
+    x = floats(*sizes).double()
+    grad = floats(*F.pad(x, pads, "replicate").shape).double()
+    mine = decompositions()[op.default](grad.to(dtype), x.to(dtype), list(pads))
+    torch.testing.assert_close(mine, op(grad.to(dtype).double(), x, pads).to(dtype))
+
+
+CASES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
+    "city blocks": lambda x, y: torch.cdist(x, y, 1.0),
+    "few points": lambda x, y: torch.cdist(x, y),
+    "replication": lambda x, y: F.pad(x, (2, 1), "replicate") * F.pad(y, (0, 3), "replicate").sum(),
+}
+
+
+@pytest.mark.parametrize("function", CASES.values(), ids=CASES.keys())
+def test_compiled_with_gradients(function: Callable[[Tensor, Tensor], Tensor]) -> None:
+    def gradients(run: Callable[[Tensor, Tensor], Tensor]) -> list[Tensor | None]:
+        x, y = X.clone().requires_grad_(), Y.clone().requires_grad_()
+        run(x, y).square().sum().backward()
+        return [x.grad, y.grad]
+
+    torch._dynamo.reset()
+    torch.testing.assert_close(gradients(torch.compile(function, backend="cuesta")), gradients(function))
+    assert [graph.aten_calls for graph in cuesta.report().graphs] == [[], []]
