@@ -14,6 +14,8 @@ T = TypeVar("T")
 
 #: The slowest text takes a few seconds; on a machine that others use, a minute or two.
 SECONDS = 300
+#: What a process that has nothing to do may take to end.
+_END = 10
 
 
 class Judge(Generic[T]):
@@ -31,6 +33,9 @@ class Judge(Generic[T]):
     def __exit__(
         self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if self._process is not None and self._connection is not None:
+            self._connection.close()  # it ends by itself then, and takes down what it made for the whole system
+            self._process.join(_END)
         self._stop()
 
     def __call__(self, text: Any) -> T | Failure:
