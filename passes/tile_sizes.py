@@ -15,6 +15,7 @@ from cuesta.choices import Question, choose, measuring
 from cuesta.dialects import product
 from cuesta.dialects.cuesta.dialect import int_array, ints
 from cuesta.errors import VerifyError
+from cuesta.passes.form_kernels.machine import LEAST_ROWS
 from cuesta.sizes import Number, Size, hint
 
 
@@ -46,6 +47,7 @@ _NARROW = 64
 TILE = "cuesta.tile"
 #: Scalar operations below which tiles make no difference that could be measured.
 _LITTLE_WORK = 1 << 15
+_GENERIC, _TAIL = "linalg.generic", "cuesta.tail"
 
 
 def largest_divisor(size: int, limit: int) -> int:
@@ -55,12 +57,17 @@ def largest_divisor(size: int, limit: int) -> int:
 
 
 def tile_sizes(
-    sizes: Sequence[Number], parallel: set[int], tensors: Sequence[Sequence[int]], limits: Limits = USUAL
+    sizes: Sequence[Number],
+    parallel: set[int],
+    tensors: Sequence[Sequence[int]],
+    limits: Limits = USUAL,
+    rows: int = 1,
 ) -> dict[int, int]:
     """Class → tile size for the parallel classes.
 
     `tensors` lists, for each tensor of the kernel, the classes of its dims in memory order. Along a class whose size
-    depends on the call the last tile is what is left over.
+    depends on the call the last tile is what is left over. A tile of a kernel without reductions has about so many
+    `rows` or more, where there are rows.
     """
     about = [max(hint(n), 1) for n in sizes]  # a guess of none is no divisor
 
@@ -80,15 +87,17 @@ def tile_sizes(
         return tiles
     run = 1
     last = max(parallel)
+    across = (fastest & parallel) - {last}
     for c in sorted(parallel, reverse=True):
         if c != last and (about[c] * run > limits.run or run != math.prod(about[c + 1 : last + 1])):
+            if c not in across:
+                tiles[c] = tile(c, max(limits.run // run, rows))
             break
         if isinstance(sizes[c], Size):
             tiles[c] = max(limits.run // run, 1)
             break
         tiles[c] = about[c] if about[c] * run <= 2 * limits.run else largest_divisor(about[c], limits.run)
         run *= tiles[c]
-    across = (fastest & parallel) - {last}
     for c in across:
         if tiles[c] == 1:
             tiles[c] = tile(c, limits.block)
@@ -118,10 +127,11 @@ def tiles_of(
             return _of_product(op.operation, panels, sizes, parallel)
     if TILE in function.attributes:
         return dict(zip(order, _marked(function, [sizes[c] for c in order]), strict=True))
-    usual = tile_sizes(sizes, parallel, tensors)
+    rows = LEAST_ROWS if _repeats(function, parallel) else 1
+    usual = tile_sizes(sizes, parallel, tensors, rows=rows)
     if not measuring() or any(isinstance(n, Size) for n in sizes) or work < _LITTLE_WORK:
         return usual
-    ways = [tile_sizes(sizes, parallel, tensors, limits) for limits in (USUAL, *_OTHERS)]
+    ways = [tile_sizes(sizes, parallel, tensors, limits, rows) for limits in (USUAL, *_OTHERS)]
     names = dict.fromkeys("x".join(str(way[c]) for c in order) for way in ways)
     question = Question("tile", function.name.value, kernel_text(function), tuple(names))
     chosen = choose(question, function)
@@ -129,6 +139,12 @@ def tiles_of(
         mark_tile(function, chosen)
         return tiles_of(function, sizes, parallel, tensors, work)
     return usual
+
+
+def _repeats(function: func.FuncOp, parallel: set[int]) -> bool:
+    """Whether a generic of the kernel lacks a parallel class, so that tiles along it do its work again."""
+    generics = (op.operation for op in function.regions[0].blocks[0].operations if op.operation.name == _GENERIC)
+    return any(not parallel <= set(ints(g.attributes["cuesta.classes"])) for g in generics if _TAIL not in g.attributes)
 
 
 def _of_product(

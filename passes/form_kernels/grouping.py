@@ -191,7 +191,7 @@ class Grouping:
             parallel = product_classes(space, nodes)
         else:
             free = [node.index for node in nodes if self._is_late(node) or self._is_little(node)]
-            parallel = parallel_classes(space, nodes, self._internal(nodes), free)
+            parallel = parallel_classes(space, nodes, self._internal(nodes), free, self.machine.repeated_rows)
             reason = self._refusal(a, b, nodes, space, parallel)
         if reason is not None:
             return self._extend_tail(a, b) if not siblings and reason == _NO_COMMON else reason

@@ -31,6 +31,8 @@ class Machine:
     scalars_together: int
     #: Elements up to which elementwise work for rows or columns may be done again by every tile that has some of them.
     repeated_elements: int = 0
+    #: How many points of a loop a tile of elementwise work has, at least, where a part of that work lacks the loop.
+    repeated_rows: int = 1
     #: What one reduction of a tile may leave to another one there, in elements; None for no limit.
     staged_elements: int | None = None
     #: Tiles that go together where they lie side by side in memory and each would reach into it in steps.
@@ -44,6 +46,9 @@ SECTOR = 8
 #: Programs that keep a GPU busy: two for each multiprocessor.
 PROGRAMS = 264
 
+#: Rows of a tile on a CPU, at least, where each tile does something again that rows share. `tile_sizes` keeps to it.
+LEAST_ROWS = 16
+
 #: Tiles go to a few threads, and to their caches: half of a usual L2.
 CPU = Machine(
     tile_bytes=1 << 20,
@@ -55,6 +60,7 @@ CPU = Machine(
     in_sequence=True,
     converts_late=False,
     scalars_together=0,
+    repeated_rows=LEAST_ROWS,
 )
 #: Thousands of threads want tiles; what does not fit registers is read again. Programs cannot wait for one another.
 GPU = Machine(

@@ -105,16 +105,21 @@ def class_sizes(space: Space, nodes: Iterable[Node]) -> dict[Loop, int]:
     return sizes
 
 
-def parallel_classes(space: Space, nodes: Sequence[Node], internal: set[int], free: Collection[int] = ()) -> set[Loop]:
+def parallel_classes(
+    space: Space, nodes: Sequence[Node], internal: set[int], free: Collection[int] = (), rows: int = 1
+) -> set[Loop]:
     """The classes that tiles may run over.
 
     A node that lacks a class is repeated for each of its tiles: allowed where the node is `internal`
-    (by index; nothing outside the group reads it) and the repetition is cheap, as it is of the nodes in `free`.
+    (by index; nothing outside the group reads it) and the repetition is cheap, as it is of the nodes in `free`. A tile
+    has at least so many `rows` where nothing is reduced.
     """
     sizes = class_sizes(space, nodes)
     chosen = set(sizes)
     classes = {n.index: dict(zip(map(space.find, n.loops), n.parallel, strict=True)) for n in nodes}
     work = sum(n.elements for n in nodes)
+    if not all(all(n.parallel) for n in nodes):
+        rows = 1
     for node in nodes:
         for root in list(chosen):
             if root in classes[node.index]:
@@ -129,6 +134,6 @@ def parallel_classes(space: Space, nodes: Sequence[Node], internal: set[int], fr
         lacking = [root for root in chosen if root not in classes[node.index]]
         for root in lacking:
             repeated *= sizes[root]
-        if lacking and repeated > _REPEAT_SHARE * work:
+        if lacking and repeated > _REPEAT_SHARE * work * rows:
             chosen.difference_update(lacking)
     return chosen

@@ -32,6 +32,42 @@ module {
       return %s : tensor<256x512xf32>
     }
 
+    // Rows that share what is done to a column go together, so that it is not done for each of them.
+    // CHECK-LABEL: func.func @shared_by_rows
+    // CHECK: scf.forall (%{{.*}}) = (0) to (4096) step (64)
+    func.func @shared_by_rows(%x: tensor<4096x64xf32>, %v: tensor<64xf32>, %y: tensor<4096x64xf32> {bufferization.writable = true}) -> tensor<4096x64xf32> attributes {cuesta.parallel = [0, 1], cuesta.sizes = [4096, 64]} {
+      %e = tensor.empty() : tensor<64xf32>
+      %d = linalg.generic {indexing_maps = [affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>], iterator_types = ["parallel"]} ins(%v : tensor<64xf32>) outs(%e : tensor<64xf32>) attrs = {cuesta.classes = [1]} {
+      ^bb0(%a: f32, %o: f32):
+        %r = math.sqrt %a : f32
+        linalg.yield %r : f32
+      } -> tensor<64xf32>
+      %s = linalg.generic {indexing_maps = [#id, #col, #id], iterator_types = ["parallel", "parallel"]} ins(%x, %d : tensor<4096x64xf32>, tensor<64xf32>) outs(%y : tensor<4096x64xf32>) attrs = {cuesta.classes = [0, 1]} {
+      ^bb0(%a: f32, %b: f32, %o: f32):
+        %r = arith.mulf %a, %b : f32
+        linalg.yield %r : f32
+      } -> tensor<4096x64xf32>
+      return %s : tensor<4096x64xf32>
+    }
+
+    // So do 16 where a row is as large as a tile.
+    // CHECK-LABEL: func.func @shared_by_wide_rows
+    // CHECK: scf.forall (%{{.*}}) = (0) to (4096) step (16)
+    func.func @shared_by_wide_rows(%x: tensor<4096x8192xf32>, %v: tensor<8192xf32>, %y: tensor<4096x8192xf32> {bufferization.writable = true}) -> tensor<4096x8192xf32> attributes {cuesta.parallel = [0, 1], cuesta.sizes = [4096, 8192]} {
+      %e = tensor.empty() : tensor<8192xf32>
+      %d = linalg.generic {indexing_maps = [affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>], iterator_types = ["parallel"]} ins(%v : tensor<8192xf32>) outs(%e : tensor<8192xf32>) attrs = {cuesta.classes = [1]} {
+      ^bb0(%a: f32, %o: f32):
+        %r = math.sqrt %a : f32
+        linalg.yield %r : f32
+      } -> tensor<8192xf32>
+      %s = linalg.generic {indexing_maps = [#id, #col, #id], iterator_types = ["parallel", "parallel"]} ins(%x, %d : tensor<4096x8192xf32>, tensor<8192xf32>) outs(%y : tensor<4096x8192xf32>) attrs = {cuesta.classes = [0, 1]} {
+      ^bb0(%a: f32, %b: f32, %o: f32):
+        %r = arith.mulf %a, %b : f32
+        linalg.yield %r : f32
+      } -> tensor<4096x8192xf32>
+      return %s : tensor<4096x8192xf32>
+    }
+
     // What is read across is copied first, in its own order.
     // CHECK-LABEL: func.func @across
     // CHECK: scf.forall (%[[I:.*]], %[[J:.*]]) = (0, 0) to (1024, 1024) step (32, 128)
