@@ -27,6 +27,10 @@ def _variable(default: Any, name: str, description: str) -> Any:
     return field(default=default, metadata={"name": name, "description": description})
 
 
+#: Why an op is called in ATen that is not to become another one, which computes the same with other bits.
+EAGERS_BITS = "with bitwise_eager, ATen's own kernel gives eager's bits"
+
+
 @dataclass(frozen=True)
 class Environment:
     """The environment variables of cuesta, read once per compile."""

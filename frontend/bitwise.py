@@ -16,7 +16,7 @@ from torch.fx import Node
 from cuesta.frontend.decompositions import decompositions
 from cuesta.frontend.foreach import foreach_decompositions
 from cuesta.frontend.rules import CALL_IN_ATEN
-from cuesta.options import Options
+from cuesta.options import EAGERS_BITS, Options
 
 #: Ops of ATen's that make, move or choose numbers and compute none.
 _MOVES = frozenset(
@@ -149,8 +149,6 @@ _EXACT_ON_INTEGERS = frozenset(
     ("arange", "clamp", "clamp_max", "clamp_min", "floor_divide", "maximum", "minimum", "relu", "remainder")
 )
 
-_REASON = "with bitwise_eager, ATen's own kernel gives eager's bits"
-
 
 def decompositions_of(options: Options) -> dict[Any, Callable[..., Any]]:
     """overload → its decomposition, as AOTAutograd takes it."""
@@ -164,7 +162,7 @@ def mark_calls(gm: torch.fx.GraphModule, options: Options) -> None:
         return
     for node in gm.graph.nodes:
         if isinstance(node.target, torch._ops.OpOverload) and not _is_exact(node):
-            node.meta[CALL_IN_ATEN] = _REASON
+            node.meta[CALL_IN_ATEN] = EAGERS_BITS
 
 
 def _is_exact(node: Node) -> bool:

@@ -16,6 +16,7 @@ _PASS_MODULES = (
     "cuesta.passes.limit_stack",
     "cuesta.passes.decompose",
     "cuesta.passes.choose_layouts",
+    "cuesta.passes.multiply_convolutions",
     "cuesta.passes.fold_batch_norm",
     "cuesta.passes.fuse_cudnn_convolution",
     "cuesta.passes.call_libraries",

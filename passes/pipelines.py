@@ -36,6 +36,8 @@ _GRAPH = (
     "recognise-gelu",
     # 4. Library calls before decomposition, while a contraction still has the strides it was traced with.
     "choose-layouts",
+    # What is a matrix in its layout is a product like any other.
+    "multiply-convolutions",
     "call-libraries",
     # 5. Whole ops apart, so that fusion sees reductions and pointwise ops only.
     "decompose",
@@ -109,6 +111,7 @@ _LLVM = (
 )
 
 _GPU_STEPS = {
+    "multiply-convolutions": (),
     # cuDNN takes into a convolution what CPU leaves to the kernel behind it, where the layout is its own. Folding
     # first: what is folded is a bias. Products that are kernels have the rows of what follows: reshapes there and back.
     "call-libraries": ("fold-batch-norm", "fuse-cudnn-convolution", "call-libraries", "fold-views"),

@@ -51,7 +51,10 @@ def is_faster(m: int, n: int, k: int, across: bool) -> bool:
     """Whether panels are known to beat a library's product; `across` says that the right factor is a linear layer's
     weight, [n, k] in memory."""
     rows = _ROWS_ACROSS if across else _ROWS
-    return 2 <= m <= rows and n % 16 == 0 and n * k >= _LITTLE and _has_wide_vectors()
+    if not (2 <= m <= rows and n % 16 == 0 and n * k >= _LITTLE and _has_wide_vectors()):
+        return False
+    found = panels_of(m, n, k)
+    return found is not None and (m > found.m or n > found.n)  # one tile would be one thread's
 
 
 def packed_columns(n: int) -> int:

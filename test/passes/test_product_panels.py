@@ -36,6 +36,7 @@ def test_the_rule_of_thumb_takes_few_rows(monkeypatch: pytest.MonkeyPatch) -> No
     assert not is_faster(128, 768, 768, across=False) and not is_faster(256, 768, 768, across=True)
     assert not is_faster(1, 768, 768, across=True) and not is_faster(4, 1000, 768, across=True)
     assert not is_faster(4, 96, 96, across=True)  # a cache holds it
+    assert not is_faster(98, 160, 960, across=True)  # one tile is one thread's
     assert is_worth_packing(32, 768, 768) and is_worth_packing(32, 1024, 768) and not is_worth_packing(32, 800, 768)
     assert not is_worth_packing(16, 768, 768)  # a weight as it is comes from memory faster
     assert not is_worth_packing(128, 768, 3072)  # the left factor leaves the cache before the next panel

@@ -1,0 +1,68 @@
+// RUN: cuesta-opt --split-input-file --pass-pipeline='builtin.module(multiply-convolutions)' %s | filecheck %s
+
+// In channels_last a window of one element is a product; with a bias, one that adds it.
+// CHECK-LABEL: func.func @network
+// CHECK: %[[A:.*]] = "cuesta.reshape"({{.*}}) : (tensor<2x8x8x4xf32>) -> tensor<128x4xf32>
+// CHECK: %[[B:.*]] = "cuesta.permute"({{.*}}) {dims = [1, 0]} : (tensor<16x4xf32>) -> tensor<4x16xf32>
+// CHECK: %[[P:.*]] = "cuesta.addmm"(%{{.*}}, %[[A]], %[[B]])
+// CHECK: %[[R:.*]] = "cuesta.reshape"(%[[P]]) : (tensor<128x16xf32>) -> tensor<2x8x8x16xf32>
+// CHECK: %[[X:.*]] = "cuesta.permute"(%[[R]]) {dims = [0, 3, 1, 2]}
+// CHECK: %[[Y:.*]] = "cuesta.relu"(%[[X]])
+// CHECK: "cuesta.mm"
+// CHECK-NOT: cuesta.convolution
+module attributes {cuesta.target = "cpu"} {
+func.func @network(%x: tensor<2x4x8x8xf32> {cuesta.strides = [256, 1, 32, 4]}, %w: tensor<16x4x1x1xf32>, %b: tensor<16xf32>, %v: tensor<8x16x1x1xf32>) -> tensor<2x8x8x8xf32> {
+  %0 = "cuesta.convolution"(%x, %w, %b) {stride = [1, 1], padding = [0, 0], dilation = [1, 1], transposed = 0 : i64, output_padding = [0, 0], groups = 1 : i64, onednn, result_strides = [[1024, 1, 128, 16]]} : (tensor<2x4x8x8xf32>, tensor<16x4x1x1xf32>, tensor<16xf32>) -> tensor<2x16x8x8xf32>
+  %1 = "cuesta.relu"(%0) : (tensor<2x16x8x8xf32>) -> tensor<2x16x8x8xf32>
+  %2 = "cuesta.convolution"(%1, %v) {stride = [1, 1], padding = [0, 0], dilation = [1, 1], transposed = 0 : i64, output_padding = [0, 0], groups = 1 : i64, onednn, result_strides = [[512, 1, 64, 8]]} : (tensor<2x16x8x8xf32>, tensor<8x16x1x1xf32>) -> tensor<2x8x8x8xf32>
+  return %2 : tensor<2x8x8x8xf32>
+}
+}
+
+// CHECK: // -----
+// -----
+
+// Gradients are two products, the weight's in the library, and sums; what is not asked for is not computed.
+// CHECK-LABEL: func.func @gradients
+// CHECK: %[[G:.*]] = "cuesta.reshape"({{.*}}) : (tensor<2x8x8x16xf32>) -> tensor<128x16xf32>
+// CHECK: "cuesta.mm"(%[[G]], {{.*}}) : (tensor<128x16xf32>, tensor<16x4xf32>) -> tensor<128x4xf32>
+// CHECK: %[[T:.*]] = "cuesta.permute"(%[[G]]) {dims = [1, 0]}
+// CHECK: "cuesta.mm"(%[[T]], {{.*}}) {route = "library"} : (tensor<16x128xf32>, tensor<128x4xf32>) -> tensor<16x4xf32>
+// CHECK: "cuesta.sum"{{.*}}dims = [0, 2, 3]
+// CHECK-NOT: cuesta.mm
+// CHECK: return
+// CHECK-LABEL: func.func @of_the_weight
+// CHECK: "cuesta.mm"{{.*}}route = "library"
+// CHECK-NOT: cuesta.mm
+// CHECK: return
+module attributes {cuesta.target = "cpu"} {
+func.func @gradients(%g: tensor<2x16x8x8xf32>, %x: tensor<2x4x8x8xf32> {cuesta.strides = [256, 1, 32, 4]}, %w: tensor<16x4x1x1xf32>) -> (tensor<2x4x8x8xf32>, tensor<16x4x1x1xf32>, tensor<16xf32>) {
+  %0:3 = "aten.call"(%g, %x, %w) {args = "[\22%0\22, \22%1\22, \22%2\22, [16], [1, 1], [0, 0], [1, 1], false, [0, 0], 1, [true, true, true]]", overload = "aten.convolution_backward.default", reason = "", result_strides = [[256, 1, 32, 4], [4, 1, 4, 4], [1]]} : (tensor<2x16x8x8xf32>, tensor<2x4x8x8xf32>, tensor<16x4x1x1xf32>) -> (tensor<2x4x8x8xf32>, tensor<16x4x1x1xf32>, tensor<16xf32>)
+  return %0#0, %0#1, %0#2 : tensor<2x4x8x8xf32>, tensor<16x4x1x1xf32>, tensor<16xf32>
+}
+func.func @of_the_weight(%g: tensor<2x16x8x8xf32>, %x: tensor<2x4x8x8xf32> {cuesta.strides = [256, 1, 32, 4]}, %w: tensor<16x4x1x1xf32>) -> tensor<16x4x1x1xf32> {
+  %0 = "aten.call"(%g, %x, %w) {args = "[\22%0\22, \22%1\22, \22%2\22, [16], [1, 1], [0, 0], [1, 1], false, [0, 0], 1, [false, true, false]]", overload = "aten.convolution_backward.default", positions = [1], reason = "", result_strides = [[4, 1, 4, 4]]} : (tensor<2x16x8x8xf32>, tensor<2x4x8x8xf32>, tensor<16x4x1x1xf32>) -> tensor<16x4x1x1xf32>
+  return %0 : tensor<16x4x1x1xf32>
+}
+}
+
+// CHECK: // -----
+// -----
+
+// Row-major images, a stride, groups, a window of more, and a call that bitwise_eager wants stay.
+// CHECK-LABEL: func.func @others
+// CHECK-NOT: "cuesta.mm"
+// CHECK-COUNT-4: "cuesta.convolution"
+// CHECK: "aten.call"
+// CHECK-NOT: "cuesta.mm"
+// CHECK: return
+module attributes {cuesta.target = "cpu"} {
+func.func @others(%x: tensor<2x4x8x8xf32>, %y: tensor<2x4x8x8xf32> {cuesta.strides = [256, 1, 32, 4]}, %w: tensor<16x4x1x1xf32>, %u: tensor<4x1x1x1xf32>, %v: tensor<16x4x3x3xf32>, %g: tensor<2x16x8x8xf32>) -> (tensor<2x16x8x8xf32>, tensor<2x16x4x4xf32>, tensor<2x4x8x8xf32>, tensor<2x16x6x6xf32>, tensor<16x4x1x1xf32>) {
+  %0 = "cuesta.convolution"(%x, %w) {stride = [1, 1], padding = [0, 0], dilation = [1, 1], transposed = 0 : i64, output_padding = [0, 0], groups = 1 : i64, onednn} : (tensor<2x4x8x8xf32>, tensor<16x4x1x1xf32>) -> tensor<2x16x8x8xf32>
+  %1 = "cuesta.convolution"(%y, %w) {stride = [2, 2], padding = [0, 0], dilation = [1, 1], transposed = 0 : i64, output_padding = [0, 0], groups = 1 : i64, onednn} : (tensor<2x4x8x8xf32>, tensor<16x4x1x1xf32>) -> tensor<2x16x4x4xf32>
+  %2 = "cuesta.convolution"(%y, %u) {stride = [1, 1], padding = [0, 0], dilation = [1, 1], transposed = 0 : i64, output_padding = [0, 0], groups = 4 : i64, onednn} : (tensor<2x4x8x8xf32>, tensor<4x1x1x1xf32>) -> tensor<2x4x8x8xf32>
+  %3 = "cuesta.convolution"(%y, %v) {stride = [1, 1], padding = [0, 0], dilation = [1, 1], transposed = 0 : i64, output_padding = [0, 0], groups = 1 : i64, onednn} : (tensor<2x4x8x8xf32>, tensor<16x4x3x3xf32>) -> tensor<2x16x6x6xf32>
+  %4 = "aten.call"(%g, %y, %w) {args = "[\22%0\22, \22%1\22, \22%2\22, [16], [1, 1], [0, 0], [1, 1], false, [0, 0], 1, [false, true, false]]", overload = "aten.convolution_backward.default", positions = [1], reason = "with bitwise_eager, ATen's own kernel gives eager's bits", result_strides = [[4, 1, 4, 4]]} : (tensor<2x16x8x8xf32>, tensor<2x4x8x8xf32>, tensor<16x4x1x1xf32>) -> tensor<16x4x1x1xf32>
+  return %0, %1, %2, %3, %4 : tensor<2x16x8x8xf32>, tensor<2x16x4x4xf32>, tensor<2x4x8x8xf32>, tensor<2x16x6x6xf32>, tensor<16x4x1x1xf32>
+}
+}
