@@ -174,6 +174,14 @@ class CumProd(Operation, name="cumprod", traits=[ext.Pure]):
     result: ext.Result[Any]
 
 
+class LogCumSumExp(Operation, name="logcumsumexp", traits=[ext.Pure]):
+    """Logarithm of the running sum of exponentials along `dim`, of floats."""
+
+    x: ext.Operand[Any]
+    dim: ir.IntegerAttr
+    result: ext.Result[Any]
+
+
 @reference("cumsum")
 def _cumsum(op: ir.Operation, operands: list[torch.Tensor]) -> torch.Tensor:
     return torch.cumsum(operands[0], op.attributes["dim"].value, dtype=operands[0].dtype)
@@ -184,7 +192,13 @@ def _cumprod(op: ir.Operation, operands: list[torch.Tensor]) -> torch.Tensor:
     return torch.cumprod(operands[0], op.attributes["dim"].value, dtype=operands[0].dtype)
 
 
+@reference("logcumsumexp")
+def _logcumsumexp(op: ir.Operation, operands: list[torch.Tensor]) -> torch.Tensor:
+    return torch.logcumsumexp(operands[0], op.attributes["dim"].value)
+
+
 @verifier("cumsum")
+@verifier("logcumsumexp")
 @verifier("cumprod")
 def _verify_running(op: ir.Operation) -> str | None:
     shape, dim = types.shape_of(op.operands[0]), op.attributes["dim"].value

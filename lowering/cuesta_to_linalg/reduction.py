@@ -6,7 +6,10 @@
 
 from __future__ import annotations
 
-from cuesta._mlir import arith, ir, linalg
+import math as pymath
+from collections.abc import Callable
+
+from cuesta._mlir import arith, ir, linalg, math
 from cuesta.dialects import types
 from cuesta.dialects.cuesta import reduction
 from cuesta.dialects.cuesta.dialect import ints
@@ -86,7 +89,23 @@ def lower_argmax(b: LinalgBuilder, op: ir.Operation) -> None:
     b.squeezed[op.results[0]] = index
 
 
-@lowers("cumsum", "cumprod")
+def _log_add(s: Scalar, x: Value, y: Value) -> Value:
+    """log(e^x + e^y). Of equal infinities, that infinity."""
+    low, high = s.minimum(x, y), s.maximum(x, y)
+    more = math.log1p(math.exp(s.sub(low, high)))
+    apart = arith.ori(s.compare("ne", low, high), s.compare("lt", s.abs(low), s.const(low, pymath.inf)))
+    return s.select(apart, s.add(high, more), high)
+
+
+#: op → (what is carried at first, one step)
+_RUNNING: dict[str, tuple[float, Callable[[Scalar, Value, Value], Value]]] = {
+    "cuesta.cumsum": (0, lambda s, x, y: s.add(x, y)),
+    "cuesta.cumprod": (1, lambda s, x, y: s.mul(x, y)),
+    "cuesta.logcumsumexp": (-pymath.inf, _log_add),
+}
+
+
+@lowers("cumsum", "cumprod", "logcumsumexp")
 def lower_running(b: LinalgBuilder, op: ir.Operation) -> None:
     sizes, dim = shape_of(op.operands[0]), op.attributes["dim"].value
     loops = _loops(sizes)
@@ -97,17 +116,17 @@ def lower_running(b: LinalgBuilder, op: ir.Operation) -> None:
         return
     along = loops.index(dim)
     kept = [i for i in range(len(loops)) if i != along]
-    product = op.name == "cuesta.cumprod"
+    first, step = _RUNNING[op.name]
 
     def body(s: Scalar, outs: list[Value], ins: list[Value]) -> list[Value]:
-        # A plain sequential sum or product: this loop carries its total and stores it at each step.
-        total = (s.mul if product else s.add)(outs[0], s.convert(ins[0], outs[0].type))
+        # One step after the other: this loop carries its total and stores it at each step.
+        total = step(s, outs[0], s.convert(ins[0], outs[0].type))
         return [total, s.convert(total, ins[0].type)]
 
     _, running = b.generics(
         [b.covering_access(op.operands[0], loops)],
         [sizes[d] for d in loops],
-        [(kept, types.opmath(spelling), lambda kind: int(product)), (list(range(len(loops))), spelling, None)],
+        [(kept, types.opmath(spelling), lambda kind: first), (list(range(len(loops))), spelling, None)],
         body,
         reduced=[along],
     )

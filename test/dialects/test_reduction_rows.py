@@ -78,9 +78,12 @@ def test_position(name: str, dtype: torch.dtype, check_op: Check) -> None:
     holds()
 
 
-@pytest.mark.parametrize("name", ["cumsum", "cumprod"])
-@pytest.mark.parametrize("dtype", NUMBERS, ids=lambda d: SPELLING[d])
-def test_running(dtype: torch.dtype, name: str, check_op: Check) -> None:
+RUNNING = [(name, dtype) for name in ("cumsum", "cumprod") for dtype in NUMBERS]
+RUNNING += [("logcumsumexp", torch.float32), ("logcumsumexp", torch.float64)]
+
+
+@pytest.mark.parametrize(("name", "dtype"), RUNNING, ids=[f"{name}-{SPELLING[dtype]}" for name, dtype in RUNNING])
+def test_running(name: str, dtype: torch.dtype, check_op: Check) -> None:
     @compiled
     @given(st.data())
     def holds(data: st.DataObject) -> None:

@@ -99,3 +99,14 @@ def test_cumsum(x: torch.Tensor, matches_eager: Check) -> None:
 
 def test_cumsum_of_a_scalar(matches_eager: Check) -> None:
     matches_eager(lambda x: x.cumsum(0), ONE)
+
+
+@pytest.mark.parametrize("x", [X, BRAIN, SPECIAL, ONE], ids=["f32", "bf16", "special", "0-d"])
+def test_logcumsumexp(x: torch.Tensor, matches_eager: Check) -> None:
+    run = matches_eager(lambda x: x.logcumsumexp(0), x)
+    assert "aten.call" not in run.ops()
+
+
+def test_logcumsumexp_along_rows_is_called_on_a_cpu(matches_eager: Check) -> None:
+    run = matches_eager(lambda x: x.logcumsumexp(-1), X)
+    assert list(run.reasons()) == ["aten.logcumsumexp.default"]
