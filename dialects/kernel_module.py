@@ -21,8 +21,10 @@ REST = "__rest"
 #: parameters p0, p1, …, which are its arguments behind the tensors.
 SHAPE = "cuesta.bound"
 
-#: Attributes of a launch: the kernel that it runs where any of the sizes is not 0.
+#: Attributes of a launch: the other versions of its kernel, and of each but the last what is 0 where it is right.
 OTHERWISE, UNLESS = "otherwise", "unless"
+#: Attribute of a kernel: the number of blocks along each parallel class, 0 for what only a launch tells.
+COUNTS = "cuesta.counts"
 
 
 def kernel_modules(module: ir.Module) -> list[ir.Module]:
@@ -42,16 +44,15 @@ def launch_parameters(launch: ir.Operation) -> list[Number]:
 
 
 def launched_kernels(launch: ir.Operation) -> list[str]:
-    """The kernels that a host.launch may run: its own, then the one for other sizes where it has one."""
-    names = [launch.attributes[name].value[-1] for name in ("kernel", OTHERWISE) if name in launch.attributes]
-    return [str(name) for name in names]
+    """The kernels of which a host.launch runs the first that is right for its sizes."""
+    others = launch.attributes.get(OTHERWISE, [])
+    return [str(launch.attributes["kernel"].value[-1]), *(str(other.value[-1]) for other in others)]
 
 
-def runs_other(launch: ir.Operation) -> Number:
-    """1 where a host.launch runs the kernel for other sizes, else 0."""
-    if UNLESS not in launch.attributes:
-        return 0
-    return 1 - 1 // (1 + sum(numbers(launch.attributes[UNLESS])))
+def conditions(launch: ir.Operation) -> list[Number]:
+    """What is 0, and never negative, where each of these kernels is right; of the last one 0."""
+    rows = launch.attributes.get(UNLESS, [])
+    return [*(sum(numbers(row)) for row in rows), 0]
 
 
 def is_computed_with(parameter: ir.Value) -> bool:

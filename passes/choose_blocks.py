@@ -24,6 +24,7 @@ from dataclasses import dataclass, replace
 from cuesta._mlir import func, ir
 from cuesta.dialects.cuesta.dialect import int_array, int_attr, ints, numbers
 from cuesta.dialects.kernel_module import (
+    COUNTS,
     argument_shapes,
     is_computed_with,
     kernel_modules,
@@ -34,7 +35,14 @@ from cuesta.dialects.product import roles_of, tile_of
 from cuesta.errors import Unsupported
 from cuesta.passes.form_kernels.machine import PROGRAMS, SECTOR, STRIP
 from cuesta.passes.graph_rewrite import functions
-from cuesta.passes.kernel_versions import add_general, choose_at_launch, excess, wide_offsets, widening
+from cuesta.passes.kernel_versions import (
+    add_version,
+    choose_at_launch,
+    excess,
+    needs_more_than_half,
+    wide_offsets,
+    widening,
+)
 from cuesta.passes.launches import Launch, common_divisor, is_wide, largest, launches_of
 from cuesta.passes.registry import Pass, register_pass
 from cuesta.sizes import Number, Size, hint, symbol
@@ -52,6 +60,8 @@ SQUARE = 32
 PART, ROOM = 128, 2048
 #: Elements that a block has at least where sizes are others in each call.
 FEW = 256
+#: Rows that one block takes whole have versions of half, a quarter, twice as many elements and so on, none shorter.
+_SHIFTS, _SHORTEST = (-1, -2, -3, 1, 2), 32
 #: Elements a thread works on at most before a program gets more threads.
 PER_THREAD = 8
 _NONE: Mapping[int, int] = {}
@@ -221,28 +231,89 @@ class _Kernel:
 
 
 def _annotate(kernel: _Kernel) -> None:
-    """Chooses for a kernel, and for a second version of it where sizes like those of the traced call allow a faster
-    one."""
-    function, launches, sizes = kernel.function, kernel.launches, kernel.sizes
-    walked = kernel.unknown - kernel.parallel
-    chosen = kernel.choose(dict.fromkeys(kernel.unknown & kernel.parallel, SQUARE))
-    whole = sorted(walked - set(chosen.loops))
-    wide = widening(function, launches, _fastest(kernel.about, kernel.tensors))
-    offsets = wide_offsets(launches)
-    needed = [
-        [launch.parameters[p] % multiple for p, multiple in wide.items()]
-        + [launch.offsets[i] % multiple for i, multiple in offsets.items()]
-        + [excess(launch.size(sizes[c]), chosen.sizes[c]) for c in whole]
-        for launch in launches
-    ]
-    if not any(n != 0 for unless in needed for n in unless):
+    """Chooses for a kernel, and for versions of it that some sizes allow, those of the traced call first."""
+    function, name = kernel.function, kernel.function.name.value
+    offsets = wide_offsets(kernel.launches)
+    versions = [v for v in _versions(kernel) if v.unless or offsets]
+    if not versions:
         _annotate_general(kernel)
         return
-    general = add_general(function)
+    names = [name, *(f"{name}__{number}" for number in range(1, len(versions)))]
+    general = add_version(function, f"{name}__any")
+    copies = [function, *(add_version(function, own) for own in names[1:])]
     _annotate_general(replace(kernel, function=general))
-    _write(kernel, chosen, set(chosen.loops), wide, offsets)
-    for launch, unless in zip(launches, needed, strict=True):
-        choose_at_launch(launch, general.name.value, unless)
+    for version, copied in zip(versions, copies, strict=True):
+        _write(replace(kernel, function=copied), version.blocks, set(version.blocks.loops), version.wide, offsets)
+        if any(version.counts):
+            copied.attributes[COUNTS] = int_array(version.counts)
+    for launch in kernel.launches:
+        aligned = [launch.offsets[i] % multiple for i, multiple in offsets.items()]
+        given = [(own, [*map(launch.size, v.unless), *aligned]) for own, v in zip(names, versions, strict=True)]
+        choose_at_launch(launch, [*given, (general.name.value, [])])
+
+
+@dataclass(frozen=True)
+class _Version:
+    """A version of a kernel, in terms of its parameters: `unless` is 0 where it is right."""
+
+    blocks: Blocks
+    unless: list[Number]
+    wide: Mapping[str, int]
+    counts: Sequence[int] = ()
+
+
+def _versions(kernel: _Kernel) -> list[_Version]:
+    """For the traced sizes, then for others; nothing where known sizes would make no difference."""
+    if not kernel.launches:
+        return []
+    least = dict.fromkeys(kernel.unknown & kernel.parallel, SQUARE)
+    walked = kernel.unknown - kernel.parallel
+    wide = widening(kernel.function, kernel.launches, _fastest(kernel.about, kernel.tensors))
+    multiples = [symbol(p) % multiple for p, multiple in wide.items()]
+    chosen = kernel.choose(least)
+    whole = sorted(walked - set(chosen.loops), key=lambda c: chosen.sizes[c])
+    if not whole:
+        return [*_exact(kernel, chosen, wide), _Version(chosen, multiples, wide)]
+    *others, row = whole
+    found = [chosen]
+    for shift in _SHIFTS:
+        about = list(kernel.about)
+        about[row] = chosen.sizes[row] << shift if shift > 0 else chosen.sizes[row] >> -shift
+        other = replace(kernel, about=about).choose(least)
+        if about[row] >= _SHORTEST and other not in found:
+            found.append(other)
+    shortest = min(blocks.sizes[row] for blocks in found if row not in blocks.loops)
+    versions = []
+    for blocks in found:
+        unless = [*multiples, *(excess(kernel.sizes[c], blocks.sizes[c]) for c in others if c not in blocks.loops)]
+        if row not in blocks.loops:
+            fits = excess if blocks.sizes[row] == shortest else needs_more_than_half
+            unless.append(fits(kernel.sizes[row], blocks.sizes[row]))
+        versions.append(_Version(blocks, unless, wide))
+    return versions
+
+
+def _exact(kernel: _Kernel, chosen: Blocks, wide: Mapping[str, int]) -> list[_Version]:
+    """The version for as many blocks along each class but the first as in the traced call, whole ones if they are: a
+    program finds its place by dividing by numbers."""
+    parallel = ints(kernel.function.attributes["cuesta.parallel"])
+    about = {c: {hint(launch.size(kernel.sizes[c])) for launch in kernel.launches} for c in parallel}
+    several = [c for c in parallel if any(n > chosen.sizes[c] for n in about[c])]
+    inner = [c for c in several[1:] if isinstance(kernel.sizes[c], Size)]
+    counts = {c: {-(-n // chosen.sizes[c]) for n in about[c]} for c in inner}
+    if not inner or kernel.products or any(len(found) > 1 for found in counts.values()):
+        return []
+    known = {c: found.pop() for c, found in counts.items()}
+    exact = dict(wide)
+    for c in inner:
+        size, block = kernel.sizes[c], chosen.sizes[c]
+        if isinstance(size, Size) and size.is_symbol and all(n % block == 0 for n in about[c]):
+            exact[str(size)] = math.lcm(block, exact.get(str(size), 1))
+    unless: list[Number] = [symbol(p) % multiple for p, multiple in exact.items()]
+    for c, count in known.items():
+        off = (kernel.sizes[c] + chosen.sizes[c] - 1) // chosen.sizes[c] - count
+        unless.append(off * off)
+    return [_Version(chosen, unless, exact, [known.get(c, 0) for c in parallel])]
 
 
 def _annotate_general(kernel: _Kernel) -> None:

@@ -1,15 +1,17 @@
-"""Two versions of a kernel whose sizes depend on the call: one for sizes like those of the traced call, one for all.
+"""Versions of a kernel whose sizes depend on the call: one for sizes like those of the traced call, one for all.
 
-    func @softmax {cuesta.sizes = ["p0", "p1"]}              func @softmax {…}
-    host.launch(%x, %y) {@softmax,                     →     func @softmax__any {…}
-      parameters = ["s0", "s1"]}                             host.launch(%x, %y) {@softmax,
-                                                               otherwise = @softmax__any,
-                                                               unless = ["(s1 % 16)", what s1 is more than 2048],
+    func @softmax {cuesta.sizes = ["p0", "p1"]}              func @softmax {…}, @softmax__1 {…}, @softmax__any {…}
+    host.launch(%x, %y) {@softmax,                     →     host.launch(%x, %y) {@softmax,
+      parameters = ["s0", "s1"]}                               otherwise = [@softmax__1, @softmax__any],
+                                                               unless = [["(s1 % 16)", …], ["(s1 % 16)", …]],
                                                                parameters = ["s0", "s1"]}
 
 The first takes for granted that rows begin and end at multiples of 16, or of 8, 4 or 2 elements where they do in the
-traced call, as wide loads ask for, and that a class which one block has room for there always fits. A launch runs it
-where all of `unless` is 0, else the other, whose code is made when sizes need it (frontend/late_kernels.py).
+traced call, as wide loads ask for; that a class which one block has room for there fits, and fills more than half of
+it; and where a program finds its place by dividing, that it divides by the numbers of that call. Others are for rows
+of half, a quarter, twice as many elements and so on, or do with fewer of these. A launch runs the first of which all
+of `unless` is 0, or the last. The code of those that the traced call does not run is made when sizes need it
+(frontend/late_kernels.py).
 """
 
 from __future__ import annotations
@@ -53,25 +55,36 @@ def _widened(values: Sequence[Number]) -> int | None:
     return traced if common_divisor(values, WIDE) % traced else None
 
 
-def add_general(function: func.FuncOp) -> func.FuncOp:
-    """A copy of the kernel beside it, under the name that launches know it by."""
+def add_version(function: func.FuncOp, name: str) -> func.FuncOp:
+    """A copy of a kernel beside it, under that name."""
     with ir.InsertionPoint(function):
-        general = function.operation.clone().opview
-    general.attributes["sym_name"] = ir.StringAttr.get(f"{function.name.value}__any")
-    assert isinstance(general, func.FuncOp)
-    return general
+        added = function.operation.clone().opview
+    added.attributes["sym_name"] = ir.StringAttr.get(name)
+    assert isinstance(added, func.FuncOp)
+    return added
 
 
-def choose_at_launch(launch: Launch, general: str, unless: Iterable[Number]) -> None:
-    """Has a launch run the kernel `general` instead where any of `unless`, which are not negative, is not 0."""
-    needed = sorted({n for n in unless if n != 0}, key=str)
-    if not needed:
-        return
+def choose_at_launch(launch: Launch, versions: Sequence[tuple[str, Iterable[Number]]]) -> None:
+    """Has a launch run the first of a kernel's versions, by name, of which all numbers beside it, which are not
+    negative, are 0."""
+    names: list[str] = []
+    unless: list[list[Number]] = []
+    for name, given in versions:
+        needed = sorted({n for n in given if n != 0}, key=str)
+        if any(isinstance(n, int) for n in needed):
+            continue  # it never is right here
+        names.append(name)
+        unless.append(needed)
+        if not needed:
+            break
     op = launch.op
     assert op is not None
     module, *_ = op.attributes["kernel"].value
-    op.attributes[OTHERWISE] = ir.SymbolRefAttr.get([module, general])
-    op.attributes[UNLESS] = int_array(needed)
+    symbols = [ir.SymbolRefAttr.get([module, name]) for name in names]
+    op.attributes["kernel"] = symbols[0]
+    if len(names) > 1:
+        op.attributes[OTHERWISE] = ir.ArrayAttr.get(symbols[1:])
+        op.attributes[UNLESS] = ir.ArrayAttr.get([int_array(row) for row in unless[:-1]])
 
 
 def excess(size: Number, block: int) -> Number:
@@ -81,3 +94,11 @@ def excess(size: Number, block: int) -> Number:
     """
     turns = (size - 1) // block
     return turns * turns
+
+
+def needs_more_than_half(size: Number, block: int) -> Number:
+    """0 where the block has room for the size, and half of it has not; else more."""
+    if block < 2:
+        return excess(size, block)
+    off = (size - 1) // (block // 2) - 1
+    return off * off

@@ -2,9 +2,9 @@
 
 The metadata of such a program spell sizes, strides, offsets and words of its tables as text, `"64*s0"`. With the
 symbols' values they are numbers, and the program is one like any other. Offsets in the arena, a0, a1, …, are worked
-out anew: what fits where depends on the sizes. So are the grids of launches on a GPU, g0, g1, …: each is a kernel's,
-whose text is in terms of the parameters p0, p1, … that the launch passes. `late` has then the numbers of those kernels
-that the sizes need and whose code was left for later.
+out anew: what fits where depends on the sizes. So are the launches on a GPU: k0, k1, … is the version of its kernel
+that each runs, and g0, g1, … that one's grid, whose text is in terms of the parameters p0, p1, … that the launch
+passes. `late` has then the numbers of those kernels that the sizes need and whose code was left for later.
 """
 
 from __future__ import annotations
@@ -31,7 +31,9 @@ def admits(program: Mapping[str, Any], values: Mapping[str, int]) -> bool:
 
 def with_sizes(program: Mapping[str, Any], values: Mapping[str, int]) -> dict[str, Any]:
     """The metadata of the program for these values of its symbols. Raises KeyError for one without a value."""
-    numbers = {**values, **_places(program["buffers"], values), **_grids(program, values)}
+    placed = {**values, **_places(program["buffers"], values)}
+    grids = _grids(program, placed)
+    numbers = {**placed, **grids}
 
     @functools.cache  # thousands of words, few of them different
     def number(spelled: int | str) -> int:
@@ -54,7 +56,7 @@ def with_sizes(program: Mapping[str, Any], values: Mapping[str, int]) -> dict[st
         **program,
         "arena": number(program["arena"]),
         "words": [number(n) for n in program["words"]],
-        "late": sorted({kernel for kernel, needed in program["late"] if number(needed)}),
+        "late": sorted({n for name, n in grids.items() if name[0] == "k" and program["kernels"][n]["late"]}),
         **{key: [sized(entry) for entry in program[key]] for key in ("arguments", "bases", "results", "steps")},
         "calls": [{**sized(call), "args": json.dumps(argument(json.loads(call["args"])))} for call in program["calls"]],
     }
@@ -73,13 +75,14 @@ def _places(buffers: list[list[int | str]], values: Mapping[str, int]) -> dict[s
 
 
 def _grids(program: Mapping[str, Any], values: Mapping[str, int]) -> dict[str, int]:
-    """How many programs each grid that depends on the call has."""
+    """Which version of its kernel each launch that depends on the call runs, and in how many programs."""
 
     def number(spelled: int | str, known: Mapping[str, int]) -> int:
         return at(parse(spelled), known) if isinstance(spelled, str) else spelled
 
-    found = {}
-    for i, (kernel, passed) in enumerate(program["grids"]):
+    found: dict[str, int] = {}
+    for i, (versions, passed) in enumerate(program["grids"]):
+        kernel = next(kernel for kernel, unless in versions if number(unless, values) == 0)
         parameters = {f"p{j}": number(size, values) for j, size in enumerate(passed)}
-        found[f"g{i}"] = number(program["kernels"][kernel]["grid"][0], parameters)
+        found |= {f"k{i}": kernel, f"g{i}": number(program["kernels"][kernel]["grid"][0], parameters)}
     return found

@@ -24,8 +24,8 @@ ARENA = OpenOp("host.arena")
 VIEW = OpenOp("host.view", {"offset": ir.IntegerAttr | ir.StringAttr})
 
 #: Runs a kernel. The last `outputs` operands are written, the others read. `parameters`, where it has them, are the
-#: sizes that the kernel is passed. `otherwise`, where it has it, is the kernel that it runs where any of the sizes of
-#: `unless` is not 0.
+#: sizes that the kernel is passed. `otherwise`, where it has it, are other versions of the kernel, of which it
+#: runs the first where all of its row of `unless` is 0, or the last.
 LAUNCH = OpenOp("host.launch", {"kernel": ir.SymbolRefAttr, "outputs": ir.IntegerAttr})
 
 #: Calls an ATen overload; `args` as in aten.call, `dtypes` spells the operands' and results' element types.

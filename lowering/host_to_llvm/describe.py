@@ -7,7 +7,7 @@ from typing import Any
 
 from cuesta._mlir import ir
 from cuesta.dialects.cuesta.dialect import ints, numbers
-from cuesta.dialects.kernel_module import OTHERWISE, launched_kernels, runs_other
+from cuesta.dialects.kernel_module import launched_kernels
 from cuesta.dialects.types import byte_size, memref_shape
 from cuesta.lowering.host_to_llvm import host_function
 from cuesta.lowering.host_to_llvm.layout import HostLayout, Metadata, Value, read_host
@@ -30,7 +30,10 @@ def describe(module: ir.Module) -> dict[str, Any]:
             "arena": _spelled(_arena_bytes(layout)),
             "buffers": _buffers(layout),
             "words": [],
-            "grids": [[kernel, [_spelled(n) for n in sizes]] for kernel, sizes in layout.grids],
+            "grids": [
+                [[[kernel, _spelled(unless)] for kernel, unless in versions], [_spelled(n) for n in sizes]]
+                for versions, sizes in layout.grids
+            ],
             "keeps_arena": True,
             "memory": {entry.name: entry.attr.value for entry in memory},
             "bases": [{"owner": b.owner, **_tensor(b.metadata)} for b in layout.returned.values()],
@@ -44,7 +47,7 @@ def describe(module: ir.Module) -> dict[str, Any]:
             "elsewhere": sorted({str(device) for device in layout.devices.values()}),
             "mutates": _written_arguments(layout),
             "kernels": _kernels(layout) if layout.target.gpu else [],
-            "late": _late(layout) if layout.target.gpu else [],
+            "late": [],
         }
 
 
@@ -52,13 +55,6 @@ def _kernels(layout: HostLayout) -> list[dict[str, Any]]:
     """A row for each kernel; what traced sizes do not run is late: its code is made when sizes need it."""
     first = {launched_kernels(op)[0] for op in layout.operations if op.name == "host.launch"}
     return [{"name": name, "late": name not in first} for name in layout.kernels]
-
-
-def _late(layout: HostLayout) -> list[list[int | str]]:
-    """The number of each such kernel, and what is not 0 where sizes need it."""
-    launches = [op for op in layout.operations if op.name == "host.launch" and OTHERWISE in op.attributes]
-    pairs = [(layout.kernels[launched_kernels(op)[-1]], _spelled(runs_other(op))) for op in launches]
-    return [list(pair) for pair in dict.fromkeys(pairs)]
 
 
 def _tensor(metadata: Metadata) -> dict[str, Any]:

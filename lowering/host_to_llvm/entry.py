@@ -28,7 +28,7 @@ from cuesta.dialects.host.aten_abi import (
     dtype_code,
 )
 from cuesta.dialects.host.typed_entries import typed_entry
-from cuesta.dialects.kernel_module import launch_parameters, launched_kernels, runs_other
+from cuesta.dialects.kernel_module import launch_parameters
 from cuesta.errors import Unsupported
 from cuesta.lowering.host_to_llvm import dispatch_step, gpu_step, tensor_steps, typed_step
 from cuesta.lowering.host_to_llvm.layout import HostLayout, Metadata, Value
@@ -163,10 +163,10 @@ class EntryWriter:
 
     def _gpu_launch(self, op: ir.Operation) -> None:
         buffers = [word for v in op.operands for word in self._place(v)]
-        kernels, sizes = [self.layout.kernels[name] for name in launched_kernels(op)], launch_parameters(op)
-        grids = [symbol(f"g{n}") for n in self.layout.grids_of(op)] if sizes else [-1] * len(kernels)
-        # The first of them, or the last: the word is a number once the sizes are.
-        kernel, programs = (n[0] + (n[-1] - n[0]) * runs_other(op) for n in (kernels, grids))
+        versions, sizes = self.layout.versions_of(op), launch_parameters(op)
+        number = self.layout.grid_of(op) if sizes else None
+        kernel: SizeNumber = symbol(f"k{number}") if len(versions) > 1 else versions[0][0]
+        programs: SizeNumber = -1 if number is None else symbol(f"g{number}")
         stream = self.layout.arguments + 1
         self._step("cuesta_launch", op, [kernel, len(op.operands), len(sizes), stream, programs, *buffers, *sizes])
 

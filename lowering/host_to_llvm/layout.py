@@ -27,7 +27,7 @@ import torch
 
 from cuesta._mlir import func, ir
 from cuesta.dialects.cuesta.dialect import number_of, numbers
-from cuesta.dialects.kernel_module import launch_parameters, launched_kernels
+from cuesta.dialects.kernel_module import conditions, launch_parameters, launched_kernels
 from cuesta.dialects.module_target import DEVICE, device_of, target_of
 from cuesta.dialects.types import memref_shape
 from cuesta.sizes import Number
@@ -68,8 +68,9 @@ class Place:
     offset: Number
 
 
-#: A kernel of a GPU, by its number, and what it is passed beside its buffers: the count of its programs goes by that.
-Grid: TypeAlias = tuple[int, tuple[Number, ...]]
+#: Versions of a kernel of a GPU, by their numbers, with what is 0 where they are right, and what they are passed beside
+#: their buffers: which of them runs, and in how many programs, goes by that.
+Grid: TypeAlias = tuple[tuple[tuple[int, Number], ...], tuple[Number, ...]]
 
 #: What tells a tensor over memory of ours from others.
 Kept: TypeAlias = tuple[Place, Metadata, torch.device]
@@ -135,10 +136,14 @@ class HostLayout:
         number = self.kept[self.places[value], metadata, self.device_of(value)]
         return self.first_released + len(self.released) + 2 * number
 
-    def grids_of(self, launch: ir.Operation) -> list[int]:
-        """Which of the grids that depend on the call a launch has, with each of its kernels."""
-        parameters = tuple(launch_parameters(launch))
-        return [self.grids[self.kernels[name], parameters] for name in launched_kernels(launch)]
+    def versions_of(self, launch: ir.Operation) -> tuple[tuple[int, Number], ...]:
+        """The kernels that a launch may run, each with what is 0 where it does."""
+        pairs = zip(launched_kernels(launch), conditions(launch), strict=True)
+        return tuple((self.kernels[name], condition) for name, condition in pairs)
+
+    def grid_of(self, launch: ir.Operation) -> int:
+        """Which of the grids that depend on the call a launch has."""
+        return self.grids[self.versions_of(launch), tuple(launch_parameters(launch))]
 
     def device_of(self, value: Value) -> torch.device:
         """Where a value's memory is."""
@@ -201,8 +206,7 @@ def read_host(function: func.FuncOp) -> HostLayout:
 
 def _add_grid(layout: HostLayout, launch: ir.Operation) -> None:
     if sizes := launch_parameters(launch):
-        for name in launched_kernels(launch):
-            layout.grids.setdefault((layout.kernels[name], tuple(sizes)), len(layout.grids))
+        layout.grids.setdefault((layout.versions_of(launch), tuple(sizes)), len(layout.grids))
 
 
 def _keep_operands(layout: HostLayout, op: ir.Operation) -> None:

@@ -123,14 +123,20 @@ def test_each_set_of_sizes_runs_the_versions_that_are_right_for_it() -> None:
         program = compile_module(ir.Module.parse(VERSIONS))
     kernels = program.metadata["kernels"]
     late = {kernel["name"] for kernel in kernels if kernel["late"]}
-    assert late and all(name.endswith("__any") for name in late)
-    others = (1, 1), (33, 64), (32, 63), (7, 130), (70, 2000), (0, 64), (32, 0)
-    for rows, columns in ((32, 64), (16, 16), *others):
+    assert late and all("__" in name for name in late)
+    like_traced = (32, 64), (17, 48)
+    used: set[int] = set()
+    others = (1, 1), (16, 16), (48, 32), (33, 64), (32, 63), (7, 130), (9, 128), (70, 2000), (0, 64), (32, 0), (5, 2032)
+    for rows, columns in (*like_traced, *others):
         x = R(rows, columns)
-        sized = program.with_sizes({"s0": rows, "s1": columns})
+        values = {"s0": rows, "s1": columns}
+        assert program.admits(values) == (columns > 0)
+        sized = program.with_sizes(values)
         assert bool(sized.metadata["late"]) == ((rows, columns) in others)
+        used |= set(sized.metadata["late"])
         expected = [x.softmax(1), x.softmax(1).sum(1), x.sum(0), x.cumsum(1)]
         torch.testing.assert_close(sized([x]), expected, rtol=1e-5, atol=1e-4)
+    assert len(used) > 6
 
 
 def test_a_kernel_for_other_sizes_that_cannot_be_made_leaves_them_to_a_program_of_their_own(

@@ -1,13 +1,21 @@
 // RUN: cuesta-opt --split-input-file --pass-pipeline='builtin.module(cuesta-to-linalg{checks=false},form-kernels{target=gpu},plan-memory,choose-blocks)' %s 2>&1 | filecheck %s
 
-// Blocks go by the traced call. There the row fits, begins at a multiple of 16 elements, and needs no loop; any other
-// row has a loop, which one that fits does without. A launch chooses by its sizes.
+// Blocks go by the traced call. There the row fits, begins at a multiple of 16 elements, and needs no loop. Versions for
+// shorter and longer rows have other blocks; any other row has a loop, which one that fits does without. A launch chooses
+// by its sizes: more than half of the block, or for the shortest at most the block.
 // CHECK: func.func @sum__any
 // CHECK-SAME: cuesta.blocks = [1, 1024], cuesta.fits, cuesta.loops = [1], cuesta.multiples = [1, 1], cuesta.parallel = [0], cuesta.sizes = ["p0", "p1"]
+// CHECK: func.func @sum__1(
+// CHECK-SAME: cuesta.blocks = [1, 512], cuesta.multiples = [1, 16]
+// CHECK: func.func @sum__3(
+// CHECK-SAME: cuesta.blocks = [2, 128], cuesta.multiples = [1, 16]
+// CHECK: func.func @sum__5(
+// CHECK-SAME: cuesta.blocks = [1, 4096], cuesta.multiples = [1, 16]
 // CHECK: func.func @sum(
 // CHECK-SAME: cuesta.blocks = [1, 1024], cuesta.multiples = [1, 16], cuesta.parallel = [0], cuesta.sizes = ["p0", "p1"]
 // CHECK: "host.launch"
-// CHECK-SAME: kernel = @kernels::@sum, {{.*}}otherwise = @kernels::@sum__any, {{.*}}parameters = ["s0", "s1"], unless = ["((s1 - 1) // 1024)*((s1 - 1) // 1024)", "(s1 % 16)"]
+// CHECK-SAME: kernel = @kernels::@sum, {{.*}}otherwise = [@kernels::@sum__1, @kernels::@sum__2, @kernels::@sum__3, @kernels::@sum__4, @kernels::@sum__5, @kernels::@sum__any], {{.*}}parameters = ["s0", "s1"]
+// CHECK-SAME: unless = {{\[\[}}"((s1 - 1) // 512)*((s1 - 1) // 512) - 2*((s1 - 1) // 512) + 1", "(s1 % 16)"], {{.*}}["((s1 - 1) // 128)*((s1 - 1) // 128)", "(s1 % 16)"]
 module attributes {cuesta.hints = {s0 = 512 : i64, s1 = 800 : i64}} {
   func.func @graph(%x: tensor<?x?xf32, ["s0", "s1"]> {cuesta.strides = ["s1", 1]}) -> (tensor<?xf32, ["s0"]> {cuesta.strides = [1]}) {
     %0 = "cuesta.sum"(%x) {dims = [1], keepdim = 0 : i64} : (tensor<?x?xf32, ["s0", "s1"]>) -> tensor<?xf32, ["s0"]> loc("sum")
@@ -36,7 +44,7 @@ module attributes {cuesta.hints = {s0 = 512 : i64}} {
 // CHECK-SAME: cuesta.blocks = [8, 128], cuesta.fits
 // CHECK: func.func @sum(
 // CHECK-SAME: cuesta.blocks = [64, 4], cuesta.multiples = [16, 1]
-// CHECK: unless = ["((s1 - 1) // 4)*((s1 - 1) // 4)", "(s0 % 16)"]
+// CHECK: unless = {{\[\[}}"((s1 - 1) // 4)*((s1 - 1) // 4)", "(s0 % 16)"]]
 module attributes {cuesta.hints = {s0 = 512 : i64, s1 = 3 : i64}} {
   func.func @graph(%x: tensor<?x?xf32, ["s0", "s1"]> {cuesta.strides = ["s1", 1]}) -> (tensor<?xf32, ["s0"]> {cuesta.strides = [1]}) {
     %0 = "cuesta.sum"(%x) {dims = [1], keepdim = 0 : i64} : (tensor<?x?xf32, ["s0", "s1"]>) -> tensor<?xf32, ["s0"]> loc("sum")
@@ -53,7 +61,7 @@ module attributes {cuesta.hints = {s0 = 512 : i64, s1 = 3 : i64}} {
 // CHECK-NOT: cuesta.fits
 // CHECK: func.func @sum(
 // CHECK-SAME: cuesta.blocks = [1, 4096], cuesta.loops = [1], cuesta.multiples = [1, 16]
-// CHECK: unless = ["(s1 % 16)"]
+// CHECK: unless = {{\[\[}}"(s1 % 16)"]]
 module attributes {cuesta.hints = {s0 = 512 : i64, s1 = 50000 : i64}} {
   func.func @graph(%x: tensor<?x?xf32, ["s0", "s1"]> {cuesta.strides = ["s1", 1]}) -> (tensor<?xf32, ["s0"]> {cuesta.strides = [1]}) {
     %0 = "cuesta.sum"(%x) {dims = [1], keepdim = 0 : i64} : (tensor<?x?xf32, ["s0", "s1"]>) -> tensor<?xf32, ["s0"]> loc("sum")
@@ -67,9 +75,11 @@ module attributes {cuesta.hints = {s0 = 512 : i64, s1 = 50000 : i64}} {
 // CHECK: func.func @cumsum__any
 // CHECK-SAME: cuesta.blocks = [1, 2048]
 // CHECK-NOT: cuesta.loops
+// CHECK: func.func @cumsum__5(
+// CHECK-SAME: cuesta.blocks = [1, 1024], cuesta.multiples = [1, 8]
 // CHECK: func.func @cumsum(
 // CHECK-SAME: cuesta.blocks = [1, 256], cuesta.multiples = [1, 8]
-// CHECK: unless = ["((s1 - 1) // 256)*((s1 - 1) // 256)", "(s1 % 8)"]
+// CHECK: unless = {{\[\[}}"((s1 - 1) // 128)*((s1 - 1) // 128) - 2*((s1 - 1) // 128) + 1", "(s1 % 8)"]
 module attributes {cuesta.hints = {s0 = 512 : i64, s1 = 200 : i64}} {
   func.func @graph(%x: tensor<?x?xf32, ["s0", "s1"]> {cuesta.strides = ["s1", 1]}) -> (tensor<?x?xf32, ["s0", "s1"]> {cuesta.strides = ["s1", 1]}) {
     %0 = "cuesta.cumsum"(%x) {dim = 1 : i64} : (tensor<?x?xf32, ["s0", "s1"]>) -> tensor<?x?xf32, ["s0", "s1"]> loc("cumsum")
@@ -82,10 +92,29 @@ module attributes {cuesta.hints = {s0 = 512 : i64, s1 = 200 : i64}} {
 // Few rows to add up, traced with 2: room for more would be lanes that do nothing, and more of them take turns.
 // CHECK: func.func @sum__any
 // CHECK-SAME: cuesta.blocks = [2, 128], cuesta.fits, cuesta.loops = [0]
-// CHECK: unless = ["((s0 - 1) // 2)*((s0 - 1) // 2)"]
+// CHECK: unless = {{\[\[}}"((s0 - 1) // 2)*((s0 - 1) // 2)"]]
 module attributes {cuesta.hints = {s0 = 2 : i64}} {
   func.func @graph(%x: tensor<?x4096xf32, ["s0"]> {cuesta.strides = [4096, 1]}) -> (tensor<4096xf32> {cuesta.strides = [1]}) {
     %0 = "cuesta.sum"(%x) {dims = [0], keepdim = 0 : i64} : (tensor<?x4096xf32, ["s0"]>) -> tensor<4096xf32> loc("sum")
     return %0 : tensor<4096xf32>
+  }
+}
+
+// -----
+
+// Where a program finds its place by dividing, the first version divides by the numbers of the traced call, and does
+// without masks where they divide its sizes.
+// CHECK: func.func @add__any
+// CHECK-NOT: cuesta.counts
+// CHECK: func.func @add__1(
+// CHECK-SAME: cuesta.blocks = [1, 1024], cuesta.multiples = [1, 16], cuesta.parallel
+// CHECK: func.func @add(
+// CHECK-SAME: cuesta.blocks = [1, 1024], cuesta.counts = [0, 3], cuesta.multiples = [1, 1024]
+// CHECK: unless = {{\[\[}}"((s1 + 1023) // 1024)*((s1 + 1023) // 1024) - 6*((s1 + 1023) // 1024) + 9", "(s1 % 1024)"], ["(s1 % 16)"]]
+module attributes {cuesta.hints = {s0 = 512 : i64, s1 = 3072 : i64}} {
+  func.func @graph(%x: tensor<?x?xf32, ["s0", "s1"]> {cuesta.strides = ["s1", 1]}, %y: tensor<?xf32, ["s1"]> {cuesta.strides = [1]}) -> (tensor<?x?xf32, ["s0", "s1"]> {cuesta.strides = ["s1", 1]}) {
+    %0 = "cuesta.reshape"(%y) : (tensor<?xf32, ["s1"]>) -> tensor<1x?xf32, ["s1"]>
+    %1 = "cuesta.add"(%x, %0) : (tensor<?x?xf32, ["s0", "s1"]>, tensor<1x?xf32, ["s1"]>) -> tensor<?x?xf32, ["s0", "s1"]> loc("add")
+    return %1 : tensor<?x?xf32, ["s0", "s1"]>
   }
 }

@@ -68,12 +68,12 @@ module attributes {cuesta.target = "cuda:90", cuesta.device = "cuda:0"} {
 
 // -----
 
-// Two kernels, of which the sizes choose one: the words for its number and its grid are the first's or the second's.
-// CHECK: module attributes {{.*}}cuesta.words = [1, "-(1 // ((s0 % 16) + 1)) + 1", 2, 1, 2, "(1 // ((s0 % 16) + 1))*g0 - (1 // ((s0 % 16) + 1))*g1 + g1", 0, 0, 5, 0, "s0"]
+// Two versions of a kernel, of which the sizes choose one: k0 is its number, g0 how many programs it makes.
+// CHECK: module attributes {{.*}}cuesta.words = [1, "k0", 2, 1, 2, "g0", 0, 0, 5, 0, "s0"]
 module attributes {cuesta.target = "cuda:90", cuesta.device = "cuda:0"} {
   func.func @graph(%a: memref<?xf32, {at = ["s0"]}>) -> memref<?xf32, {at = ["s0"]}> {
     %e = "host.alloc"() {owner = "caller"} : () -> memref<?xf32, {at = ["s0"]}>
-    "host.launch"(%a, %e) {kernel = @kernels::@exp, otherwise = @kernels::@exp__any, unless = ["(s0 % 16)"], outputs = 1, parameters = ["s0"]} : (memref<?xf32, {at = ["s0"]}>, memref<?xf32, {at = ["s0"]}>) -> ()
+    "host.launch"(%a, %e) {kernel = @kernels::@exp, otherwise = [@kernels::@exp__any], unless = [["(s0 % 16)"]], outputs = 1, parameters = ["s0"]} : (memref<?xf32, {at = ["s0"]}>, memref<?xf32, {at = ["s0"]}>) -> ()
     return %e : memref<?xf32, {at = ["s0"]}>
   }
 }
