@@ -50,6 +50,8 @@ class Convention:
     lazy: list[int]
     #: where the symbols in sizes come from
     sources: list[Source] = field(default_factory=list)
+    #: those of `lazy` that the program writes to
+    written: list[int] = field(default_factory=list)
 
     def with_sizes(self, values: Mapping[str, int]) -> Convention:
         """That of the program for these values of the symbols."""
@@ -64,7 +66,7 @@ class Convention:
         outputs = [Output(**o) for o in data["outputs"]]
         sources = [Source(**s) for s in data["sources"]]
         lists = (data["tensor_arguments"], data["constants"], data["lazy"])
-        return Convention(outputs, *lists, sources)
+        return Convention(outputs, *lists, sources, data["written"])
 
 
 def check_outputs(outputs: list[Output]) -> None:
@@ -102,11 +104,15 @@ def bind_values(
 
     def call(args: list[Any]) -> list[Any]:
         tensors = [args[i] for i in chosen] + constants
+        behind = [tensors[i] for i in convention.written]
         for i in lazy:
             tensors[i] = tensors[i].resolve_conj().resolve_neg()
+        resolved = [tensors[i] for i in convention.written]
         others = [args[i] for i in given] + values
         args.clear()
         results = run(tensors)
+        for argument, copy in zip(behind, resolved, strict=True):
+            argument.copy_(copy)
         if plain:
             return results
         results += others

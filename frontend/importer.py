@@ -295,8 +295,9 @@ class _Importer:
         if mutates:
             function.attributes["cuesta.mutates"] = int_array([tensors.index(i) for i in mutates])
         lazy = [i for i, m in enumerate(metas) if m.is_conj() or m.is_neg()]
+        written = sorted({tensors.index(i) for i in mutates} & set(lazy))
         names = [str(n.target) for n in held]
-        return ImportedGraph(module, Convention(outputs, tensors, names, lazy, self.sources))
+        return ImportedGraph(module, Convention(outputs, tensors, names, lazy, self.sources, written))
 
     def _output(
         self,

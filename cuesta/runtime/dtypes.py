@@ -6,6 +6,10 @@ import torch
 
 #: The spelling of an MLIR element type → dtype.
 DTYPES: dict[str, torch.dtype] = {
+    # No dtypes of torch's, but as wide: pairs of numbers in memory. First, so that SPELLING has what follows.
+    "i128": torch.complex128,
+    "complex<bf16>": torch.int32,
+    "complex<f16>": torch.int32,
     "f32": torch.float32,
     "f64": torch.float64,
     "bf16": torch.bfloat16,
@@ -16,9 +20,6 @@ DTYPES: dict[str, torch.dtype] = {
     "i8": torch.int8,
     "ui8": torch.uint8,
     "i1": torch.bool,
-    "i128": torch.complex128,  # as memory holds it; no dtype of torch's own is an integer so wide
-    "complex<bf16>": torch.complex32,  # as wide; a graph of torch's has neither
-    "complex<f16>": torch.complex32,
     "complex<f32>": torch.complex64,
     "complex<f64>": torch.complex128,
     "f8E4M3FN": torch.float8_e4m3fn,
@@ -28,7 +29,7 @@ DTYPES: dict[str, torch.dtype] = {
     "ui64": torch.uint64,
 }
 
-SPELLING: dict[torch.dtype, str] = {dtype: spelling for spelling, dtype in DTYPES.items() if dtype != torch.complex32}
+SPELLING: dict[torch.dtype, str] = {dtype: spelling for spelling, dtype in DTYPES.items()}
 
 #: What kernels compute on. The rest reaches ATen as it is.
 COMPUTABLE = frozenset(

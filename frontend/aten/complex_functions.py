@@ -77,8 +77,17 @@ def rsqrt(z: Pair) -> Pair:
 
 @on_complex("sigmoid")
 def sigmoid(z: Pair) -> Pair:
+    return _one_and_decay(z).reciprocal()
+
+
+@on_complex("silu")
+def silu(z: Pair) -> Pair:
+    return z / _one_and_decay(z)
+
+
+def _one_and_decay(z: Pair) -> Pair:
     decay = _exp(-z)
-    return Pair(1 + decay.re, decay.im).reciprocal()
+    return Pair(1 + decay.re, decay.im)
 
 
 @on_complex("sinh")

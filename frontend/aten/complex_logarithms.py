@@ -42,6 +42,15 @@ def log10(z: Pair) -> Pair:
     return _log(z, 1 / math.log(10))
 
 
+@on_complex("log1p")
+def log1p(z: Pair) -> Pair:
+    """Near 0 from |1 + z|² - 1, in which nothing cancels but what does in the result."""
+    shifted = Pair(z.re + 1, z.im)
+    excess = z.re * (z.re + 2) + z.im * z.im
+    length = where(abs(z) < 0.5, excess.of("log1p") * 0.5, _log_length(shifted))
+    return Pair(length, z.im.of("atan2", shifted.re))
+
+
 def _log(z: Pair, unit: float) -> Pair:
     length, angle = _log_length(z), z.im.of("atan2", z.re)
     return Pair(length, angle) if unit == 1 else Pair(length * unit, angle * unit)

@@ -16,7 +16,7 @@ from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.types import shape_of, spelling_of
 from cuesta.frontend.aten.expressions import Expression, where
 from cuesta.frontend.aten.pointwise import common_spelling, operand, result_spelling
-from cuesta.frontend.aten.reduction import all_dims
+from cuesta.frontend.aten.reduction import all_dims, variance
 from cuesta.frontend.rules import Decline, imports
 
 Value: TypeAlias = ir.Value
@@ -166,6 +166,16 @@ def addcmul(b: GraphBuilder, node: torch.fx.Node, x: Value, y: Any, z: Any, valu
     return (start + (left * right if "addcmul" in str(node.target) else left / right)).value
 
 
+@imports("lerp", complex_numbers=True)
+def lerp(b: GraphBuilder, node: torch.fx.Node, start: Value, end: Value, weight: Any) -> Value:
+    """From the nearer end, as ATen does."""
+    first, last, share = pairs(b, node, result_spelling(node), start, end, weight)
+    apart = last - first
+    from_first, from_last = first + share * apart, last - apart * (share.one() - share)
+    near = abs(share) < 0.5
+    return Pair(where(near, from_first.re, from_last.re), where(near, from_first.im, from_last.im)).value
+
+
 @imports("pow", complex_numbers=True)
 def power(b: GraphBuilder, node: torch.fx.Node, x: Any, exponent: Any) -> Value:
     """By a small whole number."""
@@ -281,6 +291,30 @@ def running(b: GraphBuilder, node: torch.fx.Node, x: Value, dim: int, **_: Any) 
     return _each(b, x, result, lambda part: reduction.CumSum(part, along, part.type).result)
 
 
-@imports("mm", "bmm", "addmm", "baddbmm", complex_numbers=True)
+@imports("var.correction", "var_mean.correction", "std.correction", complex_numbers=True)
+def var(
+    b: GraphBuilder,
+    node: torch.fx.Node,
+    x: Value,
+    dims: Any = None,
+    *,
+    correction: float | None = None,
+    keepdim: bool = False,
+) -> Any:
+    """The variance is the sum of the parts' variances."""
+    found = [
+        variance(b, part, all_dims(x, dims), 1 if correction is None else correction, keepdim) for part in b.parts(x)
+    ]
+    (real, real_mean), (imag, imag_mean) = found
+    value = b.pointwise("add", real, imag)
+    match str(node.target).split(".")[1]:
+        case "var_mean":
+            return [value, b.complex(real_mean, imag_mean)]
+        case "std":
+            return b.pointwise("sqrt", value)
+    return value
+
+
+@imports("mm", "bmm", "addmm", "baddbmm", "addbmm", "mv", "addmv", "dot", "vdot", complex_numbers=True)
 def product(b: GraphBuilder, node: torch.fx.Node, *_: Any, **__: Any) -> Value:
     raise Decline("matrix products run in the library")

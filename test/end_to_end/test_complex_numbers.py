@@ -158,6 +158,16 @@ def test_lazy_bits_strides_and_sizes(same_as_eager: Check) -> None:
         same_as_eager(lambda x: (x * 2, x.conj() + 1, x.abs().sum(), -x), given)
 
 
+def test_lazy_arguments_are_written(same_as_eager: Check) -> None:
+    def f(x: Tensor, y: Tensor) -> Tensor:
+        x *= 1j
+        y.add_(1)
+        return x.abs()
+
+    z = numbers(torch.complex64, 6, 4)
+    same_as_eager(f, z.conj(), z.conj().imag)
+
+
 def test_calls_and_kernels_meet_on_one_memory(same_as_eager: Check) -> None:
     weight = numbers(torch.complex64, 4, 9)
     x, y = numbers(torch.float32, 4, 16), numbers(torch.complex64, 4, 5)
