@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from cuesta._mlir import func, ir
 from cuesta.dialects.affine_maps import dims_of
 from cuesta.dialects.cuesta.dialect import ints, numbers
+from cuesta.dialects.kernel_scatter import is_scatter
 from cuesta.sizes import Number
 
 #: Kernel k as a function over a range of its tiles, and what runs once after them.
@@ -66,9 +67,12 @@ def sized(function: func.FuncOp) -> bool:
 
 
 def operand_classes(op: ir.Operation) -> list[list[int]]:
-    """For each operand of a kernel's generic, the classes of its dims."""
+    """For each operand of a kernel's generic or scatter, the classes of its dims; those that nothing walks left out."""
     classes = ints(op.attributes["cuesta.classes"])
-    return [[classes[d] for d in dims_of(m.value)] for m in op.attributes["indexing_maps"]]
+    found = [[classes[d] for d in dims_of(m.value)] for m in op.attributes["indexing_maps"]]
+    if is_scatter(op):
+        found.append([classes[d] for d in ints(op.attributes["walks"]) if d >= 0])
+    return found
 
 
 def destination_of(init: ir.Value) -> ir.Value | None:
@@ -79,7 +83,9 @@ def destination_of(init: ir.Value) -> ir.Value | None:
 
 
 def body_ops(op: ir.Operation) -> Iterator[ir.Operation]:
-    """The ops of a generic's body, its yield last."""
+    """The ops of a generic's body, its yield last; a scatter has none."""
+    if is_scatter(op):
+        return
     for inner in op.regions[0].blocks[0].operations:
         yield inner.operation
 

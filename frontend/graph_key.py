@@ -35,6 +35,8 @@ def graph_key(gm: torch.fx.GraphModule) -> str:
             # A result's strides are promised to torch, whatever the ops before it would give.
             line += " ".join(_describe(a.meta.get("val")) for a in node.args[0] if isinstance(a, torch.fx.Node))
         lines.append(line)
+    if torch.are_deterministic_algorithms_enabled():
+        lines.append("deterministic")
     return "\n".join(lines)
 
 

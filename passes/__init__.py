@@ -26,6 +26,7 @@ _PASS_MODULES = (
     "cuesta.passes.form_kernels",
     "cuesta.passes.plan_memory",
     "cuesta.passes.tile_kernels",
+    "cuesta.passes.tile_scatters",
     "cuesta.passes.chain_destinations",
     "cuesta.passes.choose_blocks",
     "cuesta.passes.halve_blocks",

@@ -31,6 +31,7 @@ from cuesta.dialects.kernel_module import (
     operand_classes,
     parameters,
 )
+from cuesta.dialects.kernel_scatter import is_scatter
 from cuesta.dialects.product import roles_of, tile_of
 from cuesta.errors import Unsupported
 from cuesta.passes.form_kernels.machine import PROGRAMS, SECTOR, STRIP
@@ -202,7 +203,7 @@ class _Kernel:
     @staticmethod
     def read(function: func.FuncOp, launches: Sequence[Launch]) -> _Kernel:
         generics = [o.operation for o in function.regions[0].blocks[0].operations]
-        generics = [op for op in generics if op.name == "linalg.generic"]
+        generics = [op for op in generics if op.name == "linalg.generic" or is_scatter(op)]
         tensors = [
             classes
             for g in generics
@@ -366,6 +367,8 @@ def _write(
 def _can_loop(generics: Sequence[ir.Operation], walked: set[int]) -> bool:
     """Whether loops may walk these classes: each reduction leaves nothing of them, as running sums do."""
     for op in generics:
+        if is_scatter(op):  # all its loops are parallel
+            continue
         classes = ints(op.attributes["cuesta.classes"])
         kinds = [str(k) for k in op.attributes["iterator_types"]]
         reduced = {c for c, kind in zip(classes, kinds, strict=True) if "reduction" in kind}

@@ -42,7 +42,7 @@ _COPIED = 1 << 14
 
 
 @dataclass
-class _Tiler:
+class Tiler:
     """The tiles of one kernel. Tensors are known by the classes of their dims."""
 
     sizes: list[Number]
@@ -183,7 +183,7 @@ def clone_op(op: ir.Operation, mapping: dict[Value, Value]) -> None:
     mapping.update(zip(op.results, copy.results, strict=True))
 
 
-def _work(op: ir.Operation, sizes: Sequence[Number]) -> Number:
+def work_of(op: ir.Operation, sizes: Sequence[Number]) -> Number:
     """Scalar operations of a generic; a transcendental counts as twelve."""
     points = math.prod(sizes[c] for c in ints(op.attributes["cuesta.classes"]))
     return points * sum(12 if inner.name.startswith("math.") else 1 for inner in body_ops(op))
@@ -196,7 +196,7 @@ def _tile(function: func.FuncOp) -> None:
     generics = [o.operation for o in entry.operations if o.operation.name == "linalg.generic"]
     tiled = [g for g in generics if "cuesta.tail" not in g.attributes]
     tensors = [classes for g in tiled for classes in operand_classes(g) if classes]
-    work = sum(_work(g, sizes) for g in tiled)
+    work = sum(work_of(g, sizes) for g in tiled)
     tiles = tiles_of(function, sizes, parallel, tensors, work)
     tiles = {c: t for c, t in tiles.items() if isinstance(sizes[c], Size) or t < sizes[c]}
     if not tiles or 0 in sizes:
@@ -222,9 +222,9 @@ def _tile(function: func.FuncOp) -> None:
         counts = [(sizes[c] + tiles[c] - 1) // tiles[c] for c in order]
         if any(isinstance(n, Size) for n in counts):
             loop.operation.attributes["cuesta.tiles"] = int_array(counts)
-        tiler = _Tiler(sizes, tiles, dict(zip(order, loop.induction_variables, strict=True)))
+        tiler = Tiler(sizes, tiles, dict(zip(order, loop.induction_variables, strict=True)))
         with ir.InsertionPoint(loop.body):
-            tiler.extents = _extents(sizes, tiles, tiler.offsets, given)
+            tiler.extents = extents_of(sizes, tiles, tiler.offsets, given)
         for (destination, _), shared in zip(written.values(), loop.inner_iter_args, strict=True):
             tiler.destinations[destination] = shared
         with ir.InsertionPoint(loop.body):
@@ -240,7 +240,7 @@ def _tile(function: func.FuncOp) -> None:
     _move_after_loop(entry, loop, tiled)
 
 
-def _extents(
+def extents_of(
     sizes: Sequence[Number], tiles: dict[int, int], offsets: dict[int, Value], given: dict[str, Value]
 ) -> dict[int, Value]:
     """Class → elements along it in a tile, where that depends on the call."""
@@ -292,10 +292,10 @@ def _anchor_results(function: func.FuncOp) -> None:
             with ir.InsertionPoint(terminator), terminator.location:
                 anchored = bufferization.materialize_in_destination(destination.type, value, destination)
             terminator.operands[i] = anchored
-    _spell_layouts(function)
+    spell_layouts(function)
 
 
-def _spell_layouts(function: func.FuncOp) -> None:
+def spell_layouts(function: func.FuncOp) -> None:
     """Gives every argument its layout. Bufferisation then infers a result's layout from the argument that
     it is returned in; with layouts left out it would copy strided destinations into row-major results."""
     entries = []

@@ -9,6 +9,7 @@ from cuesta.dialects.cuesta import (
     pointwise,
     random,
     reduction,
+    scatter,
     shape,
 )
 from cuesta.dialects.cuesta.dialect import REFERENCES, VERIFIERS, Cuesta
@@ -25,5 +26,6 @@ __all__ = [
     "pointwise",
     "random",
     "reduction",
+    "scatter",
     "shape",
 ]

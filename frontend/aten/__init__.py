@@ -18,6 +18,7 @@ from cuesta.frontend.aten import (
     pooling,
     reduction,
     resizing,
+    scatter,
     shape,
     strided,
 )
@@ -40,6 +41,7 @@ __all__ = [
     "pooling",
     "reduction",
     "resizing",
+    "scatter",
     "shape",
     "strided",
 ]

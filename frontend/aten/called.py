@@ -1,7 +1,6 @@
 """What no loop over the places of a result expresses: calls into ATen, and why.
 
-Positions that the graph computes are read by kernels, not written: two may be one place, and ATen's serial loops add up
-there in one order, call after call. A choice for each place (one number under a mask, one in each line) is compiled.
+Writes to positions that the graph computes are compiled (`scatter.py`), but for these.
 """
 
 from __future__ import annotations
@@ -18,10 +17,8 @@ _WRITES = "writes to computed positions"
 #: reason → ops
 CALLED: dict[str, tuple[str, ...]] = {
     _WRITES: (
-        *("scatter", "scatter_add", "scatter_reduce", "index_add", "index_copy", "index_fill", "index_reduce", "put"),
-        *("embedding_dense_backward", "col2im", "as_strided_scatter", "masked_scatter"),
+        *("col2im", "as_strided_scatter", "histc", "grid_sampler_2d_backward", "grid_sampler_3d_backward"),
         *("adaptive_max_pool2d_backward", "adaptive_max_pool3d_backward"),
-        *("histc", "grid_sampler_2d_backward", "grid_sampler_3d_backward"),
     ),
     "an order that the numbers decide: ATen sorts": (
         *("sort", "topk", "kthvalue", "median", "nanmedian", "mode", "cummax", "cummin"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cuesta.frontend.aten import creation, indexing, pointwise, reduction, shape, strided  # noqa: F401  fill RULES
+from cuesta.frontend.aten import creation, indexing, pointwise, reduction, scatter, shape, strided  # noqa: F401  fill RULES
 from cuesta.frontend.rules import COMPLEX_RULES, RULES
 
 _MOVES = (
@@ -14,7 +14,8 @@ _MOVES = (
     *("slice_backward", "slice_scatter", "select_scatter", "select_backward", "diagonal_scatter"),
     *("clone", "contiguous", "detach", "alias", "lift_fresh_copy", "lift_fresh", "view_as", "alias_copy"),
     *("detach_copy", "copy", "where", "masked_fill", "embedding", "index_select", "gather"),
-    *("index.Tensor", "_unsafe_index.Tensor", "index_put.default", "scatter.value", "scatter.src"),
+    *("index.Tensor", "_unsafe_index.Tensor", "index_put.default", "_unsafe_index_put.default"),
+    *("scatter.value", "scatter.src", "put", "index_copy", "index_fill.int_Scalar", "masked_scatter"),
     *("full", "full_like", "fill", "new_full", "scalar_tensor"),
     *("zeros", "zeros_like", "new_zeros", "_efficientzerotensor", "ones", "ones_like", "new_ones"),
     *("empty.memory_format", "empty_like", "new_empty", "empty_permuted", "empty_strided", "new_empty_strided"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
@@ -57,39 +56,12 @@ def index(b: GraphBuilder, node: torch.fx.Node, x: Value, indices: Sequence[Valu
     return index_into(b, x, chosen, dims, in_range=str(node.target).startswith("aten._unsafe"))
 
 
-@imports("index_put.default")
-def index_put(
-    b: GraphBuilder, node: torch.fx.Node, x: Value, indices: Sequence[Value | None], value: Value, add: bool = False
-) -> Value:
-    """One number written where a mask says so: a choice. All else is ATen's."""
-    mask = indices[0] if len(indices) == 1 else None
-    if mask is None or spelling_of(mask) != "i1" or math.prod(shape_of(value)) != 1 or add:
-        raise Decline("writes to computed positions")
-    wide = b.reshape(mask, (*shape_of(mask), *[1] * (len(shape_of(x)) - len(shape_of(mask)))))
-    return b.where(wide, b.reshape(b.convert(value, spelling_of(x)), ()), x)
-
-
 @imports("gather")
 def gather(b: GraphBuilder, node: torch.fx.Node, x: Value, dim: int, index: Value, **_: Any) -> Value:
     x, index = at_least_1d(b, x), at_least_1d(b, index)
     result = types.tensor(shape_of(index), spelling_of(x))
     taken = indexing.Gather(x, index, int_attr(dim % len(shape_of(x))), result).result
     return b.reshape(taken, tuple(node.meta["val"].shape))
-
-
-@imports("scatter.value", "scatter.src")
-def scatter(b: GraphBuilder, node: torch.fx.Node, x: Value, dim: int, index: Value, value: Any) -> Value:
-    """Where each line along `dim` gets one value, as labels get their ones. All else is ATen's."""
-    sizes = list(shape_of(x))
-    if not sizes or list(shape_of(index)) != [1 if d == dim % len(sizes) else n for d, n in enumerate(sizes)]:
-        raise Decline("writes to computed positions")
-    dim %= len(sizes)
-    if isinstance(value, ir.Value):
-        for d, size in enumerate(shape_of(index)):
-            value = b.slice(value, d, 0, size)
-    else:
-        value = b.constant(value, spelling_of(x), shape_of(index))
-    return indexing.ScatterOne(x, index, value, int_attr(dim), x.type).result
 
 
 @imports("bucketize.Tensor", "searchsorted.Tensor")

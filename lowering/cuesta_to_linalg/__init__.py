@@ -19,6 +19,7 @@ from cuesta.lowering.cuesta_to_linalg import (  # noqa: F401  fill RULES
     pointwise,
     product,
     reduction,
+    scatter,
     shape,
 )
 from cuesta.lowering.cuesta_to_linalg.builder import LinalgBuilder

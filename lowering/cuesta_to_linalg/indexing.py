@@ -28,17 +28,17 @@ def _position(s: Scalar, index: Value, size: Number) -> Value:
     return arith.index_cast(ir.IndexType.get(), s.maximum(s.minimum(wrapped, last), zero))
 
 
-def _check_range(b: LinalgBuilder, index: Value, size: Number, op: ir.Operation) -> None:
-    """Emits a reduction that tells whether any index is outside [-size, size), and the check of it."""
+def check_range(b: LinalgBuilder, index: Value, size: Number, first: Number) -> None:
+    """Emits a reduction that tells whether any index is outside [first, size), and the check of it."""
     if not b.checks:
         return
     access = b.access(index)
-    if access.source is None and _lies_within(access, shape_of(index), size):
+    if access.source is None and _lies_within(access, shape_of(index), size, first):
         return
     loops = list(access.dims) if access.source is None else sorted(access.dims)
 
     def outside(s: Scalar, found: Value, x: Value) -> Value:
-        low, high = s.compare("lt", x, s.const(x, -size)), s.compare("ge", x, s.const(x, size))
+        low, high = s.compare("lt", x, s.const(x, first)), s.compare("ge", x, s.const(x, size))
         return arith.ori(found, arith.ori(low, high))
 
     bad = b.generic(
@@ -53,17 +53,17 @@ def _check_range(b: LinalgBuilder, index: Value, size: Number, op: ir.Operation)
     host.CHECK([bad], [], message=ir.StringAttr.get(message))
 
 
-def _lies_within(access: Access, sizes: tuple[Number, ...], size: Number) -> bool:
-    """Whether a constant or a range is known to stay within [-size, size)."""
-    if isinstance(size, Size) or isinstance(access.number, Size):
+def _lies_within(access: Access, sizes: tuple[Number, ...], size: Number, first: Number) -> bool:
+    """Whether a constant or a range is known to stay within [first, size)."""
+    if isinstance(size, Size) or isinstance(first, Size) or isinstance(access.number, Size):
         return False
     if access.number is not None:
-        return -size <= access.number < size
+        return first <= access.number < size
     count = sizes[access.dims[0]]
     if isinstance(count, Size):
         return False
     last = access.start + access.step * (count - 1)
-    return -size <= min(access.start, last) and max(access.start, last) < size
+    return first <= min(access.start, last) and max(access.start, last) < size
 
 
 def _extract(source: Value, positions: list[Value | None], sizes: tuple[Number, ...], spelling: str) -> Value:
@@ -85,7 +85,7 @@ def lower_index(b: LinalgBuilder, op: ir.Operation) -> None:
     source = b.squeezed_form(x)
     if "in_range" not in op.attributes:
         for index, dim in zip(indices, dims, strict=True):
-            _check_range(b, index, sizes[dim], op)
+            check_range(b, index, sizes[dim], -sizes[dim])
     # Result dims: those of x before, the indices' own, those of x after.
     kept = [d for d in range(len(sizes)) if d not in dims]
     result_dim = {d: i if i < at else i + len(broadcast) for i, d in enumerate(kept)}
@@ -117,7 +117,7 @@ def lower_gather(b: LinalgBuilder, op: ir.Operation) -> None:
     dim, sizes, result = op.attributes["dim"].value, shape_of(x), shape_of(op.results[0])
     loops = [d for d, s in enumerate(result) if s != 1]
     source = b.squeezed_form(x)
-    _check_range(b, index, sizes[dim], op)
+    check_range(b, index, sizes[dim], -sizes[dim])
 
     def body(s: Scalar, at: Value) -> Value:
         where: list[Value | None] = []

@@ -9,6 +9,7 @@ from cuesta._mlir import arith, func, ir, scf
 from cuesta.dialects import tt
 from cuesta.dialects.cuesta.dialect import ints, numbers
 from cuesta.dialects.kernel_module import COUNTS, argument_shapes, is_computed_with, operand_classes, parameters
+from cuesta.dialects.kernel_scatter import is_scatter
 from cuesta.dialects.product import tile_of
 from cuesta.dialects.types import spelling_of
 from cuesta.errors import Unsupported
@@ -16,6 +17,7 @@ from cuesta.lowering.linalg_to_tt.frame import Frame, Value, blocks_along
 from cuesta.lowering.linalg_to_tt.kernel import KernelWriter, Node
 from cuesta.lowering.linalg_to_tt.product import write_products
 from cuesta.lowering.linalg_to_tt.scalars import Scalars
+from cuesta.lowering.linalg_to_tt.scatter import write_scatter
 from cuesta.sizes import Number, Size
 
 _LARGEST_I32 = (1 << 31) - 1
@@ -79,6 +81,10 @@ def lower_kernel(function: func.FuncOp, library: str) -> None:
                 writer.write_looped(loops)
             else:
                 writer.write()
+            for view in entry.operations:
+                if is_scatter(view.operation):
+                    with view.location:
+                        write_scatter(writer, view.operation, shapes[view.operation.operands[-1]][0])
             tt.return_()
     function.operation.erase()
 

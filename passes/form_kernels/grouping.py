@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 
 from cuesta._mlir import ir
 from cuesta.dialects import types
+from cuesta.dialects.kernel_module import body_ops
 from cuesta.dialects.types import byte_count, shape_of, spelling_of
 from cuesta.passes.form_kernels.machine import CPU, Machine
 from cuesta.passes.form_kernels.memory_order import MemoryOrder
@@ -175,6 +176,9 @@ class Grouping:
             return "a path between them leads through another kernel or call"
         if _gathers(a, b) or _gathers(b, a):
             return "read at computed positions"
+        apart = self._scatter_refusal(a, b)
+        if apart is not None:
+            return apart
         if a.tail or b.tail:
             return self._extend_tail(a, b)
         nodes = sorted(a.nodes + b.nodes, key=lambda n: n.index)
@@ -190,12 +194,31 @@ class Grouping:
             reason = product_refusal(space, nodes, self._internal(nodes))
             parallel = product_classes(space, nodes)
         else:
-            free = [node.index for node in nodes if self._is_late(node) or self._is_little(node)]
+            scatters = any(node.base is not None for node in nodes)
+            free = [n.index for n in nodes if self._is_late(n) or self._is_little(n) or (scatters and _is_cheap(n))]
             parallel = parallel_classes(space, nodes, self._internal(nodes), free, self.machine.repeated_rows)
             reason = self._refusal(a, b, nodes, space, parallel)
         if reason is not None:
             return self._extend_tail(a, b) if not siblings and reason == _NO_COMMON else reason
         self._replace(a, b, Group(nodes, [], space, parallel))
+        return None
+
+    def _scatter_refusal(self, a: Group, b: Group) -> str | None:
+        """What keeps groups apart one of which writes at computed positions: into its kernel goes elementwise work on
+        what it writes, that nobody else reads."""
+        scatters = [n for n in (*a.members, *b.members) if n.base is not None]
+        if not scatters:
+            return None
+        if len(scatters) > 1:
+            return "both write at computed positions"
+        (scatter,) = scatters
+        others = [n for n in (*a.members, *b.members) if n is not scatter]
+        results = {r for n in others for r in n.results}
+        if scatter.base in results or any(r.value is scatter.results[0] for n in others for r in n.reads):
+            return "written at computed positions"
+        inside = self._internal([*others, scatter])
+        if any(not all(n.parallel) or n.product is not None or n.index not in inside for n in others):
+            return "more than elementwise work before a write at computed positions"
         return None
 
     def _refusal(
@@ -270,6 +293,8 @@ class Grouping:
         """Puts the whole of b behind a's tiles, where that is little work and needs nothing else's result."""
         if not self.machine.tails or b.tail or (a.tail and not b.nodes):
             return _NO_COMMON
+        if any(n.base is not None for n in (*a.nodes, *b.nodes)):
+            return _NO_COMMON
         if any(n.elements > self.machine.tail_elements for n in b.nodes):
             return _NO_COMMON
         behind = {r for n in b.nodes for r in n.results}
@@ -326,6 +351,11 @@ class Grouping:
 
     def _note(self, producer: Node, consumer: Node, reason: str, count: int) -> None:
         self.remarks.append(Remark(producer.index, consumer.index, reason, count))
+
+
+def _is_cheap(node: Node) -> bool:
+    """Whether computing a node again takes no longer than writing its result to a computed position."""
+    return not any(op.name.startswith("math.") for op in body_ops(node.op))
 
 
 _NO_COMMON = "no loop is parallel in both"

@@ -29,6 +29,7 @@ from cuesta.passes.form_kernels.mutations import merge_updates
 from cuesta.passes.form_kernels.nodes import collect
 from cuesta.passes.form_kernels.outline import emit_kernel
 from cuesta.passes.form_kernels.routes import choose_route
+from cuesta.passes.form_kernels.scatters import place_scatters
 from cuesta.passes.form_kernels.schedule import schedule, schedule_for_memory
 from cuesta.passes.form_kernels.space import join, parallel_classes
 from cuesta.passes.form_kernels.twins import merge_twins
@@ -170,6 +171,7 @@ class Host:
         for value in reads:
             if value not in own:
                 self.layout_of(value)
+        place_scatters(self, group)
         kernel = build_kernel(group, self.layouts, outputs, self.preferred, self.placed)
         collapse(kernel)
         refused = merge_updates(kernel, self.updated, self.machine)
@@ -212,11 +214,14 @@ class Host:
         return self.view(flat, operand.spelling)
 
     def _dies(self, operand: Operand) -> bool:
-        """Whether an input's buffer is ours, and the unit being built its last reader."""
         assert operand.layout is not None
-        owner = self.bases[operand.layout.base].owner
+        return self.dies(operand.value, operand.layout)
+
+    def dies(self, value: Value, layout: Layout) -> bool:
+        """Whether the buffer of a value is ours, and the unit being built its last reader."""
+        owner = self.bases[layout.base].owner
         ours = not isinstance(owner, ir.Block) and owner.name == "host.alloc"
-        return ours and self.last_use.get(root_of(operand.value), -1) == self.position
+        return ours and self.last_use.get(root_of(value), -1) == self.position
 
     def _elements(self, base: int) -> Number:
         sizes, _ = types.memref_shape(self.bases[base].type)
@@ -310,7 +315,7 @@ def build_host(
 ) -> None:
     """Writes the host function that stands for `function`, just before it, and its kernels."""
     old = function.regions[0].blocks[0]
-    items = collect(old)
+    items = collect(old, machine.atomics)
     terminator = list(old.operations)[-1].operation
     returned = list(terminator.operands)
     grouping = Grouping(items, set(returned), machine)

@@ -10,6 +10,7 @@ from typing import TypeAlias
 
 from cuesta._mlir import ir
 from cuesta.dialects.kernel_module import body_ops
+from cuesta.dialects.kernel_scatter import MEANING
 from cuesta.dialects.product import GENERIC_PRECISION, is_in_panels
 from cuesta.dialects.types import size_of, spelling_of
 from cuesta.passes.form_kernels.grouping import Group
@@ -26,7 +27,8 @@ _FIRST = 1 << 63
 
 @dataclass(eq=False)
 class Operand:
-    """A tensor of the kernel, its dims in memory order: `classes[i]` walks dim i."""
+    """A tensor of the kernel, its dims in memory order: `classes[i]` walks dim i; of what is written at computed
+    positions it may be -1 - k, where the node's operand 1 + k has the position."""
 
     value: Value
     spelling: str
@@ -148,7 +150,7 @@ def build_kernel(
         if value not in placed:
             return dense(value, preferred.get(value))
         node, dims = written[value]
-        return _place(value, [loops[node.index][d] for d in dims], placed[value])
+        return _place(value, [loops[node.index][d] if d >= 0 else d for d in dims], placed[value])
 
     made = {v: output(v) if v in set(outputs) else dense(v, None) for v in written}
 
@@ -222,7 +224,10 @@ def _class_order(
     for value, layout in placed.items():
         if value in written:
             node, dims = written[value]
-            classes = [loops[node.index][dims[i]] for i in memory_order(layout.sizes, layout.strides)]
+            walks: list[int] = []
+            for i in memory_order(layout.sizes, layout.strides):  # where a position is read, what it depends on
+                walks += [dims[i]] if dims[i] >= 0 else node.reads[-dims[i]].dims
+            classes = list(dict.fromkeys(loops[node.index][d] for d in walks))
             sequences.append((estimate(sizes[c] for c in classes) + 1, classes))
     for node, dims in written.values():
         if is_in_panels(node.tile):  # rows, then panels, then their columns, which are what vectors hold
@@ -313,7 +318,7 @@ def kernel_key(kernel: Kernel) -> tuple[object, ...]:
     tensors = tuple(
         (
             o.spelling,
-            tuple(number[c] for c in o.classes),
+            tuple(number.get(c, c) for c in o.classes),
             tuple(parameter[n] if isinstance(n, Size) else n for n in (*o.sizes, *o.strides)),
             tuple(o.positions or ()),
         )
@@ -357,6 +362,8 @@ def initial_numbers(node: Node) -> tuple[str | None, ...]:
 
 
 def _body_key(node: Node, gathered: dict[Value, int], parameter: dict[Size, str]) -> tuple[object, ...]:
+    if node.base is not None:
+        return tuple((name, str(node.op.attributes[name])) for name in MEANING if name in node.op.attributes)
     block = node.op.regions[0].blocks[0]
     names: dict[Value, object] = {a: ("arg", i) for i, a in enumerate(block.arguments)}
     key = []

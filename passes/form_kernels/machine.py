@@ -25,6 +25,9 @@ class Machine:
     #: Whether a tile runs one op after the other, each over all of it. Else one without loops of its own computes each
     #: value once and writes only then, and another may compute a value again at any time.
     in_sequence: bool
+    #: Whether what writes at computed positions may do it in any order, each write in one step. Else one follows the
+    #: other, along the loops that positions depend on.
+    atomics: bool
     #: Whether a conversion to a wider type belongs to what reads it first, and to what writes its operand after that.
     converts_late: bool
     #: Kernels of a single number each that become one, at most; a launch costs more than all their work.
@@ -58,6 +61,7 @@ CPU = Machine(
     tail_elements=1 << 16,
     tails=True,
     in_sequence=True,
+    atomics=False,
     converts_late=False,
     scalars_together=0,
     repeated_rows=LEAST_ROWS,
@@ -71,6 +75,7 @@ GPU = Machine(
     tail_elements=1 << 13,
     tails=False,
     in_sequence=False,
+    atomics=True,
     converts_late=True,
     scalars_together=64,
     repeated_elements=1 << 14,

@@ -40,7 +40,7 @@ def place_updates(
     index, `layouts` the places of arguments; `root_of_result` finds the generic's result that a value is; results in
     `taken` have a place already.
     """
-    readers = _readers(items)
+    readers = readers_of(items)
     writer = {result: item.index for item in items for result in item.op.results}
     seen = Counter(root_of(value) for value in returned)
     found: dict[Value, Layout] = {}
@@ -60,7 +60,7 @@ def place_updates(
     return found
 
 
-def _readers(items: Sequence[Item]) -> dict[Value, set[int]]:
+def readers_of(items: Sequence[Item]) -> dict[Value, set[int]]:
     """Root → the items that read it, through views or not."""
     readers: dict[Value, set[int]] = {}
     for item in items:

@@ -10,7 +10,9 @@ from typing import TypeAlias
 from cuesta._mlir import ir
 from cuesta.dialects.affine_maps import dims_of
 from cuesta.dialects.aten import is_random
+from cuesta.dialects.cuesta.dialect import ints
 from cuesta.dialects.kernel_module import body_ops
+from cuesta.dialects.kernel_scatter import is_scatter
 from cuesta.dialects.product import TILE, roles_of
 from cuesta.dialects.types import byte_count, shape_of
 from cuesta.sizes import Number, hint
@@ -42,14 +44,14 @@ class Item:
 
 @dataclass
 class Node(Item):
-    """A linalg.generic."""
+    """A linalg.generic, or a kernel.scatter."""
 
     sizes: tuple[Number, ...] = ()
     parallel: tuple[bool, ...] = ()
     reads: tuple[Read, ...] = ()
     #: Tensors that the body reads at computed positions.
     gathers: tuple[Value, ...] = ()
-    #: Loop dims of each result's dims.
+    #: Loop dims of each result's dims; of a scatter's also -1 - k, where its operand 1 + k has the position.
     writes: tuple[tuple[int, ...], ...] = ()
     uses_index: bool = False
     #: Whether it does nothing but widen a tensor.
@@ -57,6 +59,8 @@ class Node(Item):
     #: Of a matrix product for tensor cores: the loops of M, N and K, and its tile.
     product: tuple[int, int, int] | None = None
     tile: str | None = None
+    #: Of a scatter, the tensor that it writes to.
+    base: Value | None = None
 
     @functools.cached_property
     def loops(self) -> tuple[tuple[int, int], ...]:
@@ -78,16 +82,20 @@ class Node(Item):
         return list(self.op.results)
 
 
-def collect(block: ir.Block) -> list[Item]:
-    """The items of a function of the linalg level: everything but initial values and the return."""
+def collect(block: ir.Block, atomics: bool = False) -> list[Item]:
+    """The items of a function of the linalg level: everything but initial values and the return.
+
+    `atomics` is that of the machine.
+    """
     items: list[Item] = []
     owner: dict[Value, int] = {}
     last_random: int | None = None
+    last_check: int | None = None
     for op_view in block.operations:
         op = op_view.operation
         if op.name in _INIT_OPS or op.name == "func.return":
             continue
-        item = node_of(len(items), op) if op.name == "linalg.generic" else Item(len(items), op)
+        item = _item(len(items), op, atomics)
         operands = [*op.operands, *(item.gathers if isinstance(item, Node) else ())]
         item.sources = {owner[v] for v in operands if v in owner}
         if op.name == "aten.call" and is_random(op.attributes["overload"].value):
@@ -95,10 +103,35 @@ def collect(block: ir.Block) -> list[Item]:
             if last_random is not None:
                 item.sources.add(last_random)
             last_random = item.index
+        if op.name == "host.check":
+            last_check = item.index
+        elif is_scatter(op) and last_check is not None:
+            # Nothing is written where a position was wrong.
+            item.sources.add(last_check)
         for result in op.results:
             owner[result] = item.index
         items.append(item)
     return items
+
+
+def _item(index: int, op: ir.Operation, atomics: bool) -> Item:
+    if is_scatter(op):
+        return _scatter_of(index, op, atomics)
+    return node_of(index, op) if op.name == "linalg.generic" else Item(index, op)
+
+
+def _scatter_of(index: int, op: ir.Operation, atomics: bool) -> Node:
+    """What a scatter looks like to fusion. Loops that walk what is written are parallel, all others unless one write
+    may follow another in any order."""
+    maps = [dims_of(m.value) for m in op.attributes["indexing_maps"]]
+    *inputs, base = list(op.operands)
+    walks = tuple(ints(op.attributes["walks"]))
+    sizes: list[Number] = [1] * len(maps[0])
+    for size, d in zip(shape_of(inputs[0]), maps[0], strict=True):
+        sizes[d] = size
+    reads = tuple(Read(v, m, byte_count(v)) for v, m in zip(inputs, maps, strict=True))
+    parallel = tuple(atomics or d in walks for d in range(len(sizes)))
+    return Node(index, op, set(), tuple(sizes), parallel, reads, base=base, writes=(walks,))
 
 
 def node_of(index: int, op: ir.Operation) -> Node:

@@ -16,6 +16,7 @@ from cuesta.dialects import types
 from cuesta.dialects.affine_maps import projection
 from cuesta.dialects.cuesta.dialect import int_array
 from cuesta.dialects.kernel_module import SHAPE, body_ops
+from cuesta.dialects.kernel_scatter import MEANING, SCATTER
 from cuesta.dialects.named_linalg import fill
 from cuesta.dialects.product import GENERIC_PRECISION, ROLES, TILE
 from cuesta.dialects.types import row_major, size_of, strided
@@ -82,6 +83,9 @@ def _emit_node(
 ) -> None:
     loops = kn.loops
     position = {c: i for i, c in enumerate(loops)}
+    if kn.node.base is not None:
+        _emit_scatter(kn, position, number, values)
+        return
     inits = []
     for result, initial in zip(kn.results, initial_numbers(kn.node), strict=True):
         init = values.get(id(result))
@@ -120,6 +124,21 @@ def _emit_node(
             _clone(inner, mapping, new_loop, gathered, given)
     for o, value in zip(kn.results, op.results, strict=True):
         values[id(o)] = value
+
+
+def _emit_scatter(kn: KernelNode, position: dict[int, int], number: dict[int, int], values: dict[int, Value]) -> None:
+    """A scatter into the kernel's destination, whose dims are in memory order by now."""
+    (result,) = kn.results
+    base = values[id(result)]
+    op = SCATTER(
+        [*(values[id(o)] for o in kn.reads), base],
+        [base.type],
+        indexing_maps=ir.ArrayAttr.get([projection(len(kn.loops), [position[c] for c in o.classes]) for o in kn.reads]),
+        walks=int_array(position.get(c, c) for c in result.classes),
+        **{name: kn.node.op.attributes[name] for name in MEANING if name in kn.node.op.attributes},
+    )
+    op.attributes["cuesta.classes"] = int_array(number[c] for c in kn.loops)
+    values[id(result)] = op.results[0]
 
 
 def _clone(

@@ -18,6 +18,7 @@ from cuesta.passes.form_kernels.in_place import root_of
 from cuesta.passes.form_kernels.layout import Layout, aligned_strides, is_dense, memory_order
 from cuesta.passes.form_kernels.mutations import place_updates
 from cuesta.passes.form_kernels.nodes import Item, Node, node_of
+from cuesta.passes.form_kernels.scatters import place_scatter_updates
 from cuesta.runtime.strides import same_places
 from cuesta.sizes import Number
 
@@ -122,6 +123,7 @@ def plan(
     groups = grouping.group
     host.updated = place_updates(updates, returned, items, groups, host.layouts, written_by_generic, host.placed)
     host.placed.update(host.updated)
+    place_scatter_updates(host, updates, returned, items)
     return concatenations
 
 

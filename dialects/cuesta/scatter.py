@@ -1,0 +1,79 @@
+"""The op that writes at computed positions."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from cuesta._mlir import ext, ir
+from cuesta.dialects import types
+from cuesta.dialects.cuesta.dialect import Operation, ints, reference, verifier
+
+#: How what is written meets what is there → torch's name for it, None for what takes its place.
+COMBINE = {"set": None, "add": "sum", "mul": "prod", "max": "amax", "min": "amin"}
+
+
+class Scatter(Operation, name="scatter", traits=[ext.Pure]):
+    """x with every element of `value` written to a place of its own, or of several's, by `combine`.
+
+    `walks` says of each dim of x where along it an element goes: d means where it stands along dim d of `value`, -1 - k
+    what `indices[k]` has for it; indices have the shape of `value`, which has the element type of x. Where several go
+    to one place, `set` leaves one of them there (on a CPU the last in row-major order), the others combine them all.
+
+    A negative index counts from the end where the op has the attribute `wraps`; any other that is no place in x raises
+    IndexError when the graph runs. `in_range` says that there are none, and nothing looks.
+    """
+
+    x: ext.Operand[Any]
+    value: ext.Operand[Any]
+    indices: Sequence[ext.Operand[Any]]
+    walks: ir.ArrayAttr
+    combine: ir.StringAttr
+    result: ext.Result[Any]
+
+
+@reference("scatter")
+def _scatter(op: ir.Operation, xs: list[torch.Tensor]) -> torch.Tensor:
+    x, value, *indices = xs
+    place = torch.zeros(value.shape, dtype=torch.int64)
+    for d, walk in enumerate(ints(op.attributes["walks"])):
+        if walk < 0:
+            along = indices[-1 - walk].long()
+            along = torch.where(along < 0, along + x.shape[d], along)
+        else:
+            along = torch.arange(value.shape[walk]).reshape([-1 if i == walk else 1 for i in range(value.dim())])
+        place = place * x.shape[d] + along
+    name = COMBINE[op.attributes["combine"].value]
+    flat, place, value = x.reshape(-1), place.reshape(-1), value.reshape(-1)
+    if name is None:
+        return flat.scatter(0, place, value).reshape(x.shape)
+    if x.dtype != torch.bool:
+        return flat.scatter_reduce(0, place, value, name).reshape(x.shape)
+    # Bytes whose sum may be more than one is true.
+    counts = flat.to(torch.int64).scatter_reduce(0, place, value.to(torch.int64), name)
+    return counts.bool().reshape(x.shape)
+
+
+@verifier("scatter")
+def _verify(op: ir.Operation) -> str | None:
+    x, value, *indices = op.operands
+    walks, sizes, given = ints(op.attributes["walks"]), types.shape_of(x), types.shape_of(value)
+    if op.attributes["combine"].value not in COMBINE:
+        return f"combine is one of {', '.join(COMBINE)}, not {op.attributes['combine'].value}"
+    if len(walks) != len(sizes):
+        return f"walks has {len(walks)} entries for {len(sizes)} dims"
+    if sorted(w for w in walks if w < 0) != list(range(-len(indices), 0)) or not indices:
+        return f"walks {walks} must name each of {len(indices)} indices once"
+    kept = [w for w in walks if w >= 0]
+    if len(set(kept)) != len(kept) or any(w >= len(given) for w in kept):
+        return f"walks {walks} must name dims of {list(given)}, each once at most"
+    wrong = next((d for d, w in enumerate(walks) if w >= 0 and sizes[d] != given[w]), None)
+    if wrong is not None:
+        return f"dim {wrong} has size {sizes[wrong]}, what walks along it {given[walks[wrong]]}"
+    if any(types.shape_of(i) != given for i in indices):
+        return f"the indices must have the shape {list(given)} of what is written"
+    if any(types.spelling_of(i) not in ("i32", "i64") for i in indices):
+        return "the indices must be i32 or i64"
+    if types.spelling_of(value) != types.spelling_of(x):
+        return f"writes {types.spelling_of(value)} into {types.spelling_of(x)}"
+    return None if x.type == op.results[0].type else "the result must have the operand's type"

@@ -1,0 +1,310 @@
+"""Writes at computed positions: each call is `cuesta.scatter`, or a choice for each element where that is enough."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+import torch
+
+from cuesta._mlir import ir
+from cuesta.dialects import types
+from cuesta.dialects.cuesta import indexing, pointwise, reduction
+from cuesta.dialects.cuesta import scatter as scatter_op
+from cuesta.dialects.cuesta.dialect import int_array, int_attr
+from cuesta.dialects.graph_builder import GraphBuilder
+from cuesta.dialects.kernel_scatter import atomic_of
+from cuesta.dialects.module_target import target_of
+from cuesta.dialects.types import shape_of, spelling_of
+from cuesta.frontend.aten.indexing import index_into
+from cuesta.frontend.rules import Decline, imports
+from cuesta.sizes import Number, hint
+
+Value: TypeAlias = ir.Value
+
+#: Rows of a table for each row of its gradient beyond which it is ATen's to make. On one thread of a Xeon, 4096 rows of
+#: 768 into 1000 took 0.91 of ATen's time, 256 into 30522 took 1.0 to 1.2: nearly all of it is zeros.
+_MOST_ROWS = 4
+#: The names that scatter_reduce, index_reduce and scatter.reduce give to ways of combining.
+_REDUCE = {
+    "sum": "add",
+    "add": "add",
+    "mean": "add",
+    "prod": "mul",
+    "multiply": "mul",
+    "amax": "max",
+    "amin": "min",
+}
+
+
+def write_at(
+    b: GraphBuilder,
+    x: Value,
+    value: Value,
+    indices: Sequence[Value],
+    walks: Sequence[int],
+    combine: str,
+    flag: str | None = None,
+    ordered: bool = False,
+) -> Value:
+    """`cuesta.scatter` of `value`, of x's type; `indices` broadcast to its shape. `flag` is "wraps" or "in_range".
+
+    `ordered` says that eager combines in one order on a GPU too. Raises Decline where the call is to stay.
+    """
+    if combine != "set" and spelling_of(x).startswith("complex"):
+        raise Decline("complex numbers that meet in one place")
+    reason = _called_for(x, combine, ordered)
+    if reason is not None:
+        raise Decline(reason)
+    together = [b.expand(b.convert(i, "i64"), shape_of(value)) for i in indices]
+    result = scatter_op.Scatter(x, value, together, int_array(walks), ir.StringAttr.get(combine), x.type).result
+    if flag is not None:
+        result.owner.attributes[flag] = ir.UnitAttr.get()
+    return result
+
+
+def _called_for(x: Value, combine: str, ordered: bool) -> str | None:
+    """Why kernels do not write so into x, or None. Decision 18."""
+    if _on_cpu(x):
+        return None
+    spelling = spelling_of(x)
+    if combine != "set" and atomic_of(combine, spelling) is None:
+        return f"GPUs have no step that combines {spelling} by {combine}"
+    if ordered and types.is_float(spelling):
+        return "eager adds up in one order, kernels on a GPU in any"
+    if torch.are_deterministic_algorithms_enabled() and (combine == "set" or types.is_float(spelling)):
+        return "deterministic algorithms were asked for: the order of a kernel's writes is none"
+    return None
+
+
+def _on_cpu(x: Value) -> bool:
+    """Whether the module that x is in is for a CPU."""
+    op = x.owner.owner if isinstance(x.owner, ir.Block) else x.owner
+    while op.operation.parent is not None:
+        op = op.operation.parent
+    return not target_of(op.operation).gpu
+
+
+def _shaped(b: GraphBuilder, index: Value, dim: int, rank: int) -> Value:
+    """A row of positions, to broadcast along `dim` of `rank`."""
+    return b.reshape(index, [math.prod(shape_of(index)) if d == dim else 1 for d in range(rank)])
+
+
+# -- index_put and put ------------------------------------------------------------------------
+@imports("index_put.default", "_unsafe_index_put.default")
+def index_put(
+    b: GraphBuilder, node: torch.fx.Node, x: Value, indices: Sequence[Value | None], value: Value, add: bool = False
+) -> Value:
+    """One number written where a mask says so is a choice; as many as a mask has ones are ATen's to count."""
+    chosen = {d: i for d, i in enumerate(indices) if i is not None}
+    value = b.convert(value, spelling_of(x))
+    if any(spelling_of(i) not in ("i64", "i32") for i in chosen.values()):
+        (mask, *others) = indices
+        if others or mask is None or spelling_of(mask) != "i1" or math.prod(shape_of(value)) != 1 or add:
+            raise Decline("a boolean mask's places are as many as the data decide")
+        wide = b.reshape(mask, (*shape_of(mask), *[1] * (len(shape_of(x)) - len(shape_of(mask)))))
+        return b.where(wide, b.reshape(value, ()), x)
+    dims = list(chosen)
+    shapes = indexing.indexed_shape(shape_of(x), [shape_of(i) for i in chosen.values()], dims)
+    if shapes is None:
+        raise Decline("indices of which nothing says that they broadcast")
+    whole, places, at = shapes
+    extra = len(shape_of(value)) - len(whole)
+    value = b.reshape(value, shape_of(value)[extra:]) if extra > 0 else value
+    value = b.expand(value, whole)
+    after = [1] * (len(whole) - at - len(places))
+    together = [b.reshape(b.expand(i, places), [*places, *after]) for i in chosen.values()]
+    kept = iter([d for d in range(len(whole)) if not at <= d < at + len(places)])
+    walks = [-1 - dims.index(d) if d in chosen else next(kept) for d in range(len(shape_of(x)))]
+    unsafe = str(node.target).startswith("aten._unsafe")
+    return write_at(
+        b, x, value, together, walks, "add" if add else "set", "in_range" if unsafe else "wraps", ordered=add
+    )
+
+
+@imports("put")
+def put(b: GraphBuilder, node: torch.fx.Node, x: Value, index: Value, value: Value, accumulate: bool = False) -> Value:
+    count, sizes = math.prod(shape_of(index)), shape_of(x)
+    flat = b.reshape(x, [math.prod(sizes)])
+    places, value = b.reshape(index, [count]), b.reshape(value, [count])
+    return b.reshape(write_at(b, flat, value, [places], [-1], "add" if accumulate else "set", "wraps"), sizes)
+
+
+# -- along one dim, positions of each element -------------------------------------------------
+def _along(b: GraphBuilder, x: Value, dim: int, index: Value, value: Any, combine: str) -> Value:
+    """x with `value`, a tensor or a number, written where `index`, an element for each of it, says along `dim`."""
+    sizes = shape_of(x)
+    if not sizes:
+        x, index = b.reshape(x, [1]), b.reshape(index, [1])
+        value = b.reshape(value, [1]) if isinstance(value, ir.Value) else value
+        return b.reshape(_along(b, x, 0, index, value, combine), ())
+    index = b.reshape(index, shape_of(index) or [1])
+    counts = shape_of(index)
+    dim %= len(sizes)
+    if isinstance(value, ir.Value):
+        value = b.reshape(value, shape_of(value) or [1])
+        for d, count in enumerate(counts):
+            value = b.slice(value, d, 0, count)
+    else:
+        value = b.constant(value, spelling_of(x), counts)
+    indices, walks = [index], list(range(len(sizes)))
+    walks[dim] = -1
+    for d, count in enumerate(counts):
+        if d != dim and count != sizes[d]:
+            walks[d] = -1 - len(indices)
+            indices.append(b.along(counts, d))
+    return write_at(b, x, value, indices, walks, combine)
+
+
+@imports("scatter.value", "scatter.src", "scatter.reduce", "scatter.value_reduce")
+def scatter(
+    b: GraphBuilder, node: torch.fx.Node, x: Value, dim: int, index: Value, value: Any, *, reduce: str | None = None
+) -> Value:
+    """Where each line along `dim` gets one value, as labels get their ones, that is a choice for each element."""
+    sizes = list(shape_of(x))
+    if reduce is not None or not sizes:
+        return _along(b, x, dim, index, value, "set" if reduce is None else _REDUCE[reduce])
+    dim %= len(sizes)
+    if list(shape_of(index)) != [1 if d == dim else n for d, n in enumerate(sizes)]:
+        return _along(b, x, dim, index, value, "set")
+    if isinstance(value, ir.Value):
+        for d, size in enumerate(shape_of(index)):
+            value = b.slice(value, d, 0, size)
+    else:
+        value = b.constant(value, spelling_of(x), shape_of(index))
+    return indexing.ScatterOne(x, index, value, int_attr(dim), x.type).result
+
+
+@imports("scatter_add")
+def scatter_add(b: GraphBuilder, node: torch.fx.Node, x: Value, dim: int, index: Value, value: Value) -> Value:
+    return _along(b, x, dim, index, value, "add")
+
+
+@imports("scatter_reduce.two")
+def scatter_reduce(
+    b: GraphBuilder,
+    node: torch.fx.Node,
+    x: Value,
+    dim: int,
+    index: Value,
+    value: Value,
+    reduce: str,
+    *,
+    include_self: bool = True,
+) -> Value:
+    def write(into: Value, what: Any, combine: str) -> Value:
+        return _along(b, into, dim, index, what, combine)
+
+    return _reduced(b, x, value, reduce, include_self, write)
+
+
+def _reduced(b: GraphBuilder, x: Value, value: Value, reduce: str, include_self: bool, write: Any) -> Value:
+    """x with `value` reduced into it; `write(into, what, combine)` writes a tensor or a number where value goes."""
+    combine, spelling = _REDUCE[reduce], spelling_of(x)
+    if reduce == "mean" and (_on_cpu(x) or not types.is_float(spelling)):
+        raise Decline("a mean that ATen counts as it adds up")
+    if not include_self:
+        identity = reduction.BY_NAME[{"add": "sum", "mul": "prod", "max": "amax", "min": "amin"}[combine]].identity
+        x = write(x, identity(types.element(spelling)), "set")
+    total = write(x, value, combine)
+    if reduce != "mean":
+        return total
+    counts = b.constant(1 if include_self else 0, spelling, shape_of(x))
+    counts = write(counts, 1, "add")
+    if not include_self:
+        counts = b.pointwise("maximum", counts, b.constant(1, spelling))
+    wide = types.opmath(spelling)
+    return b.convert(b.pointwise("div", b.convert(total, wide), b.convert(counts, wide)), spelling)
+
+
+# -- along one dim, positions of whole slices --------------------------------------------------
+def _slices(
+    b: GraphBuilder, x: Value, dim: int, index: Value, value: Value, combine: str, flag: str | None = None
+) -> Value:
+    """x with slices of `value` along `dim` written where `index` says."""
+    sizes = shape_of(x)
+    if not sizes:
+        flat = [math.prod(shape_of(index))]
+        return b.reshape(_slices(b, b.reshape(x, [1]), 0, index, b.reshape(value, flat), combine, flag), ())
+    dim %= len(sizes)
+    value = b.reshape(value, shape_of(value) or [1])
+    places = _shaped(b, index, dim, len(sizes))
+    walks = [-1 if d == dim else d for d in range(len(sizes))]
+    return write_at(b, x, value, [places], walks, combine, flag)
+
+
+@imports("index_add")
+def index_add(
+    b: GraphBuilder, node: torch.fx.Node, x: Value, dim: int, index: Value, value: Value, *, alpha: float = 1
+) -> Value:
+    if alpha != 1:
+        wide = types.opmath(spelling_of(x))
+        value = b.convert(b.with_number("mul", b.convert(value, wide), alpha), spelling_of(x))
+    return _slices(b, x, dim, index, value, "add")
+
+
+@imports("index_copy")
+def index_copy(b: GraphBuilder, node: torch.fx.Node, x: Value, dim: int, index: Value, value: Value) -> Value:
+    return _slices(b, x, dim, index, value, "set")
+
+
+@imports("index_fill.int_Scalar", "index_fill.int_Tensor")
+def index_fill(b: GraphBuilder, node: torch.fx.Node, x: Value, dim: int, index: Value, value: Any) -> Value:
+    number = b.convert(value, spelling_of(x)) if isinstance(value, ir.Value) else b.constant(value, spelling_of(x))
+    count, sizes = math.prod(shape_of(index)), shape_of(x) or (1,)
+    filled = [count if d == dim % len(sizes) else n for d, n in enumerate(sizes)]
+    return _slices(b, x, dim, index, b.expand(number, filled), "set", "wraps")
+
+
+@imports("index_reduce")
+def index_reduce(
+    b: GraphBuilder,
+    node: torch.fx.Node,
+    x: Value,
+    dim: int,
+    index: Value,
+    value: Value,
+    reduce: str,
+    *,
+    include_self: bool = True,
+) -> Value:
+    def write(into: Value, what: Any, combine: str) -> Value:
+        if not isinstance(what, ir.Value):
+            what = b.constant(what, spelling_of(into), shape_of(value))
+        return _slices(b, into, dim, index, what, combine)
+
+    return _reduced(b, x, value, reduce, include_self, write)
+
+
+# -- gradients ---------------------------------------------------------------------------------
+@imports("embedding_dense_backward")
+def embedding_dense_backward(
+    b: GraphBuilder, node: torch.fx.Node, grad: Value, index: Value, rows: Number, padding: int, by_frequency: bool
+) -> Value:
+    if by_frequency:
+        raise Decline("rows scaled by how often they are read")
+    if _on_cpu(grad) and hint(rows) > _MOST_ROWS * math.prod(hint(n) for n in shape_of(index)):
+        raise Decline("little more than zeros, which ATen fills in as fast")
+    places = b.reshape(index, [*shape_of(index), 1])
+    if padding >= 0:
+        grad = b.where(b.with_number("eq", places, padding), b.constant(0, spelling_of(grad)), grad)
+    last = len(shape_of(grad)) - 1
+    zeros = b.constant(0, spelling_of(grad), [rows, shape_of(grad)[last]])
+    return write_at(b, zeros, grad, [places], [-1, last], "add", ordered=True)
+
+
+# -- under a mask ------------------------------------------------------------------------------
+@imports("masked_scatter")
+def masked_scatter(b: GraphBuilder, node: torch.fx.Node, x: Value, mask: Value, value: Value) -> Value:
+    """A choice for each element: where the mask is true, the element of `value` that comes after those of the ones
+    before."""
+    sizes = pointwise.broadcast_shape(shape_of(x), shape_of(mask))
+    if sizes is None:
+        raise Decline("sizes of which nothing says that they broadcast")
+    count = math.prod(sizes)
+    flat = b.convert(b.reshape(b.expand(mask, sizes), [count]), "i64")
+    seen = reduction.CumSum(flat, int_attr(0), flat.type).result
+    place = b.pointwise("mul", b.with_number("sub", seen, 1), flat)
+    taken = index_into(b, b.reshape(value, [math.prod(shape_of(value))]), [b.reshape(place, sizes)], [0])
+    return b.where(mask, taken, x)

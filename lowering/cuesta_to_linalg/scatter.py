@@ -1,0 +1,65 @@
+"""Writes at computed positions: `kernel.scatter` over the loops of what is written.
+
+%2 = cuesta.scatter(%x, %v, %i) {walks = [-1, 1], combine = "add"}
+→    %2 = kernel.scatter(%v, %i, %x) {walks = [-1, 1], combine = "add", element = "f32"}
+
+As in generics, loops have no dims of size 1, and neither has x but where positions say where along them to write.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from cuesta._mlir import ir
+from cuesta.dialects.affine_maps import projection
+from cuesta.dialects.cuesta import shape
+from cuesta.dialects.cuesta.dialect import int_array, ints
+from cuesta.dialects.kernel_scatter import SCATTER
+from cuesta.dialects.types import shape_of, spelling_of, tensor
+from cuesta.lowering.cuesta_to_linalg.builder import Access, LinalgBuilder
+from cuesta.lowering.cuesta_to_linalg.indexing import check_range
+from cuesta.lowering.cuesta_to_linalg.rules import lowers
+from cuesta.sizes import Number
+
+
+@lowers("scatter")
+def lower_scatter(b: LinalgBuilder, op: ir.Operation) -> None:
+    x, value, *indices = op.operands
+    sizes, given, walks = shape_of(x), shape_of(value), ints(op.attributes["walks"])
+    if "in_range" not in op.attributes:
+        for d, walk in enumerate(walks):
+            if walk < 0:
+                check_range(b, indices[-1 - walk], sizes[d], -sizes[d] if "wraps" in op.attributes else 0)
+    loops = [d for d, n in enumerate(given) if n != 1]
+    kept = [d for d, walk in enumerate(walks) if walk < 0 or sizes[d] != 1]
+    accesses = [b.covering_access(value, loops), *(_in_memory(b, i, given, loops) for i in indices)]
+    base = _reshaped(b.full_form(x), [sizes[d] for d in kept])
+    written = SCATTER(
+        [*(a.source for a in accesses if a.source is not None), base],
+        [base.type],
+        indexing_maps=ir.ArrayAttr.get([projection(len(loops), a.dims) for a in accesses]),
+        walks=int_array(loops.index(walks[d]) if walks[d] >= 0 else walks[d] for d in kept),
+        combine=op.attributes["combine"],
+        element=ir.StringAttr.get(spelling_of(x)),
+    )
+    if "wraps" in op.attributes:
+        written.attributes["wraps"] = op.attributes["wraps"]
+    if b.checks or "in_range" in op.attributes:  # nothing is written before the checks
+        written.attributes["in_range"] = ir.UnitAttr.get()
+    b.full[op.results[0]] = _reshaped(written.results[0], sizes)
+
+
+def _in_memory(b: LinalgBuilder, index: ir.Value, sizes: Sequence[Number], loops: Sequence[int]) -> Access:
+    """The access of an index on `loops`; a constant or a range is spelled out."""
+    access = b.access(index)
+    if access.source is None:
+        own = b.on_loops(access, access.dims)
+        source = b.generic([own], [sizes[d] for d in access.dims], access.spelling, lambda s, x: x)
+        access = Access(source, access.dims, access.spelling)
+    return b.on_loops(access, loops)
+
+
+def _reshaped(value: ir.Value, sizes: Sequence[Number]) -> ir.Value:
+    if shape_of(value) == tuple(sizes):
+        return value
+    return shape.Reshape(value, tensor(sizes, spelling_of(value))).result

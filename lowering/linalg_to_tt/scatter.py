@@ -1,0 +1,78 @@
+"""Writes at computed positions: stores where they set, atomic ops where they combine.
+
+    kernel.scatter(%v, %i, %x) {walks = [-1, 1], combine = "add"}
+→   tt.atomic_rmw fadd, %x + (%i * stride + %j), %v
+
+Every loop is parallel: nothing says which of several writes to one place comes last, or in which order they add up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from cuesta._mlir import arith, ir
+from cuesta.dialects import tt
+from cuesta.dialects.cuesta.dialect import ints
+from cuesta.dialects.kernel_module import operand_classes
+from cuesta.dialects.kernel_scatter import atomic_of
+from cuesta.dialects.tt.types import element_of, shape_of
+from cuesta.errors import Unsupported
+from cuesta.lowering.linalg_to_tt.frame import Frame, Value, common_shape, stretched
+from cuesta.lowering.linalg_to_tt.kernel import KernelWriter
+from cuesta.sizes import Number
+
+
+def write_scatter(writer: KernelWriter, op: ir.Operation, sizes: Sequence[Number]) -> None:
+    """Writes one scatter; `sizes` are those of the tensor that it writes to. Raises Unsupported for a way to combine
+    that has no atomic op."""
+    frame, target = writer.frame, op.operands[-1]
+    classes, accesses = ints(op.attributes["cuesta.classes"]), operand_classes(op)
+    values = [
+        writer.load(v, a) if isinstance(v.owner, ir.Block) else writer.value(v)
+        for v, a in zip(list(op.operands)[:-1], accesses, strict=False)
+    ]
+    total: Value | None = None
+    for walk, size, stride in zip(ints(op.attributes["walks"]), sizes, writer.strides[target], strict=True):
+        at = frame.positions[classes[walk]] if walk >= 0 else _position(frame, op, values[-walk], size)
+        part = frame.scaled(at, stride)
+        total = part if total is None else arith.addi(*common_shape([total, part]))
+    assert total is not None
+    shape, mask = frame.shape(classes), frame.mask(classes)
+    pointer = tt.addptr(tt.splat(writer.pointers[target], shape), stretched(total, shape))
+    value = stretched(values[0], shape)
+    mask = None if mask is None else stretched(mask, shape)
+    combine, spelling = op.attributes["combine"].value, op.attributes["element"].value
+    if combine == "set":
+        tt.store(pointer, value, mask)
+        return
+    atomic = atomic_of(combine, spelling)
+    if atomic is None:
+        raise Unsupported(f"a GPU has no step that combines {spelling} by {combine}, at {op.location}")
+    tt.atomic_rmw(atomic, pointer, value, mask)
+
+
+def _position(frame: Frame, op: ir.Operation, index: Value, size: Number) -> Value:
+    """An index as a place within [0, size): clamped before it is narrowed, so that what is no place stays in memory."""
+    shape, element = list(shape_of(index)), element_of(index)
+    last, count, zero = (_number(frame, n, index) for n in (size - 1, size, 0))
+    if "wraps" in op.attributes:
+        below = arith.cmpi(arith.CmpIPredicate.slt, index, zero)
+        index = arith.select(below, arith.addi(index, count), index)
+    if "in_range" not in op.attributes:
+        index = arith.maxsi(arith.minsi(index, last), zero)
+    if element == frame.index_type:
+        return index
+    kind = tt.block_type(shape, frame.index_type)
+    return arith.extsi(kind, index) if element.width < frame.index_type.width else arith.trunci(kind, index)
+
+
+def _number(frame: Frame, number: Number, like: Value) -> Value:
+    """A block of a size in the type of an index."""
+    shape, element = list(shape_of(like)), element_of(like)
+    if isinstance(number, int):
+        return tt.full(shape, element, number)
+    scalar = frame.scalar(number)
+    if scalar.type != element:
+        wider = scalar.type.width < element.width
+        scalar = arith.extsi(element, scalar) if wider else arith.trunci(element, scalar)
+    return tt.splat(scalar, shape)

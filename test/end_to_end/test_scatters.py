@@ -1,0 +1,202 @@
+"""Writes at computed positions as kernels: in order, in place, within range, for every target."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+import cuesta
+
+Tensor = torch.Tensor
+Function = Callable[..., Any]
+TARGETS = ("cpu", "tt")
+
+
+def floats(*sizes: int) -> Tensor:
+    return torch.randn(sizes, generator=torch.Generator().manual_seed(sum(sizes)))
+
+
+def wholes(high: int, *sizes: int) -> Tensor:
+    return torch.randint(0, high, sizes, generator=torch.Generator().manual_seed(high + sum(sizes)))
+
+
+def compiled(function: Function, target: str = "cpu", **options: Any) -> Function:
+    torch._dynamo.reset()
+    return torch.compile(
+        function, backend="cuesta", fullgraph=True, options={"target": target, "cache": False}, **options
+    )
+
+
+def check(function: Function, *inputs: Any, target: str = "cpu", calls: int = 0) -> None:
+    """The same as eager with f64 numbers, in kernels alone but for `calls`."""
+    exact = [x.double() if isinstance(x, Tensor) and x.dtype == torch.float32 else x for x in inputs]
+    found = compiled(function, target)(*inputs)
+    torch.testing.assert_close(found, function(*exact), check_dtype=False, rtol=1e-5, atol=1e-5)
+    (graph,) = cuesta.report().graphs
+    assert sum(call["count"] for call in graph.aten_calls) == calls
+
+
+ROWS = (floats(40, 96), wholes(40, 300), floats(300, 96))
+MANY = (floats(50), wholes(50, 5000), floats(5000))
+DUPLICATES = wholes(9, 30, 20)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize(
+    ("function", "inputs"),
+    [
+        (lambda x, i, v: x.index_add(0, i, F.gelu(v)), ROWS),
+        (lambda x, i, v: x.scatter_add(0, i, v.sin()) * 2, MANY),
+        (lambda x, i, v: x.int().put(i - 50, v.int(), True), MANY),
+        (lambda x, i, v: x.t().index_add(1, i, v.t()).cos(), ROWS),
+        (lambda i: torch.zeros(30, 9).scatter_add(1, i, i * 0.5), (DUPLICATES,)),
+        (lambda i: torch.zeros(9, 30, dtype=torch.int64).scatter_reduce(0, i.t(), i.t() * 3, "amax"), (DUPLICATES,)),
+        (lambda x, i: x.index_fill(0, i[:5], 2.0), (ROWS[0], ROWS[1])),
+        (lambda x, i, v: x[:, ::2].index_add(0, i, v[:, ::2]), ROWS),
+        (lambda x, v: x.index_copy(1, torch.tensor([2]), v), (floats(3, 5, 4), floats(3, 1, 4))),
+    ],
+    ids=["rows", "many", "whole numbers", "columns", "lines", "maxima", "one number", "steps", "one row"],
+)
+def test_same_as_eager(function: Function, inputs: tuple[Any, ...], target: str) -> None:
+    check(function, *inputs, target=target)
+
+
+def test_what_is_written_joins_the_kernel() -> None:
+    check(lambda x, i, v: x.index_add(0, i, F.gelu(v) * 2), *ROWS)
+    (graph,) = cuesta.report().graphs
+    assert graph.launches == 3  # the check of positions, the copy, and all else
+
+
+def test_the_last_write_stays() -> None:
+    x, at = floats(1000), torch.arange(3000) % 1000
+    found = compiled(lambda x, i, v: x.index_put((i,), v))(x, at, floats(3000))
+    torch.testing.assert_close(found, floats(3000)[2000:])
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_gradient_of_an_embedding(target: str) -> None:
+    weight, at = floats(30, 8), wholes(30, 4, 25)
+
+    def step(weight: Tensor) -> Tensor:
+        (grad,) = torch.autograd.grad(F.embedding(at, weight, padding_idx=2).tanh().sum(), weight)
+        return grad
+
+    found = step(weight.requires_grad_())
+    compiled_embedding = compiled(lambda w: F.embedding(at, w, padding_idx=2).tanh().sum(), target)
+    (grad,) = torch.autograd.grad(compiled_embedding(weight), weight)
+    torch.testing.assert_close(grad, found)
+    backward = cuesta.report().graphs[-1]
+    called = [call["op"] for call in backward.aten_calls]
+    # Eager adds up in one order on a GPU as well.
+    assert called == ([] if target == "cpu" else ["aten.embedding_dense_backward.default"])
+
+
+# -- in place ----------------------------------------------------------------------------------
+@pytest.mark.parametrize("target", TARGETS)
+def test_a_cache_is_written_in_place(target: str) -> None:
+    def step(cache: Tensor, at: Tensor, row: Tensor) -> Tensor:
+        cache.index_copy_(2, at, row)
+        cache[:, :, at + 1] = row * 2
+        return cache.sum((0, 1, 3))
+
+    cache, at, row = floats(1, 4, 64, 16), torch.tensor([7]), floats(1, 4, 1, 16)
+    expected, found = cache.clone(), cache.clone()
+    wanted = step(expected, at, row)
+    torch.testing.assert_close(compiled(step, target)(found, at, row), wanted)
+    torch.testing.assert_close(found, expected)
+    (graph,) = cuesta.report().graphs
+    assert not any(kernel["name"] == "copy" for kernel in graph.kernels)
+    assert graph.peak_bytes < cache.nbytes
+
+
+def test_old_values_that_are_read_stay() -> None:
+    def both(x: Tensor, i: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        y = x * 2
+        old = y.sum(1)
+        x.index_add_(0, i, y[:3])
+        return y.index_copy(0, i, y[:3]), old, y
+
+    x, i = floats(9, 7), torch.tensor([4, 1, 8])
+    expected, found = x.clone(), x.clone()
+    wanted = both(expected, i)
+    torch.testing.assert_close(compiled(both)(found, i), wanted)
+    torch.testing.assert_close(found, expected)
+
+
+def test_an_argument_that_is_read_at_positions_stays() -> None:
+    def shift(x: Tensor, i: Tensor) -> None:
+        x.index_copy_(0, i, x[i - 1])
+
+    x, i = floats(9, 7), torch.tensor([1, 2, 3])
+    expected, found = x.clone(), x.clone()
+    shift(expected, i)
+    compiled(shift)(found, i)
+    torch.testing.assert_close(found, expected)
+
+
+# -- positions that are none --------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("function", "bad"),
+    [
+        (lambda x, i: x.index_add_(0, i, x[:2] * 2), 9),
+        (lambda x, i: x.index_add_(0, i, x[:2] * 2), -1),
+        (lambda x, i: x.scatter_(0, i[:, None], 2.0), -1),
+        (lambda x, i: x.index_put_((i,), x[:1] * 2), -10),
+        (lambda x, i: x.index_fill_(0, i, 1.0), 9),
+    ],
+)
+def test_nothing_is_written_outside(function: Function, bad: int) -> None:
+    x = floats(9, 7)
+    call = compiled(function)
+    with pytest.raises((IndexError, RuntimeError), match="out of"):
+        call(x, torch.tensor([1, bad]))
+    torch.testing.assert_close(x, floats(9, 7))
+    expected = function(floats(9, 7), torch.tensor([1, 2]))
+    torch.testing.assert_close(call(x, torch.tensor([1, 2])), expected)
+
+
+# -- sizes that depend on the call ----------------------------------------------------------------
+@pytest.mark.parametrize("target", TARGETS)
+def test_symbolic_sizes(target: str) -> None:
+    def both(x: Tensor, i: Tensor, v: Tensor, at: Tensor) -> tuple[Tensor, Tensor]:
+        return x.index_add(0, i, F.gelu(v)), x.scatter_add(1, at, x * 2)
+
+    call = compiled(both, target, dynamic=True)
+    for rows, count, width in ((40, 300, 96), (7, 2, 3), (64, 64, 64)):
+        x, i, v, at = floats(rows, width), wholes(rows, count), floats(count, width), wholes(width, rows, width)
+        expected = both(x.double(), i, v.double(), at)
+        torch.testing.assert_close(call(x, i, v, at), tuple(t.float() for t in expected), rtol=1e-5, atol=1e-5)
+    assert len(cuesta.report().graphs) == 1
+
+
+# -- what stays ATen's on a GPU --------------------------------------------------------------------
+@pytest.fixture
+def deterministic() -> Iterator[None]:
+    torch.use_deterministic_algorithms(True)
+    yield
+    torch.use_deterministic_algorithms(False)
+
+
+def test_deterministic_algorithms_keep_the_call(deterministic: None) -> None:
+    check(lambda x, i, v: x.index_add(0, i, v), *ROWS, target="tt", calls=1)
+    check(lambda x, i, v: x.index_add(0, i, v), *ROWS, target="cpu", calls=0)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x, i, v: x.index_put((i,), v, True),
+        lambda x, i, v: x.scatter_reduce(0, i[:, None].expand(300, 96), v, "amax"),
+        lambda x, i, v: x.scatter_reduce(0, i[:, None].expand(300, 96), v, "prod"),
+        lambda x, i, v: x.bfloat16().index_add(0, i, v.bfloat16()).float().round(),
+    ],
+    ids=["one order", "maxima", "products", "narrow"],
+)
+def test_calls_on_a_gpu(function: Function) -> None:
+    torch.testing.assert_close(compiled(function, "tt")(*ROWS), function(*ROWS))
+    (graph,) = cuesta.report().graphs
+    assert len(graph.aten_calls) == 1
