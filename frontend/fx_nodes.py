@@ -59,9 +59,14 @@ def not_compilable(node: torch.fx.Node, device: torch.device, moves_scalars: boo
             return f"a tensor on the {meta.device.type} in a graph on {device}"
         if meta.layout != torch.strided:
             return f"kernels take strided tensors, not {meta.layout}"
-        if 0 in sizes_of(meta):
+        if 0 in sizes_of(meta) and not _leaves_out_empty(node):
             return "a tensor without elements"
     return None
+
+
+def _leaves_out_empty(node: torch.fx.Node) -> bool:
+    """Whether operands without elements do not matter to a node: caches begin as a concatenation with nothing."""
+    return node.target is torch.ops.aten.cat.default and all(0 not in sizes_of(m) for m in result_metas(node))
 
 
 def memory_root(node: torch.fx.Node) -> torch.fx.Node:

@@ -102,10 +102,7 @@ def cat(b: GraphBuilder, node: torch.fx.Node, xs: Sequence[Value], dim: int = 0)
     result = node.meta["val"]
     spelling = types.SPELLING[result.dtype]
     # torch lets an empty 1-d tensor stand among operands of any rank.
-    parts = [b.convert(x, spelling) for x in xs if len(shape_of(x)) == result.dim() and shape_of(x) != (0,)]
-    if not parts or 0 in shape_of(parts[0]):
-        raise Decline("a concatenation of empty tensors")
-    return b.cat([p for p in parts if 0 not in shape_of(p)], dim % result.dim())
+    return b.cat([b.convert(x, spelling) for x in xs if 0 not in shape_of(x)], dim % result.dim())
 
 
 @imports("stack")

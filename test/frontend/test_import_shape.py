@@ -67,6 +67,11 @@ def test_views_of_results_and_arithmetic_on_views(matches_eager: Check) -> None:
     matches_eager(lambda x: (x * 2).transpose(0, 2)[1:, ::2].reshape(-1) + 1, X)
 
 
+def test_a_concatenation_leaves_out_what_is_empty(matches_eager: Check) -> None:
+    run = matches_eager(lambda x, none: (torch.cat([none, x], -1), torch.cat([x[:0], x, x[:0]])), M, torch.empty(0))
+    assert "aten.cat.default" not in run.reasons()
+
+
 CASES: dict[str, tuple[Any, ...]] = {
     "cat": (lambda x, y: (torch.cat([x, y]), torch.cat([x, y, x], -1), torch.cat([x])), M, M + 1),
     "cat promotes": (lambda x, y: (torch.cat([x, y]), torch.cat([x.bfloat16(), x], 1)), M, WHOLE),
