@@ -32,9 +32,9 @@ from cuesta.dialects.kernel_module import (
     parameters,
 )
 from cuesta.dialects.kernel_scatter import is_scatter
-from cuesta.dialects.product import roles_of, tile_of
+from cuesta.dialects.product import tile_of
 from cuesta.errors import Unsupported
-from cuesta.passes.form_kernels.machine import PROGRAMS, SECTOR, STRIP
+from cuesta.passes.block_sizes import SQUARE, Blocks, choose, fastest_classes, product_blocks
 from cuesta.passes.graph_rewrite import functions
 from cuesta.passes.kernel_versions import (
     add_version,
@@ -46,130 +46,20 @@ from cuesta.passes.kernel_versions import (
 )
 from cuesta.passes.launches import Launch, common_divisor, is_wide, largest, launches_of
 from cuesta.passes.registry import Pass, register_pass
+from cuesta.size_facts import divisor_of
 from cuesta.sizes import Number, Size, hint, symbol
 
-#: Elements of a block of a kernel that has parallel classes only: eight for each of 128 threads.
-BLOCK = 1024
-#: Elements that a program may hold at once where it needs a class whole.
-WHOLE = 16384
-#: Elements that a loop takes at a time.
-AT_A_TIME = 4096
-#: Width, along each of two classes, of a block that is transposed.
-SQUARE = 32
-#: Elements that a block has at least along a class to reduce whose size is another in each call, where it is fastest
-#: in memory; along one that no loop can walk, so that no call has more.
-PART, ROOM = 128, 2048
-#: Elements that a block has at least where sizes are others in each call.
-FEW = 256
-#: Rows that one block takes whole have versions of half, a quarter, twice as many elements and so on, none shorter.
-_SHIFTS, _SHORTEST = (-1, -2, -3, 1, 2), 32
-#: Elements a thread works on at most before a program gets more threads.
-PER_THREAD = 8
-_NONE: Mapping[int, int] = {}
-_NO_NAMES: Mapping[str, int] = {}
-#: Sums of matrix products for each warp: 128 registers of a thread.
-SUMS = 4096
 #: A pointer's alignment that wide loads ask for, in bytes.
 ALIGNED = 16
 #: What a size may be known for a multiple of: the widest block.
 MULTIPLES = 1 << 20
-
-
-def power_at_least(n: int) -> int:
-    """The smallest power of two that is at least n."""
-    return 1 << max(n - 1, 0).bit_length()
-
-
-def power_at_most(n: int) -> int:
-    """The largest power of two that is at most n, 1 for n < 1."""
-    return 1 << max(n.bit_length() - 1, 0)
-
-
-@dataclass(frozen=True)
-class Blocks:
-    """The block of a kernel: a size a class, the classes that a loop walks, warps of 32 threads."""
-
-    sizes: tuple[int, ...]
-    loops: tuple[int, ...]
-    warps: int
-    #: of the loop over a matrix product's K: loads on their way at once
-    stages: int = 1
-
-
-def choose(
-    sizes: Sequence[int],
-    parallel: set[int],
-    tensors: Sequence[Sequence[int]],
-    spaces: Sequence[Sequence[int]],
-    least: Mapping[int, int] = _NONE,
-) -> Blocks:
-    """The block of a kernel; `tensors` lists the classes of each tensor's dims in memory order, `spaces` those that
-    each generic walks: two classes that none walks together take no room together. `least` has for the classes whose
-    size is another in each call what their blocks are to have room for at least."""
-    fastest = _fastest(sizes, tensors)
-    blocks = dict.fromkeys(range(len(sizes)), 1)
-    covers = [power_at_least(max(n, least.get(c, 1))) for c, n in enumerate(sizes)]
-
-    def at_once() -> int:
-        return max(math.prod(blocks[c] for c in space) for space in spaces)
-
-    whole = [c for c in range(len(sizes)) if c not in parallel]
-    for c in whole:
-        blocks[c] = covers[c]
-    for c in sorted(fastest & parallel):
-        width = _strip(sizes, parallel) if whole else SQUARE if len(fastest & parallel) > 1 else 1
-        blocks[c] = min(width, covers[c])
-    loops: list[int] = []
-    while at_once() > (AT_A_TIME if loops else WHOLE) and len(loops) < len(whole):
-        loops.append(max((c for c in whole if c not in loops), key=lambda c: (blocks[c], c)))
-        blocks[loops[-1]] = 1
-    for c in sorted(loops, key=lambda c: (c not in fastest, -c)):
-        room = max(power_at_most(AT_A_TIME // at_once()), 1)
-        blocks[c] = min(room, covers[c])
-    # What is left of the block goes to the parallel classes, the fastest first.
-    limit = _parallel_limit(max(math.prod(sizes[c] for c in space) for space in spaces))
-    if least:
-        limit = max(limit, FEW)
-    for c in sorted(parallel, reverse=True):
-        room = power_at_most(limit // at_once())
-        if room > 1:
-            blocks[c] = min(blocks[c] * room, covers[c])
-    work = at_once()
-    return Blocks(
-        tuple(blocks.values()),
-        tuple(sorted(loops)),
-        min(max(power_at_most(work // (32 * PER_THREAD)), 1), 16 if whole else 4),
-    )
-
-
-def _fastest(sizes: Sequence[int], tensors: Sequence[Sequence[int]]) -> set[int]:
-    """The classes that are walked along memory."""
-    elements = [math.prod(sizes[c] for c in classes) for classes in tensors]
-    # Only large tensors decide.
-    return {t[-1] for t, n in zip(tensors, elements, strict=True) if t and 4 * n >= max(elements)}
-
-
-def product_blocks(products: Sequence[ir.Operation], classes: int) -> Blocks:
-    """The block of a kernel of matrix products, which share their loops: their tile, where all sums fit registers."""
-    tile = tile_of(products[0])
-    assert tile is not None
-    m, n, k = roles_of(products[0])
-    blocks = [1] * classes
-    blocks[m], blocks[n], blocks[k] = tile.m, tile.n, tile.k
-    while len(products) * blocks[m] * blocks[n] > SUMS * tile.warps:
-        blocks[max((m, n), key=lambda c: blocks[c])] //= 2
-    return Blocks(tuple(blocks), (k,), tile.warps, tile.stages)
-
-
-def _strip(sizes: Sequence[int], parallel: set[int]) -> int:
-    """Columns of a strip: fewer, down to a sector of floats, where there would be too few programs."""
-    programs = math.prod(sizes[c] for c in parallel)
-    return max(min(STRIP, power_at_most(2 * programs // PROGRAMS)), SECTOR)
-
-
-def _parallel_limit(total: int) -> int:
-    """Elements of a block, of `total` in all: fewer where there would be too few programs."""
-    return min(BLOCK, max(power_at_most(total // PROGRAMS), 64))
+#: Rows that one block takes whole have versions of half, a quarter, twice as many elements and so on, none shorter.
+_SHIFTS, _SHORTEST = (-1, -2, -3, 1, 2), 32
+#: Elements that a block has at least along a class to reduce whose size is another in each call, where it is fastest
+#: in memory; along one that no loop can walk, so that no call has more.
+PART, ROOM = 128, 2048
+_NONE: Mapping[int, int] = {}
+_NO_NAMES: Mapping[str, int] = {}
 
 
 @register_pass("choose-blocks")
@@ -213,7 +103,9 @@ class _Kernel:
         sizes = numbers(function.attributes["cuesta.sizes"])
         parallel = set(ints(function.attributes["cuesta.parallel"]))
         spaces = [ints(g.attributes["cuesta.classes"]) for g in generics]
-        about = largest(launches, sizes)
+        # What the traced call has nothing of, others have some of.
+        counts = zip(largest(launches, sizes), sizes, strict=True)
+        about = [_SHORTEST if n == 0 and isinstance(size, Size) else n for n, size in counts]
         return _Kernel(function, launches, generics, sizes, about, parallel, tensors or [[]], spaces or [[]])
 
     @property
@@ -269,7 +161,7 @@ def _versions(kernel: _Kernel) -> list[_Version]:
         return []
     least = dict.fromkeys(kernel.unknown & kernel.parallel, SQUARE)
     walked = kernel.unknown - kernel.parallel
-    wide = widening(kernel.function, kernel.launches, _fastest(kernel.about, kernel.tensors))
+    wide = widening(kernel.function, kernel.launches, fastest_classes(kernel.about, kernel.tensors))
     multiples = [symbol(p) % multiple for p, multiple in wide.items()]
     chosen = kernel.choose(least)
     whole = sorted(walked - set(chosen.loops), key=lambda c: chosen.sizes[c])
@@ -284,14 +176,37 @@ def _versions(kernel: _Kernel) -> list[_Version]:
         if about[row] >= _SHORTEST and other not in found:
             found.append(other)
     shortest = min(blocks.sizes[row] for blocks in found if row not in blocks.loops)
+    size = kernel.sizes[row]
+    known = [{**wide, str(size): chosen.sizes[row]}] if _is_whole(kernel, row, chosen.sizes[row]) else []
     versions = []
-    for blocks in found:
-        unless = [*multiples, *(excess(kernel.sizes[c], blocks.sizes[c]) for c in others if c not in blocks.loops)]
-        if row not in blocks.loops:
-            fits = excess if blocks.sizes[row] == shortest else needs_more_than_half
-            unless.append(fits(kernel.sizes[row], blocks.sizes[row]))
-        versions.append(_Version(blocks, unless, wide))
+    for blocks, own in [*((chosen, exact) for exact in known), *((blocks, wide) for blocks in found)]:
+        unless = [symbol(p) % multiple for p, multiple in own.items()]
+        beside = [c for c in others if c not in blocks.loops]
+        unless += (excess(kernel.sizes[c], blocks.sizes[c], _masks(kernel, c, blocks, own)) for c in beside)
+        if row not in blocks.loops and blocks.sizes[row] != shortest:
+            unless.append(needs_more_than_half(size, blocks.sizes[row]))
+        elif row not in blocks.loops:
+            unless.append(excess(size, blocks.sizes[row], _masks(kernel, row, blocks, own)))
+        versions.append(_Version(blocks, unless, own))
     return versions
+
+
+def _is_whole(kernel: _Kernel, c: int, block: int) -> bool:
+    """Whether a class is one full block in the traced call, which needs no mask."""
+    size = kernel.sizes[c]
+    return isinstance(size, Size) and size.is_symbol and all(hint(n.size(size)) == block for n in kernel.launches)
+
+
+def _masks(kernel: _Kernel, c: int, blocks: Blocks, wide: Mapping[str, int]) -> bool:
+    """Whether a block along a class has a mask, behind which nothing is read where the size is 0."""
+    known = {**_multiples(kernel), **wide}
+    return blocks.sizes[c] > 1 and divisor_of(kernel.sizes[c], known) % blocks.sizes[c] != 0
+
+
+def _multiples(kernel: _Kernel) -> dict[str, int]:
+    """What each parameter is a multiple of in every launch, whatever the call."""
+    names = parameters(kernel.function)
+    return {p: common_divisor((launch.parameters[p] for launch in kernel.launches), MULTIPLES) for p in names}
 
 
 def _exact(kernel: _Kernel, chosen: Blocks, wide: Mapping[str, int]) -> list[_Version]:
@@ -321,7 +236,8 @@ def _annotate_general(kernel: _Kernel) -> None:
     """Chooses for all sizes."""
     walked = kernel.unknown - kernel.parallel
     can_loop = _can_loop(kernel.generics, walked)
-    part = dict.fromkeys(_fastest(kernel.about, kernel.tensors), PART) if can_loop else dict.fromkeys(walked, ROOM)
+    fastest = fastest_classes(kernel.about, kernel.tensors)
+    part = dict.fromkeys(fastest, PART) if can_loop else dict.fromkeys(walked, ROOM)
     chosen = kernel.choose({c: SQUARE if c in kernel.parallel else part.get(c, 1) for c in kernel.unknown})
     if walked and not (can_loop and _can_loop(kernel.generics, walked | set(chosen.loops))):
         for launch in kernel.launches:
@@ -355,7 +271,7 @@ def _write(
     attributes["cuesta.align"] = int_array(offsets.get(i, n) for i, n in enumerate(known))
     names = list(parameters(function))
     if names:
-        multiples = {p: common_divisor((launch.parameters[p] for launch in launches), MULTIPLES) for p in names}
+        multiples = _multiples(kernel)
         attributes["cuesta.multiples"] = int_array(wide.get(p, n) for p, n in multiples.items())
     # No size is negative; a number that bodies compute with may be.
     computed = [symbol(p) for p, value in parameters(function).items() if is_computed_with(value)]

@@ -87,11 +87,11 @@ def choose_at_launch(launch: Launch, versions: Sequence[tuple[str, Iterable[Numb
         op.attributes[UNLESS] = ir.ArrayAttr.get([int_array(row) for row in unless[:-1]])
 
 
-def excess(size: Number, block: int) -> Number:
-    """0 where the block has room for the size, and the size has elements; else more.
-
-    A block of one has no mask, and none has where it divides the size: nothing would hide it where there are none.
-    """
+def excess(size: Number, block: int, masked: bool = False) -> Number:
+    """0 where the block has room for the size, else more; where it has no mask, which would hide what is not there, not
+    for a size of 0 either."""
+    if masked:
+        return size // (block + 1)
     turns = (size - 1) // block
     return turns * turns
 

@@ -124,9 +124,22 @@ def test_each_set_of_sizes_runs_the_versions_that_are_right_for_it() -> None:
     kernels = program.metadata["kernels"]
     late = {kernel["name"] for kernel in kernels if kernel["late"]}
     assert late and all("__" in name for name in late)
-    like_traced = (32, 64), (17, 48)
+    like_traced = ((32, 64),)
     used: set[int] = set()
-    others = (1, 1), (16, 16), (48, 32), (33, 64), (32, 63), (7, 130), (9, 128), (70, 2000), (0, 64), (32, 0), (5, 2032)
+    others = (
+        (1, 1),
+        (17, 48),
+        (16, 16),
+        (48, 32),
+        (33, 64),
+        (32, 63),
+        (7, 130),
+        (9, 128),
+        (70, 2000),
+        (0, 64),
+        (32, 0),
+        (5, 2032),
+    )
     for rows, columns in (*like_traced, *others):
         x = R(rows, columns)
         values = {"s0": rows, "s1": columns}
@@ -150,7 +163,7 @@ def test_a_kernel_for_other_sizes_that_cannot_be_made_leaves_them_to_a_program_o
         raise CompileError("Triton refuses it")
 
     monkeypatch.setattr(KernelTable, "complete", refuse)
-    for n in (33, 64, 16):
+    for n in (33, 32, 64):
         check(call, lambda x: x.softmax(-1), (R(4, n),))
     first, *others = cuesta.report().graphs
     assert first.specialised is None and len(others) == 2 and all(g.specialised for g in others)
