@@ -19,13 +19,15 @@ from cuesta.dialects.module_target import target_of
 from cuesta.dialects.types import shape_of, spelling_of
 from cuesta.frontend.aten.indexing import index_into
 from cuesta.frontend.rules import Decline, imports
-from cuesta.sizes import Number, hint
+from cuesta.sizes import Number, Size, hint
 
 Value: TypeAlias = ir.Value
 
 #: Rows of a table for each row of its gradient beyond which it is ATen's to make. On one thread of a Xeon, 4096 rows of
 #: 768 into 1000 took 0.91 of ATen's time, 256 into 30522 took 1.0 to 1.2: nearly all of it is zeros.
 _MOST_ROWS = 4
+#: Elements of a mask that one program of a GPU counts.
+_MOST_COUNTED = 8192
 #: The names that scatter_reduce, index_reduce and scatter.reduce give to ways of combining.
 _REDUCE = {
     "sum": "add",
@@ -303,6 +305,8 @@ def masked_scatter(b: GraphBuilder, node: torch.fx.Node, x: Value, mask: Value, 
     if sizes is None:
         raise Decline("sizes of which nothing says that they broadcast")
     count = math.prod(sizes)
+    if not _on_cpu(x) and (isinstance(count, Size) or count > _MOST_COUNTED):
+        raise Decline("a running sum longer than a GPU's program has room for")
     flat = b.convert(b.reshape(b.expand(mask, sizes), [count]), "i64")
     seen = reduction.CumSum(flat, int_attr(0), flat.type).result
     place = b.pointwise("mul", b.with_number("sub", seen, 1), flat)

@@ -193,8 +193,9 @@ def test_deterministic_algorithms_keep_the_call(deterministic: None) -> None:
         lambda x, i, v: x.scatter_reduce(0, i[:, None].expand(300, 96), v, "amax"),
         lambda x, i, v: x.scatter_reduce(0, i[:, None].expand(300, 96), v, "prod"),
         lambda x, i, v: x.bfloat16().index_add(0, i, v.bfloat16()).float().round(),
+        lambda x, i, v: v.masked_scatter(v > 0, v * 2),
     ],
-    ids=["one order", "maxima", "products", "narrow"],
+    ids=["one order", "maxima", "products", "narrow", "a long mask"],
 )
 def test_calls_on_a_gpu(function: Function) -> None:
     torch.testing.assert_close(compiled(function, "tt")(*ROWS), function(*ROWS))
