@@ -91,8 +91,11 @@ def lower_argmax(b: LinalgBuilder, op: ir.Operation) -> None:
 
 def _log_add(s: Scalar, x: Value, y: Value) -> Value:
     """log(e^x + e^y). Of equal infinities, that infinity."""
-    low, high = s.minimum(x, y), s.maximum(x, y)
-    more = math.log1p(math.exp(s.sub(low, high)))
+    low, high, one = s.minimum(x, y), s.maximum(x, y), s.const(x, 1)
+    # log(1 + e) as log u · e / (u - 1) with u = 1 + e rounded: GPUs combine in regions that call no library.
+    e = math.exp(s.sub(low, high))
+    u = s.add(one, e)
+    more = s.select(s.compare("eq", u, one), e, s.div(s.mul(math.log(u), e), s.sub(u, one)))
     apart = arith.ori(s.compare("ne", low, high), s.compare("lt", s.abs(low), s.const(low, pymath.inf)))
     return s.select(apart, s.add(high, more), high)
 

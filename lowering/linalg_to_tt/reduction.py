@@ -53,14 +53,40 @@ def analyse(op: ir.Operation) -> Reduction:
 
 
 def running(op: ir.Operation) -> Reduction:
-    """A running sum: what each element adds. Its second result holds the sum at each step."""
+    """A running sum or its like: what each element adds. Its second result holds the sum at each step."""
     block = op.regions[0].blocks[0]
     total = list(block.arguments)[-2]
     identity = _identity(list(op.operands)[-2])
     if identity is None:
         raise Unsupported(f"a running sum that starts from what lies in memory, at {op.location}")
-    step = _user(op, total)
-    return _read_off(op, total, step, identity)
+    users = {use.owner.operation for use in total.uses}
+    if len(users) > 1:
+        return _composed(op, total, users, identity)
+    return _read_off(op, total, _user(op, total), identity)
+
+
+def _composed(op: ir.Operation, total: Value, users: set[ir.Operation], identity: ir.Attribute) -> Reduction:
+    """A step of several ops, each of whose readers of the total reads the same element beside it."""
+    elements = {v for user in users for v in user.operands} - {total}
+    if len(elements) != 1:
+        raise Unsupported(f"a running reduction that joins {len(elements)} values, at {op.location}")
+    (element,) = elements
+    joined = list(body_ops(op))[-1].operands[0]
+    cone = _cone(op, joined, {total, element})
+    steps = [inner for inner in body_ops(op) if inner in cone]
+
+    def combine(a: Sequence[Value], b: Sequence[Value]) -> list[Value]:
+        values = {total: a[0], element: b[0]}
+        for inner in steps:
+            values[inner.results[0]] = _scalar_or_block(inner, values, a[0])
+        return [values[joined]]
+
+    def contributions(evaluate: Elementwise, values: dict[Value, Value], classes: list[int]) -> list[Value]:
+        needed = _cone(op, element, set())
+        evaluate.run((o for o in body_ops(op) if o in needed), values, classes)
+        return [values[element]]
+
+    return Reduction(op, [identity], combine, contributions)
 
 
 def _identity(init: Value) -> ir.Attribute | None:

@@ -47,6 +47,20 @@ func.func @graph(%x: tensor<64x32xbf16> {cuesta.strides = [32, 1]}) -> (tensor<6
 }
 
 // -----
+// A step of several ops is the scan's region as it stands.
+// CHECK-LABEL: "tt.func"
+// CHECK: "tt.scan"
+// CHECK: arith.minimumf
+// CHECK: math.exp
+// CHECK: math.log
+// CHECK: arith.select
+// CHECK: "tt.scan.return"
+func.func @graph(%x: tensor<64x32xbf16> {cuesta.strides = [32, 1]}) -> (tensor<64x32xbf16> {cuesta.strides = [32, 1]}) {
+  %0 = "cuesta.logcumsumexp"(%x) {dim = 1} : (tensor<64x32xbf16>) -> tensor<64x32xbf16>
+  return %0 : tensor<64x32xbf16>
+}
+
+// -----
 // A scan has no dims of size 1: Triton fails on some of those.
 // CHECK-LABEL: "tt.func"
 // CHECK: %[[FLAT:.*]] = "tt.reshape"(%{{.*}}) : (tensor<32x1xf32>) -> tensor<32xf32>
