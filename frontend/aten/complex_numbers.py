@@ -315,6 +315,11 @@ def var(
     return value
 
 
-@imports("mm", "bmm", "addmm", "baddbmm", "addbmm", "mv", "addmv", "dot", "vdot", complex_numbers=True)
+@imports("mv", "addmv", "dot", "vdot", complex_numbers=True)
+def product_with_vector(b: GraphBuilder, node: torch.fx.Node, *_: Any, **__: Any) -> Value:
+    raise Decline("products with vectors run in the library")
+
+
+@imports("mm", "bmm", "addmm", "baddbmm", "addbmm", complex_numbers=True)
 def product(b: GraphBuilder, node: torch.fx.Node, *_: Any, **__: Any) -> Value:
     raise Decline("matrix products run in the library")

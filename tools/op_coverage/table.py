@@ -11,8 +11,7 @@ from cuesta.tools.op_coverage.survey import NO_ELEMENTS, Record
 #: Reasons that hold for whatever the overload is, and how the table says them.
 _GENERAL = {
     NO_ELEMENTS: "no elements",
-    "kernels do not compute on complex64": "complex",
-    "kernels do not compute on complex128": "complex",
+    "kernels compute it of real numbers only": "complex",
 }
 _SHORT = {"the cuesta dialect has no op for it": "no op"}
 #: Calls named in a row.
@@ -57,7 +56,7 @@ def _head(records: Sequence[Record], found: int, most: int | None) -> Iterator[s
         "- compiled: samples whose graphs, forward and backward, call nothing in ATen but for empty tensors; "
         "+ those whose calls are only to libraries that cuesta prefers to kernels of its own (matrix products, "
         "convolutions, attention). The last column names what is called: that is right, or counted as wrong, like the "
-        "rest. The column is of all dtypes but complex64, which is nearly always called. Samples that Dynamo leaves to "
+        "rest. The column is of all dtypes but complex64, of which more is called. Samples that Dynamo leaves to "
         "eager altogether (a sparse result) are not traced.\n"
         "- `empty` and its kin: only the form of the results is compared."
     )
