@@ -164,7 +164,7 @@ class EntryWriter:
     def _gpu_launch(self, op: ir.Operation) -> None:
         buffers = [word for v in op.operands for word in self._place(v)]
         versions, sizes = self.layout.versions_of(op), launch_parameters(op)
-        number = self.layout.grid_of(op) if sizes else None
+        number = self.layout.grid_of(op) if sizes or len(versions) > 1 else None
         kernel: SizeNumber = symbol(f"k{number}") if len(versions) > 1 else versions[0][0]
         programs: SizeNumber = -1 if number is None else symbol(f"g{number}")
         stream = self.layout.arguments + 1

@@ -205,8 +205,9 @@ def read_host(function: func.FuncOp) -> HostLayout:
 
 
 def _add_grid(layout: HostLayout, launch: ir.Operation) -> None:
-    if sizes := launch_parameters(launch):
-        layout.grids.setdefault((layout.versions_of(launch), tuple(sizes)), len(layout.grids))
+    sizes, versions = launch_parameters(launch), layout.versions_of(launch)
+    if sizes or len(versions) > 1:  # an offset alone may choose as well
+        layout.grids.setdefault((versions, tuple(sizes)), len(layout.grids))
 
 
 def _keep_operands(layout: HostLayout, op: ir.Operation) -> None:

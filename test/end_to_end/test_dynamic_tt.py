@@ -43,6 +43,7 @@ CASES: dict[str, Case] = {
         lambda x: torch.where(torch.arange(x.shape[0])[:, None] >= torch.arange(x.shape[0]), x, 0.0).softmax(-1),
         lambda n: (R(n * 3, n * 3),),
     ),
+    "an offset that depends on the call": (lambda x: x[-2:] * 2, lambda n: (R(n + 2),)),
     "a size as a number": (lambda x: x * x.shape[0] + x.shape[1], lambda n: (R(n, 7 * n),)),
 }
 
