@@ -160,3 +160,32 @@ func.func @beside_scratch(%x: memref<32x8x512xf32>, %w: memref<2048x512xf32>, %v
   "host.launch"(%y, %r) {kernel = @kernels::@k, outputs = 1} : (memref<32x8x512xf32>, memref<64x8x512xf32>) -> ()
   return %y, %r : memref<32x8x512xf32>, memref<64x8x512xf32>
 }
+
+// oneDNN's gradients of a convolution in channels_last take its weight twice, in row-major memory the images and the
+// results, or the weight once; of a depthwise one with a large window, 257 times. What is returned comes on top.
+// CHECK-LABEL: func.func @gradients(
+// CHECK-SAME: peak = 442368 : i64
+func.func @gradients(%g: memref<2x64x8x8xf32, strided<[4096, 1, 512, 64]>>, %x: memref<2x64x8x8xf32, strided<[4096, 1, 512, 64]>>, %w: memref<64x64x3x3xf32, strided<[576, 1, 192, 64]>>) -> memref<64x64x3x3xf32> {
+  %y = "host.aten"(%g, %x, %w) {overload = "aten.convolution_backward.default", args = "[\"%0\", \"%1\", \"%2\", [0], [1, 1], [1, 1], [1, 1], false, [0, 0], 1, [false, true, false]]", dtypes = ["f32", "f32", "f32", "f32"], positions = [1], reason = "", route = "shim"} : (memref<2x64x8x8xf32, strided<[4096, 1, 512, 64]>>, memref<2x64x8x8xf32, strided<[4096, 1, 512, 64]>>, memref<64x64x3x3xf32, strided<[576, 1, 192, 64]>>) -> memref<64x64x3x3xf32>
+  return %y : memref<64x64x3x3xf32>
+}
+// CHECK-LABEL: func.func @row_major_gradients(
+// CHECK-SAME: peak = 294912 : i64
+func.func @row_major_gradients(%g: memref<2x64x8x8xf32>, %x: memref<2x64x8x8xf32>, %w: memref<64x64x3x3xf32>) -> memref<64x64x3x3xf32> {
+  %y = "host.aten"(%g, %x, %w) {overload = "aten.convolution_backward.default", args = "[\"%0\", \"%1\", \"%2\", [0], [1, 1], [1, 1], [1, 1], false, [0, 0], 1, [false, true, false]]", dtypes = ["f32", "f32", "f32", "f32"], positions = [1], reason = "", route = "shim"} : (memref<2x64x8x8xf32>, memref<2x64x8x8xf32>, memref<64x64x3x3xf32>) -> memref<64x64x3x3xf32>
+  return %y : memref<64x64x3x3xf32>
+}
+// CHECK-LABEL: func.func @depthwise_gradients(
+// CHECK-SAME: peak = 1651200 : i64
+func.func @depthwise_gradients(%g: memref<2x64x8x8xf32, strided<[4096, 1, 512, 64]>>, %x: memref<2x64x8x8xf32, strided<[4096, 1, 512, 64]>>, %w: memref<64x1x5x5xf32>) -> memref<64x1x5x5xf32> {
+  %y = "host.aten"(%g, %x, %w) {overload = "aten.convolution_backward.default", args = "[\"%0\", \"%1\", \"%2\", [0], [1, 1], [2, 2], [1, 1], false, [0, 0], 64, [false, true, false]]", dtypes = ["f32", "f32", "f32", "f32"], positions = [1], reason = "", route = "shim"} : (memref<2x64x8x8xf32, strided<[4096, 1, 512, 64]>>, memref<2x64x8x8xf32, strided<[4096, 1, 512, 64]>>, memref<64x1x5x5xf32>) -> memref<64x1x5x5xf32>
+  return %y : memref<64x1x5x5xf32>
+}
+
+// A convolution takes its weight, and of a row-major call the images.
+// CHECK-LABEL: func.func @convolution(
+// CHECK-SAME: peak = 212992 : i64
+func.func @convolution(%x: memref<2x64x8x8xf32>, %w: memref<64x64x3x3xf32>) -> memref<2x64x8x8xf32> {
+  %y = "host.aten"(%x, %w) {overload = "aten.convolution.default", args = "[]", dtypes = ["f32", "f32", "f32"], reason = "", route = "shim"} : (memref<2x64x8x8xf32>, memref<64x64x3x3xf32>) -> memref<2x64x8x8xf32>
+  return %y : memref<2x64x8x8xf32>
+}
