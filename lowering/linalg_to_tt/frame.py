@@ -131,12 +131,24 @@ def blocks_along(size: Number, block: int) -> Number:
 def common_shape(values: Sequence[Value]) -> list[Value]:
     """The values, stretched to one shape."""
     shape = [max(sizes) for sizes in zip(*(shape_of(v) for v in values), strict=True)]
-    return [tt.broadcast(v, shape) for v in values]
+    return [stretched(v, shape) for v in values]
 
 
 def stretched(value: Value, shape: Sequence[int]) -> Value:
-    """`value` with dims of size 1 stretched to `shape`."""
-    return tt.broadcast(value, shape)
+    """`value` with dims of size 1 stretched to `shape`.
+
+    A computed number goes by way of a scalar: Triton would stretch it in the layout of what it comes from, ahead of
+    the loop that uses it, and send each block through shared memory (50 s in its compiler for a batch norm). Positions
+    do not: what Triton knows of their multiples ends there.
+    """
+    number = math.prod(shape_of(value)) == 1 < math.prod(shape) and not _is(value, "arith.constant")
+    if not (number and isinstance(element_of(value), ir.FloatType)):
+        return tt.broadcast(value, shape)
+    return tt.splat(value.owner.operands[0] if _is(value, "tt.splat") else tt.unsplat(value), shape)
+
+
+def _is(value: Value, op: str) -> bool:
+    return not isinstance(value.owner, ir.Block) and value.owner.name == op
 
 
 __all__ = ["Frame", "Value", "blocks_along", "common_shape", "element_of", "shape_of", "stretched"]
