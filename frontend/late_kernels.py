@@ -22,22 +22,25 @@ def described(binary: KernelBinary) -> dict[str, Any]:
 
 
 def make_late(artefact: Artefact, numbers: Sequence[int], cache: Cache | None = None) -> list[dict[str, Any]]:
-    """Makes those kernels, by number, in place; their rows. `cache` keeps them on disk.
+    """Makes those kernels, by number, in place, but for those that are made; their rows. `cache` keeps them on disk.
 
     Raises the CompileError of the first that cannot be made, or where there is no Triton.
     """
     program = artefact.metadata["program"]
     rows = [program["kernels"][n] for n in numbers]
-    texts = [KernelText.from_bytes(artefact.kernels[row["name"]]) for row in rows]
-    for row, binary in zip(rows, compile_kernels(texts, parse_target(program["target"]), cache), strict=True):
+    missing = [row for row in rows if not row["made"]]
+    texts = [KernelText.from_bytes(artefact.kernels[row["name"]]) for row in missing]
+    # Where nothing is missing there need be no Triton.
+    made = compile_kernels(texts, parse_target(program["target"]), cache) if texts else []
+    for row, binary in zip(missing, made, strict=True):
         artefact.kernels[row["name"]] = binary.code
-        row |= {"late": False, **described(binary)}
+        row |= {"made": True, **described(binary)}
     return rows
 
 
 def make_all(artefact: Artefact) -> None:
     """Makes all that are still texts, for a process without a compiler. Raises what `make_late` does."""
     program = artefact.metadata["program"]
-    numbers = [n for n, row in enumerate(program["kernels"]) if row["late"]]
+    numbers = [n for n, row in enumerate(program["kernels"]) if not row["made"]]
     if numbers and parse_target(program["target"]).kind != "tt":
         make_late(artefact, numbers)

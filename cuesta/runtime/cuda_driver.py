@@ -41,7 +41,7 @@ def load_kernels(
     kernels: Sequence[dict[str, Any]], code: Mapping[str, bytes], target: str, device: int, libraries: list[ctypes.CDLL]
 ) -> KernelTable:
     """The table of `kernels`, as an artefact describes them, on a device, by torch's number of it. Those that are late
-    have no code yet, and rows of zeros.
+    have rows of zeros.
 
     Raises DeviceError where there is no such device, or one that cannot run code for `target`.
     """

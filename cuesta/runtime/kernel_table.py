@@ -72,5 +72,5 @@ def make_words(context: int, rows: Sequence[Sequence[int]]) -> Any:
 
 
 def numbers_of_late(kernels: Sequence[dict[str, Any]]) -> set[int]:
-    """The kernels that the metadata say were left for later."""
+    """The kernels that are loaded when sizes need them."""
     return {number for number, kernel in enumerate(kernels) if kernel["late"]}

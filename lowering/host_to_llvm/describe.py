@@ -52,9 +52,9 @@ def describe(module: ir.Module) -> dict[str, Any]:
 
 
 def _kernels(layout: HostLayout) -> list[dict[str, Any]]:
-    """A row for each kernel; what traced sizes do not run is late: its code is made when sizes need it."""
+    """A row for each kernel; what traced sizes do not run is late: its code is made, and loaded, when sizes need it."""
     first = {launched_kernels(op)[0] for op in layout.operations if op.name == "host.launch"}
-    return [{"name": name, "late": name not in first} for name in layout.kernels]
+    return [{"name": name, "late": name not in first, "made": name in first} for name in layout.kernels]
 
 
 def _tensor(metadata: Metadata) -> dict[str, Any]:
