@@ -71,6 +71,8 @@ def _is_product(op: ir.Operation, memory: MemoryOrder) -> bool:
     stride, padding, _, transposed, _, groups = parameters
     if len(shape_of(x)) != 4 or spelling_of(x) != "f32" or transposed or groups != 1:
         return False
+    if any(isinstance(n, int) and n == 0 for n in (*shape_of(x), *shape_of(weight))):
+        return False  # no places, or nothing to sum: not worth views of it
     _, _, *window = shape_of(weight)
     plain = all(n == 1 for n in (*window, *stride)) and not any(padding)
     # Images of one place are a row of channels each in any layout.

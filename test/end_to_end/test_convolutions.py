@@ -89,6 +89,15 @@ def test_gradients_are_no_further_off_than_eager(backend: str) -> None:
         assert largest_error(found[name], right) <= 3 * allowed + 1e-5 * float(right.abs().max()), name
 
 
+def test_no_images(backend: str) -> None:
+    image = torch.randn(0, 8, 5, 7).to(memory_format=torch.channels_last).requires_grad_()
+    model = nn.Conv2d(8, 12, 1)
+    found = torch.compile(model, backend=backend, fullgraph=True)(image)
+    assert found.shape == (0, 12, 5, 7)
+    found.sum().backward()
+    assert model.weight.grad is not None and not model.weight.grad.any()
+
+
 def test_weights_written_between_calls(backend: str) -> None:
     torch.manual_seed(5)
     model = Network().eval()
