@@ -138,9 +138,7 @@ def _along(b: GraphBuilder, x: Value, dim: int, index: Value, value: Any, combin
     """x with `value`, a tensor or a number, written where `index`, an element for each of it, says along `dim`."""
     sizes = shape_of(x)
     if not sizes:
-        x, index = b.reshape(x, [1]), b.reshape(index, [1])
-        value = b.reshape(value, [1]) if isinstance(value, ir.Value) else value
-        return b.reshape(_along(b, x, 0, index, value, combine), ())
+        return b.reshape(_along(b, b.reshape(x, [1]), 0, index, value, combine), ())
     index = b.reshape(index, shape_of(index) or [1])
     counts = shape_of(index)
     dim %= len(sizes)

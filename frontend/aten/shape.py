@@ -90,7 +90,7 @@ def split(b: GraphBuilder, node: torch.fx.Node, x: Value, *args: Any, **kwargs: 
     results = node.meta["val"]
     if str(node.target).split(".")[1] == "unbind":
         dim = (args[0] if args else kwargs.get("dim", 0)) % len(shape_of(x))
-        pieces = _parts(b, x, [1] * shape_of(x)[dim], dim)
+        pieces = _parts(b, x, [1] * len(results), dim)
     else:
         dim = (args[1] if len(args) > 1 else kwargs.get("dim", 0)) % len(shape_of(x))
         pieces = _parts(b, x, [number(r.shape[dim]) for r in results], dim)

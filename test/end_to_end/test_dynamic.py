@@ -185,3 +185,11 @@ def test_the_report_says_why_a_graph_is_compiled_for_each_set_of_sizes() -> None
     reason = "sym_float of sizes is not computed"
     assert [graph["specialised"] for graph in cuesta.report().as_dict()["graphs"]] == [reason] * 2
     assert str(cuesta.report()).count(f"compiled for each set of sizes: {reason}") == 2
+
+
+def test_a_symbolic_size_that_the_code_fixes() -> None:
+    def f(x: torch.Tensor) -> torch.Tensor:
+        return x[: x.shape[0] // 2].unbind(0)[-1] * 2
+
+    x = R(2, 5)
+    torch.testing.assert_close(torch.compile(f, backend="cuesta", dynamic=True)(x), f(x))

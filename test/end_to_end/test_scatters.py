@@ -58,8 +58,9 @@ DUPLICATES = wholes(9, 30, 20)
         (lambda x, i: x.index_fill(0, i[:5], 2.0), (ROWS[0], ROWS[1])),
         (lambda x, i, v: x[:, ::2].index_add(0, i, v[:, ::2]), ROWS),
         (lambda x, v: x.index_copy(1, torch.tensor([2]), v), (floats(3, 5, 4), floats(3, 1, 4))),
+        (lambda x, v: x.scatter_add(0, torch.tensor([0, 0]), v), (floats(), floats(8))),
     ],
-    ids=["rows", "many", "whole numbers", "columns", "lines", "maxima", "one number", "steps", "one row"],
+    ids=["rows", "many", "whole numbers", "columns", "lines", "maxima", "one number", "steps", "one row", "0-d"],
 )
 def test_same_as_eager(function: Function, inputs: tuple[Any, ...], target: str) -> None:
     check(function, *inputs, target=target)
