@@ -15,11 +15,11 @@ from torch import Tensor, nn
 
 import cuesta
 from cuesta.dialects.cuesta import pointwise
+from cuesta.tools.fuzz.steps import PARAMETERS
 
 pytestmark = pytest.mark.usefixtures("cuesta_only")
 
 SPECIAL = (math.nan, math.inf, -math.inf, 0.0, -0.0, 1e-40, -1e-40, 1.0, -1.0, 0.5, 2.5, -2.5, 20.0, -100.0, 1e-7, 3e38)
-PARAMETERS = {"negative_slope": 0.2, "alpha": 1.5, "scale": 1.25, "input_scale": 0.75, "beta": 2.0, "threshold": 0.5}
 WITHOUT_TORCH_NAME: dict[str, Callable[..., Any]] = {
     "trunc_divide": lambda x, y: torch.div(x, y, rounding_mode="trunc"),
     "isfinite": torch.isfinite,

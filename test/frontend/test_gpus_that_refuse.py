@@ -124,7 +124,7 @@ def compile_on_gpu(
     monkeypatch.setattr(devices.torch.cuda, "get_device_capability", lambda device: capability)
     monkeypatch.setattr(devices.torch.cuda, "get_device_name", lambda device: "Tesla V100")
     if loads:
-        monkeypatch.setattr(make_program, "load", lambda artefact: _Loaded(artefact.metadata["program"]))
+        monkeypatch.setattr(make_program, "load", lambda artefact, cache: _Loaded(artefact.metadata["program"]))
     with FakeTensorMode():
         graph = make_fx(function, tracing_mode="real")(torch.empty(1024, 512, device="cuda:0"))
     backend.compile_aten_graph(graph, [], "inference", Options.from_torch(None, {"cache": False}))

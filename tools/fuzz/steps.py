@@ -20,7 +20,16 @@ from cuesta.tools.fuzz.graphs import LARGEST, GraphMaker, Value
 
 Step = Callable[[GraphMaker, Value], Value | None]
 
-_PARAMETERS = {"negative_slope": 0.2, "alpha": 1.5, "scale": 1.25, "input_scale": 0.75, "beta": 2.0, "threshold": 0.5}
+#: One value for each parameter of a row.
+PARAMETERS = {
+    "negative_slope": 0.2,
+    "alpha": 1.5,
+    "scale": 1.25,
+    "input_scale": 0.75,
+    "beta": 2.0,
+    "threshold": 0.5,
+    "n": 2.0,
+}
 #: Defined for positive numbers only: most of the time they get those.
 _POSITIVE = frozenset({"sqrt", "rsqrt", "log", "log2", "log1p", "pow", "reciprocal"})
 _DIVISIONS = frozenset({"floor_divide", "remainder", "fmod", "trunc_divide"})
@@ -35,10 +44,10 @@ def _rows(spelling: str) -> list[pointwise.Pointwise]:
 def _takes(row: pointwise.Pointwise, dtype: torch.dtype) -> bool:
     if row.promotion == "logical":
         return dtype == torch.bool
-    if row.promotion == "float" and not dtype.is_floating_point:
+    if (row.promotion == "float" and not dtype.is_floating_point) or (dtype == torch.float64 and not row.doubles):
         return False
     try:
-        result = row.reference(*[torch.ones(1, dtype=dtype)] * row.arity, *(_PARAMETERS[p] for p in row.params))
+        result = row.reference(*[torch.ones(1, dtype=dtype)] * row.arity, *(PARAMETERS[p] for p in row.params))
     except (RuntimeError, TypeError):
         return False
     return result.dtype == (torch.bool if row.promotion == "compare" else dtype)
@@ -55,7 +64,7 @@ def _row(m: GraphMaker, x: Value) -> Value:
     m.random.shuffle(operands)
     if row.name in _DIVISIONS:
         operands = _divisible(m, *operands)
-    parameters = {p: _PARAMETERS[p] for p in row.params}
+    parameters = {p: PARAMETERS[p] for p in row.params}
     return _tame(m, m.build.pointwise(row.name, *operands, result=None, **parameters))
 
 
