@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 import re
 from typing import Any
 
@@ -10,6 +9,7 @@ import torch
 
 from cuesta.errors import Unsupported
 from cuesta.frontend.graph_key import attribute
+from cuesta.frontend.python_steps import is_view
 from cuesta.frontend.rules import sizes_of
 from cuesta.runtime.dtypes import COMPUTABLE, SPELLING
 
@@ -74,16 +74,8 @@ def memory_root(node: torch.fx.Node) -> torch.fx.Node:
 
     Results with one root may share memory, others must not, even where their values turn out to be equal.
     """
-    while node.op == "call_function" and node.args and isinstance(node.args[0], torch.fx.Node):
-        target = node.target
-        is_view = isinstance(target, torch._ops.OpOverload) and any(
-            r.alias_info is not None and not r.alias_info.is_write for r in target._schema.returns
-        )
-        if not is_view and target is not operator.getitem:
-            break
-        if target is operator.getitem and memory_root(node.args[0]) is node.args[0]:
-            break  # one of several results of its own
-        node = node.args[0]
+    while is_view(node):
+        (node, *_) = node.all_input_nodes
     return node
 
 
