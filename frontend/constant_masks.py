@@ -120,7 +120,7 @@ def steps_of(node: torch.fx.Node, user: torch.fx.Node) -> list[torch.fx.Node]:
 
 def _sources(node: torch.fx.Node) -> list[torch.fx.Node]:
     """The nodes whose values a node reads."""
-    if node.op == "placeholder" and isinstance(_meta(node), (int, torch.SymInt)):
+    if node.op == "placeholder" and isinstance(meta_of(node), (int, torch.SymInt)):
         return []
     if _reads_no_values(node):
         return [n for n in node.all_input_nodes if n is not node.args[0]]
@@ -131,7 +131,7 @@ def _sources(node: torch.fx.Node) -> list[torch.fx.Node]:
 
 def _reads_no_values(node: torch.fx.Node) -> bool:
     like = node.target in (_LIKE_METHODS if node.op == "call_method" else _LIKE_FUNCTIONS)
-    return like and bool(node.args) and isinstance(_meta(node.args[0]), torch.Tensor)
+    return like and bool(node.args) and isinstance(meta_of(node.args[0]), torch.Tensor)
 
 
 def _writes(node: torch.fx.Node) -> bool:
@@ -197,13 +197,14 @@ def _run(node: torch.fx.Node, values: dict[torch.fx.Node, Any]) -> Any:
     return node.target(*args, **kwargs)  # type: ignore[operator]
 
 
-def _meta(node: Any) -> Any:
+def meta_of(node: Any) -> Any:
+    """What Dynamo, or AOTAutograd, says of a node: a fake tensor, a number; None where it says nothing."""
     return (node.meta.get("example_value", node.meta.get("val"))) if isinstance(node, torch.fx.Node) else None
 
 
 def _stand_in(node: Any) -> torch.Tensor:
     """A tensor of a node's shape and dtype, for calls that read no values."""
-    meta = _meta(node)
+    meta = meta_of(node)
     if not isinstance(meta, torch.Tensor) or not all(isinstance(n, int) for n in meta.shape):
         raise NotConstant(f"the shape of {node} is symbolic")
     return torch.empty((), dtype=meta.dtype).expand(meta.shape)

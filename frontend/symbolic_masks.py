@@ -17,7 +17,7 @@ import torch
 from torch.fx.node import map_aggregate
 
 from cuesta.errors import CompileError
-from cuesta.frontend.constant_masks import NotConstant, steps_of
+from cuesta.frontend.constant_masks import NotConstant, meta_of, steps_of
 from cuesta.sizes import Number, Size, number
 
 
@@ -88,7 +88,7 @@ class _Bounds:
 
 
 def _shape(node: Any) -> tuple[Number, ...]:
-    meta = node.meta.get("example_value", node.meta.get("val"))
+    meta = meta_of(node)
     if not isinstance(meta, torch.Tensor):
         raise NotConstant(f"{node} is no tensor")
     return tuple(number(n) for n in meta.shape)
@@ -96,7 +96,7 @@ def _shape(node: Any) -> tuple[Number, ...]:
 
 def _evaluate(node: Any, values: Mapping[torch.fx.Node, Any]) -> Any:
     if node.op == "placeholder":
-        meta = node.meta.get("example_value", node.meta.get("val"))
+        meta = meta_of(node)
         if not isinstance(meta, (int, torch.SymInt)):
             raise NotConstant(f"it depends on {node.name}")
         return number(meta)

@@ -18,8 +18,8 @@ from cuesta.dialects import types
 from cuesta.dialects.cuesta import reduction
 from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.types import opmath, shape_of, spelling_of
-from cuesta.frontend.aten.pointwise import result_spelling
-from cuesta.frontend.aten.pooling import MOST_PLACES, window
+from cuesta.frontend.aten.pointwise import joined, result_spelling
+from cuesta.frontend.aten.pooling import MOST_PLACES, pool_rank, window
 from cuesta.frontend.rules import Decline, imports
 from cuesta.sizes import Number, Size
 
@@ -86,7 +86,7 @@ def _places(b: GraphBuilder, x: Value, parts: Sequence[Parts]) -> Iterator[tuple
             for d, (k, p) in enumerate(zip(place, parts, strict=True))
             if k >= min(p.lengths)
         ]
-        holds = functools.reduce(lambda x, y: b.pointwise("logical_and", x, y), inside) if inside else None
+        holds = joined(b, "logical_and", inside) if inside else None
         yield place, window(b, x, [p.count for p in parts], rows), holds
 
 
@@ -94,13 +94,13 @@ def _total(b: GraphBuilder, x: Value, parts: Sequence[Parts]) -> Value:
     """The sum over each part."""
     zero = b.constant(0, spelling_of(x))
     taken = [part if holds is None else b.where(holds, part, zero) for _, part, holds in _places(b, x, parts)]
-    return functools.reduce(lambda x, y: b.pointwise("add", x, y), taken)
+    return joined(b, "add", taken)
 
 
 def _elements(b: GraphBuilder, parts: Sequence[Parts], spelling: str) -> Value:
     """How many elements each part has."""
     sides = [_along(b, p.sides(b), d, len(parts)) for d, p in enumerate(parts)]
-    return b.convert(functools.reduce(lambda x, y: b.pointwise("mul", x, y), sides), spelling)
+    return b.convert(joined(b, "mul", sides), spelling)
 
 
 def _tile(sizes: Sequence[Number], counts: Sequence[Number]) -> bool:
@@ -129,7 +129,7 @@ def adaptive_avg_pool(b: GraphBuilder, node: torch.fx.Node, x: Value, counts: Se
 
 @imports("_adaptive_avg_pool2d_backward", "_adaptive_avg_pool3d_backward")
 def adaptive_avg_pool_backward(b: GraphBuilder, node: torch.fx.Node, grad: Value, x: Value) -> Value:
-    rank, spelling = _rank(node), result_spelling(node)
+    rank, spelling = pool_rank(node), result_spelling(node)
     sizes, counts = shape_of(x), shape_of(grad)[-rank:]
     wide = b.convert(grad, opmath(spelling))
     if not _tile(sizes[-rank:], counts):
@@ -144,10 +144,6 @@ def adaptive_avg_pool_backward(b: GraphBuilder, node: torch.fx.Node, grad: Value
         [*sizes[:-rank], *(n for pair in zip(counts, sides, strict=True) for n in pair)],
     )
     return b.convert(b.reshape(spread, sizes), spelling)
-
-
-def _rank(node: torch.fx.Node) -> int:
-    return 2 if "2d" in str(node.target) else 3
 
 
 @imports("adaptive_max_pool2d", "adaptive_max_pool3d")

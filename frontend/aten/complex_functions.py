@@ -35,10 +35,6 @@ def polar(b: GraphBuilder, node: torch.fx.Node, length: Value, angle: Value) -> 
 
 @on_complex("exp")
 def exp(z: Pair) -> Pair:
-    return _exp(z)
-
-
-def _exp(z: Pair) -> Pair:
     length, wild = z.re.of("exp"), _is_wild(z.im)
     none, every = wild & z.re.equals(-math.inf), wild & z.re.equals(math.inf)
     re = where(none | every, length, _times(z.im.of("cos"), length))
@@ -51,10 +47,6 @@ def _is_wild(x: Expression) -> Expression:
 
 @on_complex("sqrt")
 def sqrt(z: Pair) -> Pair:
-    return _sqrt(z)
-
-
-def _sqrt(z: Pair) -> Pair:
     """The root with a real part that is not negative. Its larger part is the root of (|re| + |z|) / 2, of numbers
     scaled so that the sum neither overflows nor loses bits; the other follows from the product of both."""
     raised, back = _RAISE[spelling_of(z.re.value)]
@@ -72,7 +64,7 @@ def _sqrt(z: Pair) -> Pair:
 
 @on_complex("rsqrt")
 def rsqrt(z: Pair) -> Pair:
-    return _sqrt(z).reciprocal()
+    return sqrt(z).reciprocal()
 
 
 @on_complex("sigmoid")
@@ -86,38 +78,23 @@ def silu(z: Pair) -> Pair:
 
 
 def _one_and_decay(z: Pair) -> Pair:
-    decay = _exp(-z)
+    decay = exp(-z)
     return Pair(1 + decay.re, decay.im)
-
-
-@on_complex("sinh")
-def sinh(z: Pair) -> Pair:
-    return _sinh(z)
-
-
-@on_complex("cosh")
-def cosh(z: Pair) -> Pair:
-    return _cosh(z)
 
 
 @on_complex("sin")
 def sin(z: Pair) -> Pair:
-    return _swapped(_sinh(_swapped(z)))
+    return _swapped(sinh(_swapped(z)))
 
 
 @on_complex("cos")
 def cos(z: Pair) -> Pair:
-    return _cosh(_swapped(z)).conjugate()
-
-
-@on_complex("tanh")
-def tanh(z: Pair) -> Pair:
-    return _tanh(z)
+    return cosh(_swapped(z)).conjugate()
 
 
 @on_complex("tan")
 def tan(z: Pair) -> Pair:
-    return _swapped(_tanh(_swapped(z)))
+    return _swapped(tanh(_swapped(z)))
 
 
 def _swapped(z: Pair) -> Pair:
@@ -125,20 +102,23 @@ def _swapped(z: Pair) -> Pair:
     return Pair(z.im, z.re)
 
 
-def _sinh(z: Pair) -> Pair:
+@on_complex("sinh")
+def sinh(z: Pair) -> Pair:
     re = _times(z.re.of("sinh"), z.im.of("cos"))
     lost = _is_wild(z.im) & z.re.of("isinf")
     return Pair(where(lost, abs(z.re), re), _times(z.im.of("sin"), z.re.of("cosh")))
 
 
-def _cosh(z: Pair) -> Pair:
+@on_complex("cosh")
+def cosh(z: Pair) -> Pair:
     wild = _is_wild(z.im)
     re = where(wild & z.re.of("isinf"), abs(z.re), z.re.of("cosh") * z.im.of("cos"))
     im = _times(z.im.of("sin"), z.re.of("sinh"))
     return Pair(re, where(wild & z.re.equals(0), z.re.number(0), im))
 
 
-def _tanh(z: Pair) -> Pair:
+@on_complex("tanh")
+def tanh(z: Pair) -> Pair:
     """With s = sinh(re), t = tan(im), u = 1 + t²: (u s cosh(re), t) / (1 + u s²); far out 1 and what is left of the
     imaginary part (W. Kahan, Branch Cuts for Complex Elementary Functions, 1987)."""
     far = abs(z.re) > _FLAT[spelling_of(z.re.value)]

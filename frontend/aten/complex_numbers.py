@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import torch
 
@@ -91,6 +91,9 @@ class Pair:
         return Pair(*(Expression(b, b.constant(n, spelling_of(x), shape_of(x))) for n in (1, 0)))
 
 
+Made = TypeVar("Made", Pair, Expression)
+
+
 def pairs(b: GraphBuilder, node: torch.fx.Node, spelling: str, *xs: Any) -> list[Pair]:
     """The operands of a pointwise call. What is stretched is so as a whole: its parts are taken where they are used,
     not in a kernel before."""
@@ -99,10 +102,10 @@ def pairs(b: GraphBuilder, node: torch.fx.Node, spelling: str, *xs: Any) -> list
     return [Pair.of(b, x, spelling) for x in tensors]
 
 
-def on_complex(*names: str) -> Callable[[Callable[[Pair], Pair | Expression]], Callable[[Pair], Pair | Expression]]:
-    """Registers a function of one complex number as the rule of those ops."""
+def on_complex(*names: str) -> Callable[[Callable[[Pair], Made]], Callable[[Pair], Made]]:
+    """Registers a function of one complex number as the rule of those ops; it stays what it is."""
 
-    def enter(function: Callable[[Pair], Pair | Expression]) -> Callable[[Pair], Pair | Expression]:
+    def enter(function: Callable[[Pair], Made]) -> Callable[[Pair], Made]:
         @imports(*names, complex_numbers=True)
         def rule(b: GraphBuilder, node: torch.fx.Node, x: Value, *rest: Any) -> Value:
             if rest:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, TypeAlias
 
 import torch
@@ -33,6 +34,11 @@ def operand(b: GraphBuilder, x: Any, spelling: str) -> Value:
 def at_least_1d(b: GraphBuilder, x: Value) -> Value:
     """A scalar as a row of one; all else as it is."""
     return x if shape_of(x) else b.reshape(x, [1])
+
+
+def joined(b: GraphBuilder, name: str, parts: Iterable[Value]) -> Value:
+    """The parts joined by the row `name`, from the first to the last."""
+    return functools.reduce(lambda x, y: b.pointwise(name, x, y), parts)
 
 
 def in_opmath(b: GraphBuilder, spelling: str, compute: Callable[..., Value], *xs: Any) -> Value:

@@ -3,10 +3,9 @@ element; the gradient of an element is gathered from the windows that hold it. N
 
 from __future__ import annotations
 
-import functools
 import itertools
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -18,7 +17,7 @@ from cuesta.dialects.cuesta import indexing, reduction
 from cuesta.dialects.cuesta.dialect import float_attr, int_array
 from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.types import opmath, shape_of, spelling_of
-from cuesta.frontend.aten.pointwise import result_spelling
+from cuesta.frontend.aten.pointwise import joined, result_spelling
 from cuesta.frontend.rules import Decline, imports, sizes_of
 from cuesta.sizes import Number, Size
 
@@ -50,14 +49,9 @@ class Window:
         return math.ceil(self.kernel / self.stride)
 
 
-def _rank(node: torch.fx.Node) -> int:
+def pool_rank(node: torch.fx.Node) -> int:
     """How many dims a pool has, which its op's name says."""
     return 2 if "2d" in str(node.target) else 3
-
-
-def _joined(b: GraphBuilder, name: str, parts: Iterable[Value]) -> Value:
-    """The parts joined by the row `name`, from the first to the last."""
-    return functools.reduce(lambda x, y: b.pointwise(name, x, y), parts)
 
 
 def _each(numbers: int | Sequence[int], rank: int) -> list[int]:
@@ -128,12 +122,12 @@ def max_pool(
     dilation: int | Sequence[int] = 1,
     ceil_mode: bool = False,
 ) -> list[Value | None]:
-    rank = _rank(node)
+    rank = pool_rank(node)
     windows = _windows(shape_of(x), sizes_of(node.meta["val"][0])[-rank:], kernel, stride, padding, dilation)
     lowest = reduction.BY_NAME["amax"].identity(types.element(spelling_of(x)))
     places = list(_places(b, x, windows, lowest))
     if all(user.args[1] != 1 for user in node.users):
-        return [_joined(b, "maximum", places), None]
+        return [joined(b, "maximum", places), None]
     offsets = _offsets(windows)
     best = places[0]
     # How far behind its window's first place the maximum was found; -1 where all are the lowest number there is.
@@ -206,7 +200,7 @@ def max_pool_backward(
     ceil_mode: bool,
     indices: Value,
 ) -> Value:
-    rank = _rank(node)
+    rank = pool_rank(node)
     windows = _windows(shape_of(x), shape_of(grad)[-rank:], kernel, stride, padding, dilation)
     if any(w.dilation > 1 for w in windows):
         raise Decline("windows with gaps")
@@ -217,7 +211,7 @@ def max_pool_backward(
     parts = []
     for (_, at), (_, part) in zip(_meeting(b, indices, windows, -1), _meeting(b, grad, windows, 0), strict=True):
         parts.append(b.where(b.pointwise("eq", at, here), b.convert(part, wide), b.constant(0, wide)))
-    return b.convert(_joined(b, "add", parts), result_spelling(node))
+    return b.convert(joined(b, "add", parts), result_spelling(node))
 
 
 def _divisor(
@@ -233,7 +227,7 @@ def _divisor(
         start = _affine(b, _along(b, sizes, windows, d), w.stride, -w.padding)
         end = b.with_number("minimum", b.with_number("add", start, w.kernel), w.size + (w.padding if padded else 0))
         counts.append(b.pointwise("sub", end, start if padded else b.with_number("maximum", start, 0)))
-    return b.convert(_joined(b, "mul", counts), spelling)
+    return b.convert(joined(b, "mul", counts), spelling)
 
 
 @imports("avg_pool2d", "avg_pool3d")
@@ -249,10 +243,10 @@ def avg_pool(
     divisor_override: int | None = None,
 ) -> Value:
     result = node.meta["val"]
-    rank, spelling = _rank(node), result_spelling(node)
+    rank, spelling = pool_rank(node), result_spelling(node)
     windows = _windows(shape_of(x), sizes_of(result)[-rank:], kernel, stride, padding)
     wide = b.convert(x, opmath(spelling))
-    total = _joined(b, "add", _places(b, wide, windows, 0))
+    total = joined(b, "add", _places(b, wide, windows, 0))
     divisor = _divisor(b, sizes_of(result), windows, opmath(spelling), count_include_pad, divisor_override)
     return b.convert(b.pointwise("div" if "f" in spelling else "trunc_divide", total, divisor), spelling)
 
@@ -270,7 +264,7 @@ def avg_pool_backward(
     count_include_pad: bool,
     divisor_override: int | None,
 ) -> Value:
-    rank, spelling = _rank(node), result_spelling(node)
+    rank, spelling = pool_rank(node), result_spelling(node)
     windows = _windows(shape_of(x), shape_of(grad)[-rank:], kernel, stride, padding)
     wide = b.convert(grad, opmath(spelling))
     divisor = _divisor(b, shape_of(grad), windows, opmath(spelling), count_include_pad, divisor_override)
@@ -283,4 +277,4 @@ def avg_pool_backward(
                 reached = b.with_number("lt", b.with_number("remainder", offset, w.stride), w.kernel - steps * w.stride)
                 part = b.where(reached, part, b.constant(0, spelling_of(part)))
         parts.append(part)
-    return b.convert(_joined(b, "add", parts), spelling)
+    return b.convert(joined(b, "add", parts), spelling)

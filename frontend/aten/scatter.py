@@ -18,6 +18,7 @@ from cuesta.dialects.kernel_scatter import atomic_of
 from cuesta.dialects.module_target import target_of
 from cuesta.dialects.types import shape_of, spelling_of
 from cuesta.frontend.aten.indexing import index_into
+from cuesta.frontend.aten.pointwise import at_least_1d
 from cuesta.frontend.rules import Decline, imports
 from cuesta.sizes import Number, Size, hint
 
@@ -139,15 +140,10 @@ def _along(b: GraphBuilder, x: Value, dim: int, index: Value, value: Any, combin
     sizes = shape_of(x)
     if not sizes:
         return b.reshape(_along(b, b.reshape(x, [1]), 0, index, value, combine), ())
-    index = b.reshape(index, shape_of(index) or [1])
+    index = at_least_1d(b, index)
     counts = shape_of(index)
     dim %= len(sizes)
-    if isinstance(value, ir.Value):
-        value = b.reshape(value, shape_of(value) or [1])
-        for d, count in enumerate(counts):
-            value = b.slice(value, d, 0, count)
-    else:
-        value = b.constant(value, spelling_of(x), counts)
+    value = _of_shape(b, value, counts, spelling_of(x))
     indices, walks = [index], list(range(len(sizes)))
     walks[dim] = -1
     for d, count in enumerate(counts):
@@ -155,6 +151,16 @@ def _along(b: GraphBuilder, x: Value, dim: int, index: Value, value: Any, combin
             walks[d] = -1 - len(indices)
             indices.append(b.along(counts, d))
     return write_at(b, x, value, indices, walks, combine)
+
+
+def _of_shape(b: GraphBuilder, value: Any, sizes: Sequence[Number], spelling: str) -> Value:
+    """The first elements of a tensor along each dim, or a number in each place."""
+    if not isinstance(value, ir.Value):
+        return b.constant(value, spelling, sizes)
+    value = at_least_1d(b, value)
+    for d, size in enumerate(sizes):
+        value = b.slice(value, d, 0, size)
+    return value
 
 
 @imports("scatter.value", "scatter.src", "scatter.reduce", "scatter.value_reduce")
@@ -168,11 +174,7 @@ def scatter(
     dim %= len(sizes)
     if list(shape_of(index)) != [1 if d == dim else n for d, n in enumerate(sizes)]:
         return _along(b, x, dim, index, value, "set")
-    if isinstance(value, ir.Value):
-        for d, size in enumerate(shape_of(index)):
-            value = b.slice(value, d, 0, size)
-    else:
-        value = b.constant(value, spelling_of(x), shape_of(index))
+    value = _of_shape(b, value, shape_of(index), spelling_of(x))
     return indexing.ScatterOne(x, index, value, int_attr(dim), x.type).result
 
 
@@ -181,8 +183,8 @@ def scatter_add(b: GraphBuilder, node: torch.fx.Node, x: Value, dim: int, index:
     return _along(b, x, dim, index, value, "add")
 
 
-@imports("scatter_reduce.two")
-def scatter_reduce(
+@imports("scatter_reduce.two", "index_reduce")
+def reduce_into(
     b: GraphBuilder,
     node: torch.fx.Node,
     x: Value,
@@ -194,7 +196,11 @@ def scatter_reduce(
     include_self: bool = True,
 ) -> Value:
     def write(into: Value, what: Any, combine: str) -> Value:
-        return _along(b, into, dim, index, what, combine)
+        if "index_reduce" not in str(node.target):
+            return _along(b, into, dim, index, what, combine)
+        if not isinstance(what, ir.Value):
+            what = b.constant(what, spelling_of(into), shape_of(value))
+        return _slices(b, into, dim, index, what, combine)
 
     return _reduced(b, x, value, reduce, include_self, write)
 
@@ -228,7 +234,7 @@ def _slices(
         flat = [math.prod(shape_of(index))]
         return b.reshape(_slices(b, b.reshape(x, [1]), 0, index, b.reshape(value, flat), combine, flag), ())
     dim %= len(sizes)
-    value = b.reshape(value, shape_of(value) or [1])
+    value = at_least_1d(b, value)
     places = _shaped(b, index, dim, len(sizes))
     walks = [-1 if d == dim else d for d in range(len(sizes))]
     return write_at(b, x, value, [places], walks, combine, flag)
@@ -255,26 +261,6 @@ def index_fill(b: GraphBuilder, node: torch.fx.Node, x: Value, dim: int, index: 
     count, sizes = math.prod(shape_of(index)), shape_of(x) or (1,)
     filled = [count if d == dim % len(sizes) else n for d, n in enumerate(sizes)]
     return _slices(b, x, dim, index, b.expand(number, filled), "set", "wraps")
-
-
-@imports("index_reduce")
-def index_reduce(
-    b: GraphBuilder,
-    node: torch.fx.Node,
-    x: Value,
-    dim: int,
-    index: Value,
-    value: Value,
-    reduce: str,
-    *,
-    include_self: bool = True,
-) -> Value:
-    def write(into: Value, what: Any, combine: str) -> Value:
-        if not isinstance(what, ir.Value):
-            what = b.constant(what, spelling_of(into), shape_of(value))
-        return _slices(b, into, dim, index, what, combine)
-
-    return _reduced(b, x, value, reduce, include_self, write)
 
 
 # -- gradients ---------------------------------------------------------------------------------

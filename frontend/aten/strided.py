@@ -3,7 +3,6 @@ positions, so that what follows joins the read in one kernel."""
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Sequence
 from typing import Any, TypeAlias
@@ -15,6 +14,7 @@ from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.types import opmath, shape_of, spelling_of
 from cuesta.errors import Unsupported
 from cuesta.frontend.aten.indexing import index_into
+from cuesta.frontend.aten.pointwise import joined
 from cuesta.frontend.rules import Decline, imports
 
 Value: TypeAlias = ir.Value
@@ -90,16 +90,14 @@ def unfold_backward(
         number = b.with_number("sub", last, back)
         place = b.pointwise("sub", here, b.with_number("mul", number, step))
         holds = b.with_number("lt", place, size)
-        for part in (b.with_number("ge", number, 0), b.with_number("lt", number, count)):
-            holds = b.pointwise("logical_and", holds, part)
+        holds = joined(b, "logical_and", [holds, b.with_number("ge", number, 0), b.with_number("lt", number, count)])
         clamped = [
             b.with_number("minimum", b.with_number("maximum", number, 0), count - 1),
             b.with_number("minimum", place, size - 1),
         ]
         part = index_into(b, windows, clamped, [rank - 1, rank], in_range=True)
         parts.append(b.where(holds, part, b.constant(0, spelling_of(part))))
-    total = functools.reduce(lambda x, y: b.pointwise("add", x, y), parts)
-    return b.convert(b.permute(total, back_in_place), spelling)
+    return b.convert(b.permute(joined(b, "add", parts), back_in_place), spelling)
 
 
 @imports("as_strided", "as_strided_copy")

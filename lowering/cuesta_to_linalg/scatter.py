@@ -12,14 +12,16 @@ from collections.abc import Sequence
 
 from cuesta._mlir import ir
 from cuesta.dialects.affine_maps import projection
-from cuesta.dialects.cuesta import shape
 from cuesta.dialects.cuesta.dialect import int_array, ints
+from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.kernel_scatter import SCATTER
-from cuesta.dialects.types import shape_of, spelling_of, tensor
+from cuesta.dialects.types import shape_of, spelling_of
 from cuesta.lowering.cuesta_to_linalg.builder import Access, LinalgBuilder
 from cuesta.lowering.cuesta_to_linalg.indexing import check_range
 from cuesta.lowering.cuesta_to_linalg.rules import lowers
 from cuesta.sizes import Number
+
+_B = GraphBuilder()
 
 
 @lowers("scatter")
@@ -33,7 +35,7 @@ def lower_scatter(b: LinalgBuilder, op: ir.Operation) -> None:
     loops = [d for d, n in enumerate(given) if n != 1]
     kept = [d for d, walk in enumerate(walks) if walk < 0 or sizes[d] != 1]
     accesses = [b.covering_access(value, loops), *(_in_memory(b, i, given, loops) for i in indices)]
-    base = _reshaped(b.full_form(x), [sizes[d] for d in kept])
+    base = _B.reshape(b.full_form(x), [sizes[d] for d in kept])
     written = SCATTER(
         [*(a.source for a in accesses if a.source is not None), base],
         [base.type],
@@ -46,7 +48,7 @@ def lower_scatter(b: LinalgBuilder, op: ir.Operation) -> None:
         written.attributes["wraps"] = op.attributes["wraps"]
     if b.checks or "in_range" in op.attributes:  # nothing is written before the checks
         written.attributes["in_range"] = ir.UnitAttr.get()
-    b.full[op.results[0]] = _reshaped(written.results[0], sizes)
+    b.full[op.results[0]] = _B.reshape(written.results[0], sizes)
 
 
 def _in_memory(b: LinalgBuilder, index: ir.Value, sizes: Sequence[Number], loops: Sequence[int]) -> Access:
@@ -57,9 +59,3 @@ def _in_memory(b: LinalgBuilder, index: ir.Value, sizes: Sequence[Number], loops
         source = b.generic([own], [sizes[d] for d in access.dims], access.spelling, lambda s, x: x)
         access = Access(source, access.dims, access.spelling)
     return b.on_loops(access, loops)
-
-
-def _reshaped(value: ir.Value, sizes: Sequence[Number]) -> ir.Value:
-    if shape_of(value) == tuple(sizes):
-        return value
-    return shape.Reshape(value, tensor(sizes, spelling_of(value))).result

@@ -21,6 +21,7 @@ from cuesta.passes.form_kernels.in_place import root_of
 from cuesta.passes.form_kernels.layout import Layout, is_dense
 from cuesta.passes.form_kernels.mutations import readers_of
 from cuesta.passes.form_kernels.nodes import Item
+from cuesta.passes.match import unreshaped
 
 if TYPE_CHECKING:
     from cuesta.passes.form_kernels.host import Host
@@ -51,10 +52,10 @@ def place_scatter_updates(
     seen = Counter(root_of(value) for value in returned)
     for value, argument in updates:
         chain: list[ir.Operation] = []
-        at = _reshaped(value)
+        at = unreshaped(value)
         while not isinstance(at.owner, ir.Block) and is_scatter(at.owner):
             chain.append(at.owner)
-            at = _reshaped(at.owner.operands[-1])
+            at = unreshaped(at.owner.operands[-1])
         layout = host.layouts[argument]
         overwritten = [argument, *(op.results[0] for op in chain[1:])]
         writers = [index[op] for op in reversed(chain)]
@@ -77,9 +78,3 @@ def place_scatter_updates(
 def _is_whole(layout: Layout) -> bool:
     """Whether each place of it is one element's."""
     return 0 not in layout.strides and is_dense(layout.sizes, layout.strides)
-
-
-def _reshaped(value: Value) -> Value:
-    while not isinstance(value.owner, ir.Block) and value.owner.name == "cuesta.reshape":
-        value = value.owner.operands[0]
-    return value
