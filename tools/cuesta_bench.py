@@ -164,7 +164,7 @@ def parser_of_arguments() -> argparse.ArgumentParser:
     parser.add_argument("--case", default="", metavar="REGEX", help="only cases whose name contains a match")
     parser.add_argument("--list", action="store_true", help="list the cases and exit")
     parser.add_argument("--threads", type=int, metavar="N", help="torch.set_num_threads(N)")
-    parser.add_argument("--repeats", type=int, metavar="N", help="rounds (chosen by time; 3 with --compile on CPU)")
+    parser.add_argument("--repeats", type=int, metavar="N", help="rounds (chosen by time; --compile: 3, on a GPU 1)")
     parser.add_argument(
         "--backends",
         metavar="A,B",

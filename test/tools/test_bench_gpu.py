@@ -288,6 +288,23 @@ def test_compile_times_of_fresh_processes(capsys: pytest.CaptureFixture[str]) ->
     assert rows[1].startswith("fn_small_8x8, cuesta")
 
 
+def test_compile_times_of_several_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    totals = iter([5.0, 9.0, 1.0, 4.0, 7.0, 3.0, 6.0, 8.0, 2.0])  # aot_eager, then cuesta cold and warm, three times
+    asked = []
+
+    def run_job(what: str, case: str, contenders: list[str], *_: Any) -> dict[str, Any]:
+        asked.append(contenders[0])
+        return {"total": next(totals), "gpu": {}}
+
+    monkeypatch.setattr(processes, "run_job", run_job)
+    found = processes.compile_case("any", ["cuesta"], "cpu", 60, 3, quiet)
+    assert asked == ["aot_eager", "cuesta", "cuesta"] * 3
+    assert found["aot_eager"]["cold"]["total"] == 5.0
+    assert found["cuesta"]["samples"] == {"cold": [9.0, 7.0, 8.0], "warm": [1.0, 3.0, 2.0]}
+    assert (found["cuesta"]["cold"]["total"], found["cuesta"]["warm"]["total"]) == (8.0, 2.0)
+    assert "any, cuesta: cold 9.00, 7.00, 8.00 s; warm 1.00, 3.00, 2.00 s" in tables.compile_notes({"any": found})
+
+
 def test_kernels_of_a_device_that_has_none(capsys: pytest.CaptureFixture[str]) -> None:
     assert run_on_cpu("--case", "fn_small", "--kernels", "--backends", "eager") == 0
     assert "fn_small_8x8, eager" in capsys.readouterr().out

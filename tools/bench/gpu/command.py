@@ -69,11 +69,12 @@ def measure(
             prepare(names, contenders, device, arguments.limit, arguments.prepare, cache, progress)
         for case in cases:
             if section == "compile":
-                found: dict[str, Any] = compile_case(case.name, contenders, device, arguments.limit, progress)
+                rounds, limit = arguments.repeats or 1, arguments.limit
+                found: dict[str, Any] = compile_case(case.name, contenders, device, limit, rounds, progress)
                 gpus = [part.pop("gpu", None) for part in found.values()]
             else:
-                rounds, limit = arguments.repeats, arguments.limit
-                found = run_job(section, case.name, contenders, device, rounds, limit, progress, cache)
+                repeats = arguments.repeats
+                found = run_job(section, case.name, contenders, device, repeats, arguments.limit, progress, cache)
                 gpus = [found.pop("gpu", None)]
             about["gpu"] = next(filter(None, gpus), about.get("gpu", {}))
             results[section][case.name] = found

@@ -154,7 +154,8 @@ COMPILE = ("case, contender", "cold", "warm", "warm − aot_eager", "cuesta's st
 
 ABOUT_COMPILE = """\
 From torch.compile to the end of the first call, in a fresh process; cold: every cache folder empty; warm: a second
-process. aot_eager is Dynamo and AOTAutograd, then op by op. cuesta's stages: key, cache, and whatever it compiles."""
+process; the median where several took turns. aot_eager is Dynamo and AOTAutograd, then op by op. cuesta's stages: key,
+cache, and whatever it compiles."""
 
 
 def compile_table(cases: Mapping[str, Mapping[str, Any]]) -> Table:
@@ -184,13 +185,18 @@ def compile_table(cases: Mapping[str, Mapping[str, Any]]) -> Table:
 
 
 def compile_notes(cases: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """A line for each failure."""
-    return [
-        f"{name}, {contender}: failed: {part['failed']}"
-        for name, found in cases.items()
-        for contender, part in found.items()
-        if "failed" in part
-    ]
+    """A line for each failure, and for what was measured several times."""
+    lines = []
+    for name, found in cases.items():
+        for contender, part in found.items():
+            if "failed" in part:
+                lines.append(f"{name}, {contender}: failed: {part['failed']}")
+                continue
+            several = {kind: totals for kind, totals in part.get("samples", {}).items() if len(totals) > 1}
+            if several:
+                told = [f"{kind} {', '.join(f'{t:.2f}' for t in totals)} s" for kind, totals in several.items()]
+                lines.append(f"{name}, {contender}: {'; '.join(told)}")
+    return lines
 
 
 KERNELS = ("kernel", "time", "share", "count", "bytes", "of bandwidth", "of FLOP/s", "from")
