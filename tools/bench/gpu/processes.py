@@ -210,8 +210,8 @@ def prepare(
 def compile_case(
     case: str, contenders: Sequence[str], device: str, limit: float, rounds: int, progress: Progress
 ) -> dict[str, dict[str, Any]]:
-    """For each contender {"cold": …, "warm": …}, a worker's result each, and {"samples": {"cold": totals in seconds, …}};
-    or {"failed": text}. They take turns; of several rounds the result is that of the median total (the lower of two).
+    """For each contender {"cold": …, "warm": …}, a worker's result each, and {"samples": {"cold": totals, …}} in
+    seconds; or {"failed": text}. They take turns; of several rounds the result has the median total (the lower of two).
 
     `aot_eager` stands beside them: what Dynamo and AOTAutograd take, and running op by op once.
     """
