@@ -1,12 +1,12 @@
-"""Expands transcendental functions and remf of f32, f16 and bf16 scalars, and divisions of integers, into arithmetic
-that LLVM vectorises.
+"""Expands transcendental functions and remf of f32, f16 and bf16 scalars, and of vectors of f32, and divisions of
+integers, into arithmetic that LLVM vectorises.
 
     %y = math.exp %x : f32      →      %0 = math.fma %x, %c, %magic : f32
                                        … a polynomial and a scale by a power of two
 
 Special values come out as in torch eager: NaN, infinities, signed zeros, denormals, overflow and
 gradual underflow. f16 and bf16 are computed in f32. Of f64, only what upstream computes badly is
-expanded; the rest, vectors, and the functions without a row here are left for libm.
+expanded; the rest, other vectors, and the functions without a row here are left for libm.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from cuesta.lowering.loops_to_llvm.expand_math import (
     remainder,
     trigonometric,
 )
-from cuesta.lowering.loops_to_llvm.expand_math.builder import Builder
+from cuesta.lowering.loops_to_llvm.expand_math.builder import Builder, element_of
 from cuesta.passes.registry import Pass, register_pass
 
 
@@ -92,8 +92,8 @@ def _expansion(b: Builder, function: MathFunction) -> Callable[[ir.OpView, rewri
     def expand(op: ir.OpView, rewriter: rewrite.PatternRewriter) -> bool:
         kind = op.results[0].type
         operands = list(op.operands)
-        if kind == b.f32 or (kind == b.f64 and function.emit_wide):
-            emit = function.emit if kind == b.f32 else function.emit_wide
+        if element_of(kind) == b.f32 or (kind == b.f64 and function.emit_wide):
+            emit = function.emit_wide if kind == b.f64 else function.emit
             assert emit is not None
             with rewriter.ip, op.location:
                 value = emit(b, *operands)

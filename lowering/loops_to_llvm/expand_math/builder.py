@@ -1,4 +1,4 @@
-"""A terse builder of scalar arith and math ops: plain numbers become constants of the other operand's type.
+"""A terse builder of arith and math ops on scalars or vectors: plain numbers become constants of the other operand's type.
 
 Every op it builds maps to one LLVM instruction or one intrinsic that LLVM's loop vectoriser widens.
 No op carries fastmath flags, so what is written is what runs: the magic-number roundings and the
@@ -33,7 +33,11 @@ class Builder:
 
     # -- constants ---------------------------------------------------------------------------
     def const(self, value: float | int, kind: ir.Type) -> Value:
-        """`value` in `kind`; an integer is taken modulo the width, so bit masks can be written unsigned."""
+        """`value` in `kind`, in each element of a vector; an integer is taken modulo the width, so bit masks can be
+        written unsigned."""
+        if isinstance(kind, ir.VectorType):
+            one = self.const(value, kind.element_type).owner.attributes["value"]
+            return arith.ConstantOp(kind, ir.DenseElementsAttr.get_splat(kind, one)).result
         if kind in self._bits_of:
             return arith.ConstantOp(kind, ir.FloatAttr.get(kind, float(value))).result
         width = kind.width
@@ -106,10 +110,10 @@ class Builder:
 
     def is_odd(self, a: Value) -> Value:
         """Whether the lowest bit of an integer is set."""
-        return arith.TruncIOp(self.i1, a).result
+        return arith.TruncIOp(_shaped(self.i1, a), a).result
 
     def invert(self, condition: Value) -> Value:
-        return arith.XOrIOp(condition, self.const(1, self.i1)).result
+        return arith.XOrIOp(condition, self.const(1, condition.type)).result
 
     def at_most(self, x: Value, limit: float) -> Value:
         """min(x, limit) that lets NaN through; exactly x86's minps, which arith.minimumf is not."""
@@ -123,10 +127,10 @@ class Builder:
 
     # -- bits --------------------------------------------------------------------------------
     def bits(self, a: Value) -> Value:
-        return arith.BitcastOp(self._bits_of[a.type], a).result
+        return arith.BitcastOp(_shaped(self._bits_of[element_of(a.type)], a), a).result
 
     def from_bits(self, a: Value) -> Value:
-        return arith.BitcastOp(self._float_of[a.type], a).result
+        return arith.BitcastOp(_shaped(self._float_of[element_of(a.type)], a), a).result
 
     def iadd(self, a: Operand, b: Operand) -> Value:
         return arith.AddIOp(*self._same(a, b)).result
@@ -157,16 +161,26 @@ class Builder:
     # -- conversion --------------------------------------------------------------------------
     def to_float(self, a: Value) -> Value:
         """A signed i32 as f32."""
-        return arith.SIToFPOp(self.f32, a).result
+        return arith.SIToFPOp(_shaped(self.f32, a), a).result
 
     def widen(self, a: Value) -> Value:
         """f32 to f64."""
-        return arith.ExtFOp(self.f64, a).result
+        return arith.ExtFOp(_shaped(self.f64, a), a).result
 
     def narrow(self, a: Value) -> Value:
         """f64 to f32."""
-        return arith.TruncFOp(self.f32, a).result
+        return arith.TruncFOp(_shaped(self.f32, a), a).result
 
     def low_word(self, a: Value) -> Value:
         """The low 32 bits of an i64."""
-        return arith.TruncIOp(self.i32, a).result
+        return arith.TruncIOp(_shaped(self.i32, a), a).result
+
+
+def element_of(kind: ir.Type) -> ir.Type:
+    """The type itself, or that of a vector's elements."""
+    return kind.element_type if isinstance(kind, ir.VectorType) else kind
+
+
+def _shaped(kind: ir.Type, like: Value) -> ir.Type:
+    """The type, or a vector of it as long as another one."""
+    return ir.VectorType.get(like.type.shape, kind) if isinstance(like.type, ir.VectorType) else kind

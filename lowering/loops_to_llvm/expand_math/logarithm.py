@@ -83,7 +83,7 @@ def _split(b: Builder, x: Value) -> tuple[Value, Value]:
 def _at_the_edges(b: Builder, x: Value, y: Value) -> Value:
     """y for positive finite x; -inf at 0, NaN below; infinity and NaN as they are."""
     y = b.select(b.less(x, _INF), y, x)
-    not_positive = b.select(b.equal(x, 0.0), b.const(-_INF, b.f32), _NAN)
+    not_positive = b.select(b.equal(x, 0.0), b.const(-_INF, x.type), _NAN)
     return b.select(b.less(0.0, x), y, not_positive)
 
 
@@ -114,5 +114,5 @@ def log1p(b: Builder, x: Value) -> Value:
     f = b.fma(lost, unscale, b.sub(b.from_bits(b.isub(bits, exponent)), 1.0))
     y = b.fma(b.to_float(exponent), _LN2, b.mul(f, b.poly(f, _LOG1P)))
     y = b.select(b.less(x, _INF), y, x)
-    not_positive = b.select(b.equal(u, 0.0), b.const(-_INF, b.f32), _NAN)
+    not_positive = b.select(b.equal(u, 0.0), b.const(-_INF, x.type), _NAN)
     return b.copysign(b.select(b.less(0.0, u), y, not_positive), x)

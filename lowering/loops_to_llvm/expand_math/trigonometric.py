@@ -66,7 +66,7 @@ def _reduce(b: Builder, x: Value, unit: _Unit, shift: float = 0.0) -> tuple[Valu
     """
     wide = b.widen(x)
     size = b.abs(wide)
-    high, low = (b.const(part, b.f64) for part in unit.inverse)
+    high, low = (b.const(part, wide.type) for part in unit.inverse)
     for exponent, high_here, low_here in unit.ranges:
         is_less = b.less(size, 2.0**exponent)
         high, low = b.select(is_less, high, high_here), b.select(is_less, low, low_here)

@@ -55,19 +55,29 @@ func.func @in_a_loop(%x: memref<8xf32>) {
   return
 }
 
-// f64 and vectors are left for libm, and what is one instruction anyway is left alone.
+// Of vectors of f32 each element is.
+// CHECK-LABEL: func.func @vector
+// CHECK-NOT: math.exp
+// CHECK: %[[BITS:.*]] = arith.bitcast %{{.*}} : vector<16xf32> to vector<16xi32>
+// CHECK: return
+func.func @vector(%x: vector<16xf32>) -> vector<16xf32> {
+  %y = math.exp %x : vector<16xf32>
+  return %y : vector<16xf32>
+}
+
+// f64 is left for libm, and what is one instruction anyway is left alone.
 // CHECK-LABEL: func.func @stays
 // CHECK-NEXT: math.exp %{{.*}} : f64
-// CHECK-NEXT: math.exp %{{.*}} : vector<4xf32>
+// CHECK-NEXT: math.exp %{{.*}} : vector<4xf64>
 // CHECK-NEXT: math.sqrt %{{.*}} : f32
 // CHECK-NEXT: math.floor %{{.*}} : f32
 // CHECK-NEXT: return
-func.func @stays(%x: f64, %v: vector<4xf32>, %s: f32) -> (f64, vector<4xf32>, f32, f32) {
+func.func @stays(%x: f64, %v: vector<4xf64>, %s: f32) -> (f64, vector<4xf32>, f32, f32) {
   %a = math.exp %x : f64
-  %b = math.exp %v : vector<4xf32>
+  %b = math.exp %v : vector<4xf64>
   %c = math.sqrt %s : f32
   %d = math.floor %s : f32
-  return %a, %b, %c, %d : f64, vector<4xf32>, f32, f32
+  return %a, %b, %c, %d : f64, vector<4xf64>, f32, f32
 }
 
 // exp(x) - 1 and log(1 + x) as upstream writes them lose all digits of a small f64.

@@ -282,3 +282,35 @@ def test_the_loop_is_vectorised(name: str, tmp_path: Path) -> None:
     listing = subprocess.run(["objdump", "-d", "-t", path], capture_output=True, text=True, check=True).stdout
     assert re.search(r"\bv(fn?m(add|sub)\d+|div)p[sd]\s.*%[yz]mm", listing)
     assert "*UND*" not in listing
+
+
+@pytest.mark.parametrize("name", sorted(FUNCTIONS))
+def test_vectors_have_the_bits_of_scalars(name: str) -> None:
+    arity = 2 if name in ("atan2", "powf", "remf") else 1
+    x = np.concatenate([np.geomspace(1e-3, 50, 1020).astype(np.float32), np.float32([0, -1, np.nan, np.inf])])
+    y = np.resize(np.float32([0.5, -3, 2, np.inf, 7]), x.size)
+    operands = (x, y)[:arity]
+    op = FUNCTIONS[name].op.OPERATION_NAME
+    array, kind = f"memref<{CAPACITY}xf32>", "vector<16xf32>"
+    loads = "\n".join(f"%e{i} = vector.load %x{i}[%i] : {array}, {kind}" for i in range(arity))
+    text = f"""
+    func.func @apply({", ".join(f"%x{i}: {array}" for i in range(arity))}, %out: {array}, %n: index) {{
+      %zero = arith.constant 0 : index
+      %step = arith.constant 16 : index
+      scf.for %i = %zero to %n step %step {{
+        {loads}
+        %r = {op} {", ".join(f"%e{i}" for i in range(arity))} : {kind}
+        vector.store %r, %out[%i] : {array}, {kind}
+      }}
+      return
+    }}"""
+    with ir.Context(), ir.Location.unknown():
+        module = ir.Module.parse(text)
+        ExpandMath().run(module)
+        assert f"{op} " not in str(module)
+        PassManager.parse(LOWER_TO_LLVM.replace("convert-scf-to-cf,", "convert-scf-to-cf,convert-vector-to-llvm,")).run(
+            module.operation
+        )
+        found = _apply(ExecutionEngine(module, opt_level=2), *operands)
+    expected = _apply(_compile(name, arity=arity), *operands)
+    np.testing.assert_array_equal(found, expected)
