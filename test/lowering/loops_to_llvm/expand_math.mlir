@@ -72,7 +72,7 @@ func.func @vector(%x: vector<16xf32>) -> vector<16xf32> {
 // CHECK-NEXT: math.sqrt %{{.*}} : f32
 // CHECK-NEXT: math.floor %{{.*}} : f32
 // CHECK-NEXT: return
-func.func @stays(%x: f64, %v: vector<4xf64>, %s: f32) -> (f64, vector<4xf32>, f32, f32) {
+func.func @stays(%x: f64, %v: vector<4xf64>, %s: f32) -> (f64, vector<4xf64>, f32, f32) {
   %a = math.exp %x : f64
   %b = math.exp %v : vector<4xf64>
   %c = math.sqrt %s : f32
