@@ -182,6 +182,22 @@ class LogCumSumExp(Operation, name="logcumsumexp", traits=[ext.Pure]):
     result: ext.Result[Any]
 
 
+class CumMax(Operation, name="cummax", traits=[ext.Pure]):
+    """The largest element so far along `dim`; NaN from the first NaN on."""
+
+    x: ext.Operand[Any]
+    dim: ir.IntegerAttr
+    result: ext.Result[Any]
+
+
+class CumMin(Operation, name="cummin", traits=[ext.Pure]):
+    """The smallest element so far along `dim`; NaN from the first NaN on."""
+
+    x: ext.Operand[Any]
+    dim: ir.IntegerAttr
+    result: ext.Result[Any]
+
+
 @reference("cumsum")
 def _cumsum(op: ir.Operation, operands: list[torch.Tensor]) -> torch.Tensor:
     return torch.cumsum(operands[0], op.attributes["dim"].value, dtype=operands[0].dtype)
@@ -197,9 +213,21 @@ def _logcumsumexp(op: ir.Operation, operands: list[torch.Tensor]) -> torch.Tenso
     return torch.logcumsumexp(operands[0], op.attributes["dim"].value)
 
 
+@reference("cummax")
+def _cummax(op: ir.Operation, operands: list[torch.Tensor]) -> torch.Tensor:
+    return torch.cummax(operands[0], op.attributes["dim"].value).values
+
+
+@reference("cummin")
+def _cummin(op: ir.Operation, operands: list[torch.Tensor]) -> torch.Tensor:
+    return torch.cummin(operands[0], op.attributes["dim"].value).values
+
+
 @verifier("cumsum")
 @verifier("logcumsumexp")
 @verifier("cumprod")
+@verifier("cummax")
+@verifier("cummin")
 def _verify_running(op: ir.Operation) -> str | None:
     shape, dim = types.shape_of(op.operands[0]), op.attributes["dim"].value
     if not 0 <= dim < len(shape):

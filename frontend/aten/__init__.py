@@ -20,6 +20,7 @@ from cuesta.frontend.aten import (
     resizing,
     scatter,
     shape,
+    sorting,
     strided,
 )
 
@@ -43,5 +44,6 @@ __all__ = [
     "resizing",
     "scatter",
     "shape",
+    "sorting",
     "strided",
 ]

@@ -19,7 +19,7 @@ from cuesta.dialects.cuesta import reduction
 from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.types import opmath, shape_of, spelling_of
 from cuesta.frontend.aten.pointwise import joined, result_spelling
-from cuesta.frontend.aten.pooling import MOST_PLACES, pool_rank, window
+from cuesta.frontend.aten.pooling import MOST_PLACES, pool_rank, to_positions, window
 from cuesta.frontend.rules import Decline, imports
 from cuesta.sizes import Number, Size
 
@@ -178,3 +178,8 @@ def adaptive_max_pool(b: GraphBuilder, node: torch.fx.Node, x: Value, counts: Se
     for d, (p, step) in enumerate(zip(parts, steps, strict=True)):
         position = b.pointwise("add", position, _along(b, b.with_number("mul", p.starts(b), step), d, rank))
     return [best, position]
+
+
+@imports("adaptive_max_pool2d_backward", "adaptive_max_pool3d_backward")
+def adaptive_max_pool_backward(b: GraphBuilder, node: torch.fx.Node, grad: Value, x: Value, indices: Value) -> Value:
+    return to_positions(b, node, grad, indices, shape_of(x))

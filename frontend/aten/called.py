@@ -13,19 +13,24 @@ from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.frontend.rules import Decline, imports
 
 _WRITES = "writes to computed positions"
+_MATRICES = "matrices are taken apart in the library"
 
 #: reason → ops
 CALLED: dict[str, tuple[str, ...]] = {
-    _WRITES: (
-        *("col2im", "as_strided_scatter", "histc", "grid_sampler_2d_backward", "grid_sampler_3d_backward"),
-        *("adaptive_max_pool2d_backward", "adaptive_max_pool3d_backward"),
-    ),
-    "an order that the numbers decide: ATen sorts": (
-        *("sort", "topk", "kthvalue", "median", "nanmedian", "mode", "cummax", "cummin"),
-    ),
+    _WRITES: (*("col2im", "as_strided_scatter", "grid_sampler_2d_backward", "grid_sampler_3d_backward"),),
+    "which of equal numbers it names is ATen's own": ("kthvalue", "median.dim", "nanmedian.dim", "mode"),
     "reads between pixels, which ATen gathers by vectors": ("grid_sampler_2d", "grid_sampler_3d"),
-    "matrix products run in the library": ("addbmm",),
+    "matrix products run in the library": ("addbmm", "linalg_matrix_exp"),
+    "transforms run in the library": ("_fft_c2c", "_fft_c2r", "_fft_r2c"),
+    _MATRICES: (
+        *("cholesky", "cholesky_inverse", "cholesky_solve", "_cholesky_solve_helper", "geqrf", "linalg_cholesky_ex"),
+        *("_linalg_det", "_linalg_eigh", "_linalg_eigvals", "_linalg_slogdet", "_linalg_solve_ex", "_linalg_svd"),
+        *("linalg_eig", "linalg_householder_product", "linalg_inv_ex", "linalg_ldl_factor_ex", "linalg_ldl_solve"),
+        *("linalg_lstsq", "linalg_lu", "linalg_lu_factor_ex", "linalg_lu_solve", "linalg_pinv.atol_rtol_tensor"),
+        *("linalg_qr", "linalg_solve_triangular", "ormqr", "triangular_solve"),
+    ),
     "random numbers are torch's own": (
+        *("normal_functional", "rrelu_with_noise_functional", "bernoulli.p"),
         *("bernoulli", "exponential", "geometric", "cauchy", "log_normal", "normal", "uniform", "multinomial"),
         *("poisson", "rand", "randn", "randint", "randperm", "rand_like", "randn_like", "randint_like"),
     ),
@@ -34,6 +39,7 @@ CALLED: dict[str, tuple[str, ...]] = {
 
 def _declines(reason: str, *names: str) -> None:
     @imports(*names)
+    @imports(*names, complex_numbers=True)
     def decline(b: GraphBuilder, node: torch.fx.Node, *_: Any, **__: Any) -> None:
         raise Decline(reason)
 

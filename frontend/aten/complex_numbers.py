@@ -323,6 +323,6 @@ def product_with_vector(b: GraphBuilder, node: torch.fx.Node, *_: Any, **__: Any
     raise Decline("products with vectors run in the library")
 
 
-@imports("mm", "bmm", "addmm", "baddbmm", "addbmm", complex_numbers=True)
+@imports("mm", "bmm", "addmm", "baddbmm", complex_numbers=True)
 def product(b: GraphBuilder, node: torch.fx.Node, *_: Any, **__: Any) -> Value:
     raise Decline("matrix products run in the library")

@@ -15,7 +15,7 @@ from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.types import shape_of
 from cuesta.frontend.aten.pointwise import operand, result_spelling
 from cuesta.frontend.rules import Decline, imports
-from cuesta.sizes import Size
+from cuesta.sizes import Number, Size
 
 Value: TypeAlias = ir.Value
 
@@ -72,7 +72,8 @@ def arange(b: GraphBuilder, node: torch.fx.Node, *args: Any, **kwargs: Any) -> V
     else:
         start, step = 0, 1
     spelling = result_spelling(node)
-    if types.is_float(spelling) and spelling not in ("f32", "f64"):
+    count = node.meta["val"].shape[0]
+    if types.is_float(spelling) and spelling not in ("f32", "f64") and not _exact(spelling, start, step, count):
         raise Decline("a range in a narrow float accumulates its own way")
     result = types.tensor(tuple(node.meta["val"].shape), spelling)
     if not types.is_float(spelling) and any(isinstance(n, Size) for n in (start, step)):  # a ramp counts in numbers
@@ -80,6 +81,15 @@ def arange(b: GraphBuilder, node: torch.fx.Node, *args: Any, **kwargs: Any) -> V
         return b.with_number("add", ramp, start)
     attribute = float_attr if types.is_float(spelling) else int_attr
     return shape.Iota(attribute(start), attribute(step), result).result
+
+
+def _exact(spelling: str, start: float, step: float, count: Number) -> bool:
+    """Whether all numbers of a range, and so whatever leads to them, are whole numbers that the type holds."""
+    if isinstance(count, Size) or any(isinstance(n, Size) for n in (start, step)):
+        return False
+    most = 2 / torch.finfo(types.torch_dtype(spelling)).eps
+    ends = (start, start + step * (count - 1))
+    return all(int(n) == n for n in (start, step)) and all(abs(n) <= most for n in ends)
 
 
 @imports("copy")

@@ -1,5 +1,5 @@
-"""Pools. Each place in a window is one read of the input, and the reads are joined element by
-element; the gradient of an element is gathered from the windows that hold it. Nothing is padded, nothing scattered."""
+"""Pools. Each place in a window is one read of the input, and the reads are joined element by element. The gradient of
+an element is gathered from the windows that hold it; a maximum's is written to its position where that is faster."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from cuesta.dialects.cuesta.dialect import float_attr, int_array
 from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.types import opmath, shape_of, spelling_of
 from cuesta.frontend.aten.pointwise import joined, result_spelling
+from cuesta.frontend.aten.scatter import write_at
 from cuesta.frontend.rules import Decline, imports, sizes_of
 from cuesta.sizes import Number, Size
 
@@ -202,16 +203,30 @@ def max_pool_backward(
 ) -> Value:
     rank = pool_rank(node)
     windows = _windows(shape_of(x), shape_of(grad)[-rank:], kernel, stride, padding, dilation)
-    if any(w.dilation > 1 for w in windows):
-        raise Decline("windows with gaps")
-    if _scatters_faster(node, windows):
-        raise Decline("windows overlap: ATen's kernel adds each gradient to one place, a gather looks at all")
+    if any(w.dilation > 1 for w in windows) or _scatters_faster(node, windows):
+        return to_positions(b, node, grad, indices, shape_of(x))
     wide = opmath(spelling_of(grad))
     here = _flat(b, windows, [_along(b, shape_of(x), windows, d) for d in range(rank)])
     parts = []
     for (_, at), (_, part) in zip(_meeting(b, indices, windows, -1), _meeting(b, grad, windows, 0), strict=True):
         parts.append(b.where(b.pointwise("eq", at, here), b.convert(part, wide), b.constant(0, wide)))
     return b.convert(joined(b, "add", parts), result_spelling(node))
+
+
+def to_positions(b: GraphBuilder, node: torch.fx.Node, grad: Value, positions: Value, sizes: Sequence[Number]) -> Value:
+    """A tensor of `sizes`, the node's result, where each gradient is added at its position in a flattened image, in
+    the order of ATen's loop."""
+    result, rank = node.meta["val"], pool_rank(node)
+    if result.device.type == "cpu" and result.dim() == rank + 2 and result.stride(1) == 1 and result.shape[1] > 1:
+        # Measured: ours took 1.3 to 3.8 of its time.
+        raise Decline("an image in channels_last, of which ATen adds up vectors of channels")
+    planes = sizes[:-rank]
+    flat = [*planes, math.prod(sizes[-rank:])]
+    zeros = b.constant(0, spelling_of(grad), flat)
+    ends = [*planes, math.prod(shape_of(grad)[-rank:])]
+    walks = [*range(len(planes)), -1]
+    written = write_at(b, zeros, b.reshape(grad, ends), [b.reshape(positions, ends)], walks, "add")
+    return b.reshape(written, sizes)
 
 
 def _divisor(

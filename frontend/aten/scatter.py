@@ -208,8 +208,6 @@ def reduce_into(
 def _reduced(b: GraphBuilder, x: Value, value: Value, reduce: str, include_self: bool, write: Any) -> Value:
     """x with `value` reduced into it; `write(into, what, combine)` writes a tensor or a number where value goes."""
     combine, spelling = _REDUCE[reduce], spelling_of(x)
-    if reduce == "mean" and (_on_cpu(x) or not types.is_float(spelling)):
-        raise Decline("a mean that ATen counts as it adds up")
     if not include_self:
         identity = reduction.BY_NAME[{"add": "sum", "mul": "prod", "max": "amax", "min": "amin"}[combine]].identity
         x = write(x, identity(types.element(spelling)), "set")
@@ -221,7 +219,8 @@ def _reduced(b: GraphBuilder, x: Value, value: Value, reduce: str, include_self:
     if not include_self:
         counts = b.pointwise("maximum", counts, b.constant(1, spelling))
     wide = types.opmath(spelling)
-    return b.convert(b.pointwise("div", b.convert(total, wide), b.convert(counts, wide)), spelling)
+    divide = "div" if types.is_float(spelling) else "floor_divide"
+    return b.convert(b.pointwise(divide, b.convert(total, wide), b.convert(counts, wide)), spelling)
 
 
 # -- along one dim, positions of whole slices --------------------------------------------------
@@ -263,6 +262,24 @@ def index_fill(b: GraphBuilder, node: torch.fx.Node, x: Value, dim: int, index: 
     return _slices(b, x, dim, index, b.expand(number, filled), "set", "wraps")
 
 
+@imports("histc")
+def histc(b: GraphBuilder, node: torch.fx.Node, x: Value, bins: int = 100, low: float = 0, high: float = 0) -> Value:
+    """How many elements lie in each of `bins` equal parts of [low, high]; the others go to a place behind them."""
+    spelling = spelling_of(x)
+    if spelling not in ("f32", "f64"):
+        raise Decline("it counts in a narrow float, in several parts")
+    if not low < high:
+        raise Decline("a range that the data decide")
+    flat = b.reshape(x, [math.prod(shape_of(x))])
+    inside = b.pointwise("logical_and", b.with_number("ge", flat, low), b.with_number("le", flat, high))
+    part = b.with_number("mul", b.with_number("sub", flat, low), bins)
+    part = b.pointwise("div", part, b.with_number("sub", b.constant(high, spelling), low))
+    part = b.convert(b.where(inside, part, b.constant(0, spelling)), "i64")
+    place = b.where(inside, b.with_number("minimum", part, bins - 1), b.constant(bins, "i64"))
+    ones, zeros = b.constant(1, spelling, shape_of(flat)), b.constant(0, spelling, [bins + 1])
+    return b.slice(write_at(b, zeros, ones, [place], [-1], "add", "in_range"), 0, 0, bins)
+
+
 # -- gradients ---------------------------------------------------------------------------------
 @imports("embedding_dense_backward")
 def embedding_dense_backward(
@@ -288,11 +305,32 @@ def masked_scatter(b: GraphBuilder, node: torch.fx.Node, x: Value, mask: Value, 
     sizes = pointwise.broadcast_shape(shape_of(x), shape_of(mask))
     if sizes is None:
         raise Decline("sizes of which nothing says that they broadcast")
-    count = math.prod(sizes)
-    if not _on_cpu(x) and (isinstance(count, Size) or count > _MOST_COUNTED):
-        raise Decline("a running sum longer than a GPU's program has room for")
-    flat = b.convert(b.reshape(b.expand(mask, sizes), [count]), "i64")
-    seen = reduction.CumSum(flat, int_attr(0), flat.type).result
-    place = b.pointwise("mul", b.with_number("sub", seen, 1), flat)
-    taken = index_into(b, b.reshape(value, [math.prod(shape_of(value))]), [b.reshape(place, sizes)], [0])
+    mask = b.expand(mask, sizes)
+    place = b.reshape(_number_of_ones(b, mask), sizes)
+    place = b.where(mask, b.with_number("sub", place, 1), b.constant(0, "i64"))
+    taken = index_into(b, b.reshape(value, [math.prod(shape_of(value))]), [place], [0])
     return b.where(mask, taken, x)
+
+
+@imports("masked_scatter_backward")
+def masked_scatter_backward(
+    b: GraphBuilder, node: torch.fx.Node, grad: Value, mask: Value, sizes: Sequence[Number]
+) -> Value:
+    """The gradients where the mask is true, side by side, and zeros behind them. Where it is false they go to a place
+    behind the last one."""
+    count = math.prod(shape_of(grad))
+    flat, end = b.reshape(b.expand(mask, shape_of(grad)), [count]), math.prod(sizes)
+    place = b.with_number("minimum", b.with_number("sub", _number_of_ones(b, flat), 1), end)
+    place = b.where(flat, place, b.constant(end, "i64"))
+    zeros = b.constant(0, spelling_of(grad), [end + 1])
+    written = write_at(b, zeros, b.reshape(grad, [count]), [place], [-1], "set", "in_range")
+    return b.reshape(b.slice(written, 0, 0, end), sizes)
+
+
+def _number_of_ones(b: GraphBuilder, mask: Value) -> Value:
+    """How many ones there are up to each element of the flattened mask, in a row."""
+    count = math.prod(shape_of(mask))
+    if not _on_cpu(mask) and (isinstance(count, Size) or count > _MOST_COUNTED):
+        raise Decline("a running sum longer than a GPU's program has room for")
+    flat = b.convert(b.reshape(mask, [count]), "i64")
+    return reduction.CumSum(flat, int_attr(0), flat.type).result

@@ -100,15 +100,17 @@ def _log_add(s: Scalar, x: Value, y: Value) -> Value:
     return s.select(apart, s.add(high, more), high)
 
 
-#: op → (what is carried at first, one step)
-_RUNNING: dict[str, tuple[float, Callable[[Scalar, Value, Value], Value]]] = {
-    "cuesta.cumsum": (0, lambda s, x, y: s.add(x, y)),
-    "cuesta.cumprod": (1, lambda s, x, y: s.mul(x, y)),
-    "cuesta.logcumsumexp": (-pymath.inf, _log_add),
+#: op → (what is carried at first, given its type; one step)
+_RUNNING: dict[str, tuple[Callable[[ir.Type], float], Callable[[Scalar, Value, Value], Value]]] = {
+    "cumsum": (lambda kind: 0, lambda s, x, y: s.add(x, y)),
+    "cumprod": (lambda kind: 1, lambda s, x, y: s.mul(x, y)),
+    "logcumsumexp": (lambda kind: -pymath.inf, _log_add),
+    "cummax": (reduction.BY_NAME["amax"].identity, lambda s, x, y: s.maximum(x, y)),
+    "cummin": (reduction.BY_NAME["amin"].identity, lambda s, x, y: s.minimum(x, y)),
 }
 
 
-@lowers("cumsum", "cumprod", "logcumsumexp")
+@lowers(*_RUNNING)
 def lower_running(b: LinalgBuilder, op: ir.Operation) -> None:
     sizes, dim = shape_of(op.operands[0]), op.attributes["dim"].value
     loops = _loops(sizes)
@@ -119,7 +121,7 @@ def lower_running(b: LinalgBuilder, op: ir.Operation) -> None:
         return
     along = loops.index(dim)
     kept = [i for i in range(len(loops)) if i != along]
-    first, step = _RUNNING[op.name]
+    first, step = _RUNNING[op.name.removeprefix("cuesta.")]
 
     def body(s: Scalar, outs: list[Value], ins: list[Value]) -> list[Value]:
         # One step after the other: this loop carries its total and stores it at each step.
@@ -129,7 +131,7 @@ def lower_running(b: LinalgBuilder, op: ir.Operation) -> None:
     _, running = b.generics(
         [b.covering_access(op.operands[0], loops)],
         [sizes[d] for d in loops],
-        [(kept, types.opmath(spelling), lambda kind: first), (list(range(len(loops))), spelling, None)],
+        [(kept, types.opmath(spelling), first), (list(range(len(loops))), spelling, None)],
         body,
         reduced=[along],
     )

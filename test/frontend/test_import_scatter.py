@@ -67,6 +67,17 @@ CASES: dict[str, tuple[Any, ...]] = {
         ],
         *(X, LAST, X.flip(0)),
     ),
+    "means": (
+        lambda x, n, i, j: [
+            (
+                x.scatter_reduce(1, i, x, "mean", include_self=own),
+                n.scatter_reduce(1, i, n, "mean", include_self=own),
+                x.index_reduce(0, j, x[:3], "mean", include_self=own),
+            )
+            for own in (True, False)
+        ],
+        *(X, (X * 9).long(), LAST, APART),
+    ),
     "scatter with a reduction": (lambda x, i: x.scatter(1, i, 2.0, reduce="multiply"), X, LAST),
     "scatter_reduce of nan": (lambda x, i: x.scatter_reduce(1, i, x.log(), "amax"), X, LAST),
     "scatter_reduce of bytes": (lambda x, i: x.scatter_reduce(1, i, x + 200, "amax"), X.to(torch.uint8), LAST),
@@ -78,6 +89,18 @@ CASES: dict[str, tuple[Any, ...]] = {
         *(ROWS, AT),
     ),
     "masked_scatter": (lambda x, v: (x.masked_scatter(x > 0, v), x.masked_scatter(x[0] > 0, v)), X, ROWS),
+    "masked_scatter_backward": (
+        lambda g: (
+            aten.masked_scatter_backward(g, g > 0, [7, 6]),
+            aten.masked_scatter_backward(g, g[0] > 0, [5, 6]),
+            aten.masked_scatter_backward(g, g > 9, [3]),
+        ),
+        X,
+    ),
+    "histc": (
+        lambda x: (x.histc(4, -1, 1), (x * 0.25).histc(7, -0.25, 0.5), (x.sqrt() * 5).double().histc(10, 0, 1)),
+        X.clamp(-1, 1),
+    ),
     "a mask with a number": (lambda x: x.index_put((x > 0,), SCALAR), X),
     "complex numbers": (
         lambda z, i: (z.index_copy(0, i, z[:3]), z.scatter(1, i[:, None].expand(3, 2), 1j)),
@@ -94,7 +117,7 @@ def test_import_matches_eager(name: str, matches_eager: Check) -> None:
 
 
 CALLED: dict[str, tuple[Any, ...]] = {
-    "a mean that ATen counts as it adds up": (lambda x, i: x.scatter_reduce(1, i, x, "mean"), X, LAST),
+    "a range that the data decide": (lambda x: x.histc(4), X),
     "rows scaled by how often they are read": (
         lambda g, i: aten.embedding_dense_backward(g, i, 5, -1, True),
         *(ROWS, AT),
