@@ -68,7 +68,7 @@ linalg = _without_language(
 
 # For each op that it meets, the provider looks for a Python module of the op's dialect, and does not
 # remember that there is none: a quarter of a second a graph. Empty ones answer at once.
-for _namespace in ("aten", "cuesta", "host", "tt"):
+for _namespace in ("aten", "cuesta", "host", "kernel", "tt"):
     _name = f"{scf.__package__}.{_namespace}"
     sys.modules.setdefault(_name, types.ModuleType(_name))
 

@@ -120,6 +120,13 @@ class Options:
         choices=("auto", "library", "kernel"),
         affects_code=True,
     )
+    attention: str = _option(
+        "auto",
+        "Who computes attention of f32 on a CPU: a `kernel` of ours, or the `library`; `auto`: where that was measured "
+        "to be faster, a kernel.",
+        choices=("auto", "library", "kernel"),
+        affects_code=True,
+    )
     opt_level: int = _option(2, "LLVM's optimisation level for kernels and host program, 0 to 3.", affects_code=True)
     bitwise_eager: bool = _option(
         False,

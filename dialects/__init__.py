@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from cuesta._mlir import ir
-from cuesta.dialects import aten, host, kernel_scatter, tt
+from cuesta.dialects import aten, host, kernel_attention, kernel_scatter, tt
 from cuesta.dialects.cuesta import VERIFIERS, Cuesta
 from cuesta.dialects.open_op import OPEN_OPS
 from cuesta.errors import VerifyError
 
-__all__ = ["aten", "host", "kernel_scatter", "make_context", "problem_of", "tt", "verify", "walk"]
+__all__ = ["aten", "host", "kernel_attention", "kernel_scatter", "make_context", "problem_of", "tt", "verify", "walk"]
 
 
 def make_context() -> ir.Context:

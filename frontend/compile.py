@@ -94,8 +94,9 @@ def pipeline_of(stage: Stage, options: Options) -> Pipeline:
     if not options.fusion:
         text = text.replace("form-kernels{", "form-kernels{fuse=false ")
         text = re.sub(r"form-kernels(?!\{)", "form-kernels{fuse=false}", text)
-    if options.gemm != "auto":
-        text = text.replace("call-libraries", f"call-libraries{{gemm={options.gemm}}}")
+    asked = [f"{name}={given}" for name in ("gemm", "attention") if (given := getattr(options, name)) != "auto"]
+    if asked:
+        text = text.replace("call-libraries", f"call-libraries{{{' '.join(asked)}}}")
     return Pipeline.parse(text)
 
 

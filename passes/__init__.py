@@ -27,6 +27,7 @@ _PASS_MODULES = (
     "cuesta.passes.plan_memory",
     "cuesta.passes.tile_kernels",
     "cuesta.passes.tile_scatters",
+    "cuesta.lowering.attention_to_loops",
     "cuesta.passes.chain_destinations",
     "cuesta.passes.choose_blocks",
     "cuesta.passes.halve_blocks",

@@ -19,6 +19,7 @@ from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.module_target import target_of
 from cuesta.dialects.product import PRODUCT
 from cuesta.dialects.types import row_major, shape_of, spelling_of
+from cuesta.passes.attention_kernels import mark_attention
 from cuesta.passes.graph_rewrite import Rule, functions, rewrite_ops
 from cuesta.passes.hoist_reshapes import is_of_panels
 from cuesta.passes.library_attention import LibraryAttention
@@ -79,6 +80,9 @@ class CallLibraries(Pass):
     #: Who computes matrix products on a GPU: the option of that name.
     gemm: str = "auto"
 
+    #: Who computes attention on a CPU: the option of that name.
+    attention: str = "auto"
+
     def run(self, module: ir.Module) -> None:
         rules: dict[str, Rule] = {
             "cuesta.mm": _product,
@@ -88,6 +92,7 @@ class CallLibraries(Pass):
         }
         with module.context:
             mark_routes(module, self.gemm, target_of(module))
+            mark_attention(module, self.attention, target_of(module))
         rewrite_ops(module, rules)
         with module.context:
             for function in functions(module):

@@ -27,6 +27,7 @@ from cuesta.attention_routes import EFFICIENT_ROWS, AttentionCall, choose_route,
 from cuesta.dialects.cuesta.attention import route_of
 from cuesta.dialects.cuesta.dialect import int_array, numbers
 from cuesta.dialects.graph_builder import GraphBuilder
+from cuesta.dialects.kernel_attention import TILE
 from cuesta.dialects.types import row_major, shape_of, spelling_of
 from cuesta.errors import Unsupported
 from cuesta.passes.graph_rewrite import Rule
@@ -52,7 +53,9 @@ class LibraryAttention:
             "cuesta.dropout_attention_backward": self.dropout_backward,
         }
 
-    def forward(self, op: ir.Operation) -> Sequence[ir.Value]:
+    def forward(self, op: ir.Operation) -> Sequence[ir.Value] | None:
+        if TILE in op.attributes:
+            return None  # a kernel of ours
         q, k, v, *mask = op.operands
         route = self.route(op, q, k, v, bool(mask))
         wanted = logsumexp_shape(route, shape_of(q))
@@ -60,7 +63,9 @@ class LibraryAttention:
         output, logsumexp = call.emit([shape_of(op.results[0]), wanted])
         return [output, _unpadded(logsumexp, shape_of(op.results[1]))]
 
-    def backward(self, op: ir.Operation) -> Sequence[ir.Value]:
+    def backward(self, op: ir.Operation) -> Sequence[ir.Value] | None:
+        if TILE in op.attributes:
+            return None
         grad, q, k, v, output, logsumexp, *mask = op.operands
         route = self.route(op, q, k, v, bool(mask))
         logsumexp = _padded(logsumexp, logsumexp_shape(route, shape_of(q)))

@@ -59,6 +59,7 @@ _KERNELS = (
 _TILED = (
     # 1. Tiles before anything is inlined: the classes that tiling goes by are marked on single ops.
     "tile-scatters",
+    "tile-attention",
     "tile-kernels",
     # 2. Pointwise chains inside a tile become one loop body. No cse after it: equal initial values
     #    must stay two, each in its own buffer.

@@ -14,6 +14,7 @@ from cuesta.dialects import host, types
 from cuesta.dialects.types import shape_of, spelling_of
 from cuesta.errors import Unsupported
 from cuesta.lowering.cuesta_to_linalg import (  # noqa: F401  fill RULES
+    attention,
     complex_numbers,
     indexing,
     pointwise,

@@ -17,8 +17,10 @@ from cuesta._mlir import func, ir, linalg
 from cuesta.dialects import host, types
 from cuesta.dialects.affine_maps import projection, squeeze
 from cuesta.dialects.cuesta.dialect import int_array, int_attr, ints, numbers
+from cuesta.dialects.kernel_attention import is_attention
 from cuesta.dialects.types import shape_of, spelling_of
 from cuesta.passes.form_kernels import placement
+from cuesta.passes.form_kernels.attention import launch_attention
 from cuesta.passes.form_kernels.concatenation import is_cat, is_inner, parts
 from cuesta.passes.form_kernels.grouping import Group, Grouping
 from cuesta.passes.form_kernels.in_place import last_uses, reuse_inputs, root_of
@@ -351,6 +353,8 @@ def build_host(
             with unit.op.location:
                 if unit.op.name == "aten.call":
                     builder.call(unit.op)
+                elif is_attention(unit.op):
+                    launch_attention(builder, unit.op)
                 elif unit.op.name == "host.check":
                     builder.check(unit.op)
                 elif unit.op.name == "cuesta.cat" and not is_inner(unit.op):

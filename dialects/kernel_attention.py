@@ -1,0 +1,56 @@
+"""Attention as a kernel of ours on a CPU, from linalg to its loops: what no linalg op expresses.
+
+    %o, %lse = "kernel.attention"(%q, %k, %v) {scale = 0.125, causal = 1, tile = "64x128 by 4", result_strides = …}
+    "kernel.attention"(%q, %k, %v, %o, %lse) {scale = 0.125, causal = 1, tile = "64x128 by 4", masked = 0}
+
+The first stands in the host function until kernels are formed, the second is all that a kernel does: its results are
+operands there. Operands are those of the cuesta dialect's ops, f32; a mask is f32 to add, or i8 that says what is seen.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from cuesta._mlir import ir
+from cuesta.dialects.open_op import OpenOp
+
+_ATTRIBUTES = {
+    "scale": ir.FloatAttr,
+    "causal": ir.IntegerAttr,
+    "masked": ir.IntegerAttr,
+    "tile": ir.StringAttr,
+}
+FORWARD = OpenOp("kernel.attention", _ATTRIBUTES)
+BACKWARD = OpenOp("kernel.attention_backward", _ATTRIBUTES)
+
+#: Attribute of the graph's op, of which it makes a kernel.
+TILE = "tile"
+
+_TEXT = re.compile(r"(\d+)x(\d+) by (\d+)")
+
+
+@dataclass(frozen=True)
+class AttentionTile:
+    """How a kernel goes about it: so many queries at once, of so many keys at a time the scores, of so many keys in
+    registers. Queries are a multiple of 16, keys one of `rows`."""
+
+    queries: int
+    keys: int
+    rows: int
+
+    def __str__(self) -> str:
+        return f"{self.queries}x{self.keys} by {self.rows}"
+
+    @staticmethod
+    def parse(text: str) -> AttentionTile:
+        """The tile whose text it is. Raises ValueError for any other text."""
+        found = _TEXT.fullmatch(text)
+        if found is None:
+            raise ValueError(f"{text!r} is no tile of attention: QUERIESxKEYS by ROWS, such as 64x128 by 4")
+        return AttentionTile(*map(int, found.groups()))
+
+
+def is_attention(op: ir.Operation) -> bool:
+    """Whether an op is attention, or its gradients, as a kernel."""
+    return op.name in (FORWARD.name, BACKWARD.name)

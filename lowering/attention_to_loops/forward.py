@@ -1,0 +1,89 @@
+"""Attention, block by block of keys: their scores, the maximum so far, what they weigh, and the values so weighed."""
+
+from __future__ import annotations
+
+import math as numbers
+from collections.abc import Sequence
+from typing import TypeAlias
+
+from cuesta._mlir import arith, ir, math, scf
+from cuesta.dialects.cuesta.dialect import int_attr
+from cuesta.dialects.types import index_value
+from cuesta.lowering.attention_to_loops.masks import MaskPanel
+from cuesta.lowering.attention_to_loops.panel import Attention, Panel
+from cuesta.lowering.attention_to_loops.vectors import LANES, Mask, larger, loop, scratch, splat
+
+Value: TypeAlias = ir.Value
+
+
+def write_forward(op: ir.Operation) -> None:
+    """The loops of a kernel's op, before it."""
+    attention = Attention.of(op, 0, 3)
+    output, logsumexp = list(op.operands)[-2:]
+    (batch, heads, _, depth), tile, width = attention.sizes, attention.tile, attention.width
+    queries, total = (scratch(-(-n // LANES) * LANES, tile.queries) for n in (depth, width))
+    weights = scratch(tile.keys, tile.queries)
+    last = scratch(1, tile.queries)
+    mask_memory = None if attention.mask is None else MaskPanel.memory(attention.mask, tile.keys, tile.queries)
+    tiles = scf.ForallOp([0] * 3, [batch, heads, attention.panels], [1] * 3, [])
+    tiles.operation.attributes["cuesta.work"] = int_attr(attention.work)
+    with ir.InsertionPoint(tiles.body):
+        b, h, i = tiles.induction_variables
+        first = arith.muli(i, index_value(tile.queries))
+        panel = Panel.of(attention, b, h, arith.divui(h, index_value(attention.group)), first, mask_memory)
+        _Forward(panel, queries, weights, total, last).write(output, logsumexp)
+        scf.InParallelOp()
+
+
+class _Forward:
+    """A panel's output."""
+
+    def __init__(self, panel: Panel, queries: Value, weights: Value, total: Value, last: Value) -> None:
+        self.panel, self.queries, self.weights, self.total, self.last = panel, queries, weights, total, last
+        self.vectors = panel.op.vectors
+
+    def write(self, output: Value, logsumexp: Value) -> None:
+        panel, width = self.panel, self.vectors
+        scale = splat(panel.op.scale)
+        panel.turn(panel.op.q, self.queries, lambda x, d, m: arith.mulf(x, scale))
+        nothing = [splat(0.0)] * width
+        loop(0, panel.op.width, 1, lambda d: panel.store_row(nothing, self.total, d))
+        limits = panel.limits()
+        start = [splat(-numbers.inf)] * width + nothing
+        state = panel.key_blocks(lambda first, count, *s: self._block(first, count, limits, s), start)
+        peak, total = state[:width], state[width:]
+        # A row that sees nothing is 0, as ATen's kernel has it.
+        safe = [arith.select(arith.cmpf(arith.CmpFPredicate.OEQ, t, splat(0.0)), splat(1.0), t) for t in total]
+        zero = index_value(0)
+        panel.store_row([arith.addf(x, math.log(t)) for x, t in zip(peak, total, strict=True)], self.last, zero)
+        panel.write_each(self.last, logsumexp)
+        panel.store_row([arith.divf(splat(1.0), t) for t in safe], self.last, zero)
+        panel.turn_back(self.total, output, lambda x, m: arith.mulf(x, Mask().load(self.last, [zero, m])))
+
+    def _block(self, first: Value, count: Value, limits: Sequence[Value] | None, state: Sequence[Value]) -> list[Value]:
+        """What a block of keys makes of the maxima and sums; its share of the output is added."""
+        panel, width = self.panel, self.vectors
+
+        def rows(row: Value, *peak: Value) -> list[Value]:
+            found = panel.scores(first, row, self.queries, limits)
+            best = list(peak)
+            for r, scores in enumerate(found):
+                panel.store_row(scores, self.weights, arith.addi(row, index_value(r)))
+                best = [larger(x, y) for x, y in zip(scores, best, strict=True)]
+            return best
+
+        before, totals = state[:width], state[width:]
+        peak = loop(0, count, panel.op.tile.rows, rows, before)
+        # Where nothing was seen yet, -inf would be taken from -inf.
+        base = [arith.select(arith.cmpf(arith.CmpFPredicate.OEQ, x, splat(-numbers.inf)), splat(0.0), x) for x in peak]
+        old = [math.exp(arith.subf(x, y)) for x, y in zip(before, base, strict=True)]
+
+        def weigh(row: Value, *so_far: Value) -> list[Value]:
+            scores = panel.load_row(self.weights, row)
+            found = [math.exp(arith.subf(x, y)) for x, y in zip(scores, base, strict=True)]
+            panel.store_row(found, self.weights, row)
+            return [arith.addf(x, y) for x, y in zip(so_far, found, strict=True)]
+
+        totals = loop(0, count, 1, weigh, [arith.mulf(x, y) for x, y in zip(totals, old, strict=True)])
+        panel.add_values(panel.op.v, first, count, self.weights, self.total, [old])
+        return [*peak, *totals]

@@ -1,0 +1,103 @@
+"""The mask of a panel of queries, turned round as its scores are: rows of keys, f32 to be added."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from cuesta._mlir import arith, ir, memref
+from cuesta.dialects.types import index_value, memref_shape
+from cuesta.lowering.attention_to_loops.vectors import LANES, Mask, loop, plus, scratch, splat, spread
+from cuesta.lowering.linalg_to_loops.transposed import transposed
+
+Value: TypeAlias = ir.Value
+
+
+@dataclass(frozen=True)
+class MaskPanel:
+    """mask[B, H, L, S], any dim of which may be 1, for the queries from `first` on."""
+
+    mask: Value
+    batch: Value
+    head: Value
+    first: Value
+    queries: int
+    keys: int
+    panel: int
+    #: keys x queries of a block; None where every query has the same
+    buffer: Value | None
+
+    @staticmethod
+    def memory(mask: Value, keys: int, panel: int) -> Value | None:
+        """Scratch memory for a block of so many keys."""
+        return None if _sizes(mask)[2] == 1 else scratch(-(-keys // LANES) * LANES, panel)
+
+    def prepare(self, block: Value, count: Value) -> None:
+        """Reads what a block of keys needs."""
+        if self.buffer is None:
+            return
+        _, strides = memref_shape(self.mask.type)
+        if strides[3] == 1 and _sizes(self.mask)[3] != 1:
+            self._turn(block, count)
+        else:
+            self._read_each(block, count)
+
+    def row(self, row: Value, key: Value) -> list[Value]:
+        """What is added to the scores of a key, which is row `row` of its block, by vector."""
+        vectors = self.panel // LANES
+        if self.buffer is None:
+            return [spread(self._element(index_value(0), key))] * vectors
+        return [Mask().load(self.buffer, [row, index_value(j * LANES)]) for j in range(vectors)]
+
+    def _turn(self, block: Value, count: Value) -> None:
+        """16 queries by 16 keys at a time."""
+        kind = ir.MemRefType(self.mask.type).element_type
+
+        def square(m: Value, n: Value) -> None:
+            key = arith.addi(block, n)
+            rest = Mask() if self.keys % LANES == 0 else Mask.up_to(arith.subi(index_value(self.keys), key))
+            rows = []
+            for i in range(LANES):
+                query = plus(arith.addi(self.first, m), i)
+                there = Mask()
+                if self.queries % self.panel:
+                    there = Mask.of_all(arith.cmpi(arith.CmpIPredicate.ult, query, index_value(self.queries)))
+                x = (rest & there).load(self.mask, self._at(query, key), ir.VectorType.get([LANES], kind))
+                rows.append(_to_add(x))
+            for i, x in enumerate(transposed(rows)):
+                Mask().store(x, self.buffer, [plus(n, i), m])
+
+        loop(0, self.panel, LANES, lambda m: loop(0, count, LANES, lambda n: square(m, n)))
+
+    def _read_each(self, block: Value, count: Value) -> None:
+        def element(m: Value, n: Value) -> None:
+            query = arith.minui(arith.addi(self.first, m), index_value(self.queries - 1))
+            memref.store(self._element(query, arith.addi(block, n)), self.buffer, [n, m])
+
+        loop(0, count, 1, lambda n: loop(0, self.panel, 1, lambda m: element(m, n)))
+
+    def _element(self, query: Value, key: Value) -> Value:
+        return _to_add(memref.load(self.mask, self._at(query, key)))
+
+    def _at(self, query: Value, key: Value) -> list[Value]:
+        places = (self.batch, self.head, query, key)
+        return [index_value(0) if n == 1 else at for n, at in zip(_sizes(self.mask), places, strict=True)]
+
+
+def _sizes(mask: Value) -> list[int]:
+    return [n for n in memref_shape(mask.type)[0] if isinstance(n, int)]
+
+
+def _to_add(x: Value) -> Value:
+    """What a mask's elements add to scores: of those that say what is seen, nothing or -inf."""
+    vector = isinstance(x.type, ir.VectorType)
+    if isinstance(ir.VectorType(x.type).element_type if vector else x.type, ir.F32Type):
+        return x
+    zero = ir.IntegerAttr.get(ir.IntegerType.get_signless(8), 0)
+    nothing = arith.ConstantOp(x.type, ir.DenseElementsAttr.get_splat(x.type, zero) if vector else zero).result
+    seen = arith.cmpi(arith.CmpIPredicate.ne, x, nothing)
+    if vector:
+        return arith.select(seen, splat(0.0), splat(-math.inf))
+    f32 = ir.F32Type.get()
+    return arith.select(seen, arith.constant(f32, 0.0), arith.constant(f32, -math.inf))

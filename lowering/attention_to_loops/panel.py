@@ -1,0 +1,291 @@
+"""A panel of queries against blocks of keys: what attention and its gradients have in common.
+
+Queries lie along vectors, so that a row of scores is a key's, and maxima, sums and the logsumexp are vectors too:
+nothing is added up across a vector. Queries are turned round once a panel, keys and values are read where they lie.
+
+    scores[n, m] = sum over d of k[n, d] * queries[d, m]        4 keys x 4 vectors of queries in registers
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from cuesta._mlir import arith, ir, memref
+from cuesta.dialects.kernel_attention import AttentionTile
+from cuesta.dialects.types import index_value, memref_shape
+from cuesta.lowering.attention_to_loops.masks import MaskPanel
+from cuesta.lowering.attention_to_loops.vectors import (
+    LANES,
+    Mask,
+    blocks,
+    loop,
+    plus,
+    splat,
+    spread,
+    sums,
+    zeros,
+)
+from cuesta.lowering.linalg_to_loops.transposed import transposed
+from cuesta.sizes import Number
+
+Value: TypeAlias = ir.Value
+Rows: TypeAlias = list[list[Value]]
+
+MINUS_INFINITY = -math.inf
+
+
+@dataclass(frozen=True)
+class Attention:
+    """The sizes of a kernel's op, [B, H, L, D], [B, Hkv, S, D] and [B, Hkv, S, Dv], and how it is cut."""
+
+    q: Value
+    k: Value
+    v: Value
+    mask: Value | None
+    scale: float
+    causal: bool
+    tile: AttentionTile
+
+    @staticmethod
+    def of(op: ir.Operation, first: int, mask: int) -> Attention:
+        """That of an op whose q is its operand `first`; its mask, where it has one, its operand `mask`."""
+        q, k, v = list(op.operands)[first : first + 3]
+        given = op.operands[mask] if op.attributes["masked"].value else None
+        scale, causal = op.attributes["scale"].value, bool(op.attributes["causal"].value)
+        return Attention(q, k, v, given, scale, causal, AttentionTile.parse(op.attributes["tile"].value))
+
+    @property
+    def sizes(self) -> tuple[int, int, int, int]:
+        """Batch, heads, queries and elements of each."""
+        return _sizes(self.q)
+
+    @property
+    def kv_heads(self) -> int:
+        return _sizes(self.k)[1]
+
+    @property
+    def group(self) -> int:
+        """Heads of q that share one of k and v."""
+        return self.sizes[1] // self.kv_heads
+
+    @property
+    def keys(self) -> int:
+        return _sizes(self.k)[2]
+
+    @property
+    def width(self) -> int:
+        """Elements of a value."""
+        return _sizes(self.v)[3]
+
+    @property
+    def panels(self) -> int:
+        return -(-self.sizes[2] // self.tile.queries)
+
+    @property
+    def vectors(self) -> int:
+        """Vectors of a panel's queries."""
+        return self.tile.queries // LANES
+
+    @property
+    def work(self) -> int:
+        """Scalar operations of the forward op."""
+        batch, heads, queries, depth = self.sizes
+        return batch * heads * queries * self.keys * (depth + self.width + LANES) // (2 if self.causal else 1)
+
+
+def _sizes(value: Value) -> tuple[int, int, int, int]:
+    batch, heads, rows, depth = _numbers(memref_shape(value.type)[0])
+    return batch, heads, rows, depth
+
+
+def _numbers(sizes: Sequence[Number]) -> list[int]:
+    return [n for n in sizes if isinstance(n, int)]
+
+
+@dataclass(frozen=True)
+class Panel:
+    """Queries of one head, from `first` on."""
+
+    op: Attention
+    batch: Value
+    head: Value
+    kv_head: Value
+    first: Value
+    #: of the masks of a block of keys, where they are looked up by query
+    mask: MaskPanel | None
+
+    @staticmethod
+    def of(op: Attention, batch: Value, head: Value, kv_head: Value, first: Value, memory: Value | None) -> Panel:
+        """The panel, with its mask; `memory` is for a block of that."""
+        mask = None
+        if op.mask is not None:
+            mask = MaskPanel(op.mask, batch, head, first, op.sizes[2], op.keys, op.tile.queries, memory)
+        return Panel(op, batch, head, kv_head, first, mask)
+
+    # -- queries ----------------------------------------------------------------------------------
+    def there(self, row: Value) -> Mask:
+        """Whether there is such a query: the last panel may have more rows."""
+        _, _, queries, _ = self.op.sizes
+        if queries % self.op.tile.queries == 0:
+            return Mask()
+        return Mask.of_all(arith.cmpi(arith.CmpIPredicate.ult, row, index_value(queries)))
+
+    def count(self) -> int | Value:
+        """How many queries there are."""
+        _, _, queries, _ = self.op.sizes
+        size = self.op.tile.queries
+        if queries % size == 0:
+            return size
+        return arith.minui(index_value(size), arith.subi(index_value(queries), self.first))
+
+    def turn(self, source: Value, target: Value, change: Callable[[Value, Value, Value], Value] | None = None) -> None:
+        """target[d, m] = source[first + m, d]; `change` makes another vector of one, which lies at [d, m]."""
+
+        def square(m: Value, d: Value, count: int) -> None:
+            rows = self._load_square(source, m, d, count)
+            for i, row in enumerate(transposed(rows)):
+                at = plus(d, i)
+                Mask().store(change(row, at, m) if change else row, target, [at, m])
+
+        depth = _sizes(source)[3]
+        loop(0, self.op.tile.queries, LANES, lambda m: blocks(depth, LANES, lambda d, n: square(m, d, n)))
+
+    def turn_back(self, source: Value, target: Value, change: Callable[[Value, Value], Value] | None = None) -> None:
+        """target[first + m, d] = source[d, m]; `change` makes another vector of one, which is that of queries m on."""
+
+        def square(m: Value, d: Value, count: int) -> None:
+            columns = [Mask().load(source, [plus(d, i), m]) for i in range(count)]
+            columns = [change(x, m) if change else x for x in columns] + [splat(0.0)] * (LANES - count)
+            for i, row in enumerate(transposed(columns)):
+                at = plus(arith.addi(self.first, m), i)
+                (self.there(at) & Mask.of_first(count)).store(row, target, [self.batch, self.head, at, d])
+
+        depth = _sizes(target)[3]
+        loop(0, self.op.tile.queries, LANES, lambda m: blocks(depth, LANES, lambda d, n: square(m, d, n)))
+
+    def _load_square(self, source: Value, m: Value, d: Value, count: int) -> list[Value]:
+        rows = [plus(arith.addi(self.first, m), i) for i in range(LANES)]
+        return [(self.there(r) & Mask.of_first(count)).load(source, [self.batch, self.head, r, d]) for r in rows]
+
+    def write_each(self, row: Value, target: Value) -> None:
+        """target[first + m], [B, H, L] with any strides, from row[0, m]."""
+
+        def one(m: Value) -> None:
+            memref.store(memref.load(row, [index_value(0), m]), target, self._place(m))
+
+        loop(0, self.count(), 1, one)
+
+    def read_each(self, source: Value, row: Value) -> None:
+        """row[0, m] from source[first + m]; zeros where there is no query."""
+        self.store_row([splat(0.0)] * self.op.vectors, row, index_value(0))
+        loop(0, self.count(), 1, lambda m: memref.store(memref.load(source, self._place(m)), row, [index_value(0), m]))
+
+    def _place(self, m: Value) -> list[Value]:
+        return [self.batch, self.head, arith.addi(self.first, m)]
+
+    # -- keys -------------------------------------------------------------------------------------
+    def end(self) -> Value:
+        """The key behind the last one that any query sees."""
+        if not self.op.causal:
+            return index_value(self.op.keys)
+        return arith.minui(index_value(self.op.keys), plus(self.first, self.op.tile.queries))
+
+    def key_blocks(self, body: Callable[..., Sequence[Value] | None], carried: Sequence[Value] = ()) -> list[Value]:
+        """A loop over blocks of keys; `body` is given the first, how many there are, and what is carried."""
+        end, size = self.end(), self.op.tile.keys
+        whole = not self.op.causal and self.op.keys % size == 0
+
+        def block(first: Value, *values: Value) -> Sequence[Value] | None:
+            count = index_value(size) if whole else arith.minui(index_value(size), arith.subi(end, first))
+            if self.mask is not None:
+                self.mask.prepare(first, count)
+            return body(first, count, *values)
+
+        return loop(0, end, size, block, carried)
+
+    def limits(self) -> list[Value] | None:
+        """The last key that each query sees, by vector; None where all see all."""
+        last = self.op.keys - 1
+        i32 = ir.IntegerType.get_signless(32)
+        vector_of_i32 = ir.VectorType.get([LANES], i32)
+        whole = arith.ConstantOp(
+            vector_of_i32, ir.DenseElementsAttr.get_splat(vector_of_i32, ir.IntegerAttr.get(i32, last))
+        ).result
+        if not self.op.causal:
+            return None if self.op.keys % self.op.tile.rows == 0 else [whole] * self.op.vectors
+        first = arith.index_cast(i32, self.first)
+        found = []
+        for j in range(self.op.vectors):
+            steps = ir.DenseElementsAttr.get(
+                [ir.IntegerAttr.get(i32, j * LANES + i) for i in range(LANES)], type=vector_of_i32
+            )
+            query = arith.addi(spread(first), arith.ConstantOp(vector_of_i32, steps).result)
+            found.append(arith.minsi(query, whole))
+        return found
+
+    def places(self, first: Value) -> list[Value]:
+        """The keys of a block of rows: of those behind the last, the last again."""
+        keys = [plus(first, r) for r in range(self.op.tile.rows)]
+        if self.op.keys % self.op.tile.rows == 0:
+            return keys
+        return [arith.minui(key, index_value(self.op.keys - 1)) for key in keys]
+
+    def products(self, factor: Value, keys: Sequence[Value], columns: Value) -> Rows:
+        """factor[key, :] times columns[:, m], a row for each key."""
+        depth = _sizes(factor)[3]
+        return sums(
+            zeros(len(keys), self.op.vectors),
+            depth,
+            lambda r, d: memref.load(factor, [self.batch, self.kv_head, keys[r], d]),
+            lambda j, d: Mask().load(columns, [d, index_value(j * LANES)]),
+        )
+
+    def scores(self, block: Value, row: Value, queries: Value, limits: Sequence[Value] | None) -> Rows:
+        """The scores of the keys from block + row on; -inf where a query does not see one."""
+        first = arith.addi(block, row)
+        keys = self.places(first)
+        found = self.products(self.op.k, keys, queries)
+        for r, key in enumerate(keys):
+            if self.mask is not None:
+                added = self.mask.row(plus(row, r), key)
+                found[r] = [arith.addf(x, y) for x, y in zip(found[r], added, strict=True)]
+            if limits is not None:
+                number = spread(arith.index_cast(ir.IntegerType.get_signless(32), plus(first, r)))
+                seen = [arith.cmpi(arith.CmpIPredicate.sle, number, limit) for limit in limits]
+                found[r] = [arith.select(yes, x, splat(MINUS_INFINITY)) for yes, x in zip(seen, found[r], strict=True)]
+        return found
+
+    def add_values(
+        self, factor: Value, block: Value, count: Value, weights: Value, total: Value, old: Rows | None
+    ) -> None:
+        """total[d, m] = total[d, m] * old[m] + the sum over a block's keys of factor[key, d] * weights[key, m]."""
+
+        def rows(d: Value, height: int) -> None:
+            start = [self.load_row(total, plus(d, r)) for r in range(height)]
+            if old is not None:
+                start = [[arith.mulf(x, a) for x, a in zip(row, old[0], strict=True)] for row in start]
+            found = sums(
+                start,
+                count,
+                lambda r, n: memref.load(factor, [self.batch, self.kv_head, arith.addi(block, n), plus(d, r)]),
+                lambda j, n: self._load(weights, n, j),
+            )
+            for r, row in enumerate(found):
+                self.store_row(row, total, plus(d, r))
+
+        blocks(_sizes(factor)[3], self.op.tile.rows, rows)
+
+    def load_row(self, buffer: Value, row: Value) -> list[Value]:
+        return [self._load(buffer, row, j) for j in range(self.op.vectors)]
+
+    @staticmethod
+    def _load(buffer: Value, row: Value, j: int) -> Value:
+        return Mask().load(buffer, [row, index_value(j * LANES)])
+
+    @staticmethod
+    def store_row(values: Sequence[Value], buffer: Value, row: Value) -> None:
+        for j, x in enumerate(values):
+            Mask().store(x, buffer, [row, index_value(j * LANES)])
