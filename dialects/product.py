@@ -19,6 +19,8 @@ from cuesta.dialects.cuesta.dialect import ints
 
 #: Attributes of the graph's op: its tile, and how f32 is multiplied, "tf32" or (where there is none) as it is.
 PRODUCT, PRECISION = "product", "precision"
+#: Attribute of a product of the graph that is one for each panel of a right factor, as `freezing` packs it.
+PACKED = "packed"
 #: Attributes of the generic: the loops, or in a kernel the classes, of M, N and K; and those of the op.
 ROLES, TILE, GENERIC_PRECISION = "cuesta.product", "cuesta.product_tile", "cuesta.product_precision"
 

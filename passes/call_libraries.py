@@ -17,11 +17,10 @@ from cuesta.dialects.cuesta.contraction import convolution_arguments
 from cuesta.dialects.cuesta.dialect import numbers
 from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.module_target import target_of
-from cuesta.dialects.product import PRODUCT
+from cuesta.dialects.product import PACKED, PRODUCT
 from cuesta.dialects.types import row_major, shape_of, spelling_of
 from cuesta.passes.attention_kernels import mark_attention
 from cuesta.passes.graph_rewrite import Rule, functions, rewrite_ops
-from cuesta.passes.hoist_reshapes import is_of_panels
 from cuesta.passes.library_attention import LibraryAttention
 from cuesta.passes.packed_weights import keep_panels_apart
 from cuesta.passes.product_routes import LIBRARY, ROUTE, as_kernel, mark_routes
@@ -97,5 +96,5 @@ class CallLibraries(Pass):
         with module.context:
             for function in functions(module):
                 for view in list(function.regions[0].blocks[0].operations):
-                    if is_of_panels(view.operation):
+                    if PACKED in view.operation.attributes:
                         keep_panels_apart(view.operation)

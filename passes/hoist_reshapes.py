@@ -19,7 +19,7 @@ from cuesta._mlir import ir
 from cuesta.dialects import types
 from cuesta.dialects.cuesta import pointwise
 from cuesta.dialects.graph_builder import GraphBuilder
-from cuesta.dialects.product import PRODUCT, is_in_panels
+from cuesta.dialects.product import PACKED, PRODUCT
 from cuesta.passes.graph_rewrite import erase_dead, functions, is_unused, users
 from cuesta.passes.match import unreshaped
 from cuesta.passes.registry import Pass, register_pass
@@ -105,7 +105,7 @@ def _hoist(op: ir.Operation) -> list[ir.Value]:
         for x in producer.operands:
             sizes = reshaped_operand(types.shape_of(x), shape, target)
             assert sizes is not None
-            operands.append(x if types.shape_of(x) == () else _reshaped(x, sizes))
+            operands.append(x if types.shape_of(x) == () else reshaped(x, sizes))
         new = ir.Operation.create(
             producer.name,
             results=[op.results[0].type],
@@ -120,16 +120,10 @@ def _hoist(op: ir.Operation) -> list[ir.Value]:
     return sources
 
 
-def _reshaped(x: ir.Value, sizes: Sequence[Number]) -> ir.Value:
+def reshaped(x: ir.Value, sizes: Sequence[Number]) -> ir.Value:
     """x with these sizes, not by way of others: a reshape that undoes another would keep it where it is."""
     x = unreshaped(x)
     return x if types.shape_of(x) == tuple(sizes) else _B.reshape(x, sizes)
-
-
-def is_of_panels(op: ir.Operation) -> bool:
-    """Whether an op is a product whose right factor is packed in panels."""
-    tile = op.attributes[PRODUCT].value if PRODUCT in op.attributes else None
-    return is_in_panels(tile) and len(types.shape_of(op.operands[1])) == 3
 
 
 def _behind_products(ops: Sequence[ir.Operation]) -> dict[ir.Value, bool]:
@@ -140,9 +134,7 @@ def _behind_products(ops: Sequence[ir.Operation]) -> dict[ir.Value, bool]:
     for op in ops:
         of = [found[x] for x in op.operands if x in found] if op.name in (*POINTWISE, "cuesta.permute") else []
         if PRODUCT in op.attributes:
-            found[op.results[0]] = len(types.shape_of(op.operands[1])) == 3 and is_in_panels(
-                op.attributes[PRODUCT].value
-            )
+            found[op.results[0]] = PACKED in op.attributes
         elif of and (op.name in POINTWISE or any(of)):
             found.update(dict.fromkeys(op.results, any(of)))
     return found

@@ -15,7 +15,7 @@ from cuesta._mlir import ir
 from cuesta.dialects.cuesta.contraction import MatMul
 from cuesta.dialects.cuesta.dialect import ints
 from cuesta.dialects.graph_builder import GraphBuilder
-from cuesta.dialects.product import PRODUCT
+from cuesta.dialects.product import PACKED, PRODUCT
 from cuesta.dialects.types import shape_of, spelling_of, static_shape, tensor
 from cuesta.passes.graph_rewrite import users
 from cuesta.passes.hoist_reshapes import POINTWISE, reshaped_operand
@@ -49,6 +49,7 @@ def multiply_panels(a: ir.Value, panels: ir.Value, tile: str) -> ir.Value:
     result = tensor([count, m, columns], spelling_of(a))
     product = MatMul(_B.expand(_B.reshape(a, [1, m, k]), [count, m, k]), panels, result).result
     product.owner.attributes[PRODUCT] = ir.StringAttr.get(tile)
+    product.owner.attributes[PACKED] = ir.UnitAttr.get()
     return _B.permute(product, [1, 0, 2])
 
 

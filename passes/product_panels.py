@@ -33,13 +33,14 @@ _MOST_SUMS = 1 << 17
 _LEAST = 24
 
 
-def panels_of(m: int, n: int, k: int) -> Panels | None:
-    """How to multiply [m, k] by [k, n], all of at least 2; None where sizes have no divisors to cut them by."""
+def panels_of(m: int, n: int, k: int, batch: int = 1) -> Panels | None:
+    """How to multiply `batch` times [m, k] by [k, n], all of at least 2; None where sizes have no divisors to cut them
+    by."""
     rows, columns = _WIDE_BLOCK if n % 64 == 0 and n % 48 else _BLOCK
     height = _cut(m, _MOST_ROWS)
     if height is None:
         return None
-    width = _width(n, columns, m // height, _FEWER_COLUMNS if m <= _ROWS_ACROSS else _MOST_COLUMNS)
+    width = _width(n, columns, batch * (m // height), _FEWER_COLUMNS if m <= _ROWS_ACROSS else _MOST_COLUMNS)
     if width is None or height * width > _MOST_SUMS:
         return None
     blocks = -(-k // (_DEPTH if m > _FEW_ROWS else _SHORT_DEPTH))

@@ -29,6 +29,7 @@ from cuesta.dialects.types import byte_size, opmath, shape_of, spelling_of, stat
 from cuesta.passes.form_kernels.in_place import VIEWS
 from cuesta.passes.form_kernels.memory_order import MemoryOrder
 from cuesta.passes.graph_rewrite import functions, users
+from cuesta.passes.hoist_reshapes import reshaped
 from cuesta.passes.packed_weights import apart, multiply_panels, packed_panels
 from cuesta.passes.product_cluster import PRODUCTS, cluster, program_text
 from cuesta.passes.product_panels import is_faster, panels_of
@@ -85,9 +86,9 @@ def _route(op: ir.Operation, memory: MemoryOrder, gemm: str) -> str:
         return LIBRARY
     ways = [LIBRARY]
     if in_panels is not None:
-        m, k, n = sizes
+        *batch, m, k, n = sizes
         across = memory.order(op.operands[-1])[-1] == 0
-        ways.insert(0 if is_faster(m, n, k, across) else 1, in_panels)
+        ways.insert(0 if not batch and is_faster(m, n, k, across) else 1, in_panels)
     if not _may_be_a_kernel(sizes):
         return _measured_with_what_follows(op, sizes, memory, tuple(ways)) if measuring() else ways[0]
     # One column has no rows of b to walk along.
@@ -109,12 +110,12 @@ def _measured_with_what_follows(
 
 
 def _in_panels_of(op: ir.Operation, sizes: list[int] | None) -> str | None:
-    """The route in panels of a product of f32 matrices; None where it has none."""
-    if sizes is None or len(sizes) != 3 or min(sizes) < 2 or spelling_of(op.results[0]) != "f32":
+    """The route in panels of products of f32 matrices; None where they have none."""
+    if sizes is None or math.prod(sizes) == 0 or min(sizes[-3:]) < 2 or spelling_of(op.results[0]) != "f32":
         return None
-    m, k, n = sizes
+    *batch, m, k, n = sizes
     panels = packed_panels(op.operands[-1])
-    found = panels_of(m, n if panels is None else static_shape(panels)[2], k)
+    found = panels_of(m, n if panels is None else static_shape(panels)[2], k, math.prod(batch))
     return None if found is None else f"{PANELS} {found}"
 
 
@@ -210,14 +211,15 @@ def as_kernel(op: ir.Operation) -> list[ir.Value]:
     route, result = op.attributes[ROUTE].value, spelling_of(op.results[0])
     *bias, a, b = op.operands
     panels = packed_panels(b) if route.startswith(PANELS) else None
-    rows = _rows(op, [a, *bias])
     if panels is not None:
         product = multiply_panels(a, panels, route.removeprefix(f"{PANELS} "))
         bias = [apart(x, product) for x in bias]
     elif route.startswith((TENSOR_CORES, PANELS)):
         multiply = _in_panels if route.startswith(PANELS) else _on_tensor_cores
-        product = multiply(op, _split(a, rows), b)
-        bias = [_split(x, rows) for x in bias]
+        rank = len(shape_of(b))
+        dims = _first_dims(op, [a, *bias], batch=route.startswith(PANELS))
+        bias = [_split(x, dims) if len(shape_of(x)) == rank else x for x in bias]
+        product = multiply(op, _split(a, dims), b if rank == 2 else _split(b, dims))
     else:
         product = _as_sum(route, a, b)
     if bias:
@@ -228,20 +230,20 @@ def as_kernel(op: ir.Operation) -> list[ir.Value]:
     return [_B.reshape(_B.convert(product, result), shape_of(op.results[0]))]
 
 
-def _rows(op: ir.Operation, operands: Sequence[ir.Value]) -> list[Number]:
-    """The dims that M is in what follows, where all that read the product take the same apart: no reshape then stands
-    between the product and that. Else M."""
-    m = shape_of(op.results[0])[-2]
+def _first_dims(op: ir.Operation, operands: Sequence[ir.Value], batch: bool) -> list[Number]:
+    """The dims that M, or of a `batch` of products that, is in what follows, where all that read the product take the
+    same apart: no reshape then stands between the product and that. Else M, or the batch."""
+    first, *rest = shape_of(op.results[0])
     readers = users(op.results[0])
     shapes = {shape_of(r.results[0]) if r.name == "cuesta.reshape" else () for r in readers}
-    plain = len(shape_of(op.operands[-1])) == 2 and all(
-        shape_of(x)[0] in (m, 1) for x in operands if len(shape_of(x)) > 1
-    )
+    rank = len(rest) + 1
+    plain = (rank == 2 or batch) and all(shape_of(x)[0] in (first, 1) for x in operands if len(shape_of(x)) == rank)
     if plain and len(shapes) == 1:
         (shape,) = shapes
-        if len(shape) > 2 and shape[-1] == shape_of(op.results[0])[-1] and any(map(_is_computed_with, readers)):
-            return list(shape[:-1])
-    return [m]
+        if len(shape) > rank and list(shape[1 - rank :]) == rest:
+            # Of a batch operands are taken apart as well, where they were made of several dims.
+            return list(shape[: 1 - rank]) if rank > 2 or any(map(_is_computed_with, readers)) else [first]
+    return [first]
 
 
 def _is_computed_with(view: ir.Operation) -> bool:
@@ -252,12 +254,10 @@ def _is_computed_with(view: ir.Operation) -> bool:
     )
 
 
-def _split(x: ir.Value, rows: Sequence[Number]) -> ir.Value:
-    """x, an operand or a bias, with M in `rows`."""
-    shape = shape_of(x)
-    if len(rows) == 1 or len(shape) < 2:
-        return x
-    return _B.reshape(x, [*(rows if shape[0] != 1 else [1] * len(rows)), shape[-1]])
+def _split(x: ir.Value, dims: Sequence[Number]) -> ir.Value:
+    """x, an operand or a bias, with its first dim in `dims`."""
+    first, *rest = shape_of(x)
+    return x if len(dims) == 1 else reshaped(x, [*(dims if first != 1 else [1] * len(dims)), *rest])
 
 
 def _as_sum(route: str, a: ir.Value, b: ir.Value) -> ir.Value:

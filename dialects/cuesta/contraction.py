@@ -17,7 +17,7 @@ class MatMul(Operation, name="mm", traits=[ext.Pure]):
 
     On a GPU the attribute `precision` of a product of f32 says "tf32" where torch allows that. Where it is to be a
     kernel of ours, `product` has its tile (dialects/product.py); the result may be wider than the operands then, and M
-    several dims, [*M, K] @ [K, N].
+    several dims, [*M, K] @ [K, N], or the batch. `packed` stands on one for each panel of a right factor.
     """
 
     a: ext.Operand[Any]
@@ -86,8 +86,9 @@ def _convolution(op: ir.Operation, xs: Tensors) -> torch.Tensor:
 @verifier("addmm")
 def _verify_mm(op: ir.Operation) -> str | None:
     a, b = (types.shape_of(x) for x in list(op.operands)[-2:])
-    alike = len(a) == len(b) and len(a) in (2, 3) and a[:-2] == b[:-2]
-    rows = PRODUCT in op.attributes and len(b) == 2 < len(a)
+    own = PRODUCT in op.attributes
+    alike = len(a) == len(b) >= 2 and a[:-2] == b[:-2] and (own or len(a) <= 3)
+    rows = own and len(b) == 2 < len(a)
     if not (alike or rows) or a[-1] != b[-2]:
         return f"{list(a)} and {list(b)} do not multiply"
     expected, actual = [*a[:-1], b[-1]], list(types.shape_of(op.results[0]))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from cuesta._mlir import func, ir
 from cuesta.dialects.cuesta.dialect import ints, numbers
-from cuesta.dialects.types import byte_size, shape_of, spelling_of
+from cuesta.dialects.types import byte_size, row_major, shape_of, spelling_of
 from cuesta.passes.form_kernels.concatenation import Concatenations
 from cuesta.passes.form_kernels.grouping import Group, Grouping
 from cuesta.passes.form_kernels.in_place import root_of
@@ -110,6 +110,8 @@ def plan(
             for value, strides in zip(item.op.operands, item.op.attributes["operand_strides"], strict=True):
                 if isinstance(strides, ir.ArrayAttr):
                     _prefer(host, value, numbers(strides))
+        elif item.op.name == "cuesta.reshape":
+            _spare_copy(host, item.op)
 
     _align_rows(host, items, grouping, returned)
 
@@ -160,6 +162,18 @@ def _prefer(host: Host, value: Value, strides: Sequence[Number]) -> None:
     own = [strides[d] for d in dims]
     if is_dense(shape_of(root), own):
         host.preferred[root] = memory_order(shape_of(root), own)
+
+
+def _spare_copy(host: Host, reshape: ir.Operation) -> None:
+    """Has a generic whose result is permuted and then reshaped, as heads of an attention are, and read nowhere else,
+    write it in that order: the reshape is a view then. Elements that lie together stay together."""
+    (value,) = reshape.operands
+    while not isinstance(value.owner, ir.Block) and value.owner.name == "cuesta.permute" and len(list(value.uses)) == 1:
+        value = value.owner.operands[0]
+    last = len(shape_of(value)) - 1
+    found = _through_views(reshape.operands[0], list(range(last + 1)))
+    if found is not None and found[0] == value and found[1][-1] == last and len(list(value.uses)) == 1:
+        _prefer(host, reshape.operands[0], row_major(shape_of(reshape.operands[0])))
 
 
 def finish(host: Host, function: func.FuncOp, returned: list[Value], wanted: list[list[Number]]) -> list[Value]:

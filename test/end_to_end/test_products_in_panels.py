@@ -57,6 +57,31 @@ def test_rows_with_gaps_between_and_operands_that_repeat() -> None:
     assert check(torch.matmul, floats(24, 96), floats(1, 48).expand(96, 48)).launches == 1
 
 
+@pytest.mark.parametrize(("batch", "m", "k", "n"), [(1, 33, 40, 49), (6, 20, 64, 48), (3, 5, 130, 100)])
+def test_a_batch_of_products(batch: int, m: int, k: int, n: int) -> None:
+    a, b = floats(batch, m, k), floats(batch, k, n)
+    assert check(torch.bmm, a, b).launches == 1
+    assert check(lambda a, b: a @ b.mT, a, floats(batch, n, k)).launches == 1
+    assert check(lambda a, b: a.mT @ b, floats(batch, k, m), b).launches == 1
+    assert check(lambda a, b: a.expand(batch, -1, -1) @ b, a[:1], b).launches == 1
+    assert check(lambda a, b: a @ b, a, b[0]).launches == 1
+    assert check(lambda a, b: a @ b, a[0], b).launches == 1
+    bias = floats(batch, 1, n)
+    assert check(lambda c, a, b: torch.baddbmm(c, a, b, beta=2, alpha=0.5), bias, a, b).launches == 1
+
+
+def test_attention_that_is_written_out() -> None:
+    q, k, v = floats(2, 20, 3, 64), floats(2, 24, 3, 64), floats(2, 24, 3, 64)
+    mask = floats(2, 1, 1, 24)
+
+    def attention(q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Tensor:
+        q, k, v = (x.transpose(1, 2) for x in (q, k, v))
+        weights = torch.softmax(q @ k.mT + mask, -1)
+        return (torch.tanh(weights) @ v).transpose(1, 2).reshape(2, 20, -1)
+
+    assert check(attention, q, k, v, mask).launches == 3  # heads need no copies
+
+
 def test_what_follows_is_in_the_kernel() -> None:
     x, weight, bias = floats(2, 64, 96), floats(96, 96), floats(96)
     assert check(lambda x, w, b: F.gelu(F.linear(x, w, b)), x, weight, bias).launches == 1
@@ -86,6 +111,8 @@ def test_nan_and_infinity_come_through() -> None:
 
 @pytest.mark.parametrize(("m", "k", "n"), [(0, 4, 5), (4, 0, 5), (4, 5, 0)])
 def test_no_elements(m: int, k: int, n: int) -> None:
+    made, _ = compiled(lambda a, b: a @ b + 1, floats(2, m, k), floats(2, k, n))
+    assert torch.equal(made, floats(2, m, k) @ floats(2, k, n) + 1)
     made, _ = compiled(lambda a, b: a @ b + 1, floats(m, k), floats(k, n))
     assert torch.equal(made, floats(m, k) @ floats(k, n) + 1)
 

@@ -108,3 +108,17 @@ func.func @panels(%c: tensor<40xf32>, %a: tensor<32x64xf32>, %b: tensor<64x40xf3
   %0 = "cuesta.addmm"(%c, %a, %b) {beta = 1.0 : f64, alpha = 1.0 : f64, route = "panels 32x40x64 by 8x48"} : (tensor<40xf32>, tensor<32x64xf32>, tensor<64x40xf32>) -> tensor<32x40xf32>
   return %0 : tensor<32x40xf32>
 }
+
+// In panels a batch has the dims that it has in what follows.
+// CHECK-LABEL: func.func @heads
+// CHECK-SAME: (%[[A:.*]]: tensor<6x32x64xf32>, %[[B:.*]]: tensor<6x64x48xf32>, %[[M:.*]]: tensor<2x1x1x48xf32>)
+// CHECK-DAG: %[[AH:.*]] = "cuesta.reshape"(%[[A]]) : (tensor<6x32x64xf32>) -> tensor<2x3x32x64xf32>
+// CHECK-DAG: %[[BH:.*]] = "cuesta.reshape"(%[[B]]) : (tensor<6x64x48xf32>) -> tensor<2x3x64x48xf32>
+// CHECK: %[[P:.*]] = "cuesta.mm"(%[[AH]], %[[BH]]) {product = "32x48x64 by 8x48"} : {{.*}} -> tensor<2x3x32x48xf32>
+// CHECK: "cuesta.add"(%{{.*}}, %[[M]])
+func.func @heads(%a: tensor<6x32x64xf32>, %b: tensor<6x64x48xf32>, %mask: tensor<2x1x1x48xf32>) -> tensor<2x3x32x48xf32> {
+  %0 = "cuesta.mm"(%a, %b) {route = "panels 32x48x64 by 8x48"} : (tensor<6x32x64xf32>, tensor<6x64x48xf32>) -> tensor<6x32x48xf32>
+  %1 = "cuesta.reshape"(%0) : (tensor<6x32x48xf32>) -> tensor<2x3x32x48xf32>
+  %2 = "cuesta.add"(%1, %mask) : (tensor<2x3x32x48xf32>, tensor<2x1x1x48xf32>) -> tensor<2x3x32x48xf32>
+  return %2 : tensor<2x3x32x48xf32>
+}

@@ -121,3 +121,18 @@ func.func @graph(%x: tensor<4x3xf32> {cuesta.strides = [1, 4]})
   %1 = "cuesta.expand"(%0) : (tensor<4x3xf32>) -> tensor<2x4x3xf32>
   return %0, %1 : tensor<4x3xf32>, tensor<2x4x3xf32>
 }
+
+// CHECK: // -----
+// -----
+
+// Heads that are put side by side are written so: the reshape is a view.
+// CHECK: func.func @graph
+// CHECK: "host.launch"{{.*}}ops = ["exp"]
+// CHECK-NOT: "host.launch"
+// CHECK: return %{{.*}} : memref<4x15xf32>
+func.func @graph(%x: tensor<3x4x5xf32> {cuesta.strides = [20, 5, 1]}) -> (tensor<4x15xf32> {cuesta.strides = [15, 1]}) {
+  %0 = "cuesta.exp"(%x) : (tensor<3x4x5xf32>) -> tensor<3x4x5xf32> loc("exp"("m.py":1:1))
+  %1 = "cuesta.permute"(%0) {dims = [1, 0, 2]} : (tensor<3x4x5xf32>) -> tensor<4x3x5xf32>
+  %2 = "cuesta.reshape"(%1) : (tensor<4x3x5xf32>) -> tensor<4x15xf32>
+  return %2 : tensor<4x15xf32>
+}
