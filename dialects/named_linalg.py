@@ -16,3 +16,10 @@ def copy(source: ir.Value, destination: ir.Value) -> None:
     """`linalg.copy` from one buffer to another."""
     op = linalg.CopyOp([], [source], [destination])
     linalg.fill_builtin_region(op.operation)
+
+
+def transpose(source: ir.Value, destination: ir.Value, permutation: list[int]) -> ir.Value:
+    """`linalg.transpose`: dim d of the tensor `destination` is dim permutation[d] of the source."""
+    op = linalg.TransposeOp([destination.type], source, destination, permutation)
+    linalg.fill_builtin_region(op.operation)
+    return op.results[0]

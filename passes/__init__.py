@@ -35,6 +35,7 @@ _PASS_MODULES = (
     "cuesta.passes.free_scratch",
     "cuesta.lowering.linalg_to_loops.expand_copies",
     "cuesta.lowering.linalg_to_loops.multiply_panels",
+    "cuesta.lowering.linalg_to_loops.transpose_tiles",
     "cuesta.lowering.linalg_to_loops.make_loops",
     "cuesta.lowering.linalg_to_loops.full_tiles",
     "cuesta.lowering.linalg_to_loops.version_sizes",

@@ -89,14 +89,16 @@ _LOOPS = (
     "expand-copies",
     # 2. Matrix products before they are loops like any other: their sums stay in registers.
     "multiply-panels",
-    # 3. Affine rather than scf loops where they can be: their accesses stay readable to LLVM's vectoriser.
+    # 3. Tiles that are read across, by squares in registers.
+    "transpose-tiles",
+    # 4. Affine rather than scf loops where they can be: their accesses stay readable to LLVM's vectoriser.
     "make-loops",
-    # 4. Where sizes come with the call: whole tiles have loops of their own, other sizes that fill vectors a version.
+    # 5. Where sizes come with the call: whole tiles have loops of their own, other sizes that fill vectors a version.
     "full-tiles",
     "version-sizes",
-    # 5. Inline mathematics, while the loops around it are still there to be vectorised.
+    # 6. Inline mathematics, while the loops around it are still there to be vectorised.
     "expand-math",
-    # 6. bf16 to and from f32, which mathematics has just widened to, without LLVM's own instruction.
+    # 7. bf16 to and from f32, which mathematics has just widened to, without LLVM's own instruction.
     "expand-bf16",
 )
 

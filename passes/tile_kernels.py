@@ -28,7 +28,7 @@ from cuesta.dialects.kernel_module import (
     operand_classes,
     parameters,
 )
-from cuesta.dialects.named_linalg import fill
+from cuesta.dialects.named_linalg import fill, transpose
 from cuesta.dialects.types import row_major, shape_of, spelling_of, strided
 from cuesta.passes.graph_rewrite import functions
 from cuesta.passes.registry import Pass, register_pass
@@ -37,8 +37,8 @@ from cuesta.sizes import Number, Size
 
 Value: TypeAlias = ir.Value
 
-#: Elements of the largest tile that is copied to be read across: it stays in L2.
-_COPIED = 1 << 14
+#: Elements of the largest tile that is transposed to be read across: it stays in L2.
+_TRANSPOSED = 1 << 14
 
 
 @dataclass
@@ -53,6 +53,8 @@ class Tiler:
     #: old value → tile; for arguments made on first use
     values: dict[Value, Value] = field(default_factory=dict)
     destinations: dict[Value, Value] = field(default_factory=dict)
+    #: what matrix products read: they pack it as they need it
+    factors: set[Value] = field(default_factory=set)
 
     def kept(self, classes: Sequence[int]) -> list[int]:
         """The classes that a tile still has a dim for."""
@@ -106,7 +108,8 @@ class Tiler:
         inputs = list(op.operands)[:-outputs]
         tiles = [self.read(v, c) for v, c in zip(inputs, accesses, strict=False)]
         inits = [self.init(v, c) for v, c in zip(list(op.operands)[-outputs:], accesses[-outputs:], strict=True)]
-        maps = [projection(len(loops), [loops.index(c) for c in self.kept(a)]) for a in accesses]
+        orders = [self.order(v, c) for v, c in zip(op.operands, accesses, strict=True)]
+        maps = [projection(len(loops), [loops.index(c) for c in order]) for order in orders]
         kinds = [k for k, c in zip(op.attributes["iterator_types"], classes, strict=True) if c in loops]
         new = linalg.GenericOp([v.type for v in inits], tiles, inits, ir.ArrayAttr.get(maps), ir.ArrayAttr.get(kinds))
         if product.panels_of(op) is not None:
@@ -131,34 +134,29 @@ class Tiler:
         return self.offsets[c] if inside is None else arith.addi(self.offsets[c], inside)
 
     def read(self, value: Value, classes: Sequence[int]) -> Value:
+        """A tile, its dims as `order` says."""
         if value in self.values:
             return self.values[value]
         # An argument that is written too is read where the loop writes it.
         tile = self.slice(self.destinations.get(value, value), classes)
-        if self.lies_across(classes) and value not in self.destinations:
-            tile = self.copied(tile, classes)
+        kept, order = self.kept(classes), self.order(value, classes)
+        if order != kept:
+            tile = transpose(tile, self.fresh(order, spelling_of(tile)), [kept.index(c) for c in order])
         if isinstance(value.owner, ir.Block):
             # One argument may be read along two sets of classes only as two arguments: cache by value.
             self.values[value] = tile
         return tile
 
-    def copied(self, tile: Value, classes: Sequence[int]) -> Value:
-        """A tile in memory of its own."""
-        if not any(c in self.extents for c in classes):
-            return bufferization.alloc_tensor(tile.type, [], copy=tile)
-        return bufferization.materialize_in_destination(tile.type, tile, self.fresh(classes, spelling_of(tile)))
-
-    def lies_across(self, classes: Sequence[int]) -> bool:
-        """Whether a tile of a tensor is read against its order in memory by the innermost loop.
-
-        It is copied first, in its own order: rows of a matrix often are a power of two apart, so that a column's
-        elements share a few places of the cache, and each row would be fetched once for every element of it.
-        """
+    def order(self, value: Value, classes: Sequence[int]) -> list[int]:
+        """The classes of a tile's dims: as in memory; for an argument that is only read, against its order in memory
+        by the innermost loop, in the loops' order. Else each row would be fetched once for every element of it, where
+        rows are a power of two apart, so that a column's elements share a few places of the cache."""
         kept = self.kept(classes)
-        if len(kept) < 2 or kept[-1] == max(kept):
-            return False
+        is_read_only = isinstance(value.owner, ir.Block) and value not in self.destinations
+        if len(kept) < 2 or kept[-1] == max(kept) or not is_read_only or value in self.factors:
+            return kept
         elements = math.prod(self.tiles.get(c, self.sizes[c]) for c in kept)
-        return isinstance(elements, int) and elements <= _COPIED
+        return sorted(kept) if isinstance(elements, int) and elements <= _TRANSPOSED else kept
 
     def init(self, value: Value, classes: Sequence[int]) -> Value:
         """Where a generic writes: a fresh tile, or a slice of the kernel's destination, filled or not."""
@@ -225,6 +223,7 @@ def _tile(function: func.FuncOp) -> None:
         tiler = Tiler(sizes, tiles, dict(zip(order, loop.induction_variables, strict=True)))
         with ir.InsertionPoint(loop.body):
             tiler.extents = extents_of(sizes, tiles, tiler.offsets, given)
+        tiler.factors = {v for g in tiled if product.panels_of(g) is not None for v in g.operands}
         for (destination, _), shared in zip(written.values(), loop.inner_iter_args, strict=True):
             tiler.destinations[destination] = shared
         with ir.InsertionPoint(loop.body):

@@ -14,7 +14,7 @@ is prefetched, as weights are in no cache. Sums of blocks of K are added up: as 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
@@ -24,6 +24,7 @@ from cuesta.dialects.affine_maps import dims_of, projection
 from cuesta.dialects.kernel_module import body_ops, kernel_modules
 from cuesta.dialects.product import TILE, Panels, roles_of
 from cuesta.dialects.types import index_value, memref_shape
+from cuesta.lowering.linalg_to_loops.transposed import transposed
 from cuesta.passes.registry import Pass, register_pass
 
 Value: TypeAlias = ir.Value
@@ -345,21 +346,6 @@ def _blocks(size: int, step: int, body: Callable[[Value, int], object]) -> None:
 
 def _nothing(first: Value, k: Value) -> None:
     """Asks for nothing."""
-
-
-def transposed(rows: Sequence[Value]) -> list[Value]:
-    """The columns of 16 rows of 16 elements, by 64 shuffles of two vectors: round by round, one bit of a row's number
-    and the same bit of a column's change places."""
-    values = list(rows)
-    for bit in (1, 2, 4, 8):
-        for i in range(LANES):
-            if i & bit:
-                continue
-            low, high = values[i], values[i | bit]
-            first = [c if not c & bit else LANES + (c ^ bit) for c in range(LANES)]
-            second = [c ^ bit if not c & bit else LANES + c for c in range(LANES)]
-            values[i], values[i | bit] = vector.shuffle(low, high, first), vector.shuffle(low, high, second)
-    return values
 
 
 def _copy(source: _Matrix, target: _Matrix) -> None:

@@ -14,14 +14,17 @@ import struct
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from cuesta._mlir import arith, func, ir, rewrite
+from cuesta._mlir import arith, func, ir, rewrite, vector
 from cuesta.dialects import walk
 from cuesta.dialects.kernel_module import kernel_modules
 from cuesta.passes.registry import Pass, register_pass
 
 _NAN = 0x7FC0
 #: Ops that hand numbers on as they are.
-_MOVES = ("affine.", "memref.", "scf.", "func.", "arith.select", "arith.constant", "arith.bitcast")
+_MOVES = (
+    *("affine.", "memref.", "scf.", "func.", "arith.select", "arith.constant", "arith.bitcast"),
+    *(f"vector.{name}" for name in ("load", "store", "maskedload", "maskedstore", "broadcast", "shuffle")),
+)
 
 
 @register_pass("expand-bf16")
@@ -119,10 +122,9 @@ def _retype(op: ir.Operation) -> None:
         for block in region.blocks:
             for argument in block.arguments:
                 argument.set_type(_as_integer(argument.type))
-    if op.name == "arith.constant" and op.results[0].type == ir.BF16Type.get():
+    if op.name == "arith.constant" and _as_integer(kind := op.results[0].type) != kind:
         with ir.InsertionPoint(op), op.location:
-            (word,) = struct.unpack("<I", struct.pack("<f", op.attributes["value"].value))
-            op.results[0].replace_all_uses_with(_constant(ir.IntegerType.get_signless(16), word >> 16))
+            op.results[0].replace_all_uses_with(_constant_bits(op.attributes["value"]))
         op.erase()
         return
     for result in op.results:
@@ -132,11 +134,22 @@ def _retype(op: ir.Operation) -> None:
         op.erase()
 
 
+def _constant_bits(number: ir.Attribute) -> ir.Value:
+    """A number of bf16, or a vector of one, as i16."""
+    is_vector = isinstance(number.type, ir.VectorType)
+    scalar = number.get_splat_value() if is_vector else number
+    (word,) = struct.unpack("<I", struct.pack("<f", scalar.value))
+    bits = _constant(ir.IntegerType.get_signless(16), word >> 16)
+    return vector.broadcast(_as_integer(number.type), bits) if is_vector else bits
+
+
 def _as_integer(kind: ir.Type) -> ir.Type:
-    """The type that holds `kind`: i16 for bf16, and memrefs of it for memrefs of bf16."""
+    """The type that holds `kind`: i16 for bf16, and memrefs and vectors of it for those of bf16."""
     bf16, i16 = ir.BF16Type.get(), ir.IntegerType.get_signless(16)
     if kind == bf16:
         return i16
     if isinstance(kind, ir.MemRefType) and kind.element_type == bf16:
         return ir.MemRefType.get(kind.shape, i16, kind.layout, kind.memory_space)
+    if isinstance(kind, ir.VectorType) and kind.element_type == bf16:
+        return ir.VectorType.get(kind.shape, i16)
     return kind

@@ -68,12 +68,13 @@ module {
       return %s : tensor<4096x8192xf32>
     }
 
-    // What is read across is copied first, in its own order.
+    // What is read across is transposed first, so that loops walk along its rows.
     // CHECK-LABEL: func.func @across
     // CHECK: scf.forall (%[[I:.*]], %[[J:.*]]) = (0, 0) to (1024, 1024) step (32, 128)
     // CHECK: %[[X:.*]] = tensor.extract_slice %arg0[%[[J]], %[[I]]] [128, 32] [1, 1]
-    // CHECK: %[[COPY:.*]] = bufferization.alloc_tensor() copy(%[[X]])
-    // CHECK: linalg.generic {{.*}} ins(%[[COPY]] : tensor<128x32xf32>)
+    // CHECK: %[[OWN:.*]] = tensor.empty() : tensor<32x128xf32>
+    // CHECK: %[[TURNED:.*]] = linalg.transpose ins(%[[X]] : tensor<128x32xf32>) outs(%[[OWN]] : tensor<32x128xf32>) permutation = [1, 0]
+    // CHECK: linalg.generic {indexing_maps = [#[[ID:.*]], #[[ID]]]{{.*}} ins(%[[TURNED]] : tensor<32x128xf32>)
     func.func @across(%x: tensor<1024x1024xf32>, %y: tensor<1024x1024xf32> {bufferization.writable = true}) -> tensor<1024x1024xf32> attributes {cuesta.parallel = [0, 1], cuesta.sizes = [1024, 1024]} {
       %s = linalg.generic {indexing_maps = [#swap, #id], iterator_types = ["parallel", "parallel"]} ins(%x : tensor<1024x1024xf32>) outs(%y : tensor<1024x1024xf32>) attrs = {cuesta.classes = [0, 1]} {
       ^bb0(%a: f32, %o: f32):
@@ -88,10 +89,10 @@ module {
     // CHECK: %[[I:.*]] = arith.minsi %c32, %{{.*}} : index
     // CHECK: %[[J:.*]] = arith.minsi %c128, %{{.*}} : index
     // CHECK: %[[X:.*]] = tensor.extract_slice %arg0[%{{.*}}, %{{.*}}] [%[[J]], %[[I]]] [1, 1]
-    // CHECK: %[[WHOLE:.*]] = tensor.empty() : tensor<128x32xf32>
-    // CHECK: %[[PART:.*]] = tensor.extract_slice %[[WHOLE]][0, 0] [%[[J]], %[[I]]] [1, 1]
-    // CHECK: %[[COPY:.*]] = bufferization.materialize_in_destination %[[X]] in %[[PART]]
-    // CHECK: linalg.generic {{.*}} ins(%[[COPY]] : tensor<?x?xf32>)
+    // CHECK: %[[WHOLE:.*]] = tensor.empty() : tensor<32x128xf32>
+    // CHECK: %[[PART:.*]] = tensor.extract_slice %[[WHOLE]][0, 0] [%[[I]], %[[J]]] [1, 1]
+    // CHECK: %[[TURNED:.*]] = linalg.transpose ins(%[[X]] : tensor<?x?xf32>) outs(%[[PART]] : tensor<?x?xf32>) permutation = [1, 0]
+    // CHECK: linalg.generic {{.*}} ins(%[[TURNED]] : tensor<?x?xf32>)
     func.func @symbolic_across(%x: tensor<?x?xf32> {cuesta.bound = [["p1", "p0"], ["p0", 1]]}, %y: tensor<?x?xf32> {bufferization.writable = true, cuesta.bound = [["p0", "p1"], ["p1", 1]]}, %p0: index, %p1: index) -> tensor<?x?xf32> attributes {cuesta.parallel = [0, 1], cuesta.sizes = ["p0", "p1"]} {
       %s = linalg.generic {indexing_maps = [#swap, #id], iterator_types = ["parallel", "parallel"]} ins(%x : tensor<?x?xf32>) outs(%y : tensor<?x?xf32>) attrs = {cuesta.classes = [0, 1]} {
       ^bb0(%a: f32, %o: f32):

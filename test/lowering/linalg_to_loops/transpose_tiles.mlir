@@ -1,0 +1,55 @@
+// RUN: cuesta-opt --pass-pipeline='builtin.module(transpose-tiles,canonicalize)' %s | filecheck %s
+
+module { module @kernels {
+
+// Squares of 16 x 16; the last ones of a side reach back.
+// CHECK-LABEL: func.func @squares
+// CHECK-SAME: (%[[X:.*]]: memref<32x40xf32, strided<[1024, 1]>>, %[[Y:.*]]: memref<40x32xf32>)
+// CHECK: scf.for %[[I:.*]] = %c0 to %c32 step %c16
+// CHECK: %[[AT:.*]] = arith.minui %[[I]], %c16
+// CHECK: scf.for %[[J:.*]] = %c0 to %c40 step %c16
+// CHECK: %[[LAST:.*]] = arith.minui %[[J]], %c24
+// CHECK-COUNT-16: vector.load %[[X]][%{{.*}}, %[[LAST]]] : memref<32x40xf32, strided<[1024, 1]>>, vector<16xf32>
+// CHECK-COUNT-64: vector.shuffle
+// CHECK-COUNT-16: vector.store %{{.*}}, %[[Y]][%{{.*}}, %[[AT]]]
+// CHECK-NOT: linalg.transpose
+func.func @squares(%x: memref<32x40xf32, strided<[1024, 1]>>, %y: memref<40x32xf32>) {
+  linalg.transpose ins(%x : memref<32x40xf32, strided<[1024, 1]>>) outs(%y : memref<40x32xf32>) permutation = [1, 0]
+  return
+}
+
+// A short side is masked, and 8 elements of f64 fill a vector. Other dims are loops.
+// CHECK-LABEL: func.func @short
+// CHECK-SAME: (%[[X:.*]]: memref<3x5x8xf64>, %[[Y:.*]]: memref<5x8x3xf64>)
+// CHECK: scf.for %[[D:.*]] = %c0 to %c5 step %c1
+// CHECK: %[[MASK:.*]] = vector.constant_mask [3] : vector<8xi1>
+// CHECK-COUNT-3: vector.load %[[X]][%{{.*}}, %[[D]], %{{.*}}] : memref<3x5x8xf64>, vector<8xf64>
+// CHECK-NOT: vector.load
+// CHECK-COUNT-8: vector.maskedstore %[[Y]][%[[D]], %{{.*}}, %{{.*}}], %[[MASK]]
+func.func @short(%x: memref<3x5x8xf64>, %y: memref<5x8x3xf64>) {
+  linalg.transpose ins(%x : memref<3x5x8xf64>) outs(%y : memref<5x8x3xf64>) permutation = [1, 2, 0]
+  return
+}
+
+// Of sizes that depend on the call squares are for those as long as a vector.
+// CHECK-LABEL: func.func @symbolic
+// CHECK: %[[LONG:.*]] = arith.andi
+// CHECK: scf.if %[[LONG]]
+// CHECK: vector.load
+// CHECK-NOT: mask
+// CHECK: else
+// CHECK-NEXT: linalg.transpose
+func.func @symbolic(%x: memref<?x?xi16>, %y: memref<?x?xi16>) {
+  linalg.transpose ins(%x : memref<?x?xi16>) outs(%y : memref<?x?xi16>) permutation = [1, 0]
+  return
+}
+
+// A vector of bits is no row of bools.
+// CHECK-LABEL: func.func @bools
+// CHECK-NEXT: linalg.transpose
+func.func @bools(%x: memref<32x32xi1>, %y: memref<32x32xi1>) {
+  linalg.transpose ins(%x : memref<32x32xi1>) outs(%y : memref<32x32xi1>) permutation = [1, 0]
+  return
+}
+
+} }
