@@ -13,6 +13,7 @@ import re
 from dataclasses import dataclass
 
 from cuesta._mlir import ir
+from cuesta.dialects.cuesta.dialect import VERIFIERS
 from cuesta.dialects.open_op import OpenOp
 
 _ATTRIBUTES = {
@@ -30,10 +31,16 @@ TILE = "tile"
 _TEXT = re.compile(r"(\d+)x(\d+) by (\d+)")
 
 
+#: Of so many keys, or a multiple, the scores are in registers at once.
+ROWS = 4
+#: Queries are a multiple of a vector's lanes.
+LANES = 16
+
+
 @dataclass(frozen=True)
 class AttentionTile:
     """How a kernel goes about it: so many queries at once, of so many keys at a time the scores, of so many keys in
-    registers. Queries are a multiple of 16, keys one of `rows`."""
+    registers. Queries are a multiple of 16, rows of 4, keys of rows."""
 
     queries: int
     keys: int
@@ -54,3 +61,17 @@ class AttentionTile:
 def is_attention(op: ir.Operation) -> bool:
     """Whether an op is attention, or its gradients, as a kernel."""
     return op.name in (FORWARD.name, BACKWARD.name)
+
+
+def _problem(op: ir.Operation) -> str | None:
+    try:
+        tile = AttentionTile.parse(op.attributes[TILE].value)
+    except ValueError as problem:
+        return str(problem)
+    if 0 in (tile.queries, tile.keys, tile.rows) or tile.queries % LANES or tile.rows % ROWS or tile.keys % tile.rows:
+        return f'tile "{tile}": queries must be a multiple of {LANES}, rows of {ROWS}, and keys of rows'
+    return None
+
+
+VERIFIERS[FORWARD.name] = _problem
+VERIFIERS[BACKWARD.name] = _problem

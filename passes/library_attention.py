@@ -30,12 +30,12 @@ from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.kernel_attention import TILE
 from cuesta.dialects.types import row_major, shape_of, spelling_of
 from cuesta.errors import Unsupported
+from cuesta.passes.attention_kernels import REASON
 from cuesta.passes.graph_rewrite import Rule
 from cuesta.sizes import Number, hint
 from cuesta.targets import Target
 
 _B = GraphBuilder()
-_REASON = "attention runs in the library"
 
 
 @dataclass(frozen=True)
@@ -148,7 +148,7 @@ class _Forward:
             output = _heads_inside(shapes[0]) if seen else _ordered_as(_operand_strides(self.op)[0], shapes[0])
             strides = [output, *map(row_major, shapes[1:])]
         results = list(zip(shapes, spellings, strides, strict=True))
-        values = _B.aten(name, args, kwargs, results, _REASON, _operand_strides(self.op))
+        values = _B.aten(name, args, kwargs, results, _reason(self.op), _operand_strides(self.op))
         if at is not None:
             values[0].owner.attributes["positions"] = int_array(at)
         return values
@@ -189,9 +189,14 @@ def _backward(
         inputs = zip(_operand_strides(op)[1:4], sizes, strict=True)
         strides = [_heads_inside(s) if seen else _ordered_as(t, s) for t, s in inputs]
     results = [(s, spelling_of(r), t) for s, r, t in zip(sizes, op.results, strides, strict=True)]
-    values = _B.aten(name, args, scale, results, _REASON, _operand_strides(op))
+    values = _B.aten(name, args, scale, results, _reason(op), _operand_strides(op))
     values[0].owner.attributes["positions"] = int_array([0, 1, 2])
     return values
+
+
+def _reason(op: ir.Operation) -> str:
+    """Why it is called."""
+    return str(op.attributes[REASON].value) if REASON in op.attributes else "attention runs in the library"
 
 
 def _operand_strides(op: ir.Operation) -> list[list[Number]]:

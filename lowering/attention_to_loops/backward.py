@@ -16,11 +16,11 @@ from typing import TypeAlias
 
 from cuesta._mlir import arith, ir, math, memref, scf
 from cuesta.dialects.cuesta.dialect import int_attr
+from cuesta.dialects.kernel_attention import LANES, ROWS
 from cuesta.dialects.types import index_value
 from cuesta.lowering.attention_to_loops.masks import MaskPanel
 from cuesta.lowering.attention_to_loops.panel import Attention, Panel
 from cuesta.lowering.attention_to_loops.vectors import (
-    LANES,
     Mask,
     blocks,
     loop,
@@ -28,12 +28,11 @@ from cuesta.lowering.attention_to_loops.vectors import (
     scratch,
     splat,
     sums,
-    zeros,
 )
 
 Value: TypeAlias = ir.Value
 
-#: Vectors of a gradient's row whose sums are in registers at once.
+#: Vectors of a gradient's row whose sums are in registers at once, those of ROWS keys.
 _VECTORS = 4
 
 
@@ -147,7 +146,7 @@ class _Backward:
             for at, scores in zip(places, panel.scores(first, row, buffers.queries, limits), strict=True):
                 found = [math.exp(arith.subf(x, y)) for x, y in zip(scores, lse, strict=True)]
                 panel.store_row(found, buffers.weights, at)
-            keys = panel.places(arith.addi(first, row))
+            keys = panel.places(arith.addi(first, row), panel.op.tile.rows)
             for at, changes in zip(places, panel.products(panel.op.v, keys, buffers.gradients), strict=True):
                 weights = panel.load_row(buffers.weights, at)
                 found = [
@@ -166,10 +165,11 @@ class _Backward:
         panel = self.panel
 
         def part(row: Value, d: Value, masks: Sequence[Mask]) -> None:
-            keys = panel.places(arith.addi(first, row))
+            keys = panel.places(arith.addi(first, row), ROWS)
             columns = [plus(d, j * LANES) for j in range(len(masks))]
             found = sums(
-                zeros(len(keys), len(masks)),
+                len(keys),
+                len(masks),
                 panel.count(),
                 lambda r, m: memref.load(weights, [plus(row, r), m]),
                 lambda j, m: masks[j].load(source, [panel.batch, panel.head, arith.addi(panel.first, m), columns[j]]),
@@ -181,4 +181,4 @@ class _Backward:
                     mask.store(arith.addf(mask.load(target, at), x), target, at)
 
         depth = target.type.shape[3]
-        loop(0, count, panel.op.tile.rows, lambda row: _across(depth, lambda d, masks: part(row, d, masks)))
+        loop(0, count, ROWS, lambda row: _across(depth, lambda d, masks: part(row, d, masks)))

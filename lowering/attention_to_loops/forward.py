@@ -6,12 +6,13 @@ import math as numbers
 from collections.abc import Sequence
 from typing import TypeAlias
 
-from cuesta._mlir import arith, ir, math, scf
+from cuesta._mlir import arith, ir, math, scf, vector
 from cuesta.dialects.cuesta.dialect import int_attr
+from cuesta.dialects.kernel_attention import LANES
 from cuesta.dialects.types import index_value
 from cuesta.lowering.attention_to_loops.masks import MaskPanel
 from cuesta.lowering.attention_to_loops.panel import Attention, Panel
-from cuesta.lowering.attention_to_loops.vectors import LANES, Mask, larger, loop, scratch, splat
+from cuesta.lowering.attention_to_loops.vectors import Mask, larger, loop, scratch, splat
 
 Value: TypeAlias = ir.Value
 
@@ -84,6 +85,7 @@ class _Forward:
             panel.store_row(found, self.weights, row)
             return [arith.addf(x, y) for x, y in zip(so_far, found, strict=True)]
 
-        totals = loop(0, count, 1, weigh, [arith.mulf(x, y) for x, y in zip(totals, old, strict=True)])
-        panel.add_values(panel.op.v, first, count, self.weights, self.total, [old])
+        added = loop(0, count, 1, weigh, [splat(0.0)] * width)
+        totals = [vector.fma(x, y, z) for x, y, z in zip(totals, old, added, strict=True)]
+        panel.add_values(panel.op.v, first, count, self.weights, self.total, old)
         return [*peak, *totals]

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from cuesta._mlir import arith, ir, memref
+from cuesta.dialects.kernel_attention import LANES
 from cuesta.dialects.types import index_value, memref_shape
-from cuesta.lowering.attention_to_loops.vectors import LANES, Mask, loop, plus, scratch, splat, spread
+from cuesta.lowering.attention_to_loops.vectors import Mask, loop, plus, scratch, splat, spread
 from cuesta.lowering.linalg_to_loops.transposed import transposed
 
 Value: TypeAlias = ir.Value

@@ -13,12 +13,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from cuesta._mlir import arith, ir, memref
-from cuesta.dialects.kernel_attention import AttentionTile
+from cuesta._mlir import arith, ir, memref, vector
+from cuesta.dialects.kernel_attention import LANES, AttentionTile
 from cuesta.dialects.types import index_value, memref_shape
 from cuesta.lowering.attention_to_loops.masks import MaskPanel
 from cuesta.lowering.attention_to_loops.vectors import (
-    LANES,
     Mask,
     blocks,
     loop,
@@ -26,7 +25,6 @@ from cuesta.lowering.attention_to_loops.vectors import (
     splat,
     spread,
     sums,
-    zeros,
 )
 from cuesta.lowering.linalg_to_loops.transposed import transposed
 from cuesta.sizes import Number
@@ -226,9 +224,9 @@ class Panel:
             found.append(arith.minsi(query, whole))
         return found
 
-    def places(self, first: Value) -> list[Value]:
-        """The keys of a block of rows: of those behind the last, the last again."""
-        keys = [plus(first, r) for r in range(self.op.tile.rows)]
+    def places(self, first: Value, rows: int) -> list[Value]:
+        """So many keys: of those behind the last, the last again."""
+        keys = [plus(first, r) for r in range(rows)]
         if self.op.keys % self.op.tile.rows == 0:
             return keys
         return [arith.minui(key, index_value(self.op.keys - 1)) for key in keys]
@@ -237,7 +235,8 @@ class Panel:
         """factor[key, :] times columns[:, m], a row for each key."""
         depth = _sizes(factor)[3]
         return sums(
-            zeros(len(keys), self.op.vectors),
+            len(keys),
+            self.op.vectors,
             depth,
             lambda r, d: memref.load(factor, [self.batch, self.kv_head, keys[r], d]),
             lambda j, d: Mask().load(columns, [d, index_value(j * LANES)]),
@@ -246,7 +245,7 @@ class Panel:
     def scores(self, block: Value, row: Value, queries: Value, limits: Sequence[Value] | None) -> Rows:
         """The scores of the keys from block + row on; -inf where a query does not see one."""
         first = arith.addi(block, row)
-        keys = self.places(first)
+        keys = self.places(first, self.op.tile.rows)
         found = self.products(self.op.k, keys, queries)
         for r, key in enumerate(keys):
             if self.mask is not None:
@@ -259,21 +258,27 @@ class Panel:
         return found
 
     def add_values(
-        self, factor: Value, block: Value, count: Value, weights: Value, total: Value, old: Rows | None
+        self, factor: Value, block: Value, count: Value, weights: Value, total: Value, share: Sequence[Value] | None
     ) -> None:
-        """total[d, m] = total[d, m] * old[m] + the sum over a block's keys of factor[key, d] * weights[key, m]."""
+        """total[d, m] = total[d, m] * share[m] + the sum over a block's keys of factor[key, d] * weights[key, m].
+
+        A block is added up by itself: sums of 64 are more exact than of a thousand.
+        """
 
         def rows(d: Value, height: int) -> None:
-            start = [self.load_row(total, plus(d, r)) for r in range(height)]
-            if old is not None:
-                start = [[arith.mulf(x, a) for x, a in zip(row, old[0], strict=True)] for row in start]
             found = sums(
-                start,
+                height,
+                self.op.vectors,
                 count,
                 lambda r, n: memref.load(factor, [self.batch, self.kv_head, arith.addi(block, n), plus(d, r)]),
                 lambda j, n: self._load(weights, n, j),
             )
             for r, row in enumerate(found):
+                before = self.load_row(total, plus(d, r))
+                if share is None:
+                    row = [arith.addf(x, y) for x, y in zip(before, row, strict=True)]
+                else:
+                    row = [vector.fma(x, part, y) for x, part, y in zip(before, share, row, strict=True)]
                 self.store_row(row, total, plus(d, r))
 
         blocks(_sizes(factor)[3], self.op.tile.rows, rows)

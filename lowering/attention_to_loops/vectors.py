@@ -11,12 +11,10 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from cuesta._mlir import arith, ir, memref, scf, vector
+from cuesta.dialects.kernel_attention import LANES
 from cuesta.dialects.types import index_value
 
 Value: TypeAlias = ir.Value
-
-#: f32 elements of a vector.
-LANES = 16
 
 
 def vector_type() -> ir.Type:
@@ -80,28 +78,24 @@ def blocks(size: int, step: int, body: Callable[[Value, int], object]) -> None:
 
 
 def sums(
-    start: Sequence[Sequence[Value]],
+    rows: int,
+    width: int,
     depth: int | Value,
     left: Callable[[int, Value], Value],
     right: Callable[[int, Value], Value],
 ) -> list[list[Value]]:
-    """start[r][j] + the sum over k of left(r, k), a number, times right(j, k), a vector."""
-    width = len(start[0])
+    """rows x width vectors, each the sum over k of left(r, k), a number, times right(j, k), a vector."""
 
     def step(k: Value, *totals: Value) -> list[Value]:
         row = [right(j, k) for j in range(width)]
         found = []
-        for r in range(len(start)):
+        for r in range(rows):
             element = spread(left(r, k))
             found += [vector.fma(element, x, total) for x, total in zip(row, totals[r * width :], strict=False)]
         return found
 
-    flat = loop(0, depth, 1, step, [x for row in start for x in row])
-    return [flat[r * width : (r + 1) * width] for r in range(len(start))]
-
-
-def zeros(rows: int, width: int) -> list[list[Value]]:
-    return [[splat(0.0)] * width for _ in range(rows)]
+    flat = loop(0, depth, 1, step, [splat(0.0)] * (rows * width))
+    return [flat[r * width : (r + 1) * width] for r in range(rows)]
 
 
 @dataclass(frozen=True)
