@@ -6,6 +6,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+#: Fields that a cached artefact does not keep.
+_OF_ONE_COMPILE = (
+    *("name", "products", "times", "cache", "dump", "cuda_graph", "tier", "frozen", "fallback", "specialised"),
+)
+
 
 @dataclass
 class GraphReport:
@@ -33,6 +38,8 @@ class GraphReport:
     #: kind, about, taken, usual, times (candidate → seconds of a call) and source ("measured", "remembered", or why
     #: neither) of each choice that max_autotune made
     choices: list[dict[str, Any]] = field(default_factory=list)
+    #: the same of each kind of products of f32 (`about`) for which it was measured who computes them on this CPU
+    products: list[dict[str, Any]] = field(default_factory=list)
     times: dict[str, float] = field(default_factory=dict)
     cache: dict[str, Any] = field(default_factory=lambda: {"hit": False, "reason": "not asked"})
     #: the folder of the graph's dump, and why it is not whole where that is so
@@ -51,7 +58,7 @@ class GraphReport:
     def program(self) -> dict[str, Any]:
         """The part that a cached artefact keeps: all but how this compile went."""
         kept = asdict(self)
-        for passing in ("name", "times", "cache", "dump", "cuda_graph", "tier", "frozen", "fallback", "specialised"):
+        for passing in _OF_ONE_COMPILE:
             del kept[passing]
         return kept
 
@@ -78,6 +85,8 @@ class GraphReport:
             yield f"  {len(self.apart)} neighbours stayed apart; the costliest:"
             for pair in worst:
                 yield f"    {pair['producer']} | {pair['consumer']}: {pair['reason']} ({size_text(pair['bytes'])})"
+        for choice in self.products:
+            yield f"  {choice_text(choice)}"
         yield from self._choice_lines()
         yield f"  memory: arena {size_text(self.arena_bytes)}, peak {size_text(self.peak_bytes)}{self._limit_text()}"
         hit = "hit" if self.cache["hit"] else f"miss ({self.cache['reason']})"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import torch
@@ -27,13 +28,15 @@ class GraphCache:
     key: str
 
     @staticmethod
-    def of(text: str, options: Options, target: Target) -> GraphCache:
+    def of(text: str, options: Options, target: Target, products: Mapping[str, str]) -> GraphCache:
+        """Of a graph's text; `products` is who computes which kinds of products, as far as that was measured."""
         # What was measured with some threads is not the choice for others.
         measured = ""
         if options.max_autotune:
             measured = ", ".join([f"{torch.get_num_threads()} threads", *gpu_key(target)])
         settings = tensor_cores.settings() if target.device_type == "cuda" else ""
-        parts = (text, options.key(), environment_key(), _target_key(target), measured, settings)
+        machine = (environment_key(), _target_key(target), measured, settings)
+        parts = (text, options.key(), str(sorted(products.items())), *machine)
         return GraphCache(open_cache(options.cache_root), content_key(*parts))
 
     def load(self, report: GraphReport) -> tuple[Artefact, Executable] | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -16,6 +16,7 @@ from cuesta.frontend.devices import place_graph
 from cuesta.frontend.graph_cache import GraphCache
 from cuesta.frontend.graph_key import graph_key
 from cuesta.frontend.loading import can_run, load
+from cuesta.frontend.product_trial import decide
 from cuesta.options import Options
 from cuesta.runtime.artefact import Artefact
 from cuesta.runtime.executable import Executable
@@ -44,6 +45,8 @@ class Wanted:
     donated: Sequence[int]
     target: Target
     device: torch.device
+    #: kind of products → who computes them, as measured
+    products: Mapping[str, str]
     cache: GraphCache
 
 
@@ -67,16 +70,17 @@ def look_up(
     target, device = place_graph(gm, options.target)
     if not can_run(target):
         raise Unsupported(f"programs for {target} are not launched yet; cuesta.compile_for makes their kernels")
-    cache = GraphCache.of(f"{graph_key(gm)}\n{kind}, donated {donated}", options, target)
+    products = decide(gm, options, target, report)
+    cache = GraphCache.of(f"{graph_key(gm)}\n{kind}, donated {donated}", options, target, products)
     found = None
     if options.dump:
         # Which a cached program has left behind.
         report.cache["reason"] = "a dump wants every stage"
     else:
         found = cache.load(report)
-    report.times["key and cache"] = time.perf_counter() - start
+    report.times["key and cache"] = time.perf_counter() - start - report.times.get("measuring", 0.0)
     if found is None:
-        return Wanted(gm, kind, options, donated, target, device, cache)
+        return Wanted(gm, kind, options, donated, target, device, products, cache)
     artefact, executable = found
     return MadeProgram(artefact, executable, Convention.from_dict(artefact.metadata["convention"]), cache.key)
 
@@ -85,6 +89,7 @@ def compile_program(wanted: Wanted, report: GraphReport) -> MadeProgram:
     """Compiles, loads and keeps a graph's program, at once. Raises what `make_program` does."""
     # Imported here: a cached program needs no MLIR.
     from cuesta.dialects import make_context
+    from cuesta.dialects.module_products import mark_products
     from cuesta.frontend.compile import lower_module
     from cuesta.frontend.dump import Dump
     from cuesta.frontend.importer import import_graph
@@ -94,6 +99,7 @@ def compile_program(wanted: Wanted, report: GraphReport) -> MadeProgram:
     mark_calls(gm, options)
     with make_context(), assumptions():
         graph = import_graph(gm, wanted.donated, wanted.target, wanted.device)
+        mark_products(graph.module, wanted.products)
         check_outputs(graph.convention.outputs)
         report.times["import"] = time.perf_counter() - start
         dump = Dump.open(options.dump, kind) if options.dump else None
@@ -114,11 +120,13 @@ def import_program(wanted: Wanted) -> tuple[Convention, bytes, dict[str, bool]]:
     """What a graph is in the cuesta dialect, for another process to compile: how it is called, the module as MLIR's
     bytecode, and what was assumed of its sizes. Raises Unsupported."""
     from cuesta.dialects import make_context
+    from cuesta.dialects.module_products import mark_products
     from cuesta.frontend.importer import import_graph
     from cuesta.frontend.reproducer import as_bytecode
 
     mark_calls(wanted.gm, wanted.options)
     with make_context(), assumptions() as noted:
         graph = import_graph(wanted.gm, wanted.donated, wanted.target, wanted.device)
+        mark_products(graph.module, wanted.products)
         check_outputs(graph.convention.outputs)
         return graph.convention, as_bytecode(graph.module), dict(noted)

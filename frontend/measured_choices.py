@@ -1,15 +1,13 @@
 """What `max_autotune` adds to a compile: choices that passes ask about are made by timing each candidate here.
 
-An answer is kept in the cache of compiled graphs under the question, the machine, its threads and all versions, so it
-is asked for once: later graphs and processes find it there. A graph's report lists its choices.
+Answers are remembered (choice_store.py). A graph's report lists its choices.
 """
 
 from __future__ import annotations
 
 import contextlib
-import json
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -17,15 +15,15 @@ import torch
 from torch.utils._python_dispatch import _disable_current_modes
 
 from cuesta._mlir import ir
-from cuesta.cache import Hit, content_key, environment_key, open_cache
 from cuesta.choices import Question, chosen_by
 from cuesta.compile_report import GraphReport, choice_text
 from cuesta.errors import CompileError, DeviceError, ExecutionError
 from cuesta.frontend import candidate_programs
+from cuesta.frontend.choice_store import Choice, choice_key, keep, remembered
 from cuesta.frontend.gpu_stopwatch import GpuStopwatch
 from cuesta.frontend.graph_cache import gpu_key
 from cuesta.frontend.loading import load
-from cuesta.frontend.stopwatch import Stopwatch, winner
+from cuesta.frontend.stopwatch import Stopwatch
 from cuesta.options import Options
 from cuesta.runtime.executable import Executable
 from cuesta.targets import CPU, Target
@@ -41,26 +39,8 @@ _PROGRAMS: dict[str, Callable[[Any, str], tuple[ir.Module, str]]] = {
     "gemm": candidate_programs.gemm,
     "tile": candidate_programs.kernel,
 }
-#: Of what an answer holds: another format has another key.
-_FORMAT = "1"
-
 Build = Callable[[Question, Any, str], Callable[[], object]]
 Begin = Callable[[Question, Any, str], None]
-
-
-@dataclass(frozen=True)
-class Choice:
-    """One choice that was made."""
-
-    kind: str
-    about: str
-    taken: str
-    #: what the rule of thumb takes
-    usual: str
-    #: candidate → seconds of a call; those that cannot be run have none
-    times: dict[str, float]
-    #: "measured", "remembered", or why neither
-    source: str
 
 
 @dataclass
@@ -101,32 +81,20 @@ class MeasuredChoices:
 
     def __call__(self, question: Question, subject: Any) -> str:
         """The candidate to take: see `cuesta.choices`."""
-        key = self._key(question)
+        key = choice_key(question, self.options, self.device)
         if key not in self.made:
-            choice = self._remembered(key, question) or self._measured(key, question, subject)
+            choice = remembered(key, question, self.options) or self._measured(key, question, subject)
             self.made[key] = choice.taken
             self.report.choices.append(asdict(choice))
             log.info("max_autotune: %s (%s)", choice_text(asdict(choice)), choice.source)
         return self.made[key]
-
-    def _key(self, question: Question) -> str:
-        asked = (question.kind, question.key, *question.candidates)
-        machine = (environment_key(), f"{torch.get_num_threads()} threads", f"opt_level {self.options.opt_level}")
-        return content_key("choice", _FORMAT, *asked, *machine, *self.device)
-
-    def _remembered(self, key: str, question: Question) -> Choice | None:
-        found = open_cache(self.options.cache_root).get(key)
-        if not isinstance(found, Hit):
-            return None
-        times = _read(found.payload, question)
-        return None if times is None else _choice(question, times, "remembered")
 
     def _measured(self, key: str, question: Question, subject: Any) -> Choice:
         clock = self.stopwatch.clock
         start = clock()
         spent = self.report.times.get("measuring", 0.0)
         if spent >= MOST_SECONDS:
-            return _choice(question, {}, f"not measured: {MOST_SECONDS:.0f} s of measuring are over")
+            return Choice.of(question, {}, f"not measured: {MOST_SECONDS:.0f} s of measuring are over")
         calls = {}
         with chosen_by(None), _disable_current_modes(), torch.no_grad():
             if self.begin is not None:
@@ -145,27 +113,11 @@ class MeasuredChoices:
                 log.warning("max_autotune: %s is not measured: %s", question.about, problem)
         self.report.times["measuring"] = spent + clock() - start
         if not times:
-            return _choice(question, {}, "not measured: no candidate runs by itself")
-        open_cache(self.options.cache_root).put(key, json.dumps(times).encode())
-        return _choice(question, times, "measured")
+            return Choice.of(question, {}, "not measured: no candidate runs by itself")
+        keep(key, times, self.options)
+        return Choice.of(question, times, "measured")
 
 
 def _call(program: Executable) -> Callable[[], object]:
     tensors = candidate_programs.inputs_of(program)
     return lambda: program(list(tensors))
-
-
-def _choice(question: Question, times: Mapping[str, float], source: str) -> Choice:
-    taken = winner(times, question.candidates, question.worth)
-    return Choice(question.kind, question.about, taken, question.candidates[0], dict(times), source)
-
-
-def _read(payload: bytes, question: Question) -> dict[str, float] | None:
-    """The times that an entry holds; None where it holds anything else."""
-    try:
-        times = json.loads(payload)
-    except ValueError:
-        return None
-    if not isinstance(times, dict) or not times or not times.keys() <= set(question.candidates):
-        return None
-    return times if all(isinstance(t, float) and t > 0 for t in times.values()) else None

@@ -12,6 +12,7 @@ from cuesta.frontend.bitwise import mark_calls
 from cuesta.frontend.devices import place_graph
 from cuesta.frontend.donation import donated_arguments
 from cuesta.frontend.loading import can_run
+from cuesta.frontend.product_trial import decide
 from cuesta.options import Options
 from cuesta.sizes import assumptions
 
@@ -30,6 +31,7 @@ def plan(
     """
     import cuesta.passes
     from cuesta import dialects
+    from cuesta.dialects.module_products import mark_products
     from cuesta.frontend.compile import PLANNING, describe_program, run_stage
     from cuesta.frontend.importer import import_graph
     from cuesta.passes.pipelines import stages_for
@@ -43,6 +45,7 @@ def plan(
     mark_calls(gm, options)
     with dialects.make_context(), assumptions():
         module = import_graph(gm, donated, target, device).module
+        mark_products(module, decide(gm, options, target, report))
         for name, stage in stages_for(target).items():
             module = run_stage(stage, module, options, report)
             if options.verify:

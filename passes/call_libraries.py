@@ -23,8 +23,9 @@ from cuesta.passes.attention_kernels import mark_attention
 from cuesta.passes.graph_rewrite import Rule, functions, rewrite_ops
 from cuesta.passes.library_attention import LibraryAttention
 from cuesta.passes.packed_weights import keep_panels_apart
-from cuesta.passes.product_routes import LIBRARY, ROUTE, as_kernel, mark_routes
+from cuesta.passes.product_routes import ROUTE, as_kernel, mark_routes
 from cuesta.passes.registry import Pass, register_pass
+from cuesta.product_kinds import LIBRARY
 from cuesta.sizes import Number
 
 _B = GraphBuilder()
@@ -90,7 +91,7 @@ class CallLibraries(Pass):
             **LibraryAttention(target_of(module)).rules(),
         }
         with module.context:
-            mark_routes(module, self.gemm, target_of(module))
+            mark_routes(module, self.gemm)
             mark_attention(module, self.attention, target_of(module))
         rewrite_ops(module, rules)
         with module.context:

@@ -25,8 +25,9 @@ from cuesta.dialects.types import shape_of, spelling_of, tensor
 from cuesta.options import EAGERS_BITS
 from cuesta.passes.form_kernels.memory_order import MemoryOrder
 from cuesta.passes.graph_rewrite import functions, replace
-from cuesta.passes.product_routes import LIBRARY, ROUTE
+from cuesta.passes.product_routes import ROUTE
 from cuesta.passes.registry import Pass, register_pass
+from cuesta.product_kinds import LIBRARY
 from cuesta.sizes import Number
 
 Value: TypeAlias = ir.Value

@@ -7,23 +7,25 @@
     panels         %2 = cuesta.mm(%a, %b) {product = "256x192x384 by 8x48"}   the same on a CPU, of f32
 
 A library is made for large products. On CPU it loses on thousands of 3x3 ones, and on bf16 beside a vector: a kernel
-may be 20 times as fast, or as slow, and no rule of thumb tells which. Large ones of f32 take about as long in panels as
-in MKL, and take in what follows: who wins is the machine's. On a GPU a kernel on tensor cores is about as
-fast as the library's, and takes in what follows; where rows do not begin at multiples of 16 bytes the library falls to
-kernels that take two to five times as long (a vocabulary of 30522: 1.8 ms, ours 0.7). So the library is taken unless
-rows are ragged on a GPU, the op says otherwise (attribute `route`), `max_autotune` measured otherwise, or the option
-`gemm` asks for kernels.
+may be 20 times as fast, or as slow, and no rule of thumb tells which. Large ones of f32 in panels take 0.4 to 1.1 of
+MKL's time, and take in what follows: who wins is the machine's, and the module says what was measured. On a GPU a
+kernel on tensor cores is about as fast as the library's, and takes in what follows; where rows do not begin at
+multiples of 16 bytes the library falls to kernels that take two to five times as long (a vocabulary of 30522: 1.8 ms,
+ours 0.7). So the library is taken unless rows are ragged on a GPU or few on a CPU, it was measured otherwise, the op
+says otherwise (attribute `route`), or the option `gemm` asks for kernels.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from cuesta._mlir import ir
 from cuesta.choices import Question, choose, measuring
 from cuesta.dialects.cuesta.contraction import MatMul
 from cuesta.dialects.graph_builder import GraphBuilder
+from cuesta.dialects.module_products import measured_products
+from cuesta.dialects.module_target import target_of
 from cuesta.dialects.product import PRECISION, PRODUCT
 from cuesta.dialects.types import byte_size, opmath, shape_of, spelling_of, static_shape, tensor
 from cuesta.passes.form_kernels.in_place import VIEWS
@@ -34,11 +36,12 @@ from cuesta.passes.packed_weights import apart, multiply_panels, packed_panels
 from cuesta.passes.product_cluster import PRODUCTS, cluster, program_text
 from cuesta.passes.product_panels import is_faster, panels_of
 from cuesta.passes.product_tiles import SHARED, SHARED_ON_AMD, Plan, plans
+from cuesta.product_kinds import KERNEL, LIBRARY, kind_of
 from cuesta.sizes import Number, Size, hint
 from cuesta.targets import Target
 
 _B = GraphBuilder()
-LIBRARY, COLUMNS, ROWS, TENSOR_CORES = "library", "columns", "rows", "tensor cores"
+COLUMNS, ROWS, TENSOR_CORES = "columns", "rows", "tensor cores"
 PANELS = "panels"
 
 #: Attribute of a product: its way, and behind "tensor cores" the plan.
@@ -60,12 +63,12 @@ _ALIGNED, _RAGGED_WORK = 16, 1 << 24
 _ON_GPU = ("f32", "bf16", "f16")
 
 
-def mark_routes(module: ir.Module, gemm: str, target: Target) -> None:
+def mark_routes(module: ir.Module, gemm: str) -> None:
     """Marks the products of a module that are to become kernels. No op is built meanwhile: a candidate is a module.
 
     `gemm` is the option of that name: "auto", "library", or "kernel", which counts on a GPU.
     """
-    memory = MemoryOrder()
+    memory, target, measured = MemoryOrder(), target_of(module), measured_products(module)
     for function in functions(module):
         for view in function.regions[0].blocks[0].operations:
             op = view.operation
@@ -73,11 +76,11 @@ def mark_routes(module: ir.Module, gemm: str, target: Target) -> None:
                 continue
             route = LIBRARY
             if gemm != "library":
-                route = _route_on_gpu(op, memory, gemm, target) if target.gpu else _route(op, memory, gemm)
+                route = _route_on_gpu(op, memory, gemm, target) if target.gpu else _route(op, memory, gemm, measured)
             op.attributes[ROUTE] = ir.StringAttr.get(route)
 
 
-def _route(op: ir.Operation, memory: MemoryOrder, gemm: str) -> str:
+def _route(op: ir.Operation, memory: MemoryOrder, gemm: str, measured: Mapping[str, str]) -> str:
     sizes = _sizes(op)
     in_panels = _in_panels_of(op, sizes)
     if in_panels is not None and (gemm == "kernel" or packed_panels(op.operands[-1]) is not None):
@@ -86,14 +89,21 @@ def _route(op: ir.Operation, memory: MemoryOrder, gemm: str) -> str:
         return LIBRARY
     ways = [LIBRARY]
     if in_panels is not None:
-        *batch, m, k, n = sizes
-        across = memory.order(op.operands[-1])[-1] == 0
-        ways.insert(0 if not batch and is_faster(m, n, k, across) else 1, in_panels)
+        ways.insert(0 if _is_faster_in_panels(op, sizes, memory, measured) else 1, in_panels)
     if not _may_be_a_kernel(sizes):
         return _measured_with_what_follows(op, sizes, memory, tuple(ways)) if measuring() else ways[0]
     # One column has no rows of b to walk along.
     ways += [ROWS] if sizes[-1] == 1 else [COLUMNS, ROWS]
     return choose(_question(op, sizes, tuple(ways)), op)
+
+
+def _is_faster_in_panels(op: ir.Operation, sizes: list[int], memory: MemoryOrder, measured: Mapping[str, str]) -> bool:
+    """Whether panels beat the library: for the product's kind this was measured, or it has few rows."""
+    turned, across = (memory.order(x)[-1] == len(sizes) - 3 for x in list(op.operands)[-2:])
+    if measured.get(kind_of(turned, across)) == KERNEL:
+        return True
+    *batch, m, k, n = sizes
+    return not batch and is_faster(m, n, k, across)
 
 
 def _measured_with_what_follows(

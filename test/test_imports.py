@@ -26,6 +26,7 @@ LEAVES = {
     "long_division",
     "size_facts",
     "options",
+    "product_kinds",
     "cache",
     "progress",
     "runtime",

@@ -1,0 +1,29 @@
+"""Who computes the products of f32 in a module for a CPU, as far as that was measured: an attribute of the top module.
+
+    module attributes {cuesta.products = {across = "kernel", along = "library"}} { … }
+
+Of a kind (`cuesta.product_kinds`) that it does not name passes go by a rule of thumb.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from cuesta._mlir import ir
+
+_PRODUCTS = "cuesta.products"
+
+
+def mark_products(module: ir.Module, measured: Mapping[str, str]) -> None:
+    """Says who computes which kinds of products."""
+    if measured:
+        words = {kind: ir.StringAttr.get(who, module.context) for kind, who in measured.items()}
+        module.operation.attributes[_PRODUCTS] = ir.DictAttr.get(words, module.context)
+
+
+def measured_products(module: ir.Module) -> dict[str, str]:
+    """Kind of products → who computes them, of the kinds that the module names."""
+    attributes = module.operation.attributes
+    if _PRODUCTS not in attributes:
+        return {}
+    return {named.name: named.attr.value for named in ir.DictAttr(attributes[_PRODUCTS])}

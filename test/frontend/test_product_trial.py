@@ -1,0 +1,251 @@
+"""Who computes products on this machine: measured once, remembered, part of a program's key. No real time decides."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+import cuesta
+from cuesta._mlir import ir
+from cuesta.cache import open_cache
+from cuesta.compile_report import GraphReport
+from cuesta.dialects import make_context
+from cuesta.errors import CompileError
+from cuesta.frontend import background, choice_store, product_trial, tier_worker
+from cuesta.frontend.compile import lower_module
+from cuesta.frontend.stopwatch import Stopwatch
+from cuesta.lowering.tt_to_binary.kernel import unpack
+from cuesta.options import Options
+from cuesta.product_kinds import KERNEL, KINDS, LIBRARY
+from cuesta.runtime.artefact import Artefact
+
+
+class Machine:
+    """A machine whose clock says what it is told: seconds of the library's product and of a kernel's."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.times = {LIBRARY: 2e-3, KERNEL: 1e-3}
+        self.races = 0
+
+        def race(watch: Stopwatch, calls: Mapping[str, Callable[[], Any]]) -> dict[str, float]:
+            self.races += 1
+            one, other = (call() for call in calls.values())
+            results = [x[0] if isinstance(x, list) else x for x in (one, other)]
+            torch.testing.assert_close(*results, rtol=1e-3, atol=1e-3)
+            return dict(self.times)
+
+        monkeypatch.setattr(Stopwatch, "race", race)
+        monkeypatch.setattr(product_trial, "is_measured", lambda: True)
+        monkeypatch.setattr(product_trial, "_KNOWN", {})
+        self._monkeypatch = monkeypatch
+
+    def restart(self) -> None:
+        """Another process."""
+        self._monkeypatch.setattr(product_trial, "_KNOWN", {})
+
+
+@pytest.fixture
+def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
+    return Machine(monkeypatch)
+
+
+WEIGHT = torch.randn(96, 64, generator=torch.Generator().manual_seed(1))
+
+
+def layer(x: Tensor) -> Tensor:
+    return F.gelu(F.linear(x, WEIGHT))
+
+
+def compiled(folder: Path | None, function: Callable[..., Tensor] = layer, **options: Any) -> GraphReport:
+    torch._dynamo.reset()
+    x = torch.randn(200, 64)
+    options = {"cache_dir": folder, **options} if folder is not None else {"cache": False, **options}
+    torch.testing.assert_close(
+        torch.compile(function, backend="cuesta", options=options)(x), function(x), rtol=1e-4, atol=1e-5
+    )
+    (graph,) = cuesta.report().graphs
+    return graph
+
+
+def taken(graph: GraphReport) -> dict[str, str]:
+    return {choice["about"]: choice["taken"] for choice in graph.products}
+
+
+def entries(folder: Path) -> list[Path]:
+    return sorted(folder.rglob("*.entry"), key=lambda path: path.stat().st_size)
+
+
+def test_the_faster_computes_products_and_the_report_says_so(machine: Machine, tmp_path: Path) -> None:
+    graph = compiled(tmp_path)
+    assert taken(graph) == {"across": KERNEL} and not graph.aten_calls
+    assert "products across: kernel, 1000.0 us; library takes 2.00 times as long" in str(cuesta.report())
+    machine.times[LIBRARY] = 1.05e-3  # what is within a tenth is noise
+    machine.restart()
+    graph = compiled(tmp_path / "other")
+    assert taken(graph) == {"across": LIBRARY} and len(graph.aten_calls) == 1
+
+
+def test_it_is_measured_once_and_remembered(machine: Machine, tmp_path: Path) -> None:
+    compiled(tmp_path)
+    compiled(tmp_path, lambda x: layer(x) + 1)
+    assert machine.races == 1
+    machine.restart()
+    again = compiled(tmp_path)
+    assert machine.races == 1 and again.cache["hit"]
+    assert [choice["source"] for choice in again.products] == ["remembered"]
+
+
+def test_without_a_cache_a_process_measures_once(machine: Machine) -> None:
+    compiled(None)
+    compiled(None, lambda x: layer(x) + 1)
+    assert machine.races == 1
+    machine.restart()
+    compiled(None)
+    assert machine.races == 2
+
+
+def test_another_machine_and_other_threads_measure(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    compiled(tmp_path)
+    monkeypatch.setattr(choice_store, "environment_key", lambda: "another CPU")
+    compiled(tmp_path)
+    assert machine.races == 2
+    before = torch.get_num_threads()
+    torch.set_num_threads(before + 1)
+    try:
+        compiled(tmp_path)
+    finally:
+        torch.set_num_threads(before)
+    assert machine.races == 3
+
+
+@pytest.mark.parametrize("damage", ["cut", "flipped", "text", "other candidates", "no number"])
+def test_a_damaged_entry_is_measured_anew(machine: Machine, tmp_path: Path, damage: str) -> None:
+    compiled(tmp_path)
+    entry = entries(tmp_path)[0]
+    data = entry.read_bytes()
+    if damage == "cut":
+        entry.write_bytes(data[:-3])
+    elif damage == "flipped":
+        entry.write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
+    else:
+        wrong = {"text": "kernel", "other candidates": '{"mkl": 1.0}', "no number": '{"kernel": "1"}'}[damage]
+        assert open_cache(tmp_path).put(entry.stem, wrong.encode())
+    machine.restart()
+    assert taken(compiled(tmp_path)) == {"across": KERNEL} and machine.races == 2
+    machine.restart()
+    compiled(tmp_path)
+    assert machine.races == 2  # what was damaged is replaced
+
+
+def test_a_program_of_another_decision_is_not_used(machine: Machine, tmp_path: Path) -> None:
+    assert not compiled(tmp_path).aten_calls
+    machine.times = {LIBRARY: 1e-3, KERNEL: 2e-3}
+    machine.restart()
+    entries(tmp_path)[0].unlink()  # the decision; the program stays
+    other = compiled(tmp_path)
+    assert not other.cache["hit"] and len(other.aten_calls) == 1
+    machine.restart()
+    assert compiled(tmp_path).cache["hit"]
+
+
+@pytest.mark.parametrize("options", [{"gemm": "library"}, {"gemm": "kernel"}, {"bitwise_eager": True}])
+def test_who_says_who_computes_measures_nothing(machine: Machine, options: dict[str, Any]) -> None:
+    assert taken(compiled(None, lambda x: F.linear(x, WEIGHT), **options)) == {} and machine.races == 0
+
+
+def test_a_graph_without_products_measures_nothing(machine: Machine) -> None:
+    assert taken(compiled(None, lambda x: x.relu())) == {} and machine.races == 0
+
+
+def test_with_deterministic_algorithms_the_clock_decides_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()
+    monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: "AVX512")
+    assert product_trial.is_measured()
+    torch.use_deterministic_algorithms(True)
+    try:
+        assert not product_trial.is_measured()
+    finally:
+        torch.use_deterministic_algorithms(False)
+    monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: "AVX2")
+    assert not product_trial.is_measured()
+
+
+def test_a_kernel_that_is_not_made_leaves_the_library(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*rest: Any) -> None:
+        raise CompileError("LLVM refused the module")
+
+    monkeypatch.setattr(product_trial, "_kernel", fail)
+    said: list[str] = []
+    monkeypatch.setattr(logging.getLogger("cuesta"), "warning", lambda text, *rest: said.append(text % rest))
+    graph = compiled(None)
+    assert taken(graph) == {"across": LIBRARY} and len(graph.aten_calls) == 1
+    assert said == ["products of f32 are the library's: a kernel of ours was not measured: LLVM refused the module"]
+
+
+def test_each_kind_s_specimen_is_a_kernel() -> None:
+    from cuesta.frontend import candidate_programs
+
+    for kind in KINDS.values():
+        with make_context():
+            report = GraphReport("products")
+            lower_module(candidate_programs.product_of_kind(kind), Options(gemm=KERNEL, cache=False), report)
+        assert (report.launches, report.aten_calls) == (1, []), kind
+
+
+def test_a_step_s_kinds(machine: Machine) -> None:
+    torch._dynamo.reset()
+    x, w = torch.randn(40, 48, requires_grad=True), torch.randn(64, 48, requires_grad=True)
+    F.linear(x, w).square().sum().backward()
+    expected = [x.grad, w.grad]
+    x.grad = w.grad = None
+    torch.compile(lambda x: F.linear(x, w).square().sum(), backend="cuesta", options={"cache": False})(x).backward()
+    torch.testing.assert_close([x.grad, w.grad], expected)
+    assert [set(taken(graph)) for graph in cuesta.report().graphs] == [{"across"}, {"along", "turned"}]
+    assert not any(graph.aten_calls for graph in cuesta.report().graphs)
+
+
+def test_a_convolution_of_one_element_is_a_product(machine: Machine) -> None:
+    weight = torch.randn(64, 32, 1, 1)
+
+    def convolution(x: Tensor) -> Tensor:
+        return F.conv2d(x.reshape(4, 5, 10, 64).permute(0, 3, 1, 2)[:, :32], weight)
+
+    assert taken(compiled(None, convolution)) == {"across": KERNEL}
+
+
+def test_what_is_in_force_where_a_graph_is_compiled_is_not_where_it_is_measured(machine: Machine) -> None:
+    torch._dynamo.reset()
+    x = torch.randn(200, 64)
+    with torch.autocast("cpu", dtype=torch.bfloat16), torch.inference_mode():
+        made = torch.compile(lambda x: x.float() @ WEIGHT.t(), backend="cuesta", options={"cache": False})
+        with torch.autocast("cpu", enabled=False):
+            made(x)
+    assert machine.races == 1  # which compares the two in f32
+
+
+def test_another_process_is_told(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A tier's worker measures nothing: the module says who computes products."""
+    modules = []
+
+    class Listener:
+        def submit(self, job: background.Job) -> None:
+            modules.append(unpack(job.request))
+
+    monkeypatch.setattr(background, "service", Listener)
+    torch._dynamo.reset()
+    torch.compile(layer, backend="cuesta", options={"tiered": True, "cache": False})(torch.randn(200, 64))
+    ((head, module),) = modules
+    with make_context() as context:
+        assert 'cuesta.products = {across = "kernel"}' in str(ir.Module.parse(module, context))
+    _, code = tier_worker.answer_to(head, module)
+    assert machine.races == 1
+    assert Artefact.from_bytes(code).metadata["report"]["aten_calls"] == []
