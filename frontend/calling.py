@@ -123,8 +123,14 @@ def bind_values(
         args.clear()
         return results
 
-    direct = plain and not constants and not lazy and chosen == list(range(len(chosen)))
-    boxed: Boxed = call_plain if direct and tensors_only else call
+    def call_chosen(args: list[Any]) -> list[Any]:
+        tensors = [args[i] for i in chosen]
+        args.clear()
+        return run(tensors)
+
+    boxed: Boxed = call
+    if plain and not constants and not lazy:
+        boxed = call_plain if tensors_only and chosen == list(range(len(chosen))) else call_chosen
     boxed._boxed_call = True  # type: ignore[attr-defined]
     return boxed
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -56,4 +57,6 @@ def bind_symbols(placeholders: Sequence[torch.fx.Node]) -> list[Source]:
 def reader(sources: Sequence[Source]) -> Callable[[list[Any]], tuple[int, ...]]:
     """The values of the symbols, from a call's arguments."""
     places = [(s.argument, s.dim) for s in sources]
+    if len(places) > 1 and all(dim is None for _, dim in places):
+        return operator.itemgetter(*(i for i, _ in places))
     return lambda args: tuple(int(args[i]) if dim is None else args[i].shape[dim] for i, dim in places)

@@ -48,6 +48,12 @@ def largest(launches: Sequence[Launch], sizes: Sequence[Number]) -> list[int]:
     return max(known, key=math.prod, default=[hint(n) for n in sizes])
 
 
+def traced_parameters(launches: Sequence[Launch]) -> dict[str, int]:
+    """About what a kernel's parameters are in the launch that has most of everything."""
+    known = [{name: hint(value) for name, value in launch.parameters.items()} for launch in launches]
+    return max(known, key=lambda values: math.prod(values.values()), default={})
+
+
 def common_divisor(numbers: Iterable[Number], limit: int) -> int:
     """What divides all of them whatever the call, at most `limit`, a power of two. Offsets in the arena are aligned."""
     found = limit

@@ -31,9 +31,10 @@ from cuesta.dialects.kernel_module import (
 from cuesta.dialects.named_linalg import fill, transpose
 from cuesta.dialects.types import row_major, shape_of, spelling_of, strided
 from cuesta.passes.graph_rewrite import functions
+from cuesta.passes.launches import launches_of, traced_parameters
 from cuesta.passes.registry import Pass, register_pass
 from cuesta.passes.tile_sizes import tiles_of
-from cuesta.sizes import Number, Size
+from cuesta.sizes import Number, Size, hints
 
 Value: TypeAlias = ir.Value
 
@@ -273,10 +274,12 @@ class TileKernels(Pass):
 
     def run(self, module: ir.Module) -> None:
         with module.context, ir.Location.unknown():
+            launches = launches_of(module)
             for nested in kernel_modules(module):
                 for function in list(functions(nested)):
                     if "cuesta.parallel" in function.attributes:
-                        _tile(function)
+                        with hints(traced_parameters(launches.get(function.name.value, ()))):
+                            _tile(function)
                         _anchor_results(function)
 
 

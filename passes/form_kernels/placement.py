@@ -172,7 +172,7 @@ def _spare_copy(host: Host, reshape: ir.Operation) -> None:
         value = value.owner.operands[0]
     last = len(shape_of(value)) - 1
     found = _through_views(reshape.operands[0], list(range(last + 1)))
-    if found is not None and found[0] == value and found[1][-1] == last and len(list(value.uses)) == 1:
+    if found is not None and found[0] == value and found[1][-1:] == [last] and len(list(value.uses)) == 1:
         _prefer(host, reshape.operands[0], row_major(shape_of(reshape.operands[0])))
 
 
