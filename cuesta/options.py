@@ -115,8 +115,8 @@ class Options:
     gemm: str = _option(
         "auto",
         "Who computes matrix products: a `kernel` of ours, which takes in what follows (on CPU those of f32), or the "
-        "`library`; `auto`: on a CPU with AVX-512 a kernel for few rows, and where it was measured to be faster on this "
-        "machine (see below), on a GPU where rows of bf16 or f16 are no multiple of 16 bytes; with `max_autotune` the "
+        "`library`; `auto`: on a CPU with AVX-512 a kernel for few rows, and where it was measured to be faster "
+        "(see below), on a GPU where rows of bf16 or f16 are no multiple of 16 bytes; with `max_autotune` the "
         "faster for each.",
         choices=("auto", "library", "kernel"),
         affects_code=True,
