@@ -7,11 +7,11 @@ current insertion point and takes operands of one type.
 from __future__ import annotations
 
 import math as pymath
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from cuesta._mlir import arith, ir, math
+from cuesta._mlir import arith, ir, math, scf
 from cuesta.dialects import types
 from cuesta.sizes import Size
 
@@ -142,6 +142,31 @@ class Scalar:
 
     def is_nan(self, x: Value) -> Value:
         return arith.cmpf(arith.CmpFPredicate.UNO, x, x)
+
+    def repeat(
+        self,
+        condition: Callable[..., Value],
+        step: Callable[..., Sequence[Value]],
+        *first: Value,
+    ) -> list[Value]:
+        """What `step` of the values, again and again while `condition` of them holds, makes of `first`."""
+        kinds = [x.type for x in first]
+        loop = scf.WhileOp(kinds, list(first))
+        before, after = (region.blocks.append(*kinds) for region in (loop.before, loop.after))
+        with ir.InsertionPoint(before):
+            scf.ConditionOp(condition(*before.arguments), list(before.arguments))
+        with ir.InsertionPoint(after):
+            scf.YieldOp(step(*after.arguments))
+        return list(loop.results)
+
+    def branch(self, condition: Value, x: Callable[[], Value], y: Value) -> Value:
+        """`condition ? x() : y`, where x costs so much that it is computed only where it is wanted."""
+        chosen = scf.IfOp(condition, [y.type], has_else=True)
+        with ir.InsertionPoint(chosen.then_block):
+            scf.YieldOp([x()])
+        with ir.InsertionPoint(chosen.else_block):
+            scf.YieldOp([y])
+        return chosen.results[0]
 
     # -- compositions that several rows share -------------------------------------------------
     def sigmoid(self, x: Value) -> Value:

@@ -147,6 +147,8 @@ class _Importer:
             if rule is not None:
                 result = rule(self.b, node, *args, **kwargs)
             elif row is not None and target.namespace == "aten":
+                if row.repeats and self.target.gpu:
+                    return "kernels for GPUs have no loop whose end the operands say", None
                 result = import_row(self.b, node, row, tuple(args))
             else:
                 return "the cuesta dialect has no op for it", None

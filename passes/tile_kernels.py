@@ -19,6 +19,7 @@ from typing import TypeAlias
 from cuesta._mlir import arith, bufferization, func, ir, linalg, scf, tensor
 from cuesta.dialects import product, types
 from cuesta.dialects.affine_maps import projection
+from cuesta.dialects.clones import clone_op
 from cuesta.dialects.cuesta.dialect import int_array, int_attr, ints, numbers
 from cuesta.dialects.kernel_module import (
     SHAPE,
@@ -169,17 +170,6 @@ class Tiler:
         number, destination = owner.operands
         constant = arith.ConstantOp(number.type, number.owner.attributes["value"]).result
         return fill(constant, self.init(destination, classes))
-
-
-def clone_op(op: ir.Operation, mapping: dict[Value, Value]) -> None:
-    """Copies an op without regions, its operands through `mapping` where they are in it."""
-    copy = ir.Operation.create(
-        op.name,
-        results=[r.type for r in op.results],
-        operands=[mapping.get(v, v) for v in op.operands],
-        attributes=dict(op.attributes.items()),
-    )
-    mapping.update(zip(op.results, copy.results, strict=True))
 
 
 def work_of(op: ir.Operation, sizes: Sequence[Number]) -> Number:

@@ -14,6 +14,7 @@ from typing import TypeAlias
 from cuesta._mlir import arith, func, ir, linalg, tensor
 from cuesta.dialects import types
 from cuesta.dialects.affine_maps import projection
+from cuesta.dialects.clones import clone_op
 from cuesta.dialects.cuesta.dialect import int_array
 from cuesta.dialects.kernel_module import SHAPE, body_ops
 from cuesta.dialects.kernel_scatter import MEANING, SCATTER
@@ -163,11 +164,4 @@ def _clone(
                 indices[place] = mapping[index]
         mapping[op.results[0]] = tensor.ExtractOp(source, indices).result
         return
-    copy = ir.Operation.create(
-        op.name,
-        results=[r.type for r in op.results],
-        operands=[mapping[v] for v in op.operands],
-        attributes=dict(op.attributes.items()),
-    )
-    for old, new in zip(op.results, copy.results, strict=True):
-        mapping[old] = new
+    clone_op(op, mapping)

@@ -42,6 +42,8 @@ def _rows(spelling: str) -> list[pointwise.Pointwise]:
 
 
 def _takes(row: pointwise.Pointwise, dtype: torch.dtype) -> bool:
+    if row.repeats:  # no GPU's kernel has them
+        return False
     if row.promotion == "logical":
         return dtype == torch.bool
     if (row.promotion == "float" and not dtype.is_floating_point) or (dtype == torch.float64 and not row.doubles):

@@ -8,6 +8,7 @@ from cuesta.dialects.cuesta.pointwise_rows import (
     gamma_functions,
     logic,
     modified_bessel,
+    orthogonal_polynomials,
     transcendental,
 )
 from cuesta.dialects.cuesta.pointwise_rows.row import Pointwise
@@ -23,4 +24,5 @@ ROWS: tuple[Pointwise, ...] = (
     *error_functions.ROWS,
     *modified_bessel.ROWS,
     *bessel.ROWS,
+    *orthogonal_polynomials.ROWS,
 )

@@ -75,6 +75,26 @@ def _hypot(s: Scalar, x: Value, y: Value) -> Value:
     return s.select(arith.ori(s.compare("eq", x, infinity), s.compare("eq", y, infinity)), infinity, length)
 
 
+def _gcd(s: Scalar, x: Value, y: Value) -> Value:
+    """Euclid's algorithm, of the absolute values."""
+
+    def step(x: Value, y: Value) -> tuple[Value, Value]:
+        return (arith.remui(y, x) if s.unsigned else arith.remsi(y, x)), x
+
+    return s.repeat(lambda x, y: s.compare("ne", x, s.const(x, 0)), step, s.abs(x), s.abs(y))[1]
+
+
+def _lcm(s: Scalar, x: Value, y: Value) -> Value:
+    """|x / gcd · y|, of narrow integers in 32 bits, as C++ computes."""
+    narrow = x.type
+    if narrow.width < 32:
+        x, y = (s.convert(v, ir.IntegerType.get_signless(32)) for v in (x, y))
+    divisor, zero = _gcd(s, x, y), s.const(x, 0)
+    none = s.compare("eq", divisor, zero)
+    quotient = _trunc_divide(s, x, s.select(none, s.const(x, 1), divisor))
+    return s.convert(s.select(none, zero, s.abs(s.mul(quotient, y))), narrow)
+
+
 def _pow(s: Scalar, x: Value, y: Value) -> Value:
     return math.powf(x, y)
 
@@ -95,6 +115,8 @@ ROWS: tuple[Pointwise, ...] = (
     Pointwise("minimum", 2, lambda s, x, y: s.minimum(x, y), torch.minimum),
     Pointwise("fmax", 2, _larger, torch.fmax),
     Pointwise("fmin", 2, _smaller, torch.fmin),
+    Pointwise("gcd", 2, _gcd, torch.gcd, cost=100, repeats=True),
+    Pointwise("lcm", 2, _lcm, torch.lcm, cost=110, repeats=True),
     Pointwise("copysign", 2, lambda s, x, y: math.copysign(x, y), torch.copysign, "float"),
     Pointwise("hypot", 2, _hypot, torch.hypot, "float", cost=12),
     Pointwise("reciprocal", 1, lambda s, x: s.div(s.const(x, 1), x), torch.reciprocal, "float", cost=4),

@@ -16,6 +16,7 @@ class Pointwise:
     become f32), "compare" (common type, bool result) or "logical" (operands become bool).
     `params` are float attributes. `cost` is in units of one addition, for the fusion's cost model.
     `doubles` is False where the meaning is exact to f32 only: calls in f64 are ATen's.
+    `repeats` is True where it has a loop whose end the operands say: on a GPU calls are ATen's.
     """
 
     name: str
@@ -26,6 +27,7 @@ class Pointwise:
     params: tuple[str, ...] = ()
     cost: int = 1
     doubles: bool = True
+    repeats: bool = False
 
 
 def unary(op: Callable[[ir.Value], ir.Value]) -> Callable[..., ir.Value]:

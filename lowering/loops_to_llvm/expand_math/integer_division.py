@@ -34,6 +34,8 @@ def expansion(b: Builder, kind: type[ir.OpView]) -> Callable[[ir.OpView, rewrite
             return True
         if not isinstance(y.owner, ir.Block) and y.owner.name == "arith.constant":
             return True
+        if op.operation.parent.name == "scf.while":  # of which LLVM makes no vectors
+            return True
         with rewriter.ip, op.location:
             quotient, rest = _divide(b, x, y, unsigned)
             if kind is arith.FloorDivSIOp:

@@ -1,0 +1,28 @@
+"""Copies of ops whose operands are other values."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+from cuesta._mlir import ir
+
+Value: TypeAlias = ir.Value
+
+
+def clone_op(op: ir.Operation, mapping: dict[Value, Value]) -> None:
+    """Copies an op with its regions, its operands through `mapping` where they are in it; its results are entered."""
+    copy = ir.Operation.create(
+        op.name,
+        results=[r.type for r in op.results],
+        operands=[mapping.get(v, v) for v in op.operands],
+        attributes=dict(op.attributes.items()),
+        regions=len(op.regions),
+    )
+    mapping.update(zip(op.results, copy.results, strict=True))
+    for old, new in zip(op.regions, copy.regions, strict=True):
+        for block in old.blocks:
+            fresh = new.blocks.append(*[a.type for a in block.arguments])
+            mapping.update(zip(block.arguments, fresh.arguments, strict=True))
+            with ir.InsertionPoint(fresh):
+                for inner in block.operations:
+                    clone_op(inner.operation, mapping)
