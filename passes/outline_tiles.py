@@ -64,7 +64,7 @@ def _range(function: func.FuncOp, loop: scf.ForallOp) -> None:
     index = ir.IndexType.get()
     low, high = (entry.add_argument(index, function.location) for _ in range(2))
     uppers, steps = (list(loop.attributes[n]) for n in ("staticUpperBound", "staticStep"))
-    counts: list[Number] = [u // s for u, s in zip(uppers, steps, strict=True)]
+    counts: list[Number] = [-(-u // s) for u, s in zip(uppers, steps, strict=True)]
     if "cuesta.tiles" in loop.attributes:
         counts = numbers(loop.attributes["cuesta.tiles"])
     given = parameters(function)

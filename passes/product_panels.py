@@ -27,22 +27,15 @@ _LITTLE = 1 << 16
 _IN_CACHE = 1 << 18
 #: Tiles that there should be, for some threads.
 _FEW_TILES = 8
-#: Sums of a tile, at most: they lie on the stack, f32.
-_MOST_SUMS = 1 << 17
-#: Rows or columns that a tile has at least where a number of them has no better divisors.
-_LEAST = 24
+#: What of the vectors that a tile's columns take may lie beyond them, where they need not be whole panels.
+_PADDED = 1.05
 
 
-def panels_of(m: int, n: int, k: int, batch: int = 1) -> Panels | None:
-    """How to multiply `batch` times [m, k] by [k, n], all of at least 2; None where sizes have no divisors to cut them
-    by."""
+def panels_of(m: int, n: int, k: int, batch: int = 1) -> Panels:
+    """How to multiply `batch` times [m, k] by [k, n], all of at least 2."""
     rows, columns = _WIDE_BLOCK if n % 64 == 0 and n % 48 else _BLOCK
-    height = _cut(m, _MOST_ROWS)
-    if height is None:
-        return None
-    width = _width(n, columns, batch * (m // height), _FEWER_COLUMNS if m <= _ROWS_ACROSS else _MOST_COLUMNS)
-    if width is None or height * width > _MOST_SUMS:
-        return None
+    height = _height(m, rows)
+    width = _width(n, columns, batch * -(-m // height), _FEWER_COLUMNS if m <= _ROWS_ACROSS else _MOST_COLUMNS)
     blocks = -(-k // (_DEPTH if m > _FEW_ROWS else _SHORT_DEPTH))
     depth = -(-k // blocks)
     return Panels(height, width, -(-depth // 16) * 16, rows, columns)
@@ -55,7 +48,7 @@ def is_faster(m: int, n: int, k: int, across: bool) -> bool:
     if not (2 <= m <= rows and n % 16 == 0 and n * k >= _LITTLE and _has_wide_vectors()):
         return False
     found = panels_of(m, n, k)
-    return found is not None and (m > found.m or n > found.n)  # one tile would be one thread's
+    return m > found.m or n > found.n  # one tile would be one thread's
 
 
 def packed_columns(n: int) -> int:
@@ -70,27 +63,34 @@ def is_worth_packing(m: object, n: object, k: object) -> bool:
         return False
     if m <= _FEW_ROWS:
         return False  # columns of a weight as it is come from memory 16 at once, a panel row by row
-    return is_faster(m, n, k, True) and m * k <= _IN_CACHE and panels_of(m, packed_columns(n), k) is not None
+    return is_faster(m, n, k, True) and m * k <= _IN_CACHE
 
 
 def _has_wide_vectors() -> bool:
     return torch.backends.cpu.get_cpu_capability() == "AVX512"
 
 
-def _cut(size: int, most: int) -> int | None:
-    """The largest divisor of a size that is at most so large; the size itself where that is tiny and it is not large;
-    None where both are of no use."""
-    best = max(d for d in range(1, min(size, most) + 1) if size % d == 0)
-    if best == size or best >= _LEAST:
-        return best
-    return size if size <= 4 * most else None
+def _height(m: int, rows: int) -> int:
+    """Rows of a tile: all of them, a divisor, or else so many blocks that tiles are about equal."""
+    if m <= _MOST_ROWS:
+        return m
+    divisors = [d for d in range(_MOST_ROWS // 2 + 1, _MOST_ROWS + 1) if m % d == 0]
+    return max(divisors, default=_about_equal(-(-m // rows), _MOST_ROWS // rows) * rows)
 
 
-def _width(n: int, columns: int, others: int, limit: int) -> int | None:
-    """Columns of a tile, at most `limit`, of whole panels, where n has such a divisor; there are `others` times as many
-    tiles as along n."""
-    if n % columns:
-        return _cut(n, _MOST_COLUMNS)
-    panels = n // columns
+def _width(n: int, columns: int, others: int, limit: int) -> int:
+    """Columns of a tile, at most `limit`, of whole panels, or a divisor of n that nearly fills vectors; there are
+    `others` times as many tiles as along n."""
+    panels = -(-n // columns)
     most = max(min(limit // columns, panels * others // _FEW_TILES), 1)
-    return columns * max(d for d in range(1, most + 1) if panels % d == 0)
+    if n % columns == 0:
+        return columns * max(d for d in range(1, most + 1) if panels % d == 0)
+    if n <= _MOST_COLUMNS:
+        return n
+    divisors = [d for d in range(limit // 2, limit + 1) if n % d == 0 and -(-d // 16) * 16 <= d * _PADDED]
+    return max(divisors, default=_about_equal(panels, most) * columns)
+
+
+def _about_equal(count: int, most: int) -> int:
+    """How many of so many things are in a part, at most `most`, where parts are as few and as equal as can be."""
+    return -(-count // -(-count // most))

@@ -125,8 +125,7 @@ def _in_panels_of(op: ir.Operation, sizes: list[int] | None) -> str | None:
         return None
     *batch, m, k, n = sizes
     panels = packed_panels(op.operands[-1])
-    found = panels_of(m, n if panels is None else static_shape(panels)[2], k, math.prod(batch))
-    return None if found is None else f"{PANELS} {found}"
+    return f"{PANELS} {panels_of(m, n if panels is None else static_shape(panels)[2], k, math.prod(batch))}"
 
 
 def _question(op: ir.Operation, sizes: list[int], ways: tuple[str, ...]) -> Question:

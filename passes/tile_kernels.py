@@ -30,7 +30,7 @@ from cuesta.dialects.kernel_module import (
     parameters,
 )
 from cuesta.dialects.named_linalg import fill, transpose
-from cuesta.dialects.types import row_major, shape_of, spelling_of, strided
+from cuesta.dialects.types import index_value, row_major, shape_of, spelling_of, strided
 from cuesta.passes.graph_rewrite import functions
 from cuesta.passes.launches import launches_of, traced_parameters
 from cuesta.passes.registry import Pass, register_pass
@@ -50,7 +50,7 @@ class Tiler:
     sizes: list[Number]
     tiles: dict[int, int]
     offsets: dict[int, Value] = field(default_factory=dict)
-    #: class → elements along it in a tile, where that depends on the call
+    #: class → elements along it in a tile, where that depends on the call, or on the tile
     extents: dict[int, Value] = field(default_factory=dict)
     #: old value → tile; for arguments made on first use
     values: dict[Value, Value] = field(default_factory=dict)
@@ -233,15 +233,15 @@ def _tile(function: func.FuncOp) -> None:
 def extents_of(
     sizes: Sequence[Number], tiles: dict[int, int], offsets: dict[int, Value], given: dict[str, Value]
 ) -> dict[int, Value]:
-    """Class → elements along it in a tile, where that depends on the call."""
+    """Class → elements along it in a tile, where that depends on the call, or on the tile."""
     found = {}
     for c, size in enumerate(sizes):
-        if not isinstance(size, Size) or tiles.get(c) == 1:
+        tile = tiles.get(c)
+        if tile == 1 or (isinstance(size, int) and (tile is None or size % tile == 0)):
             continue
-        found[c] = given[str(size)]
-        if c in tiles:
-            left = arith.subi(given[str(size)], offsets[c])
-            found[c] = arith.minsi(arith.constant(ir.IndexType.get(), tiles[c]), left)
+        found[c] = given[str(size)] if isinstance(size, Size) else index_value(size)
+        if tile is not None:
+            found[c] = arith.minsi(index_value(tile), arith.subi(found[c], offsets[c]))
     return found
 
 

@@ -151,13 +151,14 @@ def _of_product(
     generic: ir.Operation, tile: product.Panels, sizes: Sequence[Number], parallel: set[int]
 ) -> dict[int, int]:
     """Class → tile size for a kernel with a matrix product: its tile's rows and columns, or as many of them as divide
-    what there are; one of all else that is parallel."""
+    what there are, if that is more than half of them; one of all else that is parallel."""
     m, n, _ = product.roles_of(generic)
     tiles = dict.fromkeys(parallel, 1)
     for c, wanted in ((m, tile.m), (n, tile.n)):
         size = sizes[c]
-        assert isinstance(size, int)  # products of other sizes are the library's
-        tiles[c] = max(d for d in range(1, min(size, wanted) + 1) if size % d == 0)
+        whole = wanted if isinstance(size, Size) else min(size, wanted)
+        divisors = [] if isinstance(size, Size) else [d for d in range(whole // 2 + 1, whole + 1) if size % d == 0]
+        tiles[c] = max(divisors, default=whole)
     return tiles
 
 

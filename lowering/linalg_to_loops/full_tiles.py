@@ -28,6 +28,12 @@ from cuesta.dialects.types import index_value
 from cuesta.passes.registry import Pass, register_pass
 
 
+def is_cut(function: func.FuncOp) -> bool:
+    """Whether sizes of a kernel's tiles are no numbers: those depend on the call, or the last tiles are smaller."""
+    views = (op for op in walk(function.operation) if op.name == "memref.subview")
+    return sized(function) or any(not view.results[0].type.has_static_shape for view in views)
+
+
 @register_pass("full-tiles")
 @dataclass(frozen=True)
 class FullTiles(Pass):
@@ -37,7 +43,7 @@ class FullTiles(Pass):
         with module.context:
             for nested in kernel_modules(module):
                 for function in list(nested.body.operations):
-                    if isinstance(function, func.FuncOp) and function.name.value.endswith(TILES) and sized(function):
+                    if isinstance(function, func.FuncOp) and function.name.value.endswith(TILES) and is_cut(function):
                         _split(function)
 
 

@@ -1,4 +1,4 @@
-"""Loops of linalg's ops on buffers: affine ones, or scf ones in a kernel that is passed sizes.
+"""Loops of linalg's ops on buffers: affine ones, or scf ones in a kernel whose tiles are of several sizes.
 
 linalg.generic ins(%x : memref<64xf32>)    →   affine.for %i = 0 to 64
 linalg.generic ins(%x : memref<?xf32>)     →   scf.for %i = %c0 to %n
@@ -12,7 +12,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from cuesta._mlir import PassManager, func, ir
-from cuesta.dialects.kernel_module import kernel_modules, sized
+from cuesta.dialects.kernel_module import kernel_modules
+from cuesta.lowering.linalg_to_loops.full_tiles import is_cut
 from cuesta.passes.registry import Pass, register_pass
 
 
@@ -29,4 +30,4 @@ class MakeLoops(Pass):
             for nested in kernel_modules(module):
                 for function in nested.body.operations:
                     if isinstance(function, func.FuncOp):
-                        (to_scf if sized(function) else to_affine).run(function.operation)
+                        (to_scf if is_cut(function) else to_affine).run(function.operation)

@@ -57,6 +57,16 @@ def test_rows_with_gaps_between_and_operands_that_repeat() -> None:
     assert check(torch.matmul, floats(24, 96), floats(1, 48).expand(96, 48)).launches == 1
 
 
+@pytest.mark.parametrize(("m", "k", "n"), [(1030, 70, 50), (40, 70, 1009), (521, 300, 1013)])
+def test_tiles_of_which_the_last_are_smaller(m: int, k: int, n: int) -> None:
+    assert check(torch.matmul, floats(m, k), floats(k, n)).launches == 1
+    assert check(F.linear, floats(m, k), floats(n, 2 * k)[:, :k]).launches == 1
+    assert check(F.linear, floats(m, k), floats(n, 2 * k)[:, ::2]).launches == 1
+    assert check(lambda a, b, c: F.gelu(a.t() @ b + c), floats(k, m), floats(k, n), floats(n)).launches == 1
+    assert check(lambda a, b: (a @ b).relu().t(), floats(m, k), floats(k, n)).launches == 1
+    assert check(lambda a, b: (a @ b).t().contiguous(), floats(m, k), floats(k, n)).launches == 1
+
+
 @pytest.mark.parametrize(("batch", "m", "k", "n"), [(1, 33, 40, 49), (6, 20, 64, 48), (3, 5, 130, 100)])
 def test_a_batch_of_products(batch: int, m: int, k: int, n: int) -> None:
     a, b = floats(batch, m, k), floats(batch, k, n)

@@ -164,5 +164,25 @@ module {
       } -> tensor<12x96xf32>
       return %s : tensor<12x96xf32>
     }
+
+    // Where nothing of about that size divides rows or columns, the last tile is smaller.
+    // CHECK-LABEL: func.func @cut
+    // CHECK: scf.forall (%[[I:.*]], %[[J:.*]]) = (0, 0) to (11, 97) step (8, 48)
+    // CHECK-DAG: %[[M:.*]] = arith.minsi
+    // CHECK-DAG: %[[N:.*]] = arith.minsi
+    // CHECK: tensor.extract_slice %{{.*}}[%[[I]], 0] [%[[M]], 32] [1, 1] : tensor<11x32xf32> to tensor<?x32xf32>
+    // CHECK: tensor.extract_slice %{{.*}}[%[[J]], 0] [%[[N]], 32] [1, 1] : tensor<97x32xf32> to tensor<?x32xf32>
+    // CHECK: linalg.generic {{.*}} ins(%{{.*}}, %{{.*}} : tensor<?x32xf32>, tensor<?x32xf32>) outs(%{{.*}} : tensor<?x?xf32>)
+    func.func @cut(%x: tensor<11x32xf32>, %w: tensor<97x32xf32>, %y: tensor<11x97xf32> {bufferization.writable = true}) -> tensor<11x97xf32> attributes {cuesta.parallel = [0, 1], cuesta.sizes = [11, 97, 32]} {
+      %zero = arith.constant 0.0 : f32
+      %f = linalg.fill ins(%zero : f32) outs(%y : tensor<11x97xf32>) -> tensor<11x97xf32>
+      %s = linalg.generic {indexing_maps = [affine_map<(m, n, k) -> (m, k)>, affine_map<(m, n, k) -> (n, k)>, affine_map<(m, n, k) -> (m, n)>], iterator_types = ["parallel", "parallel", "reduction"]} ins(%x, %w : tensor<11x32xf32>, tensor<97x32xf32>) outs(%f : tensor<11x97xf32>) attrs = {cuesta.classes = [0, 1, 2], cuesta.product = [0, 1, 2], cuesta.product_tile = "8x48x32 by 8x48"} {
+      ^bb0(%a: f32, %b: f32, %o: f32):
+        %p = arith.mulf %a, %b : f32
+        %r = arith.addf %o, %p : f32
+        linalg.yield %r : f32
+      } -> tensor<11x97xf32>
+      return %s : tensor<11x97xf32>
+    }
   }
 }

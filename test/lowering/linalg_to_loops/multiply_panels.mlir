@@ -128,4 +128,66 @@ func.func @wider(%a: memref<2x8xbf16>, %b: memref<8x16xf32>, %c: memref<2x16xf32
   }
   return
 }
+
+// A tile that may be smaller: whole blocks, then what is left over of them as one more, its columns masked, its rows
+// the last one over and over, stored where there is one.
+// CHECK-LABEL: func.func @cut
+// CHECK-SAME: (%[[A:.*]]: memref<?x8xf32>, %[[B:.*]]: memref<?x8xf32>, %[[C:.*]]: memref<?x?xf32>)
+// CHECK: %[[P:.*]] = memref.alloca() {alignment = 64 : i64} : memref<8x16xf32>
+// CHECK-DAG: %[[M:.*]] = memref.dim %[[A]]
+// CHECK-DAG: %[[N:.*]] = memref.dim %[[B]]
+// CHECK: %[[OVER:.*]] = arith.remui %[[N]],
+// CHECK: %[[WHOLE:.*]] = arith.subi %[[N]], %[[OVER]]
+// CHECK: scf.for %{{.*}} = %{{.*}} to %[[WHOLE]]
+// CHECK-NOT: vector.create_mask
+// CHECK: scf.for %[[J:.*]] = %[[WHOLE]] to %[[N]]
+// CHECK: %[[LEFT:.*]] = arith.subi %[[N]], %[[J]]
+// CHECK: scf.for {{.*}} to %[[LEFT]]
+// CHECK: memref.load %[[B]]
+// CHECK: scf.for %[[I:.*]] = %{{.*}} to %[[M]]
+// CHECK: %[[ROWS:.*]] = arith.subi %[[M]], %[[I]]
+// CHECK: %[[LAST:.*]] = arith.subi %[[ROWS]],
+// CHECK: arith.minui %{{.*}}, %[[LAST]]
+// CHECK-COUNT-2: vector.fma
+// CHECK: vector.create_mask
+// CHECK: vector.maskedstore %[[C]]
+// CHECK: %[[IS:.*]] = arith.cmpi ult, %{{.*}}, %[[ROWS]]
+// CHECK: scf.if %[[IS]]
+// CHECK: vector.maskedstore %[[C]]
+func.func @cut(%a: memref<?x8xf32>, %b: memref<?x8xf32>, %c: memref<?x?xf32>) {
+  linalg.generic {indexing_maps = [#mk, #nk, #mn], iterator_types = ["parallel", "parallel", "reduction"]}
+    ins(%a, %b : memref<?x8xf32>, memref<?x8xf32>) outs(%c : memref<?x?xf32>)
+    attrs = {cuesta.product = [0, 1, 2], cuesta.product_tile = "4x32x8 by 2x16"} {
+  ^bb0(%x: f32, %y: f32, %s: f32):
+    %0 = arith.mulf %x, %y : f32
+    %1 = arith.addf %s, %0 : f32
+    linalg.yield %1 : f32
+  }
+  return
+}
+
+// Sums that begin with zeros: the first block of K stores them.
+// CHECK-LABEL: func.func @zeros
+// CHECK-NOT: linalg.fill
+// CHECK: scf.for %[[K:.*]] = %[[ZERO:.*]] to
+// CHECK: vector.fma
+// CHECK: %[[FIRST:.*]] = arith.cmpi eq, %[[K]], %[[ZERO]]
+// CHECK: scf.if %[[FIRST]]
+// CHECK: vector.store
+// CHECK: else
+// CHECK: vector.load %{{.*}} : memref<1x16xf32>
+// CHECK: arith.addf
+func.func @zeros(%a: memref<1x16xf32>, %b: memref<16x16xf32>, %c: memref<1x16xf32>) {
+  %zero = arith.constant 0.0 : f32
+  linalg.fill ins(%zero : f32) outs(%c : memref<1x16xf32>)
+  linalg.generic {indexing_maps = [#mk, #kn, #mn], iterator_types = ["parallel", "parallel", "reduction"]}
+    ins(%a, %b : memref<1x16xf32>, memref<16x16xf32>) outs(%c : memref<1x16xf32>)
+    attrs = {cuesta.product = [0, 1, 2], cuesta.product_tile = "1x16x8 by 1x16"} {
+  ^bb0(%x: f32, %y: f32, %s: f32):
+    %0 = arith.mulf %x, %y : f32
+    %1 = arith.addf %s, %0 : f32
+    linalg.yield %1 : f32
+  }
+  return
+}
 } }

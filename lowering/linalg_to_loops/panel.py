@@ -1,0 +1,292 @@
+"""A panel of a product's right factor: packed, multiplied by every row of the left one, and the next one asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from cuesta._mlir import arith, ir, memref, scf, vector
+from cuesta.dialects.product import Panels
+from cuesta.dialects.types import index_value, memref_shape
+from cuesta.lowering.linalg_to_loops.transposed import transposed
+from cuesta.lowering.linalg_to_loops.vector_loops import (
+    LANES,
+    Extent,
+    blocks,
+    first_lanes,
+    loop,
+    value_of,
+    vector_type,
+    where,
+    zeros,
+)
+
+Value: TypeAlias = ir.Value
+
+#: Blocks of rows from which on a panel is multiplied for long enough to ask for the next one meanwhile.
+_FEWEST_BLOCKS = 3
+#: Rows of a packed panel that are asked for ahead where few rows are multiplied by it.
+_ROWS_AHEAD = 32
+#: Lines that are asked for in each pass, at most: it loads 11 times in 12 cycles, which have room for 24.
+_MOST_LINES = 4
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """A buffer with two of the loops M, N and K; `order` says which dim each is."""
+
+    buffer: Value
+    order: tuple[int, int]
+
+    def at(self, first: Value, second: Value) -> list[Value]:
+        """The indices of an element, from those along its two loops."""
+        given = (first, second)
+        return [given[self.order.index(dim)] for dim in range(2)]
+
+    @property
+    def sizes(self) -> tuple[Extent, Extent]:
+        """Elements along its two loops."""
+        shape = self.buffer.type
+        first, second = (
+            memref.dim(self.buffer, index_value(d)) if shape.is_dynamic_dim(d) else shape.shape[d] for d in self.order
+        )
+        return first, second
+
+    def runs(self, along: int) -> bool:
+        """Whether elements along its first or second loop (0 or 1) lie together."""
+        _, strides = memref_shape(self.buffer.type)
+        return self.order[along] == 1 and strides[1] == 1
+
+
+@dataclass(frozen=True)
+class Product:
+    """c[m, n] += a[m, k] * b[k, n]"""
+
+    a: Matrix
+    b: Matrix
+    c: Matrix
+    m: Extent
+    n: Extent
+    k: int
+    tile: Panels
+    #: where a panel is packed: a block of K, and whole vectors along N; None where it is packed already
+    memory: Value | None
+    #: whether nothing is in c yet
+    fresh: bool
+
+
+@dataclass(frozen=True)
+class Panel:
+    """A block of `depth` x `width` elements of a product's right factor, from (start, column) on; where `left` is
+    given, it has so many columns of those."""
+
+    product: Product
+    start: Value
+    depth: int
+    column: Value
+    width: int
+    left: Value | None
+
+    @property
+    def vectors(self) -> int:
+        return vectors_of(self.width)
+
+    def write(self) -> None:
+        """Packs it, and adds what it is multiplied by to the result."""
+        if self.product.memory is not None:
+            self._pack()
+        ahead = self._ahead()
+        blocks(self.product.m, self.product.tile.rows, lambda m, rows, left: self._multiply(m, rows, left, ahead))
+
+    def _multiply(self, first: Value, count: int, left: Value | None, ahead: Callable[[Value, Value], None]) -> None:
+        """The sums of `count` rows, which stay in registers along the block; where `left` is given, of so many, and of
+        the last one over and over."""
+        a, c, width = self.product.a, self.product.c, self.vectors
+        inside = [index_value(r) for r in range(count)]
+        if left is not None:
+            last = arith.subi(left, index_value(1))
+            inside = [arith.minui(r, last) for r in inside]
+        rows = [arith.addi(first, r) for r in inside]
+        one, zero, end = (index_value(n) for n in (1, 0, self.depth))
+        sums = scf.ForOp(zero, end, one, [zeros()] * (count * width))
+        with ir.InsertionPoint(sums.body):
+            k = sums.induction_variable
+            ahead(first, k)
+            right = self._row(k)
+            results = []
+            for r, row in enumerate(rows):
+                factor = vector.broadcast(vector_type(), memref.load(a.buffer, a.at(row, arith.addi(self.start, k))))
+                before = sums.inner_iter_args[r * width : (r + 1) * width]
+                results += [vector.fma(factor, x, total) for x, total in zip(right, before, strict=True)]
+            scf.YieldOp(results)
+
+        def each(write: Callable[[Value, Value, int], None]) -> None:
+            for r, row in enumerate(rows):
+
+                def write_row(row: Value = row, r: int = r) -> None:
+                    for j in range(width):
+                        write(sums.results[r * width + j], row, j)
+
+                where(None if left is None else arith.cmpi(arith.CmpIPredicate.ult, index_value(r), left), write_row)
+
+        def store(total: Value, row: Value, j: int) -> None:
+            self._store(total, c, row, j)
+
+        def add(total: Value, row: Value, j: int) -> None:
+            self._store(arith.addf(self._load(c, row, j), total), c, row, j)
+
+        if not self.product.fresh:
+            each(add)
+        elif self.depth == self.product.k:
+            each(store)
+        else:
+            begins = arith.cmpi(arith.CmpIPredicate.eq, self.start, zero)
+            where(begins, lambda: each(store), lambda: each(add))
+
+    def _row(self, k: Value) -> list[Value]:
+        """The vectors of a row of the panel."""
+        if self.product.memory is None:
+            return [self._load(self.product.b, arith.addi(self.start, k), j) for j in range(self.vectors)]
+        columns = [index_value(j * LANES) for j in range(self.vectors)]
+        return [vector.load(vector_type(), self.product.memory, [k, column]) for column in columns]
+
+    # -- packing ----------------------------------------------------------------------------------
+    def _pack(self) -> None:
+        """memory[k, n] = b[start + k, column + n]; beyond the width columns are of no use."""
+        if self.product.b.runs(1):
+            loop(0, self.depth, 1, self._pack_row)
+            return
+        whole = self.depth // LANES * LANES if self.product.b.runs(0) else 0
+        loop(0, whole, LANES, self._pack_square)
+        loop(whole, self.depth, 1, self._pack_scattered)
+
+    def _pack_row(self, k: Value) -> None:
+        for j in range(self.vectors):
+            row = self._load(self.product.b, arith.addi(self.start, k), j)
+            vector.store(row, self.product.memory, [k, index_value(j * LANES)])
+
+    def _pack_square(self, k: Value) -> None:
+        blocks(self.width, LANES, lambda n, count, _: self._transpose(k, n, count))
+
+    def _transpose(self, k: Value, n: Value, count: int) -> None:
+        """Packs 16 elements along K of each of so many columns."""
+        b, at = self.product.b, arith.addi(self.start, k)
+        rows = []
+        for i in range(LANES):
+            inside = arith.addi(n, index_value(i))
+            if self.left is not None:
+                inside = arith.minui(inside, arith.subi(self.left, index_value(1)))
+            place = b.at(at, arith.addi(self.column, inside))
+            rows.append(vector.load(vector_type(), b.buffer, place) if i < count else zeros())
+        for i, row in enumerate(transposed(rows)):
+            vector.store(row, self.product.memory, [arith.addi(k, index_value(i)), n])
+
+    def _pack_scattered(self, k: Value) -> None:
+        b, at, memory = self.product.b, arith.addi(self.start, k), self.product.memory
+        cut = range(self.vectors) if self.left is not None else range(self.width // LANES, self.vectors)
+        for j in cut:
+            vector.store(zeros(), memory, [k, index_value(j * LANES)])
+
+        def copy(n: Value) -> None:
+            memref.store(memref.load(b.buffer, b.at(at, arith.addi(self.column, n))), memory, [k, n])
+
+        loop(0, self.width if self.left is None else self.left, 1, copy)
+
+    # -- the next panel ---------------------------------------------------------------------------
+    def _ahead(self) -> Callable[[Value, Value], None]:
+        """What asks for a part of the next panel while rows from the first on are multiplied by row k of this one."""
+        b, m, tile = self.product.b, self.product.m, self.product.tile
+        count = (m if isinstance(m, int) else tile.m) // tile.rows
+        view = b.buffer.owner
+        if isinstance(view, ir.Block) or view.name != "memref.subview":
+            return _nothing
+        source, starts = view.operands[0], _starts(view)
+        if self.product.memory is None:
+            if count < _FEWEST_BLOCKS:
+                return lambda first, k: self._ask_packed(source, starts[0], k)
+            return lambda first, k: self._ask_next_packed(source, starts[0], first, k)
+        # Each pass asks for some lines; together they ask for each line once or more.
+        columns = range(0, self.width, LANES) if b.runs(1) else range(self.width)
+        if len(starts) != 2 or count < _FEWEST_BLOCKS or -(-len(columns) // count) > _MOST_LINES:
+            return _nothing
+        start, column = self._next()
+        start, column = (arith.addi(x, starts[d]) for x, d in zip((start, column), b.order, strict=True))
+        whole = Matrix(source, b.order)
+        last = arith.subi(value_of(whole.sizes[1]), index_value(1))
+        step = LANES if b.runs(1) else 1
+
+        def ask(first: Value, k: Value) -> None:
+            block = arith.divui(first, index_value(tile.rows))
+            for i in range(-(-len(columns) // count)):
+                place = arith.remui(arith.addi(block, index_value(i * count)), index_value(len(columns)))
+                at = arith.minui(arith.addi(column, arith.muli(place, index_value(step))), last)
+                memref.prefetch(source, whole.at(arith.addi(start, k), at), False, 2, True)
+
+        return ask
+
+    def _ask_packed(self, source: Value, panel: Value, k: Value) -> None:
+        """Asks for a row of the panel itself, some rows ahead: it is not multiplied for long."""
+        last = index_value(self.product.k - 1)
+        ahead = arith.minui(arith.addi(arith.addi(self.start, k), index_value(_ROWS_AHEAD)), last)
+        for j in range(self.vectors):
+            memref.prefetch(source, [panel, ahead, index_value(j * LANES)], False, 3, True)
+
+    def _ask_next_packed(self, source: Value, panel: Value, first: Value, k: Value) -> None:
+        """Asks for a line of the panel behind a packed one, at most of the last."""
+        last = index_value(source.type.shape[0] - 1)
+        following = arith.minui(arith.addi(panel, index_value(1)), last)
+        block = arith.divui(first, index_value(self.product.tile.rows))
+        line = arith.muli(arith.remui(block, index_value(self.vectors)), index_value(LANES))
+        memref.prefetch(source, [following, arith.addi(self.start, k), line], False, 2, True)
+
+    def _next(self) -> tuple[Value, Value]:
+        """Where in K and N the panel that follows begins; behind a tile's last one, the next tile's first."""
+        product = self.product
+        columns = value_of(product.n)
+        column = arith.addi(self.column, index_value(self.width))
+        is_last = arith.cmpi(arith.CmpIPredicate.uge, column, columns)
+        start = arith.select(is_last, arith.addi(self.start, index_value(self.depth)), self.start)
+        is_over = arith.cmpi(arith.CmpIPredicate.uge, start, index_value(product.k))
+        zero = index_value(0)
+        again = arith.select(is_over, columns, zero)
+        return arith.select(is_over, zero, start), arith.select(is_last, again, column)
+
+    # -- vectors along N, the last of which may be cut off ----------------------------------------
+    def _load(self, matrix: Matrix, row: Value, j: int) -> Value:
+        place = matrix.at(row, arith.addi(self.column, index_value(j * LANES)))
+        mask = self._mask(j)
+        if mask is None:
+            return vector.load(vector_type(), matrix.buffer, place)
+        return vector.maskedload(vector_type(), matrix.buffer, place, mask, zeros())
+
+    def _store(self, value: Value, matrix: Matrix, row: Value, j: int) -> None:
+        place = matrix.at(row, arith.addi(self.column, index_value(j * LANES)))
+        mask = self._mask(j)
+        if mask is None:
+            vector.store(value, matrix.buffer, place)
+        else:
+            vector.maskedstore(matrix.buffer, place, mask, value)
+
+    def _mask(self, j: int) -> Value | None:
+        if self.left is not None:
+            return first_lanes(arith.subi(self.left, index_value(j * LANES)))
+        left = self.width - j * LANES
+        return None if left >= LANES else first_lanes(left)
+
+
+def vectors_of(width: int) -> int:
+    """Vectors that so many columns take."""
+    return -(-width // LANES)
+
+
+def _starts(view: ir.Operation) -> list[Value]:
+    """The offset of a subview along each dim of its source."""
+    static = list(ir.DenseI64ArrayAttr(view.attributes["static_offsets"]))
+    dynamic = iter(list(view.operands)[1:])
+    marker = ir.ShapedType.get_dynamic_stride_or_offset()
+    return [next(dynamic) if offset == marker else index_value(offset) for offset in static]
+
+
+def _nothing(first: Value, k: Value) -> None:
+    """Asks for nothing."""

@@ -1,0 +1,78 @@
+"""Loops around vectors of f32, whose ends are numbers, or values that a call tells."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+from cuesta._mlir import arith, ir, scf, vector
+from cuesta.dialects.types import index_value
+
+Value: TypeAlias = ir.Value
+#: Elements along a loop.
+Extent: TypeAlias = int | ir.Value
+
+#: f32 elements of a vector.
+LANES = 16
+
+
+def value_of(extent: Extent) -> Value:
+    return index_value(extent) if isinstance(extent, int) else extent
+
+
+def blocks(size: Extent, step: int, body: Callable[[Value, int, Value | None], object]) -> None:
+    """A loop over blocks: `body(start, step, None)`. What is left over of them is one behind it: `body(start, count,
+    None)` of a size that is a number, else `body(start, step, count)` of at most so many."""
+    if isinstance(size, int):
+        whole = size // step * step
+        loop(0, whole, step, lambda at: body(at, step, None))
+        if whole < size:
+            body(index_value(whole), size - whole, None)
+        return
+    end = arith.subi(size, arith.remui(size, index_value(step)))
+    loop(0, end, step, lambda at: body(at, step, None))
+    loop(end, size, step, lambda at: body(at, step, arith.subi(size, at)))
+
+
+def loop(first: Extent, end: Extent, step: int, body: Callable[[Value], object]) -> None:
+    """A loop; of numbers none where it would not run, and one pass of it as it is."""
+    if isinstance(first, int) and isinstance(end, int):
+        if first >= end:
+            return
+        if first + step >= end:
+            body(index_value(first))
+            return
+    made = scf.ForOp(value_of(first), value_of(end), index_value(step))
+    with ir.InsertionPoint(made.body):
+        body(made.induction_variable)
+        scf.YieldOp([])
+
+
+def where(condition: Value | None, body: Callable[[], object], otherwise: Callable[[], object] | None = None) -> None:
+    """`body` where a condition holds, and else, if given, the other; None always holds."""
+    if condition is None:
+        body()
+        return
+    made = scf.IfOp(condition, has_else=otherwise is not None)
+    for block, inside in ((made.then_block, body), *(((made.else_block, otherwise),) if otherwise else ())):
+        with ir.InsertionPoint(block):
+            inside()
+            scf.YieldOp([])
+
+
+def vector_type() -> ir.Type:
+    return ir.VectorType.get([LANES], ir.F32Type.get())
+
+
+def zeros() -> Value:
+    return arith.ConstantOp(
+        vector_type(), ir.DenseElementsAttr.get_splat(vector_type(), ir.FloatAttr.get_f32(0.0))
+    ).result
+
+
+def first_lanes(count: Extent) -> Value:
+    """The mask of so many lanes, of all where there are more."""
+    kind = ir.VectorType.get([LANES], ir.IntegerType.get_signless(1))
+    if isinstance(count, int):
+        return vector.constant_mask(kind, [count])
+    return vector.create_mask(kind, [count])
