@@ -128,8 +128,8 @@ def reshaped(x: ir.Value, sizes: Sequence[Number]) -> ir.Value:
 
 def _behind_products(ops: Sequence[ir.Operation]) -> dict[ir.Value, bool]:
     """What pointwise ops make of a product that is a kernel of ours: that kernel takes them in, unless a reshape stands
-    between. Where only the caller reads what is reshaped, it need not; of a product in packed panels (True) none does,
-    as call-libraries has moved it behind."""
+    between. Where no other pointwise op reads what is reshaped, it need not; of a product in packed panels (True) none
+    does, as call-libraries has moved it behind."""
     found: dict[ir.Value, bool] = {}
     for op in ops:
         of = [found[x] for x in op.operands if x in found] if op.name in (*POINTWISE, "cuesta.permute") else []
@@ -161,7 +161,7 @@ class HoistReshapes(Pass):
                         op.erase()
                         continue
                     stays = behind.get(op.operands[0])
-                    if stays or (stays is False and all(user.name == "func.return" for user in users(op.results[0]))):
+                    if stays or (stays is False and not any(user.name in POINTWISE for user in users(op.results[0]))):
                         continue
                     if not (_hoistable(op) or (self.repeat and _repeatable(op))):
                         continue

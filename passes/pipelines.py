@@ -39,6 +39,8 @@ _GRAPH = (
     # What is a matrix in its layout is a product like any other.
     "multiply-convolutions",
     "call-libraries",
+    # Products that are kernels have the rows of what follows: reshapes there and back.
+    "fold-views",
     # 5. Whole ops apart, so that fusion sees reductions and pointwise ops only.
     "decompose",
     # 6. Reshapes out from between pointwise ops; then once more what that left behind.
@@ -117,8 +119,8 @@ _LLVM = (
 _GPU_STEPS = {
     "multiply-convolutions": (),
     # cuDNN takes into a convolution what CPU leaves to the kernel behind it, where the layout is its own. Folding
-    # first: what is folded is a bias. Products that are kernels have the rows of what follows: reshapes there and back.
-    "call-libraries": ("fold-batch-norm", "fuse-cudnn-convolution", "call-libraries", "fold-views"),
+    # first: what is folded is a bias.
+    "call-libraries": ("fold-batch-norm", "fuse-cudnn-convolution", "call-libraries"),
     # A range check would make every call wait for it: positions are clamped, as the host function cannot ask.
     "decompose": ("decompose{checks=false}", "split-reductions"),
     # Splitting leaves reshapes between a reduction and what it reduces: what is cheap is computed again behind them.

@@ -165,6 +165,14 @@ def test_max_autotune_measures_it_with_what_follows(monkeypatch: pytest.MonkeyPa
     assert graph.launches == 1 and not graph.aten_calls
 
 
+@pytest.mark.parametrize("batch", [1, 2])
+def test_what_is_between_two_layers_joins_the_first(batch: int) -> None:
+    def layers(x: Tensor, first: Tensor, second: Tensor) -> Tensor:
+        return F.linear(F.gelu(F.linear(x, first)), second)
+
+    assert check(layers, floats(batch, 32, 64), floats(96, 64), floats(64, 96)).launches == 2
+
+
 def test_a_layer_s_gradients() -> None:
     torch._dynamo.reset()
     layer = torch.nn.Linear(48, 64)

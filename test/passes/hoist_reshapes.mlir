@@ -85,3 +85,19 @@ func.func @epilogue(%a: tensor<32x64xbf16>, %b: tensor<64x16xbf16>) -> tensor<2x
   %2 = "cuesta.reshape"(%1) : (tensor<32x16xbf16>) -> tensor<2x16x16xbf16>
   return %2 : tensor<2x16x16xbf16>
 }
+
+// So does what another product reads reshaped: its kernel takes in none of this.
+// CHECK-LABEL: func.func @epilogue_before_a_product
+// CHECK: "cuesta.mm"
+// CHECK-NEXT: "cuesta.add"
+// CHECK-NEXT: "cuesta.gelu"(%{{.*}}) : (tensor<2x16x16xf32>)
+// CHECK-NEXT: "cuesta.reshape"
+// CHECK-NEXT: "cuesta.mm"
+func.func @epilogue_before_a_product(%a: tensor<2x16x64xf32>, %b: tensor<64x16xf32>, %bias: tensor<16xf32>, %c: tensor<16x64xf32>) -> tensor<32x64xf32> {
+  %0 = "cuesta.mm"(%a, %b) {product = "32x16x64 by 8x48"} : (tensor<2x16x64xf32>, tensor<64x16xf32>) -> tensor<2x16x16xf32>
+  %1 = "cuesta.add"(%0, %bias) : (tensor<2x16x16xf32>, tensor<16xf32>) -> tensor<2x16x16xf32>
+  %2 = "cuesta.gelu"(%1) : (tensor<2x16x16xf32>) -> tensor<2x16x16xf32>
+  %3 = "cuesta.reshape"(%2) : (tensor<2x16x16xf32>) -> tensor<32x16xf32>
+  %4 = "cuesta.mm"(%3, %c) {product = "32x64x16 by 6x64"} : (tensor<32x16xf32>, tensor<16x64xf32>) -> tensor<32x64xf32>
+  return %4 : tensor<32x64xf32>
+}
