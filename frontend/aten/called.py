@@ -17,7 +17,7 @@ _MATRICES = "matrices are taken apart in the library"
 
 #: reason → ops
 CALLED: dict[str, tuple[str, ...]] = {
-    _WRITES: (*("col2im", "as_strided_scatter", "grid_sampler_2d_backward", "grid_sampler_3d_backward"),),
+    _WRITES: (*("as_strided_scatter", "grid_sampler_2d_backward", "grid_sampler_3d_backward"),),
     "which of equal numbers it names is ATen's own": ("kthvalue", "median.dim", "nanmedian.dim", "mode"),
     "reads between pixels, which ATen gathers by vectors": ("grid_sampler_2d", "grid_sampler_3d"),
     "matrix products run in the library": ("addbmm", "linalg_matrix_exp"),

@@ -73,6 +73,11 @@ CASES: dict[str, tuple[Any, ...]] = {
     ),
     "adaptive_max_pool3d": (lambda x: F.adaptive_max_pool3d(x, (2, 4, 3), True), CUBE),
     "adaptive_avg_pool3d": (lambda x: F.adaptive_avg_pool3d(x, (1, 3, 2)), CUBE),
+    "fold": (
+        lambda x: (F.fold(x, (5, 4), (2, 3)), F.fold(x, (5, 2), (2, 1), stride=(2, 1), padding=(0, 1)),
+                   F.fold(x, (7, 2), (2, 1), dilation=(3, 1)), F.fold(x[0, :, :6], (4, 4), (3, 2)),
+                   F.fold(x.abs().bfloat16(), (5, 4), (2, 3))), floats(2, 6, 8),
+    ),
     "diagonal": (lambda x: (x.diagonal(), x.diagonal(1), x.diagonal(-2)), M),
     "diagonal of other dims": (lambda x: (x.diagonal(0, 1, 3), x.diagonal(1, 3, 0), x.diagonal(-1, 2, 1)), IMAGE),
     "diagonal_scatter": (
