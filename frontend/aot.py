@@ -8,9 +8,9 @@ from typing import Any
 import torch
 from torch._dynamo.backends.common import aot_autograd
 from torch._functorch._aot_autograd.descriptors import InputMutationAOTOutput
-from torch.multiprocessing.reductions import StorageWeakRef
 
-from cuesta.frontend.fx_nodes import last_placeholder
+from cuesta.frontend.common_subexpressions import merge_equal_nodes
+from cuesta.frontend.fx_nodes import last_placeholder, storage_of
 from cuesta.frontend.saved_concatenations import save_once
 from cuesta.frontend.saved_layouts import save_channels_last
 
@@ -42,8 +42,12 @@ def partition(joint: torch.fx.GraphModule, joint_inputs: Any, *, layouts: bool =
     """
     from torch._functorch.partitioners import min_cut_rematerialization_partition
 
+    joint.graph.eliminate_dead_code()
+    if torch._functorch.config.cse:
+        merge_equal_nodes(joint.graph)
     # "inductor" stands for: recomputing pointwise ops is cheap, because the compiler fuses them.
-    forward, backward = min_cut_rematerialization_partition(joint, joint_inputs, compiler="inductor", **kwargs)
+    with torch._functorch.config.patch(cse=False):
+        forward, backward = min_cut_rematerialization_partition(joint, joint_inputs, compiler="inductor", **kwargs)
     save_once(forward, backward, kwargs["num_fwd_outputs"])
     _keep_old_values(forward, kwargs["num_fwd_outputs"])
     if layouts:
@@ -56,13 +60,13 @@ def _keep_old_values(forward: torch.fx.GraphModule, outputs: int) -> None:
     values are fixed. Torch's partitioner saves the argument itself and the backward graph computes from what is written
     there since: a wrong gradient where no autograd watches the argument, and an error where it does."""
     graph = forward.graph
-    written = {_storage(node) for node in _written_arguments(graph)} - {None}
+    written = {storage_of(node) for node in _written_arguments(graph)} - {None}
     if not written:
         return
     output = graph.output_node()
     results: list[Any] = [*output.args[0]]  # type: ignore[misc]
     for position, value in enumerate(results[outputs:], outputs):
-        if isinstance(value, torch.fx.Node) and _storage(value) in written:
+        if isinstance(value, torch.fx.Node) and storage_of(value) in written:
             with graph.inserting_after(value if value.op != "placeholder" else last_placeholder(graph)):
                 copy = graph.call_function(torch.ops.aten.clone.default, (value,))
             copy.meta["val"] = value.meta["val"].clone()
@@ -83,10 +87,3 @@ def _written_arguments(graph: torch.fx.Graph) -> Iterator[torch.fx.Node]:
 
 def _writes(user: torch.fx.Node, argument: torch.fx.Node) -> bool:
     return user.target is torch.ops.aten.copy_.default and user.args[0] is argument
-
-
-def _storage(node: torch.fx.Node) -> StorageWeakRef | None:
-    value = node.meta.get("val")
-    if not isinstance(value, torch.Tensor) or value.layout != torch.strided:
-        return None
-    return StorageWeakRef(value.untyped_storage())

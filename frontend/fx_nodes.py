@@ -6,6 +6,7 @@ import re
 from typing import Any
 
 import torch
+from torch.multiprocessing.reductions import StorageWeakRef
 
 from cuesta.errors import Unsupported
 from cuesta.frontend.graph_key import attribute
@@ -91,3 +92,11 @@ def module_path(dynamo: str) -> str:
     path = re.sub(r"\._modules\['?(\w+)'?\]", r".\1", dynamo)
     path = re.sub(r"^[LG]\['(self|fn)'\]\.?", "", path)  # the module itself that was compiled
     return re.sub(r"^[LG]\['(\w+)'\]", r"\1", path)
+
+
+def storage_of(node: torch.fx.Node) -> StorageWeakRef | None:
+    """The memory that a node's tensor lies in, which its views share; None for what is no tensor with one."""
+    value = node.meta.get("val")
+    if not isinstance(value, torch.Tensor) or value.layout != torch.strided:
+        return None
+    return StorageWeakRef(value.untyped_storage())

@@ -31,6 +31,7 @@ from cuesta import cache_artifacts, compile_report
 from cuesta.cache import Hit, content_key, environment_key, open_cache
 from cuesta.compile_report import GraphReport
 from cuesta.errors import ArtefactError
+from cuesta.frontend.autograd_key import keys_of_ours
 from cuesta.frontend.calling import Boxed, Convention, bind_values, takes_tensors_only
 from cuesta.frontend.graph_key import attribute
 from cuesta.frontend.loading import load
@@ -40,11 +41,11 @@ from cuesta.frontend.profiling import profiled
 from cuesta.options import Options
 from cuesta.runtime.artefact import Artefact
 
-#: Nodes of a graph of Dynamo's from which on it is worth while in training. Torch's key costs a process two seconds,
-#: whatever the graph: it imports Inductor's code generators and reads its sources. To trace a node, and to split and
-#: find its graphs, takes 20 ms (12 layers of a transformer, 314 nodes: a warm start of 6.7 s instead of 10.9 s);
-WORTH_KEEPING = 200
-#: without gradients so many times less (6.9 s instead of 6.4 s).
+#: Nodes of a graph of Dynamo's from which on it is worth while in training. Torch's key and what it keeps cost a
+#: process 0.2 to 0.3 s, whatever the graph: it reads torch's sources. To trace a node, and to split and find its graphs,
+#: takes 10 ms or more (75 nodes of linear layers: a warm start of 0.9 s instead of 1.6 s; 15 nodes: 0.6 either way);
+WORTH_KEEPING = 50
+#: without gradients so many times less (75 nodes 0.9 s either way, 300 nodes 2.0 s instead of 2.4 s).
 _INFERENCE = 4
 
 #: Attribute of a callable: what is pickled of it.
@@ -193,11 +194,7 @@ def kept_by_torch(options: Options, keeping: Keeping) -> Iterator[None]:
     # Keys of another folder's programs lead nowhere.
     place = str(options.cache_root) if keeping is Keeping.KEY else ""
     threads = str(torch.get_num_threads()) if options.max_autotune else ""
-    tag = f"{torch.compiler.config.cache_key_tag} cuesta {content_key(key, place, threads)}"
-    with (
-        torch.compiler.config.patch(cache_key_tag=tag),  # type: ignore[attr-defined]
-        torch._functorch.config.patch(bundled_autograd_cache=True),
-    ):
+    with keys_of_ours(key, place, threads), torch._functorch.config.patch(bundled_autograd_cache=True):
         yield
 
 
