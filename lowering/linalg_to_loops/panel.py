@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -94,15 +94,37 @@ class Panel:
 
     def write(self) -> None:
         """Packs it, and adds what it is multiplied by to the result."""
+        along = self._lanes()
         if self.product.memory is not None:
-            self._pack()
+            self._pack(along)
         ahead = self._ahead()
-        blocks(self.product.m, self.product.tile.rows, lambda m, rows, left: self._multiply(m, rows, left, ahead))
+        blocks(
+            self.product.m, self.product.tile.rows, lambda m, rows, left: self._multiply(m, rows, left, along, ahead)
+        )
 
-    def _multiply(self, first: Value, count: int, left: Value | None, ahead: Callable[[Value, Value], None]) -> None:
+    def _lanes(self) -> list[_Lanes]:
+        """The panel's vectors, the last of which may be cut off."""
+        found = []
+        for at in range(0, self.width, LANES):
+            mask = None
+            if self.left is not None:
+                mask = first_lanes(arith.subi(self.left, index_value(at)))
+            elif self.width - at < LANES:
+                mask = first_lanes(self.width - at)
+            found.append(_Lanes(arith.addi(self.column, index_value(at)), mask))
+        return found
+
+    def _multiply(
+        self,
+        first: Value,
+        count: int,
+        left: Value | None,
+        along: Sequence[_Lanes],
+        ahead: Callable[[Value, Value], None],
+    ) -> None:
         """The sums of `count` rows, which stay in registers along the block; where `left` is given, of so many, and of
         the last one over and over."""
-        a, c, width = self.product.a, self.product.c, self.vectors
+        a, c, width = self.product.a, self.product.c, len(along)
         inside = [index_value(r) for r in range(count)]
         if left is not None:
             last = arith.subi(left, index_value(1))
@@ -113,28 +135,29 @@ class Panel:
         with ir.InsertionPoint(sums.body):
             k = sums.induction_variable
             ahead(first, k)
-            right = self._row(k)
+            at = arith.addi(self.start, k)
+            right = self._row(k, at, along)
             results = []
             for r, row in enumerate(rows):
-                factor = vector.broadcast(vector_type(), memref.load(a.buffer, a.at(row, arith.addi(self.start, k))))
+                factor = vector.broadcast(vector_type(), memref.load(a.buffer, a.at(row, at)))
                 before = sums.inner_iter_args[r * width : (r + 1) * width]
                 results += [vector.fma(factor, x, total) for x, total in zip(right, before, strict=True)]
             scf.YieldOp(results)
 
-        def each(write: Callable[[Value, Value, int], None]) -> None:
+        def each(write: Callable[[_Lanes, Value, Value], None]) -> None:
             for r, row in enumerate(rows):
 
                 def write_row(row: Value = row, r: int = r) -> None:
-                    for j in range(width):
-                        write(sums.results[r * width + j], row, j)
+                    for j, lanes in enumerate(along):
+                        write(lanes, sums.results[r * width + j], row)
 
                 where(None if left is None else arith.cmpi(arith.CmpIPredicate.ult, index_value(r), left), write_row)
 
-        def store(total: Value, row: Value, j: int) -> None:
-            self._store(total, c, row, j)
+        def store(lanes: _Lanes, total: Value, row: Value) -> None:
+            lanes.store(total, c, row)
 
-        def add(total: Value, row: Value, j: int) -> None:
-            self._store(arith.addf(self._load(c, row, j), total), c, row, j)
+        def add(lanes: _Lanes, total: Value, row: Value) -> None:
+            lanes.store(arith.addf(lanes.load(c, row), total), c, row)
 
         if not self.product.fresh:
             each(add)
@@ -144,27 +167,27 @@ class Panel:
             begins = arith.cmpi(arith.CmpIPredicate.eq, self.start, zero)
             where(begins, lambda: each(store), lambda: each(add))
 
-    def _row(self, k: Value) -> list[Value]:
-        """The vectors of a row of the panel."""
+    def _row(self, k: Value, at: Value, along: Sequence[_Lanes]) -> list[Value]:
+        """The vectors of row k of the panel, which is row `at` of the factor."""
         if self.product.memory is None:
-            return [self._load(self.product.b, arith.addi(self.start, k), j) for j in range(self.vectors)]
-        columns = [index_value(j * LANES) for j in range(self.vectors)]
+            return [lanes.load(self.product.b, at) for lanes in along]
+        columns = [index_value(j * LANES) for j in range(len(along))]
         return [vector.load(vector_type(), self.product.memory, [k, column]) for column in columns]
 
     # -- packing ----------------------------------------------------------------------------------
-    def _pack(self) -> None:
+    def _pack(self, along: Sequence[_Lanes]) -> None:
         """memory[k, n] = b[start + k, column + n]; beyond the width columns are of no use."""
         if self.product.b.runs(1):
-            loop(0, self.depth, 1, self._pack_row)
+            loop(0, self.depth, 1, lambda k: self._pack_row(k, along))
             return
         whole = self.depth // LANES * LANES if self.product.b.runs(0) else 0
         loop(0, whole, LANES, self._pack_square)
         loop(whole, self.depth, 1, self._pack_scattered)
 
-    def _pack_row(self, k: Value) -> None:
-        for j in range(self.vectors):
-            row = self._load(self.product.b, arith.addi(self.start, k), j)
-            vector.store(row, self.product.memory, [k, index_value(j * LANES)])
+    def _pack_row(self, k: Value, along: Sequence[_Lanes]) -> None:
+        at = arith.addi(self.start, k)
+        for j, lanes in enumerate(along):
+            vector.store(lanes.load(self.product.b, at), self.product.memory, [k, index_value(j * LANES)])
 
     def _pack_square(self, k: Value) -> None:
         blocks(self.width, LANES, lambda n, count, _: self._transpose(k, n, count))
@@ -252,27 +275,26 @@ class Panel:
         again = arith.select(is_over, columns, zero)
         return arith.select(is_over, zero, start), arith.select(is_last, again, column)
 
-    # -- vectors along N, the last of which may be cut off ----------------------------------------
-    def _load(self, matrix: Matrix, row: Value, j: int) -> Value:
-        place = matrix.at(row, arith.addi(self.column, index_value(j * LANES)))
-        mask = self._mask(j)
-        if mask is None:
-            return vector.load(vector_type(), matrix.buffer, place)
-        return vector.maskedload(vector_type(), matrix.buffer, place, mask, zeros())
 
-    def _store(self, value: Value, matrix: Matrix, row: Value, j: int) -> None:
-        place = matrix.at(row, arith.addi(self.column, index_value(j * LANES)))
-        mask = self._mask(j)
-        if mask is None:
+@dataclass(frozen=True)
+class _Lanes:
+    """A vector's columns of a tile, from `column` on; where there is a mask, those that it has."""
+
+    column: Value
+    mask: Value | None
+
+    def load(self, matrix: Matrix, row: Value) -> Value:
+        place = matrix.at(row, self.column)
+        if self.mask is None:
+            return vector.load(vector_type(), matrix.buffer, place)
+        return vector.maskedload(vector_type(), matrix.buffer, place, self.mask, zeros())
+
+    def store(self, value: Value, matrix: Matrix, row: Value) -> None:
+        place = matrix.at(row, self.column)
+        if self.mask is None:
             vector.store(value, matrix.buffer, place)
         else:
-            vector.maskedstore(matrix.buffer, place, mask, value)
-
-    def _mask(self, j: int) -> Value | None:
-        if self.left is not None:
-            return first_lanes(arith.subi(self.left, index_value(j * LANES)))
-        left = self.width - j * LANES
-        return None if left >= LANES else first_lanes(left)
+            vector.maskedstore(matrix.buffer, place, self.mask, value)
 
 
 def vectors_of(width: int) -> int:

@@ -11,10 +11,10 @@ module { module @kernels {
 // CHECK-LABEL: func.func @rows
 // CHECK-SAME: (%[[A:.*]]: memref<3x8xf32>, %[[B:.*]]: memref<8x20xf32>, %[[C:.*]]: memref<3x20xf32>)
 // CHECK: %[[P:.*]] = memref.alloca() {alignment = 64 : i64} : memref<8x32xf32>
+// CHECK: %[[MASK:.*]] = vector.constant_mask [4]
 // CHECK: scf.for %[[K:.*]] =
 // CHECK: vector.load %[[B]][{{.*}}] : memref<8x20xf32>, vector<16xf32>
 // CHECK: vector.store %{{.*}}, %[[P]][%[[K]], %{{.*}}]
-// CHECK: %[[MASK:.*]] = vector.constant_mask [4]
 // CHECK: vector.maskedload %[[B]][{{.*}}], %[[MASK]]
 // CHECK: vector.store %{{.*}}, %[[P]]
 // CHECK: %[[S:.*]]:4 = scf.for %[[K:.*]] = {{.*}} iter_args(
@@ -142,6 +142,7 @@ func.func @wider(%a: memref<2x8xbf16>, %b: memref<8x16xf32>, %c: memref<2x16xf32
 // CHECK-NOT: vector.create_mask
 // CHECK: scf.for %[[J:.*]] = %[[WHOLE]] to %[[N]]
 // CHECK: %[[LEFT:.*]] = arith.subi %[[N]], %[[J]]
+// CHECK: vector.create_mask
 // CHECK: scf.for {{.*}} to %[[LEFT]]
 // CHECK: memref.load %[[B]]
 // CHECK: scf.for %[[I:.*]] = %{{.*}} to %[[M]]
@@ -149,7 +150,6 @@ func.func @wider(%a: memref<2x8xbf16>, %b: memref<8x16xf32>, %c: memref<2x16xf32
 // CHECK: %[[LAST:.*]] = arith.subi %[[ROWS]],
 // CHECK: arith.minui %{{.*}}, %[[LAST]]
 // CHECK-COUNT-2: vector.fma
-// CHECK: vector.create_mask
 // CHECK: vector.maskedstore %[[C]]
 // CHECK: %[[IS:.*]] = arith.cmpi ult, %{{.*}}, %[[ROWS]]
 // CHECK: scf.if %[[IS]]
