@@ -123,8 +123,8 @@ class Options:
     )
     attention: str = _option(
         "auto",
-        "Who computes attention of f32 on a CPU: a `kernel` of ours, or the `library`; `auto`: where that was measured "
-        "to be faster, a kernel.",
+        "Who computes attention of f32 without dropout on a CPU: a `kernel` of ours, or the `library`; `auto`: with "
+        "AVX-512 a kernel, for 8 queries or more, where it was measured to be faster on this machine (see below).",
         choices=("auto", "library", "kernel"),
         affects_code=True,
     )

@@ -14,6 +14,9 @@ from dataclasses import dataclass
 #: Who may compute a product.
 LIBRARY, KERNEL = "library", "kernel"
 
+#: Attention, which is made of products, and its gradients are compared by themselves.
+ATTENTION, ATTENTION_BACKWARD = "attention", "attention_backward"
+
 
 @dataclass(frozen=True)
 class Kind:

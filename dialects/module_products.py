@@ -1,6 +1,7 @@
-"""Who computes the products of f32 in a module for a CPU, as far as that was measured: an attribute of the top module.
+"""Who computes the products and attention of f32 in a module for a CPU, as far as that was measured: an attribute of
+the top module.
 
-    module attributes {cuesta.products = {across = "kernel", along = "library"}} { … }
+    module attributes {cuesta.products = {across = "kernel", attention = "library"}} { … }
 
 Of a kind (`cuesta.product_kinds`) that it does not name passes go by a rule of thumb.
 """

@@ -24,7 +24,6 @@ from cuesta.passes.graph_rewrite import functions
 from cuesta.passes.product_cluster import PRODUCTS, cluster, program_text
 from cuesta.passes.product_routes import ROUTE
 from cuesta.passes.tile_sizes import kernel_text, mark_tile
-from cuesta.product_kinds import Kind
 from cuesta.runtime.executable import Executable
 
 _SEED = 0
@@ -57,21 +56,6 @@ def gemm(op: ir.Operation, route: str) -> tuple[ir.Module, str]:
         if copy.name in PRODUCTS:
             copy.attributes[ROUTE] = ir.StringAttr.get(route)
     return module, "import"
-
-
-def product_of_kind(kind: Kind) -> ir.Module:
-    """A program of the one product that is measured for all of a kind."""
-    m, k, n = kind.m, kind.k, kind.n
-    left, right, result = f"tensor<{m}x{k}xf32>", f"tensor<{k}x{n}xf32>", f"tensor<{m}x{n}xf32>"
-    return ir.Module.parse(
-        f"""func.func @graph(
-            %a: {left} {{cuesta.strides = {list(kind.left_strides)}}},
-            %b: {right} {{cuesta.strides = {list(kind.right_strides)}}}
-        ) -> ({result} {{cuesta.strides = {[n, 1]}}}) {{
-          %0 = "cuesta.mm"(%a, %b) : ({left}, {right}) -> {result}
-          return %0 : {result}
-        }}"""
-    )
 
 
 def _strides(op: ir.Operation, name: str, values: Sequence[ir.Value]) -> ir.ArrayAttr:

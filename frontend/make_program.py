@@ -16,7 +16,7 @@ from cuesta.frontend.devices import place_graph
 from cuesta.frontend.graph_cache import GraphCache
 from cuesta.frontend.graph_key import graph_key
 from cuesta.frontend.loading import can_run, load
-from cuesta.frontend.product_trial import decide
+from cuesta.frontend.machine_trial import decide
 from cuesta.options import Options
 from cuesta.runtime.artefact import Artefact
 from cuesta.runtime.executable import Executable

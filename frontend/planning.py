@@ -12,7 +12,7 @@ from cuesta.frontend.bitwise import mark_calls
 from cuesta.frontend.devices import place_graph
 from cuesta.frontend.donation import donated_arguments
 from cuesta.frontend.loading import can_run
-from cuesta.frontend.product_trial import decide
+from cuesta.frontend.machine_trial import decide
 from cuesta.options import Options
 from cuesta.sizes import assumptions
 

@@ -34,7 +34,7 @@ from filecheck.options import parse_argv_options
 from filecheck.parser import Parser
 
 from cuesta import compile_report
-from cuesta.frontend import product_trial
+from cuesta.frontend import machine_trial
 from cuesta.tools import cuesta_opt, cuesta_run
 
 _RUN = re.compile(r"//\s*RUN:(.*)")
@@ -116,7 +116,7 @@ def alone() -> Iterator[None]:
 @pytest.fixture(autouse=True)
 def no_trials(monkeypatch: pytest.MonkeyPatch) -> None:
     """Who computes products is the rule's choice on every machine; test_product_trial.py measures."""
-    monkeypatch.setattr(product_trial, "is_measured", lambda: False)
+    monkeypatch.setattr(machine_trial, "is_measured", lambda: False)
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:

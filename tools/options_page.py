@@ -20,16 +20,19 @@ that does not exist raises an error that names it, what is near it and what is v
 """
 
 _TAIL = """
-## `gemm` on a CPU
+## `gemm` and `attention` on a CPU
 Whether MKL or a kernel of ours multiplies f32 faster depends on the machine: from 256 rows on a kernel took 0.9 to 1.1
-of MKL's time on an Intel Xeon, and 0.4 to 0.5 of it on an AMD EPYC. So with `auto`, the first graph with products of a
-kind has one of them timed both ways, on random tensors, in turns, the shortest times counting, in 0.15 s or so each:
+of MKL's time on an Intel Xeon, and 0.4 to 0.5 of it on an AMD EPYC; attention, which ATen computes with MKL, 0.3 to 0.5
+of ATen's time there. So with `auto`, the first graph with products of a kind has one of them timed both ways, on random
+tensors, in turns, the shortest times counting, in 0.15 s or so each (the gradients of attention 0.3 s):
 
 | kind | timed | such as |
 | --- | --- | --- |
 | `across` | 256x768 by 768x768, the right factor [N, K] in memory | a linear layer |
 | `along` | the same, [K, N] in memory | the gradient of its input, GPT-2's layers |
 | `turned` | 768x256 by 256x768, the left factor [K, M] in memory | the gradient of a weight |
+| `forward`, of attention | 12 heads of 64, 128 queries and keys | `scaled_dot_product_attention` |
+| `backward`, of attention | the same | its gradients |
 
 A kernel that saves a tenth then computes products of that kind, of all sizes that it has a form for, in every graph and
 process: the answer is kept in the cache of compiled graphs for this CPU, number of threads and versions, and goes with
@@ -37,8 +40,8 @@ process: the answer is kept in the cache of compiled graphs for this CPU, number
 times (`products` in `as_dict()`).
 
 The library and a kernel differ in a result's last bits. Each repeats its own, and a decision that is kept does not
-change; a cache that is emptied, and no cache at all, have it measured again, by process. Where the clock must not decide
-take `gemm: "kernel"` or `"library"`, or `torch.use_deterministic_algorithms(True)`, with which nothing is measured.
+change; a cache that is emptied, and no cache at all, have it measured again, by process. Where the clock must not
+decide take `"kernel"` or `"library"`, or `torch.use_deterministic_algorithms(True)`, with which nothing is measured.
 
 ## `max_autotune`
 Some choices are made by a rule of thumb. With this option they are made by timing, for graphs whose sizes are numbers:

@@ -18,7 +18,14 @@ from cuesta.cache import open_cache
 from cuesta.compile_report import GraphReport
 from cuesta.dialects import make_context
 from cuesta.errors import CompileError
-from cuesta.frontend import background, choice_store, product_trial, tier_worker
+from cuesta.frontend import (
+    attention_trial,
+    background,
+    choice_store,
+    machine_trial,
+    product_trial,
+    tier_worker,
+)
 from cuesta.frontend.compile import lower_module
 from cuesta.frontend.stopwatch import Stopwatch
 from cuesta.lowering.tt_to_binary.kernel import unpack
@@ -37,18 +44,18 @@ class Machine:
         def race(watch: Stopwatch, calls: Mapping[str, Callable[[], Any]]) -> dict[str, float]:
             self.races += 1
             one, other = (call() for call in calls.values())
-            results = [x[0] if isinstance(x, list) else x for x in (one, other)]
+            results = [x[0] if isinstance(x, (list, tuple)) else x for x in (one, other)]
             torch.testing.assert_close(*results, rtol=1e-3, atol=1e-3)
             return dict(self.times)
 
         monkeypatch.setattr(Stopwatch, "race", race)
-        monkeypatch.setattr(product_trial, "is_measured", lambda: True)
-        monkeypatch.setattr(product_trial, "_KNOWN", {})
+        monkeypatch.setattr(machine_trial, "is_measured", lambda: True)
+        monkeypatch.setattr(machine_trial, "_KNOWN", {})
         self._monkeypatch = monkeypatch
 
     def restart(self) -> None:
         """Another process."""
-        self._monkeypatch.setattr(product_trial, "_KNOWN", {})
+        self._monkeypatch.setattr(machine_trial, "_KNOWN", {})
 
 
 @pytest.fixture
@@ -169,36 +176,35 @@ def test_a_graph_without_products_measures_nothing(machine: Machine) -> None:
 def test_with_deterministic_algorithms_the_clock_decides_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.undo()
     monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: "AVX512")
-    assert product_trial.is_measured()
+    assert machine_trial.is_measured()
     torch.use_deterministic_algorithms(True)
     try:
-        assert not product_trial.is_measured()
+        assert not machine_trial.is_measured()
     finally:
         torch.use_deterministic_algorithms(False)
     monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: "AVX2")
-    assert not product_trial.is_measured()
+    assert not machine_trial.is_measured()
 
 
 def test_a_kernel_that_is_not_made_leaves_the_library(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*rest: Any) -> None:
         raise CompileError("LLVM refused the module")
 
-    monkeypatch.setattr(product_trial, "_kernel", fail)
+    monkeypatch.setattr(machine_trial, "_kernel", fail)
     said: list[str] = []
     monkeypatch.setattr(logging.getLogger("cuesta"), "warning", lambda text, *rest: said.append(text % rest))
     graph = compiled(None)
     assert taken(graph) == {"across": LIBRARY} and len(graph.aten_calls) == 1
-    assert said == ["products of f32 are the library's: a kernel of ours was not measured: LLVM refused the module"]
+    assert said == ["products of f32: the library's, as a kernel of ours was not measured: LLVM refused the module"]
 
 
 def test_each_kind_s_specimen_is_a_kernel() -> None:
-    from cuesta.frontend import candidate_programs
-
-    for kind in KINDS.values():
+    specimens = [*map(product_trial.specimen_of, KINDS.values()), *attention_trial.ALL.values()]
+    for specimen in specimens:
         with make_context():
-            report = GraphReport("products")
-            lower_module(candidate_programs.product_of_kind(kind), Options(gemm=KERNEL, cache=False), report)
-        assert (report.launches, report.aten_calls) == (1, []), kind
+            report, module = GraphReport(specimen.kind), ir.Module.parse(specimen.module)
+            lower_module(module, Options(gemm=KERNEL, attention=KERNEL, cache=False), report)
+        assert (report.launches, report.aten_calls) == (1, []), specimen.name
 
 
 def test_a_step_s_kinds(machine: Machine) -> None:
@@ -249,3 +255,37 @@ def test_another_process_is_told(machine: Machine, monkeypatch: pytest.MonkeyPat
     _, code = tier_worker.answer_to(head, module)
     assert machine.races == 1
     assert Artefact.from_bytes(code).metadata["report"]["aten_calls"] == []
+
+
+def test_attention_is_measured_too_forward_and_backward(machine: Machine) -> None:
+    def attention(x: Tensor) -> Tensor:
+        return F.scaled_dot_product_attention(x, x, x)
+
+    torch._dynamo.reset()
+    x = torch.randn(1, 2, 16, 8, requires_grad=True)
+    options = {"cache": False, "gemm": "library"}
+    torch.compile(attention, backend="cuesta", options=options)(x).sum().backward()
+    forward, backward = cuesta.report().graphs
+    assert "attention forward: kernel, 1000.0 us; library takes 2.00 times as long" in str(cuesta.report())
+    assert [taken(forward), taken(backward)] == [{"forward": KERNEL}, {"backward": KERNEL}]
+    assert machine.races == 2 and not (forward.aten_calls or backward.aten_calls)
+    assert taken(compiled(None, lambda x: attention(x[None, None]), gemm="library", attention="library")) == {}
+
+
+@pytest.mark.parametrize("queries", [1, 4])
+def test_attention_of_few_queries_is_the_librarys(machine: Machine, queries: int) -> None:
+    def attention(x: Tensor) -> Tensor:
+        return F.scaled_dot_product_attention(x[None, None, :queries], x[None, None], x[None, None])
+
+    assert compiled(None, attention, gemm="library").aten_calls
+
+
+def test_attention_by_hand_is_measured_too(machine: Machine) -> None:
+    def attention(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        return torch.softmax(q @ k.mT * 0.125, -1) @ v
+
+    torch._dynamo.reset()
+    made = torch.compile(attention, backend="cuesta", options={"cache": False, "gemm": "library"})
+    made(*torch.randn(3, 1, 6, 1024, 16))
+    (graph,) = cuesta.report().graphs
+    assert taken(graph) == {"forward": KERNEL} and not graph.aten_calls

@@ -1,4 +1,4 @@
-"""A terse builder of arith and math ops on scalars or vectors: plain numbers become constants of the other operand's type.
+"""A terse builder of arith and math ops on scalars or vectors: plain numbers are constants of the other operand's type.
 
 Every op it builds maps to one LLVM instruction or one intrinsic that LLVM's loop vectoriser widens.
 No op carries fastmath flags, so what is written is what runs: the magic-number roundings and the

@@ -1,0 +1,99 @@
+"""Who computes something of f32 on this CPU, the library behind ATen or a kernel of ours, where the options say "auto".
+
+It depends on the machine: MKL has 1.1 times a kernel's speed on an Intel Xeon, and 0.4 times it on an AMD EPYC. So one
+specimen of each kind that a graph has is timed, once a machine and number of threads, and the answer kept
+(choice_store.py). What was decided is part of the graph's key in the cache, and an attribute of its module. Where it is
+remembered, no MLIR is imported.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+
+import torch
+from torch.utils._python_dispatch import _disable_current_modes
+
+from cuesta.choices import Question
+from cuesta.compile_report import GraphReport, choice_text
+from cuesta.errors import CuestaError
+from cuesta.frontend import attention_trial, product_trial
+from cuesta.frontend.choice_store import Choice, choice_key, keep, remembered
+from cuesta.frontend.specimen import Specimen
+from cuesta.frontend.stopwatch import Stopwatch
+from cuesta.options import Options
+from cuesta.product_kinds import KERNEL, LIBRARY
+from cuesta.targets import CPU, Target
+
+log = logging.getLogger("cuesta")
+
+#: What this process knows, by the choice's key: without a cache it measures once.
+_KNOWN: dict[str, Choice] = {}
+#: The kernel is taken where it saves a tenth: a machine that does other work as well shows less than it is.
+_WORTH = 0.9
+#: Seconds for which each of the two is timed.
+_BUDGET = 0.02
+
+
+def decide(gm: torch.fx.GraphModule, options: Options, target: Target, report: GraphReport) -> dict[str, str]:
+    """Name of a kind → LIBRARY or KERNEL, for the kinds that a graph has, where that is measured; fills the report.
+
+    It is not for another target, with options that say who computes it, on a CPU without AVX-512, or where torch is to
+    use deterministic algorithms: there the clock decides nothing.
+    """
+    if target != CPU or options.bitwise_eager or not is_measured():
+        return {}
+    asked = [(options.gemm, product_trial.specimens), (options.attention, attention_trial.specimens)]
+    specimens = [specimen for who, of in asked if who == "auto" for specimen in of(gm)]
+    chosen = {specimen.name: _choice(specimen, options, report) for specimen in specimens}
+    report.products = [asdict(choice) for choice in chosen.values()]
+    return {name: choice.taken for name, choice in chosen.items()}
+
+
+def is_measured() -> bool:
+    """Whether the clock may decide here."""
+    return torch.backends.cpu.get_cpu_capability() == "AVX512" and not torch.are_deterministic_algorithms_enabled()
+
+
+def _choice(specimen: Specimen, options: Options, report: GraphReport) -> Choice:
+    question = Question(specimen.kind, specimen.about, specimen.key, (LIBRARY, KERNEL), _WORTH)
+    key = choice_key(question, options)
+    if key not in _KNOWN:
+        _KNOWN[key] = remembered(key, question, options) or _measured(key, question, specimen, options, report)
+        log.info("%s (%s)", choice_text(asdict(_KNOWN[key])), _KNOWN[key].source)
+    return _KNOWN[key]
+
+
+def _measured(key: str, question: Question, specimen: Specimen, options: Options, report: GraphReport) -> Choice:
+    start = time.perf_counter()
+    # As a program calls the library: nothing of torch's that is in force where a graph is compiled.
+    with _disable_current_modes(), torch.no_grad(), torch.autocast("cpu", enabled=False):
+        inputs = specimen.inputs()
+        try:
+            calls = {LIBRARY: lambda: specimen.library(*inputs), KERNEL: _kernel(specimen, inputs, options)}
+            times = Stopwatch(budget=_BUDGET).race(calls)
+        except CuestaError as problem:
+            log.warning("%s of f32: the library's, as a kernel of ours was not measured: %s", specimen.kind, problem)
+            return Choice.of(question, {}, f"not measured: {problem}")
+    keep(key, times, options)
+    report.times["measuring"] = report.times.get("measuring", 0.0) + time.perf_counter() - start
+    return Choice.of(question, times, "measured")
+
+
+def _kernel(specimen: Specimen, inputs: Sequence[torch.Tensor], options: Options) -> Callable[[], object]:
+    """The call of a program that computes it in a kernel. Raises CompileError where none is made."""
+    # Here, as what is remembered needs no MLIR.
+    from cuesta._mlir import ir
+    from cuesta.choices import chosen_by
+    from cuesta.dialects import make_context
+    from cuesta.frontend.compile import lower_module
+    from cuesta.frontend.loading import load
+    from cuesta.sizes import assumptions
+
+    plain = Options(gemm=KERNEL, attention=KERNEL, opt_level=options.opt_level, cache=False, verify=False)
+    with make_context(), assumptions(), chosen_by(None):
+        module = ir.Module.parse(specimen.module)
+        program = load(lower_module(module, plain, GraphReport(specimen.kind)))
+    return lambda: program(list(inputs))
