@@ -19,6 +19,8 @@ _DEPTH = 128
 _FEW_ROWS, _SHORT_DEPTH = 16, 64
 #: Rows of a tile: the left factor's block stays in L2. Columns: enough of them read it from there.
 _MOST_ROWS, _MOST_COLUMNS, _FEWER_COLUMNS = 512, 192, 96
+#: Rows of a tile where the call says how many there are: a multiple of a block's, and of what batches mostly have.
+ANY_ROWS = 256
 #: Rows up to which panels are faster, and by a weight whose rows are columns of the product.
 _ROWS, _ROWS_ACROSS = 64, 128
 #: Elements of a right factor below which a cache holds it, and a library does as well.

@@ -23,6 +23,7 @@ from collections.abc import Mapping, Sequence
 from cuesta._mlir import ir
 from cuesta.choices import Question, choose, measuring
 from cuesta.dialects.cuesta.contraction import MatMul
+from cuesta.dialects.cuesta.dialect import ints
 from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.module_products import measured_products
 from cuesta.dialects.module_target import target_of
@@ -32,9 +33,10 @@ from cuesta.passes.form_kernels.in_place import VIEWS
 from cuesta.passes.form_kernels.memory_order import MemoryOrder
 from cuesta.passes.graph_rewrite import functions, users
 from cuesta.passes.hoist_reshapes import reshaped
+from cuesta.passes.match import maker
 from cuesta.passes.packed_weights import apart, multiply_panels, packed_panels
 from cuesta.passes.product_cluster import PRODUCTS, cluster, program_text
-from cuesta.passes.product_panels import is_faster, panels_of
+from cuesta.passes.product_panels import ANY_ROWS, is_faster, panels_of
 from cuesta.passes.product_tiles import SHARED, SHARED_ON_AMD, Plan, plans
 from cuesta.product_kinds import KERNEL, LIBRARY, kind_of
 from cuesta.sizes import Number, Size, hint
@@ -82,10 +84,12 @@ def mark_routes(module: ir.Module, gemm: str) -> None:
 
 def _route(op: ir.Operation, memory: MemoryOrder, gemm: str, measured: Mapping[str, str]) -> str:
     sizes = _sizes(op)
+    if sizes is None:
+        return _route_of_any_rows(op, memory, gemm, measured)
     in_panels = _in_panels_of(op, sizes)
     if in_panels is not None and (gemm == "kernel" or packed_panels(op.operands[-1]) is not None):
         return in_panels
-    if sizes is None or spelling_of(op.results[0]) not in _FLOATS:
+    if spelling_of(op.results[0]) not in _FLOATS:
         return LIBRARY
     ways = [LIBRARY]
     if in_panels is not None:
@@ -97,13 +101,36 @@ def _route(op: ir.Operation, memory: MemoryOrder, gemm: str, measured: Mapping[s
     return choose(_question(op, sizes, tuple(ways)), op)
 
 
+def _route_of_any_rows(op: ir.Operation, memory: MemoryOrder, gemm: str, measured: Mapping[str, str]) -> str:
+    """The route where sizes depend on the call: panels where only the number of rows does. How many there will be no
+    rule can go by, but what was measured holds for all."""
+    about = _about(op)
+    if about is None or min(about[1:]) < 2 or spelling_of(op.results[0]) != "f32":
+        return LIBRARY
+    _, k, n = about
+    is_faster = gemm == "kernel" or measured.get(_kind(op, memory)[0]) == KERNEL
+    return f"{PANELS} {panels_of(ANY_ROWS, n, k)}" if is_faster else LIBRARY
+
+
+def _kind(op: ir.Operation, memory: MemoryOrder) -> tuple[str, bool]:
+    """A product's kind, and whether columns of its right factor lie together."""
+    turned, across = (_is_turned(x, memory) for x in list(op.operands)[-2:])
+    return kind_of(turned, across), across
+
+
+def _is_turned(x: ir.Value, memory: MemoryOrder) -> bool:
+    """Whether columns of a matrix lie together in memory, and not rows; what nothing is known of lies row by row."""
+    order, view = memory.order(x), maker(x, "permute")
+    if view is not None and not memory.knows(x):
+        order = ints(view.attributes["dims"])
+    return order[-1] == len(order) - 2
+
+
 def _is_faster_in_panels(op: ir.Operation, sizes: list[int], memory: MemoryOrder, measured: Mapping[str, str]) -> bool:
     """Whether panels beat the library: for the product's kind this was measured, or it has few rows."""
-    turned, across = (memory.order(x)[-1] == len(sizes) - 3 for x in list(op.operands)[-2:])
-    if measured.get(kind_of(turned, across)) == KERNEL:
-        return True
+    kind, across = _kind(op, memory)
     *batch, m, k, n = sizes
-    return not batch and is_faster(m, n, k, across)
+    return measured.get(kind) == KERNEL or (not batch and is_faster(m, n, k, across))
 
 
 def _measured_with_what_follows(
@@ -119,9 +146,9 @@ def _measured_with_what_follows(
     return choose(Question("gemm", about, program_text(ops, memory), candidates, _WORTH), op)
 
 
-def _in_panels_of(op: ir.Operation, sizes: list[int] | None) -> str | None:
+def _in_panels_of(op: ir.Operation, sizes: list[int]) -> str | None:
     """The route in panels of products of f32 matrices; None where they have none."""
-    if sizes is None or math.prod(sizes) == 0 or min(sizes[-3:]) < 2 or spelling_of(op.results[0]) != "f32":
+    if math.prod(sizes) == 0 or min(sizes[-3:]) < 2 or spelling_of(op.results[0]) != "f32":
         return None
     *batch, m, k, n = sizes
     panels = packed_panels(op.operands[-1])

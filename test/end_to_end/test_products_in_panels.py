@@ -173,6 +173,19 @@ def test_what_is_between_two_layers_joins_the_first(batch: int) -> None:
     assert check(layers, floats(batch, 32, 64), floats(96, 64), floats(64, 96)).launches == 2
 
 
+@pytest.mark.parametrize("batches", [(), (3,)])
+def test_rows_that_the_call_counts(batches: tuple[int, ...]) -> None:
+    torch._dynamo.reset()
+    first, second = torch.nn.Linear(48, 96), torch.nn.Linear(96, 10)
+    layers = torch.nn.Sequential(first, torch.nn.GELU(), second).requires_grad_(False)
+    made = torch.compile(layers, backend="cuesta", dynamic=True, options={"gemm": "kernel", "cache": False})
+    for rows in (7, 2, 256, 257, 600):
+        x = floats(*batches, rows, 48)
+        torch.testing.assert_close(made(x), layers(x))
+    (graph,) = cuesta.report().graphs
+    assert (graph.launches, graph.aten_calls) == (2, [])
+
+
 def test_a_layer_s_gradients() -> None:
     torch._dynamo.reset()
     layer = torch.nn.Linear(48, 64)
