@@ -60,11 +60,18 @@ def _multiply(function: func.FuncOp) -> None:
 
 
 def _is_plain(op: ir.Operation) -> bool:
-    """Whether a generic multiplies matrices of f32 and sums up, and does nothing else."""
-    kinds = {str(ir.MemRefType(v.type).element_type) for v in op.operands}
+    """Whether a generic multiplies matrices of f32, or of f16 that it widens, and sums up in f32, and does nothing
+    else."""
+    *factors, result = (str(ir.MemRefType(v.type).element_type) for v in op.operands)
     names = [inner.name for inner in body_ops(op)]
     matrices = all(len(dims_of(m.value)) == 2 for m in op.attributes["indexing_maps"])
-    return kinds == {"f32"} and names == ["arith.mulf", "arith.addf", "linalg.yield"] and matrices
+    widened = ["arith.extf"] * factors.count("f16")
+    return (
+        {*factors} <= {"f32", "f16"}
+        and result == "f32"
+        and names == [*widened, "arith.mulf", "arith.addf", "linalg.yield"]
+        and matrices
+    )
 
 
 def _zeros_before(op: ir.Operation) -> ir.Operation | None:

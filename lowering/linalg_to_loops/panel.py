@@ -34,7 +34,7 @@ _MOST_LINES = 4
 
 @dataclass(frozen=True)
 class Matrix:
-    """A buffer with two of the loops M, N and K; `order` says which dim each is."""
+    """A buffer of f32 or f16 with two of the loops M, N and K; `order` says which dim each is."""
 
     buffer: Value
     order: tuple[int, int]
@@ -43,6 +43,21 @@ class Matrix:
         """The indices of an element, from those along its two loops."""
         given = (first, second)
         return [given[self.order.index(dim)] for dim in range(2)]
+
+    def number(self, first: Value, second: Value) -> Value:
+        """An element, in f32."""
+        return self._wide(memref.load(self.buffer, self.at(first, second)), ir.F32Type.get())
+
+    def vector(self, first: Value, second: Value, mask: Value | None = None) -> Value:
+        """Elements that lie together, from one on, in f32; zeros where there is a mask that lacks them."""
+        kind = vector_type(self.buffer.type.element_type)
+        place = self.at(first, second)
+        if mask is None:
+            return self._wide(vector.load(kind, self.buffer, place), vector_type())
+        return self._wide(vector.maskedload(kind, self.buffer, place, mask, zeros(kind)), vector_type())
+
+    def _wide(self, value: Value, kind: ir.Type) -> Value:
+        return value if value.type == kind else arith.extf(kind, value)
 
     @property
     def sizes(self) -> tuple[Extent, Extent]:
@@ -139,7 +154,7 @@ class Panel:
             right = self._row(k, at, along)
             results = []
             for r, row in enumerate(rows):
-                factor = vector.broadcast(vector_type(), memref.load(a.buffer, a.at(row, at)))
+                factor = vector.broadcast(vector_type(), a.number(row, at))
                 before = sums.inner_iter_args[r * width : (r + 1) * width]
                 results += [vector.fma(factor, x, total) for x, total in zip(right, before, strict=True)]
             scf.YieldOp(results)
@@ -200,8 +215,7 @@ class Panel:
             inside = arith.addi(n, index_value(i))
             if self.left is not None:
                 inside = arith.minui(inside, arith.subi(self.left, index_value(1)))
-            place = b.at(at, arith.addi(self.column, inside))
-            rows.append(vector.load(vector_type(), b.buffer, place) if i < count else zeros())
+            rows.append(b.vector(at, arith.addi(self.column, inside)) if i < count else zeros())
         for i, row in enumerate(transposed(rows)):
             vector.store(row, self.product.memory, [arith.addi(k, index_value(i)), n])
 
@@ -212,7 +226,7 @@ class Panel:
             vector.store(zeros(), memory, [k, index_value(j * LANES)])
 
         def copy(n: Value) -> None:
-            memref.store(memref.load(b.buffer, b.at(at, arith.addi(self.column, n))), memory, [k, n])
+            memref.store(b.number(at, arith.addi(self.column, n)), memory, [k, n])
 
         loop(0, self.width if self.left is None else self.left, 1, copy)
 
@@ -284,10 +298,7 @@ class _Lanes:
     mask: Value | None
 
     def load(self, matrix: Matrix, row: Value) -> Value:
-        place = matrix.at(row, self.column)
-        if self.mask is None:
-            return vector.load(vector_type(), matrix.buffer, place)
-        return vector.maskedload(vector_type(), matrix.buffer, place, self.mask, zeros())
+        return matrix.vector(row, self.column, self.mask)
 
     def store(self, value: Value, matrix: Matrix, row: Value) -> None:
         place = matrix.at(row, self.column)

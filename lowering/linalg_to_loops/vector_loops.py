@@ -60,14 +60,16 @@ def where(condition: Value | None, body: Callable[[], object], otherwise: Callab
             scf.YieldOp([])
 
 
-def vector_type() -> ir.Type:
-    return ir.VectorType.get([LANES], ir.F32Type.get())
+def vector_type(element: ir.Type | None = None) -> ir.Type:
+    """A vector of so many floats of a type, which is f32 where none is given."""
+    return ir.VectorType.get([LANES], element or ir.F32Type.get())
 
 
-def zeros() -> Value:
-    return arith.ConstantOp(
-        vector_type(), ir.DenseElementsAttr.get_splat(vector_type(), ir.FloatAttr.get_f32(0.0))
-    ).result
+def zeros(kind: ir.Type | None = None) -> Value:
+    """A vector of zeros."""
+    kind = kind or vector_type()
+    zero = ir.FloatAttr.get(ir.VectorType(kind).element_type, 0.0)
+    return arith.ConstantOp(kind, ir.DenseElementsAttr.get_splat(kind, zero)).result
 
 
 def first_lanes(count: Extent) -> Value:

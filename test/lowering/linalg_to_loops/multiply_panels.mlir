@@ -113,6 +113,30 @@ func.func @across(%a: memref<2x8xf32>, %b: memref<8x16xf32>, %c: memref<16x2xf32
   return
 }
 
+// f16 is widened where it is loaded: a panel is of f32.
+// CHECK-LABEL: func.func @narrow
+// CHECK-SAME: (%[[A:[a-z0-9]+]]: memref<2x8xf16>, %[[B:[a-z0-9]+]]: memref<8x20xf16>,
+// CHECK: memref.alloca() {alignment = 64 : i64} : memref<8x32xf32>
+// CHECK: %[[R:.*]] = vector.load %[[B]][{{.*}}] : memref<8x20xf16>, vector<16xf16>
+// CHECK-NEXT: arith.extf %[[R]] : vector<16xf16> to vector<16xf32>
+// CHECK: vector.maskedload %[[B]]{{.*}} vector<16xf16>
+// CHECK: %[[X:.*]] = memref.load %[[A]]
+// CHECK-NEXT: arith.extf %[[X]] : f16 to f32
+// CHECK: vector.fma
+func.func @narrow(%a: memref<2x8xf16>, %b: memref<8x20xf16>, %c: memref<2x20xf32>) {
+  linalg.generic {indexing_maps = [#mk, #kn, #mn], iterator_types = ["parallel", "parallel", "reduction"]}
+    ins(%a, %b : memref<2x8xf16>, memref<8x20xf16>) outs(%c : memref<2x20xf32>)
+    attrs = {cuesta.product = [0, 1, 2], cuesta.product_tile = "2x20x8 by 2x32"} {
+  ^bb0(%x: f16, %y: f16, %s: f32):
+    %v = arith.extf %x : f16 to f32
+    %w = arith.extf %y : f16 to f32
+    %0 = arith.mulf %v, %w : f32
+    %1 = arith.addf %s, %0 : f32
+    linalg.yield %1 : f32
+  }
+  return
+}
+
 // What else is in a body stays as it is, for loops.
 // CHECK-LABEL: func.func @wider
 // CHECK: linalg.generic
