@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from cuesta._mlir import arith, ir, math, memref, scf
+from cuesta._mlir import arith, ir, math, memref, scf, vector
 from cuesta.dialects.cuesta.dialect import int_attr
 from cuesta.dialects.kernel_attention import LANES, ROWS
 from cuesta.dialects.types import index_value
@@ -120,13 +120,14 @@ class _Backward:
         panel.turn_back(buffers.total, self.dq)
 
     def _delta(self) -> list[Value]:
-        """The sum over a row of the output's gradient times the output. Takes the memory of dq."""
+        """The sum over a row of the output's gradient times the output, added up as its products with values are: of one
+        key alone both are the same. Takes the memory of dq."""
         panel, buffers = self.panel, self.buffers
         panel.turn(self.output, buffers.total)
 
         def add(d: Value, *totals: Value) -> list[Value]:
             pairs = zip(panel.load_row(buffers.gradients, d), panel.load_row(buffers.total, d), strict=True)
-            return [arith.addf(t, arith.mulf(x, y)) for t, (x, y) in zip(totals, pairs, strict=True)]
+            return [vector.fma(x, y, t) for t, (x, y) in zip(totals, pairs, strict=True)]
 
         return loop(0, panel.op.width, 1, add, [splat(0.0)] * panel.op.vectors)
 

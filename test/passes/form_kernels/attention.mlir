@@ -1,0 +1,41 @@
+// RUN: cuesta-opt --pass-pipeline='builtin.module(call-libraries{attention=kernel},cuesta-to-linalg,form-kernels)' --split-input-file %s | filecheck %s
+
+// Equal attention is one kernel, of the op alone, on operands with the strides that they have: heads seen from outside.
+// A mask has 1 for what it was stretched along.
+// CHECK-LABEL: module @kernels
+// CHECK: func.func @attention(%[[Q:[^:]*]]: memref<1x2x32x8xf32, strided<[512, 8, 16, 1]>>, {{.*}}, %[[M:[^:]*]]: memref<1x1x1x32xi8>, %[[O:[^:]*]]: memref<1x2x32x8xf32, strided<[512, 8, 16, 1]>>, %[[L:[^:]*]]: memref<1x2x32xf32, strided<[64, 1, 2]>>)
+// CHECK-NEXT: "kernel.attention"(%[[Q]], %{{.*}}, %{{.*}}, %[[M]], %[[O]], %[[L]]) {causal = 0 : i64, masked = 1 : i64, scale = 5.000000e-01 : f64, tile = "32x32 by 8"}
+// CHECK-NOT: kernel.attention
+// CHECK-LABEL: func.func @graph
+// CHECK-COUNT-2: "host.launch"({{.*}}) {kernel = @kernels::@attention, ops = ["attention"], outputs = 2 : i64}
+func.func @graph(
+    %q: tensor<1x2x32x8xf32> {cuesta.strides = [512, 8, 16, 1]}, %m: tensor<32xi1> {cuesta.strides = [1]}
+) -> (tensor<1x2x32x8xf32> {cuesta.strides = [512, 8, 16, 1]}) {
+  %mask = "cuesta.expand"(%m) : (tensor<32xi1>) -> tensor<32x32xi1>
+  %0:2 = "cuesta.attention"(%q, %q, %q, %mask) {scale = 0.5, causal = 0, result_strides = [[512, 8, 16, 1], [64, 1, 2]]} : (tensor<1x2x32x8xf32>, tensor<1x2x32x8xf32>, tensor<1x2x32x8xf32>, tensor<32x32xi1>) -> (tensor<1x2x32x8xf32>, tensor<1x2x32xf32>)
+  %1:2 = "cuesta.attention"(%0#0, %0#0, %0#0, %mask) {scale = 0.5, causal = 0, result_strides = [[512, 8, 16, 1], [64, 1, 2]]} : (tensor<1x2x32x8xf32>, tensor<1x2x32x8xf32>, tensor<1x2x32x8xf32>, tensor<32x32xi1>) -> (tensor<1x2x32x8xf32>, tensor<1x2x32xf32>)
+  return %1#0 : tensor<1x2x32x8xf32>
+}
+
+// -----
+
+// Elements of a row that lie apart are copied first.
+// CHECK-LABEL: func.func @graph
+// CHECK: "host.launch"({{.*}}) {kernel = @kernels::@copy,
+// CHECK: "host.launch"({{.*}}) {kernel = @kernels::@attention,
+func.func @graph(%q: tensor<1x1x16x8xf32> {cuesta.strides = [128, 128, 1, 16]})
+    -> (tensor<1x1x16x8xf32> {cuesta.strides = [128, 128, 8, 1]}) {
+  %0:2 = "cuesta.attention"(%q, %q, %q) {scale = 0.5, causal = 1} : (tensor<1x1x16x8xf32>, tensor<1x1x16x8xf32>, tensor<1x1x16x8xf32>) -> (tensor<1x1x16x8xf32>, tensor<1x1x16xf32>)
+  return %0#0 : tensor<1x1x16x8xf32>
+}
+
+// -----
+
+// What no kernel takes is called, and says why.
+// CHECK-LABEL: func.func @graph
+// CHECK: "host.aten"{{.*}}reason = "attention of elements other than f32 runs in the library"
+func.func @graph(%q: tensor<1x1x16x8xbf16> {cuesta.strides = [128, 128, 8, 1]})
+    -> (tensor<1x1x16x8xbf16> {cuesta.strides = [128, 128, 8, 1]}) {
+  %0:2 = "cuesta.attention"(%q, %q, %q) {scale = 0.5, causal = 1} : (tensor<1x1x16x8xbf16>, tensor<1x1x16x8xbf16>, tensor<1x1x16x8xbf16>) -> (tensor<1x1x16x8xbf16>, tensor<1x1x16xf32>)
+  return %0#0 : tensor<1x1x16x8xbf16>
+}
