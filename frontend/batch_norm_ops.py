@@ -17,6 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch._decomp import get_decompositions
+from torch.fx.experimental.symbolic_shapes import guard_or_false
 
 aten = torch.ops.aten
 _FORWARD = aten._native_batch_norm_legit_functional.default
@@ -30,7 +31,8 @@ def statistics(
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Mean and 1 / sqrt(var + eps) of each channel, in the type that x is computed in; the new running statistics."""
     var, mean = torch.var_mean(x.to(computed_in(x)), _dims(x), correction=0)
-    unbiased = var * correction(x)
+    count = x.numel() // x.shape[1]
+    unbiased = var * (count / (count - 1))
     news = [momentum * new + (1 - momentum) * old for new, old in ((mean, running_mean), (unbiased, running_var))]
     return mean, torch.rsqrt(var + eps), news[0], news[1]
 
@@ -67,12 +69,6 @@ def _fake_backward(
 def computed_in(x: Tensor) -> torch.dtype:
     """The type in which batch norm computes."""
     return torch.float32 if x.dtype in (torch.float16, torch.bfloat16) else x.dtype
-
-
-def correction(x: Tensor) -> float:
-    """What a channel's variance is multiplied with to be that of a sample."""
-    count = x.numel() // x.shape[1]
-    return count / (count - 1)
 
 
 def _dims(x: Tensor) -> list[int]:
@@ -121,8 +117,8 @@ def _backward(
 
 
 def _fits(x: Tensor) -> bool:
-    """Whether there are numbers to take statistics of, as many as is known now."""
-    return all(isinstance(n, int) for n in x.shape) and x.is_floating_point() and x.numel() > x.shape[1] > 0
+    """Whether there are numbers to take statistics of."""
+    return x.is_floating_point() and guard_or_false(x.numel() > x.shape[1]) and guard_or_false(x.shape[1] > 0)
 
 
 #: Overload → its decomposition, as AOTAutograd takes it.

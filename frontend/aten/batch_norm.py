@@ -10,10 +10,10 @@ import torch
 from cuesta._mlir import ir
 from cuesta.dialects import types
 from cuesta.dialects.graph_builder import GraphBuilder
-from cuesta.dialects.types import opmath, shape_of, spelling_of, static_shape
+from cuesta.dialects.types import opmath, shape_of, spelling_of
 from cuesta.frontend.aten.reduction import variance
-from cuesta.frontend.batch_norm_ops import correction
 from cuesta.frontend.rules import imports
+from cuesta.sizes import Number
 
 Value: TypeAlias = ir.Value
 
@@ -22,15 +22,25 @@ def _dims(x: Value) -> list[int]:
     return [d for d in range(len(shape_of(x))) if d != 1]
 
 
+def _count(x: Value) -> Number:
+    """How many numbers a channel has."""
+    return math.prod(shape_of(x)[d] for d in _dims(x))
+
+
+def _correction(b: GraphBuilder, count: Number, spelling: str) -> Value:
+    """What a channel's variance is multiplied with to be that of a sample."""
+    whole = b.constant(count, "f64")
+    return b.convert(b.pointwise("div", whole, b.with_number("sub", whole, 1)), spelling)
+
+
 @imports("batch_norm_statistics", namespace="cuesta")
 def statistics(
     b: GraphBuilder, node: torch.fx.Node, x: Value, mean: Value, var: Value, momentum: float, eps: float
 ) -> list[Value]:
-    traced: torch.Tensor = node.args[0].meta["val"]  # type: ignore[union-attr]
     own_var, own_mean = variance(b, b.convert(x, opmath(spelling_of(x))), _dims(x), 0, False)
     rstd = b.pointwise("rsqrt", b.with_number("add", own_var, eps))
     results = [own_mean, rstd]
-    unbiased = b.with_number("mul", own_var, correction(traced))
+    unbiased = b.pointwise("mul", own_var, _correction(b, _count(x), spelling_of(own_var)))
     for new, old, meta in zip((own_mean, unbiased), (mean, var), node.meta["val"][2:], strict=True):
         kind = types.SPELLING[meta.dtype]
         parts = [(new, momentum), (old, 1 - momentum)]
@@ -43,17 +53,17 @@ def backward(
     b: GraphBuilder, node: torch.fx.Node, grad: Value, x: Value, weight: Value | None, mean: Value, rstd: Value
 ) -> list[Value]:
     kind = opmath(spelling_of(x))
-    sizes, dims = static_shape(x), _dims(x)
+    sizes, dims = shape_of(x), _dims(x)
     column = [sizes[1], *[1] * (len(sizes) - 2)]
-    share = sizes[1] / math.prod(sizes)
+    share = b.pointwise("reciprocal", b.constant(_count(x), kind))
     wide, mean, rstd = (b.convert(v, kind) for v in (grad, mean, rstd))
     centred = b.pointwise("sub", b.convert(x, kind), b.reshape(mean, column))
     total = b.reduce("sum", wide, dims)
     product = b.reduce("sum", b.pointwise("mul", wide, centred), dims)
-    along = b.pointwise("mul", b.with_number("mul", product, share), b.pointwise("mul", rstd, rstd))
+    along = b.pointwise("mul", b.pointwise("mul", product, share), b.pointwise("mul", rstd, rstd))
     scale = rstd if weight is None else b.pointwise("mul", rstd, b.convert(weight, kind))
     rest = b.pointwise("sub", wide, b.pointwise("mul", centred, b.reshape(along, column)))
-    rest = b.pointwise("sub", rest, b.reshape(b.with_number("mul", total, share), column))
+    rest = b.pointwise("sub", rest, b.reshape(b.pointwise("mul", total, share), column))
     dx = b.pointwise("mul", rest, b.reshape(scale, column))
     own = spelling_of(x if weight is None else weight)
     dweight = b.pointwise("mul", product, rstd)

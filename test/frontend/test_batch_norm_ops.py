@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-import cuesta.frontend.batch_norm_ops  # noqa: F401  defines the ops
+import cuesta
+import cuesta.frontend.batch_norm_ops  # defines the ops
 
 ops = torch.ops.cuesta
 
@@ -42,12 +43,27 @@ def train(run: Any, x: Tensor, weight: Tensor | None, bias: Tensor | None, mean:
 )
 def test_training(dtype: torch.dtype, shape: tuple[int, ...], affine: bool) -> None:
     torch._dynamo.reset()
+    compiled = torch.compile(lambda *a: F.batch_norm(*a), backend="cuesta", fullgraph=True)
+    assert_right(compiled, dtype, shape, affine)
+
+
+def test_symbolic_sizes() -> None:
+    torch._dynamo.reset()
+    compiled = torch.compile(lambda *a: F.batch_norm(*a), backend="cuesta", fullgraph=True, dynamic=True)
+    for shape in ((4, 6, 5, 3), (7, 6, 8, 2)):
+        assert_right(compiled, torch.float32, shape, affine=True)
+    forward, backward = cuesta.report().graphs
+    done = {op for graph in (forward, backward) for kernel in graph.kernels for op in kernel["ops"]}
+    assert {"batch_norm_statistics", "batch_norm_backward"} <= done
+
+
+def assert_right(compiled: Any, dtype: torch.dtype, shape: tuple[int, ...], affine: bool) -> None:
+    """That results, gradients and statistics are as close to f64's as eager's are."""
     x, weight, bias, mean, var = arguments(dtype, *shape)
     parameters = (weight, bias) if affine else (None, None)
     wide = [None if v is None else v.double() for v in (x, *parameters, mean, var)]
     exact = train(F.batch_norm, *wide)  # type: ignore[arg-type]
     eager = train(F.batch_norm, x, *parameters, mean, var)
-    compiled = torch.compile(lambda *a: F.batch_norm(*a), backend="cuesta", fullgraph=True)
     for ours, theirs, right in zip(train(compiled, x, *parameters, mean, var), eager, exact, strict=True):
         assert (ours.dtype, ours.shape, ours.stride()) == (theirs.dtype, theirs.shape, theirs.stride())
         allowed = 2 * (theirs.double() - right).norm() + 1e-6 * right.norm()
