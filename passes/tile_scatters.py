@@ -153,8 +153,9 @@ class _Writer:
         """Writes the elements of a tile."""
         classes = ints(self.op.attributes["cuesta.classes"])
         accesses = [[classes[d] for d in dims_of(m.value)] for m in self.op.attributes["indexing_maps"]]
-        operands = [tiler.read(v, a) for v, a in zip(list(self.op.operands)[:-1], accesses, strict=True)]
-        return self._walk(tiler, into, tiler.kept(sorted(classes)), {}, {}, operands, accesses)
+        read = list(zip(list(self.op.operands)[:-1], accesses, strict=True))
+        operands, orders = [tiler.read(v, a) for v, a in read], [tiler.order(v, a) for v, a in read]
+        return self._walk(tiler, into, tiler.kept(sorted(classes)), {}, {}, operands, orders)
 
     def _walk(
         self,
@@ -164,11 +165,11 @@ class _Writer:
         at: dict[int, Value],
         places: dict[int, Value],
         operands: list[Value],
-        accesses: list[list[int]],
+        orders: list[list[int]],
     ) -> Value:
         """Loops over the classes `left`; positions are computed as soon as what they depend on is known."""
         for c, k in self.indexed.items():
-            needed = tiler.kept(accesses[1 + k])
+            needed = orders[1 + k]
             if c not in places and all(n in at for n in needed):
                 index = tensor.extract(operands[1 + k], [at[n] for n in needed])
                 places = places | {c: position(self.op, index, self._size(c))}
@@ -178,9 +179,9 @@ class _Writer:
             loop = scf.ForOp(_index(0), _index(tiler.extent(c)) if extent is None else extent, _index(1), [into])
             with ir.InsertionPoint(loop.body):
                 inner = at | {c: loop.induction_variable}
-                scf.YieldOp([self._walk(tiler, loop.inner_iter_args[0], rest, inner, places, operands, accesses)])
+                scf.YieldOp([self._walk(tiler, loop.inner_iter_args[0], rest, inner, places, operands, orders)])
             return loop.results[0]
-        value = tensor.extract(operands[0], [at[n] for n in tiler.kept(accesses[0])])
+        value = tensor.extract(operands[0], [at[n] for n in orders[0]])
         where = [places[c] if c in places else at[c] for c in tiler.kept(self.target)]
         current = tensor.extract(into, where)
         return tensor.insert(combined(self.op, current, value), into, where)

@@ -42,6 +42,7 @@ def check(function: Function, *inputs: Any, target: str = "cpu", calls: int = 0)
 
 ROWS = (floats(40, 96), wholes(40, 300), floats(300, 96))
 MANY = (floats(50), wholes(50, 5000), floats(5000))
+ACROSS = (floats(2, 24, 323), wholes(323, 2, 90, 24), floats(2, 90, 24))
 DUPLICATES = wholes(9, 30, 20)
 
 
@@ -55,12 +56,27 @@ DUPLICATES = wholes(9, 30, 20)
         (lambda x, i, v: x.t().index_add(1, i, v.t()).cos(), ROWS),
         (lambda i: torch.zeros(30, 9).scatter_add(1, i, i * 0.5), (DUPLICATES,)),
         (lambda i: torch.zeros(9, 30, dtype=torch.int64).scatter_reduce(0, i.t(), i.t() * 3, "amax"), (DUPLICATES,)),
+        (lambda x, i, v: x.scatter_add(2, i.mT, v.mT), ACROSS),
+        (lambda x, i, v: x.scatter_add(2, i.mT, v.mT * x[..., :90]), ACROSS),
         (lambda x, i: x.index_fill(0, i[:5], 2.0), (ROWS[0], ROWS[1])),
         (lambda x, i, v: x[:, ::2].index_add(0, i, v[:, ::2]), ROWS),
         (lambda x, v: x.index_copy(1, torch.tensor([2]), v), (floats(3, 5, 4), floats(3, 1, 4))),
         (lambda x, v: x.scatter_add(0, torch.tensor([0, 0]), v), (floats(), floats(8))),
     ],
-    ids=["rows", "many", "whole numbers", "columns", "lines", "maxima", "one number", "steps", "one row", "0-d"],
+    ids=[
+        "rows",
+        "many",
+        "whole numbers",
+        "columns",
+        "lines",
+        "maxima",
+        "across",
+        "across, computed",
+        "one number",
+        "steps",
+        "one row",
+        "0-d",
+    ],
 )
 def test_same_as_eager(function: Function, inputs: tuple[Any, ...], target: str) -> None:
     check(function, *inputs, target=target)
