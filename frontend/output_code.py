@@ -193,7 +193,7 @@ def kept_by_torch(options: Options, keeping: Keeping) -> Iterator[None]:
     key = content_key(options.key(), environment_key(), repr(_switches()))
     # Keys of another folder's programs lead nowhere.
     place = str(options.cache_root) if keeping is Keeping.KEY else ""
-    threads = str(torch.get_num_threads()) if options.max_autotune else ""
+    threads = str(torch.get_num_threads())  # with which choices were measured (machine_trial.py, max_autotune)
     with keys_of_ours(key, place, threads), torch._functorch.config.patch(bundled_autograd_cache=True):
         yield
 
