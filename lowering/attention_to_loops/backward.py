@@ -120,8 +120,8 @@ class _Backward:
         panel.turn_back(buffers.total, self.dq)
 
     def _delta(self) -> list[Value]:
-        """The sum over a row of the output's gradient times the output, added up as its products with values are: of one
-        key alone both are the same. Takes the memory of dq."""
+        """The sum over a row of the output's gradient times the output, added up as its products with values are: with
+        one key alone both are the same. Takes the memory of dq."""
         panel, buffers = self.panel, self.buffers
         panel.turn(self.output, buffers.total)
 
