@@ -23,7 +23,6 @@ _MORE = (
     aten.native_batch_norm,
     aten.native_batch_norm_backward,
     aten._native_batch_norm_legit_functional,
-    aten._native_batch_norm_legit_no_training,
     aten._native_batch_norm_legit,
     aten.batch_norm_backward,
     aten._batch_norm_with_update_functional,

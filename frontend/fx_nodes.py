@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import re
 from typing import Any
 
@@ -49,8 +50,10 @@ def is_complex(node: torch.fx.Node) -> bool:
 
 def not_compilable(node: torch.fx.Node, device: torch.device, moves_scalars: bool, gpu: bool) -> str | None:
     """Why kernels on `device`, those of a GPU where `gpu`, cannot hold this node's operands or results, or None."""
-    metas = [n.meta["val"] for n in tensor_nodes((node.args, node.kwargs))] + result_metas(node)
-    for meta in metas:
+    operands = [n.meta["val"] for n in tensor_nodes((node.args, node.kwargs))]
+    if any(0 in sizes_of(meta) for meta in operands + _read_results(node)) and not _leaves_out_empty(node):
+        return "a tensor without elements"
+    for meta in operands + result_metas(node):
         # Our own ops hand seeds of other types through.
         if SPELLING.get(meta.dtype) not in COMPUTABLE and not str(node.target).startswith("cuesta."):
             return f"kernels do not compute on {str(meta.dtype).removeprefix('torch.')}"
@@ -60,9 +63,16 @@ def not_compilable(node: torch.fx.Node, device: torch.device, moves_scalars: boo
             return f"a tensor on the {meta.device.type} in a graph on {device}"
         if meta.layout != torch.strided:
             return f"kernels take strided tensors, not {meta.layout}"
-        if 0 in sizes_of(meta) and not _leaves_out_empty(node):
-            return "a tensor without elements"
     return None
+
+
+def _read_results(node: torch.fx.Node) -> list[torch.Tensor]:
+    """Without those of several that nobody takes, such as the statistics that batch norm leaves empty in evaluation."""
+    results = node.meta.get("val")
+    if not isinstance(results, (list, tuple)) or any(user.target is not operator.getitem for user in node.users):
+        return result_metas(node)
+    read = [results[user.args[1]] for user in node.users]  # type: ignore[index]
+    return [meta for meta in read if isinstance(meta, torch.Tensor)]
 
 
 def _leaves_out_empty(node: torch.fx.Node) -> bool:

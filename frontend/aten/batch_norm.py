@@ -1,4 +1,4 @@
-"""Import rules of the custom ops that frontend/batch_norm_ops.py puts into a graph."""
+"""Batch norm in evaluation, and the custom ops that frontend/batch_norm_ops.py puts into a graph in training."""
 
 from __future__ import annotations
 
@@ -46,6 +46,32 @@ def statistics(
         parts = [(new, momentum), (old, 1 - momentum)]
         results.append(b.pointwise("add", *(b.with_number("mul", b.convert(v, kind), share) for v, share in parts)))
     return results
+
+
+@imports("_native_batch_norm_legit_no_training")
+def evaluated(
+    b: GraphBuilder,
+    node: torch.fx.Node,
+    x: Value,
+    weight: Value | None,
+    bias: Value | None,
+    mean: Value,
+    var: Value,
+    momentum: float,
+    eps: float,
+) -> list[Value | None]:
+    """Whole until here, as AOTAutograd traces a dozen ops of torch's decomposition twice for each layer."""
+    kind, column = opmath(spelling_of(x)), [shape_of(x)[1], *[1] * (len(shape_of(x)) - 2)]
+    mean, var = b.convert(mean, kind), b.convert(var, kind)
+    rstd = b.pointwise("reciprocal", b.pointwise("sqrt", b.with_number("add", var, eps)))
+    y = b.pointwise("sub", b.convert(x, kind), b.reshape(mean, column))
+    y = b.pointwise("mul", y, b.reshape(rstd, column))
+    for name, factor in (("mul", weight), ("add", bias)):
+        if factor is not None:
+            y = b.pointwise(name, y, b.reshape(b.convert(factor, kind), column))
+    # On a CPU torch saves none, and what it leaves empty nobody has read.
+    saved = [mean, rstd] if node.meta["val"][1].numel() else [None, None]
+    return [b.convert(y, spelling_of(x)), *saved]
 
 
 @imports("batch_norm_backward", namespace="cuesta")

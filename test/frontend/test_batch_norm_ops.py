@@ -1,4 +1,4 @@
-"""Batch norm in training: two custom ops that do what torch's do."""
+"""Batch norm: in training two custom ops that do what torch's do, in evaluation ATen's own op."""
 
 from __future__ import annotations
 
@@ -68,6 +68,42 @@ def assert_right(compiled: Any, dtype: torch.dtype, shape: tuple[int, ...], affi
         assert (ours.dtype, ours.shape, ours.stride()) == (theirs.dtype, theirs.shape, theirs.stride())
         allowed = 2 * (theirs.double() - right).norm() + 1e-6 * right.norm()
         assert (ours.double() - right).norm() <= allowed
+
+
+@pytest.mark.parametrize(
+    ("dtype", "kept", "shape", "affine"),
+    [
+        (torch.float32, torch.float32, (4, 6, 5, 3), True),
+        (torch.float64, torch.float64, (6, 5), False),
+        (torch.bfloat16, torch.float32, (2, 3, 2, 3, 4), True),
+        (torch.float16, torch.float16, (2, 3, 4), True),
+    ],
+)
+def test_evaluation(dtype: torch.dtype, kept: torch.dtype, shape: tuple[int, ...], affine: bool) -> None:
+    x, *channels = arguments(kept, *shape)
+    weight, bias, mean, var = channels
+    parameters = (weight, bias) if affine else (None, None)
+
+    def evaluate(x: Tensor, mean: Tensor, var: Tensor, *parameters: Tensor | None) -> Tensor:
+        return F.batch_norm(x, mean, var, *parameters, training=False)
+
+    x = x.to(dtype)
+    eager = evaluate(x, mean, var, *parameters)
+    ours = torch.compile(evaluate, backend="cuesta", fullgraph=True)(x, mean, var, *parameters)
+    torch.testing.assert_close(ours, eager)
+    report = cuesta.report().graphs[-1]
+    assert not report.aten_calls
+    assert len(report.kernels) == 1
+
+
+def test_what_evaluation_saves_is_torchs_where_it_is_read() -> None:
+    x, weight, bias, mean, var = arguments(torch.float32, 4, 6, 5, 3)
+
+    def evaluate(x: Tensor) -> tuple[Tensor, ...]:
+        return torch.ops.aten._native_batch_norm_legit_no_training(x, weight, bias, mean, var, 0.1, 1e-5)
+
+    for ours, theirs in zip(torch.compile(evaluate, backend="cuesta")(x), evaluate(x), strict=True):
+        torch.testing.assert_close(ours, theirs)
 
 
 def test_ops_are_what_they_say() -> None:
