@@ -114,10 +114,10 @@ class Options:
     # 3 makes no kernel faster than 2, and the LLVM of torch-mlir 20261001 mixes up rows of small loops at it.
     gemm: str = _option(
         "auto",
-        "Who computes matrix products: a `kernel` of ours, which takes in what follows (on CPU those of f32), or the "
-        "`library`; `auto`: on a CPU with AVX-512 a kernel for few rows, and where it was measured to be faster "
-        "(see below), on a GPU where rows of bf16 or f16 are no multiple of 16 bytes; with `max_autotune` the "
-        "faster for each.",
+        "Who computes matrix products: a `kernel` of ours, which takes in what follows (on CPU those of f32 and f16), "
+        "or the `library`; `auto`: on a CPU with AVX-512 a kernel for few rows, for f16 where it has no instructions "
+        "for that, and where it was measured to be faster (see below), on a GPU where rows of bf16 or f16 are no "
+        "multiple of 16 bytes; with `max_autotune` the faster for each.",
         choices=("auto", "library", "kernel"),
         affects_code=True,
     )

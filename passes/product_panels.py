@@ -68,6 +68,11 @@ def is_worth_packing(m: object, n: object, k: object) -> bool:
     return is_faster(m, n, k, True) and m * k <= _IN_CACHE
 
 
+def has_slow_f16() -> bool:
+    """Whether oneDNN leaves products of f16 to ATen's own loops, which took 8 times as long as panels on a Zen 5."""
+    return _has_wide_vectors() and not torch.ops.mkldnn._is_mkldnn_fp16_supported()
+
+
 def _has_wide_vectors() -> bool:
     return torch.backends.cpu.get_cpu_capability() == "AVX512"
 

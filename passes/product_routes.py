@@ -36,7 +36,7 @@ from cuesta.passes.hoist_reshapes import reshaped
 from cuesta.passes.match import maker
 from cuesta.passes.packed_weights import apart, multiply_panels, packed_panels
 from cuesta.passes.product_cluster import PRODUCTS, cluster, program_text
-from cuesta.passes.product_panels import ANY_ROWS, is_faster, panels_of
+from cuesta.passes.product_panels import ANY_ROWS, has_slow_f16, is_faster, panels_of
 from cuesta.passes.product_tiles import SHARED, SHARED_ON_AMD, Plan, plans
 from cuesta.product_kinds import KERNEL, LIBRARY, kind_of
 from cuesta.sizes import Number, Size, hint
@@ -55,6 +55,8 @@ _LONGEST_SUM = 4096
 #: and where measuring takes milliseconds: products of elements.
 _MOST_WORK = 1 << 26
 _FLOATS = ("f32", "f64", "bf16", "f16")
+#: What panels are packed of, in f32. Of bf16 oneDNN reaches 0.87 of what a CPU with instructions for it can.
+_IN_PANELS = ("f32", "f16")
 #: Kernels on a GPU that are timed beside the library, and the share of its time that another must save it: its own
 #: results count on a GPU, which does the same work in the same time again.
 _MEASURED, _WORTH = 7, 0.97
@@ -86,19 +88,19 @@ def _route(op: ir.Operation, memory: MemoryOrder, gemm: str, measured: Mapping[s
     sizes = _sizes(op)
     if sizes is None:
         return _route_of_any_rows(op, memory, gemm, measured)
-    in_panels = _in_panels_of(op, sizes)
-    if in_panels is not None and (gemm == "kernel" or packed_panels(op.operands[-1]) is not None):
-        return in_panels
+    own = _in_panels_of(op, sizes) or _by_a_vector(op, sizes, memory)
+    if own is not None and (gemm == "kernel" or packed_panels(op.operands[-1]) is not None):
+        return own
     if spelling_of(op.results[0]) not in _FLOATS:
         return LIBRARY
     ways = [LIBRARY]
-    if in_panels is not None:
-        ways.insert(0 if _is_faster_in_panels(op, sizes, memory, measured) else 1, in_panels)
+    if own is not None:
+        ways.insert(0 if _is_faster(op, sizes, memory, measured) else 1, own)
     if not _may_be_a_kernel(sizes):
         return _measured_with_what_follows(op, sizes, memory, tuple(ways)) if measuring() else ways[0]
     # One column has no rows of b to walk along.
     ways += [ROWS] if sizes[-1] == 1 else [COLUMNS, ROWS]
-    return choose(_question(op, sizes, tuple(ways)), op)
+    return choose(_question(op, sizes, tuple(dict.fromkeys(ways))), op)
 
 
 def _route_of_any_rows(op: ir.Operation, memory: MemoryOrder, gemm: str, measured: Mapping[str, str]) -> str:
@@ -126,10 +128,15 @@ def _is_turned(x: ir.Value, memory: MemoryOrder) -> bool:
     return order[-1] == len(order) - 2
 
 
-def _is_faster_in_panels(op: ir.Operation, sizes: list[int], memory: MemoryOrder, measured: Mapping[str, str]) -> bool:
-    """Whether panels beat the library: for the product's kind this was measured, or it has few rows."""
+def _is_faster(op: ir.Operation, sizes: list[int], memory: MemoryOrder, measured: Mapping[str, str]) -> bool:
+    """Whether a kernel beats the library: for the product's kind this was measured, or it has few rows; of f16 where
+    the library has no instructions for it."""
+    if spelling_of(op.results[0]) == "f16":
+        return has_slow_f16()
     kind, across = _kind(op, memory)
     *batch, m, k, n = sizes
+    if batch and 1 in (m, k, n):
+        return False  # was not measured
     return measured.get(kind) == KERNEL or (not batch and is_faster(m, n, k, across))
 
 
@@ -147,12 +154,26 @@ def _measured_with_what_follows(
 
 
 def _in_panels_of(op: ir.Operation, sizes: list[int]) -> str | None:
-    """The route in panels of products of f32 matrices; None where they have none."""
-    if math.prod(sizes) == 0 or min(sizes[-3:]) < 2 or spelling_of(op.results[0]) != "f32":
+    """The route in panels of products of matrices of f32 or f16; None where they have none."""
+    if math.prod(sizes) == 0 or min(sizes[-3:]) < 2 or spelling_of(op.results[0]) not in _IN_PANELS:
         return None
     *batch, m, k, n = sizes
     panels = packed_panels(op.operands[-1])
     return f"{PANELS} {panels_of(m, n if panels is None else static_shape(panels)[2], k, math.prod(batch))}"
+
+
+def _by_a_vector(op: ir.Operation, sizes: list[int], memory: MemoryOrder) -> str | None:
+    """The route of products of f32 by vectors, whose matrix is read once, as it lies; None for others, where a sum in
+    order would be long, and of what the caller gives turned, for which fusion takes two kernels."""
+    if math.prod(sizes) == 0 or 1 not in sizes[-3:] or spelling_of(op.results[0]) != "f32":
+        return None
+    *_, k, n = sizes
+    left, right = list(op.operands)[-2:]
+    if n == 1:
+        return None if _is_turned(left, memory) else ROWS
+    if _is_turned(right, memory):
+        return ROWS if maker(right, "permute") is not None else None
+    return COLUMNS if k <= _LONGEST_SUM else None
 
 
 def _question(op: ir.Operation, sizes: list[int], ways: tuple[str, ...]) -> Question:
@@ -312,7 +333,7 @@ def _as_sum(route: str, a: ir.Value, b: ir.Value) -> ir.Value:
 
 def _in_panels(op: ir.Operation, a: ir.Value, b: ir.Value) -> ir.Value:
     """A product that stays whole, and says what a tile of it is."""
-    product = MatMul(a, b, tensor([*shape_of(a)[:-1], shape_of(b)[-1]], spelling_of(a))).result
+    product = MatMul(a, b, tensor([*shape_of(a)[:-1], shape_of(b)[-1]], opmath(spelling_of(a)))).result
     product.owner.attributes[PRODUCT] = ir.StringAttr.get(op.attributes[ROUTE].value.removeprefix(f"{PANELS} "))
     return product
 

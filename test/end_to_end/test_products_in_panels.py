@@ -108,6 +108,28 @@ def test_what_every_tile_would_compute_again_is_another_kernel() -> None:
     assert check(lambda x, w: (x @ w).sum(0), x, weight).launches == 2
 
 
+def test_half_floats_are_summed_in_f32() -> None:
+    a, b, bias = floats(2, 50, 96).half(), floats(103, 96).half(), floats(103).half()
+
+    def close(function: Callable[..., Tensor], *arguments: Tensor) -> None:
+        made, graph = compiled(function, *arguments)
+        exact, eager = function(*(x.double() for x in arguments)), function(*arguments)
+        assert made.dtype == torch.float16 and made.stride() == eager.stride()
+        assert (graph.launches, graph.aten_calls) == (1, [])
+        assert (made.double() - exact).norm() <= 1.1 * (eager.double() - exact).norm()
+
+    close(lambda a, b, c: F.gelu(F.linear(a, b, c)), a, b, bias)
+    close(lambda a, b: a[0].t() @ b[:50], a, b)
+    close(lambda a, b: a @ b.mT, a, b)
+
+
+@pytest.mark.parametrize(("m", "k", "n"), [(1, 300, 70), (70, 300, 1), (40, 1, 30), (1, 300, 1)])
+def test_products_by_vectors(m: int, k: int, n: int) -> None:
+    assert check(torch.matmul, floats(m, k), floats(k, n)).launches == 1
+    assert check(lambda x, w, b: F.relu(F.linear(x, w, b)), floats(m, k), floats(n, k), floats(n)).launches == 1
+    assert check(torch.bmm, floats(3, m, k), floats(3, k, n)).launches == 1
+
+
 def test_nan_and_infinity_come_through() -> None:
     a, b = floats(20, 40), floats(40, 33)
     a[3, 7], a[5, 0], b[2, 9] = torch.nan, torch.inf, -torch.inf
