@@ -35,6 +35,8 @@ _KNOWN: dict[str, Choice] = {}
 _WORTH = 0.9
 #: Seconds for which each of the two is timed.
 _BUDGET = 0.02
+#: Calls that each has at least: what is decided stays, and threads of a busy machine wait for one another.
+_FEWEST = 10
 
 
 def decide(gm: torch.fx.GraphModule, options: Options, target: Target, report: GraphReport) -> dict[str, str]:
@@ -73,7 +75,7 @@ def _measured(key: str, question: Question, specimen: Specimen, options: Options
         inputs = specimen.inputs()
         try:
             calls = {LIBRARY: lambda: specimen.library(*inputs), KERNEL: _kernel(specimen, inputs, options)}
-            times = Stopwatch(budget=_BUDGET).race(calls)
+            times = Stopwatch(budget=_BUDGET, fewest=_FEWEST).race(calls)
         except CuestaError as problem:
             log.warning("%s of f32: the library's, as a kernel of ours was not measured: %s", specimen.kind, problem)
             return Choice.of(question, {}, f"not measured: {problem}")

@@ -64,6 +64,19 @@ def test_what_takes_three_times_as_long_is_not_timed_again() -> None:
     assert machine.calls.count("16") == 2 and machine.calls.count("256") > 2
 
 
+def test_a_few_slow_calls_give_nothing_up() -> None:
+    machine = Machine({"64": 1.0, "16": 0.5})
+
+    def sometimes() -> None:
+        machine.call("16")()
+        machine.now += 20.0 if machine.calls.count("16") < 4 else 0.0
+
+    times = machine.watch(budget=0.0, fewest=4).race({"64": machine.call("64"), "16": sometimes})
+    assert times == pytest.approx(machine.seconds)
+    machine.calls.clear()
+    assert machine.watch(budget=0.0).race({"64": machine.call("64"), "16": sometimes})["16"] == pytest.approx(20.5)
+
+
 def test_a_machine_that_slows_down_changes_nothing() -> None:
     machine = Machine({"64": 1.0, "16": 0.5}, slower=0.01)
     assert winner(machine.race(machine.watch(budget=10.0)), ("64", "16"), 0.9) == "16"
