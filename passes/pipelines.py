@@ -24,6 +24,9 @@ class Stage:
         return f"builtin.module({','.join(self.passes)})"
 
 
+#: Parts of a reduction that leaves too few tiles to share out; a program for all sizes keeps it whole.
+_SPLIT = "split-reductions{programs=16 symbolic=false}"
+
 _GRAPH = (
     # 1. Views first: what copies and views of views hide, no later pattern has to look through.
     "fold-views",
@@ -43,7 +46,9 @@ _GRAPH = (
     "fold-views",
     # 5. Whole ops apart, so that fusion sees reductions and pointwise ops only.
     "decompose",
-    # 6. Reshapes out from between pointwise ops; then once more what that left behind.
+    # 6. Sums down few columns in parts, while they are ops of their own.
+    _SPLIT,
+    # 7. Reshapes out from between pointwise ops; then once more what that left behind.
     "hoist-reshapes",
     "fold-views",
     "cse",
@@ -122,7 +127,8 @@ _GPU_STEPS = {
     # first: what is folded is a bias.
     "call-libraries": ("fold-batch-norm", "fuse-cudnn-convolution", "call-libraries"),
     # A range check would make every call wait for it: positions are clamped, as the host function cannot ask.
-    "decompose": ("decompose{checks=false}", "split-reductions"),
+    "decompose": ("decompose{checks=false}",),
+    _SPLIT: ("split-reductions",),
     # Splitting leaves reshapes between a reduction and what it reduces: what is cheap is computed again behind them.
     "hoist-reshapes": ("hoist-reshapes{repeat=true}",),
 }

@@ -1,4 +1,4 @@
-"""Reduces in two steps where one would leave most of a GPU idle.
+"""Reduces in two steps where one would leave most of a GPU idle, or of a CPU's threads.
 
     %1 = cuesta.sum(%0) {dims = [0]}         %a = cuesta.reshape %0 : 8192x768 → 64x128x768
       : 8192x768 → 768                  →    %b = cuesta.sum(%a) {dims = [1]} : 64x128x768 → 64x768
@@ -156,8 +156,10 @@ class _Split:
 class SplitReductions(Pass):
     """Splits reductions that too few programs would share."""
 
-    #: Programs that keep a GPU busy.
+    #: Programs that keep a GPU busy, or tiles that keep a CPU's threads so.
     programs: int = PROGRAMS
+    #: Whether what depends on the call is split, too.
+    symbolic: bool = True
 
     def run(self, module: ir.Module) -> None:
         # All is found before anything is split: a mean in two steps would not be known for one, and MemoryOrder goes
@@ -174,6 +176,8 @@ class SplitReductions(Pass):
         centred = _is_centred(op)
         x = _less_mean(op)[0] if centred else op.operands[0]
         sizes, dims = shape_of(x), ints(op.attributes["dims"])
+        if not self.symbolic and any(isinstance(n, Size) for n in sizes):
+            return None
         order = memory.order(x)
         wanted = self._wanted(order, sizes, dims)
         if wanted < 2:
@@ -188,7 +192,7 @@ class SplitReductions(Pass):
         return _Split(centred, cut_shape(sizes, dims, cut)) if estimate(cut.values()) >= 4 else None
 
     def _wanted(self, order: Sequence[int], sizes: Sequence[Number], dims: Sequence[int]) -> int:
-        """How many parts would keep a GPU busy; 1 where there are programs enough."""
+        """How many parts would keep the machine busy; 1 where there are programs enough."""
         order = [d for d in order if sizes[d] != 1]
         programs = estimate(sizes[d] for d in order if d not in dims)
         work = estimate(sizes[d] for d in dims)

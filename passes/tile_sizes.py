@@ -15,7 +15,7 @@ from cuesta.choices import Question, choose, measuring
 from cuesta.dialects import product
 from cuesta.dialects.cuesta.dialect import int_array, ints
 from cuesta.errors import VerifyError
-from cuesta.passes.form_kernels.machine import LEAST_ROWS
+from cuesta.passes.form_kernels.machine import LEAST_ROWS, NARROWEST_STRIP
 from cuesta.sizes import Number, Size, hint
 
 
@@ -39,9 +39,6 @@ _OTHERS = (
     *(Limits(strip=n) for n in (32, 128, 256, 1024)),
     *(Limits(block=n) for n in (8, 16, 64)),
 )
-
-#: Columns of the narrowest strip: four cache lines of f32.
-_NARROW = 64
 
 #: Attribute of a kernel: the tile's size along each of its parallel classes, in order.
 TILE = "cuesta.tile"
@@ -109,7 +106,7 @@ def _strip(columns: int) -> int:
     """How wide strips of about so many columns are, each summed by one thread: the wider, the longer the runs that are
     read of each row (of 2048 rows of 1024, with small pages, 128 take 0.87 of the time of 64, 256 take 0.57; where the
     call counts the columns 0.75 and 0.61); but eight threads shall have one each."""
-    return min(max(columns // 8, _NARROW), 4 * _NARROW)
+    return min(max(columns // 8, NARROWEST_STRIP), 4 * NARROWEST_STRIP)
 
 
 def tiles_of(

@@ -49,6 +49,8 @@ SECTOR = 8
 #: Programs that keep a GPU busy: two for each multiprocessor.
 PROGRAMS = 264
 
+#: Columns of the narrowest strip on a CPU: four cache lines of f32.
+NARROWEST_STRIP = 64
 #: Rows of a tile on a CPU, at least, where each tile does something again that rows share. `tile_sizes` keeps to it.
 LEAST_ROWS = 16
 
@@ -65,6 +67,7 @@ CPU = Machine(
     converts_late=False,
     scalars_together=0,
     repeated_rows=LEAST_ROWS,
+    strip=NARROWEST_STRIP,
 )
 #: Thousands of threads want tiles; what does not fit registers is read again. Programs cannot wait for one another.
 GPU = Machine(
