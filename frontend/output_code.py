@@ -42,8 +42,8 @@ from cuesta.options import Options
 from cuesta.runtime.artefact import Artefact
 
 #: Nodes of a graph of Dynamo's from which on it is worth while in training. Torch's key and what it keeps cost a
-#: process 0.2 to 0.3 s, whatever the graph: it reads torch's sources. To trace a node, and to split and find its graphs,
-#: takes 10 ms or more (75 nodes of linear layers: a warm start of 0.9 s instead of 1.6 s; 15 nodes: 0.6 either way);
+#: process 0.2 to 0.3 s, whatever the graph: it reads torch's sources. To trace a node, to split its graphs and to find
+#: them takes 10 ms or more (75 nodes of linear layers: a warm start of 0.9 s instead of 1.6 s; 15 nodes: 0.6 s both);
 WORTH_KEEPING = 50
 #: without gradients so many times less (75 nodes 0.9 s either way, 300 nodes 2.0 s instead of 2.4 s).
 _INFERENCE = 4

@@ -23,12 +23,13 @@ from typing import Any
 
 import torch
 
+from cuesta.tools.backend import register_cuesta
 from cuesta.tools.bench import machine
 from cuesta.tools.bench.backends import fallbacks, inductor_is_missing, one_line, unknown_backend
 from cuesta.tools.bench.cases import CASES
 from cuesta.tools.bench.gpu import command
 from cuesta.tools.bench.gpu.cases import CASES as GPU_CASES
-from cuesta.tools.bench.gpu.contenders import DEFAULT, register_cuesta, unknown_contender
+from cuesta.tools.bench.gpu.contenders import DEFAULT, unknown_contender
 from cuesta.tools.bench.history import HistoryError, keep
 from cuesta.tools.bench.plot import plot_history, plot_ratios
 from cuesta.tools.bench.processes import compile_rounds, memory_peaks

@@ -8,6 +8,7 @@ from multiprocessing.connection import Connection
 from types import TracebackType
 from typing import Any, Generic, TypeVar
 
+from cuesta.tools.backend import register_cuesta
 from cuesta.tools.fuzz.failure import Failure
 
 T = TypeVar("T")
@@ -76,6 +77,7 @@ class Judge(Generic[T]):
 
 
 def _serve(check: Callable[[str], Any], connection: Connection) -> None:
+    register_cuesta()
     while True:
         try:
             text = connection.recv()

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import torch
-
 from cuesta.tools.bench.backends import unknown_backend
 
 DEFAULT = "eager,cuesta,cuesta:reduce-overhead,inductor,inductor:reduce-overhead"
@@ -31,14 +29,6 @@ class Contender:
     @property
     def compiles(self) -> bool:
         return self.backend != "eager"
-
-
-def register_cuesta() -> None:
-    """Makes `cuesta` a backend where no installed distribution does."""
-    if "cuesta" not in torch._dynamo.list_backends(exclude_tags=()):
-        import cuesta
-
-        torch._dynamo.register_backend(cuesta.backend, name="cuesta")
 
 
 def unknown_contender(text: str) -> str | None:
