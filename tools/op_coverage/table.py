@@ -56,8 +56,8 @@ def _head(records: Sequence[Record], found: int, most: int | None) -> Iterator[s
         "- compiled: samples whose graphs, forward and backward, call nothing in ATen but for empty tensors; "
         "+ those whose calls are only to libraries that cuesta prefers to kernels of its own (matrix products, "
         "convolutions, attention, Fourier transforms, LAPACK). The last column names what is called: that is right, or "
-        "counted as wrong, like the rest. The column is of all dtypes but complex64, of which more is called. Samples that Dynamo leaves to "
-        "eager altogether (a sparse result) are not traced.\n"
+        "counted as wrong, like the rest. The column is of all dtypes but complex64, of which more is called. Samples "
+        "that Dynamo leaves to eager altogether (a sparse result) are not traced.\n"
         "- `empty` and its kin: only the form of the results is compared."
     )
     yield "- left out: " + "; ".join(f"`{name}*` ({why})" for name, why in LEFT_OUT.items()) + "."
