@@ -21,6 +21,7 @@ from cuesta.dialects.types import byte_count, shape_of, spelling_of
 from cuesta.passes.form_kernels.machine import CPU, Machine
 from cuesta.passes.form_kernels.memory_order import MemoryOrder
 from cuesta.passes.form_kernels.nodes import Item, Node
+from cuesta.passes.form_kernels.paths import Paths
 from cuesta.passes.form_kernels.products import product_classes, product_refusal
 from cuesta.passes.form_kernels.space import Conflict, Space, class_sizes, join, parallel_classes
 from cuesta.sizes import estimate, hint
@@ -69,6 +70,7 @@ class Grouping:
         self.memory = MemoryOrder()
         self.returned = returned
         self.group: dict[int, Group] = {}
+        self.paths = Paths(items, self.group)
         self.remarks: list[Remark] = []
         self.writer = {r: item for item in items if isinstance(item, Node) for r in item.results}
         self.readers: dict[ir.Value, set[int]] = {}
@@ -172,7 +174,7 @@ class Grouping:
         """Merges b into a; the reason where it does not. The loops of `twins` become one."""
         if len(a.members) + len(b.members) > self.machine.most_generics:
             return f"one kernel of both would have more than {self.machine.most_generics} generics"
-        if self._path_between(a, b):
+        if self.paths.between(a, b):
             return "a path between them leads through another kernel or call"
         if _gathers(a, b) or _gathers(b, a):
             return "read at computed positions"
@@ -315,6 +317,7 @@ class Grouping:
         return None
 
     def _replace(self, a: Group, b: Group, merged: Group) -> None:
+        self.paths.merge(a, b)
         for node in (*a.members, *b.members):
             self.group[node.index] = merged
 
@@ -322,32 +325,6 @@ class Grouping:
         """Nodes whose results only the group reads."""
         inside = {n.index for n in nodes}
         return {i for i in inside if (readers := self.inner_readers[i]) is not None and readers <= inside}
-
-    def _path_between(self, a: Group, b: Group) -> bool:
-        """Whether something outside both depends on one and is needed by the other."""
-        return self._reaches(a, b) or self._reaches(b, a)
-
-    def _reaches(self, source: Group, target: Group) -> bool:
-        source_members = {n.index for n in source.members}
-        target_members = {n.index for n in target.members}
-        floor = min(source_members)
-        pending = [i for m in target_members for i in self.items[m].sources]
-        seen: set[int] = set()
-        while pending:
-            index = pending.pop()
-            if index in seen or index in target_members or index in source_members:
-                continue
-            group = self.group.get(index)
-            members = [n.index for n in group.members] if group else [index]
-            seen.update(members)
-            if members[-1] < floor:  # all that it needs came before the source too
-                continue
-            for member in members:
-                for upstream in self.items[member].sources:
-                    if upstream in source_members:
-                        return True
-                    pending.append(upstream)
-        return False
 
     def _note(self, producer: Node, consumer: Node, reason: str, count: int) -> None:
         self.remarks.append(Remark(producer.index, consumer.index, reason, count))

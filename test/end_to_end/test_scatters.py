@@ -82,6 +82,22 @@ def test_same_as_eager(function: Function, inputs: tuple[Any, ...], target: str)
     check(function, *inputs, target=target)
 
 
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("with_self", [True, False])
+def test_gradients_of_a_product_at_positions(with_self: bool, target: str) -> None:
+    """Counts zeros by a write, reads them again, and multiplies: groups between the two must not close a circle."""
+    x, i, v = floats(5, 6), wholes(5, 5, 6), floats(5, 6)
+
+    def gradients(run: Function) -> tuple[Tensor, ...]:
+        leaves = [t.clone().requires_grad_() for t in (x, v)]
+        return torch.autograd.grad(run(leaves[0], i, leaves[1]).sin().sum(), leaves)
+
+    def product(x: Tensor, i: Tensor, v: Tensor) -> Tensor:
+        return x.scatter_reduce(0, i, v, "prod", include_self=with_self)
+
+    torch.testing.assert_close(gradients(compiled(product, target)), gradients(product))
+
+
 def test_what_is_written_joins_the_kernel() -> None:
     check(lambda x, i, v: x.index_add(0, i, F.gelu(v) * 2), *ROWS)
     (graph,) = cuesta.report().graphs
