@@ -33,7 +33,7 @@ def dumped(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     root = tmp_path_factory.mktemp("dump")
     torch._dynamo.reset()
     model = nn.Sequential(*(Layer() for _ in range(4)), nn.Softmax(-1))
-    options = {"trace.graph_diagram": True, "dump": root}
+    options = {"trace.graph_diagram": True, "dump": root, "gemm": "library"}
     with torch.no_grad():
         torch.compile(model, backend="cuesta", options=options)(torch.randn(3, 8))
     (folder,) = (path for path in root.iterdir() if path.is_dir())
