@@ -144,13 +144,13 @@ func.func @graph(%x: tensor<3x4x5xf32> {cuesta.strides = [20, 5, 1]}) -> (tensor
 // CHECK: func.func @graph
 // CHECK: "host.launch"{{.*}}ops = ["exp"]
 // CHECK-NOT: "host.launch"
-// CHECK: "host.aten"(%{{.*}}){{.*}} : (memref<3x4x5xf32, strided<[5, 15, 1]>>) ->
-func.func @graph(%x: tensor<1x3x4x5xf32> {cuesta.strides = [60, 20, 5, 1]}) -> (tensor<3x4x5xf32> {cuesta.strides = [20, 5, 1]}) {
-  %0 = "cuesta.exp"(%x) : (tensor<1x3x4x5xf32>) -> tensor<1x3x4x5xf32> loc("exp"("m.py":1:1))
-  %1 = "cuesta.reshape"(%0) : (tensor<1x3x4x5xf32>) -> tensor<3x4x5xf32>
+// CHECK: "host.aten"(%{{.*}}){{.*}} : (memref<1x3x4x5xf32, strided<[60, 5, 15, 1]>>) ->
+func.func @graph(%x: tensor<3x4x5xf32> {cuesta.strides = [20, 5, 1]}) -> (tensor<1x3x4x5xf32> {cuesta.strides = [60, 20, 5, 1]}) {
+  %0 = "cuesta.exp"(%x) : (tensor<3x4x5xf32>) -> tensor<3x4x5xf32> loc("exp"("m.py":1:1))
+  %1 = "cuesta.reshape"(%0) : (tensor<3x4x5xf32>) -> tensor<1x3x4x5xf32>
   %2 = "aten.call"(%1) {
-    overload = "aten.neg.default", args = "[\22%0\22]", reason = "for a test",
-    operand_strides = [[5, 15, 1]], result_strides = [[20, 5, 1]]
-  } : (tensor<3x4x5xf32>) -> tensor<3x4x5xf32>
-  return %2 : tensor<3x4x5xf32>
+    overload = "aten.roll.default", args = "[\"%0\", [1]]", reason = "-",
+    operand_strides = [[60, 5, 15, 1]], result_strides = [[60, 20, 5, 1]]
+  } : (tensor<1x3x4x5xf32>) -> tensor<1x3x4x5xf32>
+  return %2 : tensor<1x3x4x5xf32>
 }
