@@ -22,13 +22,12 @@ from cuesta.lowering.attention_to_loops.masks import MaskPanel
 from cuesta.lowering.attention_to_loops.panel import Attention, Panel
 from cuesta.lowering.attention_to_loops.vectors import (
     Mask,
-    blocks,
-    loop,
     plus,
     scratch,
     splat,
     sums,
 )
+from cuesta.lowering.linalg_to_loops.vector_loops import blocks, loop
 
 Value: TypeAlias = ir.Value
 
@@ -88,7 +87,7 @@ def _clear(gradient: Value, batch: Value, head: Value) -> None:
 def _across(depth: int, body: Callable[[Value, list[Mask]], None]) -> None:
     """Some vectors of a row at a time, from an element on; the last vector may be cut off."""
 
-    def part(first: Value, count: int) -> None:
+    def part(first: Value, count: int, _: Value | None) -> None:
         body(first, [Mask.of_first(count - j) for j in range(0, count, LANES)])
 
     blocks(depth, _VECTORS * LANES, part)

@@ -12,7 +12,8 @@ from cuesta.dialects.kernel_attention import LANES
 from cuesta.dialects.types import index_value
 from cuesta.lowering.attention_to_loops.masks import MaskPanel
 from cuesta.lowering.attention_to_loops.panel import Attention, Panel
-from cuesta.lowering.attention_to_loops.vectors import Mask, larger, loop, scratch, splat
+from cuesta.lowering.attention_to_loops.vectors import Mask, larger, scratch, splat
+from cuesta.lowering.linalg_to_loops.vector_loops import loop
 
 Value: TypeAlias = ir.Value
 

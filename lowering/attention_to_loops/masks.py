@@ -9,8 +9,9 @@ from typing import TypeAlias
 from cuesta._mlir import arith, ir, memref
 from cuesta.dialects.kernel_attention import LANES
 from cuesta.dialects.types import index_value, memref_shape
-from cuesta.lowering.attention_to_loops.vectors import Mask, loop, plus, scratch, splat, spread
+from cuesta.lowering.attention_to_loops.vectors import Mask, plus, scratch, splat, spread
 from cuesta.lowering.linalg_to_loops.transposed import transposed
+from cuesta.lowering.linalg_to_loops.vector_loops import loop
 
 Value: TypeAlias = ir.Value
 

@@ -19,14 +19,13 @@ from cuesta.dialects.types import index_value, memref_shape
 from cuesta.lowering.attention_to_loops.masks import MaskPanel
 from cuesta.lowering.attention_to_loops.vectors import (
     Mask,
-    blocks,
-    loop,
     plus,
     splat,
     spread,
     sums,
 )
 from cuesta.lowering.linalg_to_loops.transposed import transposed
+from cuesta.lowering.linalg_to_loops.vector_loops import blocks, loop
 from cuesta.sizes import Number
 
 Value: TypeAlias = ir.Value
@@ -149,7 +148,7 @@ class Panel:
                 Mask().store(change(row, at, m) if change else row, target, [at, m])
 
         depth = _sizes(source)[3]
-        loop(0, self.op.tile.queries, LANES, lambda m: blocks(depth, LANES, lambda d, n: square(m, d, n)))
+        loop(0, self.op.tile.queries, LANES, lambda m: blocks(depth, LANES, lambda d, n, _: square(m, d, n)))
 
     def turn_back(self, source: Value, target: Value, change: Callable[[Value, Value], Value] | None = None) -> None:
         """target[first + m, d] = source[d, m]; `change` makes another vector of one, which is that of queries m on."""
@@ -162,7 +161,7 @@ class Panel:
                 (self.there(at) & Mask.of_first(count)).store(row, target, [self.batch, self.head, at, d])
 
         depth = _sizes(target)[3]
-        loop(0, self.op.tile.queries, LANES, lambda m: blocks(depth, LANES, lambda d, n: square(m, d, n)))
+        loop(0, self.op.tile.queries, LANES, lambda m: blocks(depth, LANES, lambda d, n, _: square(m, d, n)))
 
     def _load_square(self, source: Value, m: Value, d: Value, count: int) -> list[Value]:
         rows = [plus(arith.addi(self.first, m), i) for i in range(LANES)]
@@ -265,7 +264,7 @@ class Panel:
         A block is added up by itself: sums of 64 are more exact than of a thousand.
         """
 
-        def rows(d: Value, height: int) -> None:
+        def rows(d: Value, height: int, _: Value | None) -> None:
             found = sums(
                 height,
                 self.op.vectors,

@@ -1,4 +1,4 @@
-"""Pieces of loops over vectors of 16 f32: what attention's kernels are put together from.
+"""Sums and masks of vectors of 16 f32: what attention's kernels are put together from.
 
 A product here is a block of rows x vectors of sums that stay in registers; what it multiplies is given element by
 element on the left, which is broadcast, and vector by vector on the right.
@@ -8,17 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
-from cuesta._mlir import arith, ir, memref, scf, vector
+from cuesta._mlir import arith, ir, memref, vector
 from cuesta.dialects.kernel_attention import LANES
 from cuesta.dialects.types import index_value
+from cuesta.lowering.linalg_to_loops.vector_loops import loop, vector_type
 
 Value: TypeAlias = ir.Value
-
-
-def vector_type() -> ir.Type:
-    return ir.VectorType.get([LANES], ir.F32Type.get())
 
 
 def splat(number: float) -> Value:
@@ -52,29 +49,6 @@ def scratch(*sizes: int) -> Value:
 def larger(a: Value, b: Value) -> Value:
     """The maximum, one instruction; b where one of them is NaN."""
     return arith.select(arith.cmpf(arith.CmpFPredicate.OGT, a, b), a, b)
-
-
-def loop(
-    first: int | Value, end: int | Value, step: int, body: Callable[..., Any], carried: Sequence[Value] = ()
-) -> list[Value]:
-    """A loop that hands `body` its index and what is carried, and carries on what that gives, if anything."""
-    bounds = [n if isinstance(n, ir.Value) else index_value(n) for n in (first, end, step)]
-    made = scf.ForOp(*bounds, list(carried))
-    with ir.InsertionPoint(made.body):
-        found = body(made.induction_variable, *made.inner_iter_args)
-        scf.YieldOp(list(found) if carried else [])
-    return list(made.results)
-
-
-def blocks(size: int, step: int, body: Callable[[Value, int], object]) -> None:
-    """A loop over blocks, each from an index on and so long; what is left over of them is one behind it."""
-    whole = size // step * step
-    if whole == step:
-        body(index_value(0), step)
-    elif whole:
-        loop(0, whole, step, lambda at: body(at, step))
-    if whole < size:
-        body(index_value(whole), size - whole)
 
 
 def sums(

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TypeAlias
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
 
 from cuesta._mlir import arith, ir, scf, vector
 from cuesta.dialects.types import index_value
@@ -34,18 +34,22 @@ def blocks(size: Extent, step: int, body: Callable[[Value, int, Value | None], o
     loop(end, size, step, lambda at: body(at, step, arith.subi(size, at)))
 
 
-def loop(first: Extent, end: Extent, step: int, body: Callable[[Value], object]) -> None:
-    """A loop; of numbers none where it would not run, and one pass of it as it is."""
+def loop(
+    first: Extent, end: Extent, step: int, body: Callable[..., Any], carried: Sequence[Value] = ()
+) -> list[Value]:
+    """A loop that hands `body` its index and what is carried, and carries on what that gives, if anything; of numbers
+    none where it would not run, and one pass of it as it is."""
     if isinstance(first, int) and isinstance(end, int):
         if first >= end:
-            return
+            return list(carried)
         if first + step >= end:
-            body(index_value(first))
-            return
-    made = scf.ForOp(value_of(first), value_of(end), index_value(step))
+            found = body(index_value(first), *carried)
+            return list(found) if carried else []
+    made = scf.ForOp(value_of(first), value_of(end), index_value(step), list(carried))
     with ir.InsertionPoint(made.body):
-        body(made.induction_variable)
-        scf.YieldOp([])
+        found = body(made.induction_variable, *made.inner_iter_args)
+        scf.YieldOp(list(found) if carried else [])
+    return list(made.results)
 
 
 def where(condition: Value | None, body: Callable[[], object], otherwise: Callable[[], object] | None = None) -> None:
