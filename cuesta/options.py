@@ -29,6 +29,8 @@ def _variable(default: Any, name: str, description: str) -> Any:
 
 #: Why an op is called in ATen that is not to become another one, which computes the same with other bits.
 EAGERS_BITS = "with bitwise_eager, ATen's own kernel gives eager's bits"
+#: Likewise with the same random numbers.
+EAGERS_NUMBERS = "with fallback_random, ATen's own kernel draws eager's numbers"
 
 
 @dataclass(frozen=True)
@@ -73,7 +75,10 @@ class Options:
 
     # Documented for torch.compile
     epilogue_fusion: bool = _option(
-        True, "No effect: what follows a contraction always joins it where it can (cuDNN's, and kernels of `gemm`)."
+        True,
+        "Let what follows a matrix product or a convolution join it: in kernels of `gemm`, in cuDNN's calls. Off: "
+        "a kernel of its own.",
+        affects_code=True,
     )
     max_autotune: bool = _option(
         False,
@@ -81,7 +86,9 @@ class Options:
         affects_code=True,
     )
     fallback_random: bool = _option(
-        False, "No effect: on CPU random numbers are always those that eager draws (see below)."
+        False,
+        "Random numbers are those that eager draws; on CPU they always are, on a GPU all but dropout's (see below).",
+        affects_code=True,
     )
     shape_padding: bool = _option(False, "No effect: where padding would pay, cuesta multiplies in kernels of its own.")
     cudagraphs: bool = _option(
@@ -111,7 +118,6 @@ class Options:
         affects_code=True,
     )
     fusion: bool = _option(True, "Group ops into kernels; off: one kernel an op.", affects_code=True)
-    # 3 makes no kernel faster than 2, and the LLVM of torch-mlir 20261001 mixes up rows of small loops at it.
     gemm: str = _option(
         "auto",
         "Who computes matrix products: a `kernel` of ours, which takes in what follows (on CPU those of f32 and f16), "
@@ -128,6 +134,7 @@ class Options:
         choices=("auto", "library", "kernel"),
         affects_code=True,
     )
+    # 3 makes no kernel faster than 2, and the LLVM of torch-mlir 20261001 mixes up rows of small loops at it.
     opt_level: int = _option(2, "LLVM's optimisation level for kernels and host program, 0 to 3.", affects_code=True)
     bitwise_eager: bool = _option(
         False,

@@ -15,8 +15,7 @@ from torch.fx import Node
 
 from cuesta.frontend.decompositions import decompositions
 from cuesta.frontend.foreach import foreach_decompositions
-from cuesta.frontend.rules import CALL_IN_ATEN
-from cuesta.options import EAGERS_BITS, Options
+from cuesta.options import Options
 
 #: Ops of ATen's that make, move or choose numbers and compute none.
 _MOVES = frozenset(
@@ -156,16 +155,8 @@ def decompositions_of(options: Options) -> dict[Any, Callable[..., Any]]:
     return foreach_decompositions() if options.bitwise_eager else decompositions(options.cache_root)
 
 
-def mark_calls(gm: torch.fx.GraphModule, options: Options) -> None:
-    """Marks the nodes that the options want called in ATen; the importer reads the marks."""
-    if not options.bitwise_eager:
-        return
-    for node in gm.graph.nodes:
-        if isinstance(node.target, torch._ops.OpOverload) and not _is_exact(node):
-            node.meta[CALL_IN_ATEN] = EAGERS_BITS
-
-
-def _is_exact(node: Node) -> bool:
+def is_exact(node: Node) -> bool:
+    """Whether a call of an op of ATen's has the bits of eager's when we compile it."""
     name = node.target._schema.name.removeprefix("aten::")  # type: ignore[union-attr]
     if name in _MOVES or name == "copy_":
         return True

@@ -8,7 +8,7 @@ import re
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -38,7 +38,7 @@ from cuesta.lowering.host_to_llvm.object_code import compile_to_object
 from cuesta.lowering.tt_to_binary.making import start_kernels
 from cuesta.options import Options
 from cuesta.passes.pipeline import Pipeline
-from cuesta.passes.pipelines import Stage, stages_for
+from cuesta.passes.pipelines import EPILOGUES, Stage, stages_for
 from cuesta.runtime.artefact import Artefact
 from cuesta.runtime.executable import Executable
 from cuesta.sizes import assumed, assumptions
@@ -90,14 +90,21 @@ def stages_after(level: str, target: Target = CPU) -> list[Stage]:
 
 def pipeline_of(stage: Stage, options: Options) -> Pipeline:
     """The stage's pipeline under the options."""
-    text = stage.pipeline
-    if not options.fusion:
-        text = text.replace("form-kernels{", "form-kernels{fuse=false ")
-        text = re.sub(r"form-kernels(?!\{)", "form-kernels{fuse=false}", text)
+    passes = tuple(name for name in stage.passes if options.epilogue_fusion or name not in EPILOGUES)
+    fusing = {"fuse": options.fusion, "epilogues": options.epilogue_fusion}
     asked = [f"{name}={given}" for name in ("gemm", "attention") if (given := getattr(options, name)) != "auto"]
-    if asked:
-        text = text.replace("call-libraries", f"call-libraries{{{' '.join(asked)}}}")
-    return Pipeline.parse(text)
+    text = replace(stage, passes=passes).pipeline
+    text = _with_options(text, "form-kernels", [f"{name}=false" for name, wanted in fusing.items() if not wanted])
+    return Pipeline.parse(_with_options(text, "call-libraries", asked))
+
+
+def _with_options(pipeline: str, name: str, added: list[str]) -> str:
+    """The pipeline with these options for the pass `name`, before those that it has."""
+    if not added:
+        return pipeline
+    options = " ".join(added)
+    pipeline = pipeline.replace(f"{name}{{", f"{name}{{{options} ")
+    return re.sub(rf"{name}(?!\{{)", f"{name}{{{options}}}", pipeline)
 
 
 def run_stage(stage: Stage, module: ir.Module, options: Options, report: GraphReport) -> ir.Module:

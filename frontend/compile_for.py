@@ -38,6 +38,7 @@ from cuesta.frontend.attention import keep_attention_whole
 from cuesta.frontend.decompositions import decompositions
 from cuesta.frontend.devices import place_graph
 from cuesta.frontend.donation import donated_arguments
+from cuesta.frontend.eagers_calls import mark_calls
 from cuesta.lowering.tt_to_binary.kernels import warm_up
 from cuesta.lowering.tt_to_binary.target_kernels import TargetKernel, check_target, make_kernels, write_kernels
 from cuesta.options import Options
@@ -144,6 +145,7 @@ def lower_graph(graph: TracedGraph, target: Target, options: Options, level: str
 
     cuesta.passes.load_all()
     _, device = place_graph(graph.module, target)
+    mark_calls(graph.module, options)
     module = import_graph(graph.module, graph.donated, target, device).module
     for name, stage in stages_for(target).items():
         pipeline_of(stage, options).run(module, verify=options.verify)

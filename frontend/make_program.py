@@ -10,9 +10,9 @@ import torch
 
 from cuesta.compile_report import GraphReport
 from cuesta.errors import Unsupported
-from cuesta.frontend.bitwise import mark_calls
 from cuesta.frontend.calling import Convention, check_outputs
 from cuesta.frontend.devices import place_graph
+from cuesta.frontend.eagers_calls import mark_calls
 from cuesta.frontend.graph_cache import GraphCache
 from cuesta.frontend.graph_key import graph_key
 from cuesta.frontend.loading import can_run, load

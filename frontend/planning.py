@@ -8,9 +8,9 @@ import torch
 
 from cuesta.compile_report import GraphReport
 from cuesta.errors import Unsupported
-from cuesta.frontend.bitwise import mark_calls
 from cuesta.frontend.devices import place_graph
 from cuesta.frontend.donation import donated_arguments
+from cuesta.frontend.eagers_calls import mark_calls
 from cuesta.frontend.loading import can_run
 from cuesta.frontend.machine_trial import decide
 from cuesta.options import Options

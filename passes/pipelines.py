@@ -121,11 +121,14 @@ _LLVM = (
     "host-to-llvm",
 )
 
+#: Passes that take what follows a convolution into its call.
+EPILOGUES = ("fold-batch-norm", "fuse-cudnn-convolution")
+
 _GPU_STEPS = {
     "multiply-convolutions": (),
     # cuDNN takes into a convolution what CPU leaves to the kernel behind it, where the layout is its own. Folding
     # first: what is folded is a bias.
-    "call-libraries": ("fold-batch-norm", "fuse-cudnn-convolution", "call-libraries"),
+    "call-libraries": (*EPILOGUES, "call-libraries"),
     # A range check would make every call wait for it: positions are clamped, as the host function cannot ask.
     "decompose": ("decompose{checks=false}",),
     _SPLIT: ("split-reductions",),

@@ -78,10 +78,10 @@ A kernel of ours sums in order, a library in blocks: results differ in their las
 ## Random numbers
 Random ops are called in ATen, in eager's order, so that after `torch.manual_seed` a compiled model draws the numbers
 that eager draws, bit for bit, and leaves the generator where eager leaves it: dropout, `rand`, `randn`, `randint`,
-`bernoulli`, `normal`, `multinomial`, `randperm` and the in-place forms. Inductor does so with `fallback_random` only;
-here that option changes nothing. What is computed from the numbers is rounded as compiled code rounds: a dropout of
-bf16 may differ in its last bit, but not in what it drops. On a GPU dropout follows the seed too, but draws other
-numbers than eager's fused kernel: what it drops differs there.
+`bernoulli`, `normal`, `multinomial`, `randperm` and the in-place forms. Inductor does so with `fallback_random` only.
+What is computed from the numbers is rounded as compiled code rounds: a dropout of bf16 may differ in its last bit, but
+not in what it drops. On a GPU dropout follows the seed too, but draws other numbers than eager's fused kernel, so that
+the rest of it is compiled: what it drops differs. With `fallback_random` that kernel is called, and drops the same.
 
 ## `freezing`
 ```python

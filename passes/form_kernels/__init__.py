@@ -10,7 +10,7 @@ func @graph(%x: tensor<4x8xf32>) {          module @kernels {
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from cuesta._mlir import ir
 from cuesta.passes.form_kernels.host import build_host
@@ -25,6 +25,8 @@ class FormKernels(Pass):
     """Groups generics into kernels and writes the host function that launches them."""
 
     fuse: bool = True
+    #: Whether what reads a matrix product may be in the product's kernel.
+    epilogues: bool = True
     #: The machine whose limits kernels keep to: "cpu" or "gpu".
     target: str = "cpu"
     #: Whether the host function may compute things in another order than the program to hold less memory.
@@ -32,6 +34,7 @@ class FormKernels(Pass):
 
     def run(self, module: ir.Module) -> None:
         with module.context, ir.Location.unknown():
+            limits = replace(machine(self.target), epilogues=self.epilogues)
             graphs = list(functions(module))
             with ir.InsertionPoint.at_block_begin(module.body):
                 kernels = ir.Operation.create(
@@ -39,4 +42,4 @@ class FormKernels(Pass):
                 )
             block = kernels.regions[0].blocks.append()
             for graph in graphs:
-                build_host(graph, block, self.fuse, machine(self.target), self.lower_peak)
+                build_host(graph, block, self.fuse, limits, self.lower_peak)

@@ -193,7 +193,7 @@ class Grouping:
         except Conflict:
             return "written and read along different loops"
         if any(node.product is not None for node in nodes):
-            reason = product_refusal(space, nodes, self._internal(nodes))
+            reason = product_refusal(space, nodes, self._internal(nodes), self.machine.epilogues)
             parallel = product_classes(space, nodes)
         else:
             scatters = any(node.base is not None for node in nodes)

@@ -38,6 +38,8 @@ class Machine:
     repeated_rows: int = 1
     #: What one reduction of a tile may leave to another one there, in elements; None for no limit.
     staged_elements: int | None = None
+    #: Whether what reads a matrix product may be in the product's kernel.
+    epilogues: bool = True
     #: Tiles that go together where they lie side by side in memory and each would reach into it in steps.
     strip: int = 1
 

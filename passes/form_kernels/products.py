@@ -33,21 +33,26 @@ def product_classes(space: Space, nodes: Sequence[Node]) -> set[Loop]:
     return {space.find(loop) for loop, free in zip(product.loops, product.parallel, strict=True) if free}
 
 
-def product_refusal(space: Space, nodes: Sequence[Node], internal: Collection[int]) -> str | None:
+def product_refusal(
+    space: Space, nodes: Sequence[Node], internal: Collection[int], epilogues: bool = True
+) -> str | None:
     """Why `nodes`, a product among them, are no kernel; None where they are one. `internal` are the nodes, by index,
-    that no other kernel reads."""
+    that no other kernel reads; with `epilogues`, some may read the product."""
     products = [n for n in nodes if n.product is not None]
     first = products[0]
     classes = _roots(space, first)
     m, n, k = _roles(space, first)
     if len(products) > _MOST:
         return f"one kernel would have more than {_MOST} matrix products"
+    multiplied = {result for product in products for result in product.results}
     for other in products[1:]:
         if _roots(space, other) != classes or _roles(space, other) != (m, n, k) or other.tile != first.tile:
             return "two matrix products that walk different loops"
     for node in nodes:
         if node.product is not None:
             continue
+        if not epilogues and any(read.value in multiplied for read in node.reads):
+            return "epilogue_fusion is off"
         own = _roots(space, node)
         if not all(node.parallel):
             return "a reduction beside a matrix product, of which a program has a block"
