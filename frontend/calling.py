@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 import logging
+import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
@@ -101,9 +102,10 @@ def bind_values(
     given = [o.index for o in outputs if o.kind == "argument"]
     values = [o.value for o in outputs if o.kind == "value"]
     places = _places(outputs, len(given) + len(values))
+    take = _taker(chosen)
 
     def call(args: list[Any]) -> list[Any]:
-        tensors = [args[i] for i in chosen] + constants
+        tensors = take(args) + constants
         behind = [tensors[i] for i in convention.written]
         for i in lazy:
             tensors[i] = tensors[i].resolve_conj().resolve_neg()
@@ -124,7 +126,7 @@ def bind_values(
         return results
 
     def call_chosen(args: list[Any]) -> list[Any]:
-        tensors = [args[i] for i in chosen]
+        tensors = take(args)
         args.clear()
         return run(tensors)
 
@@ -165,6 +167,14 @@ def bind_sized(
 
     call._boxed_call = True  # type: ignore[attr-defined]
     return call
+
+
+def _taker(positions: Sequence[int]) -> Callable[[list[Any]], list[Any]]:
+    """What gives the elements of a list at these positions, as a list of its own."""
+    first = positions[0] if positions else 0
+    if list(positions) == list(range(first, first + len(positions))):  # behind the numbers, as a rule
+        return operator.itemgetter(slice(first, first + len(positions)))
+    return lambda args: [args[i] for i in positions]
 
 
 def _places(outputs: Sequence[Output], others: int) -> list[int]:

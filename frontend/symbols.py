@@ -57,6 +57,7 @@ def bind_symbols(placeholders: Sequence[torch.fx.Node]) -> list[Source]:
 def reader(sources: Sequence[Source]) -> Callable[[list[Any]], tuple[int, ...]]:
     """The values of the symbols, from a call's arguments."""
     places = [(s.argument, s.dim) for s in sources]
-    if len(places) > 1 and all(dim is None for _, dim in places):
-        return operator.itemgetter(*(i for i, _ in places))
+    if places and all(dim is None for _, dim in places):
+        first, *others = (i for i, _ in places)
+        return operator.itemgetter(first, *others) if others else lambda args: (args[first],)
     return lambda args: tuple(int(args[i]) if dim is None else args[i].shape[dim] for i, dim in places)
