@@ -11,12 +11,24 @@ import pytest
 import torch
 from torch.profiler import record_function
 
+import cuesta
 from cuesta.tools import cuesta_bench
+from cuesta.tools.bench import command
+from cuesta.tools.bench.contenders import Contender
+from cuesta.tools.bench.limits import Level, Limits
 from cuesta.tools.bench.memory import measure, predicted_peak
 from cuesta.tools.bench.table import megabytes, seconds, table
+from cuesta.tools.bench.tables import compile_table, memory_table, times_table
 from cuesta.tools.bench.timing import Spread, interleaved, ratios
 
 MEGABYTE = 1_000_000
+
+
+@pytest.fixture(autouse=True)
+def known_limits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine of 1e9 bytes and 1e9 operations a second: measuring takes seconds."""
+    limits = Limits((Level("memory", float("inf"), 1e9, 1e9),), 1e9)
+    monkeypatch.setattr(command, "measured_limits", lambda *_: limits)
 
 
 def block(megabytes: int) -> torch.Tensor:
@@ -143,6 +155,11 @@ def test_text() -> None:
         (["--repeats", "-3"], "--repeats must be at least 1"),
         (["--repeats", "x"], "invalid int"),
         (["--backends", "eager,nonsense"], "no backend named 'nonsense'"),
+        (["--backends", "inductor:frozen"], "no mode 'frozen' of inductor; there are default, reduce-overhead"),
+        (["--backends", "inductor:frozen"], "lite, freezing, cpp_wrapper"),
+        (["--backends", "cuesta:cpp_wrapper"], "no mode 'cpp_wrapper' of cuesta"),
+        (["--backends", "eager:freezing"], "no mode 'freezing' of eager, which compiles nothing"),
+        (["--results", "/no/such/file.json"], "cannot read"),
         (["--backends", ","], "names none to measure"),
         (["--backends", "eager", "--compile"], "names none to measure"),
         (["--json", "/no/such/folder/out.json"], "cannot write"),
@@ -177,6 +194,124 @@ def test_a_whole_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert {name: len(times) for name, times in result["times"].items()} == {"eager": 2, "aot_eager": 2}
     assert result["errors"]["aot_eager"] == 0
     assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+def test_runs_are_read_again_and_put_together(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    kept, pages = [tmp_path / name for name in ("a.json", "b.json")], [tmp_path / name for name in ("a.md", "b.md")]
+    for case, file in zip(("call_overhead", "pointwise10_64x64"), kept, strict=True):
+        arguments = ["--case", case, "--backends", "eager,aot_eager", "--repeats", "2"]
+        assert cuesta_bench.main([*arguments, "--json", str(file), "--markdown", str(pages[0])]) == 0
+    assert cuesta_bench.main(["--results", *map(str, kept), "--markdown", str(pages[1])]) == 0
+    rows = capsys.readouterr().out.splitlines()
+    assert [row.split()[0] for row in rows[-8:-6]] == ["call_overhead_8x8", "pointwise10_64x64"]
+    text = pages[1].read_text()
+    for line in ("cuesta-bench --case call_overhead", "cuesta-bench --case pointwise10_64x64", "| call_overhead_8x8 |"):
+        assert line in text
+    # Two inputs and a result of 16 KiB, at 1e9 bytes a second.
+    assert "| 49.2 µs memory |" in text
+    assert "| 49.2 µs memory |" in pages[0].read_text()
+    content = json.loads(kept[1].read_text())["times"]["pointwise10_64x64"]
+    assert content["cost"]["footprint"] == 3 << 14
+    median = Spread.of(content["times"]["aot_eager"]).median
+    assert content["of_limit"]["aot_eager"] == pytest.approx((3 << 14) / 1e9 / median)
+
+
+def timed(**seconds: float) -> dict[str, Any]:
+    """Of a case with a limit of 1 s; two rounds, of which the second takes twice as long."""
+    names = {name.replace("_", ":", 1): s for name, s in seconds.items()}
+    return {
+        "times": {name: [s, 2 * s] for name, s in names.items()},
+        "errors": dict.fromkeys(names, 0.0),
+        "failed": {},
+        "limit": {"seconds": 1.0, "by": "L2"},
+        "of_limit": {name: 1.0 / (1.5 * s) for name, s in names.items()},
+    }
+
+
+def columns(content: Any, *names: str) -> list[list[str]]:
+    return [[row[list(content.header).index(name)] for name in ("case", *names)] for row in content.rows]
+
+
+def test_geometric_means_of_kernels_models_and_all() -> None:
+    results = {
+        "softmax_12x256x256": timed(eager=8.0, inductor=4.0, cuesta=2.0),
+        "rms_norm_1024x768": timed(eager=8.0, inductor=4.0, cuesta=8.0),
+        "call_overhead_8x8": timed(eager=8.0, inductor=4.0, cuesta=4.0) | {"limit": {"seconds": 1e-9, "by": "L1"}},
+        "bert": timed(eager=2.0, inductor=1.0, cuesta=4.0),
+        "gpt": timed(eager=1.0, inductor=1.0) | {"failed": {"cuesta": "no"}},
+    }
+    found = columns(times_table(results), "cuesta/inductor", "cuesta/eager", "cuesta of limit")
+    assert found[4] == ["gpt", "–", "–", "–"]
+    assert found[5:] == [
+        ["geometric mean, 3 kernels", "1.00", "0.50", "17% (2)"],
+        ["geometric mean, 2 models", "4.00 (1)", "2.00 (1)", "17% (1)"],
+        ["geometric mean, 5 all", "1.41 (4)", "0.71 (4)", "17% (3)"],
+    ]
+    assert len(times_table({"bert": results["bert"]}).rows) == 1
+
+
+def test_the_best_of_several_forms() -> None:
+    results = {
+        "a": timed(inductor=4.0, inductor_freezing=2.0, cuesta=1.0, cuesta_freezing=2.0),
+        "b": timed(inductor=1.0, inductor_freezing=2.0, cuesta=2.0, cuesta_freezing=1.0),
+    }
+    names = ("cuesta/inductor", "cuesta/best inductor", "best cuesta/best inductor")
+    assert columns(times_table(results), *names) == [
+        ["a", "0.25 [0.25 0.25]", "0.50 [0.50 0.50] freezing", "0.50 [0.50 0.50] default freezing"],
+        ["b", "2.00 [2.00 2.00]", "2.00 [2.00 2.00] default", "1.00 [1.00 1.00] freezing default"],
+        ["geometric mean, 2 models", "0.71", "1.00", "0.71"],
+    ]
+
+
+def test_tables_of_compile_times_and_memory() -> None:
+    def sampled(total: float) -> dict[str, Any]:
+        return {"cold": [{"total": total, "graphs": []}], "warm": [{"total": total / 2, "graphs": []}]}
+
+    times = {case: {"inductor": sampled(4.0), "cuesta": sampled(s)} for case, s in (("bert", 2.0), ("gpt", 0.5))}
+    assert columns(compile_table(times), "cuesta/inductor") == [
+        ["bert, cold", "0.50"],
+        ["bert, warm", "0.50"],
+        ["gpt, cold", "0.12"],
+        ["gpt, warm", "0.12"],
+        ["geometric mean, 2 models, cold", "0.25"],
+        ["geometric mean, 2 models, warm", "0.25"],
+    ]
+    peaks = {"bert": {"inductor": {"error": "no"}, "cuesta": {"peak": 200, "predicted": 199}}}
+    assert columns(memory_table(peaks), "inductor", "cuesta/inductor", "predicted by cuesta", "off by") == [
+        ["bert", "failed", "–", "0.20 kB", "0.5%"]
+    ]
+
+
+def test_cuestas_freezing_is_its_option() -> None:
+    layer = torch.nn.Linear(64, 64).eval()
+
+    def forward(x: torch.Tensor) -> torch.Tensor:
+        out: torch.Tensor = layer(x)
+        return out
+
+    torch._dynamo.reset()
+    x = torch.randn(8, 64)
+    with torch.no_grad():
+        torch.testing.assert_close(Contender("cuesta", "freezing").compile(forward, fullgraph=True)(x), layer(x))
+    assert cuesta.report().as_dict()["graphs"][-1]["frozen"] is not None
+
+
+def test_inductors_settings_are_in_force_while_dynamo_traces(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Dynamo asks them, and not the options, whether weights are constants."""
+    from torch._inductor import config
+
+    seen: list[bool] = []
+
+    def compiled(function: Callable[..., Any], **given: Any) -> Callable[..., Any]:
+        assert given == {"backend": "inductor", "options": {"freezing": True}, "fullgraph": True}
+        return lambda: seen.append(config.freezing)
+
+    monkeypatch.setattr(torch, "compile", compiled)
+    call = Contender("inductor", "freezing").compile(lambda: None, fullgraph=True)
+    call()
+    call()
+    assert seen == [True, False]
+    assert not config.freezing
 
 
 def test_a_backend_that_fails_is_a_row_and_a_status(capsys: pytest.CaptureFixture[str]) -> None:

@@ -17,15 +17,16 @@ from torch.nn import functional as F
 
 import cuesta
 from cuesta.tools import cuesta_bench
+from cuesta.tools.bench.contenders import Contender
 from cuesta.tools.bench.gpu import command, processes, tables
 from cuesta.tools.bench.gpu.accuracy import compare
 from cuesta.tools.bench.gpu.aten_costs import AtenCall, Cost, cost
 from cuesta.tools.bench.gpu.cases import CASES, GpuCase, Kind, model
-from cuesta.tools.bench.gpu.contenders import Contender
 from cuesta.tools.bench.gpu.kernels import by_kernel, launches_of, rows_of
 from cuesta.tools.bench.gpu.markdown import page
 from cuesta.tools.bench.gpu.measure import measure_case
 from cuesta.tools.bench.gpu.peaks import peaks_of
+from cuesta.tools.bench.results import merged
 from cuesta.tools.models import Built
 
 CPU = torch.device("cpu")
@@ -350,7 +351,7 @@ def test_speedups_are_taken_round_by_round() -> None:
 def test_runs_melt_into_one() -> None:
     first = {"machine": {"n": 1}, "commands": ["a"], "times": {"x": 1, "y": 1}}
     second = {"machine": {"n": 2}, "commands": ["b"], "times": {"y": 2}, "kernels": {"x": 3}}
-    assert command.merged([first, second]) == {
+    assert merged([first, second], command.SECTIONS) == {
         "machine": {"n": 2},
         "commands": ["a", "b"],
         "times": {"x": 1, "y": 2},

@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from cuesta.tools import cuesta_bench
+from cuesta.tools.bench import command, machine
 from cuesta.tools.bench.history import History, HistoryError, Ratios, Verdict, file_of, keep, ratios_of
 from cuesta.tools.bench.plot import plot_history
 from cuesta.tools.bench.timing import Spread
@@ -33,7 +34,11 @@ def cases(**cuesta_over_inductor: float) -> dict[str, Any]:
     """What a run keeps: three rounds, a per cent apart, of Inductor in 1 s."""
     rounds = [0.99, 1.0, 1.01]
     return {
-        case: {"times": {"eager": [2.0] * 3, "inductor": [1.0] * 3, "cuesta": [factor * r for r in rounds]}}
+        case: {
+            "times": {"eager": [2.0] * 3, "inductor": [1.0] * 3, "cuesta": [factor * r for r in rounds]},
+            "errors": {},
+            "failed": {},
+        }
         for case, factor in cuesta_over_inductor.items()
     }
 
@@ -158,7 +163,7 @@ def test_the_command_keeps_checks_and_draws(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = [cases(call_overhead_8x8=0.5), cases(call_overhead_8x8=0.6)]
-    monkeypatch.setattr(cuesta_bench, "run_times", lambda *_: found.pop(0))
+    monkeypatch.setattr(command, "measure", lambda *_: {"machine": machine.describe(2), "times": found.pop(0)})
     monkeypatch.setattr(torch, "set_num_threads", lambda _: None)
     arguments = ["--case", "call_overhead", "--backends", "eager,cuesta", "--history", str(tmp_path / "kept.json")]
     assert cuesta_bench.main([*arguments, "--trend", str(tmp_path / "trend.svg")]) == 0

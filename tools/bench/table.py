@@ -3,8 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from cuesta.tools.bench.timing import Spread
+
+NOTHING = "–"
+"""What stands where there is no figure."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """Text in cells; the first column says what a row is about."""
+
+    header: Sequence[str]
+    rows: Sequence[Sequence[str]]
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -1,4 +1,4 @@
-"""One measurement in a fresh process: `python -m cuesta.tools.bench.worker compile CASE BACKEND THREADS`.
+"""One measurement in a fresh process: `python -m cuesta.tools.bench.worker compile CASE CONTENDER THREADS`.
 
 The last line on stdout is the result as JSON, {"error": text} where the backend failed.
 """
@@ -16,16 +16,17 @@ import torch._dynamo
 from cuesta.runtime.executable import ARENAS
 from cuesta.tools.bench.backends import fallbacks, one_line
 from cuesta.tools.bench.cases import find_case
+from cuesta.tools.bench.contenders import Contender
 from cuesta.tools.bench.memory import measure, predicted_peak
 from cuesta.tools.bench.workload import BACKWARD, FORWARD, Workload
 
 
-def compile_times(workload: Workload, backend: str) -> dict[str, Any]:
+def compile_times(workload: Workload, contender: Contender) -> dict[str, Any]:
     """Seconds from torch.compile to the end of the first call, and what torch and cuesta say of their parts."""
     # Eager first: what torch and MKL set up in a process's first call is not compile time.
     workload.compiled("eager")()
     started = time.perf_counter()
-    call = workload.compiled(backend)
+    call = workload.compiled(contender.backend, contender.form)
     named = time.perf_counter()
     call()
     done = time.perf_counter()
@@ -38,18 +39,18 @@ def compile_times(workload: Workload, backend: str) -> dict[str, Any]:
         "first_call": done - named,
         "second_call": again - done,
         "dynamo_metrics": {name: sum(values) for name, values in metrics.items()},
-        "graphs": _report_graphs(backend),
+        "graphs": _report_graphs(contender),
     }
 
 
-def peak_memory(workload: Workload, backend: str) -> dict[str, Any]:
+def peak_memory(workload: Workload, contender: Contender) -> dict[str, Any]:
     """Peak bytes of a warm call, with what cuesta predicted."""
-    call = workload.compiled(backend)
+    call = workload.compiled(contender.backend, contender.form)
     for _ in range(3):
         call()
     for parameter in workload.parameters:
         parameter.grad = None
-    graphs = _report_graphs(backend)
+    graphs = _report_graphs(contender)
     if graphs:
         # So that the measured call allocates the arena itself, as it does all else that it takes.
         ARENAS.trim()
@@ -58,8 +59,8 @@ def peak_memory(workload: Workload, backend: str) -> dict[str, Any]:
     return result | {"predicted": predicted_peak(graphs)} if graphs else result
 
 
-def _report_graphs(backend: str) -> list[dict[str, Any]]:
-    if backend != "cuesta":
+def _report_graphs(contender: Contender) -> list[dict[str, Any]]:
+    if contender.backend != "cuesta":
         return []
     import cuesta
 
@@ -70,14 +71,14 @@ def _report_graphs(backend: str) -> list[dict[str, Any]]:
 
 
 def main() -> None:
-    what, case, backend, threads = sys.argv[1:]
+    what, case, contender, threads = sys.argv[1:]
     torch.set_num_threads(int(threads))
     torch._dynamo.config.allow_rnn = True
     workload = find_case(case).make()
     measurement = {"compile": compile_times, "memory": peak_memory}[what]
     try:
         with torch.set_grad_enabled(bool(workload.parameters)):
-            result = measurement(workload, backend)
+            result = measurement(workload, Contender.parse(contender))
     except Exception as error:
         # Not a traceback: its last line, where a compiler failed, is Dynamo's advice and not the reason.
         result = {"error": one_line(error)}

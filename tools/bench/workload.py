@@ -12,6 +12,8 @@ import torch
 from torch import Tensor
 from torch.profiler import record_function
 
+from cuesta.tools.bench.contenders import Contender
+
 FORWARD, BACKWARD = "bench:forward", "bench:backward"
 
 
@@ -29,14 +31,12 @@ class Workload:
     parameters: tuple[Tensor, ...] = ()
     optimizer: Callable[[tuple[Tensor, ...]], torch.optim.Optimizer] | None = None
 
-    def compiled(self, backend: str, mode: str | None = None) -> Callable[[], Any]:
-        """One call on `backend` ("eager" for none), as a function without arguments; `mode` is torch.compile's."""
+    def compiled(self, backend: str, form: str | None = None) -> Callable[[], Any]:
+        """One call on a contender's backend ("eager" for none), in its form, as a function without arguments."""
+        contender = Contender(backend, form)
 
         def run(function: Callable[..., Any], whole: bool) -> Callable[..., Any]:
-            function = _of_its_own(function, re.sub(r"\W", "_", f"{backend}_{mode}" if mode else backend))
-            if backend == "eager":
-                return function
-            return torch.compile(function, backend=backend, mode=mode, fullgraph=whole)
+            return contender.compile(_of_its_own(function, re.sub(r"\W", "_", str(contender))), fullgraph=whole)
 
         if self.optimizer is not None:
             # Dynamo breaks the graph at backward.

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
-import shlex
 import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
@@ -19,15 +18,14 @@ from cuesta.tools.bench.gpu import tables
 from cuesta.tools.bench.gpu.cases import GpuCase
 from cuesta.tools.bench.gpu.markdown import page
 from cuesta.tools.bench.gpu.processes import compile_case, prepare, run_job
-from cuesta.tools.bench.gpu.tables import Table
 from cuesta.tools.bench.plot import plot_ratios
-from cuesta.tools.bench.table import table
+from cuesta.tools.bench.results import Results, command_line, read_results
+from cuesta.tools.bench.table import Table, table
 from cuesta.tools.bench.timing import Spread
 
 SECTIONS = ("times", "compile", "kernels")
 
 Progress = Callable[[str], None]
-Results = dict[str, Any]
 
 
 def run(
@@ -35,10 +33,7 @@ def run(
 ) -> tuple[int, Results]:
     """Measures, or takes what earlier runs have measured. Returns 1 where something failed or is wrong, and all."""
     if arguments.results:
-        results = merged([json.loads(path.read_text()) for path in arguments.results])
-        for section in SECTIONS:
-            for name in [name for name in results[section] if name not in {case.name for case in cases}]:
-                del results[section][name]
+        results = read_results(arguments.results, SECTIONS, {case.name for case in cases})
         show(results)
         show_speedups(results)
     else:
@@ -57,10 +52,9 @@ def measure(
 ) -> Results:
     """Runs every case; what is found is printed and kept in the file of --json case by case."""
     section = "compile" if arguments.compile else "kernels" if arguments.kernels else "times"
-    command = shlex.join(["cuesta-bench", *(arguments.argv if arguments.argv is not None else sys.argv[1:])])
     about = machine.describe(torch.get_num_threads())
     about["driver"] = machine.gpu_driver()
-    results: Results = {"machine": about, "commands": [command], **{name: {} for name in SECTIONS}}
+    results: Results = {"machine": about, "commands": [command_line(arguments.argv)], **{name: {} for name in SECTIONS}}
     with contextlib.ExitStack() as stack:
         cache: Path | None = None
         if arguments.prepare:
@@ -83,16 +77,6 @@ def measure(
                 arguments.json.write_text(json.dumps(results, indent=1) + "\n")
     show_speedups(results)
     return results
-
-
-def merged(parts: Sequence[Results]) -> Results:
-    """Runs as one; of a case that several have, the last. The machine is the last run's."""
-    result: Results = {"machine": parts[-1]["machine"], "commands": [], **{name: {} for name in SECTIONS}}
-    for part in parts:
-        result["commands"] += part["commands"]
-        for section in SECTIONS:
-            result[section] |= part.get(section, {})
-    return result
 
 
 def show(results: Mapping[str, Any]) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from cuesta.tools.bench.gpu import tables
-from cuesta.tools.bench.gpu.tables import Table
+from cuesta.tools.bench.markdown import commands_lines, machine_lines, paragraph, table_lines
 
 
 def page(results: Mapping[str, Any]) -> str:
@@ -15,27 +15,27 @@ def page(results: Mapping[str, Any]) -> str:
 
 
 def _lines(results: Mapping[str, Any]) -> Iterator[str]:
-    yield from ("# On a GPU", "", "Written by `cuesta-bench`; measured by:", "", "```")
-    yield from results["commands"]
-    yield from ("```", "", "## Machine", "")
+    yield from ("# On a GPU", "", "Written by `cuesta-bench`; measured by:", "")
+    yield from commands_lines(results["commands"])
+    yield from ("", "## Machine", "")
     yield from _machine(results["machine"])
     if cases := results.get("times"):
         yield from ("", "## Times over eager's", "", tables.ABOUT_SPEEDUPS, "")
-        yield from _table(tables.speedup_table(cases))
-        yield from ("", "## Times, results, memory", "", _paragraph(tables.ABOUT_TIMES), "")
-        yield from _table(tables.times_table(cases))
+        yield from table_lines(tables.speedup_table(cases))
+        yield from ("", "## Times, results, memory", "", paragraph(tables.ABOUT_TIMES), "")
+        yield from table_lines(tables.times_table(cases))
         yield from _list(tables.notes(cases))
     if cases := results.get("compile"):
-        yield from ("", "## Compile times", "", _paragraph(tables.ABOUT_COMPILE), "")
-        yield from _table(tables.compile_table(cases))
+        yield from ("", "## Compile times", "", paragraph(tables.ABOUT_COMPILE), "")
+        yield from table_lines(tables.compile_table(cases))
         yield from _list(tables.compile_notes(cases))
     if cases := results.get("kernels"):
-        yield from ("", "## Where the time goes", "", _paragraph(tables.ABOUT_KERNELS))
+        yield from ("", "## Where the time goes", "", paragraph(tables.ABOUT_KERNELS))
         for name, found in cases.items():
             for contender, part in found.get("contenders", {}).items():
                 if "rows" in part:
                     yield from ("", f"### {name}, {contender}", "")
-                    yield from _table(tables.kernels_table(part))
+                    yield from table_lines(tables.kernels_table(part))
 
 
 def _machine(machine: Mapping[str, Any]) -> Iterator[str]:
@@ -44,27 +44,10 @@ def _machine(machine: Mapping[str, Any]) -> Iterator[str]:
         memory = f"{gpu['memory'] / 2**30:.0f} GiB"
         libraries = f"driver {machine['driver']}, CUDA {gpu['cuda']}, cuDNN {gpu['cudnn']}"
         yield f"- {gpu['name']}, {memory}, {libraries}"
-    yield f"- {machine['cpu']}, {machine['cores']} cores, {machine['system']}"
-    versions = ", ".join(f"{name} {version}" for name, version in machine["packages"].items() if version)
-    yield f"- Python {machine['python']}, {versions}"
-    yield f"- commit {machine['commit']}, {machine['time']}"
-
-
-def _table(table: Table) -> Iterator[str]:
-    yield _row(table.header)
-    yield _row(["---", *["---:"] * (len(table.header) - 1)])
-    yield from map(_row, table.rows)
-
-
-def _row(cells: Sequence[str]) -> str:
-    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+    yield from machine_lines(machine)
 
 
 def _list(lines: Sequence[str]) -> Iterator[str]:
     if lines:
         yield ""
         yield from (f"- {line}" for line in lines)
-
-
-def _paragraph(text: str) -> str:
-    return " ".join(text.splitlines())

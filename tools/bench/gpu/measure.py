@@ -12,9 +12,9 @@ import torch
 from torch import Tensor
 
 from cuesta.tools.bench.backends import failure
+from cuesta.tools.bench.contenders import Contender
 from cuesta.tools.bench.gpu import accuracy, device
 from cuesta.tools.bench.gpu.cases import GpuCase, Subject
-from cuesta.tools.bench.gpu.contenders import Contender
 from cuesta.tools.bench.gpu.device import Sample, sample, synchronize
 from cuesta.tools.bench.gpu.kernels import busy
 from cuesta.tools.bench.timing import no_collection
@@ -105,8 +105,8 @@ def start(
 
 def step_of(contender: Contender, workload: Workload) -> Call:
     """A call of the workload, told to CUDA graphs as a new step: what the last one returned is no longer needed."""
-    call = workload.compiled(contender.backend, contender.mode)
-    if contender.mode is None:
+    call = workload.compiled(contender.backend, contender.form)
+    if contender.form is None:
         return call
 
     def step() -> Any:

@@ -26,7 +26,7 @@ from typing import IO, Any
 
 import torch
 
-from cuesta.tools.bench.gpu.contenders import Contender
+from cuesta.tools.bench.contenders import Contender
 from cuesta.tools.bench.gpu.worker import Job, work
 
 WORKER = "cuesta.tools.bench.gpu.worker"

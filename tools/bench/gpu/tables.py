@@ -5,23 +5,13 @@ from __future__ import annotations
 import re
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
-from cuesta.tools.bench.table import megabytes, seconds
+from cuesta.tools.bench.table import NOTHING, Table, megabytes, seconds
 from cuesta.tools.bench.timing import Spread, ratios
 
-NOTHING = "–"
 MOST_KERNELS = 30
 """Rows of a table of kernels; what is left out is summed in the last."""
-
-
-@dataclass(frozen=True)
-class Table:
-    """Text in cells; the first column says what a row is about."""
-
-    header: Sequence[str]
-    rows: Sequence[Sequence[str]]
 
 
 def device_times(part: Mapping[str, Any]) -> list[float]:

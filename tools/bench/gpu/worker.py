@@ -22,8 +22,8 @@ from torch.profiler import ProfilerActivity
 
 from cuesta.tools.backend import register_cuesta
 from cuesta.tools.bench.backends import failure
+from cuesta.tools.bench.contenders import Contender
 from cuesta.tools.bench.gpu.cases import GpuCase, find_case
-from cuesta.tools.bench.gpu.contenders import Contender
 from cuesta.tools.bench.gpu.device import release, synchronize
 from cuesta.tools.bench.gpu.kernels import PROFILED_CALLS, by_kernel, record, rows_of
 from cuesta.tools.bench.gpu.measure import WARM_CALLS, measure_case, reports, step_of

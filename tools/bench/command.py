@@ -1,0 +1,122 @@
+"""`cuesta-bench` on a CPU: runs the cases, prints what they show, and keeps every number."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from cuesta.tools.bench import machine, tables
+from cuesta.tools.bench.limits import Limits, Meter, cache_sizes
+from cuesta.tools.bench.loops import make_loops
+from cuesta.tools.bench.markdown import commands_lines, machine_lines, paragraph, table_lines
+from cuesta.tools.bench.measure import Progress, hold_to, time_case
+from cuesta.tools.bench.plot import plot_ratios
+from cuesta.tools.bench.processes import compile_rounds, memory_peaks
+from cuesta.tools.bench.results import Results, command_line, read_results
+from cuesta.tools.bench.table import table
+from cuesta.tools.bench.timing import ratios
+from cuesta.tools.bench.workload import BenchCase
+
+COMPILE_ROUNDS = 3
+
+SECTIONS = {
+    "times": ("Times", tables.times_table, tables.ABOUT_TIMES),
+    "compile": ("Compile", tables.compile_table, tables.ABOUT_COMPILE),
+    "memory": ("Memory", tables.memory_table, tables.ABOUT_MEMORY),
+}
+
+
+def run(
+    arguments: argparse.Namespace, cases: Sequence[BenchCase], contenders: Sequence[str], progress: Progress
+) -> tuple[int, Results]:
+    """Measures, or takes what earlier runs have measured. Returns 1 where something failed, and all."""
+    if arguments.results:
+        results = read_results(arguments.results, tuple(SECTIONS), {case.name for case in cases})
+    else:
+        results = measure(arguments, cases, contenders, progress)
+    for section, (_, table_of, about) in SECTIONS.items():
+        if found := results.get(section):
+            content = table_of(found)
+            print(table(content.header, content.rows))
+            print(about)
+    if limits := results["machine"].get("limits"):
+        print(f"This machine: {Limits.from_dict(limits)}.")
+    for path, text in ((arguments.json, json.dumps(results, indent=1)), (arguments.markdown, "\n".join(page(results)))):
+        if path:
+            path.write_text(text + "\n")
+            progress(f"wrote {path}")
+    if arguments.plot:
+        plot(arguments.plot, results)
+        progress(f"wrote {arguments.plot}")
+    found = [case for section in SECTIONS for case in results.get(section, {}).values()]
+    return (1 if any(map(has_failure, found)) else 0), results
+
+
+def measure(
+    arguments: argparse.Namespace, cases: Sequence[BenchCase], contenders: Sequence[str], progress: Progress
+) -> Results:
+    """One section, of all cases."""
+    threads = torch.get_num_threads()
+    limits = None
+    # Dynamo would break the graph at nn.LSTM, and nobody would compile what is inside.
+    with torch._dynamo.config.patch(allow_rnn=True):
+        if arguments.compile:
+            section, rounds = "compile", arguments.repeats or COMPILE_ROUNDS
+            found = {case.name: compile_rounds(case.name, contenders, threads, rounds, progress) for case in cases}
+        elif arguments.memory:
+            section = "memory"
+            found = {case.name: memory_peaks(case.name, contenders, threads, progress) for case in cases}
+        else:
+            section = "times"
+            limits = measured_limits(threads, progress)
+            found = {case.name: time_case(case, contenders, arguments.repeats, progress) for case in cases}
+            # Again: what disturbs the machine for seconds is no limit of it.
+            limits = limits.better(measured_limits(threads, progress))
+            hold_to(limits, found)
+    about = machine.describe(threads) | ({"limits": limits.as_dict()} if limits else {})
+    return {"machine": about, "commands": [command_line(arguments.argv)], section: found}
+
+
+def measured_limits(threads: int, progress: Progress) -> Limits:
+    """What this machine can do now, with so many threads."""
+    progress("the machine's limits")
+    return Meter(make_loops(), threads).limits(cache_sizes(threads))
+
+
+def page(results: Results) -> Iterator[str]:
+    """The lines of a part of docs/benchmarks/cpu.md."""
+    about = results["machine"]
+    yield f"## On {about['cpu']}, threads: {about['threads']}"
+    yield ""
+    if commands := results.get("commands"):
+        yield from (*commands_lines(commands), "")
+    yield from machine_lines(about)
+    if limits := about.get("limits"):
+        yield f"- {Limits.from_dict(limits)}"
+    for section, (title, table_of, text) in SECTIONS.items():
+        if found := results.get(section):
+            yield from ("", f"### {title}", "", paragraph(text), "")
+            yield from table_lines(table_of(found))
+
+
+def plot(path: Path, results: Results) -> None:
+    """A picture of the times relative to eager's."""
+    relative = {
+        name: {contender: ratios(t, result["times"]["eager"]) for contender, t in result["times"].items()}
+        for name, result in results.get("times", {}).items()
+        if "eager" in result["times"]
+    }
+    drawn = list(dict.fromkeys(contender for case in relative.values() for contender in case))
+    about = results["machine"]
+    title = f"{about['cpu']}, {about['threads']} threads, torch {about['packages']['torch']}"
+    plot_ratios(path, drawn, relative, title)
+
+
+def has_failure(result: Mapping[str, Any]) -> bool:
+    """Whether a contender failed in a case: listed under "failed" beside times, or with its own "error"."""
+    return bool(result.get("failed")) or any("error" in part for part in result.values() if isinstance(part, dict))

@@ -1,0 +1,204 @@
+"""The least that a call must do, whoever computes it: bytes to read and to write, and the operations of its products.
+
+Found out by running the call once in eager and looking at every op of ATen:
+
+- Read is, once, what of inputs, weights and buffers any op reads: of a table that rows are taken from, no more than the
+  rows. Written are, once, the results that leave the call, gradients among them, and what is updated in place.
+- Forward and backward are two such calls, as the second begins when the first has ended: weights and inputs that the
+  backward reads count again, and what a product in the backward takes of the forward's intermediates is written and
+  read once more. Other intermediates are not counted: they can be computed again from these without a product, or never
+  leave the registers.
+- Operations are those of matrix products, convolutions and attention by torch.utils.flop_counter, a multiplication and
+  an addition being two; of attention that is causal the part that is seen. Nothing else is counted.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils import _pytree as pytree
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils.flop_counter import (
+    conv_flop_count,
+    flop_registry,
+    sdpa_backward_flop_count,
+    sdpa_flop_count,
+    shape_wrapper,
+)
+
+from cuesta.tools.bench.workload import Workload
+
+aten = torch.ops.aten
+
+#: Ops that read of their first tensor as much as they return; an embedding may return a row twice.
+_GATHERS = (aten.index, aten.index_select, aten.gather, aten.take)
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Of one call. All but `operations` in bytes."""
+
+    read: int
+    written: int
+    footprint: int
+    """What is read or written, each byte once: what a cache must hold for none of it to come from further away."""
+    operations: int
+
+
+def cost_of(workload: Workload) -> Cost:
+    """Runs a call of the workload in eager, with gradients where the caller has enabled them."""
+    call = workload.compiled("eager")
+    # oneDNN's LSTM is one op, whose products nobody sees.
+    enabled = torch._C._get_mkldnn_enabled()
+    torch._C._set_mkldnn_enabled(False)
+    try:
+        with _Observer() as seen:
+            outcome = call()
+    finally:
+        torch._C._set_mkldnn_enabled(enabled)
+    gradients = [parameter.grad for parameter in workload.parameters if parameter.grad is not None]
+    return seen.cost([*_tensors(outcome), *gradients])
+
+
+Extent = tuple[Any, ...]
+"""Which elements of a storage: offset, sizes and strides; with a number behind them those of one gather."""
+
+
+class _Observer(TorchDispatchMode):
+    """Sees every op of ATen in a call. A storage is known by its address: one that was there before is never freed."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.operations = 0
+        #: Storages that ops made → whether in the backward.
+        self.made: dict[int, bool] = {}
+        #: Whether in the backward → storage that was there before → what is read of it → bytes.
+        self.read: dict[bool, dict[int, dict[Extent, int]]] = {False: defaultdict(dict), True: defaultdict(dict)}
+        self.updated: dict[int, int] = {}
+        self.kept: dict[int, int] = {}
+        self.sizes: dict[int, int] = {}
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        result = func(*args, **kwargs)
+        is_backward = torch._C._current_graph_task_id() != -1
+        taken = list(_tensors((args, kwargs)))
+        formula = _FORMULAS.get(func.overloadpacket)
+        if formula is not None:
+            self.operations += formula(*args, **kwargs, out_val=result)
+        if not _is_view(func):
+            gathered = _gathered(func, args, result)
+            for index, tensor in enumerate(taken):
+                self._take(tensor, is_backward, formula is not None, gathered if index == 0 else None)
+            for tensor in _updated(func, args, kwargs):
+                if (key := _key(tensor)) not in self.made:
+                    self.updated[key] = _bytes(tensor)
+        before = set(map(_key, taken))
+        self.made |= {key: is_backward for tensor in _tensors(result) if (key := _key(tensor)) not in before}
+        return result
+
+    def _take(self, tensor: Tensor, is_backward: bool, is_product: bool, gathered: int | None) -> None:
+        """An op reads a tensor; of one that it gathers from, `gathered` bytes."""
+        key = _key(tensor)
+        if key not in self.made:
+            self.sizes[key] = tensor.untyped_storage().nbytes()
+            extent: Extent = (tensor.storage_offset(), tuple(tensor.shape), tensor.stride())
+            if gathered is None:
+                self.read[is_backward][key][extent] = _bytes(tensor)
+            else:
+                # Each gather takes rows of its own.
+                self.read[is_backward][key][*extent, len(self.read[is_backward][key])] = gathered
+        elif is_backward and is_product and not self.made[key]:
+            self.kept[key] = max(self.kept.get(key, 0), _bytes(tensor))
+
+    def cost(self, results: Sequence[Tensor]) -> Cost:
+        """Of the call that was seen and left `results`."""
+        written = {key: _bytes(tensor) for tensor in results if (key := _key(tensor)) in self.made} | self.updated
+        kept = sum(self.kept.values())
+        phases = [self._bytes_read(extents) for extents in self.read.values()]
+        both = phases[0] | {key: max(count, phases[0].get(key, 0)) for key, count in phases[1].items()}
+        return Cost(
+            read=sum(sum(phase.values()) for phase in phases) + kept,
+            written=sum(written.values()) + kept,
+            footprint=sum((written | both).values()) + kept,
+            operations=self.operations,
+        )
+
+    def _bytes_read(self, extents: Mapping[int, Mapping[Extent, int]]) -> dict[int, int]:
+        return {key: min(sum(parts.values()), self.sizes[key]) for key, parts in extents.items()}
+
+
+def _tensors(tree: Any) -> Iterator[Tensor]:
+    return (leaf for leaf in pytree.tree_leaves(tree) if isinstance(leaf, Tensor))
+
+
+def _key(tensor: Tensor) -> int:
+    return tensor.untyped_storage()._cdata
+
+
+def _bytes(tensor: Tensor) -> int:
+    """Of the elements, a stretched dim counted as one."""
+    count = tensor.element_size()
+    for size, stride in zip(tensor.shape, tensor.stride(), strict=True):
+        count *= size if stride or not size else 1
+    return count
+
+
+def _is_view(func: Any) -> bool:
+    """Whether the op reads and writes no element."""
+    return any(r.alias_info is not None and not r.alias_info.is_write for r in func._schema.returns)
+
+
+def _updated(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Iterator[Tensor]:
+    """The arguments that the op writes to."""
+    for index, argument in enumerate(func._schema.arguments):
+        if argument.alias_info is not None and argument.alias_info.is_write:
+            yield from _tensors(args[index] if index < len(args) else kwargs.get(argument.name))
+
+
+def _gathered(func: Any, args: Sequence[Any], result: Any) -> int | None:
+    """Bytes that an op takes of its first tensor, by a second one; None for what is no gather."""
+    if func.overloadpacket is aten.embedding:
+        rows: Tensor = args[1].unique()
+        return rows.numel() * args[0].shape[-1] * args[0].element_size()
+    return _bytes(result) if func.overloadpacket in _GATHERS else None
+
+
+def _seen(query: Sequence[int], key: Sequence[int], is_causal: bool) -> float:
+    """The share of the scores that are not masked."""
+    rows, columns = query[-2], key[-2]
+    if not is_causal:
+        return 1.0
+    return sum(min(row + 1, columns) for row in range(rows)) / (rows * columns)
+
+
+def _attention(query: Any, key: Any, value: Any, _p: float = 0.0, causal: bool = False, **_: Any) -> int:
+    return round(sdpa_flop_count(query, key, value) * _seen(query, key, causal))
+
+
+def _attention_backward(
+    gradient: Any, query: Any, key: Any, value: Any, _out: Any, _logsumexp: Any, _p: float, causal: bool, **_: Any
+) -> int:
+    return round(sdpa_backward_flop_count(gradient, query, key, value) * _seen(query, key, causal))
+
+
+def _convolution_backward(gradient: Any, image: Any, weight: Any, *rest: Any, **_: Any) -> int:
+    """Of the image and of the weight, each as many as forward; torch's formula takes no groups for the weight's."""
+    transposed, wanted = rest[-4], rest[-1]
+    return sum(wanted[:2]) * conv_flop_count(image, weight, gradient, transposed=transposed)
+
+
+_FORMULAS: dict[Any, Callable[..., int]] = {
+    **flop_registry,
+    aten.convolution_backward: shape_wrapper(_convolution_backward),
+    # A CPU's attention, which torch has no formula for.
+    aten._scaled_dot_product_flash_attention_for_cpu: shape_wrapper(_attention),
+    aten._scaled_dot_product_flash_attention_for_cpu_backward: shape_wrapper(_attention_backward),
+}

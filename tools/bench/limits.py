@@ -1,0 +1,171 @@
+"""What this machine can do at best with a number of threads, measured; and how long a call takes at least with it."""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from cuesta.tools.bench.cost import Cost
+from cuesta.tools.bench.loops import SCRATCH, Loops
+
+SAMPLE_SECONDS = 0.02
+SAMPLES = 7
+"""The best counts: nothing makes a loop faster than it is."""
+MEMORY_BYTES = 256 << 20
+"""What is taken for memory's speed where the caches are not known; else four times the last one, or more."""
+
+_CPUS = Path("/sys/devices/system/cpu")
+
+
+@dataclass(frozen=True)
+class Level:
+    """A cache, or the memory behind all of them."""
+
+    name: str
+    capacity: float
+    """Bytes that all threads' caches of this level hold; infinite for the memory."""
+    read: float
+    """Bytes a second that are only read."""
+    scale: float
+    """Bytes a second of a loop that reads and writes as many, both counted."""
+
+    def seconds(self, read: float, written: float) -> float:
+        """For so many bytes: a written one takes what `scale` takes beyond reading."""
+        return read / self.read + written * max(2 / self.scale - 1 / self.read, 0.0)
+
+
+@dataclass(frozen=True)
+class Limit:
+    """How long a call takes at least."""
+
+    seconds: float
+    by: str
+    """The level of the memory, or "FMA"."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Of the machine with a number of threads; the levels with the nearest one first, the memory last."""
+
+    levels: tuple[Level, ...]
+    operations: float
+    """Of f32, a second; a multiplication and an addition are two."""
+
+    def of(self, cost: Cost) -> Limit:
+        """The later of two: the bytes have come and gone, at the speed of the nearest level that holds the footprint;
+        and the operations are done."""
+        level = next(level for level in self.levels if cost.footprint <= level.capacity)
+        moved = Limit(level.seconds(cost.read, cost.written), level.name)
+        return max(moved, Limit(cost.operations / self.operations, "FMA"), key=lambda limit: limit.seconds)
+
+    def better(self, other: Limits) -> Limits:
+        """The best of two measurements of one machine."""
+        levels = tuple(
+            Level(a.name, a.capacity, max(a.read, b.read), max(a.scale, b.scale))
+            for a, b in zip(self.levels, other.levels, strict=True)
+        )
+        return Limits(levels, max(self.operations, other.operations))
+
+    @staticmethod
+    def from_dict(content: Mapping[str, Any]) -> Limits:
+        """Of what `as_dict` gave."""
+        levels = [Level(**(level | {"capacity": level["capacity"] or math.inf})) for level in content["levels"]]
+        return Limits(tuple(levels), content["operations"])
+
+    def as_dict(self) -> dict[str, Any]:
+        """As JSON has it: no capacity is infinite there."""
+        levels = [asdict(level) for level in self.levels]
+        levels[-1]["capacity"] = None
+        return {"operations": self.operations, "levels": levels}
+
+    def __str__(self) -> str:
+        levels = [f"{lv.name} {lv.read / 1e9:.3g} GB/s read, {lv.scale / 1e9:.3g} scaled" for lv in self.levels]
+        return f"{self.operations / 1e9:.3g} GFLOP/s; {'; '.join(levels)}"
+
+
+def cache_sizes(threads: int, cpus: Path = _CPUS) -> dict[str, int]:
+    """Name → bytes of the data caches that so many threads have together, nearest first; empty where Linux does not
+    say. Each thread is taken to be on a core of its own."""
+    found: dict[int, dict[str, int]] = {}
+    for cpu in sorted(os.sched_getaffinity(0)):
+        for index in sorted((cpus / f"cpu{cpu}" / "cache").glob("index*")):
+            kind, level, size, shared = (
+                (index / name).read_text().strip() for name in ("type", "level", "size", "shared_cpu_list")
+            )
+            if kind != "Instruction":
+                found.setdefault(int(level), {})[shared] = int(size.removesuffix("K")) << 10
+    sizes: dict[str, int] = {}
+    for number, instances in sorted(found.items()):
+        sizes[f"L{number}"] = sum(sorted(instances.values(), reverse=True)[:threads])
+    return sizes
+
+
+class Meter:
+    """Runs loops on as many threads of its own as a call has, all at once, and takes their time."""
+
+    def __init__(self, loops: Loops, threads: int, clock: Callable[[], float] = time.perf_counter) -> None:
+        self.loops = loops
+        self.threads = threads
+        self.clock = clock
+
+    def limits(self, caches: Mapping[str, int]) -> Limits:
+        """Of the levels in `caches` (name → bytes of all threads') and the memory. Takes some seconds, and memory of
+        several times the last cache's size."""
+        sizes = self._sizes(caches)
+        with ThreadPoolExecutor(self.threads) as self.pool:
+            self.scratch = [_aligned(SCRATCH) for _ in range(self.threads)]
+            self.memory = [_aligned(max(sizes.values())) for _ in range(self.threads)]
+            levels = [self._level(name, caches.get(name, math.inf), size) for name, size in sizes.items()]
+            iterations = self._rate(lambda i, count: self.loops.multiply_add(self.scratch[i].data_ptr(), count), 1000)
+        return Limits(tuple(levels), iterations * self.loops.operations)
+
+    def _sizes(self, caches: Mapping[str, int]) -> dict[str, int]:
+        """Level → bytes of a thread, a power of two: well within the level, and well beyond the nearer one; of the
+        memory, at least four times the last cache."""
+        sizes = {}
+        nearer = 0
+        for name, capacity in caches.items():
+            total = math.sqrt(nearer * capacity) if nearer else capacity / 2
+            sizes[name] = 1 << math.floor(math.log2(total / self.threads))
+            nearer = capacity
+        return sizes | {"memory": 1 << math.ceil(math.log2((4 * nearer or MEMORY_BYTES) / self.threads))}
+
+    def _level(self, name: str, capacity: float, size: int) -> Level:
+        scratch, memory = ([block.data_ptr() for block in blocks] for blocks in (self.scratch, self.memory))
+        read = self._rate(lambda i, count: self.loops.read(scratch[i], memory[i], size, count), size)
+        # Two blocks, which together are as large.
+        half = size // 2
+
+        def scaled(write: Callable[[int, int, int, int], None]) -> float:
+            return self._rate(lambda i, count: write(memory[i] + half, memory[i], half, count), half)
+
+        return Level(name, capacity, read, 2 * max(scaled(self.loops.scale), scaled(self.loops.stream)))
+
+    def _rate(self, work: Callable[[int, int], None], unit: int) -> float:
+        """What all threads together do a second, at best; `work` takes a thread and how much, a multiple of `unit`."""
+        amount = unit
+        while (shortest := self._seconds(work, amount)) < SAMPLE_SECONDS:
+            amount *= 2
+        for _ in range(SAMPLES - 1):
+            shortest = min(shortest, self._seconds(work, amount))
+        return self.threads * amount / shortest
+
+    def _seconds(self, work: Callable[[int, int], None], amount: int) -> float:
+        start = self.clock()
+        list(self.pool.map(lambda thread: work(thread, amount), range(self.threads)))
+        return self.clock() - start
+
+
+def _aligned(size: int) -> torch.Tensor:
+    """So many bytes of f32 at a multiple of 64, all of them written to: what is not has no memory of its own."""
+    block = torch.ones(size // 4 + 16)
+    start = -block.data_ptr() % 64 // 4
+    return block[start : start + size // 4]

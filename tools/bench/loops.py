@@ -1,0 +1,167 @@
+"""Loops that do nothing but read, read and write, or multiply and add, with vectors as wide as the machine's.
+
+They take the way of cuesta's own kernels from the LLVM dialect on, so no compiler is needed. LLVM finds no copy, sum or
+constant in them that it could do in another way.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+import torch
+
+import cuesta.passes
+from cuesta._mlir import ir
+from cuesta.dialects import make_context
+from cuesta.lowering.host_to_llvm.object_code import compile_to_object
+from cuesta.passes.pipeline import Pipeline
+from cuesta.runtime.elf import LoadedObject, load_object, process_resolver
+
+SUMS = 12
+"""Independent sums of products: they hide the latency of two units, and fit AVX2's 16 registers too."""
+UNROLLED = 8
+"""Vectors that an iteration reads."""
+SCRATCH = (2 + SUMS) * 64
+"""Bytes that sums are taken from and go to."""
+
+_LANES = {"AVX512": 16, "AVX2": 8}
+_PIPELINE = "builtin.module(convert-scf-to-cf,convert-arith-to-llvm,convert-cf-to-llvm,reconcile-unrealized-casts)"
+
+
+@dataclass(frozen=True)
+class Loops:
+    """The loops, for any thread; none holds Python's lock. Addresses are multiples of 64.
+
+    Memory of 2^n bytes, 1 KiB or more, is gone through from its start again and again until `bytes` are done.
+    """
+
+    multiply_add: Callable[[int, int], None]
+    """(scratch, iterations)."""
+    read: Callable[[int, int, int, int], None]
+    """(scratch, memory, its bytes, bytes)."""
+    scale: Callable[[int, int, int, int], None]
+    """(memory to write, memory to read, bytes of each, bytes of each)."""
+    stream: Callable[[int, int, int, int], None]
+    """The same, with writes that pass the caches."""
+    operations: int
+    """Of an iteration of `multiply_add`."""
+    _code: LoadedObject
+
+
+def make_loops() -> Loops:
+    """Compiles and loads them."""
+    lanes = _LANES.get(torch.backends.cpu.get_cpu_capability(), 4)
+    writes = {"scale": "", "stream": ", nontemporal"}
+    functions = [_multiply_add(lanes), _read(lanes), *(_scale(name, lanes, how) for name, how in writes.items())]
+    cuesta.passes.load_all()
+    with make_context(), ir.Location.unknown():
+        module = ir.Module.parse("\n".join(functions))
+        Pipeline.parse(_PIPELINE).run(module)
+        code = load_object(compile_to_object(module), process_resolver())
+
+    def function(name: str, parameters: int) -> Callable[..., None]:
+        return ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * parameters)(code.symbols[name])
+
+    return Loops(
+        multiply_add=function("multiply_add", 2),
+        read=function("read", 4),
+        scale=function("scale", 4),
+        stream=function("stream", 4),
+        operations=2 * SUMS * lanes,
+        _code=code,
+    )
+
+
+def _multiply_add(lanes: int) -> str:
+    vector = f"vector<{lanes}xf32>"
+    sums = range(SUMS)
+    return f"""
+llvm.func @multiply_add(%scratch: !llvm.ptr, %count: i64) {{
+  %zero = llvm.mlir.constant(0 : i64) : i64
+  %one = llvm.mlir.constant(1 : i64) : i64
+  {_load("%a", "%scratch", SUMS, lanes)}
+  {_load("%b", "%scratch", SUMS + 1, lanes)}
+  {_lines(_load(f"%i{i}", "%scratch", i, lanes) for i in sums)}
+  %sums:{SUMS} = scf.for %n = %zero to %count step %one {_carried(SUMS, vector)} : i64 {{
+    {_lines(f"%n{i} = llvm.intr.fmuladd(%a, %b, %s{i}) : ({vector}, {vector}, {vector}) -> {vector}" for i in sums)}
+    {_yield(SUMS, vector)}
+  }}
+  {_lines(_store(f"%sums#{i}", "%scratch", i, lanes) for i in sums)}
+  llvm.return
+}}"""
+
+
+def _read(lanes: int) -> str:
+    vector = f"vector<{lanes}xf32>"
+    each = range(UNROLLED)
+    return f"""
+llvm.func @read(%scratch: !llvm.ptr, %memory: !llvm.ptr, %size: i64, %bytes: i64) {{
+  {_constants(lanes)}
+  {_lines(_load(f"%i{i}", "%scratch", i, lanes) for i in each)}
+  %sums:{UNROLLED} = scf.for %n = %zero to %bytes step %step {_carried(UNROLLED, vector)} : i64 {{
+    {_at("%from", "%memory")}
+    {_lines(_load(f"%x{i}", "%from", i, lanes) for i in each)}
+    {_lines(f"%n{i} = llvm.fadd %s{i}, %x{i} : {vector}" for i in each)}
+    {_yield(UNROLLED, vector)}
+  }}
+  {_lines(_store(f"%sums#{i}", "%scratch", i, lanes) for i in each)}
+  llvm.return
+}}"""
+
+
+def _scale(name: str, lanes: int, how: str) -> str:
+    vector = f"vector<{lanes}xf32>"
+    each = range(UNROLLED)
+    return f"""
+llvm.func @{name}(%out: !llvm.ptr, %memory: !llvm.ptr, %size: i64, %bytes: i64) {{
+  {_constants(lanes)}
+  %half = llvm.mlir.constant(dense<0.5> : {vector}) : {vector}
+  scf.for %n = %zero to %bytes step %step : i64 {{
+    {_at("%from", "%memory")}
+    {_at("%to", "%out")}
+    {_lines(_load(f"%x{i}", "%from", i, lanes) for i in each)}
+    {_lines(f"%y{i} = llvm.fmul %x{i}, %half : {vector}" for i in each)}
+    {_lines(_store(f"%y{i}", "%to", i, lanes, how) for i in each)}
+  }}
+  llvm.return
+}}"""
+
+
+def _constants(lanes: int) -> str:
+    """Those of a loop over %size bytes, a power of two, which an offset is kept within."""
+    return f"""%zero = llvm.mlir.constant(0 : i64) : i64
+  %one = llvm.mlir.constant(1 : i64) : i64
+  %step = llvm.mlir.constant({UNROLLED * lanes * 4} : i64) : i64
+  %mask = llvm.sub %size, %one : i64"""
+
+
+def _at(name: str, memory: str) -> str:
+    offset = f"{name}_offset"
+    return f"""{offset} = llvm.and %n, %mask : i64
+    {name} = llvm.getelementptr {memory}[{offset}] : (!llvm.ptr, i64) -> !llvm.ptr, i8"""
+
+
+def _load(name: str, memory: str, index: int, lanes: int) -> str:
+    return f"""{name}_p = llvm.getelementptr {memory}[{index * lanes * 4}] : (!llvm.ptr) -> !llvm.ptr, i8
+    {name} = llvm.load {name}_p {{alignment = {lanes * 4} : i64}} : !llvm.ptr -> vector<{lanes}xf32>"""
+
+
+def _store(value: str, memory: str, index: int, lanes: int, how: str = "") -> str:
+    place = f"{memory}_{index}"
+    return f"""{place} = llvm.getelementptr {memory}[{index * lanes * 4}] : (!llvm.ptr) -> !llvm.ptr, i8
+    llvm.store {value}, {place} {{alignment = {lanes * 4} : i64{how}}} : vector<{lanes}xf32>, !llvm.ptr"""
+
+
+def _carried(count: int, kind: str) -> str:
+    """What a loop carries from one iteration to the next: %s0, …, from %i0, … on."""
+    return f"iter_args({', '.join(f'%s{i} = %i{i}' for i in range(count))}) -> ({', '.join([kind] * count)})"
+
+
+def _yield(count: int, kind: str) -> str:
+    return f"scf.yield {', '.join(f'%n{i}' for i in range(count))} : {', '.join([kind] * count)}"
+
+
+def _lines(lines: Iterable[str]) -> str:
+    return "\n    ".join(lines)

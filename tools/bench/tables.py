@@ -1,0 +1,196 @@
+"""Tables of what was measured on a CPU, with geometric means of their ratios at the end."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from cuesta.tools.bench.kernel_cases import KERNEL_CASES
+from cuesta.tools.bench.table import NOTHING, Table, megabytes, ratio, seconds, seconds_spread
+from cuesta.tools.bench.timing import Spread, ratios
+
+CALL_SECONDS = 10e-6
+"""About what a call through torch.compile takes, whatever it computes."""
+
+_KERNELS = {case.name for case in KERNEL_CASES}
+
+
+@dataclass(frozen=True)
+class Cell:
+    """Text, and the number that it stands for where a mean is to be taken of the column."""
+
+    text: str = NOTHING
+    value: float | None = None
+
+
+@dataclass(frozen=True)
+class Row:
+    """Of a case; a mean is taken of the rows with one `label`, which follows the case's name."""
+
+    case: str
+    cells: Sequence[Cell]
+    label: str = ""
+
+
+ABOUT_TIMES = """\
+Times are medians with quartiles; ratios are taken round by round, best inductor being its form with the least median;
+error is the largest difference from eager, relative to the largest value. limit: what the bytes that a call must move,
+or its products, take this machine at least, and which of these; of limit: that over the time (a limit below 10 µs is in
+no mean)."""
+
+
+def times_table(results: Mapping[str, Mapping[str, Any]]) -> Table:
+    """A row for each case."""
+    names = _contenders(result["times"] | result["failed"] for result in results.values())
+    pairs = list(_pairs(names))
+    held = [name for name in ("inductor", "cuesta") if name in names]
+    header = ["case", *names, *(f"{a.label}/{b.label}" for a, b in pairs)]
+    header += ["error", "limit", *(f"{name} of limit" for name in held)]
+    rows = []
+    for case, result in results.items():
+        times = result["times"]
+        cells = [Cell(seconds_spread(Spread.of(times[n]))) if n in times else _absent(result, n) for n in names]
+        cells += [_ratio_cell(times, a, b) for a, b in pairs]
+        errors = [error for name, error in result["errors"].items() if name != "eager"]
+        cells.append(Cell(f"{max(errors):.1e}") if errors else Cell())
+        cells += (
+            _limit_cells(result["limit"], result["of_limit"], held) if "limit" in result else [Cell()] * (1 + len(held))
+        )
+        rows.append(Row(case, cells))
+    return _with_means(header, rows)
+
+
+ABOUT_COMPILE = "From torch.compile to the end of the first call, in a fresh process; cold: every cache folder empty."
+
+
+def compile_table(results: Mapping[str, Mapping[str, Any]]) -> Table:
+    """Two rows for each case."""
+    names = _contenders(results.values())
+    pairs = list(_pairs(names))
+    rows = []
+    for case, result in results.items():
+        for kind in ("cold", "warm"):
+            totals = {n: [r["total"] for r in part[kind]] for n, part in result.items() if "error" not in part}
+            cells = [Cell(seconds_spread(Spread.of(totals[n]))) if n in totals else _absent(result, n) for n in names]
+            cells += [_ratio_cell(totals, a, b) for a, b in pairs]
+            ours = result["cuesta"][kind] if "cuesta" in totals else []
+            stages = [sum(sum(g["times"].values()) for g in r["graphs"]) for r in ours]
+            cells.append(Cell(seconds(Spread.of(stages).median)) if stages else Cell())
+            rows.append(Row(case, cells, f", {kind}"))
+    header = ["case", *names, *(f"{a.label}/{b.label}" for a, b in pairs), "cuesta's stages"]
+    return _with_means(header, rows)
+
+
+ABOUT_MEMORY = """\
+Peak of torch's allocations above what was there before a warm call, cuesta's arena among them; off by: the prediction's
+distance from it."""
+
+
+def memory_table(results: Mapping[str, Mapping[str, Any]]) -> Table:
+    """A row for each case."""
+    names = _contenders(results.values())
+    pairs = list(_pairs(names))
+    rows = []
+    for case, result in results.items():
+        peaks = {name: [float(part["peak"])] for name, part in result.items() if "error" not in part}
+        cells = [Cell(megabytes(peaks[n][0])) if n in peaks else _absent(result, n) for n in names]
+        for ours, theirs in pairs:
+            cell = _ratio_cell(peaks, ours, theirs)
+            cells.append(Cell(f"{cell.value:.3f}", cell.value) if cell.value is not None else cell)
+        predicted, peak = result.get("cuesta", {}).get("predicted"), peaks.get("cuesta", [0.0])[0]
+        cells.append(Cell(megabytes(predicted)) if predicted is not None else Cell())
+        cells.append(Cell(f"{abs(predicted / peak - 1):.1%}") if predicted is not None and peak else Cell())
+        rows.append(Row(case, cells))
+    header = ["case", *names, *(f"{a.label}/{b.label}" for a, b in pairs), "predicted by cuesta", "off by"]
+    return _with_means(header, rows)
+
+
+@dataclass(frozen=True)
+class _Side:
+    """Of a ratio: a contender, or the best of several."""
+
+    label: str
+    names: Sequence[str]
+
+    def of(self, values: Mapping[str, list[float]]) -> str | None:
+        """The name of the one with the least median, None where there is none."""
+        return min((n for n in self.names if n in values), key=lambda n: Spread.of(values[n]).median, default=None)
+
+
+def _pairs(names: Sequence[str]) -> Iterator[tuple[_Side, _Side]]:
+    """What is divided by what: cuesta's over Inductor's and eager's; and where there are several forms, the best."""
+    forms = {backend: [n for n in names if n.split(":")[0] == backend] for backend in ("cuesta", "inductor", "eager")}
+    plain = {backend: _Side(backend, [backend]) for backend in names if ":" not in backend}
+    best = {backend: _Side(f"best {backend}", found) for backend, found in forms.items() if len(found) > 1}
+    ours = plain.get("cuesta")
+    for theirs in (plain.get("inductor"), best.get("inductor")):
+        if ours and theirs:
+            yield ours, theirs
+    if "cuesta" in best and (theirs := best.get("inductor") or plain.get("inductor")):
+        yield best["cuesta"], theirs
+    if ours and "eager" in plain:
+        yield ours, plain["eager"]
+
+
+def _ratio_cell(values: Mapping[str, list[float]], ours: _Side, theirs: _Side) -> Cell:
+    """The ratio of the two sides, with the forms that are the best."""
+    a, b = ours.of(values), theirs.of(values)
+    if a is None or b is None:
+        return Cell()
+    found = ratios(values[a], values[b])
+    text = ratio(found) if len(values[a]) > 1 else f"{found.median:.2f}"
+    forms = [name for name, side in ((a, ours), (b, theirs)) if len(side.names) > 1]
+    return Cell(" ".join([text, *(name.partition(":")[2] or "default" for name in forms)]), found.median)
+
+
+def _limit_cells(limit: Mapping[str, Any], shares: Mapping[str, float], names: Sequence[str]) -> Iterator[Cell]:
+    """The limit, and what part of each time it is: no part of a mean where a call takes longer before it computes."""
+    yield Cell(f"{seconds(limit['seconds'])} {limit['by']}")
+    for name in names:
+        if (share := shares.get(name)) is None:
+            yield Cell()
+        else:
+            counts = limit["seconds"] >= CALL_SECONDS
+            yield Cell(f"{share:.0%}" if share >= 0.1 else f"{share:.1%}", share if counts else None)
+
+
+def _contenders(results: Any) -> list[str]:
+    """Those of all cases, in the order in which they come."""
+    return [name for name in dict.fromkeys(name for result in results for name in result) if name != "cost"]
+
+
+def _absent(result: Mapping[str, Any], name: str) -> Cell:
+    is_failed = name in result.get("failed", result)
+    return Cell("failed") if is_failed else Cell()
+
+
+def _with_means(header: Sequence[str], rows: Sequence[Row]) -> Table:
+    """The rows, and for each label the geometric means of kernels, of models and of all."""
+    texts = [[row.case + row.label, *(cell.text for cell in row.cells)] for row in rows]
+    groups: dict[str, Callable[[Row], bool]] = {
+        "kernels": lambda row: row.case in _KERNELS,
+        "models": lambda row: row.case not in _KERNELS,
+        "all": lambda row: True,
+    }
+    for label in dict.fromkeys(row.label for row in rows):
+        labelled = [row for row in rows if row.label == label]
+        sizes = set()
+        for name, belongs in groups.items():
+            members = [row for row in labelled if belongs(row)]
+            if len(members) > 1 and len(members) not in sizes:
+                means = [_mean([row.cells[i] for row in members]) for i in range(len(header) - 1)]
+                texts.append([f"geometric mean, {len(members)} {name}{label}", *means])
+            sizes.add(len(members))
+    return Table(header, texts)
+
+
+def _mean(cells: Sequence[Cell]) -> str:
+    """Of the cells that have a number; of how many, where some have none."""
+    values = [cell.value for cell in cells if cell.value is not None and cell.value > 0]
+    if not values:
+        return ""
+    mean = math.exp(sum(map(math.log, values)) / len(values))
+    text = f"{mean:.0%}" if any(cell.text.endswith("%") for cell in cells) else f"{mean:.2f}"
+    return text if len(values) == len(cells) else f"{text} ({len(values)})"
