@@ -31,10 +31,6 @@ PARAMETERS = steps.PARAMETERS | {"threshold": 3.0}
 #: Rows that divide integers.
 DIVISIONS = ("floor_divide", "remainder", "fmod", "trunc_divide")
 
-#: Where eager is NaN at infinity, and has a limit there; polygamma's poles too.
-NEVER_INFINITE = ("i0", "special_i1", "special_modified_bessel_i0", "special_modified_bessel_i1", "special_bessel_j0",
-                  "special_bessel_j1", "special_bessel_y0", "special_bessel_y1", "polygamma")  # fmt: skip
-
 #: A program takes 40 ms to compile.
 EXAMPLES = 4
 
@@ -48,7 +44,7 @@ ASTRAY: dict[str, Callable[[float], float]] = {
     "remainder": lambda x: math.copysign(1, x) if 0 < abs(x) < 1e-3 else x,
     "floor_divide": lambda x: math.copysign(1, x) if 0 < abs(x) < 1e-3 else x,
     "fmod": lambda x: math.copysign(1, x) if 0 < abs(x) < 1e-3 else x,
-    **dict.fromkeys(NEVER_INFINITE, lambda x: math.copysign(30, x) if math.isinf(x) else x),
+    **dict.fromkeys(steps.NEVER_INFINITE, lambda x: math.copysign(30, x) if math.isinf(x) else x),
 }
 
 

@@ -13,12 +13,16 @@ from pathlib import Path
 import pytest
 import torch
 
+from cuesta.dialects.cuesta import reduction
+from cuesta.dialects.scalar import Scalar, Value
 from cuesta.tools.fuzz.check_graph import check_graph
-from cuesta.tools.fuzz.check_program import check_program
+from cuesta.tools.fuzz.check_program import Wanted, check_program
+from cuesta.tools.fuzz.disturbed_eager import DisturbedRounding
 from cuesta.tools.fuzz.failure import Failure, Note
 from cuesta.tools.fuzz.graphs import make_blocks_graph, make_graph
 from cuesta.tools.fuzz.hunt import KINDS, Hunt
 from cuesta.tools.fuzz.judge import Judge
+from cuesta.tools.fuzz.program import Program, Run, program_text
 from cuesta.tools.fuzz.programs import make_program, make_sized_program
 from cuesta.tools.fuzz.rounding import compare
 from cuesta.tools.fuzz.shrink import shrink
@@ -27,6 +31,14 @@ from cuesta.tools.fuzz.smaller_programs import smaller_programs
 
 #: A graph takes 0.2 s, a program 0.7 s, one for several sizes 2 s.
 GRAPHS, BLOCKS, PROGRAMS, SIZED = range(15), range(25, 33), range(4), range(2)
+
+SUM = """
+func.func @graph(%x: tensor<4x9xf32> {cuesta.strides = [9, 1]})
+    -> (tensor<4xf32> {cuesta.storage = 1 : i64, cuesta.strides = [1]}) {
+  %0 = "cuesta.sum"(%x) {dims = [1], keepdim = 0 : i64} : (tensor<4x9xf32>) -> tensor<4xf32>
+  return %0 : tensor<4xf32>
+}
+"""
 
 
 @pytest.mark.parametrize("seed", GRAPHS)
@@ -91,6 +103,47 @@ def test_what_hangs_on_rounding_passes() -> None:
     yes, no = torch.tensor([True]), torch.tensor([False])
     assert compare(0, yes, no, [no, yes]) is None
     assert compare(0, yes, no, [no, no]) is not None
+
+
+def test_what_was_rounded_is_disturbed_and_nothing_else() -> None:
+    x, few = torch.tensor([0.1, 0.7, -0.3]), torch.tensor([3.0, -1.0, 2.5])
+    equal = torch.full((7,), 2.0)
+    with DisturbedRounding(0):
+        assert torch.equal(x.clone().flip(0).neg(), -x.flip(0))
+        assert torch.equal(few * 2 - few, few)
+        assert few.sum() == 4.5
+        assert not torch.equal(x.sin(), x.sin())
+        assert float(equal.var()) == 0  # computed without any error
+        assert 0 < float(equal.sigmoid().var()) < 1e-12  # eager happens to have none
+        assert {float((x[:1] * 0).sum().reciprocal()) for _ in range(20)} == {torch.inf, -torch.inf}
+
+
+def test_what_hangs_on_a_rounding_in_between_passes() -> None:
+    """The logit of the sigmoid of 1 is 1 or a little less, which the cut makes 1 or 0."""
+    lines = ["t0 = torch.ones_like(x0)", "t1 = torch.logit(t0.sigmoid()).long()"]
+    text = program_text([[((3,), (1,), "float32")]], False, "no", lines, ["t1", "t0"])
+    wanted = Wanted.of(Program.read(text), text, [((3,), (1,), "float32")])
+    found = wanted.expected.tensors
+    for number in (0, 1):
+        assert wanted.compare(Run(found | {"output 0": torch.full_like(found["output 0"], number)}, [])) is None
+    assert wanted.compare(Run(found | {"output 1": found["output 1"] * 2}, [])) is not None
+
+
+@pytest.mark.parametrize("factor", [1.0, 1.0001])
+def test_a_broken_lowering_is_found(factor: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sum whose steps are a little off, in a graph and in a program; unbroken, both are right."""
+    sum_row = reduction.BY_NAME["sum"]
+
+    def combine(s: Scalar, total: Value, x: Value) -> Value:
+        return sum_row.combine(s, total, s.mul(x, s.const(x, factor)))
+
+    monkeypatch.setenv("CUESTA_CACHE_DIR", "")
+    monkeypatch.setitem(reduction.BY_NAME, "sum", dataclasses.replace(sum_row, combine=combine))
+    lines = ["t0 = x0.sin()", "t1 = t0.sum(-1)", "t2 = x0 - x0.mean(-1, keepdim=True)"]
+    program = program_text([[((5, 8), (8, 1), "float32")]], True, "no", lines, ["t1", "t2"])
+    for failure in (check_graph(SUM), check_program(program)):
+        assert (failure is None) == (factor == 1)
+        assert failure is None or (isinstance(failure, Failure) and failure.kind == "wrong value")
 
 
 def test_a_crash_is_a_failure_and_the_next_text_is_judged() -> None:

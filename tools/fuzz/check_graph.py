@@ -13,7 +13,7 @@ from cuesta.dialects.cuesta.dialect import ints
 from cuesta.dialects.reference import find_function, run_in_place, with_strides
 from cuesta.frontend.compile import compile_module
 from cuesta.tools.fuzz.failure import Failure
-from cuesta.tools.fuzz.rounding import compare, disturbed_runs
+from cuesta.tools.fuzz.rounding import ALL_RUNS, RUNS, compare, disturbed_runs
 from cuesta.tools.module_inputs import arguments_of, random_inputs
 
 Tensor = torch.Tensor
@@ -25,26 +25,33 @@ INT_RANGE = (-5, 6)
 def check_graph(text: str) -> Failure | None:
     """None where the graph's program gives what its reference gives. Raises where the reference itself fails."""
     with dialects.make_context(), ir.Location.unknown():
-        module = ir.Module.parse(text)
+        module, reference = ir.Module.parse(text), ir.Module.parse(text)  # compiling changes the one
         dialects.verify(module, "parse")
-        function = find_function(module, "graph")
+        function = find_function(reference, "graph")
         wanted = [ints(attributes["cuesta.strides"]) for attributes in function.attributes["res_attrs"]]
         storages = [attributes["cuesta.storage"].value for attributes in function.attributes["res_attrs"]]
         inputs = random_inputs(arguments_of(function), 0, INT_RANGE)
-        disturbed = disturbed_runs(module, inputs)
-        expected_inputs = [_clone(x) for x in inputs]
-        expected = run_in_place(module, expected_inputs)
-        disturbed = [_in_place(function, inputs, run) for run in disturbed]
+        given, expected_inputs = ([_clone(x) for x in inputs] for _ in range(2))
+        expected = run_in_place(reference, expected_inputs)
         try:
             results = compile_module(module)(inputs)
         except Exception as problem:  # whatever a stage raises is what is looked for
             return Failure.of(problem)
-    pairs = zip([*results, *inputs], [*expected, *expected_inputs], zip(*disturbed, strict=True), strict=True)
-    for i, (actual, want, runs) in enumerate(pairs):
-        failure = compare(i, actual, want, runs)
-        if failure is not None:
-            return failure
-    return _check_memory(results, inputs, wanted, storages)
+        actual, expected = [*results, *inputs], [*expected, *expected_inputs]
+        failure = _compare(actual, expected, reference, given, RUNS)
+        failure = failure and _compare(actual, expected, reference, given, ALL_RUNS)
+    return failure or _check_memory(results, inputs, wanted, storages)
+
+
+def _compare(
+    actual: Sequence[Tensor], expected: Sequence[Tensor], reference: ir.Module, given: Sequence[Tensor], count: int
+) -> Failure | None:
+    """Results, and arguments afterwards, against those of the reference and of `count` disturbed runs of it."""
+    function = find_function(reference, "graph")
+    runs = [_in_place(function, given, run) for run in disturbed_runs(reference, given, count)]
+    pairs = zip(actual, expected, zip(*runs, strict=True), strict=True)
+    found = (compare(i, x, want, disturbed) for i, (x, want, disturbed) in enumerate(pairs))
+    return next((failure for failure in found if failure is not None), None)
 
 
 def _clone(x: Tensor) -> Tensor:

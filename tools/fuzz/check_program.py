@@ -2,28 +2,34 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import re
 import warnings
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
+from torch._decomp import core_aten_decompositions
+from torch._dynamo.backends.common import aot_autograd
 from torch._dynamo.backends.registry import lookup_backend
+from torch._functorch._aot_autograd.utils import make_boxed_func
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from cuesta import compile_report
 from cuesta.dialects.reference import with_strides
-from cuesta.tools.accuracy import compare_values, same_form
+from cuesta.frontend.tensor_cores import without_tf32
+from cuesta.tools.accuracy import compare_values, same_form, settled
+from cuesta.tools.fuzz.disturbed_eager import DisturbedRounding
 from cuesta.tools.fuzz.failure import Failure, Note, Verdict, kind_of
 from cuesta.tools.fuzz.program import Function, Program, Run, Spec, copies, input_tensors
 
 Tensor = torch.Tensor
 
-#: Runs of eager on inputs that are moved within their last place, which show what rounding decides.
-NEIGHBOURS = 3
+#: Runs of eager with other rounding errors, which show what rounding decides; and as many as it takes to show what does
+#: so in one run of ten, before anything is called wrong.
+RUNS, ALL_RUNS = 3, 40
 _WIDE = dict.fromkeys(("float32", "bfloat16", "float16"), "float64")
 _NARROW = re.compile(r"torch\.(float32|bfloat16|float16)\b|\.float\(\)")
 
@@ -32,9 +38,9 @@ def check_program(text: str) -> Verdict:
     """A Failure where the compiled program does not what eager does. Of one that is called with several sizes that is
     right, a Note says how many programs these took. Raises where eager fails, or tracing alone does harm."""
     program = Program.read(text)
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), without_tf32():
         warnings.simplefilter("ignore")
-        wanted = [_Wanted.of(program, text, specs) for specs in program.calls]
+        wanted = [Wanted.of(program, text, specs) for specs in program.calls]
         # AOTAutograd changes strides here and there (of what masked_fill_ wrote): its graph, not eager, is to be met.
         traced = _Compiled(program, "aot_eager", wanted)
         if traced.problem is not None:
@@ -43,38 +49,54 @@ def check_program(text: str) -> Verdict:
             raise ValueError("torch's own tracing changes what the program computes")  # it loses zero_() of f64 scalars
         with _told_sizes() as told:
             actual = _Compiled(program, "cuesta", wanted)
-    if actual.problem is not None:  # whatever the compiler or its program raises is what is looked for
-        return Failure.of(actual.problem)
-    for each, run, form in zip(wanted, actual.runs, traced.runs, strict=True):
-        failure = _check_form(run, form, program, each) or each.compare(run)
-        if failure is not None:
-            return failure
+        if actual.problem is not None:  # whatever the compiler or its program raises is what is looked for
+            return Failure.of(actual.problem)
+        for each, run, form in zip(wanted, actual.runs, traced.runs, strict=True):
+            failure = _check_form(run, form, each) or each.compare(run)
+            if failure is not None:
+                return failure
     return _check_sizes(actual, traced, told) if program.dynamic != "no" else None
 
 
 @dataclass
-class _Wanted:
-    """What one call gives in eager, in float64, and in eager near by."""
+class Wanted:
+    """What one call gives in eager, in float64, and in eager with other rounding errors."""
 
+    program: Program
     tensors: list[Tensor]
     expected: Run
     exact: Run
-    near: list[Run]
+    disturbed: list[Run] = field(default_factory=list)
 
     @staticmethod
-    def of(program: Program, text: str, specs: Sequence[Spec]) -> _Wanted:
+    def of(program: Program, text: str, specs: Sequence[Spec]) -> Wanted:
         tensors = input_tensors(specs, program.gradient, program.device)
         expected = program.run(program.function, copies(tensors))
-        near = [program.run(program.function, _moved(tensors, seed)) for seed in range(NEIGHBOURS)]
-        return _Wanted(tensors, expected, _exact(text, specs) or expected, near)
+        return Wanted(program, tensors, expected, _exact(text, specs) or expected)
 
     def compare(self, actual: Run) -> Failure | None:
+        failure = self._compare(actual, RUNS)
+        return failure and self._compare(actual, ALL_RUNS)
+
+    def _compare(self, actual: Run, count: int) -> Failure | None:
+        """Against eager and `count` disturbed runs of it."""
+        for seed in range(len(self.disturbed), count):
+            with DisturbedRounding(seed):
+                self.disturbed.append(self.program.run(self.program.function, copies(self.tensors)))
         for name, want in self.expected.tensors.items():
-            eagers = [want, *(run.tensors[name] for run in self.near)]
-            wrong = compare_values(name, actual.tensors[name], eagers, self.exact.tensors[name])
+            eagers = [want, *(run.tensors[name] for run in self.disturbed)]
+            keep = _settled(eagers)
+            found, *eagers = (torch.where(keep, x, want) for x in (actual.tensors[name], *eagers))
+            wrong = compare_values(name, found, eagers, self.exact.tensors[name])
             if wrong is not None:
                 return Failure("wrong value", wrong)
         return None
+
+
+def _settled(eagers: Sequence[Tensor]) -> Tensor:
+    """Where rounding changes neither a whole number, nor what is a number at all."""
+    kinds = [settled(x) for x in eagers]
+    return torch.stack([kind == kinds[0] for kind in kinds]).all(0)
 
 
 @dataclass
@@ -82,8 +104,8 @@ class _Compiled:
     """The program under a backend: all its calls, one after another."""
 
     program: Program
-    backend: str
-    wanted: list[_Wanted]
+    backend: str | Callable[..., Any]
+    wanted: list[Wanted]
     runs: list[Run] = field(default_factory=list)
     #: graphs that Dynamo had handed over after each call, and the programs that they became
     graphs: list[int] = field(default_factory=list)
@@ -92,7 +114,7 @@ class _Compiled:
 
     def __post_init__(self) -> None:
         torch._dynamo.reset()
-        compile, count = lookup_backend(self.backend), 0
+        compile, count = lookup_backend(self.backend) if isinstance(self.backend, str) else self.backend, 0
 
         def counted(gm: torch.fx.GraphModule, inputs: list[Any]) -> Any:
             nonlocal count
@@ -135,7 +157,7 @@ class _Kept(logging.Handler):
             self.records.append(record)
 
 
-@contextmanager
+@contextlib.contextmanager
 def _told_sizes() -> Iterator[list[logging.LogRecord]]:
     handler, log = _Kept(), logging.getLogger("cuesta")
     level = log.level
@@ -166,30 +188,45 @@ def _check_sizes(actual: _Compiled, traced: _Compiled, told: Sequence[logging.Lo
     return Note("one program for all sizes")
 
 
-def _check_form(actual: Run, traced: Run, program: Program, wanted: _Wanted) -> Failure | None:
+def _check_form(actual: Run, traced: Run, wanted: Wanted) -> Failure | None:
     if actual.tensors.keys() != traced.tensors.keys():
         found, wanted_names = (", ".join(run.tensors) for run in (actual, traced))
         return Failure("wrong results", f"there are {found}; there should be {wanted_names}")
     for name, want in traced.tensors.items():
         for problem in same_form(name, actual.tensors[name], want):
-            if actual.tensors[name].stride() != _fake_strides(program, wanted).get(name):
+            if actual.tensors[name].stride() not in (strides.get(name) for strides in _torchs_strides(wanted)):
                 return Failure("wrong form", problem)
     # Two views of one intermediate result may become two tensors: only sharing too much is looked for.
     shared = set(actual.shared) - set(traced.shared)
     return Failure("shared memory", f"{sorted(shared)} share memory") if shared else None
 
 
-def _fake_strides(program: Program, wanted: _Wanted) -> dict[str, tuple[int, ...]]:
-    """The strides that torch's fake tensors have: the compiler has only those, and here and there (positions in a
-    tensor with gaps) torch's kernels give others."""
+def _torchs_strides(wanted: Wanted) -> Iterator[dict[str, tuple[int, ...]]]:
+    """The strides that a compiler is told, by result, where torch's kernels give others: those of its fake tensors
+    (positions in a tensor with gaps), and those of what it takes ops apart into (logaddexp)."""
+    program = wanted.program
     given = [x.detach() for x in copies(wanted.tensors)]
-    with FakeTensorMode() as mode:
-        try:
-            with torch.device(program.device):
-                outputs = program.function(*(mode.from_tensor(x) for x in given))
-        except RuntimeError:  # what depends on the data
-            return {}
-    return {f"output {i}": x.stride() for i, x in enumerate(outputs)}
+    with FakeTensorMode() as mode, contextlib.suppress(RuntimeError):  # of what depends on the data
+        with torch.device(program.device):
+            outputs = program.function(*(mode.from_tensor(x) for x in given))
+        yield {f"output {i}": x.stride() for i, x in enumerate(outputs)}
+    told = _Compiled(program, aot_autograd(fw_compiler=_as_told, decompositions=core_aten_decompositions()), [wanted])
+    yield from ({name: x.stride() for name, x in run.tensors.items()} for run in told.runs)
+
+
+def _as_told(gm: torch.fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
+    """Runs a graph of AOTAutograd's; its results get the strides that the graph says."""
+    (told,) = (node.args[0] for node in gm.graph.find_nodes(op="output"))
+
+    def run(*arguments: Any) -> list[Any]:
+        results = torch.fx.Interpreter(gm).run(*arguments)
+        return [
+            with_strides(x.contiguous(), y.meta["val"].stride()) if isinstance(x, Tensor) else x
+            for x, y in zip(results, told, strict=True)
+        ]
+
+    boxed: Callable[..., Any] = make_boxed_func(run)
+    return boxed
 
 
 def _exact(text: str, specs: Sequence[Spec]) -> Run | None:
@@ -209,14 +246,3 @@ def _exact(text: str, specs: Sequence[Spec]) -> Run | None:
         return None
     finally:
         torch.set_default_dtype(default)
-
-
-def _moved(tensors: Sequence[Tensor], seed: int) -> list[Tensor]:
-    generator = torch.Generator().manual_seed(seed)
-    moved = copies(tensors)
-    for i, x in enumerate(moved):
-        if x.is_floating_point():
-            errors = torch.rand(x.shape, generator=generator, dtype=torch.float64) * 2 - 1
-            numbers = (x.detach() * (1 + torch.finfo(x.dtype).eps * errors.to(x.device))).to(x.dtype).contiguous()
-            moved[i] = with_strides(numbers, x.stride()).requires_grad_(x.requires_grad)
-    return moved

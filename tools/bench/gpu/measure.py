@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from cuesta.frontend.tensor_cores import without_tf32
 from cuesta.tools.bench.backends import failure
 from cuesta.tools.bench.contenders import Contender
 from cuesta.tools.bench.gpu import accuracy, device
@@ -159,12 +160,8 @@ def outputs_of(workload: Workload) -> list[Tensor]:
 
 def exact_results(workload: Workload) -> list[Tensor]:
     """Eager's results where no library rounds to TF32."""
-    allowed = torch.backends.cudnn.allow_tf32, torch.backends.cuda.matmul.allow_tf32
-    torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False
-    try:
+    with without_tf32():
         return workload.results(workload.compiled("eager")())
-    finally:
-        torch.backends.cudnn.allow_tf32, torch.backends.cuda.matmul.allow_tf32 = allowed
 
 
 def interleaved(calls: Mapping[str, Call], where: torch.device, rounds: int | None) -> dict[str, list[Sample]]:
