@@ -11,7 +11,8 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
 from cuesta._mlir import ir
@@ -235,7 +236,8 @@ class Grouping:
             return f"only {tiles} tiles would be left to run in parallel"
         if not self._holds_stages(nodes, space, parallel):
             return "what one reduction leaves to the other does not fit a program"
-        if _tile_bytes(nodes, space, parallel) > self.machine.tile_bytes:
+        inside = self._internal(nodes) if self.machine.in_sequence else ()
+        if _tile_bytes(nodes, space, parallel, inside) > self.machine.tile_bytes:
             return "what passes between them does not fit the cache"
         if _columns(nodes, space, parallel) and not (_group_columns(a) or _group_columns(b)):
             return "the tiles would run down columns"
@@ -344,13 +346,16 @@ def _gathers(reader: Group, writer: Group) -> bool:
     return any(v in written for n in reader.members for v in n.gathers)
 
 
-def _tile_bytes(nodes: list[Node], space: Space, parallel: set[tuple[int, int]]) -> int:
-    """Bytes that the tensors passed inside the group take in one tile."""
+def _tile_bytes(nodes: list[Node], space: Space, parallel: set[tuple[int, int]], inside: Collection[int]) -> int:
+    """Bytes that the tensors passed inside the group take in one tile. What a node of `inside`, which only the group
+    reads, does to each element for one reader becomes part of that reader's loops, and takes none."""
     written = {r: (n, dims) for n in nodes for r, dims in zip(n.results, n.writes, strict=True)}
-    passed = {read.value for n in nodes for read in n.reads if read.value in written}
+    passed = Counter(read.value for n in nodes for read in n.reads if read.value in written)
     total = 0
-    for value in passed:
+    for value, readers in passed.items():
         node, dims = written[value]
+        if readers == 1 and node.index in inside and len(node.results) == 1 and all(node.parallel):
+            continue
         count = types.byte_size(spelling_of(value))
         for size, d in zip(shape_of(value), dims, strict=True):
             if space.find((node.index, d)) not in parallel:
