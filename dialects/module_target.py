@@ -37,3 +37,11 @@ def device_of(module: ir.Module | ir.Operation) -> torch.device:
         return torch.device(attributes[DEVICE].value)
     kind = target_of(module).device_type
     return torch.device(kind) if kind == "cpu" else torch.device(kind, 0)
+
+
+def on_cpu(value: ir.Value) -> bool:
+    """Whether the module that a value is in is for a CPU."""
+    op = value.owner.owner if isinstance(value.owner, ir.Block) else value.owner
+    while op.operation.parent is not None:
+        op = op.operation.parent
+    return not target_of(op.operation).gpu

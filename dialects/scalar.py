@@ -47,9 +47,11 @@ def _floating(value: Value) -> bool:
 
 @dataclass(frozen=True)
 class Scalar:
-    """Builds scalar ops; `unsigned` says how integers are read (bool counts as unsigned)."""
+    """Builds scalar ops; `unsigned` says how integers are read (bool counts as unsigned), `spelling` how the cuesta
+    dialect spells the operands' type, which is computed in a wider one where it is narrow."""
 
     unsigned: bool = False
+    spelling: str = ""
 
     # -- constants and conversion -------------------------------------------------------------
     def const(self, like: Value | ir.Type, number: float | Size) -> Value:
@@ -184,7 +186,7 @@ class Scalar:
 
 def scalar_for(spelling: str) -> Scalar:
     """The builder for values that the cuesta dialect spells so."""
-    return Scalar(unsigned=spelling.startswith("ui") or spelling == "i1")
+    return Scalar(spelling.startswith("ui") or spelling == "i1", spelling)
 
 
 def _wrap(number: int, kind: ir.Type) -> int:

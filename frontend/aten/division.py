@@ -10,6 +10,7 @@ import torch
 
 from cuesta._mlir import ir
 from cuesta.dialects.graph_builder import GraphBuilder
+from cuesta.dialects.module_target import on_cpu
 from cuesta.dialects.types import SPELLING, shape_of, spelling_of, torch_dtype
 from cuesta.frontend.aten.pointwise import by_number, in_opmath, operand, result_spelling
 from cuesta.frontend.rules import Decline, imports
@@ -103,8 +104,12 @@ def pow_(b: GraphBuilder, node: torch.fx.Node, x: Any, exponent: Any) -> Value:
 
 def _whole_power(b: GraphBuilder, base: Value, exponent: Any) -> Value:
     """base ** exponent of integers, wrapped as multiplications wrap."""
+    if isinstance(exponent, ir.Value):
+        if not on_cpu(base):
+            raise Decline("kernels for GPUs have no loop whose end the operands say")
+        return b.pointwise("whole_power", base, b.convert(exponent, spelling_of(base)))
     if not isinstance(exponent, int) or exponent < 0:
-        raise Decline("an integer to a power that is not a known natural number")
+        raise Decline("an integer to a power that is no natural number, which ATen refuses")
     result = None
     while exponent:
         if exponent & 1:

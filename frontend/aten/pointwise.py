@@ -211,6 +211,18 @@ def erfinv(b: GraphBuilder, node: torch.fx.Node, x: Value) -> Value:
     return import_row(b, node, pointwise.BY_NAME["erfinv"], (x,))
 
 
+@imports("nextafter")
+def nextafter(b: GraphBuilder, node: torch.fx.Node, x: Value, y: Value) -> Value:
+    if result_spelling(node) == "f16":
+        raise Decline("eager has none of f16")
+    return import_row(b, node, pointwise.BY_NAME["nextafter"], (x, y))
+
+
+@imports("frexp.Tensor")
+def frexp(b: GraphBuilder, node: torch.fx.Node, x: Value) -> list[Value]:
+    return [b.pointwise("frexp_mantissa", x), b.convert(b.pointwise("frexp_exponent", x), "i32")]
+
+
 @imports("polygamma")
 def polygamma(b: GraphBuilder, node: torch.fx.Node, n: int, x: Value) -> Value:
     if n > _MOST_DERIVATIVES:

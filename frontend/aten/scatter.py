@@ -15,7 +15,7 @@ from cuesta.dialects.cuesta import scatter as scatter_op
 from cuesta.dialects.cuesta.dialect import int_array, int_attr
 from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.kernel_scatter import atomic_of
-from cuesta.dialects.module_target import target_of
+from cuesta.dialects.module_target import on_cpu
 from cuesta.dialects.types import shape_of, spelling_of
 from cuesta.frontend.aten.indexing import index_into
 from cuesta.frontend.aten.pointwise import at_least_1d
@@ -69,7 +69,7 @@ def write_at(
 
 def _called_for(x: Value, combine: str, ordered: bool) -> str | None:
     """Why kernels do not write so into x, or None. Decision 18."""
-    if _on_cpu(x):
+    if on_cpu(x):
         return None
     spelling = spelling_of(x)
     if combine != "set" and atomic_of(combine, spelling) is None:
@@ -79,14 +79,6 @@ def _called_for(x: Value, combine: str, ordered: bool) -> str | None:
     if torch.are_deterministic_algorithms_enabled() and (combine == "set" or types.is_float(spelling)):
         return "deterministic algorithms were asked for: the order of a kernel's writes is none"
     return None
-
-
-def _on_cpu(x: Value) -> bool:
-    """Whether the module that x is in is for a CPU."""
-    op = x.owner.owner if isinstance(x.owner, ir.Block) else x.owner
-    while op.operation.parent is not None:
-        op = op.operation.parent
-    return not target_of(op.operation).gpu
 
 
 def _shaped(b: GraphBuilder, index: Value, dim: int, rank: int) -> Value:
@@ -287,7 +279,7 @@ def embedding_dense_backward(
 ) -> Value:
     if by_frequency:
         raise Decline("rows scaled by how often they are read")
-    if _on_cpu(grad) and hint(rows) > _MOST_ROWS * math.prod(hint(n) for n in shape_of(index)):
+    if on_cpu(grad) and hint(rows) > _MOST_ROWS * math.prod(hint(n) for n in shape_of(index)):
         raise Decline("little more than zeros, which ATen fills in as fast")
     places = b.reshape(index, [*shape_of(index), 1])
     if padding >= 0:
@@ -330,7 +322,7 @@ def masked_scatter_backward(
 def _number_of_ones(b: GraphBuilder, mask: Value) -> Value:
     """How many ones there are up to each element of the flattened mask, in a row."""
     count = math.prod(shape_of(mask))
-    if not _on_cpu(mask) and (isinstance(count, Size) or count > _MOST_COUNTED):
+    if not on_cpu(mask) and (isinstance(count, Size) or count > _MOST_COUNTED):
         raise Decline("a running sum longer than a GPU's program has room for")
     flat = b.convert(b.reshape(mask, [count]), "i64")
     return reduction.CumSum(flat, int_attr(0), flat.type).result

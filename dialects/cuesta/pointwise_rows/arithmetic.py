@@ -99,6 +99,32 @@ def _pow(s: Scalar, x: Value, y: Value) -> Value:
     return math.powf(x, y)
 
 
+def _whole_power(s: Scalar, x: Value, y: Value) -> Value:
+    """x ** y of integers, by squares, which wrap. Of a negative exponent the quotient 1 / x ** -y, rounded to 0."""
+    zero, one = s.const(x, 0), s.const(x, 1)
+
+    def is_odd(number: Value) -> Value:
+        return s.compare("ne", arith.andi(number, one), zero)
+
+    def step(power: Value, square: Value, left: Value) -> tuple[Value, Value, Value]:
+        power = s.select(is_odd(left), s.mul(power, square), power)
+        return power, s.mul(square, square), arith.shrui(left, one)
+
+    power, _, _ = s.repeat(lambda power, square, left: s.compare("gt", left, zero), step, one, x, y)
+    if s.unsigned:
+        return power
+    minus = s.const(x, -1)
+    sign = s.select(s.compare("eq", x, minus), s.select(is_odd(y), minus, one), zero)
+    quotient = s.select(s.compare("eq", x, one), one, sign)
+    return s.select(s.compare("lt", y, zero), quotient, power)
+
+
+def _whole_power_reference(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    if x.is_floating_point() or x.dtype == torch.bool:
+        raise TypeError("whole_power is of integers")
+    return torch.pow(x, y)
+
+
 ROWS: tuple[Pointwise, ...] = (
     Pointwise("add", 2, lambda s, x, y: s.add(x, y), torch.add),
     Pointwise("sub", 2, lambda s, x, y: s.sub(x, y), torch.sub),
@@ -124,4 +150,5 @@ ROWS: tuple[Pointwise, ...] = (
     Pointwise("sqrt", 1, unary(math.sqrt), torch.sqrt, "float", cost=4),
     Pointwise("rsqrt", 1, unary(math.rsqrt), torch.rsqrt, "float", cost=6),
     Pointwise("pow", 2, _pow, torch.pow, "float", cost=30),
+    Pointwise("whole_power", 2, _whole_power, _whole_power_reference, cost=60, repeats=True),
 )
