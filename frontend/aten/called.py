@@ -17,10 +17,9 @@ _MATRICES = "matrices are taken apart in the library"
 
 #: reason → ops
 CALLED: dict[str, tuple[str, ...]] = {
-    _WRITES: (*("as_strided_scatter", "grid_sampler_2d_backward", "grid_sampler_3d_backward"),),
-    "which of equal numbers it names is ATen's own": ("kthvalue", "median.dim", "nanmedian.dim", "mode"),
-    "reads between pixels, which ATen gathers by vectors": ("grid_sampler_2d", "grid_sampler_3d"),
+    _WRITES: ("as_strided_scatter",),
     "matrix products run in the library": ("addbmm", "linalg_matrix_exp"),
+    "convolutions run in the library": ("convolution_backward",),
     "transforms run in the library": ("_fft_c2c", "_fft_c2r", "_fft_r2c"),
     _MATRICES: (
         *("cholesky", "cholesky_inverse", "cholesky_solve", "_cholesky_solve_helper", "geqrf", "linalg_cholesky_ex"),

@@ -1,14 +1,13 @@
 """Orders that the numbers decide. In a short row each element counts those that come before it, and is written where
 that says; the largest so far is a running reduction, and so is where it was found.
 
-Of equal numbers a stable order names the first one first. Where none was asked for, eager names any (its sorts differ
-from machine to machine): then positions are ATen's, and what nobody asks the position of is sorted here.
+Of equal numbers the first one comes first here. Where no stable order was asked for, eager names any of them, and which
+differs from machine to machine.
 """
 
 from __future__ import annotations
 
 import math
-import operator
 from typing import Any, TypeAlias
 
 import torch
@@ -22,7 +21,7 @@ from cuesta.dialects.types import shape_of, spelling_of
 from cuesta.frontend.aten.reduction import declines_along_rows
 from cuesta.frontend.aten.scatter import write_at
 from cuesta.frontend.rules import Decline, imports
-from cuesta.sizes import Size
+from cuesta.sizes import Number, Size
 
 Value: TypeAlias = ir.Value
 
@@ -46,19 +45,27 @@ def _comes_before(b: GraphBuilder, x: Value, y: Value, descending: bool) -> Valu
     return b.pointwise("logical_or", less, b.pointwise("gt", nan, number))
 
 
-def _ranks(b: GraphBuilder, x: Value, dim: int, descending: bool) -> Value:
-    """Where in its row along `dim` each element stands once the row is sorted, as i32s; equal ones keep their order."""
+def _pairs(b: GraphBuilder, x: Value, dim: int) -> tuple[Value, Value, list[Number]]:
+    """(each element of a row along `dim`, each that it is compared with, the sizes of all pairs, `dim` twice)."""
     sizes = shape_of(x)
     count = sizes[dim]
     if isinstance(count, Size) or count > _MOST_COMPARED:
         raise Decline(f"a row of more than {_MOST_COMPARED} elements: ATen sorts")
     row, column = ([*sizes[:dim], *pair, *sizes[dim + 1 :]] for pair in ((1, count), (count, 1)))
-    other, own = b.reshape(x, row), b.reshape(x, column)
-    square = [*sizes[:dim], count, count, *sizes[dim + 1 :]]
+    return b.reshape(x, column), b.reshape(x, row), [*sizes[:dim], count, count, *sizes[dim + 1 :]]
+
+
+def _count(b: GraphBuilder, holds: Value, square: list[Number], dim: int) -> Value:
+    """With how many of its row each element makes a pair of which `holds` is true, as i32s."""
+    return b.reduce("sum", b.convert(b.expand(holds, square), "i32"), [dim + 1])
+
+
+def _ranks(b: GraphBuilder, x: Value, dim: int, descending: bool) -> Value:
+    """Where in its row along `dim` each element stands once the row is sorted, as i32s; equal ones keep their order."""
+    own, other, square = _pairs(b, x, dim)
     first = b.pointwise("lt", b.along(square, dim + 1), b.along(square, dim))
     stays = b.pointwise("logical_not", _comes_before(b, own, other, descending))
-    before = b.where(first, stays, _comes_before(b, other, own, descending))
-    return b.reduce("sum", b.convert(b.expand(before, square), "i32"), [dim + 1])
+    return _count(b, b.where(first, stays, _comes_before(b, other, own, descending)), square, dim)
 
 
 def _sorted(b: GraphBuilder, values: Value, ranks: Value, dim: int) -> Value:
@@ -68,26 +75,22 @@ def _sorted(b: GraphBuilder, values: Value, ranks: Value, dim: int) -> Value:
     return write_at(b, zeros, values, [ranks], walks, "set", "in_range")
 
 
-def _only_values(node: torch.fx.Node) -> None:
-    if any(user.target is not operator.getitem or user.args[1] != 0 for user in node.users):
-        raise Decline("which of equal numbers it names is ATen's own")
+def _in_order(b: GraphBuilder, x: Value, dim: int, descending: bool) -> list[Value]:
+    """(the elements in order, where each was)."""
+    ranks, sizes = _ranks(b, x, dim, descending), shape_of(x)
+    places = b.expand(b.along(sizes, dim), sizes)
+    return [_sorted(b, values, ranks, dim) for values in (x, places)]
 
 
 @imports("sort.default", "sort.stable")
 def sort(
     b: GraphBuilder, node: torch.fx.Node, x: Value, *args: Any, stable: bool | None = None, **named: Any
-) -> list[Value | None]:
+) -> list[Value]:
     """(the elements in order, where each was)."""
-    if not stable:
-        _only_values(node)
     dim, descending = (*args, *(named.get(n, d) for n, d in (("dim", -1), ("descending", False))[len(args) :]))
-    sizes = shape_of(x)
-    if not sizes:
+    if not shape_of(x):
         return [x, b.constant(0, "i64")]
-    dim %= len(sizes)
-    ranks = _ranks(b, x, dim, descending)
-    places = _sorted(b, b.expand(b.along(sizes, dim), sizes), ranks, dim) if stable else None
-    return [_sorted(b, x, ranks, dim), places]
+    return _in_order(b, x, dim % len(shape_of(x)), descending)
 
 
 @imports("topk")
@@ -99,31 +102,90 @@ def topk(
     dim: int = -1,
     largest: bool = True,
     sorted: bool = True,
-) -> list[Value | None]:
-    _only_values(node)
+) -> list[Value]:
     if not shape_of(x):
-        return [x, None]
+        return [x, b.constant(0, "i64")]
     dim %= len(shape_of(x))
-    return [b.slice(_sorted(b, x, _ranks(b, x, dim, largest), dim), dim, 0, count), None]
+    return [b.slice(values, dim, 0, count) for values in _in_order(b, x, dim, largest)]
+
+
+# -- the one with a rank ----------------------------------------------------------------------
+def _along_dim(b: GraphBuilder, x: Value, dim: int) -> tuple[Value, int]:
+    """x, a number as a row of one, and `dim` counted from its first."""
+    return (x, dim % len(shape_of(x))) if shape_of(x) else (b.reshape(x, [1]), 0)
+
+
+def _chosen(b: GraphBuilder, node: torch.fx.Node, x: Value, dim: int, which: Value) -> list[Value]:
+    """The largest element of each row of which `which` is true, and the last position of
+    those, in the shapes that the node says."""
+    spelling = spelling_of(x)
+    nothing = b.constant(reduction.BY_NAME["amax"].identity(types.element(spelling)), spelling)
+    here = b.where(which, b.along(shape_of(x), dim), b.constant(0, "i64"))
+    found = b.reduce("amax", b.where(which, x, nothing), [dim]), b.reduce("amax", here, [dim])
+    return [b.reshape(y, tuple(meta.shape)) for y, meta in zip(found, node.meta["val"], strict=True)]
+
+
+@imports("kthvalue")
+def kthvalue(
+    b: GraphBuilder, node: torch.fx.Node, x: Value, k: Number, dim: int = -1, keepdim: bool = False
+) -> list[Value]:
+    x, dim = _along_dim(b, x, dim)
+    return _chosen(b, node, x, dim, b.with_number("eq", _ranks(b, x, dim, descending=False), k - 1))
+
+
+def _is_middle(b: GraphBuilder, x: Value, dim: int, leaves_out_nan: bool) -> Value:
+    """Of which element of each row the rank is that of the lower of the two in the middle. Of a row with NaN it is the
+    first of these, or the middle of the other elements."""
+    count, ranks, nan = shape_of(x)[dim], _ranks(b, x, dim, descending=False), _isnan(b, x)
+    middle = b.constant((count - 1) // 2, "i32")
+    if nan is not None:
+        numbers = b.reduce("sum", b.convert(b.pointwise("logical_not", nan), "i32"), [dim], keepdim=True)
+        if leaves_out_nan:
+            last = b.with_number("maximum", b.with_number("sub", numbers, 1), 0)
+            middle = b.with_number("floor_divide", last, 2)
+        else:
+            middle = b.where(b.reduce("any", nan, [dim], keepdim=True), numbers, middle)
+    return b.pointwise("eq", ranks, middle)
+
+
+@imports("median.dim", "nanmedian.dim")
+def median_along(b: GraphBuilder, node: torch.fx.Node, x: Value, dim: int, keepdim: bool = False) -> list[Value]:
+    x, dim = _along_dim(b, x, dim)
+    return _chosen(b, node, x, dim, _is_middle(b, x, dim, "nanmedian" in str(node.target)))
 
 
 @imports("median.default", "nanmedian.default")
 def median(b: GraphBuilder, node: torch.fx.Node, x: Value) -> Value:
-    """The lower of the two in the middle: the one element with that rank."""
     flat = b.reshape(x, [math.prod(shape_of(x))])
-    count, ranks, nan = shape_of(flat)[0], _ranks(b, flat, 0, descending=False), _isnan(b, flat)
     lowest = b.constant(reduction.BY_NAME["amax"].identity(types.element(spelling_of(x))), spelling_of(x))
-    middle = b.constant((count - 1) // 2, "i32")
-    if nan is not None and "nanmedian" in str(node.target):
-        numbers = b.reduce("sum", b.convert(b.pointwise("logical_not", nan), "i32"), [0])
-        last = b.with_number("maximum", b.with_number("sub", numbers, 1), 0)
-        middle = b.with_number("floor_divide", last, 2)
-    found = b.reduce("amax", b.where(b.pointwise("eq", ranks, middle), flat, lowest), [0])
-    if nan is not None and "nanmedian" not in str(node.target):
-        found = b.where(b.reduce("any", nan, [0]), b.constant(math.nan, spelling_of(x)), found)
-    return found
+    return b.reduce("amax", b.where(_is_middle(b, flat, 0, "nanmedian" in str(node.target)), flat, lowest), [0])
 
 
+@imports("mode")
+def mode(b: GraphBuilder, node: torch.fx.Node, x: Value, dim: int = -1, keepdim: bool = False) -> list[Value]:
+    """The least of those that a row has most of; of NaN and a number as frequent, the number. (Eager sorts a row with
+    NaN by an order that is none.)"""
+    x, dim = _along_dim(b, x, dim)
+    own, other, square = _pairs(b, x, dim)
+    equal, nan = b.pointwise("eq", own, other), _isnan(b, x)
+    if nan is not None:
+        both = b.pointwise("logical_and", b.pointwise("isnan", own), b.pointwise("isnan", other))
+        equal = b.pointwise("logical_or", equal, both)
+    counts = _count(b, equal, square, dim)
+    most = b.pointwise("eq", counts, b.reduce("amax", counts, [dim], keepdim=True))
+    if nan is not None:
+        numbers = b.pointwise("gt", most, nan)
+        none = b.pointwise("logical_not", b.reduce("any", numbers, [dim], keepdim=True))
+        most = b.where(none, most, numbers)
+    # Of several only the least is wanted.
+    highest = b.constant(reduction.BY_NAME["amin"].identity(types.element(spelling_of(x))), spelling_of(x))
+    least = b.reduce("amin", b.where(most, x, highest), [dim], keepdim=True)
+    found = b.pointwise("le", x, least)
+    found = found if nan is None else b.pointwise("logical_or", found, nan)
+    return _chosen(b, node, x, dim, b.pointwise("logical_and", most, found))
+
+
+# -- the extreme so far -----------------------------------------------------------------------
 @imports("cummax", "cummin")
 def running_extreme(b: GraphBuilder, node: torch.fx.Node, x: Value, dim: int) -> list[Value]:
     """(the extreme so far, the position of the last element that is equal to it or NaN)."""

@@ -14,6 +14,7 @@ from cuesta.tools.op_coverage import check as judge
 from cuesta.tools.op_coverage.__main__ import main
 from cuesta.tools.op_coverage.check import Checked, Verdict, check, count
 from cuesta.tools.op_coverage.entries import Unit, spread
+from cuesta.tools.op_coverage.positions import name_equals
 from cuesta.tools.op_coverage.sample import Sample
 from cuesta.tools.op_coverage.survey import Record, read_records
 from cuesta.tools.op_coverage.table import render
@@ -106,6 +107,33 @@ def test_what_is_wrong_is_seen(
     monkeypatch: pytest.MonkeyPatch, spoil: Callable[[Tensor], Tensor], verdicts: tuple[Verdict, Verdict]
 ) -> None:
     assert _judged(monkeypatch, spoil) == verdicts
+
+
+EQUALS = torch.tensor([[2.0, 1, 2, 3], [1, 1, 1, torch.nan]])
+
+
+@pytest.mark.parametrize(
+    ("entry", "got", "same"),
+    [
+        ("sort", [[1, 2, 0, 3], [2, 0, 1, 3]], True),
+        ("sort", [[1, 0, 0, 3], [0, 1, 2, 3]], False),  # one of them twice
+        ("sort", [[1, 0, 3, 2], [0, 1, 2, 3]], False),
+        ("sort", [[1, 0, 2, 4], [0, 1, 2, 3]], False),
+        ("mul", [[1, 2, 0, 3], [2, 0, 1, 3]], False),
+    ],
+)
+def test_positions_may_be_of_equal_numbers(entry: str, got: list[list[int]], same: bool) -> None:
+    sample = Sample((EQUALS,), {}, lambda y: y)
+    want = EQUALS.sort(stable=True).indices
+    assert name_equals(entry, sample, "result[1]", torch.tensor(got), want) == same
+    stable = Sample((EQUALS,), {"stable": True}, lambda y: y)
+    assert not name_equals(entry, stable, "result[1]", torch.tensor(got), want)
+
+
+def test_the_position_of_one() -> None:
+    sample = Sample((EQUALS, 2), {}, lambda y: y)
+    assert name_equals("kthvalue", sample, "result[1]", torch.tensor([2, 0]), torch.tensor([0, 2]))
+    assert not name_equals("kthvalue", sample, "result[1]", torch.tensor([1, 0]), torch.tensor([0, 2]))
 
 
 def test_what_eager_refuses_is_no_failure(monkeypatch: pytest.MonkeyPatch) -> None:

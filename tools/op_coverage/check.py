@@ -15,6 +15,7 @@ from torch._dynamo.exc import BackendCompilerFailed, TorchDynamoException
 import cuesta
 from cuesta.tools.accuracy import compare_values, largest_error, same_form
 from cuesta.tools.op_coverage.entries import UNINITIALISED, Unit, entries
+from cuesta.tools.op_coverage.positions import name_equals
 from cuesta.tools.op_coverage.sample import Run, Sample, wide_defaults
 
 #: "refused": torch's own eager or backend aot_eager raises, or tracing alone changes the values.
@@ -82,7 +83,7 @@ def _check(unit: Unit, sample: Sample, function: Callable[..., Any]) -> Checked:
         gradient: Verdict | None = ("refused" if refused else "raised") if expected.gradients else None
         return Checked("refused" if refused else "raised", gradient, refused or _told(problem), *_called())
     with torch.no_grad():
-        comparison = _Comparison(function, sample, train, expected, actual, bool(UNINITIALISED.fullmatch(unit.entry)))
+        comparison = _Comparison(function, sample, train, expected, actual, unit.entry)
         return comparison.checked(*_called())
 
 
@@ -93,7 +94,7 @@ class _Comparison:
     train: bool
     expected: Run
     actual: Run
-    form_only: bool
+    entry: str
     by_f64: bool = False
 
     @functools.cached_property
@@ -143,8 +144,11 @@ class _Comparison:
         return "wrong", problem
 
     def _values(self, part: str, actual: Mapping[str, Tensor]) -> str | None:
+        form_only = bool(UNINITIALISED.fullmatch(self.entry))
         for name, want in getattr(self.expected, part).items():
-            if (self.form_only and name.startswith("result")) or _close(actual[name], want):
+            if (form_only and name.startswith("result")) or _close(actual[name], want):
+                continue
+            if name_equals(self.entry, self.sample, name, actual[name], want):
                 continue
             self.by_f64 = True
             around = [getattr(run, part)[name] for run in self.nearby]
