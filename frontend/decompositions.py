@@ -13,7 +13,7 @@ from torch._decomp import _core_aten_decompositions_post_autograd, get_decomposi
 from torch._prims_common import suggest_memory_format
 
 from cuesta.cache import Hit, content_key, environment_key, open_cache
-from cuesta.frontend import batch_norm_ops, byte_images, distances
+from cuesta.frontend import batch_norm_ops, byte_images, distances, embedding_bags
 from cuesta.frontend.foreach import foreach_decompositions
 
 aten = torch.ops.aten
@@ -110,6 +110,7 @@ _OURS: dict[Any, Callable[..., Any]] = {
     aten.nll_loss_backward.default: _nll_loss_backward,
     **byte_images.DECOMPOSITIONS,
     **distances.DECOMPOSITIONS,
+    **embedding_bags.DECOMPOSITIONS,
     **batch_norm_ops.DECOMPOSITIONS,
 }
 

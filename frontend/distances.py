@@ -1,4 +1,4 @@
-"""torch.cdist and the gradients of padding by the edge, taken apart into sums that kernels hold."""
+"""torch.cdist, pdist and the gradients of padding by the edge, taken apart into sums that kernels hold."""
 
 from __future__ import annotations
 
@@ -27,9 +27,13 @@ def cdist_forward(x: Tensor, y: Tensor, p: float, compute_mode: int | None) -> T
     """The distance of each point of x to each of y. Left to ATen: its matrix products, and points without numbers."""
     if (p == 2 and _by_product(x, y, compute_mode)) or x.numel() == 0 or y.numel() == 0:
         return NotImplemented
-    apart = _differences(x, y)
+    return _norms(_differences(x, y), p)
+
+
+def _norms(apart: Tensor, p: float) -> Tensor:
+    """The p-norm of each [..., M]."""
     if p == 0:
-        return (apart != 0).to(x.dtype).sum(-1)
+        return (apart != 0).to(apart.dtype).sum(-1)
     if p == 2:
         return apart.square().sum(-1).sqrt()
     apart = apart.abs()
@@ -59,6 +63,28 @@ def cdist_backward(grad: Tensor, x: Tensor, y: Tensor, p: float, distances: Tens
     if p < 1:
         nowhere = nowhere | (apart == 0)
     return torch.where(nowhere, 0, share).sum(-2)
+
+
+def pdist_forward(x: Tensor, p: float = 2) -> Tensor:
+    """The distance of each point of x, [N, M], to each that follows it: [N * (N - 1) / 2]."""
+    if isinstance(x.shape[0], torch.SymInt) or x.shape[0] < 2 or x.numel() == 0:
+        return NotImplemented
+    first, second = torch.triu_indices(x.shape[0], x.shape[0], 1, device=x.device)
+    return _norms(x.index_select(0, first) - x.index_select(0, second), p)
+
+
+def pdist_backward(grad: Tensor, x: Tensor, p: float, distances: Tensor) -> Tensor:
+    """x's gradient, as that of the distances of all pairs: each is named twice, once from either side."""
+    if isinstance(x.shape[0], torch.SymInt) or x.shape[0] < 2 or x.numel() == 0:
+        return NotImplemented
+    point = torch.arange(x.shape[0], device=x.device)
+    other = point.unsqueeze(1)
+    least = torch.minimum(point, other)
+    place = least * x.shape[0] - least * (least + 1) // 2 + torch.maximum(point, other) - least - 1
+    place = place.clamp(0, distances.shape[0] - 1)
+    itself = point == other
+    pairs = [torch.where(itself, 0, aten._unsafe_index(values, [place])) for values in (grad, distances)]
+    return cdist_backward(pairs[0], x, x, p, pairs[1])
 
 
 def _fold(grad: Tensor, dim: int, size: int, before: int, after: int) -> Tensor:
@@ -95,6 +121,8 @@ def replication_pad_backward(grad: Tensor, x: Tensor, padding: list[int]) -> Ten
 DECOMPOSITIONS: dict[Any, Any] = {
     aten._cdist_forward.default: cdist_forward,
     aten._cdist_backward.default: cdist_backward,
+    aten._pdist_forward.default: pdist_forward,
+    aten._pdist_backward.default: pdist_backward,
     **{
         op.default: replication_pad_backward
         for op in (aten.replication_pad1d_backward, aten.replication_pad2d_backward, aten.replication_pad3d_backward)

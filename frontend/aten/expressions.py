@@ -40,6 +40,9 @@ class Expression:
     def __radd__(self, y: float) -> Expression:
         return self.number(y) + self
 
+    def __rsub__(self, y: float) -> Expression:
+        return self.number(y) - self
+
     def __rmul__(self, y: float) -> Expression:
         return self.number(y) * self
 

@@ -1,4 +1,4 @@
-"""The decompositions of cdist and of replication padding's gradients, against ATen's own."""
+"""The decompositions of cdist, pdist and of replication padding's gradients, against ATen's own."""
 
 from __future__ import annotations
 
@@ -37,6 +37,15 @@ def test_cdist(p: float, dtype: torch.dtype) -> None:
     broadcast = aten._cdist_forward(x[0], y, p, None)
     mine = table[aten._cdist_backward.default](grad, x[0], y, p, broadcast)
     torch.testing.assert_close(mine, aten._cdist_backward(grad, x[0], y, p, broadcast))
+
+
+@pytest.mark.parametrize("p", [0.0, 0.5, 1.0, 1.5, 2.0, 3.0, math.inf])
+def test_pdist(p: float) -> None:
+    table, grad = decompositions(), floats(21)
+    far = aten._pdist_forward(X[0], p)
+    torch.testing.assert_close(table[aten._pdist_forward.default](X[0], p), far)
+    mine = table[aten._pdist_backward.default](grad, X[0], p, far)
+    torch.testing.assert_close(mine, aten._pdist_backward(grad, X[0].contiguous(), p, far))
 
 
 def test_what_stays_a_product_or_has_nothing_to_add() -> None:

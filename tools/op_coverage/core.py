@@ -1,0 +1,52 @@
+"""torch's core ATen overloads (`torch.Tag.core`), and why those that are not compiled are not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+from torch._ops import OpOverload
+
+import cuesta.frontend.aten  # noqa: F401  registers the rules
+from cuesta.dialects.cuesta import pointwise
+from cuesta.frontend.aten.called import CALLED
+from cuesta.frontend.decompositions import decompositions
+from cuesta.frontend.rules import find_rule
+
+#: Packet → why no kernel computes it; more in frontend/aten/called.py. Products and convolutions have rules, and run in
+#: the library where it is faster.
+_NOT_COMPILED = {
+    "_local_scalar_dense": "its number is a Python one: it runs between programs",
+    "nonzero": "the data decide its result's size: it runs between programs",
+    "resize_": "memory as it is found, of another size: AOTAutograd takes it away, or it runs between programs",
+    **dict.fromkeys(
+        ("sym_is_contiguous", "sym_numel", "sym_size", "sym_storage_offset", "sym_stride"),
+        "a number that follows from the sizes; nothing is computed",
+    ),
+}
+
+
+def core_overloads() -> Iterator[OpOverload]:
+    """Every ATen overload that torch tags as core."""
+    for name in torch._C._dispatch_get_all_op_names():
+        namespace, _, rest = name.partition("::")
+        packet, _, overload = rest.partition(".")
+        if namespace == "aten" and hasattr(torch.ops.aten, packet):
+            op = getattr(getattr(torch.ops.aten, packet), overload or "default", None)
+            if op is not None and torch.Tag.core in op.tags:
+                yield op
+
+
+def is_compiled(op: OpOverload) -> bool:
+    """Whether calls of the overload become ops of the dialect: by a rule, a row, or what they are taken apart into."""
+    composite = torch._C._dispatch_has_kernel_for_dispatch_key(op.name(), "CompositeImplicitAutograd")
+    packet = op._schema.name.removeprefix("aten::")
+    known = find_rule(op) is not None or packet in pointwise.BY_NAME
+    return (known or composite or op in decompositions()) and why_not(op) is None
+
+
+def why_not(op: OpOverload) -> str | None:
+    """Why calls of the overload are no kernels, where that is known."""
+    packet = op._schema.name.removeprefix("aten::")
+    called = {name: reason for reason, names in CALLED.items() for name in names}
+    return _NOT_COMPILED.get(packet) or called.get(packet) or called.get(f"{packet}.{op._overloadname}")
