@@ -1,7 +1,9 @@
-"""Functional collectives (contract, point 15): two processes over gloo, in forward and backward."""
+"""Functional collectives (contract, point 15): two processes over gloo, in forward and backward; tensor
+parallel layers made of them."""
 
 from __future__ import annotations
 
+import copy
 import subprocess
 import sys
 from pathlib import Path
@@ -9,7 +11,9 @@ from pathlib import Path
 import torch
 import torch.distributed as dist
 import torch.distributed._functional_collectives as collectives
-from torch import Tensor
+from torch import Tensor, nn
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
 from torch.testing import assert_close
 
 import cuesta
@@ -34,6 +38,22 @@ def in_place(x: Tensor) -> Tensor:
     return x * 2
 
 
+def check_tensor_parallel(backend: str) -> None:
+    """Two linear layers, columns of the first and rows of the second on each process, trained for a step."""
+    torch.manual_seed(0)
+    whole = nn.Sequential(nn.Linear(8, 16), nn.GELU(), nn.Linear(16, 8))
+    ours = parallelize_module(
+        copy.deepcopy(whole), init_device_mesh("cpu", (WORLD,)), {"0": ColwiseParallel(), "2": RowwiseParallel()}
+    )
+    x = torch.randn(4, 8)
+    actual, expected = torch.compile(ours, backend=backend, fullgraph=True)(x), whole(x)
+    assert_close(actual, expected)
+    for result in (actual, expected):
+        result.square().sum().backward()
+    for mine, theirs in zip(ours.parameters(), whole.parameters(), strict=True):
+        assert_close(mine.grad.full_tensor(), theirs.grad)
+
+
 def work(store: str, backend: str, rank: int) -> None:
     torch.set_num_threads(1)
     dist.init_process_group("gloo", store=dist.FileStore(store, WORLD), rank=rank, world_size=WORLD)
@@ -48,6 +68,7 @@ def work(store: str, backend: str, rank: int) -> None:
     mine, theirs = x.clone(), x.clone()
     assert_close(torch.compile(in_place, backend=backend)(mine), in_place(theirs))
     assert_close(mine, theirs)
+    check_tensor_parallel(backend)
     if backend == "cuesta":
         assert not fallbacks(), fallbacks()
         calls = {c["op"] for g in cuesta.report().as_dict()["graphs"] for c in g["aten_calls"]}
