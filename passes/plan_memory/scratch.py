@@ -1,11 +1,14 @@
 """What a call into ATen takes of torch's allocator while it runs, and gives back before it returns, where that is much.
 
-The plan cannot change it, but what lies in the arena meanwhile comes on top of it.
+The plan cannot change it, but what lies in the arena meanwhile comes on top of it. What each thread has for itself is
+counted for as many as torch has when the graph is compiled.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+
+import torch
 
 from cuesta._mlir import ir
 from cuesta.dialects.aten import decode_call
@@ -54,7 +57,7 @@ def _gradients(op: ir.Operation) -> int:
         return 0
     arguments, _ = decode_call(op.attributes["args"].value, list(op.operands))
     if not arguments[-1][1]:  # of the weight
-        return _size(weight) if _is_channels_last(x) else _size(weight) + _size(x)
+        return _size(weight) if _is_channels_last(x) else max(_size(weight) + _size(result), _size(x))
     if not _is_channels_last(x):
         return max(_size(weight), _size(x) + _size(result))
     sizes, _ = memref_shape(weight)
@@ -67,6 +70,32 @@ def _gradients(op: ir.Operation) -> int:
 #: Windows of depthwise convolutions up to which oneDNN has a kernel of its own for the weight's gradient; another one
 #: has blocks of 16 x 16 channels for it, of which a depthwise weight has one element in use.
 _LARGEST_WINDOW, _BLOCK = 3, 256
+
+
+def _attention(op: ir.Operation) -> int:
+    """ATen's attention on a CPU: each thread's scores of a block, with their maxima, sums and weighted values; and the
+    logsumexp where nobody asks for it."""
+    query, key = (memref_shape(op.operands[i].type)[0] for i in range(2))
+    batch, heads, length, size = map(hint, query)
+    rows, columns = _attention_block(length, hint(key[2]))
+    unasked = batch * heads * length if len(op.results) == 1 else 0
+    return _F32 * (torch.get_num_threads() * rows * (columns + 2 + size) + unasked)
+
+
+def _attention_gradients(op: ir.Operation) -> int:
+    """Its gradients: each thread's weights of a block and their gradients, and a row's sums."""
+    _, query, key = (memref_shape(op.operands[i].type)[0] for i in range(3))
+    rows, columns = _attention_block(hint(query[2]), hint(key[2]))
+    return _F32 * (torch.get_num_threads() * 2 * rows * columns + rows)
+
+
+def _attention_block(queries: int, keys: int) -> tuple[int, int]:
+    """Queries and keys of the blocks of aten/src/ATen/native/cpu/FlashAttentionKernel.cpp."""
+    rows = 256 if queries >= 768 else 64 if queries >= 192 else 32
+    return min(rows, queries), min(512, keys)
+
+
+_F32 = 4
 
 
 def _is_onednn(op: ir.Operation, images: ir.Type) -> bool:
@@ -85,6 +114,8 @@ def _size(kind: ir.Type) -> int:
 
 
 _RULES: dict[str, Callable[[ir.Operation], int]] = {
+    "aten._scaled_dot_product_flash_attention_for_cpu.default": _attention,
+    "aten._scaled_dot_product_flash_attention_for_cpu_backward.default": _attention_gradients,
     "aten.convolution.default": _convolution,
     "aten.convolution_backward.default": _gradients,
     "aten.mkldnn_rnn_layer.default": _rnn_layer,

@@ -189,3 +189,11 @@ func.func @convolution(%x: memref<2x64x8x8xf32>, %w: memref<64x64x3x3xf32>) -> m
   %y = "host.aten"(%x, %w) {overload = "aten.convolution.default", args = "[]", dtypes = ["f32", "f32", "f32"], reason = "", route = "shim"} : (memref<2x64x8x8xf32>, memref<64x64x3x3xf32>) -> memref<2x64x8x8xf32>
   return %y : memref<2x64x8x8xf32>
 }
+
+// The images' gradients take the weight and the results' gradients in row-major memory, or as much as they return.
+// CHECK-LABEL: func.func @row_major_image_gradients(
+// CHECK-SAME: peak = 65536 : i64
+func.func @row_major_image_gradients(%g: memref<2x16x8x8xf32>, %x: memref<2x64x8x8xf32>, %w: memref<16x64x1x1xf32>) -> memref<2x64x8x8xf32> {
+  %y = "host.aten"(%g, %x, %w) {overload = "aten.convolution_backward.default", args = "[\"%0\", \"%1\", \"%2\", [0], [1, 1], [0, 0], [1, 1], false, [0, 0], 1, [true, false, false]]", dtypes = ["f32", "f32", "f32", "f32"], positions = [0], reason = "", route = "shim"} : (memref<2x16x8x8xf32>, memref<2x64x8x8xf32>, memref<16x64x1x1xf32>) -> memref<2x64x8x8xf32>
+  return %y : memref<2x64x8x8xf32>
+}
