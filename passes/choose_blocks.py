@@ -281,15 +281,14 @@ def _write(
 
 
 def _can_loop(generics: Sequence[ir.Operation], walked: set[int]) -> bool:
-    """Whether loops may walk these classes: each reduction leaves nothing of them, as running sums do."""
+    """Whether loops may walk these classes: of those that a generic walks, each reduction takes all."""
     for op in generics:
         if is_scatter(op):  # all its loops are parallel
             continue
         classes = ints(op.attributes["cuesta.classes"])
         kinds = [str(k) for k in op.attributes["iterator_types"]]
         reduced = {c for c, kind in zip(classes, kinds, strict=True) if "reduction" in kind}
-        kept = {c for access in operand_classes(op)[-len(op.results) :] for c in access}
-        if reduced & walked and (kept & reduced or not walked & set(classes) <= reduced):
+        if reduced & walked and not walked & set(classes) <= reduced:
             return False
     return True
 

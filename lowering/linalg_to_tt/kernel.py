@@ -150,8 +150,9 @@ class KernelWriter:
         totals = reduction.along(self.frame, taken, partial, node.reduced)
         self.blocks.update(zip(node.op.results, totals, strict=True))
 
-    def running(self, node: Node) -> None:
-        """A running sum along its one reduced class."""
+    def running(self, node: Node, before: Value | None = None) -> Value | None:
+        """A running sum along its one reduced class. In a loop, `before` is the sum of the parts before this one, and
+        the sum of those and this one is returned."""
         taken = reduction.running(node.op)
         (contribution,) = self.contributions(node, taken)
         shape = self.frame.shape(node.classes)
@@ -163,6 +164,11 @@ class KernelWriter:
             current = tt.reshape(current, [size for size in shape if size > 1])
             (current,) = tt.scan([current], axis, lambda a, b: taken.combine([a], [b])[0])
             current = tt.reshape(current, shape)
+        after = None
+        if before is not None:
+            (part,) = reduction.along(self.frame, taken, [contribution], node.reduced)
+            (after,) = taken.combine([before], [stretched(part, shape_of(before))])
+            (current,) = taken.combine([stretched(before, shape)], [current])
         values = {list(node.op.regions[0].blocks[0].arguments)[-2]: current}
         terminator = list(body_ops(node.op))[-1]
         stored = terminator.operands[1]
@@ -171,6 +177,7 @@ class KernelWriter:
         if stored not in values:
             self.evaluate.run([stored.owner], values, node.classes)
         self.blocks[node.op.results[1]] = values[stored]
+        return after
 
     def outputs(self, nodes: Iterable[Node]) -> list[Output]:
         """What `nodes` write to memory."""
@@ -228,7 +235,7 @@ class KernelWriter:
             self._emit_outside(walked, levels, level)
             here: dict[tuple[int, ...], tuple[list[Node], list[Output]]] = {}
             for node in self.nodes:
-                if set(node.reduced) & set(loops) and levels[node.op] == level:
+                if not node.runs and set(node.reduced) & set(loops) and levels[node.op] == level:
                     here.setdefault(walked[node.op], ([], []))[0].append(node)
             for classes, output in outputs:
                 if classes and level == (last if output[2] in read else levels[output[0].op]):
@@ -252,9 +259,9 @@ class KernelWriter:
     def _levels(self, loops: Sequence[int]) -> dict[ir.Operation, int]:
         """Node → how many reductions along `loops` lie behind it."""
         levels: dict[ir.Operation, int] = {}
-        reducing = {n.op for n in self.nodes if set(n.reduced) & set(loops)}
+        reducing = {n.op for n in self.nodes if set(n.reduced) & set(loops) and not n.runs}
         for node in self.nodes:
-            if node.op in reducing:
+            if set(node.reduced) & set(loops):
                 self._check_looped(node, loops)
             producers = [v.owner for v, _ in node.inputs if not isinstance(v.owner, ir.Block)]
             behind = [levels[p] + (p in reducing) for p in producers if p in levels]
@@ -262,35 +269,41 @@ class KernelWriter:
         return levels
 
     def _check_looped(self, node: Node, loops: Sequence[int]) -> None:
-        """Raises Unsupported for a reduction whose result would not lie outside the loop that makes it."""
+        """Raises Unsupported for a reduction of which a loop makes only a part."""
         walked = [c for c in loops if c in node.classes]
         count = math.prod(self.frame.sizes[c] for c in walked)
-        if node.runs:
-            raise Unsupported(f"a running sum over {count} elements, at {node.op.location}")
         if not set(walked) <= set(node.reduced):
             raise Unsupported(f"a reduction that leaves a part of {count} elements, at {node.op.location}")
 
     def _loop(self, classes: Sequence[int], reductions: list[Node], stores: list[Output]) -> None:
-        """One loop over all blocks along `classes`: accumulates `reductions`, then `stores`."""
+        """One loop over all blocks along `classes`: accumulates `reductions`, then `stores`. A running sum goes on from
+        the parts before."""
         taken = [reduction.analyse(n.op) for n in reductions]
-        starts = []
-        for node, r in zip(reductions, taken, strict=True):
-            shape = self.frame.shape(node.classes)
-            for identity in r.identities:
-                kind = tt.block_type(shape, identity.type)
-                starts.append(arith.ConstantOp(kind, ir.DenseElementsAttr.get_splat(kind, identity)).result)
+        needed = self.needed([*reductions, *(o[0] for o in stores)])
+        walked = set(classes)
+        running = [node for node in self.nodes if node.op in needed and node.runs and walked & set(node.reduced)]
+        if running and len(classes) > 1:
+            raise Unsupported(f"a running sum in a loop over {len(classes)} classes, at {running[0].op.location}")
+        starts = [v for node, r in zip(reductions, taken, strict=True) for v in self._identities(node.classes, r)]
+        accumulated = len(starts)
+        for node in running:
+            starts += self._identities(set(node.classes) - walked, reduction.running(node.op))
         frame = self.frame
         outer_blocks, outer_loaded = dict(self.blocks), dict(self.loaded)
         outer_positions, outer_masks = dict(frame.positions), dict(frame.masks)
         loop = frame.loop(classes, starts)
-        accumulators = iter(loop.inner_iter_args)
+        accumulators = iter(list(loop.inner_iter_args)[:accumulated])
+        sums = dict(zip((node.op for node in running), list(loop.inner_iter_args)[accumulated:], strict=True))
         with ir.InsertionPoint(loop.body):
             frame.place_in_loop(classes, loop.induction_variable)
             # Nothing that walks the classes may be taken from another place along them.
-            needed = self.needed([*reductions, *(o[0] for o in stores)])
-            walked = set(classes)
             for node in self.nodes:
-                if node.op in needed and walked & set(node.classes) and not walked & set(node.reduced):
+                if node.op in sums:
+                    with node.op.location:
+                        after = self.running(node, sums[node.op])
+                        assert after is not None
+                        sums[node.op] = after
+                elif node.op in needed and walked & set(node.classes) and not walked & set(node.reduced):
                     self.emit(node)
             joined: list[Value] = []
             for node, r in zip(reductions, taken, strict=True):
@@ -301,13 +314,21 @@ class KernelWriter:
             for node, result, argument, own in stores:
                 with node.op.location:
                     self.store(argument, own, self.value(result))
-            scf.YieldOp(joined)
+            scf.YieldOp([*joined, *sums.values()])
         self.blocks, self.loaded = outer_blocks, outer_loaded
         frame.positions, frame.masks = outer_positions, outer_masks
         totals = iter(loop.results)
         for node, r in zip(reductions, taken, strict=True):
             with node.op.location:
                 self.finish(node, r, [next(totals) for _ in r.identities])
+
+    def _identities(self, classes: Iterable[int], taken: reduction.Reduction) -> list[Value]:
+        """What a loop's accumulators start with."""
+        kinds = [tt.block_type(self.frame.shape(classes), identity.type) for identity in taken.identities]
+        return [
+            arith.ConstantOp(kind, ir.DenseElementsAttr.get_splat(kind, identity)).result
+            for kind, identity in zip(kinds, taken.identities, strict=True)
+        ]
 
     def needed(self, targets: Sequence[Node]) -> set[ir.Operation]:
         """The nodes that `targets` need, themselves included, as far as they are not computed yet."""

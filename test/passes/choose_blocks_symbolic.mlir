@@ -71,10 +71,9 @@ module attributes {cuesta.hints = {s0 = 512 : i64, s1 = 50000 : i64}} {
 
 // -----
 
-// A running sum has no loop: it is compiled for what the block has room for (which cuesta.assumed would say).
+// A running sum has a loop as other reductions have.
 // CHECK: func.func @cumsum__any
-// CHECK-SAME: cuesta.blocks = [1, 2048]
-// CHECK-NOT: cuesta.loops
+// CHECK-SAME: cuesta.blocks = [1, 256], cuesta.fits, cuesta.loops = [1]
 // CHECK: func.func @cumsum__5(
 // CHECK-SAME: cuesta.blocks = [1, 1024], cuesta.multiples = [1, 8]
 // CHECK: func.func @cumsum(

@@ -47,6 +47,21 @@ func.func @graph(%x: tensor<64x32xbf16> {cuesta.strides = [32, 1]}) -> (tensor<6
 }
 
 // -----
+// Of more elements than a block has room for, in parts: each goes on from the sum of those before.
+// CHECK-LABEL: "tt.func"
+// CHECK: scf.for {{.*}} iter_args(%[[BEFORE:.*]] = %{{.*}}) -> (tensor<1xf32>)
+// CHECK: %[[SCAN:.*]] = "tt.scan"
+// CHECK: %[[PART:.*]] = "tt.reduce"
+// CHECK: %[[AFTER:.*]] = arith.addf %[[BEFORE]], %{{.*}} : tensor<1xf32>
+// CHECK: arith.addf %{{.*}}, %{{.*}} : tensor<4096xf32>
+// CHECK: "tt.store"
+// CHECK: scf.yield %[[AFTER]]
+func.func @graph(%x: tensor<64x40000xf32> {cuesta.strides = [40000, 1]}) -> (tensor<64x40000xf32> {cuesta.strides = [40000, 1]}) {
+  %0 = "cuesta.cumsum"(%x) {dim = 1} : (tensor<64x40000xf32>) -> tensor<64x40000xf32>
+  return %0 : tensor<64x40000xf32>
+}
+
+// -----
 // A step of several ops is the scan's region as it stands.
 // CHECK-LABEL: "tt.func"
 // CHECK: "tt.scan"
