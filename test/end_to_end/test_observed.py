@@ -95,9 +95,9 @@ def test_torch_logs_and_torch_trace(tmp_path: Path) -> None:
 
 
 def test_a_program_is_an_event_of_the_profiler() -> None:
-    norm = nn.LayerNorm(4)
+    norm = nn.LayerNorm(66)  # of a row as long kthvalue is a call
     run = torch.compile(lambda x: norm(nn.functional.gelu(x).kthvalue(2, keepdim=True).values + x), backend="cuesta")
-    x = torch.randn(3, 4)
+    x = torch.randn(3, 66)
     run(x).sum().backward()
     with torch.profiler.profile() as profile:
         run(x).sum().backward()
