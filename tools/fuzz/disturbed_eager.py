@@ -69,7 +69,8 @@ class DisturbedRounding(TorchDispatchMode):
         moved = start.double() + error * self._errors(x)
         if start is not x:  # a sum's zero may have either sign
             moved = torch.where(moved == 0, moved.copysign(self._errors(x)), moved)
-        x.copy_(torch.where(mask & x.isfinite(), moved, x.double()))
+        kept = torch.where(x.isnan(), x.double().copysign(self._errors(x)), x.double())  # a NaN has any sign
+        x.copy_(torch.where(mask & x.isfinite(), moved, kept))
 
     def _moved(self, leaf: Any) -> Any:
         """An operand in float64 with errors of the precision that it is computed in."""

@@ -74,11 +74,13 @@ def _disturbed_run(entry: ir.Block, inputs: Sequence[Tensor], seed: int) -> list
 
 
 def _disturb(x: Tensor, generator: torch.Generator, floor: float = 0.0) -> Tensor:
-    """x with errors of a unit in the last place or two, or of numbers of the size `floor` where those are larger."""
+    """x with errors of a unit in the last place or two, or of numbers of the size `floor` where those are larger. A NaN
+    has any sign."""
     if not x.is_floating_point():
         return x
     errors = torch.rand(x.shape, generator=generator, dtype=torch.float64) * 2 - 1
-    return (x + x.abs().clamp(min=floor) * errors * _DISTURBANCE * torch.finfo(x.dtype).eps).to(x.dtype)
+    moved = x + x.abs().clamp(min=floor) * errors * _DISTURBANCE * torch.finfo(x.dtype).eps
+    return torch.where(x.isnan(), moved.copysign(errors), moved).to(x.dtype)
 
 
 def _disturb_sum(total: Tensor, x: Tensor, dims: Sequence[int], generator: torch.Generator) -> Tensor:
