@@ -13,8 +13,9 @@ from cuesta.dialects.product import Panels
 
 #: Rows and columns of the sums in registers: 24 vectors, and three or four of the right factor.
 _BLOCK, _WIDE_BLOCK = (8, 48), (6, 64)
-#: Of K at a time: a panel of so many rows stays in L1, and sums of so many are added up, more exact than MKL's of 384.
-_DEPTH = 128
+#: Of K at a time: sums of so many are added up, as MKL does. Up to some rows a panel that stays in L1 takes no longer,
+#: and is more exact.
+_DEPTH, _DEPTH_IN_L1 = 384, 128
 #: Of few rows libraries sum along K in vectors, many sums at a time: as exact are shorter blocks.
 _FEW_ROWS, _SHORT_DEPTH = 16, 64
 #: Rows of a tile: the left factor's block stays in L2. Columns: enough of them read it from there.
@@ -38,7 +39,8 @@ def panels_of(m: int, n: int, k: int, batch: int = 1) -> Panels:
     rows, columns = _WIDE_BLOCK if n % 64 == 0 and n % 48 else _BLOCK
     height = _height(m, rows)
     width = _width(n, columns, batch * -(-m // height), _FEWER_COLUMNS if m <= _ROWS_ACROSS else _MOST_COLUMNS)
-    blocks = -(-k // (_DEPTH if m > _FEW_ROWS else _SHORT_DEPTH))
+    most = _SHORT_DEPTH if m <= _FEW_ROWS else _DEPTH_IN_L1 if m <= _ROWS_ACROSS else _DEPTH
+    blocks = -(-k // most)
     depth = -(-k // blocks)
     return Panels(height, width, -(-depth // 16) * 16, rows, columns)
 

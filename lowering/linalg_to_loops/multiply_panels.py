@@ -8,7 +8,8 @@ linalg.generic {mulf, addf}                     %panel = memref.alloca() : memre
                                                   store %sums, %c }
 
 8 x 48 sums take 24 of 32 registers, and 24 multiplications wait for 11 loads. While a panel is multiplied the next one
-is prefetched, as weights are in no cache. Sums of blocks of K are added up: as exact as MKL's, which does the same.
+is prefetched, as weights are in no cache, and rows of its own, where it does not stay in L1. Sums of blocks of K are
+added up: as exact as MKL's, which does the same.
 What of a tile's rows and columns is left over of blocks is computed in whole ones, and masked. Where the sums begin
 with zeros these are not written: the first block of K stores.
 """
@@ -24,7 +25,7 @@ from cuesta.dialects.affine_maps import dims_of, projection
 from cuesta.dialects.kernel_module import body_ops, kernel_modules
 from cuesta.dialects.product import TILE, Panels, roles_of
 from cuesta.dialects.types import memref_shape
-from cuesta.lowering.linalg_to_loops.panel import Matrix, Panel, Product, vectors_of
+from cuesta.lowering.linalg_to_loops.panel import Matrix, Panel, Product, rows_in_memory, vectors_of
 from cuesta.lowering.linalg_to_loops.vector_loops import LANES, blocks
 from cuesta.passes.registry import Pass, register_pass
 
@@ -103,7 +104,7 @@ def _product_of(op: ir.Operation, entry: ir.Block, fresh: bool) -> Product:
     if not _is_packed(b, tile):
         columns = tile.columns if not isinstance(n, int) else min(tile.columns, n)
         with ir.InsertionPoint.at_block_begin(entry):
-            memory = _own([min(tile.k, k), vectors_of(columns) * LANES])
+            memory = _own([rows_in_memory(min(tile.k, k), columns), vectors_of(columns) * LANES])
     return Product(a, b, c, m, n, k, tile, memory, fresh)
 
 

@@ -24,10 +24,12 @@ from cuesta.lowering.linalg_to_loops.vector_loops import (
 
 Value: TypeAlias = ir.Value
 
-#: Blocks of rows from which on a panel is multiplied for long enough to ask for the next one meanwhile.
+#: Blocks of rows from which on a packed panel is multiplied for long enough to ask for the next one meanwhile.
 _FEWEST_BLOCKS = 3
 #: Rows of a packed panel that are asked for ahead where few rows are multiplied by it.
 _ROWS_AHEAD = 32
+#: Elements of a packed panel that stay in L1 beside the rest. Of a larger one, rows are asked for so many ahead.
+_IN_L1, _ROWS_FOLLOWING = 6144, 8
 #: Lines that are asked for in each pass, at most: it loads 11 times in 12 cycles, which have room for 24.
 _MOST_LINES = 4
 
@@ -184,10 +186,15 @@ class Panel:
 
     def _row(self, k: Value, at: Value, along: Sequence[_Lanes]) -> list[Value]:
         """The vectors of row k of the panel, which is row `at` of the factor."""
-        if self.product.memory is None:
+        memory = self.product.memory
+        if memory is None:
             return [lanes.load(self.product.b, at) for lanes in along]
         columns = [index_value(j * LANES) for j in range(len(along))]
-        return [vector.load(vector_type(), self.product.memory, [k, column]) for column in columns]
+        if self.depth < rows_in_memory(self.depth, self.width):
+            following = arith.addi(k, index_value(_ROWS_FOLLOWING))
+            for column in columns:
+                memref.prefetch(memory, [following, column], False, 3, True)
+        return [vector.load(vector_type(), memory, [k, column]) for column in columns]
 
     # -- packing ----------------------------------------------------------------------------------
     def _pack(self, along: Sequence[_Lanes]) -> None:
@@ -234,7 +241,7 @@ class Panel:
     def _ahead(self) -> Callable[[Value, Value], None]:
         """What asks for a part of the next panel while rows from the first on are multiplied by row k of this one."""
         b, m, tile = self.product.b, self.product.m, self.product.tile
-        count = (m if isinstance(m, int) else tile.m) // tile.rows
+        count = -(-(m if isinstance(m, int) else tile.m) // tile.rows)
         view = b.buffer.owner
         if isinstance(view, ir.Block) or view.name != "memref.subview":
             return _nothing
@@ -243,21 +250,27 @@ class Panel:
             if count < _FEWEST_BLOCKS:
                 return lambda first, k: self._ask_packed(source, starts[0], k)
             return lambda first, k: self._ask_next_packed(source, starts[0], first, k)
-        # Each pass asks for some lines; together they ask for each line once or more.
-        columns = range(0, self.width, LANES) if b.runs(1) else range(self.width)
-        if len(starts) != 2 or count < _FEWEST_BLOCKS or -(-len(columns) // count) > _MOST_LINES:
+        if len(starts) != 2:
             return _nothing
+        # Together passes ask for each line once or more. One along K is asked for in 16 passes, or, where these would
+        # ask for many, in one of them: its turn.
+        columns = range(0, self.width, LANES) if b.runs(1) else range(self.width)
+        in_turn = len(columns) > count * _MOST_LINES
+        if in_turn:
+            columns = range(0, self.width, LANES)
         start, column = self._next()
         start, column = (arith.addi(x, starts[d]) for x, d in zip((start, column), b.order, strict=True))
         whole = Matrix(source, b.order)
         last = arith.subi(value_of(whole.sizes[1]), index_value(1))
-        step = LANES if b.runs(1) else 1
 
         def ask(first: Value, k: Value) -> None:
             block = arith.divui(first, index_value(tile.rows))
             for i in range(-(-len(columns) // count)):
                 place = arith.remui(arith.addi(block, index_value(i * count)), index_value(len(columns)))
-                at = arith.minui(arith.addi(column, arith.muli(place, index_value(step))), last)
+                inside = arith.muli(place, index_value(columns.step))
+                if in_turn:
+                    inside = arith.addi(inside, arith.remui(k, index_value(LANES)))
+                at = arith.minui(arith.addi(column, inside), last)
                 memref.prefetch(source, whole.at(arith.addi(start, k), at), False, 2, True)
 
         return ask
@@ -311,6 +324,11 @@ class _Lanes:
 def vectors_of(width: int) -> int:
     """Vectors that so many columns take."""
     return -(-width // LANES)
+
+
+def rows_in_memory(depth: int, width: int) -> int:
+    """Rows of the memory for a packed panel: as many more as are asked for ahead, where it does not stay in L1."""
+    return depth if depth * vectors_of(width) * LANES <= _IN_L1 else depth + _ROWS_FOLLOWING
 
 
 def _starts(view: ir.Operation) -> list[Value]:

@@ -12,13 +12,13 @@ from cuesta.passes.product_panels import is_faster, is_worth_packing, panels_of
 @pytest.mark.parametrize(
     ("m", "n", "k", "expected"),
     [
-        (256, 768, 768, "256x96x128 by 8x48"),
-        (256, 3072, 768, "256x192x128 by 8x48"),
-        (1024, 768, 768, "512x192x128 by 8x48"),
-        (394, 1000, 768, "394x125x128 by 8x48"),  # a divisor that fills vectors
+        (256, 768, 768, "256x96x384 by 8x48"),
+        (256, 3072, 768, "256x192x384 by 8x48"),
+        (1024, 768, 768, "512x192x384 by 8x48"),
+        (394, 1000, 768, "394x125x384 by 8x48"),  # a divisor that fills vectors
         (128, 50257, 768, "128x96x128 by 8x48"),  # of sizes without such the last tile is smaller
-        (2047, 768, 768, "512x192x128 by 8x48"),
-        (1030, 100, 768, "344x100x128 by 8x48"),  # about equal tiles
+        (2047, 768, 768, "512x192x384 by 8x48"),
+        (1030, 100, 768, "344x100x384 by 8x48"),  # about equal tiles
         (128, 1024, 1000, "128x64x128 by 6x64"),  # blocks of K are about equal, and whole vectors
         (4, 768, 768, "4x96x64 by 8x48"),  # few rows: sums as exact as those of vectors along K
     ],

@@ -94,6 +94,45 @@ func.func @next_panel(%a: memref<3x8xf32>, %b: memref<8x64xf32>, %c: memref<3x16
   return
 }
 
+// A line of columns serves 16 passes: with few rows each asks for those of its turn, not for all.
+// CHECK-LABEL: func.func @next_columns
+// CHECK-SAME: memref<8x32xf32>, %[[B:[a-z0-9]+]]: memref<64x32xf32>,
+// CHECK: scf.for %[[K:.*]] = {{.*}} iter_args(
+// CHECK: arith.remui %[[K]], %
+// CHECK: memref.prefetch %[[B]][%{{.*}}, %{{.*}}], read, locality<2>, data
+// CHECK-NOT: memref.prefetch
+// CHECK: vector.fma
+func.func @next_columns(%a: memref<8x32xf32>, %b: memref<64x32xf32>, %c: memref<8x16xf32>, %start: index) {
+  %v = memref.subview %b[%start, 0] [16, 32] [1, 1] : memref<64x32xf32> to memref<16x32xf32, strided<[32, 1], offset: ?>>
+  linalg.generic {indexing_maps = [#mk, #nk, #mn], iterator_types = ["parallel", "parallel", "reduction"]}
+    ins(%a, %v : memref<8x32xf32>, memref<16x32xf32, strided<[32, 1], offset: ?>>) outs(%c : memref<8x16xf32>)
+    attrs = {cuesta.product = [0, 1, 2], cuesta.product_tile = "8x16x32 by 8x16"} {
+  ^bb0(%x: f32, %y: f32, %s: f32):
+    %0 = arith.mulf %x, %y : f32
+    %1 = arith.addf %s, %0 : f32
+    linalg.yield %1 : f32
+  }
+  return
+}
+
+// A panel that does not stay in L1 has its rows asked for before they are multiplied; memory has those behind the last.
+// CHECK-LABEL: func.func @large_panel
+// CHECK: %[[P:.*]] = memref.alloca() {alignment = 64 : i64} : memref<392x32xf32>
+// CHECK: scf.for {{.*}} iter_args(
+// CHECK-COUNT-2: memref.prefetch %[[P]][%{{.*}}, %{{.*}}], read, locality<3>, data
+// CHECK: vector.fma
+func.func @large_panel(%a: memref<2x384xf32>, %b: memref<384x64xf32>, %c: memref<2x64xf32>) {
+  linalg.generic {indexing_maps = [#mk, #kn, #mn], iterator_types = ["parallel", "parallel", "reduction"]}
+    ins(%a, %b : memref<2x384xf32>, memref<384x64xf32>) outs(%c : memref<2x64xf32>)
+    attrs = {cuesta.product = [0, 1, 2], cuesta.product_tile = "2x64x384 by 2x32"} {
+  ^bb0(%x: f32, %y: f32, %s: f32):
+    %0 = arith.mulf %x, %y : f32
+    %1 = arith.addf %s, %0 : f32
+    linalg.yield %1 : f32
+  }
+  return
+}
+
 // A result whose columns lie together is summed up in other memory.
 // CHECK-LABEL: func.func @across
 // CHECK-SAME: memref<8x16xf32>, %[[C:[a-z0-9]+]]: memref<16x2xf32>)
