@@ -22,6 +22,7 @@ _PASS_MODULES = (
     "cuesta.passes.call_libraries",
     "cuesta.lowering.cuesta_to_linalg",
     "cuesta.passes.split_reductions",
+    "cuesta.passes.cut_rows",
     "cuesta.passes.repeat_conversions",
     "cuesta.passes.form_kernels",
     "cuesta.passes.plan_memory",

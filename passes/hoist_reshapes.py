@@ -126,7 +126,7 @@ def reshaped(x: ir.Value, sizes: Sequence[Number]) -> ir.Value:
     return x if types.shape_of(x) == tuple(sizes) else _B.reshape(x, sizes)
 
 
-def _behind_products(ops: Sequence[ir.Operation]) -> dict[ir.Value, bool]:
+def behind_products(ops: Sequence[ir.Operation]) -> dict[ir.Value, bool]:
     """What pointwise ops make of a product that is a kernel of ours: that kernel takes them in, unless a reshape stands
     between. Where no other pointwise op reads what is reshaped, it need not; of a product in packed panels (True) none
     does, as call-libraries has moved it behind."""
@@ -153,7 +153,7 @@ class HoistReshapes(Pass):
             for function in functions(module):
                 # Bottom up: a reshape that moved may move again past the op before.
                 pending = [o.operation for o in function.regions[0].blocks[0].operations]
-                behind = _behind_products(pending)
+                behind = behind_products(pending)
                 pending = [o for o in reversed(pending) if o.name == "cuesta.reshape"]
                 while pending:
                     op = pending.pop(0)

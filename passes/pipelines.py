@@ -52,6 +52,8 @@ _GRAPH = (
     "hoist-reshapes",
     "fold-views",
     "cse",
+    # 8. Rows in parts where one kernel can reduce along them and across them, once nothing moves reshapes any more.
+    "cut-rows",
 )
 
 _LINALG = ("cuesta-to-linalg",)
@@ -134,6 +136,8 @@ _GPU_STEPS = {
     _SPLIT: ("split-reductions",),
     # Splitting leaves reshapes between a reduction and what it reduces: what is cheap is computed again behind them.
     "hoist-reshapes": ("hoist-reshapes{repeat=true}",),
+    # There reductions are split wherever they are long.
+    "cut-rows": (),
 }
 
 _GPU_GRAPH = (
