@@ -162,16 +162,17 @@ class GraphBuilder:
         back = [v for is_before, v in parts if not is_before]
         return self.cat([*front, x, *back], dim)
 
-    def ramp(self, count: Number, step: int = 1, start: int = 0) -> Value:
-        """start, start + step, … as `count` i64s."""
-        return shape.Iota(int_attr(start), int_attr(step), types.tensor([count], "i64")).result
+    def ramp(self, count: Number, step: int = 1, start: int = 0, spelling: str = "i64") -> Value:
+        """start, start + step, … as `count` integers, which their type must hold."""
+        return shape.Iota(int_attr(start), int_attr(step), types.tensor([count], spelling)).result
 
-    def along(self, sizes: Shape, dim: int, step: Number = 1) -> Value:
-        """`step` times where along `dim` an element stands, for a tensor of `sizes`: i64s of a shape that broadcasts
-        to it."""
+    def along(self, sizes: Shape, dim: int, step: Number = 1, spelling: str = "i64") -> Value:
+        """`step` times where along `dim` an element stands, for a tensor of `sizes`: integers, of a shape that
+        broadcasts to it."""
         if isinstance(step, Size):  # a ramp counts in numbers
-            return self.with_number("mul", self.along(sizes, dim), step)
-        return self.reshape(self.ramp(sizes[dim], step), [n if d == dim else 1 for d, n in enumerate(sizes)])
+            return self.with_number("mul", self.along(sizes, dim, spelling=spelling), step)
+        ramp = self.ramp(sizes[dim], step, spelling=spelling)
+        return self.reshape(ramp, [n if d == dim else 1 for d, n in enumerate(sizes)])
 
     # -- calls into ATen ----------------------------------------------------------------------
     def aten(

@@ -21,6 +21,7 @@ _PASS_MODULES = (
     "cuesta.passes.fuse_cudnn_convolution",
     "cuesta.passes.call_libraries",
     "cuesta.lowering.cuesta_to_linalg",
+    "cuesta.passes.find_positions",
     "cuesta.passes.split_reductions",
     "cuesta.passes.cut_rows",
     "cuesta.passes.repeat_conversions",

@@ -46,13 +46,15 @@ _GRAPH = (
     "fold-views",
     # 5. Whole ops apart, so that fusion sees reductions and pointwise ops only.
     "decompose",
-    # 6. Sums down few columns in parts, while they are ops of their own.
+    # 6. Positions as reductions of their own, before long ones are cut.
+    "find-positions",
+    # 7. Sums down few columns in parts, while they are ops of their own.
     _SPLIT,
-    # 7. Reshapes out from between pointwise ops; then once more what that left behind.
+    # 8. Reshapes out from between pointwise ops; then once more what that left behind.
     "hoist-reshapes",
     "fold-views",
     "cse",
-    # 8. Rows in parts where one kernel can reduce along them and across them, once nothing moves reshapes any more.
+    # 9. Rows in parts where one kernel can reduce along them and across them, once nothing moves reshapes any more.
     "cut-rows",
 )
 
@@ -133,6 +135,8 @@ _GPU_STEPS = {
     "call-libraries": (*EPILOGUES, "call-libraries"),
     # A range check would make every call wait for it: positions are clamped, as the host function cannot ask.
     "decompose": ("decompose{checks=false}",),
+    # A program's threads join pairs of value and position, and read the row once.
+    "find-positions": (),
     _SPLIT: ("split-reductions",),
     # Splitting leaves reshapes between a reduction and what it reduces: what is cheap is computed again behind them.
     "hoist-reshapes": ("hoist-reshapes{repeat=true}",),

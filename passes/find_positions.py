@@ -1,0 +1,77 @@
+"""Finds the extreme of a row first and then where it stands, so that both fill vectors.
+
+%1 = cuesta.argmax(%0) {dim = 1}   →   %m = cuesta.amax(%0) {dims = [1]}
+                                       %p = cuesta.where(%0 == %m or %0 is NaN, 0 1 2 …, the row's length)
+                                       %1 = cuesta.amin(%p) {dims = [1]}
+
+A loop that carries the best float and its position waits at every element for the element before. Of integers LLVM
+makes lanes that carry their own; so it does of rows that are not contiguous, each in a lane. Both stay as they are.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from cuesta._mlir import ir
+from cuesta.dialects.graph_builder import GraphBuilder
+from cuesta.dialects.types import is_float, shape_of, spelling_of
+from cuesta.passes.form_kernels.memory_order import MemoryOrder
+from cuesta.passes.graph_rewrite import Rule, functions, rewrite_ops
+from cuesta.passes.registry import Pass, register_pass
+from cuesta.sizes import Number
+
+_B = GraphBuilder()
+
+#: Op → the extreme that it is the position of.
+_EXTREMES = {"cuesta.argmax": "amax", "cuesta.argmin": "amin"}
+
+
+@register_pass("find-positions")
+@dataclass(frozen=True)
+class FindPositions(Pass):
+    """Makes argmax and argmin along contiguous rows of floats two reductions: the extreme, and its first position."""
+
+    def run(self, module: ir.Module) -> None:
+        memory = MemoryOrder()
+        # Which rows are contiguous is asked before anything is rewritten: MemoryOrder goes by values.
+        rows = {
+            op.operation
+            for function in functions(module)
+            for op in function.regions[0].blocks[0].operations
+            if op.operation.name in _EXTREMES
+            and is_float(spelling_of(op.operands[0]))
+            and _is_along_rows(op.operation, memory)
+        }
+        rule: Rule = functools.partial(_find, rows=rows)
+        rewrite_ops(module, dict.fromkeys(_EXTREMES, rule))
+
+
+def _is_along_rows(op: ir.Operation, memory: MemoryOrder) -> bool:
+    """Whether the elements that an op compares lie beside each other."""
+    sizes = shape_of(op.operands[0])
+    order = [d for d in memory.order(op.operands[0]) if sizes[d] != 1]
+    return bool(order) and order[-1] == op.attributes["dim"].value
+
+
+def _find(op: ir.Operation, rows: set[ir.Operation]) -> Sequence[ir.Value] | None:
+    if op not in rows:
+        return None
+    (x,), dim = op.operands, op.attributes["dim"].value
+    sizes = shape_of(x)
+    kept = [1 if d == dim else size for d, size in enumerate(sizes)]
+    # Without the dim, as a maximum with its positions asks for it: the two are one then.
+    extreme = _B.reshape(_B.reduce(_EXTREMES[op.name], x, [dim]), kept)
+    # Where there is a NaN the extreme is one, and equals nothing.
+    found = _B.pointwise("logical_or", _B.pointwise("eq", x, extreme), _B.pointwise("ne", x, x))
+    position = _position_type(sizes[dim])
+    places = _B.along(sizes, dim, spelling=position)
+    # Some element is found in every row: the length is never the result.
+    first = _B.reduce("amin", _B.where(found, places, _B.constant(sizes[dim], position)), [dim])
+    return [_B.convert(first, "i64")]
+
+
+def _position_type(size: Number) -> str:
+    """The type that positions below a size are compared in: a vector has more of the narrower."""
+    return "i32" if isinstance(size, int) and size < 1 << 31 else "i64"
