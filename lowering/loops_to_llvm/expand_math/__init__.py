@@ -25,6 +25,7 @@ from cuesta.lowering.loops_to_llvm.expand_math import (
     logarithm,
     power,
     remainder,
+    sign,
     trigonometric,
 )
 from cuesta.lowering.loops_to_llvm.expand_math.builder import Builder, element_of
@@ -83,6 +84,9 @@ class ExpandMath(Pass):
             for op in integer_division.OPS:
                 patterns.add(op, integer_division.expansion(builder, op))
             rewrite.walk_and_apply_patterns(module.operation, patterns.freeze())
+            signs = rewrite.RewritePatternSet()
+            signs.add(math.CopySignOp, sign.expand)
+            rewrite.walk_and_apply_patterns(module.operation, signs.freeze())
 
 
 def _expansion(b: Builder, function: MathFunction) -> Callable[[ir.OpView, rewrite.PatternRewriter], bool]:

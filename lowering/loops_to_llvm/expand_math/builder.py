@@ -23,13 +23,15 @@ class Builder:
     """Builds at the current insertion point. Holds the types of one context."""
 
     def __init__(self) -> None:
+        self.f16 = ir.F16Type.get()
         self.f32 = ir.F32Type.get()
         self.f64 = ir.F64Type.get()
         self.i1 = ir.IntegerType.get_signless(1)
+        self.i16 = ir.IntegerType.get_signless(16)
         self.i32 = ir.IntegerType.get_signless(32)
         self.i64 = ir.IntegerType.get_signless(64)
-        self._bits_of = {self.f32: self.i32, self.f64: self.i64}
-        self._float_of = {self.i32: self.f32, self.i64: self.f64}
+        self._bits_of = {self.f16: self.i16, self.f32: self.i32, self.f64: self.i64}
+        self._float_of = {bits: kind for kind, bits in self._bits_of.items()}
 
     # -- constants ---------------------------------------------------------------------------
     def const(self, value: float | int, kind: ir.Type) -> Value:

@@ -93,3 +93,25 @@ func.func @small_numbers_of_f64(%x: f64) -> (f64, f64) {
   %b = math.log1p %x : f64
   return %a, %b : f64, f64
 }
+
+// The sign of an f64 on what becomes f16 is set in bits: LLVM's backend would round the f64 to f16.
+// CHECK-LABEL: func.func @sign_of_double
+// CHECK-SAME: %[[X:.*]]: f32, %[[W:.*]]: f64
+// CHECK-NOT: math.copysign
+// CHECK: %[[BITS:.*]] = arith.bitcast %[[W]] : f64 to i64
+// CHECK: arith.shrui %[[BITS]]
+// CHECK: arith.truncf %{{.*}} : f32 to f16
+func.func @sign_of_double(%x: f32, %w: f64) -> f16 {
+  %s = arith.truncf %w : f64 to f32
+  %y = math.copysign %x, %s : f32
+  %z = arith.truncf %y : f32 to f16
+  return %z : f16
+}
+
+// CHECK-LABEL: func.func @sign_for_a_float
+// CHECK: math.copysign
+func.func @sign_for_a_float(%x: f32, %w: f64) -> f32 {
+  %s = arith.truncf %w : f64 to f32
+  %y = math.copysign %x, %s : f32
+  return %y : f32
+}
