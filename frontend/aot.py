@@ -13,6 +13,7 @@ from cuesta.frontend.common_subexpressions import merge_equal_nodes
 from cuesta.frontend.fx_nodes import last_placeholder, storage_of
 from cuesta.frontend.saved_concatenations import save_once
 from cuesta.frontend.saved_layouts import save_channels_last
+from cuesta.frontend.saved_operands import save_compared
 
 
 def around(
@@ -45,6 +46,7 @@ def partition(joint: torch.fx.GraphModule, joint_inputs: Any, *, layouts: bool =
     joint.graph.eliminate_dead_code()
     if torch._functorch.config.cse:
         merge_equal_nodes(joint.graph)
+    save_compared(joint.graph)
     # "inductor" stands for: recomputing pointwise ops is cheap, because the compiler fuses them.
     with torch._functorch.config.patch(cse=False):
         forward, backward = min_cut_rematerialization_partition(joint, joint_inputs, compiler="inductor", **kwargs)
