@@ -34,9 +34,7 @@ def blocks(size: Extent, step: int, body: Callable[[Value, int, Value | None], o
     loop(end, size, step, lambda at: body(at, step, arith.subi(size, at)))
 
 
-def loop(
-    first: Extent, end: Extent, step: int, body: Callable[..., Any], carried: Sequence[Value] = ()
-) -> list[Value]:
+def loop(first: Extent, end: Extent, step: int, body: Callable[..., Any], carried: Sequence[Value] = ()) -> list[Value]:
     """A loop that hands `body` its index and what is carried, and carries on what that gives, if anything; of numbers
     none where it would not run, and one pass of it as it is."""
     if isinstance(first, int) and isinstance(end, int):
