@@ -7,7 +7,8 @@ Every operand must have the result's shape, or be a single number: a reshape of 
 broadcasts is no reshape.
 
 With `repeat`, a cheap op that has other users too is computed twice, and its operands may broadcast along whole
-runs of dims: what is wide (f32 of bf16) need not be written for the sake of a view of it.
+runs of dims: what is wide (f32 of bf16) need not be written for the sake of a view of it. Two
+results that are one value stay one memory, which the caller may write.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from cuesta.dialects import types
 from cuesta.dialects.cuesta import pointwise
 from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.product import PACKED, PRODUCT
+from cuesta.passes.form_kernels.in_place import returning
 from cuesta.passes.graph_rewrite import erase_dead, functions, is_unused, users
 from cuesta.passes.match import unreshaped
 from cuesta.passes.registry import Pass, register_pass
@@ -52,6 +54,8 @@ def _repeatable(op: ir.Operation) -> bool:
     source = op.operands[0]
     owner = source.owner
     if isinstance(owner, ir.Block) or owner.name not in _CHEAP:
+        return False
+    if len(results := returning(source)) > 1 and op in results:
         return False
     shape, target = types.shape_of(source), types.shape_of(op.results[0])
     if shape == ():

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from cuesta._mlir import ir
 from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.types import byte_count, byte_size, spelling_of
+from cuesta.passes.form_kernels.in_place import returning
 from cuesta.passes.graph_rewrite import rewrite_ops
 from cuesta.passes.registry import Pass, register_pass
 
@@ -43,10 +44,11 @@ class RepeatConversions(Pass):
         readers = list(dict.fromkeys(use.owner.operation for use in result.uses))
         if len(readers) < 2:
             return None
+        results = returning(result)
         # A value's uses come in no order of use.
         first = functools.reduce(lambda a, b: b if b.is_before_in_block(a) else a, readers)
         for reader in readers:
-            if reader == first or reader.name == "func.return":
+            if reader == first or reader.name == "func.return" or (len(results) > 1 and reader in results):
                 continue
             with ir.InsertionPoint(reader), op.location:
                 own = _B.convert(source, spelling_of(result))

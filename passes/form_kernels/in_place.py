@@ -38,6 +38,13 @@ def root_of(value: Value) -> Value:
     return value
 
 
+def returning(value: Value) -> list[ir.Operation]:
+    """The users of a value that return it or make a view of it that is returned. Where there are several, the results
+    are one memory to the caller, and the value must not be computed for each."""
+    users = [use.owner.operation for use in value.uses]
+    return [op for op in users if op.name == "func.return" or (op.name in VIEWS and returning(op.results[0]))]
+
+
 def last_uses(order: Sequence[Item | Group], returned: Sequence[Value], placed: Sequence[Value]) -> dict[Value, int]:
     """Root → the position in `order` of the last unit that reads it; results and parts of a
     concatenation are read for ever."""

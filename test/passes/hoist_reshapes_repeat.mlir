@@ -46,3 +46,18 @@ func.func @number(%x: tensor<bf16>) -> (tensor<1xf32>, tensor<f32>) {
   %1 = "cuesta.reshape"(%0) : (tensor<f32>) -> tensor<1xf32>
   return %1, %0 : tensor<1xf32>, tensor<f32>
 }
+
+// Two results that are one value: what the caller writes in one is seen in the other.
+// CHECK-LABEL: func.func @one_memory
+// CHECK-NEXT: %[[N:.*]] = "cuesta.neg"
+// CHECK-NEXT: %[[R:.*]] = "cuesta.reshape"(%[[N]])
+// CHECK-NEXT: %[[V:.*]] = "cuesta.reshape"(%[[N]])
+// CHECK-NEXT: %[[S:.*]] = "cuesta.slice"(%[[V]])
+// CHECK-NEXT: return %[[N]], %[[R]], %[[S]]
+func.func @one_memory(%x: tensor<3x4xf32>) -> (tensor<3x4xf32>, tensor<1x3x4xf32>, tensor<5xf32>) {
+  %0 = "cuesta.neg"(%x) : (tensor<3x4xf32>) -> tensor<3x4xf32>
+  %1 = "cuesta.reshape"(%0) : (tensor<3x4xf32>) -> tensor<1x3x4xf32>
+  %2 = "cuesta.reshape"(%0) : (tensor<3x4xf32>) -> tensor<12xf32>
+  %3 = "cuesta.slice"(%2) {starts = [2], steps = [2]} : (tensor<12xf32>) -> tensor<5xf32>
+  return %0, %1, %3 : tensor<3x4xf32>, tensor<1x3x4xf32>, tensor<5xf32>
+}

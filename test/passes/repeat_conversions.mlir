@@ -28,3 +28,16 @@ func.func @left_alone(%x: tensor<8x8xf32>, %y: tensor<8xbf16>) -> (tensor<8x8xbf
   %5 = "cuesta.neg"(%3) : (tensor<8xf32>) -> tensor<8xf32>
   return %1, %2, %4, %5 : tensor<8x8xbf16>, tensor<8x8xbf16>, tensor<8xf32>, tensor<8xf32>
 }
+
+// Two results that are one value: what the caller writes in one is seen in the other.
+// CHECK-LABEL: func.func @one_memory
+// CHECK: %[[C:.*]] = "cuesta.convert"
+// CHECK-NEXT: %[[R:.*]] = "cuesta.reshape"(%[[C]])
+// CHECK-NEXT: %[[P:.*]] = "cuesta.permute"(%[[C]])
+// CHECK-NEXT: return %[[R]], %[[P]]
+func.func @one_memory(%x: tensor<8x8xbf16>) -> (tensor<64xf32>, tensor<8x8xf32>) {
+  %0 = "cuesta.convert"(%x) : (tensor<8x8xbf16>) -> tensor<8x8xf32>
+  %1 = "cuesta.reshape"(%0) : (tensor<8x8xf32>) -> tensor<64xf32>
+  %2 = "cuesta.permute"(%0) {dims = [1, 0]} : (tensor<8x8xf32>) -> tensor<8x8xf32>
+  return %1, %2 : tensor<64xf32>, tensor<8x8xf32>
+}
