@@ -53,18 +53,19 @@ class CutRows(Pass):
             for function in functions(module):
                 memory = MemoryOrder()
                 ops = [view.operation for view in function.regions[0].blocks[0].operations]
+                places = {op: at for at, op in enumerate(ops)}
                 products = behind_products(ops)
                 seen: set[ir.Operation] = set()
                 found = []
                 for op in ops:
                     if op in seen or (cut := _cut_of(op, memory)) is None:
                         continue
-                    region = [o for o in _region(op, cut, products) if o not in seen]
+                    region = _region(op, cut, products) - seen
                     if any(_is_along_rows(o, cut) for o in region):
-                        seen.update(region)
-                        found.append((cut, [o for o in ops if o in set(region)]))
-                for cut, region in found:
-                    _Rewriting(cut, {op: at for at, op in enumerate(ops)}).run(region)
+                        seen |= region
+                        found.append((cut, sorted(region, key=places.__getitem__)))
+                for cut, ordered in found:
+                    _Rewriting(cut, places).run(ordered)
         erase_dead(module)
 
 
@@ -142,13 +143,13 @@ def _is_inside(op: ir.Operation, cut: _Cut, products: dict[Value, bool]) -> bool
     return _is_along_rows(op, cut) or _is_down_columns(op, cut)
 
 
-def _region(op: ir.Operation, cut: _Cut, products: dict[Value, bool]) -> list[ir.Operation]:
+def _region(op: ir.Operation, cut: _Cut, products: dict[Value, bool]) -> set[ir.Operation]:
     """All that is connected with an op and can be cut like it."""
-    region, pending = [op], [op]
+    region, pending = {op}, [op]
     while pending:
         for neighbour in _neighbours(pending.pop()):
             if neighbour not in region and _is_inside(neighbour, cut, products):
-                region.append(neighbour)
+                region.add(neighbour)
                 pending.append(neighbour)
     return region
 
