@@ -39,6 +39,7 @@ from cuesta.frontend.pieces import in_pieces
 from cuesta.frontend.planning import plan
 from cuesta.frontend.python_steps import python_steps, takes_nested_size
 from cuesta.frontend.specialise import is_symbolic
+from cuesta.frontend.streams import unwrap_waits, uses_streams
 from cuesta.options import Options
 
 _MANY = 1 << 20
@@ -97,8 +98,9 @@ class _Collector:
 
     def _plan(self, gm: torch.fx.GraphModule, kind: str) -> Callable[..., Any]:
         """Enters what becomes of a graph, of each piece where it is cut as the backend cuts it."""
+        unwrap_waits(gm)
         steps = python_steps(gm)
-        if steps or takes_nested_size(gm):
+        if steps or takes_nested_size(gm) or uses_streams(gm):
             if steps:
                 self.graphs.append(AuditedGraph(report_of_steps(steps, kind), len(steps), 0))
             in_pieces(gm, steps, lambda piece, name: self._plan(piece, f"{kind}, {name}"))

@@ -32,6 +32,7 @@ from cuesta.frontend.python_steps import python_steps, takes_nested_size
 from cuesta.frontend.specialise import is_symbolic, specialised
 from cuesta.frontend.static_inputs import static_arguments
 from cuesta.frontend.step_memory import StepMemory, at_once, refuse_unplanned
+from cuesta.frontend.streams import unwrap_waits, uses_streams
 from cuesta.frontend.tiers import FirstTier, begin_program, op_by_op
 from cuesta.options import Options
 from cuesta.runtime.cuda_graphs import RecordedProgram
@@ -115,9 +116,10 @@ def compile_aten_graph(
 
 def _compile_graph(gm: torch.fx.GraphModule, request: _Request) -> Boxed:
     kind, options = request.kind, request.options
+    unwrap_waits(gm)
     steps = python_steps(gm)
-    if steps or takes_nested_size(gm):
-        refuse_unplanned(request.kind, options, "it is cut where Python is called")
+    if steps or takes_nested_size(gm) or uses_streams(gm):
+        refuse_unplanned(request.kind, options, "it is cut where Python is called or the stream changes")
         if steps:
             compile_report.add(report_of_steps(steps, kind))
         return in_pieces(gm, steps, lambda piece, name: _compile_graph(piece, _Request(f"{kind}, {name}", options)))

@@ -13,6 +13,7 @@ import torch
 from torch.utils._pytree import tree_flatten
 
 from cuesta.frontend.fx_nodes import storage_of
+from cuesta.frontend.streams import stream_of
 
 _SYMBOLIC = (torch.SymInt, torch.SymFloat, torch.SymBool)
 
@@ -21,7 +22,7 @@ def merge_equal_nodes(graph: torch.fx.Graph) -> None:
     """Of nodes that compute the same from the same, the first stays.
 
     All stay that draw random numbers, have no value but memory, share memory with a result of the graph (results that
-    eager keeps apart stay apart), or come after a write.
+    eager keeps apart stay apart), are computed on different streams, or come after a write.
     """
     results = {storage_of(node) for node in graph.output_node().all_input_nodes} - {None}
     first: dict[Hashable, torch.fx.Node] = {}
@@ -58,7 +59,7 @@ def _meaning(node: torch.fx.Node) -> Hashable | None:
     leaves, form = tree_flatten((node.args, node.kwargs))
     if any(isinstance(leaf, _SYMBOLIC) for leaf in leaves):
         return None
-    return node.target, str(form), tuple(map(_leaf, leaves))
+    return node.target, str(form), stream_of(node), tuple(map(_leaf, leaves))
 
 
 def _leaf(value: Any) -> Hashable:

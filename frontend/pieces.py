@@ -1,7 +1,8 @@
 """Graphs with steps that no program holds: those steps run in Python, and what is between them is compiled in pieces.
 
 Such steps are higher-order ops (cond, while_loop, flex_attention), ops that write to their arguments, and ops on
-dtypes that no level knows. The graphs that a higher-order op calls as they are get compiled as well.
+dtypes that no level knows. The graphs that a higher-order op calls as they are get compiled as well. Where the code
+goes to another stream, a piece ends too.
 
     %a = sin(%x); %b = cond(%p, f, g, [%a]); %c = exp(%b)      →      program 1, cond of compiled f and g, program 2
 """
@@ -20,6 +21,7 @@ from cuesta.frontend.calling import Boxed
 from cuesta.frontend.graph_key import attribute
 from cuesta.frontend.layouts import laid_out
 from cuesta.frontend.python_steps import is_random, is_view, writes_argument
+from cuesta.frontend.streams import launches, run_on, stream_of, uses_streams, without_stream
 
 #: Higher-order ops that call their graphs with tensors and numbers, whatever those do. Others look into theirs, or
 #: map them over what is no plain tensor (flex_attention).
@@ -37,11 +39,12 @@ def in_pieces(gm: GraphModule, steps: Iterable[Node], compile_piece: Compile) ->
 @dataclass
 class _Step:
     """One program, or one node in Python: `run` takes the values of `needs` in a list of its own to those of `gives`;
-    no later step needs those of `drops`."""
+    no later step needs those of `drops`. `stream` is the one to run on, None for the current one."""
 
     run: Callable[[list[Any]], list[Any]]
     needs: list[Node]
     gives: list[Node]
+    stream: int | None = None
     drops: list[Node] = field(default_factory=list)
 
 
@@ -59,10 +62,12 @@ class _Splitter:
     steps: list[Node]
     compile_piece: Compile
     compiled: dict[str, Callable[..., Any]] = field(default_factory=dict)
+    #: what is between one piece and the next: a step, or None where the stream changes
+    cuts: list[Node | None] = field(default_factory=list)
 
     def run(self) -> Boxed:
         level = self._levels()
-        own: list[list[Node]] = [[] for _ in range(len(self.steps) + 1)]
+        own: list[list[Node]] = [[] for _ in range(len(self.cuts) + 1)]
         for node, at in level.items():
             own[at].append(node)
         pieces = [_gather(nodes, level, at) for at, nodes in enumerate(own)]
@@ -75,9 +80,12 @@ class _Splitter:
         for i, (piece, nodes) in enumerate(zip(pieces, own, strict=True)):
             gives = [n for n in nodes if n in wanted]
             if gives or any(map(writes_argument, nodes)):
-                schedule.append(_Step(self._program(piece, gives, f"piece {i + 1}"), list(piece.needs), gives))
-            if i < len(self.steps):
-                schedule.append(self._python_step(self.steps[i]))
+                stream = next((stream_of(n) for n in nodes if launches(n)), None)
+                schedule.append(_Step(self._program(piece, gives, f"piece {i + 1}"), list(piece.needs), gives, stream))
+            step = self.cuts[i] if i < len(self.cuts) else None
+            if step is not None:
+                schedule.append(self._python_step(step))
+        _set_streams(schedule)
         _set_drops(schedule, results)
         return _boxed(list(self.gm.graph.find_nodes(op="placeholder")), schedule, results)
 
@@ -90,24 +98,30 @@ class _Splitter:
         return item.args[0] if writes_argument(item) else item
 
     def _levels(self) -> dict[Node, int]:
-        """Each node that programs compute → the number of steps in Python before it: as few as its operands allow.
+        """Each node that programs compute → the number of cuts before it: as few as its operands allow.
 
-        What draws random numbers stays where it is among the steps. So does everything in a graph with a step that
-        writes to its arguments.
+        What draws random numbers stays where it is among the cuts. So does everything in a graph with a step that
+        writes to its arguments, or with streams.
         """
         in_order = any(isinstance(s.target, torch._ops.OpOverload) and s.target._schema.is_mutable for s in self.steps)
-        number = {step: i for i, step in enumerate(self.steps)}
+        in_order = in_order or uses_streams(self.gm)
+        steps = set(self.steps)
+        number: dict[Node, int] = {}
         level: dict[Node, int] = {}
-        before = 0
+        stream: int | None = None
         for node in self.gm.graph.nodes:
-            if node in number:
-                before += 1
+            if launches(node) and stream_of(node) != stream:
+                stream = stream_of(node)
+                self.cuts.append(None)
+            if node in steps:
+                number[node] = len(self.cuts)
+                self.cuts.append(node)
             elif node.target is operator.getitem and node.args[0] in number:
                 number[node] = number[node.args[0]]
             elif node.target is operator.getitem and node.args[0] in level:
                 level[node] = level[node.args[0]]  # a list of tensors is no value that goes from piece to piece
             elif node.op == "call_function":
-                least = before if in_order or is_random(node) else 0
+                least = len(self.cuts) if in_order or is_random(node) else 0
                 least = len(self.steps) if writes_argument(node) and not in_order else least
                 after = (number[n] + 1 if n in number else level.get(n, 0) for n in node.all_input_nodes)
                 level[node] = max(least, *after, 0)
@@ -118,7 +132,7 @@ class _Splitter:
         copies: dict[Node, Node] = {}
         for node in piece.needs:
             copies[node] = graph.placeholder(node.name)
-            copies[node].meta = dict(node.meta)
+            copies[node].meta = without_stream(node.meta)
 
         def copy_of(node: Node) -> Node:
             if node not in copies:  # a tensor that the graph module holds
@@ -127,6 +141,7 @@ class _Splitter:
 
         for node in piece.body:
             copies[node] = graph.node_copy(node, copy_of)
+            copies[node].meta = without_stream(node.meta)
         graph.output(tuple(copies[n] for n in gives))
         return self.compile_piece(GraphModule(self.gm, graph), name)
 
@@ -144,7 +159,7 @@ class _Splitter:
                 made[part] = made[part.args[0]][part.args[1]]  # type: ignore[index]
             return [laid_out(value, n.meta.get("val"), str(node.target)) for n, value in made.items()]
 
-        return _Step(run, needs, [node, *parts])
+        return _Step(run, needs, [node, *parts], stream_of(node))
 
     def _held(self, user: Node, node: Node) -> Any:
         """What the graph module holds for a step: a tensor, or a graph, compiled where the step just calls it."""
@@ -204,6 +219,15 @@ def _gather(nodes: list[Node], level: dict[Node, int], at: int) -> _Piece:
     for node in nodes:
         place(node)
     return piece
+
+
+def _set_streams(schedule: list[_Step]) -> None:
+    """Has each step run on its stream, where there are several."""
+    made_on = {node: step.stream for step in schedule for node in step.gives}
+    if any(stream is not None for stream in made_on.values()):
+        for step in schedule:
+            foreign = [i for i, n in enumerate(step.needs) if n in made_on and made_on[n] != step.stream]
+            step.run = run_on(step.stream, step.run, foreign)
 
 
 def _set_drops(schedule: list[_Step], results: list[Any]) -> None:

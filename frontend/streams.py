@@ -1,0 +1,91 @@
+"""Graphs with `with torch.cuda.stream(s):` inside: Dynamo notes the stream of each node, and keeps waits as ops.
+
+    s.wait_stream(current)                     streams.wait_stream
+    with torch.cuda.stream(s):         →       %y = sin(%x) {stream = 1}      a piece of its own, which runs on s
+        y = x.sin()
+
+A stream is a number, by which torch finds the user's object in the call; None is the stream that is current.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch.fx import GraphModule, Node
+
+from cuesta.frontend.python_steps import is_view
+
+Run = Callable[[list[Any]], list[Any]]
+
+
+def stream_of(node: Node) -> int | None:
+    """The stream that a node's result is computed on."""
+    return (node.meta.get("custom") or {}).get("stream")
+
+
+def uses_streams(gm: GraphModule) -> bool:
+    """Whether a graph computes on other streams than the current one, or waits for any."""
+    return any((launches(node) and stream_of(node) is not None) or _is_wait(node) for node in gm.graph.nodes)
+
+
+def without_stream(meta: dict[str, Any]) -> dict[str, Any]:
+    """What is known of a node, for a piece that is on one stream as a whole."""
+    custom = {name: value for name, value in (meta.get("custom") or {}).items() if name != "stream"}
+    return {**meta, "custom": custom}
+
+
+def launches(node: Node) -> bool:
+    """Whether it matters on which stream a node's result is computed."""
+    makes_tensors = isinstance(node.meta.get("val"), (torch.Tensor, tuple, list))
+    return node.op == "call_function" and makes_tensors and not is_view(node)
+
+
+def unwrap_waits(gm: GraphModule) -> None:
+    """Makes `control_deps`, which hands tensors through a wait to say what it comes before, the wait itself: pieces of
+    a graph with streams keep its order, and a program should know that a tensor is handed to it once only."""
+    wrapped = [n for n in gm.graph.nodes if getattr(n.target, "__name__", "") == "control_deps"]
+    for node in wrapped:
+        _, graph, *handed = node.args
+        (wait,) = (n for n in getattr(gm, graph.target).graph.nodes if n.op == "call_function")
+        with gm.graph.inserting_before(node):
+            gm.graph.call_function(wait.target, wait.args, wait.kwargs)
+        for part in list(node.users):  # item 0 is what the wait returns, which is nothing
+            part.replace_all_uses_with(handed[part.args[1] - 1])
+            gm.graph.erase_node(part)
+        gm.graph.erase_node(node)
+        gm.graph.erase_node(graph)
+    if wrapped:
+        gm.recompile()
+
+
+def run_on(stream: int | None, run: Run, foreign: Sequence[int]) -> Run:
+    """`run` with that stream as the current one. The values at the positions `foreign` were made on other streams:
+    their memory is not to be given out again before this one is done with it."""
+
+    def call(values: list[Any]) -> list[Any]:
+        if stream is None:
+            return _keeping(run, values, foreign)
+        with find_stream(stream):
+            return _keeping(run, values, foreign)
+
+    return call
+
+
+def find_stream(number: int) -> torch.Stream:
+    """The stream that the call in progress means."""
+    from torch._dynamo.graph_bytecode_inputs import get_external_object_by_index
+
+    return get_external_object_by_index(number)
+
+
+def _keeping(run: Run, values: list[Any], foreign: Sequence[int]) -> list[Any]:
+    for i in foreign:
+        if isinstance(values[i], torch.Tensor) and values[i].device.type != "cpu":
+            values[i].record_stream(torch.accelerator.current_stream(values[i].device))
+    return run(values)
+
+
+def _is_wait(node: Node) -> bool:
+    return isinstance(node.target, torch._ops.OpOverload) and node.target.namespace == "streams"
