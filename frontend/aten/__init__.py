@@ -2,6 +2,7 @@
 
 from cuesta.frontend.aten import (
     adaptive_pooling,
+    antialiasing,
     attention,
     batch_norm,
     called,
@@ -14,6 +15,7 @@ from cuesta.frontend.aten import (
     division,
     embedding_bags,
     folding,
+    fractional_pooling,
     grid_sampling,
     indexing,
     normalisation,
@@ -29,6 +31,7 @@ from cuesta.frontend.aten import (
 
 __all__ = [
     "adaptive_pooling",
+    "antialiasing",
     "attention",
     "batch_norm",
     "called",
@@ -41,6 +44,7 @@ __all__ = [
     "division",
     "embedding_bags",
     "folding",
+    "fractional_pooling",
     "grid_sampling",
     "indexing",
     "normalisation",

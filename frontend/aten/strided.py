@@ -67,9 +67,17 @@ def unfold(b: GraphBuilder, node: torch.fx.Node, x: Value, dim: int, size: int, 
 def unfold_backward(
     b: GraphBuilder, node: torch.fx.Node, grad: Value, sizes: Sequence[int], dim: int, size: int, step: int
 ) -> Value:
-    """The sum of what the windows that hold an element say of it: each is read at the element's place in it."""
+    """The sum of what the windows that hold an element say of it: each is read at the element's place in it.
+
+    `grad` broadcasts to the windows of a tensor of `sizes`: an inverse Fourier transform's window is the same for all.
+    """
     if not sizes:
         return b.reshape(grad, ())
+    return b.expand(_sum_of_windows(b, grad, sizes, dim, size, step), sizes)
+
+
+def _sum_of_windows(b: GraphBuilder, grad: Value, sizes: Sequence[int], dim: int, size: int, step: int) -> Value:
+    """`unfold_backward` in grad's sizes but for the windows."""
     meeting, spelling = math.ceil(size / step), spelling_of(grad)
     if meeting > _MOST_WINDOWS:
         raise Decline(f"more than {_MOST_WINDOWS} windows hold an element")

@@ -95,6 +95,10 @@ CASES: dict[str, tuple[Any, ...]] = {
         lambda g: (aten.unfold_backward(g, [5, 6], 1, 2, 2), aten.unfold_backward(g.bfloat16(), [5, 9], -1, 2, 3)),
         floats(5, 3, 2),
     ),
+    "unfold_backward of the same windows for all": (
+        lambda g: (aten.unfold_backward(g[:1], [4, 9], 1, 5, 2), aten.unfold_backward(g[:1, :2], [4, 10], 1, 5, 5)),
+        floats(2, 3, 5),
+    ),
     "unfold_backward of a scalar": (lambda g: aten.unfold_backward(g, [], 0, 1, 1), floats(1)),
     "roll": (lambda x: (x.roll(2), x.roll(-1, 0), x.roll((1, 9), (0, 1)), x.roll(0, 1), x.roll((1, 1), (1, 1))), M),
     "slice_scatter": (

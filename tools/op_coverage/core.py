@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator
 
 import torch
@@ -50,3 +51,26 @@ def why_not(op: OpOverload) -> str | None:
     packet = op._schema.name.removeprefix("aten::")
     called = {name: reason for reason, names in CALLED.items() for name in names}
     return _NOT_COMPILED.get(packet) or called.get(packet) or called.get(f"{packet}.{op._overloadname}")
+
+
+def core_section() -> str:
+    """What docs/op_coverage.md says of the core overloads."""
+    every = list(core_overloads())
+    called: defaultdict[str, list[str]] = defaultdict(list)
+    for op in every:
+        if not is_compiled(op):
+            called[why_not(op) or "nobody has said why"].append(str(op).removeprefix("aten.").removesuffix(".default"))
+    compiled = len(every) - sum(map(len, called.values()))
+    lines = [
+        "## Core ATen",
+        "",
+        f"Of the {len(every)} overloads that torch tags as core, {compiled} become ops of the dialect: by a rule, by a "
+        "row, or by what they are taken apart into. Of those, products and convolutions run in a library where that is "
+        "faster, and a call that its rule declines says why in the report. The others, and why they have no kernel:",
+        "",
+        "| overload | why |",
+        "|---|---|",
+    ]
+    for reason, names in sorted(called.items(), key=lambda item: min(item[1])):
+        lines.append(f"| {', '.join(f'`{name}`' for name in sorted(names))} | {reason} |")
+    return "\n".join(lines)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
+from cuesta.tools.op_coverage.core import core_section
 from cuesta.tools.op_coverage.entries import LEFT_OUT, PAGE_DTYPES, entries, units
 from cuesta.tools.op_coverage.survey import NO_ELEMENTS, Record
 
@@ -24,7 +25,8 @@ def render(records: Sequence[Record], most: int | None) -> str:
     by_entry: dict[str, dict[str, Record]] = {}
     for record in records:
         by_entry.setdefault(record.unit.entry, {})[record.unit.dtype] = record
-    return "\n".join([*_head(records, len(by_entry), most), "", *_rows(by_entry), "", *_failures(records), ""])
+    head = [*_head(records, len(by_entry), most), ""]
+    return "\n".join([*head, core_section(), "", *_rows(by_entry), "", *_failures(records), ""])
 
 
 def _head(records: Sequence[Record], found: int, most: int | None) -> Iterator[str]:
@@ -94,6 +96,7 @@ def _judged(record: Record) -> int:
 
 
 def _rows(by_entry: dict[str, dict[str, Record]]) -> Iterator[str]:
+    yield "## All operators\n"
     yield f"| operator | f32 | gradients | {' | '.join(PAGE_DTYPES[1:])} | compiled | called in ATen |"
     yield "|---|" + "---:|" * (len(PAGE_DTYPES) + 2) + "---|"
     for name in sorted(by_entry, key=lambda name: (name.lstrip("_").lower(), name)):

@@ -11,6 +11,7 @@ from cuesta.dialects.cuesta.pointwise_rows import (
     modified_bessel,
     orthogonal_polynomials,
     transcendental,
+    zeta,
 )
 from cuesta.dialects.cuesta.pointwise_rows.row import Pointwise
 
@@ -27,4 +28,5 @@ ROWS: tuple[Pointwise, ...] = (
     *modified_bessel.ROWS,
     *bessel.ROWS,
     *orthogonal_polynomials.ROWS,
+    *zeta.ROWS,
 )

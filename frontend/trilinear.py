@@ -1,0 +1,61 @@
+"""torch._trilinear, which nn.Bilinear and its gradients are, taken apart into two products."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+aten = torch.ops.aten
+
+
+def _stretched(x: Tensor, dims: Collection[int]) -> Tensor:
+    for dim in sorted(dims):
+        x = x.unsqueeze(dim)
+    return x
+
+
+def trilinear(
+    x: Tensor,
+    y: Tensor,
+    z: Tensor,
+    without_x: Sequence[int],
+    without_y: Sequence[int],
+    without_z: Sequence[int],
+    summed: Sequence[int],
+    unroll_dim: int = 1,
+) -> Tensor:
+    """The sum over the dims `summed` of x * y * z, each of which lacks the dims of its list and has all the others."""
+    operands = [(x, set(without_x)), (y, set(without_y)), (z, set(without_z))]
+    # What one operand lacks is summed in the product of the other two; most of it in the first product.
+    last = max(range(3), key=lambda i: len(operands[i][1] & set(summed)))
+    (u, without_u), (v, without_v) = (operands[i] for i in range(3) if i != last)
+    w, without_w = operands[last]
+    first = sorted(without_w & set(summed))
+    product = _sum_of_products(_stretched(u, without_u), _stretched(v, without_v), first)
+    total = _sum_of_products(product, _stretched(w, without_w), sorted(set(summed) - set(first)))
+    return total.squeeze(sorted(summed))
+
+
+def _sum_of_products(x: Tensor, y: Tensor, summed: Sequence[int]) -> Tensor:
+    """The sum over `summed` of x * y, whose dims are 1 or alike; those dims are kept."""
+    if not summed:
+        return x * y
+    if any(_stretches(u, v) for u, v in ((x, y), (y, x))):
+        # One operand has what the other has: each product is read once.
+        return (x * y).sum(list(summed), keepdim=True)
+    every = range(x.dim())
+    total = torch.einsum(x, list(every), y, list(every), [d for d in every if d not in summed])
+    for dim in summed:
+        total = total.unsqueeze(dim)
+    return total
+
+
+def _stretches(x: Tensor, y: Tensor) -> bool:
+    """Whether x alone is stretched to the shape of x * y."""
+    return all(m != 1 or n == 1 for n, m in zip(x.shape, y.shape, strict=True))
+
+
+DECOMPOSITIONS: dict[Any, Any] = {aten._trilinear.default: trilinear}
