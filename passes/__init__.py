@@ -9,6 +9,7 @@ import importlib
 _PASS_MODULES = (
     "cuesta.passes.complex_views",
     "cuesta.passes.fold_views",
+    "cuesta.passes.join_products",
     "cuesta.passes.recognise_attention",
     "cuesta.passes.recognise_gelu",
     "cuesta.passes.recognise_layer_norm",
