@@ -1,12 +1,11 @@
-"""Expands transcendental functions and remf of f32, f16 and bf16 scalars, and of vectors of f32, and divisions of
-integers, into arithmetic that LLVM vectorises.
+"""Expands transcendental functions and remf of floats, and divisions of integers, into arithmetic that LLVM vectorises.
 
     %y = math.exp %x : f32      →      %0 = math.fma %x, %c, %magic : f32
                                        … a polynomial and a scale by a power of two
 
 Special values come out as in torch eager: NaN, infinities, signed zeros, denormals, overflow and
-gradual underflow. f16 and bf16 are computed in f32. Of f64, only what upstream computes badly is
-expanded; the rest, other vectors, and the functions without a row here are left for libm.
+gradual underflow. f16 and bf16 are computed in f32. remf, sin, cos and tan of f64, vectors of f16 and bf16, and the
+functions without a row here are left for libm.
 """
 
 from __future__ import annotations
@@ -16,7 +15,6 @@ from dataclasses import dataclass
 
 from cuesta._mlir import arith, ir, math, rewrite
 from cuesta.lowering.loops_to_llvm.expand_math import (
-    double_precision,
     error_function,
     exponential,
     hyperbolic,
@@ -29,6 +27,10 @@ from cuesta.lowering.loops_to_llvm.expand_math import (
     trigonometric,
 )
 from cuesta.lowering.loops_to_llvm.expand_math.builder import Builder, element_of
+from cuesta.lowering.loops_to_llvm.expand_math.double import error_function as double_error_function
+from cuesta.lowering.loops_to_llvm.expand_math.double import exponential as double_exponential
+from cuesta.lowering.loops_to_llvm.expand_math.double import logarithm as double_logarithm
+from cuesta.lowering.loops_to_llvm.expand_math.double import power as double_power
 from cuesta.passes.registry import Pass, register_pass
 
 
@@ -42,30 +44,30 @@ class MathFunction:
 
 
 FUNCTIONS = {
-    "exp": MathFunction(math.ExpOp, exponential.exp),
-    "exp2": MathFunction(math.Exp2Op, exponential.exp2),
-    "expm1": MathFunction(math.ExpM1Op, exponential.expm1, double_precision.expm1),
-    "tanh": MathFunction(math.TanhOp, exponential.tanh),
-    "log": MathFunction(math.LogOp, logarithm.log),
-    "log2": MathFunction(math.Log2Op, logarithm.log2),
-    "log10": MathFunction(math.Log10Op, logarithm.log10),
-    "log1p": MathFunction(math.Log1pOp, logarithm.log1p, double_precision.log1p),
-    "sinh": MathFunction(math.SinhOp, hyperbolic.sinh),
-    "cosh": MathFunction(math.CoshOp, hyperbolic.cosh),
-    "asinh": MathFunction(math.AsinhOp, hyperbolic.asinh),
-    "acosh": MathFunction(math.AcoshOp, hyperbolic.acosh),
-    "atanh": MathFunction(math.AtanhOp, hyperbolic.atanh),
-    "erf": MathFunction(math.ErfOp, error_function.erf),
-    "erfc": MathFunction(math.ErfcOp, error_function.erfc),
+    "exp": MathFunction(math.ExpOp, exponential.exp, double_exponential.exp),
+    "exp2": MathFunction(math.Exp2Op, exponential.exp2, double_exponential.exp2),
+    "expm1": MathFunction(math.ExpM1Op, exponential.expm1, double_exponential.expm1),
+    "tanh": MathFunction(math.TanhOp, exponential.tanh, double_exponential.tanh),
+    "log": MathFunction(math.LogOp, logarithm.log, double_logarithm.log),
+    "log2": MathFunction(math.Log2Op, logarithm.log2, double_logarithm.log2),
+    "log10": MathFunction(math.Log10Op, logarithm.log10, double_logarithm.log10),
+    "log1p": MathFunction(math.Log1pOp, logarithm.log1p, double_logarithm.log1p),
+    "sinh": MathFunction(math.SinhOp, hyperbolic.sinh, hyperbolic.sinh),
+    "cosh": MathFunction(math.CoshOp, hyperbolic.cosh, hyperbolic.cosh),
+    "asinh": MathFunction(math.AsinhOp, hyperbolic.asinh, hyperbolic.asinh),
+    "acosh": MathFunction(math.AcoshOp, hyperbolic.acosh, hyperbolic.acosh),
+    "atanh": MathFunction(math.AtanhOp, hyperbolic.atanh, hyperbolic.atanh),
+    "erf": MathFunction(math.ErfOp, error_function.erf, double_error_function.erf),
+    "erfc": MathFunction(math.ErfcOp, error_function.erfc, double_error_function.erfc),
     "sin": MathFunction(math.SinOp, trigonometric.sin),
     "cos": MathFunction(math.CosOp, trigonometric.cos),
     "tan": MathFunction(math.TanOp, trigonometric.tan),
-    "asin": MathFunction(math.AsinOp, inverse_trigonometric.asin),
-    "acos": MathFunction(math.AcosOp, inverse_trigonometric.acos),
-    "atan": MathFunction(math.AtanOp, inverse_trigonometric.atan),
-    "atan2": MathFunction(math.Atan2Op, inverse_trigonometric.atan2),
-    "powf": MathFunction(math.PowFOp, power.powf),
-    "rsqrt": MathFunction(math.RsqrtOp, power.rsqrt),
+    "asin": MathFunction(math.AsinOp, inverse_trigonometric.asin, inverse_trigonometric.asin),
+    "acos": MathFunction(math.AcosOp, inverse_trigonometric.acos, inverse_trigonometric.acos),
+    "atan": MathFunction(math.AtanOp, inverse_trigonometric.atan, inverse_trigonometric.atan),
+    "atan2": MathFunction(math.Atan2Op, inverse_trigonometric.atan2, inverse_trigonometric.atan2),
+    "powf": MathFunction(math.PowFOp, power.powf, double_power.powf),
+    "rsqrt": MathFunction(math.RsqrtOp, power.rsqrt, power.rsqrt),
     "remf": MathFunction(arith.RemFOp, remainder.remf),
 }
 
@@ -73,7 +75,7 @@ FUNCTIONS = {
 @register_pass("expand-math")
 @dataclass(frozen=True)
 class ExpandMath(Pass):
-    """Expands the functions of FUNCTIONS on f32, f16 and bf16 scalars, and divisions, into inline arithmetic."""
+    """Expands the functions of FUNCTIONS on floats, and divisions of integers, into inline arithmetic."""
 
     def run(self, module: ir.Module) -> None:
         with module.context, ir.Location.unknown():
@@ -91,22 +93,20 @@ class ExpandMath(Pass):
 
 def _expansion(b: Builder, function: MathFunction) -> Callable[[ir.OpView, rewrite.PatternRewriter], bool]:
     """The rewrite pattern of one function; returns True, "no match", for types that stay."""
-    narrow_types = (ir.F16Type.get(), ir.BF16Type.get())
 
     def expand(op: ir.OpView, rewriter: rewrite.PatternRewriter) -> bool:
         kind = op.results[0].type
         operands = list(op.operands)
-        if element_of(kind) == b.f32 or (kind == b.f64 and function.emit_wide):
-            emit = function.emit_wide if kind == b.f64 else function.emit
-            assert emit is not None
-            with rewriter.ip, op.location:
-                value = emit(b, *operands)
-        elif kind in narrow_types:
-            with rewriter.ip, op.location:
+        with rewriter.ip, op.location:
+            if element_of(kind) == b.f32:
+                value = function.emit(b, *operands)
+            elif element_of(kind) == b.f64 and function.emit_wide:
+                value = function.emit_wide(b, *operands)
+            elif kind in (b.f16, b.bf16):
                 wide = [arith.ExtFOp(b.f32, operand).result for operand in operands]
                 value = arith.TruncFOp(kind, function.emit(b, *wide)).result
-        else:
-            return True
+            else:
+                return True
         rewriter.replace_op(op, [value])
         return False
 

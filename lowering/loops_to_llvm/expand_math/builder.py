@@ -7,16 +7,29 @@ split constants of the emitters depend on it.
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from dataclasses import dataclass
+from typing import Generic, TypeAlias, TypeVar
 
 from cuesta._mlir import arith, ir, math
 
 Value: TypeAlias = ir.Value
 Operand: TypeAlias = ir.Value | float | int
+T = TypeVar("T")
 
 _LESS = arith.CmpFPredicate.OLT
 _EQUAL = arith.CmpFPredicate.OEQ
 _UNORDERED = arith.CmpFPredicate.UNO
+
+
+@dataclass(frozen=True)
+class ByWidth(Generic[T]):
+    """What a function of both widths takes for f32 and for f64."""
+
+    narrow: T
+    wide: T
+
+    def of(self, x: Value) -> T:
+        return self.wide if element_of(x.type) == ir.F64Type.get() else self.narrow
 
 
 class Builder:
@@ -24,6 +37,7 @@ class Builder:
 
     def __init__(self) -> None:
         self.f16 = ir.F16Type.get()
+        self.bf16 = ir.BF16Type.get()
         self.f32 = ir.F32Type.get()
         self.f64 = ir.F64Type.get()
         self.i1 = ir.IntegerType.get_signless(1)
@@ -93,6 +107,25 @@ class Builder:
             acc = self.fma(x, acc, c)
         assert isinstance(acc, ir.Value)
         return acc
+
+    def balanced_poly(self, x: Value, coefficients: tuple[float, ...]) -> Value:
+        """Estrin's scheme, for a chain of so many fma that a processor runs out of other elements to compute meanwhile.
+
+        Coefficients as in `poly`.
+        """
+        powers = [x]
+        while 2 ** len(powers) < len(coefficients):
+            powers.append(self.mul(powers[-1], powers[-1]))
+
+        def build(part: tuple[float, ...]) -> Operand:
+            if len(part) == 1:
+                return part[0]
+            level = (len(part) - 1).bit_length() - 1
+            return self.fma(powers[level], build(part[: -(2**level)]), build(part[-(2**level) :]))
+
+        value = build(coefficients)
+        assert isinstance(value, ir.Value)
+        return value
 
     # -- choice ------------------------------------------------------------------------------
     def less(self, a: Operand, b: Operand) -> Value:

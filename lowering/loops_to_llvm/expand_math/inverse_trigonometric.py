@@ -1,47 +1,89 @@
-"""asin, acos, atan and atan2: odd polynomials where the functions are flat, and identities for the rest.
+"""asin, acos, atan and atan2: odd polynomials where the functions are flat, and identities for the rest, of f32
+and f64.
 
-The coefficients are computed as those of exponential.py.
+The coefficients are computed as those of exponential.py, and those for f64 by tools/minimax.py.
 """
 
 from __future__ import annotations
 
-from cuesta.lowering.loops_to_llvm.expand_math.builder import Builder, Value
+from cuesta.lowering.loops_to_llvm.expand_math.builder import Builder, ByWidth, Value
 
 _NAN = float("nan")
-# pi and pi/2, each the sum of two floats.
-_PI = (3.1415927410125732, -8.742277657347586e-08)
-_HALF_PI = (1.5707963705062866, -4.371138828673793e-08)
+# pi and pi/2, each the sum of two numbers.
+_PI = ByWidth((3.1415927410125732, -8.742277657347586e-08), (3.141592653589793, 1.2246467991473532e-16))
+_HALF_PI = ByWidth((1.5707963705062866, -4.371138828673793e-08), (1.5707963267948966, 6.123233995736766e-17))
 
-# (atan(t) / t - 1) / t^2 in powers of t^2 on t <= 1: atan to 2^-28.5.
-_ATAN = (
-    -0.0017828319687396288,
-    0.010868709534406662,
-    -0.03109700232744217,
-    0.057881392538547516,
-    -0.08399306237697601,
-    0.10950880497694016,
-    -0.14264015853405,
-    0.1999852955341339,
-    -0.33333298563957214,
+# (atan(t) / t - 1) / t^2 in powers of t^2 on t <= 1: atan to 2^-28.5 and 2^-57.6.
+_ATAN = ByWidth(
+    (
+        -0.0017828319687396288,
+        0.010868709534406662,
+        -0.03109700232744217,
+        0.057881392538547516,
+        -0.08399306237697601,
+        0.10950880497694016,
+        -0.14264015853405,
+        0.1999852955341339,
+        -0.33333298563957214,
+    ),
+    (
+        1.3230026272724636e-05,
+        -0.00015221167991932367,
+        0.0008315635086335503,
+        -0.002885625051302122,
+        0.007197924482253366,
+        -0.013902645144504334,
+        0.021987160996987217,
+        -0.02990582453643929,
+        0.03664321499796668,
+        -0.04219246628919248,
+        0.047223496783500046,
+        -0.052535272198120354,
+        0.05880529919407104,
+        -0.06666404444373203,
+        0.07692279891774782,
+        -0.09090907008065277,
+        0.11111111007357775,
+        -0.14285714282588605,
+        0.19999999999951756,
+        -0.3333333333333307,
+    ),
 )
-# (asin(t) / t - 1) / t^2 in powers of t^2 on t <= 1/2: asin to 2^-27.6.
-_ASIN = (
-    0.042158305644989014,
-    0.024184778332710266,
-    0.04546914994716644,
-    0.074953094124794,
-    0.16666752099990845,
+# (asin(t) / t - 1) / t^2 in powers of t^2 on t <= 1/2: asin to 2^-27.6 and 2^-55.9.
+_ASIN = ByWidth(
+    (
+        0.042158305644989014,
+        0.024184778332710266,
+        0.04546914994716644,
+        0.074953094124794,
+        0.16666752099990845,
+    ),
+    (
+        0.031914448440102224,
+        -0.01622737761669923,
+        0.01953021907495034,
+        0.0065272764802387665,
+        0.012169369274353125,
+        0.01388521214442396,
+        0.017359707043164023,
+        0.022371757905628106,
+        0.030381959142691154,
+        0.04464285682819861,
+        0.07500000000337158,
+        0.16666666666665408,
+    ),
 )
 
 
-def _odd(b: Builder, t: Value, square: Value, coefficients: tuple[float, ...]) -> Value:
+def _odd(b: Builder, t: Value, square: Value, coefficients: ByWidth[tuple[float, ...]]) -> Value:
     """t + t^3 P(t^2)."""
-    return b.fma(b.mul(t, square), b.poly(square, coefficients), t)
+    return b.fma(b.mul(t, square), b.poly(square, coefficients.of(t)), t)
 
 
-def _less(b: Builder, unit: tuple[float, float], y: Value) -> Value:
+def _less(b: Builder, unit: ByWidth[tuple[float, float]], y: Value) -> Value:
     """unit - y."""
-    return b.sub(unit[0], b.sub(y, unit[1]))
+    high, low = unit.of(y)
+    return b.sub(high, b.sub(y, low))
 
 
 def _halved(b: Builder, a: Value) -> tuple[Value, Value]:

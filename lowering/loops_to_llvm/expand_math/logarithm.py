@@ -80,7 +80,7 @@ def _split(b: Builder, x: Value) -> tuple[Value, Value]:
     return n, b.sub(b.from_bits(b.isub(bits, exponent)), 1.0)
 
 
-def _at_the_edges(b: Builder, x: Value, y: Value) -> Value:
+def at_the_edges(b: Builder, x: Value, y: Value) -> Value:
     """y for positive finite x; -inf at 0, NaN below; infinity and NaN as they are."""
     y = b.select(b.less(x, _INF), y, x)
     not_positive = b.select(b.equal(x, 0.0), b.const(-_INF, x.type), _NAN)
@@ -89,18 +89,18 @@ def _at_the_edges(b: Builder, x: Value, y: Value) -> Value:
 
 def log(b: Builder, x: Value) -> Value:
     n, f = _split(b, x)
-    return _at_the_edges(b, x, b.fma(n, _LN2, b.mul(f, b.poly(f, _LOG))))
+    return at_the_edges(b, x, b.fma(n, _LN2, b.mul(f, b.poly(f, _LOG))))
 
 
 def log2(b: Builder, x: Value) -> Value:
     n, f = _split(b, x)
-    return _at_the_edges(b, x, b.fma(n, _UNIT, b.mul(f, b.poly(f, _LOG2))))
+    return at_the_edges(b, x, b.fma(n, _UNIT, b.mul(f, b.poly(f, _LOG2))))
 
 
 def log10(b: Builder, x: Value) -> Value:
     n, f = _split(b, x)
     low = b.fma(n, _LOG10_2[1], b.mul(f, b.poly(f, _LOG10)))
-    return _at_the_edges(b, x, b.fma(n, _LOG10_2[0], low))
+    return at_the_edges(b, x, b.fma(n, _LOG10_2[0], low))
 
 
 def log1p(b: Builder, x: Value) -> Value:

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from cuesta.lowering.loops_to_llvm.expand_math.builder import Builder, Value
+from cuesta.lowering.loops_to_llvm.expand_math.double.logarithm import split_normal
 from cuesta.lowering.loops_to_llvm.expand_math.exponential import exp2_scaled
 
 _INF = float("inf")
 _NAN = float("nan")
 _MAGIC = 6755399441055744.0  # 1.5 * 2^52
 _SCALE_MAGIC = _MAGIC + 127.0  # leaves a biased float exponent in the low bits
-
-_SQRT_HALF_BITS = 0x3FE6A09E667F3BCD
-_ONE_BITS = 0x3FF0000000000000
-_SIGNIFICAND_MASK = 0x000FFFFFFFFFFFFF
-_TWO_52_BITS = 0x4330000000000000
 
 # log2(1 + f) / f for 1 + f in [sqrt(1/2), sqrt(2)), in f64: 2^-35.9. The product with y is at most
 # 150 where it matters, so 2^x sees an error below 2^-28.
@@ -41,12 +37,7 @@ def rsqrt(b: Builder, x: Value) -> Value:
 
 def _log2(b: Builder, a: Value) -> Value:
     """log2 of a non-negative f32, in f64 (where float denormals are normal)."""
-    bits = b.bits(b.widen(a))
-    offset = b.iadd(bits, _ONE_BITS - _SQRT_HALF_BITS)
-    # The biased exponent as a double, by way of 2^52 + e: AVX2 has no conversion from i64.
-    exponent = b.from_bits(b.either(b.shift_right_unsigned(offset, 52), _TWO_52_BITS))
-    n = b.sub(exponent, 2.0**52 + 1023.0)
-    f = b.sub(b.from_bits(b.iadd(b.both(offset, _SIGNIFICAND_MASK), _SQRT_HALF_BITS)), 1.0)
+    n, f = split_normal(b, b.widen(a))
     return b.fma(f, b.poly(f, _LOG2), n)
 
 
@@ -63,12 +54,15 @@ def powf(b: Builder, x: Value, y: Value) -> Value:
     shifted = b.fma(z, 0.5, _SCALE_MAGIC)
     r = b.narrow(b.fma(b.sub(shifted, _SCALE_MAGIC), -2.0, z))
     scale = b.from_bits(b.shift_left(b.low_word(b.bits(shifted)), 23))
-    magnitude = b.bits(exp2_scaled(b, r, scale))
+    return with_sign(b, x, y, exp2_scaled(b, r, scale))
 
+
+def with_sign(b: Builder, x: Value, y: Value, magnitude: Value) -> Value:
+    """x^y, given that of |x|: negative for odd powers of a negative x, NaN for those that are no integers."""
     is_integer = b.equal(y, b.trunc(y))
     half = b.mul(y, 0.5)
     is_even = b.equal(half, b.trunc(half))
-    sign = b.both(b.bits(x), 0x80000000)
-    signed = b.from_bits(b.either(magnitude, b.select(b.both(is_integer, b.invert(is_even)), sign, 0)))
-    no_real_result = b.both(b.both(b.less(x, 0.0), finite), b.invert(is_integer))
+    is_odd = b.both(is_integer, b.invert(is_even))
+    signed = b.select(is_odd, b.copysign(magnitude, x), magnitude)
+    no_real_result = b.both(b.both(b.less(x, 0.0), b.less(-_INF, x)), b.invert(is_integer))
     return b.select(no_real_result, _NAN, signed)

@@ -65,33 +65,44 @@ func.func @vector(%x: vector<16xf32>) -> vector<16xf32> {
   return %y : vector<16xf32>
 }
 
-// f64 is left for libm, and what is one instruction anyway is left alone.
+// What f64 has no expansion of is left for libm, and what is one instruction anyway is left alone.
 // CHECK-LABEL: func.func @stays
-// CHECK-NEXT: math.exp %{{.*}} : f64
-// CHECK-NEXT: math.exp %{{.*}} : vector<4xf64>
+// CHECK-NEXT: math.sin %{{.*}} : f64
+// CHECK-NEXT: math.sin %{{.*}} : vector<4xf64>
 // CHECK-NEXT: math.sqrt %{{.*}} : f32
 // CHECK-NEXT: math.floor %{{.*}} : f32
 // CHECK-NEXT: return
 func.func @stays(%x: f64, %v: vector<4xf64>, %s: f32) -> (f64, vector<4xf64>, f32, f32) {
-  %a = math.exp %x : f64
-  %b = math.exp %v : vector<4xf64>
+  %a = math.sin %x : f64
+  %b = math.sin %v : vector<4xf64>
   %c = math.sqrt %s : f32
   %d = math.floor %s : f32
   return %a, %b, %c, %d : f64, vector<4xf64>, f32, f32
 }
 
-// exp(x) - 1 and log(1 + x) as upstream writes them lose all digits of a small f64.
-// CHECK-LABEL: func.func @small_numbers_of_f64
-// CHECK-NOT: math.expm1
-// CHECK: math.exp %{{.*}} : f64
-// CHECK: arith.divf
-// CHECK-NOT: math.log1p
-// CHECK: math.log %{{.*}} : f64
-// CHECK: arith.divf
-func.func @small_numbers_of_f64(%x: f64) -> (f64, f64) {
-  %a = math.expm1 %x : f64
-  %b = math.log1p %x : f64
-  return %a, %b : f64, f64
+// f64 has polynomials of its own. 2^n is two numbers from the bits of n, so that what is subnormal is rounded once.
+// CHECK-LABEL: func.func @double
+// CHECK-NOT: math.exp
+// CHECK: %[[BITS:.*]] = arith.bitcast %{{.*}} : f64 to i64
+// CHECK: %[[FIRST_BITS:.*]] = arith.andi
+// CHECK: %[[FIRST:.*]] = arith.bitcast %[[FIRST_BITS]] : i64 to f64
+// CHECK: %[[SECOND_BITS:.*]] = arith.subi %{{.*}}, %[[FIRST_BITS]]
+// CHECK: %[[SECOND:.*]] = arith.bitcast %[[SECOND_BITS]] : i64 to f64
+// CHECK: %[[ONCE:.*]] = math.fma %{{.*}}, %[[FIRST]], %[[FIRST]] : f64
+// CHECK: %[[TWICE:.*]] = arith.mulf %[[ONCE]], %[[SECOND]] : f64
+// CHECK: return %[[TWICE]]
+func.func @double(%x: f64) -> f64 {
+  %y = math.exp %x : f64
+  return %y : f64
+}
+
+// CHECK-LABEL: func.func @vector_of_double
+// CHECK-NOT: math.log
+// CHECK: arith.divf %{{.*}} : vector<8xf64>
+// CHECK: return
+func.func @vector_of_double(%x: vector<8xf64>) -> vector<8xf64> {
+  %y = math.log1p %x : vector<8xf64>
+  return %y : vector<8xf64>
 }
 
 // The sign of an f64 on what becomes f16 is set in bits: LLVM's backend would round the f64 to f16.

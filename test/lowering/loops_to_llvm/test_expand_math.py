@@ -11,6 +11,7 @@ from pathlib import Path
 from shutil import which
 from typing import Any, TypeVar
 
+import mpmath
 import numpy as np
 import numpy.typing as npt
 import pytest
@@ -78,16 +79,18 @@ def _apply(engine: ExecutionEngine, *operands: npt.NDArray[S]) -> npt.NDArray[S]
     return out
 
 
-def _ulps(got: F32, want: F64) -> F64:
-    """The error in units of the last place of `want` as f32; infinity stands one ulp above the largest float."""
-    top = 2.0**128
+def _ulps(got: npt.NDArray[S], want: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """The error in units of the last place of `want` as got's dtype; infinity is one ulp above the largest."""
+    form = np.finfo(got.dtype)
+    wide = want.dtype.type
+    top = np.ldexp(wide(1), int(form.maxexp))
     want = np.clip(want, -top, top)
-    exponent = np.frexp(want)[1] - 24
-    ulp = np.ldexp(1.0, np.clip(exponent, -149, 104))
-    return np.abs(np.clip(got.astype(np.float64), -top, top) - want) / ulp
+    digits = int(form.nmant) + 1
+    exponent = np.clip(np.frexp(want)[1] - digits, int(form.minexp) - digits + 1, int(form.maxexp) - digits)
+    return np.abs(np.clip(got.astype(wide), -top, top) - want) / np.ldexp(wide(1), exponent)
 
 
-def _assert_close(got: F32, want: F64, limit: float, *operands: F32) -> None:
+def _assert_close(got: npt.NDArray[S], want: npt.NDArray[Any], limit: float, *operands: npt.NDArray[S]) -> None:
     """NaN where `want` is NaN, the same signs (those of zeros included), and at most `limit` ulps away."""
     nan = np.isnan(want)
     wrong = np.isnan(got) != nan
@@ -199,6 +202,117 @@ def test_accuracy_and_special_values(case: Case) -> None:
     with np.errstate(all="ignore"):
         want = case.reference(x.astype(np.float64))
     _assert_close(got, want, case.limit, x)
+
+
+@dataclass(frozen=True)
+class WideCase:
+    """The same for f64: a limit of its own, and where the pieces that it is put together from meet."""
+
+    limit: float
+    ranges: tuple[tuple[float, float], ...]
+    points: tuple[float, ...] = (1.0,)
+
+
+WIDE_CASES = {
+    "exp": WideCase(1.1, ((-746, 710), (-1, 1)), (0.34657359, 708.396, 709.7827, 745.133)),
+    "exp2": WideCase(1.2, ((-1076, 1025), (-1, 1)), (0.5, 1022.0, 1024.0, 1074.0)),
+    "expm1": WideCase(1.5, ((-40, 710), (-1, 1)), (0.34657359, 1e-16, 709.7827)),
+    "tanh": WideCase(1.5, ((-20, 20), (-1, 1)), (0.55, 19.06)),
+    "log": WideCase(1.0, ((0, 4), (0.5, 1.5), (0, 1e6)), (0.70710678, 1.0, 1.41421356, 2.2250738585072014e-308)),
+    "log2": WideCase(1.0, ((0, 4), (0.5, 1.5), (0, 1e6)), (0.70710678, 1.0, 1.41421356, 2.2250738585072014e-308)),
+    "log10": WideCase(1.0, ((0, 4), (0.5, 1.5), (0, 1e6)), (0.70710678, 1.0, 1.41421356, 2.2250738585072014e-308)),
+    "log1p": WideCase(1.5, ((-1, 4), (-0.5, 0.5), (0, 1e6)), (0.29289322, 0.41421356, 1.0, 9007199254740992.0)),
+    "erf": WideCase(1.5, ((-6.2, 6.2), (-1, 1)), (0.9, 5.863)),
+    "erfc": WideCase(4, ((-6, 28), (-1, 1)), (0.5, 26.543, 27.226)),
+    "asin": WideCase(2.5, ((-1, 1),), (0.5, 1.0)),
+    "acos": WideCase(1.5, ((-1, 1),), (0.5, 1.0)),
+    "atan": WideCase(2, ((-10, 10), (-1, 1)), (1.0, 1e16)),
+    "sinh": WideCase(2, ((-711, 711), (-2, 2)), (1.0, 709.7827, 710.4758)),
+    "cosh": WideCase(2, ((-711, 711), (-2, 2)), (1.0, 709.7827, 710.4758)),
+    "asinh": WideCase(2, ((-10, 10), (-1, 1)), (1.0, 1e17)),
+    "acosh": WideCase(2, ((0, 10), (1, 1e9)), (1.0, 2.0, 1e17)),
+    "atanh": WideCase(2.5, ((-1, 1), (-0.3, 0.3)), (0.1715728752538099, 0.5, 1.0)),
+    "rsqrt": WideCase(2, ((0, 4),), (1.0, 2.2250738585072014e-308)),
+}
+_WIDE = [
+    5e-324,
+    1e-310,
+    2.2250738585072014e-308,
+    1e-300,
+    709.79,
+    745.2,
+    746.0,
+    1024.0,
+    1076.0,
+    1e300,
+    1.7976931348623157e308,
+]
+WIDE_SPECIAL = np.concatenate([np.array([*_TINY, *_MIDDLE, *_LARGE, *_WIDE]) * sign for sign in (1, -1)])
+WIDE_SPECIAL = WIDE_SPECIAL[WIDE_SPECIAL != 3.4028235e38]
+
+
+def _wide_samples(case: WideCase, count: int) -> F64:
+    rng = np.random.default_rng(3)
+    centre = np.array(case.points).view(np.int64)[:, None]
+    around = (
+        (centre + np.linspace(-count // 100, count // 100, count // 100 + 1, dtype=np.int64)).view(np.float64).ravel()
+    )
+    every_exponent = rng.integers(0, 1 << 64, count, dtype=np.uint64).view(np.float64)
+    return np.concatenate(
+        [WIDE_SPECIAL, every_exponent, around, -around] + [rng.uniform(*limits, count) for limits in case.ranges]
+    )
+
+
+def _exact(function: Callable[[mpmath.mpf], mpmath.mpf]) -> Callable[[npt.NDArray[Any]], npt.NDArray[Any]]:
+    """By mpmath; beyond 30 the error functions are what they tend to."""
+
+    def one(x: float) -> np.longdouble:
+        if np.isnan(x):
+            return np.longdouble(x)
+        return np.longdouble(mpmath.nstr(function(mpmath.mpf(min(max(x, -30.0), 30.0))), 25))
+
+    def reference(x: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        with mpmath.workprec(80):
+            y = np.array([one(float(e)) for e in x])
+        return np.where((y == 0) & (x < 1), x, y)  # the sign of erf's zeros
+
+    return reference
+
+
+@pytest.mark.parametrize("name", WIDE_CASES)
+def test_f64(name: str) -> None:
+    """Against the same functions of numpy's longdouble, of 11 bits more at least, or mpmath."""
+    if np.finfo(np.longdouble).nmant < 63:
+        pytest.skip("needs a long double of more than 64 bits")
+    case = WIDE_CASES[name]
+    by_mpmath = {"erf": mpmath.erf, "erfc": mpmath.erfc}
+    x = _wide_samples(case, 4000 if name in by_mpmath else 400_000)
+    same = next(c.reference for c in CASES if c.name == name)
+    reference = _exact(by_mpmath[name]) if name in by_mpmath else same
+    with np.errstate(all="ignore"):
+        want = reference(x.astype(np.longdouble))
+    _assert_close(_apply(_compile(name, "f64"), x), want, case.limit, x)
+
+
+@pytest.mark.parametrize(("name", "limit"), [("powf", 1.5), ("atan2", 2)])
+def test_f64_of_two_numbers(name: str, limit: float) -> None:
+    rng = np.random.default_rng(2)
+    special_x, special_y = (a.ravel() for a in np.meshgrid(WIDE_SPECIAL, WIDE_SPECIAL))
+    integer_x, integer_y = (a.ravel() for a in np.meshgrid(rng.uniform(-9, 9, 500), np.arange(-60.0, 60.0)))
+    bits = rng.integers(0, 1 << 64, 400_000, dtype=np.uint64).view(np.float64)
+    pairs = (
+        (special_x, special_y),
+        (integer_x, integer_y),
+        (rng.uniform(0.999, 1.001, 400_000), rng.uniform(-7e5, 7e5, 400_000)),
+        (rng.uniform(0, 50, 400_000), rng.uniform(-180, 180, 400_000)),
+        (bits, rng.uniform(-1, 1, 400_000)),
+        (bits, bits[::-1]),
+    )
+    x, y = (np.concatenate([pair[side] for pair in pairs]) for side in (0, 1))
+    function = {"powf": np.power, "atan2": np.arctan2}[name]
+    with np.errstate(all="ignore"):
+        want = function(x.astype(np.longdouble), y.astype(np.longdouble))
+    _assert_close(_apply(_compile(name, "f64", arity=2), x, y), want, limit, x, y)
 
 
 def test_powf() -> None:

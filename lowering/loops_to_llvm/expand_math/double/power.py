@@ -1,0 +1,76 @@
+"""powf of f64: 2^(y log2 |x|), where the logarithm and its product with y are sums of two doubles."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+from cuesta.lowering.loops_to_llvm.expand_math.builder import Builder, Operand, Value
+from cuesta.lowering.loops_to_llvm.expand_math.double.exponential import exp2_of_sum
+from cuesta.lowering.loops_to_llvm.expand_math.double.logarithm import split
+from cuesta.lowering.loops_to_llvm.expand_math.power import with_sign
+
+_INF = float("inf")
+
+Sum: TypeAlias = tuple[Operand, Operand]
+
+# log2((1 + s) / (1 - s)) / s in powers of s^2: the first two, and the others: 2^-66.3 of the logarithm.
+_FIRST = (2.8853900817779268, 4.0710547481862066e-17)
+_SECOND = (0.9617966939259756, 5.0577616648125907e-17)
+_LOG2 = (
+    0.1903789434862939,
+    0.1912558874664706,
+    0.2219839652767408,
+    0.26230770186032737,
+    0.3205989022648052,
+    0.41219858309199114,
+    0.5770780163556178,
+)
+
+
+def _sum(b: Builder, large: Operand, small: Value) -> tuple[Value, Value]:
+    """large + small and what rounding that lost, where large is 0 or exceeds small."""
+    y = b.add(large, small)
+    return y, b.add(b.sub(large, y), small)
+
+
+def _product(b: Builder, x: Sum, y: Sum) -> tuple[Value, Value]:
+    high = b.mul(x[0], y[0])
+    low = b.fma(x[0], y[0], b.neg(high))
+    return high, b.fma(x[0], y[1], b.fma(x[1], y[0], low))
+
+
+def _log2(b: Builder, a: Value) -> tuple[Value, Value]:
+    """log2 of a positive finite number to 2^-66, in two doubles.
+
+    With s = f / (2 + f) it is n + s (c0 + s^2 (c1 + s^2 (...))); all but the inner polynomial in two doubles.
+    """
+    n, f = split(b, a)
+    divisor, lost = _sum(b, 2.0, f)
+    inverse = b.div(1.0, divisor)
+    s = b.mul(f, inverse)
+    rest = b.fma(b.neg(s), lost, b.fma(b.neg(s), divisor, f))
+    s_low = b.mul(rest, inverse)
+    square = b.mul(s, s)
+    square_low = b.fma(b.mul(s, 2.0), s_low, b.fma(s, s, b.neg(square)))
+
+    inner, inner_low = _sum(b, _SECOND[0], b.mul(square, b.balanced_poly(square, _LOG2)))
+    outer, outer_low = _product(b, (square, square_low), (inner, b.add(inner_low, _SECOND[1])))
+    factor, factor_low = _sum(b, _FIRST[0], outer)
+    factor_low = b.add(factor_low, b.add(outer_low, _FIRST[1]))
+    high, low = _product(b, (s, s_low), (factor, factor_low))
+    y, y_low = _sum(b, n, high)
+    return y, b.add(y_low, low)
+
+
+def powf(b: Builder, x: Value, y: Value) -> Value:
+    a = b.abs(x)
+    log, log_low = _log2(b, a)
+    finite = b.less(a, _INF)
+    log = b.select(finite, log, a)
+    log = b.select(b.equal(a, 0.0), -_INF, log)
+    # 1 to any power and any number to the power 0 are 1, NaN and infinity included.
+    is_one = b.either(b.equal(a, 1.0), b.equal(y, 0.0))
+    high = b.mul(log, y)
+    low = b.fma(log_low, y, b.fma(log, y, b.neg(high)))
+    magnitude = b.select(is_one, 1.0, exp2_of_sum(b, high, low))
+    return with_sign(b, x, y, magnitude)
