@@ -25,6 +25,7 @@ _PASS_MODULES = (
     "cuesta.passes.find_positions",
     "cuesta.passes.split_reductions",
     "cuesta.passes.cut_rows",
+    "cuesta.passes.sink_concatenations",
     "cuesta.passes.repeat_conversions",
     "cuesta.passes.form_kernels",
     "cuesta.passes.plan_memory",

@@ -56,7 +56,9 @@ _GRAPH = (
     "hoist-reshapes",
     "fold-views",
     "cse",
-    # 9. Rows in parts where one kernel can reduce along them and across them, once nothing moves reshapes any more.
+    # 9. Concatenations behind what is done to each of their elements, which is then done before they are written.
+    "sink-concatenations",
+    # 10. Rows in parts where one kernel can reduce along them and across them, once nothing moves reshapes any more.
     "cut-rows",
 )
 
@@ -142,6 +144,8 @@ _GPU_STEPS = {
     _SPLIT: ("split-reductions",),
     # Splitting leaves reshapes between a reduction and what it reduces: what is cheap is computed again behind them.
     "hoist-reshapes": ("hoist-reshapes{repeat=true}",),
+    # Not measured there.
+    "sink-concatenations": (),
     # There reductions are split wherever they are long.
     "cut-rows": (),
 }

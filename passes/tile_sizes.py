@@ -1,7 +1,8 @@
 """How large a kernel's tiles are: by a rule of thumb, as the kernel says, or as `max_autotune` measured.
 
-A tile is one point of the parallel classes with all of the others (a row); where nothing else is left, a run of the
-fastest class; where the fastest class is itself parallel and others are not (sums down columns), a strip of it.
+A tile is one point of the parallel classes with all of the others (a row), or some where elementwise work has short
+rows; where nothing else is left, a run of the fastest class; where the fastest class is itself parallel and others are
+not (sums down columns), a strip of it.
 """
 
 from __future__ import annotations
@@ -40,6 +41,9 @@ _OTHERS = (
     *(Limits(block=n) for n in (8, 16, 64)),
 )
 
+#: Elements of a row up to which a tile has some rows.
+_SHORT = 1024
+
 #: Attribute of a kernel: the tile's size along each of its parallel classes, in order.
 TILE = "cuesta.tile"
 #: Scalar operations below which tiles make no difference that could be measured.
@@ -59,12 +63,13 @@ def tile_sizes(
     tensors: Sequence[Sequence[int]],
     limits: Limits = USUAL,
     rows: int = 1,
+    reduces: bool = True,
 ) -> dict[int, int]:
     """Class → tile size for the parallel classes.
 
     `tensors` lists, for each tensor of the kernel, the classes of its dims in memory order. Along a class whose size
     depends on the call the last tile is what is left over. A tile of a kernel without reductions has about so many
-    `rows` or more, where there are rows.
+    `rows` or more, where there are rows; where nothing `reduces` and rows are short, it has some.
     """
     about = [max(hint(n), 1) for n in sizes]  # a guess of none is no divisor
 
@@ -81,6 +86,9 @@ def tile_sizes(
     if rest:
         for c in fastest & parallel:
             tiles[c] = tile(c, limits.strip or _strip(about[c]))
+        if not reduces and not fastest & parallel and not any(isinstance(n, Size) for n in sizes):
+            row = max(math.prod(about[c] for c in classes if c in rest) for classes in tensors)
+            tiles[max(parallel)] = tile(max(parallel), max(_SHORT // row, 1))
         return tiles
     run = 1
     last = max(parallel)
@@ -125,10 +133,11 @@ def tiles_of(
     if TILE in function.attributes:
         return dict(zip(order, _marked(function, [sizes[c] for c in order]), strict=True))
     rows = LEAST_ROWS if _repeats(function, parallel) else 1
-    usual = tile_sizes(sizes, parallel, tensors, rows=rows)
+    reduces = any("reduction" in str(g.attributes["iterator_types"]) for g in _generics(function))
+    usual = tile_sizes(sizes, parallel, tensors, rows=rows, reduces=reduces)
     if not measuring() or any(isinstance(n, Size) for n in sizes) or work < _LITTLE_WORK:
         return usual
-    ways = [tile_sizes(sizes, parallel, tensors, limits, rows) for limits in (USUAL, *_OTHERS)]
+    ways = [tile_sizes(sizes, parallel, tensors, limits, rows, reduces) for limits in (USUAL, *_OTHERS)]
     names = dict.fromkeys("x".join(str(way[c]) for c in order) for way in ways)
     question = Question("tile", function.name.value, kernel_text(function), tuple(names))
     chosen = choose(question, function)
@@ -140,8 +149,13 @@ def tiles_of(
 
 def _repeats(function: func.FuncOp, parallel: set[int]) -> bool:
     """Whether a generic of the kernel lacks a parallel class, so that tiles along it do its work again."""
-    generics = (op.operation for op in function.regions[0].blocks[0].operations if op.operation.name == _GENERIC)
-    return any(not parallel <= set(ints(g.attributes["cuesta.classes"])) for g in generics if _TAIL not in g.attributes)
+    return any(not parallel <= set(ints(g.attributes["cuesta.classes"])) for g in _generics(function))
+
+
+def _generics(function: func.FuncOp) -> list[ir.Operation]:
+    """What the tiles of a kernel do."""
+    ops = (op.operation for op in function.regions[0].blocks[0].operations)
+    return [op for op in ops if op.name == _GENERIC and _TAIL not in op.attributes]
 
 
 def _of_product(

@@ -57,7 +57,7 @@ class LinalgBuilder:
         if value not in self.full:
             if value not in self.squeezed:
                 self._materialise(value)
-            self.full[value] = _reshaped(self.squeezed[value], shape_of(value))
+            self.full[value] = reshaped(self.squeezed[value], shape_of(value))
         return self.full[value]
 
     def squeezed_form(self, value: Value) -> Value:
@@ -66,7 +66,7 @@ class LinalgBuilder:
             if value not in self.full:
                 self._materialise(value)
             if value not in self.squeezed:
-                self.squeezed[value] = _reshaped(self.full[value], squeeze(shape_of(value)))
+                self.squeezed[value] = reshaped(self.full[value], squeeze(shape_of(value)))
         return self.squeezed[value]
 
     def _materialise(self, value: Value) -> None:
@@ -243,7 +243,7 @@ def _accumulated(value: Value, spelling: str) -> Value:
     return arith.trunci(types.element("i1"), value) if spelling == "i1" else value
 
 
-def _reshaped(value: Value, sizes: Sequence[Number]) -> Value:
+def reshaped(value: Value, sizes: Sequence[Number]) -> Value:
     if shape_of(value) == tuple(sizes):
         return value
     return shape.Reshape(value, types.tensor(list(sizes), spelling_of(value))).result

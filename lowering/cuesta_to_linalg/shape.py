@@ -5,11 +5,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from cuesta._mlir import ir
 from cuesta.dialects import types
+from cuesta.dialects.affine_maps import squeeze
 from cuesta.dialects.cuesta import shape
 from cuesta.dialects.types import shape_of, spelling_of
-from cuesta.lowering.cuesta_to_linalg.builder import LinalgBuilder
+from cuesta.lowering.cuesta_to_linalg.builder import Access, LinalgBuilder, reshaped
 from cuesta.lowering.cuesta_to_linalg.rules import lowers
 
 
@@ -40,8 +43,32 @@ def lower_slice(b: LinalgBuilder, op: ir.Operation) -> None:
 
 @lowers("cat")
 def lower_cat(b: LinalgBuilder, op: ir.Operation) -> None:
-    parts = [b.full_form(x) for x in op.operands]
+    """A part that no generic writes is copied by one, which can be in a kernel with others."""
+    parts = [_copied(b, x) if _is_given(b.access(x)) else b.full_form(x) for x in op.operands]
     b.full[op.results[0]] = shape.Cat(*parts, op.attributes["dim"], _type(op)).result
+
+
+def _is_given(access: Access) -> bool:
+    """Whether a part is there already, has one number, or lies otherwise than it is written: no generic of its own
+    writes it to its place."""
+    value = access.source
+    if value is None:
+        return True
+    while not isinstance(value.owner, ir.Block):
+        op = value.owner
+        if op.name != "cuesta.reshape" or squeeze(shape_of(op.operands[0])) != squeeze(shape_of(value)):
+            return op.name not in ("linalg.generic", "cuesta.cat") or list(access.dims) != sorted(access.dims)
+        value = op.operands[0]
+    return True
+
+
+def _copied(b: LinalgBuilder, x: ir.Value) -> ir.Value:
+    loops = [d for d, size in enumerate(shape_of(x)) if size != 1]
+    access = b.on_loops(b.access(x), loops)
+    access = replace(access, spelling=types.storage(access.spelling))
+    with ir.Location.name("copy"):
+        copy = b.generic([access], [shape_of(x)[d] for d in loops], access.spelling, lambda s, element: element)
+    return reshaped(copy, shape_of(x))
 
 
 @lowers("copy")

@@ -4,7 +4,8 @@
     %4 = cat(%2, %3)   →    and nothing is copied but what a call into ATen gives
 
 A part that is a concatenation along the same dim lies in the outer one's buffer too, whoever else reads it: the
-layers of a DenseNet's block, each of which appends to all before it, share the block's one buffer.
+layers of a DenseNet's block, each of which appends to all before it, share the block's one buffer. So does one along
+another dim that nothing else reads, such as an image that was padded at its sides and is now above and below.
 """
 
 from __future__ import annotations
@@ -16,8 +17,10 @@ from typing import TypeAlias
 
 from cuesta._mlir import ir
 from cuesta.dialects.cuesta.dialect import numbers
+from cuesta.dialects.kernel_module import body_ops
 from cuesta.dialects.types import shape_of
 from cuesta.passes.form_kernels.layout import Layout, is_dense, memory_order
+from cuesta.passes.form_kernels.memory_order import MemoryOrder
 from cuesta.passes.form_kernels.nodes import Item
 from cuesta.sizes import Number, estimate
 
@@ -40,11 +43,12 @@ def is_inner(op: ir.Operation) -> bool:
 
 
 def outer_of(value: Value) -> ir.Operation | None:
-    """The concatenation along the same dim in whose buffer the one that gives `value` may lie: its first such
-    user, None where there is none or it takes `value` twice."""
-    for use in value.uses:
+    """The concatenation in whose buffer the one that gives `value` may lie: its first user along the same dim, or its
+    only user, along any; None where there is none or it takes `value` twice."""
+    uses = list(value.uses)
+    for use in uses:
         user = use.owner.operation
-        if user.name == _NAME and user.attributes["dim"] == value.owner.attributes["dim"]:
+        if user.name == _NAME and (len(uses) == 1 or user.attributes["dim"] == value.owner.attributes["dim"]):
             return None if user.operands[0] == user.operands[1] else _end_of_chain(user)
     return None
 
@@ -85,7 +89,7 @@ class Concatenations:
     """Places the concatenations of a function; `wanted` holds the strides of what it returns."""
 
     items: Sequence[Item]
-    wanted: Mapping[Value, Sequence[int]]
+    wanted: Mapping[Value, Sequence[Number]]
     #: (the value to be placed that an operand is but for dims of size 1, its dims), None where nothing can be
     root_of: Callable[[Value], tuple[Value, list[int]] | None]
     #: a fresh buffer for a value, its dims in this order in memory
@@ -102,7 +106,7 @@ class Concatenations:
             if value not in placed and not any(roots):
                 continue
             if value not in placed:
-                placed[value] = self.buffer(value, self.order(item.op))
+                placed[value] = self.buffer(value, order_of(item.op, self.wanted))
             for root, (_, part) in zip(roots, parts(item.op, placed[value]), strict=True):
                 if root is not None and root[0] not in placed:
                     kept = root[1]
@@ -117,25 +121,26 @@ class Concatenations:
         root = self.root_of(value)
         return root if root is not None and root[0] not in placed else None
 
-    def order(self, op: ir.Operation) -> list[int]:
-        """The memory order of a concatenation's dims: what it is returned with, or a call wants of it, or most of
-        what it is made of has."""
-        (value,) = op.results
-        sizes = shape_of(value)
-        asked: list[Sequence[int] | None] = [self.wanted[value]] if value in self.wanted else []
-        for use in value.uses:
-            traced = _operand_strides(use.owner.operation)
-            if traced:
-                asked.append(traced[use.operand_number])
-        for strides in asked:
-            if strides is not None and is_dense(sizes, strides):
-                return memory_order(sizes, strides)
-        elements: Counter[tuple[int, ...]] = Counter()
-        for part in operands_of(op):
-            given = _given_strides(part)
-            if given is not None and is_dense(shape_of(part), given):
-                elements[tuple(memory_order(shape_of(part), given))] += estimate(shape_of(part))
-        return list(elements.most_common(1)[0][0]) if elements else list(range(len(sizes)))
+
+def order_of(op: ir.Operation, wanted: Mapping[Value, Sequence[Number]]) -> list[int]:
+    """The memory order of a concatenation's dims: what it is returned with, of which `wanted` holds the strides, or a
+    call wants of it, or most of what it is made of has."""
+    (value,) = op.results
+    sizes = shape_of(value)
+    asked: list[Sequence[Number] | None] = [wanted[value]] if value in wanted else []
+    for use in value.uses:
+        traced = _operand_strides(use.owner.operation)
+        if traced:
+            asked.append(traced[use.operand_number])
+    for strides in asked:
+        if strides is not None and is_dense(sizes, strides):
+            return memory_order(sizes, strides)
+    memory = MemoryOrder()
+    elements: Counter[tuple[int, ...]] = Counter()
+    for part in operands_of(op):
+        if _is_given(part):
+            elements[tuple(memory.order(part))] += estimate(shape_of(part))
+    return list(elements.most_common(1)[0][0]) if elements else list(range(len(sizes)))
 
 
 def _operand_strides(op: ir.Operation) -> list[list[Number] | None]:
@@ -145,10 +150,13 @@ def _operand_strides(op: ir.Operation) -> list[list[Number] | None]:
     return [numbers(s) if isinstance(s, ir.ArrayAttr) else None for s in op.attributes["operand_strides"]]
 
 
-def _given_strides(value: Value) -> list[Number] | None:
-    """The strides of a call's result."""
-    op = value.owner
-    if isinstance(op, ir.Block) or op.name != "aten.call":
-        return None
-    position = next(i for i, result in enumerate(op.results) if result == value)
-    return numbers(op.attributes["result_strides"][position])
+def _is_given(value: Value) -> bool:
+    """Whether a value is a copy of a call's result."""
+    while not isinstance(value.owner, ir.Block) and (value.owner.name == "cuesta.reshape" or is_copy(value.owner)):
+        value = value.owner.operands[0]
+    return not isinstance(value.owner, ir.Block) and value.owner.name == "aten.call"
+
+
+def is_copy(op: ir.Operation) -> bool:
+    """Whether a generic does nothing to what it reads."""
+    return op.name == "linalg.generic" and len(op.operands) == 2 and [o.name for o in body_ops(op)] == ["linalg.yield"]

@@ -24,7 +24,7 @@ from cuesta.passes.form_kernels.memory_order import MemoryOrder
 from cuesta.passes.form_kernels.nodes import Item, Node
 from cuesta.passes.form_kernels.paths import Paths
 from cuesta.passes.form_kernels.products import product_classes, product_refusal
-from cuesta.passes.form_kernels.space import Conflict, Space, class_sizes, join, parallel_classes
+from cuesta.passes.form_kernels.space import Conflict, Loop, Space, class_sizes, join, parallel_classes
 from cuesta.sizes import estimate, hint
 
 #: The share of what two groups read below which one of them is little work.
@@ -165,14 +165,19 @@ class Grouping:
     def merge_twins(self, first: Sequence[Node], group: Group) -> str | None:
         """Merges `group` into the one that the nodes `first` are in, whose loops have the sizes of its own, node by
         node; the reason where it does not."""
-        twins = list(zip(first, group.members, strict=True))
-        return self._try_merge(self.group[first[0].index], group, twins=twins)
+        pairs = ((m.index, n.index, len(m.sizes)) for m, n in zip(first, group.members, strict=True))
+        loops = [((m, d), (n, d)) for m, n, rank in pairs for d in range(rank)]
+        return self.merge_along(self.group[first[0].index], group, loops)
+
+    def merge_along(self, a: Group, b: Group, loops: Sequence[tuple[Loop, Loop]]) -> str | None:
+        """Merges two groups of which pairs of `loops` become one; the reason where it does not."""
+        return self._try_merge(a, b, loops=loops)
 
     # -- one merge ----------------------------------------------------------------------------
     def _try_merge(
-        self, a: Group, b: Group, siblings: bool = False, twins: Sequence[tuple[Node, Node]] = ()
+        self, a: Group, b: Group, siblings: bool = False, loops: Sequence[tuple[Loop, Loop]] = ()
     ) -> str | None:
-        """Merges b into a; the reason where it does not. The loops of `twins` become one."""
+        """Merges b into a; the reason where it does not. Each pair of `loops` becomes one."""
         if len(a.members) + len(b.members) > self.machine.most_generics:
             return f"one kernel of both would have more than {self.machine.most_generics} generics"
         if self.paths.between(a, b):
@@ -187,10 +192,9 @@ class Grouping:
         nodes = sorted(a.nodes + b.nodes, key=lambda n: n.index)
         try:
             space = join([a.space, b.space], nodes)
-            for m, n in twins:
-                for d in range(len(m.sizes)):
-                    space.unify((m.index, d), (n.index, d))
-            space.check(nodes if twins else ())
+            for one, other in loops:
+                space.unify(one, other)
+            space.check(nodes if loops else ())
         except Conflict:
             return "written and read along different loops"
         if any(node.product is not None for node in nodes):

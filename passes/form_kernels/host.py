@@ -21,7 +21,7 @@ from cuesta.dialects.kernel_attention import is_attention
 from cuesta.dialects.types import shape_of, spelling_of
 from cuesta.passes.form_kernels import placement
 from cuesta.passes.form_kernels.attention import launch_attention
-from cuesta.passes.form_kernels.concatenation import is_cat, is_inner, parts
+from cuesta.passes.form_kernels.concatenation import is_cat, is_inner, order_of, parts
 from cuesta.passes.form_kernels.grouping import Group, Grouping
 from cuesta.passes.form_kernels.in_place import last_uses, reuse_inputs, root_of
 from cuesta.passes.form_kernels.kernel import Operand, build_kernel, collapse, kernel_key
@@ -30,6 +30,7 @@ from cuesta.passes.form_kernels.machine import CPU, Machine
 from cuesta.passes.form_kernels.mutations import merge_updates
 from cuesta.passes.form_kernels.nodes import collect
 from cuesta.passes.form_kernels.outline import emit_kernel
+from cuesta.passes.form_kernels.parts import merge_parts
 from cuesta.passes.form_kernels.routes import choose_route
 from cuesta.passes.form_kernels.scatters import place_scatters
 from cuesta.passes.form_kernels.schedule import schedule, schedule_for_memory
@@ -321,7 +322,11 @@ def build_host(
     terminator = list(old.operations)[-1].operation
     returned = list(terminator.operands)
     grouping = Grouping(items, set(returned), machine)
+    wanted = [numbers(attrs["cuesta.strides"]) for attrs in function.attributes["res_attrs"]]
+    strides_of = dict(zip(returned, wanted, strict=True))
     grouping.run(fuse)
+    if fuse and machine.in_sequence:
+        merge_parts(grouping, strides_of)
     if fuse and machine.scalars_together:
         merge_twins(grouping)
     argument_types = [
@@ -340,10 +345,9 @@ def build_host(
             builder.layouts[old_argument] = Layout(
                 base, 0, shape_of(old_argument), tuple(numbers(attrs["cuesta.strides"]))
             )
-        wanted = [numbers(attrs["cuesta.strides"]) for attrs in function.attributes["res_attrs"]]
         mutates = ints(function.attributes["cuesta.mutates"]) if "cuesta.mutates" in function.attributes else []
         updated = zip(returned[len(returned) - len(mutates) :], (old.arguments[i] for i in mutates), strict=True)
-        concatenations = placement.plan(builder, items, grouping, returned, wanted, list(updated))
+        placement.plan(builder, items, grouping, returned, strides_of, list(updated))
         order = schedule_for_memory(items, grouping, returned) if lower_peak else schedule(items, grouping)
         builder.last_use = last_uses(order, returned, list(builder.placed))
         for builder.position, unit in enumerate(order):
@@ -358,7 +362,7 @@ def build_host(
                 elif unit.op.name == "host.check":
                     builder.check(unit.op)
                 elif unit.op.name == "cuesta.cat" and not is_inner(unit.op):
-                    builder.concatenate(unit.op, concatenations.order(unit.op))
+                    builder.concatenate(unit.op, order_of(unit.op, strides_of))
         results = placement.finish(builder, function, returned, wanted)
         func.ReturnOp(results)
     new.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(argument_types, [r.type for r in results]))

@@ -5,7 +5,7 @@ concatenations, whose parts are written in place.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -95,14 +95,15 @@ def plan(
     items: list[Item],
     grouping: Grouping,
     returned: list[Value],
-    wanted: list[list[Number]],
+    wanted: Mapping[Value, Sequence[Number]],
     updates: Sequence[tuple[Value, Value]],
-) -> Concatenations:
+) -> None:
     """Fills `host.preferred`, `host.placed` and `host.updated` before anything is built.
 
-    `updates` are the new values of arguments that the graph writes to, with those arguments.
+    `wanted` are the strides of what is returned, `updates` the new values of arguments that the graph writes to, with
+    those arguments.
     """
-    for value, strides in zip(returned, wanted, strict=True):
+    for value, strides in wanted.items():
         _prefer(host, value, strides)
     fixed = set(host.preferred)
     for item in items:
@@ -120,14 +121,11 @@ def plan(
         found = written_by_generic(value)
         return None if found is None or found[0] in fixed else found
 
-    strides_of = dict(zip(returned, wanted, strict=True))
-    concatenations = Concatenations(items, strides_of, free_root, host.buffer)
-    concatenations.place(host.placed)
+    Concatenations(items, wanted, free_root, host.buffer).place(host.placed)
     groups = grouping.group
     host.updated = place_updates(updates, returned, items, groups, host.layouts, written_by_generic, host.placed)
     host.placed.update(host.updated)
     place_scatter_updates(host, updates, returned, items)
-    return concatenations
 
 
 def _align_rows(host: Host, items: Sequence[Item], grouping: Grouping, returned: Sequence[Value]) -> None:

@@ -14,11 +14,13 @@ func.func @views(%x: tensor<2x3x4xi1> {cuesta.strides = [12, 4, 1]}) -> (tensor<
   return %2 : tensor<2x6xi1>
 }
 
-// A value has no address here, so that a copy is the value.
+// A value has no address here, so that a copy is the value. What no generic writes, one writes to its place.
 // CHECK-LABEL: func.func @cat_of_copy
 // CHECK-SAME: (%[[X:.*]]: tensor<2x3xf32>, %[[Y:.*]]: tensor<2x1xf32>)
-// CHECK-NEXT: %[[E:.*]] = "cuesta.expand"(%[[Y]]) : (tensor<2x1xf32>) -> tensor<2x2xf32>
-// CHECK-NEXT: %[[C:.*]] = "cuesta.cat"(%[[X]], %[[E]]) {dim = 1 : i64}
+// CHECK: %[[A:.*]] = linalg.generic {{.*}} ins(%[[X]]
+// CHECK: %[[Y2:.*]] = "cuesta.reshape"(%[[Y]]) : (tensor<2x1xf32>) -> tensor<2xf32>
+// CHECK: %[[B:.*]] = linalg.generic {{.*}} ins(%[[Y2]]
+// CHECK: %[[C:.*]] = "cuesta.cat"(%[[A]], %[[B]]) {dim = 1 : i64}
 // CHECK-NEXT: return %[[C]]
 func.func @cat_of_copy(%x: tensor<2x3xf32>, %y: tensor<2x1xf32>) -> tensor<2x5xf32> {
   %0 = "cuesta.copy"(%x) {strides = [1, 2]} : (tensor<2x3xf32>) -> tensor<2x3xf32>

@@ -1,13 +1,11 @@
 // RUN: cuesta-opt --split-input-file --pass-pipeline='builtin.module(decompose,cuesta-to-linalg,form-kernels)' %s | filecheck %s
 
 // Each concatenation is the first part of the next one: all lie in one buffer, and what a call gives is copied there
-// once. relu reads the first 12 channels where they lie.
+// once, short parts by one kernel. relu reads the first 12 channels where they lie.
 // CHECK: func.func @graph(%[[X:.*]]: memref<2x8x4xf32> {
 // CHECK-NEXT: %[[BLOCK:.*]] = "host.alloc"() {{.*}} -> memref<128xf32>
 // CHECK-NEXT: "host.aten"
-// CHECK: %[[X2:.*]] = "host.view"(%[[X]])
-// CHECK-NEXT: "host.launch"(%[[X2]], %{{.*}}) {{.*}}ops = ["copy"]
-// CHECK: "host.launch"(%{{.*}}, %{{.*}}) {{.*}}ops = ["copy"]
+// CHECK: "host.launch"(%[[X]], %{{.*}}, %{{.*}}, %{{.*}}) {{.*}}ops = ["copy"]
 // CHECK: %[[FIRST:.*]] = "host.view"(%[[BLOCK]]) {offset = 0 : i64} : (memref<128xf32>) -> memref<2x48xf32, strided<[64, 1]>>
 // CHECK: "host.launch"(%[[FIRST]], %{{.*}}) {{.*}}ops = ["relu"]
 // CHECK: %[[B:.*]] = "host.aten"
@@ -28,7 +26,7 @@ func.func @graph(%x: tensor<2x8x4xf32> {cuesta.strides = [32, 4, 1]}, %w: tensor
 
 // What is returned is the caller's, and has memory of its own; its part of the outer one is copied.
 // CHECK: func.func @graph
-// CHECK: "host.launch"{{.*}}ops = ["exp", "sin"]
+// CHECK: "host.launch"{{.*}}ops = ["exp", "sin", "copy"]
 // CHECK: "host.launch"{{.*}}ops = ["copy"]
 // CHECK: return %[[C:.*]], %[[D:.*]] : memref<4x16xf32>, memref<4x24xf32>
 func.func @graph(%x: tensor<4x8xf32> {cuesta.strides = [8, 1]}) -> (tensor<4x16xf32> {cuesta.strides = [16, 1]}, tensor<4x24xf32> {cuesta.strides = [24, 1]}) {
@@ -67,4 +65,37 @@ func.func @graph(%x: tensor<4x4xf32> {cuesta.strides = [4, 1]}, %y: tensor<4x8xf
   %3 = "cuesta.cat"(%y, %2) {dim = 1 : i64} : (tensor<4x8xf32>, tensor<4x16xf32>) -> tensor<4x24xf32> loc("cat"("m.py":4:1))
   %4 = "cuesta.cat"(%1, %y) {dim = 0 : i64} : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<8x8xf32> loc("cat"("m.py":4:1))
   return %2, %3, %4 : tensor<4x16xf32>, tensor<4x24xf32>, tensor<8x8xf32>
+}
+
+// CHECK: // -----
+// -----
+
+// A padded image: the sides lie in the buffer of the whole, and one kernel writes all of it.
+// CHECK: func.func @graph(%[[X:.*]]: memref<16x30x30xf32>
+// CHECK: %[[ALL:.*]] = "host.alloc"() {{.*}} -> memref<16384xf32>
+// CHECK: "host.launch"(%[[X]], {{.*}}outputs = 5
+// CHECK-NOT: "host.launch"
+// CHECK: %[[R:.*]] = "host.view"(%[[ALL]])
+// CHECK-NEXT: return %[[R]] : memref<16x32x32xf32>
+func.func @graph(%x: tensor<16x30x30xf32> {cuesta.strides = [900, 30, 1]}) -> (tensor<16x32x32xf32> {cuesta.strides = [1024, 32, 1]}) {
+  %0 = "cuesta.constant"() {value = 0.0 : f64} : () -> tensor<16x30x1xf32>
+  %1 = "cuesta.cat"(%0, %x) {dim = 2 : i64} : (tensor<16x30x1xf32>, tensor<16x30x30xf32>) -> tensor<16x30x31xf32>
+  %2 = "cuesta.cat"(%1, %0) {dim = 2 : i64} : (tensor<16x30x31xf32>, tensor<16x30x1xf32>) -> tensor<16x30x32xf32>
+  %3 = "cuesta.constant"() {value = 0.0 : f64} : () -> tensor<16x1x32xf32>
+  %4 = "cuesta.cat"(%3, %2) {dim = 1 : i64} : (tensor<16x1x32xf32>, tensor<16x30x32xf32>) -> tensor<16x31x32xf32>
+  %5 = "cuesta.cat"(%4, %3) {dim = 1 : i64} : (tensor<16x31x32xf32>, tensor<16x1x32xf32>) -> tensor<16x32x32xf32>
+  return %5 : tensor<16x32x32xf32>
+}
+
+// CHECK: // -----
+// -----
+
+// Parts whose runs are a page or more have kernels of their own.
+// CHECK: func.func @graph
+// CHECK: "host.launch"{{.*}}outputs = 1
+// CHECK: "host.launch"{{.*}}outputs = 1
+func.func @graph(%x: tensor<16x1024xf32> {cuesta.strides = [1024, 1]}, %y: tensor<16x1024xf32> {cuesta.strides = [1024, 1]}) -> (tensor<16x2048xf32> {cuesta.strides = [2048, 1]}) {
+  %0 = "cuesta.exp"(%x) : (tensor<16x1024xf32>) -> tensor<16x1024xf32> loc("exp"("m.py":1:1))
+  %1 = "cuesta.cat"(%0, %y) {dim = 1 : i64} : (tensor<16x1024xf32>, tensor<16x1024xf32>) -> tensor<16x2048xf32> loc("cat"("m.py":2:1))
+  return %1 : tensor<16x2048xf32>
 }
