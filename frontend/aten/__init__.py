@@ -2,7 +2,6 @@
 
 from cuesta.frontend.aten import (
     adaptive_pooling,
-    antialiasing,
     attention,
     batch_norm,
     called,
@@ -31,7 +30,6 @@ from cuesta.frontend.aten import (
 
 __all__ = [
     "adaptive_pooling",
-    "antialiasing",
     "attention",
     "batch_norm",
     "called",
