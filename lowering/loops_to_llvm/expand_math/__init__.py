@@ -4,8 +4,8 @@
                                        … a polynomial and a scale by a power of two
 
 Special values come out as in torch eager: NaN, infinities, signed zeros, denormals, overflow and
-gradual underflow. f16 and bf16 are computed in f32. remf, sin, cos and tan of f64, vectors of f16 and bf16, and the
-functions without a row here are left for libm.
+gradual underflow. f16 and bf16 are computed in f32. sin, cos and tan of f64 become calls (vector_functions.py). remf of
+f64, vectors of f16 and bf16, of f64 for those three, and the functions without a row here are left for libm.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from cuesta.lowering.loops_to_llvm.expand_math.double import error_function as d
 from cuesta.lowering.loops_to_llvm.expand_math.double import exponential as double_exponential
 from cuesta.lowering.loops_to_llvm.expand_math.double import logarithm as double_logarithm
 from cuesta.lowering.loops_to_llvm.expand_math.double import power as double_power
+from cuesta.lowering.loops_to_llvm.expand_math.vector_functions import call_vector_functions
 from cuesta.passes.registry import Pass, register_pass
 
 
@@ -86,6 +87,7 @@ class ExpandMath(Pass):
             for op in integer_division.OPS:
                 patterns.add(op, integer_division.expansion(builder, op))
             rewrite.walk_and_apply_patterns(module.operation, patterns.freeze())
+            call_vector_functions(builder, module)
             signs = rewrite.RewritePatternSet()
             signs.add(math.CopySignOp, sign.expand)
             rewrite.walk_and_apply_patterns(module.operation, signs.freeze())

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Generic, TypeAlias, TypeVar
 
-from cuesta._mlir import arith, ir, math
+from cuesta._mlir import arith, ir, math, vector
 
 Value: TypeAlias = ir.Value
 Operand: TypeAlias = ir.Value | float | int
@@ -142,6 +142,12 @@ class Builder:
 
     def select(self, condition: Value, a: Operand, b: Operand) -> Value:
         return arith.SelectOp(condition, *self._same(a, b)).result
+
+    def any(self, condition: Value) -> Value:
+        """Whether one of a vector's conditions holds; a single one itself."""
+        if not isinstance(condition.type, ir.VectorType):
+            return condition
+        return vector.reduction(self.i1, vector.CombiningKind.OR, condition)
 
     def is_odd(self, a: Value) -> Value:
         """Whether the lowest bit of an integer is set."""

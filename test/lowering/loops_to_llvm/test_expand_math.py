@@ -26,7 +26,8 @@ S = TypeVar("S", bound=np.floating[Any])
 
 CAPACITY = 1 << 22
 LOWER_TO_LLVM = (
-    "builtin.module(canonicalize,cse,convert-scf-to-cf,func.func(convert-math-to-llvm),convert-math-to-libm,"
+    "builtin.module(canonicalize,cse,convert-scf-to-cf,convert-vector-to-llvm,func.func(convert-math-to-llvm),"
+    "convert-math-to-libm,"
     "convert-arith-to-llvm,convert-index-to-llvm,finalize-memref-to-llvm,"
     "convert-func-to-llvm{use-bare-ptr-memref-call-conv=1},convert-cf-to-llvm,canonicalize,cse,"
     "reconcile-unrealized-casts)"
@@ -61,7 +62,7 @@ def _compile(name: str, element: str = "f32", arity: int = 1) -> ExecutionEngine
         assert f"{FUNCTIONS[name].op.OPERATION_NAME} " not in str(module)
         PassManager.parse(LOWER_TO_LLVM).run(module.operation)
         for op in module.body.operations:
-            if op.operation.name == "llvm.func":
+            if op.operation.name == "llvm.func" and op.operation.attributes["sym_name"].value == "apply":
                 op.operation.attributes["passthrough"] = ir.Attribute.parse('[["prefer-vector-width", "512"]]')
         return ExecutionEngine(module, opt_level=3)
 
@@ -193,6 +194,7 @@ BINARY = {"powf", "atan2", "remf"}
 
 def test_every_function_has_a_case() -> None:
     assert {case.name for case in CASES} | BINARY == set(FUNCTIONS)
+    assert set(WIDE_CASES) | BINARY == set(FUNCTIONS)
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
@@ -213,6 +215,9 @@ class WideCase:
     points: tuple[float, ...] = (1.0,)
 
 
+#: The last point is where libm takes over.
+_TURNS = ((-10, 10), (-1e5, 1e5), (-1e11, 1e11), (-1e12, 1e12))
+_QUARTERS = (0.7853981633974483, 1.5707963267948966, 3.141592653589793, 6.283185307179586, 2.0**38)
 WIDE_CASES = {
     "exp": WideCase(1.1, ((-746, 710), (-1, 1)), (0.34657359, 708.396, 709.7827, 745.133)),
     "exp2": WideCase(1.2, ((-1076, 1025), (-1, 1)), (0.5, 1022.0, 1024.0, 1074.0)),
@@ -232,6 +237,9 @@ WIDE_CASES = {
     "asinh": WideCase(2, ((-10, 10), (-1, 1)), (1.0, 1e17)),
     "acosh": WideCase(2, ((0, 10), (1, 1e9)), (1.0, 2.0, 1e17)),
     "atanh": WideCase(2.5, ((-1, 1), (-0.3, 0.3)), (0.1715728752538099, 0.5, 1.0)),
+    "sin": WideCase(1.0, _TURNS, _QUARTERS),
+    "cos": WideCase(1.0, _TURNS, _QUARTERS),
+    "tan": WideCase(2.5, _TURNS, _QUARTERS),
     "rsqrt": WideCase(2, ((0, 4),), (1.0, 2.2250738585072014e-308)),
 }
 _WIDE = [
@@ -385,27 +393,60 @@ def _needs_wide_fma() -> None:
         pytest.skip("needs AVX2 or AVX-512")
 
 
-@pytest.mark.parametrize("name", sorted(FUNCTIONS))
-def test_the_loop_is_vectorised(name: str, tmp_path: Path) -> None:
+def _listing(engine: ExecutionEngine, path: Path) -> str:
+    engine.raw_lookup("apply")  # compiles
+    engine.dump_to_object_file(str(path))
+    command = ["objdump", "--disassemble", "--reloc", "--syms", path]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+
+@pytest.mark.parametrize("element", ["f32", "f64"])
+@pytest.mark.parametrize("name", sorted(FUNCTIONS.keys() - {"sin", "cos", "tan"}))
+def test_the_loop_is_vectorised(name: str, element: str, tmp_path: Path) -> None:
     """Packed arithmetic on wide registers, and no symbol but the function's own: nothing calls libm."""
     _needs_wide_fma()
-    engine = _compile(name, arity=2 if name in BINARY else 1)
-    engine.raw_lookup("apply")  # compiles
-    path = tmp_path / "apply.o"
-    engine.dump_to_object_file(str(path))
-    listing = subprocess.run(["objdump", "-d", "-t", path], capture_output=True, text=True, check=True).stdout
+    if FUNCTIONS[name].emit_wide is None and element == "f64":
+        pytest.skip("left for libm")
+    listing = _listing(_compile(name, element, arity=2 if name in BINARY else 1), tmp_path / "apply.o")
     assert re.search(r"\bv(fn?m(add|sub)\d+|div)p[sd]\s.*%[yz]mm", listing)
     assert "*UND*" not in listing
 
 
+@pytest.mark.parametrize("name", ["sin", "cos", "tan"])
+def test_the_loop_of_turns_is_vectorised(name: str, tmp_path: Path) -> None:
+    """f32 as any other; of f64 the loop calls the function of as many numbers as fill a register."""
+    _needs_wide_fma()
+    listing = _listing(_compile(name), tmp_path / "narrow.o")
+    assert re.search(r"\bvfn?m(add|sub)\d+p[sd]\s.*%[yz]mm", listing)
+    assert "*UND*" not in listing
+    loop = _listing(_compile(name, "f64"), tmp_path / "wide.o").split("<apply>:")[1].split("<_mlir_")[0]
+    assert re.search(rf"\bcuesta_{name}_[48]\b", loop)
+
+
+@pytest.mark.parametrize("name", ["sin", "cos", "tan"])
+def test_next_to_quarter_turns(name: str) -> None:
+    """The f64 that lie nearest to multiples of pi / 2, where the most digits cancel."""
+    if np.finfo(np.longdouble).nmant < 63:
+        pytest.skip("needs a long double of more than 64 bits")
+    rng = np.random.default_rng(4)
+    turns = np.concatenate([np.arange(1.0, 200_000.0), np.floor(2.0 ** rng.uniform(17, 37, 400_000))])
+    x = turns * (np.pi / 2)
+    want = {"sin": np.sin, "cos": np.cos, "tan": np.tan}[name](x.astype(np.longdouble))
+    _assert_close(_apply(_compile(name, "f64"), x), want, WIDE_CASES[name].limit, x)
+
+
+@pytest.mark.parametrize("element", ["f32", "f64"])
 @pytest.mark.parametrize("name", sorted(FUNCTIONS))
-def test_vectors_have_the_bits_of_scalars(name: str) -> None:
-    arity = 2 if name in ("atan2", "powf", "remf") else 1
-    x = np.concatenate([np.geomspace(1e-3, 50, 1020).astype(np.float32), np.float32([0, -1, np.nan, np.inf])])
-    y = np.resize(np.float32([0.5, -3, 2, np.inf, 7]), x.size)
+def test_vectors_have_the_bits_of_scalars(name: str, element: str) -> None:
+    if FUNCTIONS[name].emit_wide is None and element == "f64":
+        pytest.skip("left for libm")
+    arity = 2 if name in BINARY else 1
+    dtype = {"f32": np.float32, "f64": np.float64}[element]
+    x = np.concatenate([np.geomspace(1e-3, 50, 1020), [0, -1, np.nan, np.inf]]).astype(dtype)
+    y = np.resize(np.array([0.5, -3, 2, np.inf, 7], dtype), x.size)
     operands = (x, y)[:arity]
     op = FUNCTIONS[name].op.OPERATION_NAME
-    array, kind = f"memref<{CAPACITY}xf32>", "vector<16xf32>"
+    array, kind = f"memref<{CAPACITY}x{element}>", f"vector<16x{element}>"
     loads = "\n".join(f"%e{i} = vector.load %x{i}[%i] : {array}, {kind}" for i in range(arity))
     text = f"""
     func.func @apply({", ".join(f"%x{i}: {array}" for i in range(arity))}, %out: {array}, %n: index) {{
@@ -422,9 +463,7 @@ def test_vectors_have_the_bits_of_scalars(name: str) -> None:
         module = ir.Module.parse(text)
         ExpandMath().run(module)
         assert f"{op} " not in str(module)
-        PassManager.parse(LOWER_TO_LLVM.replace("convert-scf-to-cf,", "convert-scf-to-cf,convert-vector-to-llvm,")).run(
-            module.operation
-        )
+        PassManager.parse(LOWER_TO_LLVM).run(module.operation)
         found = _apply(ExecutionEngine(module, opt_level=2), *operands)
-    expected = _apply(_compile(name, arity=arity), *operands)
+    expected = _apply(_compile(name, element, arity), *operands)
     np.testing.assert_array_equal(found, expected)

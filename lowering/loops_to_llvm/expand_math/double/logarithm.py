@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from cuesta.lowering.loops_to_llvm.expand_math.builder import Builder, Value
 from cuesta.lowering.loops_to_llvm.expand_math.double.exponential import BIAS, MAGIC, power_of_two
+from cuesta.lowering.loops_to_llvm.expand_math.double.sums import exact_sum, ordered_sum
 from cuesta.lowering.loops_to_llvm.expand_math.logarithm import at_the_edges
 
 _SQRT_HALF = 0x3FE6A09E667F3BCD
@@ -76,8 +77,8 @@ def _log_to_base(b: Builder, f: Value, inverse: tuple[float, float]) -> tuple[Va
 
 def _plus_whole(b: Builder, whole: Value, high: Value, low: Value) -> Value:
     """whole + high + low, where whole is 0 or exceeds the others."""
-    y = b.add(whole, high)
-    return b.add(y, b.add(b.add(b.sub(whole, y), high), low))
+    y, lost = ordered_sum(b, whole, high)
+    return b.add(y, b.add(lost, low))
 
 
 def log2(b: Builder, x: Value) -> Value:
@@ -94,9 +95,7 @@ def log10(b: Builder, x: Value) -> Value:
 
 def log1p(b: Builder, x: Value) -> Value:
     """log of u = 1 + x, where f takes back what rounding u lost, over 2^n."""
-    u = b.add(x, 1.0)
-    part = b.sub(u, 1.0)
-    lost = b.add(b.sub(1.0, b.sub(u, part)), b.sub(x, part))
+    u, lost = exact_sum(b, 1.0, x)
     n, f = split_normal(b, u)
     # 0 from n = 1023 on, where nothing was lost.
     scale = power_of_two(b, b.sub(MAGIC + BIAS, b.at_most(n, 1023.0)))

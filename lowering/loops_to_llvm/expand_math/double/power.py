@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TypeAlias
-
-from cuesta.lowering.loops_to_llvm.expand_math.builder import Builder, Operand, Value
+from cuesta.lowering.loops_to_llvm.expand_math.builder import Builder, Value
 from cuesta.lowering.loops_to_llvm.expand_math.double.exponential import exp2_of_sum
 from cuesta.lowering.loops_to_llvm.expand_math.double.logarithm import split
+from cuesta.lowering.loops_to_llvm.expand_math.double.sums import ordered_sum, product
 from cuesta.lowering.loops_to_llvm.expand_math.power import with_sign
 
 _INF = float("inf")
-
-Sum: TypeAlias = tuple[Operand, Operand]
 
 # log2((1 + s) / (1 - s)) / s in powers of s^2: the first two, and the others: 2^-66.3 of the logarithm.
 _FIRST = (2.8853900817779268, 4.0710547481862066e-17)
@@ -27,25 +24,13 @@ _LOG2 = (
 )
 
 
-def _sum(b: Builder, large: Operand, small: Value) -> tuple[Value, Value]:
-    """large + small and what rounding that lost, where large is 0 or exceeds small."""
-    y = b.add(large, small)
-    return y, b.add(b.sub(large, y), small)
-
-
-def _product(b: Builder, x: Sum, y: Sum) -> tuple[Value, Value]:
-    high = b.mul(x[0], y[0])
-    low = b.fma(x[0], y[0], b.neg(high))
-    return high, b.fma(x[0], y[1], b.fma(x[1], y[0], low))
-
-
 def _log2(b: Builder, a: Value) -> tuple[Value, Value]:
     """log2 of a positive finite number to 2^-66, in two doubles.
 
     With s = f / (2 + f) it is n + s (c0 + s^2 (c1 + s^2 (...))); all but the inner polynomial in two doubles.
     """
     n, f = split(b, a)
-    divisor, lost = _sum(b, 2.0, f)
+    divisor, lost = ordered_sum(b, 2.0, f)
     inverse = b.div(1.0, divisor)
     s = b.mul(f, inverse)
     rest = b.fma(b.neg(s), lost, b.fma(b.neg(s), divisor, f))
@@ -53,12 +38,12 @@ def _log2(b: Builder, a: Value) -> tuple[Value, Value]:
     square = b.mul(s, s)
     square_low = b.fma(b.mul(s, 2.0), s_low, b.fma(s, s, b.neg(square)))
 
-    inner, inner_low = _sum(b, _SECOND[0], b.mul(square, b.balanced_poly(square, _LOG2)))
-    outer, outer_low = _product(b, (square, square_low), (inner, b.add(inner_low, _SECOND[1])))
-    factor, factor_low = _sum(b, _FIRST[0], outer)
+    inner, inner_low = ordered_sum(b, _SECOND[0], b.mul(square, b.balanced_poly(square, _LOG2)))
+    outer, outer_low = product(b, (square, square_low), (inner, b.add(inner_low, _SECOND[1])))
+    factor, factor_low = ordered_sum(b, _FIRST[0], outer)
     factor_low = b.add(factor_low, b.add(outer_low, _FIRST[1]))
-    high, low = _product(b, (s, s_low), (factor, factor_low))
-    y, y_low = _sum(b, n, high)
+    high, low = product(b, (s, s_low), (factor, factor_low))
+    y, y_low = ordered_sum(b, n, high)
     return y, b.add(y_low, low)
 
 
