@@ -178,3 +178,10 @@ def test_the_page_names_what_is_not_right() -> None:
     assert "| `sin` | **2/3, 1 raised** | **1/3, 1 wrong, 1 raised** |  |  |  |  | 67% | no elements |" in page
     assert "- `sin` f32 sample 1: right, gradient wrong: off" in page
     assert "- `sin` f32 sample 2: raised, gradient raised: PassFailed" in page
+
+
+def test_the_page_says_which_rows_are_of_another_commit() -> None:
+    records = [Record(Unit(name, "f32"), 1, commit="1234567") for name in ("abs", "sin", "cos")]
+    assert "\n3 entries, commit 1234567.\n" in render(records, 1)
+    records[1].commit = "89abcde"
+    assert "\n3 entries, commit 1234567; of 89abcde: `sin`.\n" in render(records, 1)

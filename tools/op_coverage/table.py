@@ -39,8 +39,7 @@ def _head(records: Sequence[Record], found: int, most: int | None) -> Iterator[s
         "gradients of the results times fixed random numbers. `make op-coverage` makes this page "
         "(`tools/op_coverage`).\n"
     )
-    commits = ", ".join(sorted({record.commit for record in records if record.commit}))
-    yield f"{found} entries, commit {commits}.\n" if commits else f"{found} entries.\n"
+    yield f"{found} entries{_commits(records)}.\n"
     yield "| | samples | right | wrong | raised | refused by torch |"
     yield "|---|---:|---:|---:|---:|---:|"
     for dtype in PAGE_DTYPES:
@@ -65,6 +64,19 @@ def _head(records: Sequence[Record], found: int, most: int | None) -> Iterator[s
     yield "- left out: " + "; ".join(f"`{name}*` ({why})" for name, why in LEFT_OUT.items()) + "."
     missing = sorted(set(entries()) - {unit.entry for unit in units()})
     yield "- not run, as they take none of these dtypes on a CPU: " + ", ".join(f"`{name}`" for name in missing) + "."
+
+
+def _commits(records: Sequence[Record]) -> str:
+    """At which commit they were made, and which rows at others."""
+    entries_of: dict[str, set[str]] = {}
+    for record in records:
+        entries_of.setdefault(record.commit, set()).add(record.unit.entry)
+    first, *others = sorted(entries_of, key=lambda commit: -len(entries_of[commit])) or [""]
+    text = f", commit {first}" if first else ""
+    for commit in others:
+        rows = ", ".join(f"`{name}`" for name in sorted(entries_of[commit]))
+        text += f"; of {commit or 'no commit'}: {rows}"
+    return text
 
 
 def _summary(name: str, counts: Counter[str]) -> str:
