@@ -2,12 +2,14 @@
 
     %2 = cuesta.mm(%0, %1)   →   %2 = aten.call(%0, %1) {overload = "aten.mm.default"}
 
-On CPU they run in MKL and oneDNN. Of some products `product_routes` makes kernels instead; one that is to use tensor
-cores stays a product, and its tile says so.
+On CPU they run in MKL and oneDNN. There a bias that is added to rows is left to the kernel that reads the product: ATen
+writes it to the result first, and has MKL read that. Of some products `product_routes` makes kernels instead; one that
+is to use tensor cores stays a product, and its tile says so.
 """
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -20,7 +22,8 @@ from cuesta.dialects.module_target import target_of
 from cuesta.dialects.product import PACKED, PRODUCT
 from cuesta.dialects.types import row_major, shape_of, spelling_of
 from cuesta.passes.attention_kernels import mark_attention
-from cuesta.passes.graph_rewrite import Rule, functions, rewrite_ops
+from cuesta.passes.graph_rewrite import Rule, functions, rewrite_ops, users
+from cuesta.passes.hoist_reshapes import POINTWISE
 from cuesta.passes.library_attention import LibraryAttention
 from cuesta.passes.packed_weights import keep_panels_apart
 from cuesta.passes.product_routes import ROUTE, as_kernel, mark_routes
@@ -58,12 +61,38 @@ def _addmm(op: ir.Operation) -> list[ir.Value]:
     return _call(op, name, list(op.operands), scalars, _GEMM, any_strides=True)
 
 
-def _product(op: ir.Operation) -> list[ir.Value] | None:
+def _mm_and_bias(op: ir.Operation) -> list[ir.Value]:
+    """The product, and the bias added behind it."""
+    bias, *factors = op.operands
+    (product,) = _call(op, "aten.mm.default", factors, {}, _GEMM, any_strides=True)
+    return [_B.pointwise("add", product, bias)]
+
+
+def _has_bias(op: ir.Operation) -> bool:
+    """Whether what an addmm adds is the same in all rows, in the type that the product is summed in."""
+    (result,) = op.results
+    columns = (*(1,) * (len(shape_of(op.operands[0])) - 1), shape_of(result)[-1])
+    plain = all(op.attributes[name].value == 1 for name in ("beta", "alpha"))
+    return plain and len(shape_of(result)) == 2 and shape_of(op.operands[0]) == columns and spelling_of(result) == "f32"
+
+
+def _kernels_read(value: ir.Value) -> bool:
+    """Whether all that reads a value is pointwise, so that kernels of ours read it anyway."""
+    readers = users(value)
+    return bool(readers) and all(
+        op.name in POINTWISE or (op.name == "cuesta.reshape" and _kernels_read(op.results[0])) for op in readers
+    )
+
+
+def _product(op: ir.Operation, biases: bool) -> list[ir.Value] | None:
+    """The op as a call, one without a bias where it may go into `biases` of kernels; None where it stays a product."""
     if PRODUCT in op.attributes:
         return None
     if op.attributes[ROUTE].value != LIBRARY:
         return as_kernel(op)
-    return _mm(op) if op.name == "cuesta.mm" else _addmm(op)
+    if op.name == "cuesta.mm":
+        return _mm(op)
+    return _mm_and_bias(op) if biases and _has_bias(op) and _kernels_read(op.results[0]) else _addmm(op)
 
 
 def _convolution(op: ir.Operation) -> list[ir.Value]:
@@ -84,9 +113,10 @@ class CallLibraries(Pass):
     attention: str = "auto"
 
     def run(self, module: ir.Module) -> None:
+        product = functools.partial(_product, biases=not target_of(module).gpu)
         rules: dict[str, Rule] = {
-            "cuesta.mm": _product,
-            "cuesta.addmm": _product,
+            "cuesta.mm": product,
+            "cuesta.addmm": product,
             "cuesta.convolution": _convolution,
             **LibraryAttention(target_of(module)).rules(),
         }

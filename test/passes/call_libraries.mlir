@@ -73,3 +73,27 @@ func.func @left_alone(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
   %0 = "cuesta.softmax"(%x) {dim = 1 : i64, safe = 0 : i64} : (tensor<4x8xf32>) -> tensor<4x8xf32>
   return %0 : tensor<4x8xf32>
 }
+
+// A bias goes into the kernel that reads the product, behind reshapes too; not where memory or a library wants the sum.
+// CHECK-LABEL: func.func @bias
+// CHECK: %[[M:.*]] = "aten.call"({{.*}}overload = "aten.mm.default"
+// CHECK-NEXT: %[[A:.*]] = "cuesta.add"(%[[M]], %{{.*}}) : (tensor<4x2xf32>, tensor<2xf32>) -> tensor<4x2xf32>
+// CHECK-NEXT: %[[R:.*]] = "cuesta.reshape"(%[[A]])
+// CHECK-NEXT: "cuesta.gelu"(%[[R]])
+// CHECK-NEXT: "aten.call"({{.*}}overload = "aten.addmm.default"
+func.func @bias(%c: tensor<2xf32>, %a: tensor<4x8xf32>, %b: tensor<8x2xf32>) -> (tensor<2x2x2xf32>, tensor<4x2xf32>) {
+  %0 = "cuesta.addmm"(%c, %a, %b) {beta = 1.0 : f64, alpha = 1.0 : f64} : (tensor<2xf32>, tensor<4x8xf32>, tensor<8x2xf32>) -> tensor<4x2xf32>
+  %1 = "cuesta.reshape"(%0) : (tensor<4x2xf32>) -> tensor<2x2x2xf32>
+  %2 = "cuesta.gelu"(%1) : (tensor<2x2x2xf32>) -> tensor<2x2x2xf32>
+  %3 = "cuesta.addmm"(%c, %a, %b) {beta = 1.0 : f64, alpha = 1.0 : f64} : (tensor<2xf32>, tensor<4x8xf32>, tensor<8x2xf32>) -> tensor<4x2xf32>
+  return %2, %3 : tensor<2x2x2xf32>, tensor<4x2xf32>
+}
+
+// What is rounded to half its bits would be rounded twice.
+// CHECK-LABEL: func.func @narrow_bias
+// CHECK: "aten.call"({{.*}}overload = "aten.addmm.default"
+func.func @narrow_bias(%c: tensor<2xbf16>, %a: tensor<4x8xbf16>, %b: tensor<8x2xbf16>) -> tensor<4x2xbf16> {
+  %0 = "cuesta.addmm"(%c, %a, %b) {beta = 1.0 : f64, alpha = 1.0 : f64} : (tensor<2xbf16>, tensor<4x8xbf16>, tensor<8x2xbf16>) -> tensor<4x2xbf16>
+  %1 = "cuesta.neg"(%0) : (tensor<4x2xbf16>) -> tensor<4x2xbf16>
+  return %1 : tensor<4x2xbf16>
+}
