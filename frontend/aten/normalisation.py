@@ -15,7 +15,7 @@ from cuesta.dialects.cuesta.dialect import float_attr, int_attr
 from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.types import opmath, shape_of, spelling_of
 from cuesta.frontend.aten.pointwise import at_least_1d
-from cuesta.frontend.rules import Decline, imports
+from cuesta.frontend.rules import Decline, imports, sizes_of
 from cuesta.sizes import Size
 
 Value: TypeAlias = ir.Value
@@ -135,6 +135,66 @@ def group_norm(
     for value, meta in zip((mean, rstd), node.meta["val"][1:], strict=True):
         results.append(b.convert(b.reshape(value, [samples, groups]), types.SPELLING[meta.dtype]))
     return results
+
+
+@imports("native_group_norm_backward")
+def group_norm_backward(
+    b: GraphBuilder,
+    node: torch.fx.Node,
+    grad: Value,
+    x: Value,
+    mean: Value,
+    rstd: Value,
+    weight: Value | None,
+    samples: int,
+    channels: int,
+    pixels: int,
+    groups: int,
+    output_mask: Sequence[bool],
+) -> list[Value | None]:
+    """In the space of `group_norm`, with ATen's formulas: sums over a channel's pixels give all three gradients."""
+    wide = opmath(spelling_of(x))
+    space = [samples, groups, channels // groups, pixels]
+    grad, x = (b.convert(b.reshape(v, space), wide) for v in (grad, x))
+    mean, rstd = (b.convert(b.reshape(v, [samples, groups, 1, 1]), wide) for v in (mean, rstd))
+    total = b.reduce("sum", grad, [3], keepdim=True)
+    product = b.reduce("sum", b.pointwise("mul", grad, x), [3], keepdim=True)
+    results: list[Value | None] = [None, None, None]
+    if output_mask[0]:
+        results[0] = _group_norm_input(b, grad, x, mean, rstd, weight, (total, product))
+    if output_mask[1]:
+        centred = b.pointwise("sub", product, b.pointwise("mul", total, mean))
+        results[1] = b.reduce("sum", b.pointwise("mul", centred, rstd), [0])
+    if output_mask[2]:
+        results[2] = b.reduce("sum", total, [0])
+    metas = node.meta["val"]
+    return [
+        None if r is None else b.reshape(b.convert(r, types.SPELLING[meta.dtype]), sizes_of(meta))
+        for r, meta in zip(results, metas, strict=True)
+    ]
+
+
+def _group_norm_input(
+    b: GraphBuilder,
+    grad: Value,
+    x: Value,
+    mean: Value,
+    rstd: Value,
+    weight: Value | None,
+    sums: tuple[Value, Value],
+) -> Value:
+    """The gradient of the input; `sums` are those of `grad` and of `grad` times `x` over a channel's pixels."""
+    _, groups, inside, pixels = shape_of(x)
+    if weight is not None:
+        along = b.reshape(b.convert(weight, spelling_of(x)), [1, groups, inside, 1])
+        grad = b.pointwise("mul", grad, along)
+        sums = (b.pointwise("mul", sums[0], along), b.pointwise("mul", sums[1], along))
+    total, product = (b.reduce("sum", v, [2], keepdim=True) for v in sums)
+    less = b.pointwise("mul", b.pointwise("sub", product, b.pointwise("mul", total, mean)), b.pointwise("square", rstd))
+    slope = b.with_number("div", b.pointwise("mul", less, rstd), inside * pixels)
+    level = b.with_number("div", b.pointwise("mul", total, rstd), inside * pixels)
+    own = b.pointwise("sub", b.pointwise("mul", grad, rstd), b.pointwise("mul", b.pointwise("sub", x, mean), slope))
+    return b.pointwise("sub", own, level)
 
 
 @imports("nll_loss_forward")

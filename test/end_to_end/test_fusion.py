@@ -109,6 +109,16 @@ def test_residual_and_layer_norm_are_one_kernel() -> None:
     check_one_kernel(residual_layer_norm, *(torch.randn(size) for size in ((64, 96), (64, 96), (96,), (96,))))
 
 
+def test_the_gradients_of_group_norm_are_one_kernel() -> None:
+    x, weight, bias = torch.randn(8, 64, 16, 16), torch.randn(64), torch.randn(64)
+    leaves = [v.requires_grad_() for v in (x, weight, bias)]
+    torch.compile(F.group_norm, backend="cuesta")(x, 8, weight, bias).square().sum().backward()
+    _, backward = graphs()
+    assert [kernel["uses"] for kernel in backward["kernels"]] == [1], backward["kernels"]
+    assert backward["aten_calls"] == []
+    assert all(v.grad is not None for v in leaves)
+
+
 @pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
 def test_cross_entropy_is_one_kernel(reduction: str) -> None:
     targets = torch.randint(50, (64,))

@@ -163,6 +163,10 @@ TRAINED: dict[str, tuple[Any, ...]] = {
     "layer_norm of bf16": (
         lambda x, w, b: F.layer_norm(x, [6], w, b).square(), X.bfloat16(), ROW.bfloat16(), BIAS.bfloat16(),
     ),
+    "group_norm": (lambda x, w, b: F.group_norm(x, 2, w, b).square(), IMAGE, ROW[:4].clone(), BIAS[:4].clone()),
+    "group_norm, bare": (lambda x: F.group_norm(x, 4).square(), IMAGE),
+    "group_norm of the weight alone": (lambda w: F.group_norm(IMAGE, 1, w).square(), ROW[:4].clone()),
+    "group_norm of bf16": (lambda x: F.group_norm(x, 2).square(), IMAGE.bfloat16()),
     "cross_entropy": (lambda x: F.cross_entropy(x, CLASSES), X),
     "cross_entropy, none": (lambda x: F.cross_entropy(x, CLASSES, reduction="none").square(), X),
     "cross_entropy, sum": (lambda x: F.cross_entropy(x, CLASSES, reduction="sum"), X),
