@@ -99,8 +99,8 @@ def _views_of_whole_memory(node: Node) -> list[Node]:
     offset = node.args[position] if len(node.args) > position else node.kwargs.get("storage_offset")
     before, source = _views(node.args[0])
     views = [node, *before]
-    if offset is None:  # where its tensor begins; what lies in the gaps of a view is the whole memory's
-        return views if len(views) > 1 and _has_gaps(views[1]) else []
+    if offset is None:  # where its tensor begins; what lies in the gaps of a view, or behind it, is the whole memory's
+        return views if len(views) > 1 and (_has_gaps(views[1]) or _reaches_past(node, views[1])) else []
     given = isinstance(source, Node) and source.op in ("placeholder", "get_attr")
     return views if given or len(views) > 1 else []
 
@@ -131,6 +131,16 @@ def _has_gaps(node: Node) -> bool:
     value = node.meta.get("val")
     dense = torch._prims_common.is_non_overlapping_and_dense_or_false
     return isinstance(value, torch.Tensor) and not dense(value)
+
+
+def _reaches_past(node: Node, view: Node) -> bool:
+    """Whether a tensor that begins where a view does may have more places than the view has elements."""
+    value = node.meta.get("val")
+    if not isinstance(value, torch.Tensor):
+        return False
+    last = sum((n - 1) * stride for n, stride in zip(value.shape, value.stride(), strict=True))
+    within = torch.fx.experimental.symbolic_shapes.statically_known_true
+    return not (within(value.numel() == 0) or within(last < view.meta["val"].numel()))
 
 
 def _reason(node: Node) -> str | None:

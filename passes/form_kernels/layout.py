@@ -118,6 +118,21 @@ def is_dense(sizes: Sequence[Number], strides: Sequence[Number]) -> bool:
     return all(strides[d] == e for d, e in zip(kept, expected, strict=True))
 
 
+def overlaps(sizes: Sequence[Number], strides: Sequence[Number]) -> bool:
+    """Whether two elements may lie in one place. Strides with gaps that depend on the call count as such."""
+    if is_dense(sizes, strides):
+        return False
+    reach = 0
+    for d in reversed(memory_order(sizes, strides)):
+        size, stride = sizes[d], strides[d]
+        if size == 1:
+            continue
+        if not isinstance(size, int) or not isinstance(stride, int) or stride <= reach:
+            return True
+        reach += (size - 1) * stride
+    return False
+
+
 def aligned_strides(sizes: Sequence[Number], width: int) -> list[int] | None:
     """Row-major strides of elements of `width` bytes, with gaps that let every row begin at a multiple of a cache
     line; None where rows begin at multiples of 16 bytes without, or sizes depend on the call."""

@@ -4,7 +4,6 @@ concatenations, whose parts are written in place.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeAlias
@@ -15,7 +14,7 @@ from cuesta.dialects.types import byte_size, row_major, shape_of, spelling_of
 from cuesta.passes.form_kernels.concatenation import Concatenations
 from cuesta.passes.form_kernels.grouping import Group, Grouping
 from cuesta.passes.form_kernels.in_place import root_of
-from cuesta.passes.form_kernels.layout import Layout, aligned_strides, is_dense, memory_order
+from cuesta.passes.form_kernels.layout import Layout, aligned_strides, is_dense, memory_order, overlaps
 from cuesta.passes.form_kernels.mutations import place_updates
 from cuesta.passes.form_kernels.nodes import Item, Node, node_of
 from cuesta.passes.form_kernels.scatters import place_scatter_updates
@@ -189,7 +188,7 @@ def finish(host: Host, function: func.FuncOp, returned: list[Value], wanted: lis
         shared = storage >= 0 and claimed.setdefault(layout.base, storage) != storage
         # Equal to another result or an argument, but a tensor of its own to the caller.
         own = shared or layout.base in mutates
-        if 0 in strides and is_dense(*_once(layout.sizes, strides)):
+        if 0 in strides and not overlaps(_once(layout.sizes, strides), strides):
             if own or not same_places(layout.sizes, layout.strides, strides):
                 layout = _repeated(host, value, layout, strides)
         elif 0 in strides:
@@ -210,18 +209,17 @@ def finish(host: Host, function: func.FuncOp, returned: list[Value], wanted: lis
     return results
 
 
-def _once(sizes: Sequence[Number], strides: Sequence[Number]) -> tuple[list[Number], Sequence[Number]]:
-    """The sizes and strides of what a tensor repeats along dims of stride 0."""
-    return [1 if stride == 0 else n for n, stride in zip(sizes, strides, strict=True)], strides
+def _once(sizes: Sequence[Number], strides: Sequence[Number]) -> tuple[Number, ...]:
+    """The sizes of what a tensor repeats along dims of stride 0."""
+    return tuple(1 if stride == 0 else n for n, stride in zip(sizes, strides, strict=True))
 
 
 def _repeated(host: Host, value: Value, layout: Layout, strides: Sequence[Number]) -> Layout:
     """A value that repeats along the dims of stride 0, copied once into memory of its own with these strides."""
-    sizes, _ = _once(layout.sizes, strides)
-    once = replace(layout, sizes=tuple(sizes))
-    base = host.allocate(spelling_of(value), math.prod(sizes))
-    host.copy(value, once, replace(once, base=base, offset=0, strides=tuple(strides)))
-    return replace(layout, base=base, offset=0, strides=tuple(strides))
+    once = _once(layout.sizes, strides)
+    target = host.with_strides(value, strides)
+    host.copy(value, replace(layout, sizes=once), replace(target, sizes=once))
+    return target
 
 
 def _is_same(a: Layout, b: Layout) -> bool:

@@ -9,10 +9,18 @@ import pytest
 import torch
 from torch import Tensor
 
+
+def repeated_diagonal(x: Tensor) -> Tensor:
+    """Its numbers lie apart, with others between them."""
+    diagonal = x.diagonal()
+    return diagonal.expand(3, *diagonal.shape)
+
+
 FUNCTIONS: dict[str, Callable[[Tensor], Any]] = {
     "of sums": lambda x: x.floor().sum(0, keepdim=True).expand(3, 4, 5),
     "of converted numbers": lambda x: x.flip(1).double().broadcast_to(2, 3, 4, 5),
     "permuted": lambda x: x.sqrt()[:, None].expand(3, 6, 4, 5).permute(2, 1, 3, 0),
+    "of a diagonal": lambda x: repeated_diagonal(x.sqrt()),
     "beside what it repeats": lambda x: (x.neg(), x.neg().expand(2, 3, 4, 5)),
 }
 

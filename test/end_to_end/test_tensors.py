@@ -228,12 +228,24 @@ def read_in_the_gaps_of_a_view(x: Tensor) -> Tensor:
     return (x + 1)[:9].view(3, 3).diagonal(1).as_strided((2,), (1,)) * 2
 
 
+def read_past_the_end_of_a_view(x: Tensor) -> Tensor:
+    return (x + 1)[2:5].as_strided((4,), (1,)) * 2
+
+
+def read_behind_an_empty_view(x: Tensor) -> Tensor:
+    return (x + 1)[3:3].as_strided((1,), (1,)) * 2
+
+
 def write_beside_an_argument(x: Tensor) -> Tensor:
     return torch.as_strided_scatter(x, torch.ones(2, 2), (2, 2), (1, 2), 6) * 2
 
 
 @pytest.mark.parametrize(
-    "f", [read_beside_an_argument, read_beside_a_view, read_in_the_gaps_of_a_view, write_beside_an_argument]
+    "f",
+    [
+        *(read_beside_an_argument, read_beside_a_view, read_in_the_gaps_of_a_view, read_past_the_end_of_a_view),
+        *(read_behind_an_empty_view, write_beside_an_argument),
+    ],
 )
 def test_offsets_count_from_where_memory_begins(f: Callable[[Tensor], Tensor], backend: str) -> None:
     compiled = torch.compile(f, backend=backend)
