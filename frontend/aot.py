@@ -14,6 +14,7 @@ from cuesta.frontend.fx_nodes import last_placeholder, storage_of
 from cuesta.frontend.saved_concatenations import save_once
 from cuesta.frontend.saved_layouts import save_channels_last
 from cuesta.frontend.saved_operands import save_compared
+from cuesta.frontend.saved_views import save_views_once
 
 
 def around(
@@ -54,6 +55,7 @@ def partition(joint: torch.fx.GraphModule, joint_inputs: Any, *, layouts: bool =
     _keep_old_values(forward, kwargs["num_fwd_outputs"])
     if layouts:
         save_channels_last(forward, backward, kwargs["num_fwd_outputs"])
+    save_views_once(forward, backward, kwargs["num_fwd_outputs"])
     return forward, backward
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 import re
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -19,6 +20,15 @@ from cuesta.runtime.dtypes import COMPUTABLE, SPELLING
 def last_placeholder(graph: torch.fx.Graph) -> torch.fx.Node:
     """The last argument of a graph that has any."""
     return [node for node in graph.nodes if node.op == "placeholder"][-1]
+
+
+def keep_results(graph: torch.fx.Graph, positions: Sequence[int]) -> None:
+    """Leaves a graph the results at these positions, and what is said of them."""
+    node = graph.output_node()
+    results: Sequence[Any] = node.args[0]  # type: ignore[assignment]
+    if len(node.meta.get("desc", ())) == len(results):
+        node.meta["desc"] = [node.meta["desc"][i] for i in positions]
+    node.args = (tuple(results[i] for i in positions),)
 
 
 def tensor_nodes(tree: Any) -> list[torch.fx.Node]:

@@ -20,7 +20,7 @@ from torch import Tensor
 from torch.fx import Graph, GraphModule, Node
 
 import cuesta.frontend.batch_norm_ops  # noqa: F401  defines the ops
-from cuesta.frontend.fx_nodes import last_placeholder
+from cuesta.frontend.fx_nodes import keep_results, last_placeholder
 
 aten = torch.ops.aten
 
@@ -54,8 +54,7 @@ def save_once(forward: GraphModule, backward: GraphModule, outputs: int) -> None
     The first `outputs` results of the forward graph are not saved; its other results are arguments of the backward
     graph, of the same names.
     """
-    node = forward.graph.output_node()
-    results: Sequence[Any] = node.args[0]  # type: ignore[assignment]
+    results: Sequence[Any] = forward.graph.output_node().args[0]  # type: ignore[assignment]
     saved = [v for v in results[outputs:] if isinstance(v, Node) and isinstance(v.meta.get("val"), Tensor)]
     arguments = {n.name: n for n in backward.graph.nodes if n.op == "placeholder"}
     parts = _parts(saved, set(results[:outputs]))
@@ -67,10 +66,7 @@ def save_once(forward: GraphModule, backward: GraphModule, outputs: int) -> None
     for value in gone:
         part = parts[value]
         _take_slice(backward.graph, arguments[value.name], arguments[part.whole.name], part)
-    kept = [i for i, value in enumerate(results) if i < outputs or value not in gone]
-    node.args = (tuple(results[i] for i in kept),)
-    if len(node.meta.get("desc", ())) == len(results):
-        node.meta["desc"] = [node.meta["desc"][i] for i in kept]
+    keep_results(forward.graph, [i for i, value in enumerate(results) if i < outputs or value not in gone])
     for module in (forward, backward):
         module.graph.lint()
         module.recompile()

@@ -1,0 +1,72 @@
+"""A training step saves a tensor once, and its backward graph makes the views of it that it reads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from functorch.compile import aot_function, make_boxed_func
+from torch import Tensor
+
+from cuesta.frontend.aot import partition
+from cuesta.frontend.decompositions import decompositions
+from cuesta.frontend.fx_nodes import memory_root
+
+Program = Callable[[Tensor, Tensor], Tensor]
+
+
+def split(function: Program) -> tuple[Program, list[torch.fx.Graph]]:
+    """`function` as its two graphs, run op by op; the list has them once it has been called."""
+    graphs: list[torch.fx.Graph] = []
+
+    def keep(module: torch.fx.GraphModule, _: object) -> Program:
+        graphs.append(module.graph)
+        return make_boxed_func(module.forward)
+
+    return aot_function(function, keep, keep, partition, decompositions()), graphs
+
+
+def whole_and_rows(x: Tensor, w: Tensor) -> Tensor:
+    """The running sum is saved for sin and, as rows of another order, for the product."""
+    a = x.cumsum(-1)
+    return a.sin().sum() + (a.transpose(0, 1).reshape(32, 32) @ w).sum()
+
+
+def two_views(x: Tensor, w: Tensor) -> Tensor:
+    a = x.cumsum(-1).view(4, 8, 4, 8)
+    return (a.view(32, 32) @ w).sum() + (a.view(8, 4, 32) @ w).sum()
+
+
+def parts(x: Tensor, w: Tensor) -> Tensor:
+    a, b = x.cumsum(-1).view(32, 32).split(16)
+    return (a @ w).sum() + (b @ w).sin().sum()
+
+
+def one_part(x: Tensor, w: Tensor) -> Tensor:
+    """Two views of less than all: a kernel need not write the rest."""
+    a = x.cumsum(-1).view(32, 32)
+    return (a[:8] @ w).sum() + (a[8:12] @ w).sum()
+
+
+def of_an_argument(x: Tensor, w: Tensor) -> Tensor:
+    return (x.view(32, 32) @ w).sum() + (x.transpose(0, 1).reshape(32, 32) @ w).sum()
+
+
+#: Function, and how many tensors that it computes it saves.
+CASES: list[tuple[Program, int]] = [(whole_and_rows, 1), (two_views, 1), (parts, 2), (one_part, 2), (of_an_argument, 0)]
+
+
+@pytest.mark.parametrize(("function", "count"), CASES)
+def test_views_of_one_tensor_are_saved_once(function: Program, count: int) -> None:
+    torch.manual_seed(0)
+    tensors = [torch.randn(s, dtype=torch.float64, requires_grad=True) for s in ((32, 1, 32), (32, 32))]
+    compiled, graphs = split(function)
+    expected = torch.autograd.grad(function(*tensors), tensors)
+    torch.testing.assert_close(torch.autograd.grad(compiled(*tensors), tensors), expected)
+    forward, backward = graphs
+    results = forward.output_node().args[0][1:]
+    computed = [n for n in results if memory_root(n).op == "call_function"]
+    assert len(computed) == count
+    assert len({memory_root(n) for n in computed}) == (1 if function is one_part else count)
+    assert [n.name for n in results] == [n.name for n in backward.nodes if n.op == "placeholder"][: len(results)]
