@@ -51,10 +51,12 @@ def steps(dumped: Path) -> Iterator[Steps]:
 def test_a_launch_and_a_call_are_steps_with_their_values(steps: Steps) -> None:
     first, gelu, second = steps.steps[:3]
     assert (first.kind, first.name, first.sources) == ("aten", "aten.mm", [])
-    assert (gelu.kind, gelu.ops) == ("kernel", ("gelu",))
+    assert (gelu.kind, gelu.ops) == ("kernel", ("addmm", "gelu"))
     assert [source for source, _ in gelu.sources] == [0]
     assert second.sources == [(1, "3x16 f32, 192 B")]
-    assert first.arguments[-1] == "and 1 more" and "argument 1: 16 f32, 64 B" in first.arguments
+    assert "argument 0: 8x16 f32, 512 B" in first.arguments and "argument 1: 16 f32, 64 B" in gelu.arguments
+    norm = steps.steps[3]
+    assert norm.arguments[-1] == "and 2 more" and len(norm.arguments) == 4
     assert [step.results for step in steps.steps if step.results] == [[0]] and steps.steps[-1].results
 
 
@@ -119,11 +121,11 @@ def test_boxes_do_not_overlap_and_edges_lead_down(steps: Steps) -> None:
 def test_a_dump_has_the_picture_and_the_kernels(dumped: Path) -> None:
     root = ElementTree.parse(dumped / "graph.svg").getroot()
     texts = [element.text for element in root.iter("{http://www.w3.org/2000/svg}text")]
-    assert {"aten.mm", "gelu", "result 0"} <= set(texts)
+    assert {"aten.mm", "addmm_gelu", "result 0"} <= set(texts)
     assert any(text and text.startswith("inference: ") for text in texts)
     assert "2 times" in texts
     names = {path.stem for path in (dumped / "kernels").iterdir()}
-    assert "gelu" in names
+    assert "addmm_gelu" in names
     with make_context():
         for path in (dumped / "kernels").iterdir():
             assert ir.Module.parse(path.read_text()).operation.verify()
