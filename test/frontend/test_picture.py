@@ -56,7 +56,7 @@ def test_a_launch_and_a_call_are_steps_with_their_values(steps: Steps) -> None:
     assert second.sources == [(1, "3x16 f32, 192 B")]
     assert "argument 0: 8x16 f32, 512 B" in first.arguments and "argument 1: 16 f32, 64 B" in gelu.arguments
     norm = steps.steps[3]
-    assert norm.arguments[-1] == "and 2 more" and len(norm.arguments) == 4
+    assert norm.arguments[-1] == "and 2 more" and len(norm.arguments) == 3
     assert [step.results for step in steps.steps if step.results] == [[0]] and steps.steps[-1].results
 
 
