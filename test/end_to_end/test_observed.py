@@ -8,7 +8,7 @@ import re
 import runpy
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ import torch
 from torch import Tensor, nn
 
 import cuesta
+from cuesta._mlir import ir
 from cuesta.errors import PassFailed
 
 pytestmark = pytest.mark.usefixtures("cuesta_only")
@@ -116,9 +117,8 @@ def test_so_is_one_for_many_sizes() -> None:
     assert [e.name for e in profile.events() if e.name.startswith("cuesta inference")] != []
 
 
-@pytest.fixture
-def broken(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
-    """form-kernels fails for a graph that has a sine; scripts and repro.py are written to the test's folder."""
+def put_before_form_kernels(monkeypatch: pytest.MonkeyPatch, broken: Callable[[Any], None]) -> None:
+    """Has the pass do something else first, to its module."""
     import cuesta.passes
     from cuesta.passes.registry import find_pass
 
@@ -127,12 +127,44 @@ def broken(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     assert form_kernels is not None
     run = form_kernels.run
 
-    def fail(self: Any, module: Any) -> None:
-        if "math.sin" in str(module):
-            raise KeyError("lost")
+    def run_both(self: Any, module: Any) -> None:
+        broken(module)
         run(self, module)
 
-    monkeypatch.setattr(form_kernels, "run", fail)
+    monkeypatch.setattr(form_kernels, "run", run_both)
+
+
+@pytest.fixture
+def broken(monkeypatch: pytest.MonkeyPatch, scripts: None) -> None:
+    """form-kernels fails for a graph that has a sine."""
+
+    def fail(module: Any) -> None:
+        if "math.sin" in str(module):
+            raise KeyError("lost")
+
+    put_before_form_kernels(monkeypatch, fail)
+
+
+@pytest.fixture
+def wrong(monkeypatch: pytest.MonkeyPatch, scripts: None) -> None:
+    """form-kernels makes each sine a cosine."""
+
+    def mistake(module: Any) -> None:
+        def visit(op: Any) -> Any:
+            if op.name == "math.sin":
+                with ir.InsertionPoint(op), op.location:
+                    cosine = ir.Operation.create("math.cos", [op.results[0].type], list(op.operands))
+                op.results[0].replace_all_uses_with(cosine.results[0])
+            return ir.WalkResult.ADVANCE
+
+        module.operation.walk(visit)
+
+    put_before_form_kernels(monkeypatch, mistake)
+
+
+@pytest.fixture
+def scripts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+    """Scripts and repro.py are written to the test's folder, and what they set is put back."""
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     monkeypatch.chdir(tmp_path)
     # The scripts set what they like.
@@ -157,6 +189,23 @@ def test_the_minifier_after_dynamo_names_the_backend(tmp_path: Path) -> None:
     fails(tmp_path, "dynamo", 2)
     (launcher,) = tmp_path.rglob("minifier_launcher.py")
     assert "run_repro" in launcher.read_text() and "backend='cuesta'" in launcher.read_text()
+
+
+@pytest.mark.usefixtures("wrong")
+def test_the_minifier_after_dynamo_finds_wrong_results(tmp_path: Path) -> None:
+    patch = torch._dynamo.config.patch(repro_after="dynamo", repro_level=4, debug_dir_root=str(tmp_path))
+    with patch, pytest.raises(torch._dynamo.exc.BackendCompilerFailed, match="Bad accuracy"):
+        compiled()
+    (launcher,) = tmp_path.rglob("minifier_launcher.py")
+    text = launcher.read_text()
+    assert "accuracy=True" in text and "backend='cuesta'" in text and "softmax" in text
+
+
+@pytest.mark.usefixtures("scripts")
+def test_right_results_are_not_minified(tmp_path: Path) -> None:
+    with torch._dynamo.config.patch(repro_after="dynamo", repro_level=4, debug_dir_root=str(tmp_path)):
+        compiled()
+    assert not list(tmp_path.rglob("*.py"))
 
 
 @pytest.mark.usefixtures("broken")
