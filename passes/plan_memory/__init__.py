@@ -10,9 +10,9 @@
 What is returned belongs to torch, and is allocated just before its first use; small results of short
 calls are allocated by the caller (owner "caller"), which takes a third of the time. What torch owns and
 nobody returns gets a `host.free` after its last use; so does an argument that the call owns
-(`cuesta.donated` among its attributes). The function's `cuesta.memory` says what the call takes:
-`arena`; `peak`, the highest level of arena and torch's allocations above what there was when the
-call began; `kept`, the level of torch's allocations when it ends; `inputs`, its arguments, not part
+(`cuesta.donated` among its attributes), but for a few small ones. The function's `cuesta.memory` says
+what the call takes: `arena`; `peak`, the highest level of arena and torch's allocations above what
+there was when the call began; `kept`, the level of torch's allocations when it ends; `inputs`, its arguments, not part
 of the peak; all in bytes.
 
 Where the size of a buffer depends on the call, so do the offsets: they are symbols a0, a1, … then, which the runtime
@@ -22,6 +22,7 @@ of each. What else is decided goes by the sizes of the call that was traced.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -49,7 +50,8 @@ class PlanMemory(Pass):
     small_call: int = 1 << 20
     #: Bytes from which a buffer may leave the arena where the peak is lower without it; each that does costs a malloc.
     spill_from: int = 0
-    #: Bytes from which an argument that the call owns is given back before the end.
+    #: Bytes from which an argument that the call owns is given back before the end; smaller ones too where the call is
+    #: not small and they are more together: a recurrent network saves some hundred states.
     release_limit: int = 64 << 10
 
     def run(self, module: ir.Module) -> None:
@@ -59,9 +61,10 @@ class PlanMemory(Pass):
 
     def _plan(self, function: func.FuncOp) -> None:
         block = function.regions[0].blocks[0]
-        donated = [a for a in donated_arguments(function) if hint(byte_count(a.type)) >= self.release_limit]
-        bases = bases_of(block, donated)
+        bases = bases_of(block, donated_arguments(function))
         is_small = sum(base.nbytes for base in bases if not base.is_argument) <= self.small_call
+        staying = self._staying([base for base in bases if base.is_argument], is_small)
+        bases = [base for base in bases if base.value not in staying]
         for base in bases:
             if base.is_alloc and base.is_returned:
                 small = is_small and base.nbytes <= self.caller_limit
@@ -93,6 +96,14 @@ class PlanMemory(Pass):
             _fill_arena(block, planned, [symbol(f"a{i}") for i in range(len(planned))], symbol("arena"))
         else:
             _fill_arena(block, planned, offsets, arena)
+
+    def _staying(self, owned: Sequence[Base], is_small: bool) -> set[ir.Value]:
+        """Those of the arguments that the call owns which are not worth giving back before the end."""
+        small = sorted((base for base in owned if base.nbytes < self.release_limit), key=lambda base: base.nbytes)
+        together = itertools.accumulate(base.nbytes for base in small)
+        return {
+            base.value for base, total in zip(small, together, strict=True) if is_small or total <= self.release_limit
+        }
 
 
 def donated_arguments(function: func.FuncOp) -> list[ir.Value]:
