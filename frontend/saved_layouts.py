@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 from torch.fx import GraphModule, Node
 
-from cuesta.convolution_layouts import moves_less_in_channels_last
+from cuesta.convolution_layouts import cuts_patches, moves_less_in_channels_last
 from cuesta.frontend.fx_nodes import last_placeholder, memory_root
 
 aten = torch.ops.aten
@@ -78,12 +78,13 @@ def _feeds_row_major(node: Node) -> bool:
 
 def _moves_less(convolution: Node) -> bool:
     """As choose-layouts decides."""
-    x, weight, *_, transposed, _, _ = convolution.args
+    x, weight, _, *parameters = convolution.args
+    transposed = parameters[3]
     tensors = [n.meta["val"] for n in (x, weight, convolution) if _is_image(n)]
     if transposed or len(tensors) < 3 or any(t.dtype != torch.float32 for t in tensors):
         return False
     images, weights, results = (t.shape for t in tensors)
-    return moves_less_in_channels_last(images, weights, results)
+    return not cuts_patches(images, weights, parameters) and moves_less_in_channels_last(images, weights, results)
 
 
 def _is_image(node: Any) -> TypeGuard[Node]:

@@ -8,7 +8,7 @@ graph with grouped convolutions is left as it is: channels_last is the slower on
 
 oneDNN's kernels (`onednn` on the op) convert the images of a row-major call, there and back, and in channels_last
 none; but ATen then wants the weight in channels_last too, in which only a window of one element has it already. So
-each convolution has what moves less.
+each convolution has what moves less, and one that is to be a product of patches is left as it is.
 
 Kernels follow the memory order of what they read, so one kernel at each end of the network is all that converts. What
 a graph returns keeps the layout that is asked for: on a GPU a graph that returns most of what it computes on the way
@@ -24,7 +24,8 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from cuesta._mlir import func, ir
-from cuesta.convolution_layouts import moves_less_in_channels_last
+from cuesta.convolution_layouts import cuts_patches, moves_less_in_channels_last
+from cuesta.dialects.cuesta.contraction import convolution_arguments
 from cuesta.dialects.cuesta.dialect import int_array, numbers
 from cuesta.dialects.module_target import target_of
 from cuesta.dialects.types import shape_of
@@ -122,6 +123,8 @@ def _is_channels_last(sizes: Sequence[Number], strides: Sequence[Number]) -> boo
 
 def _moves_less(op: ir.Operation) -> bool:
     x, weight = list(op.operands)[:2]
+    if cuts_patches(shape_of(x), shape_of(weight), convolution_arguments(op)):
+        return False
     return moves_less_in_channels_last(shape_of(x), shape_of(weight), shape_of(op.results[0]))
 
 

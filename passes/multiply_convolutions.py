@@ -1,4 +1,4 @@
-"""Makes a matrix product of a convolution on a CPU whose window is one element.
+"""Makes a matrix product of a convolution on a CPU whose window is one element, or whose windows lie side by side.
 
     cuesta.convolution(%x, %w, %bias)      %1 = reshape(permute(%x)) : tensor<6272x64xf32>
       : tensor<2x256x56x56xf32>        →   %2 = cuesta.addmm(%bias, %1, permute(reshape(%w)))
@@ -7,6 +7,8 @@
 In channels_last the images are a matrix, a row for each place, and all of these are views. MKL multiplies it in 0.6 to
 1 of the time that oneDNN's convolution takes, and few rows are a kernel of ours (`product_routes`); the gradients, two
 products more, take 0.5 to 0.95 of the time (decision 17). Images that lie otherwise stay oneDNN's.
+
+Large windows side by side over images of few channels are copied, a row for each (`cuts_patches`).
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from cuesta._mlir import ir
+from cuesta.convolution_layouts import cuts_patches
 from cuesta.dialects.aten import decode_call
 from cuesta.dialects.cuesta.contraction import AddMatMul, MatMul, convolution_arguments
 from cuesta.dialects.cuesta.dialect import float_attr, ints
@@ -34,13 +37,15 @@ Value: TypeAlias = ir.Value
 _B = GraphBuilder()
 
 _CHANNELS_LAST, _BACK = [0, 2, 3, 1], [0, 3, 1, 2]
+#: N, C, windows down, rows of one, windows across, columns of one, with each window together; and back.
+_BY_WINDOW, _BY_IMAGE = [0, 2, 4, 1, 3, 5], [0, 3, 1, 4, 2, 5]
 _GRADIENTS = "aten.convolution_backward.default"
 
 
 @register_pass("multiply-convolutions")
 @dataclass(frozen=True)
 class MultiplyConvolutions(Pass):
-    """Makes matrix products of convolutions of single places."""
+    """Makes matrix products of convolutions of single places, and of patches."""
 
     def run(self, module: ir.Module) -> None:
         if target_of(module).kind != "cpu":
@@ -58,7 +63,7 @@ class MultiplyConvolutions(Pass):
 
 def _is_product(op: ir.Operation, memory: MemoryOrder) -> bool:
     """Whether an op is a convolution in f32, or its gradients, with a window of one element and images that are
-    matrices."""
+    matrices, or of patches."""
     if op.name == "cuesta.convolution" and "onednn" in op.attributes:
         x, weight = list(op.operands)[:2]
         parameters = convolution_arguments(op)
@@ -74,6 +79,8 @@ def _is_product(op: ir.Operation, memory: MemoryOrder) -> bool:
         return False
     if any(isinstance(n, int) and n == 0 for n in (*shape_of(x), *shape_of(weight))):
         return False  # no places, or nothing to sum: not worth views of it
+    if cuts_patches(shape_of(x), shape_of(weight), parameters):
+        return True
     _, _, *window = shape_of(weight)
     plain = all(n == 1 for n in (*window, *stride)) and not any(padding)
     # Images of one place are a row of channels each in any layout.
@@ -82,8 +89,9 @@ def _is_product(op: ir.Operation, memory: MemoryOrder) -> bool:
 
 def _product(op: ir.Operation) -> list[Value]:
     x, weight, *bias = op.operands
-    a, b = _rows(x), _B.permute(_matrix(weight), [1, 0])
-    return [_images(_multiply(a, b, bias), shape_of(op.results[0]))]
+    a, b = _patches(x, weight), _B.permute(_matrix(weight), [1, 0])
+    n, o, h, w = shape_of(op.results[0])
+    return [_B.permute(_B.reshape(_multiply(a, b, bias), [n, h, w, o]), _BACK)]
 
 
 def _gradients(op: ir.Operation) -> list[Value]:
@@ -91,9 +99,9 @@ def _gradients(op: ir.Operation) -> list[Value]:
     rows = _rows(gradient)
     made: list[Value] = []
     if wanted[0]:
-        made.append(_images(_multiply(rows, _matrix(weight)), shape_of(x)))
+        made.append(_images(_multiply(rows, _matrix(weight)), x, weight))
     if wanted[1]:
-        product = _multiply(_B.permute(rows, [1, 0]), _rows(x))
+        product = _multiply(_B.permute(rows, [1, 0]), _patches(x, weight))
         # Its sums are long, and it may be one tile of a kernel's: one thread's.
         product.owner.attributes[ROUTE] = ir.StringAttr.get(LIBRARY)
         made.append(_B.reshape(product, shape_of(weight)))
@@ -115,15 +123,36 @@ def _rows(images: Value) -> Value:
     return _B.reshape(_B.permute(images, _CHANNELS_LAST), [n * h * w, c])
 
 
-def _images(rows: Value, sizes: Sequence[Number]) -> Value:
-    """The matrix as [N, C, H, W]."""
-    n, c, h, w = sizes
-    return _B.permute(_B.reshape(rows, [n, h, w, c]), _BACK)
+def _patches(images: Value, weight: Value) -> Value:
+    """[N, C, H, W] as a matrix, a row for each window: that of its elements of [C, h, w]."""
+    n, c, height, width, h, w = _cut(images, weight)
+    if h == w == 1:
+        return _rows(images)
+    cut = _B.permute(_B.reshape(images, [n, c, height, h, width, w]), _BY_WINDOW)
+    return _B.reshape(cut, [n * height * width, c * h * w])
+
+
+def _images(rows: Value, images: Value, weight: Value) -> Value:
+    """The matrix of `_patches(images, weight)` as [N, C, H, W]."""
+    n, c, height, width, h, w = _cut(images, weight)
+    if h == w == 1:
+        return _B.permute(_B.reshape(rows, [n, height, width, c]), _BACK)
+    cut = _B.permute(_B.reshape(rows, [n, height, width, c, h, w]), _BY_IMAGE)
+    return _B.reshape(cut, shape_of(images))
+
+
+def _cut(images: Value, weight: Value) -> tuple[Number, ...]:
+    """N, C, windows down and across, and a window's sizes."""
+    n, c, *places = shape_of(images)
+    _, _, *window = shape_of(weight)
+    height, width = (size if k == 1 else size // k for size, k in zip(places, window, strict=True))
+    return (n, c, height, width, *window)
 
 
 def _matrix(weight: Value) -> Value:
-    """[O, I, 1, 1] as [O, I]."""
-    return _B.reshape(weight, list(shape_of(weight)[:2]))
+    """[O, I, h, w] as [O, I * h * w]."""
+    o, i, h, w = shape_of(weight)
+    return _B.reshape(weight, [o, i * h * w])
 
 
 def _multiply(a: Value, b: Value, bias: Sequence[Value] = ()) -> Value:

@@ -118,3 +118,22 @@ def test_a_kernel_whose_buffers_no_stack_holds() -> None:
     torch._dynamo.reset()
     actual = torch.compile(copy.deepcopy(model), backend="cuesta")(image)
     torch.testing.assert_close(actual, model(image))
+
+
+@pytest.mark.parametrize("memory_format", [torch.contiguous_format, torch.channels_last])
+def test_patches(backend: str, memory_format: torch.memory_format) -> None:
+    """A vision transformer's first layer with its gradients, those of the image too."""
+    torch.manual_seed(5)
+    layer = nn.Conv2d(3, 20, 8, 8)
+    image = torch.randn(2, 3, 32, 16).to(memory_format=memory_format)
+
+    def step(function: Callable[[Tensor], Tensor], module: nn.Module, x: Tensor) -> list[Tensor]:
+        x = x.clone().requires_grad_()
+        result = function(x)
+        return [result, *torch.autograd.grad(result.sin().sum(), [x, *module.parameters()])]
+
+    exact_layer = copy.deepcopy(layer).double()
+    exact = step(lambda x: exact_layer(x).relu().flatten(2).transpose(1, 2), exact_layer, image.double())
+    compiled = torch.compile(lambda x: layer(x).relu().flatten(2).transpose(1, 2), backend=backend, fullgraph=True)
+    for ours, right in zip(step(compiled, layer, image), exact, strict=True):
+        torch.testing.assert_close(ours, right.float())

@@ -53,6 +53,14 @@ def test_what_convolutions_read_and_give_is_saved_in_channels_last() -> None:
     assert images(backward) == [(6, 1), (8, 1), (8, 1)]
 
 
+def test_patches_are_saved_as_they_are() -> None:
+    torch.manual_seed(0)
+    x, w = torch.randn(2, 3, 32, 32), torch.randn(8, 3, 8, 8)
+    _, backward = check(lambda x, w: F.conv2d(x.sin(), w, stride=8).sin(), x, w)
+    found = images(backward)
+    assert found and all(stride > 1 for _, stride in found)
+
+
 def test_what_is_returned_and_what_has_more_weights_than_elements_stays_row_major() -> None:
     torch.manual_seed(0)
     x, w, v = torch.randn(2, 3, 8, 8), torch.randn(64, 3, 3, 3), torch.randn(64, 64, 3, 3)

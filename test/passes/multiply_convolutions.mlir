@@ -49,6 +49,45 @@ func.func @of_the_weight(%g: tensor<2x16x8x8xf32>, %x: tensor<2x4x8x8xf32> {cues
 // CHECK: // -----
 // -----
 
+// Large windows side by side over few channels are rows that are copied, whatever the layout of the images; the
+// gradient of the images goes back the same way.
+// CHECK-LABEL: func.func @patches
+// CHECK: %[[C:.*]] = "cuesta.reshape"(%arg0) : (tensor<2x3x32x16xf32>) -> tensor<2x3x4x8x2x8xf32>
+// CHECK: %[[P:.*]] = "cuesta.permute"(%[[C]]) {dims = [0, 2, 4, 1, 3, 5]}
+// CHECK: %[[A:.*]] = "cuesta.reshape"(%[[P]]) : (tensor<2x4x2x3x8x8xf32>) -> tensor<16x192xf32>
+// CHECK: %[[W:.*]] = "cuesta.reshape"(%arg1) : (tensor<20x3x8x8xf32>) -> tensor<20x192xf32>
+// CHECK: %[[B:.*]] = "cuesta.permute"(%[[W]]) {dims = [1, 0]}
+// CHECK: "cuesta.mm"(%[[A]], %[[B]])
+// CHECK-LABEL: func.func @gradients_of_patches
+// CHECK: "cuesta.mm"({{.*}}) : (tensor<16x20xf32>, tensor<20x192xf32>) -> tensor<16x192xf32>
+// CHECK: "cuesta.permute"({{.*}}) {dims = [0, 3, 1, 4, 2, 5]} : (tensor<2x4x2x3x8x8xf32>) -> tensor<2x3x4x8x2x8xf32>
+// CHECK: "cuesta.mm"({{.*}}) {route = "library"} : (tensor<20x16xf32>, tensor<16x192xf32>) -> tensor<20x192xf32>
+// CHECK: "cuesta.reshape"({{.*}}) : (tensor<20x192xf32>) -> tensor<20x3x8x8xf32>
+// CHECK-LABEL: func.func @no_patches
+// CHECK-COUNT-3: "cuesta.convolution"
+// CHECK-NOT: "cuesta.mm"
+// CHECK: return
+module attributes {cuesta.target = "cpu"} {
+func.func @patches(%x: tensor<2x3x32x16xf32>, %w: tensor<20x3x8x8xf32>) -> tensor<2x20x4x2xf32> {
+  %0 = "cuesta.convolution"(%x, %w) {stride = [8, 8], padding = [0, 0], dilation = [1, 1], transposed = 0 : i64, output_padding = [0, 0], groups = 1 : i64, onednn, result_strides = [[160, 8, 2, 1]]} : (tensor<2x3x32x16xf32>, tensor<20x3x8x8xf32>) -> tensor<2x20x4x2xf32>
+  return %0 : tensor<2x20x4x2xf32>
+}
+func.func @gradients_of_patches(%g: tensor<2x20x4x2xf32>, %x: tensor<2x3x32x16xf32>, %w: tensor<20x3x8x8xf32>) -> (tensor<2x3x32x16xf32>, tensor<20x3x8x8xf32>) {
+  %0:2 = "aten.call"(%g, %x, %w) {args = "[\22%0\22, \22%1\22, \22%2\22, [20], [8, 8], [0, 0], [1, 1], false, [0, 0], 1, [true, true, false]]", overload = "aten.convolution_backward.default", positions = [0, 1], reason = "", result_strides = [[1536, 512, 16, 1], [192, 64, 8, 1]]} : (tensor<2x20x4x2xf32>, tensor<2x3x32x16xf32>, tensor<20x3x8x8xf32>) -> (tensor<2x3x32x16xf32>, tensor<20x3x8x8xf32>)
+  return %0#0, %0#1 : tensor<2x3x32x16xf32>, tensor<20x3x8x8xf32>
+}
+// Windows that overlap, that leave a border, and over many channels.
+func.func @no_patches(%x: tensor<2x3x32x16xf32>, %y: tensor<2x16x32x16xf32>, %w: tensor<20x3x8x8xf32>, %v: tensor<20x3x9x8xf32>, %u: tensor<20x16x8x8xf32>) -> (tensor<2x20x7x2xf32>, tensor<2x20x3x2xf32>, tensor<2x20x4x2xf32>) {
+  %0 = "cuesta.convolution"(%x, %w) {stride = [4, 8], padding = [0, 0], dilation = [1, 1], transposed = 0 : i64, output_padding = [0, 0], groups = 1 : i64, onednn} : (tensor<2x3x32x16xf32>, tensor<20x3x8x8xf32>) -> tensor<2x20x7x2xf32>
+  %1 = "cuesta.convolution"(%x, %v) {stride = [9, 8], padding = [0, 0], dilation = [1, 1], transposed = 0 : i64, output_padding = [0, 0], groups = 1 : i64, onednn} : (tensor<2x3x32x16xf32>, tensor<20x3x9x8xf32>) -> tensor<2x20x3x2xf32>
+  %2 = "cuesta.convolution"(%y, %u) {stride = [8, 8], padding = [0, 0], dilation = [1, 1], transposed = 0 : i64, output_padding = [0, 0], groups = 1 : i64, onednn} : (tensor<2x16x32x16xf32>, tensor<20x16x8x8xf32>) -> tensor<2x20x4x2xf32>
+  return %0, %1, %2 : tensor<2x20x7x2xf32>, tensor<2x20x3x2xf32>, tensor<2x20x4x2xf32>
+}
+}
+
+// CHECK: // -----
+// -----
+
 // Row-major images, a stride, groups, a window of more, and a call that bitwise_eager wants stay.
 // CHECK-LABEL: func.func @others
 // CHECK-NOT: "cuesta.mm"
