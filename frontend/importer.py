@@ -150,6 +150,8 @@ class _Importer:
                 if row.repeats and self.target.gpu:
                     return "kernels for GPUs have no loop whose end the operands say", None
                 result = import_row(self.b, node, row, tuple(args))
+            elif target is torch.ops.cuesta.packed_mm.default:
+                return "MKL multiplies by what it has packed", None
             else:
                 return "the cuesta dialect has no op for it", None
         except (Decline, Undecided) as declined:

@@ -66,8 +66,9 @@ def keeping(gm: torch.fx.GraphModule, example_inputs: Sequence[Any], options: Op
     """What torch is to keep of what is compiled of a graph of Dynamo's with these options."""
     if should_bundle_autograd_cache():
         return Keeping.CODE
-    # A dump wants every stage; a recorded CUDA graph is more than its program; a limit wants both graphs at once.
-    more = (options.cudagraphs and torch.cuda.is_available()) or options.memory_limit is not None
+    # A dump wants every stage; a recorded CUDA graph and packed weights are more than a program; a limit wants both
+    # graphs at once.
+    more = (options.cudagraphs and torch.cuda.is_available()) or options.freezing or options.memory_limit is not None
     if options.cache_root is None or options.dump or more or not should_use_local_autograd_cache():
         return Keeping.NOTHING
     trains = torch.is_grad_enabled() and any(isinstance(x, torch.Tensor) and x.requires_grad for x in example_inputs)

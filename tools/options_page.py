@@ -94,11 +94,15 @@ A product of f32 by few rows waits for its weight. With this option weights of g
 rows are multiplied by are copied into panels of 48 or 64 columns when they are first met, in which a kernel reads them
 in order. On one thread of a Xeon (Emerald Rapids), weights in no cache, MKL took 1.7 times as long with 24 rows, 1.3
 with 64, 1.2 with 128; without the option a kernel of ours that packs in every call has 1.3, 1.2 and 1.1 of that. GPT-2
-with 128 tokens took 0.86 of Inductor's time, and without it 0.96.
+with 128 tokens took 0.86 of Inductor's time, and without it 0.96. Products of more rows that MKL computes have MKL pack
+their weight: BERT-base with 2x128 tokens took 0.89 of the time of Inductor's own `freezing`, and 0.79 of its time
+without the option (two threads of a Xeon, least of 15 calls beside other work).
 
-- Packed are parameters and buffers of at least 65536 elements, whose columns are a multiple of 48 or 64, on a CPU with
-  AVX-512, in graphs whose sizes are numbers. `cuesta.report()` says how many, or why none.
-- They take their memory twice: the original stays, for you and for what else reads it.
+- Packed are parameters and buffers of at least 65536 elements, in graphs whose sizes are numbers: in panels where their
+  columns are a multiple of 48 or 64, on a CPU with AVX-512; by MKL where 65 rows or more are multiplied by them, once
+  for each number of rows. `cuesta.report()` says how many, or why none.
+- torch's AOTAutogradCache keeps no program of such a graph, whose weights are this process's.
+- They take their memory twice, what MKL packs three times: the original stays, for you and for what else reads it.
 - Before each call every weight is compared with the one that was packed: the tensor itself, its memory and its version.
   What changed is packed anew: `load_state_dict`, an optimizer, `weight.mul_(2)`, `module.weight = …`. What is written
   through `weight.data` or from numpy changes no version and is **not** seen, as with Inductor's `freezing`; there call

@@ -29,7 +29,7 @@ VIEW = OpenOp("host.view", {"offset": ir.IntegerAttr | ir.StringAttr})
 LAUNCH = OpenOp("host.launch", {"kernel": ir.SymbolRefAttr, "outputs": ir.IntegerAttr})
 
 #: Calls an ATen overload; `args` as in aten.call, `dtypes` spells the operands' and results' element types.
-#: `route` is "out" (a typed entry of torch's C shim that writes into the last operand), "shim" (the shim's
+#: `route` is "out" (a typed entry of torch's C shim, or MKL, that writes into the last operand), "shim" (the shim's
 #: dispatcher) or "python" (a callback). Results belong to torch until freed.
 CALL = OpenOp(
     "host.aten",

@@ -61,6 +61,9 @@ OUT_ENTRIES: dict[str, tuple[str, tuple[str, ...]]] = {
     "aten.baddbmm.default": ("baddbmm_out", ("beta", "alpha")),
 }
 
+#: A product by what MKL has packed (frontend/packed_products.py): MKL is called on memory of ours.
+PACKED_PRODUCT = "cuesta.packed_mm.default"
+
 
 def dtype_code(spelling: str) -> int:
     """The shim's number of a dtype."""

@@ -17,6 +17,7 @@ from cuesta.dialects.aten import decode_call, find_overload
 from cuesta.dialects.cuesta.dialect import ints
 from cuesta.dialects.host.aten_abi import (
     OUT_ENTRIES,
+    PACKED_PRODUCT,
     Items,
     Number,
     Present,
@@ -171,6 +172,9 @@ class EntryWriter:
         self._step("cuesta_launch", op, [kernel, len(op.operands), len(sizes), stream, programs, *buffers, *sizes])
 
     def _out_call(self, op: ir.Operation) -> None:
+        if op.attributes["overload"].value == PACKED_PRODUCT:
+            self._step("cuesta_packed_mm", op, self._tensors(op, range(3)))
+            return
         name, names = OUT_ENTRIES[op.attributes["overload"].value]
         entry = f"aoti_torch_{self.layout.device.type}_{name}"
         _, keywords = decode_call(op.attributes["args"].value, list(op.operands))

@@ -13,6 +13,7 @@ or minus that number where a result is not what the graph was traced with. Table
 
     allocate  step, result
     out       step, scalars…, tensors…                                   the last is written
+    packed_mm step, left factor, what MKL has packed, the product
     python    step, call, callback's slot, operands, results, first result's handle, where results…
               begin, tensors…, results…
     dispatch  step, words, results, where name, overload, words… and results… begin, each of them
@@ -54,6 +55,7 @@ DECLARATIONS: dict[str, str] = {
     "torch_new_stable_ivalue": f"({PTR}) -> i32",
     "torch_new_string_handle": f"({PTR}, {I64}, {PTR}) -> i32",
     "torch_delete_stable_ivalue": f"({PTR}) -> i32",
+    "cblas_sgemm_compute": f"(i32, i32, i32, i32, i32, i32, {PTR}, i32, {PTR}, i32, f32, {PTR}, i32) -> ()",
     "_Znwm": f"({I64}) -> {PTR}",  # C++'s operators new and delete
     "_ZdlPv": f"({PTR})",
     # The driver's; the runtime puts its own in their places where kernels are interpreted.

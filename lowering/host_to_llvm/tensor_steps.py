@@ -268,6 +268,30 @@ HELPERS: dict[str, str] = {
   %code = llvm.zext %byte : i8 to i32
   {REFUSED}{STEP_END}""",
     ),
+    # A row-major matrix times what MKL has packed; 101 to 151 are row-major, not transposed, packed.
+    "cuesta_packed_mm": define(
+        "cuesta_packed_mm",
+        TABLE,
+        "i32",
+        f"""
+  {at("%left", "%table", 1)}
+  %right = llvm.call @cuesta_behind(%left) : ({PTR}) -> {PTR}
+  %product = llvm.call @cuesta_behind(%right) : ({PTR}) -> {PTR}
+  %a = llvm.call @cuesta_address(%slots, %frame, %left) : ({PTR}, {PTR}, {PTR}) -> {PTR}
+  %b = llvm.call @cuesta_address(%slots, %frame, %right) : ({PTR}, {PTR}, {PTR}) -> {PTR}
+  %c = llvm.call @cuesta_address(%slots, %frame, %product) : ({PTR}, {PTR}, {PTR}) -> {PTR}
+  {at("%m", "%left", 7, "i32")}
+  {at("%k", "%left", 8, "i32")}
+  {at("%n", "%product", 8, "i32")}
+  %row_major = llvm.mlir.constant(101 : i32) : i32
+  %as_it_is = llvm.mlir.constant(111 : i32) : i32
+  %packed = llvm.mlir.constant(151 : i32) : i32
+  %nothing = llvm.mlir.constant(0.0 : f32) : f32
+  llvm.call @cblas_sgemm_compute(
+    %row_major, %as_it_is, %packed, %m, %n, %k, %a, %k, %b, %n, %nothing, %c, %n)
+    : {DECLARATIONS["cblas_sgemm_compute"]}
+  llvm.return %good : i32""",
+    ),
     # Python takes the operands' handles, whatever it returns.
     "cuesta_python": define(
         "cuesta_python",

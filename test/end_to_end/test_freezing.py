@@ -1,18 +1,24 @@
-"""Option `freezing`: weights in panels, packed once, and packed anew when they change."""
+"""Option `freezing`: weights in panels or as MKL packs them, packed once, and packed anew when they change."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
+import torch._functorch.config
 import torch.nn.functional as F
 
 import cuesta
-from cuesta.frontend import freezing
+from cuesta.frontend import freezing, packed_products
 from cuesta.passes import product_panels
 
 Tensor = torch.Tensor
+
+
+mkl = pytest.mark.skipif(not packed_products.can_pack(), reason="needs a torch with MKL")
 
 
 class Layers(torch.nn.Module):
@@ -37,13 +43,16 @@ def as_on_wide_vectors(monkeypatch: pytest.MonkeyPatch) -> None:
 def packed(monkeypatch: pytest.MonkeyPatch) -> list[Tensor]:
     """Every weight that is packed, as it is packed."""
     found = []
-    pack = freezing._Weight._pack
 
-    def noted(self: freezing._Weight, weight: Tensor) -> Tensor:
-        found.append(weight)
-        return pack(self, weight)
+    def noting(pack: Callable[..., Tensor]) -> Callable[..., Tensor]:
+        def noted(weight: Tensor, **how: Any) -> Tensor:
+            found.append(weight)
+            return pack(weight, **how)
 
-    monkeypatch.setattr(freezing._Weight, "_pack", noted)
+        return noted
+
+    monkeypatch.setattr(freezing, "_panels", noting(freezing._panels))
+    monkeypatch.setattr(packed_products, "pack", noting(packed_products.pack))
     return found
 
 
@@ -69,7 +78,7 @@ def test_weights_are_packed_once_and_products_hold_what_follows(packed: list[Ten
             torch.testing.assert_close(call(x), layers(x), rtol=1e-4, atol=1e-4)
     (graph,) = cuesta.report().graphs
     assert len(packed) == 3 and graph.launches == 3 and not graph.aten_calls
-    assert graph.frozen == "3 weights of matrix products are kept in panels"
+    assert graph.frozen == "weights of matrix products: 3 kept in panels"
 
 
 def test_a_weight_that_changes_is_packed_anew(packed: list[Tensor]) -> None:
@@ -107,6 +116,52 @@ def test_where_gradients_are_needed_weights_stay_as_they_are() -> None:
     assert [graph.frozen for graph in cuesta.report().graphs] == [
         "nothing: the graph is for gradients, and weights change"
     ] * 2
+
+
+@mkl
+def test_of_many_rows_mkl_multiplies_by_what_it_has_packed(packed: list[Tensor]) -> None:
+    layers, x = Layers(), example(2, 100, 256)
+    call = frozen(layers)
+    with torch.no_grad():
+        for _ in range(2):
+            torch.testing.assert_close(call(x), layers(x), rtol=1e-4, atol=1e-4)
+        layers.last.mul_(-1)
+        torch.testing.assert_close(call(x), layers(x), rtol=1e-4, atol=1e-4)
+    (graph,) = cuesta.report().graphs
+    assert len(packed) == 4
+    assert graph.frozen == "weights of matrix products: 3 kept as MKL packs them"
+    (calls,) = graph.aten_calls
+    assert (calls["op"], calls["route"], calls["count"]) == ("cuesta.packed_mm.default", "out", 3)
+
+
+@mkl
+def test_a_weight_is_packed_for_each_number_of_rows(packed: list[Tensor]) -> None:
+    layer, x = torch.nn.Linear(256, 384), example(500, 256)
+
+    def both(x: Tensor) -> Tensor:
+        return layer(x[:200]).sum() + layer(x[200:]).sum() + layer(x[:200] + 1).sum()
+
+    call = frozen(both)
+    with torch.no_grad():
+        for _ in range(2):
+            torch.testing.assert_close(call(x), both(x), rtol=1e-4, atol=1e-2)
+    assert len(packed) == 2
+
+
+@mkl
+def test_mkl_gives_what_it_gives_without_packing() -> None:
+    for weight, across in ((example(384, 256), True), (example(256, 384), False)):
+        x = example(70, 256)
+        product = packed_products.packed_mm(x, packed_products.pack(weight, across, 70), 384)
+        torch.testing.assert_close(product, x @ (weight.t() if across else weight))
+
+
+def test_a_graph_worth_keeping_in_torchs_cache_is_frozen_too(packed: list[Tensor], tmp_path: Path) -> None:
+    layers, x = torch.nn.Sequential(*(Layers() for _ in range(24))), example(24, 256)
+    compiled = torch.compile(layers, backend="cuesta", options={"freezing": True, "cache_dir": tmp_path})
+    with torch.no_grad(), torch._functorch.config.patch(enable_autograd_cache=True):
+        compiled(x)
+    assert len(packed) == 72
 
 
 def test_small_weights_stay_as_they_are(packed: list[Tensor]) -> None:

@@ -74,3 +74,16 @@ func.func @graph(%x: memref<8xf32>) -> (memref<8xf32>, memref<8xi64>) {
   %r:2 = "host.aten"(%x) {overload = "aten.sort.default", args = "[\"%0\", 0, true]", dtypes = ["f32", "f32", "i64"], reason = "", route = "shim"} : (memref<8xf32>) -> (memref<8xf32>, memref<8xi64>)
   return %r#0, %r#1 : memref<8xf32>, memref<8xi64>
 }
+
+// -----
+
+// What MKL has packed is multiplied by MKL itself, on the memory as it lies: no tensor is made of it.
+// CHECK: llvm.func @cuesta_main
+// CHECK: llvm.call @cuesta_packed_mm(
+// CHECK-NOT: aoti_torch
+// CHECK: llvm.func @cblas_sgemm_compute(i32, i32, i32, i32, i32, i32, !llvm.ptr, i32, !llvm.ptr, i32, f32, !llvm.ptr, i32)
+func.func @graph(%a: memref<4x8xf32>, %b: memref<64xf32>) -> memref<4x5xf32> {
+  %r = "host.alloc"() {owner = "caller"} : () -> memref<4x5xf32>
+  "host.aten"(%a, %b, %r) {overload = "cuesta.packed_mm.default", args = "[\"%0\", \"%1\", 5]", dtypes = ["f32", "f32", "f32"], reason = "", route = "out"} : (memref<4x8xf32>, memref<64xf32>, memref<4x5xf32>) -> ()
+  return %r : memref<4x5xf32>
+}
