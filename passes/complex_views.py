@@ -20,7 +20,7 @@ from cuesta.dialects.cuesta.complex_numbers import WHOLES
 from cuesta.dialects.cuesta.dialect import numbers
 from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.types import shape_of, spelling_of
-from cuesta.passes.graph_rewrite import erase_dead, rewrite_ops, users
+from cuesta.passes.graph_rewrite import Rule, erase_dead, rewrite_ops, users
 from cuesta.passes.hoist_reshapes import POINTWISE
 from cuesta.passes.match import maker, unreshaped
 from cuesta.passes.registry import Pass, register_pass
@@ -74,6 +74,6 @@ class ComplexViews(Pass):
     """Takes views between complex numbers and their parts out from between what computes on the parts."""
 
     def run(self, module: ir.Module) -> None:
-        rules = {"cuesta.convert": _convert, "cuesta.slice": _slice, "cuesta.real": _part, "cuesta.imag": _part}
+        rules: dict[str, Rule] = {"cuesta.convert": _convert, "cuesta.slice": _slice, "cuesta.real": _part, "cuesta.imag": _part}
         rewrite_ops(module, rules)
         erase_dead(module)
