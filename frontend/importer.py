@@ -150,7 +150,396 @@ class _Importer:
                 if row.repeats and self.target.gpu:
                     return "kernels for GPUs have no loop whose end the operands say", None
                 result = import_row(self.b, node, row, tuple(args))
-            elif target is torch.ops.cuesta.packed_mm.default:
+            elif str(target) == PACKED_PRODUCT:
+                return "MKL multiplies by what it has packed", None
+            else:
+                return "the cuesta dialect has no op for it", None
+        except (Decline, Undecided) as declined:
+            return str(declined), None
+        _check_result(node, result)
+        _remember_strides(node, result)
+        return None, result
+
+    def fraction(self, node: torch.fx.Node) -> ir.Value:
+        """A float that sizes give, as a 0-d tensor: what batch norm scales its running variance by."""
+        name = _ARITHMETIC.get(node.target)
+        operands = [self.value(a) for a in node.args]
+        if name is None or any(not isinstance(x, (int, float, Size, ir.Value)) for x in operands):
+            raise Unsupported(f"{getattr(node.target, '__name__', node.target)} of sizes is not computed")
+        x, y = (v if isinstance(v, ir.Value) else self.b.constant(v, "f64") for v in operands)
+        return self.b.pointwise(name, x, y)
+
+    def call_aten(self, node: torch.fx.Node, args: list[Any], kwargs: dict[str, Any], reason: str) -> Any:
+        target = node.target
+        assert isinstance(target, torch._ops.OpOverload)
+        metas = node.meta.get("val")
+        single = isinstance(metas, torch.Tensor)
+        wanted = [metas] if single else metas
+        # Numbers beside tensors (attention's longest sequence) follow from the sizes, so they are what was traced.
+        kinds = (torch.Tensor, int, torch.SymInt, type(None))
+        if not isinstance(wanted, (list, tuple)) or any(not isinstance(m, kinds) for m in wanted):
+            raise Unsupported(f"{target} returns {type(metas).__name__}, not tensors")
+        if target._schema.is_mutable:
+            raise Unsupported(f"{target} mutates its arguments")
+        for arg in (*node.args, *node.kwargs.values()):
+            if isinstance(arg, torch.Generator):
+                raise Unsupported(f"{target} takes a generator")
+            if isinstance(arg, torch.fx.Node) and isinstance(arg.meta.get("val"), torch.SymFloat):
+                raise Unsupported(f"{target} takes a float that depends on sizes")
+        results = [
+            (tuple(m.shape), types.SPELLING[m.dtype], strides_of(m)) for m in wanted if isinstance(m, torch.Tensor)
+        ]
+        strides = [strides_of(n.meta["val"]) for n in tensor_nodes((node.args, node.kwargs))]
+        try:
+            values = self.b.aten(str(target), args, kwargs, results, reason, strides)
+        except TypeError as problem:
+            raise Unsupported(f"{target}: {problem}") from None
+        devices = {m.device for m in wanted if isinstance(m, torch.Tensor)}
+        if len(devices) > 1:
+            raise Unsupported(f"{target} returns tensors on several devices")
+        if devices - {self.device}:
+            values[0].owner.attributes["device"] = ir.StringAttr.get(str(devices.pop()))
+        if single:
+            return values[0]
+        present = [i for i, m in enumerate(wanted) if isinstance(m, torch.Tensor)]
+        if len(present) < len(wanted):
+            values[0].owner.attributes["positions"] = int_array(present)
+        by_position = dict(zip(present, values, strict=True))
+        others = {i: number(m) for i, m in enumerate(wanted) if isinstance(m, (int, torch.SymInt))}
+        return [by_position.get(i, others.get(i)) for i in range(len(wanted))]
+
+    # -- devices ------------------------------------------------------------------------------
+    def on_device(self, node: torch.fx.Node) -> ir.Value:
+        """The value of a node on the CPU, on the graph's device: computed there where it is a constant, else copied."""
+        if node not in self.moved:
+            meta = node.meta["val"]
+            made = self._apply_rule(node, list(node.args), dict(node.kwargs)) if makes(node) else (None, None)
+            value = made[1]
+            if value is None:
+                result = (tuple(meta.shape), types.SPELLING[meta.dtype], strides_of(meta))
+                overload, reason = "aten._to_copy.default", f"from the CPU to {self.device}"
+                (value,) = self.b.aten(
+                    overload, [self.values[node]], {"device": self.device}, [result], reason, [strides_of(meta)]
+                )
+            self.moved[node] = value
+        return self.moved[node]
+
+    def _is_foreign_scalar(self, node: torch.fx.Node) -> bool:
+        meta = node.meta.get("val")
+        return isinstance(meta, torch.Tensor) and meta.dim() == 0 and meta.device != self.device
+
+    def _moves_scalars(self, node: torch.fx.Node) -> bool:
+        """Whether a node computes on the graph's device, so that scalars elsewhere are copied there for it."""
+        metas = [n.meta["val"] for n in tensor_nodes((node.args, node.kwargs))]
+        return {m.device for m in result_metas(node)} == {self.device} and any(m.device == self.device for m in metas)
+
+    def _needs_no_value(self, node: torch.fx.Node) -> bool:
+        """Whether a node is a constant on the CPU that is only ever read on the graph's device."""
+        if not (self._is_foreign_scalar(node) and makes(node)):
+            return False
+        target = node.target
+        has_rule = isinstance(target, torch._ops.OpOverload) and find_rule(target) is not None
+        return has_rule and all(self._moves_scalars(user) for user in node.users)
+
+    def run(self, donated: Sequence[int]) -> ImportedGraph:
+        nodes = list(self.gm.graph.nodes)
+        placeholders = [n for n in nodes if n.op == "placeholder"]
+        tensors = [i for i, n in enumerate(placeholders) if isinstance(n.meta.get("val"), torch.Tensor)]
+        held = [n for n in nodes if n.op == "get_attr" and n.users]
+        constants = [tensor_attribute(self.gm, str(n.target)) for n in held]
+        for placeholder in placeholders:
+            if not isinstance(placeholder.meta.get("val"), torch.Tensor):
+                value = placeholder.meta.get("val")
+                self.values[placeholder] = number(value) if isinstance(value, torch.SymInt) else value
+        metas = [placeholders[i].meta["val"] for i in tensors] + constants
+        arguments = [types.tensor(tuple(m.shape), types.SPELLING[m.dtype]) for m in metas]
+
+        module = ir.Module.create()
+        mark_module(module, self.target, self.device)
+        if self.sources:
+            known = {source.name: int_attr(source.hint) for source in self.sources}
+            module.operation.attributes["cuesta.hints"] = ir.DictAttr.get(known)
+        with ir.InsertionPoint(module.body):
+            function = func.FuncOp("graph", (arguments, []))
+        entry = function.add_entry_block()
+        self.values.update(zip([placeholders[i] for i in tensors] + held, entry.arguments, strict=True))
+        outputs: list[Output] = []
+        results: list[ir.Value] = []
+        strides: list[Sequence[Number]] = []
+        storages: list[int] = []
+        memory_of = {placeholders[i]: n for n, i in enumerate(tensors)}
+        with ir.InsertionPoint(entry):
+            for node in nodes:
+                if node.op == "call_function" and not self._needs_no_value(node):
+                    with self.location(node):
+                        self.values[node] = self.call(node)
+                elif node.op == "output":
+                    for item in node.args[0]:
+                        outputs.append(self._output(item, placeholders, results, strides))
+                        if outputs[-1].kind == "tensor":
+                            root = memory_root(item)
+                            storages.append(memory_of.setdefault(root, len(memory_of) + len(nodes)))
+            mutates = []
+            for placeholder, value in self.mutated.items():
+                mutates.append(placeholders.index(placeholder))
+                results.append(value)
+                strides.append(strides_of(placeholder.meta["val"]))
+                storages.append(memory_of[placeholder])
+            func.ReturnOp(results)
+        function.attributes["function_type"] = ir.TypeAttr.get(
+            ir.FunctionType.get(arguments, [r.type for r in results])
+        )
+        owned = {tensors.index(i) for i in donated if i in tensors}
+        function.attributes["arg_attrs"] = _stride_attributes(
+            [strides_of(m) for m in metas],
+            donated=owned,
+            foreign={i: m.device for i, m in enumerate(metas) if m.device != self.device},
+        )
+        function.attributes["res_attrs"] = _stride_attributes(strides, storages)
+        if mutates:
+            function.attributes["cuesta.mutates"] = int_array([tensors.index(i) for i in mutates])
+        lazy = [i for i, m in enumerate(metas) if m.is_conj() or m.is_neg()]
+        written = sorted({tensors.index(i) for i in mutates} & set(lazy))
+        names = [str(n.target) for n in held]
+        return ImportedGraph(module, Convention(outputs, tensors, names, lazy, self.sources, written))
+
+    def _output(
+        self,
+        item: Any,
+        placeholders: list[torch.fx.Node],
+        results: list[ir.Value],
+        strides: list[Sequence[Number]],
+    ) -> Output:
+        if not isinstance(item, torch.fx.Node):
+            return Output("value", value=item)
+        if item.op == "call_function" and item.target is torch.ops.aten.copy_.default:
+            item = item.args[0]
+        if item.op == "placeholder":
+            return Output("argument", placeholders.index(item))
+        value = self.values[item]
+        if isinstance(value, Size):
+            if unknown := symbols(value) - {source.name for source in self.sources}:
+                raise Unsupported(f"it returns {value}: {', '.join(sorted(unknown))} is no argument's size")
+            return Output("size", value=str(value))
+        if not isinstance(value, ir.Value):
+            return Output("value", value=value)
+        results.append(value)
+        strides.append(strides_of(item.meta["val"]))
+        return Output("tensor", len(results) - 1)
+
+
+def import_graph(
+    gm: torch.fx.GraphModule,
+    donated: Sequence[int] = (),
+    target: Target = CPU,
+    device: torch.device = torch.device("cpu"),  # noqa: B008  immutable
+) -> ImportedGraph:
+    """Imports a functional ATen graph, in the current context; sizes may be symbols that the call's arguments give.
+
+    `target` and `device` are those that `place_graph` finds.
+    `donated` are the positions of the call's arguments whose memory nobody needs after the call.
+    Raises Unsupported, naming the node, for what no level can express even as a call into ATen.
+    """
+    sources = bind_symbols([n for n in gm.graph.nodes if n.op == "placeholder"])
+    with ir.Location.unknown(), hints({s.name: s.hint for s in sources}):
+        return _Importer(gm, target, device, sources).run(donated)
+
+
+def _check_result(node: torch.fx.Node, result: Any) -> None:
+    """An import rule that gives another shape or type than torch's own inference is a bug: say so."""
+    metas = node.meta["val"]
+    pairs = zip(result, metas, strict=True) if isinstance(metas, (list, tuple)) else [(result, metas)]
+    for value, meta in pairs:
+        if value is None:
+            continue
+        expected = types.tensor(tuple(meta.shape), types.SPELLING[meta.dtype])
+        if value.type != expected:
+            raise Unsupported(f"the import rule of {node.target} gave {value.type}, torch says {expected}")
+
+
+def _remember_strides(node: torch.fx.Node, result: Any) -> None:
+    # What an output mask leaves out is None: a norm's gradient where its input needs none.
+    owner = (next(r for r in result if r is not None) if isinstance(result, list) else result).owner
+    # A rule may hand on an older op's result (alias, detach): that op has its strides already.
+    if isinstance(owner, ir.Block) or owner.name not in _WHOLE or "result_strides" in owner.attributes:
+        return
+    operands = [strides_of(n.meta["val"]) for n in tensor_nodes((node.args, node.kwargs))]
+    metas = node.meta["val"] if isinstance(node.meta["val"], (list, tuple)) else [node.meta["val"]]
+    owner.attributes["operand_strides"] = ir.ArrayAttr.get([int_array(s) for s in operands])
+    owner.attributes["result_strides"] = ir.ArrayAttr.get([int_array(strides_of(m)) for m in metas])
+
+
+def _stride_attributes(
+    strides: Sequence[Sequence[Number]],
+    storages: Sequence[int] = (),
+    donated: Collection[int] = (),
+    foreign: Mapping[int, torch.device] = MappingProxyType({}),
+) -> ir.ArrayAttr:
+    entries: list[dict[str, ir.Attribute]] = [{"cuesta.strides": int_array(s)} for s in strides]
+    for entry, storage in zip(entries, storages, strict=False):
+        entry["cuesta.storage"] = int_attr(storage)
+    for i in donated:
+        entries[i]["cuesta.donated"] = ir.UnitAttr.get()
+    for i, device in foreign.items():
+        entries[i][DEVICE] = ir.StringAttr.get(str(device))
+    return ir.ArrayAttr.get([ir.DictAttr.get(entry) for entry in entries])
+
+
+from cuesta.dialects.host.aten_abi import PACKED_PRODUCT
+
+"""FX graph → a module of the cuesta dialect, one function `@graph`.
+
+Tensor arguments keep the placeholders' order and carry `cuesta.strides`; results are the graph's
+tensor outputs, then the new values of arguments that the graph mutates. A node without a rule becomes
+`cuesta.aten`. Every op's location names the Python line and the module path that made it.
+
+In a graph on a GPU, what is on the CPU is ATen's; scalars there that kernels read are copied to the GPU first.
+"""
+
+from __future__ import annotations
+
+import operator
+import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any
+
+import torch
+
+import cuesta.frontend.aten  # noqa: F401  registers the import rules
+from cuesta._mlir import func, ir
+from cuesta.dialects import types
+from cuesta.dialects.cuesta import pointwise
+from cuesta.dialects.cuesta.dialect import int_array, int_attr
+from cuesta.dialects.graph_builder import GraphBuilder
+from cuesta.dialects.module_target import DEVICE, mark_module
+from cuesta.errors import Undecided, Unsupported
+from cuesta.frontend.aten.pointwise import import_row
+from cuesta.frontend.calling import Convention, Output
+from cuesta.frontend.fx_nodes import (
+    is_complex,
+    makes,
+    memory_root,
+    module_path,
+    not_compilable,
+    result_metas,
+    tensor_attribute,
+    tensor_nodes,
+)
+from cuesta.frontend.rules import CALL_IN_ATEN, Decline, find_complex_rule, find_rule, strides_of
+from cuesta.frontend.symbols import Source, bind_symbols
+from cuesta.sizes import Number, Size, hints, number, symbols
+from cuesta.targets import CPU, Target
+
+#: Ops that a library may compute: they keep the strides with which they were traced.
+_WHOLE = (
+    *("cuesta.mm", "cuesta.addmm", "cuesta.convolution"),
+    *("cuesta.attention", "cuesta.attention_backward"),
+    *("cuesta.dropout_attention", "cuesta.dropout_attention_backward"),
+)
+#: What is computed of sizes where the result is a float.
+_ARITHMETIC: dict[Any, str] = {
+    operator.truediv: "div",
+    operator.mul: "mul",
+    operator.add: "add",
+    operator.sub: "sub",
+}
+_FRAME = re.compile(r'File "([^"]+)", line (\d+)')
+
+
+@dataclass
+class ImportedGraph:
+    """A graph in the cuesta dialect and what the calling convention needs to know about it."""
+
+    module: ir.Module
+    convention: Convention
+
+
+@dataclass
+class _Importer:
+    gm: torch.fx.GraphModule
+    target: Target
+    device: torch.device
+    sources: list[Source]
+    b: GraphBuilder = field(default_factory=GraphBuilder)
+    values: dict[torch.fx.Node, Any] = field(default_factory=dict)
+    #: placeholder → the value that the graph writes into it at its end
+    mutated: dict[torch.fx.Node, ir.Value] = field(default_factory=dict)
+    #: node on the CPU → its value on the graph's device
+    moved: dict[torch.fx.Node, ir.Value] = field(default_factory=dict)
+
+    def location(self, node: torch.fx.Node) -> ir.Location:
+        stack = node.meta.get("nn_module_stack")
+        path = list(stack.values())[-1][0] if stack else ""
+        path = module_path(path) if isinstance(path, str) else ""
+        frames = _FRAME.findall(node.meta.get("stack_trace") or "")
+        file, line = frames[-1] if frames else ("<graph>", "0")
+        place = ir.Location.file(file, int(line), 0)
+        return ir.Location.name(f"{path}:{node.name}" if path else node.name, place)
+
+    def value(self, arg: Any, move: bool = False) -> Any:
+        """An FX argument with its nodes replaced by what they became; scalars on the graph's device where `move`."""
+        if isinstance(arg, torch.fx.Node):
+            return self.on_device(arg) if move and self._is_foreign_scalar(arg) else self.values[arg]
+        if isinstance(arg, (list, tuple)):
+            return [self.value(a, move) for a in arg]
+        if isinstance(arg, slice):
+            raise Unsupported("a slice object among the arguments of a call")
+        return arg
+
+    def call(self, node: torch.fx.Node) -> Any:
+        target = node.target
+        if isinstance(node.meta.get("val"), (int, torch.SymInt)):  # of sizes; every one is known from the call's
+            return number(node.meta["val"])
+        if isinstance(node.meta.get("val"), torch.SymFloat):
+            return self.fraction(node)
+        if target is operator.getitem:
+            return self.values[node.args[0]][node.args[1]]  # type: ignore[index]
+        if not isinstance(target, torch._ops.OpOverload):
+            raise Unsupported(f"{target} is not an ATen op: higher-order ops run in Python")
+        destination = node.args[0] if node.args else None
+        if (
+            target is torch.ops.aten.copy_.default
+            and isinstance(destination, torch.fx.Node)
+            and destination.op == "placeholder"
+        ):
+            if destination.meta["val"].device != self.device:
+                raise Unsupported(f"it writes to an argument on the {destination.meta['val'].device.type}")
+            (fresh,) = tensor_nodes(node.args[1:2])
+            on_device = fresh.meta["val"].device == self.device
+            old, source = self.values[destination], self.values[fresh] if on_device else self.on_device(fresh)
+            new = self.b.expand(self.b.convert(source, types.spelling_of(old)), types.shape_of(old))
+            self.mutated[destination] = new
+            return new
+        move = self._moves_scalars(node)
+        args = [self.value(a, move) for a in node.args]
+        kwargs = {k: self.value(v, move) for k, v in node.kwargs.items()}
+        reason = node.meta.get(CALL_IN_ATEN) or not_compilable(node, self.device, move, self.target.gpu)
+        if reason is None:
+            reason, result = self._apply_rule(node, args, kwargs)
+            if reason is None:
+                return result
+        return self.call_aten(node, args, kwargs, reason)
+
+    def _apply_rule(self, node: torch.fx.Node, args: list[Any], kwargs: dict[str, Any]) -> tuple[str | None, Any]:
+        target = node.target
+        assert isinstance(target, torch._ops.OpOverload)
+        rule = find_rule(target)
+        row = pointwise.BY_NAME.get(target._schema.name.removeprefix("aten::"))
+        if is_complex(node):
+            real = rule or row
+            rule, row = find_complex_rule(target), None
+            if real and not rule:
+                return "kernels compute it of real numbers only", None
+        try:
+            if rule is not None:
+                result = rule(self.b, node, *args, **kwargs)
+            elif row is not None and target.namespace == "aten":
+                if row.repeats and self.target.gpu:
+                    return "kernels for GPUs have no loop whose end the operands say", None
+                result = import_row(self.b, node, row, tuple(args))
+            elif str(target) == PACKED_PRODUCT:
                 return "MKL multiplies by what it has packed", None
             else:
                 return "the cuesta dialect has no op for it", None
