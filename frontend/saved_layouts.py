@@ -64,10 +64,15 @@ def _in_channels_last(forward: GraphModule) -> set[Node]:
         if _packet(node) is aten.convolution:
             if _moves_less(node):
                 found.update((node, node.args[0]))
-        elif any(n in found for n in node.all_input_nodes) and not _feeds_row_major(node):
-            # Several results at once are passed through to those that are images.
+        elif any(n in found for n in node.all_input_nodes) and _passes_images_on(node):
             found.add(node)
     return {node for node in found if _is_image(node)}
+
+
+def _passes_images_on(node: Node) -> bool:
+    """Whether a node has images, alone or among several results, that no row-major convolution reads; other dims end a
+    chain: heads of an attention behind it are no images."""
+    return (_is_image(node) or isinstance(node.meta.get("val"), (list, tuple))) and not _feeds_row_major(node)
 
 
 def _feeds_row_major(node: Node) -> bool:

@@ -53,6 +53,19 @@ def test_what_convolutions_read_and_give_is_saved_in_channels_last() -> None:
     assert images(backward) == [(6, 1), (8, 1), (8, 1)]
 
 
+def test_heads_behind_a_convolution_are_saved_as_they_are() -> None:
+    torch.manual_seed(0)
+    x, w = torch.randn(2, 3, 16, 16), torch.randn(16, 3, 3, 3)
+
+    def heads(x: Tensor, w: Tensor) -> Tensor:
+        tokens = F.conv2d(x, w, padding=1).flatten(2)
+        return tokens.view(2, 4, 4, 256).cumsum(-1).sin()
+
+    _, backward = check(heads, x, w)
+    (saved,) = (n.meta["val"] for n in backward.graph.nodes if n.name == "cumsum")
+    assert saved.is_contiguous()
+
+
 def test_patches_are_saved_as_they_are() -> None:
     torch.manual_seed(0)
     x, w = torch.randn(2, 3, 32, 32), torch.randn(8, 3, 8, 8)
