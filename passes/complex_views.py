@@ -74,6 +74,11 @@ class ComplexViews(Pass):
     """Takes views between complex numbers and their parts out from between what computes on the parts."""
 
     def run(self, module: ir.Module) -> None:
-        rules: dict[str, Rule] = {"cuesta.convert": _convert, "cuesta.slice": _slice, "cuesta.real": _part, "cuesta.imag": _part}
+        rules: dict[str, Rule] = {
+            "cuesta.convert": _convert,
+            "cuesta.slice": _slice,
+            "cuesta.real": _part,
+            "cuesta.imag": _part,
+        }
         rewrite_ops(module, rules)
         erase_dead(module)

@@ -54,7 +54,7 @@ class SinkConcatenations(Pass):
 def _sink(op: ir.Operation) -> None:
     for x in op.operands:
         cat = maker(x, "cat")
-        if cat is None or any(user != op for user in users(x)) or not _is_worth_it(op, x):
+        if cat is None or any(user != op for user in users(x)) or not _is_worth_it(op, cat):
             continue
         parts = _Parts(x, operands_of(cat), cat.attributes["dim"].value)
         if len(parts.values) <= _MOST and all(parts.has(value, op) for value in op.operands):
@@ -64,9 +64,12 @@ def _sink(op: ir.Operation) -> None:
             return
 
 
-def _is_worth_it(op: ir.Operation, x: Value) -> bool:
-    """Whether a result is of the concatenation's shape, and as narrow."""
-    (result,) = op.results
+def _is_worth_it(op: ir.Operation, cat: ir.Operation) -> bool:
+    """Whether a result is of the concatenation's shape, and as narrow; of one element where all are joined, it has one
+    part."""
+    (x,), (result,) = cat.results, op.results
+    if shape_of(x)[cat.attributes["dim"].value] == 1:
+        return False
     return shape_of(x) == shape_of(result) and byte_size(spelling_of(result)) <= byte_size(spelling_of(x))
 
 

@@ -13,7 +13,7 @@ def choose_route(overload: str, args: str, dtypes: Sequence[str], on_device: boo
 
     Memory of ours, for "out" to write into, is on the graph's device: `on_device` says whether the result is.
     """
-    if overload == PACKED_PRODUCT or on_device and overload in OUT_ENTRIES and not _has_complex_scalar(args):
+    if overload == PACKED_PRODUCT or (on_device and overload in OUT_ENTRIES and not _has_complex_scalar(args)):
         return "out"
     return "python" if dispatcher_words(overload, args) is None else "shim"
 

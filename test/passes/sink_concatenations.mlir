@@ -47,3 +47,13 @@ func.func @stays(%x: tensor<4xf16>, %y: tensor<8xf16>) -> (tensor<12xf16>, tenso
   %3 = "cuesta.convert"(%2) : (tensor<12xf16>) -> tensor<12xf32>
   return %0, %1, %3 : tensor<12xf16>, tensor<12xf16>, tensor<12xf32>
 }
+
+// Of one element, as padding by -1 and 1 leaves of one, there is one part.
+// CHECK-LABEL: func.func @one_element
+// CHECK: %[[C:.*]] = "cuesta.cat"
+// CHECK-NEXT: "cuesta.neg"(%[[C]])
+func.func @one_element(%x: tensor<3x0xf32>, %y: tensor<3x1xf32>) -> tensor<3x1xf32> {
+  %0 = "cuesta.cat"(%x, %y) {dim = 1 : i64} : (tensor<3x0xf32>, tensor<3x1xf32>) -> tensor<3x1xf32>
+  %1 = "cuesta.neg"(%0) : (tensor<3x1xf32>) -> tensor<3x1xf32>
+  return %1 : tensor<3x1xf32>
+}
