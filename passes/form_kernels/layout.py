@@ -63,6 +63,8 @@ def view_strides(
 ) -> tuple[Number, ...] | None:
     """Strides of a reshape without a copy, or None. Runs of dims that are contiguous with one another
     split and merge freely; a new dim must not reach across two runs."""
+    if 0 in old_sizes:  # there is nothing to copy
+        return dense_strides([1 if n == 0 else n for n in new_sizes], range(len(new_sizes)))
     runs: list[list[Number]] = []  # [elements, stride of the innermost]
     for size, stride in zip(old_sizes, old_strides, strict=True):
         if size == 1:

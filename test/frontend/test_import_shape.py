@@ -116,6 +116,12 @@ def test_case(case: tuple[Any, ...], matches_eager: Check) -> None:
     matches_eager(*case)
 
 
+@pytest.mark.parametrize("sizes", [(3, 1), (3, 1, 1), (0, 1), (1,)])
+def test_padding_that_takes_the_one_element_away(sizes: tuple[int, ...], matches_eager: Check) -> None:
+    matches_eager(lambda x: F.pad(x.unsqueeze(-2).transpose(0, -2), (-1, 1)).relu() + 1, torch.randn(sizes))
+    matches_eager(lambda x: F.pad(x.unflatten(0, (-1, 1)), (-1, 1)), torch.randn(max(sizes[0], 1), 1))
+
+
 def test_pad_keeps_nan_outside(matches_eager: Check) -> None:
     # The pad is its own number, not x times 0.
     x = torch.full((2, 2), math.nan)
