@@ -126,6 +126,7 @@ class CallLibraries(Pass):
         rewrite_ops(module, rules)
         with module.context:
             for function in functions(module):
-                for view in list(function.regions[0].blocks[0].operations):
-                    if PACKED in view.operation.attributes:
-                        keep_panels_apart(view.operation)
+                ops = [view.operation for view in function.regions[0].blocks[0].operations]
+                # Found before any is changed: that erases ops behind them, and a view of an erased op must not be read.
+                for product in [op for op in ops if PACKED in op.attributes]:
+                    keep_panels_apart(product)

@@ -61,7 +61,7 @@ def keep_panels_apart(product: ir.Operation) -> None:
         aliases = [op.results[0] for op in users(own) if op.name == "cuesta.reshape"]
         pending += [op.results[0] for op in users(own) if op.name in POINTWISE]
         for alias in aliases:
-            for user in users(alias):
+            for user in dict.fromkeys(users(alias)):  # once, though it read the alias twice: it is erased
                 if user.name == "cuesta.reshape":
                     aliases.append(user.results[0])
                 elif user.name in POINTWISE and (new := _on_shape(user, alias, own)) is not None:

@@ -33,3 +33,24 @@ func.func @other(%x: tensor<8x32xf32>, %w: tensor<2x48x32xf32>) -> tensor<8x96xf
   %2 = "cuesta.mm"(%x, %1) : (tensor<8x32xf32>, tensor<32x96xf32>) -> tensor<8x96xf32>
   return %2 : tensor<8x96xf32>
 }
+
+// What reads a product twice, and products one behind the other.
+// CHECK-LABEL: func.func @squares
+// CHECK: "cuesta.mm"{{.*}}packed
+// CHECK-NEXT: %[[P:.*]] = "cuesta.permute"
+// CHECK-NEXT: %[[S:.*]] = "cuesta.mul"(%[[P]], %[[P]]) : (tensor<8x2x48xf32>, tensor<8x2x48xf32>)
+// CHECK-NEXT: "cuesta.reshape"(%[[S]]) : (tensor<8x2x48xf32>) -> tensor<1x8x96xf32>
+// CHECK: "cuesta.mm"{{.*}}packed
+// CHECK-NEXT: %[[Q:.*]] = "cuesta.permute"
+// CHECK-NEXT: "cuesta.mul"(%[[Q]], %[[Q]]) : (tensor<8x2x48xf32>, tensor<8x2x48xf32>)
+func.func @squares(%x: tensor<8x32xf32>, %w: tensor<2x32x48xf32>, %v: tensor<2x96x48xf32>) -> tensor<8x96xf32> {
+  %0 = "cuesta.permute"(%w) {dims = [1, 0, 2]} : (tensor<2x32x48xf32>) -> tensor<32x2x48xf32>
+  %1 = "cuesta.reshape"(%0) : (tensor<32x2x48xf32>) -> tensor<32x96xf32>
+  %2 = "cuesta.mm"(%x, %1) : (tensor<8x32xf32>, tensor<32x96xf32>) -> tensor<8x96xf32>
+  %3 = "cuesta.mul"(%2, %2) : (tensor<8x96xf32>, tensor<8x96xf32>) -> tensor<8x96xf32>
+  %4 = "cuesta.permute"(%v) {dims = [1, 0, 2]} : (tensor<2x96x48xf32>) -> tensor<96x2x48xf32>
+  %5 = "cuesta.reshape"(%4) : (tensor<96x2x48xf32>) -> tensor<96x96xf32>
+  %6 = "cuesta.mm"(%3, %5) : (tensor<8x96xf32>, tensor<96x96xf32>) -> tensor<8x96xf32>
+  %7 = "cuesta.mul"(%6, %6) : (tensor<8x96xf32>, tensor<8x96xf32>) -> tensor<8x96xf32>
+  return %7 : tensor<8x96xf32>
+}
