@@ -122,7 +122,7 @@ def freeze(gm: torch.fx.GraphModule, static: Sequence[int], options: Options) ->
         weight, across, (m, k, n) = found
         in_panels = is_worth_packing(m, n, k)
         key = (weight, across, 0 if in_panels else m)
-        if not in_panels and not (kind_of(False, across) in library and _is_for_mkl(node, m, n * k)):
+        if not in_panels and not (kind_of(False, across) in library and _is_for_mkl(node, weight, m)):
             continue
         if key not in made:
             name, position = f"packed_{len(weights) + 1}", positions[weight]
@@ -180,12 +180,11 @@ def _weight_of(node: Node, positions: dict[Node, int]) -> tuple[Node, bool, tupl
     return (source, True, sizes) if isinstance(source, Node) and source in positions else None
 
 
-def _is_for_mkl(node: Node, m: int, elements: int) -> bool:
-    """Whether a product is one of many rows by a large weight, both as they lie in memory, and nothing but a bias."""
-    left, right = (x.meta["val"] for x in node.args[-2:])  # type: ignore[union-attr]
-    weight = right if right.is_contiguous() else right.t()
-    contiguous = left.is_contiguous() and weight.is_contiguous()
-    return m >= _FEWEST_ROWS and elements >= _FEWEST_ELEMENTS and contiguous and not node.kwargs
+def _is_for_mkl(node: Node, weight: Node, m: int) -> bool:
+    """Whether a product is one of many rows by a large weight, both row-major, and nothing but a bias."""
+    x, w = (factor.meta["val"] for factor in (node.args[-2], weight))  # type: ignore[union-attr]
+    is_large = m >= _FEWEST_ROWS and w.numel() >= _FEWEST_ELEMENTS
+    return is_large and x.is_contiguous() and w.is_contiguous() and not node.kwargs
 
 
 def _add_argument(graph: torch.fx.Graph, weight: Node, name: str, sizes: Sequence[int]) -> Node:

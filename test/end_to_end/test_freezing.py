@@ -149,6 +149,14 @@ def test_a_weight_is_packed_for_each_number_of_rows(packed: list[Tensor]) -> Non
 
 
 @mkl
+def test_a_weight_that_lies_transposed_is_not_for_mkl(packed: list[Tensor]) -> None:
+    layer, x = torch.nn.Linear(256, 380), example(200, 256)
+    layer.weight = torch.nn.Parameter(example(256, 380).t())
+    torch.testing.assert_close(frozen(layer)(x), layer(x).detach(), rtol=1e-4, atol=1e-4)
+    assert not packed
+
+
+@mkl
 def test_mkl_gives_what_it_gives_without_packing() -> None:
     for weight, across in ((example(384, 256), True), (example(256, 384), False)):
         x = example(70, 256)
