@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
-import os
 from collections.abc import Sequence
 
 import torch
@@ -15,6 +13,7 @@ from cuesta.runtime.artefact import Artefact
 from cuesta.runtime.executable import Executable
 from cuesta.runtime.kernel_table import KernelTable
 from cuesta.targets import Target, parse_target
+from cuesta.torch_library import torch_library
 
 
 def load(artefact: Artefact, cache: Cache | None = None) -> Executable:
@@ -41,7 +40,7 @@ def _kernels(artefact: Artefact, target: Target, cache: Cache | None) -> KernelT
     if not torch.cuda.is_available():
         raise DeviceError(f"a program for {target} needs a GPU; torch finds none on this machine")
     torch.cuda.init()
-    library = ctypes.CDLL(os.path.join(os.path.dirname(torch.__file__), "lib", "libtorch_cuda.so"))
+    library = torch_library("libtorch_cuda.so")
     where = str(target), device.index or 0
     table = cuda_driver.load_kernels(program["kernels"], artefact.kernels, *where, [library])
 

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import os
 
 import torch
 from torch import Tensor
+
+from cuesta.torch_library import torch_library
 
 _ROW_MAJOR, _AS_IT_IS, _TRANSPOSED, _PACKED, _RIGHT = 101, 111, 112, 151, 162
 _INT, _FLOAT, _POINTER = ctypes.c_int, ctypes.c_float, ctypes.c_void_p
@@ -21,7 +22,7 @@ _INT, _FLOAT, _POINTER = ctypes.c_int, ctypes.c_float, ctypes.c_void_p
 @functools.cache
 def _mkl() -> ctypes.CDLL | None:
     """torch's own library where it has the functions."""
-    library = ctypes.CDLL(os.path.join(os.path.dirname(torch.__file__), "lib", "libtorch_cpu.so"))
+    library = torch_library()
     if not all(hasattr(library, f"cblas_sgemm_{name}") for name in ("pack_get_size", "pack", "compute")):
         return None
     library.cblas_sgemm_pack_get_size.argtypes = [_INT] * 4

@@ -78,7 +78,7 @@ def _steps(view: Node, root: Node) -> list[Node]:
     while view is not root:
         assert is_view(view)
         found.append(view)
-        (view,) = view.all_input_nodes[:1]
+        view = view.all_input_nodes[0]
     return found[::-1]
 
 
@@ -86,8 +86,8 @@ def _argument(backward: GraphModule, root: Node, first: Node) -> Node:
     """An argument of the backward graph for `root`, in the place of `first`, the first saved view's."""
     if first.name == root.name:
         return first
-    others = [n for n in backward.graph.nodes if n.op == "placeholder" and n.name == root.name]
-    for own in others:  # saved itself, after a view of it
+    own = next((n for n in backward.graph.find_nodes(op="placeholder") if n.name == root.name), None)
+    if own is not None:  # saved itself, after a view of it
         first.prepend(own)
         return own
     with backward.graph.inserting_before(first):

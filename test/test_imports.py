@@ -32,6 +32,7 @@ LEAVES = {
     "runtime",
     "sizes",
     "targets",
+    "torch_library",
 }
 
 #: Folder → what it may import of cuesta, beside itself.

@@ -24,10 +24,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-import torch
-
 from cuesta.errors import ArtefactError
 from cuesta.runtime import elf_tables as elf
+from cuesta.torch_library import torch_library
 
 Resolve = Callable[[str], int]
 """The address of an external symbol by its name; raises LookupError where there is none."""
@@ -87,7 +86,7 @@ def process_resolver(*libraries: ctypes.CDLL) -> Resolve:
     That is the process, then libtorch_cpu.so with all it depends on: libm, and the one OpenMP runtime that torch
     uses, whatever file name the wheel gave it.
     """
-    torch_cpu = ctypes.CDLL(os.path.join(os.path.dirname(torch.__file__), "lib", "libtorch_cpu.so"))
+    torch_cpu = torch_library()
     scopes = (*libraries, _PROCESS, torch_cpu)
 
     def resolve(name: str) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import os
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,6 +11,7 @@ import torch
 from cuesta.errors import ExecutionError
 from cuesta.runtime.cuda_driver import describe_error
 from cuesta.runtime.dtypes import DTYPES
+from cuesta.torch_library import torch_library
 
 
 class Failures:
@@ -75,7 +75,7 @@ def _times_without_memory(device: torch.device) -> int:
 def _last_message() -> str | None:
     """What the last failed call of torch's C shim on this thread threw, without the C++ backtrace; None where torch
     does not say (before 2.13 the shim printed the message and forgot it)."""
-    library = ctypes.CDLL(os.path.join(os.path.dirname(torch.__file__), "lib", "libtorch_cpu.so"))
+    library = torch_library()
     try:
         what = library.torch_exception_get_what_without_backtrace
     except AttributeError:

@@ -8,9 +8,7 @@ Lists, strings, pointers and tensor handles are consumed; results come back in t
 
 from __future__ import annotations
 
-import ctypes
 import functools
-import os
 import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -23,6 +21,7 @@ from cuesta.dialects.host.typed_entries import dispatcher_mistakes_results, has_
 from cuesta.dialects.types import torch_dtype
 from cuesta.sizes import Size
 from cuesta.targets import DEVICE_CODES
+from cuesta.torch_library import torch_library
 
 #: c10::ScalarType's numbers, which torch keeps stable; a test compares them with aoti_torch_dtype_*().
 DTYPE_CODES: dict[torch.dtype, int] = {
@@ -215,4 +214,4 @@ def _bits(layout: str, value: float) -> int:
 @functools.cache
 def torch_exports(name: str) -> bool:
     """Whether the running torch has a function of that name in its C shim."""
-    return hasattr(ctypes.CDLL(os.path.join(os.path.dirname(torch.__file__), "lib", "libtorch_cpu.so")), name)
+    return hasattr(torch_library(), name)

@@ -17,6 +17,7 @@ from cuesta._mlir import ir
 from cuesta.passes.form_kernels.grouping import Group
 from cuesta.passes.form_kernels.kernel import Kernel, Operand
 from cuesta.passes.form_kernels.nodes import Item, Node
+from cuesta.passes.graph_rewrite import users
 from cuesta.sizes import Number
 
 Value: TypeAlias = ir.Value
@@ -41,8 +42,7 @@ def root_of(value: Value) -> Value:
 def returning(value: Value) -> list[ir.Operation]:
     """The users of a value that return it or make a view of it that is returned. Where there are several, the results
     are one memory to the caller, and the value must not be computed for each."""
-    users = [use.owner.operation for use in value.uses]
-    return [op for op in users if op.name == "func.return" or (op.name in VIEWS and returning(op.results[0]))]
+    return [op for op in users(value) if op.name == "func.return" or (op.name in VIEWS and returning(op.results[0]))]
 
 
 def last_uses(order: Sequence[Item | Group], returned: Sequence[Value], placed: Sequence[Value]) -> dict[Value, int]:
