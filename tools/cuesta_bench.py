@@ -6,6 +6,7 @@ cuesta-bench --backends eager,inductor,inductor:freezing,cuesta      Inductor in
 cuesta-bench --results a.json b.json --markdown page.md               what runs have kept, as one page
 cuesta-bench --case bert_base_eval --compile                          cold and warm compile times
 cuesta-bench --case bert_base_eval --memory                           peak memory of a call
+cuesta-bench --survey --threads 1 --markdown page.md                  a hundred small functions, our slowest first
 cuesta-bench --device cuda --case resnet50 --json out.json            models on a GPU: right, time, memory, kernels
 cuesta-bench --device cuda --case gpt2_eval --kernels                 where the time goes, kernel by kernel
 cuesta-bench --device cuda --results a.json b.json --markdown page.md what runs have kept, as one page
@@ -33,6 +34,7 @@ from cuesta.tools.bench.gpu import command as gpu_command
 from cuesta.tools.bench.gpu.cases import CASES as GPU_CASES
 from cuesta.tools.bench.history import HistoryError, keep
 from cuesta.tools.bench.plot import plot_history
+from cuesta.tools.bench.survey_cases import SURVEY_CASES
 
 
 def progress(text: str) -> None:
@@ -73,6 +75,7 @@ def parser_of_arguments() -> argparse.ArgumentParser:
     what = parser.add_mutually_exclusive_group()
     what.add_argument("--compile", action="store_true", help="compile times instead, cold and warm")
     what.add_argument("--memory", action="store_true", help="peak memory instead (on a GPU it is in every run)")
+    what.add_argument("--survey", action="store_true", help="other cases instead, many and small: the least of each")
     what.add_argument("--kernels", action="store_true", help="GPU: time, bytes, operations of each kernel instead")
     gpu = parser.add_argument_group("on a GPU")
     gpu.add_argument("--limit", type=float, default=300, metavar="S", help="seconds for a process (%(default)s)")
@@ -89,7 +92,8 @@ def parse(argv: Sequence[str] | None) -> tuple[argparse.Namespace, list[Any], li
     arguments.argv = argv
     on_gpu = arguments.device == "cuda"
     try:
-        cases = [case for case in (GPU_CASES if on_gpu else CASES) if re.search(arguments.case, case.name)]
+        listed = GPU_CASES if on_gpu else SURVEY_CASES if arguments.survey else CASES
+        cases = [case for case in listed if re.search(arguments.case, case.name)]
     except re.error as error:
         parser.error(f"--case {arguments.case!r} is no regular expression: {error}")
     if not cases:
@@ -99,6 +103,8 @@ def parse(argv: Sequence[str] | None) -> tuple[argparse.Namespace, list[Any], li
             parser.error(f"--{name} must be at least 1, not {value}")
     if on_gpu and arguments.memory:
         parser.error("--memory is for the CPU: on a GPU, peak memory is part of every run")
+    if on_gpu and arguments.survey:
+        parser.error("--survey is for the CPU")
     if not on_gpu and (arguments.kernels or arguments.prepare):
         parser.error("--kernels and --prepare need --device cuda")
     if arguments.prepare and arguments.compile:
@@ -106,7 +112,8 @@ def parse(argv: Sequence[str] | None) -> tuple[argparse.Namespace, list[Any], li
     backends = _backends(parser, arguments)
     if (arguments.check or arguments.reference or arguments.trend) and not arguments.history:
         parser.error("--check, --reference and --trend need --history")
-    if arguments.history and (arguments.compile or arguments.memory or arguments.kernels):
+    takes_times = not (arguments.compile or arguments.memory or arguments.survey or arguments.kernels)
+    if arguments.history and not takes_times:
         parser.error("--history keeps ratios of times, which this run does not take")
     if arguments.history and not os.access(arguments.history.parent, os.W_OK):
         parser.error(f"cannot write {arguments.history}")
@@ -116,7 +123,7 @@ def parse(argv: Sequence[str] | None) -> tuple[argparse.Namespace, list[Any], li
     for path in arguments.results or ():
         if not path.is_file():
             parser.error(f"cannot read {path}")
-    if arguments.plot and (arguments.compile or arguments.memory or arguments.kernels or "eager" not in backends):
+    if arguments.plot and not (takes_times and "eager" in backends):
         parser.error("--plot draws times relative to eager: of a run that takes times, and with the backend eager")
     if (arguments.plot or arguments.trend) and importlib.util.find_spec("matplotlib") is None:
         parser.error("--plot and --trend need matplotlib: pip install 'cuesta[bench]'")

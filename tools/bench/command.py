@@ -18,6 +18,7 @@ from cuesta.tools.bench.measure import Progress, hold_to, time_case
 from cuesta.tools.bench.plot import plot_ratios
 from cuesta.tools.bench.processes import compile_rounds, memory_peaks
 from cuesta.tools.bench.results import Results, command_line, read_results
+from cuesta.tools.bench.survey import ABOUT_SURVEY, survey_case, survey_table
 from cuesta.tools.bench.table import table
 from cuesta.tools.bench.timing import ratios
 from cuesta.tools.bench.workload import BenchCase
@@ -28,6 +29,7 @@ SECTIONS = {
     "times": ("Times", tables.times_table, tables.ABOUT_TIMES),
     "compile": ("Compile", tables.compile_table, tables.ABOUT_COMPILE),
     "memory": ("Memory", tables.memory_table, tables.ABOUT_MEMORY),
+    "survey": ("Survey", survey_table, ABOUT_SURVEY),
 }
 
 
@@ -71,6 +73,9 @@ def measure(
         elif arguments.memory:
             section = "memory"
             found = {case.name: memory_peaks(case.name, contenders, threads, progress) for case in cases}
+        elif arguments.survey:
+            section = "survey"
+            found = {case.name: survey_case(case, contenders, arguments.repeats, progress) for case in cases}
         else:
             section = "times"
             limits = measured_limits(threads, progress)

@@ -13,7 +13,7 @@ from cuesta.tools.bench.contenders import Contender
 from cuesta.tools.bench.cost import Cost, cost_of
 from cuesta.tools.bench.limits import Limits
 from cuesta.tools.bench.timing import Spread, interleaved
-from cuesta.tools.bench.workload import BenchCase
+from cuesta.tools.bench.workload import BenchCase, Workload
 
 Progress = Callable[[str], None]
 
@@ -23,29 +23,14 @@ def time_case(case: BenchCase, contenders: Sequence[str], repeats: int | None, p
     operations as a Cost has them, "failed": {contender, or "cost": why}}."""
     progress(f"{case.name}: build")
     workload = case.make()
-    calls: dict[str, Callable[[], Any]] = {}
     found: dict[str, Any] = {"times": {}, "errors": {}, "failed": {}}
     with torch.set_grad_enabled(bool(workload.parameters)):
-        reference = workload.results(workload.compiled("eager")())
         try:
             found["cost"] = asdict(cost_of(workload))
         except Exception as error:
             found["failed"]["cost"] = one_line(error)
             progress(f"{case.name}: its cost is not known: {found['failed']['cost']}")
-        for name in contenders:
-            progress(f"{case.name}: first calls, {name}")
-            contender = Contender.parse(name)
-            try:
-                call = workload.compiled(contender.backend, contender.form)
-                found["errors"][name] = difference(workload.results(call()), reference)
-                call()
-                if contender.backend == "cuesta" and (reasons := fallbacks()):
-                    raise RuntimeError(f"not compiled, but run op by op in Python: {reasons[0]}")
-            except Exception as error:
-                found["failed"][name] = one_line(error)
-                progress(f"{case.name}: {name} failed: {found['failed'][name]}")
-            else:
-                calls[name] = call
+        calls = first_calls(case.name, workload, contenders, found, progress)
         progress(f"{case.name}: time")
         if calls:
             found["times"] = interleaved(calls, repeats)
@@ -53,13 +38,40 @@ def time_case(case: BenchCase, contenders: Sequence[str], repeats: int | None, p
     return found
 
 
+def first_calls(
+    case: str, workload: Workload, contenders: Sequence[str], found: dict[str, Any], progress: Progress
+) -> dict[str, Callable[[], Any]]:
+    """A warm call of each contender; into `found` go their differences from eager, and why some failed."""
+    calls: dict[str, Callable[[], Any]] = {}
+    reference = workload.results(workload.compiled("eager")())
+    for name in contenders:
+        progress(f"{case}: first calls, {name}")
+        contender = Contender.parse(name)
+        try:
+            call = workload.compiled(contender.backend, contender.form)
+            found["errors"][name] = difference(workload.results(call()), reference)
+            call()
+            if contender.backend == "cuesta" and (reasons := fallbacks()):
+                raise RuntimeError(f"not compiled, but run op by op in Python: {reasons[0]}")
+        except Exception as error:
+            found["failed"][name] = one_line(error)
+            progress(f"{case}: {name} failed: {found['failed'][name]}")
+        else:
+            calls[name] = call
+    return calls
+
+
 def difference(actual: list[torch.Tensor], expected: list[torch.Tensor]) -> float:
     """The largest difference of any element, relative to the largest element of all."""
     if len(actual) != len(expected):
         return float("inf")
-    pairs = [(a.double(), e.double()) for a, e in zip(actual, expected, strict=True) if e.numel() > 0]
+    pairs = [(_numbers(a), _numbers(e)) for a, e in zip(actual, expected, strict=True) if e.numel() > 0]
     scale = max((float(e.abs().max()) for _, e in pairs), default=0.0)
     return max((float((a - e).abs().max()) for a, e in pairs), default=0.0) / (scale or 1.0)
+
+
+def _numbers(x: torch.Tensor) -> torch.Tensor:
+    return (torch.view_as_real(x) if x.is_complex() else x).double()
 
 
 def hold_to(limits: Limits, results: Mapping[str, dict[str, Any]]) -> None:
