@@ -22,6 +22,7 @@ from cuesta.frontend.graph_key import attribute
 from cuesta.frontend.layouts import laid_out
 from cuesta.frontend.python_steps import is_random, is_view, writes_argument
 from cuesta.frontend.streams import launches, run_on, stream_of, uses_streams, without_stream
+from cuesta.frontend.users_kernels import target_of
 
 #: Higher-order ops that call their graphs with tensors and numbers, whatever those do. Others look into theirs, or
 #: map them over what is no plain tensor (flex_attention).
@@ -146,7 +147,7 @@ class _Splitter:
         return self.compile_piece(GraphModule(self.gm, graph), name)
 
     def _python_step(self, node: Node) -> _Step:
-        needs, parts = _operands(node), _parts(node)
+        needs, parts, target = _operands(node), _parts(node), target_of(node)
         held = {n: self._held(node, n) for n in node.all_input_nodes if n.op == "get_attr"}
 
         def run(values: list[Any]) -> list[Any]:
@@ -154,7 +155,7 @@ class _Splitter:
             values.clear()
             args = torch.fx.map_arg(node.args, at.__getitem__)
             kwargs = torch.fx.map_arg(node.kwargs, at.__getitem__)
-            made = {node: node.target(*args, **kwargs)}  # type: ignore[operator]
+            made = {node: target(*args, **kwargs)}
             for part in parts:
                 made[part] = made[part.args[0]][part.args[1]]  # type: ignore[index]
             return [laid_out(value, n.meta.get("val"), str(node.target)) for n, value in made.items()]

@@ -36,6 +36,17 @@ _GATHERED = frozenset(
     }
 )
 
+#: Ops whose result nothing has been written to yet.
+UNWRITTEN = frozenset(
+    {
+        torch.ops.aten.empty.memory_format,
+        torch.ops.aten.empty_like.default,
+        torch.ops.aten.empty_strided.default,
+        torch.ops.aten.new_empty.default,
+        torch.ops.aten.new_empty_strided.default,
+    }
+)
+
 #: Ops from a quantised tensor to a plain one.
 _OUT_OF_QUANTISED = ("aten.dequantize.", "aten.int_repr.", "aten.q_per_channel_")
 
@@ -59,6 +70,9 @@ def python_steps(gm: GraphModule) -> dict[Node, str]:
         name = str(node.target)
         if name.startswith("aten.quantize_per") or (takes_quantised and not name.startswith(_OUT_OF_QUANTISED)):
             quantised.add(node)
+    for node in gm.graph.nodes:  # where a user's Triton kernel writes; a program would fill it first
+        if node.target in UNWRITTEN and node.users and all(user in found for user in node.users):
+            found[node] = "only what runs in Python writes to it"
     return found
 
 
@@ -179,8 +193,8 @@ def _unbacked(node: Node) -> set[Any]:
     """The symbols in a node's value that stand for what the data decide."""
     from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 
-    value = node.meta.get("val")
-    return set() if value is None else set(free_unbacked_symbols(value))
+    leaves = _leaves(node.meta.get("val"))  # one by one: of a user's Triton kernel it is a dict, which torch refuses
+    return set().union(*(free_unbacked_symbols(leaf) for leaf in leaves if leaf is not None))
 
 
 def _leaves(tree: Any) -> Iterator[Any]:

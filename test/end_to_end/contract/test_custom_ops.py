@@ -11,6 +11,7 @@ from torch import Tensor
 from torch.testing import assert_close
 
 import cuesta
+from cuesta.frontend import users_kernels
 
 Check = Callable[..., Any]
 
@@ -125,3 +126,53 @@ def test_a_triton_kernel_without_a_gpu_says_what_is_missing(backend: str) -> Non
     with pytest.raises(RuntimeError) as compiled:
         torch.compile(f, backend=backend)(x)
     assert str(eager.value) in str(compiled.value)
+
+
+@pytest.fixture
+def double(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """A user's Triton kernel that torch sees as one, and that runs on a CPU: torch stands in for what it computes."""
+    triton = pytest.importorskip("triton")
+
+    @triton.jit
+    def double(x, y, n, block: triton.language.constexpr):  # type: ignore[no-untyped-def]
+        i = triton.language.program_id(0) * block + triton.language.arange(0, block)
+        triton.language.store(y + i, triton.language.load(x + i, mask=i < n) * 2, mask=i < n)
+
+    def run(kernel: Any, x: Tensor, y: Tensor, *others: Any, **how: Any) -> None:
+        y.copy_(x * 2)
+
+    monkeypatch.setattr("torch.utils._triton.has_triton", lambda: True)
+    monkeypatch.setattr(triton.JITFunction, "run", run)
+    return double
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_a_triton_kernel_runs_between_programs(dynamic: bool, double: Any, backend: str) -> None:
+    def f(x: Tensor) -> Tensor:
+        s = torch.softmax(x, -1)
+        y = torch.empty_like(s)
+        double[(1,)](s, y, s.numel(), 128)
+        return y.sin() + x
+
+    compiled = torch.compile(f, backend=backend, fullgraph=True, dynamic=dynamic)
+    for rows in (10, 7):
+        x = torch.randn(rows, 33)
+        assert_close(compiled(x), (torch.softmax(x, -1) * 2).sin() + x)
+
+
+def test_what_only_a_triton_kernel_writes_is_not_filled_before(
+    double: Any, cuesta_only: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def f(x: Tensor) -> tuple[Tensor, Tensor]:
+        s = x.sin()
+        y, z = torch.empty_like(x), torch.empty_like(x)
+        double[(1,)](s, y, s.numel(), 128)
+        double[(1,)](s, z, s.numel(), 128)
+        return y.cos(), z.exp()
+
+    copied: list[Tensor] = []
+    monkeypatch.setattr(users_kernels, "clone_preserve_strides", lambda x: copied.append(x) or x.clone())
+    x = torch.randn(10, 33)
+    assert_close(torch.compile(f, backend="cuesta", fullgraph=True)(x), ((x.sin() * 2).cos(), (x.sin() * 2).exp()))
+    assert [k["name"] for graph in cuesta.report().graphs for k in graph.kernels] == ["sin", "cos", "exp"]
+    assert len(copied) == 2  # s, which torch takes for written where there is no GPU to compile for; neither y nor z
