@@ -22,6 +22,7 @@ from typing import TypeAlias
 from cuesta._mlir import func, ir, linalg, memref
 from cuesta.dialects import walk
 from cuesta.dialects.affine_maps import dims_of, projection
+from cuesta.dialects.cuesta.dialect import ints
 from cuesta.dialects.kernel_module import body_ops, kernel_modules
 from cuesta.dialects.product import TILE, Panels, roles_of
 from cuesta.dialects.types import memref_shape
@@ -90,7 +91,7 @@ def _zeros_before(op: ir.Operation) -> ir.Operation | None:
 
 def _product_of(op: ir.Operation, entry: ir.Block, fresh: bool) -> Product:
     """What a generic multiplies; a panel's memory is the whole call's, at the beginning of `entry`."""
-    at_m, at_n, at_k = roles_of(op)
+    at_m, at_n, at_k = _loops_of(op)
     tile = Panels.parse(op.attributes[TILE].value)
     maps = [dims_of(m.value) for m in op.attributes["indexing_maps"]]
     loops = ((at_m, at_k), (at_k, at_n), (at_m, at_n))
@@ -106,6 +107,15 @@ def _product_of(op: ir.Operation, entry: ir.Block, fresh: bool) -> Product:
         with ir.InsertionPoint.at_block_begin(entry):
             memory = _own([rows_in_memory(min(tile.k, k), columns), vectors_of(columns) * LANES])
     return Product(a, b, c, m, n, k, tile, memory, fresh)
+
+
+def _loops_of(op: ir.Operation) -> list[int]:
+    """Those that walk M, N and K; what is in no tile says their classes."""
+    roles = roles_of(op)
+    if "cuesta.classes" not in op.attributes:
+        return list(roles)
+    classes = ints(op.attributes["cuesta.classes"])
+    return [classes.index(c) for c in roles]
 
 
 def _write(product: Product) -> None:

@@ -46,6 +46,26 @@ func.func @rows(%a: memref<3x8xf32>, %b: memref<8x20xf32>, %c: memref<3x20xf32>)
   return
 }
 
+// The same in no tile of its kernel, as a tail: its roles are the kernel's classes.
+// CHECK-LABEL: func.func @tail
+// CHECK-SAME: (%[[A:.*]]: memref<3x8xf32>, %[[B:.*]]: memref<8x16xf32>, %[[C:.*]]: memref<3x16xf32>)
+// CHECK: vector.load %[[B]]
+// CHECK: memref.load %[[A]]
+// CHECK: vector.store {{.*}}, %[[C]]
+// CHECK-NOT: linalg.generic
+// CHECK: return
+func.func @tail(%a: memref<3x8xf32>, %b: memref<8x16xf32>, %c: memref<3x16xf32>) {
+  linalg.generic {indexing_maps = [#mk, #kn, #mn], iterator_types = ["parallel", "parallel", "reduction"]}
+    ins(%a, %b : memref<3x8xf32>, memref<8x16xf32>) outs(%c : memref<3x16xf32>)
+    attrs = {cuesta.classes = [2, 3, 0], cuesta.product = [2, 3, 0], cuesta.product_tile = "3x16x8 by 8x48", cuesta.tail} {
+  ^bb0(%x: f32, %y: f32, %s: f32):
+    %0 = arith.mulf %x, %y : f32
+    %1 = arith.addf %s, %0 : f32
+    linalg.yield %1 : f32
+  }
+  return
+}
+
 // Columns of b, whose elements lie together, are transposed 16 at a time; those left of K one by one. Blocks of K are
 // added up, and of what is left over.
 // CHECK-LABEL: func.func @columns
