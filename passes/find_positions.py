@@ -6,6 +6,9 @@
 
 A loop that carries the best float and its position waits at every element for the element before. Of integers LLVM
 makes lanes that carry their own; so it does of rows that are not contiguous, each in a lane. Both stay as they are.
+
+A row that is longer than L1 is found in parts, each of which is read from there the second time, and among these the
+first whose extreme is the row's.
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from cuesta._mlir import ir
 from cuesta.dialects.graph_builder import GraphBuilder
@@ -20,12 +24,18 @@ from cuesta.dialects.types import is_float, shape_of, spelling_of
 from cuesta.passes.form_kernels.memory_order import MemoryOrder
 from cuesta.passes.graph_rewrite import Rule, functions, rewrite_ops
 from cuesta.passes.registry import Pass, register_pass
-from cuesta.sizes import Number
+from cuesta.passes.split_reductions import in_parts
+from cuesta.sizes import Number, Size
 
+Value: TypeAlias = ir.Value
 _B = GraphBuilder()
 
 #: Op → the extreme that it is the position of.
 _EXTREMES = {"cuesta.argmax": "amax", "cuesta.argmin": "amin"}
+#: Elements of a part of a long row, at most: as f32 they fill half of L1.
+_PART = 4096
+#: More than any position of the type.
+_FAR = {"i32": (1 << 31) - 1, "i64": (1 << 63) - 1}
 
 
 @register_pass("find-positions")
@@ -55,21 +65,42 @@ def _is_along_rows(op: ir.Operation, memory: MemoryOrder) -> bool:
     return bool(order) and order[-1] == op.attributes["dim"].value
 
 
-def _find(op: ir.Operation, rows: set[ir.Operation]) -> Sequence[ir.Value] | None:
+def _find(op: ir.Operation, rows: set[ir.Operation]) -> Sequence[Value] | None:
     if op not in rows:
         return None
     (x,), dim = op.operands, op.attributes["dim"].value
     sizes = shape_of(x)
-    kept = [1 if d == dim else size for d, size in enumerate(sizes)]
+    size, extreme = sizes[dim], _EXTREMES[op.name]
+    position = _position_type(size)
+    part = _part_of(size)
+    if part is None:
+        return [_B.convert(_first(extreme, x, dim, _B.along(sizes, dim, spelling=position))[1], "i64")]
+    apart = in_parts(x, [*sizes[:dim], size // part, part, *sizes[dim + 1 :]])
+    places = _B.along(shape_of(apart), dim + 1, spelling=position)
+    extremes, within = _first(extreme, apart, dim + 1, places)
+    starts = _B.along(shape_of(extremes), dim, part, spelling=position)
+    return [_B.convert(_first(extreme, extremes, dim, _B.pointwise("add", within, starts))[1], "i64")]
+
+
+def _first(name: str, x: Value, dim: int, places: Value) -> tuple[Value, Value]:
+    """The extreme of each row along `dim`, and the least of the `places` of the elements that are it."""
+    sizes = shape_of(x)
     # Without the dim, as a maximum with its positions asks for it: the two are one then.
-    extreme = _B.reshape(_B.reduce(_EXTREMES[op.name], x, [dim]), kept)
+    extreme = _B.reduce(name, x, [dim])
+    beside = _B.reshape(extreme, [1 if d == dim else size for d, size in enumerate(sizes)])
     # Where there is a NaN the extreme is one, and equals nothing.
-    found = _B.pointwise("logical_or", _B.pointwise("eq", x, extreme), _B.pointwise("ne", x, x))
-    position = _position_type(sizes[dim])
-    places = _B.along(sizes, dim, spelling=position)
-    # Some element is found in every row: the length is never the result.
-    first = _B.reduce("amin", _B.where(found, places, _B.constant(sizes[dim], position)), [dim])
-    return [_B.convert(first, "i64")]
+    found = _B.pointwise("logical_or", _B.pointwise("eq", x, beside), _B.pointwise("ne", x, x))
+    # Some element is found in every row: what the others have is never the result.
+    none = _B.constant(_FAR[spelling_of(places)], spelling_of(places))
+    return extreme, _B.reduce("amin", _B.where(found, places, none), [dim])
+
+
+def _part_of(size: Number) -> int | None:
+    """How long the parts are that a row of so many elements is found in; None where it is found as a whole."""
+    if isinstance(size, Size) or size < 2 * _PART:
+        return None
+    part = max(d for d in range(1, _PART + 1) if size % d == 0)
+    return part if part * 8 >= _PART else None
 
 
 def _position_type(size: Number) -> str:

@@ -235,7 +235,7 @@ def _rewrite(op: ir.Operation, split: _Split) -> list[Value]:
     x, mean = _less_mean(op) if split.centred else (op.operands[0], None)
     if split.ragged is not None:
         return [_ragged_total(op, x, form, split.ragged)]
-    taken = _B.convert(_in_parts(x, form.shape), opmath(spelling_of(x)))
+    taken = _B.convert(in_parts(x, form.shape), opmath(spelling_of(x)))
     if mean is None:
         name = op.name.removeprefix("cuesta.")
         total = _B.reduce(name, _B.reduce(name, taken, form.inside), form.across)
@@ -271,7 +271,7 @@ def _ragged_total(op: ir.Operation, x: Value, form: Cut, ragged: _Ragged) -> Val
     return _B.convert(_B.reshape(total, shape_of(op.results[0])), spelling_of(op.results[0]))
 
 
-def _in_parts(x: Value, shape: list[Number]) -> Value:
+def in_parts(x: Value, shape: list[Number]) -> Value:
     """x in another shape, with the pointwise ops that made it."""
     sizes = shape_of(x)
 

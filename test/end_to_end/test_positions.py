@@ -54,3 +54,12 @@ def test_of_all_in_parts():
     """So long a row is reduced in parts, and what it is computed from has two readers."""
     x, y = torch.randn(2, 1 << 18).round(decimals=1)
     _check(lambda x, y: ((x * y + x).argmax(), (x * y).sigmoid().argmin()), x, y)
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_long_rows(dtype):
+    """Rows of three parts, whose extreme is in several of them, or a NaN in one."""
+    x = torch.cat([_rows(dtype), _rows(dtype).flip(0)]).repeat(1, 160)[:, :12288].contiguous()
+    x[20, :9000] = 0
+    x[21, 5000], x[21, 100] = torch.nan, torch.inf
+    _check(lambda x: (*_extremes(x), x.argmax()), x)
