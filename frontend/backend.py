@@ -52,6 +52,10 @@ def compile_fx_graph(gm: torch.fx.GraphModule, example_inputs: Sequence[Any], **
     if kwargs:
         raise OptionError(f"backend cuesta takes mode and options, not {', '.join(sorted(kwargs))}")
 
+    if torch._dynamo.config.repro_after == "dynamo":
+        # Torch's script runs what it makes smaller while Dynamo compiles, where a second backward graph that is
+        # compiled late is an error of torch's. It has what is set here.
+        torch._functorch.config.force_non_lazy_backward_lowering = True
     if options.tiered:
         background.warm_up()  # while AOTAutograd traces
     keep = keeping(gm, example_inputs, options)
@@ -67,18 +71,10 @@ def compile_fx_graph(gm: torch.fx.GraphModule, example_inputs: Sequence[Any], **
         keep_attention_whole(gm, options.target)
     with kept_by_torch(options, keep), at_once(options), held_back():
         compiled = backend(gm, example_inputs)
-    return _unmarked(compiled) if torch._dynamo.config.repro_after == "dynamo" else compiled
-
-
-def _unmarked(compiled: Callable[..., Any]) -> Callable[..., Any]:
-    """The same, without the mark of what takes a list: AOTAutograd hands it on from what we compiled to a function that
-    takes none, and torch's minifier calls that with one, fails, and calls every result right."""
-
-    def call(*args: Any) -> Any:
-        return compiled(*args)
-
-    vars(call).update({name: value for name, value in vars(compiled).items() if name != "_boxed_call"})
-    return call
+    # Of what takes a list: AOTAutograd hands the mark on from what we compiled to a function that takes none. Torch's
+    # minifier believes it, calls that with a list, and takes the error for right results; its scripts do too.
+    vars(compiled).pop("_boxed_call", None)
+    return compiled
 
 
 compile_fx_graph.reset = compile_report.clear  # type: ignore[attr-defined]
@@ -116,14 +112,9 @@ def compile_aten_graph(
         boxed = _compile_graph(gm, request)
         return boxed if frozen is None else frozen.bind(boxed)
 
-    from cuesta.frontend import minifier
+    from cuesta.frontend.minifier import watched
 
-    minifier.check_level()
-    try:
-        return _compile_graph(gm, request)
-    except Exception as failure:
-        minifier.write_failure(gm, example_inputs, kind, options, failure)
-        raise
+    return watched(gm, example_inputs, kind, options, lambda: _compile_graph(gm, request))
 
 
 def _compile_graph(gm: torch.fx.GraphModule, request: _Request) -> Boxed:

@@ -1,16 +1,17 @@
-"""TORCHDYNAMO_REPRO_AFTER=aot: the ATen graph that failed to compile as a script, which makes it smaller.
+"""TORCHDYNAMO_REPRO_AFTER=aot: the ATen graph that failed to compile, or is wrong, as a script, which makes it smaller.
 
     TORCHDYNAMO_REPRO_AFTER=aot TORCHDYNAMO_REPRO_LEVEL=2 python train.py
     python torch_compile_debug/…/minifier/minifier_launcher.py        # leaves repro.py, the smallest graph that fails
 
-At level 1 the script compiles the graph, at levels 2 and 3 it makes it smaller first. Torch's own scripts after
-AOTAutograd run Inductor, whatever failed; these are written as torch writes them, and run us. Level 4 is for wrong
-results, which TORCHDYNAMO_REPRO_AFTER=dynamo finds for any backend.
+At level 1 the script compiles the graph, at levels 2 and 3 it makes it smaller first. At level 4 each call of each
+graph is compared with eager, and the script makes one that is wrong smaller. Torch's own scripts after AOTAutograd run
+Inductor, whatever failed; these are written as torch writes them, and run us.
 """
 
 from __future__ import annotations
 
 import argparse
+import copy
 import dataclasses
 import io
 import logging
@@ -19,12 +20,21 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch._dynamo.debug_utils import helper_for_dump_minify, minifier_dir
+from torch._dynamo.debug_utils import (
+    AccuracyError,
+    cast_to_fp64,
+    get_minifier_repro_path,
+    helper_for_dump_minify,
+    minifier_dir,
+)
 from torch._dynamo.repro.after_aot import repro_common, save_graph_repro
+from torch._dynamo.utils import same
+from torch._prims_common import clone_preserve_strides
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.passes.fake_tensor_prop import FakeTensorProp
 
-from cuesta.errors import OptionError
+from cuesta.frontend.calling import Boxed
+from cuesta.frontend.donation import donated_arguments
 from cuesta.options import Options, options_of
 
 log = logging.getLogger("cuesta")
@@ -35,22 +45,36 @@ _OURS = "from cuesta.frontend.minifier import run_repro"
 _PLACES = ("dump", "cache", "cache_dir", "trace.enabled", "trace.graph_diagram")
 
 
-def check_level() -> None:
-    """Raises OptionError for the level that compares results."""
-    if torch._dynamo.config.repro_level == 4:
-        raise OptionError(
-            "TORCHDYNAMO_REPRO_LEVEL=4 with TORCHDYNAMO_REPRO_AFTER=aot compares results of Inductor's alone; "
-            "with TORCHDYNAMO_REPRO_AFTER=dynamo it compares those of backend cuesta"
-        )
+def watched(
+    gm: torch.fx.GraphModule, inputs: Sequence[Any], kind: str, options: Options, compile: Callable[[], Boxed]
+) -> Boxed:
+    """What `compile` makes of `gm`. Where that raises, and at level 4 where a call gives wrong results, a script is
+    written first."""
+    original = _copy(gm)  # compiling changes the one
+    donated = donated_arguments(gm) if kind == "backward" else []
+    settings = {"kind": kind, "options": _spelled(options)}
+    try:
+        boxed = compile()
+    except Exception as failure:
+        _write_first(original, _fakes(inputs), settings | {"failure": type(failure).__name__})
+        raise
+    if torch._dynamo.config.repro_level != 4:
+        return boxed
+
+    def call(args: list[Any]) -> list[Any]:
+        if not _agrees(boxed, original, args, donated):
+            _write_first(original, args, settings | {"failure": AccuracyError.__name__})
+            raise AccuracyError(f"results of a graph ({kind}) are not eager's: {get_minifier_repro_path()} says which")
+        return boxed(args)
+
+    call._boxed_call = True  # type: ignore[attr-defined]
+    return call
 
 
-def write_failure(
-    gm: torch.fx.GraphModule, inputs: Sequence[Any], kind: str, options: Options, failure: Exception
-) -> None:
-    """Writes the script of a graph whose compilation raised `failure`."""
+def _write_first(gm: torch.fx.GraphModule, inputs: Sequence[Any], settings: Mapping[str, Any]) -> None:
+    """Writes the script of a whole graph."""
     folder = Path(minifier_dir()) / "checkpoints"
     folder.mkdir(parents=True, exist_ok=True)
-    settings = {"kind": kind, "options": _spelled(options), "failure": type(failure).__name__}
     if torch._dynamo.config.repro_level == 1:
         _write(_script(gm, inputs, "run", str(folder), settings), gm, folder)
     else:
@@ -71,28 +95,84 @@ def run_repro(
 ) -> Any:
     """What a script calls: `command` is "run", "minify", or "get_args" for the graph and its arguments alone.
 
-    `failure` names the exception that a smaller graph has to raise as well; `others` are torch's, for accuracy.
+    `failure` names the exception that a smaller graph has to raise as well, AccuracyError where its results have to be
+    wrong; `others` are torch's, for accuracy.
     """
     gm, inputs = repro_common(argparse.Namespace(save_dir=save_dir, tracing_mode=tracing_mode), mod, load_args)
     if command == "get_args":
         return gm, inputs
+    by_values = failure == AccuracyError.__name__
     if command == "run":
-        return _compile(gm, inputs, kind, options)(list(inputs))
+        compiled = _compile(_copy(gm), inputs, kind, options)
+        if by_values and not _agrees(compiled, gm, inputs):
+            raise AccuracyError(f"results of the graph ({kind}) are not eager's")
+        return compiled(list(inputs))
 
     from torch._functorch.fx_minifier import minifier
 
     def fails(smaller: torch.fx.GraphModule, smaller_inputs: Sequence[Any]) -> bool:
         try:
-            _compile(smaller, smaller_inputs, kind, options)
+            compiled = _compile(_copy(smaller), smaller_inputs, kind, options)
+            return by_values and not _agrees(compiled, smaller, smaller_inputs)
         except Exception as problem:
-            return type(problem).__name__ == failure
-        return False
+            return not by_values and type(problem).__name__ == failure
 
     def keep(smaller: torch.fx.GraphModule, smaller_inputs: Sequence[Any]) -> None:
         settings = {"kind": kind, "options": options, "failure": failure}
-        _write(_script(smaller, smaller_inputs, "run", save_dir, settings), smaller, Path(save_dir or "."))
+        given = smaller_inputs if by_values else _fakes(smaller_inputs)
+        _write(_script(smaller, given, "run", save_dir, settings), smaller, Path(save_dir or "."))
 
     return minifier(gm, inputs, module_fails=fails, dump_state=keep, save_dir=save_dir)
+
+
+def _agrees(compiled: Boxed, gm: torch.fx.GraphModule, inputs: Sequence[Any], donated: Sequence[int] = ()) -> bool:
+    """Whether results, and afterwards arguments that are not donated, are eager's: as torch's minifier judges it, by
+    the same in float64."""
+    config = torch._dynamo.config
+
+    def after(call: Boxed, given: Sequence[Any]) -> list[Any]:
+        given = [clone_preserve_strides(x) if isinstance(x, torch.Tensor) else x for x in given]
+        # Random numbers are each time the same.
+        with torch.no_grad(), torch.random.fork_rng(_indices(inputs)):
+            results = call([*given])
+        return [*results, *(x for i, x in enumerate(given) if i not in donated)]
+
+    wanted, found, exact = after(_unboxed(gm), inputs), after(compiled, inputs), None
+    if config.same_two_models_use_fp64:
+        try:
+            wide, widened = cast_to_fp64(copy.deepcopy(gm), [*inputs])
+            exact = after(_unboxed(wide), widened)
+        except Exception as problem:  # whatever an op says that has no such form
+            log.warning("there is nothing in float64 to compare with: %s", problem)
+    return same(
+        wanted,
+        found,
+        exact,
+        tol=config.repro_tolerance,
+        equal_nan=True,
+        ignore_non_fp=config.repro_ignore_non_fp,
+        log_error=log.warning,
+    )
+
+
+def _unboxed(gm: torch.fx.GraphModule) -> Boxed:
+    return lambda args: gm(*args)
+
+
+def _indices(inputs: Sequence[Any]) -> set[int]:
+    """The GPUs of tensors."""
+    devices = {x.device for x in inputs if isinstance(x, torch.Tensor)}
+    return {device.index for device in devices if device.type == "cuda"}
+
+
+def _copy(gm: torch.fx.GraphModule) -> torch.fx.GraphModule:
+    return torch.fx.GraphModule(gm, copy.deepcopy(gm.graph))
+
+
+def _fakes(inputs: Sequence[Any]) -> list[Any]:
+    """The inputs without their values, which have nothing to do with whether a graph compiles."""
+    mode = FakeTensorMode()
+    return [mode.from_tensor(x) if type(x) is torch.Tensor else x for x in inputs]
 
 
 def _compile(
@@ -108,10 +188,8 @@ def _compile(
 def _script(
     gm: torch.fx.GraphModule, inputs: Sequence[Any], command: str, folder: str | None, settings: Mapping[str, Any]
 ) -> str:
-    text, mode = io.StringIO(), FakeTensorMode()
-    # That a graph does not compile has nothing to do with values, and torch runs Inductor to name them.
-    fakes = [mode.from_tensor(x) if type(x) is torch.Tensor else x for x in inputs]
-    save_graph_repro(text, gm, fakes, "cuesta", save_dir=folder, command=command)
+    text = io.StringIO()
+    save_graph_repro(text, gm, inputs, "cuesta", save_dir=folder, command=command, stable_hash=True)
     added = ", ".join(f"{name}={value!r}" for name, value in settings.items())
     return (
         text.getvalue()
@@ -126,7 +204,7 @@ def _write(script: str, gm: torch.fx.GraphModule, folder: Path) -> None:
     for path in (folder / f"{count}.py", Path("repro.py")):
         try:
             path.write_text(script)
-            log.warning("a graph of %d nodes that does not compile: %s", count, path.absolute())
+            log.warning("a graph of %d nodes that fails: %s", count, path.absolute())
         except OSError as problem:
             log.warning("%s cannot be written: %s", path, problem)
 

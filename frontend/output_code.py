@@ -64,6 +64,8 @@ class Keeping(enum.Enum):
 
 def keeping(gm: torch.fx.GraphModule, example_inputs: Sequence[Any], options: Options) -> Keeping:
     """What torch is to keep of what is compiled of a graph of Dynamo's with these options."""
+    if torch._dynamo.config.repro_after == "aot":  # its graphs are to be seen
+        return Keeping.NOTHING
     if should_bundle_autograd_cache():
         return Keeping.CODE
     # A dump wants every stage; a recorded CUDA graph and packed weights are more than a program; a limit wants both

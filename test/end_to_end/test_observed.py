@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
+from torch._dynamo.debug_utils import AccuracyError
 
 import cuesta
 from cuesta._mlir import ir
@@ -148,18 +149,26 @@ def broken(monkeypatch: pytest.MonkeyPatch, scripts: None) -> None:
 @pytest.fixture
 def wrong(monkeypatch: pytest.MonkeyPatch, scripts: None) -> None:
     """form-kernels makes each sine a cosine."""
+    put_before_form_kernels(monkeypatch, lambda module: take_for(module, "math.sin", "math.cos"))
 
-    def mistake(module: Any) -> None:
-        def visit(op: Any) -> Any:
-            if op.name == "math.sin":
-                with ir.InsertionPoint(op), op.location:
-                    cosine = ir.Operation.create("math.cos", [op.results[0].type], list(op.operands))
-                op.results[0].replace_all_uses_with(cosine.results[0])
-            return ir.WalkResult.ADVANCE
 
-        module.operation.walk(visit)
+@pytest.fixture
+def wrong_gradients(monkeypatch: pytest.MonkeyPatch, scripts: None) -> None:
+    """form-kernels makes each cosine a sine."""
+    put_before_form_kernels(monkeypatch, lambda module: take_for(module, "math.cos", "math.sin"))
 
-    put_before_form_kernels(monkeypatch, mistake)
+
+def take_for(module: Any, name: str, other: str) -> None:
+    """Has one unary op computed in the place of another."""
+
+    def visit(op: Any) -> Any:
+        if op.name == name:
+            with ir.InsertionPoint(op), op.location:
+                made = ir.Operation.create(other, [op.results[0].type], list(op.operands))
+            op.results[0].replace_all_uses_with(made.results[0])
+        return ir.WalkResult.ADVANCE
+
+    module.operation.walk(visit)
 
 
 @pytest.fixture
@@ -167,9 +176,11 @@ def scripts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     """Scripts and repro.py are written to the test's folder, and what they set is put back."""
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.argv", ["a script"])
     # The scripts set what they like.
     dynamo, environment = torch._dynamo.config.save_config(), dict(os.environ)  # type: ignore[attr-defined]
-    with torch._inductor.config.patch(generate_intermediate_hooks=False):
+    lazily = torch._functorch.config.patch(force_non_lazy_backward_lowering=False)
+    with torch._inductor.config.patch(generate_intermediate_hooks=False), lazily:
         yield
     torch._dynamo.config.load_config(dynamo)  # type: ignore[attr-defined]
     os.environ.clear()
@@ -191,20 +202,89 @@ def test_the_minifier_after_dynamo_names_the_backend(tmp_path: Path) -> None:
     assert "run_repro" in launcher.read_text() and "backend='cuesta'" in launcher.read_text()
 
 
+def wrong_results(folder: Path, after: str, call: Callable[[], Any], sources: Callable[[str], Any]) -> Any:
+    """What `sources` finds in the smallest graph of a call that gives wrong results; the graph's script, run again,
+    says so too."""
+    patch = torch._dynamo.config.patch(repro_after=after, repro_level=4, debug_dir_root=str(folder))
+    with patch, pytest.raises(Exception, match="Bad accuracy|are not eager's"):
+        call()
+    (launcher,) = folder.rglob("minifier_launcher.py")
+    assert "'cuesta'" in launcher.read_text() or "cuesta.frontend.minifier" in launcher.read_text()
+    runpy.run_path(str(launcher), run_name="__main__")
+    torch._dynamo.reset()
+    with pytest.raises(AccuracyError):
+        runpy.run_path("repro.py", run_name="__main__")
+    return sources((folder / "repro.py").read_text())
+
+
+def called_methods(text: str) -> list[str]:
+    """Of Dynamo's graph."""
+    return re.findall(r" = \w+\.(\w+)\(", text.partition("def forward")[2].partition("def load_args")[0])
+
+
+def aten_ops(text: str) -> list[str]:
+    return re.findall(r"aten\.(\w+)", text)
+
+
+class Sines(nn.Module):
+    """Whose gradients have a cosine."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(4, 5)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.linear(x).sin().square()
+
+
+def train(dynamic: bool | None = None) -> None:
+    torch._dynamo.reset()
+    module = torch.compile(Sines(), backend="cuesta", dynamic=dynamic, options={"cache": False})
+    (module(torch.randn(3, 4, requires_grad=True)) * torch.randn(3, 5)).sum().backward()
+
+
+def write_sines() -> None:
+    def write(x: Tensor, y: Tensor) -> Tensor:
+        x.copy_((y * 2).sin() + 1)
+        return y.exp()
+
+    torch._dynamo.reset()
+    torch.compile(write, backend="cuesta", options={"cache": False})(torch.randn(3, 4), torch.randn(3, 4))
+
+
 @pytest.mark.usefixtures("wrong")
-def test_the_minifier_after_dynamo_finds_wrong_results(tmp_path: Path) -> None:
-    patch = torch._dynamo.config.patch(repro_after="dynamo", repro_level=4, debug_dir_root=str(tmp_path))
-    with patch, pytest.raises(torch._dynamo.exc.BackendCompilerFailed, match="Bad accuracy"):
-        compiled()
-    (launcher,) = tmp_path.rglob("minifier_launcher.py")
-    text = launcher.read_text()
-    assert "accuracy=True" in text and "backend='cuesta'" in text and "softmax" in text
+def test_the_minifier_after_dynamo_makes_what_is_wrong_smaller(tmp_path: Path) -> None:
+    assert wrong_results(tmp_path, "dynamo", compiled, called_methods) == ["sin"]
+
+
+@pytest.mark.usefixtures("wrong_gradients")
+def test_the_minifier_after_dynamo_makes_wrong_gradients_smaller(tmp_path: Path) -> None:
+    assert wrong_results(tmp_path, "dynamo", train, called_methods) == ["sin"]
+
+
+@pytest.mark.usefixtures("wrong")
+def test_the_minifier_after_aot_makes_what_is_wrong_smaller(tmp_path: Path) -> None:
+    assert wrong_results(tmp_path, "aot", compiled, aten_ops) == ["sin"]
+
+
+@pytest.mark.usefixtures("wrong_gradients")
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_the_minifier_after_aot_makes_wrong_gradients_smaller(dynamic: bool, tmp_path: Path) -> None:
+    assert wrong_results(tmp_path, "aot", lambda: train(dynamic), aten_ops) == ["cos"]
+
+
+@pytest.mark.usefixtures("wrong")
+def test_the_minifier_after_aot_sees_what_is_written(tmp_path: Path) -> None:
+    assert "sin" in wrong_results(tmp_path, "aot", write_sines, aten_ops)
 
 
 @pytest.mark.usefixtures("scripts")
-def test_right_results_are_not_minified(tmp_path: Path) -> None:
-    with torch._dynamo.config.patch(repro_after="dynamo", repro_level=4, debug_dir_root=str(tmp_path)):
+@pytest.mark.parametrize("after", ["dynamo", "aot"])
+def test_right_results_are_not_minified(after: str, tmp_path: Path) -> None:
+    with torch._dynamo.config.patch(repro_after=after, repro_level=4, debug_dir_root=str(tmp_path)):
         compiled()
+        train()
+        write_sines()
     assert not list(tmp_path.rglob("*.py"))
 
 
@@ -225,8 +305,3 @@ def test_the_failed_graph_after_aot_as_a_script(tmp_path: Path) -> None:
     fails(tmp_path, "aot", 1)
     with pytest.raises(PassFailed, match="lost"):
         runpy.run_path("repro.py", run_name="__main__")
-
-
-def test_results_after_aot_are_not_compared() -> None:
-    with torch._dynamo.config.patch(repro_after="aot", repro_level=4), pytest.raises(Exception, match="AFTER=dynamo"):
-        compiled()
