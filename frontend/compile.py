@@ -178,6 +178,8 @@ def _lower(module: ir.Module, options: Options, report: GraphReport, level: str,
     metadata["assumed"] = assumed()
     with timer.stage("machine code"):
         objects = compile_to_object(module, options.opt_level)
+    if dump is not None:
+        dump.write_beside("machine_code.o", objects)
     code: dict[str, bytes] = {}
     if making is not None:
         with timer.stage("kernels' code"):

@@ -1,7 +1,7 @@
 """CUESTA_DUMP: every stage of every graph, in files that cuesta-opt reads back, with an index.
 
     ir/index.md
-    ir/000_inference_4711/00_import.mlir 01_graph.mlir … report.txt kernels/NAME.mlir graph.svg
+    ir/000_inference_4711/00_import.mlir 01_graph.mlir … machine_code.o report.txt kernels/NAME.mlir graph.svg
 
 A folder that cannot be written stops the dump of a graph, never the compile: `failure` says why, and one warning is
 logged for a folder.
@@ -37,7 +37,7 @@ class Dump:
     folder: Path
     files: list[str] = field(default_factory=list)
     beside: list[str] = field(default_factory=list)
-    """What lies beside the stages: kernels, a picture."""
+    """What lies beside the stages: kernels, machine code, a picture."""
     failure: str | None = None
     """Why the dump stopped, where it did."""
 
@@ -69,13 +69,13 @@ class Dump:
         self.files.append(path.name)
         return path
 
-    def write_beside(self, name: str, text: str) -> None:
+    def write_beside(self, name: str, content: str | bytes) -> None:
         """Writes another file, whose name may lead through one folder; `name` is its whole name."""
         path = self.folder / name
         try:
             if self.failure is None:
                 path.parent.mkdir(exist_ok=True)
-                _write_whole(path, text)
+                _write_whole(path, content)
                 self.beside.append(name)
         except OSError as error:
             self._stop(error)
@@ -109,10 +109,10 @@ class Dump:
             _log.warning("not every stage is dumped: %s cannot be written: %s", self.folder.parent, error)
 
 
-def _write_whole(path: Path, text: str) -> None:
+def _write_whole(path: Path, content: str | bytes) -> None:
     """Writes a file; one cut short on a full disk would read as a broken module, and is removed."""
     try:
-        path.write_text(text)
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
     except OSError:
         with contextlib.suppress(OSError):
             path.unlink()
