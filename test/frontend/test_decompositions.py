@@ -78,10 +78,16 @@ def test_a_norm_along_a_dim_of_one_is_without_it(dims: list[int] | None) -> None
     torch.testing.assert_close(norm(x, 2, dims), torch.linalg.vector_norm(x, 2, dims))
 
 
-def test_what_is_scattered_into_shared_memory_gets_its_own() -> None:
-    shared = torch.arange(2.0).reshape(2, 1).expand(2, 2)
-    scatter = decompositions()[aten.select_scatter.default]
-    made = scatter(shared, torch.full((2,), 7.0), 0, 1)
-    assert made.stride() == (2, 1)
-    assert made.tolist() == [[0, 0], [7, 7]]
-    assert scatter(made, torch.zeros(2), 0, 1) is NotImplemented
+@pytest.mark.parametrize("strides", [(0, 1, 3), (0, 5, 1), (1, 0, 3), (0, 0, 1)])
+def test_what_is_scattered_into_shared_memory_gets_its_own_as_eagers(strides: tuple[int, ...]) -> None:
+    shared = torch.arange(30.0).as_strided((3, 3, 5), strides)
+    for op, rest in (
+        (aten.select_scatter.default, (torch.full((3, 5), 7.0), 0, 1)),
+        (aten.slice_scatter.default, (torch.full((3, 1, 5), 7.0), 1, 2)),
+        (aten.diagonal_scatter.default, (torch.full((5, 3), 7.0),)),
+    ):
+        scatter = decompositions()[op]
+        made, eager = scatter(shared, *rest), op(shared, *rest)
+        assert made.stride() == eager.stride()
+        assert made.equal(eager)
+        assert scatter(made, *rest) is NotImplemented
