@@ -46,6 +46,8 @@ _PASS_MODULES = (
     "cuesta.lowering.linalg_to_tt",
     "cuesta.lowering.loops_to_llvm.expand_math",
     "cuesta.lowering.loops_to_llvm.expand_bf16",
+    "cuesta.lowering.loops_to_llvm.short_rows",
+    "cuesta.lowering.loops_to_llvm.loop_marks",
     "cuesta.lowering.loops_to_llvm.drivers",
     "cuesta.lowering.host_to_llvm",
 )

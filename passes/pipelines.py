@@ -118,14 +118,18 @@ _LOOPS = (
 )
 
 _LLVM = (
-    # 1. Upstream's way down, plain pointers as arguments.
-    "builtin.module(canonicalize,cse,expand-strided-metadata,func.func(lower-affine),convert-scf-to-cf,"
-    "convert-vector-to-llvm,func.func(convert-math-to-llvm),convert-math-to-libm,finalize-memref-to-llvm,"
-    "convert-arith-to-llvm,convert-index-to-llvm,convert-func-to-llvm{use-bare-ptr-memref-call-conv=1},"
-    "convert-cf-to-llvm,canonicalize,cse,reconcile-unrealized-casts)",
-    # 2. Drivers that share tiles out among threads.
+    # 1. Loops are all of one kind, and still loops: what LLVM is told of them is told here.
+    "builtin.module(canonicalize,cse,expand-strided-metadata,func.func(lower-affine))",
+    "short-rows",
+    # 2. Upstream's way down, plain pointers as arguments.
+    "builtin.module(convert-scf-to-cf,convert-vector-to-llvm,func.func(convert-math-to-llvm),convert-math-to-libm,"
+    "finalize-memref-to-llvm,convert-arith-to-llvm,convert-index-to-llvm,"
+    "convert-func-to-llvm{use-bare-ptr-memref-call-conv=1},convert-cf-to-llvm,canonicalize,cse,"
+    "reconcile-unrealized-casts)",
+    "loop-marks",
+    # 3. Drivers that share tiles out among threads.
     "kernel-drivers",
-    # 3. The host function last: it calls the drivers by name.
+    # 4. The host function last: it calls the drivers by name.
     "host-to-llvm",
 )
 

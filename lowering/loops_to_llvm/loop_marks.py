@@ -1,0 +1,26 @@
+"""Marks of loops where LLVM reads them: upstream's way down leaves them beside the branch's own.
+
+    llvm.br ^bb1 {llvm.loop_annotation = #a}      →      llvm.br ^bb1 {loop_annotation = #a}
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from cuesta._mlir import ir
+from cuesta.dialects import walk
+from cuesta.passes.registry import Pass, register_pass
+
+_MARK, _LLVMS = "llvm.loop_annotation", "loop_annotation"
+
+
+@register_pass("loop-marks")
+@dataclass(frozen=True)
+class LoopMarks(Pass):
+    """Hands the marks of loops to LLVM's branches."""
+
+    def run(self, module: ir.Module) -> None:
+        for op in walk(module.operation):
+            if op.name in ("llvm.br", "llvm.cond_br") and _MARK in op.attributes:
+                op.attributes[_LLVMS] = op.attributes[_MARK]
+                del op.attributes[_MARK]

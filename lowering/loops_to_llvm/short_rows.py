@@ -1,0 +1,78 @@
+"""Keeps LLVM from vectorising across rows that are short: of a row that it unrolls first it makes vectors along it.
+
+    scf.for %i = 0 to %n {                               scf.for %i = 0 to %n {
+      scf.for %j = 0 to 10 {                   →           …
+        memref.store %v, %y[%i, %j]                      } {llvm.loop_annotation = <vectorize = <disable = true>>}
+
+Ten elements of sixteen rows at a time are ten scatters; a row is a store of eight and one of two.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from cuesta._mlir import ir
+from cuesta.dialects import walk
+from cuesta.dialects.kernel_module import kernel_modules
+from cuesta.passes.registry import Pass, register_pass
+
+#: Elements: longer rows LLVM does not unroll, and makes vectors along them itself.
+_SHORT = 32
+#: Bytes: shorter rows it interleaves, or they leave most of a vector empty.
+_LEAST = 32
+
+
+@register_pass("short-rows")
+@dataclass(frozen=True)
+class ShortRows(Pass):
+    """Marks the loops around short rows that are written element by element."""
+
+    def run(self, module: ir.Module) -> None:
+        with module.context:
+            alone = ir.Attribute.parse("#llvm.loop_annotation<vectorize = <disable = true>>")
+            for nested in kernel_modules(module):
+                for op in walk(nested.operation):
+                    if op.name == "scf.for" and _writes_short_rows(op):
+                        op.attributes["llvm.loop_annotation"] = alone
+
+
+def _writes_short_rows(outer: ir.Operation) -> bool:
+    """Whether all that a loop does is one loop over a short row, each pass of which writes an element and no more."""
+    body = [op.operation for op in outer.regions[0].blocks[0].operations]
+    rows = [op for op in body if op.name == "scf.for"]
+    if len(rows) != 1 or any(op.name == "memref.store" or op.regions for op in body if op not in rows):
+        return False
+    (row,) = rows
+    return not row.results and _is_along(row, _length(row))
+
+
+def _length(loop: ir.Operation) -> int:
+    """Passes of a loop, 0 where they are no number."""
+    first, end, step = (_number(value) for value in list(loop.operands)[:3])
+    return end - first if first is not None and end is not None and step == 1 else 0
+
+
+def _is_along(row: ir.Operation, length: int) -> bool:
+    """Whether a row is short, every store is to the next place in memory, and none to what is read: sums wait for one
+    another."""
+    block = row.regions[0].blocks[0]
+    ops = [op.operation for op in block.operations]
+    stores = [op for op in ops if op.name == "memref.store"]
+    read = {op.operands[0] for op in ops if op.name == "memref.load"}
+    if length > _SHORT or any(op.regions for op in ops) or not stores:
+        return False
+    for store in stores:
+        *_, last = store.operands
+        kind = ir.MemRefType(store.operands[1].type)
+        strides, _ = kind.get_strides_and_offset()
+        if last != block.arguments[0] or strides[-1] != 1 or store.operands[1] in read:
+            return False
+        if length * kind.element_type.width <= 8 * _LEAST:
+            return False
+    return True
+
+
+def _number(value: ir.Value) -> int | None:
+    owner = value.owner
+    known = not isinstance(owner, ir.Block) and owner.name == "arith.constant"
+    return ir.IntegerAttr(owner.attributes["value"]).value if known else None
