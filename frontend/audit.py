@@ -35,6 +35,7 @@ from cuesta.frontend.aot import around
 from cuesta.frontend.attention import keep_attention_whole
 from cuesta.frontend.backend import report_of_steps
 from cuesta.frontend.bitwise import decompositions_of
+from cuesta.frontend.effects import unwrap_effects
 from cuesta.frontend.pieces import in_pieces
 from cuesta.frontend.planning import plan
 from cuesta.frontend.python_steps import python_steps, takes_nested_size
@@ -99,6 +100,7 @@ class _Collector:
     def _plan(self, gm: torch.fx.GraphModule, kind: str) -> Callable[..., Any]:
         """Enters what becomes of a graph, of each piece where it is cut as the backend cuts it."""
         unwrap_waits(gm)
+        unwrap_effects(gm)
         steps = python_steps(gm)
         if steps or takes_nested_size(gm) or uses_streams(gm):
             if steps:

@@ -22,6 +22,7 @@ from cuesta.frontend.bitwise import decompositions_of
 from cuesta.frontend.byte_images import keep_byte_images_whole
 from cuesta.frontend.calling import Boxed, Convention, Run, bind, bind_sized
 from cuesta.frontend.donation import donated_arguments
+from cuesta.frontend.effects import unwrap_effects
 from cuesta.frontend.freezing import freeze_if_asked
 from cuesta.frontend.logs import tell_report
 from cuesta.frontend.make_program import MadeProgram, make_program
@@ -120,6 +121,7 @@ def compile_aten_graph(
 def _compile_graph(gm: torch.fx.GraphModule, request: _Request) -> Boxed:
     kind, options = request.kind, request.options
     unwrap_waits(gm)
+    unwrap_effects(gm)
     steps = python_steps(gm)
     if steps or takes_nested_size(gm) or uses_streams(gm):
         refuse_unplanned(request.kind, options, "it is cut where Python is called or the stream changes")

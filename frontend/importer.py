@@ -29,6 +29,7 @@ from cuesta.dialects.module_target import DEVICE, mark_module
 from cuesta.errors import Undecided, Unsupported
 from cuesta.frontend.aten.pointwise import import_row
 from cuesta.frontend.calling import Convention, Output
+from cuesta.frontend.effects import is_effect
 from cuesta.frontend.fx_nodes import (
     is_complex,
     makes,
@@ -137,6 +138,8 @@ class _Importer:
     def _apply_rule(self, node: torch.fx.Node, args: list[Any], kwargs: dict[str, Any]) -> tuple[str | None, Any]:
         target = node.target
         assert isinstance(target, torch._ops.OpOverload)
+        if is_effect(node) and self.target.gpu:
+            return "a program does not wait for what kernels for GPUs find", None
         rule = find_rule(target)
         row = pointwise.BY_NAME.get(target._schema.name.removeprefix("aten::"))
         if is_complex(node):
@@ -157,8 +160,9 @@ class _Importer:
                 return "the cuesta dialect has no op for it", None
         except (Decline, Undecided) as declined:
             return str(declined), None
-        _check_result(node, result)
-        _remember_strides(node, result)
+        if not is_effect(node):
+            _check_result(node, result)
+            _remember_strides(node, result)
         return None, result
 
     def fraction(self, node: torch.fx.Node) -> ir.Value:
@@ -175,7 +179,7 @@ class _Importer:
         assert isinstance(target, torch._ops.OpOverload)
         metas = node.meta.get("val")
         single = isinstance(metas, torch.Tensor)
-        wanted = [metas] if single else metas
+        wanted = [metas] if single else [] if is_effect(node) else metas
         # Numbers beside tensors (attention's longest sequence) follow from the sizes, so they are what was traced.
         kinds = (torch.Tensor, int, torch.SymInt, type(None))
         if not isinstance(wanted, (list, tuple)) or any(not isinstance(m, kinds) for m in wanted):

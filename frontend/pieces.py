@@ -18,6 +18,7 @@ import torch
 from torch.fx import GraphModule, Node
 
 from cuesta.frontend.calling import Boxed
+from cuesta.frontend.effects import is_effect
 from cuesta.frontend.graph_key import attribute
 from cuesta.frontend.layouts import laid_out
 from cuesta.frontend.python_steps import is_random, is_view, writes_argument
@@ -80,7 +81,7 @@ class _Splitter:
         schedule: list[_Step] = []
         for i, (piece, nodes) in enumerate(zip(pieces, own, strict=True)):
             gives = [n for n in nodes if n in wanted]
-            if gives or any(map(writes_argument, nodes)):
+            if gives or any(writes_argument(n) or is_effect(n) for n in nodes):
                 stream = next((stream_of(n) for n in nodes if launches(n)), None)
                 schedule.append(_Step(self._program(piece, gives, f"piece {i + 1}"), list(piece.needs), gives, stream))
             step = self.cuts[i] if i < len(self.cuts) else None

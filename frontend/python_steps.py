@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch.fx import GraphModule, Node
 
+from cuesta.frontend.effects import is_effect
 from cuesta.runtime.dtypes import DTYPES
 
 _DTYPES = frozenset(DTYPES.values())
@@ -177,7 +178,8 @@ def _reason(node: Node) -> str | None:
         return "it writes to its arguments"
     value = node.meta.get("val")
     about_sizes = target._schema.name.startswith("aten::sym_")
-    if not about_sizes and not any(isinstance(leaf, torch.Tensor) for leaf in _leaves(value)):
+    makes_tensors = any(isinstance(leaf, torch.Tensor) for leaf in _leaves(value))
+    if not (about_sizes or makes_tensors or is_effect(node)):
         return "it returns no tensor"
     given = [*_leaves((node.args, node.kwargs)), *_leaves([n.meta.get("val") for n in node.all_input_nodes])]
     if any(isinstance(leaf, torch.Generator) for leaf in given):

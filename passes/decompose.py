@@ -201,7 +201,8 @@ def divide_integers(op: ir.Operation, checks: bool = True) -> Values | None:
     name = op.name.removeprefix("cuesta.")
     is_zero = _B.with_number("eq", y, 0)
     bad = _B.reduce("any", is_zero, list(range(len(shape_of(y)))))
-    host.CHECK([bad], [], message=ir.StringAttr.get("ZeroDivisionError"))
+    text = ir.StringAttr.get
+    host.CHECK([bad], [], message=text("ZeroDivisionError"), raises=text("RuntimeError"))
     one = _B.constant(1, spelling_of(y))
     if spelling_of(y) == "ui8":
         return [_B.pointwise(name, x, _B.where(is_zero, one, y))]

@@ -60,7 +60,7 @@ _view: Callable[..., Tensor] = torch._C._dynamo.guards._reinterpret_tensor  # ty
 class Executable:
     """A loaded artefact. Threads may call it at once.
 
-    Raises ArtefactError where the code does not load. A call raises IndexError for a failed check,
+    Raises ArtefactError where the code does not load. A call raises IndexError or RuntimeError for a failed check,
     ExecutionError with torch's message for a failed call of torch, torch.OutOfMemoryError where a GPU has
     no memory left, and what Python raised where a call of torch reached Python: one that goes that way, or that a
     dispatch mode saw. Tensors must have the dtypes, sizes and strides of `arguments`: not checked.

@@ -29,7 +29,7 @@ class Failures:
         """
         step = self._steps[abs(code) - 1]
         if step["kind"] == "check":
-            return _RAISED.get(step["message"], IndexError)(step["message"])
+            return _RAISED[step["raises"]](step["message"])
         where = f" ({step['where']})" if step["where"] else ""
         if step["kind"] == "launch":
             return ExecutionError(f"launch of kernel {step['kernel']}{where}: {describe_error(driver_code)}")
@@ -61,8 +61,8 @@ class Failures:
         return torch.OutOfMemoryError(message or f"{self._device} is out of memory for {what}")
 
 
-#: What eager raises where a check fails, by its message; all others are IndexErrors.
-_RAISED: dict[str, type[Exception]] = {"ZeroDivisionError": RuntimeError}
+#: What eager raises where a check fails, by its name.
+_RAISED: dict[str, type[Exception]] = {"IndexError": IndexError, "RuntimeError": RuntimeError}
 _NO_MESSAGE = "torch refused the call; its reason is on stderr"
 
 

@@ -10,7 +10,10 @@ A view's `offset` is in bytes from its operand's first byte; sizes and strides (
 those of its type. After `plan-memory` every alloc is a view of the one `host.arena` or owned by torch.
 """
 
+import torch
+
 from cuesta._mlir import ir
+from cuesta.dialects.cuesta.dialect import REFERENCES, VERIFIERS
 from cuesta.dialects.open_op import OpenOp
 
 #: Memory for one value. `owner` is "plan" (to be placed in the arena) or "torch" (allocated there).
@@ -45,5 +48,26 @@ CALL = OpenOp(
 #: Gives memory that torch owns back: the operand, which may be an argument that the call owns, has no later use.
 FREE = OpenOp("host.free")
 
-#: Ends the call with an IndexError that carries `message` unless the operand, one byte, is 0.
+#: Ends the call with an IndexError, or what `raises` names, that carries `message` unless the operand, one byte, is 0.
 CHECK = OpenOp("host.check", {"message": ir.StringAttr})
+
+#: What a check may raise.
+_RAISED: dict[str, type[Exception]] = {"IndexError": IndexError, "RuntimeError": RuntimeError}
+
+
+def _raised(op: ir.Operation) -> str:
+    return op.attributes["raises"].value if "raises" in op.attributes else "IndexError"
+
+
+def _run(op: ir.Operation, operands: list[torch.Tensor]) -> list[torch.Tensor]:
+    if operands[0].any():
+        raise _RAISED[_raised(op)](op.attributes["message"].value)
+    return []
+
+
+def _verify(op: ir.Operation) -> str | None:
+    return None if _raised(op) in _RAISED else f"raises one of {', '.join(_RAISED)}, not {_raised(op)}"
+
+
+REFERENCES[CHECK.name] = _run
+VERIFIERS[CHECK.name] = _verify

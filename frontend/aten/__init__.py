@@ -2,6 +2,7 @@
 
 from cuesta.frontend.aten import (
     adaptive_pooling,
+    assertions,
     attention,
     batch_norm,
     called,
@@ -30,6 +31,7 @@ from cuesta.frontend.aten import (
 
 __all__ = [
     "adaptive_pooling",
+    "assertions",
     "attention",
     "batch_norm",
     "called",

@@ -137,7 +137,8 @@ def _call(op: ir.Operation) -> dict[str, Any]:
 def _step(op: ir.Operation, layout: HostLayout) -> dict[str, Any]:
     """What an error of a step says."""
     if op.name == "host.check":
-        return {"kind": "check", "message": op.attributes["message"].value}
+        raises = op.attributes["raises"].value if "raises" in op.attributes else "IndexError"
+        return {"kind": "check", "message": op.attributes["message"].value, "raises": raises}
     if op.name == "host.alloc":
         base = layout.returned.get(op.results[0])
         allocated = _tensor(base.metadata if base else Metadata.of(op.results[0]))

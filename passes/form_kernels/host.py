@@ -279,7 +279,7 @@ class Host:
 
     def check(self, op: ir.Operation) -> None:
         layout = self.layout_of(op.operands[0])
-        host.CHECK([self.view(layout, "i8")], [], message=op.attributes["message"])
+        host.CHECK([self.view(layout, "i8")], [], **dict(op.attributes.items()))
 
     def concatenate(self, op: ir.Operation, order: Sequence[int]) -> None:
         """Copies those parts of a concatenation that were not written in place."""
@@ -318,9 +318,11 @@ def build_host(
 ) -> None:
     """Writes the host function that stands for `function`, just before it, and its kernels."""
     old = function.regions[0].blocks[0]
-    items = collect(old, machine.atomics)
     terminator = list(old.operations)[-1].operation
     returned = list(terminator.operands)
+    mutates = ints(function.attributes["cuesta.mutates"]) if "cuesta.mutates" in function.attributes else []
+    fresh = returned[len(returned) - len(mutates) :]
+    items = collect(old, machine.atomics, {*fresh, *map(root_of, fresh)})
     grouping = Grouping(items, set(returned), machine)
     wanted = [numbers(attrs["cuesta.strides"]) for attrs in function.attributes["res_attrs"]]
     strides_of = dict(zip(returned, wanted, strict=True))
@@ -345,8 +347,7 @@ def build_host(
             builder.layouts[old_argument] = Layout(
                 base, 0, shape_of(old_argument), tuple(numbers(attrs["cuesta.strides"]))
             )
-        mutates = ints(function.attributes["cuesta.mutates"]) if "cuesta.mutates" in function.attributes else []
-        updated = zip(returned[len(returned) - len(mutates) :], (old.arguments[i] for i in mutates), strict=True)
+        updated = zip(fresh, (old.arguments[i] for i in mutates), strict=True)
         placement.plan(builder, items, grouping, returned, strides_of, list(updated))
         order = schedule_for_memory(items, grouping, returned) if lower_peak else schedule(items, grouping)
         builder.last_use = last_uses(order, returned, list(builder.placed))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -82,10 +83,15 @@ class Node(Item):
         return list(self.op.results)
 
 
-def collect(block: ir.Block, atomics: bool = False) -> list[Item]:
+def is_check(op: ir.Operation) -> bool:
+    """Whether an op is run for what it may raise: a check, or a call without results."""
+    return not op.results and op.name in ("host.check", "aten.call")
+
+
+def collect(block: ir.Block, atomics: bool = False, written: Collection[Value] = ()) -> list[Item]:
     """The items of a function of the linalg level: everything but initial values and the return.
 
-    `atomics` is that of the machine.
+    `atomics` is that of the machine; `written` are the new values of arguments.
     """
     items: list[Item] = []
     owner: dict[Value, int] = {}
@@ -103,11 +109,11 @@ def collect(block: ir.Block, atomics: bool = False) -> list[Item]:
             if last_random is not None:
                 item.sources.add(last_random)
             last_random = item.index
-        if op.name == "host.check":
-            last_check = item.index
-        elif is_scatter(op) and last_check is not None:
-            # Nothing is written where a position was wrong.
+        if last_check is not None and (is_check(op) or is_scatter(op) or any(r in written for r in op.results)):
+            # Nothing is written where a check before it fails, and the first that fails is the one that raises.
             item.sources.add(last_check)
+        if is_check(op):
+            last_check = item.index
         for result in op.results:
             owner[result] = item.index
         items.append(item)

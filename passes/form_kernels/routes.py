@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from cuesta.dialects.aten import decode_call
+from cuesta.dialects.aten import decode_call, find_overload
 from cuesta.dialects.host.aten_abi import OUT_ENTRIES, PACKED_PRODUCT, dispatcher_words
 
 
@@ -15,7 +15,9 @@ def choose_route(overload: str, args: str, dtypes: Sequence[str], on_device: boo
     """
     if overload == PACKED_PRODUCT or (on_device and overload in OUT_ENTRIES and not _has_complex_scalar(args)):
         return "out"
-    return "python" if dispatcher_words(overload, args) is None else "shim"
+    # What is run for what it raises raises that through Python only: the shim hands on the message.
+    raises = not find_overload(overload)._schema.returns
+    return "python" if raises or dispatcher_words(overload, args) is None else "shim"
 
 
 def _has_complex_scalar(args: str) -> bool:

@@ -18,7 +18,7 @@ from cuesta.dialects.types import byte_count
 from cuesta.passes.form_kernels import placement
 from cuesta.passes.form_kernels.grouping import Group, Grouping
 from cuesta.passes.form_kernels.in_place import VIEWS, root_of
-from cuesta.passes.form_kernels.nodes import Item, Node
+from cuesta.passes.form_kernels.nodes import Item, Node, is_check
 
 Value: TypeAlias = ir.Value
 Unit: TypeAlias = Item | Group
@@ -153,7 +153,7 @@ def _between_checks(order: Sequence[int], steps: Sequence[Step]) -> Iterable[lis
     for i in order:
         part.append(i)
         unit = steps[i].unit
-        if isinstance(unit, Item) and unit.op.name == "host.check":
+        if isinstance(unit, Item) and is_check(unit.op):
             yield part
             part = []
     yield part

@@ -165,7 +165,7 @@ func.func @scatter_one(%x: tensor<4x8xf32>, %i: tensor<4x1xi64>, %v: tensor<4x1x
 // CHECK-SAME: (%[[X:.*]]: tensor<8xi64>, %[[Y:.*]]: tensor<8xi64>)
 // CHECK: %[[ZERO:.*]] = "cuesta.eq"(%[[Y]], %{{.*}})
 // CHECK: %[[BAD:.*]] = "cuesta.any"(%[[ZERO]])
-// CHECK: "host.check"(%[[BAD]]) {message = "ZeroDivisionError"}
+// CHECK: "host.check"(%[[BAD]]) {message = "ZeroDivisionError", raises = "RuntimeError"}
 // CHECK: %[[MINUS:.*]] = "cuesta.eq"(%[[Y]], %{{.*}})
 // CHECK: %[[EITHER:.*]] = "cuesta.logical_or"(%[[ZERO]], %[[MINUS]])
 // CHECK: %[[SAFE:.*]] = "cuesta.where"(%[[EITHER]], %{{.*}}, %[[Y]])

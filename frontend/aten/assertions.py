@@ -1,0 +1,34 @@
+"""Assertions about what tensors hold: the program ends with eager's error where one fails."""
+
+from __future__ import annotations
+
+import torch
+
+from cuesta._mlir import ir
+from cuesta.dialects import host
+from cuesta.dialects.cuesta.dialect import ints
+from cuesta.dialects.graph_builder import GraphBuilder
+from cuesta.dialects.types import shape_of
+from cuesta.frontend.rules import Decline, imports
+
+#: As ATen says it where a call says nothing.
+_UNSAID = {
+    "aten._assert_async.default": "Expected Tensor with single nonzero value, but got zero",
+    "aten._assert_async.msg": "Assertion is failed",
+}
+
+
+@imports("_assert_async.default", "_assert_async.msg")
+def assert_async(b: GraphBuilder, node: torch.fx.Node, x: ir.Value, message: str = "") -> None:
+    if any(size != 1 for size in shape_of(x)):
+        raise Decline("it is an error to assert several elements")
+    text = ir.StringAttr.get(message or _UNSAID[str(node.target)])
+    host.CHECK([_is_false(b, x)], [], message=text, raises=ir.StringAttr.get("RuntimeError"))
+
+
+def _is_false(b: GraphBuilder, x: ir.Value) -> ir.Value:
+    """Not all of them: any that is not, as a reduction with nothing behind it shares a kernel with others."""
+    if not isinstance(x.owner, ir.Block) and x.owner.name == "cuesta.all":
+        (each,), dims = x.owner.operands, ints(x.owner.attributes["dims"])
+        return b.reshape(b.reduce("any", b.pointwise("logical_not", b.convert(each, "i1")), dims), [])
+    return b.pointwise("logical_not", b.convert(b.reshape(x, []), "i1"))
