@@ -175,4 +175,5 @@ def test_what_only_a_triton_kernel_writes_is_not_filled_before(
     x = torch.randn(10, 33)
     assert_close(torch.compile(f, backend="cuesta", fullgraph=True)(x), ((x.sin() * 2).cos(), (x.sin() * 2).exp()))
     assert [k["name"] for graph in cuesta.report().graphs for k in graph.kernels] == ["sin", "cos", "exp"]
-    assert len(copied) == 2  # s, which torch takes for written where there is no GPU to compile for; neither y nor z
+    # Neither y nor z. Where there is no GPU to compile the kernel for, torch takes s for written as well, twice.
+    assert len(copied) == (0 if torch.cuda.is_available() else 2)
