@@ -108,7 +108,7 @@ class Options:
     )
     freezing: bool = _option(
         False,
-        "Keep the weights of an inference graph's products packed, on CPU (see below).",
+        "Keep the weights of an inference graph's products and convolutions packed, on CPU (see below).",
         affects_code=True,
     )
     # cuesta's own

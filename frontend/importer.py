@@ -24,7 +24,7 @@ from cuesta.dialects import types
 from cuesta.dialects.cuesta import pointwise
 from cuesta.dialects.cuesta.dialect import int_array, int_attr
 from cuesta.dialects.graph_builder import GraphBuilder
-from cuesta.dialects.host.aten_abi import PACKED_PRODUCT
+from cuesta.dialects.host.aten_abi import PACKED
 from cuesta.dialects.module_target import DEVICE, mark_module
 from cuesta.errors import Undecided, Unsupported
 from cuesta.frontend.aten.pointwise import import_row
@@ -154,8 +154,8 @@ class _Importer:
                 if row.repeats and self.target.gpu:
                     return "kernels for GPUs have no loop whose end the operands say", None
                 result = import_row(self.b, node, row, tuple(args))
-            elif str(target) == PACKED_PRODUCT:
-                return "MKL multiplies by what it has packed", None
+            elif str(target) in PACKED:
+                return f"{PACKED[str(target)]} multiplies by what it has packed", None
             else:
                 return "the cuesta dialect has no op for it", None
         except (Decline, Undecided) as declined:

@@ -22,7 +22,7 @@ from cuesta.targets import Target
 _IDLE = 300.0
 
 #: Modules with ops that graphs call; the whole backend would bring Dynamo, and twice the time to start.
-OPS = ("attention_ops", "batch_norm_ops", "byte_images", "packed_products")
+OPS = ("attention_ops", "batch_norm_ops", "byte_images", "packed_convolutions", "packed_products")
 
 
 def request_of(module: bytes, kind: str, options: Options, assumed: dict[str, bool], threads: int) -> bytes:

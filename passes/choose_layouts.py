@@ -27,6 +27,7 @@ from cuesta._mlir import func, ir
 from cuesta.convolution_layouts import cuts_patches, moves_less_in_channels_last
 from cuesta.dialects.cuesta.contraction import convolution_arguments
 from cuesta.dialects.cuesta.dialect import int_array, numbers
+from cuesta.dialects.host.packed_convolutions import PACKED_CONVOLUTIONS
 from cuesta.dialects.module_target import target_of
 from cuesta.dialects.types import shape_of
 from cuesta.passes.convolution_epilogue import on_tensor_cores
@@ -79,6 +80,11 @@ def _choose(function: func.FuncOp, rule: _Rule) -> None:
     chosen = rule(function, [op for op in convolutions if len(shape_of(op.results[0])) == 4])
     for op in chosen:
         _set_strides(op, operands=2)
+    # oneDNN computes by what it has packed in this layout alone.
+    packed = [op for op in ops if op.name == "aten.call" and op.attributes["overload"].value in PACKED_CONVOLUTIONS]
+    for op in packed:
+        _set_strides(op, operands=len(op.operands) - 1)
+    chosen = [*chosen, *packed]
     for op in ops:
         if op.name == "aten.call" and op.attributes["overload"].value in _FOLLOWS and _follows(op.operands[0], chosen):
             _set_strides(op, operands=1)

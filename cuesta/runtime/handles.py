@@ -7,6 +7,8 @@ from collections.abc import Sequence
 
 import torch
 
+from cuesta.torch_library import torch_library
+
 _new_capsule = ctypes.pythonapi.PyCapsule_New
 _new_capsule.restype = ctypes.py_object
 _new_capsule.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
@@ -20,6 +22,15 @@ def steal(*handles: int) -> list[torch.Tensor]:
     capsules = [_new_capsule(handle, None, None) for handle in handles]
     tensors: list[torch.Tensor] = torch._C._aoti.alloc_tensors_by_stealing_from_void_ptrs(capsules)
     return tensors
+
+
+def of_handle(handle: int) -> torch.Tensor:
+    """The tensor of a handle that stays whose it is."""
+    made = ctypes.c_void_p()
+    torch_library().aoti_torch_new_tensor_handle(ctypes.c_void_p(handle), ctypes.byref(made))
+    assert made.value is not None
+    (tensor,) = steal(made.value)
+    return tensor
 
 
 def make_handles(tensors: Sequence[torch.Tensor]) -> list[int]:

@@ -17,6 +17,7 @@ from typing import Any
 import torch
 
 from cuesta.dialects.aten import OperandRef, decode_call, find_overload
+from cuesta.dialects.host.packed_convolutions import PACKED_CONVOLUTIONS, HeldRef, onednn_arguments
 from cuesta.dialects.host.typed_entries import dispatcher_mistakes_results, has_typed_entry
 from cuesta.dialects.types import torch_dtype
 from cuesta.sizes import Size
@@ -63,6 +64,9 @@ OUT_ENTRIES: dict[str, tuple[str, tuple[str, ...]]] = {
 #: A product by what MKL has packed (frontend/packed_products.py): MKL is called on memory of ours.
 PACKED_PRODUCT = "cuesta.packed_mm.default"
 
+#: Overloads whose weight a library has packed, and which.
+PACKED = {PACKED_PRODUCT: "MKL", **dict.fromkeys(PACKED_CONVOLUTIONS, "oneDNN")}
+
 
 def dtype_code(spelling: str) -> int:
     """The shim's number of a dtype."""
@@ -81,6 +85,14 @@ class TensorWord:
     """A fresh handle to operand `index`."""
 
     index: int
+
+
+@dataclass(frozen=True)
+class HeldWord:
+    """A fresh handle of the tensor whose handle operand `index` holds at `position`."""
+
+    index: int
+    position: int
 
 
 @dataclass(frozen=True)
@@ -109,7 +121,7 @@ class Present:
     word: Word
 
 
-Word = Number | TensorWord | Undefined | Text | Items | Present
+Word = Number | TensorWord | HeldWord | Undefined | Text | Items | Present
 
 
 #: Their results are views of their operands, which their schemas do not say.
@@ -127,13 +139,16 @@ def dispatcher_words(overload: str, args: str) -> tuple[Word, ...] | None:
     That is: a Scalar or generator among the arguments, results that are neither tensors nor ints or that the dispatcher
     mistakes for one another, an overload that may return or write to its arguments, or one that is not ATen's own.
     """
-    op = find_overload(overload)
-    if not overload.startswith("aten.") or not _returns_fresh_tensors(op):
+    packed = PACKED_CONVOLUTIONS.get(overload)
+    op = find_overload(packed or overload)
+    if not (packed or overload.startswith("aten.")) or not _returns_fresh_tensors(op):
         return None
     if dispatcher_mistakes_results(overload) and not has_typed_entry(overload):
         return None
     count = args.count('"%')
     values, keywords = decode_call(args, [OperandRef(i) for i in range(count)])
+    if packed:
+        values = onednn_arguments(overload, values)
     words: list[Word] = []
     try:
         for position, argument in enumerate(op._schema.arguments):
@@ -181,6 +196,8 @@ def _word(kind: Any, value: Any) -> Word:
             return Number(0) if value is None else Present(_word(kind.getElementType(), value))
         case "TensorType" if isinstance(value, OperandRef):
             return TensorWord(value.index)
+        case "TensorType" if isinstance(value, HeldRef):
+            return HeldWord(value.index, value.position)
         case "TensorType" if value is None:
             return Undefined()
         case "DeviceObjType" if isinstance(value, torch.device) and value.type in DEVICE_CODES:

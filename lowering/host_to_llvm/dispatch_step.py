@@ -39,7 +39,8 @@ def word_helper(box: str) -> str:
     2: ^optional,
     3: ^list,
     4: ^string,
-    5: ^undefined
+    5: ^undefined,
+    6: ^held
   ]
 ^bits:
   llvm.store %later, %cursor : {PTR}, {PTR}
@@ -87,6 +88,13 @@ def word_helper(box: str) -> str:
   %empty = llvm.call @aoti_torch_new_uninitialized_tensor(%made) : ({PTR}) -> i32
   llvm.store %content, %cursor : {PTR}, {PTR}
   llvm.br ^end(%empty : i32)
+^held:
+  %held_at = llvm.call @cuesta_address(%slots, %frame, %content) : ({PTR}, {PTR}, {PTR}) -> {PTR}
+  %held = llvm.load %held_at : {PTR} -> {PTR}
+  {at("%behind_held", "%word", 3)}
+  llvm.store %behind_held, %cursor : {PTR}, {PTR}
+  %shared = llvm.call @aoti_torch_new_tensor_handle(%held, %made) : ({PTR}, {PTR}) -> i32
+  llvm.br ^end(%shared : i32)
 ^end(%code: i32):
   %inner_failures = llvm.load %failures : {PTR} -> i32
   %all = llvm.or %inner_failures, %code : i32

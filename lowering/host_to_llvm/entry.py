@@ -18,6 +18,7 @@ from cuesta.dialects.cuesta.dialect import ints
 from cuesta.dialects.host.aten_abi import (
     OUT_ENTRIES,
     PACKED_PRODUCT,
+    HeldWord,
     Items,
     Number,
     Present,
@@ -28,6 +29,7 @@ from cuesta.dialects.host.aten_abi import (
     dispatcher_words,
     dtype_code,
 )
+from cuesta.dialects.host.packed_convolutions import PACKED_CONVOLUTIONS
 from cuesta.dialects.host.typed_entries import typed_entry
 from cuesta.dialects.kernel_module import launch_parameters
 from cuesta.errors import Unsupported
@@ -198,8 +200,9 @@ class EntryWriter:
         words = dispatcher_words(overload, op.attributes["args"].value)
         if words is None:
             raise Unsupported(f"{overload} cannot go through torch's dispatcher, at {op.location}")
-        namespace, name, variant = overload.split(".")
-        returned = len(find_overload(overload)._schema.returns)
+        called = PACKED_CONVOLUTIONS.get(overload, overload)
+        namespace, name, variant = called.split(".")
+        returned = len(find_overload(called)._schema.returns)
         parts: list[list[SizeNumber]] = [
             _string(f"{namespace}::{name}")[1:],
             _string("" if variant == "default" else variant)[1:],
@@ -277,6 +280,9 @@ class EntryWriter:
                 return [0, bits]
             case TensorWord(index):
                 return [1, *self._tensors(op, [index])]
+            case HeldWord(index, position):
+                root, offset = self._place(op.operands[index])
+                return [6, root, offset + 8 * position]
             case Present(inner):
                 return [2, *self._word(op, inner)]
             case Items(inner_words):

@@ -8,7 +8,8 @@ or minus that number where a result is not what the graph was traced with. Table
               kept: the slot of an address and of a handle to a tensor over it, from an earlier call; -1: of none
     result    handle's place in the frame (-1: dropped; -2: a number, no tensor), data's place, 0, shape
     shape     rank, dtype, device's type, device's index, sizes…, strides…
-    word      0, bits | 1, tensor | 2, word (an optional) | 3, count, words… (a list) | 4, string | 5 (no tensor)
+    word      0, bits | 1, tensor | 2, word (an optional) | 3, count, words… (a list) | 4, string | 5 (no tensor) |
+              6, root, offset in bytes of a handle (a fresh one of the same tensor)
     string    bytes, then the text, its end filled with zeros
 
     allocate  step, result

@@ -176,7 +176,7 @@ def test_small_weights_stay_as_they_are(packed: list[Tensor]) -> None:
     layer, x = torch.nn.Linear(48, 48), example(24, 48)
     torch.testing.assert_close(frozen(layer)(x), layer(x).detach())
     (graph,) = cuesta.report().graphs
-    assert not packed and graph.frozen is not None and graph.frozen.startswith("nothing: no product")
+    assert not packed and graph.frozen is not None and graph.frozen.startswith("nothing: no weight")
 
 
 def test_a_weight_that_the_graph_writes_stays_as_it_is(packed: list[Tensor]) -> None:

@@ -126,3 +126,21 @@ func.func @backward(%g: tensor<2x4x16x16xf32>, %x: tensor<2x4x16x16xf32> {cuesta
   return %0#0, %1#0 : tensor<2x4x16x16xf32>, tensor<2x4x16x16xf32>
 }
 }
+
+// CHECK: // -----
+// -----
+
+// What oneDNN has packed is multiplied in channels_last, whatever moves; a pool behind it follows.
+// CHECK-LABEL: func.func @packed
+// CHECK: "aten.call"{{.*}}operand_strides = {{\[\[}}64, 1, 8, 4], [1]], {{.*}}result_strides = {{\[\[}}64, 1, 8, 4]]
+// CHECK: "aten.call"{{.*}}operand_strides = {{\[\[}}64, 1, 8, 4], [64, 1, 8, 4], [1]], {{.*}}result_strides = {{\[\[}}64, 1, 8, 4]]
+// CHECK: "aten.call"{{.*}}operand_strides = {{\[\[}}64, 1, 8, 4]]{{.*}}result_strides = {{\[\[}}16, 1, 4, 4]]
+module attributes {cuesta.target = "cpu", cuesta.device = "cpu"} {
+func.func @packed(%x: tensor<1x4x8x2xf32>, %w: tensor<2xi64>) -> tensor<1x4xf32> {
+  %0 = "aten.call"(%x, %w) {args = "[\22%0\22, \22%1\22, true, [4, 4, 3, 3], [1, 1], [1, 1], [1, 1], 1, {\22str\22: \22relu\22}, true]", overload = "cuesta.packed_convolution.default", reason = "", operand_strides = [[64, 16, 2, 1], [1]], result_strides = [[64, 16, 2, 1]]} : (tensor<1x4x8x2xf32>, tensor<2xi64>) -> tensor<1x4x8x2xf32>
+  %1 = "aten.call"(%0, %x, %w) {args = "[\22%0\22, \22%1\22, \22%2\22, true, [4, 4, 3, 3], [1, 1], [1, 1], [1, 1], 1, {\22str\22: \22none\22}, true]", overload = "cuesta.packed_convolution_add.default", reason = "", operand_strides = [[64, 16, 2, 1], [64, 16, 2, 1], [1]], result_strides = [[64, 16, 2, 1]]} : (tensor<1x4x8x2xf32>, tensor<1x4x8x2xf32>, tensor<2xi64>) -> tensor<1x4x8x2xf32>
+  %2 = "aten.call"(%1) {args = "[\22%0\22, [2, 2], [2, 2]]", overload = "aten.avg_pool2d.default", reason = "", operand_strides = [[64, 16, 2, 1]], result_strides = [[16, 4, 1, 1]]} : (tensor<1x4x8x2xf32>) -> tensor<1x4x4x1xf32>
+  %3 = "cuesta.sum"(%2) {dims = [2, 3], keepdim = 0 : i64} : (tensor<1x4x4x1xf32>) -> tensor<1x4xf32>
+  return %3 : tensor<1x4xf32>
+}
+}

@@ -87,3 +87,14 @@ func.func @graph(%a: memref<4x8xf32>, %b: memref<64xf32>) -> memref<4x5xf32> {
   "host.aten"(%a, %b, %r) {overload = "cuesta.packed_mm.default", args = "[\"%0\", \"%1\", 5]", dtypes = ["f32", "f32", "f32"], reason = "", route = "out"} : (memref<4x8xf32>, memref<64xf32>, memref<4x5xf32>) -> ()
   return %r : memref<4x5xf32>
 }
+
+// -----
+
+// A tensor whose handle an argument holds: the word names where the handle is, eight bytes on for the second.
+// CHECK: llvm.mlir.global external constant {{.*}}(dense<[1, 10, 1, {{.*}}, 6, 1, 0, 2, 6, 1, 8, 3, 2,
+// CHECK: llvm.func @cuesta_main
+// CHECK: llvm.call @cuesta_dispatch(
+func.func @graph(%x: memref<1x4x8x2xf32, strided<[64, 1, 8, 4]>>, %held: memref<2xi64>) -> memref<1x4x8x2xf32, strided<[64, 1, 8, 4]>> {
+  %r = "host.aten"(%x, %held) {overload = "cuesta.packed_convolution.default", args = "[\"%0\", \"%1\", true, [4, 4, 3, 3], [1, 1], [1, 1], [1, 1], 1, {\"str\": \"relu\"}, true]", dtypes = ["f32", "i64", "f32"], reason = "", route = "shim"} : (memref<1x4x8x2xf32, strided<[64, 1, 8, 4]>>, memref<2xi64>) -> memref<1x4x8x2xf32, strided<[64, 1, 8, 4]>>
+  return %r : memref<1x4x8x2xf32, strided<[64, 1, 8, 4]>>
+}

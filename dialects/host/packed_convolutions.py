@@ -1,0 +1,40 @@
+"""Convolutions by weights that oneDNN has packed (frontend/packed_convolutions.py): what a host program calls for them.
+
+Their operand `packed` holds handles, of the weight in oneDNN's opaque layout and of the bias: the program passes on
+the tensors that these are of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from cuesta.dialects.aten import OperandRef
+
+_ALONE, _ADDING = "cuesta.packed_convolution.default", "cuesta.packed_convolution_add.default"
+
+#: Our overload → oneDNN's.
+PACKED_CONVOLUTIONS: dict[str, str] = {
+    _ALONE: "mkldnn._convolution_pointwise.default",
+    _ADDING: "mkldnn._convolution_pointwise.binary",
+}
+
+
+@dataclass(frozen=True)
+class HeldRef:
+    """The tensor whose handle operand `index` holds at `position`."""
+
+    index: int
+    position: int
+
+
+def onednn_arguments(overload: str, arguments: Sequence[Any]) -> list[Any]:
+    """What `PACKED_CONVOLUTIONS` of an overload takes, for what the overload takes."""
+    *images, packed, has_bias, _, padding, stride, dilation, groups, activation, _ = arguments
+    assert isinstance(packed, OperandRef)
+    weight, bias = (HeldRef(packed.index, position) for position in range(2))
+    places = [weight, bias if has_bias else None, padding, stride, dilation, groups]
+    if overload == _ALONE:
+        return [*images, *places, activation, [], ""]
+    return [*images, *places, "add", None, None if activation == "none" else activation, [], ""]

@@ -1,0 +1,135 @@
+"""Convolutions of f32 whose weight oneDNN has packed, as `freezing` keeps it, with what follows in the same call.
+
+`mkldnn._reorder_convolution_weight` gives an opaque tensor, which has no address and no strides: no argument of a
+program. So an argument holds handles: int64 [2], that of the weight and that of the bias, 0 where there is none. The
+tensors live as long as that argument's.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from cuesta.runtime.handles import make_handles, of_handle, steal
+
+#: What oneDNN does to each element behind a convolution that takes no numbers: ATen's op → its name there.
+ACTIVATIONS: dict[torch._ops.OpOverload, str] = {
+    torch.ops.aten.relu.default: "relu",
+    torch.ops.aten.sigmoid.default: "sigmoid",
+    torch.ops.aten.tanh.default: "tanh",
+    torch.ops.aten.hardswish.default: "hardswish",
+    torch.ops.aten.silu.default: "swish",
+    torch.ops.aten.hardsigmoid.default: "hardsigmoid",
+}
+
+
+def can_pack() -> bool:
+    """Whether this torch can pack."""
+    return torch.backends.mkldnn.is_available() and hasattr(torch.ops.mkldnn, "_convolution_pointwise")
+
+
+def pack(
+    weight: Tensor,
+    bias: Tensor | None,
+    padding: Sequence[int],
+    stride: Sequence[int],
+    dilation: Sequence[int],
+    groups: int,
+    images: Sequence[int] | None,
+) -> Tensor:
+    """Handles of a weight of f32 [O, I, H, W], packed for images of these sizes where they are known, and of a bias."""
+    packed = torch.ops.mkldnn._reorder_convolution_weight(
+        weight.contiguous(), list(padding), list(stride), list(dilation), groups, images
+    )
+    handles = make_handles([packed] if bias is None else [packed, bias.contiguous()])
+    held = torch.tensor([*handles, 0][:2])
+    weakref.finalize(held, steal, *handles).atexit = False
+    return held
+
+
+@torch.library.custom_op("cuesta::packed_convolution", mutates_args=())
+def packed_convolution(
+    x: Tensor,
+    packed: Tensor,
+    has_bias: bool,
+    window: Sequence[int],
+    padding: Sequence[int],
+    stride: Sequence[int],
+    dilation: Sequence[int],
+    groups: int,
+    activation: str,
+    row_major: bool,
+) -> Tensor:
+    """The convolution of x by a weight of sizes `window` that was packed, and `activation` ("none" or one of
+    ACTIVATIONS), `row_major` or in channels_last. Programs call oneDNN's op (dialects/host/packed_convolutions.py)."""
+    weight, bias = _held(packed, has_bias)
+    places = (padding, stride, dilation, groups)
+    result: Tensor = torch.ops.mkldnn._convolution_pointwise(x, weight, bias, *places, activation, [], "")
+    return result.contiguous() if row_major else result
+
+
+@torch.library.custom_op("cuesta::packed_convolution_add", mutates_args=())
+def packed_convolution_add(
+    x: Tensor,
+    other: Tensor,
+    packed: Tensor,
+    has_bias: bool,
+    window: Sequence[int],
+    padding: Sequence[int],
+    stride: Sequence[int],
+    dilation: Sequence[int],
+    groups: int,
+    activation: str,
+    row_major: bool,
+) -> Tensor:
+    """The same plus `other`, before the activation."""
+    weight, bias = _held(packed, has_bias)
+    places = (padding, stride, dilation, groups)
+    last = None if activation == "none" else activation
+    binary = torch.ops.mkldnn._convolution_pointwise.binary
+    result: Tensor = binary(x, other, weight, bias, *places, "add", None, last, [], "")
+    return result.contiguous() if row_major else result
+
+
+def _held(packed: Tensor, has_bias: bool) -> tuple[Tensor, Tensor | None]:
+    weight, bias = packed.tolist()
+    return of_handle(weight), of_handle(bias) if has_bias else None
+
+
+@packed_convolution.register_fake
+def _fake(
+    x: Tensor,
+    packed: Tensor,
+    has_bias: bool,
+    window: Sequence[int],
+    padding: Sequence[int],
+    stride: Sequence[int],
+    dilation: Sequence[int],
+    groups: int,
+    activation: str,
+    row_major: bool,
+) -> Tensor:
+    zeros = [0] * len(padding)
+    result = torch.ops.aten.convolution(x, x.new_empty(window), None, stride, padding, dilation, False, zeros, groups)
+    kept = torch.contiguous_format if row_major else torch.channels_last
+    return torch.empty_like(result, memory_format=kept)
+
+
+@packed_convolution_add.register_fake
+def _fake_add(
+    x: Tensor,
+    other: Tensor,
+    packed: Tensor,
+    has_bias: bool,
+    window: Sequence[int],
+    padding: Sequence[int],
+    stride: Sequence[int],
+    dilation: Sequence[int],
+    groups: int,
+    activation: str,
+    row_major: bool,
+) -> Tensor:
+    return _fake(x, packed, has_bias, window, padding, stride, dilation, groups, activation, row_major)
