@@ -90,8 +90,8 @@ class Scalar:
         return arith.trunci(target, x)
 
     def _float_to_int(self, x: Value, target: ir.Type) -> Value:
-        # Through i64, as ATen's vectorised casts behave for every value that int64 holds.
-        wide = ir.IntegerType.get_signless(64 if x.type.width == 64 or target.width == 64 else 32)
+        # What int32 does not hold becomes what it is converted to there, as in ATen.
+        wide = ir.IntegerType.get_signless(max(target.width, 32))
         whole = arith.fptosi(wide, x)
         return whole if wide == target else arith.trunci(target, whole)
 

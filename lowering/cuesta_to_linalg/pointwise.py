@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import functools
+
 from cuesta._mlir import arith, ir
 from cuesta.dialects import types
 from cuesta.dialects.cuesta import pointwise
@@ -57,6 +59,10 @@ def lower_convert(b: LinalgBuilder, op: ir.Operation) -> None:
     source, target = spelling_of(op.operands[0]), spelling_of(op.results[0])
     kind = types.element(target.replace("ui8", "i8"))
     access = b.broadcast_access(op.operands[0], sizes, loops)
-    b.squeezed[op.results[0]] = b.generic(
-        [access], [sizes[d] for d in loops], target, lambda s, x: scalar_for(source).convert(x, kind)
-    )
+    # ATen converts floats to uint8 by way of int64, to all other integers of fewer bits by way of int32.
+    steps = [types.element("i64"), kind] if target == "ui8" and types.is_float(source) else [kind]
+
+    def convert(s: Scalar, x: Value) -> Value:
+        return functools.reduce(scalar_for(source).convert, steps, x)
+
+    b.squeezed[op.results[0]] = b.generic([access], [sizes[d] for d in loops], target, convert)

@@ -1,6 +1,6 @@
 """Marks of loops where LLVM reads them: upstream's way down leaves them beside the branch's own.
 
-    llvm.br ^bb1 {llvm.loop_annotation = #a}      →      llvm.br ^bb1 {loop_annotation = #a}
+llvm.br ^bb1 {llvm.loop_annotation = #a}      →      llvm.br ^bb1 {loop_annotation = #a}
 """
 
 from __future__ import annotations

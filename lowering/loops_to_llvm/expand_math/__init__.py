@@ -1,4 +1,5 @@
-"""Expands transcendental functions and remf of floats, and divisions of integers, into arithmetic that LLVM vectorises.
+"""Expands transcendental functions and remf of floats, and divisions of integers, into arithmetic that LLVM vectorises,
+and says what conversions to integers make of what those do not hold.
 
     %y = math.exp %x : f32      →      %0 = math.fma %x, %c, %magic : f32
                                        … a polynomial and a scale by a power of two
@@ -27,6 +28,7 @@ from cuesta.lowering.loops_to_llvm.expand_math import (
     trigonometric,
 )
 from cuesta.lowering.loops_to_llvm.expand_math.builder import Builder, element_of
+from cuesta.lowering.loops_to_llvm.expand_math.conversion import define_conversions
 from cuesta.lowering.loops_to_llvm.expand_math.double import error_function as double_error_function
 from cuesta.lowering.loops_to_llvm.expand_math.double import exponential as double_exponential
 from cuesta.lowering.loops_to_llvm.expand_math.double import logarithm as double_logarithm
@@ -81,6 +83,7 @@ class ExpandMath(Pass):
     def run(self, module: ir.Module) -> None:
         with module.context, ir.Location.unknown():
             builder = Builder()
+            define_conversions(builder, module)
             patterns = rewrite.RewritePatternSet()
             for function in FUNCTIONS.values():
                 patterns.add(function.op, _expansion(builder, function))

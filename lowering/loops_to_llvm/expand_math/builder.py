@@ -208,6 +208,10 @@ class Builder:
         """f32 to f64."""
         return arith.ExtFOp(_shaped(self.f64, a), a).result
 
+    def extend(self, a: Value) -> Value:
+        """f16 or bf16 to f32."""
+        return arith.ExtFOp(_shaped(self.f32, a), a).result
+
     def narrow(self, a: Value) -> Value:
         """f64 to f32."""
         return arith.TruncFOp(_shaped(self.f32, a), a).result

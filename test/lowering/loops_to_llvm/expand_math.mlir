@@ -126,3 +126,18 @@ func.func @sign_for_a_float(%x: f32, %w: f64) -> f32 {
   %y = math.copysign %x, %s : f32
   return %y : f32
 }
+
+// What no integer holds becomes the least one.
+// CHECK-LABEL: func.func @to_integer
+// CHECK-SAME: %[[X:.*]]: f32
+// CHECK-DAG: %[[SIZE:.*]] = math.absf %[[X]] : f32
+// CHECK-DAG: %[[LIMIT:.*]] = arith.constant 2.14748365E+9 : f32
+// CHECK: %[[HOLDS:.*]] = arith.cmpf olt, %[[SIZE]], %[[LIMIT]] : f32
+// CHECK: %[[INT:.*]] = arith.fptosi %[[X]] : f32 to i32
+// CHECK: %[[LEAST:.*]] = arith.constant -2147483648 : i32
+// CHECK: %[[Y:.*]] = arith.select %[[HOLDS]], %[[INT]], %[[LEAST]] : i32
+// CHECK: return %[[Y]]
+func.func @to_integer(%x: f32) -> i32 {
+  %y = arith.fptosi %x : f32 to i32
+  return %y : i32
+}
