@@ -12,15 +12,16 @@ from pathlib import Path
 
 import pytest
 import torch
+from torch._dynamo.backends.registry import lookup_backend
 
 from cuesta.dialects.cuesta import reduction
 from cuesta.dialects.scalar import Scalar, Value
 from cuesta.tools.fuzz.check_graph import check_graph
 from cuesta.tools.fuzz.check_program import Wanted, check_program
 from cuesta.tools.fuzz.disturbed_eager import DisturbedRounding
-from cuesta.tools.fuzz.failure import Failure, Note
+from cuesta.tools.fuzz.failure import Failure, Note, Unjudged
 from cuesta.tools.fuzz.graphs import make_blocks_graph, make_graph
-from cuesta.tools.fuzz.hunt import KINDS, Hunt
+from cuesta.tools.fuzz.hunt import KINDS, Hunt, Kind
 from cuesta.tools.fuzz.judge import Judge
 from cuesta.tools.fuzz.program import Program, Run, program_text
 from cuesta.tools.fuzz.programs import make_program, make_sized_program
@@ -152,9 +153,82 @@ def test_a_crash_is_a_failure_and_the_next_text_is_judged() -> None:
         crash = judge("import os; os.abort()")
         assert crash is not None
         assert crash.kind == "crashes"
+        assert crash.message == "the process ended with SIGABRT"
         assert judge("1 + 1") is None
-        with pytest.raises(ValueError, match="no such graph"):
+        with pytest.raises(Unjudged, match="no such graph"):
             judge("raise RuntimeError('no such graph')")
+
+
+@pytest.mark.parametrize(
+    "told, fresh",
+    [("no such graph", False), ("CUDA error: device-side assert triggered", True)],
+)
+def test_a_process_that_has_lost_its_gpu_is_followed_by_a_fresh_one(told: str, fresh: bool) -> None:
+    with Judge(exec) as judge:
+        with pytest.raises(Unjudged, match=told):
+            judge(f"import builtins; builtins.lost = True; raise RuntimeError({told!r})")
+        with pytest.raises(Unjudged, match="AssertionError: " + ("False" if fresh else "True")):
+            judge("import builtins; assert False, hasattr(builtins, 'lost')")
+
+
+def test_a_process_that_ends_between_two_texts_is_followed_by_a_fresh_one() -> None:
+    with Judge(exec) as judge:
+        assert judge("import os, threading; threading.Timer(0.1, os.abort).start()") is None
+        assert judge._process is not None
+        judge._process.join(30)
+        assert judge("1 + 1") is None
+
+
+#: What a GPU does to a process: after an assertion every call fails.
+_GPU = "import builtins; assert not hasattr(builtins, 'lost'), 'CUDA error: device-side assert'\n"
+_TEXTS = [
+    "1",
+    _GPU + "builtins.lost = True; raise RuntimeError('CUDA error: device-side assert triggered')",
+    _GPU,
+    "import os, signal; os.kill(os.getpid(), signal.SIGSEGV)",
+    _GPU,
+]
+
+
+def test_a_hunt_goes_on_where_eager_takes_its_process_along(tmp_path: Path) -> None:
+    kind = Kind("texts", _TEXTS.__getitem__, exec, exec, iter, ".py", "#")
+    hunt = Hunt(kind, tmp_path, print)
+    hunt.run(range(len(_TEXTS)))
+    assert hunt.judged == 3 and hunt.failures == 0
+    assert hunt.unjudged == {"RuntimeError": 1, "eager crashes": 1}
+
+
+def test_a_hunt_goes_on_where_the_compiled_program_takes_its_process_along(tmp_path: Path) -> None:
+    kind = Kind("texts", _TEXTS.__getitem__, exec, len, iter, ".py", "#")
+    hunt = Hunt(kind, tmp_path, print)
+    hunt.run(range(len(_TEXTS)))
+    assert hunt.judged == 4 and hunt.failures == 1
+    assert "crashes: the process ended with SIGSEGV" in (tmp_path / "text_3.py").read_text()
+
+
+def test_what_eager_raises_is_told() -> None:
+    text = program_text([[((3,), (1,), "float32")]], False, "no", ["t0 = x0[torch.tensor([5])]"], ["t0"])
+    with pytest.raises(Unjudged, match="eager raised IndexError: index 5 is out of bounds"):
+        check_program(text)
+
+
+def _copying(gm: torch.fx.GraphModule, inputs: object) -> Callable[..., object]:
+    return lambda *arguments: [x.clone() for x in gm(*arguments)]
+
+
+@pytest.mark.parametrize("backend, kind", [("cuesta", None), (_copying, "memory apart")])
+def test_results_that_share_memory_in_eager_do_here(
+    backend: object, kind: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = ["t0 = x0.sin()", "t1 = t0.reshape(-1, 1)", "t2 = x0[1:]"]
+    text = program_text([[((3, 4), (4, 1), "float32")]], False, "no", lines, ["t1", "t0", "t2"])
+
+    def lookup(name: object) -> object:
+        return lookup_backend(backend if name == "cuesta" else name)  # type: ignore[arg-type]
+
+    monkeypatch.setattr("cuesta.tools.fuzz.check_program.lookup_backend", lookup)
+    failure = check_program(text)
+    assert (failure.kind if isinstance(failure, Failure) else failure) == kind
 
 
 def _any_graph(text: str) -> Failure | None:

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from cuesta.tools.fuzz.failure import Failure
+from cuesta.tools.fuzz.failure import Failure, Unjudged
 from cuesta.tools.fuzz.hunt import KINDS, Hunt, Progress
 from cuesta.tools.fuzz.judge import Judge
 
@@ -36,6 +36,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     hunt.run(Progress(hunt, arguments.count).seeds(arguments.first), arguments.processes)
     for note, count in hunt.notes.most_common():
         print(f"{count:6} {note}", flush=True)
+    for reason, count in hunt.unjudged.most_common():
+        print(f"{count:6} cannot be judged: {reason}", flush=True)
     if hunt.failures:
         print(f"what failed is in {arguments.folder}", flush=True)
     return 1 if hunt.failures else 0
@@ -46,7 +48,7 @@ def _replay(path: Path) -> int:
     try:
         with Judge(kind.check) as judge:
             found = judge(path.read_text())
-    except ValueError as problem:  # torch itself refuses it
+    except Unjudged as problem:
         print(f"cannot be judged: {problem}")
         return 2
     if isinstance(found, Failure):

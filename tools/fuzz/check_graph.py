@@ -43,6 +43,13 @@ def check_graph(text: str) -> Failure | None:
     return failure or _check_memory(results, inputs, wanted, storages)
 
 
+def run_reference(text: str) -> None:
+    """What a graph is compared with, alone. Raises what it raises."""
+    with dialects.make_context(), ir.Location.unknown():
+        module = ir.Module.parse(text)
+        run_in_place(module, random_inputs(arguments_of(find_function(module, "graph")), 0, INT_RANGE))
+
+
 def _compare(
     actual: Sequence[Tensor], expected: Sequence[Tensor], reference: ir.Module, given: Sequence[Tensor], count: int
 ) -> Failure | None:

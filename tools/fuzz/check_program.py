@@ -22,7 +22,7 @@ from cuesta.dialects.reference import with_strides
 from cuesta.frontend.tensor_cores import without_tf32
 from cuesta.tools.accuracy import compare_values, same_form, settled
 from cuesta.tools.fuzz.disturbed_eager import DisturbedRounding
-from cuesta.tools.fuzz.failure import Failure, Note, Verdict, kind_of
+from cuesta.tools.fuzz.failure import Failure, Note, Unjudged, Verdict, kind_of
 from cuesta.tools.fuzz.program import Function, Program, Run, Spec, copies, input_tensors
 
 Tensor = torch.Tensor
@@ -36,17 +36,11 @@ _NARROW = re.compile(r"torch\.(float32|bfloat16|float16)\b|\.float\(\)")
 
 def check_program(text: str) -> Verdict:
     """A Failure where the compiled program does not what eager does. Of one that is called with several sizes that is
-    right, a Note says how many programs these took. Raises where eager fails, or tracing alone does harm."""
+    right, a Note says how many programs these took. Raises Unjudged where eager fails, or tracing alone does harm."""
     program = Program.read(text)
     with warnings.catch_warnings(), without_tf32():
         warnings.simplefilter("ignore")
-        wanted = [Wanted.of(program, text, specs) for specs in program.calls]
-        # AOTAutograd changes strides here and there (of what masked_fill_ wrote): its graph, not eager, is to be met.
-        traced = _Compiled(program, "aot_eager", wanted)
-        if traced.problem is not None:
-            raise traced.problem
-        if any(each.compare(run) is not None for each, run in zip(wanted, traced.runs, strict=True)):
-            raise ValueError("torch's own tracing changes what the program computes")  # it loses zero_() of f64 scalars
+        wanted, traced = _in_torch(program, text)
         with _told_sizes() as told:
             actual = _Compiled(program, "cuesta", wanted)
         if actual.problem is not None:  # whatever the compiler or its program raises is what is looked for
@@ -56,6 +50,27 @@ def check_program(text: str) -> Verdict:
             if failure is not None:
                 return failure
     return _check_sizes(actual, traced, told) if program.dynamic != "no" else None
+
+
+def run_in_torch(text: str) -> None:
+    """What a program is compared with, alone. Raises Unjudged where that fails."""
+    with warnings.catch_warnings(), without_tf32():
+        warnings.simplefilter("ignore")
+        _in_torch(Program.read(text), text)
+
+
+def _in_torch(program: Program, text: str) -> tuple[list[Wanted], _Compiled]:
+    try:
+        wanted = [Wanted.of(program, text, specs) for specs in program.calls]
+    except Exception as problem:  # whatever an op says of its operands
+        raise Unjudged(f"eager raised {type(problem).__name__}: {problem}") from problem
+    # AOTAutograd changes strides here and there (of what masked_fill_ wrote): its graph, not eager, is to be met.
+    traced = _Compiled(program, "aot_eager", wanted)
+    if traced.problem is not None:
+        raise Unjudged(f"tracing raised {type(traced.problem).__name__}: {traced.problem}") from traced.problem
+    if any(each.compare(run) is not None for each, run in zip(wanted, traced.runs, strict=True)):
+        raise Unjudged("tracing changes what the program computes")  # it loses zero_() of f64 scalars
+    return wanted, traced
 
 
 @dataclass
@@ -196,9 +211,12 @@ def _check_form(actual: Run, traced: Run, wanted: Wanted) -> Failure | None:
         for problem in same_form(name, actual.tensors[name], want):
             if actual.tensors[name].stride() not in (strides.get(name) for strides in _torchs_strides(wanted)):
                 return Failure("wrong form", problem)
-    # Two views of one intermediate result may become two tensors: only sharing too much is looked for.
     shared = set(actual.shared) - set(traced.shared)
-    return Failure("shared memory", f"{sorted(shared)} share memory") if shared else None
+    if shared:
+        return Failure("shared memory", f"{sorted(shared)} share memory")
+    # A later write to one is to be seen in the other, where it is in eager, and AOTAutograd's graph keeps that.
+    apart = (set(wanted.expected.shared) & set(traced.shared)) - set(actual.shared)
+    return Failure("memory apart", f"{sorted(apart)} share no memory, and do in eager") if apart else None
 
 
 def _torchs_strides(wanted: Wanted) -> Iterator[dict[str, tuple[int, ...]]]:

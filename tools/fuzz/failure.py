@@ -7,6 +7,10 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 
+class Unjudged(Exception):
+    """The text itself is at fault, or what it is compared with; the message begins with which."""
+
+
 @dataclass(frozen=True)
 class Failure:
     """`kind` is alike for failures that have one cause: reducing keeps it. `message` tells more."""

@@ -11,16 +11,23 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from cuesta.tools.fuzz.check_graph import INT_RANGE, check_graph
-from cuesta.tools.fuzz.check_program import check_program
-from cuesta.tools.fuzz.failure import Failure, Note, Verdict
+from cuesta.tools.fuzz.check_graph import INT_RANGE, check_graph, run_reference
+from cuesta.tools.fuzz.check_program import check_program, run_in_torch
+from cuesta.tools.fuzz.failure import Failure, Note, Unjudged, Verdict
 from cuesta.tools.fuzz.graphs import make_blocks_graph, make_graph
-from cuesta.tools.fuzz.judge import Judge
+from cuesta.tools.fuzz.judge import CRASHES, HANGS, Judge
 from cuesta.tools.fuzz.program import on_device
 from cuesta.tools.fuzz.programs import make_program, make_sized_program
 from cuesta.tools.fuzz.shrink import Smaller, shrink
 from cuesta.tools.fuzz.smaller_graphs import smaller_graphs
 from cuesta.tools.fuzz.smaller_programs import smaller_programs
+
+
+@dataclass(frozen=True)
+class ReferenceOnly:
+    """Asks to run what `text` is compared with, alone."""
+
+    text: str
 
 
 @dataclass(frozen=True)
@@ -31,24 +38,29 @@ class Kind:
     name: str
     make: Callable[[int], str]
     check: Callable[[str], Verdict]
+    #: what a text is compared with, alone
+    reference: Callable[[str], object]
     smaller: Smaller
     suffix: str
     comment: str
     #: whether the texts name a device, so that they can be judged on another one than the CPU
     on_devices: bool = False
 
-    def answer(self, request: int | str) -> Any:
+    def answer(self, request: int | str | ReferenceOnly) -> Any:
         """What a process of a Judge is asked: the text of that number, or the verdict on a text."""
+        if isinstance(request, ReferenceOnly):
+            self.reference(request.text)
+            return None
         return self.make(request) if isinstance(request, int) else self.check(request)
 
 
 KINDS = {
     kind.name: kind
     for kind in (
-        Kind("graphs", make_graph, check_graph, smaller_graphs, ".mlir", "//"),
-        Kind("blocks", make_blocks_graph, check_graph, smaller_graphs, ".mlir", "//"),
-        Kind("programs", make_program, check_program, smaller_programs, ".py", "#", on_devices=True),
-        Kind("sizes", make_sized_program, check_program, smaller_programs, ".py", "#", on_devices=True),
+        Kind("graphs", make_graph, check_graph, run_reference, smaller_graphs, ".mlir", "//"),
+        Kind("blocks", make_blocks_graph, check_graph, run_reference, smaller_graphs, ".mlir", "//"),
+        Kind("programs", make_program, check_program, run_in_torch, smaller_programs, ".py", "#", on_devices=True),
+        Kind("sizes", make_sized_program, check_program, run_in_torch, smaller_programs, ".py", "#", on_devices=True),
     )
 }
 
@@ -63,7 +75,8 @@ class Hunt:
     report: Callable[[str], None]
     device: str = "cpu"
     judged: int = 0
-    unjudged: int = 0
+    #: how many could not be judged, by the reason
+    unjudged: Counter[str] = field(default_factory=Counter)
     failures: int = 0
     notes: Counter[str] = field(default_factory=Counter)
     _kinds: set[str] = field(default_factory=set)
@@ -81,22 +94,26 @@ class Hunt:
     def _judge(self, seeds: Iterator[int]) -> None:
         with Judge(self.kind.answer) as judge:
             while (seed := self._next(seeds)) is not None:
-                text = judge(seed)
-                if isinstance(text, Failure):  # it runs while it is made: torch itself crashes
-                    self.unjudged += 1
-                    continue
-                if self.kind.on_devices:
-                    text = on_device(text, self.device)
                 try:
-                    found = judge(text)
-                except ValueError:  # the reference itself refuses it
-                    self.unjudged += 1
+                    text = self._made(seed, judge)
+                    found = _verdict(text, judge)
+                except Unjudged as problem:
+                    with self._lock:
+                        self.unjudged[str(problem).partition(":")[0]] += 1
                     continue
-                self.judged += 1
+                with self._lock:
+                    self.judged += 1
                 if isinstance(found, Note):
                     self.notes[found.text] += 1
                 elif found is not None:
                     self._keep(seed, text, found, judge)
+
+    def _made(self, seed: int, judge: Judge[Any]) -> str:
+        text = judge(seed)
+        if isinstance(text, Failure):  # it runs while it is made
+            raise Unjudged(f"torch {text.kind}")
+        assert isinstance(text, str)
+        return on_device(text, self.device) if self.kind.on_devices else text
 
     def _next(self, seeds: Iterator[int]) -> int | None:
         with self._lock:
@@ -109,11 +126,21 @@ class Hunt:
             self._kinds.add(failure.kind)
         if new:
             with self._reducing:
-                text = shrink(text, failure, judge, self.kind.smaller)
+                text = shrink(text, failure, lambda smaller: _verdict(smaller, judge), self.kind.smaller)
         self.folder.mkdir(parents=True, exist_ok=True)
         path = self.folder / f"{self.kind.name.removesuffix('s')}_{seed}{self.kind.suffix}"
         path.write_text(with_header(self.kind, text, failure))
         self.report(f"seed {seed}: {failure.kind}: {failure.message.partition(chr(10))[0][:200]} -> {path}")
+
+
+def _verdict(text: str, judge: Judge[Any]) -> Verdict:
+    """Raises Unjudged where it is what the text is compared with that takes its process along, or does not end."""
+    found: Verdict = judge(text)
+    if isinstance(found, Failure) and found.kind in (CRASHES, HANGS):
+        alone = judge(ReferenceOnly(text))
+        if isinstance(alone, Failure):
+            raise Unjudged(f"eager {alone.kind}: {alone.message}")
+    return found
 
 
 def with_header(kind: Kind, text: str, failure: Failure) -> str:
@@ -144,6 +171,7 @@ class Progress:
 
     def line(self, done: int) -> str:
         rate = done / max(time.monotonic() - self.started, 1e-9)
-        left_out = f", {self.hunt.unjudged} that cannot be judged" if self.hunt.unjudged else ""
+        unjudged = self.hunt.unjudged.total()
+        left_out = f", {unjudged} that cannot be judged" if unjudged else ""
         name = self.hunt.kind.name
         return f"{done} of {self.count} {name}, {rate:.1f} a second, {self.hunt.failures} failures{left_out}"

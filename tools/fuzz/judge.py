@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import multiprocessing
+import re
+import signal
 from collections.abc import Callable
 from multiprocessing.connection import Connection
 from types import TracebackType
 from typing import Any, Generic, TypeVar
 
 from cuesta.tools.backend import register_cuesta
-from cuesta.tools.fuzz.failure import Failure
+from cuesta.tools.fuzz.failure import Failure, Unjudged
 
 T = TypeVar("T")
 
@@ -17,6 +19,10 @@ T = TypeVar("T")
 SECONDS = 300
 #: What a process that has nothing to do may take to end.
 _END = 10
+#: Kinds of failures that take a process along.
+CRASHES, HANGS = "crashes", "hangs"
+#: In what CUDA says after a kernel's assertion or a wrong access, of that call and of all that follow in the process.
+_CONTEXT_LOST = re.compile("CUDA error|CUDA_ERROR|device-side assert")
 
 
 class Judge(Generic[T]):
@@ -34,26 +40,28 @@ class Judge(Generic[T]):
     def __exit__(
         self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._process is not None and self._connection is not None:
-            self._connection.close()  # it ends by itself then, and takes down what it made for the whole system
-            self._process.join(_END)
-        self._stop()
+        self._end()
 
     def __call__(self, text: Any) -> T | Failure:
-        """What `check` says; a Failure of its own where it takes its process down or does not end."""
+        """What `check` says; a Failure of its own where it takes its process down or does not end. Raises Unjudged
+        where `check` raises. A process whose GPU is lost to it, or that has ended since, is followed by a fresh one."""
+        if self._process is not None and not self._process.is_alive():
+            self._stop()
         connection = self._connection or self._start()
         connection.send(text)
         if not connection.poll(self.seconds):
             self._stop()
-            return Failure("hangs", f"no answer after {self.seconds:g} s")
+            return Failure(HANGS, f"no answer after {self.seconds:g} s")
         try:
-            answer = connection.recv()
+            answer, last = connection.recv()
         except (EOFError, ConnectionResetError):
             assert self._process is not None
             self._process.join()
             code = self._process.exitcode
             self._stop()
-            return Failure("crashes", f"the process ended with {code}")
+            return Failure(CRASHES, f"the process ended with {_exit(code)}")
+        if last:
+            self._end()
         if isinstance(answer, Exception):
             raise answer
         found: T = answer
@@ -68,6 +76,13 @@ class Judge(Generic[T]):
         theirs.close()
         return self._connection
 
+    def _end(self) -> None:
+        """Has the process end by itself, which takes down what it made for the whole system."""
+        if self._process is not None and self._connection is not None:
+            self._connection.close()
+            self._process.join(_END)
+        self._stop()
+
     def _stop(self) -> None:
         if self._process is not None and self._connection is not None:
             self._process.kill()
@@ -76,14 +91,23 @@ class Judge(Generic[T]):
         self._process = self._connection = None
 
 
+def _exit(code: int | None) -> str:
+    return signal.Signals(-code).name if code is not None and code < 0 else str(code)
+
+
 def _serve(check: Callable[[str], Any], connection: Connection) -> None:
     register_cuesta()
-    while True:
+    last = False
+    while not last:
         try:
             text = connection.recv()
         except EOFError:
             return
         try:
-            connection.send(check(text))
+            answer = check(text)
+        except Unjudged as problem:
+            answer = problem
         except Exception as problem:  # the text itself is at fault; told to whoever asked
-            connection.send(ValueError(f"{type(problem).__name__}: {problem}"))
+            answer = Unjudged(f"{type(problem).__name__}: {problem}")
+        last = _CONTEXT_LOST.search(str(answer)) is not None
+        connection.send((answer, last))

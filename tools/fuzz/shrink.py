@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from cuesta.tools.fuzz.failure import Failure, Verdict
+from cuesta.tools.fuzz.failure import Failure, Unjudged, Verdict
 
 #: Texts that are one step smaller, the boldest steps first.
 Smaller = Callable[[str], Iterator[str]]
@@ -22,6 +22,6 @@ def shrink(text: str, failure: Failure, judge: Callable[[str], Verdict], smaller
 def _fails(text: str, failure: Failure, judge: Callable[[str], Verdict]) -> bool:
     try:
         found = judge(text)
-    except ValueError:  # it is none of its kind any more, or its reference refuses it
+    except Unjudged:  # it is none of its kind any more, or its reference refuses it
         return False
     return isinstance(found, Failure) and found.kind == failure.kind
