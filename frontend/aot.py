@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import contextlib
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
-from torch._dynamo.backends.common import aot_autograd
+from torch._dynamo import disable
+from torch._dynamo.exc import TensorifyScalarRestartAnalysis
+from torch._dynamo.utils import counters, flatten_graph_inputs
 from torch._functorch._aot_autograd.descriptors import InputMutationAOTOutput
+from torch._functorch._aot_autograd.schemas import SerializableAOTDispatchCompiler
+from torch._functorch.aot_autograd import aot_module_simplified
 
 from cuesta.frontend.common_subexpressions import merge_equal_nodes
 from cuesta.frontend.fx_nodes import last_placeholder, storage_of
@@ -27,14 +33,65 @@ def around(
     `compiler` gives the compiler of a kind of graph: "forward", "backward" or "inference"; `partition_fn` splits a
     joint graph, as `partition` does by default.
     """
-    return aot_autograd(
-        fw_compiler=compiler("forward"),
-        bw_compiler=compiler("backward"),
-        inference_compiler=compiler("inference"),
-        decompositions=decompositions,
-        partition_fn=partition_fn or partition,
-        keep_inference_input_mutations=True,
-    )
+    compilers: dict[str, Any] = {
+        "fw_compiler": compiler("forward"),
+        "bw_compiler": _untraced(compiler("backward")),
+        "inference_compiler": compiler("inference"),
+    }
+
+    def compile(gm: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
+        if any(isinstance(value, (list, tuple, dict)) for value in example_inputs):
+            flat: Callable[..., Any] = flatten_graph_inputs(gm, example_inputs, compile)
+            return flat
+        counters["aot_autograd"]["total"] += 1
+        try:
+            with _files_of_torchs_log():
+                compiled = aot_module_simplified(
+                    gm,
+                    example_inputs,
+                    **compilers,
+                    decompositions=dict(decompositions),
+                    partition_fn=partition_fn or partition,
+                    keep_inference_input_mutations=True,
+                )
+        except TensorifyScalarRestartAnalysis:  # Dynamo begins again
+            raise
+        except Exception:
+            counters["aot_autograd"]["not_ok"] += 1
+            raise
+        counters["aot_autograd"]["ok"] += 1
+        return _never_traced(compiled)
+
+    return compile
+
+
+def _never_traced(function: Callable[..., Any]) -> Callable[..., Any]:
+    untraced: Callable[..., Any] = disable(function, reason="it is compiled, or compiles")
+    return untraced
+
+
+def _untraced(compile: Callable[..., Any]) -> Callable[..., Any]:
+    """A compiler of backward graphs that runs while Dynamo may trace, and so does what it makes."""
+    inner = compile.compiler_fn if isinstance(compile, SerializableAOTDispatchCompiler) else compile
+
+    def compile_untraced(*args: Any) -> Any:
+        return _never_traced(_never_traced(inner)(*args))
+
+    if isinstance(compile, SerializableAOTDispatchCompiler):
+        return SerializableAOTDispatchCompiler(compile.output_code_ty, compile_untraced)
+    return compile_untraced
+
+
+def _files_of_torchs_log() -> contextlib.AbstractContextManager[Any]:
+    """Within it AOTAutograd's log goes to files where TORCH_COMPILE_DEBUG asks for that, and only then is loaded what
+    writes them: with Inductor's scheduler, a tenth of a second of every process, which is why torch's own wrapper
+    (torch._dynamo.backends.common) is not used."""
+    if os.environ.get("TORCH_COMPILE_DEBUG", "0") != "1":
+        return contextlib.nullcontext()
+    from torch._inductor.debug import enable_aot_logging
+
+    logged: contextlib.AbstractContextManager[Any] = enable_aot_logging()
+    return logged
 
 
 def partition(joint: torch.fx.GraphModule, joint_inputs: Any, *, layouts: bool = True, **kwargs: Any) -> Any:

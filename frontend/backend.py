@@ -43,6 +43,7 @@ from cuesta.runtime.executable import Executable
 log = logging.getLogger("cuesta")
 
 
+@held_back()
 def compile_fx_graph(gm: torch.fx.GraphModule, example_inputs: Sequence[Any], **kwargs: Any) -> Callable[..., Any]:
     """Compiles a graph that Dynamo captured; `torch.compile(f, backend="cuesta")` calls it.
 
@@ -70,7 +71,7 @@ def compile_fx_graph(gm: torch.fx.GraphModule, example_inputs: Sequence[Any], **
     keep_byte_images_whole(gm)
     if not options.bitwise_eager:
         keep_attention_whole(gm, options.target)
-    with kept_by_torch(options, keep), at_once(options), held_back():
+    with kept_by_torch(options, keep), at_once(options):
         compiled = backend(gm, example_inputs)
     # Of what takes a list: AOTAutograd hands the mark on from what we compiled to a function that takes none. Torch's
     # minifier believes it, calls that with a list, and takes the error for right results; its scripts do too.
@@ -97,6 +98,7 @@ class _Request:
     frozen: str | None = None
 
 
+@held_back()  # a backward graph comes when it is first run
 def compile_aten_graph(
     gm: torch.fx.GraphModule,
     example_inputs: Sequence[Any],

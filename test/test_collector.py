@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from cuesta.collector import held_back
+from cuesta.frontend import make_program
 
 
 def test_blocks_nest_and_the_last_lets_go() -> None:
@@ -37,3 +38,14 @@ def test_who_has_no_collector_gets_none() -> None:
 def test_a_compiled_function_is_called_with_the_collector_at_work() -> None:
     assert torch.compile(lambda x: x.exp(), backend="cuesta")(torch.zeros(2)).tolist() == [1, 1]
     assert gc.isenabled()
+
+
+def test_it_is_held_back_while_either_graph_of_a_training_step_is_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = []
+    decide = make_program.decide
+    monkeypatch.setattr(make_program, "decide", lambda *args: seen.append(gc.isenabled()) or decide(*args))
+    x = torch.ones(3, requires_grad=True)
+    loss = torch.compile(lambda x: x.exp().sum(), backend="cuesta")(x)
+    assert gc.isenabled()
+    loss.backward()
+    assert seen == [False, False] and gc.isenabled()

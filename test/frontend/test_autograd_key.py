@@ -11,6 +11,7 @@ import pytest
 import torch
 from torch._inductor import codecache
 
+from cuesta.frontend import autograd_key
 from cuesta.frontend.autograd_key import keys_of_ours
 
 
@@ -42,6 +43,17 @@ def test_what_is_inductors_is_as_before_afterwards() -> None:
     assert codecache.custom_backend_passes is passes
 
 
+def test_torchs_sources_are_read_where_one_has_changed_since_they_were_installed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    key = autograd_key._torch_key.__wrapped__
+    monkeypatch.setattr(autograd_key, "_READ_ALL", lambda: b"read")
+    monkeypatch.setattr(autograd_key, "_changes", lambda folder: iter([0]))
+    assert key() == key() != b"read"
+    monkeypatch.setattr(autograd_key, "_changes", lambda folder: iter([0, 1 << 62]))
+    assert key() == b"read"
+
+
 def test_a_graph_that_torch_keeps_loads_no_code_generator_of_inductors(tmp_path: Path) -> None:
     program = """
 import sys, torch
@@ -51,9 +63,31 @@ output_code.WORTH_KEEPING = 0
 f = torch.compile(lambda x: (x.sin() * x.sin()).sum(), backend="cuesta")
 f(torch.randn(8))
 print(sum(counters["aot_autograd"][f"autograd_cache_{what}"] for what in ("miss", "hit")))
-print([name for name in sys.modules if name in ("torch._inductor.lowering", "torch._inductor.select_algorithm")])
+parts = ("lowering", "select_algorithm", "scheduler")
+print([part for part in parts if f"torch._inductor.{part}" in sys.modules])
 """
     environment = {**os.environ, "CUESTA_CACHE_DIR": str(tmp_path)}
     command = [sys.executable, "-c", program]
     found = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
     assert found.stdout.split() == ["1", "[]"]
+
+
+def test_what_asks_for_the_generator_of_python_code_gets_it(tmp_path: Path) -> None:
+    program = """
+import sys
+from cuesta.frontend.autograd_key import keys_of_ours
+name = "torch._inductor.codegen.wrapper"
+with keys_of_ours("a"):
+    from torch._inductor.codegen.wrapper import user_defined_triton_kernel_transitive_closure_source_code as source
+    assert sys.modules[name].__spec__ is None
+    try:
+        source(None)
+    except Exception as error:
+        print(type(error).__name__)
+    assert sys.modules[name].__spec__ is not None
+with keys_of_ours("a"):
+    from torch._inductor.codegen.wrapper import PythonWrapperCodegen
+print(PythonWrapperCodegen.__module__, name in sys.modules)
+"""
+    found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert found.stdout.split()[-2:] == ["torch._inductor.codegen.wrapper", "True"]
