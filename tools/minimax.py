@@ -62,6 +62,11 @@ def _scaled_erfc(t: mpf) -> mpf:
 #: (sqrt(2) - 1) / (sqrt(2) + 1), squared.
 _LARGEST_Z = 0.029437251522859
 
+def _lgamma(t: mpf) -> mpf:
+    """lgamma(2 + t) / t."""
+    return mp.loggamma(2 + t) / t
+
+
 FITS = {
     "exp": Fit(_exp_rest, lambda r: abs(r**2 / mp.expm1(r)), -0.34658, 0.34658, 10),
     "tanh": _odd(mp.tanh, 0.55, 10),
@@ -81,6 +86,7 @@ FITS = {
     "sinh": _odd(mp.sinh, 1.0, 7),
     "atan": _odd(mp.atan, 1.0, 19),
     "asin": _odd(mp.asin, 0.5, 11),
+    "lgamma": Fit(_lgamma, lambda t: 1 / _lgamma(t), -0.5, 0.5, 19),
 }
 
 

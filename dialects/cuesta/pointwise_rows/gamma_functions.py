@@ -1,10 +1,11 @@
 """The logarithm of the gamma function and its derivatives.
 
 Stirling's series where the argument is large; what is smaller is moved there by the recurrence, and what is negative
-by the reflection: as many steps and terms as f32 needs.
+by the reflection: as many steps and terms as f32 needs, or f64.
 """
 
 import math as pymath
+from dataclasses import dataclass
 from typing import TypeAlias
 
 import torch
@@ -17,7 +18,7 @@ from cuesta.dialects.scalar import Scalar
 Value: TypeAlias = ir.Value
 
 # Bernoulli's numbers B2, B4, ...
-_BERNOULLI = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66)
+_BERNOULLI = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6, -3617 / 510, 43867 / 798)
 # lgamma(2 + t) / t in powers of 2t on |t| <= 1/2, interpolated at Chebyshev's points: 2^-24.3.
 _LGAMMA = (
     -9.916478802551865e-07,
@@ -30,8 +31,75 @@ _LGAMMA = (
     0.16123351454734802,
     0.42278432846069336,
 )
+# lgamma(2 + t) / t in powers of t there (`python -m cuesta.tools.minimax`): 2^-56.2.
+_WIDE_LGAMMA = (
+    2.1678265397622154e-07,
+    3.24480214555438e-08,
+    2.8279866730706623e-08,
+    -6.180736596948106e-07,
+    1.0413736581875882e-06,
+    -1.9567580396116277e-06,
+    4.352738854399083e-06,
+    -9.46079292669068e-06,
+    2.0510561482089727e-05,
+    -4.4923052539433806e-05,
+    9.945721062810486e-05,
+    -0.00022315503702582427,
+    0.0005096695404236707,
+    -0.0011927538980375618,
+    0.0028905103303151197,
+    -0.007385551029009522,
+    0.02058080842778953,
+    -0.06735230105319492,
+    0.3224670334241132,
+    0.42278433509846713,
+)
 #: (log 2π - 1) / 2
 _STIRLING = 0.41893853320467274
+
+
+@dataclass(frozen=True)
+class _Precision:
+    """From where on a series holds, and how many of its terms count."""
+
+    lgamma_limit: int
+    lgamma_terms: int
+    digamma_limit: int
+    digamma_terms: int
+    polygamma_limit: int
+    polygamma_terms: int
+
+
+_NARROW = _Precision(4, 4, 6, 4, 6, 5)
+_WIDE = _Precision(8, 9, 10, 8, 10, 8)
+
+
+def _precision(x: Value) -> _Precision:
+    return _WIDE if _is_wide(x) else _NARROW
+
+
+def _is_wide(x: Value) -> bool:
+    return bool(x.type == ir.F64Type.get())
+
+
+def _lgamma_near_two(s: Scalar, t: Value) -> Value:
+    """lgamma(2 + t) for |t| <= 1/2."""
+    y = polynomial(s, t, _WIDE_LGAMMA) if _is_wide(t) else polynomial(s, s.add(t, t), _LGAMMA)
+    return s.mul(t, y)
+
+
+def lgamma_of_next(s: Scalar, a: Value) -> Value:
+    """lgamma(1 + a) for 0 <= a <= 3/2, to the last digits where that is small."""
+    below = s.compare("lt", a, s.const(a, 0.5))
+    y = _lgamma_near_two(s, s.select(below, a, s.sub(a, s.const(a, 1))))
+    return s.select(below, s.sub(y, math.log1p(a)), y)
+
+
+def stirling_rest(s: Scalar, z: Value, terms: int = 8) -> Value:
+    """What Stirling's series adds to lgamma z: 1 / 12z - 1 / 360z³ + ...; 8 terms are f64 from 12 on."""
+    inverse = s.div(s.const(z, 1), z)
+    series = [b / ((2 * k) * (2 * k - 1)) for k, b in enumerate(_BERNOULLI[:terms], 1)]
+    return s.mul(inverse, polynomial(s, s.mul(inverse, inverse), series[::-1]))
 
 
 def _from_whole(x: Value) -> Value:
@@ -40,7 +108,8 @@ def _from_whole(x: Value) -> Value:
 
 
 def _lgamma(s: Scalar, x: Value) -> Value:
-    limit = 4
+    precision = _precision(x)
+    limit = precision.lgamma_limit
     one, a = s.const(x, 1), s.abs(x)
     # Small: lgamma(2 + t) and the logarithm of what the recurrence multiplied.
     tiny, below = s.compare("lt", a, s.const(x, 0.5)), s.compare("lt", a, s.const(x, 1.5))
@@ -55,10 +124,8 @@ def _lgamma(s: Scalar, x: Value) -> Value:
     # Large: (a - 1/2) (log a - 1) and what follows.
     large = s.compare("ge", a, s.const(x, limit))
     log = math.log(s.select(large, a, factor))
-    small = s.add(s.mul(t, polynomial(s, s.add(t, t), _LGAMMA)), s.select(below, s.neg(log), log))
-    inverse = s.div(one, a)
-    series = [b / ((2 * k) * (2 * k - 1)) for k, b in enumerate(_BERNOULLI[:4], 1)]
-    rest = math.fma(inverse, polynomial(s, s.mul(inverse, inverse), series[::-1]), s.const(x, _STIRLING))
+    small = s.add(_lgamma_near_two(s, t), s.select(below, s.neg(log), log))
+    rest = s.add(stirling_rest(s, a, precision.lgamma_terms), s.const(x, _STIRLING))
     big = math.fma(s.sub(a, s.const(x, 0.5)), s.sub(log, one), rest)
     value = s.select(large, big, small)
     # Negative: Γ(a) Γ(-a) = -π / (a sin πa). Near 0 both sides are 1/a.
@@ -71,7 +138,7 @@ def _lgamma(s: Scalar, x: Value) -> Value:
 
 
 def _digamma(s: Scalar, x: Value) -> Value:
-    limit = 6
+    limit = _precision(x).digamma_limit
     one, zero = s.const(x, 1), s.const(x, 0)
     negative = s.compare("lt", x, zero)
     z = s.select(negative, s.sub(one, x), x)
@@ -84,7 +151,7 @@ def _digamma(s: Scalar, x: Value) -> Value:
     w = s.select(large, z, s.add(z, s.const(x, limit)))
     inverse = s.div(one, w)
     square = s.mul(inverse, inverse)
-    series = [b / (2 * k) for k, b in enumerate(_BERNOULLI[:4], 1)]
+    series = [b / (2 * k) for k, b in enumerate(_BERNOULLI[: _precision(x).digamma_terms], 1)]
     value = s.sub(math.log(w), math.fma(square, polynomial(s, square, series[::-1]), s.mul(inverse, s.const(x, 0.5))))
     value = s.sub(value, s.select(large, zero, s.div(above, under)))
     r = _from_whole(x)
@@ -113,7 +180,7 @@ def _cotangent_derivative(n: int) -> list[int]:
 def _polygamma(s: Scalar, x: Value, n: float) -> Value:
     """The n-th derivative of digamma, n from 1 on."""
     order = int(n)
-    limit = 6 + order
+    limit = _precision(x).polygamma_limit + order
     one, zero = s.const(x, 1), s.const(x, 0)
     negative = s.compare("lt", x, zero)
     z = s.select(negative, s.sub(one, x), x)
@@ -124,7 +191,8 @@ def _polygamma(s: Scalar, x: Value, n: float) -> Value:
     w = s.select(large, z, s.add(z, s.const(x, limit)))
     inverse = s.div(one, w)
     factorial = pymath.factorial(order)
-    series = [b * pymath.factorial(2 * k + order - 1) / pymath.factorial(2 * k) for k, b in enumerate(_BERNOULLI, 1)]
+    bernoulli = _BERNOULLI[: _precision(x).polygamma_terms]
+    series = [b * pymath.factorial(2 * k + order - 1) / pymath.factorial(2 * k) for k, b in enumerate(bernoulli, 1)]
     falling = [*series[::-1], factorial / 2, factorial / order]
     # In powers of 1/w², but for the first two.
     tail = polynomial(s, s.mul(inverse, inverse), falling[:-2])
@@ -152,7 +220,7 @@ def _polygamma_reference(x: torch.Tensor, n: float) -> torch.Tensor:
 
 
 ROWS: tuple[Pointwise, ...] = (
-    Pointwise("lgamma", 1, _lgamma, torch.lgamma, "float", cost=70, doubles=False),
-    Pointwise("digamma", 1, _digamma, torch.digamma, "float", cost=60, doubles=False),
-    Pointwise("polygamma", 1, _polygamma, _polygamma_reference, "float", ("n",), cost=90, doubles=False),
+    Pointwise("lgamma", 1, _lgamma, torch.lgamma, "float", cost=70),
+    Pointwise("digamma", 1, _digamma, torch.digamma, "float", cost=60),
+    Pointwise("polygamma", 1, _polygamma, _polygamma_reference, "float", ("n",), cost=90),
 )
