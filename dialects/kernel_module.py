@@ -15,6 +15,8 @@ TILES, TAIL = "__tiles", "__tail"
 
 #: The version of a kernel's tiles for sizes that fill its vectors.
 ALIGNED = "__aligned"
+#: Attribute of a loop: what LLVM is told of it.
+LOOP_ANNOTATION = "llvm.loop_annotation"
 #: What computes its tiles that are cut off at the end of a size.
 REST = "__rest"
 

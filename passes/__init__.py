@@ -41,6 +41,7 @@ _PASS_MODULES = (
     "cuesta.lowering.linalg_to_loops.multiply_panels",
     "cuesta.lowering.linalg_to_loops.transpose_tiles",
     "cuesta.lowering.linalg_to_loops.make_loops",
+    "cuesta.lowering.linalg_to_loops.join_loops",
     "cuesta.lowering.linalg_to_loops.full_tiles",
     "cuesta.lowering.linalg_to_loops.version_sizes",
     "cuesta.lowering.linalg_to_tt",

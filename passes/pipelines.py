@@ -108,6 +108,8 @@ _LOOPS = (
     "transpose-tiles",
     # 4. Affine rather than scf loops where they can be: their accesses stay readable to LLVM's vectoriser.
     "make-loops",
+    # Columns beside rows, once both are loops.
+    "join-loops",
     # 5. Where sizes come with the call: whole tiles have loops of their own, other sizes that fill vectors a version.
     "full-tiles",
     "version-sizes",

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from cuesta._mlir import ir
 from cuesta.dialects.cuesta.dialect import number_of
-from cuesta.dialects.kernel_module import ALIGNED, REST, TAIL, TILES, kernel_modules
+from cuesta.dialects.kernel_module import ALIGNED, LOOP_ANNOTATION, REST, TAIL, TILES, kernel_modules
 from cuesta.passes.registry import Pass, register_pass
 from cuesta.sizes import Number, compute
 
@@ -154,6 +154,7 @@ def _add_drivers(nested: ir.Module) -> None:
         if symbol.endswith((TILES, ALIGNED, REST, TAIL)):
             # Not inlined: the JIT wraps every function, and each wrapper would compile the loops again.
             operation.attributes["passthrough"] = ir.Attribute.parse('["noinline", ["prefer-vector-width", "512"]]')
+            _annotate_loops(operation)
         for suffix in (TILES, TAIL):
             if symbol.endswith(suffix):
                 parts.setdefault(symbol.removesuffix(suffix), {})[suffix] = operation
@@ -171,6 +172,15 @@ def _add_drivers(nested: ir.Module) -> None:
         if symbol.endswith((TILES, TAIL)):
             continue  # a prototype, there only for the parser
         nested.body.append(op.operation.detach_from_parent())
+
+
+def _annotate_loops(function: ir.Operation) -> None:
+    """Makes what a loop was annotated with the branch's own: upstream's passes carry it there and leave it beside."""
+    for block in function.regions[0].blocks:
+        branch = block.operations[len(block.operations) - 1].operation
+        if LOOP_ANNOTATION in branch.attributes:
+            branch.attributes["loop_annotation"] = branch.attributes[LOOP_ANNOTATION]
+            del branch.attributes[LOOP_ANNOTATION]
 
 
 def _prototypes(parts: dict[str, dict[str, ir.Operation]]) -> str:

@@ -1,5 +1,7 @@
 // RUN: cuesta-opt --pass-pipeline='builtin.module(outline-tiles)' %s | filecheck %s
 
+// CHECK: #[[VECTORS:.*]] = #llvm.loop_vectorize<disable = true>
+// CHECK: #[[ONE_BY_ONE:.*]] = #llvm.loop_annotation<vectorize = #[[VECTORS]]>
 module {
   module @kernels {
     // CHECK-LABEL: func.func @k__tail(
@@ -12,6 +14,7 @@ module {
     // CHECK: scf.for %[[T:.*]] = %[[LO]] to %[[HI]]
     // CHECK: %[[I:.*]] = arith.muli %[[T]], %{{.*}}
     // CHECK: memref.store %{{.*}}, %{{.*}}[%[[I]], %{{.*}}]
+    // CHECK: } {llvm.loop_annotation = #[[ONE_BY_ONE]]}
     // CHECK: return
     func.func @k(%x: memref<8x4xf32>, %s: memref<f32>) -> memref<f32> {
       %c0 = arith.constant 0 : index

@@ -129,6 +129,9 @@ _BROADCASTS = (
 
 _REDUCTIONS = (
     _case("sum_rows", lambda x: x.sum(1), lambda: (_f(*_ROWS),)),
+    _case("sum_short_rows", lambda x: x.sum(-1), lambda: (_f(65536, 16),)),
+    _case("sum_inner_dims", lambda x: x.sum((1, 3)), lambda: (_f(512, 16, 16, 8),)),
+    _case("argmax_short_rows", lambda x: x.argmax(-1), lambda: (_f(65536, 16),)),
     _case("sum_columns", lambda x: x.sum(0), lambda: (_f(*_ROWS),)),
     _case("sum_all", lambda x: (x * x).sum(), lambda: (_f(*_ROWS),)),
     _case("sum_channels", lambda x: x.sum((0, 2, 3)), lambda: (_f(*_IMAGES),)),
@@ -153,10 +156,13 @@ _REDUCTIONS = (
 
 _NORMS = (
     _case("softmax", lambda x: x.softmax(-1), lambda: (_f(*_ROWS),)),
+    _case("softmax_short_rows", lambda x: x.softmax(-1), lambda: (_f(65536, 16),)),
     _case("softmax_bf16", lambda x: x.softmax(-1), lambda: (_f(*_ROWS, dtype=_BF16),)),
     _case("softmax_columns", lambda x: x.softmax(0), lambda: (_f(*_ROWS),)),
     _case("log_softmax", lambda x: x.log_softmax(-1), lambda: (_f(*_ROWS),)),
     _case("layer_norm", lambda x, w, b: F.layer_norm(x, (1024,), w, b), lambda: (_f(*_ROWS), _f(1024), _f(1024))),
+    _case("layer_norm_heads", lambda x, w, b: F.layer_norm(x, (64,), w, b), lambda: (
+        _f(4, 256, 16, 64), _f(64), _f(64))),
     _case("rms_norm", _rms_norm, lambda: (_f(*_ROWS), _f(1024))),
     _case("group_norm", _group_norm, lambda: (_f(*_IMAGES), _f(64), _f(64))),
     _case("batch_norm_eval", lambda x, m, v, w, b: F.batch_norm(x, m, v, w, b), lambda: (
