@@ -25,6 +25,7 @@ import torch
 
 from cuesta.errors import Undecided, Unsupported
 from cuesta.long_division import quotient, without
+from cuesta.size_rules import Rules, by_rules, current
 
 T = TypeVar("T")
 #: A size, stride or offset.
@@ -63,14 +64,14 @@ class Size:
 
     def __add__(self, other: Number) -> Number:
         total = dict(self.terms)
-        for monomial, factor in _terms(other):
+        for monomial, factor in as_terms(other):
             total[monomial] = total.get(monomial, 0) + factor
         return _collected(total)
 
     def __mul__(self, other: Number) -> Number:
         total: dict[Monomial, int] = {}
         for left, a in self.terms:
-            for right, b in _terms(other):
+            for right, b in as_terms(other):
                 monomial = tuple(sorted((*left, *right), key=str))
                 total[monomial] = total.get(monomial, 0) + a * b
         return _collected(total)
@@ -100,7 +101,7 @@ class Size:
     __rmul__ = __mul__
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, (Size, torch.SymInt)) and self.terms == _terms(other)
+        return isinstance(other, (Size, torch.SymInt)) and self.terms == as_terms(other)
 
     @functools.cached_property
     def _hash(self) -> int:
@@ -155,13 +156,13 @@ def number(value: int | torch.SymInt | Size) -> Number:
     if not isinstance(value, torch.SymInt):
         return value
     known = value.node.maybe_as_int()
-    return known if known is not None else _of_sympy(value.node.expr)
+    return known if known is not None else of_sympy(value.node.expr)
 
 
 def stride(value: int | torch.SymInt | Size) -> Number:
     """A stride as `number` has it, but that `Max(1, s0)` is s0: without elements strides say nothing."""
     if isinstance(value, torch.SymInt) and value.node.maybe_as_int() is None:
-        return _of_sympy(value.node.expr.replace(lambda e: type(e).__name__ == "Max", _without_one))
+        return of_sympy(value.node.expr.replace(lambda e: type(e).__name__ == "Max", _without_one))
     return number(value)
 
 
@@ -170,16 +171,16 @@ def _without_one(maximum: Any) -> Any:
     return others[0] if len(others) == 1 else maximum
 
 
-def _of_sympy(expression: Any) -> Number:
+def of_sympy(expression: Any) -> Number:
     """By the names of its classes: a saved program computes sizes without sympy, which takes long to import."""
     if expression.is_Integer:
         return int(expression)
     if expression.is_Symbol:
-        return symbol(expression.name)
+        return _collected({(expression.name,): 1})
     name = type(expression).__name__
     if name not in _COMPUTED:
         raise Unsupported(f"a size of {expression}: only sums, products, // and % are computed")
-    arguments = [_of_sympy(a) for a in expression.args]
+    arguments = [of_sympy(a) for a in expression.args]
     match name:
         case "Add":
             return sum(arguments)
@@ -196,7 +197,8 @@ def _of_sympy(expression: Any) -> Number:
             return arguments[0] // arguments[1]
 
 
-def _terms(value: int | torch.SymInt | Size) -> tuple[tuple[Monomial, int], ...]:
+def as_terms(value: int | torch.SymInt | Size) -> tuple[tuple[Monomial, int], ...]:
+    """Those of the sum that a number is: one of no atoms is an int, none are 0."""
     known = number(value)
     if isinstance(known, Size):
         return known.terms
@@ -204,6 +206,7 @@ def _terms(value: int | torch.SymInt | Size) -> tuple[tuple[Monomial, int], ...]
 
 
 def _collected(total: Mapping[Monomial, int]) -> Number:
+    total = by_rules(total) if current() else total
     terms = tuple(sorted(((m, f) for m, f in total.items() if f), key=lambda term: (-len(term[0]), str(term[0]))))
     if not terms:
         return 0
@@ -216,12 +219,12 @@ def _divide(x: Number, y: Number, rest: bool) -> Number:
     """Term by term where each divides, else as an atom of its own."""
     if y == 1:
         return 0 if rest else x
-    divisor = _terms(y)
+    divisor = as_terms(y)
     if len(divisor) == 1:
         ((monomial, factor),) = divisor
         whole: dict[Monomial, int] = {}
         left: dict[Monomial, int] = {}
-        for term, f in _terms(x):
+        for term, f in as_terms(x):
             kept = without(term, monomial)
             if kept is None or f % factor:
                 left[term] = f
@@ -234,10 +237,10 @@ def _divide(x: Number, y: Number, rest: bool) -> Number:
             return inner if rest else _collected(whole) + inner
     if isinstance(x, int) and isinstance(y, int):
         return x % y if rest else x // y
-    exact = quotient(dict(_terms(x)), dict(divisor))
+    exact = quotient(dict(as_terms(x)), dict(divisor))
     if exact is not None:
         return 0 if rest else _collected(exact)
-    return Size((((Quotient(x, y, rest),), 1),))
+    return _collected({(Quotient(x, y, rest),): 1})
 
 
 def _factor(value: Number) -> str:
@@ -303,7 +306,7 @@ def at(size: Number, values: Mapping[str, int]) -> int:
 def symbols(size: Number) -> set[str]:
     """The names in a number."""
     found: set[str] = set()
-    for term, _ in _terms(size):
+    for term, _ in as_terms(size):
         for atom in term:
             found |= {atom} if isinstance(atom, str) else symbols(atom.x) | symbols(atom.y)
     return found
@@ -360,9 +363,13 @@ def estimate(sizes: Iterable[Number]) -> int:
 
 
 # -- text -------------------------------------------------------------------------------------
-@functools.lru_cache(maxsize=4096)
 def parse(text: str) -> Number:
     """What was printed. Raises ValueError for any other text."""
+    return _parsed(text, current())
+
+
+@functools.lru_cache(maxsize=4096)
+def _parsed(text: str, rules: Rules) -> Number:
     try:
         return _built(ast.parse(text, mode="eval").body)
     except (SyntaxError, ZeroDivisionError):
@@ -374,7 +381,7 @@ def _built(node: ast.expr) -> Number:
         case ast.Constant(value=int(value)):
             return value
         case ast.Name(id=name):
-            return symbol(name)
+            return _collected({(name,): 1})
         case ast.UnaryOp(op=ast.USub(), operand=operand):
             return -_built(operand)
         case ast.BinOp(left=left, op=op, right=right):

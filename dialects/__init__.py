@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from cuesta._mlir import ir
 from cuesta.dialects import aten, host, kernel_attention, kernel_scatter, tt
 from cuesta.dialects.cuesta import VERIFIERS, Cuesta
+from cuesta.dialects.known_sizes import known_sizes
 from cuesta.dialects.open_op import OPEN_OPS
 from cuesta.errors import VerifyError
 
@@ -41,10 +42,11 @@ def verify(module: ir.Module, where: str) -> None:
     except ir.MLIRError as problem:
         lines = "; ".join(str(d.message) for d in problem.error_diagnostics)
         raise VerifyError(f"after {where}: {lines or problem}") from None
-    for op in _outer_ops(module.operation):
-        wrong = problem_of(op)
-        if wrong:
-            raise VerifyError(f"after {where}: '{op.name}' op {wrong} at {op.location}")
+    with known_sizes(module):
+        for op in _outer_ops(module.operation):
+            wrong = problem_of(op)
+            if wrong:
+                raise VerifyError(f"after {where}: '{op.name}' op {wrong} at {op.location}")
 
 
 def _outer_ops(op: ir.Operation) -> Iterator[ir.Operation]:

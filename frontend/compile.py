@@ -20,6 +20,7 @@ from cuesta.cache import open_cache
 from cuesta.choices import chosen_by
 from cuesta.compile_report import GraphReport
 from cuesta.dialects.cuesta.dialect import numbers
+from cuesta.dialects.known_sizes import known_sizes, zeros_of
 from cuesta.dialects.module_target import mark_module, target_of
 from cuesta.errors import CompileError, PipelineError, Unsupported
 from cuesta.frontend import kernel_code
@@ -128,7 +129,7 @@ def lower_module(
     repeats it, where a pass or LLVM fails.
     """
     cuesta.passes.load_all()
-    with module.context, ir.Location.unknown():
+    with module.context, ir.Location.unknown(), known_sizes(module):
         original = module.operation.clone()  # 1 ms for 2,000 ops
         try:
             return _lower(module, options, report, level, dump)
@@ -175,7 +176,7 @@ def _lower(module: ir.Module, options: Options, report: GraphReport, level: str,
     if WORDS in module.operation.attributes:
         metadata["words"] = [n if isinstance(n, int) else str(n) for n in numbers(module.operation.attributes[WORDS])]
         del module.operation.attributes[WORDS]
-    metadata["assumed"] = assumed()
+    metadata["assumed"] = assumed() | {text: False for zero in zeros_of(module) for text in (zero, f"-({zero})")}
     with timer.stage("machine code"):
         objects = compile_to_object(module, options.opt_level)
     if dump is not None:

@@ -65,7 +65,7 @@ def _rot90(x: torch.Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> torch.T
 
 
 def _scattering(op: Any) -> Callable[..., Any]:
-    """Into x's clone, as eager does, where elements of x share memory: torch 2.11 says that the result's share it too."""
+    """Into a clone, as eager does, where elements of x share memory: torch 2.11 says that the result's share it too."""
 
     def scatter(x: torch.Tensor, *rest: Any, **kwargs: Any) -> Any:
         if not any(stride == 0 and size != 1 for size, stride in zip(x.shape, x.stride(), strict=True)):

@@ -25,6 +25,7 @@ from cuesta.dialects.cuesta import pointwise
 from cuesta.dialects.cuesta.dialect import int_array, int_attr
 from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.host.aten_abi import PACKED
+from cuesta.dialects.known_sizes import mark_zeros
 from cuesta.dialects.module_target import DEVICE, mark_module
 from cuesta.errors import Undecided, Unsupported
 from cuesta.frontend.aten.pointwise import import_row
@@ -41,7 +42,9 @@ from cuesta.frontend.fx_nodes import (
     tensor_nodes,
 )
 from cuesta.frontend.rules import CALL_IN_ATEN, Decline, find_complex_rule, find_rule, strides_of
-from cuesta.frontend.symbols import Source, bind_symbols
+from cuesta.frontend.symbols import Source, bind_symbols, zeros
+from cuesta.size_facts import rules
+from cuesta.size_rules import follow
 from cuesta.sizes import Number, Size, hints, number, symbols
 from cuesta.targets import CPU, Target
 
@@ -75,6 +78,8 @@ class _Importer:
     target: Target
     device: torch.device
     sources: list[Source]
+    #: sizes that are 0 in every call
+    zeros: tuple[str, ...]
     b: GraphBuilder = field(default_factory=GraphBuilder)
     values: dict[torch.fx.Node, Any] = field(default_factory=dict)
     #: placeholder → the value that the graph writes into it at its end
@@ -264,6 +269,7 @@ class _Importer:
         if self.sources:
             known = {source.name: int_attr(source.hint) for source in self.sources}
             module.operation.attributes["cuesta.hints"] = ir.DictAttr.get(known)
+        mark_zeros(module, self.zeros)
         with ir.InsertionPoint(module.body):
             function = func.FuncOp("graph", (arguments, []))
         entry = function.add_entry_block()
@@ -345,9 +351,11 @@ def import_graph(
     `donated` are the positions of the call's arguments whose memory nobody needs after the call.
     Raises Unsupported, naming the node, for what no level can express even as a call into ATen.
     """
-    sources = bind_symbols([n for n in gm.graph.nodes if n.op == "placeholder"])
-    with ir.Location.unknown(), hints({s.name: s.hint for s in sources}):
-        return _Importer(gm, target, device, sources).run(donated)
+    placeholders = [n for n in gm.graph.nodes if n.op == "placeholder"]
+    sources = bind_symbols(placeholders)
+    known = zeros(placeholders, sources)
+    with ir.Location.unknown(), hints({s.name: s.hint for s in sources}), follow(rules(known)):
+        return _Importer(gm, target, device, sources, known).run(donated)
 
 
 def _check_result(node: torch.fx.Node, result: Any) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +11,8 @@ import torch
 
 from cuesta.errors import Unsupported
 from cuesta.frontend.rules import strides_of
-from cuesta.sizes import Size, hint, number, symbols
+from cuesta.size_facts import primitive
+from cuesta.sizes import Number, Size, hint, number, of_sympy, symbols
 
 
 @dataclass(frozen=True)
@@ -52,6 +53,37 @@ def bind_symbols(placeholders: Sequence[torch.fx.Node]) -> list[Source]:
     if missing := seen - set(found):
         raise Unsupported(f"the sizes {', '.join(sorted(missing))} are no argument's own")
     return list(found.values())
+
+
+def zeros(placeholders: Sequence[torch.fx.Node], sources: Sequence[Source]) -> tuple[str, ...]:
+    """Sizes that torch's guards have fixed to be 0 and that its shapes keep: `s0 % 2` where half of s0 was asked for.
+
+    Those of equations that torch can solve for a symbol are not among them: its shapes have the solution.
+    """
+    known, found = {source.name for source in sources}, dict[str, None]()
+    for environment in _environments(placeholders):
+        for guard in environment.guards:
+            for equation in guard.expr.args if type(guard.expr).__name__ == "And" else (guard.expr,):
+                if type(equation).__name__ == "Equality":
+                    zero = _difference(environment.replace(equation.lhs), environment.replace(equation.rhs))
+                    if isinstance(zero, Size) and symbols(zero) <= known:
+                        found[str(zero)] = None
+    return tuple(found)
+
+
+def _environments(placeholders: Sequence[torch.fx.Node]) -> Collection[Any]:
+    """What knows of the sizes of a graph's arguments: one as a rule."""
+    values = [node.meta.get("val") for node in placeholders]
+    sizes = [size for v in values for size in (v.shape if isinstance(v, torch.Tensor) else (v,))]
+    found = [size.node.shape_env for size in sizes if isinstance(size, torch.SymInt)]
+    return {id(environment): environment for environment in found}.values()
+
+
+def _difference(x: Any, y: Any) -> Number:
+    try:
+        return primitive(of_sympy(x) - of_sympy(y))
+    except Unsupported:  # of what no size is computed of
+        return 0
 
 
 def reader(sources: Sequence[Source]) -> Callable[[list[Any]], tuple[int, ...]]:

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from cuesta._mlir import PassManager, ir
+from cuesta.dialects.known_sizes import known_sizes
 from cuesta.errors import CuestaError, PassFailed, PipelineError, VerifyError
 from cuesta.passes.diagnostics import Diagnostic
 from cuesta.passes.pipeline_text import Item, error_at, parse_text, split_options
@@ -143,7 +144,7 @@ def run_step(step: Step, module: ir.Module, *, verify: bool = True, on_diagnosti
 
     handler = module.context.attach_diagnostic_handler(hear)
     try:
-        with hints(hints_of(module)):
+        with hints(hints_of(module)), known_sizes(module):
             step.apply(module, verify)
     except CuestaError as error:
         if on_diagnostic and isinstance(error.__cause__, ir.MLIRError):

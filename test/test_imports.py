@@ -25,6 +25,7 @@ LEAVES = {
     "errors",
     "long_division",
     "size_facts",
+    "size_rules",
     "options",
     "product_kinds",
     "cache",

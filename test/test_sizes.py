@@ -10,6 +10,8 @@ import pytest
 from hypothesis import given, settings
 
 from cuesta.errors import Undecided
+from cuesta.size_facts import primitive, rules
+from cuesta.size_rules import follow
 from cuesta.sizes import Number, Size, assumptions, at, estimate, hint, hints, parse, symbol, symbols
 
 S0, S1 = symbol("s0"), symbol("s1")
@@ -84,3 +86,58 @@ def test_quotients_of_sums_that_come_out() -> None:
     assert (3 * S0 - 6) % (S0 - 2) == 0
     assert (S0 * S1 + 2 * S0 - 2 * S1 - 4) // (S1 + 2) == S0 - 2
     assert str((S0 + 1) // (S1 + 1)) == "((s0 + 1) // (s1 + 1))"
+
+
+ZEROS = [
+    ("(s0 % 2)", {"s0": 6}),
+    ("(s0 % 6)", {"s0": 12}),
+    ("(s0 // 2) - 1", {"s0": 3}),
+    ("s0*s1 - 64", {"s0": 4, "s1": 16}),
+    ("(s0 % s1)", {"s0": 15, "s1": 5}),
+    ("((s0 + s1) % 4)", {"s0": 5, "s1": 7}),
+    ("((s0*s1) % 8)", {"s0": 6, "s1": 20}),
+    ("2*(s0 // 2) - s0", {"s0": 8}),
+]
+
+
+@settings(max_examples=400)
+@given(st.recursive(_LEAVES, _joined, max_leaves=8), st.sampled_from(ZEROS))
+def test_what_is_known_to_be_0_changes_no_value(size: Number, zero: tuple[str, dict[str, int]]) -> None:
+    text, values = zero
+    values = {"s1": 5, **values}
+    with follow(rules((text,))):
+        known = parse(str(size))
+        assert parse(str(known)) == known
+    assert at(known, values) == at(size, values)
+
+
+@pytest.mark.parametrize(
+    ("zeros", "left", "right"),
+    [
+        (["(s0 // 2) - 1"], "s1*(s0 // 2)", "s1"),
+        (["(s0 % 2)"], "2*(s0 // 2)", "s0"),
+        (["2*(s0 // 2) - s0"], "s0 // (s0 // 2)", "2"),
+        (["(s0 % 2)", "(s0 % 3)"], "s0 // 2", "3*(s0 // 6)"),
+        (["(s0 % s1)"], "s1*(s0 // s1)", "s0"),
+        (["((s0*s1) % 8)"], "(s0*s1) // ((s0*s1) // 8)", "8"),
+        (["((s0 + s1) % 4)"], "4*((s0 + s1) // 4)", "s0 + s1"),
+        (["s0*s1 - 64"], "(s0*s1) // 8", "8"),
+        (["(s0 % 2)", "(s0 // 2) - 3"], "s0", "6"),
+    ],
+)
+def test_what_is_known_to_be_0_makes_sizes_equal(zeros: list[str], left: str, right: str) -> None:
+    assert parse(left) != parse(right)
+    with follow(rules(tuple(zeros))):
+        assert parse(left) == parse(right)
+    assert parse(left) != parse(right)
+
+
+def test_two_that_divide_each_other_come_to_an_end() -> None:
+    with follow(rules(("(s0 % s1)", "(s1 % s0)"))):
+        assert at(parse("s0*s1 + s1"), {"s0": 3, "s1": 3}) == 12
+
+
+def test_primitive() -> None:
+    assert primitive(parse("2*s0*s1 - 4*s1*(s0 // 2)")) == parse("s0 - 2*(s0 // 2)")
+    assert primitive(parse("s0*(s0 // 2)")) == parse("s0 // 2")
+    assert primitive(7) == 7

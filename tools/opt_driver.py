@@ -10,6 +10,7 @@ from typing import Any, TextIO
 
 from cuesta._mlir import ir
 from cuesta.dialects import problem_of, walk
+from cuesta.dialects.known_sizes import known_sizes
 from cuesta.dialects.open_op import OPEN_OPS
 from cuesta.errors import CuestaError
 from cuesta.passes.diagnostics import Diagnostic
@@ -110,15 +111,13 @@ class Driver:
 
     def _keeps_rules(self, module: ir.Module, hear: Listener) -> bool:
         """Reports what breaks the rules of our ops that MLIR's verifier does not know."""
-        good = True
-        for op in walk(module.operation):
-            if self.settings.allow_unregistered and _is_unregistered(op):
-                continue
-            problem = problem_of(op)
-            if problem:
-                hear(Diagnostic.at(str(op.location), "error", f"'{op.name}' op {problem}"))
-                good = False
-        return good
+        with known_sizes(module):
+            given = walk(module.operation)
+            ops = [op for op in given if not (self.settings.allow_unregistered and _is_unregistered(op))]
+            problems = [(op, problem) for op in ops if (problem := problem_of(op))]
+        for op, problem in problems:
+            hear(Diagnostic.at(str(op.location), "error", f"'{op.name}' op {problem}"))
+        return not problems
 
     def _explain(self, error: CuestaError, heard: list[Diagnostic]) -> None:
         """Adds to `heard` what the exception of a step says and no diagnostic has said."""

@@ -68,6 +68,15 @@ CASES: dict[str, Case] = {
     "a pool of all": (lambda x: F.adaptive_avg_pool2d(x, 1), lambda n: (R(n, 2, n + 3, 2 * n),)),
     "an image enlarged": (lambda x: F.interpolate(x, scale_factor=2, mode="bilinear"), lambda n: (R(1, 2, n, n),)),
     "rolled": (lambda x: (x.roll(1) * 2, x.roll((1, -2), (0, 1)) * 2), lambda n: (R(n, n + 2),)),
+    "a guard fixes half of a size": (
+        lambda x: x[:, :, : x.shape[2] // 2].reshape(x.shape[0], -1) * 2,
+        lambda n: (R(n, n + 2, 2 + n % 2),),
+    ),
+    "a guard has a size even": (lambda x: (x.view(-1, 2).sin() + 1).view(x.shape[0]) + x, lambda n: (R(4 * n),)),
+    "a guard has a sum of sizes divisible": (
+        lambda x, y: torch.cat([x, y]).view(-1, 4).relu() * 2,
+        lambda n: (R(n, 3), R(3 * n, 3)),
+    ),
     "channels_last": (
         lambda x: (x * 2 + 1).relu(),
         lambda n: (R(n, 3, n + 4, n + 5).to(memory_format=torch.channels_last),),

@@ -1,0 +1,34 @@
+"""What is known of a module's sizes in every call: an attribute of the top module.
+
+    module attributes {cuesta.zeros = ["(s0 % 2)"]} { … tensor<?xf32, ["2*(s0 // 2)"]> … }
+
+A program is used for the calls in which these sizes are 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+
+from cuesta._mlir import ir
+from cuesta.size_facts import rules
+from cuesta.size_rules import follow
+
+ZEROS = "cuesta.zeros"
+
+
+def mark_zeros(module: ir.Module, zeros: Sequence[str]) -> None:
+    """Says which sizes are 0."""
+    if zeros:
+        module.operation.attributes[ZEROS] = ir.ArrayAttr.get([ir.StringAttr.get(zero) for zero in zeros])
+
+
+def zeros_of(module: ir.Module) -> tuple[str, ...]:
+    """The sizes in a module that are 0."""
+    attributes = module.operation.attributes
+    return tuple(a.value for a in attributes[ZEROS]) if ZEROS in attributes else ()
+
+
+def known_sizes(module: ir.Module) -> AbstractContextManager[None]:
+    """Within it, sizes are computed and compared by what is known of them."""
+    return follow(rules(zeros_of(module)))
