@@ -26,7 +26,11 @@ CALLED: dict[str, tuple[str, ...]] = {
         *("_linalg_det", "_linalg_eigh", "_linalg_eigvals", "_linalg_slogdet", "_linalg_solve_ex", "_linalg_svd"),
         *("linalg_eig", "linalg_householder_product", "linalg_inv_ex", "linalg_ldl_factor_ex", "linalg_ldl_solve"),
         *("linalg_lstsq", "linalg_lu", "linalg_lu_factor_ex", "linalg_lu_solve", "linalg_pinv.atol_rtol_tensor"),
-        *("linalg_qr", "linalg_solve_triangular", "ormqr", "triangular_solve"),
+        *("linalg_qr", "linalg_solve_triangular", "lu_unpack", "ormqr", "triangular_solve"),
+        "_linalg_check_errors",
+    ),
+    "segments as long as the lengths say, each of which ATen goes through in one loop": (
+        *("segment_reduce", "_segment_reduce_backward"),
     ),
     # Measured on a CPU, the weights computed for each pixel anew: images made smaller took 1.2 to 4.5 of ATen's time.
     "weights that ATen keeps in a table": tuple(
