@@ -39,6 +39,7 @@ LARGEST = 20_000
 #: A dozen lines that torch takes: one in two of those that are drawn is refused.
 LINES = 12
 _PLACE = re.compile(r"\{(\w)\}")
+_NAME = re.compile(r"\b[tx]\d+\b")
 
 
 def make_program(seed: int) -> str:
@@ -194,6 +195,9 @@ class _Maker:
     def text(self) -> str:
         made = [line.partition(" = ")[0] for line in self.lines if re.match(r"t\d+ = ", line)]
         results = [*made[-1:], *self.random.sample(made, min(len(made), self.random.randint(0, 3)))]
+        read = [name for line in self.lines if line.split(" = ")[0] in results for name in _NAME.findall(line)]
+        # What a result is made from as well: the two may share memory.
+        results += self.random.choices(read, k=1) if read and self.random.random() < 0.3 else []
         results = list(dict.fromkeys(results)) or self.names[:1]
         return program_text(self.calls, self.gradient, self.dynamic, self.lines, results)
 
