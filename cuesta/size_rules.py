@@ -61,7 +61,7 @@ def by_rules(polynomial: Polynomial) -> Polynomial:
     """The last polynomial that the rules make of one; without terms that are 0 where one was followed."""
     rules, left = _RULES.get(), dict(polynomial)
     while (step := _step(rules, left)) is not None:
-        (monomial, times), rule, others = step
+        rule, times, others = step
         for term, factor in [(rule.lead, -rule.factor), *rule.rest]:
             product = tuple(sorted((*others, *term), key=str))
             left[product] = left.get(product, 0) + times * factor
@@ -69,13 +69,14 @@ def by_rules(polynomial: Polynomial) -> Polynomial:
     return left
 
 
-def _step(rules: Rules, polynomial: Polynomial) -> tuple[tuple[Monomial, int], Rule, Monomial] | None:
+def _step(rules: Rules, polynomial: Polynomial) -> tuple[Rule, int, Monomial] | None:
+    """A rule to follow, how many times, and what else is in the monomial that has its lead."""
     for rule in rules:
         for monomial, factor in polynomial.items():
             others = without(monomial, rule.lead)
             # What is left has a coefficient of 0 to factor - 1: the same one for equal polynomials.
             if others is not None and factor // rule.factor:
-                return (monomial, factor // rule.factor), rule, others
+                return rule, factor // rule.factor, others
     return None
 
 

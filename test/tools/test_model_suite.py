@@ -11,7 +11,7 @@ from torch import nn
 
 from cuesta.tools.model_suite.__main__ import SUITE, main
 from cuesta.tools.model_suite.case import SuiteCase
-from cuesta.tools.model_suite.check import Counts, check_case, run_eval
+from cuesta.tools.model_suite.check import WAYS, Counts, check_case, run_eval
 from cuesta.tools.model_suite.page import render
 
 #: Small ones of different kinds; the others run with CUESTA_FULL=1, and by the command.
@@ -25,15 +25,18 @@ def test_a_model(case: SuiteCase) -> None:
     verdicts = check_case(case)
     assert {way: v.wrong for way, v in verdicts.items() if v.wrong} == {}
     assert [reason for v in verdicts.values() for reason in v.counts.fallbacks] == []
+    assert [reason for v in verdicts.values() for reason in v.counts.specialised] == []
     if not case.breaks:
-        assert verdicts["batch sizes"].counts.graphs == 2, "one graph for the first batch size, one for all others"
+        graphs = {way: v.counts.graphs for way, v in verdicts.items() if "sizes" in way}
+        # One for the first batch size and one for all others; one for all where the program says which dim it is.
+        assert graphs == {way: 1 if "marked" in way else 2 for way in graphs}
 
 
 def test_every_kind_is_there() -> None:
     names = " ".join(case.name for case in SUITE)
     kinds = (
-        *("BERT", "GPT-2", "Llama", "T5", "ViT", "Whisper", "Mixtral", "CLIP", "ResNet", "MobileNet", "EfficientNet"),
-        *("ConvNeXt", "Swin", "DenseNet", "LSTM", "recommender", "U-Net", "FFT", "control flow"),
+        *("BERT", "GPT-2", "Llama", "T5", "ViT", "Whisper", "Mixtral", "CLIP", "ResNet", "MobileNetV3"),
+        *("EfficientNet", "ConvNeXt", "Swin", "DenseNet", "LSTM", "recommender", "U-Net", "FFT", "control flow"),
     )
     assert [kind for kind in kinds if kind not in names] == []
 
@@ -48,7 +51,7 @@ def test_a_wrong_result_is_found_and_said(tmp_path: Path) -> None:
     case = SuiteCase("doubled", Doubled, lambda batch: {"x": torch.randn(batch, 4)})
     verdicts = check_case(case, {"eval": run_eval})
     assert verdicts["eval"].wrong is not None
-    page = render([(case, {**verdicts, "training": verdicts["eval"], "batch sizes": verdicts["eval"]})])
+    page = render([(case, dict.fromkeys(WAYS, verdicts["eval"]))])
     assert "| doubled | **wrong** |" in page
 
 

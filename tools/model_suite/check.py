@@ -1,27 +1,35 @@
-"""Compiles a model of the suite in eval, in training and at other batch sizes, and compares each with eager."""
+"""Compiles a model of the suite in eval and in training, at one batch size and at several, and compares with eager."""
 
 from __future__ import annotations
 
 import copy
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch._dynamo.testing import CompileCounterWithBackend
 from torch._dynamo.utils import counters
 
 import cuesta
 from cuesta import compile_report
+from cuesta.frontend.backend import compile_fx_graph
 from cuesta.tools.accuracy import as_float64, check_close, named_tensors, neighbours
 from cuesta.tools.bench.backends import one_line
 from cuesta.tools.model_suite.case import SuiteCase, loss_of
 
+#: One batch size; and several: the least that Dynamo keeps one graph for is among them.
 BATCH = 3
-OTHER_BATCHES = (4, 7)
+BATCHES = (BATCH, 7, 2)
+#: Neither the cache nor a run before this one has a part in what is measured.
+OPTIONS: dict[str, Any] = {"cache": False}
+
+#: Compares a module with what it became, on such inputs.
+Compare = Callable[[nn.Module, Callable[..., Any], Mapping[str, Tensor]], "Counts"]
+#: Does to inputs what their user would before a call.
+Prepare = Callable[[SuiteCase, Mapping[str, Tensor]], None]
 
 
 @dataclass
@@ -37,6 +45,8 @@ class Counts:
     #: of the first call, with nothing in the cache
     seconds: float = 0.0
     fallbacks: list[str] = field(default_factory=list)
+    #: why a graph was compiled for each set of sizes
+    specialised: list[str] = field(default_factory=list)
 
 
 @dataclass
@@ -48,7 +58,7 @@ class Verdict:
 
 
 def check_case(case: SuiteCase, ways: Mapping[str, Callable[[SuiteCase], Counts]] | None = None) -> dict[str, Verdict]:
-    """A verdict for each of the ways: "eval", "training", "batch sizes"."""
+    """A verdict for each of the ways: of WAYS where none are given."""
     verdicts = {}
     for name, run in (ways or WAYS).items():
         torch._dynamo.reset()
@@ -64,66 +74,100 @@ def check_case(case: SuiteCase, ways: Mapping[str, Callable[[SuiteCase], Counts]
 
 
 def run_eval(case: SuiteCase) -> Counts:
-    """One call in eval mode. Raises AssertionError where its results are further from float64 than eager's."""
+    """Two calls in eval mode. Raises AssertionError where their results are further from float64 than eager's."""
     module, inputs = _make(case)
-    module.eval()
-    wide, wide_inputs = as_float64(module, inputs)
-    with torch.no_grad():
-        expected, exact = module(**inputs), wide(**wide_inputs)
-        compiled = torch.compile(module, backend="cuesta", options={"cache": False})
-        with _counted() as counts:
-            actual = compiled(**inputs)
-        again = compiled(**inputs)
-    for outputs in (actual, again):
-        check_close(named_tensors(outputs), named_tensors(expected), named_tensors(exact), what="outputs")
+    compiled = torch.compile(module, backend="cuesta", options=OPTIONS)
+    counts = _compare_call(module, compiled, inputs)
+    _compare_call(module, compiled, inputs)
     return counts
 
 
 def run_training(case: SuiteCase) -> Counts:
     """One forward and backward in training mode: outputs, gradients, buffers."""
     module, inputs = _make(case)
-    wide, wide_inputs = as_float64(module, inputs)
-    exact = _step(wide, wide, wide_inputs)
-    nearby = [_step(m, m, i) for m, i in neighbours(module, inputs)]
-    eager = copy.deepcopy(module)
-    expected = _step(eager, eager, inputs)
-    with _counted() as counts:
-        actual = _step(module, torch.compile(module, backend="cuesta", options={"cache": False}), inputs)
-    for part, what in enumerate(("outputs", "gradients", "buffers")):
-        others = [step[part] for step in nearby]
-        check_close(actual[part], expected[part], exact[part], what=what, nearby=others)
-    return counts
+    return _compare_step(module, torch.compile(module, backend="cuesta", options=OPTIONS), inputs)
 
 
-def run_batch_sizes(case: SuiteCase) -> Counts:
-    """Three batch sizes in eval: `graphs` of the counts says how many Dynamo compiled; two are right, one of any size.
-
-    More only where Dynamo breaks the model's graph.
-    """
+def _at_sizes(case: SuiteCase, compare: Compare, prepare: Prepare) -> Counts:
+    """One compiled module at each of BATCHES; `graphs` of the counts are those that Dynamo asked for."""
     module, _ = _make(case)
-    module.eval()
-    counter = CompileCounterWithBackend("cuesta")
-    compiled = torch.compile(module, backend=counter)
-    with _counted() as counts, torch.no_grad():
-        for batch in (BATCH, *OTHER_BATCHES):
-            inputs = dict(case.inputs(batch))
-            wide, wide_inputs = as_float64(module, inputs)
-            expected, exact = named_tensors(module(**inputs)), named_tensors(wide(**wide_inputs))
-            check_close(named_tensors(compiled(**inputs)), expected, exact, what=f"outputs of a batch of {batch}")
-    counts.graphs = counter.frame_count
+    graphs = 0
+
+    def backend(gm: torch.fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
+        nonlocal graphs
+        graphs += 1
+        return compile_fx_graph(gm, inputs, options=OPTIONS)
+
+    compiled = torch.compile(module, backend=backend)
+    with _counted() as counts:
+        for batch in BATCHES:
+            inputs = case.inputs(batch)
+            prepare(case, inputs)
+            try:
+                compare(module, compiled, inputs)
+            except AssertionError as error:
+                raise AssertionError(f"a batch of {batch}: {error}") from None
+    counts.graphs = graphs
     return counts
 
 
+def _leave(case: SuiteCase, inputs: Mapping[str, Tensor]) -> None:
+    """Dynamo finds out by itself that the batch's size differs: one graph for the first, one for all others."""
+
+
+def _mark_batch(case: SuiteCase, inputs: Mapping[str, Tensor]) -> None:
+    """Says which dims are the batch's, those that no two batches have the same: one graph, or Dynamo raises."""
+    for name, other in case.inputs(1 + max(BATCHES)).items():
+        for dim, size in enumerate(other.shape):
+            if size != inputs[name].shape[dim]:
+                torch._dynamo.mark_dynamic(inputs[name], dim)
+
+
+#: name → what compares a case that way. At batch sizes two graphs are right, one where their dim is marked; more only
+#: where Dynamo breaks the model's graph.
 WAYS: Mapping[str, Callable[[SuiteCase], Counts]] = {
     "eval": run_eval,
     "training": run_training,
-    "batch sizes": run_batch_sizes,
+    "batch sizes": lambda case: _at_sizes(case, _compare_call, _leave),
+    "batch sizes, marked": lambda case: _at_sizes(case, _compare_call, _mark_batch),
+    "training at batch sizes": lambda case: _at_sizes(case, _compare_step, _leave),
+    "training at batch sizes, marked": lambda case: _at_sizes(case, _compare_step, _mark_batch),
 }
 
 
 def _make(case: SuiteCase) -> tuple[nn.Module, dict[str, Tensor]]:
     torch.manual_seed(0)
     return case.module(), dict(case.inputs(BATCH))
+
+
+def _compare_call(module: nn.Module, compiled: Callable[..., Any], inputs: Mapping[str, Tensor]) -> Counts:
+    module.eval()
+    wide, wide_inputs = as_float64(module, inputs)
+    with torch.no_grad():
+        expected, exact = module(**inputs), wide(**wide_inputs)
+        with _counted() as counts:
+            actual = compiled(**inputs)
+    check_close(named_tensors(actual), named_tensors(expected), named_tensors(exact), what="outputs")
+    return counts
+
+
+def _compare_step(module: nn.Module, compiled: Callable[..., Any], inputs: Mapping[str, Tensor]) -> Counts:
+    """Leaves the module's buffers as they were, so that every size begins with the same."""
+    module.train()
+    module.zero_grad()
+    before = copy.deepcopy(module.state_dict())
+    wide, wide_inputs = as_float64(module, inputs)
+    exact = _step(wide, wide, wide_inputs)
+    nearby = [_step(m, m, i) for m, i in neighbours(module, inputs)]
+    eager = copy.deepcopy(module)
+    expected = _step(eager, eager, inputs)
+    with _counted() as counts:
+        actual = _step(module, compiled, inputs)
+    for part, what in enumerate(("outputs", "gradients", "buffers")):
+        others = [step[part] for step in nearby]
+        check_close(actual[part], expected[part], exact[part], what=what, nearby=others)
+    module.load_state_dict(before)
+    return counts
 
 
 def _step(module: nn.Module, run: Callable[..., Any], inputs: Mapping[str, Tensor]) -> tuple[dict[str, Tensor], ...]:
@@ -146,5 +190,6 @@ def _counted() -> Iterator[Counts]:
     calls = [call for g in graphs for call in g.aten_calls]
     counts.aten_calls = sum(call["count"] for call in calls)
     counts.python_calls = sum(call["count"] for call in calls if call["route"].lower() == "python")
+    counts.specialised = [g.specialised for g in graphs if g.specialised]
     counts.fallbacks = [g.fallback for g in graphs if g.fallback]
     counts.breaks = sum(counters["graph_break"].values())

@@ -11,17 +11,21 @@ from cuesta.tools.model_suite.check import Verdict
 
 _HEAD = """# Models
 
-Small models of real architectures with random weights, compiled on a CPU and compared with eager: one call in eval, one
-forward and backward in training (outputs, gradients, buffers), and three batch sizes in eval. A value is right where
-it is no further from float64 than eager's own, by a small factor (tools/accuracy.py). `python -m
+Small models of real architectures with random weights, compiled on a CPU and compared with eager: two calls in eval,
+one forward and backward in training (outputs, gradients, buffers), and both at batches of 3, 7 and 2. A value is right
+where it is no further from float64 than eager's own, by a small factor (tools/accuracy.py). `python -m
 cuesta.tools.model_suite --page docs/models.md` (or `make model-suite`) made this page.
 
 Kernels count each text once, calls into ATen each call; "in Python" are those of them that go through Python. Seconds
-are those of the first call with an empty cache, Dynamo's included. Graphs are what Dynamo asked to be compiled for
-three batch sizes: one for the first, one for all others.
+are those of the first call with an empty cache, Dynamo's included.
 
-| model | eval | kernels | ATen calls (in Python) | breaks | s | training | kernels | ATen calls (in Python) | s | batch sizes | graphs |
-|---|---|---|---|---|---|---|---|---|---|---|---|
+The last four columns are the graphs that Dynamo asked for at the three batch sizes, where all of them were right. Left
+to itself it compiles one for the first size and one for all others. Where the program marks the batch's dim
+(`torch._dynamo.mark_dynamic`), one graph is for all sizes of two or more. A program of cuesta's serves each graph at all
+its sizes; where it does not, a line below says so.
+
+| model | eval | kernels | ATen calls (in Python) | breaks | s | training | kernels | ATen calls (in Python) | s | graphs, eval | marked | graphs, training | marked |
+|---|---|---|---|---|---|---|---|---|---|---|---|---|---|
 """  # noqa: E501  a row of a table is a line
 
 
@@ -34,14 +38,15 @@ def render(results: Sequence[tuple[SuiteCase, dict[str, Verdict]]], left_out: Se
 
 
 def _row(case: SuiteCase, verdicts: dict[str, Verdict]) -> str:
-    one, step, sizes = (verdicts[way] for way in ("eval", "training", "batch sizes"))
+    one, step, *sizes = verdicts.values()
     cells = [case.name]
     for verdict in (one, step):
         counts = verdict.counts
         cells += [_word(verdict), str(counts.kernels), f"{counts.aten_calls} ({counts.python_calls})"]
         cells += [str(counts.breaks)] if verdict is one else []
         cells += [f"{counts.seconds:.1f}"]
-    return f"| {' | '.join([*cells, _word(sizes), str(sizes.counts.graphs)])} |"
+    cells += ["**wrong**" if verdict.wrong else str(verdict.counts.graphs) for verdict in sizes]
+    return f"| {' | '.join(cells)} |"
 
 
 def _word(verdict: Verdict) -> str:
@@ -56,3 +61,5 @@ def _notes(case: SuiteCase, verdicts: dict[str, Verdict]) -> Iterator[str]:
             yield f"{case.name}, {way}: {verdict.wrong}"
         for reason in dict.fromkeys(verdict.counts.fallbacks):
             yield f"{case.name}, {way}: a graph ran op by op in Python: {reason}"
+        for reason in dict.fromkeys(verdict.counts.specialised):
+            yield f"{case.name}, {way}: a graph was compiled for each set of sizes: {reason}"

@@ -7,6 +7,7 @@ from torch import Tensor, nn
 
 from cuesta.tools.model_suite.case import SuiteCase
 from cuesta.tools.models.densenet import DenseNet
+from cuesta.tools.models.mobilenet import MobileNetV3, Row
 
 PIXELS = 32
 
@@ -96,6 +97,20 @@ class UNetBlock(nn.Module):
         return self.leave(torch.cat([self.up(low), skip], 1))
 
 
+#: A block of each kind that MobileNetV3-Small has, with fewer channels.
+_ROWS = (
+    Row(3, 8, 8, True, False, 2),
+    Row(3, 24, 16, False, False, 2),
+    Row(3, 40, 16, False, False, 1),
+    Row(5, 48, 24, True, True, 2),
+    Row(5, 64, 24, True, True, 1),
+)
+
+
+def _mobilenet_v3() -> nn.Module:
+    return MobileNetV3(_ROWS, classes=10, width=8, last=32)
+
+
 def _densenet() -> nn.Module:
     return DenseNet((2, 2, 2), growth=8, classes=10)
 
@@ -104,6 +119,7 @@ VISION = (
     SuiteCase("ViT", _vit, images),
     SuiteCase("ResNet", _resnet, images),
     SuiteCase("MobileNetV2", _mobilenet, images),
+    SuiteCase("MobileNetV3", _mobilenet_v3, lambda batch: {"image": torch.randn(batch, 3, PIXELS, PIXELS)}),
     SuiteCase("EfficientNet", _efficientnet, images),
     SuiteCase("ConvNeXt", _convnext, images),
     SuiteCase("Swin", _swin, images),
