@@ -6,14 +6,48 @@ from typing import TypeAlias
 import torch
 import torch.nn.functional as F
 
-from cuesta._mlir import ir, math
+from cuesta._mlir import arith, ir, math
+from cuesta.dialects.cuesta.pointwise_rows.horner import polynomial
 from cuesta.dialects.cuesta.pointwise_rows.row import Pointwise
 from cuesta.dialects.scalar import Scalar
 
 Value: TypeAlias = ir.Value
 
 
+# -log2 of the normal distribution's upper tail on [0, 6], 2^-14.4 of the tail, and 2^r on |r| <= 1/2: 2^-13.7.
+_TAIL = (
+    -2.299036168551538e-05,
+    0.0006111033144406974,
+    -0.007195573765784502,
+    0.05118532478809357,
+    0.4612720012664795,
+    1.1501741409301758,
+    1.0000648498535156,
+)
+_EXP2 = (0.05517180636525154, 0.2426110953092575, 0.6932609677314758, 0.9999280571937561)
+#: Beyond, 1 + erf is 0 in f32.
+_NO_TAIL = 6.0
+#: 1.5 * 2^23 and an exponent's bias: adding it rounds to an integer, which is left in the low bits as an exponent.
+_MAGIC = 12582912.0 + 127.0
+
+
+def _gelu_of_bf16(s: Scalar, x: Value) -> Value:
+    """max(x, 0) less |x| times the tail, to 2^-13: what is rounded to 2^-9 needs no erf of f32."""
+    a, i32 = s.abs(x), ir.IntegerType.get_signless(32)
+    log = s.neg(polynomial(s, a, _TAIL))
+    shifted = s.add(log, s.const(x, _MAGIC))
+    power = polynomial(s, s.sub(log, s.sub(shifted, s.const(x, _MAGIC))), _EXP2)
+    scale = arith.bitcast(x.type, arith.shli(arith.bitcast(i32, shifted), s.const(i32, 23)))
+    tail = s.mul(a, s.mul(power, scale))
+    zero = s.const(x, 0)
+    tail = s.select(s.compare("lt", a, s.const(x, _NO_TAIL)), tail, zero)
+    # So NaN stays one.
+    return s.sub(s.select(s.compare("lt", x, zero), zero, x), tail)
+
+
 def _gelu(s: Scalar, x: Value) -> Value:
+    if s.spelling == "bf16":
+        return _gelu_of_bf16(s, x)
     half = s.mul(s.const(x, 0.5), x)
     return s.mul(half, s.add(s.const(x, 1), math.erf(s.mul(x, s.const(x, pymath.sqrt(0.5))))))
 
