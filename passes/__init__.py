@@ -23,6 +23,7 @@ _PASS_MODULES = (
     "cuesta.passes.call_libraries",
     "cuesta.lowering.cuesta_to_linalg",
     "cuesta.passes.find_positions",
+    "cuesta.passes.reduce_outer_first",
     "cuesta.passes.split_reductions",
     "cuesta.passes.cut_rows",
     "cuesta.passes.sink_concatenations",

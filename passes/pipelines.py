@@ -50,6 +50,8 @@ _GRAPH = (
     "decompose",
     # 6. Positions as reductions of their own, before long ones are cut.
     "find-positions",
+    # Reductions over short runs of memory apart, before long ones are cut.
+    "reduce-outer-first",
     # 7. Sums down few columns in parts, while they are ops of their own.
     _SPLIT,
     # 8. Reshapes out from between pointwise ops; then once more what that left behind.
@@ -147,6 +149,8 @@ _GPU_STEPS = {
     "decompose": ("decompose{checks=false}",),
     # A program's threads join pairs of value and position, and read the row once.
     "find-positions": (),
+    # Not measured there.
+    "reduce-outer-first": (),
     _SPLIT: ("split-reductions",),
     # Splitting leaves reshapes between a reduction and what it reduces: what is cheap is computed again behind them.
     "hoist-reshapes": ("hoist-reshapes{repeat=true}",),

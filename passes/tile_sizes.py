@@ -43,6 +43,9 @@ _OTHERS = (
 
 #: Elements of a row up to which a tile has some rows.
 _SHORT = 1024
+#: Elements that lie together and are reduced, up to which a tile takes several such runs that lie side by side, where
+#: there are tiles enough.
+_BESIDE, _FEWEST_TILES = 32, 64
 
 #: Attribute of a kernel: the tile's size along each of its parallel classes, in order.
 TILE = "cuesta.tile"
@@ -89,6 +92,12 @@ def tile_sizes(
         if not reduces and not fastest & parallel and not any(isinstance(n, Size) for n in sizes):
             row = max(math.prod(about[c] for c in classes if c in rest) for classes in tensors)
             tiles[max(parallel)] = tile(max(parallel), max(_SHORT // row, 1))
+        elif reduces and not fastest & parallel and not any(isinstance(n, Size) for n in sizes):
+            c = max(parallel)
+            beside = math.prod(about[d] for d in rest if d > c)
+            if beside <= _BESIDE and any(d in rest for classes in tensors if c in classes for d in classes if d < c):
+                others = math.prod(about[d] for d in parallel if d != c)
+                tiles[c] = tile(c, max(min(_SHORT // beside, others * about[c] // _FEWEST_TILES), 1))
         return tiles
     run = 1
     last = max(parallel)

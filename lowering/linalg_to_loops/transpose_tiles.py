@@ -73,6 +73,15 @@ def _fits(buffer: Value) -> bool:
     return whole_bytes and strides[-1] == 1
 
 
+def _is_memory(buffer: Value) -> bool:
+    """Whether a buffer is a view of an argument of the kernel."""
+    while not isinstance(buffer.owner, ir.Block):
+        if buffer.owner.name != "memref.subview":
+            return False
+        buffer = buffer.owner.operands[0]
+    return True
+
+
 @dataclass(frozen=True)
 class _Transposition:
     """target[j, …, i] = source[i, …, j]: loops are numbered as dims of the target are."""
@@ -102,11 +111,14 @@ class _Transposition:
 
     def _over(self, outer: list[int], place: list[Value]) -> None:
         if not outer:
+            # Into memory, a few of its rows from their beginnings to their ends: of more at a time each would lose its
+            # place in L1, where rows are a power of two apart. What is on the stack is there anyway.
             j, i = self.across
+            first, second = (j, i) if _is_memory(self.target) else (i, j)
             self._blocks(
-                i,
-                lambda at_i, rows: self._blocks(
-                    j, lambda at_j, columns: self._square(_put(place, {i: at_i, j: at_j}), rows, columns)
+                first,
+                lambda at, count: self._blocks(
+                    second, lambda then, other: self._square_at(place, {first: (at, count), second: (then, other)})
                 ),
             )
             return
@@ -127,6 +139,11 @@ class _Transposition:
             last = arith.subi(size, index_value(count))
             body(arith.minui(loop.induction_variable, last), count)
             scf.YieldOp([])
+
+    def _square_at(self, place: list[Value], blocks: dict[int, tuple[Value, int]]) -> None:
+        """The square that a block along each dim of `across` makes: where it begins, and how many elements it has."""
+        j, i = self.across
+        self._square(_put(place, {d: at for d, (at, _) in blocks.items()}), blocks[i][1], blocks[j][1])
 
     def _square(self, place: list[Value], rows: int, columns: int) -> None:
         """`rows` along the target's last dim and `columns` along the source's, from a place of the target on."""

@@ -118,6 +118,21 @@ module {
       return %s : tensor<768xf32>
     }
 
+    // Windows that lie side by side are reduced together: what is read of a row is 56 elements long, not 8.
+    // CHECK-LABEL: func.func @windows
+    // CHECK: scf.forall (%[[I:.*]]) in (448)
+    // CHECK: tensor.extract_slice %arg0[%[[I]], 0, 0, 0] [1, 8, 7, 8]
+    func.func @windows(%x: tensor<448x8x7x8xf32>, %y: tensor<448x7xf32> {bufferization.writable = true}) -> tensor<448x7xf32> attributes {cuesta.parallel = [0, 2], cuesta.sizes = [448, 8, 7, 8]} {
+      %zero = arith.constant 0.0 : f32
+      %f = linalg.fill ins(%zero : f32) outs(%y : tensor<448x7xf32>) -> tensor<448x7xf32>
+      %s = linalg.generic {indexing_maps = [affine_map<(a, b, c, d) -> (a, b, c, d)>, affine_map<(a, b, c, d) -> (a, c)>], iterator_types = ["parallel", "reduction", "parallel", "reduction"]} ins(%x : tensor<448x8x7x8xf32>) outs(%f : tensor<448x7xf32>) attrs = {cuesta.classes = [0, 1, 2, 3]} {
+      ^bb0(%a: f32, %o: f32):
+        %r = arith.addf %o, %a : f32
+        linalg.yield %r : f32
+      } -> tensor<448x7xf32>
+      return %s : tensor<448x7xf32>
+    }
+
     // A kernel without parallel classes has no tiles; its result is anchored in its destination.
     // CHECK-LABEL: func.func @serial
     // CHECK-NOT: scf.forall

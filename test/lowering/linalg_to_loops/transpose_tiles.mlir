@@ -2,19 +2,32 @@
 
 module { module @kernels {
 
-// Squares of 16 x 16; the last ones of a side reach back.
+// Squares of 16 x 16; the last ones of a side reach back. Of what is written in memory 16 rows are, then the next.
 // CHECK-LABEL: func.func @squares
 // CHECK-SAME: (%[[X:.*]]: memref<32x40xf32, strided<[1024, 1]>>, %[[Y:.*]]: memref<40x32xf32>)
-// CHECK: scf.for %[[I:.*]] = %c0 to %c32 step %c16
-// CHECK: %[[AT:.*]] = arith.minui %[[I]], %c16
 // CHECK: scf.for %[[J:.*]] = %c0 to %c40 step %c16
 // CHECK: %[[LAST:.*]] = arith.minui %[[J]], %c24
+// CHECK: scf.for %[[I:.*]] = %c0 to %c32 step %c16
+// CHECK: %[[AT:.*]] = arith.minui %[[I]], %c16
 // CHECK-COUNT-16: vector.load %[[X]][%{{.*}}, %[[LAST]]] : memref<32x40xf32, strided<[1024, 1]>>, vector<16xf32>
 // CHECK-COUNT-64: vector.shuffle
 // CHECK-COUNT-16: vector.store %{{.*}}, %[[Y]][%{{.*}}, %[[AT]]]
 // CHECK-NOT: linalg.transpose
 func.func @squares(%x: memref<32x40xf32, strided<[1024, 1]>>, %y: memref<40x32xf32>) {
   linalg.transpose ins(%x : memref<32x40xf32, strided<[1024, 1]>>) outs(%y : memref<40x32xf32>) permutation = [1, 0]
+  return
+}
+
+// What is read is gone through once, row by row, where the squares go to the stack.
+// CHECK-LABEL: func.func @to_the_stack
+// CHECK: scf.for %{{.*}} = %c0 to %c32 step %c16
+// CHECK: scf.for %{{.*}} = %c0 to %c48 step %c16
+func.func @to_the_stack(%x: memref<32x48xf32>, %z: memref<f32>) {
+  %y = memref.alloca() : memref<48x32xf32>
+  linalg.transpose ins(%x : memref<32x48xf32>) outs(%y : memref<48x32xf32>) permutation = [1, 0]
+  %zero = arith.constant 0 : index
+  %0 = memref.load %y[%zero, %zero] : memref<48x32xf32>
+  memref.store %0, %z[] : memref<f32>
   return
 }
 
