@@ -138,6 +138,12 @@ class GraphBuilder:
         starts[dim], steps[dim], sizes[dim] = start, step, size
         return shape.Slice(x, int_array(starts), int_array(steps), types.tensor(sizes, spelling_of(x))).result
 
+    def unfold(self, x: Value, dim: int, count: Number, width: int, step: int = 1) -> Value:
+        """`count` windows of `width` elements along `dim`, `step` apart, their elements in a new last dim."""
+        sizes = list(shape_of(x))
+        sizes[dim] = count
+        return shape.Unfold(x, int_attr(dim), int_attr(step), types.tensor([*sizes, width], spelling_of(x))).result
+
     def cat(self, xs: Sequence[Value], dim: int) -> Value:
         """The operands one after another, as a chain of binary concatenations."""
         joined = xs[0]

@@ -43,6 +43,7 @@ _GRAPH = (
     "choose-layouts",
     # What is a matrix in its layout is a product like any other.
     "multiply-convolutions",
+    "sum-depthwise-gradients",
     "call-libraries",
     # Products that are kernels have the rows of what follows: reshapes there and back.
     "fold-views",
@@ -106,18 +107,20 @@ _LOOPS = (
     "expand-copies",
     # 2. Matrix products before they are loops like any other: their sums stay in registers.
     "multiply-panels",
-    # 3. Tiles that are read across, by squares in registers.
+    # 3. Sums that vectors would write apart, while it is told what is summed.
+    "sum-beside",
+    # 4. Tiles that are read across, by squares in registers.
     "transpose-tiles",
-    # 4. Affine rather than scf loops where they can be: their accesses stay readable to LLVM's vectoriser.
+    # 5. Affine rather than scf loops where they can be: their accesses stay readable to LLVM's vectoriser.
     "make-loops",
     # Columns beside rows, once both are loops.
     "join-loops",
-    # 5. Where sizes come with the call: whole tiles have loops of their own, other sizes that fill vectors a version.
+    # 6. Where sizes come with the call: whole tiles have loops of their own, other sizes that fill vectors a version.
     "full-tiles",
     "version-sizes",
-    # 6. Inline mathematics, while the loops around it are still there to be vectorised.
+    # 7. Inline mathematics, while the loops around it are still there to be vectorised.
     "expand-math",
-    # 7. bf16 to and from f32, which mathematics has just widened to, without LLVM's own instruction.
+    # 8. bf16 to and from f32, which mathematics has just widened to, without LLVM's own instruction.
     "expand-bf16",
 )
 
@@ -142,6 +145,7 @@ EPILOGUES = ("fold-batch-norm", "fuse-cudnn-convolution")
 
 _GPU_STEPS = {
     "multiply-convolutions": (),
+    "sum-depthwise-gradients": (),
     # cuDNN takes into a convolution what CPU leaves to the kernel behind it, where the layout is its own. Folding
     # first: what is folded is a bias.
     "call-libraries": (*EPILOGUES, "call-libraries"),

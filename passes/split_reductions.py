@@ -58,7 +58,9 @@ _UNIT = 8
 #: Reductions of which parts of any size may be joined, and by what.
 _JOINED = {"cuesta.sum": "add", "cuesta.amax": "maximum", "cuesta.amin": "minimum"}
 #: What gives a value that is in memory, whoever reads it.
-_IN_MEMORY = frozenset({"aten.call", "cuesta.reshape", "cuesta.permute", "cuesta.slice", "cuesta.expand"})
+_IN_MEMORY = frozenset(
+    {"aten.call", "cuesta.reshape", "cuesta.permute", "cuesta.slice", "cuesta.unfold", "cuesta.expand"}
+)
 
 
 def parts(sizes: Sequence[Number], dims: Sequence[int], wanted: int) -> dict[int, Number]:

@@ -1,5 +1,5 @@
-"""Shape ops. ATen's many views are four ops here, each a change of indices and no work:
-`reshape`, `permute`, `expand`, `slice`. `cat` and `flip` move data.
+"""Shape ops. ATen's many views are five ops here, each a change of indices and no work:
+`reshape`, `permute`, `expand`, `slice`, `unfold`. `cat` and `flip` move data.
 """
 
 import math
@@ -44,6 +44,15 @@ class Slice(Operation, name="slice", traits=[ext.Pure]):
     x: ext.Operand[Any]
     starts: ir.ArrayAttr
     steps: ir.ArrayAttr
+    result: ext.Result[Any]
+
+
+class Unfold(Operation, name="unfold", traits=[ext.Pure]):
+    """`result[…, i, …, k] = x[…, i * step + k, …]` along `dim`: windows, which may overlap; k is a new last dim."""
+
+    x: ext.Operand[Any]
+    dim: ir.IntegerAttr
+    step: ir.IntegerAttr
     result: ext.Result[Any]
 
 
@@ -136,6 +145,11 @@ def _slice(op: ir.Operation, xs: Tensors) -> torch.Tensor:
     return xs[0][slice_index(op)] if _result_shape(op) else xs[0]
 
 
+@reference("unfold")
+def _unfold(op: ir.Operation, xs: Tensors) -> torch.Tensor:
+    return xs[0].unfold(op.attributes["dim"].value, _static_result_shape(op)[-1], op.attributes["step"].value)
+
+
 @reference("cat")
 def _cat(op: ir.Operation, xs: Tensors) -> torch.Tensor:
     return torch.cat(xs, op.attributes["dim"].value)
@@ -224,6 +238,24 @@ def _verify_slice(op: ir.Operation) -> str | None:
             continue
         if step < 1 or start < 0 or (count and start + (count - 1) * step >= size):
             return f"dim {d}: start {start}, step {step}, {count} elements leave [0, {size})"
+    return None
+
+
+@verifier("unfold")
+def _verify_unfold(op: ir.Operation) -> str | None:
+    if wrong := _verify_element_type(op):
+        return wrong
+    source, target = types.shape_of(op.operands[0]), _result_shape(op)
+    dim, step = op.attributes["dim"].value, op.attributes["step"].value
+    if len(target) != len(source) + 1 or not 0 <= dim < len(source) or step < 1:
+        return f"dim {dim} in steps of {step} of {list(source)} is no {list(target)}"
+    kept = [(a, b) for d, (a, b) in enumerate(zip(source, target[:-1], strict=True)) if d != dim]
+    if any(a != b for a, b in kept):
+        return f"{list(source)} unfolds along dim {dim} alone, not to {list(target)}"
+    size, count, width = source[dim], target[dim], target[-1]
+    known = isinstance(size, int) and isinstance(count, int) and isinstance(width, int)
+    if known and count and (count - 1) * step + width > size:
+        return f"{count} windows of {width}, {step} apart, leave [0, {size})"
     return None
 
 

@@ -41,6 +41,12 @@ def lower_slice(b: LinalgBuilder, op: ir.Operation) -> None:
     b.full[op.results[0]] = shape.Slice(b.full_form(op.operands[0]), starts, steps, _type(op)).result
 
 
+@lowers("unfold")
+def lower_unfold(b: LinalgBuilder, op: ir.Operation) -> None:
+    dim, step = op.attributes["dim"], op.attributes["step"]
+    b.full[op.results[0]] = shape.Unfold(b.full_form(op.operands[0]), dim, step, _type(op)).result
+
+
 @lowers("cat")
 def lower_cat(b: LinalgBuilder, op: ir.Operation) -> None:
     """A part that no generic writes is copied by one, which can be in a kernel with others."""

@@ -104,6 +104,8 @@ class Host:
                 layout = source.expand(shape_of(value))
             case "cuesta.slice":
                 layout = source.slice(numbers(op.attributes["starts"]), ints(op.attributes["steps"]), shape_of(value))
+            case "cuesta.unfold":
+                layout = source.unfold(op.attributes["dim"].value, op.attributes["step"].value, shape_of(value))
             case "cuesta.reshape":
                 attempt = source.reshape(shape_of(value))
                 if attempt is None:

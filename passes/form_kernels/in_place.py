@@ -25,7 +25,7 @@ Value: TypeAlias = ir.Value
 #: Ops that give another view of their operand's memory.
 VIEWS = frozenset(
     {
-        *("cuesta.reshape", "cuesta.permute", "cuesta.expand", "cuesta.slice"),
+        *("cuesta.reshape", "cuesta.permute", "cuesta.expand", "cuesta.slice", "cuesta.unfold"),
         *("cuesta.view_as_real", "cuesta.view_as_complex"),
     }
 )

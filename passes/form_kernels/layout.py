@@ -41,6 +41,11 @@ class Layout:
         strides = tuple(s * step for s, step in zip(self.strides, steps, strict=True))
         return replace(self, offset=offset, sizes=tuple(sizes), strides=strides)
 
+    def unfold(self, dim: int, step: int, sizes: Sequence[Number]) -> Layout:
+        """Windows along a dim, `step` apart, whose elements are the last of `sizes`."""
+        strides = [stride * step if d == dim else stride for d, stride in enumerate(self.strides)]
+        return replace(self, sizes=tuple(sizes), strides=(*strides, self.strides[dim]))
+
     def reshape(self, sizes: Sequence[Number]) -> Layout | None:
         """The same elements in row-major order under other sizes, None where no strides say that."""
         strides = view_strides(self.sizes, self.strides, sizes)

@@ -137,3 +137,23 @@ def test_patches(backend: str, memory_format: torch.memory_format) -> None:
     compiled = torch.compile(lambda x: layer(x).relu().flatten(2).transpose(1, 2), backend=backend, fullgraph=True)
     for ours, right in zip(step(compiled, layer, image), exact, strict=True):
         torch.testing.assert_close(ours, right.float())
+
+
+@pytest.mark.parametrize(("window", "stride"), [(5, 1), (5, 2), (7, 1)])
+def test_gradients_of_depthwise_convolutions(window: int, stride: int, backend: str) -> None:
+    torch.manual_seed(5)
+    x = torch.randn(2, 40, 13, 11).to(memory_format=torch.channels_last).requires_grad_()
+    weight, bias = torch.randn(40, 1, window, window, requires_grad=True), torch.randn(40, requires_grad=True)
+
+    def convolved(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+        return F.conv2d(x, weight, bias, stride, window // 2, groups=40)
+
+    def gradients(function: Callable[..., Tensor], *inputs: Tensor) -> tuple[Tensor, ...]:
+        return torch.autograd.grad(function(*inputs).square().sum(), inputs)
+
+    eager = gradients(convolved, x, weight, bias)
+    exact = gradients(convolved, x.double(), weight.double(), bias.double())
+    found = gradients(torch.compile(convolved, backend=backend, fullgraph=True), x, weight, bias)
+    for ours, theirs, right in zip(found, eager, exact, strict=True):
+        assert ours.stride() == theirs.stride()
+        assert largest_error(ours, right) <= 2 * largest_error(theirs, right) + 1e-6 * float(right.abs().max())

@@ -56,6 +56,30 @@ func.func @slice_past_the_end(%x0: tensor<2x3xf32>) {
 
 // -----
 
+func.func @unfold_past_the_end(%x0: tensor<2x3xf32>) {
+  // expected-error@below {{2 windows of 2, 2 apart, leave [0, 3)}}
+  %0 = "cuesta.unfold"(%x0) {dim = 1, step = 2} : (tensor<2x3xf32>) -> tensor<2x2x2xf32>
+  return
+}
+
+// -----
+
+func.func @unfold_of_no_dim(%x0: tensor<2x3xf32>) {
+  // expected-error@below {{dim 2 in steps of 1 of [2, 3] is no [2, 3, 1]}}
+  %0 = "cuesta.unfold"(%x0) {dim = 2, step = 1} : (tensor<2x3xf32>) -> tensor<2x3x1xf32>
+  return
+}
+
+// -----
+
+func.func @unfold_of_other_sizes(%x0: tensor<2x3xf32>) {
+  // expected-error@below {{[2, 3] unfolds along dim 1 alone, not to [1, 2, 2]}}
+  %0 = "cuesta.unfold"(%x0) {dim = 1, step = 1} : (tensor<2x3xf32>) -> tensor<1x2x2xf32>
+  return
+}
+
+// -----
+
 func.func @slice_backwards(%x0: tensor<2x3xf32>) {
   // expected-error@below {{dim 1: start 2, step -1, 3 elements leave [0, 3)}}
   %0 = "cuesta.slice"(%x0) {starts = [0, 2], steps = [1, -1]} : (tensor<2x3xf32>) -> tensor<2x3xf32>

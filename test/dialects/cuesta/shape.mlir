@@ -13,6 +13,13 @@ func.func @views(%x: tensor<4x6xf32>) -> tensor<5x3x4x2xf32> {
   return %3 : tensor<5x3x4x2xf32>
 }
 
+// CHECK-LABEL: func.func @windows
+// CHECK: "cuesta.unfold"(%{{.*}}) {dim = 0 : i64, step = 2 : i64} : (tensor<6x3xf32>) -> tensor<2x3x4xf32>
+func.func @windows(%x: tensor<6x3xf32>) -> tensor<2x3x4xf32> {
+  %0 = "cuesta.unfold"(%x) {dim = 0, step = 2} : (tensor<6x3xf32>) -> tensor<2x3x4xf32>
+  return %0 : tensor<2x3x4xf32>
+}
+
 // CHECK-LABEL: func.func @moves
 // CHECK: "cuesta.cat"(%{{.*}}, %{{.*}}) {dim = 0 : i64} : (tensor<2x3xf32>, tensor<1x3xf32>) -> tensor<3x3xf32>
 // CHECK: "cuesta.flip"(%{{.*}}) {dims = [0, 1]} : (tensor<3x3xf32>) -> tensor<3x3xf32>

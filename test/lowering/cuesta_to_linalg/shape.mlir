@@ -14,6 +14,13 @@ func.func @views(%x: tensor<2x3x4xi1> {cuesta.strides = [12, 4, 1]}) -> (tensor<
   return %2 : tensor<2x6xi1>
 }
 
+// CHECK-LABEL: func.func @windows
+// CHECK: "cuesta.unfold"(%{{.*}}) {dim = 1 : i64, step = 2 : i64} : (tensor<2x5xi8>) -> tensor<2x2x3xi8>
+func.func @windows(%x: tensor<2x5xi1> {cuesta.strides = [5, 1]}) -> (tensor<2x2x3xi1> {cuesta.strides = [6, 3, 1]}) {
+  %0 = "cuesta.unfold"(%x) {dim = 1, step = 2} : (tensor<2x5xi1>) -> tensor<2x2x3xi1>
+  return %0 : tensor<2x2x3xi1>
+}
+
 // A value has no address here, so that a copy is the value. What no generic writes, one writes to its place.
 // CHECK-LABEL: func.func @cat_of_copy
 // CHECK-SAME: (%[[X:.*]]: tensor<2x3xf32>, %[[Y:.*]]: tensor<2x1xf32>)

@@ -55,6 +55,19 @@ func.func @graph(%x: tensor<8x16xf32> {cuesta.strides = [16, 1]}) -> (tensor<8x4
 // CHECK: // -----
 // -----
 
+// Windows that overlap are strides too.
+// CHECK: func.func @graph(%[[X:.*]]: memref<8x16xf32>
+// CHECK: %[[V:.*]] = "host.view"(%[[X]]) {offset = 0 : i64} : (memref<8x16xf32>) -> memref<8x5x4xf32, strided<[16, 3, 1]>>
+// CHECK: "host.launch"(%[[V]], {{.*}}ops = ["exp"]
+func.func @graph(%x: tensor<8x16xf32> {cuesta.strides = [16, 1]}) -> (tensor<8x5x4xf32> {cuesta.strides = [20, 4, 1]}) {
+  %0 = "cuesta.unfold"(%x) {dim = 1, step = 3} : (tensor<8x16xf32>) -> tensor<8x5x4xf32>
+  %1 = "cuesta.exp"(%0) : (tensor<8x5x4xf32>) -> tensor<8x5x4xf32> loc("exp"("m.py":1:1))
+  return %1 : tensor<8x5x4xf32>
+}
+
+// CHECK: // -----
+// -----
+
 // A reshape that no strides express copies.
 // CHECK: func.func @graph
 // CHECK-COUNT-1: "host.launch"{{.*}}ops = ["copy"]

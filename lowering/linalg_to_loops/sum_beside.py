@@ -1,0 +1,85 @@
+"""Sums that lie apart in memory are summed beside one another, and written to their places when they are done.
+
+linalg.generic {addf}                             %sums = memref.alloca() : memref<120xf32>
+  ins(%x : memref<98x120xf32>)              →     linalg.copy ins(%r) outs(%sums)
+  outs(%r : memref<120xf32, strided<[25]>>)       linalg.generic {addf} ins(%x) outs(%sums)
+                                                  linalg.copy ins(%sums) outs(%r)
+
+What is read runs along vectors, and so do the sums then. It is so where a sum is returned in another order than what is
+summed lies in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from cuesta._mlir import func, ir, memref
+from cuesta.dialects import walk
+from cuesta.dialects.affine_maps import dims_of
+from cuesta.dialects.kernel_module import kernel_modules
+from cuesta.dialects.named_linalg import copy
+from cuesta.dialects.types import memref_shape
+from cuesta.passes.registry import Pass, register_pass
+from cuesta.sizes import estimate
+
+Value: TypeAlias = ir.Value
+
+#: Elements of sums that stay in L1 with what is summed.
+_MOST = 1 << 11
+
+
+@register_pass("sum-beside")
+@dataclass(frozen=True)
+class SumBeside(Pass):
+    """Gives sums whose places lie apart memory of their own."""
+
+    def run(self, module: ir.Module) -> None:
+        with module.context:
+            for nested in kernel_modules(module):
+                for function in nested.body.operations:
+                    if isinstance(function, func.FuncOp):
+                        for op in [op for op in walk(function.operation) if _lies_apart(op)]:
+                            _sum_beside(op, function.regions[0].blocks[0])
+
+
+def _lies_apart(op: ir.Operation) -> bool:
+    """Whether it sums along vectors, and the sums are none in memory."""
+    if op.name != "linalg.generic" or len(op.operands) < 2:
+        return False
+    kinds = [str(kind) for kind in op.attributes["iterator_types"]]
+    maps = [dims_of(m.value) for m in op.attributes["indexing_maps"]]
+    own, result = maps[-1], op.operands[-1]
+    if len(list(op.results)) or not own or not any("reduction" in kind for kind in kinds):
+        return False
+    sizes, strides = memref_shape(result.type)
+    known = all(isinstance(n, int) for n in (*sizes, *strides))
+    if not known or strides[-1] == 1 or sizes[-1] == 1 or estimate(sizes) > _MOST:
+        return False
+    inputs = zip(list(op.operands)[:-1], maps, strict=False)
+    return any(_runs_along(x, dims, own[-1]) for x, dims in inputs)
+
+
+def _runs_along(value: Value, dims: Sequence[int], loop: int) -> bool:
+    """Whether the elements along a loop are next to one another."""
+    if not isinstance(value.type, ir.MemRefType) or loop not in dims:
+        return False
+    _, strides = memref_shape(value.type)
+    return strides[dims.index(loop)] == 1
+
+
+def _sum_beside(op: ir.Operation, entry: ir.Block) -> None:
+    result = op.operands[-1]
+    own = ir.MemRefType(result.type)
+    # At the beginning of the whole call, as a stack grows with each alloca that a loop comes to.
+    with ir.InsertionPoint.at_block_begin(entry), op.location:
+        sums = memref.AllocaOp(ir.MemRefType.get(own.shape, own.element_type), [], [], alignment=64).result
+    with ir.InsertionPoint(op), op.location:
+        copy(result, sums)
+    op.operands[len(op.operands) - 1] = sums
+    block = op.operation.block
+    following = [other.operation for other in block.operations]
+    after = following[following.index(op) + 1]
+    with ir.InsertionPoint(after), op.location:
+        copy(sums, result)
