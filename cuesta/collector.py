@@ -10,7 +10,8 @@ from __future__ import annotations
 import gc
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from typing import Any
 
 
 class _Holders:
@@ -40,3 +41,25 @@ def held_back() -> Iterator[None]:
             _holders.count -= 1
             if _holders.count == 0 and _holders.was_enabled:
                 gc.enable()
+
+
+#: What holds it back while Dynamo is at work, in whichever thread: it says so of the first that begins and of the last.
+_AT_WORK = ExitStack()
+
+
+def hold_back_in_dynamo() -> None:
+    """From now until torch._dynamo.reset, which forgets it, no automatic collection from where Dynamo begins with a
+    frame until it has its guards. It traces before it asks for a backend, so this is for all backends alike."""
+    from torch._dynamo.callback import callback_handler, on_compile_end, on_compile_start
+
+    if _begin not in callback_handler.start_callbacks:
+        on_compile_start(_begin)
+        on_compile_end(_end)
+
+
+def _begin(_: Any) -> None:
+    _AT_WORK.enter_context(held_back())
+
+
+def _end(_: Any) -> None:
+    _AT_WORK.close()  # it may have begun before we were told

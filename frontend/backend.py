@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from cuesta import compile_report
-from cuesta.collector import held_back
+from cuesta.collector import held_back, hold_back_in_dynamo
 from cuesta.compile_report import GraphReport
 from cuesta.errors import CompileError, DeviceError, OptionError, Unsupported
 from cuesta.frontend import background
@@ -58,6 +58,7 @@ def compile_fx_graph(gm: torch.fx.GraphModule, example_inputs: Sequence[Any], **
         # Torch's script runs what it makes smaller while Dynamo compiles, where a second backward graph that is
         # compiled late is an error of torch's. It has what is set here.
         torch._functorch.config.force_non_lazy_backward_lowering = True
+    hold_back_in_dynamo()  # once more: torch._dynamo.reset forgets it
     if options.tiered:
         background.warm_up()  # while AOTAutograd traces
     keep = keeping(gm, example_inputs, options)
@@ -80,6 +81,7 @@ def compile_fx_graph(gm: torch.fx.GraphModule, example_inputs: Sequence[Any], **
 
 
 compile_fx_graph.reset = compile_report.clear  # type: ignore[attr-defined]
+hold_back_in_dynamo()  # torch.compile loads this module before Dynamo traces
 
 
 @dataclass(frozen=True)

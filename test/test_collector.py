@@ -49,3 +49,14 @@ def test_it_is_held_back_while_either_graph_of_a_training_step_is_compiled(monke
     assert gc.isenabled()
     loss.backward()
     assert seen == [False, False] and gc.isenabled()
+
+
+def test_it_is_held_back_while_dynamo_traces() -> None:
+    seen = []
+    for _ in range(2):  # a reset forgets it, and the next graph says it again
+        torch.compile(lambda x: x.exp(), backend="cuesta")(torch.zeros(2))
+        torch._dynamo.on_compile_start(lambda _: seen.append(gc.isenabled()))
+        torch.compile(lambda x: x.sin(), backend="cuesta")(torch.zeros(2))
+        assert gc.isenabled()
+        torch._dynamo.reset()
+    assert seen == [False, False]
