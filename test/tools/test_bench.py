@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -13,7 +14,7 @@ from torch.profiler import record_function
 
 import cuesta
 from cuesta.tools import cuesta_bench
-from cuesta.tools.bench import command
+from cuesta.tools.bench import command, growth, processes
 from cuesta.tools.bench.contenders import Contender
 from cuesta.tools.bench.limits import Level, Limits
 from cuesta.tools.bench.memory import measure, predicted_peak
@@ -324,3 +325,17 @@ def test_a_backend_that_fails_is_a_row_and_a_status(capsys: pytest.CaptureFixtur
     printed = capsys.readouterr()
     assert "failed" in printed.out
     assert "this backend always fails" in printed.err
+
+
+def test_compile_times_of_growing_graphs_are_of_the_processor() -> None:
+    whole, ours = growth.measure(*growth.ops(4))
+    assert 0 < ours < whole
+
+
+def test_workers_find_bytecode(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
+    kept = Path(importlib.util.cache_from_source(growth.__file__))
+    kept.unlink(missing_ok=True)
+    processes._compile_sources.cache_clear()
+    processes._compile_sources()
+    assert kept.exists()
