@@ -8,12 +8,12 @@ from collections.abc import Sequence
 import torch
 
 import cuesta.dialects as dialects
-from cuesta._mlir import func, ir
+from cuesta._mlir import ir
 from cuesta.dialects.cuesta.dialect import ints
 from cuesta.dialects.reference import find_function, run_in_place, with_strides
 from cuesta.frontend.compile import compile_module
 from cuesta.tools.fuzz.failure import Failure
-from cuesta.tools.fuzz.rounding import ALL_RUNS, RUNS, compare, disturbed_runs
+from cuesta.tools.fuzz.rounding import ALL_RUNS, RUNS, DisturbedRounding, compare
 from cuesta.tools.module_inputs import arguments_of, random_inputs
 
 Tensor = torch.Tensor
@@ -31,15 +31,20 @@ def check_graph(text: str) -> Failure | None:
         wanted = [ints(attributes["cuesta.strides"]) for attributes in function.attributes["res_attrs"]]
         storages = [attributes["cuesta.storage"].value for attributes in function.attributes["res_attrs"]]
         inputs = random_inputs(arguments_of(function), 0, INT_RANGE)
-        given, expected_inputs = ([_clone(x) for x in inputs] for _ in range(2))
-        expected = run_in_place(reference, expected_inputs)
+        given = [_clone(x) for x in inputs]
+        expected = _after(reference, given)
         try:
             results = compile_module(module)(inputs)
         except Exception as problem:  # whatever a stage raises is what is looked for
             return Failure.of(problem)
-        actual, expected = [*results, *inputs], [*expected, *expected_inputs]
-        failure = _compare(actual, expected, reference, given, RUNS)
-        failure = failure and _compare(actual, expected, reference, given, ALL_RUNS)
+        actual, disturbed = [*results, *inputs], list[list[Tensor]]()
+        for count in (RUNS, ALL_RUNS):
+            for seed in range(len(disturbed), count):
+                with DisturbedRounding(seed):
+                    disturbed.append(_after(reference, given))
+            failure = _compare(actual, expected, disturbed)
+            if failure is None:
+                break
     return failure or _check_memory(results, inputs, wanted, storages)
 
 
@@ -50,28 +55,22 @@ def run_reference(text: str) -> None:
         run_in_place(module, random_inputs(arguments_of(find_function(module, "graph")), 0, INT_RANGE))
 
 
-def _compare(
-    actual: Sequence[Tensor], expected: Sequence[Tensor], reference: ir.Module, given: Sequence[Tensor], count: int
-) -> Failure | None:
-    """Results, and arguments afterwards, against those of the reference and of `count` disturbed runs of it."""
-    function = find_function(reference, "graph")
-    runs = [_in_place(function, given, run) for run in disturbed_runs(reference, given, count)]
-    pairs = zip(actual, expected, zip(*runs, strict=True), strict=True)
-    found = (compare(i, x, want, disturbed) for i, (x, want, disturbed) in enumerate(pairs))
+def _after(module: ir.Module, given: Sequence[Tensor]) -> list[Tensor]:
+    """The results of the reference, and its arguments as they are afterwards."""
+    inputs = [_clone(x) for x in given]
+    return [*run_in_place(module, inputs), *inputs]
+
+
+def _compare(actual: Sequence[Tensor], expected: Sequence[Tensor], disturbed: Sequence[list[Tensor]]) -> Failure | None:
+    """Results, and arguments afterwards, against those of the reference and of disturbed runs of it."""
+    pairs = zip(actual, expected, zip(*disturbed, strict=True), strict=True)
+    found = (compare(f"result {i}", x, [want, *others]) for i, (x, want, others) in enumerate(pairs))
     return next((failure for failure in found if failure is not None), None)
 
 
 def _clone(x: Tensor) -> Tensor:
     """A copy with the same strides, gaps and all."""
     return with_strides(x.contiguous().clone(), x.stride())
-
-
-def _in_place(function: func.FuncOp, inputs: Sequence[Tensor], values: Sequence[Tensor]) -> list[Tensor]:
-    """A run's results, then its arguments as they are afterwards."""
-    mutates = ints(function.attributes["cuesta.mutates"]) if "cuesta.mutates" in function.attributes else []
-    outputs = len(values) - len(mutates)
-    after = dict(zip(mutates, values[outputs:], strict=True))
-    return [*values[:outputs], *(after.get(i, x) for i, x in enumerate(inputs))]
 
 
 def _check_memory(

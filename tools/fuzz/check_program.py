@@ -20,16 +20,13 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from cuesta import compile_report
 from cuesta.dialects.reference import with_strides
 from cuesta.frontend.tensor_cores import without_tf32
-from cuesta.tools.accuracy import compare_values, same_form, settled
-from cuesta.tools.fuzz.disturbed_eager import DisturbedRounding
+from cuesta.tools.accuracy import same_form
 from cuesta.tools.fuzz.failure import Failure, Note, Unjudged, Verdict, kind_of
 from cuesta.tools.fuzz.program import Function, Program, Run, Spec, copies, input_tensors
+from cuesta.tools.fuzz.rounding import ALL_RUNS, RUNS, DisturbedRounding, compare
 
 Tensor = torch.Tensor
 
-#: Runs of eager with other rounding errors, which show what rounding decides; and as many as it takes to show what does
-#: so in one run of ten, before anything is called wrong.
-RUNS, ALL_RUNS = 3, 40
 _WIDE = dict.fromkeys(("float32", "bfloat16", "float16"), "float64")
 _NARROW = re.compile(r"torch\.(float32|bfloat16|float16)\b|\.float\(\)")
 
@@ -100,18 +97,10 @@ class Wanted:
                 self.disturbed.append(self.program.run(self.program.function, copies(self.tensors)))
         for name, want in self.expected.tensors.items():
             eagers = [want, *(run.tensors[name] for run in self.disturbed)]
-            keep = _settled(eagers)
-            found, *eagers = (torch.where(keep, x, want) for x in (actual.tensors[name], *eagers))
-            wrong = compare_values(name, found, eagers, self.exact.tensors[name])
+            wrong = compare(name, actual.tensors[name], eagers, self.exact.tensors[name])
             if wrong is not None:
-                return Failure("wrong value", wrong)
+                return wrong
         return None
-
-
-def _settled(eagers: Sequence[Tensor]) -> Tensor:
-    """Where rounding changes neither a whole number, nor what is a number at all."""
-    kinds = [settled(x) for x in eagers]
-    return torch.stack([kind == kinds[0] for kind in kinds]).all(0)
 
 
 @dataclass

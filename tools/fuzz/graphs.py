@@ -201,6 +201,7 @@ def _memory_root(value: Value) -> Value:
         "cuesta.permute",
         "cuesta.expand",
         "cuesta.slice",
+        "cuesta.unfold",
     ):
         value = value.owner.operands[0]
     return value

@@ -1,140 +1,177 @@
-"""How far results may differ for rounding alone: a graph is run again with every rounding disturbed.
+"""How far results may differ for rounding alone: what they are compared with runs again with all rounding disturbed.
 
 What differs from run to run is what rounding decides (stochastic arithmetic: Vignes, "A stochastic arithmetic for
-reliable scientific computation", 1993). So no graph is too deep or too badly conditioned to be judged, and where
-a comparison or a position hangs on rounding, only that is let pass.
+reliable scientific computation", 1993). So no graph or program is too deep or too badly conditioned to be judged, and
+where a comparison or a position hangs on rounding, only that is let pass.
+
+Inputs are exact, so they stay as they are. What an op gives is moved where float64 gives another number, as that is
+where it was rounded; what is only copied stays equal. So a variance of equal numbers, of which eager happens to have no
+error, has one here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import torch
+from torch.utils import _pytree as pytree
+from torch.utils._python_dispatch import TorchDispatchMode
 
-from cuesta._mlir import ir
-from cuesta.dialects.cuesta import REFERENCES, pointwise
-from cuesta.dialects.cuesta.dialect import ints
-from cuesta.dialects.reference import find_function
 from cuesta.tools.fuzz.failure import Failure
 
 Tensor = torch.Tensor
 
-#: Runs that are compared with; and as many as it takes to show what rounding changes in one run of ten, before
-#: anything is called wrong.
-RUNS, ALL_RUNS = 4, 40
+#: Runs of what is compared with that have other rounding errors; and as many as it takes to show what rounding changes
+#: in one run of ten, before anything is called wrong.
+RUNS, ALL_RUNS = 3, 40
 #: The largest of a few draws falls short of the largest difference there can be.
 FACTOR = 8.0
-#: In units of the last place, either way.
-_DISTURBANCE = 2.0
-#: The quotient's jumps, which a rounding error of an operand may cross.
-_JUMPING = frozenset({"cuesta.remainder", "cuesta.floor_divide", "cuesta.fmod", "cuesta.trunc_divide"})
-#: Computed with one rounding at most, the same one in every implementation.
-_EXACT_ROWS = frozenset(
-    row.name for row in pointwise.ROWS if row.promotion != "float" and f"cuesta.{row.name}" not in _JUMPING
-)
-_EXACT = frozenset(f"cuesta.{name}" for name in _EXACT_ROWS) | {
-    "cuesta.div", "cuesta.where", "cuesta.convert", "cuesta.amax", "cuesta.amin", "cuesta.any", "cuesta.all",
-    "cuesta.argmax", "cuesta.argmin", "cuesta.reshape", "cuesta.permute", "cuesta.expand", "cuesta.slice",
-    "cuesta.cat", "cuesta.flip", "cuesta.copy", "cuesta.constant", "cuesta.iota", "cuesta.index", "cuesta.gather",
-    "cuesta.window", "cuesta.scatter_one", "aten.call",
-}  # fmt: skip
-#: Close to zero they are what is left of a sum with 1.
-_CANCELLING = frozenset(f"cuesta.{name}" for name in pointwise.BY_NAME if name.startswith(("gelu", "silu")))
-#: Of the size of whose argument errors are: the logarithm of a sum that may be close to 1.
-_LOGARITHM_OF_SUM = "cuesta.log_softmax"
+#: Of an op that has no error in eager, in last places of the largest number: a kernel of ours may order it otherwise.
+#: Narrow floats are computed in f32 and rounded once.
+_WIDE_PLACES, _NARROW_PLACES = 8, 2
+
+_NARROW = (torch.float32, torch.bfloat16, torch.float16)
+#: Rounded once, and by everyone in the same way.
+_CONVERSIONS = frozenset({"_to_copy", "copy_", "copy"})
+#: A total may be exact though the partial sums are not, of which another order has others.
+_TOTALS = frozenset(
+    {"sum", "nansum", "mean", "var", "var_mean", "std", "std_mean", "linalg_vector_norm", "norm", "cumsum", "cumsum_",
+     "mm", "bmm", "addmm", "baddbmm", "mv", "dot", "convolution"}
+)  # fmt: skip
+#: Multiples of the one below the other have so few digits that f32 holds their products, and sums of some, exactly.
+_STEP, _BOUND = 1 / 8, 128.0
 
 
-def disturbed_runs(module: ir.Module, inputs: Sequence[Tensor], count: int) -> list[list[Tensor]]:
-    """What the reference gives, new values of written arguments included, `count` times, each with other rounding
-    errors."""
-    entry = find_function(module, "graph").regions[0].blocks[0]
-    return [_disturbed_run(entry, inputs, seed) for seed in range(count)]
+class DisturbedRounding(TorchDispatchMode):
+    """While it is entered, what an op had to round is off by a unit in the last place, or by twice its error where that
+    is larger; of an op that is not pointwise the operands are too, in the precision that it adds up in. Each seed has
+    errors of its own."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.generator = torch.Generator().manual_seed(seed)
+
+    def __torch_dispatch__(
+        self, func: Any, types: Sequence[type], args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        given = (tuple(args), dict(kwargs or {}))
+        if _is_exact(func):
+            return func(*given[0], **given[1])
+        # Both before the op, which may write to its operands.
+        wide, moved = pytree.tree_map(_widened, given), pytree.tree_map(self._moved, given)
+        total = _name(func) in _TOTALS
+        known = not total or all(map(_is_coarse, filter(_is_float, pytree.tree_leaves(given))))
+        found = func(*given[0], **given[1])
+        leaves = pytree.tree_leaves(found)
+        exact = _run(func, wide) or [None] * len(leaves)
+        rounded = {i: _rounded(func, x, exact[i] if known else None) for i, x in enumerate(leaves) if _is_float(x)}
+        if total:  # what it starts from, 0 or the first number, decides what sign a zero has
+            rounded = {i: mask | (leaves[i] == 0) for i, mask in rounded.items()}
+        if not any(bool(mask.any()) for mask in rounded.values()):
+            return found
+        others = None if torch.Tag.pointwise in func.tags else _run(func, moved)
+        for i, mask in rounded.items():
+            self._disturb(leaves[i], mask, exact[i], leaves[i] if others is None else others[i])
+        return found
+
+    def _disturb(self, x: Tensor, mask: Tensor, exact: Tensor | None, start: Tensor) -> None:
+        """Puts `start` with an error in the place of x where `mask` says so."""
+        error = x.double().abs() * torch.finfo(x.dtype).eps
+        if exact is not None:
+            own = (x.double() - exact).abs()
+            error = torch.maximum(error, torch.where(own.isfinite(), 2 * own, 0))
+        moved = start.double() + error * self._errors(x)
+        if start is not x:  # a sum's zero may have either sign
+            moved = torch.where(moved == 0, moved.copysign(self._errors(x)), moved)
+        kept = torch.where(x.isnan(), x.double().copysign(self._errors(x)), x.double())  # a NaN has any sign
+        x.copy_(torch.where(mask & x.isfinite(), moved, kept))
+
+    def _moved(self, leaf: Any) -> Any:
+        """An operand in float64 with errors of the precision that it is computed in."""
+        if not _is_float(leaf) or _is_coarse(leaf):
+            return _widened(leaf)
+        eps = torch.finfo(torch.float32 if leaf.dtype in _NARROW else torch.float64).eps
+        return leaf.double() * (1 + eps * self._errors(leaf))
+
+    def _errors(self, x: Tensor) -> Tensor:
+        """Numbers from -1 to 1."""
+        return (torch.rand(x.shape, generator=self.generator, dtype=torch.float64) * 2 - 1).to(x.device)
 
 
-def _disturbed_run(entry: ir.Block, inputs: Sequence[Tensor], seed: int) -> list[Tensor]:
-    generator = torch.Generator().manual_seed(seed)
-    values = dict(zip(entry.arguments, inputs, strict=True))
-    for view in entry.operations:
-        op = view.operation
-        operands = [values[v] for v in op.operands]
-        if op.name == "func.return":
-            return operands
-        exact = op.name in _EXACT
-        if op.name in _JUMPING:
-            operands = _moved_quotient(operands, 1 if seed % 2 else -1)
-        elif not exact:
-            operands = [_disturb(x, generator) for x in operands]
-        results = REFERENCES[op.name](op, operands)
-        found = list(results) if isinstance(results, (list, tuple)) else [results]
-        if not exact:
-            floor = max(_size(x) for x in operands) if op.name in _CANCELLING else float(op.name == _LOGARITHM_OF_SUM)
-            found = [_disturb(x, generator, floor) for x in found]
-            if op.name == "cuesta.sum":
-                found = [_disturb_sum(found[0], operands[0], ints(op.attributes["dims"]), generator)]
-        values.update(zip(op.results, found, strict=True))
-    raise AssertionError("a function ends in a return")
+def _name(func: Any) -> str:
+    return str(func._schema.name.partition("::")[2])
 
 
-def _disturb(x: Tensor, generator: torch.Generator, floor: float = 0.0) -> Tensor:
-    """x with errors of a unit in the last place or two, or of numbers of the size `floor` where those are larger. A NaN
-    has any sign."""
-    if not x.is_floating_point():
-        return x
-    errors = torch.rand(x.shape, generator=generator, dtype=torch.float64) * 2 - 1
-    moved = x + x.abs().clamp(min=floor) * errors * _DISTURBANCE * torch.finfo(x.dtype).eps
-    return torch.where(x.isnan(), moved.copysign(errors), moved).to(x.dtype)
+def _is_exact(func: Any) -> bool:
+    """Whether it is a view, or a conversion, or makes memory that holds nothing yet."""
+    aliases = [result.alias_info for result in func._schema.returns]
+    is_view = any(a is not None and not a.is_write for a in aliases)
+    return is_view or _name(func) in _CONVERSIONS or "empty" in _name(func)
 
 
-def _disturb_sum(total: Tensor, x: Tensor, dims: Sequence[int], generator: torch.Generator) -> Tensor:
-    """The total with the errors of n additions one after another, which any order of a sum may be in part: each rounds
-    its S_k, the sum so far, evenly within half a unit in the last place, so the errors' deviation is
-    eps / 2 * sqrt(sum of S_k² / 3). Narrow floats are added up in f32."""
-    if not x.is_floating_point():
-        return total
-    eps = min(torch.finfo(x.dtype).eps, torch.finfo(torch.float32).eps)
-    kept = [d for d in range(x.dim()) if d not in dims]
-    rows = x.double().permute(*kept, *dims).reshape(*(x.shape[d] for d in kept), -1)
-    deviation = eps / 2 * (rows.cumsum(-1).square().sum(-1) / 3).sqrt().reshape(total.shape)
-    return (total + deviation * torch.randn(total.shape, generator=generator, dtype=torch.float64)).to(total.dtype)
+def _is_float(x: Any) -> bool:
+    return isinstance(x, Tensor) and x.is_floating_point()
 
 
-def _moved_quotient(operands: Sequence[Tensor], sign: int) -> list[Tensor]:
-    """Both moved by the largest error, so that their quotient is larger in one run and smaller in the next: between
-    the two lies all that rounding can do, each jump included."""
-    x, y = operands
-    if not x.is_floating_point():
-        return [x, y]
-    error = sign * _DISTURBANCE * torch.finfo(x.dtype).eps
-    return [(x * (1 + error)).to(x.dtype), (y * (1 - error)).to(x.dtype)]
+def _is_coarse(x: Tensor) -> bool:
+    return bool(((x.double() / _STEP).frac().eq(0) & (x.abs() < _BOUND)).all())
 
 
-def _size(x: Tensor) -> float:
-    """The largest finite magnitude."""
-    return float(x.abs().double().nan_to_num(0, 0, 0).amax()) if x.numel() else 0.0
+def _rounded(func: Any, x: Tensor, exact: Tensor | None) -> Tensor:
+    """Which elements of a result were rounded; `exact` is the result in float64 where that tells."""
+    if exact is None:
+        return torch.ones_like(x, dtype=torch.bool)
+    if x.dtype == torch.float64:  # nothing is wider: what has few digits passes for exact
+        return torch.full_like(x, torch.Tag.pointwise in func.tags and not _is_coarse(x), dtype=torch.bool)
+    return x.double() != exact
 
 
-def compare(index: int, actual: Tensor, expected: Tensor, disturbed: Sequence[Tensor]) -> Failure | None:
-    """None where `actual` is `expected` but for what rounding may change."""
-    name = f"result {index}"
+def _widened(leaf: Any) -> Any:
+    """A copy in float64 of what is narrower, a dtype included."""
+    if isinstance(leaf, Tensor):
+        return leaf.double() if leaf.dtype in _NARROW else leaf.clone()
+    return torch.float64 if leaf in _NARROW else leaf
+
+
+def _run(func: Callable[..., Any], given: Any) -> list[Any] | None:
+    """What an op gives of operands in float64; None where torch has no such form of it."""
+    default = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64)  # which whole numbers become
+    try:
+        return pytree.tree_leaves(func(*given[0], **given[1]))
+    except (RuntimeError, NotImplementedError):
+        return None
+    finally:
+        torch.set_default_dtype(default)
+
+
+def compare(name: str, actual: Tensor, eagers: Sequence[Tensor], exact: Tensor | None = None) -> Failure | None:
+    """None where `actual` is the first of `eagers` but for what rounding may change: the others are runs with other
+    rounding errors, `exact` is the same in float64 where that is known."""
+    expected = eagers[0]
     if actual.dtype != expected.dtype or actual.shape != expected.shape:
         found, wanted = (f"{x.dtype}{list(x.shape)}" for x in (actual, expected))
-        return Failure("wrong form", f"{name} is {found}, its reference {wanted}")
+        return Failure("wrong form", f"{name} is {found}, not {wanted}")
     if not expected.is_floating_point():
-        settled = torch.stack([x == expected for x in disturbed]).all(0)
-        wrong = (actual != expected) & settled
-        return _wrong(name, wrong, actual, expected) if bool(wrong.any()) else None
-    wide, want, runs = actual.double(), expected.double(), torch.stack(list(disturbed)).double()
+        steady = torch.stack([x == expected for x in eagers]).all(0)
+        return _wrong(name, (actual != expected) & steady, actual, expected)
+    want, runs = expected.double(), torch.stack([*eagers]).double()
     # Where NaN or infinity come and go with rounding, anything may be right.
-    settled = (_class(runs) == _class(want)).all(0)
-    misplaced = (_class(wide) != _class(want)) & settled
-    if bool(misplaced.any()):
-        return _wrong(name, misplaced, actual, expected)
-    finite = want.isfinite() & settled
+    steady = (_class(runs) == _class(want)).all(0)
+    misplaced = _wrong(name, (_class(actual) != _class(want)) & steady, actual, expected)
+    if misplaced is not None or not want.numel():
+        return misplaced
+    finite = want.isfinite() & steady
     spread = torch.where(finite, (runs - want).abs(), 0).amax()
+    if exact is not None:
+        known = finite & exact.isfinite()
+        spread = torch.maximum(spread, torch.where(known, (exact.double() - want).abs(), 0).amax())
+    info = torch.finfo(actual.dtype)
+    places = _WIDE_PLACES if info.eps <= torch.finfo(torch.float32).eps else _NARROW_PLACES
     scale = torch.where(finite, want.abs(), 0).amax()
-    allowed = FACTOR * (spread + torch.finfo(actual.dtype).eps * scale) + torch.finfo(actual.dtype).tiny
-    wrong = finite & ((wide - want).abs() > allowed)
-    return _wrong(name, wrong, actual, expected) if bool(wrong.any()) else None
+    allowed = FACTOR * spread + places * info.eps * scale + info.tiny
+    return _wrong(name, finite & ((actual.double() - want).abs() > allowed), actual, expected)
 
 
 def _class(x: Tensor) -> Tensor:
@@ -142,7 +179,9 @@ def _class(x: Tensor) -> Tensor:
     return x.isnan() + 2 * x.isposinf() + 3 * x.isneginf()
 
 
-def _wrong(name: str, wrong: Tensor, actual: Tensor, expected: Tensor) -> Failure:
+def _wrong(name: str, wrong: Tensor, actual: Tensor, expected: Tensor) -> Failure | None:
+    if not bool(wrong.any()):
+        return None
     at = tuple(int(i) for i in wrong.nonzero()[0])
     count = f"{int(wrong.sum())} of {wrong.numel()} places"
     return Failure("wrong value", f"{name}, {count}; at {list(at)}: {actual[at].item()} for {expected[at].item()}")

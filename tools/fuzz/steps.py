@@ -179,6 +179,15 @@ def _slice(m: GraphMaker, x: Value) -> Value | None:
     return m.build.slice(x, dim, start, m.random.randint(1, (sizes[dim] - start - 1) // step + 1), step)
 
 
+def _unfold(m: GraphMaker, x: Value) -> Value | None:
+    sizes = static_shape(x)
+    if not 0 < len(sizes) < 5:
+        return None
+    dim = m.dim(x)
+    width, step = m.random.randint(1, min(sizes[dim], 4)), m.random.choice((1, 1, 2, 3))
+    return m.build.unfold(x, dim, m.random.randint(1, (sizes[dim] - width) // step + 1), width, step)
+
+
 def _cat(m: GraphMaker, x: Value) -> Value | None:
     sizes = static_shape(x)
     if not sizes:
@@ -348,8 +357,8 @@ def _aten(m: GraphMaker, x: Value) -> Value | None:
 
 _TABLE: tuple[tuple[Step, float], ...] = (
     (_row, 40), (_convert, 7), (_where, 5), (_reduce, 14), (_mean, 4), (_arg_extreme, 2), (_running, 3),
-    (_permute, 6), (_reshape, 6), (_unsqueeze, 3), (_expand, 5), (_slice, 6), (_cat, 6), (_pad, 3), (_flip, 3),
-    (_copy, 1), (_iota, 1), (_index, 3), (_gather, 3), (_window, 4), (_scatter_one, 3), (_softmax, 4),
+    (_permute, 6), (_reshape, 6), (_unsqueeze, 3), (_expand, 5), (_slice, 6), (_unfold, 3), (_cat, 6), (_pad, 3),
+    (_flip, 3), (_copy, 1), (_iota, 1), (_index, 3), (_gather, 3), (_window, 4), (_scatter_one, 3), (_softmax, 4),
     (_softmax_backward, 2), (_layer_norm, 2), (_mm, 2), (_aten, 2),
 )  # fmt: skip
 STEPS: list[Step] = [step for step, _ in _TABLE]
