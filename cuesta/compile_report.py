@@ -159,8 +159,10 @@ def choice_text(choice: Mapping[str, Any]) -> str:
     """What a choice took, and against what."""
     times, taken, usual = choice["times"], choice["taken"], choice["usual"]
     text = f"{choice['kind']} {choice['about']}: {taken}"
+    if taken not in times:
+        return f"{text}; {choice['source']}"
     if taken == usual:
-        return f"{text}; {choice['source']}" if taken not in times else f"{text}, {times[taken] * 1e6:.1f} us"
+        return f"{text}, {times[taken] * 1e6:.1f} us"
     return f"{text}, {times[taken] * 1e6:.1f} us; {usual} takes {times[usual] / times[taken]:.2f} times as long"
 
 

@@ -2,7 +2,7 @@
 
 It depends on the machine: MKL has 1.1 times a kernel's speed on an Intel Xeon, and 0.4 times it on an AMD EPYC. So one
 specimen of each kind that a graph has is timed, once a machine and number of threads, and the answer kept
-(choice_store.py). What was decided is part of the graph's key in the cache, and an attribute of its module. Where it is
+(choice_store.py); kinds of products of which one tells the others are not timed. What was decided is part of the graph's key in the cache, and an attribute of its module. Where it is
 remembered, no MLIR is imported.
 """
 
@@ -35,6 +35,9 @@ _KNOWN: dict[str, Choice] = {}
 _WORTH = 0.9
 #: Seconds for which each of the two is timed.
 _BUDGET = 0.02
+#: The kernel's time by the library's, up to which and from which on an answer is that of kinds like it: what decides is
+#: _WORTH, from which either is further away than kinds are from one another.
+_CLEAR = (0.7, 1.2)
 #: Calls that each has at least: what is decided stays, and threads of a busy machine wait for one another.
 _FEWEST = 10
 
@@ -61,6 +64,12 @@ def is_measured() -> bool:
 
 def _choice(specimen: Specimen, options: Options, report: GraphReport) -> Choice:
     question = Question(specimen.kind, specimen.about, specimen.key, (LIBRARY, KERNEL), _WORTH)
+    if specimen.like is not None:
+        told = _choice(specimen.like, options, report)
+        ratio = told.times[KERNEL] / told.times[LIBRARY] if len(told.times) == 2 else 1.0
+        if not _CLEAR[0] < ratio < _CLEAR[1]:
+            source = f"as {told.about}, where it takes {ratio:.2f} of the library's time"
+            return Choice(question.kind, question.about, told.taken, LIBRARY, {}, source)
     key = choice_key(question, options)
     if key not in _KNOWN:
         _KNOWN[key] = remembered(key, question, options) or _measured(key, question, specimen, options, report)
@@ -75,7 +84,7 @@ def _measured(key: str, question: Question, specimen: Specimen, options: Options
         inputs = specimen.inputs()
         try:
             calls = {LIBRARY: lambda: specimen.library(*inputs), KERNEL: _kernel(specimen, inputs, options)}
-            times = Stopwatch(budget=_BUDGET, fewest=_FEWEST).race(calls)
+            times = Stopwatch(budget=_BUDGET, fewest=_FEWEST, hopeless=1 / _CLEAR[0]).race(calls)
         except CuestaError as problem:
             log.warning("%s of f32: the library's, as a kernel of ours was not measured: %s", specimen.kind, problem)
             return Choice.of(question, {}, f"not measured: {problem}")

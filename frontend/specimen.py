@@ -21,6 +21,8 @@ class Specimen:
     library: Callable[..., object]
     #: the same in the cuesta dialect
     module: str
+    #: whose answer is this one's too where it is clear
+    like: Specimen | None = None
 
 
 def random_tensor(sizes: Sequence[int], strides: Sequence[int]) -> torch.Tensor:

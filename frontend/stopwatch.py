@@ -6,9 +6,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-#: A call that takes so many times the fastest one's time is not called again.
-_HOPELESS = 3.0
-
 
 @dataclass(frozen=True)
 class Stopwatch:
@@ -22,6 +19,8 @@ class Stopwatch:
     rounds: int = 50
     #: calls that each has before one is given up: beside other work one may take ten times as long as the next
     fewest: int = 1
+    #: a call that takes so many times the fastest one's time is not called again
+    hopeless: float = 3.0
 
     def race(self, calls: Mapping[str, Callable[[], object]]) -> dict[str, float]:
         """The shortest time of each call, by name.
@@ -36,8 +35,10 @@ class Stopwatch:
         for _ in range(1, self.fewest):
             for name, call in calls.items():
                 best[name] = min(best[name], self._time(call, 1))
-        limit = _HOPELESS * min(best.values())
+        limit = self.hopeless * min(best.values())
         left = [name for name in calls if best[name] <= limit]
+        if len(left) == 1:
+            return best
         counts = {name: max(1, round(self.batch / max(best[name], 1e-9))) for name in left}
         end = self.clock() + self.budget * len(left)
         for _ in range(self.rounds):

@@ -219,6 +219,28 @@ def test_a_step_s_kinds(machine: Machine) -> None:
     assert not any(graph.aten_calls for graph in cuesta.report().graphs)
 
 
+def step_of(layer: Callable[[Tensor, Tensor], Tensor]) -> list[GraphReport]:
+    """What is reported of a training step without a cache."""
+    torch._dynamo.reset()
+    x, w = torch.randn(40, 48, requires_grad=True), torch.randn(64, 48, requires_grad=True)
+    torch.compile(lambda x: layer(x, w).square().sum(), backend="cuesta", options={"cache": False})(x).backward()
+    return cuesta.report().graphs
+
+
+@pytest.mark.parametrize(
+    ("kernel", "who", "races"), [(0.7e-3, KERNEL, 1), (0.72e-3, KERNEL, 3), (1.1e-3, LIBRARY, 3), (1.2e-3, LIBRARY, 1)]
+)
+def test_a_clear_answer_of_one_kind_is_the_others(machine: Machine, kernel: float, who: str, races: int) -> None:
+    machine.times = {LIBRARY: 1e-3, KERNEL: kernel}
+    graphs = step_of(F.linear)
+    assert [taken(graph) for graph in graphs] == [{"across": who}, {"along": who, "turned": who}]
+    assert machine.races == races
+    text = f"products along: {who}; as across, where it takes {kernel * 1e3:.2f} of the library's time"
+    assert (text in str(cuesta.report())) == (races == 1)
+    machine.restart()
+    assert taken(compiled(None, lambda x: x @ WEIGHT.t().contiguous())) == {"along": who}  # whatever is asked first
+
+
 def test_a_convolution_of_one_element_is_a_product(machine: Machine) -> None:
     weight = torch.randn(64, 32, 1, 1)
 
