@@ -2,8 +2,8 @@
 
 It depends on the machine: MKL has 1.1 times a kernel's speed on an Intel Xeon, and 0.4 times it on an AMD EPYC. So one
 specimen of each kind that a graph has is timed, once a machine and number of threads, and the answer kept
-(choice_store.py); kinds of products of which one tells the others are not timed. What was decided is part of the graph's key in the cache, and an attribute of its module. Where it is
-remembered, no MLIR is imported.
+(choice_store.py); kinds of products of which one tells the others are not. What was decided is part of the graph's key
+in the cache, and an attribute of its module. Where it is remembered, no MLIR is imported.
 """
 
 from __future__ import annotations
