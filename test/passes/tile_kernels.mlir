@@ -133,6 +133,39 @@ module {
       return %s : tensor<448x7xf32>
     }
 
+    // What is read across serves several rows once it is transposed: tiles have 16 of them.
+    // CHECK-LABEL: func.func @distances
+    // CHECK: scf.forall (%[[I:.*]], %[[J:.*]]) = (0, 0) to (256, 256) step (16, 64)
+    // CHECK: linalg.transpose ins(%{{.*}} : tensor<64x32xf32>)
+    func.func @distances(%x: tensor<256x32xf32>, %y: tensor<256x32xf32>, %o: tensor<256x256xf32> {bufferization.writable = true}) -> tensor<256x256xf32> attributes {cuesta.parallel = [0, 2], cuesta.sizes = [256, 32, 256]} {
+      %zero = arith.constant 0.0 : f32
+      %f = linalg.fill ins(%zero : f32) outs(%o : tensor<256x256xf32>) -> tensor<256x256xf32>
+      %s = linalg.generic {indexing_maps = [affine_map<(i, k, j) -> (i, k)>, affine_map<(i, k, j) -> (j, k)>, affine_map<(i, k, j) -> (i, j)>], iterator_types = ["parallel", "reduction", "parallel"]} ins(%x, %y : tensor<256x32xf32>, tensor<256x32xf32>) outs(%f : tensor<256x256xf32>) attrs = {cuesta.classes = [0, 1, 2]} {
+      ^bb0(%a: f32, %b: f32, %r: f32):
+        %d = arith.subf %a, %b : f32
+        %n = arith.addf %r, %d : f32
+        linalg.yield %n : f32
+      } -> tensor<256x256xf32>
+      return %s : tensor<256x256xf32>
+    }
+
+    // Four tensors of which two are written, one loop after the other: all of a tile stays in L1.
+    // CHECK-LABEL: func.func @two_results
+    // CHECK: scf.forall (%{{.*}}) = (0) to (65536) step (1024)
+    func.func @two_results(%x: tensor<65536xf32>, %y: tensor<65536xf32>, %a: tensor<65536xf32> {bufferization.writable = true}, %b: tensor<65536xf32> {bufferization.writable = true}) -> (tensor<65536xf32>, tensor<65536xf32>) attributes {cuesta.parallel = [0], cuesta.sizes = [65536]} {
+      %0 = linalg.generic {indexing_maps = [affine_map<(i) -> (i)>, affine_map<(i) -> (i)>], iterator_types = ["parallel"]} ins(%x : tensor<65536xf32>) outs(%a : tensor<65536xf32>) attrs = {cuesta.classes = [0]} {
+      ^bb0(%p: f32, %q: f32):
+        %n = arith.negf %p : f32
+        linalg.yield %n : f32
+      } -> tensor<65536xf32>
+      %1 = linalg.generic {indexing_maps = [affine_map<(i) -> (i)>, affine_map<(i) -> (i)>, affine_map<(i) -> (i)>], iterator_types = ["parallel"]} ins(%0, %y : tensor<65536xf32>, tensor<65536xf32>) outs(%b : tensor<65536xf32>) attrs = {cuesta.classes = [0]} {
+      ^bb0(%p: f32, %q: f32, %r: f32):
+        %n = arith.addf %p, %q : f32
+        linalg.yield %n : f32
+      } -> tensor<65536xf32>
+      return %0, %1 : tensor<65536xf32>, tensor<65536xf32>
+    }
+
     // A kernel without parallel classes has no tiles; its result is anchored in its destination.
     // CHECK-LABEL: func.func @serial
     // CHECK-NOT: scf.forall
