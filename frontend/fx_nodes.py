@@ -100,6 +100,22 @@ def memory_root(node: torch.fx.Node) -> torch.fx.Node:
     return node
 
 
+def shared_offsets(results: Sequence[torch.fx.Node]) -> dict[int, int | torch.SymInt]:
+    """The position of each result that shares memory with others, and with no argument → where it begins there, in
+    elements. Left out where they are without elements, or to be conjugated or negated when read."""
+    groups: dict[torch.fx.Node, list[int]] = {}
+    for i, node in enumerate(results):
+        groups.setdefault(memory_root(node), []).append(i)
+    found = {}
+    for root, positions in groups.items():
+        metas = [results[i].meta["val"] for i in positions]
+        plain = not any(meta.is_conj() or meta.is_neg() or 0 in sizes_of(meta) for meta in metas)
+        is_one = len({storage_of(results[i]) for i in positions}) == 1
+        if len(positions) > 1 and root.op == "call_function" and plain and is_one:
+            found.update({i: meta.storage_offset() for i, meta in zip(positions, metas, strict=True)})
+    return found
+
+
 def tensor_attribute(gm: torch.fx.GraphModule, target: str) -> torch.Tensor:
     value = attribute(gm, target)
     if not isinstance(value, torch.Tensor):

@@ -38,6 +38,7 @@ from cuesta.frontend.fx_nodes import (
     module_path,
     not_compilable,
     result_metas,
+    shared_offsets,
     tensor_attribute,
     tensor_nodes,
 )
@@ -274,10 +275,8 @@ class _Importer:
             function = func.FuncOp("graph", (arguments, []))
         entry = function.add_entry_block()
         self.values.update(zip([placeholders[i] for i in tensors] + held, entry.arguments, strict=True))
-        outputs: list[Output] = []
         results: list[ir.Value] = []
         strides: list[Sequence[Number]] = []
-        storages: list[int] = []
         memory_of = {placeholders[i]: n for n, i in enumerate(tensors)}
         with ir.InsertionPoint(entry):
             for node in nodes:
@@ -285,11 +284,9 @@ class _Importer:
                     with self.location(node):
                         self.values[node] = self.call(node)
                 elif node.op == "output":
-                    for item in node.args[0]:
-                        outputs.append(self._output(item, placeholders, results, strides))
-                        if outputs[-1].kind == "tensor":
-                            root = memory_root(item)
-                            storages.append(memory_of.setdefault(root, len(memory_of) + len(nodes)))
+                    outputs = [self._output(item, placeholders, results, strides) for item in node.args[0]]
+                    returned = [n for n, output in zip(node.args[0], outputs, strict=True) if output.kind == "tensor"]
+            storages = [memory_of.setdefault(memory_root(n), len(memory_of) + len(nodes)) for n in returned]
             mutates = []
             for placeholder, value in self.mutated.items():
                 mutates.append(placeholders.index(placeholder))
@@ -306,7 +303,7 @@ class _Importer:
             donated=owned,
             foreign={i: m.device for i, m in enumerate(metas) if m.device != self.device},
         )
-        function.attributes["res_attrs"] = _stride_attributes(strides, storages)
+        function.attributes["res_attrs"] = _stride_attributes(strides, storages, shared_offsets(returned))
         if mutates:
             function.attributes["cuesta.mutates"] = int_array([tensors.index(i) for i in mutates])
         lazy = [i for i, m in enumerate(metas) if m.is_conj() or m.is_neg()]
@@ -385,12 +382,15 @@ def _remember_strides(node: torch.fx.Node, result: Any) -> None:
 def _stride_attributes(
     strides: Sequence[Sequence[Number]],
     storages: Sequence[int] = (),
+    offsets: Mapping[int, int | torch.SymInt] = MappingProxyType({}),
     donated: Collection[int] = (),
     foreign: Mapping[int, torch.device] = MappingProxyType({}),
 ) -> ir.ArrayAttr:
     entries: list[dict[str, ir.Attribute]] = [{"cuesta.strides": int_array(s)} for s in strides]
     for entry, storage in zip(entries, storages, strict=False):
         entry["cuesta.storage"] = int_attr(storage)
+    for i, offset in offsets.items():
+        entries[i]["cuesta.offset"] = int_array([number(offset)])
     for i in donated:
         entries[i]["cuesta.donated"] = ir.UnitAttr.get()
     for i, device in foreign.items():

@@ -31,6 +31,7 @@ from cuesta.passes.form_kernels.mutations import merge_updates
 from cuesta.passes.form_kernels.nodes import collect
 from cuesta.passes.form_kernels.outline import emit_kernel
 from cuesta.passes.form_kernels.parts import merge_parts
+from cuesta.passes.form_kernels.results import finish
 from cuesta.passes.form_kernels.routes import choose_route
 from cuesta.passes.form_kernels.scatters import place_scatters
 from cuesta.passes.form_kernels.schedule import schedule, schedule_for_memory
@@ -366,7 +367,7 @@ def build_host(
                     builder.check(unit.op)
                 elif unit.op.name == "cuesta.cat" and not is_inner(unit.op):
                     builder.concatenate(unit.op, order_of(unit.op, strides_of))
-        results = placement.finish(builder, function, returned, wanted)
+        results = finish(builder, function, returned, wanted)
         func.ReturnOp(results)
     new.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(argument_types, [r.type for r in results]))
     for name in ("arg_attrs", "res_attrs"):

@@ -5,20 +5,18 @@ concatenations, whose parts are written in place.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, TypeAlias
 
-from cuesta._mlir import func, ir
+from cuesta._mlir import ir
 from cuesta.dialects.cuesta.dialect import ints, numbers
 from cuesta.dialects.types import byte_size, row_major, shape_of, spelling_of
 from cuesta.passes.form_kernels.concatenation import Concatenations
 from cuesta.passes.form_kernels.grouping import Group, Grouping
 from cuesta.passes.form_kernels.in_place import root_of
-from cuesta.passes.form_kernels.layout import Layout, aligned_strides, is_dense, memory_order, overlaps
+from cuesta.passes.form_kernels.layout import Layout, aligned_strides, is_dense, memory_order
 from cuesta.passes.form_kernels.mutations import place_updates
 from cuesta.passes.form_kernels.nodes import Item, Node, node_of
 from cuesta.passes.form_kernels.scatters import place_scatter_updates
-from cuesta.runtime.strides import same_places
 from cuesta.sizes import Number
 
 if TYPE_CHECKING:
@@ -172,64 +170,3 @@ def _spare_copy(host: Host, reshape: ir.Operation) -> None:
     found = _through_views(reshape.operands[0], list(range(last + 1)))
     if found is not None and found[0] == value and found[1][-1:] == [last] and len(list(value.uses)) == 1:
         _prefer(host, reshape.operands[0], row_major(shape_of(reshape.operands[0])))
-
-
-def finish(host: Host, function: func.FuncOp, returned: list[Value], wanted: list[list[Number]]) -> list[Value]:
-    """The memrefs to return, with the strides that torch expects; then the graph's writes to its arguments."""
-    mutates = ints(function.attributes["cuesta.mutates"]) if "cuesta.mutates" in function.attributes else []
-    outputs = len(returned) - len(mutates)
-    results = []
-    # Memory that results may share, by the importer's numbers: an argument's with its views only.
-    arguments = function.regions[0].blocks[0].arguments
-    claimed = {host.layouts[argument].base: i for i, argument in enumerate(arguments)}
-    storages = [a["cuesta.storage"].value if "cuesta.storage" in a else -1 for a in function.attributes["res_attrs"]]
-    for value, strides, storage in list(zip(returned, wanted, storages, strict=True))[:outputs]:
-        layout = host.layout_of(value)
-        shared = storage >= 0 and claimed.setdefault(layout.base, storage) != storage
-        # Equal to another result or an argument, but a tensor of its own to the caller.
-        own = shared or layout.base in mutates
-        if 0 in strides and not overlaps(_once(layout.sizes, strides), strides):
-            if own or not same_places(layout.sizes, layout.strides, strides):
-                layout = _repeated(host, value, layout, strides)
-        elif 0 in strides:
-            layout = host.copy(value, layout, host.row_major(value)) if own else layout
-        elif own or not same_places(layout.sizes, layout.strides, strides):
-            layout = host.copy(value, layout, host.with_strides(value, strides))
-        results.append(host.view(_named_strides(layout, strides), str(ir.RankedTensorType(value.type).element_type)))
-    sources = []
-    for value, argument in zip(returned[outputs:], mutates, strict=True):
-        layout, target = host.layout_of(value), host.layouts[arguments[argument]]
-        if _is_same(layout, target):
-            continue  # its kernel has written it there
-        if layout.base in mutates:
-            layout = host.copy(value, layout, host.row_major(value))
-        sources.append((value, layout, target))
-    for value, source, target in sources:
-        host.copy(value, source, target)
-    return results
-
-
-def _once(sizes: Sequence[Number], strides: Sequence[Number]) -> tuple[Number, ...]:
-    """The sizes of what a tensor repeats along dims of stride 0."""
-    return tuple(1 if stride == 0 else n for n, stride in zip(sizes, strides, strict=True))
-
-
-def _repeated(host: Host, value: Value, layout: Layout, strides: Sequence[Number]) -> Layout:
-    """A value that repeats along the dims of stride 0, copied once into memory of its own with these strides."""
-    once = _once(layout.sizes, strides)
-    target = host.with_strides(value, strides)
-    host.copy(value, replace(layout, sizes=once), replace(target, sizes=once))
-    return target
-
-
-def _is_same(a: Layout, b: Layout) -> bool:
-    return (a.base, a.offset, a.sizes) == (b.base, b.offset, b.sizes) and same_places(a.sizes, a.strides, b.strides)
-
-
-def _named_strides(layout: Layout, strides: Sequence[Number]) -> Layout:
-    """The layout with the strides that torch gives to dims of size 1, which say nothing about places."""
-    return (
-        Layout(layout.base, layout.offset, layout.sizes, tuple(strides))
-        if same_places(layout.sizes, layout.strides, strides)
-        else layout
-    )

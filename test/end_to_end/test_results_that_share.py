@@ -76,3 +76,57 @@ def test_an_output_twice_may_be_written_to(backend: str) -> None:
     first, second = torch.compile(twice, backend=backend)(torch.ones(3))
     first.add_(1)
     assert_close(second, torch.full((3,), 3.0))
+
+
+def _parts_of_complex(x: Tensor) -> tuple[Tensor, ...]:
+    z = torch.view_as_complex(x.reshape(-1, 2)) * 2
+    return z, torch.view_as_real(z), z.real
+
+
+def _copy_of_a_copy(x: Tensor) -> tuple[Tensor, ...]:
+    y, z = x.clone(), x.clone()
+    return y, z, y.t(), z.t()
+
+
+def _half_of_a_half(x: Tensor) -> tuple[Tensor, ...]:
+    y = torch.full_like(x, 0.5)
+    z = y[..., 1:]
+    z[:, torch.tensor([0, 0])] *= 2
+    return z, z[..., -1]
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: (y := x.clone(), y.t()),
+        lambda x: (x.clone().expand(2, 6, 6), x.sin()),
+        lambda x: ((y := x.repeat(2, 2)).flatten()[:3], y),
+        lambda x: x.repeat(2, 2).chunk(2, 1),
+        lambda x: ((y := x.clone())[0], y[1:], y[:, 1]),
+        lambda x: ((y := x.sin())[0], y[1:], y[:, 1]),
+        lambda x: ((y := x.clone()).expand(2, 6, 6), y[1]),
+        lambda x: (y := x.clone(), y),
+        lambda x: ((y := x.repeat(2, 2).bool())[:2], y[2:].t()),
+        _parts_of_complex,
+        _copy_of_a_copy,
+        _half_of_a_half,
+    ],
+)
+def test_results_share_memory_where_eagers_do(f: Callable[[Tensor], Any], dynamic: bool, backend: str) -> None:
+    """Whatever their values are made of: a copy is its operand's value, and has memory of its own."""
+
+    def shared(results: Any) -> list[list[bool]]:
+        places = [y.untyped_storage().data_ptr() for y in results]
+        return [[a == b for a in places] for b in places]
+
+    x = torch.randn(6, 6)
+    actual, expected = torch.compile(f, backend=backend, fullgraph=True, dynamic=dynamic)(x.clone()), f(x.clone())
+    for y, z in zip(actual, expected, strict=True):
+        assert_close(y, z)
+        assert y.stride() == z.stride() and y.storage_offset() == z.storage_offset()
+    assert shared(actual) == shared(expected)
+    for results in (actual, expected):
+        results[0].fill_(1)
+    for y, z in zip(actual, expected, strict=True):
+        assert_close(y, z)
