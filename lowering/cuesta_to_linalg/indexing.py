@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 
 from cuesta._mlir import arith, ir, linalg, tensor
 from cuesta.dialects import host
@@ -14,6 +15,7 @@ from cuesta.dialects.cuesta.dialect import ints
 from cuesta.dialects.scalar import Scalar, Value, load_storage, scalar_for
 from cuesta.dialects.types import index_value, shape_of, spelling_of
 from cuesta.lowering.cuesta_to_linalg.builder import Access, LinalgBuilder
+from cuesta.lowering.cuesta_to_linalg.ranges import range_of
 from cuesta.lowering.cuesta_to_linalg.rules import lowers
 from cuesta.sizes import Number, Size
 
@@ -26,6 +28,14 @@ def _position(s: Scalar, index: Value, size: Number) -> Value:
     zero, last, n = s.const(index, 0), s.const(index, size - 1), s.const(index, size)
     wrapped = s.select(s.compare("lt", index, zero), s.add(index, n), index)
     return arith.index_cast(ir.IndexType.get(), s.maximum(s.minimum(wrapped, last), zero))
+
+
+def _places(index: Value, size: Number) -> Callable[[Scalar, Value], Value]:
+    """What makes an element of `index` a position within [0, size)."""
+    known = range_of(index)
+    if known is not None and not isinstance(size, Size) and known[0] >= 0 and known[1] < size:
+        return lambda s, x: arith.index_cast(ir.IndexType.get(), x)
+    return lambda s, x: _position(s, x, size)
 
 
 def check_range(b: LinalgBuilder, index: Value, size: Number, first: Number) -> None:
@@ -90,6 +100,7 @@ def lower_index(b: LinalgBuilder, op: ir.Operation) -> None:
     kept = [d for d in range(len(sizes)) if d not in dims]
     result_dim = {d: i if i < at else i + len(broadcast) for i, d in enumerate(kept)}
     accesses = []
+    places = {dim: _places(index, sizes[dim]) for index, dim in zip(indices, dims, strict=True)}
     for index in indices:
         access = b.access(index)
         shifted = type(access)(
@@ -103,7 +114,7 @@ def lower_index(b: LinalgBuilder, op: ir.Operation) -> None:
         where: list[Value | None] = []
         for d, size in enumerate(sizes):
             if d in by_dim:
-                where.append(_position(signed, by_dim[d], size))
+                where.append(places[d](signed, by_dim[d]))
             else:
                 where.append(linalg.IndexOp(loops.index(result_dim[d])).result if size != 1 else None)
         return _extract(source, where, sizes, spelling_of(x))

@@ -202,7 +202,7 @@ class Grouping:
             parallel = product_classes(space, nodes)
         else:
             scatters = any(node.base is not None for node in nodes)
-            free = [n.index for n in nodes if self._is_late(n) or self._is_little(n) or (scatters and _is_cheap(n))]
+            free = [n.index for n in nodes if self._is_late(n) or self._is_little(n) or _is_free(n, scatters)]
             parallel = parallel_classes(space, nodes, self._internal(nodes), free, self.machine.repeated_rows)
             reason = self._refusal(a, b, nodes, space, parallel)
         if reason is not None:
@@ -334,6 +334,12 @@ class Grouping:
 
     def _note(self, producer: Node, consumer: Node, reason: str, count: int) -> None:
         self.remarks.append(Remark(producer.index, consumer.index, reason, count))
+
+
+def _is_free(node: Node, scatters: bool) -> bool:
+    """Whether a node's work is nothing beside what its kernel does: cheap where that writes at computed positions, or
+    reads nothing but where its element stands."""
+    return _is_cheap(node) and (scatters or (not node.reads and not node.gathers and all(node.parallel)))
 
 
 def _is_cheap(node: Node) -> bool:

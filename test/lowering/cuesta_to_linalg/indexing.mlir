@@ -24,6 +24,34 @@ func.func @index(%w: tensor<10x8xf32>, %i: tensor<4xi64>) -> tensor<4x8xf32> {
   return %0 : tensor<4x8xf32>
 }
 
+// Positions that the graph computes within the tensor's size are taken as they are.
+// CHECK-LABEL: func.func @windows
+// CHECK-SAME: (%[[X:.*]]: tensor<4x2048xf32>)
+// CHECK: linalg.generic {{.*}}iterator_types = ["parallel", "parallel", "parallel"]}
+// CHECK-NOT: arith.select
+// CHECK-NOT: arith.minsi
+// CHECK: tensor.extract %[[X]]
+func.func @windows(%x: tensor<4x2048xf32>) -> tensor<4x255x16xf32> {
+  %0 = "cuesta.iota"() {start = 0 : i64, step = 8 : i64} : () -> tensor<255xi64>
+  %1 = "cuesta.reshape"(%0) : (tensor<255xi64>) -> tensor<255x1xi64>
+  %2 = "cuesta.iota"() {start = 0 : i64, step = 1 : i64} : () -> tensor<16xi64>
+  %3 = "cuesta.add"(%1, %2) : (tensor<255x1xi64>, tensor<16xi64>) -> tensor<255x16xi64>
+  %4 = "cuesta.index"(%x, %3) {dims = [1], in_range} : (tensor<4x2048xf32>, tensor<255x16xi64>) -> tensor<4x255x16xf32>
+  return %4 : tensor<4x255x16xf32>
+}
+
+// One past the end is clamped.
+// CHECK-LABEL: func.func @past_the_end
+// CHECK: arith.minsi
+func.func @past_the_end(%x: tensor<4x2047xf32>) -> tensor<4x255x16xf32> {
+  %0 = "cuesta.iota"() {start = 0 : i64, step = 8 : i64} : () -> tensor<255xi64>
+  %1 = "cuesta.reshape"(%0) : (tensor<255xi64>) -> tensor<255x1xi64>
+  %2 = "cuesta.iota"() {start = 0 : i64, step = 1 : i64} : () -> tensor<16xi64>
+  %3 = "cuesta.add"(%1, %2) : (tensor<255x1xi64>, tensor<16xi64>) -> tensor<255x16xi64>
+  %4 = "cuesta.index"(%x, %3) {dims = [1], in_range} : (tensor<4x2047xf32>, tensor<255x16xi64>) -> tensor<4x255x16xf32>
+  return %4 : tensor<4x255x16xf32>
+}
+
 // The indexed dims are not adjacent: the indices' dim stands first, the dim between them after it.
 // CHECK-LABEL: func.func @apart
 // CHECK-SAME: (%[[X:.*]]: tensor<5x6x7xf32>,

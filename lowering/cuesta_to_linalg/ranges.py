@@ -1,0 +1,56 @@
+"""What integers that a graph computes can be, from how it computes them.
+
+    %0 = cuesta.iota {start = 0, step = 8} : tensor<255xi64>       0 … 2032
+    %1 = cuesta.iota {start = 0, step = 1} : tensor<16xi64>        0 … 15
+    %2 = cuesta.add(%0, %1)                                        0 … 2047
+
+A position that is known to lie in a tensor is neither wrapped nor clamped, so that LLVM sees that the elements of a
+window lie beside each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+from cuesta._mlir import ir
+from cuesta.dialects.types import shape_of, spelling_of
+from cuesta.passes.match import VIEWS, maker
+from cuesta.sizes import Size
+
+#: The least and the greatest.
+Range: TypeAlias = tuple[int, int]
+
+_INTEGERS = ("i64", "i32")
+#: Op → the range of its result, given those of its operands.
+_RANGES: dict[str, Callable[..., Range]] = {
+    "cuesta.add": lambda x, y: (x[0] + y[0], x[1] + y[1]),
+    "cuesta.sub": lambda x, y: (x[0] - y[1], x[1] - y[0]),
+    "cuesta.minimum": lambda x, y: (min(x[0], y[0]), min(x[1], y[1])),
+    "cuesta.maximum": lambda x, y: (max(x[0], y[0]), max(x[1], y[1])),
+}
+
+
+def range_of(value: ir.Value) -> Range | None:
+    """The least and the greatest that an element of `value` can be; None where nothing says that, or no 32 bits hold
+    them."""
+    found = _range_of(value)
+    return found if found is not None and found[0] >= -(1 << 31) and found[1] < 1 << 31 else None
+
+
+def _range_of(value: ir.Value) -> Range | None:
+    op = maker(value)
+    if op is None or spelling_of(value) not in _INTEGERS or any(isinstance(n, Size) for n in shape_of(value)):
+        return None
+    if op.name == "cuesta.iota":
+        start, step = (op.attributes[name].value for name in ("start", "step"))
+        ends = (start, start + step * max(shape_of(value)[0] - 1, 0))
+        return min(ends), max(ends)
+    if op.name == "cuesta.constant":
+        return op.attributes["value"].value, op.attributes["value"].value
+    if op.name in VIEWS:
+        return range_of(op.operands[0])
+    if op.name not in _RANGES:
+        return None
+    ranges = [range_of(operand) for operand in op.operands]
+    return None if None in ranges else _RANGES[op.name](*ranges)
