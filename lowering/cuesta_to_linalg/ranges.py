@@ -15,13 +15,14 @@ from typing import TypeAlias
 
 from cuesta._mlir import ir
 from cuesta.dialects.types import shape_of, spelling_of
-from cuesta.passes.match import VIEWS, maker
 from cuesta.sizes import Size
 
 #: The least and the greatest.
 Range: TypeAlias = tuple[int, int]
 
 _INTEGERS = ("i64", "i32")
+#: What gives some of its operand's elements and no others.
+_VIEWS = ("cuesta.reshape", "cuesta.permute", "cuesta.expand", "cuesta.slice", "cuesta.copy")
 #: Op → the range of its result, given those of its operands.
 _RANGES: dict[str, Callable[..., Range]] = {
     "cuesta.add": lambda x, y: (x[0] + y[0], x[1] + y[1]),
@@ -39,8 +40,8 @@ def range_of(value: ir.Value) -> Range | None:
 
 
 def _range_of(value: ir.Value) -> Range | None:
-    op = maker(value)
-    if op is None or spelling_of(value) not in _INTEGERS or any(isinstance(n, Size) for n in shape_of(value)):
+    op = value.owner
+    if isinstance(op, ir.Block) or spelling_of(value) not in _INTEGERS or any(isinstance(n, Size) for n in shape_of(value)):
         return None
     if op.name == "cuesta.iota":
         start, step = (op.attributes[name].value for name in ("start", "step"))
@@ -48,7 +49,7 @@ def _range_of(value: ir.Value) -> Range | None:
         return min(ends), max(ends)
     if op.name == "cuesta.constant":
         return op.attributes["value"].value, op.attributes["value"].value
-    if op.name in VIEWS:
+    if op.name in _VIEWS:
         return range_of(op.operands[0])
     if op.name not in _RANGES:
         return None
