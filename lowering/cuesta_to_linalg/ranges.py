@@ -41,7 +41,9 @@ def range_of(value: ir.Value) -> Range | None:
 
 def _range_of(value: ir.Value) -> Range | None:
     op = value.owner
-    if isinstance(op, ir.Block) or spelling_of(value) not in _INTEGERS or any(isinstance(n, Size) for n in shape_of(value)):
+    if isinstance(op, ir.Block) or spelling_of(value) not in _INTEGERS:
+        return None
+    if any(isinstance(n, Size) for n in shape_of(value)):
         return None
     if op.name == "cuesta.iota":
         start, step = (op.attributes[name].value for name in ("start", "step"))
