@@ -35,10 +35,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         results.append((case, verdicts))
         said = ", ".join(f"{way} {v.wrong or f'{v.counts.seconds:.1f} s'}" for way, v in verdicts.items())
         print(f"{case.name}: {said}", flush=True)
-    page = render(results, [case.name for case in SUITE if case not in chosen])
-    if arguments.page:
-        arguments.page.write_text(page)
-    else:
+        done = [case for case, _ in results]
+        page = render(results, [case.name for case in SUITE if case not in done])
+        if arguments.page:  # after each, as all take half an hour
+            arguments.page.write_text(page)
+    if not arguments.page:
         print(page)
     return int(any(v.wrong for _, verdicts in results for v in verdicts.values()))
 

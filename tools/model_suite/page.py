@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import torch
 
+from cuesta.tools.bench.machine import describe
 from cuesta.tools.model_suite.case import SuiteCase
 from cuesta.tools.model_suite.check import Verdict
 
@@ -17,7 +18,8 @@ where it is no further from float64 than eager's own, by a small factor (tools/a
 cuesta.tools.model_suite --page docs/models.md` (or `make model-suite`) made this page.
 
 Kernels count each text once, calls into ATen each call; "in Python" are those of them that go through Python. Seconds
-are those of the first call with an empty cache, Dynamo's included.
+are those of the first call with an empty cache, Dynamo's included. Matrix products and attention are kernels where the
+machine was measured to be faster with those, so that the counts differ from machine to machine.
 
 The last four columns are the graphs that Dynamo asked for at the three batch sizes, where all of them were right. Left
 to itself it compiles one for the first size and one for all others. Where the program marks the batch's dim
@@ -34,7 +36,8 @@ def render(results: Sequence[tuple[SuiteCase, dict[str, Verdict]]], left_out: Se
     rows = "\n".join(_row(case, verdicts) for case, verdicts in results)
     notes = "\n".join(f"- {note}" for case, verdicts in results for note in _notes(case, verdicts))
     missing = f"Not run for this page: {', '.join(left_out)}.\n\n" if left_out else ""
-    return f"{_HEAD}{rows}\n\n{notes}\n\n{missing}torch {torch.__version__}.\n"
+    made_on = f"torch {torch.__version__}, {describe(torch.get_num_threads())['cpu']}"
+    return f"{_HEAD}{rows}\n\n{notes}\n\n{missing}{made_on}.\n"
 
 
 def _row(case: SuiteCase, verdicts: dict[str, Verdict]) -> str:
