@@ -105,5 +105,6 @@ def add_argument(graph: torch.fx.Graph, name: str, value: Tensor) -> Node:
     """A new last argument of a graph, as `value` is."""
     with graph.inserting_after(last_placeholder(graph)):
         argument = graph.placeholder(name)
+        argument.target = argument.name  # no other node's, which the graph's own code would take for it
         argument.meta["val"] = value
     return argument

@@ -74,7 +74,7 @@ def freeze_convolutions(
         make = functools.partial(_make, names=tuple(found.sources), eps=found.eps, places=found.places, images=known)
         frozen.append(FrozenArgument(tuple(positions[source] for source in found.sources.values()), make))
         held = found.weight.new_empty((2,), dtype=torch.int64)
-        _replace(gm.graph, found, add_argument(gm.graph, f"convolution_{len(frozen)}", held))
+        _replace(gm.graph, found, add_argument(gm.graph, f"held_{len(frozen)}", held))
     return frozen
 
 

@@ -11,9 +11,11 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.fx.experimental.proxy_tensor import make_fx
 
 import cuesta
 from cuesta.frontend import packed_convolutions
+from cuesta.frontend.frozen_convolutions import freeze_convolutions
 from cuesta.frontend.packed_convolutions import ACTIVATIONS
 
 pytestmark = pytest.mark.skipif(not packed_convolutions.can_pack(), reason="needs a torch with oneDNN")
@@ -208,6 +210,26 @@ def test_where_gradients_are_needed_weights_stay_as_they_are() -> None:
     compiled = torch.compile(block, backend="cuesta", options={"freezing": True, "cache": False})
     compiled(torch.randn(2, 24, 20, 20)).sum().backward()
     assert all(g.frozen is not None and g.frozen.startswith("nothing") for g in cuesta.report().graphs)
+
+
+def test_a_frozen_graph_runs_op_by_op() -> None:
+    """As in the first tier of `tiered`; its new arguments have names that nodes of the graph had."""
+
+    def residual(x: Tensor, first: Tensor, second: Tensor) -> Tensor:
+        y = torch.convolution(x, first, None, [1, 1], [1, 1], [1, 1], False, [0, 0], 1).relu()
+        return (torch.convolution(y, second, None, [1, 1], [1, 1], [1, 1], False, [0, 0], 1) + y).relu()
+
+    inputs = [torch.randn(2, 16, 9, 9), torch.randn(24, 16, 3, 3), torch.randn(24, 24, 3, 3)]
+    with torch.no_grad():
+        gm = make_fx(residual, tracing_mode="fake")(*inputs)
+    placeholders = gm.graph.find_nodes(op="placeholder")
+    frozen = freeze_convolutions(gm, {placeholders[i]: i for i in (1, 2)}, products=True)
+    gm.graph.eliminate_dead_code()
+    gm.recompile()
+    names = [str(node.target) for node in gm.graph.find_nodes(op="placeholder")]
+    assert names == [node.name for node in gm.graph.find_nodes(op="placeholder")]
+    found = gm(*inputs, *(argument.made(inputs) for argument in frozen))
+    torch.testing.assert_close(found, residual(*inputs), rtol=1e-4, atol=1e-4)
 
 
 def test_what_is_packed_goes_with_its_argument() -> None:
