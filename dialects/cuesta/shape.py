@@ -147,7 +147,8 @@ def _slice(op: ir.Operation, xs: Tensors) -> torch.Tensor:
 
 @reference("unfold")
 def _unfold(op: ir.Operation, xs: Tensors) -> torch.Tensor:
-    return xs[0].unfold(op.attributes["dim"].value, _static_result_shape(op)[-1], op.attributes["step"].value)
+    dim, sizes = op.attributes["dim"].value, _static_result_shape(op)
+    return xs[0].unfold(dim, sizes[-1], op.attributes["step"].value).narrow(dim, 0, sizes[dim])
 
 
 @reference("cat")
