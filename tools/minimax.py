@@ -62,6 +62,7 @@ def _scaled_erfc(t: mpf) -> mpf:
 #: (sqrt(2) - 1) / (sqrt(2) + 1), squared.
 _LARGEST_Z = 0.029437251522859
 
+
 def _lgamma(t: mpf) -> mpf:
     """lgamma(2 + t) / t."""
     return mp.loggamma(2 + t) / t
