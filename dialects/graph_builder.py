@@ -145,9 +145,9 @@ class GraphBuilder:
         return shape.Unfold(x, int_attr(dim), int_attr(step), types.tensor([*sizes, width], spelling_of(x))).result
 
     def cat(self, xs: Sequence[Value], dim: int) -> Value:
-        """The operands one after another, as a chain of binary concatenations."""
-        joined = xs[0]
-        for x in xs[1:]:
+        """The operands one after another, as a chain of binary concatenations; those without elements are left out."""
+        joined, *others = [x for x in xs if shape_of(x)[dim] != 0] or xs[:1]
+        for x in others:
             sizes = list(shape_of(joined))
             sizes[dim] += shape_of(x)[dim]
             joined = shape.Cat(joined, x, int_attr(dim), types.tensor(sizes, spelling_of(x))).result

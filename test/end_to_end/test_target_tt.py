@@ -51,6 +51,11 @@ def test_views_and_several_results() -> None:
     check(lambda x: (x.t() + 1, x[1:, ::2] * 2, x.sum(0), x.amax()), X)
 
 
+def test_padding_that_takes_the_one_element_away() -> None:
+    check(lambda x: F.pad(x.sin(), (-1, 1)).erf(), floats(5, 1))
+    check(lambda x: torch.cat([x[:0], x, x[:0]]).sin(), X)
+
+
 def test_variances_in_parts_and_loops_over_two_classes() -> None:
     check(lambda x: F.batch_norm(x, None, None, training=True), floats(8, 16, 28, 28))
     check(lambda x: torch.var_mean(x, (0, 2, 3)), floats(8, 16, 28, 28).to(memory_format=torch.channels_last))
