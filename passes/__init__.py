@@ -27,6 +27,7 @@ _PASS_MODULES = (
     "cuesta.passes.reduce_outer_first",
     "cuesta.passes.split_reductions",
     "cuesta.passes.cut_rows",
+    "cuesta.passes.interleave_parts",
     "cuesta.passes.sink_concatenations",
     "cuesta.passes.repeat_conversions",
     "cuesta.passes.form_kernels",

@@ -59,6 +59,8 @@ _GRAPH = (
     "hoist-reshapes",
     "fold-views",
     "cse",
+    # Stacks along the last dim are no concatenations any more.
+    "interleave-parts",
     # 9. Concatenations behind what is done to each of their elements, which is then done before they are written.
     "sink-concatenations",
     # 10. Rows in parts where one kernel can reduce along them and across them, once nothing moves reshapes any more.
@@ -159,6 +161,7 @@ _GPU_STEPS = {
     # Splitting leaves reshapes between a reduction and what it reduces: what is cheap is computed again behind them.
     "hoist-reshapes": ("hoist-reshapes{repeat=true}",),
     # Not measured there.
+    "interleave-parts": (),
     "sink-concatenations": (),
     # There reductions are split wherever they are long.
     "cut-rows": (),
