@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Callable
+import os
+import signal
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -156,6 +158,18 @@ def test_a_crash_is_a_failure_and_the_next_text_is_judged() -> None:
         assert judge("1 + 1") is None
         with pytest.raises(Unjudged, match="no such graph"):
             judge("raise RuntimeError('no such graph')")
+
+
+def test_control_c_ends_a_hunt(tmp_path: Path) -> None:
+    def seeds() -> Iterator[int]:
+        yield from range(3)
+        os.kill(os.getpid(), signal.SIGINT)  # to the process: a thread's own would not wake the one that waits
+        yield from range(3, 40)
+
+    hunt = Hunt(KINDS["graphs"], tmp_path, print)
+    hunt.run(seeds(), processes=2)
+    assert hunt.interrupted
+    assert 3 <= hunt.judged + sum(hunt.unjudged.values()) <= 6
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Command line of the fuzzer; exits with 1 where something fails."""
+"""Command line of the fuzzer; exits with 1 where something fails, with 130 where Ctrl-C ended it."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"{count:6} cannot be judged: {reason}", flush=True)
     if hunt.failures:
         print(f"what failed is in {arguments.folder}", flush=True)
-    return 1 if hunt.failures else 0
+    return 130 if hunt.interrupted else 1 if hunt.failures else 0
 
 
 def _replay(path: Path) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections import Counter
@@ -78,6 +79,8 @@ class Hunt:
     #: how many could not be judged, by the reason
     unjudged: Counter[str] = field(default_factory=Counter)
     failures: int = 0
+    #: whether the keyboard ended it
+    interrupted: bool = False
     notes: Counter[str] = field(default_factory=Counter)
     _kinds: set[str] = field(default_factory=set)
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -85,14 +88,19 @@ class Hunt:
     _reducing: threading.Lock = field(default_factory=threading.Lock)
 
     def run(self, seeds: Iterable[int], processes: int = 1) -> None:
-        """Judges every seed, in that many processes; the first failure of each kind is reduced."""
+        """Judges every seed, or those before Ctrl-C, in that many processes; reduces the first failure of each kind."""
         left = iter(seeds)
+        # Each with a thread for every core, they would spend their time waiting for one another.
+        own = max(1, (os.cpu_count() or 1) // processes)
         with ThreadPoolExecutor(processes) as threads:
-            for thread in [threads.submit(self._judge, left) for _ in range(processes)]:
-                thread.result()
+            try:
+                for thread in [threads.submit(self._judge, left, own) for _ in range(processes)]:
+                    thread.result()
+            except KeyboardInterrupt:
+                self.interrupted = True  # what is being judged is judged, and no more
 
-    def _judge(self, seeds: Iterator[int]) -> None:
-        with Judge(self.kind.answer) as judge:
+    def _judge(self, seeds: Iterator[int], threads: int) -> None:
+        with Judge(self.kind.answer, threads=threads) as judge:
             while (seed := self._next(seeds)) is not None:
                 try:
                     text = self._made(seed, judge)
@@ -117,7 +125,7 @@ class Hunt:
 
     def _next(self, seeds: Iterator[int]) -> int | None:
         with self._lock:
-            return next(seeds, None)
+            return None if self.interrupted else next(seeds, None)
 
     def _keep(self, seed: int, text: str, failure: Failure, judge: Judge[Verdict]) -> None:
         with self._lock:

@@ -10,6 +10,8 @@ from multiprocessing.connection import Connection
 from types import TracebackType
 from typing import Any, Generic, TypeVar
 
+import torch
+
 from cuesta.tools.backend import register_cuesta
 from cuesta.tools.fuzz.failure import Failure, Unjudged
 
@@ -26,11 +28,13 @@ _CONTEXT_LOST = re.compile("CUDA error|CUDA_ERROR|device-side assert")
 
 
 class Judge(Generic[T]):
-    """Calls `check`, a function of a module, on one text after another; gives it `seconds` for each."""
+    """Calls `check`, a function of a module, on one text after another; gives it `seconds` for each, and torch so many
+    threads, None for as many as it takes."""
 
-    def __init__(self, check: Callable[[Any], T], seconds: float = SECONDS) -> None:
+    def __init__(self, check: Callable[[Any], T], seconds: float = SECONDS, threads: int | None = None) -> None:
         self.check = check
         self.seconds = seconds
+        self.threads = threads
         self._process: multiprocessing.process.BaseProcess | None = None
         self._connection: Connection | None = None
 
@@ -71,7 +75,7 @@ class Judge(Generic[T]):
         # Not forked: torch's threads do not survive that.
         context = multiprocessing.get_context("spawn")
         self._connection, theirs = context.Pipe()
-        self._process = context.Process(target=_serve, args=(self.check, theirs), daemon=True)
+        self._process = context.Process(target=_serve, args=(self.check, theirs, self.threads), daemon=True)
         self._process.start()
         theirs.close()
         return self._connection
@@ -95,8 +99,11 @@ def _exit(code: int | None) -> str:
     return signal.Signals(-code).name if code is not None and code < 0 else str(code)
 
 
-def _serve(check: Callable[[str], Any], connection: Connection) -> None:
+def _serve(check: Callable[[str], Any], connection: Connection, threads: int | None) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever asked ends it
     register_cuesta()
+    if threads is not None:
+        torch.set_num_threads(threads)
     last = False
     while not last:
         try:
