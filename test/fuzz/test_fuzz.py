@@ -249,7 +249,10 @@ def _any_graph(text: str) -> Failure | None:
 
 
 def test_a_hunt_keeps_what_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cuesta.tools.fuzz.hunt.Judge", contextlib.nullcontext)
+    def unasked(answer: Callable[..., object], threads: int) -> contextlib.AbstractContextManager[object]:
+        return contextlib.nullcontext(answer)  # in this process
+
+    monkeypatch.setattr("cuesta.tools.fuzz.hunt.Judge", unasked)
     lines: list[str] = []
     hunt = Hunt(dataclasses.replace(KINDS["graphs"], check=_any_graph), tmp_path, lines.append)
     hunt.run([5])
