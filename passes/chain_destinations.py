@@ -1,10 +1,11 @@
-"""A value that goes to two destinations goes to the second from the first.
+"""A value that goes to two destinations goes to the second from the first, and an argument before it is written.
 
 %1 = bufferization.materialize_in_destination %0 in %a      →      %1 = … %0 in %a
 %2 = bufferization.materialize_in_destination %0 in %b             %2 = … %1 in %b
 
-Results of different ops when a kernel is formed may turn out to be one value (a maximum of x and x).
-Bufferisation gives a value one buffer: of two destinations it would read one before it is written.
+Results of different ops when a kernel is formed may turn out to be one value (a maximum of x and x), or an argument
+(`where(c, x, x)`). Bufferisation gives a value one buffer: of two destinations it would read one before it is written,
+and an argument that the kernel writes in place it would read behind that.
 """
 
 from __future__ import annotations
@@ -13,19 +14,24 @@ from dataclasses import dataclass
 
 from cuesta._mlir import ir
 from cuesta.dialects import walk
+from cuesta.passes.graph_rewrite import users
 from cuesta.passes.registry import Pass, register_pass
 
 
 @register_pass("chain-destinations")
 @dataclass(frozen=True)
 class ChainDestinations(Pass):
-    """Makes a value that goes to two destinations go to the second from the first."""
+    """Makes a value that goes to two destinations go to the second from the first, and arguments that are
+    written go there first."""
 
     def run(self, module: ir.Module) -> None:
+        ops = [op for op in walk(module.operation) if op.name == "bufferization.materialize_in_destination"]
+        written = {op.operands[1] for op in ops}
         placed: dict[ir.Value, ir.Value] = {}
-        for op in walk(module.operation):
-            if op.name == "bufferization.materialize_in_destination":
-                source = op.operands[0]
-                if source in placed:
-                    op.operands[0] = placed[source]
-                placed[source] = op.results[0]
+        for op in ops:
+            source, destination = op.operands
+            if source in placed:
+                op.operands[0] = placed[source]
+            elif source in written and len(users(destination)) == 1:
+                op.move_before(source.owner.operations[0])
+            placed[source] = op.results[0]

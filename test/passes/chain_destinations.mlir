@@ -36,3 +36,29 @@ func.func @different(%x: tensor<8xf32>, %y: tensor<8xf32>, %a: tensor<8xf32>, %b
   %1 = bufferization.materialize_in_destination %y in %b : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
   return %0, %1 : tensor<8xf32>, tensor<8xf32>
 }
+
+// An argument that is written in place is copied before that, whatever order the results have.
+// CHECK-LABEL: func.func @argument
+// CHECK-NEXT: %[[COPY:.*]] = bufferization.materialize_in_destination %arg0 in %arg1
+// CHECK: %[[T:.*]] = linalg.tanh
+// CHECK-NEXT: %[[X:.*]] = bufferization.materialize_in_destination %[[T]] in %arg0
+// CHECK-NEXT: return %[[X]], %[[COPY]]
+func.func @argument(%x: tensor<8xf32>, %a: tensor<8xf32>) -> (tensor<8xf32>, tensor<8xf32>) {
+  %e = tensor.empty() : tensor<8xf32>
+  %t = linalg.tanh ins(%x : tensor<8xf32>) outs(%e : tensor<8xf32>) -> tensor<8xf32>
+  %0 = bufferization.materialize_in_destination %t in %x : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
+  %1 = bufferization.materialize_in_destination %x in %a : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
+  return %0, %1 : tensor<8xf32>, tensor<8xf32>
+}
+
+// Not where what the destination holds is read: that comes first.
+// CHECK-LABEL: func.func @read
+// CHECK-NEXT: linalg.tanh
+// CHECK-NEXT: bufferization.materialize_in_destination %{{.*}} in %arg2
+// CHECK-NEXT: bufferization.materialize_in_destination %arg0 in %arg1
+func.func @read(%x: tensor<8xf32>, %a: tensor<8xf32>, %b: tensor<8xf32>) -> (tensor<8xf32>, tensor<8xf32>) {
+  %t = linalg.tanh ins(%a : tensor<8xf32>) outs(%b : tensor<8xf32>) -> tensor<8xf32>
+  %0 = bufferization.materialize_in_destination %t in %b : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
+  %1 = bufferization.materialize_in_destination %x in %a : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
+  return %0, %1 : tensor<8xf32>, tensor<8xf32>
+}
