@@ -42,18 +42,16 @@ class Paths:
     def _reaches(self, source: Members, target: Members) -> bool:
         source_members = {n.index for n in source.members}
         target_members = {n.index for n in target.members}
-        first = min(source_members)
+        cut = self._cut(min(source_members))
         pending = [i for m in target_members for i in self.items[m].sources]
         seen: set[int] = set()
         while pending:
             index = pending.pop()
-            if index in seen or index in target_members or index in source_members:
+            if index < cut or index in seen or index in target_members or index in source_members:
                 continue
             group = self.group.get(index)
             members = [n.index for n in group.members] if group else [index]
             seen.update(members)
-            if self._is_apart(max(members), first):
-                continue
             for member in members:
                 for upstream in self.items[member].sources:
                     if upstream in source_members:
@@ -61,6 +59,7 @@ class Paths:
                     pending.append(upstream)
         return False
 
-    def _is_apart(self, index: int, first: int) -> bool:
-        """Whether all that an item needs comes before `first` as it does itself: no group leads back across it."""
-        return index < first and not self.across[index + 1 : first + 1].all()
+    def _cut(self, first: int) -> int:
+        """The last place up to `first` that no group is on both sides of: all that an item before it needs is before
+        it too."""
+        return int(np.flatnonzero(self.across[: first + 1] == 0)[-1])
