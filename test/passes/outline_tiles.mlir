@@ -25,5 +25,26 @@ module {
       memref.store %one, %s[] : memref<f32>
       return %s : memref<f32>
     }
+
+    // Positions: vectors may be made across rows.
+    // CHECK-LABEL: func.func @first__tiles(
+    // CHECK: scf.for
+    // CHECK-NOT: llvm.loop_annotation
+    func.func @first(%x: memref<8x4xi32>, %s: memref<8xi32>) -> memref<8xi32> {
+      scf.forall (%i) = (0) to (8) step (1) {
+        %row = memref.subview %x[%i, 0] [1, 4] [1, 1] : memref<8x4xi32> to memref<4xi32, strided<[1], offset: ?>>
+        %to = memref.subview %s[%i] [1] [1] : memref<8xi32> to memref<i32, strided<[], offset: ?>>
+        linalg.generic {indexing_maps = [affine_map<(d0) -> (d0)>, affine_map<(d0) -> ()>], iterator_types = ["reduction"]}
+            ins(%row : memref<4xi32, strided<[1], offset: ?>>) outs(%to : memref<i32, strided<[], offset: ?>>) {
+        ^bb0(%in: i32, %out: i32):
+          %0 = linalg.index 0 : index
+          %1 = arith.index_cast %0 : index to i32
+          %2 = arith.maxsi %in, %1 : i32
+          %3 = arith.minsi %2, %out : i32
+          linalg.yield %3 : i32
+        }
+      } {cuesta.work = 100 : i64}
+      return %s : memref<8xi32>
+    }
   }
 }
