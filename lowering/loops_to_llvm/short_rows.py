@@ -35,9 +35,7 @@ class ShortRows(Pass):
 
     def run(self, module: ir.Module) -> None:
         with module.context:
-            alone, whole = (
-                ir.Attribute.parse(f"#llvm.loop_annotation<{kind} = <disable = true>>") for kind in _KINDS
-            )
+            alone, whole = (ir.Attribute.parse(f"#llvm.loop_annotation<{kind} = <disable = true>>") for kind in _KINDS)
             for nested in kernel_modules(module):
                 for op in walk(nested.operation):
                     if op.name == "scf.for" and _writes_short_rows(op):
