@@ -80,7 +80,10 @@ def _padded(images: Value, padding: list[int]) -> int:
 
 
 def _arguments(op: ir.Operation) -> list[Any]:
+    """What it is called with. ATen takes one number for all dims of a stride, a padding and a dilation."""
     arguments, _ = decode_call(op.attributes["args"].value, list(op.operands))
+    dims = len(shape_of(arguments[2])) - 2
+    arguments[4:7] = [given * dims if len(given) == 1 else given for given in arguments[4:7]]
     return arguments
 
 

@@ -27,7 +27,7 @@ from cuesta.dialects.kernel_module import body_ops, kernel_modules
 from cuesta.dialects.product import TILE, Panels, roles_of
 from cuesta.dialects.types import memref_shape
 from cuesta.lowering.linalg_to_loops.panel import Matrix, Panel, Product, rows_in_memory, vectors_of
-from cuesta.lowering.linalg_to_loops.vector_loops import LANES, blocks
+from cuesta.lowering.linalg_to_loops.vector_loops import LANES, Extent, blocks, equal_blocks
 from cuesta.passes.registry import Pass, register_pass
 
 Value: TypeAlias = ir.Value
@@ -100,12 +100,12 @@ def _product_of(op: ir.Operation, entry: ir.Block, fresh: bool) -> Product:
         for buffer, dims, (first, second) in zip(op.operands, maps, loops, strict=True)
     )
     (m, k), (_, n) = a.sizes, b.sizes
-    assert isinstance(k, int)  # products of other lengths are the library's
     memory = None
     if not _is_packed(b, tile):
         columns = tile.columns if not isinstance(n, int) else min(tile.columns, n)
         with ir.InsertionPoint.at_block_begin(entry):
-            memory = _own([rows_in_memory(min(tile.k, k), columns), vectors_of(columns) * LANES])
+            depth = min(tile.k, k) if isinstance(k, int) else tile.k
+            memory = _own([rows_in_memory(depth, columns), vectors_of(columns) * LANES])
     return Product(a, b, c, m, n, k, tile, memory, fresh)
 
 
@@ -128,15 +128,19 @@ def _write(product: Product) -> None:
         _write(replace(product, c=beside))
         _copy(beside, product.c)
         return
-    blocks(
-        product.k,
-        product.tile.k,
-        lambda k, depth, _: blocks(
+
+
+    def each_panel(k: Value, depth: Extent, _: Value | None = None) -> None:
+        blocks(
             product.n,
             product.tile.columns,
             lambda n, width, left: Panel(product, k, depth, n, width, left).write(),
-        ),
-    )
+        )
+
+    if isinstance(product.k, int):
+        blocks(product.k, product.tile.k, each_panel)
+    else:
+        equal_blocks(product.k, product.tile.k, LANES, each_panel)
 
 
 def _own(sizes: list[int]) -> Value:

@@ -19,6 +19,7 @@ from cuesta.lowering.linalg_to_loops.vector_loops import (
     value_of,
     vector_type,
     where,
+    whole_blocks,
     zeros,
 )
 
@@ -85,7 +86,7 @@ class Product:
     c: Matrix
     m: Extent
     n: Extent
-    k: int
+    k: Extent
     tile: Panels
     #: where a panel is packed: a block of K, and whole vectors along N; None where it is packed already
     memory: Value | None
@@ -100,7 +101,7 @@ class Panel:
 
     product: Product
     start: Value
-    depth: int
+    depth: Extent
     column: Value
     width: int
     left: Value | None
@@ -147,7 +148,7 @@ class Panel:
             last = arith.subi(left, index_value(1))
             inside = [arith.minui(r, last) for r in inside]
         rows = [arith.addi(first, r) for r in inside]
-        one, zero, end = (index_value(n) for n in (1, 0, self.depth))
+        one, zero, end = index_value(1), index_value(0), value_of(self.depth)
         sums = scf.ForOp(zero, end, one, [zeros()] * (count * width))
         with ir.InsertionPoint(sums.body):
             k = sums.induction_variable
@@ -178,7 +179,7 @@ class Panel:
 
         if not self.product.fresh:
             each(add)
-        elif self.depth == self.product.k:
+        elif isinstance(self.depth, int) and self.depth == self.product.k:
             each(store)
         else:
             begins = arith.cmpi(arith.CmpIPredicate.eq, self.start, zero)
@@ -190,7 +191,8 @@ class Panel:
         if memory is None:
             return [lanes.load(self.product.b, at) for lanes in along]
         columns = [index_value(j * LANES) for j in range(len(along))]
-        if self.depth < rows_in_memory(self.depth, self.width):
+        depth = self.depth if isinstance(self.depth, int) else self.product.tile.k
+        if depth < rows_in_memory(depth, self.width):
             following = arith.addi(k, index_value(_ROWS_FOLLOWING))
             for column in columns:
                 memref.prefetch(memory, [following, column], False, 3, True)
@@ -202,7 +204,7 @@ class Panel:
         if self.product.b.runs(1):
             loop(0, self.depth, 1, lambda k: self._pack_row(k, along))
             return
-        whole = self.depth // LANES * LANES if self.product.b.runs(0) else 0
+        whole = whole_blocks(self.depth, LANES) if self.product.b.runs(0) else 0
         loop(0, whole, LANES, self._pack_square)
         loop(whole, self.depth, 1, self._pack_scattered)
 
@@ -277,7 +279,7 @@ class Panel:
 
     def _ask_packed(self, source: Value, panel: Value, k: Value) -> None:
         """Asks for a row of the panel itself, some rows ahead: it is not multiplied for long."""
-        last = index_value(self.product.k - 1)
+        last = arith.subi(value_of(self.product.k), index_value(1))
         ahead = arith.minui(arith.addi(arith.addi(self.start, k), index_value(_ROWS_AHEAD)), last)
         for j in range(self.vectors):
             memref.prefetch(source, [panel, ahead, index_value(j * LANES)], False, 3, True)
@@ -296,8 +298,8 @@ class Panel:
         columns = value_of(product.n)
         column = arith.addi(self.column, index_value(self.width))
         is_last = arith.cmpi(arith.CmpIPredicate.uge, column, columns)
-        start = arith.select(is_last, arith.addi(self.start, index_value(self.depth)), self.start)
-        is_over = arith.cmpi(arith.CmpIPredicate.uge, start, index_value(product.k))
+        start = arith.select(is_last, arith.addi(self.start, value_of(self.depth)), self.start)
+        is_over = arith.cmpi(arith.CmpIPredicate.uge, start, value_of(product.k))
         zero = index_value(0)
         again = arith.select(is_over, columns, zero)
         return arith.select(is_over, zero, start), arith.select(is_last, again, column)

@@ -20,6 +20,30 @@ def value_of(extent: Extent) -> Value:
     return index_value(extent) if isinstance(extent, int) else extent
 
 
+def whole_blocks(size: Extent, step: int) -> Extent:
+    """What of a size whole blocks take."""
+    if isinstance(size, int):
+        return size // step * step
+    return arith.subi(size, arith.remui(size, index_value(step)))
+
+
+def equal_blocks(size: Value, most: int, multiple: int, body: Callable[[Value, Value], object]) -> None:
+    """A loop over as few blocks as can be of at most so many, about equal, all but the last one a multiple: `body(start,
+    count)`."""
+
+    def up(n: Value, step: Value) -> Value:
+        return arith.divui(arith.addi(n, arith.subi(step, index_value(1))), step)
+
+    count = up(size, index_value(most))
+    lanes = index_value(multiple)
+    step = arith.muli(up(up(size, count), lanes), lanes)
+    made = scf.ForOp(index_value(0), size, step)
+    with ir.InsertionPoint(made.body):
+        start = made.induction_variable
+        body(start, arith.minui(step, arith.subi(size, start)))
+        scf.YieldOp([])
+
+
 def blocks(size: Extent, step: int, body: Callable[[Value, int, Value | None], object]) -> None:
     """A loop over blocks: `body(start, step, None)`. What is left over of them is one behind it: `body(start, count,
     None)` of a size that is a number, else `body(start, step, count)` of at most so many."""
@@ -29,7 +53,7 @@ def blocks(size: Extent, step: int, body: Callable[[Value, int, Value | None], o
         if whole < size:
             body(index_value(whole), size - whole, None)
         return
-    end = arith.subi(size, arith.remui(size, index_value(step)))
+    end = whole_blocks(size, step)
     loop(0, end, step, lambda at: body(at, step, None))
     loop(end, size, step, lambda at: body(at, step, arith.subi(size, at)))
 

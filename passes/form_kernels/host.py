@@ -22,6 +22,7 @@ from cuesta.dialects.types import shape_of, spelling_of
 from cuesta.passes.form_kernels import placement
 from cuesta.passes.form_kernels.attention import launch_attention
 from cuesta.passes.form_kernels.concatenation import is_cat, is_inner, order_of, parts
+from cuesta.passes.form_kernels.families import Written, write_kernels
 from cuesta.passes.form_kernels.grouping import Group, Grouping
 from cuesta.passes.form_kernels.in_place import last_uses, reuse_inputs, root_of
 from cuesta.passes.form_kernels.kernel import Operand, build_kernel, collapse, kernel_key
@@ -29,7 +30,6 @@ from cuesta.passes.form_kernels.layout import Layout, dense_strides, is_dense
 from cuesta.passes.form_kernels.machine import CPU, Machine
 from cuesta.passes.form_kernels.mutations import merge_updates
 from cuesta.passes.form_kernels.nodes import collect
-from cuesta.passes.form_kernels.outline import emit_kernel
 from cuesta.passes.form_kernels.parts import merge_parts
 from cuesta.passes.form_kernels.results import finish
 from cuesta.passes.form_kernels.routes import choose_route
@@ -58,6 +58,8 @@ class Host:
     placed: dict[Value, Layout] = field(default_factory=dict)
     preferred: dict[Value, list[int]] = field(default_factory=dict)
     names: dict[tuple[object, ...], str] = field(default_factory=dict)
+    #: key → the kernel of that name, which is written once all are known
+    written: dict[tuple[object, ...], Written] = field(default_factory=dict)
     views: dict[tuple[Layout, str], Value] = field(default_factory=dict)
     #: output → the buffer that it takes over from a dead input of its kernel
     reused: dict[Value, int] = field(default_factory=dict)
@@ -191,12 +193,11 @@ class Host:
         ops = [op_name(n.op) for n in group.members]
         if key not in self.names:
             self.names[key] = self.kernel_name(ops)
-            with ir.InsertionPoint(self.kernels):
-                emit_kernel(kernel, self.names[key])
+            self.written[key] = Written(kernel, self.names[key], [])
         destinations = [self._place_output(o) for o in kernel.outputs]
         buffers = [self.view(_layout(o), o.spelling) for o in (*kernel.inputs, *kernel.gathered)]
         with group.members[-1].op.location:
-            host.LAUNCH(
+            launch = host.LAUNCH(
                 [*buffers, *destinations],
                 [],
                 kernel=ir.SymbolRefAttr.get(["kernels", self.names[key]]),
@@ -204,6 +205,7 @@ class Host:
                 ops=ir.ArrayAttr.get([ir.StringAttr.get(name) for name in dict.fromkeys(ops)]),
                 **({"parameters": int_array(kernel.parameters)} if kernel.parameters else {}),
             )
+        self.written[key].launches.append(launch)
 
     def _place_output(self, operand: Operand) -> Value:
         value = operand.value
@@ -369,6 +371,8 @@ def build_host(
                     builder.concatenate(unit.op, order_of(unit.op, strides_of))
         results = finish(builder, function, returned, wanted)
         func.ReturnOp(results)
+    with ir.InsertionPoint(kernels):
+        write_kernels(list(builder.written.values()), machine.shares_code)
     new.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(argument_types, [r.type for r in results]))
     for name in ("arg_attrs", "res_attrs"):
         new.attributes[name] = function.attributes[name]

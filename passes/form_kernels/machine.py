@@ -42,6 +42,8 @@ class Machine:
     epilogues: bool = True
     #: Tiles that go together where they lie side by side in memory and each would reach into it in steps.
     strip: int = 1
+    #: Whether kernels that differ in one size may be one.
+    shares_code: bool = False
 
 
 #: Columns of a strip on a GPU: what a warp reads at once.
@@ -70,6 +72,7 @@ CPU = Machine(
     scalars_together=0,
     repeated_rows=LEAST_ROWS,
     strip=NARROWEST_STRIP,
+    shares_code=True,
 )
 #: Thousands of threads want tiles; what does not fit registers is read again. Programs cannot wait for one another.
 GPU = Machine(

@@ -113,9 +113,9 @@ def _emit_node(
     if kn.node.product is not None:
         class_of = {loop_of[c]: c for c in loops}
         op.operation.attributes[ROLES] = int_array(number[class_of[d]] for d in kn.node.product)
-        for name in (TILE, GENERIC_PRECISION):
-            if name in kn.node.op.attributes:
-                op.operation.attributes[name] = kn.node.op.attributes[name]
+        op.operation.attributes[TILE] = ir.StringAttr.get(kn.node.tile)
+        if GENERIC_PRECISION in kn.node.op.attributes:
+            op.operation.attributes[GENERIC_PRECISION] = kn.node.op.attributes[GENERIC_PRECISION]
     old = kn.node.op.regions[0].blocks[0]
     block = op.regions[0].blocks.append(*[a.type for a in old.arguments])
     mapping = dict(zip(old.arguments, block.arguments, strict=True))

@@ -7,21 +7,24 @@ one is seen in the other, or is not. The importer's `cuesta.storage` numbers tha
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeAlias
 
 from cuesta._mlir import func, ir
 from cuesta.dialects.cuesta.dialect import ints, numbers
-from cuesta.dialects.types import byte_size, shape_of, spelling_of
+from cuesta.dialects.types import byte_size, memref_shape, shape_of, spelling_of
 from cuesta.passes.form_kernels.layout import Layout, is_dense, overlaps
 from cuesta.runtime.strides import same_places
-from cuesta.sizes import Number
+from cuesta.sizes import Number, hint
 
 if TYPE_CHECKING:
     from cuesta.passes.form_kernels.host import Host
 
 Value: TypeAlias = ir.Value
+#: A part of a buffer that is so many times as large leaves it for memory of its own.
+_LARGE_BUFFER = 4
 
 
 @dataclass
@@ -42,6 +45,11 @@ class _Result:
     def width(self) -> int:
         """The bytes of an element."""
         return byte_size(spelling_of(self.value))
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes; about how many, where that depends on the call."""
+        return hint(math.prod(self.sizes)) * self.width
 
     @property
     def begin(self) -> Number:
@@ -65,12 +73,14 @@ def finish(host: Host, function: func.FuncOp, returned: list[Value], wanted: lis
         _Result(value, strides, *_memory(attributes))
         for value, strides, attributes in zip(returned, wanted, function.attributes["res_attrs"], strict=True)
     ][:outputs]
-    together = _placed_together(host, results, claimed, mutates)
+    layouts = _placed_together(host, results, claimed, mutates)
+    # The largest first: of those in one memory it stays there, and the others, parts of it often, are copied out.
+    for i in sorted(set(range(outputs)) - layouts.keys(), key=lambda i: (-results[i].nbytes, i)):
+        layouts[i] = _place(host, results[i], claimed, mutates)
     views = []
     for i, result in enumerate(results):
-        layout = together[i] if i in together else _place(host, result, claimed, mutates)
         element = str(ir.RankedTensorType(result.value.type).element_type)
-        views.append(host.view(_named_strides(layout, result.strides), element))
+        views.append(host.view(_named_strides(layouts[i], result.strides), element))
     sources = []
     for value, argument in zip(returned[outputs:], mutates, strict=True):
         layout, target = host.layout_of(value), host.layouts[arguments[argument]]
@@ -95,7 +105,7 @@ def _place(host: Host, result: _Result, claimed: dict[int, int], mutates: Sequen
     layout = host.layout_of(value)
     shared = result.storage >= 0 and claimed.setdefault(layout.base, result.storage) != result.storage
     # Equal to another result or an argument, but a tensor of its own to the caller.
-    own = shared or layout.base in mutates
+    own = shared or layout.base in mutates or _is_small_part(host, result, layout)
     if 0 in strides and not overlaps(_once(layout.sizes, strides), strides):
         if own or not same_places(layout.sizes, layout.strides, strides):
             layout = _repeated(host, value, layout, host.with_strides(value, strides))
@@ -104,6 +114,17 @@ def _place(host: Host, result: _Result, claimed: dict[int, int], mutates: Sequen
     elif own or not same_places(layout.sizes, layout.strides, strides):
         layout = host.copy(value, layout, host.with_strides(value, strides))
     return layout
+
+
+def _is_small_part(host: Host, result: _Result, layout: Layout) -> bool:
+    """Whether a result would hold a buffer four times as large as it is, or larger: of what it was joined to or cut from
+    the caller gets nothing else."""
+    base = host.bases[layout.base]
+    if result.storage < 0 or isinstance(base.owner, ir.Block) or base.owner.name != "host.alloc":
+        return False  # an argument's memory or a call's result, which is as large as it is
+    elements = math.prod(memref_shape(base.type)[0])
+    extent = 1 + sum((n - 1) * s for n, s in zip(result.sizes, result.strides, strict=True))
+    return _LARGE_BUFFER * hint(extent) <= hint(elements)
 
 
 def _placed_together(

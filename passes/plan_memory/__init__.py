@@ -52,7 +52,7 @@ class PlanMemory(Pass):
     spill_from: int = 0
     #: Bytes from which an argument that the call owns is given back before the end; smaller ones too where the call is
     #: not small and they are more together: a recurrent network saves some hundred states.
-    release_limit: int = 64 << 10
+    release_limit: int = 16 << 10
 
     def run(self, module: ir.Module) -> None:
         with module.context, ir.Location.unknown():

@@ -147,15 +147,15 @@ func.func @gives_back_unread(%x: memref<1048576xf32> {cuesta.donated}, %y: memre
   return %r : memref<64xf32>
 }
 
-// Small ones stay to the end, the smallest first, while they are 64 KiB together: %s and one of two.
+// Small ones stay to the end, the smallest first, while they are 16 KiB together: %s and one of two.
 // CHECK-LABEL: func.func @gives_back_small_ones(
 // CHECK-COUNT-1: "host.free"(%arg{{[12]}})
 // CHECK-NOT: "host.free"
 // CHECK: return
-func.func @gives_back_small_ones(%s: memref<256xf32> {cuesta.donated}, %x: memref<12288xf32> {cuesta.donated},
-    %y: memref<12288xf32> {cuesta.donated}) -> memref<1048576xf32> {
+func.func @gives_back_small_ones(%s: memref<256xf32> {cuesta.donated}, %x: memref<3072xf32> {cuesta.donated},
+    %y: memref<3072xf32> {cuesta.donated}) -> memref<1048576xf32> {
   %r = "host.alloc"() {owner = "plan"} : () -> memref<1048576xf32>
-  "host.launch"(%s, %x, %y, %r) {kernel = @kernels::@k, outputs = 1} : (memref<256xf32>, memref<12288xf32>, memref<12288xf32>, memref<1048576xf32>) -> ()
+  "host.launch"(%s, %x, %y, %r) {kernel = @kernels::@k, outputs = 1} : (memref<256xf32>, memref<3072xf32>, memref<3072xf32>, memref<1048576xf32>) -> ()
   return %r : memref<1048576xf32>
 }
 

@@ -13,7 +13,9 @@
 // CHECK: %[[X:.*]] = "aten.call"({{.*}}[true, false, false]{{.*}}positions = [0], {{.*}}result_strides = {{\[\[}}512, 1, 64, 8]]
 // CHECK: %[[B:.*]] = "cuesta.sum"({{.*}}dims = [0, 2, 3]
 // CHECK: return %[[X]], %[[R]], %[[B]]
+// One number for both dims.
 // CHECK-LABEL: func.func @of_the_weight
+// CHECK: cuesta.unfold{{.*}}tensor<2x4x12x8x5xf32>
 // CHECK-NOT: "aten.call"
 // CHECK: return
 module attributes {cuesta.target = "cpu"} {
@@ -22,7 +24,7 @@ func.func @gradients(%g: tensor<2x8x4x4xf32>, %x: tensor<2x8x8x8xf32> {cuesta.st
   return %0#0, %0#1, %0#2 : tensor<2x8x8x8xf32>, tensor<8x1x5x5xf32>, tensor<8xf32>
 }
 func.func @of_the_weight(%g: tensor<2x8x4x4xf32>, %x: tensor<2x8x8x8xf32> {cuesta.strides = [512, 1, 64, 8]}, %w: tensor<8x1x5x5xf32>) -> tensor<8x1x5x5xf32> {
-  %0 = "aten.call"(%g, %x, %w) {args = "[\22%0\22, \22%1\22, \22%2\22, [0], [2, 2], [2, 2], [1, 1], false, [0, 0], 8, [false, true, false]]", overload = "aten.convolution_backward.default", positions = [1], reason = "", result_strides = [[25, 1, 5, 1]]} : (tensor<2x8x4x4xf32>, tensor<2x8x8x8xf32>, tensor<8x1x5x5xf32>) -> tensor<8x1x5x5xf32>
+  %0 = "aten.call"(%g, %x, %w) {args = "[\22%0\22, \22%1\22, \22%2\22, [0], [2], [2], [1], false, [0], 8, [false, true, false]]", overload = "aten.convolution_backward.default", positions = [1], reason = "", result_strides = [[25, 1, 5, 1]]} : (tensor<2x8x4x4xf32>, tensor<2x8x8x8xf32>, tensor<8x1x5x5xf32>) -> tensor<8x1x5x5xf32>
   return %0 : tensor<8x1x5x5xf32>
 }
 }
