@@ -1,0 +1,43 @@
+// RUN: cuesta-opt --split-input-file --pass-pipeline='builtin.module(cuesta-to-linalg,form-kernels)' %s | filecheck %s
+
+// What is done to four sizes is one kernel, which is passed its size. A fifth that does not fill vectors has its own.
+// CHECK: func.func @exp(%arg0: tensor<?xf32> {cuesta.bound =
+// CHECK-SAME: %arg2: index
+// CHECK-SAME: cuesta.sizes = ["p0"]
+// CHECK: func.func @exp_5(%arg0: tensor<100xf32>
+// CHECK-NOT: func.func @exp
+// CHECK: func.func @graph
+// CHECK: kernel = @kernels::@exp, {{.*}}parameters = [64]
+// CHECK: kernel = @kernels::@exp, {{.*}}parameters = [96]
+// CHECK: kernel = @kernels::@exp, {{.*}}parameters = [128]
+// CHECK: kernel = @kernels::@exp, {{.*}}parameters = [160]
+// CHECK: kernel = @kernels::@exp_5, ops = ["exp"], outputs = 1 : i64}
+func.func @graph(
+    %a: tensor<64xf32> {cuesta.strides = [1]}, %b: tensor<96xf32> {cuesta.strides = [1]},
+    %c: tensor<128xf32> {cuesta.strides = [1]}, %d: tensor<160xf32> {cuesta.strides = [1]},
+    %e: tensor<100xf32> {cuesta.strides = [1]}
+) -> (tensor<64xf32> {cuesta.strides = [1]}, tensor<96xf32> {cuesta.strides = [1]},
+      tensor<128xf32> {cuesta.strides = [1]}, tensor<160xf32> {cuesta.strides = [1]},
+      tensor<100xf32> {cuesta.strides = [1]}) {
+  %0 = "cuesta.exp"(%a) : (tensor<64xf32>) -> tensor<64xf32> loc("exp")
+  %1 = "cuesta.exp"(%b) : (tensor<96xf32>) -> tensor<96xf32> loc("exp")
+  %2 = "cuesta.exp"(%c) : (tensor<128xf32>) -> tensor<128xf32> loc("exp")
+  %3 = "cuesta.exp"(%d) : (tensor<160xf32>) -> tensor<160xf32> loc("exp")
+  %4 = "cuesta.exp"(%e) : (tensor<100xf32>) -> tensor<100xf32> loc("exp")
+  return %0, %1, %2, %3, %4 : tensor<64xf32>, tensor<96xf32>, tensor<128xf32>, tensor<160xf32>, tensor<100xf32>
+}
+
+// -----
+
+// Of three kernels each has its own.
+// CHECK-COUNT-3: func.func @exp{{.*}} cuesta.sizes = [{{[0-9]+}}]
+// CHECK-NOT: parameters
+func.func @graph(
+    %a: tensor<64xf32> {cuesta.strides = [1]}, %b: tensor<96xf32> {cuesta.strides = [1]},
+    %c: tensor<128xf32> {cuesta.strides = [1]}
+) -> (tensor<64xf32> {cuesta.strides = [1]}, tensor<96xf32> {cuesta.strides = [1]}, tensor<128xf32> {cuesta.strides = [1]}) {
+  %0 = "cuesta.exp"(%a) : (tensor<64xf32>) -> tensor<64xf32> loc("exp")
+  %1 = "cuesta.exp"(%b) : (tensor<96xf32>) -> tensor<96xf32> loc("exp")
+  %2 = "cuesta.exp"(%c) : (tensor<128xf32>) -> tensor<128xf32> loc("exp")
+  return %0, %1, %2 : tensor<64xf32>, tensor<96xf32>, tensor<128xf32>
+}
