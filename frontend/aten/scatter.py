@@ -20,7 +20,7 @@ from cuesta.dialects.types import shape_of, spelling_of
 from cuesta.frontend.aten.indexing import index_into
 from cuesta.frontend.aten.pointwise import at_least_1d
 from cuesta.frontend.rules import Decline, imports
-from cuesta.sizes import Number, Size, hint, number
+from cuesta.sizes import Number, Size, hint
 
 Value: TypeAlias = ir.Value
 
@@ -297,7 +297,9 @@ def _rows_in_zeros(
     reason = "little more than zeros, which ATen fills in as fast"
     argument: Any = node.args[0]
     traced = argument.meta["val"]
-    order = sorted(range(traced.dim() - 1), key=lambda d: -hint(number(traced.stride(d))))
+    if any(type(n) is not int for n in (*traced.shape, *traced.stride())):
+        raise Decline(reason)
+    order = sorted(range(traced.dim() - 1), key=lambda d: -traced.stride(d))
     if order == sorted(order) or not traced.permute(*order, -1).is_contiguous():
         raise Decline(reason)
     operands = [b.permute(grad, [*order, len(order)]), b.permute(index, order)]

@@ -117,8 +117,8 @@ def _place(host: Host, result: _Result, claimed: dict[int, int], mutates: Sequen
 
 
 def _is_small_part(host: Host, result: _Result, layout: Layout) -> bool:
-    """Whether a result would hold a buffer four times as large as it is, or larger: of what it was joined to or cut from
-    the caller gets nothing else."""
+    """Whether a result would hold a buffer four times as large as it is, or larger, for the caller gets no more of it:
+    that of a concatenation that it is part of, or of what it was cut from."""
     base = host.bases[layout.base]
     if result.storage < 0 or isinstance(base.owner, ir.Block) or base.owner.name != "host.alloc":
         return False  # an argument's memory or a call's result, which is as large as it is
