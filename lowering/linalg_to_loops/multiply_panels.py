@@ -120,7 +120,8 @@ def _loops_of(op: ir.Operation) -> list[int]:
 
 def _write(product: Product) -> None:
     """A product's loops, at the current insertion point. A block of K is done with for all panels before the next: the
-    part of the left factor that they read stays in L2."""
+    part of the left factor that they read stays in L2. What of them only the call counts has its first block apart: it
+    stores sums, where the others add."""
     if not product.c.runs(1):
         beside = Matrix(_own_sums(product), (0, 1))
         if not product.fresh:
@@ -129,18 +130,23 @@ def _write(product: Product) -> None:
         _copy(beside, product.c)
         return
 
-
-    def each_panel(k: Value, depth: Extent, _: Value | None = None) -> None:
+    def panels(product: Product, k: Value, depth: Extent, is_first: bool) -> None:
         blocks(
             product.n,
             product.tile.columns,
-            lambda n, width, left: Panel(product, k, depth, n, width, left).write(),
+            lambda n, width, left: Panel(product, k, depth, n, width, left, is_first).write(),
         )
 
     if isinstance(product.k, int):
-        blocks(product.k, product.tile.k, each_panel)
-    else:
-        equal_blocks(product.k, product.tile.k, LANES, each_panel)
+        blocks(product.k, product.tile.k, lambda k, depth, _: panels(product, k, depth, depth == product.k))
+        return
+    later = replace(product, fresh=False)
+    equal_blocks(
+        product.k,
+        product.tile.k,
+        LANES,
+        lambda k, depth, is_first: panels(product if is_first else later, k, depth, is_first),
+    )
 
 
 def _own(sizes: list[int]) -> Value:

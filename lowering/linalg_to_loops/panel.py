@@ -97,7 +97,7 @@ class Product:
 @dataclass(frozen=True)
 class Panel:
     """A block of `depth` x `width` elements of a product's right factor, from (start, column) on; where `left` is
-    given, it has so many columns of those."""
+    given, it has so many columns of those. `is_first` where it is known to be the first along K."""
 
     product: Product
     start: Value
@@ -105,6 +105,7 @@ class Panel:
     column: Value
     width: int
     left: Value | None
+    is_first: bool
 
     @property
     def vectors(self) -> int:
@@ -179,7 +180,7 @@ class Panel:
 
         if not self.product.fresh:
             each(add)
-        elif isinstance(self.depth, int) and self.depth == self.product.k:
+        elif self.is_first:
             each(store)
         else:
             begins = arith.cmpi(arith.CmpIPredicate.eq, self.start, zero)

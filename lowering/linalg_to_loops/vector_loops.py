@@ -27,9 +27,9 @@ def whole_blocks(size: Extent, step: int) -> Extent:
     return arith.subi(size, arith.remui(size, index_value(step)))
 
 
-def equal_blocks(size: Value, most: int, multiple: int, body: Callable[[Value, Value], object]) -> None:
-    """A loop over as few blocks as can be of at most so many, about equal, all but the last one a multiple: `body(start,
-    count)`."""
+def equal_blocks(size: Value, most: int, multiple: int, body: Callable[[Value, Value, bool], object]) -> None:
+    """As few blocks as can be of at most so many, about equal, all but the last one of a multiple: `body(start, count,
+    is_first)`, for the first one, and in a loop for the others."""
 
     def up(n: Value, step: Value) -> Value:
         return arith.divui(arith.addi(n, arith.subi(step, index_value(1))), step)
@@ -37,10 +37,11 @@ def equal_blocks(size: Value, most: int, multiple: int, body: Callable[[Value, V
     count = up(size, index_value(most))
     lanes = index_value(multiple)
     step = arith.muli(up(up(size, count), lanes), lanes)
-    made = scf.ForOp(index_value(0), size, step)
+    body(index_value(0), arith.minui(step, size), True)
+    made = scf.ForOp(step, size, step)
     with ir.InsertionPoint(made.body):
         start = made.induction_variable
-        body(start, arith.minui(step, arith.subi(size, start)))
+        body(start, arith.minui(step, arith.subi(size, start)), False)
         scf.YieldOp([])
 
 

@@ -273,4 +273,37 @@ func.func @zeros(%a: memref<1x16xf32>, %b: memref<16x16xf32>, %c: memref<1x16xf3
   }
   return
 }
+
+// A call tells K: its first block, which stores the sums, is apart; the loop over the others adds.
+// CHECK-LABEL: func.func @any_depth
+// CHECK-SAME: (%[[A:.*]]: memref<1x?xf32>, %[[B:.*]]: memref<?x20xf32>, %[[C:.*]]: memref<1x20xf32>)
+// CHECK-NOT: linalg.fill
+// CHECK: %[[P:.*]] = memref.alloca() {{.*}} : memref<64x32xf32>
+// CHECK: %[[K:.*]] = memref.dim %[[A]]
+// CHECK: %[[DEPTH:.*]] = arith.muli
+// CHECK: %[[FIRST:.*]] = arith.minui %[[DEPTH]], %[[K]]
+// CHECK: scf.for %{{.*}} = %{{.*}} to %[[FIRST]] {{.*}} iter_args
+// CHECK: vector.fma
+// CHECK-NOT: arith.addf
+// CHECK: vector.maskedstore %[[C]]
+// CHECK: scf.for %[[AT:.*]] = %[[DEPTH]] to %[[K]] step %[[DEPTH]]
+// CHECK: %[[LEFT:.*]] = arith.subi %[[K]], %[[AT]]
+// CHECK: arith.minui %[[DEPTH]], %[[LEFT]]
+// CHECK: vector.fma
+// CHECK: arith.addf
+// CHECK: vector.maskedstore %[[C]]
+// CHECK-NOT: vector.fma
+func.func @any_depth(%a: memref<1x?xf32>, %b: memref<?x20xf32>, %c: memref<1x20xf32>) {
+  %zero = arith.constant 0.0 : f32
+  linalg.fill ins(%zero : f32) outs(%c : memref<1x20xf32>)
+  linalg.generic {indexing_maps = [#mk, #kn, #mn], iterator_types = ["parallel", "parallel", "reduction"]}
+    ins(%a, %b : memref<1x?xf32>, memref<?x20xf32>) outs(%c : memref<1x20xf32>)
+    attrs = {cuesta.product = [0, 1, 2], cuesta.product_tile = "1x20x64 by 1x32"} {
+  ^bb0(%x: f32, %y: f32, %s: f32):
+    %0 = arith.mulf %x, %y : f32
+    %1 = arith.addf %s, %0 : f32
+    linalg.yield %1 : f32
+  }
+  return
+}
 } }

@@ -41,3 +41,26 @@ func.func @graph(
   %2 = "cuesta.exp"(%c) : (tensor<128xf32>) -> tensor<128xf32> loc("exp")
   return %0, %1, %2 : tensor<64xf32>, tensor<96xf32>, tensor<128xf32>
 }
+
+// -----
+
+// Products that sum over other lengths are one, which has at most as much of them at a time as the deepest.
+// CHECK: func.func @mm(%arg0: tensor<64x?xf32> {{{.*}}}, %arg1: tensor<?x64xf32>
+// CHECK-SAME: cuesta.sizes = [64, "p0", 64]
+// CHECK: cuesta.product_tile = "64x64x208 by 8x48"
+// CHECK-NOT: func.func @mm
+func.func @graph(
+    %a64: tensor<64x64xf32> {cuesta.strides = [64, 1]}, %b64: tensor<64x64xf32> {cuesta.strides = [64, 1]},
+    %a96: tensor<64x96xf32> {cuesta.strides = [96, 1]}, %b96: tensor<96x64xf32> {cuesta.strides = [64, 1]},
+    %a128: tensor<64x128xf32> {cuesta.strides = [128, 1]}, %b128: tensor<128x64xf32> {cuesta.strides = [64, 1]},
+    %a416: tensor<64x416xf32> {cuesta.strides = [416, 1]}, %b416: tensor<416x64xf32> {cuesta.strides = [64, 1]}
+) -> (tensor<64x64xf32> {cuesta.strides = [64, 1]},
+      tensor<64x64xf32> {cuesta.strides = [64, 1]},
+      tensor<64x64xf32> {cuesta.strides = [64, 1]},
+      tensor<64x64xf32> {cuesta.strides = [64, 1]}) {
+  %0 = "cuesta.mm"(%a64, %b64) {product = "64x64x64 by 8x48"} : (tensor<64x64xf32>, tensor<64x64xf32>) -> tensor<64x64xf32> loc("mm")
+  %1 = "cuesta.mm"(%a96, %b96) {product = "64x64x96 by 8x48"} : (tensor<64x96xf32>, tensor<96x64xf32>) -> tensor<64x64xf32> loc("mm")
+  %2 = "cuesta.mm"(%a128, %b128) {product = "64x64x128 by 8x48"} : (tensor<64x128xf32>, tensor<128x64xf32>) -> tensor<64x64xf32> loc("mm")
+  %3 = "cuesta.mm"(%a416, %b416) {product = "64x64x208 by 8x48"} : (tensor<64x416xf32>, tensor<416x64xf32>) -> tensor<64x64xf32> loc("mm")
+  return %0, %1, %2, %3 : tensor<64x64xf32>, tensor<64x64xf32>, tensor<64x64xf32>, tensor<64x64xf32>
+}
