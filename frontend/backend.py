@@ -11,34 +11,37 @@ from typing import Any
 
 import torch
 
-from cuesta import compile_report
 from cuesta.collector import held_back, hold_back_in_dynamo
-from cuesta.compile_report import GraphReport
-from cuesta.errors import CompileError, DeviceError, OptionError, Unsupported
-from cuesta.frontend import background
-from cuesta.frontend.aot import around
-from cuesta.frontend.attention import keep_attention_whole
-from cuesta.frontend.bitwise import decompositions_of
-from cuesta.frontend.byte_images import keep_byte_images_whole
-from cuesta.frontend.calling import Boxed, Convention, Run, bind, bind_sized
-from cuesta.frontend.donation import donated_arguments
-from cuesta.frontend.effects import unwrap_effects
-from cuesta.frontend.freezing import freeze_if_asked
-from cuesta.frontend.logs import tell_report
-from cuesta.frontend.make_program import MadeProgram, make_program
-from cuesta.frontend.output_code import Keeping, keeping, kept_by_torch, remember, serialisable
-from cuesta.frontend.pieces import in_pieces
-from cuesta.frontend.profiling import profiled
-from cuesta.frontend.python_steps import python_steps, takes_nested_size
-from cuesta.frontend.specialise import is_symbolic, specialised
-from cuesta.frontend.static_inputs import static_arguments
-from cuesta.frontend.step_memory import StepMemory, at_once, refuse_unplanned
-from cuesta.frontend.streams import unwrap_waits, uses_streams
-from cuesta.frontend.tiers import FirstTier, begin_program, op_by_op
-from cuesta.options import Options
-from cuesta.runtime.cuda_graphs import RecordedProgram
-from cuesta.runtime.cuda_recorder import recorder_of
-from cuesta.runtime.executable import Executable
+from cuesta.registration import sources_unread
+
+with held_back(), sources_unread():  # half a thousand modules, most of them torch's
+    from cuesta import compile_report
+    from cuesta.compile_report import GraphReport
+    from cuesta.errors import CompileError, DeviceError, OptionError, Unsupported
+    from cuesta.frontend import background
+    from cuesta.frontend.aot import around
+    from cuesta.frontend.attention import keep_attention_whole
+    from cuesta.frontend.bitwise import decompositions_of
+    from cuesta.frontend.byte_images import keep_byte_images_whole
+    from cuesta.frontend.calling import Boxed, Convention, Run, bind, bind_sized
+    from cuesta.frontend.donation import donated_arguments
+    from cuesta.frontend.effects import unwrap_effects
+    from cuesta.frontend.freezing import freeze_if_asked
+    from cuesta.frontend.logs import tell_report
+    from cuesta.frontend.make_program import MadeProgram, make_program
+    from cuesta.frontend.output_code import Keeping, keeping, kept_by_torch, remember, serialisable
+    from cuesta.frontend.pieces import in_pieces
+    from cuesta.frontend.profiling import profiled
+    from cuesta.frontend.python_steps import python_steps, takes_nested_size
+    from cuesta.frontend.specialise import is_symbolic, specialised
+    from cuesta.frontend.static_inputs import static_arguments
+    from cuesta.frontend.step_memory import StepMemory, at_once, refuse_unplanned
+    from cuesta.frontend.streams import unwrap_waits, uses_streams
+    from cuesta.frontend.tiers import FirstTier, begin_program, op_by_op
+    from cuesta.options import Options
+    from cuesta.runtime.cuda_graphs import RecordedProgram
+    from cuesta.runtime.cuda_recorder import recorder_of
+    from cuesta.runtime.executable import Executable
 
 log = logging.getLogger("cuesta")
 
