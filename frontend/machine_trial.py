@@ -2,8 +2,8 @@
 
 It depends on the machine: MKL has 1.1 times a kernel's speed on an Intel Xeon, and 0.4 times it on an AMD EPYC. So one
 specimen of each kind that a graph has is timed, once a machine and number of threads, and the answer kept
-(choice_store.py); kinds of products of which one tells the others are not. What was decided is part of the graph's key
-in the cache, and an attribute of its module. Where it is remembered, no MLIR is imported.
+(choice_store.py); kinds of which a linear layer's product tells the answer are not. What was decided is part of the
+graph's key in the cache, and an attribute of its module. Where it is remembered, no MLIR is imported.
 """
 
 from __future__ import annotations
@@ -35,9 +35,8 @@ _KNOWN: dict[str, Choice] = {}
 _WORTH = 0.9
 #: Seconds for which each of the two is timed.
 _BUDGET = 0.02
-#: The kernel's time by the library's, up to which and from which on an answer is that of kinds like it: what decides is
-#: _WORTH, from which either is further away than kinds are from one another.
-_CLEAR = (0.7, 1.2)
+#: How many times as long one of the two takes that is called no more, once each had its fewest calls.
+_HOPELESS = 1.43
 #: Calls that each has at least: what is decided stays, and threads of a busy machine wait for one another.
 _FEWEST = 10
 
@@ -67,7 +66,7 @@ def _choice(specimen: Specimen, options: Options, report: GraphReport) -> Choice
     if specimen.like is not None:
         told = _choice(specimen.like, options, report)
         ratio = told.times[KERNEL] / told.times[LIBRARY] if len(told.times) == 2 else 1.0
-        if not _CLEAR[0] < ratio < _CLEAR[1]:
+        if not specimen.clear[0] < ratio < specimen.clear[1]:
             source = f"as {told.about}, where it takes {ratio:.2f} of the library's time"
             return Choice(question.kind, question.about, told.taken, LIBRARY, {}, source)
     key = choice_key(question, options)
@@ -84,7 +83,7 @@ def _measured(key: str, question: Question, specimen: Specimen, options: Options
         inputs = specimen.inputs()
         try:
             calls = {LIBRARY: lambda: specimen.library(*inputs), KERNEL: _kernel(specimen, inputs, options)}
-            times = Stopwatch(budget=_BUDGET, fewest=_FEWEST, hopeless=1 / _CLEAR[0]).race(calls)
+            times = Stopwatch(budget=_BUDGET, fewest=_FEWEST, hopeless=_HOPELESS).race(calls)
         except CuestaError as problem:
             log.warning("%s of f32: the library's, as a kernel of ours was not measured: %s", specimen.kind, problem)
             return Choice.of(question, {}, f"not measured: {problem}")
