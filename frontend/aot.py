@@ -21,6 +21,8 @@ from cuesta.frontend.saved_concatenations import save_once
 from cuesta.frontend.saved_layouts import save_channels_last
 from cuesta.frontend.saved_operands import save_compared
 from cuesta.frontend.saved_views import save_views_once
+from cuesta.frontend.tied_tables import add_rows_to_tables
+from cuesta.unread_logs import graphs_as_wanted
 
 
 def around(
@@ -45,7 +47,7 @@ def around(
             return flat
         counters["aot_autograd"]["total"] += 1
         try:
-            with _files_of_torchs_log():
+            with _files_of_torchs_log(), graphs_as_wanted():
                 compiled = aot_module_simplified(
                     gm,
                     example_inputs,
@@ -94,10 +96,10 @@ def _files_of_torchs_log() -> contextlib.AbstractContextManager[Any]:
     return logged
 
 
-def partition(joint: torch.fx.GraphModule, joint_inputs: Any, *, layouts: bool = True, **kwargs: Any) -> Any:
+def partition(joint: torch.fx.GraphModule, joint_inputs: Any, *, exact: bool = False, **kwargs: Any) -> Any:
     """The forward and the backward graph of a joint one, as AOTAutograd's partitioners return them.
 
-    With `layouts`, what one hands to the other may lie otherwise than in eager's.
+    With `exact`, they add up in eager's order, and what one hands to the other lies as in eager's.
     """
     from torch._functorch.partitioners import min_cut_rematerialization_partition
 
@@ -110,8 +112,9 @@ def partition(joint: torch.fx.GraphModule, joint_inputs: Any, *, layouts: bool =
         forward, backward = min_cut_rematerialization_partition(joint, joint_inputs, compiler="inductor", **kwargs)
     save_once(forward, backward, kwargs["num_fwd_outputs"])
     _keep_old_values(forward, kwargs["num_fwd_outputs"])
-    if layouts:
+    if not exact:
         save_channels_last(forward, backward, kwargs["num_fwd_outputs"])
+        add_rows_to_tables(backward)
     save_views_once(forward, backward, kwargs["num_fwd_outputs"])
     return forward, backward
 

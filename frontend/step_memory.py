@@ -56,7 +56,7 @@ class StepMemory:
 
     def partition(self, joint: torch.fx.GraphModule, joint_inputs: Any, **kwargs: Any) -> Any:
         """As `aot.partition`, with as much computed again as the limit takes."""
-        kwargs["layouts"] = not self.options.bitwise_eager
+        kwargs["exact"] = self.options.bitwise_eager
         if self.options.memory_limit is None:
             return partition(joint, joint_inputs, **kwargs)
         tried: list[tuple[int, int, int, Any]] = []
