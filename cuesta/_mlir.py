@@ -4,13 +4,15 @@ Everything else imports `ir`, `PassManager`, the dialect modules and the rest fr
 another provider is a change of this file alone.
 """
 
+import ctypes
 import importlib
 import importlib.util
 import sys
 import types
+from pathlib import Path
 from typing import Any
 
-from torch_mlir import ir, rewrite
+from torch_mlir import _mlir_libs, ir, rewrite
 from torch_mlir.dialects import (
     affine,
     arith,
@@ -72,12 +74,19 @@ for _namespace in ("aten", "cuesta", "host", "kernel", "tt"):
     _name = f"{scf.__package__}.{_namespace}"
     sys.modules.setdefault(_name, types.ModuleType(_name))
 
+
+def c_interface() -> ctypes.CDLL:
+    """MLIR's C interface, which the bindings call as well. What goes by it leaves Python's lock to others."""
+    return ctypes.CDLL(str(Path(_mlir_libs.__path__[0]) / "libTorchMLIRAggregateCAPI.so"))
+
+
 __all__ = [
     "ExecutionEngine",
     "PassManager",
     "affine",
     "arith",
     "bufferization",
+    "c_interface",
     "cf",
     "ext",
     "func",

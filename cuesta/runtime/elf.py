@@ -1,10 +1,10 @@
-"""Loads a relocatable x86-64 ELF object, as LLVM writes it, and links it in memory: no linker, no compiler, no file.
+"""Loads relocatable x86-64 ELF objects, as LLVM writes them, and links them in memory: no linker, no compiler, no file.
 
     loaded = load_object(objects, process_resolver())
     entry = loaded.symbols["graph_4f1c"]    # an address; valid for as long as `loaded` is kept
 
-One mapping holds three regions of whole pages. It is written while no page of it may run; afterwards no page that
-may run can be written:
+An object's mapping holds three regions of whole pages. It is written while no page of it may run; afterwards no page
+that may run can be written:
 
     | code, stubs for far calls | .rodata, .data.rel.ro, GOT | .data, .bss, COMMON |
       read and run                read                         read and write
@@ -20,12 +20,14 @@ import ctypes
 import mmap
 import os
 import struct
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from cuesta.errors import ArtefactError
 from cuesta.runtime import elf_tables as elf
+from cuesta.runtime.archive import members
 from cuesta.torch_library import torch_library
 
 Resolve = Callable[[str], int]
@@ -42,42 +44,43 @@ class LoadedObject:
 
     symbols: dict[str, int]
     """The address of each global symbol that the object defines."""
-    _memory: mmap.mmap = field(repr=False)
+    _memory: list[mmap.mmap] = field(repr=False)  # a mapping for each object
 
     @property
     def nbytes(self) -> int:
         """Bytes of memory that the object takes; 0 once closed."""
-        return 0 if self._memory.closed else len(self._memory)
+        return sum(0 if memory.closed else len(memory) for memory in self._memory)
 
     def close(self) -> None:
         """Unmaps the object. Its addresses must no longer be used, and no thread may be running its code."""
         self.symbols.clear()
-        self._memory.close()
+        for memory in self._memory:
+            memory.close()
 
 
 def load_object(data: bytes, resolve: Resolve) -> LoadedObject:
-    """Loads an object file and links it against what `resolve` finds.
+    """Loads an object file, or an archive of some that name each other's functions, and links it against what
+    `resolve` finds.
 
     Raises ArtefactError for bytes that are not a whole x86-64 object, for a symbol that does not resolve, and for
     what is not handled: thread-local storage, global constructors, unknown relocations.
     """
-    tables = elf.ElfTables(data)
-    layout = _Layout(tables)
+    images: list[_Image] = []
     try:
-        memory = mmap.mmap(-1, max(layout.size, 1), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-    except (OSError, OverflowError, ValueError) as error:
-        raise ArtefactError(f"no memory for an object of {layout.size} bytes: {error}") from error
-    try:
-        image = _Image(tables, layout, memory, resolve)
-        image.copy_sections()
-        image.relocate()
-        symbols = image.exports()
-        _protect(image.base, layout.code_end, mmap.PROT_READ | mmap.PROT_EXEC)
-        _protect(image.base + layout.code_end, layout.constants_end - layout.code_end, mmap.PROT_READ)
+        images += map(_Image, map(elf.ElfTables, members(data)))
+        defined = [image.definitions() for image in images]
+        times = Counter(name for names in defined for name in names)
+        # What several define (the JIT's wrappers of stand-ins) is each one's own: a name of theirs that another asks
+        # for has to be unique.
+        symbols = {name: address for names in defined for name, address in names.items() if times[name] == 1}
+        for image in images:
+            image.link(lambda name: symbols[name] if name in times else resolve(name))
     except BaseException:
-        memory.close()
+        for image in images:
+            image.memory.close()
         raise
-    return LoadedObject(symbols, memory)
+    exported = {name: address for image in images for name, address in image.exports().items() if times[name] < 2}
+    return LoadedObject(exported, [image.memory for image in images])
 
 
 def process_resolver(*libraries: ctypes.CDLL) -> Resolve:
@@ -171,25 +174,47 @@ def _region(section: elf.Section, name: str) -> int | None:
 
 
 class _Image:
-    """An object being linked in its mapping, all of which is still writable."""
+    """An object in its mapping, all of which is writable until it is linked."""
 
-    def __init__(self, tables: elf.ElfTables, layout: _Layout, memory: mmap.mmap, resolve: Resolve) -> None:
+    def __init__(self, tables: elf.ElfTables) -> None:
         self._tables = tables
-        self._layout = layout
-        self._memory = memory
-        self.base = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+        self._layout = layout = _Layout(tables)
+        try:
+            self.memory = mmap.mmap(-1, max(layout.size, 1), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        except (OSError, OverflowError, ValueError) as error:
+            raise ArtefactError(f"no memory for an object of {layout.size} bytes: {error}") from error
+        self.base = ctypes.addressof(ctypes.c_char.from_buffer(self.memory))
         self.got = self.base + layout.got
         self._stubs: dict[int, int] = {}
         self._got_entries: dict[int, int] = {}
-        self._addresses = self._find_addresses(resolve)
+        self._addresses: list[int | None] = []
 
-    def copy_sections(self) -> None:
+    def definitions(self) -> dict[str, int]:
+        """What the object defines for others too."""
+        found: dict[str, int] = {}
+        for index, symbol in enumerate(self._tables.symbols):
+            if symbol.binding == elf.GLOBAL and symbol.section not in (elf.UNDEFINED, elf.COMMON, elf.ABSOLUTE):
+                start = self._layout.sections.get(symbol.section)
+                if start is not None:
+                    found[self._tables.symbol_name(index)] = self.base + start + symbol.value
+        return found
+
+    def link(self, resolve: Resolve) -> None:
+        """Puts everything into its place, and protects the pages."""
+        layout = self._layout
+        self._addresses = self._find_addresses(resolve)
+        self._copy_sections()
+        self._relocate()
+        _protect(self.base, layout.code_end, mmap.PROT_READ | mmap.PROT_EXEC)
+        _protect(self.base + layout.code_end, layout.constants_end - layout.code_end, mmap.PROT_READ)
+
+    def _copy_sections(self) -> None:
         for index, offset in self._layout.sections.items():
             section = self._tables.sections[index]
             if section.kind == elf.PROGBITS:
-                self._memory[offset : offset + section.size] = self._tables.content(index)
+                self.memory[offset : offset + section.size] = self._tables.content(index)
 
-    def relocate(self) -> None:
+    def _relocate(self) -> None:
         for table in self._tables.sections:
             if table.kind not in (elf.RELA, elf.REL) or table.info not in self._layout.sections:
                 continue
@@ -210,7 +235,7 @@ class _Image:
                 raise ArtefactError(f"damaged object: {rule.name} {self._site(table, offset)}, symbol {symbol}")
             place = start + offset
             try:
-                rule.word.pack_into(self._memory, place, rule.value(self, symbol, addend, self.base + place))
+                rule.word.pack_into(self.memory, place, rule.value(self, symbol, addend, self.base + place))
             except struct.error:
                 target = self._tables.symbol_name(symbol)
                 raise ArtefactError(f"{rule.name} {self._site(table, offset)} does not reach {target}") from None
@@ -239,7 +264,7 @@ class _Image:
         offset = self._stubs.get(symbol)
         if offset is None:
             offset = self._stubs[symbol] = self._layout.stubs + _STUB.size * len(self._stubs)
-            _STUB.pack_into(self._memory, offset, b"\xff\x25\0\0\0\0", address)
+            _STUB.pack_into(self.memory, offset, b"\xff\x25\0\0\0\0", address)
         return self.base + offset
 
     def got_entry(self, symbol: int) -> int:
@@ -247,7 +272,7 @@ class _Image:
         offset = self._got_entries.get(symbol)
         if offset is None:
             offset = self._got_entries[symbol] = self._layout.got + _WORD.size * len(self._got_entries)
-            _WORD.pack_into(self._memory, offset, self.address(symbol))
+            _WORD.pack_into(self.memory, offset, self.address(symbol))
         return self.base + offset
 
     def _find_addresses(self, resolve: Resolve) -> list[int | None]:

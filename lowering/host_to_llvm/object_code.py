@@ -2,30 +2,33 @@
 
 from __future__ import annotations
 
+import functools
 import os
+from concurrent.futures import ThreadPoolExecutor
 
-from cuesta._mlir import ExecutionEngine, ir, llvm
-from cuesta.errors import CompileError
+from cuesta._mlir import ir, llvm
+from cuesta.lowering.host_to_llvm.engine import make_object
+from cuesta.lowering.host_to_llvm.parts import parts_of
+from cuesta.runtime.archive import pack
 
 
 def compile_to_object(module: ir.Module, opt_level: int = 2) -> bytes:
-    """The relocatable object of `module`, whose functions must all have external linkage.
+    """The relocatable object of `module`, whose functions must all have external linkage: an archive of the objects of
+    its parts, which threads of LLVM's own make, as many as the process has cores.
 
     Raises CompileError where LLVM makes none; what it says about that goes to stderr only.
     """
     with module.context, ir.Location.unknown():
         _stand_in_for_declarations(module)
-    # A file in memory: a full disk stops no compile. The engine takes only a path.
-    with open(os.memfd_create("graph.o"), "rb") as file:
-        try:
-            engine = ExecutionEngine(module, opt_level=opt_level, enable_object_dump=True)
-            engine.dump_to_object_file(f"/proc/self/fd/{file.fileno()}")
-        except (RuntimeError, ValueError) as error:
-            raise CompileError(f"LLVM refused the module: {error}") from error
-        objects = file.read()
-    if not objects:
-        raise CompileError("LLVM wrote no object for the module; its reason is on stderr")
-    return objects
+        parts = parts_of(module)
+    make = functools.partial(make_object, opt_level=opt_level)
+    if len(parts) == 1:
+        return make(parts[0])
+    pool = ThreadPoolExecutor(min(len(parts), len(os.sched_getaffinity(0))), "cuesta-llvm")
+    try:
+        return pack(list(pool.map(make, parts)))
+    finally:
+        pool.shutdown(cancel_futures=True)  # an interrupted compile waits for the parts begun, no others
 
 
 def _stand_in_for_declarations(module: ir.Module) -> None:

@@ -1,0 +1,103 @@
+"""LLVM's optimiser and code generator, by MLIR's C interface, from any thread.
+
+MLIR's Python bindings hold Python's lock all the while that LLVM works; what is called here does not. Each call has a
+context of its own, as MLIR's are for one thread each.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from cuesta._mlir import c_interface
+from cuesta.errors import CompileError
+
+
+class _Handle(ctypes.Structure):
+    _fields_ = (("pointer", ctypes.c_void_p),)
+
+
+class _String(ctypes.Structure):
+    _fields_ = (("data", ctypes.c_char_p), ("length", ctypes.c_size_t))
+
+    @staticmethod
+    def of(data: bytes) -> _String:
+        return _String(data, len(data))
+
+
+@dataclass(frozen=True)
+class _Interface:
+    create_context: Callable[[bool], _Handle]
+    destroy_context: Callable[[_Handle], None]
+    llvm_dialect: Callable[[], _Handle]
+    load_dialect: Callable[[_Handle, _Handle], _Handle]
+    parse: Callable[[_Handle, _String], _Handle]
+    destroy_module: Callable[[_Handle], None]
+    create_engine: Callable[[_Handle, int, int, None, bool, bool], _Handle]
+    write_object: Callable[[_Handle, _String], None]
+    destroy_engine: Callable[[_Handle], None]
+
+
+@functools.cache
+def _interface() -> _Interface:
+    library = c_interface()
+
+    def function(name: str, result: Any, *parameters: Any) -> Any:
+        found = getattr(library, name)
+        found.restype, found.argtypes = result, parameters
+        return found
+
+    return _Interface(
+        function("mlirContextCreateWithThreading", _Handle, ctypes.c_bool),
+        function("mlirContextDestroy", None, _Handle),
+        function("mlirGetDialectHandle__llvm__", _Handle),
+        function("mlirDialectHandleLoadDialect", _Handle, _Handle, _Handle),
+        function("mlirModuleCreateParse", _Handle, _Handle, _String),
+        function("mlirModuleDestroy", None, _Handle),
+        function(
+            "mlirExecutionEngineCreate",
+            *(_Handle, _Handle, ctypes.c_int, ctypes.c_int, ctypes.c_void_p, ctypes.c_bool, ctypes.c_bool),
+        ),
+        function("mlirExecutionEngineDumpToObjectFile", None, _Handle, _String),
+        function("mlirExecutionEngineDestroy", None, _Handle),
+    )
+
+
+def make_object(text: str, opt_level: int) -> bytes:
+    """The relocatable object of a module in the LLVM dialect that defines all that it names.
+
+    Raises CompileError where LLVM makes none; what it says about that goes to stderr only.
+    """
+    mlir = _interface()
+    context = mlir.create_context(False)
+    try:
+        mlir.load_dialect(mlir.llvm_dialect(), context)
+        module = mlir.parse(context, _String.of(text.encode()))
+        if not module.pointer:
+            raise CompileError("MLIR does not read its own text of a part of the module; its reason is on stderr")
+        try:
+            return _object_of(mlir, module, opt_level)
+        finally:
+            mlir.destroy_module(module)
+    finally:
+        mlir.destroy_context(context)
+
+
+def _object_of(mlir: _Interface, module: _Handle, opt_level: int) -> bytes:
+    engine = mlir.create_engine(module, opt_level, 0, None, True, False)
+    if not engine.pointer:
+        raise CompileError("LLVM refused the module; its reason is on stderr")
+    try:
+        # A file in memory: a full disk stops no compile. The engine takes only a path.
+        with open(os.memfd_create("graph.o"), "rb") as file:
+            mlir.write_object(engine, _String.of(f"/proc/self/fd/{file.fileno()}".encode()))
+            objects = file.read()
+    finally:
+        mlir.destroy_engine(engine)
+    if not objects:
+        raise CompileError("LLVM wrote no object for the module; its reason is on stderr")
+    return objects

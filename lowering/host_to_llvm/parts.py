@@ -1,0 +1,121 @@
+"""A module in the LLVM dialect as several, which LLVM makes machine code of side by side.
+
+    @a__tiles @b__tiles  @a calls @a__tiles  @b      →   { @a__tiles  @a }  { @b__tiles  @b }
+    @cuesta_main calls @a and @b                         { @cuesta_main, with weak stand-ins for @a and @b }
+
+Functions that LLVM could look into, from one another, stay together; the host program, which it does not optimise, is
+one. How a module is parted depends on nothing but the module, so its machine code is the same on machines with more
+cores and with fewer.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from cuesta._mlir import ir
+
+#: Characters of text that a part has at least: 0.15 s of LLVM, which takes 0.01 to begin with one.
+_PART = 120_000
+
+#: Parts at most.
+_MOST = 8
+
+#: An operation's name is @name or @"name"; one of a vector function is in an attribute, (name).
+_NAMED = re.compile(r'[@(]"?([\w.$-]+)')
+
+
+@dataclass
+class _Symbol:
+    text: str
+    named: frozenset[str]
+    type: str
+    weak: bool
+    optimised: bool
+
+    @property
+    def cost(self) -> int:
+        return len(self.text) if self.optimised else len(self.text) // 3
+
+
+def parts_of(module: ir.Module) -> list[str]:
+    """The texts of the modules; each function's and global's own is in one of them. `module` has no declarations, but
+    weak definitions in their places."""
+    symbols = _symbols(module)
+    groups = _groups(symbols)
+    costs = [sum(symbols[name].cost for name in group) for group in groups]
+    count = min(_MOST, len(groups), 1 + sum(costs) // _PART)
+    if count == 1:
+        return [module.operation.get_asm(enable_debug_info=False)]
+    parts: list[list[str]] = [[] for _ in range(count)]
+    totals = [0] * count
+    for number in sorted(range(len(groups)), key=lambda n: -costs[n]):
+        least = totals.index(min(totals))
+        parts[least] += groups[number]
+        totals[least] += costs[number]
+    return [_text(symbols, part) for part in parts if part]
+
+
+def _symbols(module: ir.Module) -> dict[str, _Symbol]:
+    found = {}
+    for view in module.body.operations:
+        op = view.operation
+        text = op.get_asm(enable_debug_info=False, use_local_scope=True)
+        attributes = op.attributes
+        found[attributes["sym_name"].value] = _Symbol(
+            text,
+            frozenset(_NAMED.findall(text)),
+            str(attributes["function_type"]) if op.name == "llvm.func" else "",
+            "weak" in str(attributes["linkage"]),
+            '"optnone"' not in str(attributes["passthrough"]) if "passthrough" in attributes else True,
+        )
+    return found
+
+
+def _groups(symbols: dict[str, _Symbol]) -> list[list[str]]:
+    """Names of what stays together. Weak symbols are in no group: each part has those that it needs."""
+    leader = {name: name for name in symbols}
+
+    def find(name: str) -> str:
+        while leader[name] != name:
+            leader[name] = name = leader[leader[name]]
+        return name
+
+    host = next((name for name, symbol in symbols.items() if not symbol.optimised), "")
+    for name, symbol in symbols.items():
+        if not symbol.optimised:
+            leader[find(name)] = find(host)
+        for other in _strong(symbols, symbol):
+            # A function that is not optimised does not look into those that it calls.
+            if symbol.optimised or not symbols[other].type:
+                leader[find(other)] = find(name)
+    groups: dict[str, list[str]] = {}
+    for name, symbol in symbols.items():
+        if not symbol.weak:
+            groups.setdefault(find(name), []).append(name)
+    return list(groups.values())
+
+
+def _strong(symbols: dict[str, _Symbol], symbol: _Symbol) -> Iterator[str]:
+    return (name for name in symbol.named if name in symbols and not symbols[name].weak)
+
+
+def _text(symbols: dict[str, _Symbol], part: list[str]) -> str:
+    """The module of a part, with stand-ins for what it names of others."""
+    needed = sorted({name for own in part for name in symbols[own].named if name in symbols} - set(part))
+    lines = [symbols[name].text if symbols[name].weak else _stand_in(name, symbols[name].type) for name in needed]
+    return "\n".join([*lines, *(symbols[name].text for name in part)])
+
+
+def _stand_in(name: str, function_type: str) -> str:
+    result, inner = function_type.removeprefix("!llvm.func<").removesuffix(")>").split(" (", 1)
+    parameters = ", ".join(
+        f"%p{number}: {_spelled(kind)}" for number, kind in enumerate(filter(None, inner.split(", ")))
+    )
+    returned = "" if result == "void" else f" -> {_spelled(result)}"
+    return f'llvm.func weak @"{name}"({parameters}){returned} {{\n  llvm.unreachable\n}}'
+
+
+def _spelled(kind: str) -> str:
+    return "!llvm.ptr" if kind == "ptr" else kind
