@@ -13,6 +13,8 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
+from cuesta.unread_logs import names_as_wanted
+
 
 class _Holders:
     """How many hold the collector back now, and whether the first of them found it at work."""
@@ -59,6 +61,7 @@ def hold_back_in_dynamo() -> None:
 
 def _begin(_: Any) -> None:
     _AT_WORK.enter_context(held_back())
+    _AT_WORK.enter_context(names_as_wanted())
 
 
 def _end(_: Any) -> None:

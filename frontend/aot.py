@@ -22,6 +22,7 @@ from cuesta.frontend.saved_layouts import save_channels_last
 from cuesta.frontend.saved_operands import save_compared
 from cuesta.frontend.saved_views import save_views_once
 from cuesta.frontend.tied_tables import add_rows_to_tables
+from cuesta.unread_logs import graphs_as_wanted
 
 
 def around(
@@ -46,7 +47,7 @@ def around(
             return flat
         counters["aot_autograd"]["total"] += 1
         try:
-            with _files_of_torchs_log():
+            with _files_of_torchs_log(), graphs_as_wanted():
                 compiled = aot_module_simplified(
                     gm,
                     example_inputs,

@@ -1,0 +1,50 @@
+"""Text for torch's logs that nobody reads is not made.
+
+AOTAutograd prints each of its graphs whether a log wants them or not, 0.1 s of a training step of BERT's, and keeps the
+text, so that a warm process can log it. Dynamo reads each source file that it traces through, for the names of
+functions in what `TORCH_LOGS=trace_call` shows: 0.1 s of a transformer. Who asks for those logs gets all of them, but
+for AOTAutograd's graphs in a warm process where the one that filled the cache did not ask.
+"""
+
+from __future__ import annotations
+
+import logging
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+from unittest import mock
+
+from torch._logging._internal import trace_log
+
+#: Functions of torch's that log graphs and give their texts, and what stands in for them; each torch has its own set.
+_PRINTS: dict[str, Any] = {
+    "_log_joint_graph": lambda *_: None,
+    "_log_fw_bw_graphs": lambda *_: (None, None),
+    "_log_inference_graph": lambda *_: None,
+}
+
+
+def graphs_as_wanted() -> AbstractContextManager[object]:
+    """Within it AOTAutograd prints its graphs for a log, a trace or TORCH_COMPILE_DEBUG's files alone."""
+    from torch._functorch._aot_autograd import graph_compile
+
+    present = {name: value for name, value in _PRINTS.items() if hasattr(graph_compile, name)}
+    if not present or trace_log.handlers or _is_wanted(graph_compile, logging.INFO):
+        return nullcontext()
+    return mock.patch.multiple(graph_compile, **present)
+
+
+def names_as_wanted() -> AbstractContextManager[object]:
+    """Within it Dynamo looks up the names of functions, by line, for a log alone."""
+    from torch._dynamo import output_graph, symbolic_convert
+
+    if not hasattr(symbolic_convert, "get_funcname") or any(
+        _is_wanted(module, logging.DEBUG) for module in (output_graph, symbolic_convert)
+    ):
+        return nullcontext()
+    return mock.patch.object(symbolic_convert, "get_funcname", lambda *_: None)
+
+
+def _is_wanted(module: Any, level: int) -> bool:
+    """Whether a log of a module's is open at a level."""
+    logs = [value for value in vars(module).values() if isinstance(value, logging.Logger)]
+    return any(log.isEnabledFor(level) for log in logs)
