@@ -43,6 +43,7 @@ _PASS_MODULES = (
     "cuesta.lowering.linalg_to_loops.expand_copies",
     "cuesta.lowering.linalg_to_loops.sum_beside",
     "cuesta.lowering.linalg_to_loops.multiply_panels",
+    "cuesta.lowering.linalg_to_loops.transposed_operands",
     "cuesta.lowering.linalg_to_loops.transpose_tiles",
     "cuesta.lowering.linalg_to_loops.make_loops",
     "cuesta.lowering.linalg_to_loops.join_loops",

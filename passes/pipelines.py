@@ -111,7 +111,8 @@ _LOOPS = (
     "multiply-panels",
     # 3. Sums that vectors would write apart, while it is told what is summed.
     "sum-beside",
-    # 4. Tiles that are read across, by squares in registers.
+    # 4. Tiles that are read across, by squares in registers: what is computed of them there, and others for themselves.
+    "transposed-operands",
     "transpose-tiles",
     # 5. Affine rather than scf loops where they can be: their accesses stay readable to LLVM's vectoriser.
     "make-loops",

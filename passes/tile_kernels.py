@@ -186,7 +186,8 @@ def _tile(function: func.FuncOp) -> None:
     tiled = [g for g in generics if "cuesta.tail" not in g.attributes]
     tensors = [classes for g in tiled for classes in operand_classes(g) if classes]
     work = sum(work_of(g, sizes) for g in tiled)
-    tiles = tiles_of(function, sizes, parallel, tensors, work)
+    reaches = not _is_written_again(tiled)
+    tiles = tiles_of(function, sizes, parallel, tensors, work, reaches)
     tiles = {c: t for c, t in tiles.items() if isinstance(sizes[c], Size) or t < sizes[c]}
     if not tiles or 0 in sizes:
         return
@@ -212,8 +213,11 @@ def _tile(function: func.FuncOp) -> None:
         if any(isinstance(n, Size) for n in counts):
             loop.operation.attributes["cuesta.tiles"] = int_array(counts)
         tiler = Tiler(sizes, tiles, dict(zip(order, loop.induction_variables, strict=True)))
+        back = {c: n - tiles[c] for c in order if isinstance(n := sizes[c], int) and n % tiles[c]} if reaches else {}
         with ir.InsertionPoint(loop.body):
-            tiler.extents = extents_of(sizes, tiles, tiler.offsets, given)
+            tiler.offsets |= {c: arith.minui(tiler.offsets[c], index_value(last)) for c, last in back.items()}
+            whole = [tiles[c] if c in back else n for c, n in enumerate(sizes)]
+            tiler.extents = extents_of(whole, tiles, tiler.offsets, given)
         tiler.factors = {v for g in tiled if product.panels_of(g) is not None for v in g.operands}
         for (destination, _), shared in zip(written.values(), loop.inner_iter_args, strict=True):
             tiler.destinations[destination] = shared
@@ -228,6 +232,14 @@ def _tile(function: func.FuncOp) -> None:
     for result, new in zip(written, loop.results, strict=True):
         result.replace_all_uses_with(new)
     _move_after_loop(entry, loop, tiled)
+
+
+def _is_written_again(tiled: Sequence[ir.Operation]) -> bool:
+    """Whether what a kernel writes is also what it reads, or a product's sums: the last tile may not do a part of the
+    one before again."""
+    written = {destination_of(init) for g in tiled for init in list(g.operands)[-len(g.results) :]}
+    read = {value for g in tiled for value in list(g.operands)[: -len(g.results)]}
+    return bool(written & read) or any(product.panels_of(g) is not None for g in tiled)
 
 
 def extents_of(

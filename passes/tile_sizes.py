@@ -47,6 +47,9 @@ _SHORT = 1024
 #: there are tiles enough.
 _BESIDE, _FEWEST_TILES = 32, 64
 
+#: Elements of a side of what is transposed in registers.
+_SQUARE = 16
+
 #: Elements of a run, by how many tensors have as many: all of them take less than half of L1, or 20 KB.
 _IN_L1 = (4096, 4096, 4096, 2048, 1024)
 
@@ -70,12 +73,14 @@ def tile_sizes(
     limits: Limits = USUAL,
     rows: int = 1,
     reduces: bool = True,
+    reaches: bool = False,
 ) -> dict[int, int]:
     """Class → tile size for the parallel classes.
 
     `tensors` lists, for each tensor of the kernel, the classes of its dims in memory order. Along a class whose size
     depends on the call the last tile is what is left over. A tile of a kernel without reductions has about so many
-    `rows` or more, where there are rows; where nothing `reduces` and rows are short, it has some.
+    `rows` or more, where there are rows; where nothing `reduces` and rows are short, it has some. Where the last tile
+    `reaches` back into the one before, those that are read across are of whole squares, and need not divide a size.
     """
     about = [max(hint(n), 1) for n in sizes]  # a guess of none is no divisor
 
@@ -120,8 +125,10 @@ def tile_sizes(
         run *= tiles[c]
     for c in across:
         if tiles[c] == 1:
-            tiles[c] = tile(c, limits.block)
-            tiles[last] = tile(last, 4 * limits.block)
+            for d, limit in ((c, limits.block), (last, 4 * limits.block)):
+                tiles[d] = tile(d, limit)
+                if reaches and isinstance(sizes[d], int) and tiles[d] % _SQUARE:
+                    tiles[d] = min(limit, about[d])
     return tiles
 
 
@@ -138,7 +145,12 @@ def _strip(columns: int) -> int:
 
 
 def tiles_of(
-    function: func.FuncOp, sizes: Sequence[Number], parallel: set[int], tensors: Sequence[Sequence[int]], work: Number
+    function: func.FuncOp,
+    sizes: Sequence[Number],
+    parallel: set[int],
+    tensors: Sequence[Sequence[int]],
+    work: Number,
+    reaches: bool,
 ) -> dict[int, int]:
     """Class → tile size for the parallel classes of a kernel, which is marked with what was chosen by measuring.
 
@@ -155,8 +167,12 @@ def tiles_of(
     rows = LEAST_ROWS if _repeats(function, parallel) else 1
     limits = _limits(function)
     reduces = any("reduction" in str(g.attributes["iterator_types"]) for g in _generics(function))
-    usual = tile_sizes(sizes, parallel, tensors, limits, rows, reduces)
-    if not measuring() or any(isinstance(n, Size) for n in sizes) or work < _LITTLE_WORK:
+    usual = tile_sizes(sizes, parallel, tensors, limits, rows, reduces, reaches)
+    if (
+        not measuring()
+        or work < _LITTLE_WORK
+        or any(isinstance(sizes[c], Size) or sizes[c] % t for c, t in usual.items())
+    ):
         return usual
     ways = [tile_sizes(sizes, parallel, tensors, way, rows, reduces) for way in (limits, *_OTHERS)]
     names = dict.fromkeys("x".join(str(way[c]) for c in order) for way in ways)
@@ -164,7 +180,7 @@ def tiles_of(
     chosen = choose(question, function)
     if chosen != question.candidates[0]:
         mark_tile(function, chosen)
-        return tiles_of(function, sizes, parallel, tensors, work)
+        return tiles_of(function, sizes, parallel, tensors, work, reaches)
     return usual
 
 

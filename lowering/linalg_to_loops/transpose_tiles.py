@@ -46,25 +46,26 @@ class TransposeTiles(Pass):
 def _expand(op: ir.Operation) -> None:
     """Writes the loops for a transposition. For buffers that vectors do not fit, it is one of make-loops'."""
     source, target = op.operands
-    if not _fits(source) or not _fits(target):
+    if not fits(source) or not fits(target):
         return
     found = _Transposition.of(source, target, list(op.attributes["permutation"]))
-    sizes = [memref.dim(target, index_value(d)) for d in found.across if target.type.is_dynamic_dim(d)]
+    squares = found.squares
+    sizes = [memref.dim(target, index_value(d)) for d in squares.across if target.type.is_dynamic_dim(d)]
     if sizes:
-        is_long = [arith.cmpi(arith.CmpIPredicate.uge, size, index_value(found.lanes)) for size in sizes]
+        is_long = [arith.cmpi(arith.CmpIPredicate.uge, size, index_value(squares.lanes)) for size in sizes]
         choice = scf.IfOp(functools.reduce(arith.andi, is_long), has_else=True)
         with ir.InsertionPoint(choice.else_block):
             end = scf.YieldOp([])
         op.clone(ir.InsertionPoint(end))
         with ir.InsertionPoint(choice.then_block):
-            found.write()
+            squares.over(found.square)
             scf.YieldOp([])
     else:
-        found.write()
+        squares.over(found.square)
     op.erase()
 
 
-def _fits(buffer: Value) -> bool:
+def fits(buffer: Value) -> bool:
     """Whether elements of the last dim lie together, and vectors of them take the same memory."""
     kind = ir.MemRefType(buffer.type)
     _, strides = memref_shape(buffer.type)
@@ -82,6 +83,64 @@ def _is_memory(buffer: Value) -> bool:
     return True
 
 
+def lanes_of(source: Value) -> int:
+    """Elements of a buffer that fill a vector, and rows of a square of them, which fill half of the registers."""
+    return min(_BYTES * 8 // ir.MemRefType(source.type).element_type.width, _LANES)
+
+
+@dataclass(frozen=True)
+class Squares:
+    """Squares of a buffer, along two of its dims."""
+
+    whole: Value
+    #: the dim that lies across what is read, and the last one
+    across: tuple[int, int]
+    lanes: int
+    #: rows of a few squares to their ends, then the next: else columns first
+    along_rows: bool = True
+
+    def over(self, body: Callable[[list[Value], int, int], None]) -> None:
+        """Loops, at the current insertion point: over all other dims, then squares. `body` takes where in the buffer
+        a square begins, and how many elements it has along the last dim and along the other one. A size of those that
+        only the call tells is as long as a vector, or longer."""
+        rank = len(self.whole.type.shape)
+        outer = [d for d in range(rank) if d not in self.across]
+        self._over(outer, [index_value(0)] * rank, body)
+
+    def _over(self, outer: list[int], place: list[Value], body: Callable[[list[Value], int, int], None]) -> None:
+        if outer:
+            d, *others = outer
+            loop = scf.ForOp(index_value(0), memref.dim(self.whole, index_value(d)), index_value(1))
+            with ir.InsertionPoint(loop.body):
+                self._over(others, put(place, {d: loop.induction_variable}), body)
+                scf.YieldOp([])
+            return
+        j, i = self.across
+        first, second = (j, i) if self.along_rows else (i, j)
+
+        def square(blocks: dict[int, tuple[Value, int]]) -> None:
+            body(put(place, {d: at for d, (at, _) in blocks.items()}), blocks[i][1], blocks[j][1])
+
+        self._blocks(
+            first,
+            lambda at, count: self._blocks(
+                second, lambda then, other: square({first: (at, count), second: (then, other)})
+            ),
+        )
+
+    def _blocks(self, dim: int, body: Callable[[Value, int], None]) -> None:
+        """Blocks along a dim; `body` takes where one begins and how many elements it has."""
+        size, step = memref.dim(self.whole, index_value(dim)), index_value(self.lanes)
+        count, known = self.lanes, self.whole.type.shape[dim]
+        if not self.whole.type.is_dynamic_dim(dim):
+            count = min(count, known)
+        loop = scf.ForOp(index_value(0), size, step)
+        with ir.InsertionPoint(loop.body):
+            last = arith.subi(size, index_value(count))
+            body(arith.minui(loop.induction_variable, last), count)
+            scf.YieldOp([])
+
+
 @dataclass(frozen=True)
 class _Transposition:
     """target[j, …, i] = source[i, …, j]: loops are numbered as dims of the target are."""
@@ -90,75 +149,31 @@ class _Transposition:
     target: Value
     #: dim of the target → dim of the source
     permutation: list[int]
-    lanes: int
+    squares: Squares
 
     @staticmethod
     def of(source: Value, target: Value, permutation: list[int]) -> _Transposition:
-        element = ir.MemRefType(source.type).element_type
-        return _Transposition(source, target, permutation, min(_BYTES * 8 // element.width, _LANES))
+        last = len(permutation) - 1
+        # Into memory, a few of its rows from their beginnings to their ends: of more at a time each would lose its
+        # place in L1, where rows are a power of two apart. What is on the stack is there anyway.
+        across = (permutation.index(last), last)
+        squares = Squares(target, across, lanes_of(source), along_rows=_is_memory(target))
+        return _Transposition(source, target, permutation, squares)
 
-    @property
-    def across(self) -> tuple[int, int]:
-        """The dim of the target that is the source's last, and the target's last."""
-        last = len(self.permutation) - 1
-        return self.permutation.index(last), last
-
-    def write(self) -> None:
-        """The loops, at the current insertion point: over all dims but the last ones of both buffers, then squares over
-        those. A size of those that only the call tells is as long as a vector, or longer."""
-        outer = [d for d in range(len(self.permutation)) if d not in self.across]
-        self._over(outer, [index_value(0)] * len(self.permutation))
-
-    def _over(self, outer: list[int], place: list[Value]) -> None:
-        if not outer:
-            # Into memory, a few of its rows from their beginnings to their ends: of more at a time each would lose its
-            # place in L1, where rows are a power of two apart. What is on the stack is there anyway.
-            j, i = self.across
-            first, second = (j, i) if _is_memory(self.target) else (i, j)
-            self._blocks(
-                first,
-                lambda at, count: self._blocks(
-                    second, lambda then, other: self._square_at(place, {first: (at, count), second: (then, other)})
-                ),
-            )
-            return
-        first, *others = outer
-        loop = scf.ForOp(index_value(0), memref.dim(self.target, index_value(first)), index_value(1))
-        with ir.InsertionPoint(loop.body):
-            self._over(others, _put(place, {first: loop.induction_variable}))
-            scf.YieldOp([])
-
-    def _blocks(self, dim: int, body: Callable[[Value, int], None]) -> None:
-        """Blocks along a dim of the target; `body` takes where one begins and how many elements it has."""
-        size, step = memref.dim(self.target, index_value(dim)), index_value(self.lanes)
-        count, known = self.lanes, self.target.type.shape[dim]
-        if not self.target.type.is_dynamic_dim(dim):
-            count = min(count, known)
-        loop = scf.ForOp(index_value(0), size, step)
-        with ir.InsertionPoint(loop.body):
-            last = arith.subi(size, index_value(count))
-            body(arith.minui(loop.induction_variable, last), count)
-            scf.YieldOp([])
-
-    def _square_at(self, place: list[Value], blocks: dict[int, tuple[Value, int]]) -> None:
-        """The square that a block along each dim of `across` makes: where it begins, and how many elements it has."""
-        j, i = self.across
-        self._square(_put(place, {d: at for d, (at, _) in blocks.items()}), blocks[i][1], blocks[j][1])
-
-    def _square(self, place: list[Value], rows: int, columns: int) -> None:
+    def square(self, place: list[Value], rows: int, columns: int) -> None:
         """`rows` along the target's last dim and `columns` along the source's, from a place of the target on."""
-        j, i = self.across
+        j, i = self.squares.across
         mask_of_row, mask_of_column = self._mask(columns), self._mask(rows)
-        places = [_put(place, {i: arith.addi(place[i], index_value(r))}) for r in range(rows)]
+        places = [put(place, {i: arith.addi(place[i], index_value(r))}) for r in range(rows)]
         read = [self._load(at, mask_of_row) for at in places]
-        none = [self._zeros()] * (self.lanes - rows)
+        none = [self._zeros()] * (self.squares.lanes - rows)
         for c, column in enumerate(transposed([*read, *none])[:columns]):
-            self._store(column, _put(place, {j: arith.addi(place[j], index_value(c))}), mask_of_column)
+            self._store(column, put(place, {j: arith.addi(place[j], index_value(c))}), mask_of_column)
 
     def _mask(self, count: int) -> Value | None:
         """The first elements of a vector; None for all of them."""
-        kind = ir.VectorType.get([self.lanes], ir.IntegerType.get_signless(1))
-        return None if count == self.lanes else vector.constant_mask(kind, [count])
+        kind = ir.VectorType.get([self.squares.lanes], ir.IntegerType.get_signless(1))
+        return None if count == self.squares.lanes else vector.constant_mask(kind, [count])
 
     def _load(self, place: list[Value], mask: Value | None) -> Value:
         kind = self._vector()
@@ -174,7 +189,7 @@ class _Transposition:
             vector.maskedstore(self.target, place, mask, value)
 
     def _vector(self) -> ir.Type:
-        return ir.VectorType.get([self.lanes], ir.MemRefType(self.source.type).element_type)
+        return ir.VectorType.get([self.squares.lanes], ir.MemRefType(self.source.type).element_type)
 
     def _zeros(self) -> Value:
         element = ir.MemRefType(self.source.type).element_type
@@ -182,6 +197,6 @@ class _Transposition:
         return vector.broadcast(self._vector(), arith.ConstantOp(element, zero).result)
 
 
-def _put(place: list[Value], changes: dict[int, Value]) -> list[Value]:
+def put(place: list[Value], changes: dict[int, Value]) -> list[Value]:
     """A place with other indices along some dims."""
     return [changes.get(d, index) for d, index in enumerate(place)]

@@ -1,5 +1,5 @@
-"""Turns bf16 into integers: conversions are integer arithmetic, to the nearest even number, as torch rounds, and
-kernels move numbers as i16.
+"""Turns bf16, alone or in vectors, into integers: conversions are integer arithmetic, to the nearest even number, as
+torch rounds, and kernels move numbers as i16.
 
 %y = arith.extf %x : bf16 to f32      →      %0 = arith.extui %x : i16 to i32
                                              %y = bitcast (%0 << 16)
@@ -30,7 +30,7 @@ _MOVES = (
 @register_pass("expand-bf16")
 @dataclass(frozen=True)
 class ExpandBf16(Pass):
-    """Expands conversions of bf16 scalars into integer arithmetic, and makes kernels hold bf16 as i16."""
+    """Expands conversions of bf16 into integer arithmetic, and makes kernels hold bf16 as i16."""
 
     def run(self, module: ir.Module) -> None:
         with module.context, ir.Location.unknown():
@@ -46,15 +46,15 @@ class ExpandBf16(Pass):
 
 def extend(x: ir.Value, target: ir.Type) -> ir.Value:
     """bf16 as f32 or f64: its bits are the upper half of an f32's."""
-    i32 = ir.IntegerType.get_signless(32)
-    bits = arith.extui(i32, arith.bitcast(ir.IntegerType.get_signless(16), x))
-    wide = arith.bitcast(ir.F32Type.get(), arith.shli(bits, _constant(i32, 16)))
+    i16, i32, f32 = _words(x.type)
+    bits = arith.extui(i32, arith.bitcast(i16, x))
+    wide = arith.bitcast(f32, arith.shli(bits, _constant(i32, 16)))
     return wide if wide.type == target else arith.extf(target, wide)
 
 
 def truncate(x: ir.Value, target: ir.Type) -> ir.Value:
     """f32 or f64 as bf16; f64 is rounded to f32 first, as torch rounds it."""
-    i16, i32, f32 = ir.IntegerType.get_signless(16), ir.IntegerType.get_signless(32), ir.F32Type.get()
+    i16, i32, f32 = _words(target)
     x = x if x.type == f32 else arith.truncf(f32, x)
     bits = arith.bitcast(i32, x)
     sixteen = _constant(i32, 16)
@@ -66,8 +66,24 @@ def truncate(x: ir.Value, target: ir.Type) -> ir.Value:
     return arith.bitcast(target, arith.select(is_nan, _constant(i16, _NAN), upper))
 
 
+def _words(kind: ir.Type) -> tuple[ir.Type, ir.Type, ir.Type]:
+    """i16, i32 and f32, or vectors of them where `kind` is one."""
+    words = ir.IntegerType.get_signless(16), ir.IntegerType.get_signless(32), ir.F32Type.get()
+    if not isinstance(kind, ir.VectorType):
+        return words
+    shape = kind.shape
+    first, second, third = (ir.VectorType.get(shape, word) for word in words)
+    return first, second, third
+
+
+def _element(kind: ir.Type) -> ir.Type:
+    return kind.element_type if isinstance(kind, ir.VectorType) else kind
+
+
 def _constant(kind: ir.Type, number: int) -> ir.Value:
-    return arith.ConstantOp(kind, ir.IntegerAttr.get(kind, number)).result
+    value = ir.IntegerAttr.get(_element(kind), number)
+    is_vector = isinstance(kind, ir.VectorType)
+    return arith.ConstantOp(kind, ir.DenseElementsAttr.get_splat(kind, value) if is_vector else value).result
 
 
 def _rewrite(
@@ -77,7 +93,7 @@ def _rewrite(
     bf16 = ir.BF16Type.get()
 
     def expand(op: ir.OpView, rewriter: rewrite.PatternRewriter) -> bool:
-        if narrow(op) != bf16:
+        if _element(narrow(op)) != bf16:
             return True
         with rewriter.ip, op.location:
             value = convert(op.operands[0], op.results[0].type)

@@ -84,6 +84,31 @@ module {
       return %s : tensor<1024x1024xf32>
     }
 
+    // Squares fill vectors: the last tiles reach back into those before, but not where what they add to is computed twice.
+    // CHECK-LABEL: func.func @reaching_back
+    // CHECK: scf.forall (%[[I:.*]], %[[J:.*]]) = (0, 0) to (1000, 1000) step (32, 128)
+    // CHECK-DAG: %[[ROW:.*]] = arith.minui %[[I]], %c968
+    // CHECK-DAG: %[[COLUMN:.*]] = arith.minui %[[J]], %c872
+    // CHECK: tensor.extract_slice %arg0[%[[COLUMN]], %[[ROW]]] [128, 32]
+    // CHECK-LABEL: func.func @across_in_place
+    // CHECK: step (25, 125)
+    func.func @reaching_back(%x: tensor<1000x1000xf32>, %y: tensor<1000x1000xf32> {bufferization.writable = true}) -> tensor<1000x1000xf32> attributes {cuesta.parallel = [0, 1], cuesta.sizes = [1000, 1000]} {
+      %s = linalg.generic {indexing_maps = [#swap, #id], iterator_types = ["parallel", "parallel"]} ins(%x : tensor<1000x1000xf32>) outs(%y : tensor<1000x1000xf32>) attrs = {cuesta.classes = [0, 1]} {
+      ^bb0(%a: f32, %o: f32):
+        %r = arith.addf %a, %a : f32
+        linalg.yield %r : f32
+      } -> tensor<1000x1000xf32>
+      return %s : tensor<1000x1000xf32>
+    }
+    func.func @across_in_place(%x: tensor<1000x1000xf32>, %y: tensor<1000x1000xf32> {bufferization.writable = true}) -> tensor<1000x1000xf32> attributes {cuesta.parallel = [0, 1], cuesta.sizes = [1000, 1000]} {
+      %s = linalg.generic {indexing_maps = [#swap, #id, #id], iterator_types = ["parallel", "parallel"]} ins(%x, %y : tensor<1000x1000xf32>, tensor<1000x1000xf32>) outs(%y : tensor<1000x1000xf32>) attrs = {cuesta.classes = [0, 1]} {
+      ^bb0(%a: f32, %b: f32, %o: f32):
+        %r = arith.addf %a, %b : f32
+        linalg.yield %r : f32
+      } -> tensor<1000x1000xf32>
+      return %s : tensor<1000x1000xf32>
+    }
+
     // Of sizes that depend on the call too, into a part of a whole tile.
     // CHECK-LABEL: func.func @symbolic_across
     // CHECK: %[[I:.*]] = arith.minsi %c32, %{{.*}} : index

@@ -35,6 +35,18 @@ func.func @others(%x: f16, %y: f64) -> (f32, f32) {
   return %0, %1 : f32, f32
 }
 
+// Vectors of them are vectors of integers.
+// CHECK-LABEL: func.func @vectors
+// CHECK: arith.extui %{{.*}} : vector<16xi16> to vector<16xi32>
+// CHECK: %[[UPPER:.*]] = arith.trunci %{{.*}} : vector<16xi32> to vector<16xi16>
+// CHECK: arith.select %{{.*}}, %{{.*}}, %[[UPPER]] : vector<16xi1>, vector<16xi16>
+func.func @vectors(%x: vector<16xbf16>) -> vector<16xbf16> {
+  %0 = arith.extf %x : vector<16xbf16> to vector<16xf32>
+  %1 = arith.addf %0, %0 : vector<16xf32>
+  %2 = arith.truncf %1 : vector<16xf32> to vector<16xbf16>
+  return %2 : vector<16xbf16>
+}
+
 // Kernels hold bf16 as i16: what moves, moves as integers, and what computes does so in f32.
 // CHECK-LABEL: module @kernels
 module @kernels {

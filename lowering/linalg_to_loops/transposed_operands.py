@@ -1,0 +1,282 @@
+"""Computes on what is transposed while it is in registers, 16 x 16 elements at a time.
+
+linalg.transpose ins(%x) outs(%tile)          scf.for %i { scf.for %j {
+linalg.generic {addf}                    →      16 times vector.load %x, 64 times vector.shuffle
+  ins(%y, %tile) outs(%z)                       16 times vector.load %y, arith.addf, vector.store %z } }
+
+A tile of its own would be written and read once more, and memory waits meanwhile: adding a transposed 1000x1000 took
+1.5 times as long. It is so where few ops follow, each of which is the same on vectors.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from cuesta._mlir import arith, ir, memref, scf, vector
+from cuesta.dialects import walk
+from cuesta.dialects.affine_maps import dims_of
+from cuesta.dialects.kernel_module import body_ops, kernel_modules
+from cuesta.dialects.types import index_value, memref_shape
+from cuesta.lowering.linalg_to_loops.transpose_tiles import Squares, fits, lanes_of, put
+from cuesta.lowering.linalg_to_loops.transposed import transposed
+from cuesta.passes.registry import Pass, register_pass
+
+Value: TypeAlias = ir.Value
+
+#: Ops that follow, at most: each is there for every row of a square.
+_MOST = 12
+#: Those that are the same on vectors, and that no later pass takes for one of numbers.
+_FLOATS = "addf subf mulf divf negf maximumf minimumf maxnumf minnumf cmpf"
+_INTEGERS = "addi subi muli andi ori xori shli shrui shrsi cmpi minsi maxsi minui maxui"
+_OTHERS = "select constant extf truncf extsi extui trunci sitofp uitofp bitcast"
+_SAME = {f"arith.{name}" for name in f"{_FLOATS} {_INTEGERS} {_OTHERS}".split()} | {
+    "math.absf",
+    "math.sqrt",
+    "math.fma",
+}
+#: Rows that share a place of L1 and stay there; elements of rows that do; bytes that a cache holds.
+_WAYS, _PLACES, _HELD = 8, 1024, 1 << 23
+#: What may stand between: it leaves memory as it is.
+_LEAVE = ("memref.subview", "memref.alloca", "memref.dim", "linalg.transpose")
+
+
+@register_pass("transposed-operands")
+@dataclass(frozen=True)
+class TransposedOperands(Pass):
+    """Makes transpositions and the pointwise op that reads them one loop around squares in registers."""
+
+    def run(self, module: ir.Module) -> None:
+        with module.context:
+            for nested in kernel_modules(module):
+                for op in [o for o in walk(nested.operation) if o.name == "linalg.generic"]:
+                    found = _Consumer.of(op)
+                    if found is not None:
+                        with ir.InsertionPoint(op), op.location:
+                            found.replace()
+
+
+@dataclass(frozen=True)
+class _Consumer:
+    """A pointwise generic, and the transpositions whose tiles nothing else reads: the number of the operand → op."""
+
+    op: ir.Operation
+    transposes: dict[int, ir.Operation]
+    squares: Squares
+
+    @staticmethod
+    def of(op: ir.Operation) -> _Consumer | None:
+        """None where squares in registers do not do."""
+        if any("parallel" not in str(kind) for kind in op.attributes["iterator_types"]) or op.results:
+            return None
+        found = {i: t for i, v in enumerate(op.operands) if (t := _transpose_of(v, op)) is not None}
+        if not found or not _is_short(op, len(_outputs(op))):
+            return None
+        orders = {tuple(t.attributes["permutation"]) for t in found.values()}
+        shapes = {tuple(op.operands[i].type.shape) for i in found}
+        lanes = {lanes_of(t.operands[0]) for t in found.values()}
+        if len(orders) != 1 or len(shapes) != 1 or len(lanes) != 1:
+            return None
+        permutation = list(orders.pop())
+        whole = op.operands[next(iter(found))]
+        last = len(permutation) - 1
+        squares = Squares(whole, (permutation.index(last), last), lanes.pop())
+        consumer = _Consumer(op, found, squares)
+        return consumer if consumer._is_possible() else None
+
+    def _is_possible(self) -> bool:
+        """Whether vectors run along memory, a square fits into a tile, and none is computed from its own result."""
+        loops = tuple(range(len(self.op.attributes["iterator_types"])))
+        maps = _maps(self.op)
+        sizes = [self.squares.whole.type.shape[d] for d in self.squares.across]
+        lanes = self.squares.lanes
+        dynamic = ir.ShapedType.get_dynamic_size()
+        if any(n != dynamic and n < lanes for n in sizes) or len(set(self.squares.across)) != 2:
+            return False
+        if any(maps[i] != loops or not fits(t.operands[0]) for i, t in self.transposes.items()):
+            return False
+        if any(_shares_places(t.operands[0], lanes) for t in self.transposes.values()):
+            return False
+        others = [
+            (v, dims)
+            for i, (v, dims) in enumerate(zip(self.op.operands, maps, strict=True))
+            if i not in self.transposes
+        ]
+        if not all(_runs_along(v, dims, loops[-1]) for v, dims in others):
+            return False
+        if any(dims != loops for dims in maps[len(maps) - len(_outputs(self.op)) :]):
+            return False
+        written = {_root(v) for v in _outputs(self.op)}
+        if written & {_root(t.operands[0]) for t in self.transposes.values()}:
+            return False
+        # The last squares reach back into those before.
+        again = written & {
+            _root(v) for v in list(self.op.operands)[: -len(written)] if isinstance(v.type, ir.MemRefType)
+        }
+        return not again or all(n != dynamic and n % lanes == 0 for n in sizes)
+
+    def replace(self) -> None:
+        """Writes the loops, at the current insertion point, and erases what they replace."""
+        small = [memref.dim(self.squares.whole, index_value(d)) for d in self.squares.across if self._is_open(d)]
+        old = [*self.transposes.values(), self.op]
+        if small:
+            lanes = index_value(self.squares.lanes)
+            is_long = [arith.cmpi(arith.CmpIPredicate.uge, size, lanes) for size in small]
+            choice = scf.IfOp(functools.reduce(arith.andi, is_long), has_else=True)
+            with ir.InsertionPoint(choice.else_block):
+                end = scf.YieldOp([])
+            for op in old:
+                op.clone(ir.InsertionPoint(end))
+            with ir.InsertionPoint(choice.then_block):
+                self.squares.over(self._compute)
+                scf.YieldOp([])
+        else:
+            self.squares.over(self._compute)
+        for op in reversed(old):
+            op.erase()
+
+    def _is_open(self, d: int) -> bool:
+        return bool(self.squares.whole.type.is_dynamic_dim(d))
+
+    def _compute(self, place: list[Value], rows: int, columns: int) -> None:
+        """A square from a place on: each of its rows in the result is a vector."""
+        j, _ = self.squares.across
+        read = {i: self._square(t, place, rows) for i, t in self.transposes.items()}
+        for row in range(columns):
+            at = put(place, {j: arith.addi(place[j], index_value(row))})
+            self._row(at, {i: square[row] for i, square in read.items()})
+
+    def _square(self, transpose: ir.Operation, place: list[Value], rows: int) -> list[Value]:
+        _, i = self.squares.across
+        source = transpose.operands[0]
+        order = list(transpose.attributes["permutation"])
+        lines = []
+        for r in range(rows):
+            there = put(place, {i: arith.addi(place[i], index_value(r))})
+            at = [there[order.index(d)] for d in range(len(order))]
+            lines.append(vector.load(self._vector(ir.MemRefType(source.type).element_type), source, at))
+        return transposed(lines)
+
+    def _row(self, at: list[Value], known: dict[int, Value]) -> None:
+        """The generic's body on a vector of each operand, and what it gives in the results' places."""
+        block = self.op.regions[0].blocks[0]
+        outputs, maps = _outputs(self.op), _maps(self.op)
+        values: dict[Value, Value] = {}
+        for i, (v, dims) in enumerate(zip(list(self.op.operands)[: -len(outputs)], maps, strict=False)):
+            values[block.arguments[i]] = known[i] if i in known else self._load(v, [at[d] for d in dims], dims)
+        for inner in body_ops(self.op):
+            if inner.name == "linalg.yield":
+                for value, output, dims in zip(inner.operands, outputs, maps[-len(outputs) :], strict=True):
+                    vector.store(self._of(value, values), output, [at[d] for d in dims])
+                return
+            self._copy(inner, values)
+
+    def _copy(self, op: ir.Operation, values: dict[Value, Value]) -> None:
+        """An op of the body on vectors."""
+        if op.name == "arith.constant":
+            values[op.results[0]] = vector.broadcast(self._vector(op.results[0].type), op.clone().operation.results[0])
+            return
+        copy = ir.Operation.create(
+            op.name,
+            results=[self._vector(r.type) for r in op.results],
+            operands=[self._of(v, values) for v in op.operands],
+            attributes=dict(op.attributes.items()),
+        )
+        values.update(zip(op.results, copy.results, strict=True))
+
+    def _of(self, value: Value, values: dict[Value, Value]) -> Value:
+        """The vector of a number of the body; of one from outside it all lanes are that."""
+        return values[value] if value in values else vector.broadcast(self._vector(value.type), value)
+
+    def _load(self, source: Value, at: list[Value], dims: Sequence[int]) -> Value:
+        if not isinstance(source.type, ir.MemRefType):
+            return vector.broadcast(self._vector(source.type), source)
+        kind = self._vector(ir.MemRefType(source.type).element_type)
+        if self.squares.across[1] in dims:
+            return vector.load(kind, source, at)
+        return vector.broadcast(kind, memref.load(source, at))
+
+    def _vector(self, element: ir.Type) -> ir.Type:
+        return ir.VectorType.get([self.squares.lanes], element)
+
+
+def _shares_places(source: Value, lanes: int) -> bool:
+    """Whether the rows of a square share a few places of L1, which they and the result's lose before all of a line is
+    read: a tile that is read at once, and written row by row, takes 0.8 of the time then. What no cache holds waits for
+    memory anyway."""
+    memory = ir.MemRefType(_root(source).type)
+    sizes, strides = memref_shape(memory)
+    if not memory.has_static_shape or any(not isinstance(n, int) for n in strides) or lanes <= _WAYS:
+        return False
+    apart = [n for n in strides if n != 1]
+    held = math.prod(int(n) for n in sizes) * memory.element_type.width // 8 <= _HELD
+    return held and bool(apart) and int(min(apart)) % _PLACES == 0
+
+
+def _outputs(op: ir.Operation) -> list[Value]:
+    count = len(op.regions[0].blocks[0].operations[-1].operands)
+    return list(op.operands)[-count:]
+
+
+def _maps(op: ir.Operation) -> list[tuple[int, ...]]:
+    return [dims_of(m.value) for m in op.attributes["indexing_maps"]]
+
+
+def _is_short(op: ir.Operation, outputs: int) -> bool:
+    """Whether a body is a few ops on numbers that are the same on vectors, and never reads what it writes over."""
+    *ops, _ = body_ops(op)
+    block = op.regions[0].blocks[0]
+    kinds = {v.type for inner in ops for v in (*inner.operands, *inner.results)}
+    if len(ops) > _MOST or any(inner.name not in _SAME for inner in ops) or any(_is_index(kind) for kind in kinds):
+        return False
+    return not any(True for a in list(block.arguments)[-outputs:] for _ in a.uses)
+
+
+def _is_index(kind: ir.Type) -> bool:
+    return isinstance(kind, ir.IndexType)
+
+
+def _runs_along(value: Value, dims: Sequence[int], loop: int) -> bool:
+    """Whether a vector of a buffer's elements along a loop is one in memory, or all are one element."""
+    if not isinstance(value.type, ir.MemRefType) or loop not in dims:
+        return True
+    return dims[-1] == loop and dims.count(loop) == 1 and fits(value)
+
+
+def _root(value: Value) -> Value:
+    """The memory that a view is of."""
+    while not isinstance(value.owner, ir.Block) and value.owner.name in ("memref.subview", "memref.reinterpret_cast"):
+        value = value.owner.operands[0]
+    return value
+
+
+def _transpose_of(value: Value, reader: ir.Operation) -> ir.Operation | None:
+    """The transposition before `reader`, in its block, that fills a tile on the stack which `reader` alone reads."""
+    if not isinstance(value.type, ir.MemRefType) or isinstance(value.owner, ir.Block) or not fits(value):
+        return None
+    memory = _root(value)
+    if isinstance(memory.owner, ir.Block) or memory.owner.name != "memref.alloca":
+        return None
+    users = list(_users(memory))
+    writers = [op for op in users if op != reader]
+    if len(writers) != 1 or writers[0].name != "linalg.transpose" or writers[0].operands[1] != value:
+        return None
+    if list(reader.operands).count(value) != 1 or writers[0].operation.block != reader.operation.block:
+        return None
+    ops = [op.operation for op in reader.operation.block.operations]
+    between = ops[ops.index(writers[0]) : ops.index(reader)]
+    is_quiet = all(op.name in _LEAVE or op.name.startswith("arith.") for op in between)
+    return writers[0] if is_quiet and ops.index(writers[0]) < ops.index(reader) else None
+
+
+def _users(memory: Value) -> Iterator[ir.Operation]:
+    """What takes a buffer or a view of it."""
+    for use in memory.uses:
+        op = use.owner.operation
+        if op.name == "memref.subview":
+            yield from _users(op.results[0])
+        else:
+            yield op

@@ -1,0 +1,50 @@
+"""Transposed operands: squares in registers, tiles that reach back, results in place, against eager."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor
+from torch.testing import assert_close
+
+_TYPES = [torch.float32, torch.float64, torch.bfloat16, torch.int8]
+
+
+def _numbers(*sizes: int, dtype: torch.dtype) -> Tensor:
+    return (torch.randn(sizes) * 10).to(dtype)
+
+
+@pytest.mark.parametrize("dtype", _TYPES, ids=str)
+@pytest.mark.parametrize("sizes", [(100, 141), (37, 73), (15, 200), (16, 16)])
+def test_pointwise(sizes: tuple[int, int], dtype: torch.dtype) -> None:
+    def function(x: Tensor, y: Tensor, bias: Tensor) -> Tensor:
+        return torch.where(x.t() > y, x.t(), y * 2) + bias
+
+    arguments = [_numbers(*shape, dtype=dtype) for shape in (sizes, sizes[::-1], sizes[:1])]
+    assert_close(torch.compile(function, backend="cuesta")(*arguments), function(*arguments))
+
+
+@pytest.mark.parametrize("dtype", _TYPES, ids=str)
+def test_in_place(dtype: torch.dtype) -> None:
+    """What a tile or a square did again would be added twice."""
+
+    def function(x: Tensor, y: Tensor) -> Tensor:
+        return y.add_(x.t())
+
+    x, y = _numbers(100, 141, dtype=dtype), _numbers(141, 100, dtype=dtype)
+    expected = y + x.t()
+    torch.compile(function, backend="cuesta")(x, y)
+    assert_close(y, expected)
+
+
+def test_channels_last() -> None:
+    x = torch.randn(2, 37, 19, 21)
+    y = torch.randn(2, 37, 19, 21).contiguous(memory_format=torch.channels_last)
+    assert_close(torch.compile(torch.add, backend="cuesta")(x, y), x + y)
+
+
+def test_sizes_of_the_call() -> None:
+    compiled = torch.compile(lambda x, y: x.t() + y * 2, backend="cuesta", dynamic=True)
+    for rows, columns in ((100, 100), (7, 90), (90, 7), (33, 470)):
+        x, y = torch.randn(rows, columns), torch.randn(columns, rows)
+        assert_close(compiled(x, y), x.t() + y * 2)
