@@ -17,7 +17,6 @@ from dataclasses import dataclass, field
 
 from cuesta._mlir import ir
 from cuesta.dialects import types
-from cuesta.dialects.kernel_module import body_ops
 from cuesta.dialects.types import byte_count, shape_of, spelling_of
 from cuesta.passes.form_kernels.machine import CPU, Machine
 from cuesta.passes.form_kernels.memory_order import MemoryOrder
@@ -180,8 +179,8 @@ class Grouping:
         """Merges b into a; the reason where it does not. Each pair of `loops` becomes one."""
         if len(a.members) + len(b.members) > self.machine.most_generics:
             return f"one kernel of both would have more than {self.machine.most_generics} generics"
-        if self.paths.between(a, b):
-            return "a path between them leads through another kernel or call"
+        if not siblings and self.paths.between(a, b):
+            return _PATH
         if _gathers(a, b) or _gathers(b, a):
             return "read at computed positions"
         apart = self._scatter_refusal(a, b)
@@ -207,6 +206,8 @@ class Grouping:
             reason = self._refusal(a, b, nodes, space, parallel)
         if reason is not None:
             return self._extend_tail(a, b) if not siblings and reason == _NO_COMMON else reason
+        if siblings and self.paths.between(a, b):  # asked last, as siblings may be far apart
+            return _PATH
         self._replace(a, b, Group(nodes, [], space, parallel))
         return None
 
@@ -270,7 +271,7 @@ class Grouping:
         largest = max(read.bytes for _, read in reads)
         node, read = max(reads, key=lambda r: (4 * r[1].bytes >= largest, self.memory.knows(r[1].value)))
         walked = [
-            space.find((node.index, read.dims[d]))
+            space.classes[node.index][read.dims[d]]
             for d in self.memory.order(read.value)
             if shape_of(read.value)[d] != 1
         ]
@@ -286,7 +287,7 @@ class Grouping:
         for node in nodes:
             if all(node.parallel):
                 continue
-            loops = [space.find((node.index, d)) for d in range(len(node.sizes))]
+            loops = space.classes[node.index]
             kept = estimate(
                 size
                 for root, size, is_kept in zip(loops, node.sizes, node.parallel, strict=True)
@@ -339,15 +340,11 @@ class Grouping:
 def _is_free(node: Node, scatters: bool) -> bool:
     """Whether a node's work is nothing beside what its kernel does: cheap where that writes at computed positions, or
     reads nothing but where its element stands."""
-    return _is_cheap(node) and (scatters or (not node.reads and not node.gathers and all(node.parallel)))
-
-
-def _is_cheap(node: Node) -> bool:
-    """Whether computing a node again takes no longer than writing its result to a computed position."""
-    return not any(op.name.startswith("math.") for op in body_ops(node.op))
+    return node.is_cheap and (scatters or (not node.reads and not node.gathers and all(node.parallel)))
 
 
 _NO_COMMON = "no loop is parallel in both"
+_PATH = "a path between them leads through another kernel or call"
 
 
 def _gathers(reader: Group, writer: Group) -> bool:
@@ -380,7 +377,7 @@ def _columns(nodes: list[Node], space: Space, parallel: set[tuple[int, int]]) ->
         for read in node.reads:
             if len(read.dims) < 2 or read.bytes < 4096:
                 continue
-            inside = [space.find((node.index, d)) in parallel for d in read.dims]
+            inside = [space.classes[node.index][d] in parallel for d in read.dims]
             if inside[-1] and not all(inside):
                 return True
     return False

@@ -9,10 +9,8 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from cuesta._mlir import ir
-from cuesta.dialects.kernel_module import body_ops
-from cuesta.dialects.kernel_scatter import MEANING
 from cuesta.dialects.product import GENERIC_PRECISION, is_in_panels
-from cuesta.dialects.types import size_of, spelling_of
+from cuesta.dialects.types import spelling_of
 from cuesta.passes.form_kernels.grouping import Group
 from cuesta.passes.form_kernels.layout import Layout, dense_strides, memory_order
 from cuesta.passes.form_kernels.nodes import Node
@@ -94,7 +92,7 @@ class Kernel:
         for operand in (*self.inputs, *self.gathered, *self.outputs, *self.inner):
             numbers += [*operand.sizes, *operand.strides]
         for kn in self.nodes:
-            numbers += [size_of(op) for op in body_ops(kn.node.op) if op.name == "cuesta.size"]
+            numbers += kn.node.computed_with
         return list(dict.fromkeys(n for n in numbers if isinstance(n, Size)))
 
     @property
@@ -118,7 +116,7 @@ def build_kernel(
     numbers: dict[object, Class] = {}
 
     def class_of(node: Node, loop: int) -> Class:
-        return numbers.setdefault(group.space.find((node.index, loop)), len(numbers))
+        return numbers.setdefault(group.space.classes[node.index][loop], len(numbers))
 
     members = group.members
     in_tail = {n.index for n in group.tail}
@@ -331,8 +329,10 @@ def kernel_key(kernel: Kernel) -> tuple[object, ...]:
             tuple(kn.node.parallel[kernel.loop_of[kn.node.index][c]] for c in kn.loops),
             tuple(slots[id(r)] for r in kn.reads),
             tuple(slots[id(r)] for r in kn.results),
-            initial_numbers(kn.node),
-            _body_key(kn.node, gathered, parameter),
+            kn.node.initial_numbers,
+            kn.node.body_key,
+            tuple(gathered[v] for v in kn.node.gathers),
+            tuple(parameter[n] for n in kn.node.computed_with),
             tuple(kernel.loop_of[kn.node.index][c] for c in kn.loops) if kn.node.uses_index else (),
             _product_key(kn, {kernel.loop_of[kn.node.index][c]: number[c] for c in kn.loops}),
         )
@@ -349,30 +349,3 @@ def _product_key(kn: KernelNode, number: dict[int, int]) -> tuple[object, ...] |
     attributes = kn.node.op.attributes
     precision = attributes[GENERIC_PRECISION].value if GENERIC_PRECISION in attributes else None
     return (tuple(number[loop] for loop in kn.node.product), kn.node.tile, precision)
-
-
-def initial_numbers(node: Node) -> tuple[str | None, ...]:
-    """For each result the text of the number that it starts from, None where it starts from nothing."""
-    numbers: list[str | None] = []
-    for init in list(node.op.operands)[-len(node.results) :]:
-        owner = init.owner
-        filled = not isinstance(owner, ir.Block) and owner.name == "linalg.fill"
-        numbers.append(str(owner.operands[0].owner.attributes["value"]) if filled else None)
-    return tuple(numbers)
-
-
-def _body_key(node: Node, gathered: dict[Value, int], parameter: dict[Size, str]) -> tuple[object, ...]:
-    if node.base is not None:
-        return tuple((name, str(node.op.attributes[name])) for name in MEANING if name in node.op.attributes)
-    block = node.op.regions[0].blocks[0]
-    names: dict[Value, object] = {a: ("arg", i) for i, a in enumerate(block.arguments)}
-    key = []
-    for i, op in enumerate(body_ops(node.op)):
-        operands = tuple(names[v] if v in names else ("gathered", gathered[v]) for v in op.operands)
-        attributes: tuple[object, ...] = tuple((k, str(v)) for k, v in op.attributes.items())
-        if op.name == "cuesta.size":
-            attributes = (parameter[size_of(op)],)
-        key.append((op.name, operands, attributes, tuple(str(r.type) for r in op.results)))
-        for j, result in enumerate(op.results):
-            names[result] = ("op", i, j)
-    return tuple(key)

@@ -13,10 +13,10 @@ from cuesta.dialects.affine_maps import dims_of
 from cuesta.dialects.aten import is_random
 from cuesta.dialects.cuesta.dialect import ints
 from cuesta.dialects.kernel_module import body_ops
-from cuesta.dialects.kernel_scatter import is_scatter
+from cuesta.dialects.kernel_scatter import MEANING, is_scatter
 from cuesta.dialects.product import TILE, roles_of
-from cuesta.dialects.types import byte_count, shape_of
-from cuesta.sizes import Number, hint
+from cuesta.dialects.types import byte_count, shape_of, size_of
+from cuesta.sizes import Number, Size, hint
 
 Value: TypeAlias = ir.Value
 
@@ -77,6 +77,46 @@ class Node(Item):
     def elements(self) -> int:
         """Points of the iteration space, about."""
         return math.prod(self.hints)
+
+    @functools.cached_property
+    def body(self) -> list[ir.Operation]:
+        """The ops of its body, the yield last."""
+        return list(body_ops(self.op))
+
+    @functools.cached_property
+    def is_cheap(self) -> bool:
+        """Whether computing it again takes no longer than writing its result to a computed position."""
+        return not any(op.name.startswith("math.") for op in self.body)
+
+    @functools.cached_property
+    def computed_with(self) -> tuple[Size, ...]:
+        """The sizes that its body takes for numbers."""
+        return tuple(size_of(op) for op in self.body if op.name == "cuesta.size")
+
+    @functools.cached_property
+    def body_key(self) -> tuple[object, ...]:
+        """Equal for nodes that compute the same of what they read, of `gathers` and of `computed_with`, in order."""
+        if self.base is not None:
+            return tuple((name, str(self.op.attributes[name])) for name in MEANING if name in self.op.attributes)
+        names: dict[Value, object] = {v: ("gathered", i) for i, v in enumerate(self.gathers)}
+        names |= {a: ("arg", i) for i, a in enumerate(self.op.regions[0].blocks[0].arguments)}
+        key = []
+        for i, op in enumerate(self.body):
+            attributes = () if op.name == "cuesta.size" else tuple((k, str(v)) for k, v in op.attributes.items())
+            results = list(op.results)
+            key.append((op.name, tuple(names[v] for v in op.operands), attributes, tuple(str(r.type) for r in results)))
+            names |= {result: ("op", i, j) for j, result in enumerate(results)}
+        return tuple(key)
+
+    @functools.cached_property
+    def initial_numbers(self) -> tuple[str | None, ...]:
+        """For each result the text of the number that it starts from, None where it starts from nothing."""
+        numbers: list[str | None] = []
+        for init in list(self.op.operands)[-len(self.results) :]:
+            owner = init.owner
+            filled = not isinstance(owner, ir.Block) and owner.name == "linalg.fill"
+            numbers.append(str(owner.operands[0].owner.attributes["value"]) if filled else None)
+        return tuple(numbers)
 
     @functools.cached_property
     def results(self) -> list[Value]:

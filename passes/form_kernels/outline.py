@@ -16,12 +16,12 @@ from cuesta.dialects import types
 from cuesta.dialects.affine_maps import projection
 from cuesta.dialects.clones import clone_op
 from cuesta.dialects.cuesta.dialect import int_array
-from cuesta.dialects.kernel_module import SHAPE, body_ops
+from cuesta.dialects.kernel_module import SHAPE
 from cuesta.dialects.kernel_scatter import MEANING, SCATTER
 from cuesta.dialects.named_linalg import fill
 from cuesta.dialects.product import GENERIC_PRECISION, ROLES, TILE
 from cuesta.dialects.types import row_major, size_of, strided
-from cuesta.passes.form_kernels.kernel import Kernel, KernelNode, Operand, initial_numbers
+from cuesta.passes.form_kernels.kernel import Kernel, KernelNode, Operand
 from cuesta.sizes import Number, Size, symbol
 
 Value: TypeAlias = ir.Value
@@ -88,7 +88,7 @@ def _emit_node(
         _emit_scatter(kn, position, number, values)
         return
     inits = []
-    for result, initial in zip(kn.results, initial_numbers(kn.node), strict=True):
+    for result, initial in zip(kn.results, kn.node.initial_numbers, strict=True):
         init = values.get(id(result))
         if init is None:
             sizes = [given[n] if isinstance(n, Size) else n for n in result.sizes]
@@ -121,7 +121,7 @@ def _emit_node(
     mapping = dict(zip(old.arguments, block.arguments, strict=True))
     new_loop = {loop_of[c]: i for i, c in enumerate(loops)}
     with ir.InsertionPoint(block):
-        for inner in body_ops(kn.node.op):
+        for inner in kn.node.body:
             _clone(inner, mapping, new_loop, gathered, given)
     for o, value in zip(kn.results, op.results, strict=True):
         values[id(o)] = value

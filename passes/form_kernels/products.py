@@ -24,13 +24,13 @@ _SHARE = 0.125
 
 
 def _roots(space: Space, node: Node) -> set[Loop]:
-    return set(map(space.find, node.loops))
+    return set(space.classes[node.index])
 
 
 def product_classes(space: Space, nodes: Sequence[Node]) -> set[Loop]:
     """The classes along which programs of a kernel with a product are independent."""
     product = next(n for n in nodes if n.product is not None)
-    return {space.find(loop) for loop, free in zip(product.loops, product.parallel, strict=True) if free}
+    return {c for c, free in zip(space.classes[product.index], product.parallel, strict=True) if free}
 
 
 def product_refusal(
@@ -69,7 +69,7 @@ def product_refusal(
 
 def _roles(space: Space, node: Node) -> tuple[Loop, Loop, Loop]:
     assert node.product is not None
-    m, n, k = (space.find(node.loops[d]) for d in node.product)
+    m, n, k = (space.classes[node.index][d] for d in node.product)
     return m, n, k
 
 
@@ -77,7 +77,7 @@ def _is_dear(node: Node, own: set[Loop], product: Node, sides: dict[Loop, tuple[
     """Whether making an operand anew for each block across it takes longer than writing and reading it once."""
     assert product.tile is not None
     tile = Tile.parse(product.tile)
-    sizes = dict(zip(map(space.find, product.loops), product.hints, strict=True))
+    sizes = dict(zip(space.classes[product.index], product.hints, strict=True))
     read = sum(r.bytes for r in product.reads)
     for side, (position, across) in sides.items():
         if side not in own:

@@ -28,6 +28,8 @@ class Space:
     """Classes of loops, as a union-find over (node, loop)."""
 
     parent: dict[Loop, Loop] = field(default_factory=dict)
+    #: by its index, the class of each loop of a node, as of its last check
+    classes: dict[int, tuple[Loop, ...]] = field(default_factory=dict)
 
     def find(self, loop: Loop) -> Loop:
         """The representative of the loop's class."""
@@ -54,8 +56,10 @@ class Space:
     def check(self, nodes: Iterable[Node]) -> None:
         """Raises Conflict where two loops of one node fell into one class."""
         for node in nodes:
-            if len({self.find(loop) for loop in node.loops}) < len(node.sizes):
+            classes = tuple(map(self.find, node.loops))
+            if len(set(classes)) < len(classes):
                 raise Conflict
+            self.classes[node.index] = classes
 
 
 def join(spaces: Sequence[Space], nodes: Sequence[Node]) -> Space:
@@ -100,8 +104,8 @@ def class_sizes(space: Space, nodes: Iterable[Node]) -> dict[Loop, int]:
     """About the size of each class, in order of first appearance."""
     sizes: dict[Loop, int] = {}
     for node in nodes:
-        for loop, size in zip(node.loops, node.hints, strict=True):
-            sizes.setdefault(space.find(loop), size)
+        for c, size in zip(space.classes[node.index], node.hints, strict=True):
+            sizes.setdefault(c, size)
     return sizes
 
 
@@ -116,7 +120,7 @@ def parallel_classes(
     """
     sizes = class_sizes(space, nodes)
     chosen = set(sizes)
-    classes = {n.index: dict(zip(map(space.find, n.loops), n.parallel, strict=True)) for n in nodes}
+    classes = {n.index: dict(zip(space.classes[n.index], n.parallel, strict=True)) for n in nodes}
     work = sum(n.elements for n in nodes)
     if not all(all(n.parallel) for n in nodes):
         rows = 1
