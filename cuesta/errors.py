@@ -23,6 +23,10 @@ class Unsupported(CompileError):
     """An op, a type or a layout that a level cannot express. Names the op and its source line."""
 
 
+class WrongElementType(Unsupported):
+    """An op of the dialect computes on other element types than that of its operands."""
+
+
 class Undecided(Unsupported):
     """What is compiled differs with a size that only a call tells."""
 

@@ -12,7 +12,7 @@ from cuesta.dialects.cuesta import complex_numbers, pointwise, reduction, shape
 from cuesta.dialects.cuesta.complex_numbers import PARTS, WHOLES
 from cuesta.dialects.cuesta.dialect import float_attr, int_array, int_attr
 from cuesta.dialects.types import shape_of, spelling_of
-from cuesta.errors import Undecided
+from cuesta.errors import Undecided, WrongElementType
 from cuesta.sizes import Number, Size
 
 Value: TypeAlias = ir.Value
@@ -52,10 +52,13 @@ class GraphBuilder:
         return pointwise.Convert(x, types.tensor(shape_of(x), spelling)).result
 
     def pointwise(self, name: str, *operands: Value, result: str | None = None, **params: float) -> Value:
-        """The op of that row. Operands must already have the type that it computes in."""
+        """The op of that row. Operands must already have the type that it computes in. Raises WrongElementType where it is
+        another one."""
         sizes = _broadcast(name, operands)
         row = pointwise.BY_NAME[name]
-        spelling = result or ("i1" if row.promotion == "compare" else spelling_of(operands[0]))
+        if not row.takes(taken := spelling_of(operands[0])):
+            raise WrongElementType(f"{name} computes on {row.promotion}s, not on {taken}")
+        spelling = result or ("i1" if row.promotion == "compare" else taken)
         attributes = [float_attr(params[p]) for p in row.params]
         return pointwise.OPS[name](*operands, *attributes, types.tensor(sizes, spelling)).result
 

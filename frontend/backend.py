@@ -167,7 +167,7 @@ def _compile_sized(gm: torch.fx.GraphModule, request: _Request, each: Callable[[
         made = _made(gm, request, report)
     except (CompileError, DeviceError) as problem:
         level = logging.INFO if isinstance(problem, (Unsupported, DeviceError)) else logging.WARNING
-        log.log(level, "a %s graph is compiled for each set of sizes: %s", kind, problem)
+        log.log(level, "the %s graph is compiled for each set of sizes: %s", kind, problem)
         return each(str(problem))
     compile_report.add(report)
     tell_report(report)
@@ -243,5 +243,5 @@ def _run_in_python(gm: torch.fx.GraphModule, request: _Request, reason: str) -> 
     """The graph as it is, op by op; the report and the log say why."""
     refuse_unplanned(request.kind, request.options, f"it runs op by op ({reason})")
     compile_report.add(GraphReport(request.kind, fallback=reason, specialised=request.specialised))
-    log.warning("a %s graph runs op by op: %s", request.kind, reason)
+    log.warning("the %s graph runs op by op: %s", request.kind, reason)
     return op_by_op(gm)

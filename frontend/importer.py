@@ -27,7 +27,7 @@ from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.host.aten_abi import PACKED
 from cuesta.dialects.known_sizes import mark_zeros
 from cuesta.dialects.module_target import DEVICE, mark_module
-from cuesta.errors import Undecided, Unsupported
+from cuesta.errors import Undecided, Unsupported, WrongElementType
 from cuesta.frontend.aten.pointwise import import_row
 from cuesta.frontend.calling import Convention, Output
 from cuesta.frontend.effects import is_effect
@@ -164,7 +164,7 @@ class _Importer:
                 return f"{PACKED[str(target)]} multiplies by what it has packed", None
             else:
                 return "the cuesta dialect has no op for it", None
-        except (Decline, Undecided) as declined:
+        except (Decline, Undecided, WrongElementType) as declined:
             return str(declined), None
         if not is_effect(node):
             _check_result(node, result)

@@ -72,6 +72,8 @@ def _verify_row(op: ir.Operation) -> str | None:
     taken = [types.spelling_of(v) for v in op.operands]
     if len(set(taken)) > 1:
         return f"operands have the element types {', '.join(taken)}; cuesta.convert makes them one"
+    if not row.takes(taken[0]):
+        return f"computes on {row.promotion}s, not on {taken[0]}"
     expected, actual = "i1" if row.promotion == "compare" else taken[0], types.spelling_of(op.results[0])
     if expected != actual:
         return f"computes {expected} from {taken[0]}, but the result is {actual}"

@@ -36,6 +36,8 @@ def _rank(x: Value) -> int:
 def softmax(b: GraphBuilder, node: torch.fx.Node, x: Value, dim: int, *_: Any, **__: Any) -> Value:
     cls, extra = _CLASSES[str(node.target).split(".")[1]]
     x = at_least_1d(b, b.convert(x, types.SPELLING[node.meta["val"].dtype]))
+    if not types.is_float(spelling_of(x)):
+        raise Decline("of integers, which ATen refuses")
     y = cls(x, int_attr(dim % _rank(x)), *map(int_attr, extra.values()), x.type).result
     return b.reshape(y, tuple(node.meta["val"].shape))
 

@@ -163,7 +163,7 @@ def test_what_a_level_cannot_express_runs_op_by_op(
     broken(monkeypatch, _refuse)
     x = torch.randn(4)
     torch.testing.assert_close(torch.compile(double, backend="cuesta", options={"cache": False})(x), x * 2)
-    assert warnings == ["a inference graph runs op by op: cuesta.add has no kernel"]
+    assert warnings == ["the inference graph runs op by op: cuesta.add has no kernel"]
     (graph,) = cuesta.report().graphs
     assert graph.fallback == "cuesta.add has no kernel"
 

@@ -51,7 +51,7 @@ def _takes(row: pointwise.Pointwise, dtype: torch.dtype) -> bool:
         return False
     if row.promotion == "logical":
         return dtype == torch.bool
-    if (row.promotion == "float" and not dtype.is_floating_point) or (dtype == torch.float64 and not row.doubles):
+    if not row.takes(types.SPELLING[dtype]) or (dtype == torch.float64 and not row.doubles):
         return False
     try:
         result = row.reference(*[torch.ones(1, dtype=dtype)] * row.arity, *(PARAMETERS[p] for p in row.params))

@@ -5,6 +5,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from cuesta._mlir import ir
+from cuesta.dialects.types import is_float
+
+#: Those that there are functions of; eager has none of float8 either.
+_FLOATS = ("f16", "bf16", "f32", "f64")
 
 
 @dataclass(frozen=True)
@@ -13,7 +17,8 @@ class Pointwise:
 
     `scalar(s, *operands, **params)` builds the meaning for one element with a `Scalar` s.
     `promotion` says how ATen chooses the computing type: "same" (common type), "float" (integers
-    become f32), "compare" (common type, bool result) or "logical" (operands become bool).
+    become f32), "integer" (common type, of integers or bool), "compare" (common type, bool result)
+    or "logical" (operands become bool).
     `params` are float attributes. `cost` is in units of one addition, for the fusion's cost model.
     `doubles` is False where the meaning is exact to f32 only: calls in f64 are ATen's.
     `repeats` is True where it has a loop whose end the operands say: on a GPU calls are ATen's.
@@ -28,6 +33,12 @@ class Pointwise:
     cost: int = 1
     doubles: bool = True
     repeats: bool = False
+
+    def takes(self, spelling: str) -> bool:
+        """Whether the op computes on that element type."""
+        if self.promotion == "float":
+            return spelling in _FLOATS
+        return self.promotion != "integer" or not is_float(spelling)
 
 
 def unary(op: Callable[[ir.Value], ir.Value]) -> Callable[..., ir.Value]:
