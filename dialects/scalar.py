@@ -180,9 +180,6 @@ class Scalar:
         cube = self.mul(self.mul(x, x), x)
         return self.mul(self.const(x, pymath.sqrt(2 / pymath.pi)), self.add(x, self.mul(self.const(x, 0.044715), cube)))
 
-    def with_constant(self, f: Callable[[Value, Value], Value], x: Value, number: float) -> Value:
-        return f(x, self.const(x, number))
-
 
 def scalar_for(spelling: str) -> Scalar:
     """The builder for values that the cuesta dialect spells so."""

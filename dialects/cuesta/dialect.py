@@ -25,7 +25,6 @@ Operation: Any = Cuesta.Operation
 
 
 Tensor: TypeAlias = torch.Tensor
-Reference = Callable[..., Any]
 
 #: op name (with the dialect's prefix) → (op, operands) → results, run by torch.
 REFERENCES: dict[str, Callable[[ir.Operation, list[Tensor]], Any]] = {}

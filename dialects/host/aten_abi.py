@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import functools
 import struct
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -164,21 +163,6 @@ def dispatcher_words(overload: str, args: str) -> tuple[Word, ...] | None:
     except _NoWord:
         return None
     return tuple(words)
-
-
-def operand_order(words: Sequence[Word]) -> list[int]:
-    """The operands in the order in which `words` name them, one entry each time."""
-    return list(_operands(words))
-
-
-def _operands(words: Sequence[Word]) -> Iterator[int]:
-    for word in words:
-        if isinstance(word, TensorWord):
-            yield word.index
-        elif isinstance(word, Items):
-            yield from _operands(word.words)
-        elif isinstance(word, Present):
-            yield from _operands([word.word])
 
 
 def _returns_fresh_tensors(op: Any) -> bool:

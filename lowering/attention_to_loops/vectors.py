@@ -32,11 +32,6 @@ def spread(scalar: Value) -> Value:
     return vector.broadcast(ir.VectorType.get([LANES], scalar.type), scalar)
 
 
-def lanes_from(first: Value) -> Value:
-    """first, first + 1, …: an index for each lane."""
-    return arith.addi(spread(first), vector.step(ir.VectorType.get([LANES], ir.IndexType.get())))
-
-
 def plus(index: Value, number: int) -> Value:
     return arith.addi(index, index_value(number)) if number else index
 

@@ -1,14 +1,9 @@
-"""expand-math, compiled and run: accuracy in ulps, special values, signs of zeros, and vectorisation."""
+"""expand-math, compiled and run: accuracy in ulps, special values, signs of zeros."""
 
 from __future__ import annotations
 
-import ctypes
-import re
-import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
-from shutil import which
 from typing import Any, TypeVar
 
 import mpmath
@@ -17,67 +12,12 @@ import numpy.typing as npt
 import pytest
 import torch
 
-from cuesta._mlir import ExecutionEngine, PassManager, ir
-from cuesta.lowering.loops_to_llvm.expand_math import FUNCTIONS, ExpandMath
+from cuesta.lowering.loops_to_llvm.expand_math import FUNCTIONS
 
 F32 = npt.NDArray[np.float32]
 F64 = npt.NDArray[np.float64]
 S = TypeVar("S", bound=np.floating[Any])
-
-CAPACITY = 1 << 22
-LOWER_TO_LLVM = (
-    "builtin.module(canonicalize,cse,convert-scf-to-cf,convert-vector-to-llvm,func.func(convert-math-to-llvm),"
-    "convert-math-to-libm,"
-    "convert-arith-to-llvm,convert-index-to-llvm,finalize-memref-to-llvm,"
-    "convert-func-to-llvm{use-bare-ptr-memref-call-conv=1},convert-cf-to-llvm,canonicalize,cse,"
-    "reconcile-unrealized-casts)"
-)
-
-
-def _loop(name: str, element: str, arity: int) -> str:
-    """A function that applies the op of FUNCTIONS to `n` elements."""
-    op = FUNCTIONS[name].op.OPERATION_NAME
-    array = f"memref<{CAPACITY}x{element}>"
-    operands = "xyz"[:arity]
-    arguments = ", ".join(f"%{v}: {array} {{llvm.noalias}}" for v in operands)
-    loads = "\n".join(f"%e{v} = memref.load %{v}[%i] : {array}" for v in operands)
-    uses = ", ".join(f"%e{v}" for v in operands)
-    return f"""
-    func.func @apply({arguments}, %out: {array} {{llvm.noalias}}, %n: index) {{
-      %zero = arith.constant 0 : index
-      %one = arith.constant 1 : index
-      scf.for %i = %zero to %n step %one {{
-        {loads}
-        %r = {op} {uses} : {element}
-        memref.store %r, %out[%i] : {array}
-      }}
-      return
-    }}"""
-
-
-def _compile(name: str, element: str = "f32", arity: int = 1) -> ExecutionEngine:
-    with ir.Context(), ir.Location.unknown():
-        module = ir.Module.parse(_loop(name, element, arity))
-        ExpandMath().run(module)
-        assert f"{FUNCTIONS[name].op.OPERATION_NAME} " not in str(module)
-        PassManager.parse(LOWER_TO_LLVM).run(module.operation)
-        for op in module.body.operations:
-            if op.operation.name == "llvm.func" and op.operation.attributes["sym_name"].value == "apply":
-                op.operation.attributes["passthrough"] = ir.Attribute.parse('[["prefer-vector-width", "512"]]')
-        return ExecutionEngine(module, opt_level=3)
-
-
-def _apply(engine: ExecutionEngine, *operands: npt.NDArray[S]) -> npt.NDArray[S]:
-    """Calls the packed entry of `apply`: an array of pointers to each argument."""
-    out = np.empty_like(operands[0])
-    arrays = [np.ascontiguousarray(a) for a in operands] + [out]
-    pointers = [ctypes.c_void_p(a.ctypes.data) for a in arrays]
-    size = ctypes.c_int64(out.size)
-    assert out.size <= CAPACITY
-    slots = [ctypes.addressof(p) for p in pointers] + [ctypes.addressof(size)]
-    packed = (ctypes.c_void_p * len(slots))(*slots)
-    ctypes.CFUNCTYPE(None, ctypes.c_void_p)(engine.raw_lookup("apply"))(ctypes.addressof(packed))
-    return out
+Compile = Callable[..., Any]
 
 
 def _ulps(got: npt.NDArray[S], want: npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -198,9 +138,9 @@ def test_every_function_has_a_case() -> None:
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_accuracy_and_special_values(case: Case) -> None:
+def test_accuracy_and_special_values(case: Case, compiled: Compile) -> None:
     x = np.concatenate([SPECIAL, _every_exponent(), _near(*case.points)] + [_uniform(*r) for r in case.ranges])
-    got = _apply(_compile(case.name), x)
+    got = compiled(case.name)(x)
     with np.errstate(all="ignore"):
         want = case.reference(x.astype(np.float64))
     _assert_close(got, want, case.limit, x)
@@ -288,7 +228,7 @@ def _exact(function: Callable[[mpmath.mpf], mpmath.mpf]) -> Callable[[npt.NDArra
 
 
 @pytest.mark.parametrize("name", WIDE_CASES)
-def test_f64(name: str) -> None:
+def test_f64(name: str, compiled: Compile) -> None:
     """Against the same functions of numpy's longdouble, of 11 bits more at least, or mpmath."""
     if np.finfo(np.longdouble).nmant < 63:
         pytest.skip("needs a long double of more than 64 bits")
@@ -299,11 +239,11 @@ def test_f64(name: str) -> None:
     reference = _exact(by_mpmath[name]) if name in by_mpmath else same
     with np.errstate(all="ignore"):
         want = reference(x.astype(np.longdouble))
-    _assert_close(_apply(_compile(name, "f64"), x), want, case.limit, x)
+    _assert_close(compiled(name, "f64")(x), want, case.limit, x)
 
 
 @pytest.mark.parametrize(("name", "limit"), [("powf", 1.5), ("atan2", 2)])
-def test_f64_of_two_numbers(name: str, limit: float) -> None:
+def test_f64_of_two_numbers(name: str, limit: float, compiled: Compile) -> None:
     rng = np.random.default_rng(2)
     special_x, special_y = (a.ravel() for a in np.meshgrid(WIDE_SPECIAL, WIDE_SPECIAL))
     integer_x, integer_y = (a.ravel() for a in np.meshgrid(rng.uniform(-9, 9, 500), np.arange(-60.0, 60.0)))
@@ -320,10 +260,10 @@ def test_f64_of_two_numbers(name: str, limit: float) -> None:
     function = {"powf": np.power, "atan2": np.arctan2}[name]
     with np.errstate(all="ignore"):
         want = function(x.astype(np.longdouble), y.astype(np.longdouble))
-    _assert_close(_apply(_compile(name, "f64", arity=2), x, y), want, limit, x, y)
+    _assert_close(compiled(name, "f64")(x, y), want, limit, x, y)
 
 
-def test_powf() -> None:
+def test_powf(compiled: Compile) -> None:
     """Against numpy's pow in f64, which follows IEEE 754 as eager does."""
     rng = np.random.default_rng(2)
     special_x, special_y = (a.ravel() for a in np.meshgrid(SPECIAL, SPECIAL))
@@ -338,13 +278,13 @@ def test_powf() -> None:
         (_every_exponent(), _every_exponent()[::-1]),
     )
     x, y = (np.concatenate([np.asarray(pair[side], dtype=np.float32) for pair in pairs]) for side in (0, 1))
-    got = _apply(_compile("powf", arity=2), x, y)
+    got = compiled("powf")(x, y)
     with np.errstate(all="ignore"):
         want = np.power(x.astype(np.float64), y.astype(np.float64))
     _assert_close(got, want, 4, x, y)
 
 
-def test_atan2() -> None:
+def test_atan2(compiled: Compile) -> None:
     special_y, special_x = (a.ravel() for a in np.meshgrid(SPECIAL, SPECIAL))
     pairs = (
         (special_y, special_x),
@@ -352,13 +292,13 @@ def test_atan2() -> None:
         (_every_exponent(), _every_exponent()[::-1]),
     )
     y, x = (np.concatenate([pair[side] for pair in pairs]) for side in (0, 1))
-    got = _apply(_compile("atan2", arity=2), y, x)
+    got = compiled("atan2")(y, x)
     with np.errstate(all="ignore"):
         want = np.arctan2(y.astype(np.float64), x.astype(np.float64))
     _assert_close(got, want, 3, y, x)
 
 
-def test_remf_is_exact() -> None:
+def test_remf_is_exact(compiled: Compile) -> None:
     """Against numpy's fmod in f64, which rounds nothing: so all bits are the same."""
     special_x, special_y = (a.ravel() for a in np.meshgrid(SPECIAL, SPECIAL))
     whole_x, whole_y = (a.ravel() for a in np.meshgrid(np.arange(-300, 300), np.arange(-30, 30)))
@@ -370,15 +310,15 @@ def test_remf_is_exact() -> None:
         (_every_exponent(), np.full(400_000, 1e-45)),
     )
     x, y = (np.concatenate([np.asarray(pair[side], dtype=np.float32) for pair in pairs]) for side in (0, 1))
-    got = _apply(_compile("remf", arity=2), x, y)
+    got = compiled("remf")(x, y)
     with np.errstate(all="ignore"):
         want = np.fmod(x.astype(np.float64), y.astype(np.float64))
     _assert_close(got, want, 0, x, y)
 
 
-def test_half_precision_is_computed_in_f32() -> None:
+def test_half_precision_is_computed_in_f32(compiled: Compile) -> None:
     x = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
-    got = _apply(_compile("exp", element="f16"), x)
+    got = compiled("exp", "f16")(x)
     with np.errstate(all="ignore"):
         want = np.exp(x.astype(np.float64)).astype(np.float16)
     steps = np.abs(got.view(np.int16).astype(int) - want.view(np.int16))
@@ -386,45 +326,8 @@ def test_half_precision_is_computed_in_f32() -> None:
     assert np.array_equal(np.isnan(got), np.isnan(want))
 
 
-def _needs_wide_fma() -> None:
-    if which("objdump") is None:
-        pytest.skip("needs objdump to read the machine code")
-    if torch.backends.cpu.get_cpu_capability() not in ("AVX2", "AVX512"):
-        pytest.skip("needs AVX2 or AVX-512")
-
-
-def _listing(engine: ExecutionEngine, path: Path) -> str:
-    engine.raw_lookup("apply")  # compiles
-    engine.dump_to_object_file(str(path))
-    command = ["objdump", "--disassemble", "--reloc", "--syms", path]
-    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
-
-
-@pytest.mark.parametrize("element", ["f32", "f64"])
-@pytest.mark.parametrize("name", sorted(FUNCTIONS.keys() - {"sin", "cos", "tan"}))
-def test_the_loop_is_vectorised(name: str, element: str, tmp_path: Path) -> None:
-    """Packed arithmetic on wide registers, and no symbol but the function's own: nothing calls libm."""
-    _needs_wide_fma()
-    if FUNCTIONS[name].emit_wide is None and element == "f64":
-        pytest.skip("left for libm")
-    listing = _listing(_compile(name, element, arity=2 if name in BINARY else 1), tmp_path / "apply.o")
-    assert re.search(r"\bv(fn?m(add|sub)\d+|div)p[sd]\s.*%[yz]mm", listing)
-    assert "*UND*" not in listing
-
-
 @pytest.mark.parametrize("name", ["sin", "cos", "tan"])
-def test_the_loop_of_turns_is_vectorised(name: str, tmp_path: Path) -> None:
-    """f32 as any other; of f64 the loop calls the function of as many numbers as fill a register."""
-    _needs_wide_fma()
-    listing = _listing(_compile(name), tmp_path / "narrow.o")
-    assert re.search(r"\bvfn?m(add|sub)\d+p[sd]\s.*%[yz]mm", listing)
-    assert "*UND*" not in listing
-    loop = _listing(_compile(name, "f64"), tmp_path / "wide.o").split("<apply>:")[1].split("<_mlir_")[0]
-    assert re.search(rf"\bcuesta_{name}_[48]\b", loop)
-
-
-@pytest.mark.parametrize("name", ["sin", "cos", "tan"])
-def test_next_to_quarter_turns(name: str) -> None:
+def test_next_to_quarter_turns(name: str, compiled: Compile) -> None:
     """The f64 that lie nearest to multiples of pi / 2, where the most digits cancel."""
     if np.finfo(np.longdouble).nmant < 63:
         pytest.skip("needs a long double of more than 64 bits")
@@ -432,38 +335,4 @@ def test_next_to_quarter_turns(name: str) -> None:
     turns = np.concatenate([np.arange(1.0, 200_000.0), np.floor(2.0 ** rng.uniform(17, 37, 400_000))])
     x = turns * (np.pi / 2)
     want = {"sin": np.sin, "cos": np.cos, "tan": np.tan}[name](x.astype(np.longdouble))
-    _assert_close(_apply(_compile(name, "f64"), x), want, WIDE_CASES[name].limit, x)
-
-
-@pytest.mark.parametrize("element", ["f32", "f64"])
-@pytest.mark.parametrize("name", sorted(FUNCTIONS))
-def test_vectors_have_the_bits_of_scalars(name: str, element: str) -> None:
-    if FUNCTIONS[name].emit_wide is None and element == "f64":
-        pytest.skip("left for libm")
-    arity = 2 if name in BINARY else 1
-    dtype = {"f32": np.float32, "f64": np.float64}[element]
-    x = np.concatenate([np.geomspace(1e-3, 50, 1020), [0, -1, np.nan, np.inf]]).astype(dtype)
-    y = np.resize(np.array([0.5, -3, 2, np.inf, 7], dtype), x.size)
-    operands = (x, y)[:arity]
-    op = FUNCTIONS[name].op.OPERATION_NAME
-    array, kind = f"memref<{CAPACITY}x{element}>", f"vector<16x{element}>"
-    loads = "\n".join(f"%e{i} = vector.load %x{i}[%i] : {array}, {kind}" for i in range(arity))
-    text = f"""
-    func.func @apply({", ".join(f"%x{i}: {array}" for i in range(arity))}, %out: {array}, %n: index) {{
-      %zero = arith.constant 0 : index
-      %step = arith.constant 16 : index
-      scf.for %i = %zero to %n step %step {{
-        {loads}
-        %r = {op} {", ".join(f"%e{i}" for i in range(arity))} : {kind}
-        vector.store %r, %out[%i] : {array}, {kind}
-      }}
-      return
-    }}"""
-    with ir.Context(), ir.Location.unknown():
-        module = ir.Module.parse(text)
-        ExpandMath().run(module)
-        assert f"{op} " not in str(module)
-        PassManager.parse(LOWER_TO_LLVM).run(module.operation)
-        found = _apply(ExecutionEngine(module, opt_level=2), *operands)
-    expected = _apply(_compile(name, element, arity), *operands)
-    np.testing.assert_array_equal(found, expected)
+    _assert_close(compiled(name, "f64")(x), want, WIDE_CASES[name].limit, x)
