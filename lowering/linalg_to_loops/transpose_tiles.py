@@ -71,7 +71,7 @@ def fits(buffer: Value) -> bool:
     _, strides = memref_shape(buffer.type)
     element = kind.element_type
     whole_bytes = isinstance(element, ir.FloatType) or (isinstance(element, ir.IntegerType) and element.width >= 8)
-    return whole_bytes and strides[-1] == 1
+    return whole_bytes and len(strides) > 0 and strides[-1] == 1
 
 
 def _is_memory(buffer: Value) -> bool:

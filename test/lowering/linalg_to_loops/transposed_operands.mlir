@@ -132,4 +132,21 @@ func.func @left_alone(%x: memref<32x1024xf32>, %w: memref<16x16xf32>, %v: memref
   return
 }
 
+// Single numbers have no dim to run along.
+// CHECK-LABEL: func.func @kernel_of_single_numbers
+// CHECK-COUNT-2: linalg.generic
+func.func @kernel_of_single_numbers(%x: memref<f32>, %y: memref<f32>) {
+  %0 = memref.alloca() : memref<f32>
+  linalg.generic {indexing_maps = [affine_map<() -> ()>, affine_map<() -> ()>], iterator_types = []}
+      ins(%x : memref<f32>) outs(%0 : memref<f32>) {
+  ^bb0(%a: f32, %o: f32):
+    linalg.yield %a : f32
+  }
+  linalg.generic {indexing_maps = [affine_map<() -> ()>, affine_map<() -> ()>], iterator_types = []}
+      ins(%0 : memref<f32>) outs(%y : memref<f32>) {
+  ^bb0(%a: f32, %o: f32):
+    linalg.yield %a : f32
+  }
+  return
+}
 } }
