@@ -21,8 +21,7 @@ from cuesta.passes.registry import Pass, register_pass
 @register_pass("chain-destinations")
 @dataclass(frozen=True)
 class ChainDestinations(Pass):
-    """Makes a value that goes to two destinations go to the second from the first, and arguments that are
-    written go there first."""
+    """Chains the destinations of one value, and has arguments that are written go to theirs first."""
 
     def run(self, module: ir.Module) -> None:
         ops = [op for op in walk(module.operation) if op.name == "bufferization.materialize_in_destination"]

@@ -65,6 +65,7 @@ def test_lists(capsys: pytest.CaptureFixture[str]) -> None:
     assert cuesta_opt.main(["--list-passes"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert [line.partition("{")[0] for line in lines[::2]] == list(all_passes())
+    assert [line for line in lines[1::2] if not line.endswith(".")] == [], "a description is one line"
     assert all(line.startswith("    ") and line.strip() for line in lines[1::2]), "a pass without a docstring"
     assert cuesta_opt.main(["--list-stages"]) == 0
     assert [line for line in capsys.readouterr().out.splitlines() if line[0] != " "] == stages()
