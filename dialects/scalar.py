@@ -98,7 +98,7 @@ class Scalar:
     # -- arithmetic ---------------------------------------------------------------------------
     def add(self, x: Value, y: Value) -> Value:
         """The sum; of two bools, whether either is true."""
-        if str(x.type) == "i1":
+        if types.spelled(x.type) == "i1":
             return arith.ori(x, y)
         return arith.addf(x, y) if _floating(x) else arith.addi(x, y)
 
@@ -195,13 +195,13 @@ def _wrap(number: int, kind: ir.Type) -> int:
 
 def load_storage(value: Value, spelling: str) -> Value:
     """A value as kernels compute on it, from how memory holds it (bool comes as a byte)."""
-    if spelling == "i1" and str(value.type) == "i8":
+    if spelling == "i1" and types.spelled(value.type) == "i8":
         return arith.cmpi(arith.CmpIPredicate.ne, value, Scalar().const(value, 0))
     return value
 
 
 def to_storage(value: Value, spelling: str) -> Value:
     """The inverse of `load_storage`."""
-    if spelling == "i1" and str(value.type) == "i1":
+    if spelling == "i1" and types.spelled(value.type) == "i1":
         return arith.extui(types.element("i8"), value)
     return value

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from cuesta._mlir import ir
 from cuesta.dialects import walk
 from cuesta.dialects.kernel_module import destination_of, kernel_modules
-from cuesta.dialects.types import byte_size, memref_shape
+from cuesta.dialects.types import byte_size, memref_shape, spelled
 from cuesta.passes.graph_rewrite import functions
 from cuesta.sizes import estimate
 
@@ -58,7 +58,7 @@ def _gathered(kernel: ir.Operation) -> dict[ir.Value, int]:
     for view in kernel.regions[0].blocks[0].operations:
         for inner in walk(view.operation):
             if inner.name == "tensor.extract" and isinstance(inner.operands[0].owner, ir.Block):
-                taken = _elements(view.operation.results) * byte_size(str(inner.results[0].type))
+                taken = _elements(view.operation.results) * byte_size(spelled(inner.results[0].type))
                 found[inner.operands[0]] = found.get(inner.operands[0], 0) + taken
     return found
 
@@ -73,4 +73,4 @@ def _span(operand: ir.Value) -> int:
     """The memory that an operand of a kernel spans; what is repeated by a stride of 0 counts once."""
     sizes, strides = memref_shape(operand.type)
     elements = estimate(size for size, stride in zip(sizes, strides, strict=True) if stride != 0)
-    return elements * byte_size(str(ir.MemRefType(operand.type).element_type))
+    return elements * byte_size(spelled(operand.type.element_type))

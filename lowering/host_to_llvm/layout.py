@@ -29,7 +29,7 @@ from cuesta._mlir import func, ir
 from cuesta.dialects.cuesta.dialect import number_of, numbers
 from cuesta.dialects.kernel_module import conditions, launch_parameters, launched_kernels
 from cuesta.dialects.module_target import DEVICE, device_of, target_of
-from cuesta.dialects.types import memref_shape
+from cuesta.dialects.types import memref_shape, spelled
 from cuesta.sizes import Number
 from cuesta.targets import CPU, Target
 
@@ -49,7 +49,7 @@ class Metadata:
     def of(value: Value, dtype: str | None = None) -> Metadata:
         """That of a memref; `dtype` where storage does not tell bool from int8."""
         sizes, strides = memref_shape(value.type)
-        return Metadata(sizes, strides, dtype or str(ir.MemRefType(value.type).element_type))
+        return Metadata(sizes, strides, dtype or spelled(value.type.element_type))
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from cuesta.dialects.cuesta.dialect import ints
 from cuesta.dialects.kernel_module import body_ops
 from cuesta.dialects.kernel_scatter import MEANING, is_scatter
 from cuesta.dialects.product import TILE, roles_of
-from cuesta.dialects.types import byte_count, shape_of, size_of
+from cuesta.dialects.types import byte_count, shape_of, size_of, spelled
 from cuesta.sizes import Number, Size, hint
 
 Value: TypeAlias = ir.Value
@@ -104,7 +104,8 @@ class Node(Item):
         for i, op in enumerate(self.body):
             attributes = () if op.name == "cuesta.size" else tuple((k, str(v)) for k, v in op.attributes.items())
             results = list(op.results)
-            key.append((op.name, tuple(names[v] for v in op.operands), attributes, tuple(str(r.type) for r in results)))
+            kinds = tuple(spelled(r.type) for r in results)
+            key.append((op.name, tuple(names[v] for v in op.operands), attributes, kinds))
             names |= {result: ("op", i, j) for j, result in enumerate(results)}
         return tuple(key)
 
@@ -187,7 +188,8 @@ def node_of(index: int, op: ir.Operation) -> Node:
     inputs = list(op.operands)[: len(maps) - outputs]
     reads = tuple(Read(v, m, byte_count(v)) for v, m in zip(inputs, maps, strict=False))
     writes = tuple(maps[len(inputs) :])
-    parallel = tuple("parallel" in str(k) for k in op.attributes["iterator_types"])
+    free = ir.Attribute.parse("#linalg.iterator_type<parallel>")
+    parallel = tuple(kind == free for kind in op.attributes["iterator_types"])
     sizes: list[Number] = [1] * len(parallel)
     for value, dims in [(r.value, r.dims) for r in reads] + list(zip(op.results, writes, strict=True)):
         for size, d in zip(shape_of(value), dims, strict=True):

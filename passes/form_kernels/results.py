@@ -79,8 +79,7 @@ def finish(host: Host, function: func.FuncOp, returned: list[Value], wanted: lis
         layouts[i] = _place(host, results[i], claimed, mutates)
     views = []
     for i, result in enumerate(results):
-        element = str(ir.RankedTensorType(result.value.type).element_type)
-        views.append(host.view(_named_strides(layouts[i], result.strides), element))
+        views.append(host.view(_named_strides(layouts[i], result.strides), spelling_of(result.value)))
     sources = []
     for value, argument in zip(returned[outputs:], mutates, strict=True):
         layout, target = host.layout_of(value), host.layouts[arguments[argument]]
