@@ -8,11 +8,14 @@ from typing import Any
 
 import pytest
 import torch
+from functorch.compile import aot_function, aot_module, make_boxed_func
 from torch._functorch.aot_autograd import aot_module_simplified
 
 from cuesta.dialects import make_context, verify, walk
 from cuesta.dialects.reference import run_in_place
+from cuesta.frontend.aot import partition
 from cuesta.frontend.calling import bind
+from cuesta.frontend.decompositions import decompositions
 from cuesta.frontend.importer import ImportedGraph, import_graph
 
 
@@ -96,6 +99,24 @@ def matches_eager(capture: Capture) -> Callable[..., Run]:
         return capture.runs[0]
 
     return check
+
+
+@pytest.fixture(scope="session")
+def split() -> Callable[..., tuple[Callable[..., Any], list[torch.fx.Graph]]]:
+    """Makes a function or a module its two graphs as `partition` has them, run op by op; the list has them once it has
+    been called."""
+
+    def in_two(function: Callable[..., Any]) -> tuple[Callable[..., Any], list[torch.fx.Graph]]:
+        graphs: list[torch.fx.Graph] = []
+
+        def keep(module: torch.fx.GraphModule, _: object) -> Callable[..., Any]:
+            graphs.append(module.graph)
+            return make_boxed_func(module.forward)
+
+        around = aot_module if isinstance(function, torch.nn.Module) else aot_function
+        return around(function, keep, keep, partition, decompositions()), graphs
+
+    return in_two
 
 
 @pytest.fixture

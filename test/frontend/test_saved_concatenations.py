@@ -7,27 +7,13 @@ from typing import Any
 
 import pytest
 import torch
-from functorch.compile import aot_function, aot_module, make_boxed_func
 from torch import Tensor, nn
 
-from cuesta.frontend.aot import partition
-from cuesta.frontend.decompositions import decompositions
 from cuesta.tools.models.densenet import DenseLayer
 
 aten = torch.ops.aten
 Graphs = list[torch.fx.Graph]
-
-
-def split(function: Callable[..., Any]) -> tuple[Callable[..., Any], Graphs]:
-    """`function` as its two graphs, run op by op; the list has them once it has been called."""
-    graphs: Graphs = []
-
-    def keep(module: torch.fx.GraphModule, _: Any) -> Callable[..., Any]:
-        graphs.append(module.graph)
-        return make_boxed_func(module.forward)
-
-    around = aot_module if isinstance(function, nn.Module) else aot_function
-    return around(function, keep, keep, partition, decompositions()), graphs
+Split = Callable[..., tuple[Callable[..., Any], Graphs]]
 
 
 def saved(forward: torch.fx.Graph) -> list[torch.fx.Node]:
@@ -49,7 +35,7 @@ def gradients(run: Callable[..., Any], tensors: list[Tensor]) -> list[Tensor]:
     return [tensor.grad for tensor in tensors if tensor.grad is not None]
 
 
-def test_a_block_of_layers_saves_its_last_concatenation() -> None:
+def test_a_block_of_layers_saves_its_last_concatenation(split: Split) -> None:
     torch.manual_seed(0)
     x = torch.randn(2, 32, 8, 8, dtype=torch.float64)
     block = nn.Sequential(*(DenseLayer(32 + 16 * i, 16) for i in range(3)), nn.BatchNorm2d(80)).double()
@@ -105,7 +91,10 @@ CASES: list[tuple[Callable[..., Any], int, list[tuple[int, int, int]]]] = [
 
 @pytest.mark.parametrize(("function", "count", "expected"), CASES)
 def test_parts_of_a_saved_concatenation(
-    function: Callable[..., Any], count: int, expected: list[tuple[int, int, int]]
+    function: Callable[..., Any],
+    count: int,
+    expected: list[tuple[int, int, int]],
+    split: Split,
 ) -> None:
     torch.manual_seed(0)
     tensors = [torch.randn(32, 32, requires_grad=True) for _ in range(2)]

@@ -6,25 +6,12 @@ from collections.abc import Callable
 
 import pytest
 import torch
-from functorch.compile import aot_function, make_boxed_func
 from torch import Tensor
 
-from cuesta.frontend.aot import partition
-from cuesta.frontend.decompositions import decompositions
 from cuesta.frontend.fx_nodes import memory_root
 
 Program = Callable[[Tensor, Tensor], Tensor]
-
-
-def split(function: Program) -> tuple[Program, list[torch.fx.Graph]]:
-    """`function` as its two graphs, run op by op; the list has them once it has been called."""
-    graphs: list[torch.fx.Graph] = []
-
-    def keep(module: torch.fx.GraphModule, _: object) -> Program:
-        graphs.append(module.graph)
-        return make_boxed_func(module.forward)
-
-    return aot_function(function, keep, keep, partition, decompositions()), graphs
+Split = Callable[[Program], tuple[Program, list[torch.fx.Graph]]]
 
 
 def whole_and_rows(x: Tensor, w: Tensor) -> Tensor:
@@ -58,7 +45,7 @@ CASES: list[tuple[Program, int]] = [(whole_and_rows, 1), (two_views, 1), (parts,
 
 
 @pytest.mark.parametrize(("function", "count"), CASES)
-def test_views_of_one_tensor_are_saved_once(function: Program, count: int) -> None:
+def test_views_of_one_tensor_are_saved_once(function: Program, count: int, split: Split) -> None:
     torch.manual_seed(0)
     tensors = [torch.randn(s, dtype=torch.float64, requires_grad=True) for s in ((32, 1, 32), (32, 32))]
     compiled, graphs = split(function)

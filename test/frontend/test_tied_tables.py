@@ -6,26 +6,12 @@ from collections.abc import Callable
 
 import pytest
 import torch
-from functorch.compile import aot_function, make_boxed_func
 from torch import Tensor
 from torch.nn import functional as F
 
-from cuesta.frontend.aot import partition
-from cuesta.frontend.decompositions import decompositions
-
 Program = Callable[[Tensor, Tensor], Tensor]
+Split = Callable[[Program], tuple[Program, list[torch.fx.Graph]]]
 GRADIENT = torch.ops.aten.embedding_dense_backward.default
-
-
-def split(function: Program) -> tuple[Program, list[torch.fx.Graph]]:
-    """`function` as its two graphs, run op by op; the list has them once it has been called."""
-    graphs: list[torch.fx.Graph] = []
-
-    def keep(module: torch.fx.GraphModule, _: object) -> Program:
-        graphs.append(module.graph)
-        return make_boxed_func(module.forward)
-
-    return aot_function(function, keep, keep, partition, decompositions()), graphs
 
 
 def head(w: Tensor, at: Tensor) -> Tensor:
@@ -65,7 +51,7 @@ CASES: list[tuple[Program, int]] = [
 
 
 @pytest.mark.parametrize(("function", "tables"), CASES)
-def test_rows_are_added_to_the_table(function: Program, tables: int) -> None:
+def test_rows_are_added_to_the_table(function: Program, tables: int, split: Split) -> None:
     at = torch.tensor([[1, 3, 5], [3, 0, 3]])
     w = torch.randn(8, 4, generator=torch.Generator().manual_seed(1))
     ours, theirs = w.clone().requires_grad_(), w.clone().requires_grad_()
