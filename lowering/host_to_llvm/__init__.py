@@ -1,9 +1,9 @@
 """host → LLVM: the host function becomes the entry `cuesta_main`, in one module with its kernels.
 
-    module @kernels { llvm.func @exp(ptr, ptr, i64) }       llvm.func @kernel.exp(ptr, ptr, i64)
+    module @kernels { llvm.func @exp__tiles(ptr, ptr, …) }  llvm.func @exp__tiles(ptr, ptr, i64, i64)
     func.func @graph(%x: memref<8xf32>) {                   llvm.func @cuesta_main(%slots: ptr) -> i32 {
       %0 = host.alloc() {owner = "torch"}              →      llvm.call @cuesta_allocate(…)
-      host.launch(%x, %0) {@kernels::@exp}                    llvm.call @kernel.exp(%x, %0, %threads)
+      host.launch(%x, %0) {@kernels::@exp}                    llvm.call @cuesta_run(…, @_mlir_exp__tiles)
       return %0                                               llvm.return 0
 
 The entry returns 0; or n where step n failed (a call of torch, a check, a launch on a GPU), whose
@@ -17,9 +17,10 @@ from dataclasses import dataclass
 
 from cuesta._mlir import func, ir
 from cuesta.dialects.cuesta.dialect import int_array
-from cuesta.dialects.kernel_module import kernel_modules
+from cuesta.dialects.kernel_module import TAIL, TILES, kernel_modules
 from cuesta.errors import CompileError
-from cuesta.lowering.host_to_llvm.entry import ENTRY, KERNEL_PREFIX, EntryWriter, signed
+from cuesta.lowering.host_to_llvm.entry import ENTRY, EntryWriter, signed
+from cuesta.lowering.host_to_llvm.launch_step import Kernel, with_function
 from cuesta.lowering.host_to_llvm.layout import read_host
 from cuesta.passes.registry import Pass, register_pass
 
@@ -61,22 +62,18 @@ def host_function(module: ir.Module) -> func.FuncOp:
     return graphs[0]
 
 
-def _merge_kernels(module: ir.Module, launched: set[str]) -> dict[str, tuple[int, int]]:
-    """Moves what stands in `module @kernels` to the top; each launched kernel's count of buffers and of sizes.
-
-    Kernels are renamed, lest one named exp be taken for libm's.
-    """
-    kernels: dict[str, tuple[int, int]] = {}
+def _merge_kernels(module: ir.Module, launched: set[str]) -> dict[str, Kernel]:
+    """Moves what stands in `module @kernels` to the top; the launched kernels."""
+    kernels: dict[str, Kernel] = {}
     for op in list(module.body.operations):
         if op.operation.name != "builtin.module":
             continue
         for inner in list(op.regions[0].blocks[0].operations):
             operation = inner.operation
-            name = operation.attributes["sym_name"].value if "sym_name" in operation.attributes else ""
-            if name in launched and operation.name == "llvm.func":
-                kind = str(operation.attributes["function_type"].value)
-                kernels[name] = (kind.count("ptr"), kind.count("i64") - 1)  # besides the count of threads
-                operation.attributes["sym_name"] = ir.StringAttr.get(KERNEL_PREFIX + name)
+            symbol = operation.attributes["sym_name"].value if "sym_name" in operation.attributes else ""
+            name = symbol.removesuffix(TILES).removesuffix(TAIL)
+            if name != symbol and name in launched and operation.name == "llvm.func":
+                kernels[name] = with_function(kernels.get(name), operation)
             operation.move_before(op.operation)
         op.operation.erase()
     return kernels

@@ -33,7 +33,8 @@ from cuesta.dialects.host.packed_convolutions import PACKED_CONVOLUTIONS
 from cuesta.dialects.host.typed_entries import typed_entry
 from cuesta.dialects.kernel_module import launch_parameters
 from cuesta.errors import Unsupported
-from cuesta.lowering.host_to_llvm import dispatch_step, gpu_step, tensor_steps, typed_step
+from cuesta.lowering.host_to_llvm import dispatch_step, gpu_step, launch_step, tensor_steps, typed_step
+from cuesta.lowering.host_to_llvm.launch_step import PACKED, Kernel
 from cuesta.lowering.host_to_llvm.layout import HostLayout, Metadata, Value
 from cuesta.lowering.host_to_llvm.steps import DECLARATIONS, FAST_TO_COMPILE, I64, PTR, at
 from cuesta.runtime.gpu_call import MISALIGNED
@@ -42,10 +43,9 @@ from cuesta.sizes import Size, symbol
 from cuesta.targets import DEVICE_CODES
 
 ENTRY = "cuesta_main"
-KERNEL_PREFIX = "kernel."
 
 _CALLED = re.compile(r'llvm\.(?:call|mlir\.addressof) @"?(\w+)')
-_HELPERS = {**tensor_steps.HELPERS, **dispatch_step.HELPERS, **typed_step.HELPERS, **gpu_step.HELPERS}
+_HELPERS = tensor_steps.HELPERS | dispatch_step.HELPERS | typed_step.HELPERS | gpu_step.HELPERS | launch_step.HELPERS
 
 
 @dataclass
@@ -53,13 +53,14 @@ class EntryWriter:
     """The text of the entry of one host function."""
 
     layout: HostLayout
-    kernel_operands: dict[str, tuple[int, int]]  # kernel → how many buffers and how many sizes it takes
+    kernels: dict[str, Kernel]
     body: list[str] = field(default_factory=list)
     globals: dict[tuple[SizeNumber, ...], str] = field(default_factory=dict)  # table → its name
     #: the tables that depend on the call's sizes, one after another, and where each begins
     words: list[SizeNumber] = field(default_factory=list)
     starts: dict[tuple[SizeNumber, ...], int] = field(default_factory=dict)
     helpers: dict[str, str] = field(default_factory=dict)  # name → definition, of those made for this program
+    functions: dict[str, None] = field(default_factory=dict)  # those of kernels that are run
     names: int = 0
 
     def write(self) -> str:
@@ -68,10 +69,7 @@ class EntryWriter:
             self._op(op)
         entry = "\n".join([*self._head(), *self.body, *self._tail()])
         tables = [_global(name, numbers) for numbers, name in self.globals.items()]
-        kernels = [
-            f'llvm.func @"{KERNEL_PREFIX}{name}"({", ".join([PTR] * buffers + [I64] * (sizes + 1))})'
-            for name, (buffers, sizes) in self.kernel_operands.items()
-        ]
+        kernels = [f'llvm.func @"{PACKED}{function}"({PTR})' for function in self.functions]
         own = list(self.helpers.values())
         return "\n".join([*tables, *kernels, *own, entry, *_needed([entry, *own])])
 
@@ -153,16 +151,25 @@ class EntryWriter:
 
     def _launch(self, op: ir.Operation) -> None:
         kernel = op.attributes["kernel"].value[-1]
-        sizes = launch_parameters(op)
-        given, takes = (len(op.operands), len(sizes)), self.kernel_operands.get(kernel)
-        if takes != given:
-            what = "is not there" if takes is None else f"takes {_operands(*takes)}, not {_operands(*given)}"
+        sizes, known = launch_parameters(op), self.kernels.get(kernel)
+        given = len(op.operands), len(sizes)
+        if known is None or known.takes != given:
+            what = "is not there" if known is None else f"takes {_operands(*known.takes)}, not {_operands(*given)}"
             raise Unsupported(f"kernel @{kernel} {what}, at {op.location}")
-        name = f"launch.{kernel}"
-        if name not in self.helpers:
-            self.helpers[name] = tensor_steps.launch_helper(name, KERNEL_PREFIX + kernel, *takes)
-        table = [word for v in op.operands for word in self._place(v)] + [self.layout.arguments + 1, *sizes]
-        self._add(f'llvm.call @"{name}"(%slots, %frame, {self._table(table)}) : ({PTR}, {PTR}, {PTR}) -> ()')
+        table = known.table(self.layout.arguments + 1, [word for v in op.operands for word in self._place(v)], sizes)
+        functions = [self._function(name) for name in known.functions(kernel)]
+        passed = ", ".join(["%slots", "%frame", self._table(table), *functions])
+        self._add(f"llvm.call @cuesta_run({passed}) : ({', '.join([PTR] * 5)}) -> ()")
+
+    def _function(self, name: str | None) -> str:
+        """The address of what runs a kernel's function, null where it has none."""
+        address = self._name()
+        if name is None:
+            self._add(f"{address} = llvm.mlir.zero : {PTR}")
+        else:
+            self.functions[name] = None
+            self._add(f'{address} = llvm.mlir.addressof @"{PACKED}{name}" : {PTR}')
+        return address
 
     def _gpu_launch(self, op: ir.Operation) -> None:
         buffers = [word for v in op.operands for word in self._place(v)]

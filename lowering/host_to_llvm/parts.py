@@ -1,7 +1,7 @@
 """A module in the LLVM dialect as several, which LLVM makes machine code of side by side.
 
-    @a__tiles @b__tiles  @a calls @a__tiles  @b      →   { @a__tiles  @a }  { @b__tiles  @b }
-    @cuesta_main calls @a and @b                         { @cuesta_main, with weak stand-ins for @a and @b }
+    @a__tiles  @b__tiles  @b__aligned  @cuesta_main    →   { @a__tiles }  { @b__tiles  @b__aligned }
+                                                           { @cuesta_main, with weak stand-ins for what it runs }
 
 Functions that LLVM could look into, from one another, stay together; the host program, which it does not optimise, is
 one. How a module is parted depends on nothing but the module, so its machine code is the same on machines with more
@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from cuesta._mlir import ir
+from cuesta.lowering.host_to_llvm.launch_step import PACKED
 
 #: Characters of text that a part has at least: 0.15 s of LLVM, which takes 0.01 to begin with one.
 _PART = 120_000
@@ -40,8 +41,8 @@ class _Symbol:
 
 
 def parts_of(module: ir.Module) -> list[str]:
-    """The texts of the modules; each function's and global's own is in one of them. `module` has no declarations, but
-    weak definitions in their places."""
+    """The texts of the modules; each function's and global's own is in one of them. `module` declares nothing but what
+    the JIT writes, and has weak definitions in place of other declarations."""
     symbols = _symbols(module)
     groups = _groups(symbols)
     costs = [sum(symbols[name].cost for name in group) for group in groups]
@@ -63,11 +64,12 @@ def _symbols(module: ir.Module) -> dict[str, _Symbol]:
         op = view.operation
         text = op.get_asm(enable_debug_info=False, use_local_scope=True)
         attributes = op.attributes
-        found[attributes["sym_name"].value] = _Symbol(
+        name = attributes["sym_name"].value
+        found[name] = _Symbol(
             text,
             frozenset(_NAMED.findall(text)),
             str(attributes["function_type"]) if op.name == "llvm.func" else "",
-            "weak" in str(attributes["linkage"]),
+            "weak" in str(attributes["linkage"]) or name.startswith(PACKED),
             '"optnone"' not in str(attributes["passthrough"]) if "passthrough" in attributes else True,
         )
     return found
@@ -104,7 +106,14 @@ def _strong(symbols: dict[str, _Symbol], symbol: _Symbol) -> Iterator[str]:
 def _text(symbols: dict[str, _Symbol], part: list[str]) -> str:
     """The module of a part, with stand-ins for what it names of others."""
     needed = sorted({name for own in part for name in symbols[own].named if name in symbols} - set(part))
-    lines = [symbols[name].text if symbols[name].weak else _stand_in(name, symbols[name].type) for name in needed]
+    lines = []
+    for name in needed:
+        if name.startswith(PACKED) and name.removeprefix(PACKED) not in part:
+            lines.append(f'llvm.mlir.global weak @"{name}"(0 : i8) : i8')  # no function: one would be compiled
+        elif symbols[name].weak:
+            lines.append(symbols[name].text)
+        else:
+            lines.append(_stand_in(name, symbols[name].type))
     return "\n".join([*lines, *(symbols[name].text for name in part)])
 
 

@@ -20,7 +20,8 @@ or minus that number where a result is not what the graph was traced with. Table
     dispatch  step, words, results, where name, overload, words… and results… begin, each of them
     typed     as dispatch
     check     step, root, offset
-    launch    on CPU: root and offset of each buffer, slot of the count of threads, sizes…
+    launch    on CPU: buffers, sizes, tiles, threads with enough to do, slot of the count of threads, root and offset of
+              each buffer, sizes…
               on GPU: step, kernel, buffers, sizes, slot of the stream, programs along x (-1: the kernel's own), root
               and offset of each buffer, sizes…
 """
@@ -59,6 +60,9 @@ DECLARATIONS: dict[str, str] = {
     "cblas_sgemm_compute": f"(i32, i32, i32, i32, i32, i32, {PTR}, i32, {PTR}, i32, f32, {PTR}, i32) -> ()",
     "_Znwm": f"({I64}) -> {PTR}",  # C++'s operators new and delete
     "_ZdlPv": f"({PTR})",
+    "GOMP_parallel": f"({PTR}, {PTR}, i32, i32) -> ()",
+    "omp_get_thread_num": "() -> i32",
+    "omp_get_num_threads": "() -> i32",
     # The driver's; the runtime puts its own in their places where kernels are interpreted.
     "cuLaunchKernel": f"({PTR}, i32, i32, i32, i32, i32, i32, i32, {PTR}, {PTR}, {PTR}) -> i32",
     "cuCtxSetCurrent": f"({PTR}) -> i32",

@@ -353,18 +353,3 @@ def out_helper(name: str, entry: str, tensors: int, scalars: int) -> str:
 ^end(%code: i32):
   {REFUSED}{STEP_END}""",
     )
-
-
-def launch_helper(name: str, kernel: str, operands: int, sizes: int) -> str:
-    """The step that calls a kernel: addresses (root and offset of each), sizes and the count of threads."""
-    loads = []
-    for i in range(operands):
-        loads.append(at(f"%item{i}", "%table", 2 * i))
-        loads.append(f"%p{i} = llvm.call @cuesta_address(%slots, %frame, %item{i}) : ({PTR}, {PTR}, {PTR}) -> {PTR}")
-    loads.append(at("%threads_index", "%table", 2 * operands, I64))
-    loads.append(at("%threads", "%slots", "%threads_index", I64))
-    loads += [at(f"%n{i}", "%table", 2 * operands + 1 + i, I64) for i in range(sizes)]
-    arguments = ", ".join([*(f"%p{i}" for i in range(operands)), *(f"%n{i}" for i in range(sizes)), "%threads"])
-    kinds = ", ".join([PTR] * operands + [I64] * (sizes + 1))
-    body = "\n  ".join([*loads, f'llvm.call @"{kernel}"({arguments}) : ({kinds}) -> ()', "llvm.return"])
-    return define(f'"{name}"', TABLE, "", f"  {body}")

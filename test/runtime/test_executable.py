@@ -27,13 +27,14 @@ Check = Callable[[Sequence[Tensor], Sequence[Tensor]], None]
 #: y[0] = 2 x[0], and a byte that says whether x[0] is negative.
 KERNELS = """
 module @kernels {
-  llvm.func @double(%x: !llvm.ptr, %y: !llvm.ptr, %threads: i64) {
+  llvm.func @omp_get_num_threads() -> i32
+  llvm.func @double__tail(%x: !llvm.ptr, %y: !llvm.ptr) {
     %v = llvm.load %x : !llvm.ptr -> f32
     %w = llvm.fadd %v, %v : f32
     llvm.store %w, %y : f32, !llvm.ptr
     llvm.return
   }
-  llvm.func @negative(%x: !llvm.ptr, %y: !llvm.ptr, %threads: i64) {
+  llvm.func @negative__tail(%x: !llvm.ptr, %y: !llvm.ptr) {
     %v = llvm.load %x : !llvm.ptr -> f32
     %zero = llvm.mlir.constant(0.0 : f32) : f32
     %is = llvm.fcmp "olt" %v, %zero : f32
@@ -41,7 +42,10 @@ module @kernels {
     llvm.store %byte, %y : i8, !llvm.ptr
     llvm.return
   }
-  llvm.func @threads(%y: !llvm.ptr, %threads: i64) {
+  llvm.func @threads__tiles(%y: !llvm.ptr, %first: i64, %end: i64)
+      attributes {cuesta.tiles = 64 : i64, cuesta.work = 1000000000 : i64} {
+    %count = llvm.call @omp_get_num_threads() : () -> i32
+    %threads = llvm.sext %count : i32 to i64
     llvm.store %threads, %y : i64, !llvm.ptr
     llvm.return
   }

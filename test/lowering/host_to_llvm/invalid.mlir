@@ -2,7 +2,7 @@
 
 module {
   module @kernels {
-    llvm.func @k(%x: !llvm.ptr, %threads: i64) { llvm.return }
+    llvm.func @k__tail(%x: !llvm.ptr) { llvm.return }
   }
   func.func @graph(%a: memref<4xf32>) -> memref<4xf32> {
     // expected-error@+1 {{kernel @k takes 1 buffers, not 2 buffers}}

@@ -1,25 +1,27 @@
 // RUN: cuesta-opt --split-input-file --pass-pipeline='builtin.module(host-to-llvm)' %s | filecheck %s
 
-// A launch and a typed call: the kernel moves to the top, lest its name be libm's; the call reports failure.
-// CHECK-LABEL: llvm.func @kernel.exp(
+// A launch and a typed call: the kernel moves to the top, and is run by the function that the JIT writes for it, with
+// its counts of buffers, sizes, tiles, and threads that have enough to do; the call reports failure.
+// CHECK-LABEL: llvm.func @exp__tiles(
 // CHECK: llvm.mlir.global external constant @[[MM:table_[0-9]+]](dense<[1, 0, 0, 7, 2, 6, 0, 0, 4, 8, 8, 1, 1, 0, 9, 2, 6, 0, 0, 8, 5, 5, 1, 6, 0, 11, 2, 6, 0, 0, 4, 5, 5, 1]>
-// CHECK: llvm.mlir.global external constant @[[LAUNCH:table_[0-9]+]](dense<[6, 0, 2, 64, 3]>
+// CHECK: llvm.mlir.global external constant @[[LAUNCH:table_[0-9]+]](dense<[2, 0, 256, 30, 3, 6, 0, 2, 64]>
+// CHECK: llvm.func @_mlir_exp__tiles(!llvm.ptr)
 // CHECK: llvm.func @cuesta_mm_out(
 // CHECK: llvm.call @aoti_torch_cpu_mm_out(
-// CHECK: llvm.func @launch.exp(
-// CHECK: llvm.call @kernel.exp(
 // CHECK: llvm.func @cuesta_main(%[[SLOTS:.*]]: !llvm.ptr) -> i32
 // CHECK: %[[TABLE:.*]] = llvm.mlir.addressof @[[MM]]
 // CHECK-NEXT: %[[CODE:.*]] = llvm.call @cuesta_mm_out(%[[SLOTS]], %[[FRAME:.*]], %[[TABLE]])
 // CHECK-NEXT: %[[PASSED:.*]] = llvm.icmp "eq" %[[CODE]], %[[GOOD:.*]] : i32
 // CHECK-NEXT: llvm.cond_br %[[PASSED]], ^[[ON:.*]], ^[[FAILED:.*]](%[[CODE]] : i32)
-// CHECK: %[[TABLE:.*]] = llvm.mlir.addressof @[[LAUNCH]]
-// CHECK-NEXT: llvm.call @launch.exp(%[[SLOTS]], %[[FRAME]], %[[TABLE]])
+// CHECK: %[[TILES:.*]] = llvm.mlir.addressof @_mlir_exp__tiles
+// CHECK-NEXT: %[[TAIL:.*]] = llvm.mlir.zero
+// CHECK-NEXT: %[[TABLE:.*]] = llvm.mlir.addressof @[[LAUNCH]]
+// CHECK-NEXT: llvm.call @cuesta_run(%[[SLOTS]], %[[FRAME]], %[[TABLE]], %[[TILES]], %[[TAIL]])
 // CHECK-NEXT: llvm.return %[[GOOD]]
 // CHECK: llvm.func @aoti_torch_cpu_mm_out(!llvm.ptr, !llvm.ptr, !llvm.ptr) -> i32
 module {
   module @kernels {
-    llvm.func @exp(%x: !llvm.ptr, %y: !llvm.ptr, %threads: i64) { llvm.return }
+    llvm.func @exp__tiles(%x: !llvm.ptr, %y: !llvm.ptr, %lo: i64, %hi: i64) attributes {cuesta.tiles = 256 : i64, cuesta.work = 1000000 : i64} { llvm.return }
   }
   func.func @graph(%a: memref<4x8xf32>, %b: memref<8x5xf32>) -> memref<4x5xf32> {
     %arena = "host.arena"() : () -> memref<256xi8>

@@ -11,25 +11,16 @@ module {
       llvm.br ^loop {llvm.loop_annotation = #llvm.loop_annotation<vectorize = <disable = true>>}
     }
 
-    // CHECK-LABEL: llvm.func @big__omp
-    // CHECK: llvm.call @big__tiles(%{{.*}}, %{{.*}}, %{{.*}}) : (!llvm.ptr, i64, i64) -> ()
-    // CHECK-LABEL: llvm.func @big(
-    // CHECK-SAME: %{{.*}}: !llvm.ptr, %{{.*}}: i64)
-    // CHECK: llvm.call @GOMP_parallel
-    // CHECK: llvm.call @big__tail(%{{.*}}) : (!llvm.ptr) -> ()
-    llvm.func @big__tiles(%p: !llvm.ptr, %lo: i64, %hi: i64) attributes {cuesta.tiles = 256 : i64, cuesta.work = 1000000 : i64} {
-      llvm.return
-    }
+    // CHECK-LABEL: llvm.func @big__tail(
+    // CHECK-SAME: passthrough = ["noinline", ["prefer-vector-width", "512"]]
     llvm.func @big__tail(%p: !llvm.ptr) {
       llvm.return
     }
 
-    // Too little work for a second thread.
-    // CHECK-LABEL: llvm.func @small(
-    // CHECK-NOT: GOMP_parallel
-    // CHECK: llvm.call @small__tiles
-    // CHECK-NEXT: llvm.return
-    llvm.func @small__tiles(%p: !llvm.ptr, %lo: i64, %hi: i64) attributes {cuesta.tiles = 4 : i64, cuesta.work = 100 : i64} {
+    // Other functions are LLVM's to inline.
+    // CHECK-LABEL: llvm.func @other(
+    // CHECK-NOT: passthrough
+    llvm.func @other(%p: !llvm.ptr) {
       llvm.return
     }
   }
