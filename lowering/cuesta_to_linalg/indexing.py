@@ -6,7 +6,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 
 from cuesta._mlir import arith, ir, linalg, tensor
 from cuesta.dialects import host
@@ -18,6 +19,9 @@ from cuesta.lowering.cuesta_to_linalg.builder import Access, LinalgBuilder
 from cuesta.lowering.cuesta_to_linalg.ranges import range_of
 from cuesta.lowering.cuesta_to_linalg.rules import lowers
 from cuesta.sizes import Number, Size
+
+#: Positions that one thread takes a while to look at: L2 does not hold them.
+_MANY = 1 << 16
 
 
 def _position(s: Scalar, index: Value, size: Number) -> Value:
@@ -39,7 +43,8 @@ def _places(index: Value, size: Number) -> Callable[[Scalar, Value], Value]:
 
 
 def check_range(b: LinalgBuilder, index: Value, size: Number, first: Number) -> None:
-    """Emits a reduction that tells whether any index is outside [first, size), and the check of it."""
+    """Emits a reduction that tells whether any index is outside [first, size), and the check of it. Many are looked at
+    row by row, so that threads share them."""
     if not b.checks:
         return
     access = b.access(index)
@@ -51,16 +56,26 @@ def check_range(b: LinalgBuilder, index: Value, size: Number, first: Number) -> 
         low, high = s.compare("lt", x, s.const(x, first)), s.compare("ge", x, s.const(x, size))
         return arith.ori(found, arith.ori(low, high))
 
+    sizes = [shape_of(index)[d] for d in loops]
+    whole = b.covering_access(index, loops) if access.source is None else b.on_loops(access, loops)
+    by_row = _has_many_rows(sizes)
     bad = b.generic(
-        [b.covering_access(index, loops) if access.source is None else b.on_loops(access, loops)],
-        [shape_of(index)[d] for d in loops],
-        "i1",
-        outside,
-        reduced=range(len(loops)),
-        identity=lambda kind: 0,
+        [whole], sizes, "i1", outside, reduced=range(1 if by_row else 0, len(loops)), identity=lambda kind: 0
     )
+    if by_row:
+        rows = Access(bad, (0,), "i1")
+        bad = b.generic([rows], sizes[:1], "i1", _either, reduced=[0], identity=lambda kind: 0)
     message = f"index out of range: the indexed dim has size {size}"
     host.CHECK([bad], [], message=ir.StringAttr.get(message))
+
+
+def _either(s: Scalar, found: Value, x: Value) -> Value:
+    return arith.ori(found, x)
+
+
+def _has_many_rows(sizes: Sequence[Number]) -> bool:
+    """Whether there are positions enough, in rows, that several threads are worth it."""
+    return len(sizes) > 1 and not any(isinstance(n, Size) for n in sizes) and math.prod(sizes) >= _MANY
 
 
 def _lies_within(access: Access, sizes: tuple[Number, ...], size: Number, first: Number) -> bool:

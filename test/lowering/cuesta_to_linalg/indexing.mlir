@@ -136,3 +136,14 @@ func.func @window_of_repeated(%x: tensor<4xf32>) -> tensor<8xf32> {
   %0 = "cuesta.window"(%x) {starts = [-1], steps = [1], divisors = [2], outside = 0.0 : f64} : (tensor<4xf32>) -> tensor<8xf32>
   return %0 : tensor<8xf32>
 }
+
+// Many positions are looked at row by row, and then the rows' results.
+// CHECK-LABEL: func.func @many_rows
+// CHECK-SAME: (%[[X:.*]]: tensor<256x8xf32>, %[[I:.*]]: tensor<256x512xi64>)
+// CHECK: %[[ROWS:.*]] = linalg.generic {{.*}}iterator_types = ["parallel", "reduction"]} ins(%[[I]] : tensor<256x512xi64>)
+// CHECK: %[[BAD:.*]] = linalg.generic {{.*}}iterator_types = ["reduction"]} ins(%[[ROWS]] : tensor<256xi8>)
+// CHECK: "host.check"(%[[BAD]])
+func.func @many_rows(%x: tensor<256x8xf32>, %i: tensor<256x512xi64>) -> tensor<256x512xf32> {
+  %0 = "cuesta.gather"(%x, %i) {dim = 1} : (tensor<256x8xf32>, tensor<256x512xi64>) -> tensor<256x512xf32>
+  return %0 : tensor<256x512xf32>
+}
