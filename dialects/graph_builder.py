@@ -52,8 +52,7 @@ class GraphBuilder:
         return pointwise.Convert(x, types.tensor(shape_of(x), spelling)).result
 
     def pointwise(self, name: str, *operands: Value, result: str | None = None, **params: float) -> Value:
-        """The op of that row. Operands must already have the type that it computes in. Raises WrongElementType where it is
-        another one."""
+        """The op of that row. Operands must have the type that it computes in, else WrongElementType is raised."""
         sizes = _broadcast(name, operands)
         row = pointwise.BY_NAME[name]
         if not row.takes(taken := spelling_of(operands[0])):

@@ -63,9 +63,8 @@ def log_softmax(op: ir.Operation) -> Values:
 
 def softmax_backward(op: ir.Operation) -> Values:
     grad, y = _wide(*op.operands)
-    weighted = _B.pointwise("mul", grad, y)
-    total = _B.reduce("sum", weighted, [op.attributes["dim"].value], keepdim=True)
-    return [_narrow(_B.pointwise("sub", weighted, _B.pointwise("mul", y, total)), op.results[0])]
+    total = _B.reduce("sum", _B.pointwise("mul", grad, y), [op.attributes["dim"].value], keepdim=True)
+    return [_narrow(_B.pointwise("mul", y, _B.pointwise("sub", grad, total)), op.results[0])]
 
 
 def log_softmax_backward(op: ir.Operation) -> Values:

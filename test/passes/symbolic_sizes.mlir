@@ -22,7 +22,7 @@
 // LLVM: module attributes {{.*}}cuesta.words = [
 // LLVM-SAME: "a0"
 // LLVM-SAME: "s0"
-// LLVM: llvm.func @kernel.exp_sum(%{{.*}}: !llvm.ptr, %{{.*}}: !llvm.ptr, %{{.*}}: i64, %{{.*}}: i64)
+// LLVM: llvm.func @exp_sum__tiles(%{{.*}}: !llvm.ptr {{{.*}}}, %{{.*}}: !llvm.ptr {{{.*}}}, %{{.*}}: i64, %{{.*}}: i64, %{{.*}}: i64)
 module attributes {cuesta.hints = {s0 = 512 : i64}} {
   func.func @graph(%x: tensor<?x64xf32, ["s0"]> {cuesta.strides = [64, 1]}) -> (tensor<?xi64, ["s0"]> {cuesta.strides = [1]}) {
     %0 = "cuesta.exp"(%x) : (tensor<?x64xf32, ["s0"]>) -> tensor<?x64xf32, ["s0"]> loc("exp")
