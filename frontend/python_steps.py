@@ -168,6 +168,8 @@ def _reason(node: Node) -> str | None:
         return "the data decide where its tensor begins"  # no size of an argument tells
     if any(isinstance(n.meta.get("val"), torch.SymFloat) and _unbacked(n) for n in node.all_input_nodes):
         return "it takes a float that the data decide"
+    if any(isinstance(n.meta.get("val"), torch.SymBool) for n in node.all_input_nodes):
+        return "it takes a comparison of sizes"
     if isinstance(target, torch._ops.HigherOrderOperator):
         return "a higher-order op"
     if not isinstance(target, torch._ops.OpOverload):

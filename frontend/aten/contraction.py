@@ -17,6 +17,7 @@ from cuesta.dialects.types import opmath, shape_of
 from cuesta.frontend.aten.pointwise import result_spelling
 from cuesta.frontend.rules import Decline, imports
 from cuesta.frontend.tensor_cores import cudnn_allows_tf32, products_allow_tf32
+from cuesta.sizes import Size
 
 Value: TypeAlias = ir.Value
 
@@ -90,6 +91,8 @@ def convolution(
     output_padding: Sequence[int],
     groups: int,
 ) -> Any:
+    if isinstance(groups, Size):
+        raise Decline("a number of groups that only the call tells")
     lists = [int_array(n) for n in (stride, padding, dilation)]
     result: Value = contraction.Convolution(
         x, weight, bias, *lists, int_attr(transposed), int_array(output_padding), int_attr(groups), _result(node)

@@ -202,3 +202,21 @@ def test_a_symbolic_size_that_the_code_fixes() -> None:
 
     x = R(2, 5)
     torch.testing.assert_close(torch.compile(f, backend="cuesta", dynamic=True)(x), f(x))
+
+
+@pytest.mark.parametrize("traced", [1023, 1024])
+def test_a_comparison_of_sizes_as_a_number(traced: int) -> None:
+    def f(n: int, x: Tensor) -> tuple[Tensor, Tensor]:
+        return torch.full((2,), n >= 1024), x * (n >= 1024)
+
+    compiled = torch.compile(f, backend="cuesta", dynamic=True, fullgraph=True)
+    x = R(2)
+    for n in (traced, 1024, 7, 5000):
+        torch.testing.assert_close(compiled(n, x), f(n, x), rtol=0, atol=0)
+
+
+def test_a_convolution_with_as_many_groups_as_channels() -> None:
+    compiled = torch.compile(lambda x, w: F.conv2d(x, w, groups=w.shape[0]), backend="cuesta", dynamic=True)
+    for n in (3, 4):
+        x, w = R(2, n, 16, 20), R(n, 1, 5, 5)
+        torch.testing.assert_close(compiled(x, w), F.conv2d(x, w, groups=n))
