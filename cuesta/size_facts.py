@@ -8,7 +8,7 @@ import operator
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 
-from cuesta.size_rules import Rule, follow, rule_of
+from cuesta.size_rules import Rule, follow, rule_of, without_implied
 from cuesta.sizes import Monomial, Number, Operators, Quotient, Size, as_terms, compute, parse, symbol, symbols
 
 _NONE: Mapping[str, int] = {}
@@ -51,7 +51,8 @@ def rules(zeros: tuple[str, ...]) -> tuple[Rule, ...]:
         found = [*_multiples(map(parse, zeros))]
     for zero in zeros:
         with follow(found):
-            found += _of(parse(zero))  # as the rules so far have it
+            new = _of(parse(zero))  # as the rules so far have it
+        found = without_implied([*found, *new])
     return tuple(found)
 
 

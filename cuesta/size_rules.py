@@ -3,7 +3,8 @@
     s0 // 2 - 1 is 0     3*(s0//2) + s1   →   s1 + 3
 
 A polynomial is monomial → coefficient; a monomial is its atoms in the order of their text. The greatest monomial of one
-that is 0 gives way to the others: each step makes a polynomial smaller, so that there is a last one.
+that is 0 gives way to the others, so that a polynomial gets smaller with each step; a multiple gives way to the number
+of times, where rules may go round in circles.
 """
 
 from __future__ import annotations
@@ -31,6 +32,9 @@ class Rule:
 
 Rules: TypeAlias = tuple[Rule, ...]
 _RULES: ContextVar[Rules] = ContextVar("rules", default=())
+
+#: Steps that a polynomial takes at most. Each is right, so that to stop early only leaves equal ones that differ.
+_STEPS = 400
 
 
 def rule_of(zero: Polynomial) -> Rule | None:
@@ -60,12 +64,27 @@ def follow(rules: Iterable[Rule]) -> Iterator[None]:
 def by_rules(polynomial: Polynomial) -> Polynomial:
     """The last polynomial that the rules make of one; without terms that are 0 where one was followed."""
     rules, left = _RULES.get(), dict(polynomial)
-    while (step := _step(rules, left)) is not None:
+    for _ in range(_STEPS):
+        if (step := _step(rules, left)) is None:
+            break
         rule, times, others = step
         for term, factor in [(rule.lead, -rule.factor), *rule.rest]:
             product = tuple(sorted((*others, *term), key=str))
             left[product] = left.get(product, 0) + times * factor
         left = {m: f for m, f in left.items() if f}
+    return left
+
+
+def without_implied(rules: Iterable[Rule]) -> list[Rule]:
+    """The rules but those that the others imply, the first ones first. Where s0 // s1 is s2, `s1*s2 → s0` and
+    `s0 → s1*(s0//s1)` go round in a circle: either will do."""
+    left = list(rules)
+    for rule in list(left):
+        others = [other for other in left if other is not rule]
+        with follow(others):
+            zero = by_rules({rule.lead: rule.factor} | {m: -f for m, f in rule.rest})
+        if not any(zero.values()):
+            left = others
     return left
 
 

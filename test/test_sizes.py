@@ -11,7 +11,7 @@ from hypothesis import given, settings
 
 from cuesta.errors import Undecided
 from cuesta.size_facts import primitive, rules
-from cuesta.size_rules import follow
+from cuesta.size_rules import Rule, follow
 from cuesta.sizes import Number, Size, assumptions, at, estimate, hint, hints, parse, symbol, symbols
 
 S0, S1 = symbol("s0"), symbol("s1")
@@ -135,6 +135,22 @@ def test_what_is_known_to_be_0_makes_sizes_equal(zeros: list[str], left: str, ri
 def test_two_that_divide_each_other_come_to_an_end() -> None:
     with follow(rules(("(s0 % s1)", "(s1 % s0)"))):
         assert at(parse("s0*s1 + s1"), {"s0": 3, "s1": 3}) == 12
+
+
+def test_rules_that_go_round_in_a_circle_come_to_an_end() -> None:
+    """A view of s0 elements as s1 x s2 rows of s3: torch asks for the quotients, one after the other."""
+    zeros = ("-s1*s2*s3 + s0", "(s0 % s1)", "((s0 // s1) % s2)", "s3 - (s0 // (s1*s2))", "-s3*s2 + (s0 // s1)")
+    found = rules(zeros)
+    with follow(found):
+        assert [parse(zero) for zero in zeros] == [0] * len(zeros)
+        assert parse("s0 // s1") == parse("s2*s3")
+        assert parse("s0") == parse("s1*s2*s3")
+
+
+def test_steps_are_counted_where_rules_go_round_in_a_circle() -> None:
+    circle = Rule(("s0",), 1, ((("s1",), 1),)), Rule(("s1",), 1, ((("s0",), 1),))
+    with follow(circle):
+        assert parse("2*s0") in (2 * symbol("s0"), 2 * symbol("s1"))
 
 
 def test_primitive() -> None:

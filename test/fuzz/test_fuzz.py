@@ -167,7 +167,11 @@ def test_control_c_ends_a_hunt(tmp_path: Path) -> None:
         yield from range(3, 40)
 
     hunt = Hunt(KINDS["graphs"], tmp_path, print)
-    hunt.run(seeds(), processes=2)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # what a shell runs behind others ignores it
+    try:
+        hunt.run(seeds(), processes=2)
+    finally:
+        signal.signal(signal.SIGINT, before)
     assert hunt.interrupted
     assert 3 <= hunt.judged + sum(hunt.unjudged.values()) <= 6
 
