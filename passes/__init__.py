@@ -54,7 +54,7 @@ _PASS_MODULES = (
     "cuesta.lowering.loops_to_llvm.expand_bf16",
     "cuesta.lowering.loops_to_llvm.short_rows",
     "cuesta.lowering.loops_to_llvm.loop_marks",
-    "cuesta.lowering.loops_to_llvm.drivers",
+    "cuesta.lowering.loops_to_llvm.annotate_kernels",
     "cuesta.lowering.host_to_llvm",
 )
 

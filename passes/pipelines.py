@@ -137,9 +137,9 @@ _LLVM = (
     "convert-func-to-llvm{use-bare-ptr-memref-call-conv=1},convert-cf-to-llvm,canonicalize,cse,"
     "reconcile-unrealized-casts)",
     "loop-marks",
-    # 3. Drivers that share tiles out among threads.
-    "kernel-drivers",
-    # 4. The host function last: it calls the drivers by name.
+    # 3. How LLVM is to compile the functions that are left.
+    "annotate-kernels",
+    # 4. The host function last: it runs the kernels by name.
     "host-to-llvm",
 )
 

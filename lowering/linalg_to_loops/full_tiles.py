@@ -58,8 +58,8 @@ def _split(function: func.FuncOp) -> None:
     with ir.InsertionPoint(function), function.location:
         rest = function.operation.clone()
     rest.attributes["sym_name"] = ir.StringAttr.get(name)
-    for drivers in ("cuesta.tiles", "cuesta.work"):
-        del rest.attributes[drivers]
+    for shared in ("cuesta.tiles", "cuesta.work"):
+        del rest.attributes[shared]
     widths = _widths(loop)
     given = list(entry.arguments)[:-2]
     ops = [op.operation for op in loop.body.operations]

@@ -46,9 +46,9 @@ def _add_version(function: func.FuncOp) -> None:
     with ir.InsertionPoint(function), ir.Location.unknown():
         aligned = function.operation.clone()
     aligned.attributes["sym_name"] = ir.StringAttr.get(name.removesuffix(TILES) + ALIGNED)
-    for drivers in ("cuesta.tiles", "cuesta.work"):
-        if drivers in aligned.attributes:
-            del aligned.attributes[drivers]
+    for shared in ("cuesta.tiles", "cuesta.work"):
+        if shared in aligned.attributes:
+            del aligned.attributes[shared]
     _align(aligned, bounds)
     _choose(function, aligned, bounds)
 

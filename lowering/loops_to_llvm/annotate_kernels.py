@@ -12,9 +12,9 @@ from cuesta.dialects.kernel_module import ALIGNED, LOOP_ANNOTATION, REST, TAIL, 
 from cuesta.passes.registry import Pass, register_pass
 
 
-@register_pass("kernel-drivers")
+@register_pass("annotate-kernels")
 @dataclass(frozen=True)
-class KernelDrivers(Pass):
+class AnnotateKernels(Pass):
     """Asks for the widest vectors in kernels' loops, and has them compiled once."""
 
     def run(self, module: ir.Module) -> None:

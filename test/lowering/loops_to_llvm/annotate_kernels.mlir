@@ -1,4 +1,4 @@
-// RUN: cuesta-opt --pass-pipeline='builtin.module(kernel-drivers)' %s | filecheck %s
+// RUN: cuesta-opt --pass-pipeline='builtin.module(annotate-kernels)' %s | filecheck %s
 
 module {
   module @kernels {
