@@ -20,6 +20,7 @@ from cuesta._mlir import func, ir
 from cuesta.dialects import walk
 from cuesta.dialects.kernel_module import kernel_modules
 from cuesta.dialects.types import memref_shape
+from cuesta.lowering.linalg_to_loops.views import VIEWS, memory_of
 from cuesta.passes.registry import Pass, register_pass
 
 Value: TypeAlias = ir.Value
@@ -27,9 +28,8 @@ Value: TypeAlias = ir.Value
 #: Elements of a row of what counts as a narrow column, at most: a line of the cache, as f32.
 _NARROW = 16
 _LOOP, _STORE = "affine.for", "affine.store"
-#: What only says where in a buffer something lies, and what leaves buffers as they are.
-_VIEWS = ("memref.subview", "memref.reinterpret_cast", "memref.cast")
-_LEAVE = (*_VIEWS, "affine.load", "memref.load", "memref.dim")
+#: What leaves buffers as they are.
+_LEAVE = (*VIEWS, "affine.load", "memref.load", "memref.dim")
 _BOUNDS = ("lowerBoundMap", "upperBoundMap", "step")
 
 
@@ -109,20 +109,13 @@ def _may_join(ops: Sequence[ir.Operation], row: ir.Operation, column: ir.Operati
     first, last = sorted((ops.index(row), ops.index(column)))
     between = [op for op in ops[first : last + 1] if op != column]
     touched, written = _touched(column), _touched(column, _LEAVE)
-    return not any(written & _touched(op, _VIEWS) or touched & _touched(op, _LEAVE) for op in between)
+    return not any(written & _touched(op, VIEWS) or touched & _touched(op, _LEAVE) for op in between)
 
 
 def _touched(op: ir.Operation, but: Collection[str] = ()) -> set[Value]:
     """The memory that an op, or what is inside it, takes, but for what ops of these names do with it."""
     inside = [inner for inner in (op, *walk(op)) if inner.name not in but]
-    return {_memory(v) for inner in inside for v in inner.operands if isinstance(v.type, ir.MemRefType)}
-
-
-def _memory(value: Value) -> Value:
-    """The buffer that a view is of: an argument, of which no two overlap, or memory of the kernel's own."""
-    while not isinstance(value.owner, ir.Block) and value.owner.name in _VIEWS:
-        value = value.owner.operands[0]
-    return value
+    return {memory_of(v) for inner in inside for v in inner.operands if isinstance(v.type, ir.MemRefType)}
 
 
 def _move_into(row: ir.Operation, column: ir.Operation, ops: Sequence[ir.Operation]) -> None:

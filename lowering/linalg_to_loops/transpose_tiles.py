@@ -13,7 +13,7 @@ Where a side is no multiple of 16 the last squares reach back into those before 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -49,20 +49,7 @@ def _expand(op: ir.Operation) -> None:
     if not fits(source) or not fits(target):
         return
     found = _Transposition.of(source, target, list(op.attributes["permutation"]))
-    squares = found.squares
-    sizes = [memref.dim(target, index_value(d)) for d in squares.across if target.type.is_dynamic_dim(d)]
-    if sizes:
-        is_long = [arith.cmpi(arith.CmpIPredicate.uge, size, index_value(squares.lanes)) for size in sizes]
-        choice = scf.IfOp(functools.reduce(arith.andi, is_long), has_else=True)
-        with ir.InsertionPoint(choice.else_block):
-            end = scf.YieldOp([])
-        op.clone(ir.InsertionPoint(end))
-        with ir.InsertionPoint(choice.then_block):
-            squares.over(found.square)
-            scf.YieldOp([])
-    else:
-        squares.over(found.square)
-    op.erase()
+    found.squares.replace([op], found.square)
 
 
 def fits(buffer: Value) -> bool:
@@ -106,6 +93,26 @@ class Squares:
         rank = len(self.whole.type.shape)
         outer = [d for d in range(rank) if d not in self.across]
         self._over(outer, [index_value(0)] * rank, body)
+
+    def replace(self, ops: Sequence[ir.Operation], body: Callable[[list[Value], int, int], None]) -> None:
+        """The loops, at the current insertion point, in place of `ops`, which are left for where a size that only the
+        call tells is shorter than a vector."""
+        sizes = [memref.dim(self.whole, index_value(d)) for d in self.across if self.whole.type.is_dynamic_dim(d)]
+        if sizes:
+            lanes = index_value(self.lanes)
+            is_long = [arith.cmpi(arith.CmpIPredicate.uge, size, lanes) for size in sizes]
+            choice = scf.IfOp(functools.reduce(arith.andi, is_long), has_else=True)
+            with ir.InsertionPoint(choice.else_block):
+                end = scf.YieldOp([])
+            for op in ops:
+                op.clone(ir.InsertionPoint(end))
+            with ir.InsertionPoint(choice.then_block):
+                self.over(body)
+                scf.YieldOp([])
+        else:
+            self.over(body)
+        for op in reversed(ops):
+            op.erase()
 
     def _over(self, outer: list[int], place: list[Value], body: Callable[[list[Value], int, int], None]) -> None:
         if outer:

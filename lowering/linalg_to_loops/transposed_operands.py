@@ -10,19 +10,19 @@ A tile of its own would be written and read once more, and memory waits meanwhil
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from cuesta._mlir import arith, ir, memref, scf, vector
+from cuesta._mlir import arith, ir, memref, vector
 from cuesta.dialects import walk
 from cuesta.dialects.affine_maps import dims_of
 from cuesta.dialects.kernel_module import body_ops, kernel_modules
 from cuesta.dialects.types import index_value, memref_shape
 from cuesta.lowering.linalg_to_loops.transpose_tiles import Squares, fits, lanes_of, put
 from cuesta.lowering.linalg_to_loops.transposed import transposed
+from cuesta.lowering.linalg_to_loops.views import memory_of
 from cuesta.passes.registry import Pass, register_pass
 
 Value: TypeAlias = ir.Value
@@ -56,7 +56,7 @@ class TransposedOperands(Pass):
                     found = _Consumer.of(op)
                     if found is not None:
                         with ir.InsertionPoint(op), op.location:
-                            found.replace()
+                            found.squares.replace([*found.transposes.values(), op], found.compute)
 
 
 @dataclass(frozen=True)
@@ -109,39 +109,16 @@ class _Consumer:
             return False
         if any(dims != loops for dims in maps[len(maps) - len(_outputs(self.op)) :]):
             return False
-        written = {_root(v) for v in _outputs(self.op)}
-        if written & {_root(t.operands[0]) for t in self.transposes.values()}:
+        written = {memory_of(v) for v in _outputs(self.op)}
+        if written & {memory_of(t.operands[0]) for t in self.transposes.values()}:
             return False
         # The last squares reach back into those before.
         again = written & {
-            _root(v) for v in list(self.op.operands)[: -len(written)] if isinstance(v.type, ir.MemRefType)
+            memory_of(v) for v in list(self.op.operands)[: -len(written)] if isinstance(v.type, ir.MemRefType)
         }
         return not again or all(n != dynamic and n % lanes == 0 for n in sizes)
 
-    def replace(self) -> None:
-        """Writes the loops, at the current insertion point, and erases what they replace."""
-        small = [memref.dim(self.squares.whole, index_value(d)) for d in self.squares.across if self._is_open(d)]
-        old = [*self.transposes.values(), self.op]
-        if small:
-            lanes = index_value(self.squares.lanes)
-            is_long = [arith.cmpi(arith.CmpIPredicate.uge, size, lanes) for size in small]
-            choice = scf.IfOp(functools.reduce(arith.andi, is_long), has_else=True)
-            with ir.InsertionPoint(choice.else_block):
-                end = scf.YieldOp([])
-            for op in old:
-                op.clone(ir.InsertionPoint(end))
-            with ir.InsertionPoint(choice.then_block):
-                self.squares.over(self._compute)
-                scf.YieldOp([])
-        else:
-            self.squares.over(self._compute)
-        for op in reversed(old):
-            op.erase()
-
-    def _is_open(self, d: int) -> bool:
-        return bool(self.squares.whole.type.is_dynamic_dim(d))
-
-    def _compute(self, place: list[Value], rows: int, columns: int) -> None:
+    def compute(self, place: list[Value], rows: int, columns: int) -> None:
         """A square from a place on: each of its rows in the result is a vector."""
         j, _ = self.squares.across
         read = {i: self._square(t, place, rows) for i, t in self.transposes.items()}
@@ -207,7 +184,7 @@ def _shares_places(source: Value, lanes: int) -> bool:
     """Whether the rows of a square share a few places of L1, which they and the result's lose before all of a line is
     read: a tile that is read at once, and written row by row, takes 0.8 of the time then. What no cache holds waits for
     memory anyway."""
-    memory = ir.MemRefType(_root(source).type)
+    memory = ir.MemRefType(memory_of(source).type)
     sizes, strides = memref_shape(memory)
     if not memory.has_static_shape or any(not isinstance(n, int) for n in strides) or lanes <= _WAYS:
         return False
@@ -246,18 +223,11 @@ def _runs_along(value: Value, dims: Sequence[int], loop: int) -> bool:
     return dims[-1] == loop and dims.count(loop) == 1 and fits(value)
 
 
-def _root(value: Value) -> Value:
-    """The memory that a view is of."""
-    while not isinstance(value.owner, ir.Block) and value.owner.name in ("memref.subview", "memref.reinterpret_cast"):
-        value = value.owner.operands[0]
-    return value
-
-
 def _transpose_of(value: Value, reader: ir.Operation) -> ir.Operation | None:
     """The transposition before `reader`, in its block, that fills a tile on the stack which `reader` alone reads."""
     if not isinstance(value.type, ir.MemRefType) or isinstance(value.owner, ir.Block) or not fits(value):
         return None
-    memory = _root(value)
+    memory = memory_of(value)
     if isinstance(memory.owner, ir.Block) or memory.owner.name != "memref.alloca":
         return None
     users = list(_users(memory))
