@@ -17,8 +17,8 @@ from cuesta._mlir import ir
 from cuesta.dialects import types
 from cuesta.dialects.cuesta import reduction
 from cuesta.dialects.graph_builder import GraphBuilder
-from cuesta.dialects.types import is_float, opmath, shape_of, spelling_of
-from cuesta.frontend.aten.pointwise import joined, result_spelling
+from cuesta.dialects.types import opmath, shape_of, spelling_of
+from cuesta.frontend.aten.pointwise import joined, refuse_integers, result_spelling
 from cuesta.frontend.aten.pooling import MOST_PLACES, pool_rank, to_positions, window
 from cuesta.frontend.rules import Decline, imports
 from cuesta.sizes import Number, Size
@@ -149,8 +149,7 @@ def adaptive_avg_pool_backward(b: GraphBuilder, node: torch.fx.Node, grad: Value
 @imports("adaptive_max_pool2d", "adaptive_max_pool3d")
 def adaptive_max_pool(b: GraphBuilder, node: torch.fx.Node, x: Value, counts: Sequence[int]) -> list[Value | None]:
     """The largest of each part, and its position in the flattened input: the first of equal ones, but the last NaN."""
-    if not is_float(spelling_of(x)):
-        raise Decline("a pool of integers, which ATen refuses")
+    refuse_integers(x)
     rank = len(counts)
     sizes = shape_of(x)[-rank:]
     positions = any(user.args[1] == 1 for user in node.users)

@@ -14,7 +14,7 @@ from cuesta.dialects.cuesta import attention, normalisation
 from cuesta.dialects.cuesta.dialect import float_attr, int_attr
 from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.types import opmath, shape_of, spelling_of
-from cuesta.frontend.aten.pointwise import at_least_1d
+from cuesta.frontend.aten.pointwise import at_least_1d, refuse_integers
 from cuesta.frontend.rules import Decline, imports, sizes_of
 from cuesta.sizes import Size
 
@@ -36,8 +36,7 @@ def _rank(x: Value) -> int:
 def softmax(b: GraphBuilder, node: torch.fx.Node, x: Value, dim: int, *_: Any, **__: Any) -> Value:
     cls, extra = _CLASSES[str(node.target).split(".")[1]]
     x = at_least_1d(b, b.convert(x, types.SPELLING[node.meta["val"].dtype]))
-    if not types.is_float(spelling_of(x)):
-        raise Decline("of integers, which ATen refuses")
+    refuse_integers(x)
     y = cls(x, int_attr(dim % _rank(x)), *map(int_attr, extra.values()), x.type).result
     return b.reshape(y, tuple(node.meta["val"].shape))
 

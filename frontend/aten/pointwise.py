@@ -12,7 +12,7 @@ import torch
 from cuesta._mlir import ir
 from cuesta.dialects.cuesta import pointwise
 from cuesta.dialects.graph_builder import GraphBuilder
-from cuesta.dialects.types import SPELLING, opmath, shape_of, spelling_of, torch_dtype
+from cuesta.dialects.types import SPELLING, is_float, opmath, shape_of, spelling_of, torch_dtype
 from cuesta.frontend.rules import Decline, imports
 
 Value: TypeAlias = ir.Value
@@ -29,6 +29,12 @@ def result_spelling(node: torch.fx.Node) -> str:
 def operand(b: GraphBuilder, x: Any, spelling: str) -> Value:
     """A tensor converted to `spelling`, or a Python number as a 0-d constant of it."""
     return b.convert(x, spelling) if isinstance(x, ir.Value) else b.constant(x, spelling)
+
+
+def refuse_integers(x: Value) -> None:
+    """Leaves to ATen what it computes of floats only, for its own words."""
+    if not is_float(spelling_of(x)):
+        raise Decline("of integers, which ATen refuses")
 
 
 def at_least_1d(b: GraphBuilder, x: Value) -> Value:

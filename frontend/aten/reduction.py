@@ -13,8 +13,8 @@ from cuesta.dialects import types
 from cuesta.dialects.cuesta import reduction
 from cuesta.dialects.cuesta.dialect import int_attr
 from cuesta.dialects.graph_builder import GraphBuilder
-from cuesta.dialects.types import is_float, opmath, shape_of, spelling_of
-from cuesta.frontend.aten.pointwise import result_spelling
+from cuesta.dialects.types import opmath, shape_of, spelling_of
+from cuesta.frontend.aten.pointwise import refuse_integers, result_spelling
 from cuesta.frontend.rules import Decline, imports
 
 Value: TypeAlias = ir.Value
@@ -153,8 +153,7 @@ def running(b: GraphBuilder, node: torch.fx.Node, x: Value, dim: int, **_: Any) 
     wide, op = b.convert(x, opmath(result)), _RUNNING[str(node.target).split(".")[1]]
     dim %= len(shape_of(x))
     if op is reduction.LogCumSumExp:
-        if not is_float(result):
-            raise Decline("of integers, which ATen refuses")
+        refuse_integers(wide)
         declines_along_rows(node, dim)
     return b.convert(op(wide, int_attr(dim), wide.type).result, result)
 
