@@ -12,9 +12,8 @@ from typing import Any
 import torch
 
 from cuesta.collector import held_back, hold_back_in_dynamo
-from cuesta.registration import sources_unread
 
-with held_back(), sources_unread():  # half a thousand modules, most of them torch's
+with held_back():  # half a thousand modules, most of them torch's
     from cuesta import compile_report
     from cuesta.compile_report import GraphReport
     from cuesta.errors import CompileError, DeviceError, OptionError, Unsupported
