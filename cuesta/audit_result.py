@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from cuesta.compile_report import GraphReport, size_text
+from cuesta.compile_report import GraphReport
+from cuesta.quantities import count_text, size_text
 
 
 @dataclass(frozen=True)
@@ -56,13 +57,13 @@ class AuditedGraph:
 
     def lines(self, number: int) -> Iterator[str]:
         report = self.report
-        yield f"graph {number}, {report.name}: {_count(self.ops, 'op')}"
+        yield f"graph {number}, {report.name}: {count_text(self.ops, 'op')}"
         if report.fallback:
             is_sized = report.fallback.startswith("compiled")
             yield f"  {report.fallback}" if is_sized else f"  runs op by op in Python: {report.fallback}"
             return
-        kernels, calls = _count(len(report.kernels), "kernel"), _count(self.calls, "call")
-        yield f"  compiled into {kernels}, {_count(report.launches, 'launch', 'es')}; {calls} into ATen"
+        kernels, calls = count_text(len(report.kernels), "kernel"), count_text(self.calls, "call")
+        yield f"  compiled into {kernels}, {count_text(report.launches, 'launch', 'launches')}; {calls} into ATen"
         arena, peak = size_text(report.arena_bytes), size_text(report.peak_bytes)
         yield f"  memory: arguments {size_text(self.argument_bytes)}, and on top at most {peak}, arena {arena} of it"
         if report.kernels:
@@ -96,7 +97,7 @@ class Audit:
         return "\n".join(self._lines())
 
     def _lines(self) -> Iterator[str]:
-        yield f"{self.name}: {_count(len(self.graphs), 'graph')}, {_count(len(self.breaks), 'graph break')}"
+        yield f"{self.name}: {count_text(len(self.graphs), 'graph')}, {count_text(len(self.breaks), 'graph break')}"
         if not self.graphs:
             yield "  nothing to compile: Dynamo found no tensor ops"
         for number, graph in enumerate(self.graphs):
@@ -115,10 +116,6 @@ class Audit:
 def _short(where: str) -> str:
     """A place in an installed package without the folder of all packages."""
     return where.rpartition("/site-packages/")[2]
-
-
-def _count(number: int, noun: str, ending: str = "s") -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}{ending}"
 
 
 def _table(head: list[str], rows: list[list[str]]) -> Iterator[str]:

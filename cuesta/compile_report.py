@@ -6,6 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from cuesta.quantities import count_text, size_text
+
 #: Fields that a cached artefact does not keep.
 _OF_ONE_COMPILE = (
     *("name", "products", "times", "cache", "dump", "cuda_graph", "tier", "frozen", "fallback", "specialised"),
@@ -82,7 +84,8 @@ class GraphReport:
             yield f"  ATen   {call['op']} x{call['count']} ({call['route']}): {call['reason']}"
         if self.apart:
             worst = sorted(self.apart, key=lambda r: -r["bytes"])[:3]
-            yield f"  {len(self.apart)} neighbours stayed apart; the costliest:"
+            pairs = count_text(len(self.apart), "pair")
+            yield f"  {pairs} of neighbours stayed apart; the costliest:"
             for pair in worst:
                 yield f"    {pair['producer']} | {pair['consumer']}: {pair['reason']} ({size_text(pair['bytes'])})"
         for choice in self.products:
@@ -106,7 +109,8 @@ class GraphReport:
         if not self.choices:
             return
         others = [choice for choice in self.choices if choice["taken"] != choice["usual"]]
-        yield f"  max_autotune: {len(self.choices)} choices, {len(others)} other than the rule of thumb's"
+        made = count_text(len(self.choices), "choice")
+        yield f"  max_autotune: {made}, {len(others)} other than the rule of thumb's"
         for choice in others:
             yield f"    {choice_text(choice)}"
 
@@ -118,7 +122,13 @@ class GraphReport:
 
     def _summary(self) -> str:
         calls = sum(c["count"] for c in self.aten_calls)
-        return f"{len(self.kernels)} kernels, {self.launches} launches, {calls} ATen calls"
+        return ", ".join(
+            (
+                count_text(len(self.kernels), "kernel"),
+                count_text(self.launches, "launch", "launches"),
+                count_text(calls, "ATen call"),
+            )
+        )
 
 
 @dataclass
@@ -164,12 +174,3 @@ def choice_text(choice: Mapping[str, Any]) -> str:
     if taken == usual:
         return f"{text}, {times[taken] * 1e6:.1f} us"
     return f"{text}, {times[taken] * 1e6:.1f} us; {usual} takes {times[usual] / times[taken]:.2f} times as long"
-
-
-def size_text(count: float) -> str:
-    """A number of bytes, to read."""
-    for unit in ("B", "KiB", "MiB"):
-        if count < 1024:
-            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
-        count /= 1024
-    return f"{count:.1f} GiB"

@@ -43,6 +43,7 @@ from cuesta.lowering.tt_to_binary.kernels import warm_up
 from cuesta.lowering.tt_to_binary.target_kernels import TargetKernel, check_target, make_kernels, write_kernels
 from cuesta.options import Options
 from cuesta.progress import Progress
+from cuesta.quantities import count_text
 from cuesta.targets import Target, parse_target
 
 _MANY = 1 << 20
@@ -67,7 +68,7 @@ class TargetModel:
         return write_kernels(self.kernels, self.target, folder, self.graphs, self.aten_calls)
 
     def __str__(self) -> str:
-        lines = [f"{self.target}: {len(self.kernels)} kernels"]
+        lines = [f"{self.target}: {count_text(len(self.kernels), 'kernel')}"]
         lines += [f"  graph {kernel.graph} ({self.graphs[kernel.graph]}), {kernel}" for kernel in self.kernels]
         lines += [f"  ATen {overload} x{count}" for overload, count in self.aten_calls.items()]
         return "\n".join(lines)
@@ -111,12 +112,12 @@ def compile_for(
 def _compile_for(model: Callable[..., Any], inputs: Any, where: Target, chosen: Options, training: bool) -> TargetModel:
     said = Progress()
     graphs = trace(model, inputs, where, training=training)
-    said.tell(f"{len(graphs)} graphs traced")
+    said.tell(f"{count_text(len(graphs), 'graph')} traced")
     kernels: list[TargetKernel] = []
     calls: Counter[str] = Counter()
     for number, graph in enumerate(graphs):
         kernels += _compile_graph(number, graph, where, chosen, calls)
-        said.tell(f"{number + 1} of {len(graphs)} graphs compiled")
+        said.tell(f"{number + 1} of {count_text(len(graphs), 'graph')} compiled")
     return TargetModel(where, kernels, [graph.kind for graph in graphs], dict(calls))
 
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from cuesta._mlir import func, ir
-from cuesta.compile_report import GraphReport, size_text
+from cuesta.compile_report import GraphReport
 from cuesta.errors import MemoryLimitError
 from cuesta.frontend.reproducer import as_bytecode
 from cuesta.passes.graph_rewrite import functions
@@ -23,6 +23,7 @@ from cuesta.passes.pipeline import Pipeline
 from cuesta.passes.plan_memory import donated_arguments
 from cuesta.passes.plan_memory.lifetimes import Base, bases_of
 from cuesta.passes.plan_memory.timeline import Timeline
+from cuesta.quantities import size_text
 
 #: How many buffers an error names.
 NAMED = 5

@@ -15,13 +15,14 @@ from typing import Any
 
 import torch
 
-from cuesta.compile_report import GraphReport, size_text
+from cuesta.compile_report import GraphReport
 from cuesta.errors import CompileError, DeviceError, MemoryLimitError
 from cuesta.frontend.aot import partition
 from cuesta.frontend.calling import Boxed
 from cuesta.frontend.donation import expected_arguments
 from cuesta.frontend.planning import plan
 from cuesta.options import Options
+from cuesta.quantities import size_text
 
 log = logging.getLogger("cuesta")
 

@@ -30,6 +30,7 @@ LEAVES = {
     "product_kinds",
     "cache",
     "progress",
+    "quantities",
     "runtime",
     "sizes",
     "targets",

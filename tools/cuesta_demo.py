@@ -20,6 +20,7 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
+from cuesta.quantities import count_text
 from cuesta.tools.accuracy import largest_error
 from cuesta.tools.bench.backends import fallbacks, inductor_is_missing, one_line
 from cuesta.tools.bench.table import ratio, seconds, seconds_spread, table
@@ -205,7 +206,7 @@ def run(size: Size, dumps: Path) -> list[str]:
         module = Encoder(size)
         count = sum(p.numel() for p in module.parameters())
         say(f"   {count / 1e6:.1f} million parameters, batches of {size.batch} x {size.length} tokens")
-        say(f"   torch {torch.__version__}, {torch.get_num_threads()} threads")
+        say(f"   torch {torch.__version__}, {count_text(torch.get_num_threads(), 'thread')}")
 
     with stage(f"Train {size.steps} steps with AdamW, eager and cuesta from the same weights"):
         trained, problems = compare_training(module, size)

@@ -23,6 +23,7 @@ from typing import Any, Protocol
 
 import torch
 
+from cuesta.quantities import count_text
 from cuesta.runtime.gpu_call import aligned_copy, argument_result, flat_view
 
 Tensor = torch.Tensor
@@ -157,7 +158,8 @@ class RecordedProgram:
                 return self._replay(recording, tensors)
             if self._reason is None:
                 self._without += 1
-                self._tell(f"recorded; {self._without} calls ran without it, as results of earlier ones were in use")
+                ran = count_text(self._without, "call")
+                self._tell(f"recorded; {ran} ran without it, as results of earlier ones were in use")
         return self._program(tensors)
 
     def _recording_for(self, tensors: list[Tensor]) -> _Recording | None:

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from cuesta._mlir import ir
-from cuesta.compile_report import size_text
 from cuesta.dialects.types import byte_size
 from cuesta.lowering.host_to_llvm import host_function
+from cuesta.quantities import size_text
 
 #: Arguments that a box names; the others are counted.
 _NAMED_ARGUMENTS = 2

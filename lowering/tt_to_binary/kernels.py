@@ -26,6 +26,7 @@ from cuesta.lowering.tt_to_binary.kernel import KernelBinary, KernelText
 from cuesta.lowering.tt_to_binary.pool import Pool
 from cuesta.options import Environment
 from cuesta.progress import Progress
+from cuesta.quantities import count_text
 from cuesta.targets import Target
 
 #: Modules whose change changes binaries.
@@ -149,7 +150,7 @@ class Compiling:
         while waiting:
             waiting = wait(waiting, timeout=progress.QUIET / 3, return_when=FIRST_COMPLETED).not_done
             if waiting:
-                said.tell(f"{total - len(waiting)} of {total} kernels compiled")
+                said.tell(f"{total - len(waiting)} of {count_text(total, 'kernel')} compiled")
 
 
 def _outcome(future: Future[KernelBinary], name: str) -> KernelBinary | CompileError:

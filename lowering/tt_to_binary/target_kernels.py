@@ -16,6 +16,7 @@ from cuesta.cache import Cache
 from cuesta.errors import OptionError
 from cuesta.lowering.tt_to_binary.kernel import Grid
 from cuesta.lowering.tt_to_binary.making import Smaller, start_kernels
+from cuesta.quantities import count_text
 from cuesta.targets import Target
 
 #: Suffixes of assembly and binary, by kind; SPIR-V has no assembly.
@@ -48,7 +49,8 @@ class TargetKernel:
     def __str__(self) -> str:
         registers = "" if self.registers is None else f", {self.registers} registers, {self.spills} bytes of spills"
         grid = "x".join(map(str, self.grid))
-        return f"{self.name}: grid {grid}, {self.warps} warps, {self.shared} bytes of shared memory{registers}"
+        warps = count_text(self.warps, "warp")
+        return f"{self.name}: grid {grid}, {warps}, {self.shared} bytes of shared memory{registers}"
 
 
 def check_target(target: Target) -> None:

@@ -88,7 +88,7 @@ def test_torch_logs_and_torch_trace(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr
     assert "[__output_code] cuesta, stage loops:" in done.stderr and "affine.for" in done.stderr
-    assert re.search(r"inference: 1 kernels, 1 launches", done.stderr)
+    assert re.search(r"inference: 1 kernel, 1 launch,", done.stderr)
     (trace,) = tmp_path.glob("dedicated_log_torch_trace_*")
     text = trace.read_text()
     for name in ("cuesta_graph", "cuesta_kernels", "cuesta_loops", "cuesta_report"):

@@ -134,7 +134,7 @@ def test_progress_is_said_of_a_long_compile(
     assert capsys.readouterr().err == ""
     monkeypatch.setattr(progress, "QUIET", 0.0)
     cuesta.compile_for(torch.exp, torch.ones(7), target="cuda:90")
-    assert capsys.readouterr().err.startswith("cuesta: 1 graphs traced, ")
+    assert capsys.readouterr().err.startswith("cuesta: 1 graph traced, ")
 
 
 @pytest.mark.parametrize(

@@ -212,7 +212,7 @@ def test_the_report_says_what_was_chosen(tmp_path: Path) -> None:
     compile = Compile(tmp_path, Machine(TIMES))
     compile.ask()
     text = "\n".join(compile.report.lines())
-    assert "max_autotune: 1 choices, 1 other than the rule of thumb's" in text
+    assert "max_autotune: 1 choice, 1 other than the rule of thumb's" in text
     assert "tile sum: 16, 500000.0 us; 64 takes 2.00 times as long" in text
     json.dumps(cuesta.report().as_dict())
 
