@@ -217,6 +217,21 @@ def test_runs_are_read_again_and_put_together(tmp_path: Path, capsys: pytest.Cap
     assert content["of_limit"]["aot_eager"] == pytest.approx((3 << 14) / 1e9 / median)
 
 
+def test_a_run_that_is_stopped_keeps_the_cases_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def rounds(case: str, *_: Any) -> dict[str, Any]:
+        if case != "softmax_12x256x256":
+            raise KeyboardInterrupt
+        return {"cuesta": {kind: [{"total": 2.0, "graphs": []}] for kind in ("cold", "warm")}}
+
+    monkeypatch.setattr(command, "compile_rounds", rounds)
+    report, page = tmp_path / "out.json", tmp_path / "out.md"
+    arguments = ["--compile", "--case", "softmax|bias_gelu", "--backends", "cuesta"]
+    with pytest.raises(KeyboardInterrupt):
+        cuesta_bench.main([*arguments, "--json", str(report), "--markdown", str(page)])
+    assert list(json.loads(report.read_text())["compile"]) == ["softmax_12x256x256"]
+    assert "| softmax_12x256x256, cold |" in page.read_text()
+
+
 def timed(**seconds: float) -> dict[str, Any]:
     """Of a case with a limit of 1 s; two rounds, of which the second takes twice as long."""
     names = {name.replace("_", ":", 1): s for name, s in seconds.items()}

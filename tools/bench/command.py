@@ -48,10 +48,8 @@ def run(
             print(about)
     if limits := results["machine"].get("limits"):
         print(f"This machine: {Limits.from_dict(limits)}.")
-    for path, text in ((arguments.json, json.dumps(results, indent=1)), (arguments.markdown, "\n".join(page(results)))):
-        if path:
-            path.write_text(text + "\n")
-            progress(f"wrote {path}")
+    for path in keep(arguments, results):
+        progress(f"wrote {path}")
     if arguments.plot:
         plot(arguments.plot, results)
         progress(f"wrote {arguments.plot}")
@@ -62,29 +60,44 @@ def run(
 def measure(
     arguments: argparse.Namespace, cases: Sequence[BenchCase], contenders: Sequence[str], progress: Progress
 ) -> Results:
-    """One section, of all cases."""
-    threads = torch.get_num_threads()
-    limits = None
+    """One section, of all cases. What is found is kept case by case: a run that is stopped has what it measured."""
+    threads, rounds = torch.get_num_threads(), arguments.repeats
+    about = machine.describe(threads)
+    takes_times = not (arguments.compile or arguments.memory or arguments.survey)
+    limits = measured_limits(threads, progress) if takes_times else None
+    if limits:
+        about["limits"] = limits.as_dict()
+    kinds = {"compile": arguments.compile, "memory": arguments.memory, "survey": arguments.survey, "times": takes_times}
+    found: dict[str, Any] = {}
+    section = next(name for name, is_asked in kinds.items() if is_asked)
+    results = {"machine": about, "commands": [command_line(arguments.argv)], section: found}
     # Dynamo would break the graph at nn.LSTM, and nobody would compile what is inside.
     with torch._dynamo.config.patch(allow_rnn=True):
-        if arguments.compile:
-            section, rounds = "compile", arguments.repeats or COMPILE_ROUNDS
-            found = {case.name: compile_rounds(case.name, contenders, threads, rounds, progress) for case in cases}
-        elif arguments.memory:
-            section = "memory"
-            found = {case.name: memory_peaks(case.name, contenders, threads, progress) for case in cases}
-        elif arguments.survey:
-            section = "survey"
-            found = {case.name: survey_case(case, contenders, arguments.repeats, progress) for case in cases}
-        else:
-            section = "times"
-            limits = measured_limits(threads, progress)
-            found = {case.name: time_case(case, contenders, arguments.repeats, progress) for case in cases}
-            # Again: what disturbs the machine for seconds is no limit of it.
-            limits = limits.better(measured_limits(threads, progress))
-            hold_to(limits, found)
-    about = machine.describe(threads) | ({"limits": limits.as_dict()} if limits else {})
-    return {"machine": about, "commands": [command_line(arguments.argv)], section: found}
+        for case in cases:
+            if arguments.compile:
+                found[case.name] = compile_rounds(case.name, contenders, threads, rounds or COMPILE_ROUNDS, progress)
+            elif arguments.memory:
+                found[case.name] = memory_peaks(case.name, contenders, threads, progress)
+            elif arguments.survey:
+                found[case.name] = survey_case(case, contenders, rounds, progress)
+            else:
+                found[case.name] = time_case(case, contenders, rounds, progress)
+            keep(arguments, results)
+    if limits:
+        # Again: what disturbs the machine for seconds is no limit of it.
+        limits = limits.better(measured_limits(threads, progress))
+        hold_to(limits, found)
+        about["limits"] = limits.as_dict()
+    return results
+
+
+def keep(arguments: argparse.Namespace, results: Results) -> list[Path]:
+    """Writes the files of --json and --markdown, as far as they are asked for. Gives their paths."""
+    if arguments.json:
+        arguments.json.write_text(json.dumps(results, indent=1) + "\n")
+    if arguments.markdown:
+        arguments.markdown.write_text("\n".join(page(results)) + "\n")
+    return [path for path in (arguments.json, arguments.markdown) if path]
 
 
 def measured_limits(threads: int, progress: Progress) -> Limits:
