@@ -2,8 +2,8 @@
 
 AOTAutograd prints each of its graphs whether a log wants them or not, 0.1 s of a training step of BERT's, and keeps the
 text, so that a warm process can log it. Dynamo reads each source file that it traces through, for the names of
-functions in what `TORCH_LOGS=trace_call` shows: 0.1 s of a transformer. Who asks for those logs gets all of them, but
-for AOTAutograd's graphs in a warm process where the one that filled the cache did not ask.
+functions in what `TORCH_LOGS=trace_call` shows: 0.1 s of a transformer. Who asks for those logs gets all of them:
+entries of AOTAutograd's cache with the text have keys of their own.
 """
 
 from __future__ import annotations
@@ -23,12 +23,19 @@ _PRINTS: dict[str, Any] = {
 }
 
 
+def graphs_are_wanted() -> bool:
+    """Whether a log, a trace or TORCH_COMPILE_DEBUG's files take AOTAutograd's graphs."""
+    from torch._functorch._aot_autograd import graph_compile
+
+    return bool(trace_log.handlers) or _is_wanted(graph_compile, logging.INFO)
+
+
 def graphs_as_wanted() -> AbstractContextManager[object]:
-    """Within it AOTAutograd prints its graphs for a log, a trace or TORCH_COMPILE_DEBUG's files alone."""
+    """Within it AOTAutograd prints its graphs where that is wanted."""
     from torch._functorch._aot_autograd import graph_compile
 
     present = {name: value for name, value in _PRINTS.items() if hasattr(graph_compile, name)}
-    if not present or trace_log.handlers or _is_wanted(graph_compile, logging.INFO):
+    if not present or graphs_are_wanted():
         return nullcontext()
     return mock.patch.multiple(graph_compile, **present)
 

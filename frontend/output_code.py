@@ -40,6 +40,7 @@ from cuesta.frontend.make_program import MadeProgram
 from cuesta.frontend.profiling import profiled
 from cuesta.options import Options
 from cuesta.runtime.artefact import Artefact
+from cuesta.unread_logs import graphs_are_wanted
 
 #: Nodes of a graph of Dynamo's from which on it is worth while in training. Torch's key and what it keeps cost a
 #: process 0.2 to 0.3 s, whatever the graph: it reads torch's sources. To trace a node, to split its graphs and to find
@@ -197,7 +198,8 @@ def kept_by_torch(options: Options, keeping: Keeping) -> Iterator[None]:
     # Keys of another folder's programs lead nowhere.
     place = str(options.cache_root) if keeping is Keeping.KEY else ""
     threads = str(torch.get_num_threads())  # with which choices were measured (machine_trial.py, max_autotune)
-    with keys_of_ours(key, place, threads), torch._functorch.config.patch(bundled_autograd_cache=True):
+    text = "with text" if graphs_are_wanted() else ""  # which a warm process logs
+    with keys_of_ours(key, place, threads, text), torch._functorch.config.patch(bundled_autograd_cache=True):
         yield
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -13,6 +15,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 from torch._dynamo.utils import counters
+from torch._functorch._aot_autograd import aot_autograd_result, graph_compile
 
 import cuesta
 from cuesta.cache import open_cache
@@ -194,6 +197,41 @@ def test_a_switch_that_decides_what_is_traced_has_entries_of_its_own(tmp_path: P
         run()
     assert hits() == (0, 2)
     assert "torch kept it" in run()
+
+
+@pytest.mark.usefixtures("small_ones_too")
+def test_a_log_that_is_asked_for_has_its_graphs_from_a_cache_filled_without_it(tmp_path: Path) -> None:
+    texts: list[str] = []
+
+    class Listener(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            texts.append(record.getMessage())
+
+    def logged() -> list[str]:
+        """The headings of the graphs that a log gets."""
+        log, listener = graph_compile.aot_graphs_log, Listener()
+        loggers = [log, aot_autograd_result.aot_graphs_log]
+        before = [logger.level for logger in loggers]
+        texts.clear()
+        for logger in loggers:
+            logger.setLevel(logging.INFO)
+            logger.addHandler(listener)
+        try:
+            compile_and_train(model, cache_dir=tmp_path, cache=True)
+        finally:
+            for logger, level in zip(loggers, before, strict=True):
+                logger.removeHandler(listener)
+                logger.setLevel(level)
+        return [
+            found for text in texts for found in re.findall(r"(?:Forward|Backward) graph(?: \(from cache\))?", text)
+        ]
+
+    model = nn.Linear(4, 4)
+    compile_and_train(model, cache_dir=tmp_path, cache=True)
+    assert logged() == ["Forward graph", "Backward graph"]
+    assert logged() == ["Forward graph (from cache)", "Backward graph (from cache)"]
+    compile_and_train(model, cache_dir=tmp_path, cache=True)
+    assert hits() == (2, 2)
 
 
 def test_a_graph_in_pieces_is_not_kept_and_right() -> None:
