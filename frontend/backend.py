@@ -23,6 +23,7 @@ with held_back():  # half a thousand modules, most of them torch's
     from cuesta.frontend.bitwise import decompositions_of
     from cuesta.frontend.byte_images import keep_byte_images_whole
     from cuesta.frontend.calling import Boxed, Convention, Run, bind, bind_sized
+    from cuesta.frontend.devices import takes_fake_tensors
     from cuesta.frontend.donation import donated_arguments
     from cuesta.frontend.effects import unwrap_effects
     from cuesta.frontend.freezing import freeze_if_asked
@@ -63,10 +64,13 @@ def compile_fx_graph(gm: torch.fx.GraphModule, example_inputs: Sequence[Any], **
     hold_back_in_dynamo()  # once more: torch._dynamo.reset forgets it
     if options.tiered:
         background.warm_up()  # while AOTAutograd traces
-    keep = keeping(gm, example_inputs, options)
+    fake = takes_fake_tensors(gm)
+    keep = Keeping.NOTHING if fake else keeping(gm, example_inputs, options)
     memory = StepMemory(options)
 
     def compiler(kind: str) -> Callable[..., Any]:
+        if fake:
+            return lambda graph, _: _run_in_python(graph, _Request(kind, options), "its arguments are fake tensors")
         compile = memory.compiler(kind, functools.partial(compile_aten_graph, keep=keep))
         return compile if keep is Keeping.NOTHING else serialisable(compile)
 

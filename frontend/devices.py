@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import torch
+from torch._subclasses.fake_tensor import FakeTensor
 
 from cuesta.errors import OptionError, Unsupported
 from cuesta.frontend.graph_key import attribute
@@ -38,6 +39,13 @@ def find_device(gm: torch.fx.GraphModule) -> torch.device:
     if device.type not in ("cpu", "cuda", "xpu"):
         raise Unsupported(f"nothing is compiled for tensors on {device}")
     return device
+
+
+def takes_fake_tensors(gm: torch.fx.GraphModule) -> bool:
+    """Whether Dynamo captured a graph from a call with fake tensors: they have no memory that a program could read.
+    Its guards send calls with others elsewhere."""
+    captured = (node.meta.get("grapharg") for node in gm.graph.find_nodes(op="placeholder"))
+    return any(isinstance(argument.example, FakeTensor) for argument in captured if argument is not None)
 
 
 def target_of_device(device: torch.device) -> Target:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.nn import functional as F
 from torch.testing import assert_close
 from torch.utils.checkpoint import checkpoint
@@ -93,6 +94,25 @@ def test_hooks(backend: str) -> None:
     y.register_hook(lambda gradient: seen.append(gradient.shape))
     y.sum().backward()
     assert seen == [(4, 4)]
+
+
+@pytest.mark.may_fall_back
+def test_fake_tensors(cuesta_only: None) -> None:
+    # They have no memory: a program that read or wrote them would crash.
+    import cuesta
+
+    compiled = torch.compile(lambda module, x: module(x), backend="cuesta")
+    with FakeTensorMode():
+        module = mlp()
+        y = compiled(module, torch.randn(4, 8))
+        y.sum().backward()
+    assert isinstance(y, FakeTensor)
+    assert all(isinstance(p.grad, FakeTensor) for p in module.parameters())
+    assert {graph.fallback for graph in cuesta.report().graphs} == {"its arguments are fake tensors"}
+
+    real, x = mlp(), torch.randn(4, 8)
+    assert_close(compiled(real, x), real(x))
+    assert cuesta.report().graphs[-1].fallback is None
 
 
 def test_function_transforms_inside(same_as_eager: Check) -> None:
