@@ -12,7 +12,7 @@ its gradient reads as it is and a product's as rows, would be held to the end of
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from torch import Tensor
@@ -35,20 +35,20 @@ def save_views_once(forward: GraphModule, backward: GraphModule, outputs: int) -
     for position, value in enumerate(results[outputs:], outputs):
         if isinstance(value, Node) and isinstance(value.meta.get("val"), Tensor) and value.name in arguments:
             views.setdefault(memory_root(value), []).append(position)
+    groups = {root: [results[i] for i in positions] for root, positions in views.items() if len(positions) > 1}
+    handed = {k: v for k, v in groups.items() if k not in returned and _can_be_handed_over(k, v)}
+    if not handed:
+        return
+    # All of them before any copy of a call, which could take the name of one.
+    made = {root: _argument(backward, root, saved[0], arguments) for root, saved in handed.items()}
     changed, gone = [*results], set()
-    for root, positions in views.items():
-        saved = [results[i] for i in positions]
-        if len(saved) < 2 or root in returned or not _can_be_handed_over(root, saved):
-            continue
-        made = _argument(backward, root, arguments[saved[0].name])
+    for root, saved in handed.items():
         for value in saved:
             if value is not root:
-                _make_view(backward, value, root, made, arguments[value.name])
-        first, *others = positions
+                _make_view(backward, value, root, made[root], arguments[value.name])
+        first, *others = views[root]
         changed[first] = root
         gone.update(others)
-    if not gone:
-        return
     forward.graph.output_node().args = (tuple(changed),)
     keep_results(forward.graph, [i for i in range(len(results)) if i not in gone])
     for module in (forward, backward):
@@ -82,13 +82,16 @@ def _steps(view: Node, root: Node) -> list[Node]:
     return found[::-1]
 
 
-def _argument(backward: GraphModule, root: Node, first: Node) -> Node:
-    """An argument of the backward graph for `root`, in the place of `first`, the first saved view's."""
-    if first.name == root.name:
-        return first
-    own = next((n for n in backward.graph.find_nodes(op="placeholder") if n.name == root.name), None)
-    if own is not None:  # saved itself, after a view of it
-        first.prepend(own)
+def _argument(backward: GraphModule, root: Node, saved: Node, arguments: Mapping[str, Node]) -> Node:
+    """An argument of the backward graph for `root`, in the place of that for `saved`, the first of its views.
+
+    `arguments` are those of the partitioner's, by name: what has the root's name otherwise is a call of the backward
+    graph's own, which computes it again.
+    """
+    first, own = arguments[saved.name], arguments.get(root.name)
+    if own is not None:  # saved itself, perhaps after a view of it
+        if own is not first:
+            first.prepend(own)
         return own
     with backward.graph.inserting_before(first):
         made = backward.graph.placeholder(root.name)
