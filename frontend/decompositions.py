@@ -15,6 +15,7 @@ from torch._prims_common import suggest_memory_format
 from cuesta.cache import Hit, content_key, environment_key, open_cache
 from cuesta.frontend import batch_norm_ops, byte_images, distances, embedding_bags, trilinear
 from cuesta.frontend.foreach import foreach_decompositions
+from cuesta.frontend.refused_types import refused_type, refused_types
 
 aten = torch.ops.aten
 
@@ -126,7 +127,11 @@ def decompositions(root: Path | None = None) -> dict[Any, Callable[..., Any]]:
     # Not core_aten_decompositions(), a dict of another kind: `|` of it with a dict drops all that it holds.
     table = _core_aten_decompositions_post_autograd() | get_decompositions(_MORE) | foreach_decompositions() | _OURS
     whole = _whole_ops(table, root)
-    return {op: _with_format(op, function) for op, function in table.items() if op in _OURS or str(op) not in whole}
+    return {
+        op: _unless_refused(op, _with_format(op, function))
+        for op, function in table.items()
+        if op in _OURS or str(op) not in whole
+    }
 
 
 def _whole_ops(ops: Iterable[Any], root: Path | None) -> frozenset[str]:
@@ -159,3 +164,16 @@ def _with_format(op: Any, decomposition: Callable[..., Any]) -> Callable[..., An
         return result.contiguous(memory_format=suggest_memory_format(x))
 
     return in_format
+
+
+def _unless_refused(op: Any, decomposition: Callable[..., Any]) -> Callable[..., Any]:
+    """Leaves whole what ATen refuses for its type: what it is taken apart into may be computed."""
+    if not refused_types(op):
+        return decomposition
+
+    @functools.wraps(decomposition)
+    def unless_refused(x: Any, *args: Any, **kwargs: Any) -> Any:
+        refused = refused_type(op, [arg for arg in (x, *args) if isinstance(arg, torch.Tensor)], [])
+        return NotImplemented if refused else decomposition(x, *args, **kwargs)
+
+    return unless_refused

@@ -13,6 +13,7 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from cuesta.errors import Unsupported
 from cuesta.frontend.graph_key import attribute
 from cuesta.frontend.python_steps import is_view
+from cuesta.frontend.refused_types import refused_type
 from cuesta.frontend.rules import sizes_of
 from cuesta.runtime.dtypes import COMPUTABLE, SPELLING
 
@@ -73,7 +74,8 @@ def not_compilable(node: torch.fx.Node, device: torch.device, moves_scalars: boo
             return f"a tensor on the {meta.device.type} in a graph on {device}"
         if meta.layout != torch.strided:
             return f"kernels take strided tensors, not {meta.layout}"
-    return None
+    refused = refused_type(node.target, operands, result_metas(node))
+    return f"of {str(refused).removeprefix('torch.')}, which ATen refuses" if refused else None
 
 
 def _read_results(node: torch.fx.Node) -> list[torch.Tensor]:

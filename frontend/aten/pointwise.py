@@ -100,10 +100,12 @@ def import_row(b: GraphBuilder, node: torch.fx.Node, row: pointwise.Pointwise, a
 def add(b: GraphBuilder, node: torch.fx.Node, x: Any, y: Any, alpha: float = 1) -> Value:
     spelling = result_spelling(node)
     name = str(node.target).split(".")[1]
+    if name != "add" and "i1" in {spelling_of(v) for v in (x, y) if isinstance(v, ir.Value)}:
+        raise Decline("of bool, which ATen refuses to subtract")
     x, y = operand(b, x, spelling), operand(b, y, spelling)
     if spelling == "i1":
-        if name != "add" or alpha != 1:
-            raise Decline("torch defines no such subtraction of bool")
+        if alpha != 1:
+            raise Decline("of bool, times alpha")
         return b.pointwise("logical_or", x, y)
     if name == "rsub":
         name, x, y = "sub", y, x

@@ -42,6 +42,57 @@ def test_float8() -> None:
     _refuses(torch.exp, torch.randn(4).to(torch.float8_e5m2))
 
 
+OF_BOOL: dict[str, Callable[[Tensor], Tensor]] = {
+    "abs": torch.abs,
+    "floor": torch.floor,
+    "cumsum": lambda x: x.cumsum(0, dtype=torch.bool),
+    "fmod": lambda x: torch.fmod(x, x),
+    "pow": lambda x: x**x,
+    "clamp": lambda x: x.clamp(x, x),
+    "argmax": torch.argmax,
+    "topk": lambda x: x.topk(2).values,
+    "matmul": lambda x: x @ x.T,
+    "max_pool2d": lambda x: F.max_pool2d(x[None], 2),
+    "reflect": lambda x: F.pad(x, (1, 1), mode="reflect"),
+    "sub": lambda x: x.float() - x,
+    "rsub": lambda x: 1.0 - x,
+    "tanhshrink": F.tanhshrink,
+    "glu": lambda x: F.glu(x, 0),
+    "trace": torch.trace,
+}
+
+
+@pytest.mark.parametrize("function", OF_BOOL.values(), ids=list(OF_BOOL))
+def test_bool(function: Callable[[Tensor], Tensor]) -> None:
+    _refuses(function, torch.ones(4, 3, dtype=torch.bool))
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize(
+    "function",
+    [torch.special.bessel_j0, torch.special.log_ndtr, lambda x: torch.pdist(x[0]), lambda x: F.avg_pool3d(x[None], 1)],
+    ids=["bessel_j0", "log_ndtr", "pdist", "avg_pool3d"],
+)
+def test_halves(function: Callable[[Tensor], Tensor], dtype: torch.dtype) -> None:
+    _refuses(function, torch.randn(2, 4, 3).to(dtype))
+
+
+def test_complex() -> None:
+    _refuses(lambda x: F.mse_loss(x, x), torch.randn(3, dtype=torch.complex64))
+
+
+def test_what_eager_takes_of_those_types_is_compiled() -> None:
+    mask, count = torch.tensor([True, False, True]), torch.arange(3)
+
+    def function(mask: Tensor, count: Tensor) -> tuple[Tensor, ...]:
+        return mask.cumsum(0), torch.fmod(mask, count + 1), mask.clamp(min=count), F.smooth_l1_loss(count, count / 2.0)
+
+    compiled = torch.compile(function, backend="cuesta", fullgraph=True)
+    torch.testing.assert_close(compiled(mask, count), function(mask, count))
+    (graph,) = cuesta.report().as_dict()["graphs"]
+    assert graph["aten_calls"] == []
+
+
 def test_what_is_refused_leaves_the_rest_compiled() -> None:
     compiled = torch.compile(lambda x: (x * 2 + 1, x.softmax(-1)), backend="cuesta", fullgraph=True)
     with pytest.raises(RuntimeError, match="not implemented for 'Long'"):

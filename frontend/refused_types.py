@@ -1,0 +1,118 @@
+"""What ATen has no kernel of on a CPU for its element type, though kernels of ours would compute it: left to ATen,
+which raises what it raises in eager.
+
+    torch.tensor([True]).abs()     # NotImplementedError: "abs_cpu" not implemented for 'Bool'
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+
+_BOOL = frozenset({torch.bool})
+_INTEGERS = frozenset({torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64})
+_HALVES = frozenset({torch.float16, torch.bfloat16})
+_COMPLEX = frozenset({torch.complex32, torch.complex64, torch.complex128})
+
+_POLYNOMIALS = (
+    *(f"chebyshev_polynomial_{kind}" for kind in "tuvw"),
+    *(f"shifted_chebyshev_polynomial_{kind}" for kind in "tuvw"),
+    *("hermite_polynomial_h", "hermite_polynomial_he", "laguerre_polynomial_l", "legendre_polynomial_p"),
+)
+_BESSEL = (
+    *("bessel_j0", "bessel_j1", "bessel_y0", "bessel_y1", "spherical_bessel_j0"),
+    *(f"{scaled}modified_bessel_k{order}" for scaled in ("", "scaled_") for order in "01"),
+    *("modified_bessel_i0", "modified_bessel_i1"),
+)
+
+#: Types that are refused → packets of ATen's, or overloads.
+_TABLE: tuple[tuple[frozenset[torch.dtype], tuple[str, ...]], ...] = (
+    (
+        _BOOL,
+        (
+            *("abs", "ceil", "clamp", "floor", "relu", "round", "threshold", "trunc"),
+            *("addcmul", "bitwise_left_shift", "bitwise_right_shift", "div", "fmod", "gcd", "pow", "remainder"),
+            *("addmv", "bmm", "dot", "mm", "mv", "trace", "_trilinear", "vdot"),
+            *("arange", "argmax", "argmin", "bucketize", "cumprod", "cumsum", "index_reduce", "scatter_reduce"),
+            *("kthvalue", "median", "mvlgamma", "nanmedian", "topk"),
+            *(
+                "avg_pool2d",
+                "avg_pool3d",
+                "max_pool2d_with_indices",
+                "max_pool3d_with_indices",
+                *(f"reflection_pad{rank}d" for rank in (1, 2, 3)),
+            ),
+        ),
+    ),
+    (
+        _INTEGERS,
+        (
+            *("binary_cross_entropy", "frac", "huber_loss", "log_sigmoid_forward", "logaddexp", "logaddexp2"),
+            *("nll_loss_forward", "smooth_l1_loss", "soft_margin_loss", "_softmax_backward_data"),
+            *("im2col", "max_pool2d_with_indices_backward"),
+        ),
+    ),
+    (
+        _INTEGERS | _BOOL,
+        (
+            *("celu", "elu", "glu", "igamma", "igammac", "logcumsumexp", "_prelu_kernel"),
+            *("max_unpool2d", "max_unpool3d"),
+        ),
+    ),
+    (
+        _HALVES,
+        (
+            *("avg_pool3d", "_cdist_forward", "_pdist_forward"),
+            *(f"special_{name}" for name in (*_POLYNOMIALS, *_BESSEL, "erfcx", "log_ndtr", "ndtri", "zeta")),
+        ),
+    ),
+    (
+        _COMPLEX,
+        (
+            *("div.Scalar_mode", "div.Tensor_mode", "huber_loss", "mse_loss", "smooth_l1_loss", "special_xlog1py"),
+            *("aminmax", "glu", "max_unpool2d", "max_unpool3d", "nansum", "xlogy"),
+            *("native_batch_norm", "_native_batch_norm_legit", "_native_batch_norm_legit_functional"),
+            *("_batch_norm_with_update", "_batch_norm_with_update_functional"),
+        ),
+    ),
+)
+#: Ops whose result has another type than they compute in, as far as tracing goes.
+_OF_ANOTHER_TYPE = frozenset({f"aten.{name}" for name in ("argmax", "argmin", "bucketize", "igamma", "igammac", "pow")})
+
+
+def _by_name() -> Mapping[str, frozenset[torch.dtype]]:
+    found: dict[str, frozenset[torch.dtype]] = {}
+    for types, names in _TABLE:
+        for name in names:
+            found[f"aten.{name}"] = found.get(f"aten.{name}", frozenset()) | types
+    return found
+
+
+_REFUSED = _by_name()
+
+
+def refused_types(op: Any) -> frozenset[torch.dtype]:
+    """The types that ATen refuses an overload on a CPU."""
+    none: frozenset[torch.dtype] = frozenset()
+    return _REFUSED.get(str(op), none) | _REFUSED.get(str(op).rpartition(".")[0], none)
+
+
+def refused_type(op: Any, operands: Sequence[torch.Tensor], results: Sequence[torch.Tensor]) -> torch.dtype | None:
+    """The type for which ATen refuses a call on a CPU, or None: its first operand's, or of a call without operands its
+    result's. `results` may be left out, where they are not known yet."""
+    types, tensors = refused_types(op), (*operands, *results)
+    if not types or not tensors or any(x.device.type != "cpu" for x in tensors):
+        return None
+    own = tensors[0].dtype
+    if own not in types or any(_kind(x) > _kind(tensors[0]) for x in operands):
+        return None
+    if results and results[0].dtype != own and str(op).rpartition(".")[0] not in _OF_ANOTHER_TYPE:
+        return None  # what it computes in, by another operand or because it was asked for
+    return own
+
+
+def _kind(x: torch.Tensor) -> int:
+    """Whole numbers are promoted to floats, floats to complex numbers; positions are whole numbers beside either."""
+    return x.is_floating_point() + 2 * x.is_complex()
