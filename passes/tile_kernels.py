@@ -34,7 +34,7 @@ from cuesta.dialects.types import index_value, row_major, shape_of, spelling_of,
 from cuesta.passes.graph_rewrite import functions
 from cuesta.passes.launches import launches_of, traced_parameters
 from cuesta.passes.registry import Pass, register_pass
-from cuesta.passes.tile_sizes import tiles_of
+from cuesta.passes.tile_sizes import loop_order, tiles_of
 from cuesta.sizes import Number, Size, hints
 
 Value: TypeAlias = ir.Value
@@ -199,7 +199,7 @@ def _tile(function: func.FuncOp) -> None:
             destination = destination_of(init)
             if destination is not None:
                 written[result] = (destination, classes)
-    order = sorted(tiles)
+    order = loop_order(tiles, tensors) if parallel == set(range(len(sizes))) else sorted(tiles)
     given = parameters(function)
     with ir.InsertionPoint(tiled[0]), function.location:
         loop = scf.ForallOp(

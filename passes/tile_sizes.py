@@ -125,11 +125,32 @@ def tile_sizes(
         run *= tiles[c]
     for c in across:
         if tiles[c] == 1:
-            for d, limit in ((c, limits.block), (last, 4 * limits.block)):
+            for d, limit in zip((c, last), _across(about[c], about[last], limits.block), strict=True):
                 tiles[d] = tile(d, limit)
                 if reaches and isinstance(sizes[d], int) and tiles[d] % _SQUARE:
-                    tiles[d] = min(limit, about[d])
+                    each = -(-about[d] // -(-about[d] // limit))
+                    tiles[d] = min(-(-each // _SQUARE) * _SQUARE, about[d])
     return tiles
+
+
+def _across(read: int, written: int, block: int) -> tuple[int, int]:
+    """How large a tile is of what is read across, along the dim that runs along what is read and along the last one.
+    Runs of memory are long on one side at least: where rows are short, those of the other side, 16 at a time, which the
+    processor foresees (a copy of 64 channels of 56x56 to channels_last takes 0.6 of the time)."""
+    wide = 4 * block
+    if written <= wide < read:
+        return 2 * wide, _SQUARE
+    if read <= wide < written:
+        return _SQUARE, 2 * wide
+    return block, wide
+
+
+def loop_order(tiles: dict[int, int], tensors: Sequence[Sequence[int]]) -> list[int]:
+    """The classes that tiles are cut along, as loops go over them, the last one fastest: as they are numbered. But
+    where tiles are long along what is read across, they follow one another along that."""
+    order = sorted(tiles)
+    long = [c for c in order if tiles[c] > tiles[order[-1]] == _SQUARE and any(t[-1] == c for t in tensors)]
+    return [c for c in order if c not in long] + long
 
 
 def _is_read_again(classes: Sequence[int], c: int, strips: set[int], rest: Sequence[int]) -> bool:

@@ -109,6 +109,30 @@ module {
       return %s : tensor<1000x1000xf32>
     }
 
+    // Where rows of one side are short, tiles are long along the other, along which they follow one another too.
+    // CHECK-LABEL: func.func @to_short_rows
+    // CHECK: scf.forall (%[[IMAGE:.*]], %[[CHANNEL:.*]], %[[AT:.*]]) = (0, 0, 0) to (8, 64, 1000) step (1, 16, 256)
+    // CHECK: %[[PIXEL:.*]] = arith.minui %[[AT]], %c744
+    // CHECK: tensor.extract_slice %arg0[%[[IMAGE]], %[[CHANNEL]], %[[PIXEL]]] [1, 16, 256]
+    func.func @to_short_rows(%x: tensor<8x64x1000xf32>, %y: tensor<8x1000x64xf32> {bufferization.writable = true}) -> tensor<8x1000x64xf32> attributes {cuesta.parallel = [0, 1, 2], cuesta.sizes = [8, 1000, 64]} {
+      %s = linalg.generic {indexing_maps = [affine_map<(d0, d1, d2) -> (d0, d2, d1)>, affine_map<(d0, d1, d2) -> (d0, d1, d2)>], iterator_types = ["parallel", "parallel", "parallel"]} ins(%x : tensor<8x64x1000xf32>) outs(%y : tensor<8x1000x64xf32>) attrs = {cuesta.classes = [0, 1, 2]} {
+      ^bb0(%a: f32, %o: f32):
+        linalg.yield %a : f32
+      } -> tensor<8x1000x64xf32>
+      return %s : tensor<8x1000x64xf32>
+    }
+
+    // CHECK-LABEL: func.func @from_short_rows
+    // CHECK: scf.forall (%[[IMAGE:.*]], %[[CHANNEL:.*]], %[[AT:.*]]) = (0, 0, 0) to (8, 64, 1000) step (1, 16, 256)
+    // CHECK: tensor.extract_slice %arg0[%[[IMAGE]], %{{.*}}, %[[CHANNEL]]] [1, 256, 16]
+    func.func @from_short_rows(%x: tensor<8x1000x64xf32>, %y: tensor<8x64x1000xf32> {bufferization.writable = true}) -> tensor<8x64x1000xf32> attributes {cuesta.parallel = [0, 1, 2], cuesta.sizes = [8, 64, 1000]} {
+      %s = linalg.generic {indexing_maps = [affine_map<(d0, d1, d2) -> (d0, d2, d1)>, affine_map<(d0, d1, d2) -> (d0, d1, d2)>], iterator_types = ["parallel", "parallel", "parallel"]} ins(%x : tensor<8x1000x64xf32>) outs(%y : tensor<8x64x1000xf32>) attrs = {cuesta.classes = [0, 1, 2]} {
+      ^bb0(%a: f32, %o: f32):
+        linalg.yield %a : f32
+      } -> tensor<8x64x1000xf32>
+      return %s : tensor<8x64x1000xf32>
+    }
+
     // Of sizes that depend on the call too, into a part of a whole tile.
     // CHECK-LABEL: func.func @symbolic_across
     // CHECK: %[[I:.*]] = arith.minsi %c32, %{{.*}} : index
