@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from cuesta.options import list_mode_options, list_options
 
 if "torch" in sys.modules:  # Triton's workers do without it, and start in a tenth of the time
-    import cuesta.cache_artifacts  # noqa: F401  torch.compiler.load_cache_artifacts must know our kind
+    import cuesta.cache_artifacts  # torch.compiler.load_cache_artifacts must know our kind
+    import cuesta.own_ops  # noqa: F401  torch.ops.cuesta our ops
 
 __version__ = "0.1.0"
 

@@ -19,7 +19,6 @@ from typing import Any
 import torch
 from torch.fx import Node
 
-import cuesta.frontend.attention_ops  # noqa: F401  defines the ops
 from cuesta.attention_routes import (
     MASK_ALIGNMENT,
     ROUTES,

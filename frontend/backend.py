@@ -26,7 +26,6 @@ with held_back():  # half a thousand modules, most of them torch's
     from cuesta.frontend.devices import takes_fake_tensors
     from cuesta.frontend.donation import donated_arguments
     from cuesta.frontend.effects import unwrap_effects
-    from cuesta.frontend.freezing import freeze_if_asked
     from cuesta.frontend.logs import tell_report
     from cuesta.frontend.make_program import MadeProgram, make_program
     from cuesta.frontend.output_code import Keeping, keeping, kept_by_torch, remember, serialisable
@@ -118,9 +117,13 @@ def compile_aten_graph(
     donated = donated_arguments(gm) if kind == "backward" else []
     request = _Request(kind, options, donated, static_arguments(gm, kind), keep)
     if torch._dynamo.config.repro_after != "aot":
-        frozen, text = freeze_if_asked(gm, kind, options, request.static, keep is not Keeping.NOTHING)
-        request = replace(request, frozen=text)
-        boxed = _compile_graph(gm, request)
+        if not options.freezing:
+            return _compile_graph(gm, request)
+
+        from cuesta.frontend.freezing import freeze_if_possible
+
+        frozen, text = freeze_if_possible(gm, kind, options, request.static, keep is not Keeping.NOTHING)
+        boxed = _compile_graph(gm, replace(request, frozen=text))
         return boxed if frozen is None else frozen.bind(boxed)
 
     from cuesta.frontend.minifier import watched

@@ -4,25 +4,19 @@
     dx, dweight, dbias = cuesta::batch_norm_backward(grad, x, weight, mean, rstd)
 
 torch's own decompositions make more than 40 ops of a layer, each of which AOTAutograd traces and partitions: most of
-the time that a DenseNet's training step takes before there is a graph to compile. The importer takes the two ops
-apart instead. What is done to each element stays apart from the statistics, so that the partitioner may have it
-computed again.
+the time that a DenseNet's training step takes before there is a graph to compile. batch_norm_training.py puts the two
+ops there instead, and the importer takes them apart. What is done to each element stays apart from the statistics, so
+that the partitioner may have it computed again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
-
 import torch
 from torch import Tensor
 from torch._decomp import get_decompositions
-from torch.fx.experimental.symbolic_shapes import guard_or_false
 
-aten = torch.ops.aten
-_FORWARD = aten._native_batch_norm_legit_functional.default
-_BACKWARD = aten.native_batch_norm_backward.default
-_TORCHS = get_decompositions([_FORWARD, _BACKWARD])
+_BACKWARD = torch.ops.aten.native_batch_norm_backward.default
+_TORCHS = get_decompositions([_BACKWARD])
 
 
 @torch.library.custom_op("cuesta::batch_norm_statistics", mutates_args=())
@@ -73,53 +67,3 @@ def computed_in(x: Tensor) -> torch.dtype:
 
 def _dims(x: Tensor) -> list[int]:
     return [d for d in range(x.dim()) if d != 1]
-
-
-def _forward(
-    x: Tensor,
-    weight: Tensor | None,
-    bias: Tensor | None,
-    running_mean: Tensor,
-    running_var: Tensor,
-    training: bool,
-    momentum: float,
-    eps: float,
-) -> Any:
-    if not training or not _fits(x):
-        return _TORCHS[_FORWARD](x, weight, bias, running_mean, running_var, training, momentum, eps)
-    numbers = (running_mean, running_var, momentum, eps)
-    mean, rstd, new_mean, new_var = torch.ops.cuesta.batch_norm_statistics(x, *numbers)
-    shape = [x.shape[1], *[1] * (x.dim() - 2)]
-    y = (x - mean.view(shape)) * rstd.view(shape)
-    y = y if weight is None else y * weight.view(shape)
-    y = y if bias is None else y + bias.view(shape)
-    if x.device.type == "cpu":  # where torch keeps them in x's own type
-        mean, rstd = mean.to(x.dtype), rstd.to(x.dtype)
-    return y.to(x.dtype), mean, rstd, new_mean, new_var
-
-
-def _backward(
-    grad: Tensor,
-    x: Tensor,
-    weight: Tensor | None,
-    running_mean: Tensor | None,
-    running_var: Tensor | None,
-    mean: Tensor | None,
-    rstd: Tensor | None,
-    training: bool,
-    eps: float,
-    mask: Sequence[bool],
-) -> Any:
-    if not training or not _fits(x):
-        return _TORCHS[_BACKWARD](grad, x, weight, running_mean, running_var, mean, rstd, training, eps, mask)
-    results = torch.ops.cuesta.batch_norm_backward(grad, x, weight, mean, rstd)
-    return tuple(result if wanted else None for result, wanted in zip(results, mask, strict=True))
-
-
-def _fits(x: Tensor) -> bool:
-    """Whether there are numbers to take statistics of."""
-    return x.is_floating_point() and guard_or_false(x.numel() > x.shape[1]) and guard_or_false(x.shape[1] > 0)
-
-
-#: Overload → its decomposition, as AOTAutograd takes it.
-DECOMPOSITIONS: dict[Any, Callable[..., Any]] = {_FORWARD: _forward, _BACKWARD: _backward}

@@ -13,29 +13,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 from torch._decomp import decomposition_table
-from torch._prims_common import suggest_memory_format
 
 aten = torch.ops.aten
 
-_RESIZES = {"bilinear": aten.upsample_bilinear2d.vec, "bicubic": aten.upsample_bicubic2d.vec}
+#: Mode → ATen's op.
+RESIZES = {"bilinear": aten.upsample_bilinear2d.vec, "bicubic": aten.upsample_bicubic2d.vec}
 _SIGNATURE = inspect.signature(F.interpolate)
-
-
-@torch.library.custom_op("cuesta::resize_bytes", mutates_args=())
-def resize_bytes(
-    x: Tensor, size: list[int] | None, scale: list[float] | None, mode: str, align_corners: bool
-) -> Tensor:
-    """A uint8 image [N, C, H, W] in another size: `size`, or its own times `scale`."""
-    result: Tensor = _RESIZES[mode](x, size, align_corners, scale)
-    return result
-
-
-@resize_bytes.register_fake
-def _(x: Tensor, size: list[int] | None, scale: list[float] | None, mode: str, align_corners: bool) -> Tensor:
-    if size is None:
-        assert scale is not None
-        size = [torch.sym_int(n * factor) for n, factor in zip(x.shape[2:], scale, strict=True)]
-    return x.new_empty([*x.shape[:2], *size]).contiguous(memory_format=suggest_memory_format(x))
 
 
 def keep_byte_images_whole(gm: torch.fx.GraphModule) -> None:
@@ -58,7 +41,7 @@ def _arguments(node: torch.fx.Node) -> tuple[Any, ...] | None:
     given = bound.arguments
     x = given["input"]
     meta = x.meta.get("example_value") if isinstance(x, torch.fx.Node) else None
-    if meta is None or meta.dtype != torch.uint8 or meta.dim() != 4 or given["mode"] not in _RESIZES:
+    if meta is None or meta.dtype != torch.uint8 or meta.dim() != 4 or given["mode"] not in RESIZES:
         return None
     if given["antialias"]:
         return None
@@ -82,7 +65,7 @@ def _pair(value: Any) -> Any:
 
 def _decomposition(mode: str) -> Any:
     """Of the ATen op, for graphs that torch.export captured."""
-    op = _RESIZES[mode]
+    op = RESIZES[mode]
 
     def resize(x: Tensor, size: Any, align_corners: bool, scale: Any) -> Tensor:
         if x.dtype == torch.uint8:
@@ -95,4 +78,4 @@ def _decomposition(mode: str) -> Any:
 
 
 #: overload → its decomposition
-DECOMPOSITIONS = {op: _decomposition(mode) for mode, op in _RESIZES.items()}
+DECOMPOSITIONS = {op: _decomposition(mode) for mode, op in RESIZES.items()}

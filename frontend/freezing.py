@@ -58,12 +58,10 @@ class FrozenWeights:
         return bind(self.arguments, boxed)
 
 
-def freeze_if_asked(
+def freeze_if_possible(
     gm: torch.fx.GraphModule, kind: str, options: Options, static: Sequence[int], kept_by_torch: bool
-) -> tuple[FrozenWeights | None, str | None]:
-    """What `freeze` gives where the option asks for it and it can be; and what to report where the option asks."""
-    if not options.freezing:
-        return None, None
+) -> tuple[FrozenWeights | None, str]:
+    """What `freeze` gives where it can be, and what to report."""
     if kind != "inference":
         return None, "nothing: the graph is for gradients, and weights change"
     if options.target not in (None, CPU):

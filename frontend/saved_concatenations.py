@@ -19,7 +19,6 @@ import torch
 from torch import Tensor
 from torch.fx import Graph, GraphModule, Node
 
-import cuesta.frontend.batch_norm_ops  # noqa: F401  defines the ops
 from cuesta.frontend.fx_nodes import keep_results, last_placeholder
 
 aten = torch.ops.aten
@@ -31,8 +30,8 @@ _ALIGNMENT = 16
 #: What reads a strided tensor as it is, beside pointwise ops: all of it becomes cuesta's kernels.
 _READERS = frozenset(
     {
-        *(aten.sum, aten.mean, aten.var_mean, aten.amax, aten.slice, aten.cat, aten._to_copy, aten.clone),
-        torch.ops.cuesta.batch_norm_backward,
+        *("aten.sum", "aten.mean", "aten.var_mean", "aten.amax", "aten.slice", "aten.cat", "aten._to_copy"),
+        *("aten.clone", "cuesta.batch_norm_backward"),
     }
 )
 _VIEWS = frozenset({aten.view, aten.reshape, aten.permute, aten.expand, aten.unsqueeze, aten.squeeze})
@@ -139,7 +138,7 @@ def _reads(node: Node) -> bool:
 def _is_reader(node: Node) -> bool:
     target = node.target
     return isinstance(target, torch._ops.OpOverload) and (
-        torch.Tag.pointwise in target.tags or target.overloadpacket in _READERS
+        torch.Tag.pointwise in target.tags or str(target.overloadpacket) in _READERS
     )
 
 

@@ -13,7 +13,6 @@ from typing import Any
 
 import torch
 
-import cuesta.frontend.attention_ops  # noqa: F401  defines the ops
 from cuesta.frontend.constant_masks import classify_mask, erase_unused
 
 
@@ -26,13 +25,14 @@ class _Places:
     causal: int
 
 
+#: What is called → its places.
 _CALLS = {
-    torch.ops.cuesta.attention.default: _Places(0, 3, 4),
-    torch.ops.cuesta.attention_backward.default: _Places(1, 6, 7),
-    torch.ops.cuesta.dropout_attention.default: _Places(0, 3, 4),
-    torch.ops.cuesta.dropout_attention_backward.default: _Places(1, 6, 9),
-    torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default: _Places(0, "attn_mask", 4),
-    torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward.default: _Places(1, "attn_mask", 7),
+    "cuesta.attention.default": _Places(0, 3, 4),
+    "cuesta.attention_backward.default": _Places(1, 6, 7),
+    "cuesta.dropout_attention.default": _Places(0, 3, 4),
+    "cuesta.dropout_attention_backward.default": _Places(1, 6, 9),
+    "aten._scaled_dot_product_flash_attention_for_cpu.default": _Places(0, "attn_mask", 4),
+    "aten._scaled_dot_product_flash_attention_for_cpu_backward.default": _Places(1, "attn_mask", 7),
 }
 
 
@@ -40,7 +40,7 @@ def prove_masks(gm: torch.fx.GraphModule) -> None:
     """Drops the masks of an ATen graph that hide nothing, and says "causal" for those that are, in place."""
     loose: list[torch.fx.Node] = []
     for node in gm.graph.nodes:
-        places = _CALLS.get(node.target)
+        places = _CALLS.get(str(node.target))
         mask = None if places is None else _get(node, places.mask)
         if places is None or not isinstance(mask, torch.fx.Node):
             continue

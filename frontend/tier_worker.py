@@ -7,7 +7,6 @@ sizes; the answer is the artefact with the times of the stages, or the error.
 from __future__ import annotations
 
 import dataclasses
-import importlib
 import os
 from typing import Any
 
@@ -20,9 +19,6 @@ from cuesta.targets import Target
 
 #: Seconds without a request after which it ends by itself.
 _IDLE = 300.0
-
-#: Modules with ops that graphs call; the whole backend would bring Dynamo, and twice the time to start.
-OPS = ("attention_ops", "batch_norm_ops", "byte_images", "packed_convolutions", "packed_products")
 
 
 def request_of(module: bytes, kind: str, options: Options, assumed: dict[str, bool], threads: int) -> bytes:
@@ -63,8 +59,6 @@ def serve() -> None:
         import cuesta.frontend.compile
         import cuesta.passes
 
-        for name in OPS:
-            importlib.import_module(f"cuesta.frontend.{name}")
         cuesta.passes.load_all()
 
     answer_requests(prepare, answer_to, _IDLE)

@@ -27,6 +27,7 @@ LEAVES = {
     "size_facts",
     "size_rules",
     "options",
+    "own_ops",
     "product_kinds",
     "cache",
     "progress",

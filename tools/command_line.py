@@ -10,9 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
-# What modules call of ours: without these a graph with frozen weights does not verify.
-import cuesta.frontend.packed_convolutions
-import cuesta.frontend.packed_products  # noqa: F401
 from cuesta.errors import CuestaError, OptionError
 from cuesta.passes.diagnostics import Diagnostic
 

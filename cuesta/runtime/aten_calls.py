@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+import cuesta.own_ops  # noqa: F401  torch.ops.cuesta defines our ops
 from cuesta.sizes import parse
 
 Arguments = tuple[list[Any], dict[str, Any]]

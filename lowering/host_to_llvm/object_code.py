@@ -6,7 +6,7 @@ import functools
 import os
 from concurrent.futures import ThreadPoolExecutor
 
-from cuesta._mlir import ir, llvm
+from cuesta._mlir import ir
 from cuesta.lowering.host_to_llvm.engine import make_object
 from cuesta.lowering.host_to_llvm.launch_step import PACKED
 from cuesta.lowering.host_to_llvm.parts import parts_of
@@ -45,7 +45,7 @@ def _stand_in_for_declarations(module: ir.Module) -> None:
             continue  # the JIT writes it
         block = op.regions[0].blocks.append(*_parameters(str(op.attributes["function_type"])))
         with ir.InsertionPoint(block):
-            llvm.unreachable()
+            ir.Operation.create("llvm.unreachable")
         op.attributes["linkage"] = weak
 
 

@@ -321,12 +321,5 @@ def test_results_of_the_first_tier_are_laid_out_as_traced() -> None:
     assert same is given
 
 
-def test_the_worker_knows_every_module_with_ops() -> None:
-    folder = Path(tier_worker.__file__).parent
-    assert {path.stem for path in folder.glob("*.py") if "@torch.library.custom_op(" in path.read_text()} == {
-        *tier_worker.OPS
-    }
-
-
 def test_the_report_of_a_program_says_nothing_of_tiers() -> None:
     assert "tier" not in GraphReport("inference", tier="full").program()

@@ -6,9 +6,7 @@ vector_functions.py.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-from cuesta._mlir import ir, llvm, scf
+from cuesta._mlir import ir, scf
 from cuesta.lowering.loops_to_llvm.expand_math.builder import Builder, Value
 from cuesta.lowering.loops_to_llvm.expand_math.double.exponential import MAGIC
 from cuesta.lowering.loops_to_llvm.expand_math.double.sums import exact_sum
@@ -75,23 +73,24 @@ def _after_turns(b: Builder, x: Value, turns: int) -> Value:
     return b.from_bits(b.xor(b.bits(y), b.both(b.shift_left(n, 62), _SIGN)))
 
 
-def _or_libm(b: Builder, x: Value, y: Value, libm: Callable[[Value], ir.OpView]) -> Value:
+def _or_libm(b: Builder, x: Value, y: Value, libm: str) -> Value:
     """y, and libm's function of x where x is large. Of a vector libm is asked for all elements if for any."""
     large = b.less(_LARGE, b.abs(x))
     branch = scf.IfOp(b.any(large), [y.type], has_else=True)
     with ir.InsertionPoint(branch.then_block):
-        scf.YieldOp([b.select(large, libm(x).result, y)])
+        called = ir.Operation.create(f"llvm.intr.{libm}", [x.type], [x])
+        scf.YieldOp([b.select(large, called.result, y)])
     with ir.InsertionPoint(branch.else_block):
         scf.YieldOp([y])
     return branch.results[0]
 
 
 def sin(b: Builder, x: Value) -> Value:
-    return _or_libm(b, x, _after_turns(b, x, 0), llvm.SinOp)
+    return _or_libm(b, x, _after_turns(b, x, 0), "sin")
 
 
 def cos(b: Builder, x: Value) -> Value:
-    return _or_libm(b, x, _after_turns(b, x, 1), llvm.CosOp)
+    return _or_libm(b, x, _after_turns(b, x, 1), "cos")
 
 
 def tan(b: Builder, x: Value) -> Value:
@@ -100,4 +99,4 @@ def tan(b: Builder, x: Value) -> Value:
     sine, cosine = _sine(b, r, low), _cosine(b, r, low)
     odd = b.is_odd(n)
     y = b.div(b.select(odd, cosine, sine), b.select(odd, b.neg(sine), cosine))
-    return _or_libm(b, x, y, llvm.TanOp)
+    return _or_libm(b, x, y, "tan")

@@ -1,0 +1,36 @@
+"""torch.ops.cuesta: custom ops of ours, each defined when it is first asked for by its name.
+
+torch takes 2 to 5 ms to register one, and most graphs have none.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+import torch
+from torch._ops import _OpNamespace
+
+#: Op → the module of frontend/ that defines it.
+DEFINED_IN = {
+    "attention": "attention_ops",
+    "attention_backward": "attention_ops",
+    "dropout_attention": "attention_ops",
+    "dropout_attention_backward": "attention_ops",
+    "batch_norm_statistics": "batch_norm_ops",
+    "batch_norm_backward": "batch_norm_ops",
+    "resize_bytes": "byte_image_ops",
+    "packed_convolution": "packed_convolutions",
+    "packed_convolution_add": "packed_convolutions",
+    "packed_mm": "packed_products",
+}
+
+
+class _OwnOps(_OpNamespace):
+    def __getattr__(self, name: str) -> Any:
+        if name in DEFINED_IN:
+            importlib.import_module(f"cuesta.frontend.{DEFINED_IN[name]}")
+        return super().__getattr__(name)
+
+
+vars(torch.ops)["cuesta"] = _OwnOps("cuesta")

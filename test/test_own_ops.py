@@ -1,0 +1,40 @@
+"""Custom ops of ours: defined when they are asked for, not before."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+import cuesta.frontend
+from cuesta.own_ops import DEFINED_IN
+
+_FOLDER = Path(cuesta.frontend.__file__).parent
+
+
+def test_each_op_is_found_where_it_is_defined() -> None:
+    named = re.compile(r'@torch\.library\.custom_op\("cuesta::(\w+)"')
+    defined = {name: path.stem for path in _FOLDER.glob("*.py") for name in named.findall(path.read_text())}
+    assert defined == DEFINED_IN
+
+
+def test_every_op_is_defined_by_its_name() -> None:
+    for name in DEFINED_IN:
+        assert str(getattr(torch.ops.cuesta, name).default) == f"cuesta.{name}.default"
+    with pytest.raises(AttributeError):
+        _ = torch.ops.cuesta.no_such_op
+
+
+def test_the_backend_defines_none() -> None:
+    code = (
+        "import torch, cuesta.frontend.backend\n"
+        "assert not [s for s in torch._C._jit_get_all_schemas() if s.name.startswith('cuesta::')]\n"
+        "torch.ops.cuesta.packed_mm\n"
+        "print([s.name for s in torch._C._jit_get_all_schemas() if s.name.startswith('cuesta::')])\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300)
+    assert done.stdout.strip() == "['cuesta::packed_mm']", done.stderr
