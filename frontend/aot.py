@@ -111,7 +111,7 @@ def partition(joint: torch.fx.GraphModule, joint_inputs: Any, *, exact: bool = F
     with torch._functorch.config.patch(cse=False):
         forward, backward = min_cut_rematerialization_partition(joint, joint_inputs, compiler="inductor", **kwargs)
     save_once(forward, backward, kwargs["num_fwd_outputs"])
-    _keep_old_values(forward, kwargs["num_fwd_outputs"])
+    _keep_old_values(forward, backward, kwargs["num_fwd_outputs"])
     if not exact:
         save_channels_last(forward, backward, kwargs["num_fwd_outputs"])
         add_rows_to_tables(backward)
@@ -119,24 +119,40 @@ def partition(joint: torch.fx.GraphModule, joint_inputs: Any, *, exact: bool = F
     return forward, backward
 
 
-def _keep_old_values(forward: torch.fx.GraphModule, outputs: int) -> None:
+def _keep_old_values(forward: torch.fx.GraphModule, backward: torch.fx.GraphModule, outputs: int) -> None:
     """Saves a copy of each argument that the forward graph, or who calls it, writes to after the backward graph's
     values are fixed. Torch's partitioner saves the argument itself and the backward graph computes from what is written
-    there since: a wrong gradient where no autograd watches the argument, and an error where it does."""
+    there since: a wrong gradient where no autograd watches the argument, and an error where it does.
+
+    What the backward graph writes to is still the argument itself."""
     graph = forward.graph
     written = {storage_of(node) for node in _written_arguments(graph)} - {None}
     if not written:
         return
-    output = graph.output_node()
-    results: list[Any] = [*output.args[0]]  # type: ignore[misc]
-    for position, value in enumerate(results[outputs:], outputs):
-        if isinstance(value, torch.fx.Node) and storage_of(value) in written:
-            with graph.inserting_after(value if value.op != "placeholder" else last_placeholder(graph)):
-                copy = graph.call_function(torch.ops.aten.clone.default, (value,))
-            copy.meta["val"] = value.meta["val"].clone()
-            results[position] = copy
-    output.args = (tuple(results),)
-    forward.recompile()
+    arguments = {node.name: node for node in backward.graph.find_nodes(op="placeholder")}
+    results: Sequence[Any] = graph.output_node().args[0]  # type: ignore[assignment]
+    changed: list[Any] = [*results[:outputs]]
+    for value in results[outputs:]:
+        if not isinstance(value, torch.fx.Node) or storage_of(value) not in written:
+            changed.append(value)
+            continue
+        argument = arguments[value.name]
+        reads = [user for user in argument.users if not _writes(user, argument)]
+        if len(reads) < len(argument.users):
+            changed.append(value)
+            if not reads:
+                continue
+            with backward.graph.inserting_after(argument):
+                old = backward.graph.placeholder(f"{argument.name}_before")
+            old.meta = dict(argument.meta)
+            argument.replace_all_uses_with(old, delete_user_cb=reads.__contains__)
+        with graph.inserting_after(value if value.op != "placeholder" else last_placeholder(graph)):
+            copy = graph.call_function(torch.ops.aten.clone.default, (value,))
+        copy.meta["val"] = value.meta["val"].clone()
+        changed.append(copy)
+    graph.output_node().args = (tuple(changed),)
+    for module in (forward, backward):
+        module.recompile()
 
 
 def _written_arguments(graph: torch.fx.Graph) -> Iterator[torch.fx.Node]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
@@ -115,6 +116,40 @@ def test_gradients_are_of_the_values_before_the_write(function: Callable[..., Te
         x, written = leaf.clone(), buffer.clone()
         y = run(x, written)
         found.append((y, *torch.autograd.grad(y.square().sum(), leaf), x, written))
+    torch.testing.assert_close(found[1], found[0])
+
+
+class CountsCalls(torch.autograd.Function):
+    """Its forward and its backward write to the second argument."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, state: Tensor, reads: bool) -> Tensor:
+        old = state.clone()
+        state.mul_(2)
+        ctx.state, ctx.reads = state, reads
+        ctx.save_for_backward(old)
+        return x * old.sin()
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
+        (old,) = ctx.saved_tensors
+        result = gradient * old.sin() * (ctx.state if ctx.reads else 1)
+        ctx.state.add_(gradient if ctx.reads else 1)
+        return result, None, None
+
+
+@pytest.mark.parametrize("reads", [False, True])
+def test_what_both_graphs_of_a_step_write_to(reads: bool) -> None:
+    """The backward graph has the argument to write to, and what was in it to compute from: of torch's partitioner it
+    has one, and Inductor's gradients are wrong."""
+    compiled = torch.compile(CountsCalls.apply, backend="cuesta", fullgraph=True)
+    leaf, state = torch.randn(64, 8, requires_grad=True), torch.randn(64, 8)
+    found = []
+    for run in (CountsCalls.apply, compiled):
+        written = state.clone()
+        y = run(leaf, written, reads)
+        between = written.clone()
+        found.append((y, between, *torch.autograd.grad(y.square().sum(), leaf), written))
     torch.testing.assert_close(found[1], found[0])
 
 
