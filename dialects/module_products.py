@@ -12,19 +12,19 @@ from collections.abc import Mapping
 
 from cuesta._mlir import ir
 
-_PRODUCTS = "cuesta.products"
+PRODUCTS = "cuesta.products"
 
 
 def mark_products(module: ir.Module, measured: Mapping[str, str]) -> None:
     """Says who computes which kinds of products."""
     if measured:
         words = {kind: ir.StringAttr.get(who, module.context) for kind, who in measured.items()}
-        module.operation.attributes[_PRODUCTS] = ir.DictAttr.get(words, module.context)
+        module.operation.attributes[PRODUCTS] = ir.DictAttr.get(words, module.context)
 
 
 def measured_products(module: ir.Module) -> dict[str, str]:
     """Kind of products → who computes them, of the kinds that the module names."""
     attributes = module.operation.attributes
-    if _PRODUCTS not in attributes:
+    if PRODUCTS not in attributes:
         return {}
-    return {named.name: named.attr.value for named in ir.DictAttr(attributes[_PRODUCTS])}
+    return {named.name: named.attr.value for named in ir.DictAttr(attributes[PRODUCTS])}

@@ -7,6 +7,7 @@ import importlib
 
 #: Every module that registers a pass; importing it is what registers.
 _PASS_MODULES = (
+    "cuesta.passes.set_target",
     "cuesta.passes.complex_views",
     "cuesta.passes.fold_views",
     "cuesta.passes.join_products",

@@ -42,7 +42,7 @@ def _parse_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     passes.add_argument("--pass-pipeline", metavar="TEXT", help="builtin.module(…): cuesta's passes and upstream's")
     passes.add_argument("--from", dest="first", metavar="STAGE", help="the input is at this stage already")
     passes.add_argument("--to", dest="last", metavar="STAGE", help="go down to this stage")
-    passes.add_argument("--target", default="cpu", help="whose stages to go down (default: cpu)")
+    passes.add_argument("--target", help="whose stages to go down, and what the graph is then for (default: cpu)")
     passes.add_argument("--list-passes", action="store_true", help="print cuesta's passes with their options")
     passes.add_argument("--list-stages", action="store_true", help="print the stages with their pipelines")
     passes.add_argument("--verify-each", action="store_true", default=True, help="verify after each pass (the default)")
@@ -108,11 +108,14 @@ def _steps(arguments: argparse.Namespace) -> list[Step]:
     end = len(names) if arguments.last is None else names.index(arguments.last) + 1
     if end < begin:
         raise OptionError(f"--to {arguments.last} comes before --from {arguments.first}: {' → '.join(names)}")
-    return [step for name in names[begin:end] for step in Pipeline.parse(stages[name].pipeline).passes]
+    texts = [stages[name].pipeline for name in names[begin:end]]
+    if arguments.target is not None and begin == 0:
+        texts.insert(0, f"builtin.module(set-target{{target={arguments.target}}})")
+    return [step for text in texts for step in Pipeline.parse(text).passes]
 
 
 def _stages(arguments: argparse.Namespace) -> dict[str, Stage]:
-    return stages_for(parse_target(arguments.target))
+    return stages_for(parse_target(arguments.target or "cpu"))
 
 
 def _write_kernels(module: ir.Module, arguments: argparse.Namespace) -> None:
@@ -121,7 +124,7 @@ def _write_kernels(module: ir.Module, arguments: argparse.Namespace) -> None:
     from cuesta.lowering.tt_to_binary.target_kernels import make_kernels, write_kernels
     from cuesta.options import Environment
 
-    target = parse_target(arguments.target)
+    target = parse_target(arguments.target or "cpu")
     kernels = make_kernels(module, target, open_cache(Environment.read().cache_dir))
     if not kernels:
         raise OptionError("--kernels wants a module with kernels at stage tt; --from and --to lead there")

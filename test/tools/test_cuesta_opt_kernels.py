@@ -37,6 +37,25 @@ def test_a_graphs_kernels_are_written(graph: str, tmp_path: Path, target: str, f
     assert (tmp_path / "tt.mlir").read_text().count('"tt.func"') == 1
 
 
+def test_a_graph_dumped_on_a_cpu_is_made_for_the_target(tmp_path: Path) -> None:
+    """A product of few rows, which a CPU's kernels compute in panels."""
+    text = """module attributes {cuesta.products = {across = "kernel"}} {
+  func.func @graph(%x: tensor<8x64xf32> {cuesta.strides = [64, 1]}, %w: tensor<64x64xf32> {cuesta.strides = [64, 1]})
+      -> (tensor<8x64xf32> {cuesta.strides = [64, 1]}) {
+    %0 = "cuesta.mm"(%x, %w) : (tensor<8x64xf32>, tensor<64x64xf32>) -> tensor<8x64xf32>
+    %1 = "cuesta.tanh"(%0) : (tensor<8x64xf32>) -> tensor<8x64xf32>
+    return %1 : tensor<8x64xf32>
+  }
+}
+"""
+    graph, output = tmp_path / "graph.mlir", tmp_path / "tt.mlir"
+    graph.write_text(text)
+    assert cuesta_opt.main([str(graph), "-o", str(output), "--target", "cuda:90", "--to", "tt"]) == 0
+    lowered = output.read_text()
+    assert 'cuesta.target = "cuda:90"' in lowered and "cuesta.products" not in lowered
+    assert "aten.mm" in lowered and '"tt.func"' in lowered
+
+
 @pytest.mark.parametrize(
     ("more", "words"),
     [
