@@ -41,8 +41,12 @@ def held_back() -> Iterator[None]:
     finally:
         with _holders.lock:
             _holders.count -= 1
-            if _holders.count == 0 and _holders.was_enabled:
-                gc.enable()
+            is_last = _holders.count == 0 and _holders.was_enabled
+        if is_last:
+            # The next object made would have it go through all that is new, and leave that young: Dynamo, which has the
+            # young ones collected behind each compile, would have it go through all of them again.
+            gc.collect(1)  # not within the lock: what it finalises may compile
+            gc.enable()
 
 
 #: What holds it back while Dynamo is at work, in whichever thread: it says so of the first that begins and of the last.

@@ -48,6 +48,9 @@ UNWRITTEN = frozenset(
     }
 )
 
+#: Layouts of several tensors in one, of as many elements as there happen to be.
+_SPARSE = frozenset({torch.sparse_coo, torch.sparse_csr, torch.sparse_csc, torch.sparse_bsr, torch.sparse_bsc})
+
 #: Ops from a quantised tensor to a plain one.
 _OUT_OF_QUANTISED = ("aten.dequantize.", "aten.int_repr.", "aten.q_per_channel_")
 
@@ -187,6 +190,8 @@ def _reason(node: Node) -> str | None:
     if any(isinstance(leaf, torch.Generator) for leaf in given):
         return "it takes a generator"
     for leaf in (*given, *_leaves(value)):
+        if isinstance(leaf, torch.Tensor) and leaf.layout in _SPARSE:
+            return "no program holds a sparse tensor"
         dtype = leaf.dtype if isinstance(leaf, torch.Tensor) else leaf
         if isinstance(dtype, torch.dtype) and dtype not in _DTYPES:
             return f"no level knows {str(dtype).removeprefix('torch.')}"
@@ -198,7 +203,14 @@ def _unbacked(node: Node) -> set[Any]:
     from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 
     leaves = _leaves(node.meta.get("val"))  # one by one: of a user's Triton kernel it is a dict, which torch refuses
-    return set().union(*(free_unbacked_symbols(leaf) for leaf in leaves if leaf is not None))
+    return set().union(*(free_unbacked_symbols(leaf) for leaf in leaves if not _is_of_numbers(leaf)))
+
+
+def _is_of_numbers(leaf: Any) -> bool:
+    """Whether nothing of a value depends on the call; torch, asked for symbols, makes an expression of each number."""
+    if isinstance(leaf, torch.Tensor) and leaf.layout == torch.strided:
+        return all(type(n) is int for n in (*leaf.shape, *leaf.stride(), leaf.storage_offset()))
+    return leaf is None or type(leaf) is int
 
 
 def _leaves(tree: Any) -> Iterator[Any]:

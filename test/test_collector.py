@@ -19,6 +19,14 @@ def test_blocks_nest_and_the_last_lets_go() -> None:
     assert gc.isenabled()
 
 
+def test_what_a_block_leaves_is_gone_through_once() -> None:
+    with held_back():
+        left = [[] for _ in range(5000)]
+        left[0].append(left)
+    old = {id(x) for x in gc.get_objects(generation=2)}
+    assert id(left) in old and id(left[-1]) in old
+
+
 def test_an_error_lets_go() -> None:
     with pytest.raises(KeyError), held_back():
         raise KeyError

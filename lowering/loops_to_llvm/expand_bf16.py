@@ -40,7 +40,7 @@ class ExpandBf16(Pass):
             rewrite.walk_and_apply_patterns(module.operation, patterns.freeze())
             for nested in kernel_modules(module):
                 for function in nested.body.operations:
-                    if isinstance(function, func.FuncOp) and not function.is_external:
+                    if isinstance(function, func.FuncOp) and not function.is_external and _has_bf16(function):
                         _hold_as_integers(function)
 
 
@@ -101,6 +101,15 @@ def _rewrite(
         return False
 
     return expand
+
+
+def _has_bf16(function: func.FuncOp) -> bool:
+    """Whether any value of the function is one of bf16, or holds some."""
+    kinds: set[ir.Type] = set()
+    for op in [function.operation, *walk(function.operation)]:
+        kinds.update(result.type for result in op.results)
+        kinds.update(argument.type for region in op.regions for block in region.blocks for argument in block.arguments)
+    return any(_as_integer(kind) != kind for kind in kinds)
 
 
 def _hold_as_integers(function: func.FuncOp) -> None:
