@@ -17,7 +17,7 @@ with held_back():  # half a thousand modules, most of them torch's
     from cuesta import compile_report
     from cuesta.compile_report import GraphReport
     from cuesta.errors import CompileError, DeviceError, OptionError, Unsupported
-    from cuesta.frontend import background
+    from cuesta.frontend import background, machine_trial
     from cuesta.frontend.aot import around
     from cuesta.frontend.attention import keep_attention_whole
     from cuesta.frontend.bitwise import decompositions_of
@@ -77,6 +77,7 @@ def compile_fx_graph(gm: torch.fx.GraphModule, example_inputs: Sequence[Any], **
     keep_byte_images_whole(gm)
     if not options.bitwise_eager:
         keep_attention_whole(gm, options.target)
+    machine_trial.begin(gm, options)
     with kept_by_torch(options, keep), at_once(options):
         compiled = backend(gm, example_inputs)
     # Of what takes a list: AOTAutograd hands the mark on from what we compiled to a function that takes none. Torch's

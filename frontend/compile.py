@@ -6,10 +6,10 @@ import functools
 import logging
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 
@@ -35,7 +35,7 @@ from cuesta.frontend.reproducer import as_text, reproduced
 from cuesta.frontend.smaller_blocks import smaller_blocks
 from cuesta.lowering.host_to_llvm import WORDS
 from cuesta.lowering.host_to_llvm.describe import describe, where
-from cuesta.lowering.host_to_llvm.object_code import compile_to_object
+from cuesta.lowering.host_to_llvm.object_code import begin_object, compile_to_object
 from cuesta.lowering.tt_to_binary.making import start_kernels
 from cuesta.options import Options
 from cuesta.passes.pipeline import Pipeline
@@ -55,6 +55,9 @@ PLANNING = "kernels"
 
 #: Kinds of targets whose programs max_autotune times: what numpy runs in a GPU's place says nothing.
 TIMED = ("cpu", "cuda")
+
+#: Of a flat module in the LLVM dialect, at an optimisation level, its relocatable object.
+MachineCode: TypeAlias = Callable[[ir.Module, int], bytes]
 
 #: Share of what a forward graph saves that its arena may be to stay beside it.
 _SMALL_ARENA = 1 / 256
@@ -120,10 +123,30 @@ def run_stage(stage: Stage, module: ir.Module, options: Options, report: GraphRe
     return module
 
 
+def begin_lowering(module: ir.Module, options: Options, report: GraphReport) -> Callable[[], Artefact]:
+    """What gives the artefact of a module fresh from the importer; LLVM's threads make its code from now on.
+
+    Raises what `lower_module` does; what is given does, where LLVM fails.
+    """
+    begun: list[Callable[[], bytes]] = []
+
+    def begin(flat: ir.Module, opt_level: int) -> bytes:
+        begun.append(begin_object(flat, opt_level))
+        return b""
+
+    artefact = lower_module(module, options, report, machine_code=begin)
+    return lambda: replace(artefact, objects=begun[0]())
+
+
 def lower_module(
-    module: ir.Module, options: Options, report: GraphReport, level: str = "import", dump: Dump | None = None
+    module: ir.Module,
+    options: Options,
+    report: GraphReport,
+    level: str = "import",
+    dump: Dump | None = None,
+    machine_code: MachineCode | None = None,
 ) -> Artefact:
-    """Takes a module from `level` down to native code.
+    """Takes a module from `level` down to native code, which `machine_code` makes, else `compile_to_object`.
 
     Raises Unsupported for an op that a level cannot express, and any other CompileError, ending in the command that
     repeats it, where a pass or LLVM fails.
@@ -132,7 +155,7 @@ def lower_module(
     with module.context, ir.Location.unknown(), known_sizes(module):
         original = module.operation.clone()  # 1 ms for 2,000 ops
         try:
-            return _lower(module, options, report, level, dump)
+            return _lower(module, options, report, level, dump, machine_code or compile_to_object)
         except Unsupported:
             raise
         except CompileError as error:
@@ -143,7 +166,14 @@ def lower_module(
             raise failure from failure.__cause__
 
 
-def _lower(module: ir.Module, options: Options, report: GraphReport, level: str, dump: Dump | None) -> Artefact:
+def _lower(
+    module: ir.Module,
+    options: Options,
+    report: GraphReport,
+    level: str,
+    dump: Dump | None,
+    machine_code: MachineCode,
+) -> Artefact:
     timer = Timer(report.times)
     target = target_of(module)
     kernel_code.prepare(target)
@@ -178,7 +208,7 @@ def _lower(module: ir.Module, options: Options, report: GraphReport, level: str,
         del module.operation.attributes[WORDS]
     metadata["assumed"] = assumed() | {text: False for zero in zeros_of(module) for text in (zero, f"-({zero})")}
     with timer.stage("machine code"):
-        objects = compile_to_object(module, options.opt_level)
+        objects = machine_code(module, options.opt_level)
     if dump is not None:
         dump.write_beside("machine_code.o", objects)
     code: dict[str, bytes] = {}

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import asdict
 
 import torch
@@ -21,16 +21,20 @@ from cuesta.compile_report import GraphReport, choice_text
 from cuesta.errors import CuestaError
 from cuesta.frontend import attention_trial, product_trial
 from cuesta.frontend.choice_store import Choice, choice_key, keep, remembered
+from cuesta.frontend.loading import load
 from cuesta.frontend.specimen import Specimen
 from cuesta.frontend.stopwatch import Stopwatch
 from cuesta.options import Options
 from cuesta.product_kinds import KERNEL, LIBRARY
+from cuesta.runtime.artefact import Artefact
 from cuesta.targets import CPU, Target
 
 log = logging.getLogger("cuesta")
 
 #: What this process knows, by the choice's key: without a cache it measures once.
 _KNOWN: dict[str, Choice] = {}
+#: What this process has begun to compile and not timed yet, by the choice's key, and the seconds that took.
+_BEGUN: dict[str, tuple[Callable[[], Artefact], float]] = {}
 #: The kernel is taken where it saves a tenth: a machine that does other work as well shows less than it is.
 _WORTH = 0.9
 #: Seconds for which each of the two is timed.
@@ -61,8 +65,29 @@ def is_measured() -> bool:
     return torch.backends.cpu.get_cpu_capability() == "AVX512" and not torch.are_deterministic_algorithms_enabled()
 
 
+def begin(gm: torch.fx.GraphModule, options: Options) -> None:
+    """Has LLVM begin with the kernel that `decide` will time first, where Dynamo's graph has products and the answer is
+    not known: LLVM leaves Python's lock to AOTAutograd, which traces meanwhile."""
+    auto = options.gemm == "auto" or options.attention == "auto"
+    if not auto or options.target not in (None, CPU) or options.bitwise_eager or not is_measured():
+        return
+    if not product_trial.multiplies(gm):
+        return
+    specimen = product_trial.linear_layer()
+    question = _question(specimen)
+    key = choice_key(question, options)
+    if key in _KNOWN or key in _BEGUN or remembered(key, question, options) is not None:
+        return
+    start = time.perf_counter()
+    try:
+        with _disable_current_modes():
+            _BEGUN[key] = _begin_kernel(specimen, options), time.perf_counter() - start
+    except CuestaError as problem:
+        log.info("%s; it is tried again where it is to be timed", problem)
+
+
 def _choice(specimen: Specimen, options: Options, report: GraphReport) -> Choice:
-    question = Question(specimen.kind, specimen.about, specimen.key, (LIBRARY, KERNEL), _WORTH)
+    question = _question(specimen)
     if specimen.like is not None:
         told = _choice(specimen.like, options, report)
         ratio = told.times[KERNEL] / told.times[LIBRARY] if len(told.times) == 2 else 1.0
@@ -76,34 +101,37 @@ def _choice(specimen: Specimen, options: Options, report: GraphReport) -> Choice
     return _KNOWN[key]
 
 
+def _question(specimen: Specimen) -> Question:
+    return Question(specimen.kind, specimen.about, specimen.key, (LIBRARY, KERNEL), _WORTH)
+
+
 def _measured(key: str, question: Question, specimen: Specimen, options: Options, report: GraphReport) -> Choice:
     start = time.perf_counter()
+    begun, seconds = _BEGUN.pop(key, (None, 0.0))
     # As a program calls the library: nothing of torch's that is in force where a graph is compiled.
     with _disable_current_modes(), torch.no_grad(), torch.autocast("cpu", enabled=False):
         inputs = specimen.inputs()
         try:
-            calls = {LIBRARY: lambda: specimen.library(*inputs), KERNEL: _kernel(specimen, inputs, options)}
+            program = load((begun or _begin_kernel(specimen, options))())
+            calls = {LIBRARY: lambda: specimen.library(*inputs), KERNEL: lambda: program(list(inputs))}
             times = Stopwatch(budget=_BUDGET, fewest=_FEWEST, hopeless=_HOPELESS).race(calls)
         except CuestaError as problem:
             log.warning("%s of f32: the library's, as a kernel of ours was not measured: %s", specimen.kind, problem)
             return Choice.of(question, {}, f"not measured: {problem}")
     keep(key, times, options)
-    report.times["measuring"] = report.times.get("measuring", 0.0) + time.perf_counter() - start
+    report.times["measuring"] = report.times.get("measuring", 0.0) + seconds + time.perf_counter() - start
     return Choice.of(question, times, "measured")
 
 
-def _kernel(specimen: Specimen, inputs: Sequence[torch.Tensor], options: Options) -> Callable[[], object]:
-    """The call of a program that computes it in a kernel. Raises CompileError where none is made."""
+def _begin_kernel(specimen: Specimen, options: Options) -> Callable[[], Artefact]:
+    """What gives the program that computes it in a kernel. Raises CompileError where none is made."""
     # Here, as what is remembered needs no MLIR.
     from cuesta._mlir import ir
     from cuesta.choices import chosen_by
     from cuesta.dialects import make_context
-    from cuesta.frontend.compile import lower_module
-    from cuesta.frontend.loading import load
+    from cuesta.frontend.compile import begin_lowering
     from cuesta.sizes import assumptions
 
     plain = Options(gemm=KERNEL, attention=KERNEL, opt_level=options.opt_level, cache=False, verify=False)
     with make_context(), assumptions(), chosen_by(None):
-        module = ir.Module.parse(specimen.module)
-        program = load(lower_module(module, plain, GraphReport(specimen.kind)))
-    return lambda: program(list(inputs))
+        return begin_lowering(ir.Module.parse(specimen.module), plain, GraphReport(specimen.kind))

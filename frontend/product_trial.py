@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,12 +12,23 @@ from cuesta.frontend.specimen import Specimen, argument, is_plain, random_tensor
 from cuesta.product_kinds import KINDS, Kind, kind_of
 
 _ATEN = torch.ops.aten
+#: What Dynamo's graphs call them.
+_CALLED = {
+    *(torch.nn.functional.linear, torch.addmm, torch.mm, torch.bmm, torch.matmul, operator.matmul),
+    torch.nn.functional.scaled_dot_product_attention,
+}
 _PRODUCTS = (_ATEN.mm.default, _ATEN.addmm.default, _ATEN.bmm.default, _ATEN.baddbmm.default)
 
 
 def specimens(gm: torch.fx.GraphModule) -> list[Specimen]:
     """Those of the kinds that a graph has."""
     return [specimen_of(KINDS[name]) for name in sorted(set(_kinds(gm)))]
+
+
+def multiplies(gm: torch.fx.GraphModule) -> bool:
+    """Whether a graph of Dynamo's has products of f32 on the CPU."""
+    values = (node.meta.get("example_value") for node in gm.graph.nodes if node.target in _CALLED)
+    return any(is_plain(value) and value.device.type == "cpu" for value in values)
 
 
 def specimen_of(kind: Kind) -> Specimen:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 from cuesta._mlir import ir
@@ -19,17 +20,39 @@ def compile_to_object(module: ir.Module, opt_level: int = 2) -> bytes:
 
     Raises CompileError where LLVM makes none; what it says about that goes to stderr only.
     """
-    with module.context, ir.Location.unknown():
-        _stand_in_for_declarations(module)
-        parts = parts_of(module)
+    parts = _parts(module)
     make = functools.partial(make_object, opt_level=opt_level)
     if len(parts) == 1:
         return make(parts[0])
-    pool = ThreadPoolExecutor(min(len(parts), len(os.sched_getaffinity(0))), "cuesta-llvm")
+    pool = _pool(len(parts))
     try:
         return pack(list(pool.map(make, parts)))
     finally:
         pool.shutdown(cancel_futures=True)  # an interrupted compile waits for the parts begun, no others
+
+
+def begin_object(module: ir.Module, opt_level: int = 2) -> Callable[[], bytes]:
+    """What gives the object that `compile_to_object` would: threads of LLVM's make it from now on."""
+    parts = _parts(module)
+    pool = _pool(len(parts))
+    made = [pool.submit(make_object, part, opt_level) for part in parts]
+    pool.shutdown(wait=False)
+
+    def finish() -> bytes:
+        objects = [part.result() for part in made]
+        return objects[0] if len(objects) == 1 else pack(objects)
+
+    return finish
+
+
+def _parts(module: ir.Module) -> list[str]:
+    with module.context, ir.Location.unknown():
+        _stand_in_for_declarations(module)
+        return parts_of(module)
+
+
+def _pool(parts: int) -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(min(parts, len(os.sched_getaffinity(0))), "cuesta-llvm")
 
 
 def _stand_in_for_declarations(module: ir.Module) -> None:

@@ -20,6 +20,7 @@ from cuesta.dialects import make_context
 from cuesta.errors import CompileError
 from cuesta.frontend import (
     attention_trial,
+    backend,
     background,
     choice_store,
     machine_trial,
@@ -109,6 +110,24 @@ def test_it_is_measured_once_and_remembered(machine: Machine, tmp_path: Path) ->
     assert [choice["source"] for choice in again.products] == ["remembered"]
 
 
+def test_llvm_begins_before_aotautograd_traces(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    order = []
+
+    def noted(module: Any, name: str) -> None:
+        function = getattr(module, name)
+        monkeypatch.setattr(module, name, lambda *args: order.append(name) or function(*args))
+
+    noted(machine_trial, "_begin_kernel")
+    noted(backend, "make_program")
+    compiled(tmp_path)
+    assert order == ["_begin_kernel", "make_program"] and machine.races == 1
+    compiled(tmp_path, lambda x: layer(x) + 1)
+    compiled(tmp_path, torch.exp)
+    assert order.count("_begin_kernel") == 1 and not machine_trial._BEGUN
+
+
 def test_without_a_cache_a_process_measures_once(machine: Machine) -> None:
     compiled(None)
     compiled(None, lambda x: layer(x) + 1)
@@ -190,7 +209,7 @@ def test_a_kernel_that_is_not_made_leaves_the_library(machine: Machine, monkeypa
     def fail(*rest: Any) -> None:
         raise CompileError("LLVM refused the module")
 
-    monkeypatch.setattr(machine_trial, "_kernel", fail)
+    monkeypatch.setattr(machine_trial, "_begin_kernel", fail)
     said: list[str] = []
     monkeypatch.setattr(logging.getLogger("cuesta"), "warning", lambda text, *rest: said.append(text % rest))
     graph = compiled(None)
