@@ -19,8 +19,10 @@ from cuesta.sizes import at, parse
 
 
 def is_sized(program: Mapping[str, Any]) -> bool:
-    """Whether a program has symbols in its sizes."""
-    return bool(program["words"]) or any(isinstance(n, str) for a in program["arguments"] for n in a["sizes"])
+    """Whether a program has symbols in its sizes. Those of a view may be nowhere else: `x[:n]`, n from the data."""
+    tensors = (tensor for key in ("arguments", "bases", "results") for tensor in program[key])
+    numbers = (n for t in tensors for n in (*t.get("sizes", ()), *t.get("strides", ()), t.get("offset", 0)))
+    return bool(program["words"]) or any(isinstance(n, str) for n in numbers)
 
 
 def admits(program: Mapping[str, Any], values: Mapping[str, int]) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 import torch
+from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 
 from cuesta._mlir import ir
 from cuesta.dialects import types
@@ -40,16 +41,20 @@ def zeros(b: GraphBuilder, node: torch.fx.Node, *_: Any, **__: Any) -> Value:
 @imports("empty.memory_format", "empty_like", "new_empty", "empty_permuted", "empty_strided", "new_empty_strided")
 def empty(b: GraphBuilder, node: torch.fx.Node, *_: Any, **__: Any) -> Value:
     meta = node.meta["val"]
-    if _overlaps(meta.shape, meta.stride()):
+    if _overlaps(meta):
         raise Decline("strides that give one place to several elements")
     # What an empty tensor holds is nobody's business; zeros are reproducible.
     return _filled(b, node, 0)
 
 
-def _overlaps(sizes: Sequence[int], strides: Sequence[int]) -> bool:
+def _overlaps(meta: torch.Tensor) -> bool:
     """Whether two elements may lie in one place: a stride reaches no further than all smaller ones together."""
+    if torch._prims_common.is_non_overlapping_and_dense_or_false(meta):  # asks nothing of sizes that the data decide
+        return False
+    if free_unbacked_symbols(meta):
+        return True
     extent = 0
-    for stride, size in sorted(zip(strides, sizes, strict=True)):
+    for stride, size in sorted(zip(meta.stride(), meta.shape, strict=True)):
         if size > 1:
             if stride <= extent:
                 return True

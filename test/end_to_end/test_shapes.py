@@ -100,7 +100,26 @@ def _parts(x: Tensor) -> tuple[Tensor, ...]:
     return torch.tensor_split(x, torch.tensor([1, 2, 7]), 0)
 
 
-@pytest.mark.parametrize("function", [_positive, _places, _counted, _by_its_largest, _parts])
+def _some_rows(x: Tensor) -> tuple[Tensor, Tensor]:
+    """Views whose sizes and offset are all that depends on the data; the program computes nothing else."""
+    count = x.gt(0).sum().item()
+    torch._check(count >= 0)
+    torch._check(count < x.shape[0])
+    return x[:count], x[count:]
+
+
+def _split(x: Tensor) -> tuple[Tensor, ...]:
+    positive = int(x.gt(0).sum().item())
+    return torch.split(x, [positive, x.shape[0] - positive])
+
+
+def _empty(x: Tensor) -> Tensor:
+    return torch.empty(x.gt(0).sum().item() // 2).repeat(3).shape[0] + x
+
+
+@pytest.mark.parametrize(
+    "function", [_positive, _places, _counted, _by_its_largest, _parts, _some_rows, _split, _empty]
+)
 def test_sizes_that_depend_on_data(function: Callable[[Tensor], Tensor], backend: str) -> None:
     with torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True, capture_scalar_outputs=True):
         compiled = torch.compile(function, backend=backend, fullgraph=True)

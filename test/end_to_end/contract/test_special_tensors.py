@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.testing import assert_close
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")  # torch: sparse is beta, quantised is deprecated
@@ -31,6 +31,18 @@ def test_a_sparse_result(backend: str) -> None:
     y = torch.compile(lambda s: s * 2, backend=backend)(s)
     assert y.layout == torch.sparse_coo
     assert_close(y.to_dense(), 2 * torch.eye(3))
+
+
+@pytest.mark.parametrize("module", [nn.Embedding(20, 4, sparse=True), nn.EmbeddingBag(20, 4, sparse=True)])
+def test_a_sparse_gradient(module: nn.Module, backend: str) -> None:
+    found = []
+    for run in (module, torch.compile(module, backend=backend)):
+        module.zero_grad()
+        run(torch.tensor([[3, 5, 3], [0, 19, 5]])).exp().sum().backward()
+        (parameter,) = module.parameters()
+        assert parameter.grad is not None and parameter.grad.layout == torch.sparse_coo
+        found.append(parameter.grad.to_dense())
+    assert_close(found[1], found[0])
 
 
 def test_quantised(same_as_eager: Callable[..., Any]) -> None:
