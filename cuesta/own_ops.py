@@ -17,6 +17,8 @@ DEFINED_IN = {
     "attention_backward": "attention_ops",
     "dropout_attention": "attention_ops",
     "dropout_attention_backward": "attention_ops",
+    "seeded_attention": "attention_ops",
+    "biased_attention_backward": "attention_ops",
     "batch_norm_statistics": "batch_norm_ops",
     "batch_norm_backward": "batch_norm_ops",
     "resize_bytes": "byte_image_ops",
@@ -27,6 +29,9 @@ DEFINED_IN = {
 
 
 class _OwnOps(_OpNamespace):
+    #: FX writes an op into a graph's text by this name, which AOTAutograd's cache keeps and reads again.
+    __module__ = _OpNamespace.__module__
+
     def __getattr__(self, name: str) -> Any:
         if name in DEFINED_IN:
             importlib.import_module(f"cuesta.frontend.{DEFINED_IN[name]}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import re
 import subprocess
 import sys
@@ -27,6 +28,15 @@ def test_every_op_is_defined_by_its_name() -> None:
         assert str(getattr(torch.ops.cuesta, name).default) == f"cuesta.{name}.default"
     with pytest.raises(AttributeError):
         _ = torch.ops.cuesta.no_such_op
+
+
+def test_a_graph_with_one_of_them_can_be_kept() -> None:
+    """AOTAutograd's cache pickles graphs, whose text names the ops."""
+    graph = torch.fx.Graph()
+    x = graph.placeholder("x")
+    graph.output(graph.call_function(torch.ops.cuesta.packed_mm.default, (x, x)))
+    again = pickle.loads(pickle.dumps(torch.fx.GraphModule({}, graph)))
+    assert [n.target for n in again.graph.nodes if n.op == "call_function"] == [torch.ops.cuesta.packed_mm.default]
 
 
 def test_the_backend_defines_none() -> None:
