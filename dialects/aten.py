@@ -7,6 +7,8 @@ arguments where there are any. What JSON lacks is an object with one key: {"dtyp
 {"layout": …}, {"memory_format": …}, {"device": …}, {"str": …}, {"inf": 1 or -1}, {"nan": 1},
 {"complex": [real, imaginary]}, and {"size": "64*s0"} for an integer that depends on the call.
 `positions` lists which of the overload's results the op has, where some of them are None.
+`operand_strides` are those that it was traced with: a dense order of dims is kept, and with `rows_aligned` what
+operands with gaps or stretched dims have of dense and even rows, which some kernels refuse to go without.
 """
 
 import json

@@ -3,9 +3,9 @@
     output, logsumexp = cuesta::attention(q, k, v, mask, causal, scale, route)
     dq, dk, dv = cuesta::attention_backward(grad, q, k, v, output, logsumexp, mask, causal, scale, route)
 
-and the same two with dropout. `route` names the kernel of ATen's that does the work
-(cuesta/attention_routes.py). The fake implementation runs that kernel's own, so shapes, strides
-and dtypes of the results are what torch says of it, in every version.
+the same two with dropout, and two of ATen's efficient kernel (frontend/efficient_attention.py). `route` names the
+kernel of ATen's that does the work (cuesta/attention_routes.py). The fake implementation runs that kernel's own, so
+shapes, strides and dtypes of the results are what torch says of it, in every version.
 """
 
 from __future__ import annotations
@@ -179,3 +179,49 @@ def _differentiate_dropout(ctx: Any, grad: Tensor, *_: Any) -> tuple[Any, ...]:
 
 
 dropout_attention.register_autograd(_differentiate_dropout, setup_context=_save)
+
+
+# -- as ATen calls its efficient kernel ---------------------------------------------------------
+@torch.library.custom_op("cuesta::seeded_attention", mutates_args=(), tags=(torch.Tag.nondeterministic_seeded,))
+def seeded_attention(
+    q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None, p: float, causal: bool, scale: float
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Attention that drops weights, its seed and offset on the device of `q`."""
+    output, logsumexp, seed, offset = _forward(q, k, v, bias, causal, scale, p, "efficient")
+    assert seed is not None and offset is not None
+    return output, logsumexp, seed.to(q.device), offset.to(q.device)
+
+
+@torch.library.custom_op("cuesta::biased_attention_backward", mutates_args=())
+def biased_attention_backward(
+    grad: Tensor,
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    output: Tensor,
+    logsumexp: Tensor,
+    bias: Tensor,
+    seed: Tensor,
+    offset: Tensor,
+    causal: bool,
+    scale: float,
+    p: float,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """The gradients of q, k, v and of a bias of the scores' shape."""
+    if p and not torch.cuda.is_current_stream_capturing():
+        seed, offset = seed.cpu(), offset.cpu()
+    return _bias_backward(grad, q, k, v, output, logsumexp, bias, seed, offset, causal, scale, p)
+
+
+def _bias_backward(
+    grad: Tensor, q: Tensor, k: Tensor, v: Tensor, output: Tensor, logsumexp: Tensor, bias: Tensor, *rest: Any
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    *seeds, causal, scale, p = rest
+    backward = aten._scaled_dot_product_efficient_attention_backward
+    wanted = [True] * 4
+    dq, dk, dv, dbias = backward(grad, q, k, v, bias, output, logsumexp, *seeds, p, wanted, causal, scale=scale)
+    return dq, dk, dv, dbias
+
+
+seeded_attention.register_fake(seeded_attention._init_fn)
+biased_attention_backward.register_fake(_bias_backward)

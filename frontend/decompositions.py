@@ -13,7 +13,14 @@ from torch._decomp import _core_aten_decompositions_post_autograd, get_decomposi
 from torch._prims_common import suggest_memory_format
 
 from cuesta.cache import Hit, content_key, environment_key, open_cache
-from cuesta.frontend import batch_norm_training, byte_images, distances, embedding_bags, trilinear
+from cuesta.frontend import (
+    batch_norm_training,
+    byte_images,
+    distances,
+    efficient_attention,
+    embedding_bags,
+    trilinear,
+)
 from cuesta.frontend.foreach import foreach_decompositions
 from cuesta.frontend.refused_types import refused_type, refused_types
 
@@ -112,6 +119,7 @@ _OURS: dict[Any, Callable[..., Any]] = {
     **byte_images.DECOMPOSITIONS,
     **distances.DECOMPOSITIONS,
     **embedding_bags.DECOMPOSITIONS,
+    **efficient_attention.DECOMPOSITIONS,
     **trilinear.DECOMPOSITIONS,
     **batch_norm_training.DECOMPOSITIONS,
 }

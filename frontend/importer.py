@@ -205,6 +205,8 @@ class _Importer:
             values = self.b.aten(str(target), args, kwargs, results, reason, strides)
         except TypeError as problem:
             raise Unsupported(f"{target}: {problem}") from None
+        if values:
+            values[0].owner.attributes["rows_aligned"] = ir.UnitAttr.get()
         devices = {m.device for m in wanted if isinstance(m, torch.Tensor)}
         if len(devices) > 1:
             raise Unsupported(f"{target} returns tensors on several devices")

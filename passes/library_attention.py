@@ -148,7 +148,7 @@ class _Forward:
             output = _heads_inside(shapes[0]) if seen else _ordered_as(_operand_strides(self.op)[0], shapes[0])
             strides = [output, *map(row_major, shapes[1:])]
         results = list(zip(shapes, spellings, strides, strict=True))
-        values = _B.aten(name, args, kwargs, results, _reason(self.op), _operand_strides(self.op))
+        values = _call(self.op, name, args, kwargs, results)
         if at is not None:
             values[0].owner.attributes["positions"] = int_array(at)
         return values
@@ -189,8 +189,24 @@ def _backward(
         inputs = zip(_operand_strides(op)[1:4], sizes, strict=True)
         strides = [_heads_inside(s) if seen else _ordered_as(t, s) for t, s in inputs]
     results = [(s, spelling_of(r), t) for s, r, t in zip(sizes, op.results, strides, strict=True)]
-    values = _B.aten(name, args, scale, results, _reason(op), _operand_strides(op))
+    values = _call(op, name, args, scale, results)
     values[0].owner.attributes["positions"] = int_array([0, 1, 2])
+    return values
+
+
+def _call(
+    op: ir.Operation,
+    name: str,
+    args: Sequence[Any],
+    kwargs: dict[str, Any],
+    results: Sequence[tuple[Sequence[Number], str, Sequence[Number]]],
+) -> list[ir.Value]:
+    """Calls a kernel, whose order of arguments is not the op's. It wants dense rows, and those of a mask even."""
+    traced = dict(zip(op.operands, _operand_strides(op), strict=True))
+    operands = [x for x in (*args, *kwargs.values()) if isinstance(x, ir.Value)]
+    strides = [traced[x] if x in traced else row_major(shape_of(x)) for x in operands]
+    values = _B.aten(name, args, kwargs, results, _reason(op), strides)
+    values[0].owner.attributes["rows_aligned"] = ir.UnitAttr.get()
     return values
 
 

@@ -26,7 +26,7 @@ from cuesta.passes.form_kernels.families import Written, write_kernels
 from cuesta.passes.form_kernels.grouping import Group, Grouping
 from cuesta.passes.form_kernels.in_place import last_uses, reuse_inputs, root_of
 from cuesta.passes.form_kernels.kernel import Operand, build_kernel, collapse, kernel_key
-from cuesta.passes.form_kernels.layout import Layout, dense_strides, is_dense
+from cuesta.passes.form_kernels.layout import Layout, dense_strides, strides_for_call
 from cuesta.passes.form_kernels.machine import CPU, Machine
 from cuesta.passes.form_kernels.mutations import merge_updates
 from cuesta.passes.form_kernels.nodes import collect
@@ -43,6 +43,8 @@ from cuesta.sizes import Number
 Value: TypeAlias = ir.Value
 #: Names of torch ops that kernels call libm's function of that name for: a kernel so called would hide it.
 _LIBM = frozenset({"acos", "acosh", "asin", "asinh", "atan", "atanh", "cbrt", "cosh", "erf", "erfc", "sinh", "tan"})
+#: Of a call into ATen: what it was traced with, which the memory that it is given tells.
+_TRACED = ("operand_strides", "result_strides", "rows_aligned")
 _NODE_NAME = re.compile(r'loc\("(?:[^":]*:)?([A-Za-z_][A-Za-z_0-9]*?)(?:_\d+)?"')
 
 
@@ -253,16 +255,16 @@ class Host:
         buffers = []
         for i, value in enumerate(op.operands):
             layout = self.layout_of(value)
-            traced = (
-                numbers(wanted[i]) if wanted is not None and isinstance(wanted[i], ir.ArrayAttr) else layout.strides
-            )
-            if not same_places(layout.sizes, layout.strides, traced) and is_dense(layout.sizes, traced):
-                layout = self.copy(value, layout, self.with_strides(value, traced))
+            if wanted is not None and isinstance(wanted[i], ir.ArrayAttr):
+                strides = strides_for_call(layout, numbers(wanted[i]), "rows_aligned" in op.attributes)
+                if strides is not None:
+                    source, layout = layout.once(strides), self.with_strides(value, strides)
+                    self.copy(value, source, layout.once(strides))
             buffers.append(self.view(layout, spelling_of(value)))
         strides_of = [tuple(numbers(s)) for s in op.attributes["result_strides"]]
         overload, args = op.attributes["overload"].value, op.attributes["args"].value
         route = choose_route(overload, args, dtypes, on_device="device" not in op.attributes)
-        attributes = {k: v for k, v in op.attributes.items() if k not in ("operand_strides", "result_strides")}
+        attributes = {k: v for k, v in op.attributes.items() if k not in _TRACED}
         attributes["route"] = ir.StringAttr.get(route)
         if route == "out":
             (result,), (strides,) = op.results, strides_of

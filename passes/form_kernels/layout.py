@@ -6,10 +6,13 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from cuesta.runtime.strides import same_places
 from cuesta.sizes import Number, hint
 
 #: Bytes: of the loads that multiprocessors make on their way, and of a line of the cache.
 _ALIGNED, _LINE = 16, 128
+#: Elements that ATen's kernels load at once, at most.
+_LOADED = 16
 
 
 @dataclass(frozen=True)
@@ -40,6 +43,10 @@ class Layout:
         offset = self.offset + sum(b * s for b, s in zip(starts, self.strides, strict=True))
         strides = tuple(s * step for s, step in zip(self.strides, steps, strict=True))
         return replace(self, offset=offset, sizes=tuple(sizes), strides=strides)
+
+    def once(self, strides: Sequence[Number]) -> Layout:
+        """Without the repetitions along dims in which a view with these strides repeats itself."""
+        return replace(self, sizes=tuple(1 if s == 0 else n for n, s in zip(self.sizes, strides, strict=True)))
 
     def unfold(self, dim: int, step: int, sizes: Sequence[Number]) -> Layout:
         """Windows along a dim, `step` apart, whose elements are the last of `sizes`."""
@@ -123,6 +130,36 @@ def is_dense(sizes: Sequence[Number], strides: Sequence[Number]) -> bool:
     kept = [d for d in order if sizes[d] != 1]
     expected = dense_strides([sizes[d] for d in kept], range(len(kept)))
     return all(strides[d] == e for d, e in zip(kept, expected, strict=True))
+
+
+def strides_for_call(layout: Layout, traced: Sequence[Number], aligned: bool) -> tuple[Number, ...] | None:
+    """The strides in which a call that was traced with `traced` is to get a copy; None where the layout will do.
+
+    An order without gaps has to be met. Of one with gaps, as a part of something larger has, or with a dim that is
+    stretched (stride 0), only a call that wants its operands `aligned` asks anything: see `_is_aligned`.
+    """
+    sizes = layout.sizes
+    if same_places(sizes, layout.strides, traced):
+        return None
+    if is_dense(sizes, traced):
+        return tuple(traced)
+    if not aligned or _is_aligned(sizes, layout.strides, traced):
+        return None
+    once = [1 if t == 0 else n for n, t in zip(sizes, traced, strict=True)]
+    packed = dense_strides(once, memory_order(sizes, traced))
+    strides = tuple(0 if t == 0 else s for s, t in zip(packed, traced, strict=True))
+    return strides if _is_aligned(sizes, strides, traced) else tuple(traced)
+
+
+def _is_aligned(sizes: Sequence[Number], strides: Sequence[Number], traced: Sequence[Number]) -> bool:
+    """Whether strides are 1 where those that a call was traced with are, and else as even as these are, up to 16
+    elements, of which kernels load no more at once. What depends on the call is taken to be."""
+    for n, stride, t in zip(sizes, strides, traced, strict=True):
+        if n == 1 or (t != 1 and not (isinstance(stride, int) and isinstance(t, int))):
+            continue
+        if stride != 1 if t == 1 else stride % math.gcd(t, _LOADED):
+            return False
+    return True
 
 
 def overlaps(sizes: Sequence[Number], strides: Sequence[Number]) -> bool:

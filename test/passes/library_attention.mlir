@@ -32,6 +32,16 @@ module attributes {cuesta.target = "cuda:90"} {
     return %1#0 : tensor<1x2x4x8xf32>
   }
 
+  // A mask comes before what was saved there, with the strides that it was traced with.
+  // CHECK-LABEL: func.func @masked_backward
+  // CHECK: "aten.call"(%arg0, %arg0, %arg0, %arg0, %arg2, %arg0, %arg1)
+  // CHECK-SAME: operand_strides = {{\[\[}}64, 8, 16, 1], [64, 8, 16, 1], [64, 8, 16, 1], [64, 8, 16, 1], [0, 64, 16, 1], [64, 8, 16, 1], [64, 32, 1]]
+  // CHECK-SAME: rows_aligned
+  func.func @masked_backward(%q: tensor<1x2x4x8xf32>, %l: tensor<1x2x32xf32>, %m: tensor<1x2x4x4xf32>) -> tensor<1x2x4x8xf32> {
+    %1:3 = "cuesta.attention_backward"(%q, %q, %q, %q, %q, %l, %m) {scale = 0.5, causal = 0, route = "efficient", operand_strides = [[64, 8, 16, 1], [64, 8, 16, 1], [64, 8, 16, 1], [64, 8, 16, 1], [64, 8, 16, 1], [64, 32, 1], [0, 64, 16, 1]], result_strides = [[64, 8, 16, 1], [64, 8, 16, 1], [64, 8, 16, 1]]} : (tensor<1x2x4x8xf32>, tensor<1x2x4x8xf32>, tensor<1x2x4x8xf32>, tensor<1x2x4x8xf32>, tensor<1x2x4x8xf32>, tensor<1x2x32xf32>, tensor<1x2x4x4xf32>) -> (tensor<1x2x4x8xf32>, tensor<1x2x4x8xf32>, tensor<1x2x4x8xf32>)
+    return %1#0 : tensor<1x2x4x8xf32>
+  }
+
   // Flash's seeds go from forward to backward.
   // CHECK-LABEL: func.func @dropout
   // CHECK-NEXT: %[[R:.*]]:4 = "aten.call"{{.*}}0.1, true, false, {{.*}}_flash_attention.default", positions = [0, 1, 6, 7]

@@ -43,6 +43,39 @@ func.func @graph(%x: tensor<8x16xf32> {cuesta.strides = [16, 1]}) -> (tensor<8x1
 // CHECK: // -----
 // -----
 
+// A call that asks for even rows gets those that it was traced with, though the graph stretches what it reads.
+// CHECK: func.func @graph(%[[X:.*]]: memref<1x3x5x20xf32
+// CHECK: %[[P:.*]] = "host.view"(%[[B:.*]]) {offset = 0 : i64} : (memref<468xf32>) -> memref<3x5x20xf32, strided<[160, 32, 1]>>
+// CHECK: "host.launch"(%{{.*}}, %[[P]])
+// CHECK: %[[W:.*]] = "host.view"(%[[B]]) {{.*}} -> memref<2x3x5x20xf32, strided<[0, 160, 32, 1]>>
+// CHECK: "host.aten"(%[[W]])
+func.func @graph(%x: tensor<1x3x5x20xf32> {cuesta.strides = [300, 1, 60, 3]}) -> (tensor<2x3x5x20xf32> {cuesta.strides = [300, 100, 20, 1]}) {
+  %0 = "cuesta.expand"(%x) : (tensor<1x3x5x20xf32>) -> tensor<2x3x5x20xf32>
+  %1 = "aten.call"(%0) {
+    overload = "aten.sin.default", args = "[\"%0\"]", reason = "-",
+    operand_strides = [[0, 160, 32, 1]], result_strides = [[300, 100, 20, 1]], rows_aligned
+  } : (tensor<2x3x5x20xf32>) -> tensor<2x3x5x20xf32>
+  return %1 : tensor<2x3x5x20xf32>
+}
+
+// CHECK: // -----
+// -----
+
+// Rows that are as even as those are taken as they are.
+// CHECK: func.func @graph(%[[X:.*]]: memref<3x5x16xf32
+// CHECK-NOT: "host.launch"
+// CHECK: "host.aten"(%[[X]])
+func.func @graph(%x: tensor<3x5x16xf32> {cuesta.strides = [80, 16, 1]}) -> (tensor<3x5x16xf32> {cuesta.strides = [80, 16, 1]}) {
+  %0 = "aten.call"(%x) {
+    overload = "aten.sin.default", args = "[\"%0\"]", reason = "-",
+    operand_strides = [[160, 32, 1]], result_strides = [[80, 16, 1]], rows_aligned
+  } : (tensor<3x5x16xf32>) -> tensor<3x5x16xf32>
+  return %0 : tensor<3x5x16xf32>
+}
+
+// CHECK: // -----
+// -----
+
 // A view of an argument is a layout: slices and permutes are offsets and strides, in bytes and elements.
 // CHECK: func.func @graph(%[[X:.*]]: memref<8x16xf32>
 // CHECK: %[[V:.*]] = "host.view"(%[[X]]) {offset = 12 : i64} : (memref<8x16xf32>) -> memref<8x4xf32, strided<[16, 2]>>

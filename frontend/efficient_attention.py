@@ -1,0 +1,73 @@
+"""ATen's memory-efficient attention on GPUs, where AOTAutograd calls it by itself: a bias with a gradient, or what
+`frontend.attention` leaves to torch.
+
+Its kernel leaves the seed and the offset of its random numbers on the CPU, and torch's fake tensors say that they are
+on the GPU: what is saved for a backward graph would be read from there. Without dropout nobody reads them, and with it
+ops of ours move them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+aten = torch.ops.aten
+Results = tuple[Tensor | None, ...]
+
+
+def _forward(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    bias: Tensor | None,
+    compute_log_sumexp: bool,
+    p: float = 0.0,
+    causal: bool = False,
+    *,
+    scale: float | None = None,
+) -> Results:
+    scale = 1 / math.sqrt(q.shape[-1]) if scale is None else scale
+    if p:
+        result: Results = torch.ops.cuesta.seeded_attention(q, k, v, bias, p, causal, scale)
+    else:
+        nothing = q.new_zeros((), dtype=torch.int64)
+        result = (*torch.ops.cuesta.attention(q, k, v, bias, causal, scale, "efficient"), nothing, nothing)
+    output, logsumexp, *seeds = result
+    return output, logsumexp if compute_log_sumexp or logsumexp is None else logsumexp[..., :0], *seeds
+
+
+def _backward(
+    grad: Tensor,
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    bias: Tensor | None,
+    output: Tensor,
+    logsumexp: Tensor,
+    seed: Tensor,
+    offset: Tensor,
+    p: float,
+    wanted: Sequence[bool],
+    causal: bool = False,
+    *,
+    scale: float | None = None,
+) -> Results:
+    scale = 1 / math.sqrt(q.shape[-1]) if scale is None else scale
+    saved = (grad, q, k, v, output, logsumexp)
+    if bias is not None and wanted[3]:
+        backward = torch.ops.cuesta.biased_attention_backward
+        return tuple(backward(*saved, bias, seed, offset, causal, scale, p))
+    if p:
+        backward = torch.ops.cuesta.dropout_attention_backward
+        return (*backward(*saved, bias, seed, offset, causal, scale, p, "efficient"), None)
+    return (*torch.ops.cuesta.attention_backward(*saved, bias, causal, scale, "efficient"), None)
+
+
+DECOMPOSITIONS: dict[Any, Callable[..., Any]] = {
+    aten._scaled_dot_product_efficient_attention.default: _forward,
+    aten._scaled_dot_product_efficient_attention_backward.default: _backward,
+}
