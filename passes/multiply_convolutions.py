@@ -15,19 +15,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from cuesta._mlir import ir
 from cuesta.convolution_layouts import cuts_patches
-from cuesta.dialects.aten import decode_call
 from cuesta.dialects.cuesta.contraction import AddMatMul, MatMul, convolution_arguments
-from cuesta.dialects.cuesta.dialect import float_attr, ints
+from cuesta.dialects.cuesta.dialect import float_attr
 from cuesta.dialects.graph_builder import GraphBuilder
-from cuesta.dialects.module_target import target_of
 from cuesta.dialects.types import shape_of, spelling_of, tensor
-from cuesta.options import EAGERS_BITS
+from cuesta.passes.convolution_gradients import are_gradients, given_gradients, gradient_arguments, replace_on_cpu
 from cuesta.passes.form_kernels.memory_order import MemoryOrder
-from cuesta.passes.graph_rewrite import functions, replace
 from cuesta.passes.product_routes import ROUTE
 from cuesta.passes.registry import Pass, register_pass
 from cuesta.product_kinds import LIBRARY
@@ -39,7 +36,6 @@ _B = GraphBuilder()
 _CHANNELS_LAST, _BACK = [0, 2, 3, 1], [0, 3, 1, 2]
 #: N, C, windows down, rows of one, windows across, columns of one, with each window together; and back.
 _BY_WINDOW, _BY_IMAGE = [0, 2, 4, 1, 3, 5], [0, 3, 1, 4, 2, 5]
-_GRADIENTS = "aten.convolution_backward.default"
 
 
 @register_pass("multiply-convolutions")
@@ -48,17 +44,9 @@ class MultiplyConvolutions(Pass):
     """Makes matrix products of convolutions of single places, and of patches."""
 
     def run(self, module: ir.Module) -> None:
-        if target_of(module).kind != "cpu":
-            return
-        with module.context:
-            for function in functions(module):
-                ops = [op.operation for op in function.regions[0].blocks[0].operations]
-                memory = MemoryOrder()
-                # All are found before one is replaced: a product does not say how it lies.
-                for op in [op for op in ops if _is_product(op, memory)]:
-                    rule = _product if op.name == "cuesta.convolution" else _gradients
-                    with ir.InsertionPoint(op), op.location:
-                        replace(op, rule(op))
+        replace_on_cpu(
+            module, _is_product, lambda op: _product(op) if op.name == "cuesta.convolution" else _gradients(op)
+        )
 
 
 def _is_product(op: ir.Operation, memory: MemoryOrder) -> bool:
@@ -67,10 +55,8 @@ def _is_product(op: ir.Operation, memory: MemoryOrder) -> bool:
     if op.name == "cuesta.convolution" and "onednn" in op.attributes:
         x, weight = list(op.operands)[:2]
         parameters = convolution_arguments(op)
-    elif op.name == "aten.call" and op.attributes["overload"].value == _GRADIENTS:
-        if op.attributes["reason"].value == EAGERS_BITS:
-            return False
-        _, x, weight, _, *others, _ = _arguments(op)
+    elif are_gradients(op):
+        _, x, weight, _, *others, _ = gradient_arguments(op)
         parameters = tuple(others)
     else:
         return False
@@ -95,7 +81,7 @@ def _product(op: ir.Operation) -> list[Value]:
 
 
 def _gradients(op: ir.Operation) -> list[Value]:
-    gradient, x, weight, *_, wanted = _arguments(op)
+    gradient, x, weight, *_, wanted = gradient_arguments(op)
     rows = _rows(gradient)
     made: list[Value] = []
     if wanted[0]:
@@ -107,14 +93,8 @@ def _gradients(op: ir.Operation) -> list[Value]:
         made.append(_B.reshape(product, shape_of(weight)))
     if wanted[2]:
         made.append(_B.reduce("sum", gradient, [0, 2, 3]))
-    stands = ints(op.attributes["positions"]) if "positions" in op.attributes else range(len(op.results))
     asked = [i for i in range(3) if wanted[i]]
-    return [made[asked.index(position)] for position in stands]
-
-
-def _arguments(op: ir.Operation) -> list[Any]:
-    arguments, _ = decode_call(op.attributes["args"].value, list(op.operands))
-    return arguments
+    return [made[asked.index(position)] for position in given_gradients(op)]
 
 
 def _rows(images: Value) -> Value:

@@ -14,24 +14,21 @@ On one thread of an AMD EPYC (Zen 5) it takes 0.2 to 0.65 of oneDNN's time for t
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from cuesta._mlir import ir
 from cuesta.dialects.aten import CALL, OperandRef, decode_call, encode_call
-from cuesta.dialects.cuesta.dialect import int_array, ints
+from cuesta.dialects.cuesta.dialect import int_array
 from cuesta.dialects.graph_builder import GraphBuilder
-from cuesta.dialects.module_target import target_of
 from cuesta.dialects.types import shape_of, spelling_of, static_shape
-from cuesta.options import EAGERS_BITS
+from cuesta.passes.convolution_gradients import are_gradients, given_gradients, gradient_arguments, replace_on_cpu
 from cuesta.passes.form_kernels.memory_order import MemoryOrder
-from cuesta.passes.graph_rewrite import functions, replace
 from cuesta.passes.registry import Pass, register_pass
 from cuesta.sizes import estimate
 
 Value: TypeAlias = ir.Value
 _B = GraphBuilder()
 
-_GRADIENTS = "aten.convolution_backward.default"
 _CHANNELS_LAST = [0, 2, 3, 1]
 #: Sizes of windows up to which oneDNN has a kernel.
 _LARGEST = 3
@@ -45,24 +42,14 @@ class SumDepthwiseGradients(Pass):
     """Makes sums of the weights' gradients of depthwise convolutions."""
 
     def run(self, module: ir.Module) -> None:
-        if target_of(module).kind != "cpu":
-            return
-        with module.context:
-            for function in functions(module):
-                ops = [op.operation for op in function.regions[0].blocks[0].operations]
-                memory = MemoryOrder()
-                for op in [op for op in ops if _is_chosen(op, memory)]:
-                    with ir.InsertionPoint(op), op.location:
-                        replace(op, _apart(op))
+        replace_on_cpu(module, _is_chosen, _apart)
 
 
 def _is_chosen(op: ir.Operation, memory: MemoryOrder) -> bool:
     """Whether an op computes such a gradient in f32, of images in channels_last."""
-    if op.name != "aten.call" or op.attributes["overload"].value != _GRADIENTS:
+    if not are_gradients(op):
         return False
-    if op.attributes["reason"].value == EAGERS_BITS:
-        return False
-    _, x, weight, _, _, padding, dilation, transposed, _, groups, wanted = _arguments(op)
+    _, x, weight, _, _, padding, dilation, transposed, _, groups, wanted = gradient_arguments(op)
     if len(shape_of(x)) != 4 or spelling_of(x) != "f32" or transposed or not wanted[1]:
         return False
     channels, inner, *window = shape_of(weight)
@@ -79,18 +66,10 @@ def _padded(images: Value, padding: list[int]) -> int:
     return estimate((n, c, *(size + 2 * around for size, around in zip(places, padding, strict=True))))
 
 
-def _arguments(op: ir.Operation) -> list[Any]:
-    """What it is called with. ATen takes one number for all dims of a stride, a padding and a dilation."""
-    arguments, _ = decode_call(op.attributes["args"].value, list(op.operands))
-    dims = len(shape_of(arguments[2])) - 2
-    arguments[4:7] = [given * dims if len(given) == 1 else given for given in arguments[4:7]]
-    return arguments
-
-
 def _apart(op: ir.Operation) -> list[Value]:
     """The results of the call, the weight's gradient as a sum."""
-    gradient, x, weight, _, stride, padding, *_ = _arguments(op)
-    stands = ints(op.attributes["positions"]) if "positions" in op.attributes else list(range(len(op.results)))
+    gradient, x, weight, _, stride, padding, *_ = gradient_arguments(op)
+    stands = given_gradients(op)
     made = {1: _weight_gradient(gradient, x, weight, stride, padding)}
     if 0 in stands:
         made[0] = _image_gradient(op, stands.index(0))

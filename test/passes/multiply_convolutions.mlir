@@ -73,7 +73,8 @@ func.func @patches(%x: tensor<2x3x32x16xf32>, %w: tensor<20x3x8x8xf32>) -> tenso
   return %0 : tensor<2x20x4x2xf32>
 }
 func.func @gradients_of_patches(%g: tensor<2x20x4x2xf32>, %x: tensor<2x3x32x16xf32>, %w: tensor<20x3x8x8xf32>) -> (tensor<2x3x32x16xf32>, tensor<20x3x8x8xf32>) {
-  %0:2 = "aten.call"(%g, %x, %w) {args = "[\22%0\22, \22%1\22, \22%2\22, [20], [8, 8], [0, 0], [1, 1], false, [0, 0], 1, [true, true, false]]", overload = "aten.convolution_backward.default", positions = [0, 1], reason = "", result_strides = [[1536, 512, 16, 1], [192, 64, 8, 1]]} : (tensor<2x20x4x2xf32>, tensor<2x3x32x16xf32>, tensor<20x3x8x8xf32>) -> (tensor<2x3x32x16xf32>, tensor<20x3x8x8xf32>)
+  // ATen takes one number for all dims.
+  %0:2 = "aten.call"(%g, %x, %w) {args = "[\22%0\22, \22%1\22, \22%2\22, [20], [8], [0], [1], false, [0], 1, [true, true, false]]", overload = "aten.convolution_backward.default", positions = [0, 1], reason = "", result_strides = [[1536, 512, 16, 1], [192, 64, 8, 1]]} : (tensor<2x20x4x2xf32>, tensor<2x3x32x16xf32>, tensor<20x3x8x8xf32>) -> (tensor<2x3x32x16xf32>, tensor<20x3x8x8xf32>)
   return %0#0, %0#1 : tensor<2x3x32x16xf32>, tensor<20x3x8x8xf32>
 }
 // Windows that overlap, that leave a border, and over many channels.
