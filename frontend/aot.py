@@ -14,6 +14,7 @@ from torch._dynamo.utils import counters, flatten_graph_inputs
 from torch._functorch._aot_autograd.descriptors import InputMutationAOTOutput
 from torch._functorch._aot_autograd.schemas import SerializableAOTDispatchCompiler
 from torch._functorch.aot_autograd import aot_module_simplified
+from torch.fx._lazy_graph_module import _LazyGraphModule
 
 from cuesta.frontend.common_subexpressions import merge_equal_nodes
 from cuesta.frontend.fx_nodes import last_placeholder, storage_of
@@ -110,6 +111,7 @@ def partition(joint: torch.fx.GraphModule, joint_inputs: Any, *, exact: bool = F
     # "inductor" stands for: recomputing pointwise ops is cheap, because the compiler fuses them.
     with torch._functorch.config.patch(cse=False):
         forward, backward = min_cut_rematerialization_partition(joint, joint_inputs, compiler="inductor", **kwargs)
+    backward = _written_when_read(backward)
     save_once(forward, backward, kwargs["num_fwd_outputs"])
     _keep_old_values(forward, backward, kwargs["num_fwd_outputs"])
     if not exact:
@@ -117,6 +119,16 @@ def partition(joint: torch.fx.GraphModule, joint_inputs: Any, *, exact: bool = F
         add_rows_to_tables(backward)
     save_views_once(forward, backward, kwargs["num_fwd_outputs"])
     return forward, backward
+
+
+def _written_when_read(gm: torch.fx.GraphModule) -> torch.fx.GraphModule:
+    """A graph module that makes its Python where somebody reads it, as all are while Dynamo compiles but one that the
+    partitioner makes itself: who changes that, and who copies it, has the Python of all its nodes made anew."""
+    if not torch._dynamo.config.use_lazy_graph_module:
+        return gm
+    lazy = _LazyGraphModule.from_graphmodule(gm)
+    lazy.meta.update(gm.meta)
+    return lazy
 
 
 def _keep_old_values(forward: torch.fx.GraphModule, backward: torch.fx.GraphModule, outputs: int) -> None:
