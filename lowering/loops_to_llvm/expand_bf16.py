@@ -114,18 +114,19 @@ def _has_bf16(function: func.FuncOp) -> bool:
 
 def _hold_as_integers(function: func.FuncOp) -> None:
     """Gives every bf16 of the function the type i16. What still computes on bf16 does so in f32."""
-    bf16, f32 = ir.BF16Type.get(), ir.F32Type.get()
+    bf16 = ir.BF16Type.get()
     for op in list(walk(function.operation)):
         if op.name.startswith(_MOVES):
             continue
         with ir.InsertionPoint(op), op.location:
             for i, x in enumerate(op.operands):
-                if x.type == bf16:
-                    op.operands[i] = extend(x, f32)
+                if _element(x.type) == bf16:
+                    op.operands[i] = extend(x, _words(x.type)[2])
         for result in op.results:
-            if result.type == bf16:
-                result.set_type(f32)
-                _truncate_behind(op, result)
+            if _element(result.type) == bf16:
+                narrow = result.type
+                result.set_type(_words(narrow)[2])
+                _truncate_behind(op, result, narrow)
     for op in [function.operation, *walk(function.operation)]:
         _retype(op)
     kinds = ir.FunctionType(function.attributes["function_type"].value)
@@ -133,11 +134,11 @@ def _hold_as_integers(function: func.FuncOp) -> None:
     function.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(*retyped))
 
 
-def _truncate_behind(op: ir.Operation, result: ir.Value) -> None:
-    """Hands the users of `result`, which is f32, its bf16."""
+def _truncate_behind(op: ir.Operation, result: ir.Value, kind: ir.Type) -> None:
+    """Hands the users of `result`, which is f32, its bf16, of type `kind`."""
     uses = [(use.owner, use.operand_number) for use in result.uses]
     with ir.InsertionPoint.after(op), op.location:
-        narrow = truncate(result, ir.BF16Type.get())
+        narrow = truncate(result, kind)
     for user, i in uses:
         user.operands[i] = narrow
 

@@ -85,4 +85,23 @@ module @kernels {
     }
     return
   }
+
+  // The same in vectors.
+  // CHECK-LABEL: func.func @computes_vectors
+  // CHECK: %[[A:.*]] = vector.load %{{.*}} : memref<8xi16>, vector<8xi16>
+  // CHECK: arith.sitofp %{{.*}} : vector<8xi64> to vector<8xf32>
+  // CHECK: %[[W:.*]] = arith.bitcast %{{.*}} : vector<8xi32> to vector<8xf32>
+  // CHECK: arith.cmpf ogt, %[[W]], %{{.*}} : vector<8xf32>
+  // CHECK: vector.store %{{.*}} : memref<8xi16>, vector<8xi16>
+  // CHECK-NOT: bf16
+  // CHECK: return
+  func.func @computes_vectors(%x: memref<8xbf16>, %n: vector<8xi64>) {
+    %i = arith.constant 0 : index
+    %a = vector.load %x[%i] : memref<8xbf16>, vector<8xbf16>
+    %b = arith.sitofp %n : vector<8xi64> to vector<8xbf16>
+    %p = arith.cmpf ogt, %a, %b : vector<8xbf16>
+    %c = arith.select %p, %a, %b : vector<8xi1>, vector<8xbf16>
+    vector.store %c, %x[%i] : memref<8xbf16>, vector<8xbf16>
+    return
+  }
 }
