@@ -21,6 +21,10 @@ _POLYNOMIALS = (
     *(f"shifted_chebyshev_polynomial_{kind}" for kind in "tuvw"),
     *("hermite_polynomial_h", "hermite_polynomial_he", "laguerre_polynomial_l", "legendre_polynomial_p"),
 )
+_BATCH_NORM = (
+    *("native_batch_norm", "_native_batch_norm_legit", "_native_batch_norm_legit_functional"),
+    *("_batch_norm_with_update", "_batch_norm_with_update_functional"),
+)
 _BESSEL = (
     *("bessel_j0", "bessel_j1", "bessel_y0", "bessel_y1", "spherical_bessel_j0"),
     *(f"{scaled}modified_bessel_k{order}" for scaled in ("", "scaled_") for order in "01"),
@@ -37,13 +41,8 @@ _TABLE: tuple[tuple[frozenset[torch.dtype], tuple[str, ...]], ...] = (
             *("addmv", "bmm", "dot", "mm", "mv", "trace", "_trilinear", "vdot"),
             *("arange", "argmax", "argmin", "bucketize", "cumprod", "cumsum", "index_reduce", "scatter_reduce"),
             *("kthvalue", "median", "mvlgamma", "nanmedian", "topk"),
-            *(
-                "avg_pool2d",
-                "avg_pool3d",
-                "max_pool2d_with_indices",
-                "max_pool3d_with_indices",
-                *(f"reflection_pad{rank}d" for rank in (1, 2, 3)),
-            ),
+            *("avg_pool2d", "avg_pool3d", "max_pool2d_with_indices", "max_pool3d_with_indices"),
+            *(f"reflection_pad{rank}d" for rank in (1, 2, 3)),
         ),
     ),
     (
@@ -51,7 +50,8 @@ _TABLE: tuple[tuple[frozenset[torch.dtype], tuple[str, ...]], ...] = (
         (
             *("binary_cross_entropy", "frac", "huber_loss", "log_sigmoid_forward", "logaddexp", "logaddexp2"),
             *("nll_loss_forward", "smooth_l1_loss", "soft_margin_loss", "_softmax_backward_data"),
-            *("im2col", "max_pool2d_with_indices_backward"),
+            *("im2col", "max_pool2d_with_indices_backward", "mse_loss", "nll_loss2d_forward"),
+            *_BATCH_NORM,
         ),
     ),
     (
@@ -73,13 +73,15 @@ _TABLE: tuple[tuple[frozenset[torch.dtype], tuple[str, ...]], ...] = (
         (
             *("div.Scalar_mode", "div.Tensor_mode", "huber_loss", "mse_loss", "smooth_l1_loss", "special_xlog1py"),
             *("aminmax", "glu", "max_unpool2d", "max_unpool3d", "nansum", "xlogy"),
-            *("native_batch_norm", "_native_batch_norm_legit", "_native_batch_norm_legit_functional"),
-            *("_batch_norm_with_update", "_batch_norm_with_update_functional"),
+            *("nll_loss_forward", "nll_loss2d_forward", *_BATCH_NORM),
         ),
     ),
 )
 #: Ops whose result has another type than they compute in, as far as tracing goes.
-_OF_ANOTHER_TYPE = frozenset({f"aten.{name}" for name in ("argmax", "argmin", "bucketize", "igamma", "igammac", "pow")})
+_OF_ANOTHER_TYPE = frozenset(
+    f"aten.{name}"
+    for name in ("argmax", "argmin", "bucketize", "igamma", "igammac", "nll_loss_forward", "nll_loss2d_forward", "pow")
+)
 
 
 def _by_name() -> Mapping[str, frozenset[torch.dtype]]:

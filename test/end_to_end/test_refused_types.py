@@ -23,6 +23,7 @@ REFUSED: dict[str, Callable[[Tensor], Tensor]] = {
     "var": lambda x: x.var(),
     "adaptive_avg_pool": lambda x: F.adaptive_avg_pool1d(x, 2),
     "adaptive_max_pool": lambda x: F.adaptive_max_pool1d(x, 2),
+    "nll_loss": lambda x: F.nll_loss(x, x[:, 0].long() % 3, ignore_index=0, reduction="sum"),
 }
 
 
