@@ -308,12 +308,13 @@ def _distribution_version(name: str) -> str:
 def _sources(package: Path) -> str:
     """A name for the contents of all Python files below `package`; names and times would not tell checkouts apart."""
     parts: list[str | bytes] = []
+    root = os.fspath(package)
     for folder, subfolders, files in os.walk(package, followlinks=True):
         subfolders[:] = sorted(name for name in subfolders if name != "__pycache__")
         for name in sorted(files):
             if name.endswith(".py"):
                 path = os.path.join(folder, name)
                 # Editors leave links to nowhere beside a file that they have open (.#name.py): no module, no source.
-                with contextlib.suppress(FileNotFoundError), open(path, "rb") as file:
-                    parts += [os.path.relpath(path, package), file.read()]
+                with contextlib.suppress(FileNotFoundError), open(path, "rb", buffering=0) as file:
+                    parts += [path[len(root) :], file.read()]  # os.path.relpath takes as long as reading does
     return content_key(*parts)
