@@ -15,6 +15,7 @@ cuesta-bench --device cuda --results a.json b.json --markdown page.md what runs 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import importlib.util
 import os
 import re
@@ -35,6 +36,7 @@ from cuesta.tools.bench.gpu.cases import CASES as GPU_CASES
 from cuesta.tools.bench.history import HistoryError, keep
 from cuesta.tools.bench.plot import plot_history
 from cuesta.tools.bench.survey_cases import SURVEY_CASES
+from cuesta.tools.command_line import write_to_stdout
 
 
 def progress(text: str) -> None:
@@ -152,7 +154,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Returns 1 where a backend failed in a case, was wrong on a GPU, or is slower than --check allows."""
     arguments, cases, backends = parse(argv)
     if arguments.list:
-        print("\n".join(case.name for case in cases))
+        with contextlib.suppress(BrokenPipeError):  # the reader (head, less) has gone
+            write_to_stdout("".join(f"{case.name}\n" for case in cases))
         return 0
     if arguments.threads:
         torch.set_num_threads(arguments.threads)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -182,6 +184,12 @@ def test_a_wrong_argument_is_one_message(
 def test_list(capsys: pytest.CaptureFixture[str]) -> None:
     assert cuesta_bench.main(["--list", "--case", "resnet18"]) == 0
     assert capsys.readouterr().out.split() == ["resnet18_eval_2x224", "resnet18_train_2x224"]
+
+
+def test_a_reader_of_the_list_that_goes_away() -> None:
+    command = f"{sys.executable} -m cuesta.tools.cuesta_bench --list | true"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
+    assert done.stderr == ""
 
 
 def test_a_whole_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
