@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -33,6 +33,7 @@ def bind_symbols(placeholders: Sequence[torch.fx.Node]) -> list[Source]:
     """
     found: dict[str, Source] = {}
     seen: set[str] = set()
+    unhinted: dict[str, torch.SymInt] = {}
 
     def see(value: Any, argument: int, dim: int | None) -> None:
         if not isinstance(value, torch.SymInt):
@@ -42,6 +43,8 @@ def bind_symbols(placeholders: Sequence[torch.fx.Node]) -> list[Source]:
         if isinstance(known, Size) and known.is_symbol:
             about = int(value.node.hint) if value.node.has_hint() else hint(known)
             found.setdefault(str(known), Source(str(known), argument, dim, about))
+            if not value.node.has_hint():
+                unhinted[str(known)] = value
 
     for i, placeholder in enumerate(placeholders):
         value = placeholder.meta.get("val")
@@ -52,7 +55,28 @@ def bind_symbols(placeholders: Sequence[torch.fx.Node]) -> list[Source]:
             seen.update(*(symbols(n) for n in strides_of(value)))
     if missing := seen - set(found):
         raise Unsupported(f"the sizes {', '.join(sorted(missing))} are no argument's own")
-    return list(found.values())
+    about = {name: source.hint for name, source in found.items() if name not in unhinted}
+    for name, value in unhinted.items():
+        about[name] = _allowed(value, found[name].hint, about)
+    return [replace(source, hint=about[source.name]) for source in found.values()]
+
+
+def _allowed(value: torch.SymInt, usual: int, others: Mapping[str, int]) -> int:
+    """A value for a symbol that the data decide, `usual` or the next smaller one that torch's checks allow: a program
+    is made for the order that sizes have in it, and row 64 is none of a tensor of 6. `others` are the values of other
+    symbols."""
+    environment, symbol = value.node.shape_env, value.node.expr
+    known = environment.bound_sympy(symbol)
+    low, high = (int(n) if n.is_Integer else default for n, default in ((known.lower, 0), (known.upper, usual)))
+    checks = [check.expr for check in environment.deferred_runtime_asserts.get(symbol, ())]
+    checks = [c for c in checks if {str(s) for s in c.free_symbols} - {str(symbol)} <= others.keys()]
+
+    def holds(check: Any, number: int) -> bool:
+        return bool(check.subs({s: others.get(str(s), number) for s in check.free_symbols}))
+
+    first = max(low, min(usual, high))
+    tried = [first, *(n for n in range(min(first, 33) - 1, low - 1, -1))]
+    return next((n for n in tried if all(holds(check, n) for check in checks)), first)
 
 
 def zeros(placeholders: Sequence[torch.fx.Node], sources: Sequence[Source]) -> tuple[str, ...]:

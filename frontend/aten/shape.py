@@ -186,6 +186,8 @@ def slice_scatter(
     first = clamped(start, size, 0)
     if step == 1:
         after = first + count
+        if not isinstance(size - after, Size) and size < after:
+            raise Decline("a part that reaches past the end where sizes are as in the traced call")
         before, rest = b.slice(x, dim, 0, first), b.slice(x, dim, after, size - after)
         return b.cat([v for v in (before, part, rest) if shape_of(v)[dim] != 0], dim)
     offset = b.with_number("sub", b.along(shape_of(x), dim), first)

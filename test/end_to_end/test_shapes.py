@@ -11,6 +11,8 @@ from torch import Tensor, nn
 from torch._dynamo.testing import CompileCounterWithBackend
 from torch.testing import assert_close
 
+import cuesta
+
 
 def mlp() -> nn.Sequential:
     return nn.Sequential(nn.Linear(8, 16), nn.GELU(), nn.LayerNorm(16), nn.Linear(16, 4))
@@ -117,8 +119,33 @@ def _empty(x: Tensor) -> Tensor:
     return torch.empty(x.gt(0).sum().item() // 2).repeat(3).shape[0] + x
 
 
+def _row_written(x: Tensor) -> Tensor:
+    row = x.argmax().item()
+    torch._check(row >= 0)
+    torch._check(row < x.shape[0])
+    x = x.clone()
+    x[row] = 5.0
+    return x
+
+
+def _row_written_unchecked(x: Tensor) -> Tensor:
+    return torch.select_scatter(x, x[0] * 2, 0, x.argmax().item())
+
+
 @pytest.mark.parametrize(
-    "function", [_positive, _places, _counted, _by_its_largest, _parts, _some_rows, _split, _empty]
+    "function",
+    [
+        _row_written,
+        _row_written_unchecked,
+        _positive,
+        _places,
+        _counted,
+        _by_its_largest,
+        _parts,
+        _some_rows,
+        _split,
+        _empty,
+    ],
 )
 def test_sizes_that_depend_on_data(function: Callable[[Tensor], Tensor], backend: str) -> None:
     with torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True, capture_scalar_outputs=True):
@@ -126,6 +153,17 @@ def test_sizes_that_depend_on_data(function: Callable[[Tensor], Tensor], backend
         for n in (20, 20, 31, 20):
             x = torch.randn(n)
             assert_close(compiled(x), function(x))
+
+
+def test_what_the_data_decide_is_taken_for_what_checks_allow(cuesta_only: None) -> None:
+    """One program serves all; it would be none for row 64 of 6, and be compiled for each row."""
+    with torch._dynamo.config.patch(capture_scalar_outputs=True):
+        compiled = torch.compile(_row_written, backend="cuesta", fullgraph=True)
+        for row in (1, 3, 5):
+            x = torch.zeros(6)
+            x[row] = 1
+            assert_close(compiled(x), _row_written(x))
+    assert not [graph.specialised for graph in cuesta.report().graphs if graph.specialised]
 
 
 def test_a_loop_over_a_size(backend: str) -> None:
