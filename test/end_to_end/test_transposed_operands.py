@@ -43,8 +43,29 @@ def test_channels_last() -> None:
     assert_close(torch.compile(torch.add, backend="cuesta")(x, y), x + y)
 
 
+@pytest.mark.parametrize("dtype", _TYPES, ids=str)
+@pytest.mark.parametrize("channels", [3, 24, 64, 130])
+def test_copies_between_layouts(channels: int, dtype: torch.dtype) -> None:
+    """Tiles are long along the pixels: of what is copied, in both directions, and of what is computed."""
+    x = _numbers(2, channels, 19, 21, dtype=dtype)
+    beside = x.contiguous(memory_format=torch.channels_last)
+
+    def function(x: Tensor, beside: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        return x.contiguous(memory_format=torch.channels_last), beside.contiguous(), x * 2 + beside
+
+    results = torch.compile(function, backend="cuesta")(x, beside)
+    assert_close(results, function(x, beside), check_stride=True)
+
+
 def test_sizes_of_the_call() -> None:
     compiled = torch.compile(lambda x, y: x.t() + y * 2, backend="cuesta", dynamic=True)
     for rows, columns in ((100, 100), (7, 90), (90, 7), (33, 470)):
         x, y = torch.randn(rows, columns), torch.randn(columns, rows)
         assert_close(compiled(x, y), x.t() + y * 2)
+
+
+def test_layouts_of_sizes_of_the_call() -> None:
+    compiled = torch.compile(lambda x: x.contiguous(memory_format=torch.channels_last), backend="cuesta", dynamic=True)
+    for sizes in ((2, 64, 40, 40), (3, 5, 200, 7), (2, 130, 9, 8)):
+        x = torch.randn(sizes)
+        assert_close(compiled(x), x.contiguous(memory_format=torch.channels_last), check_stride=True)
