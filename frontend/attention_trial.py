@@ -21,6 +21,9 @@ _ATEN = torch.ops.aten
 _FORWARD = _ATEN._scaled_dot_product_flash_attention_for_cpu
 _BACKWARD = _ATEN._scaled_dot_product_flash_attention_for_cpu_backward
 
+#: What Dynamo's graphs call it.
+CALLED = frozenset({torch.nn.functional.scaled_dot_product_attention})
+
 #: Batch, heads, length and head dim of a transformer's, and how they lie in memory; the logsumexp's.
 _SIZES, _STRIDES = (1, 12, 128, 64), (98304, 64, 768, 1)
 _SUMS, _SUM_STRIDES = (1, 12, 128), (1536, 1, 12)

@@ -22,7 +22,7 @@ from cuesta.errors import CuestaError
 from cuesta.frontend import attention_trial, product_trial
 from cuesta.frontend.choice_store import Choice, choice_key, keep, remembered
 from cuesta.frontend.loading import load
-from cuesta.frontend.specimen import Specimen
+from cuesta.frontend.specimen import Specimen, is_plain
 from cuesta.frontend.stopwatch import Stopwatch
 from cuesta.options import Options
 from cuesta.product_kinds import KERNEL, LIBRARY
@@ -68,10 +68,12 @@ def is_measured() -> bool:
 def begin(gm: torch.fx.GraphModule, options: Options) -> None:
     """Has LLVM begin with the kernel that `decide` will time first, where Dynamo's graph has products and the answer is
     not known: LLVM leaves Python's lock to AOTAutograd, which traces meanwhile."""
-    auto = options.gemm == "auto" or options.attention == "auto"
-    if not auto or options.target not in (None, CPU) or options.bitwise_eager or not is_measured():
+    if options.target not in (None, CPU) or options.bitwise_eager or not is_measured():
         return
-    if not product_trial.multiplies(gm):
+    asked = [(options.gemm, product_trial.CALLED), (options.attention, attention_trial.CALLED)]
+    called = {function for who, functions in asked if who == "auto" for function in functions}
+    values = (node.meta.get("example_value") for node in gm.graph.nodes if node.target in called)
+    if not any(is_plain(value) and value.device.type == "cpu" for value in values):
         return
     specimen = product_trial.linear_layer()
     question = _question(specimen)
@@ -128,10 +130,13 @@ def _begin_kernel(specimen: Specimen, options: Options) -> Callable[[], Artefact
     # Here, as what is remembered needs no MLIR.
     from cuesta._mlir import ir
     from cuesta.choices import chosen_by
-    from cuesta.dialects import make_context
+    from cuesta.dialects import give_back, make_context
     from cuesta.frontend.compile import begin_lowering
     from cuesta.sizes import assumptions
 
     plain = Options(gemm=KERNEL, attention=KERNEL, opt_level=options.opt_level, cache=False, verify=False)
-    with make_context(), assumptions(), chosen_by(None):
-        return begin_lowering(ir.Module.parse(specimen.module), plain, GraphReport(specimen.kind))
+    context = make_context()
+    with context, assumptions(), chosen_by(None):
+        begun = begin_lowering(ir.Module.parse(specimen.module), plain, GraphReport(specimen.kind))
+    give_back(context)  # the graph is compiled next
+    return begun

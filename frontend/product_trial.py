@@ -13,22 +13,13 @@ from cuesta.product_kinds import KINDS, Kind, kind_of
 
 _ATEN = torch.ops.aten
 #: What Dynamo's graphs call them.
-_CALLED = {
-    *(torch.nn.functional.linear, torch.addmm, torch.mm, torch.bmm, torch.matmul, operator.matmul),
-    torch.nn.functional.scaled_dot_product_attention,
-}
+CALLED = frozenset({torch.nn.functional.linear, torch.addmm, torch.mm, torch.bmm, torch.matmul, operator.matmul})
 _PRODUCTS = (_ATEN.mm.default, _ATEN.addmm.default, _ATEN.bmm.default, _ATEN.baddbmm.default)
 
 
 def specimens(gm: torch.fx.GraphModule) -> list[Specimen]:
     """Those of the kinds that a graph has."""
     return [specimen_of(KINDS[name]) for name in sorted(set(_kinds(gm)))]
-
-
-def multiplies(gm: torch.fx.GraphModule) -> bool:
-    """Whether a graph of Dynamo's has products of f32 on the CPU."""
-    values = (node.meta.get("example_value") for node in gm.graph.nodes if node.target in _CALLED)
-    return any(is_plain(value) and value.device.type == "cpu" for value in values)
 
 
 def specimen_of(kind: Kind) -> Specimen:

@@ -52,6 +52,7 @@ class Machine:
         monkeypatch.setattr(Stopwatch, "race", race)
         monkeypatch.setattr(machine_trial, "is_measured", lambda: True)
         monkeypatch.setattr(machine_trial, "_KNOWN", {})
+        monkeypatch.setattr(machine_trial, "_BEGUN", {})
         self._monkeypatch = monkeypatch
 
     def restart(self) -> None:
@@ -125,6 +126,8 @@ def test_llvm_begins_before_aotautograd_traces(
     assert order == ["_begin_kernel", "make_program"] and machine.races == 1
     compiled(tmp_path, lambda x: layer(x) + 1)
     compiled(tmp_path, torch.exp)
+    machine.restart()
+    compiled(tmp_path, gemm="kernel")
     assert order.count("_begin_kernel") == 1 and not machine_trial._BEGUN
 
 
