@@ -16,12 +16,13 @@ from cuesta.dialects import types
 from cuesta.dialects.reference import find_function, run_in_place
 from cuesta.errors import CuestaError
 from cuesta.frontend.compile import compile_module
+from cuesta.passes.default_strides import add_strides
 from cuesta.passes.diagnostics import Diagnostic
 from cuesta.passes.pipeline import hints_of
 from cuesta.passes.pipelines import STAGES
 from cuesta.tools import tt_kernels
 from cuesta.tools.command_line import Parser, Source, write_to_stdout
-from cuesta.tools.module_inputs import add_strides, arguments_of, random_inputs, read_inputs
+from cuesta.tools.module_inputs import arguments_of, random_inputs, read_inputs
 
 #: From the importer's output down to the last level that still shows one host function.
 LEVELS = ("import", *(name for name in STAGES if name != "llvm"))

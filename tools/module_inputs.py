@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -12,11 +12,11 @@ import torch
 
 from cuesta._mlir import func, ir
 from cuesta.dialects import types
-from cuesta.dialects.cuesta.dialect import int_array, numbers
+from cuesta.dialects.cuesta.dialect import numbers
 from cuesta.dialects.reference import with_strides
-from cuesta.dialects.types import row_major
 from cuesta.errors import CuestaError
-from cuesta.sizes import Number, at, symbols
+from cuesta.passes.default_strides import known_sizes
+from cuesta.sizes import at, symbols
 
 
 @dataclass(frozen=True)
@@ -27,36 +27,6 @@ class Argument:
     sizes: tuple[int, ...]
     strides: tuple[int, ...]
     dtype: torch.dtype
-
-
-def add_strides(function: func.FuncOp) -> None:
-    """Gives arguments and results that lack `cuesta.strides`, as modules written by hand do, row-major ones.
-
-    Raises CuestaError for what is no tensor or memref of known sizes.
-    """
-    kinds = ir.FunctionType(function.attributes["function_type"].value)
-    for name, values in (("arg_attrs", kinds.inputs), ("res_attrs", kinds.results)):
-        present = list(function.attributes[name]) if name in function.attributes else [ir.DictAttr.get()] * len(values)
-        complete = []
-        for attrs, kind in zip(present, values, strict=True):
-            sizes = _sizes(kind)
-            if sizes is None:
-                raise CuestaError(f"@{function.name.value} has {kind}: only tensors of known sizes can be run")
-            entries = {"cuesta.strides": int_array(row_major(sizes))}
-            complete.append(ir.DictAttr.get(entries | {a.name: a.attr for a in attrs}))
-        function.attributes[name] = ir.ArrayAttr.get(complete)
-
-
-def _sizes(kind: ir.Type) -> Sequence[Number] | None:
-    """The sizes of a tensor or memref, None where nothing says them."""
-    if not isinstance(kind, ir.RankedTensorType | ir.MemRefType):
-        return None
-    if (
-        not kind.has_static_shape
-        and (kind.encoding if isinstance(kind, ir.RankedTensorType) else kind.memory_space) is None
-    ):
-        return None
-    return types.sizes_of(kind) if isinstance(kind, ir.RankedTensorType) else types.memref_shape(kind)[0]
 
 
 def arguments_of(function: func.FuncOp, values: Mapping[str, int] = MappingProxyType({})) -> list[Argument]:
@@ -74,7 +44,7 @@ def arguments_of(function: func.FuncOp, values: Mapping[str, int] = MappingProxy
             dtype = types.torch_dtype(spelling)
         except KeyError:
             raise CuestaError(f"argument {index} is {kind}: torch has no dtype for {spelling}") from None
-        sizes, strides = _sizes(kind), numbers(attrs["cuesta.strides"])
+        sizes, strides = known_sizes(kind), numbers(attrs["cuesta.strides"])
         assert sizes is not None
         if missing := {name for n in (*sizes, *strides) for name in symbols(n)} - set(values):
             raise CuestaError(f"argument {index} is {kind}: --size says what {', '.join(sorted(missing))} is, as s0=8")

@@ -13,6 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from cuesta._mlir import ir
+from cuesta.passes.default_strides import add_strides
 from cuesta.passes.form_kernels.host import build_host
 from cuesta.passes.form_kernels.machine import machine
 from cuesta.passes.graph_rewrite import functions
@@ -42,4 +43,5 @@ class FormKernels(Pass):
                 )
             block = kernels.regions[0].blocks.append()
             for graph in graphs:
+                add_strides(graph)
                 build_host(graph, block, self.fuse, limits, self.lower_peak)
