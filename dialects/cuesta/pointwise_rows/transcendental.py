@@ -1,13 +1,23 @@
 """Exponentials, logarithms, trigonometric and hyperbolic functions and their inverses."""
 
+import math as pymath
 from typing import TypeAlias
 
 import torch
 
 from cuesta._mlir import ir, math
 from cuesta.dialects.cuesta.pointwise_rows.row import Pointwise, unary
+from cuesta.dialects.scalar import Scalar
 
 Value: TypeAlias = ir.Value
+
+
+def _atan2(s: Scalar, y: Value, x: Value) -> Value:
+    """MLIR folds the angle of two zeros that are constants to NaN, so that of zeros is told without it: 0 or pi."""
+    zero, one = s.const(x, 0), s.const(x, 1)
+    both = s.compare("eq", s.maximum(s.abs(y), s.abs(x)), zero)
+    flat = s.select(s.compare("lt", math.copysign(one, x), zero), s.const(x, pymath.pi), zero)
+    return s.select(both, math.copysign(flat, y), math.atan2(y, x))
 
 
 ROWS: tuple[Pointwise, ...] = (
@@ -27,7 +37,7 @@ ROWS: tuple[Pointwise, ...] = (
     Pointwise("asin", 1, unary(math.asin), torch.asin, "float", cost=14),
     Pointwise("acos", 1, unary(math.acos), torch.acos, "float", cost=14),
     Pointwise("atan", 1, unary(math.atan), torch.atan, "float", cost=18),
-    Pointwise("atan2", 2, lambda s, x, y: math.atan2(x, y), torch.atan2, "float", cost=24),
+    Pointwise("atan2", 2, _atan2, torch.atan2, "float", cost=24),
     Pointwise("sinh", 1, unary(math.sinh), torch.sinh, "float", cost=20),
     Pointwise("cosh", 1, unary(math.cosh), torch.cosh, "float", cost=16),
     Pointwise("asinh", 1, unary(math.asinh), torch.asinh, "float", cost=28),
