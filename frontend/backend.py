@@ -32,6 +32,7 @@ with held_back():  # half a thousand modules, most of them torch's
     from cuesta.frontend.pieces import in_pieces
     from cuesta.frontend.profiling import profiled
     from cuesta.frontend.python_steps import python_steps, takes_nested_size
+    from cuesta.frontend.random_numbers import take_random_numbers_as_passed
     from cuesta.frontend.specialise import is_symbolic, specialised
     from cuesta.frontend.static_inputs import static_arguments
     from cuesta.frontend.step_memory import StepMemory, at_once, refuse_unplanned
@@ -79,7 +80,7 @@ def compile_fx_graph(gm: torch.fx.GraphModule, example_inputs: Sequence[Any], **
         keep_attention_whole(gm, options.target)
     machine_trial.begin(gm, options)
     with kept_by_torch(options, keep), at_once(options):
-        compiled = backend(gm, example_inputs)
+        compiled = backend(gm, take_random_numbers_as_passed(gm, example_inputs))
     # Of what takes a list: AOTAutograd hands the mark on from what we compiled to a function that takes none. Torch's
     # minifier believes it, calls that with a list, and takes the error for right results; its scripts do too.
     vars(compiled).pop("_boxed_call", None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import random
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
@@ -169,6 +170,22 @@ def test_random_numbers_repeat_under_a_seed(backend: str) -> None:
     assert not torch.equal(other[0], first[0])
     assert not torch.equal(following[0], other[0])
     assert bool(((first[0] >= 0) & (first[0] < 1)).all())
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+def test_pythons_random_numbers(dtype: torch.dtype, cuesta_only: None) -> None:
+    """Dynamo traces one as f32 and passes f64, of which Inductor reads the bits as if they were f32."""
+
+    def scaled(x: Tensor) -> Tensor:
+        return (x + 1) * random.uniform(0, 1) - random.randint(2, 9)
+
+    compiled = torch.compile(scaled, backend="cuesta", fullgraph=True)
+    x = torch.ones(4, dtype=dtype)
+    found = []
+    for function in (scaled, compiled):
+        random.seed(7)
+        found.append([function(x) for _ in range(3)])
+    assert_close(found[1], found[0])
 
 
 def test_fallback_random_gives_eagers_numbers(cuesta_only: None) -> None:
