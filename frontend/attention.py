@@ -338,7 +338,7 @@ class _Builder:
             x = self.call("contiguous", x)
         else:
             missing = self.arithmetic(operator.mod, self.arithmetic(operator.neg, sizes[3]), MASK_ALIGNMENT)
-            padded = self.call(torch.nn.functional.pad, x, (0, missing))
+            padded = self.call("contiguous", self.call(torch.nn.functional.pad, x, (0, missing)))
             x = self.call(operator.getitem, padded, (Ellipsis, slice(None, sizes[3])))
         return self.call("expand", x, *sizes)
 

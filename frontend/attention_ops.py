@@ -138,9 +138,9 @@ def dropout_attention_backward(
     v: Tensor,
     output: Tensor,
     logsumexp: Tensor,
-    mask: Tensor | None,
     seed: Tensor,
     offset: Tensor,
+    mask: Tensor | None,
     causal: bool,
     scale: float,
     p: float,
@@ -164,7 +164,7 @@ def _(
 
 @dropout_attention_backward.register_fake
 def _(*arguments: Any) -> tuple[Tensor, Tensor, Tensor]:
-    grad, q, k, v, output, logsumexp, mask, seed, offset, causal, scale, p, route = arguments
+    grad, q, k, v, output, logsumexp, seed, offset, mask, causal, scale, p, route = arguments
     return _backward(grad, q, k, v, output, logsumexp, mask, causal, scale, p, route, (seed, offset))
 
 
@@ -173,7 +173,7 @@ def _differentiate_dropout(ctx: Any, grad: Tensor, *_: Any) -> tuple[Any, ...]:
     saved = (q, k, v, output, logsumexp)
     *numbers, _call = ctx.numbers
     return (
-        *dropout_attention_backward(grad, *saved, mask, seed, offset, *numbers),
+        *dropout_attention_backward(grad, *saved, seed, offset, mask, *numbers),
         *(None,) * (1 + len(ctx.numbers)),
     )
 

@@ -63,7 +63,7 @@ def _backward(
         return tuple(backward(*saved, bias, seed, offset, causal, scale, p))
     if p:
         backward = torch.ops.cuesta.dropout_attention_backward
-        return (*backward(*saved, bias, seed, offset, causal, scale, p, "efficient"), None)
+        return (*backward(*saved, seed, offset, bias, causal, scale, p, "efficient"), None)
     return (*torch.ops.cuesta.attention_backward(*saved, bias, causal, scale, "efficient"), None)
 
 

@@ -30,7 +30,7 @@ _CALLS = {
     "cuesta.attention.default": _Places(0, 3, 4),
     "cuesta.attention_backward.default": _Places(1, 6, 7),
     "cuesta.dropout_attention.default": _Places(0, 3, 4),
-    "cuesta.dropout_attention_backward.default": _Places(1, 6, 9),
+    "cuesta.dropout_attention_backward.default": _Places(1, 8, 9),
     "aten._scaled_dot_product_flash_attention_for_cpu.default": _Places(0, "attn_mask", 4),
     "aten._scaled_dot_product_flash_attention_for_cpu_backward.default": _Places(1, "attn_mask", 7),
 }

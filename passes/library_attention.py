@@ -176,7 +176,7 @@ def _backward(
             args = [*saved, None, None, *lengths, p, causal, *given]
         case "efficient" if p:
             name, scale = "cuesta.dropout_attention_backward.default", {}
-            args = [*saved, mask, *given, causal, op.attributes["scale"].value, p, route]
+            args = [*saved, *given, mask, causal, op.attributes["scale"].value, p, route]
         case "efficient":
             args = [*saved[:4], mask, *saved[4:], *given, p, [True, True, True, False], causal]
         case _:

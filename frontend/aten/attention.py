@@ -54,6 +54,6 @@ def dropout_forward(b: GraphBuilder, node: torch.fx.Node, *arguments: Any) -> li
 
 @imports("dropout_attention_backward", namespace="cuesta")
 def dropout_backward(b: GraphBuilder, node: torch.fx.Node, *arguments: Any) -> list[Value]:
-    *saved, mask, seed, offset, causal, scale, p, route = arguments
+    *saved, causal, scale, p, route = arguments
     numbers = (float_attr(scale), int_attr(causal), float_attr(p))
-    return _build(attention.DropoutAttentionBackward, node, route, *saved, seed, offset, mask, *numbers)
+    return _build(attention.DropoutAttentionBackward, node, route, *saved, *numbers)
