@@ -76,7 +76,8 @@ def _scattering(op: Any) -> Callable[..., Any]:
     """Into a clone, as eager does, where elements of x share memory: torch 2.11 says that the result's share it too."""
 
     def scatter(x: torch.Tensor, *rest: Any, **kwargs: Any) -> Any:
-        if not any(stride == 0 and size != 1 for size, stride in zip(x.shape, x.stride(), strict=True)):
+        stretched = any(stride == 0 and size != 1 for size, stride in zip(x.shape, x.stride(), strict=True))
+        if not stretched or any(type(size) is int and size == 0 for size in x.shape):  # a clone of none has its strides
             return NotImplemented
         return op(x.clone(), *rest, **kwargs)
 

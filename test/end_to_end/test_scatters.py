@@ -104,6 +104,17 @@ def test_what_is_written_joins_the_kernel() -> None:
     assert graph.launches == 3  # the check of positions, the copy, and all else
 
 
+def test_a_write_into_a_stretched_tensor_of_no_elements() -> None:
+    """No copy of it has other strides, so that nothing is gained by one."""
+
+    def write(x: Tensor) -> Tensor:
+        y = x.reshape(-1).broadcast_to(3, 0)
+        y[0] = -1
+        return y
+
+    assert compiled(write)(torch.empty(3, 0)).shape == (3, 0)
+
+
 def test_the_last_write_stays() -> None:
     x, at = floats(1000), torch.arange(3000) % 1000
     found = compiled(lambda x, i, v: x.index_put((i,), v))(x, at, floats(3000))

@@ -68,7 +68,7 @@ class DisturbedRounding(TorchDispatchMode):
         rounded = {i: _rounded(func, x, exact[i] if known else None) for i, x in enumerate(leaves) if _is_float(x)}
         if total:  # what it starts from, 0 or the first number, decides what sign a zero has
             rounded = {i: mask | (leaves[i] == 0) for i, mask in rounded.items()}
-        if not any(bool(mask.any()) for mask in rounded.values()):
+        if not any(bool((mask | leaves[i].isnan()).any()) for i, mask in rounded.items()):
             return found
         others = None if torch.Tag.pointwise in func.tags else _run(func, moved)
         for i, mask in rounded.items():
@@ -84,8 +84,9 @@ class DisturbedRounding(TorchDispatchMode):
         moved = start.double() + error * self._errors(x)
         if start is not x:  # a sum's zero may have either sign
             moved = torch.where(moved == 0, moved.copysign(self._errors(x)), moved)
-        kept = torch.where(x.isnan(), x.double().copysign(self._errors(x)), x.double())  # a NaN has any sign
-        x.copy_(torch.where(mask & x.isfinite(), moved, kept))
+        x.copy_(torch.where(mask & x.isfinite(), moved, x.double()))
+        # A NaN has any sign, which a conversion to bf16 takes from it.
+        x.copy_(torch.where(x.isnan(), x.copysign(self._errors(x).to(x.dtype)), x))
 
     def _moved(self, leaf: Any) -> Any:
         """An operand in float64 with errors of the precision that it is computed in."""
