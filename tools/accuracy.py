@@ -57,8 +57,9 @@ def as_float64(module: nn.Module, inputs: Mapping[str, Any]) -> tuple[nn.Module,
 
 def neighbours(module: nn.Module, inputs: Mapping[str, Any]) -> Iterator[tuple[nn.Module, dict[str, Any]]]:
     """Copies that are equal in all but rounding: channels_last, and every value moved within its last place, twice."""
-    # torch's stubs leave this keyword out.
-    channels_last = copy.deepcopy(module).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    channels_last = copy.deepcopy(module)
+    for parameter in channels_last.parameters():
+        parameter.data = parameter.data.contiguous(memory_format=_natural(parameter))
     yield channels_last, {k: v.contiguous(memory_format=_natural(v)) for k, v in inputs.items()}
     for seed in range(2):
         generator = torch.Generator().manual_seed(seed)
@@ -79,7 +80,7 @@ def within_rounding(value: Tensor, generator: torch.Generator) -> Tensor:
         return torch.view_as_complex(within_rounding(torch.view_as_real(value.resolve_conj()), generator))
     if not value.is_floating_point():
         return value
-    return value * (1 + torch.finfo(value.dtype).eps / 2 * _noise(value, generator))
+    return (value * (1 + torch.finfo(value.dtype).eps / 2 * _noise(value, generator))).to(value.dtype)
 
 
 def _noise(value: Tensor, generator: torch.Generator) -> Tensor:

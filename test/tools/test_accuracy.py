@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from cuesta.tools.accuracy import check_close
+from cuesta.tools.accuracy import check_close, neighbours
 
 
 def check(actual: Tensor, expected: Tensor, exact: Tensor | None = None, **others: Tensor) -> None:
@@ -74,3 +74,13 @@ def test_missing_and_extra_tensors_are_named() -> None:
     two = {"b": torch.ones(1)}
     with pytest.raises(AssertionError, match=r"no \['a'\]; missing are \['b'\]"):
         check_close(one, two, two, what="gradients")
+
+
+def test_neighbours_of_videos_in_bf16() -> None:
+    """Weights of five dims have no channels_last of images, and what is moved keeps its type."""
+    module, x = nn.Conv3d(2, 3, 2).bfloat16(), torch.randn(1, 2, 4, 4, 4).bfloat16()
+    found = list(neighbours(module, {"x": x}))
+    assert len(found) == 3
+    for near, inputs in found:
+        assert inputs["x"].dtype == torch.bfloat16
+        assert near(inputs["x"]).shape == (1, 3, 3, 3, 3)

@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from cuesta.quantities import count_text
 from cuesta.tools.bench import machine, tables
 from cuesta.tools.bench.limits import Limits, Meter, cache_sizes
 from cuesta.tools.bench.loops import make_loops
@@ -131,7 +132,7 @@ def plot(path: Path, results: Results) -> None:
     }
     drawn = list(dict.fromkeys(contender for case in relative.values() for contender in case))
     about = results["machine"]
-    title = f"{about['cpu']}, {about['threads']} threads, torch {about['packages']['torch']}"
+    title = f"{about['cpu']}, {count_text(about['threads'], 'thread')}, torch {about['packages']['torch']}"
     plot_ratios(path, drawn, relative, title)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from cuesta.quantities import count_text
 from cuesta.tools.bench.history import History
 from cuesta.tools.bench.timing import Spread
 
@@ -76,7 +77,7 @@ def plot_history(path: Path, history: History) -> None:
         axes.set_xticks(range(len(history.runs)), [str(run["commit"]) for run in history.runs], rotation=90)
     figure.legend(*grid.flat[0].get_legend_handles_labels(), loc="outside lower center", ncols=4, fontsize=8)
     about = history.about
-    machine = about["gpu"] or f"{about['cpu']}, {about['threads']} threads"
+    machine = about["gpu"] or f"{about['cpu']}, {count_text(about['threads'], 'thread')}"
     figure.suptitle(f"{machine}, torch {about['torch']}", fontsize=9)
     figure.savefig(path, dpi=100)
     pyplot.close(figure)
