@@ -142,7 +142,8 @@ def _i(s: Scalar, x: Value, order: int, scaled: bool) -> Value:
         root = math.exp(s.mul(s.const(x, 0.5), m))
         far = s.mul(s.mul(root, _far(s, m, 8, (_I0_LARGE, _I1_LARGE)[order])), root)
     value = s.select(s.compare("le", a, s.const(x, 8)), near, far)
-    return math.copysign(value, x) if order else value
+    # As ATen has it: that of -0 is 0.
+    return s.select(s.compare("lt", x, s.const(x, 0)), s.neg(value), value) if order else value
 
 
 def _k(s: Scalar, x: Value, order: int, scaled: bool) -> Value:
