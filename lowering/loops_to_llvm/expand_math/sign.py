@@ -11,6 +11,7 @@ that of %w in f16, and f64 to f16 is a call of a function that nothing has. Mask
 from __future__ import annotations
 
 from cuesta._mlir import arith, ir, math, rewrite
+from cuesta.dialects import walk
 from cuesta.lowering.loops_to_llvm.expand_math.builder import Builder, Value, element_of
 
 _CONVERSIONS = (arith.TruncFOp.OPERATION_NAME, arith.ExtFOp.OPERATION_NAME)
@@ -19,23 +20,44 @@ _CONVERSIONS = (arith.TruncFOp.OPERATION_NAME, arith.ExtFOp.OPERATION_NAME)
 def expand(op: math.CopySignOp, rewriter: rewrite.PatternRewriter) -> bool:
     """The rewrite pattern; returns True, "no match", for copysigns that LLVM's backend compiles."""
     magnitude, sign = op.operands
-    wide = sign
-    while isinstance(wide.owner, ir.Operation | ir.OpView) and wide.owner.name in _CONVERSIONS:
-        wide = wide.owner.operands[0]
-    f16 = ir.F16Type.get(op.context)
-    kinds = (op.result.type, *(result.type for use in op.result.uses for result in use.owner.results))
-    if sign.type == wide.type or not isinstance(element_of(wide.type), ir.F64Type) or f16 not in map(element_of, kinds):
+    told = _told_by(op, sign)
+    if told is None:
         return True
     with rewriter.ip, op.location:
-        value = _in_bits(Builder(), magnitude, wide)
+        value = _in_bits(Builder(), magnitude, told)
     rewriter.replace_op(op, [value])
     return False
 
 
-def _in_bits(b: Builder, x: Value, wide: Value) -> Value:
-    """x with the sign of an f64."""
-    bits = b.bits(x)
-    width = element_of(bits.type).width
+def _told_by(op: math.CopySignOp, sign: Value) -> Value | None:
+    """The number that has the sign in its bits, where LLVM must not be asked for it: the f64 that became it, or the f16
+    that was read from memory, which may be what was stored there of one."""
+    f16, wide = ir.F16Type.get(op.context), sign
+    while isinstance(wide.owner, ir.Operation | ir.OpView) and wide.owner.name in _CONVERSIONS:
+        wide = wide.owner.operands[0]
+    if wide.type == sign.type:
+        return None
+    kinds = (op.result.type, *(result.type for use in op.result.uses for result in use.owner.results))
+    if isinstance(element_of(wide.type), ir.F64Type):
+        return wide if f16 in map(element_of, kinds) else None
+    return wide if element_of(wide.type) == f16 and _has_f64(op) else None
+
+
+def _has_f64(op: ir.OpView) -> bool:
+    """Whether the function that an op is in reads f64."""
+    function = op.operation
+    while function.name != "func.func":
+        function = function.parent.operation
+    return any(isinstance(result.type, ir.F64Type) for inner in walk(function) for result in inner.results)
+
+
+def _in_bits(b: Builder, x: Value, told: Value) -> Value:
+    """x with the sign of another number."""
+    bits, others = b.bits(x), b.bits(told)
+    width, other = element_of(bits.type).width, element_of(others.type).width
     mask = 1 << (width - 1)
-    upper = arith.TruncIOp(bits.type, b.shift_right_unsigned(b.bits(wide), 64 - width)).result
+    if other > width:
+        upper = arith.TruncIOp(bits.type, b.shift_right_unsigned(others, other - width)).result
+    else:
+        upper = b.shift_left(arith.ExtUIOp(bits.type, others).result, width - other)
     return b.from_bits(b.either(b.both(bits, mask - 1), b.both(upper, mask)))
