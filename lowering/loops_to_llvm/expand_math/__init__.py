@@ -93,6 +93,7 @@ class ExpandMath(Pass):
             call_vector_functions(builder, module)
             signs = rewrite.RewritePatternSet()
             signs.add(math.CopySignOp, sign.expand)
+            signs.add(arith.TruncFOp, sign.expand_rounded)
             rewrite.walk_and_apply_patterns(module.operation, signs.freeze())
 
 

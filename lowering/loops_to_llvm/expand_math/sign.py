@@ -4,8 +4,9 @@
     %y = math.copysign %x, %s          →       %y = %m or the sign in the bits of %w
     %z = arith.truncf %y : f32 to f16          %z = arith.truncf %y : f32 to f16
 
-Rounding keeps the sign, so LLVM's backend asks %w for it, and %x too is rounded before it is signed. The sign is then
-that of %w in f16, and f64 to f16 is a call of a function that nothing has. Masked bits of %s are a copysign for LLVM.
+Rounding keeps the sign, so LLVM's backend asks %w for it, and %x too is rounded before it is signed, however many
+conversions that takes. The sign is then that of %w in f16, and f64 to f16 is a call of a function that nothing has.
+Masked bits of one width are a copysign for LLVM, so that an f64 with the sign of an f64 is rounded to f32 first.
 """
 
 from __future__ import annotations
@@ -21,10 +22,23 @@ def expand(op: math.CopySignOp, rewriter: rewrite.PatternRewriter) -> bool:
     """The rewrite pattern; returns True, "no match", for copysigns that LLVM's backend compiles."""
     magnitude, sign = op.operands
     told = _told_by(op, sign)
-    if told is None:
+    if told is None or told.type == magnitude.type:
         return True
     with rewriter.ip, op.location:
-        value = _in_bits(Builder(), magnitude, told)
+        signed = _in_bits(Builder(), magnitude, told)
+    rewriter.replace_op(op, [signed])
+    return False
+
+
+def expand_rounded(op: arith.TruncFOp, rewriter: rewrite.PatternRewriter) -> bool:
+    """The rewrite pattern of roundings to f32 of an f64 that has the sign of an f64."""
+    signed = op.operands[0].owner
+    if not isinstance(signed, math.CopySignOp) or ir.F16Type.get(op.context) not in _becomes(op.result):
+        return True
+    magnitude, told = signed.operands
+    with rewriter.ip, op.location:
+        rounded = arith.TruncFOp(op.result.type, magnitude).result
+        value = _in_bits(Builder(), rounded, told)
     rewriter.replace_op(op, [value])
     return False
 
@@ -35,12 +49,15 @@ def _told_by(op: math.CopySignOp, sign: Value) -> Value | None:
     f16, wide = ir.F16Type.get(op.context), sign
     while isinstance(wide.owner, ir.Operation | ir.OpView) and wide.owner.name in _CONVERSIONS:
         wide = wide.owner.operands[0]
-    if wide.type == sign.type:
-        return None
-    kinds = (op.result.type, *(result.type for use in op.result.uses for result in use.owner.results))
     if isinstance(element_of(wide.type), ir.F64Type):
-        return wide if f16 in map(element_of, kinds) else None
-    return wide if element_of(wide.type) == f16 and _has_f64(op) else None
+        return wide if f16 in _becomes(op.result) else None
+    return wide if wide.type != sign.type and element_of(wide.type) == f16 and _has_f64(op) else None
+
+
+def _becomes(x: Value) -> set[ir.Type]:
+    """The types of numbers that x is converted to, its own among them."""
+    converted = [use.owner.results[0] for use in x.uses if use.owner.name in _CONVERSIONS]
+    return {element_of(x.type)}.union(*map(_becomes, converted))
 
 
 def _has_f64(op: ir.OpView) -> bool:

@@ -119,6 +119,21 @@ func.func @sign_of_double(%x: f32, %w: f64) -> f16 {
   return %z : f16
 }
 
+// Of an f64 that is rounded twice too: masked bits of one width would be a copysign again.
+// CHECK-LABEL: func.func @sign_of_two_doubles
+// CHECK-SAME: %[[X:.*]]: f64, %[[W:.*]]: f64
+// CHECK: %[[N:.*]] = arith.truncf %[[X]] : f64 to f32
+// CHECK: arith.bitcast %[[N]] : f32 to i32
+// CHECK: %[[BITS:.*]] = arith.bitcast %[[W]] : f64 to i64
+// CHECK: arith.shrui %[[BITS]]
+// CHECK: arith.truncf %{{.*}} : f32 to f16
+func.func @sign_of_two_doubles(%x: f64, %w: f64) -> f16 {
+  %y = math.copysign %x, %w : f64
+  %n = arith.truncf %y : f64 to f32
+  %z = arith.truncf %n : f32 to f16
+  return %z : f16
+}
+
 // CHECK-LABEL: func.func @sign_for_a_float
 // CHECK: math.copysign
 func.func @sign_for_a_float(%x: f32, %w: f64) -> f32 {
