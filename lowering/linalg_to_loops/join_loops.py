@@ -57,8 +57,8 @@ def _join(function: ir.Operation) -> None:
             partner = next((row for row in rows if _are_alike(row, column) and _may_join(ops, row, column)), None)
             if partner is not None and column not in rows and _is_narrow_column(column):
                 _move_into(partner, column, ops)
-                ops.remove(column)
                 column.erase()
+                ops = [op.operation for op in block.operations]  # views have moved, too
 
 
 def _is_over_rows(loop: ir.Operation) -> bool:

@@ -31,6 +31,30 @@ module {
       return
     }
 
+    // Two columns behind the rows that need one constant: it stays before the view that it was moved with first.
+    // CHECK-LABEL: func.func @constant_of_two(
+    // CHECK-COUNT-1: {{^      }}affine.for
+    // CHECK-NOT: {{^      }}affine.for
+    // CHECK: return
+    func.func @constant_of_two(%x: memref<56x56xf32>, %rows: memref<56x56xf32>, %left: memref<2x56x2xf32>, %right: memref<56x2xf32>) {
+      %zero = arith.constant 0.0 : f32
+      affine.for %r = 0 to 56 {
+        affine.for %c = 0 to 56 {
+          %0 = affine.load %x[%r, %c] : memref<56x56xf32>
+          affine.store %0, %rows[%r, %c] : memref<56x56xf32>
+        }
+      }
+      %one = arith.constant 1 : index
+      %part = memref.subview %left[%one, 0, 0] [1, 56, 2] [1, 1, 1] : memref<2x56x2xf32> to memref<56x2xf32, strided<[2, 1], offset: ?>>
+      affine.for %r = 0 to 56 {
+        affine.store %zero, %part[%r, 0] : memref<56x2xf32, strided<[2, 1], offset: ?>>
+      }
+      affine.for %r = 0 to 56 {
+        affine.store %zero, %right[%r, symbol(%one)] : memref<56x2xf32>
+      }
+      return
+    }
+
     // What the rows read must be written before them, and what is written beside each other is no column.
     // CHECK-LABEL: func.func @apart(
     // CHECK-COUNT-3: {{^      }}affine.for
