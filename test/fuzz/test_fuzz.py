@@ -119,7 +119,29 @@ def test_what_was_rounded_is_disturbed_and_nothing_else() -> None:
         assert 0 < float(equal.sigmoid().var()) < 1e-12  # eager happens to have none
         for y in (x, x.bfloat16()):
             assert {bool(y.sqrt()[2].signbit()) for _ in range(20)} == {True, False}  # NaN
+            assert {bool(y.sqrt()[2].half().signbit()) for _ in range(20)} == {True, False}
         assert {float((x[:1] * 0).sum().reciprocal()) for _ in range(20)} == {torch.inf, -torch.inf}
+
+
+def test_rounding_in_f64_is_known_without_anything_wider() -> None:
+    x = torch.tensor([[0.1, 0.7, -0.3]], dtype=torch.float64)
+    with DisturbedRounding(0):
+        assert torch.equal(x.sort().values.take_along_dim(torch.tensor([[2, 0]]), 1), x[:, [1, 2]])  # moved only
+        assert not torch.equal(x.softmax(1), x.softmax(1))
+        tiny = x[:, :1] * 1e-7  # less than a last place of 1
+        rests = {float(torch._log_softmax_backward_data(tiny, tiny, 1, x.dtype)) for _ in range(20)}
+        assert 1e-11 < (max(rests) - min(rests)) / abs(max(rests)) < 1e-7
+
+
+def test_what_overflows_in_eager_alone_may_be_a_number() -> None:
+    """Of the numbers just below the largest that f32 holds, the cosh that eager has for vectors gives infinities."""
+    x = torch.full((64,), 89.2)
+    assert x.cosh().isinf().all()
+    with DisturbedRounding(0):
+        found = x.cosh()
+        assert found.isinf().any()
+        assert found.isfinite().any()
+        assert (x * 4).cosh().isinf().all()
 
 
 def test_what_hangs_on_a_rounding_in_between_passes() -> None:

@@ -39,6 +39,10 @@ _TOTALS = frozenset(
     {"sum", "nansum", "mean", "var", "var_mean", "std", "std_mean", "linalg_vector_norm", "norm", "cumsum", "cumsum_",
      "mm", "bmm", "addmm", "baddbmm", "mv", "dot", "convolution"}
 )  # fmt: skip
+#: They take what they compute on the way from an operand, so that it is the operand's last place that counts.
+_DIFFERENCES = frozenset({"_softmax_backward_data", "_log_softmax_backward_data"})
+#: What ATen computes of f64 with fewer digits: a series that ends early, a constant of f32.
+_FEW_DIGITS = {"polygamma": 1e-9, "hardsigmoid": 1e-7, "hardsigmoid_backward": 1e-7}
 #: Multiples of the one below the other have so few digits that f32 holds their products, and sums of some, exactly.
 _STEP, _BOUND = 1 / 8, 128.0
 
@@ -57,35 +61,51 @@ class DisturbedRounding(TorchDispatchMode):
     ) -> Any:
         given = (tuple(args), dict(kwargs or {}))
         if _is_exact(func):
-            return func(*given[0], **given[1])
+            moves = func(*given[0], **given[1])
+            if _name(func) in _CONVERSIONS and _is_float(moves):
+                self._sign_nans(moves)
+            return moves
         # Both before the op, which may write to its operands.
         wide, moved = pytree.tree_map(_widened, given), pytree.tree_map(self._moved, given)
         total = _name(func) in _TOTALS
-        known = not total or all(map(_is_coarse, filter(_is_float, pytree.tree_leaves(given))))
+        operands = [*filter(_is_float, pytree.tree_leaves(given))]
+        known = not total or all(map(_is_coarse, operands))
+        numbers = torch.cat([x.double().flatten() for x in operands] or [torch.empty(0, dtype=torch.float64)])
         found = func(*given[0], **given[1])
         leaves = pytree.tree_leaves(found)
         exact = _run(func, wide) or [None] * len(leaves)
-        rounded = {i: _rounded(func, x, exact[i] if known else None) for i, x in enumerate(leaves) if _is_float(x)}
+        rounded = {
+            i: _rounded(func, x, exact[i] if known else None, numbers) for i, x in enumerate(leaves) if _is_float(x)
+        }
         if total:  # what it starts from, 0 or the first number, decides what sign a zero has
             rounded = {i: mask | (leaves[i] == 0) for i, mask in rounded.items()}
         if not any(bool((mask | leaves[i].isnan()).any()) for i, mask in rounded.items()):
             return found
         others = None if torch.Tag.pointwise in func.tags else _run(func, moved)
+        least = _largest(numbers) if _name(func) in _DIFFERENCES else 0.0
         for i, mask in rounded.items():
-            self._disturb(leaves[i], mask, exact[i], leaves[i] if others is None else others[i])
+            eps = max(torch.finfo(leaves[i].dtype).eps, _FEW_DIGITS.get(_name(func), 0))
+            error = leaves[i].double().abs().clamp(min=least) * eps
+            self._disturb(leaves[i], mask, error, exact[i], leaves[i] if others is None else others[i])
         return found
 
-    def _disturb(self, x: Tensor, mask: Tensor, exact: Tensor | None, start: Tensor) -> None:
-        """Puts `start` with an error in the place of x where `mask` says so."""
-        error = x.double().abs() * torch.finfo(x.dtype).eps
+    def _disturb(self, x: Tensor, mask: Tensor, error: Tensor, exact: Tensor | None, start: Tensor) -> None:
+        """Puts `start` with an error, so large at least, in the place of x where `mask` says so."""
         if exact is not None:
             own = (x.double() - exact).abs()
             error = torch.maximum(error, torch.where(own.isfinite(), 2 * own, 0))
         moved = start.double() + error * self._errors(x)
         if start is not x:  # a sum's zero may have either sign
             moved = torch.where(moved == 0, moved.copysign(self._errors(x)), moved)
-        x.copy_(torch.where(mask & x.isfinite(), moved, x.double()))
-        # A NaN has any sign, which a conversion to bf16 takes from it.
+        known = x.isfinite()
+        if exact is not None:  # infinite as something on the way to it was, where the result itself fits
+            fits = ~known & exact.to(x.dtype).isfinite() & (self._errors(x) > 0)
+            known, moved = known | fits, torch.where(fits, exact.to(x.dtype).double(), moved)
+        x.copy_(torch.where(mask & known, moved, x.double()))
+        self._sign_nans(x)
+
+    def _sign_nans(self, x: Tensor) -> None:
+        """Gives each NaN a sign: it has any, which another conversion takes from it or does not."""
         x.copy_(torch.where(x.isnan(), x.copysign(self._errors(x).to(x.dtype)), x))
 
     def _moved(self, leaf: Any) -> Any:
@@ -119,13 +139,21 @@ def _is_coarse(x: Tensor) -> bool:
     return bool(((x.double() / _STEP).frac().eq(0) & (x.abs() < _BOUND)).all())
 
 
-def _rounded(func: Any, x: Tensor, exact: Tensor | None) -> Tensor:
-    """Which elements of a result were rounded; `exact` is the result in float64 where that tells."""
+def _largest(x: Tensor) -> float:
+    return max(x[x.isfinite()].abs().tolist(), default=0.0)
+
+
+def _rounded(func: Any, x: Tensor, exact: Tensor | None, numbers: Tensor) -> Tensor:
+    """Which elements of a result were rounded; `exact` is the result in float64 where that tells, `numbers` are those
+    of the operands."""
     if exact is None:
         return torch.ones_like(x, dtype=torch.bool)
-    if x.dtype == torch.float64:  # nothing is wider: what has few digits passes for exact
-        return torch.full_like(x, torch.Tag.pointwise in func.tags and not _is_coarse(x), dtype=torch.bool)
-    return x.double() != exact
+    if x.dtype != torch.float64:
+        return x.double() != exact
+    # Nothing is wider: what has few digits passes for exact, and what an op has only moved.
+    if _is_coarse(x):
+        return torch.zeros_like(x, dtype=torch.bool)
+    return torch.ones_like(x, dtype=torch.bool) if torch.Tag.pointwise in func.tags else ~torch.isin(x, numbers)
 
 
 def _widened(leaf: Any) -> Any:
