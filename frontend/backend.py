@@ -17,7 +17,7 @@ with held_back():  # half a thousand modules, most of them torch's
     from cuesta import compile_report
     from cuesta.compile_report import GraphReport
     from cuesta.errors import CompileError, DeviceError, OptionError, Unsupported
-    from cuesta.frontend import background, machine_trial
+    from cuesta.frontend import machine_trial
     from cuesta.frontend.aot import around
     from cuesta.frontend.attention import keep_attention_whole
     from cuesta.frontend.bitwise import decompositions_of
@@ -63,6 +63,8 @@ def compile_fx_graph(gm: torch.fx.GraphModule, example_inputs: Sequence[Any], **
         torch._functorch.config.force_non_lazy_backward_lowering = True
     hold_back_in_dynamo()  # once more: torch._dynamo.reset forgets it
     if options.tiered:
+        from cuesta.frontend import background
+
         background.warm_up()  # while AOTAutograd traces
     fake = takes_fake_tensors(gm)
     keep = Keeping.NOTHING if fake else keeping(gm, example_inputs, options)
@@ -74,11 +76,11 @@ def compile_fx_graph(gm: torch.fx.GraphModule, example_inputs: Sequence[Any], **
         compile = memory.compiler(kind, functools.partial(compile_aten_graph, keep=keep))
         return compile if keep is Keeping.NOTHING else serialisable(compile)
 
-    backend = around(compiler, decompositions_of(options), memory.partition)
     keep_byte_images_whole(gm)
     if not options.bitwise_eager:
         keep_attention_whole(gm, options.target)
-    machine_trial.begin(gm, options)
+    machine_trial.begin(gm, options)  # of what is left to do it needs nothing: LLVM works meanwhile
+    backend = around(compiler, decompositions_of(options), memory.partition)
     with kept_by_torch(options, keep), at_once(options):
         compiled = backend(gm, take_random_numbers_as_passed(gm, example_inputs))
     # Of what takes a list: AOTAutograd hands the mark on from what we compiled to a function that takes none. Torch's

@@ -23,20 +23,14 @@ from cuesta.dialects.cuesta.dialect import numbers
 from cuesta.dialects.known_sizes import known_sizes, zeros_of
 from cuesta.dialects.module_target import mark_module, target_of
 from cuesta.errors import CompileError, PipelineError, Unsupported
-from cuesta.frontend import kernel_code
 from cuesta.frontend.dump import Dump
-from cuesta.frontend.dump_kernels import write_kernels_and_picture
 from cuesta.frontend.kernel_traffic import kernel_functions, launch_bytes
 from cuesta.frontend.loading import load
 from cuesta.frontend.logs import tell_stage
-from cuesta.frontend.measured_choices import MeasuredChoices
-from cuesta.frontend.memory_limit import planned_within
 from cuesta.frontend.reproducer import as_text, reproduced
-from cuesta.frontend.smaller_blocks import smaller_blocks
 from cuesta.lowering.host_to_llvm import WORDS
 from cuesta.lowering.host_to_llvm.describe import describe, where
 from cuesta.lowering.host_to_llvm.object_code import begin_object, compile_to_object
-from cuesta.lowering.tt_to_binary.making import start_kernels
 from cuesta.options import Options
 from cuesta.passes.pipeline import Pipeline
 from cuesta.passes.pipelines import EPILOGUES, Stage, stages_for
@@ -118,6 +112,8 @@ def run_stage(stage: Stage, module: ir.Module, options: Options, report: GraphRe
     """
     pipeline = pipeline_of(stage, options)
     if options.memory_limit is not None and stage.name == PLANNING:
+        from cuesta.frontend.memory_limit import planned_within
+
         return planned_within(module, pipeline, options.memory_limit, report)
     pipeline.run(module, verify=False)
     return module
@@ -151,7 +147,10 @@ def lower_module(
     Raises Unsupported for an op that a level cannot express, and any other CompileError, ending in the command that
     repeats it, where a pass or LLVM fails.
     """
-    cuesta.passes.load_all()
+    if target_of(module).gpu:
+        cuesta.passes.load_all()
+    else:
+        cuesta.passes.load_for_cpu()
     with module.context, ir.Location.unknown(), known_sizes(module):
         original = module.operation.clone()  # 1 ms for 2,000 ops
         try:
@@ -176,11 +175,18 @@ def _lower(
 ) -> Artefact:
     timer = Timer(report.times)
     target = target_of(module)
-    kernel_code.prepare(target)
-    making = smaller = None
+    making = smaller = chooser = None
     metadata: dict[str, Any] = {}
-    timed = options.max_autotune and target.kind in TIMED
-    chooser = MeasuredChoices.of(options, report, lower_module, target, _begin_kernels) if timed else None
+    # What few graphs need is read for those alone: a cold compile has three hundred modules of ours to read as it is.
+    if target.gpu:
+        from cuesta.frontend import kernel_code
+        from cuesta.frontend.smaller_blocks import smaller_blocks
+
+        kernel_code.prepare(target)
+    if options.max_autotune and target.kind in TIMED:
+        from cuesta.frontend.measured_choices import MeasuredChoices
+
+        chooser = MeasuredChoices.of(options, report, lower_module, target, _begin_kernels)
     if dump is not None:
         dump.write(level, module)
     if level in _PLANNED:
@@ -202,6 +208,8 @@ def _lower(
         if dump is not None:
             dump.write(stage.name, module)
             if stage.name == "kernels":
+                from cuesta.frontend.dump_kernels import write_kernels_and_picture
+
                 write_kernels_and_picture(dump, module, report, picture=options.trace_graph_diagram)
     if WORDS in module.operation.attributes:
         metadata["words"] = [n if isinstance(n, int) else str(n) for n in numbers(module.operation.attributes[WORDS])]
@@ -221,6 +229,8 @@ def _lower(
 
 def _begin_kernels(module: ir.Module, level: str, options: Options) -> None:
     """Begins to make the code of the kernels of a module for a GPU; lowering it once more finds it under way."""
+    from cuesta.lowering.tt_to_binary.making import start_kernels
+
     target = target_of(module)
     for stage in stages_after(level, target)[:-1]:
         pipeline_of(stage, options).run(module, verify=False)

@@ -114,7 +114,10 @@ def _measured(key: str, question: Question, specimen: Specimen, options: Options
     with _disable_current_modes(), torch.no_grad(), torch.autocast("cpu", enabled=False):
         inputs = specimen.inputs()
         try:
-            program = load((begun or _begin_kernel(specimen, options))())
+            finish = begun or _begin_kernel(specimen, options)
+            import cuesta.frontend.importer  # noqa: F401  the graph's turn is next, and LLVM is still at work
+
+            program = load(finish())
             calls = {LIBRARY: lambda: specimen.library(*inputs), KERNEL: lambda: program(list(inputs))}
             times = Stopwatch(budget=_BUDGET, fewest=_FEWEST, hopeless=_HOPELESS).race(calls)
         except CuestaError as problem:

@@ -13,13 +13,12 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from cuesta.compile_report import GraphReport
 from cuesta.errors import CompileError
-from cuesta.frontend import background, tier_worker
 from cuesta.frontend.calling import Boxed, Convention
 from cuesta.frontend.loading import load
 from cuesta.frontend.logs import tell_report
@@ -34,6 +33,9 @@ log = logging.getLogger("cuesta")
 
 #: Namespaces of ops that another process has too.
 _KNOWN = frozenset({"aten", "prims", "prim", "cuesta", "_c10d_functional", "_c10d_functional_autograd", "quantized"})
+
+if TYPE_CHECKING:
+    from cuesta.frontend import background
 
 Ready = Callable[[MadeProgram], Boxed]
 
@@ -53,6 +55,8 @@ def begin_program(
     if reason is not None:
         report.tier = f"full, at the first call: {reason}"
         return compile_program(found, report)
+    from cuesta.frontend import tier_worker
+
     started = time.perf_counter()
     convention, module, assumed = import_program(found)
     request = tier_worker.request_of(module, kind, options, assumed, torch.get_num_threads())
@@ -90,6 +94,8 @@ class FirstTier:
 
     def start(self, ready: Ready) -> Boxed:
         """A boxed callable; `ready` makes one of the program, in another thread."""
+        from cuesta.frontend import background
+
         tiers = _Tiers(op_by_op(self.wanted.gm, self.convention.sources))
         began = time.perf_counter()
 

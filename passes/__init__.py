@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import importlib
 
-#: Every module that registers a pass; importing it is what registers.
+#: Every module that registers a pass, but those of the next list; importing it is what registers.
 _PASS_MODULES = (
     "cuesta.passes.set_target",
     "cuesta.passes.complex_views",
@@ -20,8 +20,6 @@ _PASS_MODULES = (
     "cuesta.passes.choose_layouts",
     "cuesta.passes.multiply_convolutions",
     "cuesta.passes.sum_depthwise_gradients",
-    "cuesta.passes.fold_batch_norm",
-    "cuesta.passes.fuse_cudnn_convolution",
     "cuesta.passes.call_libraries",
     "cuesta.lowering.cuesta_to_linalg",
     "cuesta.passes.find_positions",
@@ -30,15 +28,12 @@ _PASS_MODULES = (
     "cuesta.passes.cut_rows",
     "cuesta.passes.interleave_parts",
     "cuesta.passes.sink_concatenations",
-    "cuesta.passes.repeat_conversions",
     "cuesta.passes.form_kernels",
     "cuesta.passes.plan_memory",
     "cuesta.passes.tile_kernels",
     "cuesta.passes.tile_scatters",
     "cuesta.lowering.attention_to_loops",
     "cuesta.passes.chain_destinations",
-    "cuesta.passes.choose_blocks",
-    "cuesta.passes.halve_blocks",
     "cuesta.passes.outline_tiles",
     "cuesta.passes.free_scratch",
     "cuesta.lowering.linalg_to_loops.expand_copies",
@@ -50,7 +45,6 @@ _PASS_MODULES = (
     "cuesta.lowering.linalg_to_loops.join_loops",
     "cuesta.lowering.linalg_to_loops.full_tiles",
     "cuesta.lowering.linalg_to_loops.version_sizes",
-    "cuesta.lowering.linalg_to_tt",
     "cuesta.lowering.loops_to_llvm.expand_math",
     "cuesta.lowering.loops_to_llvm.expand_bf16",
     "cuesta.lowering.loops_to_llvm.short_rows",
@@ -59,9 +53,27 @@ _PASS_MODULES = (
     "cuesta.lowering.host_to_llvm",
 )
 
+#: Those of passes that no stage on the way to a CPU has.
+_GPU_MODULES = (
+    "cuesta.passes.fold_batch_norm",
+    "cuesta.passes.fuse_cudnn_convolution",
+    "cuesta.passes.repeat_conversions",
+    "cuesta.passes.choose_blocks",
+    "cuesta.passes.halve_blocks",
+    "cuesta.lowering.linalg_to_tt",
+)
+
 
 @functools.cache
 def load_all() -> None:
     """Registers every pass of cuesta."""
+    load_for_cpu()
+    for name in _GPU_MODULES:
+        importlib.import_module(name)
+
+
+@functools.cache
+def load_for_cpu() -> None:
+    """Registers the passes that the stages of a graph for a CPU have."""
     for name in _PASS_MODULES:
         importlib.import_module(name)

@@ -13,7 +13,7 @@ import cuesta
 from cuesta._mlir import ir
 from cuesta.choices import Question, chosen_by
 from cuesta.compile_report import GraphReport
-from cuesta.frontend import candidate_programs, compile
+from cuesta.frontend import candidate_programs, measured_choices
 from cuesta.frontend.compile import lower_module
 from cuesta.options import Options
 from cuesta.passes import product_panels
@@ -178,7 +178,7 @@ def test_max_autotune_measures_it_with_what_follows(monkeypatch: pytest.MonkeyPa
             assert (report.launches, bool(report.aten_calls)) == (1, candidate == "library")
         return question.candidates[-1]
 
-    monkeypatch.setattr(compile.MeasuredChoices, "of", lambda *rest: answer)
+    monkeypatch.setattr(measured_choices.MeasuredChoices, "of", lambda *rest: answer)
     torch._dynamo.reset()
     x, weight = floats(64, 96), floats(96, 96)
     made = torch.compile(lambda x, w: F.gelu(x @ w), backend="cuesta", options={"max_autotune": True, "cache": False})

@@ -14,7 +14,7 @@ import cuesta
 from cuesta._mlir import ir
 from cuesta.choices import Question, chosen_by
 from cuesta.compile_report import GraphReport
-from cuesta.frontend import candidate_programs, compile
+from cuesta.frontend import candidate_programs, compile, measured_choices
 from cuesta.frontend.loading import load
 from cuesta.options import Options
 
@@ -49,7 +49,7 @@ def ask(monkeypatch: pytest.MonkeyPatch, function: Callable[..., Tensor], *argum
     """What is asked when `function` is compiled, whose result is right with what was chosen."""
     asked = Asked()
     monkeypatch.setattr(compile, "TIMED", ("tt",))
-    monkeypatch.setattr(compile.MeasuredChoices, "of", lambda *rest: asked)
+    monkeypatch.setattr(measured_choices.MeasuredChoices, "of", lambda *rest: asked)
     torch._dynamo.reset()
     options = {"target": "tt", "max_autotune": True, "cache": False}
     made = torch.compile(function, backend="cuesta", options=options)(*arguments)
