@@ -68,6 +68,20 @@ def test_a_view_beside_its_whole_shares_the_memory(view: Callable[[Tensor], Tens
     assert_close(view(y), part)
 
 
+def test_a_part_of_a_reshape_that_copied_shares_its_memory(backend: str) -> None:
+    def f(x: Tensor) -> tuple[Tensor, Tensor]:
+        whole = x.mT.reshape(-1)
+        part = whole[1:].zero_()
+        return whole, part
+
+    x = torch.randn(4, 6)
+    whole, part = torch.compile(f, backend=backend)(x)
+    assert_close((whole, part), f(x))
+    part.fill_(2)
+    assert whole[0] == x[0, 0]
+    assert whole[1:].eq(2).all()
+
+
 def test_an_output_twice_may_be_written_to(backend: str) -> None:
     def twice(x: Tensor) -> tuple[Tensor, Tensor]:
         y = x * 2
