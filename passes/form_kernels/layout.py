@@ -77,6 +77,8 @@ def view_strides(
     split and merge freely; a new dim must not reach across two runs."""
     if 0 in old_sizes:  # there is nothing to copy
         return dense_strides([1 if n == 0 else n for n in new_sizes], range(len(new_sizes)))
+    if tuple(old_strides) == dense_strides(old_sizes, range(len(old_sizes))):
+        return dense_strides(new_sizes, range(len(new_sizes)))  # whatever is known of symbolic sizes
     runs: list[list[Number]] = []  # [elements, stride of the innermost]
     for size, stride in zip(old_sizes, old_strides, strict=True):
         if size == 1:
