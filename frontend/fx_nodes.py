@@ -96,8 +96,8 @@ def memory_root(node: torch.fx.Node) -> torch.fx.Node:
     """The node whose memory a node's result shares by torch's rules, through views; itself where it has its own.
 
     Results with one root may share memory, others must not, even where their values turn out to be equal. A reshape
-    that copies is traced as an "unsafe" view of a clone: no view by its schema, and one in memory, as what is written to
-    a part of it in eager is seen in the whole.
+    that copies is traced as an "unsafe" view of a clone: no view by its schema, and one in memory, where what is
+    written to a part of it is seen in the whole.
     """
     while is_view(node) or node.target is torch.ops.aten._unsafe_view.default:
         (node, *_) = node.all_input_nodes
