@@ -38,6 +38,10 @@ def in_pieces(gm: GraphModule, steps: Iterable[Node], compile_piece: Compile) ->
     return _Splitter(gm, list(steps), compile_piece).run()
 
 
+#: Where views learn what they are of.
+_BASES = torch._C.DispatchKeySet(torch._C.DispatchKey.ADInplaceOrView)
+
+
 @dataclass
 class _Step:
     """One program, or one node in Python: `run` takes the values of `needs` in a list of its own to those of `gives`;
@@ -149,6 +153,8 @@ class _Splitter:
 
     def _python_step(self, node: Node) -> _Step:
         needs, parts, target = _operands(node), _parts(node), target_of(node)
+        if is_view(node):
+            target = _without_base(target)
         held = {n: self._held(node, n) for n in node.all_input_nodes if n.op == "get_attr"}
 
         def run(values: list[Any]) -> list[Any]:
@@ -188,6 +194,17 @@ class _Splitter:
             return results[0] if is_single else tuple(results)
 
         return call
+
+
+def _without_base(view: Callable[..., Any]) -> Callable[..., Any]:
+    """The same view, which knows no tensor that it is of, as programs' results do not: of arguments that share memory,
+    and one of which the next graph writes, AOTAutograd takes all with a base or none."""
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        with torch._C._ExcludeDispatchKeyGuard(_BASES):
+            return view(*args, **kwargs)
+
+    return call
 
 
 def _operands(step: Node) -> list[Node]:

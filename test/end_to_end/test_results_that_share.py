@@ -68,6 +68,16 @@ def test_a_view_beside_its_whole_shares_the_memory(view: Callable[[Tensor], Tens
     assert_close(view(y), part)
 
 
+def test_views_of_a_result_that_the_next_graph_writes(same_as_eager: Check) -> None:
+    def f(x: Tensor) -> tuple[Tensor, Tensor]:
+        total = x.sum()
+        table, line = total.reshape(-1, 1), total.as_strided((1,), (1,))
+        line[line < 99] *= 2  # a graph break
+        return table, line
+
+    same_as_eager(f, torch.randn(3, 3))
+
+
 def test_a_part_of_a_reshape_that_copied_shares_its_memory(backend: str) -> None:
     def f(x: Tensor) -> tuple[Tensor, Tensor]:
         whole = x.mT.reshape(-1)
