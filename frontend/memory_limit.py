@@ -16,11 +16,11 @@ from typing import Any
 
 from cuesta._mlir import func, ir
 from cuesta.compile_report import GraphReport
+from cuesta.dialects.donated import donated_arguments
 from cuesta.errors import MemoryLimitError
 from cuesta.frontend.reproducer import as_bytecode
 from cuesta.passes.graph_rewrite import functions
 from cuesta.passes.pipeline import Pipeline
-from cuesta.passes.plan_memory import donated_arguments
 from cuesta.passes.plan_memory.lifetimes import Base, bases_of
 from cuesta.passes.plan_memory.timeline import Timeline
 from cuesta.quantities import size_text

@@ -12,8 +12,9 @@ in an argument or a base at an offset in elements; `calls`, the calls into ATen 
 `words`, those of the program's tables that depend on sizes; `buffers`, what shares an arena whose offsets do;
 `grids`, those of a GPU's launches that do; `late`, the kernels whose code may be wanting; `assumed`, what was taken
 for granted of sizes (sized.py has these five); `steps`, what may fail, for the message;
-`mutates`, the numbers of the arguments that it writes; `target` and `device`; `kernels`, those of a GPU. The slots
-that the entry takes are described in lowering/host_to_llvm/layout.py.
+`mutates`, the numbers of the arguments that it writes; `lent`, of those that it writes as nobody needs them after the
+call: where anybody has one still, a copy takes its place (sole_owner.py); `target` and `device`; `kernels`, those of a
+GPU. The slots that the entry takes are described in lowering/host_to_llvm/layout.py.
 
 A call on a GPU takes its arena and its results from torch's caching allocator and launches on torch's current
 stream, so work that is queued there may go on using memory that the call has given back.
@@ -24,6 +25,7 @@ from __future__ import annotations
 import copy
 import ctypes
 import functools
+import math
 import struct
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -41,6 +43,7 @@ from cuesta.runtime.gpu_call import MISALIGNED, around, device_names, elements_i
 from cuesta.runtime.handles import make_handles, steal
 from cuesta.runtime.kernel_table import KernelTable
 from cuesta.runtime.sized import admits, is_sized, with_sizes
+from cuesta.runtime.sole_owner import own
 
 Tensor = torch.Tensor
 
@@ -136,6 +139,7 @@ def _specialise(metadata: dict[str, Any], loaded: LoadedObject, entry: int, kern
         "steal": steal,
         "take": lambda tensors: _take(tensors, released),
         "give_back": lambda tensors, slots: _give_back(tensors, released, slots[count - len(released) : count]),
+        "own": own,
         "uint8": torch.uint8,
         "fail": fail,
         "keep_exception": calls.keep_exception,
@@ -188,6 +192,8 @@ def _source(metadata: dict[str, Any]) -> str:
     on_gpu = device.type != "cpu"
     lines = ["def call(tensors):"]
     add = lines.append
+    for i in metadata["lent"]:
+        add(f"    own(tensors, {i}, {_byte_count(arguments[i])})")
     if few:
         add(f"    {', '.join(f'a{i}' for i in range(len(arguments)))}, = tensors")
     slots: list[str] = [f"a{i}.data_ptr()" for i in range(len(arguments))] if few else ["*map(data_ptr, tensors)"]
@@ -248,8 +254,13 @@ def _result(i: int, result: dict[str, Any], metadata: dict[str, Any], few: bool)
         source, base = f"b{index}", metadata["bases"][index]
     else:
         source, base = f"a{index}" if few else f"tensors[{index}]", metadata["arguments"][index]
-    if result["whole"]:
+    # What was saved for a gradient keeps what autograd knows of it to itself.
+    if result["whole"] and not (result["kind"] == "argument" and index in metadata["lent"]):
         return source
     if base["dtype"] != result["dtype"]:
         source = f"view({source}, ({elements_in_reach(base, result)},), (1,), 0).view(result_dtype_{i})"
     return f"view({source}, {tuple(result['sizes'])}, {tuple(result['strides'])}, {result['offset']})"
+
+
+def _byte_count(tensor: dict[str, Any]) -> int:
+    return math.prod(tensor["sizes"]) * DTYPES[tensor["dtype"]].itemsize

@@ -7,6 +7,7 @@ from typing import Any
 
 from cuesta._mlir import ir
 from cuesta.dialects.cuesta.dialect import ints, numbers
+from cuesta.dialects.donated import donated_arguments
 from cuesta.dialects.kernel_module import launched_kernels
 from cuesta.dialects.types import byte_size, memref_shape
 from cuesta.lowering.host_to_llvm import host_function
@@ -25,6 +26,8 @@ def describe(module: ir.Module) -> dict[str, Any]:
     with module.context, ir.Location.unknown():
         layout = read_host(host_function(module))
         memory = layout.function.attributes.get("cuesta.memory", {})
+        donated = {layout.places[argument].root.index for argument in donated_arguments(layout.function)}
+        written = _written_arguments(layout)
         return {
             "arguments": [_tensor(m) for m in _arguments(layout)],
             "arena": _spelled(_arena_bytes(layout)),
@@ -45,7 +48,8 @@ def describe(module: ir.Module) -> dict[str, Any]:
             "target": str(layout.target),
             "device": str(layout.device),
             "elsewhere": sorted({str(device) for device in layout.devices.values()}),
-            "mutates": _written_arguments(layout),
+            "mutates": [i for i in written if i not in donated],
+            "lent": [i for i in written if i in donated],
             "kernels": _kernels(layout) if layout.target.gpu else [],
             "late": [],
         }

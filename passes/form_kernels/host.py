@@ -24,7 +24,7 @@ from cuesta.passes.form_kernels.attention import launch_attention
 from cuesta.passes.form_kernels.concatenation import is_cat, is_inner, order_of, parts
 from cuesta.passes.form_kernels.families import Written, write_kernels
 from cuesta.passes.form_kernels.grouping import Group, Grouping
-from cuesta.passes.form_kernels.in_place import last_uses, reuse_inputs, root_of
+from cuesta.passes.form_kernels.in_place import last_uses, lent_arguments, reuse_inputs, root_of
 from cuesta.passes.form_kernels.kernel import Operand, build_kernel, collapse, kernel_key
 from cuesta.passes.form_kernels.layout import Layout, dense_strides, strides_for_call
 from cuesta.passes.form_kernels.machine import CPU, Machine
@@ -65,6 +65,9 @@ class Host:
     views: dict[tuple[Layout, str], Value] = field(default_factory=dict)
     #: output → the buffer that it takes over from a dead input of its kernel
     reused: dict[Value, int] = field(default_factory=dict)
+    #: donated arguments that results may lie in, and the roots of results
+    lent: set[int] = field(default_factory=set)
+    results: set[Value] = field(default_factory=set)
     #: output → the argument's place that it is the new value of
     updated: dict[Value, Layout] = field(default_factory=dict)
     #: root → position of the last unit that reads it, and the position of the unit being built
@@ -190,7 +193,7 @@ class Host:
                 del self.placed[value], self.updated[value]
             self.launch(group, outputs)
             return
-        self.reused.update(reuse_inputs(kernel, self._dies, self._elements))
+        self.reused.update(reuse_inputs(kernel, self))
         key = kernel_key(kernel)
         ops = [op_name(n.op) for n in group.members]
         if key not in self.names:
@@ -223,19 +226,13 @@ class Host:
         flat = Layout(base, 0, tuple(operand.sizes), tuple(operand.strides))
         return self.view(flat, operand.spelling)
 
-    def _dies(self, operand: Operand) -> bool:
-        assert operand.layout is not None
-        return self.dies(operand.value, operand.layout)
-
     def dies(self, value: Value, layout: Layout) -> bool:
         """Whether the buffer of a value is ours, and the unit being built its last reader."""
         owner = self.bases[layout.base].owner
-        ours = not isinstance(owner, ir.Block) and owner.name == "host.alloc"
-        return ours and self.last_use.get(root_of(value), -1) == self.position
+        return not isinstance(owner, ir.Block) and owner.name == "host.alloc" and self.is_last_use(value)
 
-    def _elements(self, base: int) -> Number:
-        sizes, _ = types.memref_shape(self.bases[base].type)
-        return math.prod(sizes)
+    def is_last_use(self, value: Value) -> bool:
+        return self.last_use.get(root_of(value), -1) == self.position
 
     def kernel_name(self, ops: Sequence[str]) -> str:
         stem = "_".join(dict.fromkeys(ops))[:48].strip("_")
@@ -354,6 +351,8 @@ def build_host(
             builder.layouts[old_argument] = Layout(
                 base, 0, shape_of(old_argument), tuple(numbers(attrs["cuesta.strides"]))
             )
+        builder.lent = lent_arguments(function, machine)
+        builder.results = {root_of(value) for value in returned}
         updated = zip(fresh, (old.arguments[i] for i in mutates), strict=True)
         placement.plan(builder, items, grouping, returned, strides_of, list(updated))
         order = schedule_for_memory(items, grouping, returned) if lower_peak else schedule(items, grouping)

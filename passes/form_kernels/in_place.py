@@ -5,20 +5,29 @@
 The two become one argument of the kernel, so no promise about aliasing is broken. It is allowed where
 input and output are walked alike, the input is the whole of a buffer of ours, and the generic that
 writes the output is the kernel's last: every other read of the tile has happened by then.
+
+What is returned may lie in a donated argument as well: a loss's gradient in what the forward graph saved for it. What
+is not returned may not: it would hold the argument where the arena may have room.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, TypeAlias
 
-from cuesta._mlir import ir
+from cuesta._mlir import func, ir
+from cuesta.dialects.donated import donated_arguments
+from cuesta.dialects.types import byte_size, memref_shape, shape_of, spelling_of
 from cuesta.passes.form_kernels.grouping import Group
 from cuesta.passes.form_kernels.kernel import Kernel, Operand
+from cuesta.passes.form_kernels.machine import Machine
 from cuesta.passes.form_kernels.nodes import Item, Node
 from cuesta.passes.graph_rewrite import users
-from cuesta.sizes import Number
+from cuesta.sizes import hint
+
+if TYPE_CHECKING:
+    from cuesta.passes.form_kernels.host import Host
 
 Value: TypeAlias = ir.Value
 
@@ -61,14 +70,18 @@ def last_uses(order: Sequence[Item | Group], returned: Sequence[Value], placed: 
     return last
 
 
-def reuse_inputs(
-    kernel: Kernel, dies: Callable[[Operand], bool], elements_of: Callable[[int], Number]
-) -> dict[Value, int]:
-    """Merges outputs of `kernel` with inputs that die in it; output value → the base that it takes over.
+def lent_arguments(function: func.FuncOp, machine: Machine) -> set[int]:
+    """The numbers of the donated arguments that are large enough for a result to lie in."""
+    donated = donated_arguments(function) if machine.lent_from is not None else []
+    return {ir.BlockArgument(value).arg_number for value in donated if _bytes_of(value) >= (machine.lent_from or 0)}
 
-    `dies` tells whether an input's memory is ours and unread after this kernel, `elements_of` how many
-    elements a base has.
-    """
+
+def _bytes_of(value: Value) -> int:
+    return hint(math.prod(shape_of(value))) * byte_size(spelling_of(value))
+
+
+def reuse_inputs(kernel: Kernel, host: Host) -> dict[Value, int]:
+    """Merges outputs of `kernel` with inputs that die in it; output value → the base that it takes over."""
     taken: dict[Value, int] = {}
     if any(kn.tail for kn in kernel.nodes):
         return taken
@@ -76,11 +89,13 @@ def reuse_inputs(
     for output in kernel.outputs:
         if output.layout is not None or not any(output is r for r in last.results):
             continue
-        for source in kernel.inputs:
+        for source in sorted(kernel.inputs, key=lambda s: s.base not in host.lent):
             base = source.base
-            if base is None or not (source.contiguous and source.walked_as(output)) or not dies(source):
+            if base is None or not (source.contiguous and source.walked_as(output)):
                 continue
-            if base in taken.values() or elements_of(base) != math.prod(source.sizes):
+            if not _may_lie_in(output, source, host):
+                continue
+            if base in taken.values() or math.prod(memref_shape(host.bases[base].type)[0]) != math.prod(source.sizes):
                 continue
             if sum(o.base == base for o in (*kernel.inputs, *kernel.gathered)) > 1:
                 continue
@@ -90,3 +105,12 @@ def reuse_inputs(
                 kn.reads = [output if r is source else r for r in kn.reads]
             break
     return taken
+
+
+def _may_lie_in(output: Operand, source: Operand, host: Host) -> bool:
+    """Whether the memory of `source` is ours, or for a result donated, and unread after the kernel being built."""
+    assert source.layout is not None
+    if source.layout.base not in host.lent:
+        return host.dies(source.value, source.layout)
+    # Bits of one float are no other dtype's: the result's tensor is made over the argument's as it is.
+    return output.value in host.results and "f" in output.spelling and host.is_last_use(source.value)

@@ -44,6 +44,9 @@ class Machine:
     strip: int = 1
     #: Whether kernels that differ in one size may be one.
     shares_code: bool = False
+    #: Bytes from which a donated argument is lent to a result; None for never. Where torch's allocator has free memory
+    #: at hand nothing is won, and a CUDA graph's argument is what another one writes in its next replay.
+    lent_from: int | None = None
 
 
 #: Columns of a strip on a GPU: what a warp reads at once.
@@ -73,6 +76,7 @@ CPU = Machine(
     repeated_rows=LEAST_ROWS,
     strip=NARROWEST_STRIP,
     shares_code=True,
+    lent_from=1 << 16,
 )
 #: Thousands of threads want tiles; what does not fit registers is read again. Programs cannot wait for one another.
 GPU = Machine(

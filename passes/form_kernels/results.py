@@ -67,8 +67,10 @@ def finish(host: Host, function: func.FuncOp, returned: list[Value], wanted: lis
     mutates = ints(function.attributes["cuesta.mutates"]) if "cuesta.mutates" in function.attributes else []
     outputs = len(returned) - len(mutates)
     arguments = function.regions[0].blocks[0].arguments
-    # Memory that results may share, by the importer's numbers: an argument's with its views only.
-    claimed = {host.layouts[argument].base: i for i, argument in enumerate(arguments)}
+    # Memory that results may share, by the importer's numbers: an argument's with its views only, unless a result has
+    # taken it over.
+    bases = [host.layouts[argument].base for argument in arguments]
+    claimed = {base: i for i, base in enumerate(bases) if base not in host.reused.values()}
     results = [
         _Result(value, strides, *_memory(attributes))
         for value, strides, attributes in zip(returned, wanted, function.attributes["res_attrs"], strict=True)

@@ -29,6 +29,7 @@ from dataclasses import dataclass
 from cuesta._mlir import func, ir
 from cuesta.dialects import host
 from cuesta.dialects.cuesta.dialect import int_array, int_attr
+from cuesta.dialects.donated import donated_arguments
 from cuesta.dialects.types import memref
 from cuesta.passes.graph_rewrite import functions
 from cuesta.passes.plan_memory.lifetimes import Base, bases_of, byte_count
@@ -104,14 +105,6 @@ class PlanMemory(Pass):
         return {
             base.value for base, total in zip(small, together, strict=True) if is_small or total <= self.release_limit
         }
-
-
-def donated_arguments(function: func.FuncOp) -> list[ir.Value]:
-    """The arguments that nobody needs after the call."""
-    if "arg_attrs" not in function.attributes:
-        return []
-    pairs = zip(function.regions[0].blocks[0].arguments, function.attributes["arg_attrs"], strict=True)
-    return [argument for argument, attributes in pairs if "cuesta.donated" in attributes]
 
 
 def _sink(base: Base) -> None:
