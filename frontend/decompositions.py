@@ -6,7 +6,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch._decomp import _core_aten_decompositions_post_autograd, get_decompositions
@@ -94,6 +94,16 @@ def _vector_norm(
     return result
 
 
+def _huber_loss(x: torch.Tensor, target: torch.Tensor, reduction: int = 1, delta: float = 1.0) -> torch.Tensor:
+    """torch's own, of the type that x has, to which eager writes each loss."""
+    whole = aten.huber_loss
+    table = get_decompositions([whole])
+    if x.dtype == target.dtype:
+        return cast("torch.Tensor", table[whole.default](x, target, reduction, delta))
+    losses: torch.Tensor = table[whole.default](x, target, 0, delta).to(x.dtype)
+    return losses if reduction == 0 else losses.mean() if reduction == 1 else losses.sum()
+
+
 def _nll_loss_forward(x: torch.Tensor, target: torch.Tensor, weight: torch.Tensor | None, *rest: Any) -> Any:
     """Whole where the op of the dialect is the same loss; class weights and a single sample are taken apart."""
     if weight is None and x.dim() == 2:
@@ -115,6 +125,7 @@ _OURS: dict[Any, Callable[..., Any]] = {
     aten.rot90.default: _rot90,
     aten.linalg_vector_norm.default: _vector_norm,
     **{op.default: _scattering(op.default) for op in (aten.select_scatter, aten.diagonal_scatter, aten.slice_scatter)},
+    aten.huber_loss.default: _huber_loss,
     aten.nll_loss_forward.default: _nll_loss_forward,
     aten.nll_loss_backward.default: _nll_loss_backward,
     **byte_images.DECOMPOSITIONS,

@@ -95,3 +95,13 @@ def test_what_is_scattered_into_shared_memory_gets_its_own_as_eagers(strides: tu
         assert made.stride() == eager.stride()
         assert made.equal(eager)
         assert scatter(made, *rest) is NotImplemented
+
+
+@pytest.mark.parametrize("reduction", ["none", "mean", "sum"])
+def test_a_huber_loss_has_the_type_of_its_input(reduction: str) -> None:
+    def loss(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return F.huber_loss(x, y, reduction)
+
+    x, y = torch.randn(8).bfloat16(), torch.randn(8)
+    torch._dynamo.reset()
+    torch.testing.assert_close(torch.compile(loss, backend="cuesta")(x, y), loss(x, y))
