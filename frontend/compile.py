@@ -22,9 +22,10 @@ from cuesta.compile_report import GraphReport
 from cuesta.dialects.cuesta.dialect import numbers
 from cuesta.dialects.known_sizes import known_sizes, zeros_of
 from cuesta.dialects.module_target import mark_module, target_of
-from cuesta.errors import CompileError, PipelineError, Unsupported
+from cuesta.errors import CompileError, CuestaError, PipelineError, Unsupported
 from cuesta.frontend.dump import Dump
 from cuesta.frontend.kernel_traffic import kernel_functions, launch_bytes
+from cuesta.frontend.late_code import Begun, settle
 from cuesta.frontend.loading import load
 from cuesta.frontend.logs import tell_stage
 from cuesta.frontend.reproducer import as_text, reproduced
@@ -119,19 +120,30 @@ def run_stage(stage: Stage, module: ir.Module, options: Options, report: GraphRe
     return module
 
 
-def begin_lowering(module: ir.Module, options: Options, report: GraphReport) -> Callable[[], Artefact]:
-    """What gives the artefact of a module fresh from the importer; LLVM's threads make its code from now on.
+def begin_lowering(module: ir.Module, options: Options, report: GraphReport) -> Begun:
+    """The program of a module fresh from the importer; LLVM's threads make its code from now on.
 
-    Raises what `lower_module` does; what is given does, where LLVM fails.
+    They work on one program at a time, as their memory would add up. Raises what `lower_module` does.
     """
     begun: list[Callable[[], bytes]] = []
+    original = module.operation.clone()
 
     def begin(flat: ir.Module, opt_level: int) -> bytes:
+        settle()
         begun.append(begin_object(flat, opt_level))
         return b""
 
     artefact = lower_module(module, options, report, machine_code=begin)
-    return lambda: replace(artefact, objects=begun[0]())
+
+    def finish() -> Artefact:
+        try:
+            return replace(artefact, objects=begun[0]())
+        except CompileError as error:
+            with original.context, ir.Location.unknown():
+                failure = _repeatable(error, original, options, "import", None)
+            raise failure from failure.__cause__
+
+    return Begun(artefact.metadata["program"], finish)
 
 
 def lower_module(
@@ -158,11 +170,18 @@ def lower_module(
         except Unsupported:
             raise
         except CompileError as error:
-            pipelines = [pipeline_of(stage, options) for stage in stages_after(level, target_of(original))]
-            failure = reproduced(error, as_text(original), pipelines, dump)
+            failure = _repeatable(error, original, options, level, dump)
             if dump is not None:
                 dump.finish([f"{report.name}: failed", str(failure)])
             raise failure from failure.__cause__
+
+
+def _repeatable(
+    error: CompileError, original: ir.Operation, options: Options, level: str, dump: Dump | None
+) -> CuestaError:
+    """The error with the command that repeats it on the module as it was at `level`."""
+    pipelines = [pipeline_of(stage, options) for stage in stages_after(level, target_of(original))]
+    return reproduced(error, as_text(original), pipelines, dump)
 
 
 def _lower(

@@ -56,7 +56,7 @@ def compile(
     signature = Signature(_inputs(lowered), spec.in_spec, spec.out_spec, _ranges(lowered))
     names = {item.name for item in signature.inputs if item.kind == "weight"}
     held = {**lowered.state_dict, **lowered.constants}
-    return ExportedProgram(made.artefact, made.executable, signature, {name: held[name] for name in sorted(names)})
+    return ExportedProgram(made.artefact(), made.executable, signature, {name: held[name] for name in sorted(names)})
 
 
 def _decompositions() -> Any:

@@ -140,6 +140,6 @@ def _begin_kernel(specimen: Specimen, options: Options) -> Callable[[], Artefact
     plain = Options(gemm=KERNEL, attention=KERNEL, opt_level=options.opt_level, cache=False, verify=False)
     context = make_context()
     with context, assumptions(), chosen_by(None):
-        begun = begin_lowering(ir.Module.parse(specimen.module), plain, GraphReport(specimen.kind))
+        begun = begin_lowering(ir.Module.parse(specimen.module), plain, GraphReport(specimen.kind)).finish
     give_back(context)  # the graph is compiled next
     return begun

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -15,11 +15,13 @@ from cuesta.frontend.devices import place_graph
 from cuesta.frontend.eagers_calls import mark_calls
 from cuesta.frontend.graph_cache import GraphCache
 from cuesta.frontend.graph_key import graph_key
+from cuesta.frontend.late_code import LateExecutable
 from cuesta.frontend.loading import can_run, load
 from cuesta.frontend.machine_trial import decide
 from cuesta.options import Options
 from cuesta.runtime.artefact import Artefact
 from cuesta.runtime.executable import Executable
+from cuesta.runtime.sized import is_sized
 from cuesta.sizes import assumptions
 from cuesta.targets import Target
 
@@ -28,11 +30,12 @@ from cuesta.targets import Target
 class MadeProgram:
     """A compiled graph: what is kept of it, loaded, and how it is called."""
 
-    artefact: Artefact
     executable: Executable
     convention: Convention
     #: of its entry in the cache
     key: str
+    #: what is kept of it, which may have to be waited for
+    artefact: Callable[[], Artefact]
 
 
 @dataclass(frozen=True)
@@ -82,15 +85,17 @@ def look_up(
     if found is None:
         return Wanted(gm, kind, options, donated, target, device, products, cache)
     artefact, executable = found
-    return MadeProgram(artefact, executable, Convention.from_dict(artefact.metadata["convention"]), cache.key)
+    convention = Convention.from_dict(artefact.metadata["convention"])
+    return MadeProgram(executable, convention, cache.key, lambda: artefact)
 
 
 def compile_program(wanted: Wanted, report: GraphReport) -> MadeProgram:
-    """Compiles, loads and keeps a graph's program, at once. Raises what `make_program` does."""
+    """Compiles, loads and keeps a graph's program, at once, but that LLVM may still be at work on one for a CPU: who
+    calls it waits. Raises what `make_program` does."""
     # Imported here: a cached program needs no MLIR.
     from cuesta.dialects import make_context
     from cuesta.dialects.module_products import mark_products
-    from cuesta.frontend.compile import lower_module
+    from cuesta.frontend.compile import Timer, begin_lowering, lower_module
     from cuesta.frontend.dump import Dump
     from cuesta.frontend.importer import import_graph
 
@@ -102,18 +107,33 @@ def compile_program(wanted: Wanted, report: GraphReport) -> MadeProgram:
         mark_products(graph.module, wanted.products)
         check_outputs(graph.convention.outputs)
         report.times["import"] = time.perf_counter() - start
+
+        def keep(artefact: Artefact) -> Executable:
+            artefact.metadata["convention"] = graph.convention.as_dict()
+            executable = load(artefact, wanted.cache.cache)
+            wanted.cache.store(artefact, report)
+            return executable
+
         dump = Dump.open(options.dump, kind) if options.dump else None
-        artefact = lower_module(graph.module, options, report, dump=dump)
-    artefact.metadata["convention"] = graph.convention.as_dict()
+        if dump is not None or wanted.target.gpu:
+            artefact = lower_module(graph.module, options, report, dump=dump)
+        else:
+            begun = begin_lowering(graph.module, options, report)
+            # Who suppresses errors, or makes what fails smaller, must hear of LLVM's too.
+            config = torch._dynamo.config
+            if not is_sized(begun.program) and not config.suppress_errors and config.repro_after is None:
+                late = LateExecutable(begun, keep, report)
+                return MadeProgram(late, graph.convention, wanted.cache.key, late.artefact)
+            with Timer(report.times).stage("machine code"):
+                artefact = begun.finish()
     start = time.perf_counter()
-    executable = load(artefact, wanted.cache.cache)
-    wanted.cache.store(artefact, report)
+    executable = keep(artefact)
     report.times["load and keep"] = time.perf_counter() - start
     if dump is not None:
         report.dump = dump.outcome()
         dump.finish(report.lines())
         report.dump = dump.outcome()
-    return MadeProgram(artefact, executable, graph.convention, wanted.cache.key)
+    return MadeProgram(executable, graph.convention, wanted.cache.key, lambda: artefact)
 
 
 def import_program(wanted: Wanted) -> tuple[Convention, bytes, dict[str, bool]]:

@@ -182,7 +182,7 @@ def remember(
 ) -> None:
     """Hangs what is pickled of a program on the callable that was made of it."""
     constants = [attribute(gm, name) for name in made.convention.constants]
-    code = made.artefact.to_bytes() if keeping is Keeping.CODE else None
+    code = made.artefact().to_bytes() if keeping is Keeping.CODE else None
     kept = KeptProgram(kind, options.cache_root, made.key, code, constants, takes_tensors_only(gm))
     setattr(boxed, _KEPT, kept)
 

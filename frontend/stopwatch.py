@@ -6,6 +6,8 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from cuesta.frontend.late_code import settle
+
 
 @dataclass(frozen=True)
 class Stopwatch:
@@ -28,6 +30,7 @@ class Stopwatch:
         They take turns, so that a machine that is busy for a while slows all of them, and it is the shortest time that
         counts, as nothing makes a call faster than it is.
         """
+        settle()  # LLVM's threads would be timed too
         best: dict[str, float] = {}
         for name, call in calls.items():
             call()  # what only a first call does: memory is touched, a library makes its plan

@@ -105,9 +105,8 @@ class FirstTier:
                 raise CompileError(head["error"])
             artefact = Artefact.from_bytes(code)
             artefact.metadata["convention"] = self.convention.as_dict()
-            made = MadeProgram(
-                artefact, load(artefact, self.wanted.cache.cache), self.convention, self.wanted.cache.key
-            )
+            program = load(artefact, self.wanted.cache.cache)
+            made = MadeProgram(program, self.convention, self.wanted.cache.key, lambda: artefact)
             run = ready(made)
             self.wanted.cache.store(artefact, self.report)
             self.report.take_program(artefact.metadata["report"])

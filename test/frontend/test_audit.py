@@ -24,6 +24,7 @@ def no_machine_code() -> Iterator[pytest.MonkeyPatch]:
     torch._dynamo.reset()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("cuesta.frontend.compile.compile_to_object", refuse)
+        patch.setattr("cuesta.frontend.compile.begin_object", refuse)
         yield patch
     torch._dynamo.reset()
 

@@ -70,13 +70,14 @@ def test_traces(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_opt_level(monkeypatch: pytest.MonkeyPatch) -> None:
     made: dict[int, Any] = {}
-    compile_to_object = compiling.compile_to_object
+    begin_object = compiling.begin_object
 
     def keep(module: Any, level: int) -> Any:
-        made[level] = compile_to_object(module, level)
-        return made[level]
+        finish = begin_object(module, level)
+        made[level] = finish()
+        return finish
 
-    monkeypatch.setattr(compiling, "compile_to_object", keep)
+    monkeypatch.setattr(compiling, "begin_object", keep)
     for level in range(4):
         report_of(chain, torch.randn(8, 40), options={"opt_level": level, "cache": False})
     assert list(made) == [0, 1, 2, 3]
