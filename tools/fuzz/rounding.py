@@ -40,7 +40,10 @@ _TOTALS = frozenset(
      "mm", "bmm", "addmm", "baddbmm", "mv", "dot", "convolution"}
 )  # fmt: skip
 #: They take what they compute on the way from an operand, so that it is the operand's last place that counts.
-_DIFFERENCES = frozenset({"_softmax_backward_data", "_log_softmax_backward_data"})
+_DIFFERENCES = frozenset(
+    {"_softmax_backward_data", "_log_softmax_backward_data", "tanh_backward", "sigmoid_backward", "silu_backward",
+     "gelu_backward", "mish_backward"}
+)  # fmt: skip
 #: What ATen computes of f64 with fewer digits: a series that ends early, a constant of f32.
 _FEW_DIGITS = {"polygamma": 1e-9, "hardsigmoid": 1e-7, "hardsigmoid_backward": 1e-7}
 #: Multiples of the one below the other have so few digits that f32 holds their products, and sums of some, exactly.
