@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from cuesta._mlir import ir
 from cuesta.lowering.host_to_llvm.engine import make_object
 from cuesta.lowering.host_to_llvm.launch_step import PACKED
-from cuesta.lowering.host_to_llvm.parts import parts_of
+from cuesta.lowering.host_to_llvm.parts import Part, parts_of
 from cuesta.runtime.archive import pack
 
 
@@ -21,7 +21,7 @@ def compile_to_object(module: ir.Module, opt_level: int = 2) -> bytes:
     Raises CompileError where LLVM makes none; what it says about that goes to stderr only.
     """
     parts = _parts(module)
-    make = functools.partial(make_object, opt_level=opt_level)
+    make = functools.partial(_make, opt_level=opt_level)
     if len(parts) == 1:
         return make(parts[0])
     pool = _pool(len(parts))
@@ -35,7 +35,7 @@ def begin_object(module: ir.Module, opt_level: int = 2) -> Callable[[], bytes]:
     """What gives the object that `compile_to_object` would: threads of LLVM's make it from now on."""
     parts = _parts(module)
     pool = _pool(len(parts))
-    made = [pool.submit(make_object, part, opt_level) for part in parts]
+    made = [pool.submit(_make, part, opt_level) for part in parts]
     pool.shutdown(wait=False)
 
     def finish() -> bytes:
@@ -45,7 +45,11 @@ def begin_object(module: ir.Module, opt_level: int = 2) -> Callable[[], bytes]:
     return finish
 
 
-def _parts(module: ir.Module) -> list[str]:
+def _make(part: Part, opt_level: int) -> bytes:
+    return make_object(part.text, opt_level if part.optimised else 0)
+
+
+def _parts(module: ir.Module) -> list[Part]:
     with module.context, ir.Location.unknown():
         _stand_in_for_declarations(module)
         return parts_of(module)

@@ -3,9 +3,10 @@
     @a__tiles  @b__tiles  @b__aligned  @cuesta_main    →   { @a__tiles }  { @b__tiles  @b__aligned }
                                                            { @cuesta_main, with weak stand-ins for what it runs }
 
-Functions that LLVM could look into, from one another, stay together; the host program, which it does not optimise, is
-one. How a module is parted depends on nothing but the module, so its machine code is the same on machines with more
-cores and with fewer.
+Functions that LLVM could look into, from one another, stay together. The host program, which it does not optimise, is a
+part of its own: the wrappers that the JIT writes, one for each function, are not to be optimised there either, which
+took half of its time. How a module is parted depends on nothing but the module, so its machine code is the same on
+machines with more cores and with fewer.
 """
 
 from __future__ import annotations
@@ -27,6 +28,14 @@ _MOST = 8
 _NAMED = re.compile(r'[@(]"?([\w.$-]+)')
 
 
+@dataclass(frozen=True)
+class Part:
+    """The text of a module, and whether LLVM is to optimise it."""
+
+    text: str
+    optimised: bool
+
+
 @dataclass
 class _Symbol:
     text: str
@@ -35,27 +44,29 @@ class _Symbol:
     weak: bool
     optimised: bool
 
-    @property
-    def cost(self) -> int:
-        return len(self.text) if self.optimised else len(self.text) // 3
 
-
-def parts_of(module: ir.Module) -> list[str]:
-    """The texts of the modules; each function's and global's own is in one of them. `module` declares nothing but what
-    the JIT writes, and has weak definitions in place of other declarations."""
+def parts_of(module: ir.Module) -> list[Part]:
+    """The modules; each function's and global's own is in one of them. `module` declares nothing but what the JIT
+    writes, and has weak definitions in place of other declarations."""
     symbols = _symbols(module)
-    groups = _groups(symbols)
-    costs = [sum(symbols[name].cost for name in group) for group in groups]
-    count = min(_MOST, len(groups), 1 + sum(costs) // _PART)
-    if count == 1:
-        return [module.operation.get_asm(enable_debug_info=False)]
-    parts: list[list[str]] = [[] for _ in range(count)]
-    totals = [0] * count
+    together = _groups(symbols)
+    host = [group for group in together if not _is_optimised(symbols, group)]
+    groups = [group for group in together if _is_optimised(symbols, group)]
+    if not host or not groups:
+        return [Part(module.operation.get_asm(enable_debug_info=False), bool(groups))]
+    costs = [sum(len(symbols[name].text) for name in group) for group in groups]
+    parts: list[list[str]] = [[] for _ in range(min(_MOST, len(groups), 1 + sum(costs) // _PART))]
+    totals = [0] * len(parts)
     for number in sorted(range(len(groups)), key=lambda n: -costs[n]):
         least = totals.index(min(totals))
         parts[least] += groups[number]
         totals[least] += costs[number]
-    return [_text(symbols, part) for part in parts if part]
+    made = [Part(_text(symbols, part), True) for part in parts if part]
+    return [*made, Part(_text(symbols, [name for group in host for name in group]), False)]
+
+
+def _is_optimised(symbols: dict[str, _Symbol], group: list[str]) -> bool:
+    return any(symbols[name].type and symbols[name].optimised for name in group)
 
 
 def _symbols(module: ir.Module) -> dict[str, _Symbol]:

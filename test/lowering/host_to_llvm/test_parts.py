@@ -10,7 +10,7 @@ import pytest
 from cuesta._mlir import ir
 from cuesta.dialects import make_context
 from cuesta.errors import ArtefactError, CompileError
-from cuesta.lowering.host_to_llvm import parts
+from cuesta.lowering.host_to_llvm import object_code, parts
 from cuesta.lowering.host_to_llvm.engine import make_object
 from cuesta.lowering.host_to_llvm.object_code import compile_to_object
 from cuesta.runtime.archive import members, pack
@@ -78,9 +78,26 @@ def test_the_parts_do_not_depend_on_the_cores(objects: bytes, monkeypatch: pytes
         assert compile_to_object(ir.Module.parse(_MODULE)) == objects
 
 
-def test_a_small_module_is_one_object() -> None:
+def test_a_small_module_is_its_kernels_and_its_host_program() -> None:
     with make_context():
-        assert compile_to_object(ir.Module.parse(_MODULE)).startswith(b"\x7fELF")
+        kernels, host = members(compile_to_object(ir.Module.parse(_MODULE)))
+        only_host = ir.Module.parse(_HOST.replace("@a(", "@labs(").replace("@b(", "@labs(").replace("@c(", "@labs("))
+        assert compile_to_object(only_host).startswith(b"\x7fELF")
+    assert {"a__tiles", "b__tiles", "c__tiles"} <= set(load_object(kernels, process_resolver()).symbols)
+    assert {"main", "step"} <= set(load_object(host, lambda name: 1 << 40).symbols)
+
+
+def test_llvm_optimises_kernels_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    levels: dict[bool, int] = {}
+
+    def make(text: str, opt_level: int) -> bytes:
+        levels["@main" in text] = opt_level
+        return make_object(text, opt_level)
+
+    monkeypatch.setattr(object_code, "make_object", make)
+    with make_context():
+        compile_to_object(ir.Module.parse(_MODULE), 3)
+    assert levels == {False: 3, True: 0}
 
 
 def test_what_two_objects_define_is_not_for_others(objects: bytes) -> None:
