@@ -4,7 +4,7 @@
     %2 = cuesta.reshape(%1) : tensor<256x8xf32>   →   %2 = cuesta.gelu(%1)
 
 Every operand must have the result's shape, or be a single number: a reshape of something that
-broadcasts is no reshape.
+broadcasts is no reshape. One that is only returned stays below an op whose operand others read: it meets nothing above.
 
 With `repeat`, a cheap op that has other users too is computed twice, and its operands may broadcast along whole
 runs of dims: what is wide (f32 of bf16) need not be written for the sake of a view of it. Two
@@ -46,6 +46,9 @@ def _hoistable(op: ir.Operation) -> bool:
     shape = types.shape_of(result)
     if shape == ():
         return False  # its operands are single numbers, which stay as they are
+    is_read_beside = any(types.shape_of(x) == shape and len(users(x)) > 1 for x in owner.operands)
+    if is_read_beside and all(user.name == "func.return" for user in users(op.results[0])):
+        return False
     return all(types.shape_of(x) in (shape, ()) for x in owner.operands)
 
 

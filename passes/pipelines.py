@@ -25,7 +25,7 @@ class Stage:
 
 
 #: Parts of a reduction that leaves too few tiles to share out; a program for all sizes keeps it whole.
-_SPLIT = "split-reductions{programs=16 symbolic=false}"
+_SPLIT = "split-reductions{programs=16 symbolic=false returned=true}"
 
 _GRAPH = (
     # 1. Views first: what copies and views of views hide, no later pattern has to look through.

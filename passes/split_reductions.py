@@ -33,6 +33,7 @@ from cuesta.passes.graph_rewrite import functions, rewrite_ops
 from cuesta.passes.hoist_reshapes import POINTWISE, reshaped_operand
 from cuesta.passes.match import maker, number, unreshaped
 from cuesta.passes.registry import Pass, register_pass
+from cuesta.passes.returned_parts import return_parts
 from cuesta.size_facts import divisor_of
 from cuesta.sizes import Number, Size, estimate, hint, symbol
 
@@ -151,6 +152,8 @@ class _Split:
     centred: bool
     form: Cut
     ragged: _Ragged | None = None
+    #: whether the dims lie in memory in their order: what is returned of others would be written in it, and copied
+    in_order: bool = False
 
 
 @register_pass("split-reductions")
@@ -162,6 +165,8 @@ class SplitReductions(Pass):
     programs: int = PROGRAMS
     #: Whether what depends on the call is split, too.
     symbolic: bool = True
+    #: Whether what a reduction computes for itself is returned from there, where it is returned.
+    returned: bool = False
 
     def run(self, module: ir.Module) -> None:
         # All is found before anything is split: a mean in two steps would not be known for one, and MemoryOrder goes
@@ -172,7 +177,9 @@ class SplitReductions(Pass):
             for op in function.regions[0].blocks[0].operations:
                 if op.operation.name in _REDUCTIONS and (split := self._plan(op.operation, memory)) is not None:
                     splits[op.operation] = split
-        rewrite_ops(module, dict.fromkeys(_REDUCTIONS, lambda op: _rewrite(op, splits[op]) if op in splits else None))
+        rewrite_ops(
+            module, dict.fromkeys(_REDUCTIONS, lambda op: self._rewrite(op, splits[op]) if op in splits else None)
+        )
 
     def _plan(self, op: ir.Operation, memory: MemoryOrder) -> _Split | None:
         centred = _is_centred(op)
@@ -191,7 +198,24 @@ class SplitReductions(Pass):
                 even = [ragged.whole if d == ragged.dim else n for d, n in enumerate(sizes)]
                 return _Split(centred, cut_shape(even, dims, {ragged.dim: ragged.parts}), ragged)
         self._refuse_too_long(order, sizes, dims, cut)
-        return _Split(centred, cut_shape(sizes, dims, cut)) if estimate(cut.values()) >= 4 else None
+        in_order = list(order) == sorted(order)
+        return _Split(centred, cut_shape(sizes, dims, cut), None, in_order) if estimate(cut.values()) >= 4 else None
+
+    def _rewrite(self, op: ir.Operation, split: _Split) -> list[Value]:
+        form = split.form
+        x, mean = _less_mean(op) if split.centred else (op.operands[0], None)
+        if split.ragged is not None:
+            return [_ragged_total(op, x, form, split.ragged)]
+        made: dict[Value, Value] = {}
+        taken = _B.convert(in_parts(x, form.shape, made), opmath(spelling_of(x)))
+        if self.returned and split.in_order and mean is None:
+            return_parts(op, made)
+        if mean is None:
+            name = op.name.removeprefix("cuesta.")
+            total = _B.reduce(name, _B.reduce(name, taken, form.inside), form.across)
+        else:
+            total = _variance(taken, _B.reshape(mean, form.kept), form)
+        return [_B.convert(_B.reshape(total, shape_of(op.results[0])), spelling_of(op.results[0]))]
 
     def _wanted(self, order: Sequence[int], sizes: Sequence[Number], dims: Sequence[int]) -> int:
         """How many parts would keep the machine busy; 1 where there are programs enough."""
@@ -232,20 +256,6 @@ def _ragged(order: Sequence[int], sizes: Sequence[Number], dims: Sequence[int], 
     return None
 
 
-def _rewrite(op: ir.Operation, split: _Split) -> list[Value]:
-    form = split.form
-    x, mean = _less_mean(op) if split.centred else (op.operands[0], None)
-    if split.ragged is not None:
-        return [_ragged_total(op, x, form, split.ragged)]
-    taken = _B.convert(in_parts(x, form.shape), opmath(spelling_of(x)))
-    if mean is None:
-        name = op.name.removeprefix("cuesta.")
-        total = _B.reduce(name, _B.reduce(name, taken, form.inside), form.across)
-    else:
-        total = _variance(taken, _B.reshape(mean, form.kept), form)
-    return [_B.convert(_B.reshape(total, shape_of(op.results[0])), spelling_of(op.results[0]))]
-
-
 def _ragged_total(op: ir.Operation, x: Value, form: Cut, ragged: _Ragged) -> Value:
     """The parts, and beside them what is left at the end of the dim."""
     name, sizes, dim = op.name.removeprefix("cuesta."), shape_of(x), ragged.dim
@@ -273,8 +283,8 @@ def _ragged_total(op: ir.Operation, x: Value, form: Cut, ragged: _Ragged) -> Val
     return _B.convert(_B.reshape(total, shape_of(op.results[0])), spelling_of(op.results[0]))
 
 
-def in_parts(x: Value, shape: list[Number]) -> Value:
-    """x in another shape, with the pointwise ops that made it."""
+def in_parts(x: Value, shape: list[Number], made: dict[Value, Value] | None = None) -> Value:
+    """x in another shape, with the pointwise ops that made it: `made` gets what they make, → the same in that shape."""
     sizes = shape_of(x)
 
     def view(value: Value) -> Value:
@@ -282,10 +292,12 @@ def in_parts(x: Value, shape: list[Number]) -> Value:
         assert own is not None  # each dim of `sizes` became a run of its own
         return _B.reshape(value, own)
 
-    return _viewed(x, shape, view)
+    return _viewed(x, shape, view, made)
 
 
-def _viewed(x: Value, shape: list[Number], view: Callable[[Value], Value]) -> Value:
+def _viewed(
+    x: Value, shape: list[Number], view: Callable[[Value], Value], computed: dict[Value, Value] | None = None
+) -> Value:
     """A view of x, which has that shape, with the pointwise ops that made it.
 
     A reshape between them and the reduction would keep them out of its kernel, and what they make in memory. That is
@@ -312,6 +324,8 @@ def _viewed(x: Value, shape: list[Number], view: Callable[[Value], Value]) -> Va
                 attributes = dict(op.attributes.items())
                 clone = ir.Operation.create(op.name, results=[kind], operands=operands, attributes=attributes)
                 made[value] = clone.results[0]
+                if computed is not None:
+                    computed[value] = made[value]
         return made[value]
 
     return visit(x)

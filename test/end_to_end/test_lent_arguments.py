@@ -1,4 +1,5 @@
-"""A gradient may lie in what the forward graph saved for it, unless anybody else can see that."""
+"""What a loss saves for its gradient is made with its sum; the gradient may lie in it, unless anybody else can see
+that."""
 
 from __future__ import annotations
 
@@ -11,6 +12,7 @@ from torch import Tensor
 from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
+import cuesta
 from cuesta.runtime.executable import ARENAS
 from cuesta.tools.bench.memory import measure
 
@@ -219,3 +221,18 @@ def test_with_sizes_of_the_call() -> None:
         assert x.grad is not None
         assert x.grad.data_ptr() in saved
         torch.testing.assert_close(x.grad, _gradient(F.mse_loss, x, y))
+
+
+@pytest.mark.parametrize("name", ["mse_loss", "smooth_l1_loss", "huber_loss", "l1_loss"])
+@pytest.mark.parametrize(("order", "most"), [((0, 1), 1), ((1, 0), 2)])
+def test_a_loss_and_what_it_saves_are_one_kernel(name: str, order: tuple[int, int], most: int) -> None:
+    x, y = (torch.randn(600, 512).permute(order) for _ in range(2))
+    x.requires_grad_()
+    loss: Loss = getattr(F, name)
+    result = _compiled(loss)(x, y)
+    result.backward()
+    forward = next(g for g in cuesta.report().as_dict()["graphs"] if g["name"] == "forward")
+    assert len(forward["kernels"]) <= most
+    assert not any("copy" in kernel["ops"] for kernel in forward["kernels"])
+    torch.testing.assert_close(result, loss(x, y))
+    torch.testing.assert_close(x.grad, _gradient(loss, x, y))

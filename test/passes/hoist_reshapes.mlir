@@ -101,3 +101,17 @@ func.func @epilogue_before_a_product(%a: tensor<2x16x64xf32>, %b: tensor<64x16xf
   %4 = "cuesta.mm"(%3, %c) {product = "32x64x16 by 6x64"} : (tensor<32x16xf32>, tensor<16x64xf32>) -> tensor<32x64xf32>
   return %4 : tensor<32x64xf32>
 }
+
+// What is only returned meets nothing above, and would part from what reads an operand beside it.
+// CHECK-LABEL: func.func @only_returned
+// CHECK: %[[A:.*]] = "cuesta.exp"(%arg0)
+// CHECK: %[[B:.*]] = "cuesta.neg"(%[[A]]) : (tensor<2x4xf32>)
+// CHECK: %[[R:.*]] = "cuesta.reshape"(%[[B]])
+// CHECK: return %[[R]]
+func.func @only_returned(%x: tensor<2x4xf32>) -> (tensor<8xf32>, tensor<2xf32>) {
+  %0 = "cuesta.exp"(%x) : (tensor<2x4xf32>) -> tensor<2x4xf32>
+  %1 = "cuesta.neg"(%0) : (tensor<2x4xf32>) -> tensor<2x4xf32>
+  %2 = "cuesta.reshape"(%1) : (tensor<2x4xf32>) -> tensor<8xf32>
+  %3 = "cuesta.sum"(%0) {dims = [1], keepdim = 0} : (tensor<2x4xf32>) -> tensor<2xf32>
+  return %2, %3 : tensor<8xf32>, tensor<2xf32>
+}
