@@ -33,7 +33,9 @@ def expand(op: math.CopySignOp, rewriter: rewrite.PatternRewriter) -> bool:
 def expand_rounded(op: arith.TruncFOp, rewriter: rewrite.PatternRewriter) -> bool:
     """The rewrite pattern of roundings to f32 of an f64 that has the sign of an f64."""
     signed = op.operands[0].owner
-    if not isinstance(signed, math.CopySignOp) or ir.F16Type.get(op.context) not in _becomes(op.result):
+    if not isinstance(element_of(op.operands[0].type), ir.F64Type) or not isinstance(signed, math.CopySignOp):
+        return True
+    if ir.F16Type.get(op.context) not in _becomes(op.result):
         return True
     magnitude, told = signed.operands
     with rewriter.ip, op.location:
