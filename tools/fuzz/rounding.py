@@ -37,8 +37,10 @@ _CONVERSIONS = frozenset({"_to_copy", "copy_", "copy"})
 #: A total may be exact though the partial sums are not, of which another order has others.
 _TOTALS = frozenset(
     {"sum", "nansum", "mean", "var", "var_mean", "std", "std_mean", "linalg_vector_norm", "norm", "cumsum", "cumsum_",
-     "mm", "bmm", "addmm", "baddbmm", "mv", "dot", "convolution"}
+     "native_batch_norm", "mm", "bmm", "addmm", "baddbmm", "mv", "dot", "convolution"}
 )  # fmt: skip
+#: Disturbed step by step: a mean that is off is so for all that is taken from it, and moved operands have another.
+_IN_STEPS = torch._decomp.get_decompositions([torch.ops.aten.native_layer_norm, torch.ops.aten.native_group_norm])
 #: They take what they compute on the way from an operand, so that it is the operand's last place that counts.
 _DIFFERENCES = frozenset(
     {"_softmax_backward_data", "_log_softmax_backward_data", "tanh_backward", "sigmoid_backward", "silu_backward",
@@ -63,6 +65,9 @@ class DisturbedRounding(TorchDispatchMode):
         self, func: Any, types: Sequence[type], args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
         given = (tuple(args), dict(kwargs or {}))
+        if func in _IN_STEPS:
+            with self:
+                return _IN_STEPS[func](*args, **(kwargs or {}))
         if _is_exact(func):
             moves = func(*given[0], **given[1])
             if _name(func) in _CONVERSIONS and _is_float(moves):
