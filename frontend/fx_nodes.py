@@ -95,13 +95,17 @@ def _leaves_out_empty(node: torch.fx.Node) -> bool:
 def memory_root(node: torch.fx.Node) -> torch.fx.Node:
     """The node whose memory a node's result shares by torch's rules, through views; itself where it has its own.
 
-    Results with one root may share memory, others must not, even where their values turn out to be equal. A reshape
-    that copies is traced as an "unsafe" view of a clone: no view by its schema, and one in memory, where what is
-    written to a part of it is seen in the whole.
+    Results with one root may share memory, others must not, even where their values turn out to be equal.
     """
-    while is_view(node) or node.target is torch.ops.aten._unsafe_view.default:
+    while lies_in_operands_memory(node):
         (node, *_) = node.all_input_nodes
     return node
+
+
+def lies_in_operands_memory(node: torch.fx.Node) -> bool:
+    """Whether a node's result is a view of its first operand: by its schema, or the "unsafe" view that a reshape which
+    copies, and a product of three dims, are traced as; what is written to a part of it is seen in the whole."""
+    return is_view(node) or node.target is torch.ops.aten._unsafe_view.default
 
 
 def shared_offsets(results: Sequence[torch.fx.Node]) -> dict[int, int | torch.SymInt]:

@@ -18,8 +18,7 @@ from typing import Any
 from torch import Tensor
 from torch.fx import GraphModule, Node
 
-from cuesta.frontend.fx_nodes import keep_results, memory_root
-from cuesta.frontend.python_steps import is_view
+from cuesta.frontend.fx_nodes import keep_results, lies_in_operands_memory, memory_root
 
 
 def save_views_once(forward: GraphModule, backward: GraphModule, outputs: int) -> None:
@@ -76,7 +75,7 @@ def _steps(view: Node, root: Node) -> list[Node]:
     """The calls that make `view` of `root`, first to last."""
     found: list[Node] = []
     while view is not root:
-        assert is_view(view)
+        assert lies_in_operands_memory(view)
         found.append(view)
         view = view.all_input_nodes[0]
     return found[::-1]

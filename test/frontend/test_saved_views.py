@@ -59,20 +59,23 @@ def test_views_of_one_tensor_are_saved_once(function: Program, count: int, split
     assert [n.name for n in results] == [n.name for n in backward.nodes if n.op == "placeholder"][: len(results)]
 
 
-def attention_layers(x: Tensor, w: Tensor, b: Tensor) -> Tensor:
-    """Saved of each layer: what q, k and v are parts of, and the result of attention, of which there are two views."""
+def attention_layers(x: Tensor, w: Tensor, b: Tensor | None = None) -> Tensor:
+    """Saved of each layer: what q, k and v are parts of, and the result of attention, of which there are two views.
+
+    Without `b` a linear layer is traced as a product of two dims and an "unsafe" view of it."""
     linear = torch.nn.functional.linear
     for _ in range(4):
         x = torch.nn.functional.layer_norm(x, (32,))
         q, k, v = linear(x, w, b).view(2, 16, 3, 4, 8).permute(2, 0, 3, 1, 4).unbind(0)
         x = torch.nn.functional.scaled_dot_product_attention(q, k, v).transpose(1, 2).reshape(2, 16, 32)
-        x = linear(x, w[:32], b[:32])
+        x = linear(x, w[:32], None if b is None else b[:32])
     return x.sum()
 
 
-def test_what_is_handed_over_keeps_its_name_beside_copies_of_calls(split: Split) -> None:
+@pytest.mark.parametrize("sizes", [[(2, 16, 32), (96, 32), (96,)], [(2, 16, 32), (96, 32)]], ids=["bias", "no bias"])
+def test_what_is_handed_over_keeps_its_name_beside_copies_of_calls(sizes: list[tuple[int, ...]], split: Split) -> None:
     torch.manual_seed(0)
-    tensors = [torch.randn(s, dtype=torch.float64, requires_grad=True) for s in ((2, 16, 32), (96, 32), (96,))]
+    tensors = [torch.randn(s, dtype=torch.float64, requires_grad=True) for s in sizes]
     compiled, graphs = split(attention_layers)
     expected = torch.autograd.grad(attention_layers(*tensors), tensors)
     torch.testing.assert_close(torch.autograd.grad(compiled(*tensors), tensors), expected)
