@@ -165,6 +165,8 @@ def median(b: GraphBuilder, node: torch.fx.Node, x: Value) -> Value:
 def mode(b: GraphBuilder, node: torch.fx.Node, x: Value, dim: int = -1, keepdim: bool = False) -> list[Value]:
     """The least of those that a row has most of; of NaN and a number as frequent, the number. (Eager sorts a row with
     NaN by an order that is none.)"""
+    if node.meta["val"][0].device.type != "cpu":
+        raise Decline("a GPU's mode is another than the CPU's where several values are as frequent: ATen finds it")
     x, dim = _along_dim(b, x, dim)
     own, other, square = _pairs(b, x, dim)
     equal, nan = b.pointwise("eq", own, other), _isnan(b, x)

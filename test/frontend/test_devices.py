@@ -61,6 +61,11 @@ def test_the_device_is_the_gpu_where_there_is_one() -> None:
     assert find_device(trace(lambda s: torch.empty(3, device="cuda:1"), SCALAR)) == torch.device("cuda", 1)
 
 
+def test_the_mode_is_atens() -> None:
+    """Of values as frequent as each other a GPU's kernel names any, the CPU's the least."""
+    assert "aten.mode.default" in ops_of(trace(lambda x: x.mode(0).values, BIG))
+
+
 def test_two_gpus_are_unsupported() -> None:
     with pytest.raises(Unsupported, match="several devices: cuda:0, cuda:1"):
         find_device(trace(lambda x: x.to("cuda:1"), BIG))

@@ -47,7 +47,9 @@ _DIFFERENCES = frozenset(
      "gelu_backward", "mish_backward"}
 )  # fmt: skip
 #: What ATen computes of f64 with fewer digits: a series that ends early, a constant of f32.
-_FEW_DIGITS = {"polygamma": 1e-9, "hardsigmoid": 1e-7, "hardsigmoid_backward": 1e-7}
+_FEW_DIGITS = {"polygamma": 1e-9} | dict.fromkeys(
+    ("hardsigmoid", "hardsigmoid_backward", "hardswish", "hardswish_backward"), 1e-7
+)
 #: Multiples of the one below the other have so few digits that f32 holds their products, and sums of some, exactly.
 _STEP, _BOUND = 1 / 8, 128.0
 
