@@ -11,10 +11,10 @@ from collections.abc import Mapping
 from cuesta._mlir import ir
 from cuesta.dialects.kernel_attention import LANES, ROWS, TILE, AttentionTile
 from cuesta.dialects.module_products import measured_products
-from cuesta.dialects.types import shape_of, spelling_of, static_shape
+from cuesta.dialects.types import shape_of, spelling_of
 from cuesta.passes.graph_rewrite import functions
 from cuesta.product_kinds import KERNEL
-from cuesta.sizes import Size
+from cuesta.sizes import Size, hint
 from cuesta.targets import Target
 
 #: Position of q among the operands of each op.
@@ -55,16 +55,16 @@ def refusal(op: ir.Operation) -> str | None:
     masked = len(op.operands) in (4, 7)
     if {spelling_of(x) for x in op.operands} - ({"i1"} if masked else set()) != {"f32"}:
         return "elements other than f32"
-    sizes = [n for x in op.operands for n in shape_of(x)]
-    if any(isinstance(n, Size) for n in sizes):
-        return "sizes that depend on the call"
-    return "no elements" if 0 in sizes else None
+    q, k, v = (shape_of(x) for x in list(op.operands)[_FIRST[op.name] :][:3])
+    if any(isinstance(n, Size) for shape in (q, k, v) for n in (shape[1], shape[3])):
+        return "heads whose number or size depends on the call"
+    return "no elements" if any(0 in shape_of(x) for x in op.operands) else None
 
 
 def tile_of(op: ir.Operation) -> AttentionTile:
     """How a kernel cuts an op."""
     q, k = list(op.operands)[_FIRST[op.name] :][:2]
-    return tile_for(static_shape(q)[2], static_shape(k)[2])
+    return tile_for(hint(shape_of(q)[2]), hint(shape_of(k)[2]))
 
 
 def tile_for(queries: int, keys: int) -> AttentionTile:
@@ -81,5 +81,5 @@ def tile_for(queries: int, keys: int) -> AttentionTile:
 
 def _is_faster(op: ir.Operation, measured: Mapping[str, str]) -> bool:
     """Whether a kernel was measured to be faster on this machine, and has queries for its lanes."""
-    queries = static_shape(op.operands[_FIRST[op.name]])[2]
-    return queries >= _FEWEST_QUERIES and measured.get(op.name.removeprefix("cuesta.")) == KERNEL
+    queries = shape_of(op.operands[_FIRST[op.name]])[2]
+    return hint(queries) >= _FEWEST_QUERIES and measured.get(op.name.removeprefix("cuesta.")) == KERNEL

@@ -4,6 +4,8 @@ func @attention(%q, %k, %v, %o, %lse) {          scf.forall (%b, %h, %i) = (0, 0
   kernel.attention(%q, %k, %v, %o, %lse)    →      scf.for %n = 0 to 256 step 128 {
     {tile = "64x128 by 4"}                           scores = k · q,  weights = exp(scores - peak)
 }                                                    output = output * exp(old - peak) + v · weights } }
+
+Batch, queries and keys may be what the call says: their sizes are the kernel's parameters, and so are strides.
 """
 
 from __future__ import annotations
@@ -11,8 +13,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from cuesta._mlir import func, ir
+from cuesta.dialects import walk
+from cuesta.dialects.index_arithmetic import index_of
 from cuesta.dialects.kernel_attention import BACKWARD, FORWARD
-from cuesta.dialects.kernel_module import kernel_modules
+from cuesta.dialects.kernel_module import kernel_modules, parameters
+from cuesta.dialects.types import size_of
 from cuesta.lowering.attention_to_loops.backward import write_backward
 from cuesta.lowering.attention_to_loops.forward import write_forward
 from cuesta.passes.registry import Pass, register_pass
@@ -35,3 +40,13 @@ class TileAttention(Pass):
                                 with ir.InsertionPoint(op), op.location:
                                     _WRITERS[op.name](op)
                                 op.erase()
+                                _compute_sizes(function)
+
+
+def _compute_sizes(function: func.FuncOp) -> None:
+    """Sizes, from the parameters that a kernel is passed."""
+    given = parameters(function)
+    for op in [o for o in walk(function.operation) if o.name == "cuesta.size"]:
+        with ir.InsertionPoint(op), op.location:
+            op.results[0].replace_all_uses_with(index_of(size_of(op), given))
+        op.erase()

@@ -15,11 +15,10 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from cuesta._mlir import arith, ir, math, memref, scf, vector
-from cuesta.dialects.cuesta.dialect import int_attr
 from cuesta.dialects.kernel_attention import LANES, ROWS
 from cuesta.dialects.types import index_value
 from cuesta.lowering.attention_to_loops.masks import MaskPanel
-from cuesta.lowering.attention_to_loops.panel import Attention, Panel
+from cuesta.lowering.attention_to_loops.panel import Attention, Panel, extent, four_sizes
 from cuesta.lowering.attention_to_loops.vectors import (
     Mask,
     plus,
@@ -56,8 +55,7 @@ def write_backward(op: ir.Operation) -> None:
     )
     buffers = _Buffers(*(scratch(n, tile.queries) for n in sizes))
     memory = None if attention.mask is None else MaskPanel.memory(attention.mask, tile.keys, tile.queries)
-    tiles = scf.ForallOp([0] * 2, [batch, attention.kv_heads], [1] * 2, [])
-    tiles.operation.attributes["cuesta.work"] = int_attr(attention.work * 5 // 2)
+    tiles = attention.tiles([batch, attention.kv_heads], attention.work * 5 // 2)
     with ir.InsertionPoint(tiles.body):
         b, kv_head = tiles.induction_variables
         _, dk, dv = list(op.operands)[-3:]
@@ -69,19 +67,19 @@ def write_backward(op: ir.Operation) -> None:
             _Backward(Panel.of(attention, b, head, kv_head, first, memory), op, buffers).write()
 
         low = arith.muli(kv_head, index_value(attention.group))
-        heads = plus(low, attention.group)
-        loop(low, heads, 1, lambda head: loop(0, attention.panels, 1, lambda i: panel(head, i)))
+        heads, panels = plus(low, attention.group), extent(attention.panels)
+        loop(low, heads, 1, lambda head: loop(0, panels, 1, lambda i: panel(head, i)))
         scf.InParallelOp()
 
 
 def _clear(gradient: Value, batch: Value, head: Value) -> None:
-    _, _, rows, depth = gradient.type.shape
+    _, _, rows, depth = four_sizes(gradient)
 
     def part(row: Value, d: Value, masks: Sequence[Mask]) -> None:
         for j, mask in enumerate(masks):
             mask.store(splat(0.0), gradient, [batch, head, row, plus(d, j * LANES)])
 
-    loop(0, rows, 1, lambda row: _across(depth, lambda d, masks: part(row, d, masks)))
+    loop(0, extent(rows), 1, lambda row: _across(depth, lambda d, masks: part(row, d, masks)))
 
 
 def _across(depth: int, body: Callable[[Value, list[Mask]], None]) -> None:
@@ -180,5 +178,5 @@ class _Backward:
                     at = [panel.batch, panel.kv_head, key, column]
                     mask.store(arith.addf(mask.load(target, at), x), target, at)
 
-        depth = target.type.shape[3]
+        depth = four_sizes(target)[3]
         loop(0, count, ROWS, lambda row: _across(depth, lambda d, masks: part(row, d, masks)))

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import TypeAlias
 
 from cuesta._mlir import arith, ir, math, scf, vector
-from cuesta.dialects.cuesta.dialect import int_attr
 from cuesta.dialects.kernel_attention import LANES
 from cuesta.dialects.types import index_value
 from cuesta.lowering.attention_to_loops.masks import MaskPanel
@@ -27,8 +26,7 @@ def write_forward(op: ir.Operation) -> None:
     weights = scratch(tile.keys, tile.queries)
     last = scratch(1, tile.queries)
     mask_memory = None if attention.mask is None else MaskPanel.memory(attention.mask, tile.keys, tile.queries)
-    tiles = scf.ForallOp([0] * 3, [batch, heads, attention.panels], [1] * 3, [])
-    tiles.operation.attributes["cuesta.work"] = int_attr(attention.work)
+    tiles = attention.tiles([batch, heads, attention.panels], attention.work)
     with ir.InsertionPoint(tiles.body):
         b, h, i = tiles.induction_variables
         first = arith.muli(i, index_value(tile.queries))

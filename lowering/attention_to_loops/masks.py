@@ -12,6 +12,7 @@ from cuesta.dialects.types import index_value, memref_shape
 from cuesta.lowering.attention_to_loops.vectors import Mask, plus, scratch, splat, spread
 from cuesta.lowering.linalg_to_loops.transposed import transposed
 from cuesta.lowering.linalg_to_loops.vector_loops import loop
+from cuesta.sizes import Number
 
 Value: TypeAlias = ir.Value
 
@@ -24,8 +25,8 @@ class MaskPanel:
     batch: Value
     head: Value
     first: Value
-    queries: int
-    keys: int
+    queries: Number
+    keys: Number
     panel: int
     #: keys x queries of a block; None where every query has the same
     buffer: Value | None
@@ -63,7 +64,7 @@ class MaskPanel:
             for i in range(LANES):
                 query = plus(arith.addi(self.first, m), i)
                 there = Mask()
-                if self.queries % self.panel:
+                if self.queries % self.panel != 0:
                     there = Mask.of_all(arith.cmpi(arith.CmpIPredicate.ult, query, index_value(self.queries)))
                 x = (rest & there).load(self.mask, self._at(query, key), ir.VectorType.get([LANES], kind))
                 rows.append(_to_add(x))
@@ -87,8 +88,8 @@ class MaskPanel:
         return [index_value(0) if n == 1 else at for n, at in zip(_sizes(self.mask), places, strict=True)]
 
 
-def _sizes(mask: Value) -> list[int]:
-    return [n for n in memref_shape(mask.type)[0] if isinstance(n, int)]
+def _sizes(mask: Value) -> tuple[Number, ...]:
+    return memref_shape(mask.type)[0]
 
 
 def _to_add(x: Value) -> Value:

@@ -13,7 +13,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from cuesta._mlir import arith, ir, memref, vector
+from cuesta._mlir import arith, ir, memref, scf, vector
+from cuesta.dialects.cuesta.dialect import int_array, int_attr
 from cuesta.dialects.kernel_attention import LANES, AttentionTile
 from cuesta.dialects.types import index_value, memref_shape
 from cuesta.lowering.attention_to_loops.masks import MaskPanel
@@ -25,18 +26,20 @@ from cuesta.lowering.attention_to_loops.vectors import (
     sums,
 )
 from cuesta.lowering.linalg_to_loops.transposed import transposed
-from cuesta.lowering.linalg_to_loops.vector_loops import blocks, loop
-from cuesta.sizes import Number
+from cuesta.lowering.linalg_to_loops.vector_loops import Extent, blocks, loop
+from cuesta.sizes import Number, Size
 
 Value: TypeAlias = ir.Value
 Rows: TypeAlias = list[list[Value]]
+FourSizes: TypeAlias = tuple[Number, int, Number, int]
 
 MINUS_INFINITY = -math.inf
 
 
 @dataclass(frozen=True)
 class Attention:
-    """The sizes of a kernel's op, [B, H, L, D], [B, Hkv, S, D] and [B, Hkv, S, Dv], and how it is cut."""
+    """The sizes of a kernel's op, [B, H, L, D], [B, Hkv, S, D] and [B, Hkv, S, Dv], and how it is cut. B, L and S may
+    be what the call says."""
 
     q: Value
     k: Value
@@ -55,13 +58,13 @@ class Attention:
         return Attention(q, k, v, given, scale, causal, AttentionTile.parse(op.attributes["tile"].value))
 
     @property
-    def sizes(self) -> tuple[int, int, int, int]:
+    def sizes(self) -> FourSizes:
         """Batch, heads, queries and elements of each."""
-        return _sizes(self.q)
+        return four_sizes(self.q)
 
     @property
     def kv_heads(self) -> int:
-        return _sizes(self.k)[1]
+        return four_sizes(self.k)[1]
 
     @property
     def group(self) -> int:
@@ -69,17 +72,17 @@ class Attention:
         return self.sizes[1] // self.kv_heads
 
     @property
-    def keys(self) -> int:
-        return _sizes(self.k)[2]
+    def keys(self) -> Number:
+        return four_sizes(self.k)[2]
 
     @property
     def width(self) -> int:
         """Elements of a value."""
-        return _sizes(self.v)[3]
+        return four_sizes(self.v)[3]
 
     @property
-    def panels(self) -> int:
-        return -(-self.sizes[2] // self.tile.queries)
+    def panels(self) -> Number:
+        return (self.sizes[2] + self.tile.queries - 1) // self.tile.queries
 
     @property
     def vectors(self) -> int:
@@ -87,19 +90,30 @@ class Attention:
         return self.tile.queries // LANES
 
     @property
-    def work(self) -> int:
+    def work(self) -> Number:
         """Scalar operations of the forward op."""
         batch, heads, queries, depth = self.sizes
-        return batch * heads * queries * self.keys * (depth + self.width + LANES) // (2 if self.causal else 1)
+        return batch * queries * self.keys * (heads * (depth + self.width + LANES) // (2 if self.causal else 1))
+
+    def tiles(self, counts: Sequence[Number], work: Number) -> scf.ForallOp:
+        """The loops over so many tiles, of so many scalar operations in all of them."""
+        made = scf.ForallOp([0] * len(counts), [extent(n) for n in counts], [1] * len(counts), [])
+        made.operation.attributes["cuesta.work"] = int_attr(work)
+        if any(isinstance(n, Size) for n in counts):
+            made.operation.attributes["cuesta.tiles"] = int_array(counts)
+        return made
 
 
-def _sizes(value: Value) -> tuple[int, int, int, int]:
-    batch, heads, rows, depth = _numbers(memref_shape(value.type)[0])
+def four_sizes(value: Value) -> FourSizes:
+    """The sizes of q, k, v or a result like them."""
+    (batch, heads, rows, depth), _ = memref_shape(value.type)
+    assert isinstance(heads, int) and isinstance(depth, int)
     return batch, heads, rows, depth
 
 
-def _numbers(sizes: Sequence[Number]) -> list[int]:
-    return [n for n in sizes if isinstance(n, int)]
+def extent(number: Number) -> Extent:
+    """A size as the end of a loop."""
+    return number if isinstance(number, int) else index_value(number)
 
 
 @dataclass(frozen=True)
@@ -130,7 +144,7 @@ class Panel:
             return Mask()
         return Mask.of_all(arith.cmpi(arith.CmpIPredicate.ult, row, index_value(queries)))
 
-    def count(self) -> int | Value:
+    def count(self) -> Extent:
         """How many queries there are."""
         _, _, queries, _ = self.op.sizes
         size = self.op.tile.queries
@@ -147,7 +161,7 @@ class Panel:
                 at = plus(d, i)
                 Mask().store(change(row, at, m) if change else row, target, [at, m])
 
-        depth = _sizes(source)[3]
+        depth = four_sizes(source)[3]
         loop(0, self.op.tile.queries, LANES, lambda m: blocks(depth, LANES, lambda d, n, _: square(m, d, n)))
 
     def turn_back(self, source: Value, target: Value, change: Callable[[Value, Value], Value] | None = None) -> None:
@@ -160,7 +174,7 @@ class Panel:
                 at = plus(arith.addi(self.first, m), i)
                 (self.there(at) & Mask.of_first(count)).store(row, target, [self.batch, self.head, at, d])
 
-        depth = _sizes(target)[3]
+        depth = four_sizes(target)[3]
         loop(0, self.op.tile.queries, LANES, lambda m: blocks(depth, LANES, lambda d, n, _: square(m, d, n)))
 
     def _load_square(self, source: Value, m: Value, d: Value, count: int) -> list[Value]:
@@ -205,12 +219,9 @@ class Panel:
 
     def limits(self) -> list[Value] | None:
         """The last key that each query sees, by vector; None where all see all."""
-        last = self.op.keys - 1
         i32 = ir.IntegerType.get_signless(32)
         vector_of_i32 = ir.VectorType.get([LANES], i32)
-        whole = arith.ConstantOp(
-            vector_of_i32, ir.DenseElementsAttr.get_splat(vector_of_i32, ir.IntegerAttr.get(i32, last))
-        ).result
+        whole = spread(arith.index_cast(i32, index_value(self.op.keys - 1)))
         if not self.op.causal:
             return None if self.op.keys % self.op.tile.rows == 0 else [whole] * self.op.vectors
         first = arith.index_cast(i32, self.first)
@@ -232,7 +243,7 @@ class Panel:
 
     def products(self, factor: Value, keys: Sequence[Value], columns: Value) -> Rows:
         """factor[key, :] times columns[:, m], a row for each key."""
-        depth = _sizes(factor)[3]
+        depth = four_sizes(factor)[3]
         return sums(
             len(keys),
             self.op.vectors,
@@ -280,7 +291,7 @@ class Panel:
                     row = [vector.fma(x, part, y) for x, part, y in zip(before, share, row, strict=True)]
                 self.store_row(row, total, plus(d, r))
 
-        blocks(_sizes(factor)[3], self.op.tile.rows, rows)
+        blocks(four_sizes(factor)[3], self.op.tile.rows, rows)
 
     def load_row(self, buffer: Value, row: Value) -> list[Value]:
         return [self._load(buffer, row, j) for j in range(self.op.vectors)]

@@ -1,18 +1,22 @@
 """Attention as a kernel: a function of its one op, on buffers with any strides but along the last dim.
 
 %o, %lse = kernel.attention(%q, %k, %v)   →   host.launch(%q, %k, %v, %o, %lse) {@kernels::@attention}
+
+Sizes and strides that depend on the call are the kernel's parameters p0, p1, …, as in every kernel.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeAlias
 
 from cuesta._mlir import func, ir
 from cuesta.dialects import host as host_ops
-from cuesta.dialects.cuesta.dialect import int_attr, numbers
-from cuesta.dialects.types import shape_of, spelling_of
-from cuesta.sizes import Number
+from cuesta.dialects.cuesta.dialect import int_array, int_attr, numbers
+from cuesta.dialects.kernel_module import SHAPE
+from cuesta.dialects.types import memref, memref_shape, shape_of, spelled, spelling_of
+from cuesta.sizes import Number, Size, symbol
 
 if TYPE_CHECKING:
     from cuesta.passes.form_kernels.host import Host
@@ -31,23 +35,49 @@ def launch_attention(host: Host, op: ir.Operation) -> None:
         host.layouts[result] = layout
         buffers.append(host.view(layout, spelling_of(result)))
     attributes = {name: a for name, a in op.attributes.items() if name != "result_strides"}
-    kinds = [b.type for b in buffers]
+    shapes = [memref_shape(b.type) for b in buffers]
+    parameters = list(dict.fromkeys(n for shape in shapes for part in shape for n in part if isinstance(n, Size)))
+    own: dict[Number, Number] = {size: symbol(f"p{i}") for i, size in enumerate(parameters)}
+    shapes = [(_named(sizes, own), _named(strides, own)) for sizes, strides in shapes]
+    kinds = [_kind(b.type, *shape) for b, shape in zip(buffers, shapes, strict=True)]
     key = (op.name, *map(str, kinds), *(f"{name} = {a}" for name, a in sorted(attributes.items())))
     name = op.name.removeprefix("kernel.")
     if key not in host.names:
         host.names[key] = host.kernel_name([name])
         with ir.InsertionPoint(host.kernels):
-            function = func.FuncOp(host.names[key], (kinds, []))
+            function = func.FuncOp(host.names[key], (kinds + [ir.IndexType.get()] * len(parameters), []))
         with ir.InsertionPoint(function.add_entry_block()):
-            ir.Operation.create(op.name, operands=list(function.arguments), attributes=attributes)
+            ir.Operation.create(op.name, operands=list(function.arguments)[: len(kinds)], attributes=attributes)
             func.ReturnOp([])
+        if parameters:
+            bound = [_bound(*shape) for shape in shapes] + [ir.DictAttr.get({})] * len(parameters)
+            function.attributes["arg_attrs"] = ir.ArrayAttr.get(bound)
     host_ops.LAUNCH(
         buffers,
         [],
         kernel=ir.SymbolRefAttr.get(["kernels", host.names[key]]),
         outputs=int_attr(len(op.results)),
         ops=ir.ArrayAttr.get([ir.StringAttr.get(name)]),
+        **({"parameters": int_array(parameters)} if parameters else {}),
     )
+
+
+def _named(numbers: Sequence[Number], own: Mapping[Number, Number]) -> tuple[Number, ...]:
+    """Numbers as the kernel calls them."""
+    return tuple(own.get(n, n) for n in numbers)
+
+
+def _kind(buffer: ir.Type, sizes: Sequence[Number], strides: Sequence[Number]) -> ir.Type:
+    """The type of a buffer in the kernel's terms."""
+    kind = ir.MemRefType(buffer)
+    return buffer if kind.memory_space is None else memref(sizes, strides, spelled(kind.element_type))
+
+
+def _bound(sizes: Sequence[Number], strides: Sequence[Number]) -> ir.DictAttr:
+    """What says an argument's sizes and strides where its type does not."""
+    if not any(isinstance(n, Size) for n in (*sizes, *strides)):
+        return ir.DictAttr.get({})
+    return ir.DictAttr.get({SHAPE: ir.ArrayAttr.get([int_array(sizes), int_array(strides)])})
 
 
 def _dense_rows(host: Host, value: Value) -> Value:

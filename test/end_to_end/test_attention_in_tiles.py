@@ -182,14 +182,55 @@ def test_nothing(sizes: tuple[int, ...]) -> None:
         torch.testing.assert_close(ours, eager, equal_nan=True)
 
 
-def test_sizes_that_depend_on_the_call_are_the_librarys() -> None:
-    inputs = [heads(2, 40, 16, seed) for seed in range(3)]
+def of_a_call(case: str, batch: int, queries: int, keys: int) -> tuple[list[torch.Tensor], torch.Tensor | None]:
+    """q, k and v, and a mask where the case has one."""
+    inputs = [heads(4, queries, 24, 0, batch), heads(2, keys, 24, 1, batch), heads(2, keys, 40, 2, batch)]
+    generator = torch.Generator().manual_seed(queries)
+    masks = {
+        "added": torch.randn(batch, 1, queries, keys, generator=generator),
+        "shown": torch.rand(queries, keys, generator=generator) > 0.3,
+        "of keys": torch.randn(batch, 1, 1, keys, generator=generator),
+        "turned": torch.randn(batch, 4, keys, queries, generator=generator).mT,
+    }
+    return inputs, masks.get(case)
+
+
+@pytest.mark.parametrize("case", ["no mask", "causal", "added", "shown", "of keys", "turned"])
+def test_one_kernel_serves_all_sizes(case: str) -> None:
+    """Batch, queries and keys are what the call says: fewer than a vector or a block, more, and whole ones."""
+
+    def attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, mask: torch.Tensor | None) -> torch.Tensor:
+        return F.scaled_dot_product_attention(q, k, v, mask, is_causal=case == "causal", enable_gqa=True)
+
+    program = compiled(attention, cache=False)
+
+    def function(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, mask: torch.Tensor | None) -> torch.Tensor:
+        for x in (q, k, v):
+            torch._dynamo.mark_dynamic(x, [0, 2])
+        if mask is not None:
+            torch._dynamo.mark_dynamic(mask, [d for d, n in enumerate(mask.shape) if n != 1 and d != mask.dim() - 3])
+        return program(q, k, v, mask)
+
+    for sizes in [(3, 40, 50), (2, 130, 197), (6, 5, 3), (5, 64, 128)]:
+        inputs, mask = of_a_call(case, *sizes)
+        ours, atens = gradients(function, inputs, mask), gradients(attention, inputs, mask)
+        exact = gradients(attention, [x.double() for x in inputs], wide(mask))
+        assert called() == []
+        for our, aten, right in zip(ours, atens, exact, strict=True):
+            most = 2 * (aten - right).abs().max() + 4 * torch.finfo(torch.float32).eps * right.abs().max()
+            assert (our - right).abs().max() <= most
+            assert our.stride() == aten.stride()
+    assert len(cuesta.report().graphs) == 2  # forward and backward
+
+
+def test_heads_as_the_call_says_are_the_librarys() -> None:
+    inputs = [heads(3, 40, 16, seed) for seed in range(3)]
     for x in inputs:
-        torch._dynamo.mark_dynamic(x, 2)
+        torch._dynamo.mark_dynamic(x, 1)
     with torch.no_grad():
         torch.testing.assert_close(compiled(_masked)(*inputs, None), _masked(*inputs, None))
     (call,) = called()
-    assert "depend on the call" in call["reason"]
+    assert "heads whose number or size depends on the call" in call["reason"]
 
 
 def test_equal_attention_is_one_kernel() -> None:

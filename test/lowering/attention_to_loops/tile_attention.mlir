@@ -84,4 +84,26 @@ func.func @gradients(%grad: memref<1x2x16x16xf32>, %q: memref<1x2x16x16xf32>, %k
   return
 }
 
+// Sizes and strides of a call are the kernel's parameters: whether there is a query is asked of the last panel's, and
+// the last key stands in for those behind it.
+// CHECK-LABEL: func.func @of_a_call
+// CHECK-SAME: (%[[Q:[^:]*]]: memref<?x2x?x16xf32, {{.*}}, %[[P0:[^:]*]]: index, %[[P1:[^:]*]]: index, %{{.*}}: index)
+// CHECK: %[[UP:.*]] = arith.addi %[[P1]], %{{.*}}
+// CHECK: %[[PANELS:.*]] = arith.{{.*}}div{{.*}} %[[UP]],
+// CHECK: scf.forall (%{{.*}}, %{{.*}}, %{{.*}}) in (%[[P0]], 2, %[[PANELS]])
+// CHECK: arith.cmpi ult, %{{.*}}, %[[P1]]
+// CHECK: vector.maskedload %[[Q]]
+// CHECK: arith.minui
+// CHECK: cuesta.tiles = ["p0", 2, {{.*}}], cuesta.work = "{{.*}}p0*p1
+func.func @of_a_call(%q: memref<?x2x?x16xf32, strided<[?, 16, 32, 1]>, {at = ["p0", "p1", "p2"]}>,
+                     %o: memref<?x2x?x16xf32, strided<[?, 16, 32, 1]>, {at = ["p0", "p1", "p2"]}>,
+                     %lse: memref<?x2x?xf32, {at = ["p0", "p1"]}>, %p0: index, %p1: index, %p2: index) {
+  "kernel.attention"(%q, %q, %q, %o, %lse) {scale = 0.25 : f64, causal = 0 : i64, masked = 0 : i64, tile = "32x16 by 8"}
+    : (memref<?x2x?x16xf32, strided<[?, 16, 32, 1]>, {at = ["p0", "p1", "p2"]}>,
+       memref<?x2x?x16xf32, strided<[?, 16, 32, 1]>, {at = ["p0", "p1", "p2"]}>,
+       memref<?x2x?x16xf32, strided<[?, 16, 32, 1]>, {at = ["p0", "p1", "p2"]}>,
+       memref<?x2x?x16xf32, strided<[?, 16, 32, 1]>, {at = ["p0", "p1", "p2"]}>, memref<?x2x?xf32, {at = ["p0", "p1"]}>) -> ()
+  return
+}
+
 }}

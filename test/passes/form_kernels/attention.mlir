@@ -39,3 +39,22 @@ func.func @graph(%q: tensor<1x1x16x8xbf16> {cuesta.strides = [128, 128, 8, 1]})
   %0:2 = "cuesta.attention"(%q, %q, %q) {scale = 0.5, causal = 1} : (tensor<1x1x16x8xbf16>, tensor<1x1x16x8xbf16>, tensor<1x1x16x8xbf16>) -> (tensor<1x1x16x8xbf16>, tensor<1x1x16xf32>)
   return %0#0 : tensor<1x1x16x8xbf16>
 }
+
+// -----
+
+// Batch, queries and keys that the call says are the kernel's parameters, and so are strides.
+// CHECK-LABEL: module @kernels
+// CHECK: func.func @attention(%[[Q:[^:]*]]: memref<?x2x?x8xf32, strided<[?, 8, 16, 1]>, {at = ["p0", "p1", "p2"]}> {cuesta.bound = {{\[}}["p0", 2, "p1", 8], ["p2", 8, 16, 1]]},
+// CHECK-SAME: %arg5: index, %arg6: index, %arg7: index, %arg8: index)
+// CHECK-NEXT: "kernel.attention"(%[[Q]],
+// CHECK-LABEL: func.func @graph
+// CHECK: "host.launch"({{.*}}) {kernel = @kernels::@attention, ops = ["attention"], outputs = 2 : i64, parameters = ["s0", "s1", "16*s1", "2*s1"]}
+module attributes {cuesta.hints = {s0 = 2 : i64, s1 = 32 : i64}} {
+  func.func @graph(%q: tensor<?x2x?x8xf32, ["s0", "s1"]> {cuesta.strides = ["16*s1", 8, 16, 1]})
+      -> (tensor<?x2x?x8xf32, ["s0", "s1"]> {cuesta.strides = ["16*s1", 8, 16, 1]}) {
+    %0:2 = "cuesta.attention"(%q, %q, %q) {scale = 0.5, causal = 0, result_strides = [["16*s1", 8, 16, 1], ["2*s1", 1, 2]]}
+      : (tensor<?x2x?x8xf32, ["s0", "s1"]>, tensor<?x2x?x8xf32, ["s0", "s1"]>, tensor<?x2x?x8xf32, ["s0", "s1"]>)
+      -> (tensor<?x2x?x8xf32, ["s0", "s1"]>, tensor<?x2x?xf32, ["s0", "s1"]>)
+    return %0#0 : tensor<?x2x?x8xf32, ["s0", "s1"]>
+  }
+}
