@@ -1,8 +1,8 @@
 """What a random torch program is made of: lines with places to fill.
 
 {x} is a tensor to go on with, {y} and {z} others; {d} and {e} are dims of x, {n} a size along d or a position in it,
-{s} a number, {f} a floating dtype, {t} any dtype, {i} a tensor of positions. A line that torch refuses is left out,
-so a template need not fit every tensor.
+{s} a number, {f} a floating dtype, {t} any dtype, {i} a tensor of positions, {w} a square matrix that x is multiplied
+by. A line that torch refuses is left out, so a template need not fit every tensor.
 """
 
 from __future__ import annotations
@@ -118,6 +118,15 @@ EXPRESSIONS: tuple[tuple[float, tuple[str, ...]], ...] = (
          "F.conv2d({x}, torch.ones({x}.shape[1], 1, 3, 3, dtype={x}.dtype), padding=1, groups={x}.shape[1])",
          "F.conv_transpose2d({x}, torch.ones({x}.shape[1], 2, 2, 2, dtype={x}.dtype), stride=2)",
          "torch.bmm({x}, {y}.mT)", "torch.mv({x}, {x}[0])", "torch.kron({x}, {y}[:2])", "torch.cdist({x}, {x} + 1)")),
+    # Layers as models have them: parts of what one product computes, and attention between them
+    (2, ("F.scaled_dot_product_attention(*F.linear({x}, torch.cat(3 * [{w}])).chunk(3, -1))",
+         "F.scaled_dot_product_attention(*F.linear({x}, torch.cat(3 * [{w}])).unflatten(-1, (3, 1, -1))"
+         ".movedim(-3, 0).transpose(-3, -2)).transpose(-3, -2).flatten(-2)",
+         "F.scaled_dot_product_attention(*({x} @ torch.cat(3 * [{w}], 1)).unflatten(-1, (3, 1, -1))"
+         ".movedim(-3, 0).transpose(-3, -2), is_causal=True).transpose(-3, -2).reshape({x}.shape)",
+         "F.glu(F.linear({x}, torch.cat(2 * [{w}]), {x}.flatten()[:1]))",
+         "F.linear(F.gelu(F.linear({x}, {w})), {w}.mT) + {x}",
+         "{x} + ({x} @ {w}).softmax({d})")),
     # Views
     (14, ("{x}.transpose({d}, {e})", "{x}.mT", "{x}.flip({d})", "{x}.reshape(-1)", "{x}.flatten({d})",
           "{x}.unsqueeze({d})",
