@@ -5,7 +5,8 @@
 
 The artefact's metadata hold under "program": `arguments`, each {sizes, strides, dtype}; `arena`, in
 bytes; `keeps_arena`, whether the next call may find it; `bases`, the memory that results lie in, each
-with its owner: "caller" is allocated here, "torch" arrives as a handle; `released`, the numbers of the
+with its owner: "caller" is allocated here, "torch" arrives as a handle, and "aten" as that of what an op of ATen
+returned; `released`, the numbers of the
 arguments that the program gives back, whose places in the list of tensors become None; `kept`, how many tensors that
 torch is given stay with the slots from call to call; `results`, each
 in an argument or a base at an offset in elements; `calls`, the calls into ATen that go through Python;
@@ -230,11 +231,17 @@ def _source(metadata: dict[str, Any]) -> str:
         add("            free_slots.append((slots, address))")
         add("            return None")
     add("        fail(code, slots)")
-    owned = [i for i, base in enumerate(bases) if base["owner"] == "torch"]
+    owned = [i for i, base in enumerate(bases) if base["owner"] != "caller"]
     if owned:
         first = len(arguments) + _BEFORE_BASES
         handles = ", ".join(f"slots[{first + i}]" for i in owned)
         add(f"    {', '.join(f'b{i}' for i in owned)}, = steal({handles})")
+    for i in owned:
+        if bases[i]["owner"] == "aten":
+            # A part of what an op made knows that, and AOTAutograd takes arguments that share memory, one of which is
+            # written, all with a base or none: views that are made here have none.
+            add(f"    if b{i}._base is not None:")
+            add(f"        b{i} = view(b{i}, {tuple(bases[i]['sizes'])}, {tuple(bases[i]['strides'])}, 0)")
     add("    free_slots.append((slots, address))")
     names: dict[str, str] = {}
     for i, result in enumerate(metadata["results"]):

@@ -235,7 +235,7 @@ class EntryWriter:
 
     def _return(self) -> None:
         for number, base in enumerate(self.layout.returned.values()):
-            if base.owner == "torch":
+            if base.owner != "caller":
                 handle = self._at("%frame", base.root.index, I64)
                 slot = self._at("%slots", self.layout.first_base + number)
                 self._add(f"llvm.store {handle}, {slot} : i64, {PTR}")

@@ -80,7 +80,7 @@ Kept: TypeAlias = tuple[Place, Metadata, torch.device]
 class ReturnedBase:
     """Memory that results lie in and the program does not give back."""
 
-    owner: str  # "caller" or "torch"
+    owner: str  # "caller", "torch" or "aten"
     metadata: Metadata
     root: Root
 
@@ -186,7 +186,7 @@ def read_host(function: func.FuncOp) -> HostLayout:
                     _keep_operands(layout, op)
                 dtypes = [d.value for d in op.attributes["dtypes"]][len(op.operands) :]
                 for result, dtype in zip(op.results, dtypes, strict=True):
-                    _add_owned(layout, result, Metadata.of(result, dtype), returns)
+                    _add_owned(layout, result, "aten", Metadata.of(result, dtype), returns)
                     if "device" in op.attributes:
                         layout.devices[result] = torch.device(op.attributes["device"].value)
             case "host.launch":
@@ -233,17 +233,21 @@ def _add_alloc(
         layout.returned[value] = ReturnedBase("caller", metadata, root)
         return
     layout.steps[op] = len(layout.steps) + 1
-    _add_owned(layout, value, metadata, returns)
+    _add_owned(layout, value, "torch", metadata, returns)
 
 
 def _add_owned(
-    layout: HostLayout, value: Value, metadata: Metadata, returns: dict[Value, list[tuple[Value, Metadata, Number]]]
+    layout: HostLayout,
+    value: Value,
+    owner: str,
+    metadata: Metadata,
+    returns: dict[Value, list[tuple[Value, Metadata, Number]]],
 ) -> None:
     layout.handles[value] = len(layout.handles)
     root = Root(True, layout.handles[value])
     _add_base(layout, value, root)
     if value in returns:
-        layout.returned[value] = ReturnedBase("torch", metadata, root)
+        layout.returned[value] = ReturnedBase(owner, metadata, root)
 
 
 def _returned_bases(layout: HostLayout) -> dict[Value, list[tuple[Value, Metadata, Number]]]:

@@ -78,6 +78,24 @@ def test_views_of_a_result_that_the_next_graph_writes(same_as_eager: Check) -> N
     same_as_eager(f, torch.randn(3, 3))
 
 
+def test_a_result_of_atens_that_the_next_graph_writes(backend: str) -> None:
+    """Attention's output is a view of what the op made."""
+
+    def f(x: Tensor) -> tuple[Tensor, Tensor]:
+        q, k, v = x.movedim(-3, 0).transpose(-3, -2)
+        y = torch.nn.functional.scaled_dot_product_attention(q, k, v).transpose(-3, -2).flatten(-2)
+        z = y[None]
+        torch._dynamo.graph_break()
+        z.masked_fill_(z > 0, 1)
+        y.detach().mul_(2)
+        return y, z
+
+    x = torch.randn(1, 4, 3, 1, 1, dtype=torch.float64)
+    y, z = torch.compile(f, backend=backend)(x)
+    assert_close((y, z), f(x))
+    assert y.data_ptr() == z.data_ptr()
+
+
 def test_a_part_of_a_reshape_that_copied_shares_its_memory(backend: str) -> None:
     def f(x: Tensor) -> tuple[Tensor, Tensor]:
         whole = x.mT.reshape(-1)
