@@ -156,6 +156,7 @@ class _Splitter:
         if is_view(node):
             target = _without_base(target)
         held = {n: self._held(node, n) for n in node.all_input_nodes if n.op == "get_attr"}
+        read = {n for n in (node, *parts) if any(user.op != "output" and user not in parts for user in n.users)}
 
         def run(values: list[Any]) -> list[Any]:
             at = held | dict(zip(needs, values, strict=True))
@@ -165,7 +166,7 @@ class _Splitter:
             made = {node: target(*args, **kwargs)}
             for part in parts:
                 made[part] = made[part.args[0]][part.args[1]]  # type: ignore[index]
-            return [laid_out(value, n.meta.get("val"), str(node.target)) for n, value in made.items()]
+            return [laid_out(x, n.meta.get("val"), str(node.target), n in read) for n, x in made.items()]
 
         return _Step(run, needs, [node, *parts], stream_of(node))
 

@@ -138,3 +138,16 @@ def test_the_next_piece_gets_the_layout_that_it_was_traced_with() -> None:
 def test_another_shape_than_was_traced_is_an_error() -> None:
     with pytest.raises(ExecutionError, match=r"op gave torch.float32\[3\]; the graph was traced with .*\[2\]"):
         laid_out(torch.zeros(3), torch.zeros(2), "op")
+
+
+def test_what_nobody_reads_may_have_another_shape() -> None:
+    """torch's trace has as many counts along dim -1 as there are elements."""
+
+    def runs(x: Tensor) -> tuple[Tensor, ...]:
+        found: tuple[Tensor, ...] = torch.unique_consecutive(x, return_counts=True, dim=-1)
+        return found
+
+    x = torch.tensor([1.0, 1.0, 0.0])
+    with torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True):
+        torch._dynamo.reset()
+        assert_close(torch.compile(runs, backend="cuesta", fullgraph=True)(x), runs(x))
