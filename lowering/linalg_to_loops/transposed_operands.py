@@ -10,6 +10,7 @@ A tile of its own would be written and read once more, and memory waits meanwhil
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -22,7 +23,8 @@ from cuesta.dialects.kernel_module import body_ops, kernel_modules
 from cuesta.dialects.types import index_value, memref_shape
 from cuesta.lowering.linalg_to_loops.transpose_tiles import Squares, fits, lanes_of, put
 from cuesta.lowering.linalg_to_loops.transposed import transposed
-from cuesta.lowering.linalg_to_loops.views import memory_of
+from cuesta.lowering.linalg_to_loops.vector_loops import value_of
+from cuesta.lowering.linalg_to_loops.views import bound_shape, memory_of
 from cuesta.passes.registry import Pass, register_pass
 
 Value: TypeAlias = ir.Value
@@ -56,7 +58,8 @@ class TransposedOperands(Pass):
                     found = _Consumer.of(op)
                     if found is not None:
                         with ir.InsertionPoint(op), op.location:
-                            found.squares.replace([*found.transposes.values(), op], found.compute)
+                            ops = [*found.transposes.values(), op]
+                            found.squares.replace(ops, found.compute, found.conditions())
 
 
 @dataclass(frozen=True)
@@ -117,6 +120,14 @@ class _Consumer:
             memory_of(v) for v in list(self.op.operands)[: -len(written)] if isinstance(v.type, ir.MemRefType)
         }
         return not again or all(n != dynamic and n % lanes == 0 for n in sizes)
+
+    def conditions(self) -> list[Value]:
+        """What has to hold of what the kernel is passed: no operand's rows share places of L1."""
+        shapes = [bound_shape(t.operands[0]) for t in self.transposes.values()]
+        if self.squares.lanes <= _WAYS:
+            return []
+        width = ir.MemRefType(self.squares.whole.type).element_type.width // 8
+        return [_has_own_places(*shape, width) for shape in shapes if shape is not None]
 
     def compute(self, place: list[Value], rows: int, columns: int) -> None:
         """A square from a place on: each of its rows in the result is a vector."""
@@ -191,6 +202,15 @@ def _shares_places(source: Value, lanes: int) -> bool:
     apart = [n for n in strides if n != 1]
     held = math.prod(int(n) for n in sizes) * memory.element_type.width // 8 <= _HELD
     return held and bool(apart) and int(min(apart)) % _PLACES == 0
+
+
+def _has_own_places(sizes: Sequence[int | Value], strides: Sequence[int | Value], width: int) -> Value:
+    """As `_shares_places`, of a buffer whose sizes or strides a call tells."""
+    apart = functools.reduce(arith.minui, [value_of(n) for n in strides if n != 1])
+    held = functools.reduce(arith.muli, [value_of(n) for n in sizes])
+    rest = arith.remui(apart, index_value(_PLACES))
+    own = arith.cmpi(arith.CmpIPredicate.ne, rest, index_value(0))
+    return arith.ori(own, arith.cmpi(arith.CmpIPredicate.ugt, held, index_value(_HELD // width)))
 
 
 def _outputs(op: ir.Operation) -> list[Value]:

@@ -26,6 +26,7 @@ CASES: dict[str, Case] = {
     "columns": (lambda x: (x * 2).sum(0), lambda n: (R(33, n * 11),)),
     "rows, columns, all": (lambda x: (x.sum(0), (x + 1).sum(1), x.max(), x.mean()), lambda n: (R(n * 3, n * 11),)),
     "transposed": (lambda x, y: x.t() + y, lambda n: (R(n * 5, n * 3), R(n * 3, n * 5))),
+    "transposed, rows a power of two apart": (lambda x, y: x.t() + y, lambda n: (R(33, n * 512), R(n * 512, 33))),
     "concatenation": (lambda x, y: torch.cat([x * 2, y + 1], 1), lambda n: (R(5, n), R(5, n * 2))),
     "slices": (lambda x: x[1:, ::2] * 2, lambda n: (R(n, n * 4),)),
     "gather": (lambda i, w: (w[i] * 2).mean(1), lambda n: (torch.randint(0, n, (n, n + 3)), R(n, 16))),

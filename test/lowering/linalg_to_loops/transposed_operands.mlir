@@ -132,6 +132,33 @@ func.func @left_alone(%x: memref<32x1024xf32>, %w: memref<16x16xf32>, %v: memref
   return
 }
 
+// Of rows as far apart as a call says: unless they share places of L1 and some cache holds them all; else by a tile.
+// CHECK-LABEL: func.func @of_a_call
+// CHECK-SAME: (%{{.*}}, %{{.*}}, %{{.*}}, %[[N:.*]]: index)
+// CHECK: %[[HELD:.*]] = arith.muli %[[N]], %[[N]]
+// CHECK: %[[REST:.*]] = arith.remui %[[N]], %c1024
+// CHECK: %[[OWN:.*]] = arith.cmpi ne, %[[REST]], %c0
+// CHECK: %[[LARGE:.*]] = arith.cmpi ugt, %[[HELD]], %c2097152
+// CHECK: %[[EITHER:.*]] = arith.ori %[[OWN]], %[[LARGE]]
+// CHECK: scf.if %[[EITHER]]
+// CHECK-COUNT-64: vector.shuffle
+// CHECK: else
+// CHECK: linalg.transpose
+// CHECK: linalg.generic
+func.func @of_a_call(%x: memref<f32>, %y: memref<32x32xf32>, %z: memref<32x32xf32>, %n: index) {
+  %whole = memref.reinterpret_cast %x to offset: [0], sizes: [%n, %n], strides: [%n, 1] : memref<f32> to memref<?x?xf32, strided<[?, 1]>>
+  %part = memref.subview %whole[0, 0] [32, 32] [1, 1] : memref<?x?xf32, strided<[?, 1]>> to memref<32x32xf32, strided<[?, 1]>>
+  %tile = memref.alloca() : memref<32x32xf32>
+  linalg.transpose ins(%part : memref<32x32xf32, strided<[?, 1]>>) outs(%tile : memref<32x32xf32>) permutation = [1, 0]
+  linalg.generic {indexing_maps = [#rows, #rows, #rows], iterator_types = ["parallel", "parallel"]}
+      ins(%y, %tile : memref<32x32xf32>, memref<32x32xf32>) outs(%z : memref<32x32xf32>) {
+  ^bb0(%a: f32, %b: f32, %o: f32):
+    %0 = arith.addf %a, %b : f32
+    linalg.yield %0 : f32
+  }
+  return
+}
+
 // Single numbers have no dim to run along.
 // CHECK-LABEL: func.func @kernel_of_single_numbers
 // CHECK-COUNT-2: linalg.generic
