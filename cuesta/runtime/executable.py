@@ -6,10 +6,9 @@
 The artefact's metadata hold under "program": `arguments`, each {sizes, strides, dtype}; `arena`, in
 bytes; `keeps_arena`, whether the next call may find it; `bases`, the memory that results lie in, each
 with its owner: "caller" is allocated here, "torch" arrives as a handle, and "aten" as that of what an op of ATen
-returned; `released`, the numbers of the
-arguments that the program gives back, whose places in the list of tensors become None; `kept`, how many tensors that
-torch is given stay with the slots from call to call; `results`, each
-in an argument or a base at an offset in elements; `calls`, the calls into ATen that go through Python;
+returned; `released`, the numbers of the arguments that the program gives back, whose places in the list of tensors
+become None; `kept`, how many tensors that torch is given stay with the slots from call to call; `results`, each in an
+argument or a base at an offset in elements; `calls`, the calls into ATen that go through Python;
 `words`, those of the program's tables that depend on sizes; `buffers`, what shares an arena whose offsets do;
 `grids`, those of a GPU's launches that do; `late`, the kernels whose code may be wanting; `assumed`, what was taken
 for granted of sizes (sized.py has these five); `steps`, what may fail, for the message;
