@@ -159,6 +159,25 @@ func.func @of_a_call(%x: memref<f32>, %y: memref<32x32xf32>, %z: memref<32x32xf3
   return
 }
 
+// Nothing is asked of rows that begin one element apart.
+// CHECK-LABEL: func.func @windows
+// CHECK-NOT: scf.if
+// CHECK-COUNT-64: vector.shuffle
+// CHECK-NOT: linalg
+func.func @windows(%x: memref<f32>, %y: memref<32x32xf32>, %z: memref<32x32xf32>, %n: index) {
+  %whole = memref.reinterpret_cast %x to offset: [0], sizes: [%n, %n], strides: [1, 1] : memref<f32> to memref<?x?xf32, strided<[1, 1]>>
+  %part = memref.subview %whole[0, 0] [32, 32] [1, 1] : memref<?x?xf32, strided<[1, 1]>> to memref<32x32xf32, strided<[1, 1]>>
+  %tile = memref.alloca() : memref<32x32xf32>
+  linalg.transpose ins(%part : memref<32x32xf32, strided<[1, 1]>>) outs(%tile : memref<32x32xf32>) permutation = [1, 0]
+  linalg.generic {indexing_maps = [#rows, #rows, #rows], iterator_types = ["parallel", "parallel"]}
+      ins(%y, %tile : memref<32x32xf32>, memref<32x32xf32>) outs(%z : memref<32x32xf32>) {
+  ^bb0(%a: f32, %b: f32, %o: f32):
+    %0 = arith.addf %a, %b : f32
+    linalg.yield %0 : f32
+  }
+  return
+}
+
 // Single numbers have no dim to run along.
 // CHECK-LABEL: func.func @kernel_of_single_numbers
 // CHECK-COUNT-2: linalg.generic
