@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from cuesta._mlir import func, ir
+from cuesta._mlir import func, ir, scf
 from cuesta.dialects.affine_maps import dims_of
-from cuesta.dialects.cuesta.dialect import ints, numbers
+from cuesta.dialects.cuesta.dialect import int_array, int_attr, ints, numbers
 from cuesta.dialects.kernel_scatter import is_scatter
-from cuesta.sizes import Number
+from cuesta.sizes import Number, Size
 
 #: Kernel k as a function over a range of its tiles, and what runs once after them.
 TILES, TAIL = "__tiles", "__tail"
@@ -90,6 +90,21 @@ def body_ops(op: ir.Operation) -> Iterator[ir.Operation]:
         return
     for inner in op.regions[0].blocks[0].operations:
         yield inner.operation
+
+
+def shape_attributes(sizes: Sequence[Number], strides: Sequence[Number]) -> dict[str, ir.Attribute]:
+    """What says an argument's sizes and strides, in terms of the kernel's parameters; nothing where its type does."""
+    if not any(isinstance(n, Size) for n in (*sizes, *strides)):
+        return {}
+    return {SHAPE: ir.ArrayAttr.get([int_array(sizes), int_array(strides)])}
+
+
+def count_tiles(loop: scf.ForallOp, counts: Sequence[Number], work: Number) -> None:
+    """Says of a loop over tiles how many scalar operations all of them are, and how many tiles there are along each of
+    its dims where that depends on the call: its bounds do not tell then."""
+    loop.operation.attributes["cuesta.work"] = int_attr(work)
+    if any(isinstance(n, Size) for n in counts):
+        loop.operation.attributes["cuesta.tiles"] = int_array(counts)
 
 
 def argument_shape(argument: ir.Value, attributes: ir.DictAttr) -> tuple[list[Number], list[Number]]:

@@ -20,10 +20,11 @@ from cuesta._mlir import arith, bufferization, func, ir, linalg, scf, tensor
 from cuesta.dialects import product, types
 from cuesta.dialects.affine_maps import projection
 from cuesta.dialects.clones import clone_op
-from cuesta.dialects.cuesta.dialect import int_array, int_attr, ints, numbers
+from cuesta.dialects.cuesta.dialect import int_array, ints, numbers
 from cuesta.dialects.kernel_module import (
     SHAPE,
     body_ops,
+    count_tiles,
     destination_of,
     kernel_modules,
     operand_classes,
@@ -208,10 +209,7 @@ def _tile(function: func.FuncOp) -> None:
             [tiles[c] for c in order],
             [destination for destination, _ in written.values()],
         )
-        loop.operation.attributes["cuesta.work"] = int_attr(work)
-        counts = [(sizes[c] + tiles[c] - 1) // tiles[c] for c in order]
-        if any(isinstance(n, Size) for n in counts):
-            loop.operation.attributes["cuesta.tiles"] = int_array(counts)
+        count_tiles(loop, [(sizes[c] + tiles[c] - 1) // tiles[c] for c in order], work)
         tiler = Tiler(sizes, tiles, dict(zip(order, loop.induction_variables, strict=True)))
         back = {c: n - tiles[c] for c in order if isinstance(n := sizes[c], int) and n % tiles[c]} if reaches else {}
         with ir.InsertionPoint(loop.body):

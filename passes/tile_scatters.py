@@ -19,8 +19,8 @@ from typing import TypeAlias
 
 from cuesta._mlir import arith, func, ir, scf, tensor
 from cuesta.dialects.affine_maps import dims_of
-from cuesta.dialects.cuesta.dialect import int_array, int_attr, ints, numbers
-from cuesta.dialects.kernel_module import argument_shapes, kernel_modules, operand_classes, parameters
+from cuesta.dialects.cuesta.dialect import ints, numbers
+from cuesta.dialects.kernel_module import argument_shapes, count_tiles, kernel_modules, operand_classes, parameters
 from cuesta.dialects.kernel_scatter import combined, is_scatter, position
 from cuesta.passes.graph_rewrite import functions
 from cuesta.passes.registry import Pass, register_pass
@@ -108,10 +108,7 @@ class _Writer:
         """Tiles over the classes that walk what is written, for threads to share."""
         loop = scf.ForallOp([0] * len(shared), [self._bound(c) for c in shared], [tiles[c] for c in shared], [whole])
         work = sum(work_of(g, self.sizes) for g in self.generics) + math.prod(self.sizes[c] for c in self.loops)
-        loop.operation.attributes["cuesta.work"] = int_attr(work)
-        counts = [(self.sizes[c] + tiles[c] - 1) // tiles[c] for c in shared]
-        if any(isinstance(n, Size) for n in counts):
-            loop.operation.attributes["cuesta.tiles"] = int_array(counts)
+        count_tiles(loop, [(self.sizes[c] + tiles[c] - 1) // tiles[c] for c in shared], work)
         offsets = dict(zip(shared, loop.induction_variables, strict=True))
         (into,) = loop.inner_iter_args
         with ir.InsertionPoint(loop.body):

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from cuesta._mlir import arith, ir, memref, scf, vector
-from cuesta.dialects.cuesta.dialect import int_array, int_attr
 from cuesta.dialects.kernel_attention import LANES, AttentionTile
+from cuesta.dialects.kernel_module import count_tiles
 from cuesta.dialects.types import index_value, memref_shape
 from cuesta.lowering.attention_to_loops.masks import MaskPanel
 from cuesta.lowering.attention_to_loops.vectors import (
@@ -27,7 +27,7 @@ from cuesta.lowering.attention_to_loops.vectors import (
 )
 from cuesta.lowering.linalg_to_loops.transposed import transposed
 from cuesta.lowering.linalg_to_loops.vector_loops import Extent, blocks, loop
-from cuesta.sizes import Number, Size
+from cuesta.sizes import Number
 
 Value: TypeAlias = ir.Value
 Rows: TypeAlias = list[list[Value]]
@@ -98,9 +98,7 @@ class Attention:
     def tiles(self, counts: Sequence[Number], work: Number) -> scf.ForallOp:
         """The loops over so many tiles, of so many scalar operations in all of them."""
         made = scf.ForallOp([0] * len(counts), [extent(n) for n in counts], [1] * len(counts), [])
-        made.operation.attributes["cuesta.work"] = int_attr(work)
-        if any(isinstance(n, Size) for n in counts):
-            made.operation.attributes["cuesta.tiles"] = int_array(counts)
+        count_tiles(made, counts, work)
         return made
 
 

@@ -7,15 +7,16 @@ Sizes and strides that depend on the call are the kernel's parameters p0, p1, â€
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeAlias
 
 from cuesta._mlir import func, ir
 from cuesta.dialects import host as host_ops
 from cuesta.dialects.cuesta.dialect import int_array, int_attr, numbers
-from cuesta.dialects.kernel_module import SHAPE
+from cuesta.dialects.kernel_module import shape_attributes
 from cuesta.dialects.types import memref, memref_shape, shape_of, spelled, spelling_of
+from cuesta.passes.form_kernels.outline import named
 from cuesta.sizes import Number, Size, symbol
 
 if TYPE_CHECKING:
@@ -37,8 +38,8 @@ def launch_attention(host: Host, op: ir.Operation) -> None:
     attributes = {name: a for name, a in op.attributes.items() if name != "result_strides"}
     shapes = [memref_shape(b.type) for b in buffers]
     parameters = list(dict.fromkeys(n for shape in shapes for part in shape for n in part if isinstance(n, Size)))
-    own: dict[Number, Number] = {size: symbol(f"p{i}") for i, size in enumerate(parameters)}
-    shapes = [(_named(sizes, own), _named(strides, own)) for sizes, strides in shapes]
+    own = {size: symbol(f"p{i}") for i, size in enumerate(parameters)}
+    shapes = [(tuple(named(own, n) for n in sizes), tuple(named(own, n) for n in strides)) for sizes, strides in shapes]
     kinds = [_kind(b.type, *shape) for b, shape in zip(buffers, shapes, strict=True)]
     key = (op.name, *map(str, kinds), *(f"{name} = {a}" for name, a in sorted(attributes.items())))
     name = op.name.removeprefix("kernel.")
@@ -50,8 +51,8 @@ def launch_attention(host: Host, op: ir.Operation) -> None:
             ir.Operation.create(op.name, operands=list(function.arguments)[: len(kinds)], attributes=attributes)
             func.ReturnOp([])
         if parameters:
-            bound = [_bound(*shape) for shape in shapes] + [ir.DictAttr.get({})] * len(parameters)
-            function.attributes["arg_attrs"] = ir.ArrayAttr.get(bound)
+            bound = [shape_attributes(*shape) for shape in shapes] + [{}] * len(parameters)
+            function.attributes["arg_attrs"] = ir.ArrayAttr.get([ir.DictAttr.get(b) for b in bound])
     host_ops.LAUNCH(
         buffers,
         [],
@@ -62,22 +63,10 @@ def launch_attention(host: Host, op: ir.Operation) -> None:
     )
 
 
-def _named(numbers: Sequence[Number], own: Mapping[Number, Number]) -> tuple[Number, ...]:
-    """Numbers as the kernel calls them."""
-    return tuple(own.get(n, n) for n in numbers)
-
-
 def _kind(buffer: ir.Type, sizes: Sequence[Number], strides: Sequence[Number]) -> ir.Type:
     """The type of a buffer in the kernel's terms."""
     kind = ir.MemRefType(buffer)
     return buffer if kind.memory_space is None else memref(sizes, strides, spelled(kind.element_type))
-
-
-def _bound(sizes: Sequence[Number], strides: Sequence[Number]) -> ir.DictAttr:
-    """What says an argument's sizes and strides where its type does not."""
-    if not any(isinstance(n, Size) for n in (*sizes, *strides)):
-        return ir.DictAttr.get({})
-    return ir.DictAttr.get({SHAPE: ir.ArrayAttr.get([int_array(sizes), int_array(strides)])})
 
 
 def _dense_rows(host: Host, value: Value) -> Value:

@@ -16,7 +16,7 @@ from cuesta.dialects import types
 from cuesta.dialects.affine_maps import projection
 from cuesta.dialects.clones import clone_op
 from cuesta.dialects.cuesta.dialect import int_array
-from cuesta.dialects.kernel_module import SHAPE
+from cuesta.dialects.kernel_module import shape_attributes
 from cuesta.dialects.kernel_scatter import MEANING, SCATTER
 from cuesta.dialects.named_linalg import fill
 from cuesta.dialects.product import GENERIC_PRECISION, ROLES, TILE
@@ -45,14 +45,14 @@ def emit_kernel(kernel: Kernel, name: str) -> None:
                 _emit_node(kernel, kn, number, values, gathered, given)
         func.ReturnOp([values[id(o)] for o in kernel.outputs])
     function.attributes["cuesta.parallel"] = int_array(number[c] for c in kernel.parallel)
-    function.attributes["cuesta.sizes"] = int_array(_named(parameters, kernel.sizes[c]) for c in kernel.order)
+    function.attributes["cuesta.sizes"] = int_array(named(parameters, kernel.sizes[c]) for c in kernel.order)
     function.attributes["arg_attrs"] = ir.ArrayAttr.get(
         [_argument_attributes(o, o in kernel.outputs, parameters) for o in arguments]
         + [ir.DictAttr.get({})] * len(parameters)
     )
 
 
-def _named(parameters: dict[Size, Size], number: Number) -> Number:
+def named(parameters: dict[Size, Size], number: Number) -> Number:
     """A number as the kernel calls it."""
     return parameters[number] if isinstance(number, Size) else number
 
@@ -65,10 +65,9 @@ def _argument_attributes(operand: Operand, written: bool, parameters: dict[Size,
     attributes: dict[str, ir.Attribute] = {}
     if not operand.contiguous:
         attributes["bufferization.buffer_layout"] = strided(operand.strides)
-    sizes = [_named(parameters, n) for n in operand.sizes]
-    strides = row_major(sizes) if operand.contiguous else [_named(parameters, n) for n in operand.strides]
-    if any(isinstance(n, Size) for n in (*sizes, *strides)):
-        attributes[SHAPE] = ir.ArrayAttr.get([int_array(sizes), int_array(strides)])
+    sizes = [named(parameters, n) for n in operand.sizes]
+    strides = row_major(sizes) if operand.contiguous else [named(parameters, n) for n in operand.strides]
+    attributes |= shape_attributes(sizes, strides)
     if written:
         attributes["bufferization.writable"] = ir.BoolAttr.get(True)
     return ir.DictAttr.get(attributes)

@@ -183,8 +183,8 @@ class _Maker:
             "f": self.random.choice(("torch.float32", "torch.bfloat16", "torch.float64", "torch.float16")),
             "t": self.random.choice(("torch.float32", "torch.bfloat16", "torch.bool", "torch.float64")),
             "i": f"torch.tensor({[self.random.randrange(max(size, 1)) for _ in range(self.random.choice((1, 3, 4)))]})",
+            "w": f"({x}.flatten(0, -2).mT @ {x}.flatten(0, -2)).tanh()",
         }
-        choices["w"] = f"({x}.flatten(0, -2).mT @ {x}.flatten(0, -2)).tanh()"
         return _PLACE.sub(lambda place: choices[place[1]], template)
 
     def _fitting(self, x: str, names: list[str]) -> str:
