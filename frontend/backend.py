@@ -45,6 +45,8 @@ with held_back():  # half a thousand modules, most of them torch's
 
 log = logging.getLogger("cuesta")
 
+hold_back_in_dynamo()  # torch.compile imports this before Dynamo has seen a frame
+
 
 @held_back()
 def compile_fx_graph(gm: torch.fx.GraphModule, example_inputs: Sequence[Any], **kwargs: Any) -> Callable[..., Any]:

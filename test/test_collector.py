@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import gc
+import subprocess
+import sys
+import weakref
 
 import pytest
 import torch
 
+from cuesta import collector
 from cuesta.collector import held_back
 from cuesta.frontend import make_program
 
@@ -19,12 +23,52 @@ def test_blocks_nest_and_the_last_lets_go() -> None:
     assert gc.isenabled()
 
 
-def test_what_a_block_leaves_is_gone_through_once() -> None:
+class Ring:
+    """Garbage that only the collector finds, once it is dropped."""
+
+    def __init__(self) -> None:
+        self.self = self
+
+
+def test_what_a_block_leaves_is_old_without_a_look() -> None:
     with held_back():
         left = [[] for _ in range(5000)]
         left[0].append(left)
+        dropped = weakref.ref(Ring())
     old = {id(x) for x in gc.get_objects(generation=2)}
     assert id(left) in old and id(left[-1]) in old
+    assert dropped() is not None
+    gc.collect()
+    assert dropped() is None
+
+
+def test_what_many_blocks_leave_is_gone_through(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(collector, "_MOST_LEFT", 10_000)
+    monkeypatch.setattr(collector._holders, "left", 0)
+    kept, dropped = [], []
+    for _ in range(5):
+        with held_back():
+            kept.append([[] for _ in range(3000)])
+            dropped.append(weakref.ref(Ring()))
+    assert [ring() is None for ring in dropped] == [True] * 4 + [False]
+
+
+def test_what_a_failure_leaves_is_gone_through() -> None:
+    with pytest.raises(KeyError), held_back():
+        dropped = weakref.ref(Ring())
+        raise KeyError
+    assert dropped() is None
+
+
+def test_what_is_frozen_stays_frozen() -> None:
+    gc.freeze()
+    try:
+        with held_back():
+            dropped = weakref.ref(Ring())
+        assert gc.get_freeze_count() > 0
+        assert dropped() is None
+    finally:
+        gc.unfreeze()
 
 
 def test_an_error_lets_go() -> None:
@@ -68,3 +112,15 @@ def test_it_is_held_back_while_dynamo_traces() -> None:
         assert gc.isenabled()
         torch._dynamo.reset()
     assert seen == [False, False]
+
+
+def test_it_is_held_back_from_dynamos_first_frame_on() -> None:
+    code = """
+import gc, torch
+f = torch.compile(lambda x: x.exp(), backend="cuesta")
+torch._dynamo.on_compile_start(lambda _: print(gc.isenabled()))
+f(torch.zeros(2))
+print(gc.isenabled())
+"""
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert run.stdout.split() == ["False", "True"], run.stderr
