@@ -20,13 +20,10 @@ from cuesta.dialects.types import shape_of, spelling_of
 from cuesta.frontend.aten.indexing import index_into
 from cuesta.frontend.aten.pointwise import at_least_1d
 from cuesta.frontend.rules import Decline, imports
-from cuesta.sizes import Number, Size, hint
+from cuesta.sizes import Number, Size
 
 Value: TypeAlias = ir.Value
 
-#: Rows of a table for each row of its gradient beyond which it is ATen's to make. On one thread of a Xeon, 4096 rows of
-#: 768 into 1000 took 0.91 of ATen's time, 256 into 30522 took 1.0 to 1.2: nearly all of it is zeros.
-_MOST_ROWS = 4
 #: Elements of a mask that one program of a GPU counts.
 _MOST_COUNTED = 8192
 #: The names that scatter_reduce, index_reduce and scatter.reduce give to ways of combining.
@@ -279,35 +276,12 @@ def embedding_dense_backward(
 ) -> Value:
     if by_frequency:
         raise Decline("rows scaled by how often they are read")
-    if on_cpu(grad) and hint(rows) > _MOST_ROWS * math.prod(hint(n) for n in shape_of(index)):
-        return _rows_in_zeros(b, node, grad, index, rows, padding)
     places = b.reshape(index, [*shape_of(index), 1])
     if padding >= 0:
         grad = b.where(b.with_number("eq", places, padding), b.constant(0, spelling_of(grad)), grad)
     last = len(shape_of(grad)) - 1
     zeros = b.constant(0, spelling_of(grad), [rows, shape_of(grad)[last]])
     return write_at(b, zeros, grad, [places], [-1, last], "add", ordered=True)
-
-
-def _rows_in_zeros(
-    b: GraphBuilder, node: torch.fx.Node, grad: Value, index: Value, rows: Number, padding: int
-) -> Value:
-    """An embedding's gradient by ATen, which copies a gradient that is not row-major: it is given rows in the order in
-    which they lie in memory, and what they are read at in the same order, which is little to copy."""
-    reason = "little more than zeros, which ATen fills in as fast"
-    argument: Any = node.args[0]
-    traced = argument.meta["val"]
-    if any(type(n) is not int for n in (*traced.shape, *traced.stride())):
-        raise Decline(reason)
-    order = sorted(range(traced.dim() - 1), key=lambda d: -traced.stride(d))
-    if order == sorted(order) or not traced.permute(*order, -1).is_contiguous():
-        raise Decline(reason)
-    operands = [b.permute(grad, [*order, len(order)]), b.permute(index, order)]
-    strides = [types.row_major(shape_of(x)) for x in operands]
-    sizes, spelling = (rows, shape_of(grad)[-1]), spelling_of(grad)
-    result = (sizes, spelling, types.row_major(sizes))
-    (made,) = b.aten(str(node.target), [*operands, rows, padding, False], {}, [result], reason, strides)
-    return made
 
 
 # -- under a mask ------------------------------------------------------------------------------
