@@ -56,8 +56,8 @@ def parser_of_arguments() -> argparse.ArgumentParser:
         "--backends",
         metavar="A,B",
         help="backends of torch.compile, each with a mode after a colon, or inductor:freezing, inductor:cpp_wrapper, "
-        f"cuesta:freezing; {CPU_DEFAULT} by default; on a GPU {GPU_DEFAULT}, and of these, cuesta and eager with "
-        "--kernels, cuesta and inductor with --compile",
+        f"cuesta:freezing, cuesta:tiered; {CPU_DEFAULT} by default; on a GPU {GPU_DEFAULT}, and of these, cuesta and "
+        "eager with --kernels, cuesta and inductor with --compile",
     )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write every number, with machine and versions")
     parser.add_argument("--markdown", type=Path, metavar="FILE", help="write what is in docs/benchmarks/")

@@ -18,7 +18,7 @@ MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagrap
 #: What may stand in a mode's place, by backend: options of torch.compile.
 OPTIONS: dict[str, dict[str, dict[str, Any]]] = {
     "inductor": {"freezing": {"freezing": True}, "cpp_wrapper": {"cpp_wrapper": True}},
-    "cuesta": {"freezing": {"freezing": True}},
+    "cuesta": {"freezing": {"freezing": True}, "tiered": {"tiered": True}},
 }
 
 

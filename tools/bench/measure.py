@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from cuesta import wait_for_tiers
 from cuesta.tools.bench.backends import fallbacks, one_line
 from cuesta.tools.bench.contenders import Contender
 from cuesta.tools.bench.cost import Cost, cost_of
@@ -50,6 +51,7 @@ def first_calls(
         try:
             call = workload.compiled(contender.backend, contender.form)
             found["errors"][name] = difference(workload.results(call()), reference)
+            wait_for_tiers()  # what is timed is the last one
             call()
             if contender.backend == "cuesta" and (reasons := fallbacks()):
                 raise RuntimeError(f"not compiled, but run op by op in Python: {reasons[0]}")
