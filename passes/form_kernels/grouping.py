@@ -143,7 +143,7 @@ class Grouping:
             indices = sorted(i for i in readers if i in self.group)
             for first, second in itertools.pairwise(indices):
                 a, b = self.group[first], self.group[second]
-                if a is not b and not a.tail and not b.tail:
+                if a is not b and not (a.tail and b.tail):
                     self._try_merge(a, b, siblings=True)
 
     def _merge_scalars(self) -> None:
@@ -186,11 +186,12 @@ class Grouping:
         apart = self._scatter_refusal(a, b)
         if apart is not None:
             return apart
-        if a.tail or b.tail:
+        if (a.tail or b.tail) and not siblings:
             return self._extend_tail(a, b)
         nodes = sorted(a.nodes + b.nodes, key=lambda n: n.index)
+        tail = a.tail or b.tail
         try:
-            space = join([a.space, b.space], nodes)
+            space = join([a.space, b.space], sorted(nodes + tail, key=lambda n: n.index))
             for one, other in loops:
                 space.unify(one, other)
             space.check(nodes if loops else ())
@@ -208,7 +209,7 @@ class Grouping:
             return self._extend_tail(a, b) if not siblings and reason == _NO_COMMON else reason
         if siblings and self.paths.between(a, b):  # asked last, as siblings may be far apart
             return _PATH
-        self._replace(a, b, Group(nodes, [], space, parallel))
+        self._replace(a, b, Group(nodes, tail, space, parallel))
         return None
 
     def _scatter_refusal(self, a: Group, b: Group) -> str | None:
