@@ -19,6 +19,7 @@ from cuesta.frontend import (
     distances,
     efficient_attention,
     embedding_bags,
+    paddings,
     trilinear,
 )
 from cuesta.frontend.foreach import foreach_decompositions
@@ -130,6 +131,7 @@ _OURS: dict[Any, Callable[..., Any]] = {
     aten.nll_loss_backward.default: _nll_loss_backward,
     **byte_images.DECOMPOSITIONS,
     **distances.DECOMPOSITIONS,
+    **paddings.DECOMPOSITIONS,
     **embedding_bags.DECOMPOSITIONS,
     **efficient_attention.DECOMPOSITIONS,
     **trilinear.DECOMPOSITIONS,

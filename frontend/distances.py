@@ -1,4 +1,4 @@
-"""torch.cdist, pdist and the gradients of padding by the edge, taken apart into sums that kernels hold."""
+"""torch.cdist and pdist, taken apart into sums that kernels hold."""
 
 from __future__ import annotations
 
@@ -87,44 +87,9 @@ def pdist_backward(grad: Tensor, x: Tensor, p: float, distances: Tensor) -> Tens
     return cdist_backward(pairs[0], x, x, p, pairs[1])
 
 
-def _fold(grad: Tensor, dim: int, size: int, before: int, after: int) -> Tensor:
-    """The gradient of `size` elements along `dim`, of which the first was repeated `before` times and the last `after`
-    times: the edges get the sums of their copies."""
-    pads = [0] * (2 * (grad.dim() - dim))
-
-    def padded(part: Tensor, left: int, right: int) -> Tensor:
-        result: Tensor = aten.constant_pad_nd(part, [*pads[2:], left, right])
-        return result
-
-    if before > 0 and grad.shape[dim] <= before:  # a crop that leaves copies of one element alone
-        return padded(grad.sum(dim, keepdim=True), 0, size - 1)
-    if after > 0 and grad.shape[dim] <= after:
-        return padded(grad.sum(dim, keepdim=True), size - 1, 0)
-    total = padded(grad, -before, -after)
-    if before > 0:
-        total = total + padded(grad.narrow(dim, 0, before).sum(dim, keepdim=True), 0, size - 1)
-    if after > 0:
-        total = total + padded(grad.narrow(dim, grad.shape[dim] - after, after).sum(dim, keepdim=True), size - 1, 0)
-    return total
-
-
-def replication_pad_backward(grad: Tensor, x: Tensor, padding: list[int]) -> Tensor:
-    """Dim after dim; narrow floats are added up in f32."""
-    dims = [x.dim() - 1 - i for i in range(len(padding) // 2)]
-    sides = list(zip(padding[::2], padding[1::2], strict=True))
-    wide = grad.float() if grad.dtype.itemsize < 4 else grad
-    for d, (left, right) in zip(dims, sides, strict=True):
-        wide = _fold(wide, d, x.shape[d], left, right)
-    return wide.to(grad.dtype)
-
-
 DECOMPOSITIONS: dict[Any, Any] = {
     aten._cdist_forward.default: cdist_forward,
     aten._cdist_backward.default: cdist_backward,
     aten._pdist_forward.default: pdist_forward,
     aten._pdist_backward.default: pdist_backward,
-    **{
-        op.default: replication_pad_backward
-        for op in (aten.replication_pad1d_backward, aten.replication_pad2d_backward, aten.replication_pad3d_backward)
-    },
 }

@@ -1,4 +1,4 @@
-"""The decompositions of cdist, pdist and of replication padding's gradients, against ATen's own."""
+"""The decompositions of cdist and pdist, against ATen's own."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from collections.abc import Callable
 
 import pytest
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 import cuesta
@@ -57,30 +56,9 @@ def test_what_stays_a_product_or_has_nothing_to_add() -> None:
     assert backward(floats(2, 0, 4), nothing, Y, 1.0, floats(2, 0, 4)) is NotImplemented
 
 
-PADS: dict[str, tuple[tuple[int, ...], tuple[int, ...]]] = {
-    "a row": ((3, 5), (2, 1)),
-    "an image": ((2, 3, 4, 5), (2, 0, 1, 3)),
-    "one pixel": ((1, 1, 1), (2, 3, 1, 1)),
-    "a volume": ((1, 2, 3, 4, 2), (1, 2, 0, 1, 3, 1)),
-    "a crop": ((2, 4, 6), (-1, 2, 1, -2)),
-    "a crop to copies": ((2, 3, 3), (-3, 2, 3, -4)),
-}
-
-
-@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16], ids=str)
-@pytest.mark.parametrize(("sizes", "pads"), PADS.values(), ids=PADS.keys())
-def test_gradient_of_replication(sizes: tuple[int, ...], pads: tuple[int, ...], dtype: torch.dtype) -> None:
-    op = getattr(aten, f"replication_pad{len(pads) // 2}d_backward")
-    x = floats(*sizes).double()
-    grad = floats(*F.pad(x, pads, "replicate").shape).double()
-    mine = decompositions()[op.default](grad.to(dtype), x.to(dtype), list(pads))
-    torch.testing.assert_close(mine, op(grad.to(dtype).double(), x, pads).to(dtype))
-
-
 CASES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "city blocks": lambda x, y: torch.cdist(x, y, 1.0),
     "few points": lambda x, y: torch.cdist(x, y),
-    "replication": lambda x, y: F.pad(x, (2, 1), "replicate") * F.pad(y, (0, 3), "replicate").sum(),
 }
 
 

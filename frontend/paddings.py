@@ -1,0 +1,108 @@
+"""Padding by reflection and by the edge, and their gradients, taken apart into moves of whole parts.
+
+    reflection_pad1d(x, [2, 1])      →  cat(flip(x[1:3]), x, x[-2:-1])
+    its gradient from g              →  g[2:-1] + pad(flip(g[:2])) + pad(g[-1:])
+
+torch reads each element at a computed position: rows of 64 between mirrored edges took 2.6 times as long on a CPU. On
+a GPU, where a position costs nothing, what is read stays torch's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, cast
+
+import torch
+from torch import Tensor
+from torch._decomp import get_decompositions
+from torch._prims_common import suggest_memory_format
+
+aten = torch.ops.aten
+
+#: (x, its dim, how many elements are wanted, whether in front) → them; of a gradient, what of it is x's.
+Edge = Callable[[Tensor, int, int, bool], Tensor]
+
+
+def _mirror(x: Tensor, dim: int, count: int, in_front: bool) -> Tensor:
+    """What reflection puts beside x."""
+    return x.narrow(dim, 1 if in_front else x.shape[dim] - 1 - count, count).flip(dim)
+
+
+def _repeat(x: Tensor, dim: int, count: int, in_front: bool) -> Tensor:
+    """What the edge's copies put beside x."""
+    edge = x.narrow(dim, 0 if in_front else x.shape[dim] - 1, 1)
+    return edge.expand([count if d == dim else -1 for d in range(x.dim())])
+
+
+def _sides(x: Tensor, padding: Sequence[int]) -> list[tuple[int, int, int]]:
+    """For each dim that is padded, the last one first: it, and the elements in front and behind."""
+    pairs = zip(padding[::2], padding[1::2], strict=True)
+    return [(x.dim() - 1 - i, left, right) for i, (left, right) in enumerate(pairs)]
+
+
+def _padded(x: Tensor, dim: int, before: int, after: int) -> Tensor:
+    """x between zeros; negative ones cut."""
+    pads = [0] * (2 * (x.dim() - dim))
+    pads[-2:] = before, after
+    result: Tensor = aten.constant_pad_nd(x, pads)
+    return result
+
+
+def _pad(edge: Edge, op: Any) -> Callable[[Tensor, Sequence[int]], Tensor]:
+    """Dim after dim, rows first; what is cut is cut at the end. `op` is torch's, for a GPU."""
+
+    def pad(x: Tensor, padding: Sequence[int]) -> Tensor:
+        if x.device.type != "cpu":
+            return cast("Tensor", get_decompositions([op])[op](x, padding))
+        result = x
+        for dim, left, right in _sides(x, padding):
+            front = [edge(result, dim, left, True)] if left > 0 else []
+            behind = [edge(result, dim, right, False)] if right > 0 else []
+            result = torch.cat([*front, result, *behind], dim)
+            result = _padded(result, dim, min(left, 0), min(right, 0)) if min(left, right) < 0 else result
+        return result.contiguous(memory_format=suggest_memory_format(x))
+
+    return pad
+
+
+def _mirrored_share(grad: Tensor, dim: int, size: int, in_front: bool) -> Tensor:
+    """The gradient of `size` elements from that of their mirror image."""
+    count = grad.shape[dim]
+    around = (1, size - 1 - count) if in_front else (size - 1 - count, 1)
+    return _padded(grad.flip(dim), dim, *around)
+
+
+def _repeated_share(grad: Tensor, dim: int, size: int, in_front: bool) -> Tensor:
+    """The gradient of `size` elements from that of copies of the first or the last."""
+    return _padded(grad.sum(dim, keepdim=True), dim, *((0, size - 1) if in_front else (size - 1, 0)))
+
+
+def _pad_backward(share: Edge) -> Callable[[Tensor, Tensor, Sequence[int]], Tensor]:
+    def backward(grad: Tensor, x: Tensor, padding: Sequence[int]) -> Tensor:
+        """Dim after dim; narrow floats are added up in f32."""
+        wide = grad.float() if grad.dtype.itemsize < 4 else grad
+        for dim, left, right in _sides(x, padding):
+            size = x.shape[dim]
+            wide = _padded(wide, dim, max(-left, 0), max(-right, 0)) if min(left, right) < 0 else wide
+            left, right = max(left, 0), max(right, 0)
+            total = wide.narrow(dim, left, size)
+            if left:
+                total = total + share(wide.narrow(dim, 0, left), dim, size, True)
+            if right:
+                total = total + share(wide.narrow(dim, left + size, right), dim, size, False)
+            wide = total
+        return wide.to(grad.dtype)
+
+    return backward
+
+
+def _of_ranks(name: str) -> list[Any]:
+    return [getattr(aten, name.format(rank)).default for rank in (1, 2, 3)]
+
+
+DECOMPOSITIONS: dict[Any, Any] = {
+    **{op: _pad(_mirror, op) for op in _of_ranks("reflection_pad{}d")},
+    **{op: _pad(_repeat, op) for op in _of_ranks("replication_pad{}d")},
+    **dict.fromkeys(_of_ranks("reflection_pad{}d_backward"), _pad_backward(_mirrored_share)),
+    **dict.fromkeys(_of_ranks("replication_pad{}d_backward"), _pad_backward(_repeated_share)),
+}
