@@ -190,6 +190,9 @@ class Grouping:
             return self._extend_tail(a, b)
         nodes = sorted(a.nodes + b.nodes, key=lambda n: n.index)
         tail = a.tail or b.tail
+        behind = {r for n in tail for r in n.results}
+        if any(read.value in behind for n in nodes for read in n.reads):
+            return _NO_COMMON
         try:
             space = join([a.space, b.space], sorted(nodes + tail, key=lambda n: n.index))
             for one, other in loops:
