@@ -10,8 +10,6 @@ and an argument that the kernel writes in place it would read behind that.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from cuesta._mlir import ir
 from cuesta.dialects import walk
 from cuesta.passes.graph_rewrite import users
@@ -19,7 +17,6 @@ from cuesta.passes.registry import Pass, register_pass
 
 
 @register_pass("chain-destinations")
-@dataclass(frozen=True)
 class ChainDestinations(Pass):
     """Chains the destinations of one value, and has arguments that are written go to theirs first."""
 

@@ -63,7 +63,6 @@ _NO_NAMES: Mapping[str, int] = {}
 
 
 @register_pass("choose-blocks")
-@dataclass(frozen=True)
 class ChooseBlocks(Pass):
     """Chooses block sizes, warps and known alignments of GPU kernels."""
 

@@ -20,7 +20,6 @@ are computed in the layout in which their images come.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from cuesta._mlir import func, ir
@@ -59,7 +58,6 @@ def channels_last(sizes: Sequence[Number]) -> list[Number]:
 
 
 @register_pass("choose-layouts")
-@dataclass(frozen=True)
 class ChooseLayouts(Pass):
     """Chooses the memory order of convolutions."""
 

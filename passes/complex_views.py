@@ -12,7 +12,6 @@ bf16 or f16, which torch has no type for, are complex numbers here like all othe
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from cuesta._mlir import ir
 from cuesta.dialects.cuesta import reduction
@@ -69,7 +68,6 @@ def _part(op: ir.Operation) -> Sequence[ir.Value] | None:
 
 
 @register_pass("complex-views")
-@dataclass(frozen=True)
 class ComplexViews(Pass):
     """Takes views between complex numbers and their parts out from between what computes on the parts."""
 

@@ -44,7 +44,6 @@ _LEAST = 1 << 18
 
 
 @register_pass("cut-rows")
-@dataclass(frozen=True)
 class CutRows(Pass):
     """Cuts rows in parts where reductions down columns meet such along rows."""
 

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from cuesta._mlir import ir
@@ -39,7 +38,6 @@ _FAR = {"i32": (1 << 31) - 1, "i64": (1 << 63) - 1}
 
 
 @register_pass("find-positions")
-@dataclass(frozen=True)
 class FindPositions(Pass):
     """Makes argmax and argmin along contiguous rows of floats two reductions: the extreme, and its first position."""
 

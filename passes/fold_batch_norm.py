@@ -114,7 +114,6 @@ def _column(value: Value, kind: str) -> Value:
 
 
 @register_pass("fold-batch-norm")
-@dataclass(frozen=True)
 class FoldBatchNorm(Pass):
     """Folds scales and shifts of channels into the convolutions before them."""
 

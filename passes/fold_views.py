@@ -12,7 +12,6 @@ certain strides (a call into ATen, a result) says so and gets it there.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from cuesta._mlir import ir
 from cuesta.dialects import types
@@ -69,7 +68,6 @@ def _convert(op: ir.Operation) -> Sequence[ir.Value] | None:
 
 
 @register_pass("fold-views")
-@dataclass(frozen=True)
 class FoldViews(Pass):
     """Folds views of views, identities, copies and conversions that undo each other."""
 

@@ -8,8 +8,6 @@ return                                       memref.dealloc %a
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from cuesta._mlir import ir, memref
 from cuesta.dialects.kernel_module import kernel_modules
 from cuesta.passes.graph_rewrite import functions
@@ -17,7 +15,6 @@ from cuesta.passes.registry import Pass, register_pass
 
 
 @register_pass("free-scratch")
-@dataclass(frozen=True)
 class FreeScratch(Pass):
     """Frees a kernel's own allocations at the end of the block that they stand in."""
 

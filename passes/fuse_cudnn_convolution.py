@@ -11,7 +11,6 @@ by a kernel of its own.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from cuesta._mlir import ir
@@ -83,7 +82,6 @@ def _without_bias(residual: Value, bias: Value | None) -> tuple[Value, Value | N
 
 
 @register_pass("fuse-cudnn-convolution")
-@dataclass(frozen=True)
 class FuseCudnnConvolution(Pass):
     """Makes a convolution and what follows it one call of cuDNN's, on CUDA."""
 

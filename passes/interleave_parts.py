@@ -11,7 +11,6 @@ the time.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from cuesta._mlir import ir
@@ -31,7 +30,6 @@ _LITTLE = 4096
 
 
 @register_pass("interleave-parts")
-@dataclass(frozen=True)
 class InterleaveParts(Pass):
     """Makes stacks along the last dim choices."""
 

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from cuesta._mlir import ir
@@ -33,7 +32,6 @@ _B = GraphBuilder()
 
 
 @register_pass("join-products")
-@dataclass(frozen=True)
 class JoinProducts(Pass):
     """Joins sums of matrix products into one product of concatenated factors."""
 

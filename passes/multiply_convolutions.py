@@ -14,7 +14,6 @@ Large windows side by side over images of few channels are copied, a row for eac
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from cuesta._mlir import ir
@@ -39,7 +38,6 @@ _BY_WINDOW, _BY_IMAGE = [0, 2, 4, 1, 3, 5], [0, 3, 1, 4, 2, 5]
 
 
 @register_pass("multiply-convolutions")
-@dataclass(frozen=True)
 class MultiplyConvolutions(Pass):
     """Makes matrix products of convolutions of single places, and of patches."""
 

@@ -13,7 +13,6 @@ which their driver decides how many threads are worth waking.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 from cuesta._mlir import arith, func, ir, scf
 from cuesta.dialects import walk
@@ -147,7 +146,6 @@ def _attribute(entries: ir.DictAttr, name: str) -> ir.Attribute | None:
 
 
 @register_pass("outline-tiles")
-@dataclass(frozen=True)
 class OutlineTiles(Pass):
     """Makes foralls functions over ranges of tiles."""
 

@@ -156,7 +156,6 @@ def _replace(last: ir.Operation, name: str, x: ir.Value) -> bool:
 
 
 @register_pass("recognise-gelu")
-@dataclass(frozen=True)
 class RecogniseGelu(Pass):
     """Makes one gelu of its formula with erf or tanh."""
 

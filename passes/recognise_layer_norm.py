@@ -153,7 +153,6 @@ def _parameter(
 
 
 @register_pass("recognise-layer-norm")
-@dataclass(frozen=True)
 class RecogniseLayerNorm(Pass):
     """Makes one layer norm of means, a root and a quotient."""
 

@@ -9,8 +9,6 @@ its results would take eight at a time, and add these up eight times as often. S
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from cuesta._mlir import ir
 from cuesta.dialects.cuesta import reduction
 from cuesta.dialects.cuesta.dialect import ints
@@ -29,7 +27,6 @@ _SHORT = 32
 
 
 @register_pass("reduce-outer-first")
-@dataclass(frozen=True)
 class ReduceOuterFirst(Pass):
     """Takes reductions apart that would go over short runs of memory."""
 

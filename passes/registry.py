@@ -1,4 +1,5 @@
-"""The passes of cuesta by name. A pass is a frozen dataclass whose fields are its options.
+"""The passes of cuesta by name. A pass is a frozen dataclass whose fields are its options; one that has none says
+nothing of it.
 
 @register_pass("fold-permutes")
 @dataclass(frozen=True)
@@ -18,6 +19,7 @@ from cuesta._mlir import ir
 from cuesta.errors import PipelineError
 
 
+@dataclasses.dataclass(frozen=True)
 class Pass:
     """Rewrites a module in place. Stateless: every option is a field."""
 
@@ -62,7 +64,7 @@ def make_pass(name: str, options: dict[str, str]) -> Pass:
     cls = _PASSES.get(name)
     if cls is None:
         raise PipelineError(f"no pass named {name!r}; the passes are {', '.join(sorted(_PASSES))}")
-    fields = {f.name.replace("_", "-"): f for f in dataclasses.fields(cls)}  # type: ignore[arg-type]
+    fields = {f.name.replace("_", "-"): f for f in dataclasses.fields(cls)}
     values: dict[str, object] = {}
     for key, text in options.items():
         field = fields.get(key)

@@ -36,7 +36,6 @@ _SMALL = 0.25
 
 
 @register_pass("sink-concatenations")
-@dataclass(frozen=True)
 class SinkConcatenations(Pass):
     """Moves concatenations below what is done to each of their elements."""
 

@@ -268,7 +268,6 @@ def _move_after_loop(entry: ir.Block, loop: scf.ForallOp, tiled: list[ir.Operati
 
 
 @register_pass("tile-kernels")
-@dataclass(frozen=True)
 class TileKernels(Pass):
     """Cuts kernels into tiles."""
 

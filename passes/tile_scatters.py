@@ -189,7 +189,6 @@ def _index(number: int) -> Value:
 
 
 @register_pass("tile-scatters")
-@dataclass(frozen=True)
 class TileScatters(Pass):
     """Makes loops of kernels that write at computed positions."""
 

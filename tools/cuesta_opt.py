@@ -159,7 +159,7 @@ def _write(path: str, text: str) -> None:
 
 def _describe(name: str, cls: type[Pass]) -> str:
     """`name{option=default …}` and what the pass is for, in one line."""
-    options = [f"{f.name.replace('_', '-')}={f.default}" for f in dataclasses.fields(cls)]  # type: ignore[arg-type]
+    options = [f"{f.name.replace('_', '-')}={f.default}" for f in dataclasses.fields(cls)]
     documentation = cls.__doc__ or ""
     if not documentation or documentation.startswith(f"{cls.__name__}("):  # dataclass's own: the module has the words
         documentation = inspect.getdoc(sys.modules[cls.__module__]) or ""

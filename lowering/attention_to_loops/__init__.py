@@ -10,8 +10,6 @@ Batch, queries and keys may be what the call says: their sizes are the kernel's 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from cuesta._mlir import func, ir
 from cuesta.dialects import walk
 from cuesta.dialects.index_arithmetic import index_of
@@ -26,7 +24,6 @@ _WRITERS = {FORWARD.name: write_forward, BACKWARD.name: write_backward}
 
 
 @register_pass("tile-attention")
-@dataclass(frozen=True)
 class TileAttention(Pass):
     """Makes attention loops over tiles of queries."""
 

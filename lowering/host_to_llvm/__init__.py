@@ -13,8 +13,6 @@ MISALIGNED. `layout.py` has the slots.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from cuesta._mlir import func, ir
 from cuesta.dialects.cuesta.dialect import int_array
 from cuesta.dialects.kernel_module import TAIL, TILES, kernel_modules
@@ -31,7 +29,6 @@ WORDS = "cuesta.words"
 
 
 @register_pass("host-to-llvm")
-@dataclass(frozen=True)
 class HostToLLVM(Pass):
     """Lowers the planned host function and merges it with the kernels, which are LLVM already.
 

@@ -5,8 +5,6 @@ memref.copy %a, %b : memref<4x8xf32, strided<[16, 1]>> to …   →   linalg.cop
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from cuesta._mlir import ir
 from cuesta.dialects import walk
 from cuesta.dialects.named_linalg import copy
@@ -14,7 +12,6 @@ from cuesta.passes.registry import Pass, register_pass
 
 
 @register_pass("expand-copies")
-@dataclass(frozen=True)
 class ExpandCopies(Pass):
     """Makes copies of buffers linalg ops."""
 

@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from cuesta._mlir import arith, func, ir, scf
 from cuesta.dialects import walk
@@ -35,7 +34,6 @@ def is_cut(function: func.FuncOp) -> bool:
 
 
 @register_pass("full-tiles")
-@dataclass(frozen=True)
 class FullTiles(Pass):
     """Gives whole tiles loops of their own."""
 

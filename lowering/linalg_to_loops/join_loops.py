@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from cuesta._mlir import func, ir
@@ -34,7 +33,6 @@ _BOUNDS = ("lowerBoundMap", "upperBoundMap", "step")
 
 
 @register_pass("join-loops")
-@dataclass(frozen=True)
 class JoinLoops(Pass):
     """Joins loops down narrow columns with the loops over rows beside them."""
 

@@ -9,8 +9,6 @@ affine one can be.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from cuesta._mlir import PassManager, func, ir
 from cuesta.dialects.kernel_module import kernel_modules
 from cuesta.lowering.linalg_to_loops.full_tiles import is_cut
@@ -18,7 +16,6 @@ from cuesta.passes.registry import Pass, register_pass
 
 
 @register_pass("make-loops")
-@dataclass(frozen=True)
 class MakeLoops(Pass):
     """Makes kernels' linalg ops loops."""
 

@@ -16,7 +16,7 @@ with zeros these are not written: the first block of K stores.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TypeAlias
 
 from cuesta._mlir import func, ir, linalg, memref
@@ -37,7 +37,6 @@ _BETWEEN = ("memref.subview", "memref.alloca", "linalg.fill", "arith.constant", 
 
 
 @register_pass("multiply-panels")
-@dataclass(frozen=True)
 class MultiplyPanels(Pass):
     """Makes matrix products of tiles loops around register blocks."""
 

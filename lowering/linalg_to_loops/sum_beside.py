@@ -12,7 +12,6 @@ summed lies in.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from cuesta._mlir import func, ir, memref
@@ -31,7 +30,6 @@ _MOST = 1 << 11
 
 
 @register_pass("sum-beside")
-@dataclass(frozen=True)
 class SumBeside(Pass):
     """Gives sums whose places lie apart memory of their own."""
 

@@ -31,7 +31,6 @@ _BYTES, _LANES = 64, 16
 
 
 @register_pass("transpose-tiles")
-@dataclass(frozen=True)
 class TransposeTiles(Pass):
     """Makes transpositions of buffers loops around squares in registers."""
 

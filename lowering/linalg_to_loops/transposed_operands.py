@@ -47,7 +47,6 @@ _LEAVE = ("memref.subview", "memref.alloca", "memref.dim", "linalg.transpose")
 
 
 @register_pass("transposed-operands")
-@dataclass(frozen=True)
 class TransposedOperands(Pass):
     """Makes transpositions and the pointwise op that reads them one loop around squares in registers."""
 

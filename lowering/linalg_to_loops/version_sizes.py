@@ -14,8 +14,6 @@ registers of the first: bias and gelu took 1.10 times as long as with numbers, a
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from cuesta._mlir import arith, func, ir, scf
 from cuesta.dialects.kernel_module import ALIGNED, REST, TILES, kernel_modules, sized
 from cuesta.dialects.types import index_value
@@ -26,7 +24,6 @@ LANES = 16
 
 
 @register_pass("version-sizes")
-@dataclass(frozen=True)
 class VersionSizes(Pass):
     """Adds to each kernel with sizes a version for sizes that are multiples of its vectors."""
 

@@ -5,15 +5,12 @@ llvm.func @k__tiles(…)   →   llvm.func @k__tiles(…) attributes {passthroug
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from cuesta._mlir import ir
 from cuesta.dialects.kernel_module import ALIGNED, LOOP_ANNOTATION, REST, TAIL, TILES, kernel_modules
 from cuesta.passes.registry import Pass, register_pass
 
 
 @register_pass("annotate-kernels")
-@dataclass(frozen=True)
 class AnnotateKernels(Pass):
     """Asks for the widest vectors in kernels' loops, and has them compiled once."""
 

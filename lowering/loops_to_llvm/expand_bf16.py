@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from cuesta._mlir import arith, func, ir, rewrite, vector
 from cuesta.dialects import walk
@@ -28,7 +27,6 @@ _MOVES = (
 
 
 @register_pass("expand-bf16")
-@dataclass(frozen=True)
 class ExpandBf16(Pass):
     """Expands conversions of bf16 into integer arithmetic, and makes kernels hold bf16 as i16."""
 

@@ -5,8 +5,6 @@ llvm.br ^bb1 {llvm.loop_annotation = #a}      →      llvm.br ^bb1 {loop_annota
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from cuesta._mlir import ir
 from cuesta.dialects import walk
 from cuesta.passes.registry import Pass, register_pass
@@ -15,7 +13,6 @@ _MARK, _LLVMS = "llvm.loop_annotation", "loop_annotation"
 
 
 @register_pass("loop-marks")
-@dataclass(frozen=True)
 class LoopMarks(Pass):
     """Hands the marks of loops to LLVM's branches."""
 

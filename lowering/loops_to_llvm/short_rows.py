@@ -12,8 +12,6 @@ choice after the other (argmax of rows of 16 takes 0.28 of the time). Up to eigh
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from cuesta._mlir import ir
 from cuesta.dialects import walk
 from cuesta.dialects.kernel_module import kernel_modules
@@ -29,7 +27,6 @@ _KINDS = ("vectorize", "unroll")
 
 
 @register_pass("short-rows")
-@dataclass(frozen=True)
 class ShortRows(Pass):
     """Marks the loops around short rows that are written element by element."""
 

@@ -76,7 +76,6 @@ FUNCTIONS = {
 
 
 @register_pass("expand-math")
-@dataclass(frozen=True)
 class ExpandMath(Pass):
     """Expands the functions of FUNCTIONS on floats, and divisions of integers, into inline arithmetic."""
 
