@@ -134,6 +134,8 @@ def test_rounding_is_known_where_nothing_shows_it() -> None:
         assert 1e-6 < max(norms) - min(norms) < 1e-4  # of a mean that eager happens to have exactly
         rests = {float(torch._log_softmax_backward_data(tiny, tiny, 1, x.dtype)) for _ in range(20)}
         assert 1e-11 < (max(rests) - min(rests)) / abs(max(rests)) < 1e-7
+        root = torch.tensor([1.4616321449683622], dtype=torch.float64)  # what is left of logarithms and reciprocals
+        assert 1e-16 < max(abs(float(root.digamma() - torch.digamma(root))) for _ in range(20)) < 1e-14
 
 
 def test_what_overflows_in_eager_alone_may_be_a_number() -> None:
