@@ -45,8 +45,6 @@ with held_back():  # half a thousand modules, most of them torch's
 
 log = logging.getLogger("cuesta")
 
-hold_back_in_dynamo()  # torch.compile imports this before Dynamo has seen a frame
-
 
 @held_back()
 def compile_fx_graph(gm: torch.fx.GraphModule, example_inputs: Sequence[Any], **kwargs: Any) -> Callable[..., Any]:
@@ -64,10 +62,6 @@ def compile_fx_graph(gm: torch.fx.GraphModule, example_inputs: Sequence[Any], **
         # compiled late is an error of torch's. It has what is set here.
         torch._functorch.config.force_non_lazy_backward_lowering = True
     hold_back_in_dynamo()  # once more: torch._dynamo.reset forgets it
-    if options.tiered:
-        from cuesta.frontend import background
-
-        background.warm_up()  # while AOTAutograd traces
     fake = takes_fake_tensors(gm)
     keep = Keeping.NOTHING if fake else keeping(gm, example_inputs, options)
     memory = StepMemory(options)
@@ -81,7 +75,8 @@ def compile_fx_graph(gm: torch.fx.GraphModule, example_inputs: Sequence[Any], **
     keep_byte_images_whole(gm)
     if not options.bitwise_eager:
         keep_attention_whole(gm, options.target)
-    machine_trial.begin(gm, options)  # of what is left to do it needs nothing: LLVM works meanwhile
+    if not options.tiered:  # then it is the other process that measures
+        machine_trial.begin(gm, options)  # of what is left to do it needs nothing: LLVM works meanwhile
     backend = around(compiler, decompositions_of(options), memory.partition)
     with kept_by_torch(options, keep), at_once(options):
         compiled = backend(gm, take_random_numbers_as_passed(gm, example_inputs))

@@ -8,7 +8,6 @@ ending, and a forked child begins anew: what its parent was waiting for, it does
 from __future__ import annotations
 
 import atexit
-import contextlib
 import logging
 import os
 import queue
@@ -59,17 +58,13 @@ class Service:
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
 
-    def warm_up(self) -> None:
-        """Starts thread and process, and waits for neither. Raises CompileError where no process can be started."""
+    def submit(self, job: Job) -> None:
+        """Returns at once. Raises CompileError where no process can be started."""
         with self._lock:
             if self._thread is None:
                 self._worker = self._start()
                 self._thread = threading.Thread(target=self._serve, name="cuesta background", daemon=True)
                 self._thread.start()
-
-    def submit(self, job: Job) -> None:
-        """Returns at once."""
-        self.warm_up()
         self._pending = [known for known in self._pending if not known.over.is_set()] + [job]
         self._jobs.put(job)
 
@@ -135,12 +130,6 @@ _SERVICE = Service(_start_worker)
 def service() -> Service:
     """That of this process."""
     return _SERVICE
-
-
-def warm_up() -> None:
-    """Starts the worker, where that can be done; who submits a job hears of it where not."""
-    with contextlib.suppress(CompileError):
-        _SERVICE.warm_up()
 
 
 def wait_for_tiers(timeout: float | None = None) -> bool:

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
+from typing import TypeVar
 
 import torch
 from torch.utils._python_dispatch import _disable_current_modes
@@ -25,11 +26,12 @@ from cuesta.frontend.loading import load
 from cuesta.frontend.specimen import Specimen, is_plain
 from cuesta.frontend.stopwatch import Stopwatch
 from cuesta.options import Options
-from cuesta.product_kinds import KERNEL, LIBRARY
+from cuesta.product_kinds import KERNEL, KINDS, LIBRARY
 from cuesta.runtime.artefact import Artefact
 from cuesta.targets import CPU, Target
 
 log = logging.getLogger("cuesta")
+T = TypeVar("T")
 
 #: What this process knows, by the choice's key: without a cache it measures once.
 _KNOWN: dict[str, Choice] = {}
@@ -46,18 +48,45 @@ _FEWEST = 10
 
 
 def decide(gm: torch.fx.GraphModule, options: Options, target: Target, report: GraphReport) -> dict[str, str]:
-    """Name of a kind → LIBRARY or KERNEL, for the kinds that a graph has, where that is measured; fills the report.
+    """Name of a kind → LIBRARY or KERNEL, for the kinds that a graph has, where that is measured; fills the report."""
+    return decide_kinds(kinds_of(gm, options, target), options, report)
 
-    It is not for another target, with options that say who computes it, on a CPU without AVX-512, or where torch is to
-    use deterministic algorithms: there the clock decides nothing.
+
+def kinds_of(gm: torch.fx.GraphModule, options: Options, target: Target) -> list[str]:
+    """The names of the kinds that a graph has, where the clock decides about them.
+
+    It does not for another target, with options that say who computes it, on a CPU without AVX-512, or where torch is
+    to use deterministic algorithms.
     """
     if target != CPU or options.bitwise_eager or not is_measured():
-        return {}
+        return []
     asked = [(options.gemm, product_trial.specimens), (options.attention, attention_trial.specimens)]
-    specimens = [specimen for who, of in asked if who == "auto" for specimen in of(gm)]
-    chosen = {specimen.name: _choice(specimen, options, report) for specimen in specimens}
+    return [specimen.name for who, of in asked if who == "auto" for specimen in of(gm)]
+
+
+def decide_kinds(names: Sequence[str], options: Options, report: GraphReport) -> dict[str, str]:
+    """As `decide`, in a process that does not have the graph."""
+
+    def measure(key: str, question: Question, specimen: Specimen) -> Choice:
+        return _measured(key, question, specimen, options, report)
+
+    return _told({name: _choice(_specimen(name), options, measure) for name in names}, report)
+
+
+def recall_kinds(names: Sequence[str], options: Options, report: GraphReport) -> dict[str, str] | None:
+    """As `decide_kinds`, None where something is to be measured."""
+    known = {name: _choice(_specimen(name), options, lambda *_: None) for name in names}
+    found = {name: choice for name, choice in known.items() if choice is not None}
+    return _told(found, report) if len(found) == len(known) else None
+
+
+def _told(chosen: Mapping[str, Choice], report: GraphReport) -> dict[str, str]:
     report.products = [asdict(choice) for choice in chosen.values()]
     return {name: choice.taken for name, choice in chosen.items()}
+
+
+def _specimen(name: str) -> Specimen:
+    return product_trial.specimen_of(KINDS[name]) if name in KINDS else attention_trial.ALL[name]
 
 
 def is_measured() -> bool:
@@ -88,18 +117,24 @@ def begin(gm: torch.fx.GraphModule, options: Options) -> None:
         log.info("%s; it is tried again where it is to be timed", problem)
 
 
-def _choice(specimen: Specimen, options: Options, report: GraphReport) -> Choice:
+def _choice(specimen: Specimen, options: Options, measure: Callable[[str, Question, Specimen], T]) -> Choice | T:
+    """What is known of it, else what `measure` gives."""
     question = _question(specimen)
     if specimen.like is not None:
-        told = _choice(specimen.like, options, report)
+        told = _choice(specimen.like, options, measure)
+        if not isinstance(told, Choice):
+            return told
         ratio = told.times[KERNEL] / told.times[LIBRARY] if len(told.times) == 2 else 1.0
         if not specimen.clear[0] < ratio < specimen.clear[1]:
             source = f"as {told.about}, where it takes {ratio:.2f} of the library's time"
             return Choice(question.kind, question.about, told.taken, LIBRARY, {}, source)
     key = choice_key(question, options)
     if key not in _KNOWN:
-        _KNOWN[key] = remembered(key, question, options) or _measured(key, question, specimen, options, report)
-        log.info("%s (%s)", choice_text(asdict(_KNOWN[key])), _KNOWN[key].source)
+        found = remembered(key, question, options) or measure(key, question, specimen)
+        if not isinstance(found, Choice):
+            return found
+        _KNOWN[key] = found
+        log.info("%s (%s)", choice_text(asdict(found)), found.source)
     return _KNOWN[key]
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
@@ -17,7 +18,7 @@ from cuesta.frontend.graph_cache import GraphCache
 from cuesta.frontend.graph_key import graph_key
 from cuesta.frontend.late_code import LateExecutable
 from cuesta.frontend.loading import can_run, load
-from cuesta.frontend.machine_trial import decide
+from cuesta.frontend.machine_trial import decide_kinds, kinds_of
 from cuesta.options import Options
 from cuesta.runtime.artefact import Artefact
 from cuesta.runtime.executable import Executable
@@ -48,9 +49,21 @@ class Wanted:
     donated: Sequence[int]
     target: Target
     device: torch.device
+    #: all that its key says of the graph
+    text: str
     #: kind of products → who computes them, as measured
     products: Mapping[str, str]
-    cache: GraphCache
+    #: the names of the kinds of which that is to be measured yet
+    unknown: Sequence[str] = ()
+
+    @functools.cached_property
+    def cache(self) -> GraphCache:
+        """Where its program belongs, once it is known who computes its products."""
+        return GraphCache.of(self.text, self.options, self.target, self.products)
+
+    def decided(self, products: Mapping[str, str]) -> Wanted:
+        """The same with what was measured of its products."""
+        return replace(self, products=products, unknown=())
 
 
 def make_program(
@@ -66,27 +79,40 @@ def make_program(
 
 
 def look_up(
-    gm: torch.fx.GraphModule, kind: str, options: Options, report: GraphReport, donated: Sequence[int]
+    gm: torch.fx.GraphModule,
+    kind: str,
+    options: Options,
+    report: GraphReport,
+    donated: Sequence[int],
+    decide: Callable[[Sequence[str], Options, GraphReport], Mapping[str, str] | None] = decide_kinds,
 ) -> MadeProgram | Wanted:
-    """The program that the cache has, or what to compile. Raises Unsupported for what no program can run here."""
+    """The program that the cache has, or what to compile. Raises Unsupported for what no program can run here.
+
+    Where `decide` does not know who computes a graph's products, as `recall_kinds` may not, what is to be compiled says
+    so, and the cache is not asked: nothing of this machine's is in it.
+    """
     start = time.perf_counter()
     target, device = place_graph(gm, options.target)
     if not can_run(target):
         raise Unsupported(f"programs for {target} are not launched yet; cuesta.compile_for makes their kernels")
-    products = decide(gm, options, target, report)
-    cache = GraphCache.of(f"{graph_key(gm)}\n{kind}, donated {donated}", options, target, products)
+    kinds = kinds_of(gm, options, target)
+    products = decide(kinds, options, report)
+    text = f"{graph_key(gm)}\n{kind}, donated {donated}"
+    wanted = Wanted(gm, kind, options, donated, target, device, text, products or {}, kinds if products is None else ())
     found = None
     if options.dump:
         # Which a cached program has left behind.
         report.cache["reason"] = "a dump wants every stage"
+    elif wanted.unknown:
+        report.cache = {"hit": False, "reason": "who computes products is not measured yet"}
     else:
-        found = cache.load(report)
+        found = wanted.cache.load(report)
     report.times["key and cache"] = time.perf_counter() - start - report.times.get("measuring", 0.0)
     if found is None:
-        return Wanted(gm, kind, options, donated, target, device, products, cache)
+        return wanted
     artefact, executable = found
     convention = Convention.from_dict(artefact.metadata["convention"])
-    return MadeProgram(executable, convention, cache.key, lambda: artefact)
+    return MadeProgram(executable, convention, wanted.cache.key, lambda: artefact)
 
 
 def compile_program(wanted: Wanted, report: GraphReport) -> MadeProgram:

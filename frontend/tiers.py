@@ -22,6 +22,7 @@ from cuesta.errors import CompileError
 from cuesta.frontend.calling import Boxed, Convention
 from cuesta.frontend.loading import load
 from cuesta.frontend.logs import tell_report
+from cuesta.frontend.machine_trial import decide_kinds, recall_kinds
 from cuesta.frontend.make_program import MadeProgram, Wanted, compile_program, import_program, look_up
 from cuesta.frontend.symbols import Source, reader
 from cuesta.options import Options
@@ -47,19 +48,19 @@ def begin_program(
 
     `whole` says that the code itself is wanted now. Raises what make_program does.
     """
-    found = look_up(gm, kind, options, report, donated)
+    found = look_up(gm, kind, options, report, donated, recall_kinds)
     if isinstance(found, MadeProgram):
         report.tier = "full: it was in the cache"
         return found
     reason = "torch keeps the code" if whole else _at_once(found)
     if reason is not None:
         report.tier = f"full, at the first call: {reason}"
-        return compile_program(found, report)
+        return compile_program(found.decided(decide_kinds(found.unknown, options, report)), report)
     from cuesta.frontend import tier_worker
 
     started = time.perf_counter()
     convention, module, assumed = import_program(found)
-    request = tier_worker.request_of(module, kind, options, assumed, torch.get_num_threads())
+    request = tier_worker.request_of(module, kind, options, assumed, found.unknown, torch.get_num_threads())
     report.times["import"] = time.perf_counter() - started
     report.tier = "first: op by op, while the program is compiled in another process"
     return FirstTier(found, convention, report, request)
@@ -105,10 +106,14 @@ class FirstTier:
                 raise CompileError(head["error"])
             artefact = Artefact.from_bytes(code)
             artefact.metadata["convention"] = self.convention.as_dict()
-            program = load(artefact, self.wanted.cache.cache)
-            made = MadeProgram(program, self.convention, self.wanted.cache.key, lambda: artefact)
+            wanted = self.wanted
+            if wanted.unknown:
+                wanted = wanted.decided(head["decided"])
+                self.report.products = head["products"]
+            program = load(artefact, wanted.cache.cache)
+            made = MadeProgram(program, self.convention, wanted.cache.key, lambda: artefact)
             run = ready(made)
-            self.wanted.cache.store(artefact, self.report)
+            wanted.cache.store(artefact, self.report)
             self.report.take_program(artefact.metadata["report"])
             self.report.times.update(head["times"])
             seconds = time.perf_counter() - began

@@ -282,23 +282,55 @@ def test_what_is_in_force_where_a_graph_is_compiled_is_not_where_it_is_measured(
     assert machine.races == 1  # which compares the two in f32
 
 
-def test_another_process_is_told(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A tier's worker measures nothing: the module says who computes products."""
-    modules = []
+class Listener:
+    """Stands in for the service of a tier's worker."""
 
-    class Listener:
-        def submit(self, job: background.Job) -> None:
-            modules.append(unpack(job.request))
+    def __init__(self) -> None:
+        self.jobs: list[background.Job] = []
 
-    monkeypatch.setattr(background, "service", Listener)
+    def submit(self, job: background.Job) -> None:
+        self.jobs.append(job)
+
+
+def first_tier(monkeypatch: pytest.MonkeyPatch, **options: Any) -> tuple[background.Job, dict[str, Any], bytes]:
+    """What a first tier asks of another process, its request unpacked."""
+    listener = Listener()
+    monkeypatch.setattr(background, "service", lambda: listener)
     torch._dynamo.reset()
-    torch.compile(layer, backend="cuesta", options={"tiered": True, "cache": False})(torch.randn(200, 64))
-    ((head, module),) = modules
+    x = torch.randn(200, 64)
+    made = torch.compile(layer, backend="cuesta", options={"tiered": True, "cache": False, **options})
+    torch.testing.assert_close(made(x), layer(x))
+    (job,) = listener.jobs
+    head, module = unpack(job.request)
+    return job, head, module
+
+
+def test_another_process_is_told(machine: Machine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """What is known is not measured by a tier's worker: the module says who computes products."""
+    compiled(tmp_path, lambda x: layer(x) + 1)
+    _, head, module = first_tier(monkeypatch, cache=True, cache_dir=tmp_path)
     with make_context() as context:
         assert 'cuesta.products = {across = "kernel"}' in str(ir.Module.parse(module, context))
     _, code = tier_worker.answer_to(head, module)
     assert machine.races == 1
     assert Artefact.from_bytes(code).metadata["report"]["aten_calls"] == []
+
+
+@pytest.mark.parametrize(("kernel", "who"), [(1e-3, KERNEL), (3e-3, LIBRARY)])
+def test_a_first_tier_leaves_the_measuring_to_another_process(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, kernel: float, who: str
+) -> None:
+    machine.times[KERNEL] = kernel
+    job, head, module = first_tier(monkeypatch, cache=True, cache_dir=tmp_path)
+    (graph,) = cuesta.report().graphs
+    assert machine.races == 0 and graph.products == [] and head["unknown"] == ["across"]
+    machine.restart()
+    job.finish(tier_worker.answer_to(head, module))
+    assert machine.races == 1 and taken(graph) == {"across": who}
+    assert len(graph.aten_calls) == (0 if who == KERNEL else 1)
+    machine.restart()
+    again = compiled(tmp_path, tiered=True)
+    assert machine.races == 1 and again.cache["hit"] and taken(again) == {"across": who}
 
 
 @pytest.mark.parametrize(
