@@ -94,8 +94,8 @@ def test_a_compiled_function_is_called_with_the_collector_at_work() -> None:
 
 def test_it_is_held_back_while_either_graph_of_a_training_step_is_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
     seen = []
-    decide = make_program.decide
-    monkeypatch.setattr(make_program, "decide", lambda *args: seen.append(gc.isenabled()) or decide(*args))
+    place = make_program.place_graph
+    monkeypatch.setattr(make_program, "place_graph", lambda *args: seen.append(gc.isenabled()) or place(*args))
     x = torch.ones(3, requires_grad=True)
     loss = torch.compile(lambda x: x.exp().sum(), backend="cuesta")(x)
     assert gc.isenabled()

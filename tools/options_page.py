@@ -123,8 +123,9 @@ model(x)  # the program
 ```
 
 A graph that the cache has runs as its program at once. Any other is imported and handed to a process of its own, which
-starts with the first compile and ends with yours; until it answers, the graph runs as the ATen ops that it was traced
-into, about as fast as in eager. The program takes over between two calls. Results differ by no more than eager's and
+starts with the first of them and ends with yours; until it answers, the graph runs as the ATen ops that it was traced
+into, about as fast as in eager. Who multiplies on a machine that has never been asked, the other process measures too.
+The program takes over between two calls. Results differ by no more than eager's and
 compiled ones do; random numbers, what is written to arguments, and strides are the same in both tiers.
 
 - `cuesta.report()` says which tier of each graph runs, since when, and if it stays the first, why.
