@@ -55,7 +55,9 @@ def begin_program(
     reason = "torch keeps the code" if whole else _at_once(found)
     if reason is not None:
         report.tier = f"full, at the first call: {reason}"
-        return compile_program(found.decided(decide_kinds(found.unknown, options, report)), report)
+        if found.unknown:
+            found = found.decided(decide_kinds(found.unknown, options, report))
+        return compile_program(found, report)
     from cuesta.frontend import tier_worker
 
     started = time.perf_counter()

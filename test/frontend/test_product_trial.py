@@ -316,6 +316,18 @@ def test_another_process_is_told(machine: Machine, monkeypatch: pytest.MonkeyPat
     assert Artefact.from_bytes(code).metadata["report"]["aten_calls"] == []
 
 
+@pytest.mark.parametrize("known", [False, True])
+def test_what_is_compiled_at_once_goes_by_what_is_measured(machine: Machine, tmp_path: Path, known: bool) -> None:
+    machine.times[KERNEL] = 3e-3
+    if known:
+        compiled(tmp_path, lambda x: layer(x) + 1)
+    graph = compiled(tmp_path, tiered=True, memory_limit=1 << 30)
+    assert machine.races == 1 and taken(graph) == {"across": LIBRARY} and len(graph.aten_calls) == 1
+    machine.restart()
+    again = compiled(tmp_path, tiered=True, memory_limit=1 << 30)
+    assert again.cache["hit"] and machine.races == 1
+
+
 @pytest.mark.parametrize(("kernel", "who"), [(1e-3, KERNEL), (3e-3, LIBRARY)])
 def test_a_first_tier_leaves_the_measuring_to_another_process(
     machine: Machine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, kernel: float, who: str
