@@ -32,13 +32,8 @@ _SUMS, _SUM_STRIDES = (1, 12, 128), (1536, 1, 12)
 _TOLD_BY = (linear_layer(), (0.7, math.inf))
 
 
-def specimens(gm: torch.fx.GraphModule) -> list[Specimen]:
-    """Those of the kinds that a graph has."""
-    return [ALL[name] for name in _kinds(gm)]
-
-
-def _kinds(gm: torch.fx.GraphModule) -> Iterator[str]:
-    """The kinds of a graph's attention of f32; a product, a softmax and a product may become one."""
+def kinds(gm: torch.fx.GraphModule) -> Iterator[str]:
+    """The names of the kinds of a graph's attention of f32; a product, a softmax and a product may become one."""
     found = set()
     for node in gm.graph.nodes:
         first = node.args[0].meta.get("val") if node.args and isinstance(node.args[0], torch.fx.Node) else None

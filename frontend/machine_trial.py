@@ -60,8 +60,8 @@ def kinds_of(gm: torch.fx.GraphModule, options: Options, target: Target) -> list
     """
     if target != CPU or options.bitwise_eager or not is_measured():
         return []
-    asked = [(options.gemm, product_trial.specimens), (options.attention, attention_trial.specimens)]
-    return [specimen.name for who, of in asked if who == "auto" for specimen in of(gm)]
+    asked = [(options.gemm, product_trial.kinds), (options.attention, attention_trial.kinds)]
+    return [name for who, kinds in asked if who == "auto" for name in kinds(gm)]
 
 
 def decide_kinds(names: Sequence[str], options: Options, report: GraphReport) -> dict[str, str]:
