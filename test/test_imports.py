@@ -23,6 +23,7 @@ LEAVES = {
     "choices",
     "convolution_layouts",
     "errors",
+    "huge_pages",
     "long_division",
     "size_facts",
     "size_rules",

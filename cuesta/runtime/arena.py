@@ -15,6 +15,8 @@ from types import TracebackType
 
 import torch
 
+from cuesta.huge_pages import use_huge_pages
+
 ALIGNMENT = 64
 """Bytes: a cache line, and the widest vector register."""
 
@@ -29,6 +31,7 @@ class Arena:
         self._storage = torch.empty(nbytes, dtype=torch.uint8, device="cpu")
         if self._storage.data_ptr() % ALIGNMENT:  # torch aligns to as much itself, but promises nothing
             self._storage = torch.empty(nbytes + ALIGNMENT - 1, dtype=torch.uint8, device="cpu")
+        use_huge_pages(self._storage.data_ptr(), self._storage.nbytes)
         self._pool = pool
         self._leased = True
         self.address = (self._storage.data_ptr() + ALIGNMENT - 1) & -ALIGNMENT

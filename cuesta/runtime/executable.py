@@ -33,6 +33,7 @@ from typing import Any
 
 import torch
 
+from cuesta.huge_pages import may_be_large, use_huge_pages
 from cuesta.runtime.arena import ArenaPool
 from cuesta.runtime.artefact import Artefact
 from cuesta.runtime.callbacks import CALLBACK, PythonCalls
@@ -140,6 +141,7 @@ def _specialise(metadata: dict[str, Any], loaded: LoadedObject, entry: int, kern
         "take": lambda tensors: _take(tensors, released),
         "give_back": lambda tensors, slots: _give_back(tensors, released, slots[count - len(released) : count]),
         "own": own,
+        "use_huge_pages": use_huge_pages,
         "uint8": torch.uint8,
         "fail": fail,
         "keep_exception": calls.keep_exception,
@@ -202,6 +204,8 @@ def _source(metadata: dict[str, Any]) -> str:
     for i, base in enumerate(bases):
         if base["owner"] == "caller":
             add(f"    b{i} = allocate({tuple(base['sizes'])}, {tuple(base['strides'])}, dtype_{i})")
+            if not on_gpu and may_be_large(_byte_count(base)):
+                add(f"    use_huge_pages(b{i}.data_ptr(), {_byte_count(base)})")
             slots.append(f"b{i}.data_ptr()")
         else:
             slots.append("0")

@@ -33,7 +33,8 @@ from cuesta.dialects.host.packed_convolutions import PACKED_CONVOLUTIONS
 from cuesta.dialects.host.typed_entries import typed_entry
 from cuesta.dialects.kernel_module import launch_parameters
 from cuesta.errors import Unsupported
-from cuesta.lowering.host_to_llvm import dispatch_step, gpu_step, launch_step, tensor_steps, typed_step
+from cuesta.huge_pages import may_be_large
+from cuesta.lowering.host_to_llvm import allocate_step, dispatch_step, gpu_step, launch_step, tensor_steps, typed_step
 from cuesta.lowering.host_to_llvm.launch_step import PACKED, Kernel
 from cuesta.lowering.host_to_llvm.layout import HostLayout, Metadata, Value
 from cuesta.lowering.host_to_llvm.steps import DECLARATIONS, FAST_TO_COMPILE, I64, PTR, at
@@ -45,7 +46,8 @@ from cuesta.targets import DEVICE_CODES
 ENTRY = "cuesta_main"
 
 _CALLED = re.compile(r'llvm\.(?:call|mlir\.addressof) @"?(\w+)')
-_HELPERS = tensor_steps.HELPERS | dispatch_step.HELPERS | typed_step.HELPERS | gpu_step.HELPERS | launch_step.HELPERS
+_STEPS = (allocate_step, tensor_steps, dispatch_step, typed_step, gpu_step, launch_step)
+_HELPERS = {name: text for steps in _STEPS for name, text in steps.HELPERS.items()}
 
 
 @dataclass
@@ -147,7 +149,9 @@ class EntryWriter:
     def _allocate(self, op: ir.Operation) -> None:
         (base,) = op.results
         returned = self.layout.returned.get(base)
-        self._step("cuesta_allocate", op, self._result(base, returned.metadata if returned else Metadata.of(base)))
+        metadata = returned.metadata if returned else Metadata.of(base)
+        large = not self.layout.target.gpu and may_be_large(metadata.nbytes)
+        self._step("cuesta_allocate_large" if large else "cuesta_allocate", op, self._result(base, metadata))
 
     def _launch(self, op: ir.Operation) -> None:
         kernel = op.attributes["kernel"].value[-1]

@@ -30,6 +30,7 @@ from cuesta.dialects.cuesta.dialect import number_of, numbers
 from cuesta.dialects.kernel_module import conditions, launch_parameters, launched_kernels
 from cuesta.dialects.module_target import DEVICE, device_of, target_of
 from cuesta.dialects.types import memref_shape, spelled
+from cuesta.runtime.dtypes import DTYPES
 from cuesta.sizes import Number
 from cuesta.targets import CPU, Target
 
@@ -50,6 +51,11 @@ class Metadata:
         """That of a memref; `dtype` where storage does not tell bool from int8."""
         sizes, strides = memref_shape(value.type)
         return Metadata(sizes, strides, dtype or spelled(value.type.element_type))
+
+    @property
+    def nbytes(self) -> Number:
+        """Bytes of the elements."""
+        return math.prod(self.sizes) * DTYPES[self.dtype].itemsize
 
 
 @dataclass(frozen=True)

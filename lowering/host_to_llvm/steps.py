@@ -12,7 +12,7 @@ or minus that number where a result is not what the graph was traced with. Table
               6, root, offset in bytes of a handle (a fresh one of the same tensor)
     string    bytes, then the text, its end filled with zeros
 
-    allocate  step, result
+    allocate  step, result                                               also of allocate_large
     out       step, scalars…, tensors…                                   the last is written
     packed_mm step, left factor, what MKL has packed, the product
     python    step, call, callback's slot, operands, results, first result's handle, where results…
@@ -41,6 +41,7 @@ DECLARATIONS: dict[str, str] = {
     "aoti_torch_new_tensor_handle": f"({PTR}, {PTR}) -> i32",
     "aoti_torch_copy_": f"({PTR}, {PTR}, i32) -> i32",
     "aoti_torch_get_data_ptr": f"({PTR}, {PTR}) -> i32",
+    "aoti_torch_get_storage_size": f"({PTR}, {PTR}) -> i32",
     "aoti_torch_get_dim": f"({PTR}, {PTR}) -> i32",
     "aoti_torch_get_dtype": f"({PTR}, {PTR}) -> i32",
     "aoti_torch_get_sizes": f"({PTR}, {PTR}) -> i32",
@@ -58,6 +59,7 @@ DECLARATIONS: dict[str, str] = {
     "torch_new_string_handle": f"({PTR}, {I64}, {PTR}) -> i32",
     "torch_delete_stable_ivalue": f"({PTR}) -> i32",
     "cblas_sgemm_compute": f"(i32, i32, i32, i32, i32, i32, {PTR}, i32, {PTR}, i32, f32, {PTR}, i32) -> ()",
+    "madvise": f"({PTR}, {I64}, i32) -> i32",
     "_Znwm": f"({I64}) -> {PTR}",  # C++'s operators new and delete
     "_ZdlPv": f"({PTR})",
     "GOMP_parallel": f"({PTR}, {PTR}, i32, i32) -> ()",

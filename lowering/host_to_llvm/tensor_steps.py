@@ -1,4 +1,4 @@
-"""Steps over tensors: allocation, typed entries, calls through Python, checks, launches. steps.py has their tables."""
+"""Steps over tensors: typed entries, calls through Python, checks, launches. steps.py has their tables."""
 
 from __future__ import annotations
 
@@ -142,28 +142,6 @@ HELPERS: dict[str, str] = {
     # New handles to `count` tensors; none where one cannot be made.
     "cuesta_wrap_all": _for_all(
         "cuesta_wrap_all", "cuesta_wrap", f"llvm.call @cuesta_delete(%handles, %i) : ({PTR}, i64) -> ()"
-    ),
-    "cuesta_allocate": define(
-        "cuesta_allocate",
-        TABLE,
-        "i32",
-        f"""
-  {at("%item", "%table", 1)}{SHAPE}{DEVICE}
-  %handle_index = llvm.load %item : {PTR} -> i64
-  {at("%handle_slot", "%frame", "%handle_index")}
-  {at("%data_index", "%item", 1, I64)}
-  {at("%data_slot", "%frame", "%data_index")}
-  %made = llvm.call @aoti_torch_empty_strided(
-    %rank, %sizes, %strides, %dtype, %device_type, %device_index, %handle_slot)
-    : {DECLARATIONS["aoti_torch_empty_strided"]}
-  %has_memory = llvm.icmp "eq" %made, %good : i32
-  llvm.cond_br %has_memory, ^find, ^end(%made : i32)
-^find:
-  %handle = llvm.load %handle_slot : {PTR} -> {PTR}
-  %found = llvm.call @aoti_torch_get_data_ptr(%handle, %data_slot) : ({PTR}, {PTR}) -> i32
-  llvm.br ^end(%found : i32)
-^end(%code: i32):
-  {REFUSED}{STEP_END}""",
     ),
     # Whether a tensor in the frame has the dtype and sizes of its item; then its data address goes to the frame too.
     # Else 1. Some of torch's fake kernels foretell other strides than the real ones give: such a tensor is copied into

@@ -67,6 +67,23 @@ func.func @graph(%x: memref<64xf32>) -> memref<8x8xf32> {
 
 // -----
 
+// From two huge pages on, torch's memory is asked for in them; below, as it comes.
+// CHECK: llvm.func @cuesta_main(
+// CHECK: llvm.call @cuesta_allocate_large(
+// CHECK: llvm.call @cuesta_allocate(
+// CHECK: llvm.func @cuesta_allocate_large(
+// CHECK: %[[MADE:.*]] = llvm.call @cuesta_allocate(
+// CHECK: llvm.call @aoti_torch_get_storage_size(
+// CHECK: llvm.call @madvise(
+// CHECK: llvm.return %[[MADE]]
+func.func @graph() -> (memref<1048576xf32>, memref<1048575xf32>) {
+  %large = "host.alloc"() {owner = "torch"} : () -> memref<1048576xf32>
+  %small = "host.alloc"() {owner = "torch"} : () -> memref<1048575xf32>
+  return %large, %small : memref<1048576xf32>, memref<1048575xf32>
+}
+
+// -----
+
 // The dispatcher's table: step, words, results, where each part begins, "aten::sort", "", the words, the results.
 // CHECK: dense<[1, 3, 2, 7, 9, 10, 24, 8030826583166383201, 29810, 0, 1, 0, 0, 7, 1, 6, 0, 0, 8, 1, 0, 0, 0, 1, 0, 2, 0, 1, 6, 0, 0, 8, 1, 1, 3, 0, 1, 4, 0, 0, 8, 1]>
 // CHECK: llvm.func @cuesta_main(
