@@ -24,6 +24,7 @@ DEFINED_IN = {
     "resize_bytes": "byte_image_ops",
     "packed_convolution": "packed_convolutions",
     "packed_convolution_add": "packed_convolutions",
+    "packed_convolution_add_": "packed_convolutions",
     "packed_mm": "packed_products",
 }
 

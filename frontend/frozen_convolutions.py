@@ -21,7 +21,7 @@ from torch.fx import Node
 from cuesta.convolution_layouts import cuts_patches
 from cuesta.frontend import packed_convolutions
 from cuesta.frontend.frozen_arguments import FrozenArgument, add_argument
-from cuesta.frontend.packed_convolutions import ACTIVATIONS
+from cuesta.frontend.packed_convolutions import ACTIVATIONS, ACTIVATIONS_OF_SUMS
 from cuesta.frontend.rules import sizes_of
 from cuesta.sizes import estimate
 
@@ -112,8 +112,9 @@ def _with_what_follows(node: Node, positions: Mapping[Node, int]) -> _Convolutio
     _take_norm(found, positions)
     _take_sum(found)
     last = _only_user(found.last)
-    if last is not None and last.target in ACTIVATIONS:
-        found.activation, found.last = ACTIVATIONS[last.target], last
+    known = ACTIVATIONS if found.added is None else ACTIVATIONS_OF_SUMS
+    if last is not None and last.target in known:
+        found.activation, found.last = known[last.target], last
     return found
 
 

@@ -25,6 +25,9 @@ ACTIVATIONS: dict[torch._ops.OpOverload, str] = {
     torch.ops.aten.hardsigmoid.default: "hardsigmoid",
 }
 
+#: Those behind a sum.
+ACTIVATIONS_OF_SUMS = {torch.ops.aten.relu.default: "relu"}
+
 
 def can_pack() -> bool:
     """Whether this torch can pack."""
@@ -92,6 +95,27 @@ def packed_convolution_add(
     binary = torch.ops.mkldnn._convolution_pointwise.binary
     result: Tensor = binary(x, other, weight, bias, *places, "add", None, last, [], "")
     return result.contiguous() if row_major else result
+
+
+@torch.library.custom_op("cuesta::packed_convolution_add_", mutates_args=("other",))
+def packed_convolution_add_(
+    x: Tensor,
+    other: Tensor,
+    packed: Tensor,
+    has_bias: bool,
+    window: Sequence[int],
+    padding: Sequence[int],
+    stride: Sequence[int],
+    dilation: Sequence[int],
+    groups: int,
+    activation: str,
+    row_major: bool,
+) -> None:
+    """The same, written over `other`."""
+    result = packed_convolution_add(
+        x, other, packed, has_bias, window, padding, stride, dilation, groups, activation, row_major
+    )
+    other.copy_(result)
 
 
 def _held(packed: Tensor, has_bias: bool) -> tuple[Tensor, Tensor | None]:

@@ -4,7 +4,9 @@
     its gradient from g              →  g[2:-1] + pad(flip(g[:2])) + pad(g[-1:])
 
 torch reads each element at a computed position: rows of 64 between mirrored edges took 2.6 times as long on a CPU. On
-a GPU, where a position costs nothing, what torch's decompositions read stays theirs.
+a GPU, where a position costs nothing, the pads are torch's decompositions, and the gradient of reflection is ATen's: a
+step of 16x64x128x128 takes 282 µs so on an H100, 482 with torch's decomposition by Inductor, 587 with it by ours, 880
+with this one.
 """
 
 from __future__ import annotations
@@ -82,12 +84,12 @@ def _repeated_share(grad: Tensor, dim: int, size: int, in_front: bool) -> Tensor
 
 
 def _pad_backward(share: Edge, op: Any) -> Callable[[Tensor, Tensor, Sequence[int]], Tensor]:
-    """`op` is torch's, for a GPU, where torch takes it apart."""
+    """`op` is torch's, a GPU's where torch can take it apart."""
 
     def backward(grad: Tensor, x: Tensor, padding: Sequence[int]) -> Tensor:
         """Dim after dim; narrow floats are added up in f32."""
         if x.device.type != "cpu" and op in decomposition_table:
-            return _as_torch_does(op, grad, x, padding)
+            return NotImplemented
         wide = grad.float() if grad.dtype.itemsize < 4 else grad
         for dim, left, right in _sides(x, padding):
             size = x.shape[dim]

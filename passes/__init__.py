@@ -29,6 +29,7 @@ _PASS_MODULES = (
     "cuesta.passes.interleave_parts",
     "cuesta.passes.sink_concatenations",
     "cuesta.passes.form_kernels",
+    "cuesta.passes.add_in_place",
     "cuesta.passes.plan_memory",
     "cuesta.passes.tile_kernels",
     "cuesta.passes.tile_scatters",

@@ -72,7 +72,9 @@ _LINALG = ("cuesta-to-linalg",)
 _KERNELS = (
     # 1. Kernels and the host function part ways here: from now on kernels live in `module @kernels`.
     "form-kernels",
-    # 2. Memory while the host function is all there is to see: lifetimes do not depend on what kernels do.
+    # 2. What is written over what, while each value still has a name and a memory of its own.
+    "add-in-place",
+    # 3. Memory while the host function is all there is to see: lifetimes do not depend on what kernels do.
     "plan-memory",
 )
 

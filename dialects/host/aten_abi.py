@@ -140,7 +140,7 @@ def dispatcher_words(overload: str, args: str) -> tuple[Word, ...] | None:
     """
     packed = PACKED_CONVOLUTIONS.get(overload)
     op = find_overload(packed or overload)
-    if not (packed or overload.startswith("aten.")) or not _returns_fresh_tensors(op):
+    if not (packed or (overload.startswith("aten.") and _returns_fresh_tensors(op))):
         return None
     if dispatcher_mistakes_results(overload) and not has_typed_entry(overload):
         return None

@@ -12,12 +12,15 @@ from typing import Any
 
 from cuesta.dialects.aten import OperandRef
 
-_ALONE, _ADDING = "cuesta.packed_convolution.default", "cuesta.packed_convolution_add.default"
+_ALONE, ADDING = "cuesta.packed_convolution.default", "cuesta.packed_convolution_add.default"
+#: The same as the last, but that it writes the sum where the summand was; passes/add_in_place.py makes it.
+ADDING_IN_PLACE = "cuesta.packed_convolution_add_.default"
 
 #: Our overload → oneDNN's.
 PACKED_CONVOLUTIONS: dict[str, str] = {
     _ALONE: "mkldnn._convolution_pointwise.default",
-    _ADDING: "mkldnn._convolution_pointwise.binary",
+    ADDING: "mkldnn._convolution_pointwise.binary",
+    ADDING_IN_PLACE: "mkldnn._convolution_pointwise_.binary",
 }
 
 
@@ -37,4 +40,6 @@ def onednn_arguments(overload: str, arguments: Sequence[Any]) -> list[Any]:
     places = [weight, bias if has_bias else None, padding, stride, dilation, groups]
     if overload == _ALONE:
         return [*images, *places, activation, [], ""]
+    if overload == ADDING_IN_PLACE:
+        images.reverse()
     return [*images, *places, "add", None, None if activation == "none" else activation, [], ""]

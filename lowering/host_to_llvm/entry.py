@@ -279,7 +279,8 @@ class EntryWriter:
             items[position] = self._result(result, Metadata.of(result, dtype))
         if returned == len(op.results):
             return [number for item in items.values() for number in item]
-        schema = find_overload(op.attributes["overload"].value)._schema
+        overload = op.attributes["overload"].value
+        schema = find_overload(PACKED_CONVOLUTIONS.get(overload, overload))._schema
         dropped: list[list[SizeNumber]] = [
             [-1 if r.type.kind() == "TensorType" else -2, *[0] * 6] for r in schema.returns
         ]

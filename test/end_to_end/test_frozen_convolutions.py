@@ -21,6 +21,7 @@ from cuesta.frontend.packed_convolutions import ACTIVATIONS
 pytestmark = pytest.mark.skipif(not packed_convolutions.can_pack(), reason="needs a torch with oneDNN")
 
 ALONE, ADDING = "cuesta.packed_convolution.default", "cuesta.packed_convolution_add.default"
+ADDING_IN_PLACE = "cuesta.packed_convolution_add_.default"
 
 
 @pytest.fixture(autouse=True)
@@ -84,7 +85,7 @@ def test_what_follows_is_in_the_call(memory_format: torch.memory_format) -> None
         assert (found - exact).norm() <= 2 * (eager - exact).norm()
     (graph,) = cuesta.report().graphs
     assert graph.frozen == "weights of convolutions: 4 kept as oneDNN packs them"
-    assert calls() == {ALONE: 3, ADDING: 1} and {c["route"] for c in graph.aten_calls} == {"shim"}
+    assert calls() == {ALONE: 3, ADDING_IN_PLACE: 1} and {c["route"] for c in graph.aten_calls} == {"shim"}
     # Copies alone, into channels_last and back, and none where the images come so.
     assert graph.launches == (0 if memory_format == torch.channels_last else 3)
 
@@ -130,15 +131,15 @@ def test_one_program_for_all_batches() -> None:
         x = torch.randn(batch, 24, 20, 20)
         torch.testing.assert_close(call(x), block(x).detach(), rtol=1e-4, atol=1e-4)
     (graph,) = cuesta.report().graphs
-    assert calls() == {ALONE: 3, ADDING: 1} and graph.specialised is None
+    assert calls() == {ALONE: 3, ADDING_IN_PLACE: 1} and graph.specialised is None
 
 
 def test_products_stay_where_kernels_compute_them_and_where_rows_are_few() -> None:
     block, few = Block().eval(), nn.Conv2d(24, 48, 1)
     torch.testing.assert_close(frozen(block, gemm="kernel")(x := torch.randn(2, 24, 20, 20)), block(x).detach())
-    assert calls() == {ALONE: 2, ADDING: 1}
+    assert calls() == {ALONE: 2, ADDING_IN_PLACE: 1}
     torch.testing.assert_close(frozen(few)(x := torch.randn(1, 24, 8, 8)), few(x).detach())
-    assert not set(calls()) & {ALONE, ADDING}
+    assert not set(calls()) & {ALONE, ADDING, ADDING_IN_PLACE}
     frozen(few)(torch.randn(1, 24, 13, 5))
     assert calls() == {ALONE: 1}
 
@@ -149,6 +150,50 @@ def test_activations(activation: Callable[[Tensor], Tensor]) -> None:
     found = frozen(lambda x: activation(convolution(x)))(x)
     torch.testing.assert_close(found, activation(convolution(x)).detach())
     assert calls() == {ALONE: 1} and cuesta.report().graphs[-1].launches == 2
+
+
+@pytest.mark.parametrize("activation", ACTIVATIONS, ids=str)
+def test_behind_a_sum_relu_alone_is_in_the_call(activation: Callable[[Tensor], Tensor]) -> None:
+    convolution, x = nn.Conv2d(16, 16, 3, padding=1), torch.randn(2, 16, 9, 9)
+    found = frozen(lambda x: activation(convolution(x) + x))(x)
+    torch.testing.assert_close(found, activation(convolution(x) + x).detach())
+    assert calls() == {ADDING_IN_PLACE: 1}  # over a copy of x in channels_last
+    kernels = [op for kernel in cuesta.report().graphs[-1].kernels for op in kernel["ops"]]
+    assert "add" not in kernels and (set(kernels) == {"copy"}) == (activation is torch.ops.aten.relu.default)
+
+
+class Residuals(nn.Module):
+    """Sums with what a convolution gave, what a kernel wrote, what is read again, and what the convolution reads."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Conv2d(16, 16, 3, padding=1) for _ in range(6))
+
+    def forward(self, x: Tensor) -> tuple[Tensor, ...]:
+        a, b, c, d, e, f = self.layers
+        first = a(x)
+        second = F.relu(b(first.tanh()) + first)
+        third = c(second) + second
+        fourth = d(first.sin()) + third.exp()
+        fifth = e(fourth) + fourth.cos()
+        return f(fifth.sigmoid()) + fifth, fourth
+
+
+@pytest.mark.parametrize("memory_format", [torch.contiguous_format, torch.channels_last])
+@pytest.mark.parametrize("dynamic", [False, True], ids=["static", "dynamic"])
+def test_a_sum_is_written_over_what_dies_in_it(dynamic: bool, memory_format: torch.memory_format) -> None:
+    module = Residuals().eval()
+    call = frozen(module, dynamic=dynamic)
+    for batch in (2, 3, 2):
+        x = torch.randn(batch, 16, 12, 12).contiguous(memory_format=memory_format)
+        kept = x.clone()
+        for found, expected in zip(call(x), module(x), strict=True):
+            torch.testing.assert_close(found, expected.detach(), rtol=1e-4, atol=1e-4)
+            assert found.stride() == expected.stride()
+        torch.testing.assert_close(x, kept, rtol=0, atol=0)
+    # The third reads what it adds to. In channels_last the last and the fourth are returned, and so no buffers of ours.
+    returned = 2 if memory_format == torch.channels_last else 0
+    assert calls() == {ALONE: 1, ADDING: 1 + returned, ADDING_IN_PLACE: 4 - returned}
 
 
 class ReadTwice(nn.Module):
@@ -253,8 +298,12 @@ def test_the_ops_are_as_their_fake_kernels_say(row_major: bool) -> None:
     other = torch.randn_like(expected)
     found = packed_convolutions.packed_convolution_add(x, other, *rest)
     torch.testing.assert_close(found, (expected + other).relu())
+    over = other.clone()
+    packed_convolutions.packed_convolution_add_(x, over, *rest)
+    torch.testing.assert_close(over, found)
     for op, args in (
         (torch.ops.cuesta.packed_convolution.default, (x, *rest)),
         (torch.ops.cuesta.packed_convolution_add.default, (x, other, *rest)),
+        (torch.ops.cuesta.packed_convolution_add_.default, (x, other, *rest)),
     ):
         torch.library.opcheck(op, args, test_utils=("test_schema", "test_faketensor"))
