@@ -29,6 +29,8 @@ _ATEN = torch.ops.aten
 _NORM = _ATEN._native_batch_norm_legit_no_training.default
 #: Rows of a product up to which kernels of ours are faster than a library (passes/product_panels.py).
 _FEW_ROWS = 64
+#: Channels of the result for one of the images from which norm and activation are better in oneDNN's call.
+_WIDENING = 3
 _STATISTICS = ("scale", "shift", "mean", "var")
 
 
@@ -60,13 +62,15 @@ def freeze_convolutions(
     gm: torch.fx.GraphModule, positions: Mapping[Node, int], products: bool
 ) -> list[FrozenArgument]:
     """Has the convolutions of a graph take packed weights, one more argument each; `positions` are those of parameters
-    and buffers that the graph does not write. With `products` those too that are matrix products: the library would
-    compute these."""
+    and buffers that the graph does not write. With `products` those too that are matrix products, as the library would
+    compute these; without, those of them that widen images."""
     if not packed_convolutions.can_pack():
         return []
     frozen: list[FrozenArgument] = []
     for node in gm.graph.find_nodes(op="call_function", target=_ATEN.convolution.default):
-        if not _can_be_packed(node, positions) or (_is_product(node) and not (products and _has_many_rows(node))):
+        if not _can_be_packed(node, positions):
+            continue
+        if _is_product(node) and not (_has_many_rows(node) and (products or _widens(node))):
             continue
         found = _with_what_follows(node, positions)
         images = found.x.meta["val"].shape
@@ -103,6 +107,14 @@ def _has_many_rows(node: Node) -> bool:
     """Whether it has more places than products by few rows, which kernels of ours compute."""
     n, _, h, w = sizes_of(node.meta["val"])
     return estimate((n, h, w)) > _FEW_ROWS
+
+
+def _widens(node: Node) -> bool:
+    """Whether its result is so much larger than the images that a kernel behind the product, which reads it again,
+    takes more than kernels of ours save."""
+    _, weight, *_ = _arguments(node)
+    outputs, inputs, *_ = sizes_of(weight.meta["val"])
+    return bool(outputs >= _WIDENING * inputs)
 
 
 def _with_what_follows(node: Node, positions: Mapping[Node, int]) -> _Convolution:

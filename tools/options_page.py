@@ -102,8 +102,9 @@ without the option (two threads of a Xeon, least of 15 calls beside other work).
   columns are a multiple of 48 or 64, on a CPU with AVX-512; by MKL where 65 rows or more are multiplied by them, once
   for each number of rows. `cuesta.report()` says how many, or why none.
 - Weights of convolutions of f32, with symbolic sizes too, are packed by oneDNN, with a batch norm in evaluation folded
-  into them, and its call takes in a sum and an activation behind them. Those with a window of one element are where the
-  library would compute them, as products of 65 rows or more. ResNet-18 took 0.84 of its time without, ResNet-50 0.78,
+  into them, and its call takes in a sum and an activation behind them. Those with a window of one element are, of 65
+  rows or more, where the library would compute the product, or where there are 3 times as many channels behind it as
+  before. ResNet-18 took 0.84 of its time without, ResNet-50 0.78,
   DenseNet-121 (4x128²) 0.9, MobileNetV3 0.93 (one thread of an AMD EPYC, Zen 5, beside other work).
 - torch's AOTAutogradCache keeps no program of such a graph, whose weights are this process's.
 - They take their memory twice, what MKL packs three times: the original stays, for you and for what else reads it.

@@ -144,6 +144,16 @@ def test_products_stay_where_kernels_compute_them_and_where_rows_are_few() -> No
     assert calls() == {ALONE: 1}
 
 
+@pytest.mark.parametrize(("channels", "rows", "packed"), [(72, 10, True), (71, 10, False), (72, 8, False)])
+def test_where_kernels_compute_products_those_that_widen_images_are_packed(
+    channels: int, rows: int, packed: bool
+) -> None:
+    module = nn.Sequential(nn.Conv2d(24, channels, 1), nn.BatchNorm2d(channels), nn.ReLU()).eval()
+    x = torch.randn(1, 24, rows, 8)
+    torch.testing.assert_close(frozen(module, gemm="kernel")(x), module(x).detach())
+    assert (ALONE in calls()) == packed
+
+
 @pytest.mark.parametrize("activation", ACTIVATIONS, ids=str)
 def test_activations(activation: Callable[[Tensor], Tensor]) -> None:
     convolution, x = nn.Conv2d(16, 24, 3), torch.randn(2, 16, 9, 9)
