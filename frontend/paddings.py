@@ -4,8 +4,8 @@
     its gradient from g              →  g[2:-1] + pad(flip(g[:2])) + pad(g[-1:])
 
 torch reads each element at a computed position: rows of 64 between mirrored edges took 2.6 times as long on a CPU. On
-a GPU a position costs nothing: all dims are read at once there, where torch's decompositions read one after the other,
-and the gradient of reflection is ATen's.
+a GPU a position costs nothing: all dims are read at once there, where torch's decompositions read one after the other
+(16x64x128x128 by 3 on each side, H100: 44 µs for 339), and the gradient of reflection is ATen's (136 µs).
 """
 
 from __future__ import annotations

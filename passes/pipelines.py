@@ -24,8 +24,8 @@ class Stage:
         return f"builtin.module({','.join(self.passes)})"
 
 
-#: Parts of a reduction that leaves too few tiles to share out; a program for all sizes keeps it whole.
-_SPLIT = "split-reductions{programs=16 symbolic=false returned=true}"
+#: Parts of a reduction that leaves too few tiles to share out, or is long; a program for all sizes keeps it whole.
+_SPLIT = "split-reductions{longest=2048 programs=16 returned=true symbolic=false}"
 
 _GRAPH = (
     # 1. Views first: what copies and views of views hide, no later pattern has to look through.

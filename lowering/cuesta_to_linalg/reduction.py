@@ -13,6 +13,7 @@ from cuesta._mlir import arith, ir, linalg, math
 from cuesta.dialects import types
 from cuesta.dialects.cuesta import reduction
 from cuesta.dialects.cuesta.dialect import ints
+from cuesta.dialects.module_target import on_cpu
 from cuesta.dialects.scalar import Scalar, Value
 from cuesta.dialects.types import shape_of, spelling_of
 from cuesta.lowering.cuesta_to_linalg.builder import Access, LinalgBuilder
@@ -110,6 +111,11 @@ _RUNNING: dict[str, tuple[Callable[[ir.Type], float], Callable[[Scalar, Value, V
 }
 
 
+#: Those that round at each step. On a CPU one step follows the other, and what is carried is f64, as ATen's is there:
+#: in f32 ten million tenths would come to 1.09 million. GPUs join parts.
+_ROUNDING = frozenset({"cumsum", "cumprod", "logcumsumexp"})
+
+
 @lowers(*_RUNNING)
 def lower_running(b: LinalgBuilder, op: ir.Operation) -> None:
     sizes, dim = shape_of(op.operands[0]), op.attributes["dim"].value
@@ -121,7 +127,11 @@ def lower_running(b: LinalgBuilder, op: ir.Operation) -> None:
         return
     along = loops.index(dim)
     kept = [i for i in range(len(loops)) if i != along]
-    first, step = _RUNNING[op.name.removeprefix("cuesta.")]
+    name = op.name.removeprefix("cuesta.")
+    first, step = _RUNNING[name]
+    carried = types.opmath(spelling)
+    if name in _ROUNDING and carried == "f32" and on_cpu(op.operands[0]):
+        carried = "f64"
 
     def body(s: Scalar, outs: list[Value], ins: list[Value]) -> list[Value]:
         # One step after the other: this loop carries its total and stores it at each step.
@@ -131,7 +141,7 @@ def lower_running(b: LinalgBuilder, op: ir.Operation) -> None:
     _, running = b.generics(
         [b.covering_access(op.operands[0], loops)],
         [sizes[d] for d in loops],
-        [(kept, types.opmath(spelling), first), (list(range(len(loops))), spelling, None)],
+        [(kept, carried, first), (list(range(len(loops))), spelling, None)],
         body,
         reduced=[along],
     )

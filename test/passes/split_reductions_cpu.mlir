@@ -1,4 +1,5 @@
 // RUN: cuesta-opt --pass-pipeline='builtin.module(split-reductions{programs=16 symbolic=false})' %s | filecheck %s
+// RUN: cuesta-opt --pass-pipeline='builtin.module(split-reductions{longest=2048 programs=16 symbolic=false})' %s | filecheck --check-prefix=EXACT %s
 
 // Few columns would be one strip, one thread's work.
 // CHECK-LABEL: func.func @few_columns
@@ -18,4 +19,20 @@ func.func @whole(%x: tensor<6272x256xf32>, %y: tensor<12x4096xf32>, %z: tensor<?
   %1 = "cuesta.sum"(%y) {dims = [1], keepdim = 0} : (tensor<12x4096xf32>) -> tensor<12xf32>
   %2 = "cuesta.sum"(%z) {dims = [0], keepdim = 0} : (tensor<?x64xf32, ["64*s0"]>) -> tensor<64xf32>
   return %0, %1, %2 : tensor<256xf32>, tensor<12xf32>, tensor<64xf32>
+}
+
+// Nor are so many numbers of f32 added up one after the other where that is limited: down a column, or by all lanes of a
+// vector along a row. Of a maximum nothing is rounded.
+// CHECK-LABEL: func.func @long
+// CHECK-NOT: cuesta.reshape
+// EXACT-LABEL: func.func @long
+// EXACT: "cuesta.reshape"(%arg0) : (tensor<16384x512xf32>) -> tensor<8x2048x512xf32>
+// EXACT: "cuesta.sum"({{.*}}) {dims = [1], {{.*}} -> tensor<8x512xf32>
+// EXACT: "cuesta.reshape"(%arg1) : (tensor<16x131072xf32>) -> tensor<16x4x32768xf32>
+// EXACT: "cuesta.amax"(%arg1)
+func.func @long(%x: tensor<16384x512xf32>, %y: tensor<16x131072xf32>) -> (tensor<512xf32>, tensor<16xf32>, tensor<16xf32>) {
+  %0 = "cuesta.sum"(%x) {dims = [0], keepdim = 0} : (tensor<16384x512xf32>) -> tensor<512xf32>
+  %1 = "cuesta.sum"(%y) {dims = [1], keepdim = 0} : (tensor<16x131072xf32>) -> tensor<16xf32>
+  %2 = "cuesta.amax"(%y) {dims = [1], keepdim = 0} : (tensor<16x131072xf32>) -> tensor<16xf32>
+  return %0, %1, %2 : tensor<512xf32>, tensor<16xf32>, tensor<16xf32>
 }

@@ -71,9 +71,11 @@ func.func @argmax(%x: tensor<4x8xf32>) -> tensor<4xi64> {
 // A running sum stays in order: no leave to reassociate.
 // CHECK-LABEL: func.func @cumsum
 // CHECK: %[[R:.*]]:2 = linalg.generic {indexing_maps = [#[[ID]], #[[ROW]], #[[ID]]], iterator_types = ["parallel", "reduction"]}
-// CHECK-NEXT: ^bb0(%[[X:.*]]: f32, %[[TOTAL:.*]]: f32, %{{.*}}: f32):
-// CHECK-NEXT: %[[NEXT:.*]] = arith.addf %[[TOTAL]], %[[X]] : f32
-// CHECK-NEXT: linalg.yield %[[NEXT]], %[[NEXT]]
+// CHECK-NEXT: ^bb0(%[[X:.*]]: f32, %[[TOTAL:.*]]: f64, %{{.*}}: f32):
+// CHECK-NEXT: %[[WIDE:.*]] = arith.extf %[[X]] : f32 to f64
+// CHECK-NEXT: %[[NEXT:.*]] = arith.addf %[[TOTAL]], %[[WIDE]] : f64
+// CHECK-NEXT: %[[KEPT:.*]] = arith.truncf %[[NEXT]] : f64 to f32
+// CHECK-NEXT: linalg.yield %[[NEXT]], %[[KEPT]]
 // CHECK: return %[[R]]#1
 func.func @cumsum(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
   %0 = "cuesta.cumsum"(%x) {dim = 1 : i64} : (tensor<4x8xf32>) -> tensor<4x8xf32>

@@ -1,4 +1,4 @@
-// RUN: cuesta-opt --split-input-file --pass-pipeline='builtin.module(cuesta-to-linalg{checks=false},form-kernels{target=gpu},plan-memory,choose-blocks,linalg-to-tt)' %s | filecheck %s
+// RUN: cuesta-opt --split-input-file --pass-pipeline='builtin.module(set-target{target=cuda:90},cuesta-to-linalg{checks=false},form-kernels{target=gpu},plan-memory,choose-blocks,linalg-to-tt)' %s | filecheck %s
 
 // A row that its block exceeds: lanes outside it are masked when they are loaded, and count as the identity.
 // CHECK-LABEL: "tt.func"
