@@ -17,6 +17,7 @@ from cuesta._mlir import func, ir, linalg
 from cuesta.dialects import host, types
 from cuesta.dialects.affine_maps import projection, squeeze
 from cuesta.dialects.cuesta.dialect import int_array, int_attr, ints, numbers
+from cuesta.dialects.donated import donated_arguments
 from cuesta.dialects.kernel_attention import is_attention
 from cuesta.dialects.types import shape_of, spelling_of
 from cuesta.passes.form_kernels import placement
@@ -34,7 +35,7 @@ from cuesta.passes.form_kernels.parts import merge_parts
 from cuesta.passes.form_kernels.results import finish
 from cuesta.passes.form_kernels.routes import choose_route
 from cuesta.passes.form_kernels.scatters import place_scatters
-from cuesta.passes.form_kernels.schedule import schedule, schedule_for_memory
+from cuesta.passes.form_kernels.schedule import schedule
 from cuesta.passes.form_kernels.space import join, parallel_classes
 from cuesta.passes.form_kernels.twins import merge_twins
 from cuesta.runtime.strides import same_places
@@ -355,7 +356,7 @@ def build_host(
         builder.results = {root_of(value) for value in returned}
         updated = zip(fresh, (old.arguments[i] for i in mutates), strict=True)
         placement.plan(builder, items, grouping, returned, strides_of, list(updated))
-        order = schedule_for_memory(items, grouping, returned) if lower_peak else schedule(items, grouping)
+        order = schedule(items, grouping, returned, donated_arguments(function), lower_peak)
         builder.last_use = last_uses(order, returned, list(builder.placed))
         for builder.position, unit in enumerate(order):
             if isinstance(unit, Group):

@@ -4,6 +4,9 @@
 %b = exp(%y)  →  %d = sort(%b)    becomes   %c = sort(%a)      %a is given back before there is %b
                                             %b = exp(%y)
                                             %d = sort(%b)
+
+Large results of little, such as the gradient of a linear layer's weight from a few rows, come last: what is saved for
+other gradients has been given back by then, and the little that they are made of is held instead.
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from cuesta._mlir import ir
+from cuesta.dialects.aten import is_random
 from cuesta.dialects.types import byte_count
 from cuesta.passes.form_kernels import placement
 from cuesta.passes.form_kernels.grouping import Group, Grouping
@@ -22,6 +26,9 @@ from cuesta.passes.form_kernels.nodes import Item, Node, is_check
 
 Value: TypeAlias = ir.Value
 Unit: TypeAlias = Item | Group
+
+#: Bytes of a result from which on it may come last, and how many times those that are held for it until then.
+_LARGE, _TIMES = 1 << 18, 8
 
 
 @dataclass
@@ -37,27 +44,52 @@ class Step:
     reads: set[Value] = field(default_factory=set)
 
 
-def schedule(items: list[Item], grouping: Grouping) -> list[Unit]:
-    """Items and groups so that everything comes after what it needs, else in program order."""
+def schedule(
+    items: list[Item],
+    grouping: Grouping,
+    returned: Collection[Value],
+    donated: Collection[Value],
+    lower_peak: bool = False,
+) -> list[Unit]:
+    """Items and groups so that everything comes after what it needs, large results of little last, else in program
+    order; or with `lower_peak` in one that holds less memory, where one is found."""
     steps = _steps(items, grouping)
+    _measure(steps, grouping, set(returned))
     order = _ordered(range(len(steps)), steps, set(), heapq.heappop)
-    return [steps[i].unit for i in order]
+    kept = {root_of(value) for value in returned}
+    order.sort(key=lambda i: _comes_last(steps[i], kept, donated))
+    return [steps[i].unit for i in (_holding_less(order, steps, kept) if lower_peak else order)]
 
 
-def schedule_for_memory(items: list[Item], grouping: Grouping, returned: Collection[Value]) -> list[Unit]:
-    """As `schedule`, in an order that holds less memory where one is found; between checks, which stay where they are.
+def _comes_last(step: Step, kept: set[Value], donated: Collection[Value]) -> bool:
+    """Whether a step makes large results alone, of little that could be given back before."""
+    made = sum(step.makes.values())
+    if step.users or made < _LARGE or not step.makes.keys() <= kept or not _may_move(step.unit):
+        return False
+    own = {result for item in _items_of(step.unit) for result in item.op.results}
+    held = {value for value in _read_by(step.unit) - own if value in donated or not isinstance(value.owner, ir.Block)}
+    return made >= _TIMES * sum(map(byte_count, held))
+
+
+def _may_move(unit: Unit) -> bool:
+    """Whether nobody can tell when it is computed: random numbers have an order, and what others' ops do is unknown."""
+    if isinstance(unit, Group):
+        return True
+    if unit.op.name != "aten.call":
+        return False
+    overload = unit.op.attributes["overload"].value
+    return overload.startswith("aten.") and not is_random(overload)
+
+
+def _holding_less(usual: list[int], steps: Sequence[Step], kept: set[Value]) -> list[int]:
+    """An order that holds less memory than the usual one, where one is found; between checks, which stay in place.
 
     Each time that comes next of all that can which lets go of most, or takes least.
     """
-    steps = _steps(items, grouping)
-    _measure(steps, grouping, set(returned))
-    usual = _ordered(range(len(steps)), steps, set(), heapq.heappop)
-    kept = {root_of(value) for value in returned}
     found: list[int] = []
     for part in _between_checks(usual, steps):
         found += _ordered(part, steps, set(found), _Greedy(steps, kept, found).pop)
-    best = min((usual, found), key=lambda order: peak_of(order, steps, kept))
-    return [steps[i].unit for i in best]
+    return min((usual, found), key=lambda order: peak_of(order, steps, kept))
 
 
 def peak_of(order: Sequence[int], steps: Sequence[Step], kept: Collection[Value]) -> int:
@@ -132,11 +164,27 @@ def _measure(steps: Sequence[Step], grouping: Grouping, returned: set[Value]) ->
         step.makes = {value: byte_count(value) for value in made}
     ours = {value for step in steps for value in step.makes}
     for step in steps:
-        for item in step.unit.members if isinstance(step.unit, Group) else [step.unit]:
-            if item.op.name not in VIEWS:
-                gathers = item.gathers if isinstance(item, Node) else ()
-                step.reads |= {root_of(value) for value in (*item.op.operands, *gathers)} & ours
-        step.reads -= step.makes.keys()
+        step.reads = (_read_by(step.unit) & ours) - step.makes.keys()
+
+
+def _items_of(unit: Unit) -> Sequence[Item]:
+    return unit.members if isinstance(unit, Group) else [unit]
+
+
+def _read_by(unit: Unit) -> set[Value]:
+    """The roots that a unit reads, those that it makes itself among them."""
+    found: set[Value] = set()
+    for item in _items_of(unit):
+        if item.op.name not in VIEWS:
+            # What a generic writes to is no operand of the program's.
+            operands = _inputs_of(item) if isinstance(item, Node) else item.op.operands
+            found |= {root_of(value) for value in operands}
+    return found
+
+
+def _inputs_of(node: Node) -> list[Value]:
+    base = [node.base] if node.base is not None else []
+    return [*(read.value for read in node.reads), *node.gathers, *base]
 
 
 def _reader_counts(steps: Sequence[Step]) -> dict[Value, int]:
