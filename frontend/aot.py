@@ -108,7 +108,6 @@ def partition(joint: torch.fx.GraphModule, joint_inputs: Any, *, exact: bool = F
     if torch._functorch.config.cse:
         merge_equal_nodes(joint.graph)
     save_compared(joint.graph)
-    _read_undetached(joint.graph)
     # "inductor" stands for: recomputing pointwise ops is cheap, because the compiler fuses them.
     with torch._functorch.config.patch(cse=False):
         forward, backward = min_cut_rematerialization_partition(joint, joint_inputs, compiler="inductor", **kwargs)
@@ -120,15 +119,6 @@ def partition(joint: torch.fx.GraphModule, joint_inputs: Any, *, exact: bool = F
         add_rows_to_tables(backward)
     save_views_once(forward, backward, kwargs["num_fwd_outputs"])
     return forward, backward
-
-
-def _read_undetached(graph: torch.fx.Graph) -> None:
-    """Lets what reads a detached value in a joint graph, which has no gradients to come, read the value itself. The
-    partitioner would have the other saved: it recomputes what it knows to be cheap, and `detach` is not among it."""
-    for node in graph.find_nodes(op="call_function", target=torch.ops.aten.detach.default):
-        node.replace_all_uses_with(node.args[0], delete_user_cb=lambda user: user.op != "output")
-        if not node.users:
-            graph.erase_node(node)
 
 
 def _written_when_read(gm: torch.fx.GraphModule) -> torch.fx.GraphModule:
