@@ -32,6 +32,8 @@ from pathlib import Path
 
 import torch
 
+from cuesta.huge_pages import gives_free_pages_away
+
 _log = logging.getLogger("cuesta.cache")
 
 DEFAULT_LIMIT = 2 << 30
@@ -267,7 +269,7 @@ def _remove(path: str | Path) -> None:
 
 @functools.cache
 def environment_key() -> str:
-    """A name for all that shapes compiled code besides the graph: CPU, torch, bindings, Python, cuesta's own sources.
+    """A name for all that shapes compiled code besides the graph: CPU and memory, torch, bindings, Python, our sources.
 
     Worked out once per process.
     """
@@ -278,6 +280,7 @@ def environment_key() -> str:
         _distribution_version("torch-mlir"),
         sys.version,
         _sources(Path(__file__).parent),
+        f"gives free pages away: {gives_free_pages_away()}",
     )
 
 

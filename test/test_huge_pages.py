@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from cuesta.huge_pages import HUGE_PAGE, LARGE, use_huge_pages
+from cuesta.huge_pages import HUGE_PAGE, LARGE, reports_free_pages, use_huge_pages
 from cuesta.runtime.arena import ArenaPool
 
 pytestmark = [
@@ -43,6 +43,28 @@ def test_only_whole_pages_of_the_block_are_asked_for() -> None:
     use_huge_pages(inner - 64, 3 * HUGE_PAGE)
     assert wished(inner) and wished(inner + 2 * HUGE_PAGE - 1)
     assert not wished(inner - 1) and not wished(inner + 2 * HUGE_PAGE)
+
+
+@pytest.mark.parametrize(
+    ("kind", "features", "reports"),
+    [
+        ("0x0005", "01100101", True),
+        ("0x0005", "01100001", False),
+        ("0x0005", "01", False),
+        ("0x0001", "11111111", False),
+    ],
+)
+def test_a_guest_that_gives_free_pages_to_its_host_is_known(
+    tmp_path: Path, kind: str, features: str, reports: bool
+) -> None:
+    (tmp_path / "virtio0").mkdir()
+    assert not reports_free_pages(tmp_path) and not reports_free_pages(tmp_path / "none")
+    for number, (device, bits) in enumerate([("0x0004", "00000100"), (kind, features)], 1):
+        folder = tmp_path / f"virtio{number}"
+        folder.mkdir()
+        (folder / "device").write_text(f"{device}\n")
+        (folder / "features").write_text(f"{bits}\n")
+    assert reports_free_pages(tmp_path) is reports
 
 
 def test_an_arena_is_in_huge_pages() -> None:

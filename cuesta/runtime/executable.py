@@ -33,7 +33,7 @@ from typing import Any
 
 import torch
 
-from cuesta.huge_pages import may_be_large, use_huge_pages
+from cuesta.huge_pages import may_come_large, use_huge_pages
 from cuesta.runtime.arena import ArenaPool
 from cuesta.runtime.artefact import Artefact
 from cuesta.runtime.callbacks import CALLBACK, PythonCalls
@@ -204,7 +204,7 @@ def _source(metadata: dict[str, Any]) -> str:
     for i, base in enumerate(bases):
         if base["owner"] == "caller":
             add(f"    b{i} = allocate({tuple(base['sizes'])}, {tuple(base['strides'])}, dtype_{i})")
-            if not on_gpu and may_be_large(_byte_count(base)):
+            if not on_gpu and may_come_large(_byte_count(base)):
                 add(f"    use_huge_pages(b{i}.data_ptr(), {_byte_count(base)})")
             slots.append(f"b{i}.data_ptr()")
         else:

@@ -33,7 +33,7 @@ from cuesta.dialects.host.packed_convolutions import PACKED_CONVOLUTIONS
 from cuesta.dialects.host.typed_entries import typed_entry
 from cuesta.dialects.kernel_module import launch_parameters
 from cuesta.errors import Unsupported
-from cuesta.huge_pages import may_be_large
+from cuesta.huge_pages import may_come_large
 from cuesta.lowering.host_to_llvm import allocate_step, dispatch_step, gpu_step, launch_step, tensor_steps, typed_step
 from cuesta.lowering.host_to_llvm.launch_step import PACKED, Kernel
 from cuesta.lowering.host_to_llvm.layout import HostLayout, Metadata, Value
@@ -150,7 +150,7 @@ class EntryWriter:
         (base,) = op.results
         returned = self.layout.returned.get(base)
         metadata = returned.metadata if returned else Metadata.of(base)
-        large = not self.layout.target.gpu and may_be_large(metadata.nbytes)
+        large = not self.layout.target.gpu and may_come_large(metadata.nbytes)
         self._step("cuesta_allocate_large" if large else "cuesta_allocate", op, self._result(base, metadata))
 
     def _launch(self, op: ir.Operation) -> None:
