@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -53,74 +54,46 @@ def pack(
     return held
 
 
-@torch.library.custom_op("cuesta::packed_convolution", mutates_args=())
-def packed_convolution(
-    x: Tensor,
-    packed: Tensor,
-    has_bias: bool,
-    window: Sequence[int],
-    padding: Sequence[int],
-    stride: Sequence[int],
-    dilation: Sequence[int],
-    groups: int,
-    activation: str,
-    row_major: bool,
-) -> Tensor:
+#: What each of the ops takes behind its images.
+_REST = (
+    "Tensor packed, bool has_bias, SymInt[] window, SymInt[] padding, SymInt[] stride, SymInt[] dilation, "
+    "SymInt groups, str activation, bool row_major"
+)
+
+
+@torch.library.custom_op("cuesta::packed_convolution", mutates_args=(), schema=f"(Tensor x, {_REST}) -> Tensor")
+def packed_convolution(x: Tensor, *rest: Any) -> Tensor:
     """The convolution of x by a weight of sizes `window` that was packed, and `activation` ("none" or one of
     ACTIVATIONS), `row_major` or in channels_last. Programs call oneDNN's op (dialects/host/packed_convolutions.py)."""
-    weight, bias = _held(packed, has_bias)
-    places = (padding, stride, dilation, groups)
-    result: Tensor = torch.ops.mkldnn._convolution_pointwise(x, weight, bias, *places, activation, [], "")
+    *held, activation, row_major = _held(*rest)
+    result: Tensor = torch.ops.mkldnn._convolution_pointwise(x, *held, activation, [], "")
     return result.contiguous() if row_major else result
 
 
-@torch.library.custom_op("cuesta::packed_convolution_add", mutates_args=())
-def packed_convolution_add(
-    x: Tensor,
-    other: Tensor,
-    packed: Tensor,
-    has_bias: bool,
-    window: Sequence[int],
-    padding: Sequence[int],
-    stride: Sequence[int],
-    dilation: Sequence[int],
-    groups: int,
-    activation: str,
-    row_major: bool,
-) -> Tensor:
+@torch.library.custom_op(
+    "cuesta::packed_convolution_add", mutates_args=(), schema=f"(Tensor x, Tensor other, {_REST}) -> Tensor"
+)
+def packed_convolution_add(x: Tensor, other: Tensor, *rest: Any) -> Tensor:
     """The same plus `other`, before the activation."""
-    weight, bias = _held(packed, has_bias)
-    places = (padding, stride, dilation, groups)
+    *held, activation, row_major = _held(*rest)
     last = None if activation == "none" else activation
     binary = torch.ops.mkldnn._convolution_pointwise.binary
-    result: Tensor = binary(x, other, weight, bias, *places, "add", None, last, [], "")
+    result: Tensor = binary(x, other, *held, "add", None, last, [], "")
     return result.contiguous() if row_major else result
 
 
-@torch.library.custom_op("cuesta::packed_convolution_add_", mutates_args=("other",))
-def packed_convolution_add_(
-    x: Tensor,
-    other: Tensor,
-    packed: Tensor,
-    has_bias: bool,
-    window: Sequence[int],
-    padding: Sequence[int],
-    stride: Sequence[int],
-    dilation: Sequence[int],
-    groups: int,
-    activation: str,
-    row_major: bool,
-) -> None:
+@torch.library.custom_op(
+    "cuesta::packed_convolution_add_", mutates_args=("other",), schema=f"(Tensor x, Tensor(a1!) other, {_REST}) -> ()"
+)
+def packed_convolution_add_(x: Tensor, other: Tensor, *rest: Any) -> None:
     """The same, written over `other`."""
-    result = packed_convolution_add(
-        x, other, packed, has_bias, window, padding, stride, dilation, groups, activation, row_major
-    )
-    other.copy_(result)
+    other.copy_(packed_convolution_add(x, other, *rest))
 
 
-def _held(packed: Tensor, has_bias: bool) -> tuple[Tensor, Tensor | None]:
+def _held(packed: Tensor, has_bias: bool, _: Sequence[int], *places: Any) -> tuple[Any, ...]:
+    """The same arguments with the tensors for their handles, without the weight's sizes."""
     weight, bias = packed.tolist()
-    return of_handle(weight), of_handle(bias) if has_bias else None
+    return of_handle(weight), of_handle(bias) if has_bias else None, *places
 
 
 @packed_convolution.register_fake
@@ -143,17 +116,5 @@ def _fake(
 
 
 @packed_convolution_add.register_fake
-def _fake_add(
-    x: Tensor,
-    other: Tensor,
-    packed: Tensor,
-    has_bias: bool,
-    window: Sequence[int],
-    padding: Sequence[int],
-    stride: Sequence[int],
-    dilation: Sequence[int],
-    groups: int,
-    activation: str,
-    row_major: bool,
-) -> Tensor:
-    return _fake(x, packed, has_bias, window, padding, stride, dilation, groups, activation, row_major)
+def _fake_add(x: Tensor, _: Tensor, *rest: Any) -> Tensor:
+    return _fake(x, *rest)

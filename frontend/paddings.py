@@ -15,7 +15,6 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch._decomp import decomposition_table
 from torch._prims_common import suggest_memory_format
 
 aten = torch.ops.aten
@@ -101,12 +100,11 @@ def _repeated_share(grad: Tensor, dim: int, size: int, in_front: bool) -> Tensor
     return _padded(grad.sum(dim, keepdim=True), dim, *((0, size - 1) if in_front else (size - 1, 0)))
 
 
-def _pad_backward(share: Edge, op: Any) -> Callable[[Tensor, Tensor, Sequence[int]], Tensor]:
-    """`op` is torch's, a GPU's where torch can take it apart."""
+def _pad_backward(share: Edge, torchs_on_gpu: bool) -> Callable[[Tensor, Tensor, Sequence[int]], Tensor]:
 
     def backward(grad: Tensor, x: Tensor, padding: Sequence[int]) -> Tensor:
         """Dim after dim; narrow floats are added up in f32."""
-        if x.device.type != "cpu" and op in decomposition_table:
+        if torchs_on_gpu and x.device.type != "cpu":
             return NotImplemented
         wide = grad.float() if grad.dtype.itemsize < 4 else grad
         for dim, left, right in _sides(x, padding):
@@ -131,6 +129,6 @@ def _of_ranks(name: str) -> list[Any]:
 DECOMPOSITIONS: dict[Any, Any] = {
     **{op: _pad(_mirror, mirrored) for op in _of_ranks("reflection_pad{}d")},
     **{op: _pad(_repeat, clamped) for op in _of_ranks("replication_pad{}d")},
-    **{op: _pad_backward(_mirrored_share, op) for op in _of_ranks("reflection_pad{}d_backward")},
-    **{op: _pad_backward(_repeated_share, op) for op in _of_ranks("replication_pad{}d_backward")},
+    **{op: _pad_backward(_mirrored_share, True) for op in _of_ranks("reflection_pad{}d_backward")},
+    **{op: _pad_backward(_repeated_share, False) for op in _of_ranks("replication_pad{}d_backward")},
 }

@@ -37,8 +37,8 @@ def _adds(op: ir.Operation) -> bool:
 def _may_write(op: ir.Operation) -> bool:
     """Whether nothing reads the summand, or what it is a part of, but before the convolution."""
     x, summand, _ = op.operands
-    root = _root(summand)
-    if summand.type != op.results[0].type or isinstance(root.owner, ir.Block) or root == _root(x):
+    root, _ = host.base_of(summand)
+    if summand.type != op.results[0].type or isinstance(root.owner, ir.Block) or root == host.base_of(x)[0]:
         return False
     maker = root.owner
     if maker.name == host.CALL.name:
@@ -47,13 +47,6 @@ def _may_write(op: ir.Operation) -> bool:
         # What is returned takes memory of its own, no more than it needs.
         ours = maker.name == host.ALLOC.name and not any(user.name == "func.return" for user in _readers(op.results[0]))
     return ours and all(user == op or user.is_before_in_block(op) for user in _readers(root))
-
-
-def _root(value: ir.Value) -> ir.Value:
-    """What a view is a view of."""
-    while not isinstance(value.owner, ir.Block) and value.owner.name == host.VIEW.name:
-        value = value.owner.operands[0]
-    return value
 
 
 def _readers(value: ir.Value) -> Iterator[ir.Operation]:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from cuesta._mlir import ir
-from cuesta.dialects.cuesta.dialect import number_of
+from cuesta.dialects.host import base_of
 from cuesta.dialects.kernel_module import launch_parameters
 from cuesta.passes.graph_rewrite import functions
 from cuesta.runtime.offsets import ALIGNMENT
@@ -37,7 +37,7 @@ def launches_of(module: ir.Module) -> dict[str, list[Launch]]:
             op = view.operation
             if op.name == "host.launch":
                 parameters = {f"p{i}": number for i, number in enumerate(launch_parameters(op))}
-                launch = Launch([_offset(v) for v in op.operands], parameters, op)
+                launch = Launch([base_of(v)[1] for v in op.operands], parameters, op)
                 found.setdefault(op.attributes["kernel"].value[-1], []).append(launch)
     return found
 
@@ -61,14 +61,6 @@ def common_divisor(numbers: Iterable[Number], limit: int) -> int:
         arena = {name: ALIGNMENT for name in symbols(number) if name[0] == "a" and name[1:].isdigit()}
         found = math.gcd(found, divisor_of(number, arena))
     return found
-
-
-def _offset(value: ir.Value) -> Number:
-    total: Number = 0
-    while not isinstance(value.owner, ir.Block) and value.owner.name == "host.view":
-        total += number_of(value.owner.attributes["offset"])
-        value = value.owner.operands[0]
-    return total
 
 
 #: What i32 counts to, less the largest block: a position may lie that much behind the last one that exists.

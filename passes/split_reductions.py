@@ -193,7 +193,7 @@ class SplitReductions(Pass):
         sizes, dims = shape_of(x), ints(op.attributes["dims"])
         if not self.symbolic and any(isinstance(n, Size) for n in sizes):
             return None
-        order = memory.order(x)
+        order = [d for d in memory.order(x) if sizes[d] != 1]
         wanted = self._wanted(order, sizes, dims)
         if op.name == "cuesta.sum":
             wanted = max(wanted, self._exact(order, sizes, dims))
@@ -227,7 +227,6 @@ class SplitReductions(Pass):
 
     def _wanted(self, order: Sequence[int], sizes: Sequence[Number], dims: Sequence[int]) -> int:
         """How many parts would keep the machine busy; 1 where there are programs enough."""
-        order = [d for d in order if sizes[d] != 1]
         programs = estimate(sizes[d] for d in order if d not in dims)
         work = estimate(sizes[d] for d in dims)
         if order and order[-1] not in dims:
@@ -240,7 +239,6 @@ class SplitReductions(Pass):
 
     def _exact(self, order: Sequence[int], sizes: Sequence[Number], dims: Sequence[int]) -> int:
         """How many parts leave no more than `longest` numbers to add up one after the other."""
-        order = [d for d in order if sizes[d] != 1]
         count = estimate(sizes[d] for d in dims)
         if not self.longest or not order:
             return 1
@@ -250,7 +248,6 @@ class SplitReductions(Pass):
         self, order: Sequence[int], sizes: Sequence[Number], dims: Sequence[int], found: Mapping[int, Number]
     ) -> None:
         """Raises Undecided where a program would reduce so much that a program for each set of sizes is better."""
-        order = [d for d in order if sizes[d] != 1]
         if any(isinstance(sizes[d], Size) for d in dims):
             alone = estimate(sizes[d] for d in dims) // max(estimate(found.values()), 1)
             if order[-1] not in dims:

@@ -13,8 +13,9 @@ those of its type. After `plan-memory` every alloc is a view of the one `host.ar
 import torch
 
 from cuesta._mlir import ir
-from cuesta.dialects.cuesta.dialect import REFERENCES, VERIFIERS
+from cuesta.dialects.cuesta.dialect import REFERENCES, VERIFIERS, number_of
 from cuesta.dialects.open_op import OpenOp
+from cuesta.sizes import Number
 
 #: Memory for one value. `owner` is "plan" (to be placed in the arena) or "torch" (allocated there).
 ALLOC = OpenOp("host.alloc", {"owner": ir.StringAttr})
@@ -25,6 +26,16 @@ ARENA = OpenOp("host.arena")
 #: Other sizes and strides over the operand's memory, from `offset` bytes on, spelled where they depend on the call.
 #: Moves nothing.
 VIEW = OpenOp("host.view", {"offset": ir.IntegerAttr | ir.StringAttr})
+
+
+def base_of(value: ir.Value) -> tuple[ir.Value, Number]:
+    """What a view is a view of, through views of views, and how many bytes after its begin; of others, they and 0."""
+    offset: Number = 0
+    while not isinstance(value.owner, ir.Block) and value.owner.name == VIEW.name:
+        offset += number_of(value.owner.attributes["offset"])
+        value = value.owner.operands[0]
+    return value, offset
+
 
 #: Runs a kernel. The last `outputs` operands are written, the others read. `parameters`, where it has them, are the
 #: sizes that the kernel is passed. `otherwise`, where it has it, are other versions of the kernel, of which it

@@ -9,6 +9,7 @@ import re
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 
@@ -204,7 +205,8 @@ class EntryWriter:
         callback = self.layout.arguments + 2
         numbers = [self.layout.calls[op], callback, len(op.operands), len(op.results), first]
         where_results = 1 + len(numbers) + 1 + len(tensors)
-        self._step("cuesta_python", op, [*numbers, where_results, *tensors, *self._results(op, len(op.results))])
+        results = [number for item in self._results(op).values() for number in item]
+        self._step("cuesta_python", op, [*numbers, where_results, *tensors, *results])
 
     def _shim_call(self, op: ir.Operation) -> None:
         overload = op.attributes["overload"].value
@@ -213,12 +215,12 @@ class EntryWriter:
             raise Unsupported(f"{overload} cannot go through torch's dispatcher, at {op.location}")
         called = PACKED_CONVOLUTIONS.get(overload, overload)
         namespace, name, variant = called.split(".")
-        returned = len(find_overload(called)._schema.returns)
+        returns, results = find_overload(called)._schema.returns, self._results(op)
         parts: list[list[SizeNumber]] = [
             _string(f"{namespace}::{name}")[1:],
             _string("" if variant == "default" else variant)[1:],
             [number for word in words for number in self._word(op, word)],
-            self._results(op, returned),
+            [number for i, r in enumerate(returns) for number in results.get(i, _dropped(r))],
         ]
         starts, start = [], 7
         for part in parts:
@@ -229,7 +231,7 @@ class EntryWriter:
         if entry is not None:
             helper = f"typed.{name}"
             self.helpers.setdefault(helper, typed_step.typed_helper(helper, entry))
-        self._step(helper, op, [len(words), returned, *starts, *(n for part in parts for n in part)])
+        self._step(helper, op, [len(words), len(returns), *starts, *(n for part in parts for n in part)])
 
     def _device_type(self, op: ir.Operation) -> str:
         """The device whose kernels a call runs."""
@@ -270,21 +272,12 @@ class EntryWriter:
         where = [DEVICE_CODES[device.type], device.index or 0]
         return [len(metadata.sizes), dtype_code(metadata.dtype), *where, *metadata.sizes, *metadata.strides]
 
-    def _results(self, op: ir.Operation, returned: int) -> list[SizeNumber]:
-        """An item for each of the `returned` results of an overload; the op may have fewer."""
+    def _results(self, op: ir.Operation) -> dict[int, list[SizeNumber]]:
+        """The positions of an op's results among those of its overload, which may have more → an item for each."""
         dtypes = [d.value for d in op.attributes["dtypes"]][len(op.operands) :]
         kept = ints(op.attributes["positions"]) if "positions" in op.attributes else list(range(len(op.results)))
-        items: dict[int, list[SizeNumber]] = {}
-        for position, result, dtype in zip(kept, op.results, dtypes, strict=True):
-            items[position] = self._result(result, Metadata.of(result, dtype))
-        if returned == len(op.results):
-            return [number for item in items.values() for number in item]
-        overload = op.attributes["overload"].value
-        schema = find_overload(PACKED_CONVOLUTIONS.get(overload, overload))._schema
-        dropped: list[list[SizeNumber]] = [
-            [-1 if r.type.kind() == "TensorType" else -2, *[0] * 6] for r in schema.returns
-        ]
-        return [number for position in range(returned) for number in items.get(position, dropped[position])]
+        results = zip(kept, op.results, dtypes, strict=True)
+        return {i: self._result(result, Metadata.of(result, dtype)) for i, result, dtype in results}
 
     def _word(self, op: ir.Operation, word: Word) -> list[SizeNumber]:
         match word:
@@ -362,6 +355,11 @@ def _string(text: str) -> list[SizeNumber]:
     data = text.encode()
     padded = data + bytes(8 - len(data) % 8)
     return [len(data), *(_word_of(padded[i : i + 8]) for i in range(0, len(padded), 8))]
+
+
+def _dropped(returned: Any) -> list[SizeNumber]:
+    """The item of a result that nobody reads."""
+    return [-1 if returned.type.kind() == "TensorType" else -2, *[0] * 6]
 
 
 def _global(name: str, numbers: Sequence[SizeNumber]) -> str:

@@ -27,6 +27,7 @@ import torch
 
 from cuesta._mlir import func, ir
 from cuesta.dialects.cuesta.dialect import number_of, numbers
+from cuesta.dialects.host import base_of
 from cuesta.dialects.kernel_module import conditions, launch_parameters, launched_kernels
 from cuesta.dialects.module_target import DEVICE, device_of, target_of
 from cuesta.dialects.types import memref_shape, spelled
@@ -260,10 +261,7 @@ def _returned_bases(layout: HostLayout) -> dict[Value, list[tuple[Value, Metadat
     """Base that the program makes → the results that lie in it, each with its offset in bytes."""
     found: dict[Value, list[tuple[Value, Metadata, Number]]] = {}
     for value, metadata in layout.results():
-        base, offset = value, _START
-        while not isinstance(base.owner, ir.Block) and base.owner.name == "host.view":
-            offset += number_of(base.owner.attributes["offset"])
-            base = base.owner.operands[0]
+        base, offset = base_of(value)
         if not isinstance(base.owner, ir.Block):
             found.setdefault(base, []).append((value, metadata, offset))
     return found

@@ -40,7 +40,7 @@ class Step:
     users: list[int] = field(default_factory=list)
     #: root → bytes that it takes from here on
     makes: dict[Value, int] = field(default_factory=dict)
-    #: roots of this function's that it reads
+    #: roots that it reads and that can be given back: this function's, and donated arguments
     reads: set[Value] = field(default_factory=set)
 
 
@@ -54,21 +54,19 @@ def schedule(
     """Items and groups so that everything comes after what it needs, large results of little last, else in program
     order; or with `lower_peak` in one that holds less memory, where one is found."""
     steps = _steps(items, grouping)
-    _measure(steps, grouping, set(returned))
+    _measure(steps, grouping, set(returned), donated)
     order = _ordered(range(len(steps)), steps, set(), heapq.heappop)
     kept = {root_of(value) for value in returned}
-    order.sort(key=lambda i: _comes_last(steps[i], kept, donated))
+    order.sort(key=lambda i: _comes_last(steps[i], kept))
     return [steps[i].unit for i in (_holding_less(order, steps, kept) if lower_peak else order)]
 
 
-def _comes_last(step: Step, kept: set[Value], donated: Collection[Value]) -> bool:
+def _comes_last(step: Step, kept: set[Value]) -> bool:
     """Whether a step makes large results alone, of little that could be given back before."""
     made = sum(step.makes.values())
     if step.users or made < _LARGE or not step.makes.keys() <= kept or not _may_move(step.unit):
         return False
-    own = {result for item in _items_of(step.unit) for result in item.op.results}
-    held = {value for value in _read_by(step.unit) - own if value in donated or not isinstance(value.owner, ir.Block)}
-    return made >= _TIMES * sum(map(byte_count, held))
+    return made >= _TIMES * sum(map(byte_count, step.reads))
 
 
 def _may_move(unit: Unit) -> bool:
@@ -152,7 +150,7 @@ def _steps(items: list[Item], grouping: Grouping) -> list[Step]:
     return steps
 
 
-def _measure(steps: Sequence[Step], grouping: Grouping, returned: set[Value]) -> None:
+def _measure(steps: Sequence[Step], grouping: Grouping, returned: set[Value], donated: Collection[Value]) -> None:
     """Fills in what each step makes and reads."""
     for step in steps:
         unit = step.unit
@@ -162,29 +160,25 @@ def _measure(steps: Sequence[Step], grouping: Grouping, returned: set[Value]) ->
         elif unit.op.name not in VIEWS:
             made = list(unit.op.results)
         step.makes = {value: byte_count(value) for value in made}
-    ours = {value for step in steps for value in step.makes}
+    held = {value for step in steps for value in step.makes}.union(donated)
     for step in steps:
-        step.reads = (_read_by(step.unit) & ours) - step.makes.keys()
-
-
-def _items_of(unit: Unit) -> Sequence[Item]:
-    return unit.members if isinstance(unit, Group) else [unit]
+        step.reads = (_read_by(step.unit) & held) - step.makes.keys()
 
 
 def _read_by(unit: Unit) -> set[Value]:
     """The roots that a unit reads, those that it makes itself among them."""
     found: set[Value] = set()
-    for item in _items_of(unit):
-        if item.op.name not in VIEWS:
+    for item in unit.members if isinstance(unit, Group) else [unit]:
+        if item.op.name in VIEWS:
+            continue
+        if isinstance(item, Node):
             # What a generic writes to is no operand of the program's.
-            operands = _inputs_of(item) if isinstance(item, Node) else item.op.operands
-            found |= {root_of(value) for value in operands}
+            base = [] if item.base is None else [item.base]
+            operands = [*(read.value for read in item.reads), *item.gathers, *base]
+        else:
+            operands = list(item.op.operands)
+        found |= {root_of(value) for value in operands}
     return found
-
-
-def _inputs_of(node: Node) -> list[Value]:
-    base = [node.base] if node.base is not None else []
-    return [*(read.value for read in node.reads), *node.gathers, *base]
 
 
 def _reader_counts(steps: Sequence[Step]) -> dict[Value, int]:

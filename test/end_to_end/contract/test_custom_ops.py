@@ -54,6 +54,14 @@ def halves(x: Tensor, names: str) -> list[Tensor]:
 halves.register_fake(lambda x, names: [torch.empty_like(h) for h in x.chunk(2)])
 
 
+@torch.library.custom_op("cuesta_contract::three", mutates_args=())
+def three(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    return x + 1, x.sum(0), x * 2
+
+
+three.register_fake(lambda x: (torch.empty_like(x), x.new_empty(x.shape[1:]), torch.empty_like(x)))
+
+
 def test_with_a_gradient(backend: str) -> None:
     def f(x: Tensor) -> Tensor:
         return scale(torch.sin(x), 2.5) + 1
@@ -68,6 +76,14 @@ def test_a_list_of_results_and_a_string(same_as_eager: Check) -> None:
     def f(x: Tensor) -> Tensor:
         first, second = halves(x * 2, "a, b")
         return first + second
+
+    same_as_eager(f, torch.randn(6, 3))
+
+
+@pytest.mark.parametrize("wanted", [0, 1, 2])
+def test_results_that_nobody_reads(wanted: int, same_as_eager: Check) -> None:
+    def f(x: Tensor) -> Tensor:
+        return three(x * 2)[wanted] * 3
 
     same_as_eager(f, torch.randn(6, 3))
 
