@@ -18,6 +18,7 @@ from torch.fx._lazy_graph_module import _LazyGraphModule
 
 from cuesta.frontend.common_subexpressions import merge_equal_nodes
 from cuesta.frontend.fx_nodes import last_placeholder, storage_of
+from cuesta.frontend.recomputed_values import cheap_ops_known, read_undetached
 from cuesta.frontend.saved_concatenations import save_once
 from cuesta.frontend.saved_layouts import save_channels_last
 from cuesta.frontend.saved_operands import save_compared
@@ -108,8 +109,9 @@ def partition(joint: torch.fx.GraphModule, joint_inputs: Any, *, exact: bool = F
     if torch._functorch.config.cse:
         merge_equal_nodes(joint.graph)
     save_compared(joint.graph)
+    read_undetached(joint.graph)
     # "inductor" stands for: recomputing pointwise ops is cheap, because the compiler fuses them.
-    with torch._functorch.config.patch(cse=False):
+    with torch._functorch.config.patch(cse=False), cheap_ops_known():
         forward, backward = min_cut_rematerialization_partition(joint, joint_inputs, compiler="inductor", **kwargs)
     backward = _written_when_read(backward)
     save_once(forward, backward, kwargs["num_fwd_outputs"])

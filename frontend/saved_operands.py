@@ -6,10 +6,12 @@ these again may round otherwise, in another kernel: none equals the saved maximu
 
 from __future__ import annotations
 
-from typing import Any
+import itertools
 
 import torch
 from torch.utils.checkpoint import CheckpointPolicy
+
+from cuesta.frontend.fx_nodes import memory_root
 
 aten = torch.ops.aten
 _EXTREMES = frozenset({aten.amax.default, aten.amin.default, aten.max.default, aten.min.default})
@@ -17,16 +19,8 @@ _EXTREMES = frozenset({aten.amax.default, aten.amin.default, aten.max.default, a
 
 def save_compared(graph: torch.fx.Graph) -> None:
     """Marks, in a joint graph, values that are compared with their own extremes."""
-    for node in graph.nodes:
-        if node.target is aten.eq.Tensor:
-            for value, other in (node.args, node.args[::-1]):
-                extreme, x = _base(other), _base(value)
-                if getattr(extreme, "target", None) in _EXTREMES and _base(extreme.args[0]) is x:
-                    x.meta["recompute"] = CheckpointPolicy.MUST_SAVE
-
-
-def _base(value: Any) -> Any:
-    """What a value is a view of, in the end."""
-    while isinstance(value, torch.fx.Node) and isinstance(value.target, torch._ops.OpOverload) and value.target.is_view:
-        value = value.args[0]
-    return value
+    for node in graph.find_nodes(op="call_function", target=aten.eq.Tensor):
+        values = [memory_root(value) for value in node.all_input_nodes]
+        for x, extreme in itertools.permutations(values, 2):
+            if extreme.target in _EXTREMES and memory_root(extreme.all_input_nodes[0]) is x:
+                x.meta["recompute"] = CheckpointPolicy.MUST_SAVE

@@ -1,0 +1,52 @@
+"""What gradients compute again, and what is saved for them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+
+def _saved(function: Callable[[Tensor], Tensor], x: Tensor, weight: Tensor) -> list[torch.Size]:
+    """The shapes of what a compiled function saves; its results and gradients are eager's."""
+    shapes: list[torch.Size] = []
+
+    def note(tensor: Tensor) -> Tensor:
+        shapes.append(tensor.shape)
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor):
+        found = torch.compile(function, backend="cuesta")(x)
+    torch.testing.assert_close(found, function(x), rtol=1e-4, atol=1e-4)
+    (gradient,) = torch.autograd.grad(found.sum(), [weight])
+    torch.testing.assert_close(gradient, torch.autograd.grad(function(x).sum(), [weight])[0], rtol=1e-4, atol=1e-4)
+    return shapes
+
+
+def test_a_detached_value_is_not_saved_for_its_own_sake() -> None:
+    """relu's gradient reads its result detached; it is recomputed from what the product before it left."""
+    x, weight = torch.randn(32, 64), torch.randn(64, 64).div(8).requires_grad_()
+
+    def scaled(x: Tensor) -> Tensor:
+        y = ((x @ weight).cos() + 0.5).relu()
+        return (y * y.mean(1, keepdim=True)).sin() @ weight
+
+    # The first product; x and what the second one multiplies are saved as their gradients read them, [64, 32].
+    assert _saved(scaled, x, weight).count(torch.Size([32, 64])) == 1
+
+
+def test_hardswish_is_computed_again() -> None:
+    x, weight = torch.randn(32, 64), torch.randn(64, 64).div(8).requires_grad_()
+
+    def scaled(x: Tensor) -> Tensor:
+        y = F.hardswish(x @ weight)
+        return (y * y.mean(1, keepdim=True)).sin() @ weight
+
+    assert _saved(scaled, x, weight).count(torch.Size([32, 64])) == 1
+
+
+def test_what_takes_long_is_saved() -> None:
+    x, weight = torch.randn(32, 64), torch.randn(64, 64).div(8).requires_grad_()
+    assert torch.Size([32, 64]) in _saved(lambda x: torch.tanh(x + weight[:32]), x, weight)
