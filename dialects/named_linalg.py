@@ -12,6 +12,11 @@ def fill(number: ir.Value, destination: ir.Value) -> ir.Value:
     return op.results[0]
 
 
+def fill_buffer(number: ir.Value, destination: ir.Value) -> None:
+    """`linalg.fill` of a buffer."""
+    linalg.fill_builtin_region(linalg.FillOp([], [number], [destination]).operation)
+
+
 def copy(source: ir.Value, destination: ir.Value) -> None:
     """`linalg.copy` from one buffer to another."""
     op = linalg.CopyOp([], [source], [destination])

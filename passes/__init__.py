@@ -39,6 +39,7 @@ _PASS_MODULES = (
     "cuesta.passes.free_scratch",
     "cuesta.lowering.linalg_to_loops.expand_copies",
     "cuesta.lowering.linalg_to_loops.sum_beside",
+    "cuesta.lowering.linalg_to_loops.sum_boxes",
     "cuesta.lowering.linalg_to_loops.multiply_panels",
     "cuesta.lowering.linalg_to_loops.transposed_operands",
     "cuesta.lowering.linalg_to_loops.transpose_tiles",

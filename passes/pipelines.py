@@ -116,6 +116,8 @@ _LOOPS = (
     # 4. Tiles that are read across, by squares in registers: what is computed of them there, and others for themselves.
     "transposed-operands",
     "transpose-tiles",
+    # Long sums, once nobody looks for what stands beside them.
+    "sum-boxes",
     # 5. Affine rather than scf loops where they can be: their accesses stay readable to LLVM's vectoriser.
     "make-loops",
     # Columns beside rows, once both are loops.

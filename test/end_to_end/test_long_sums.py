@@ -27,10 +27,11 @@ TOTALS: dict[str, tuple[Callable[[Tensor], Tensor], Tensor]] = {
 }
 
 
-def relative_error(function: Callable[[Tensor], Tensor], x: Tensor) -> float:
+def relative_error(function: Callable[[Tensor], Tensor], x: Tensor, dynamic: bool = False) -> float:
     torch._dynamo.reset()
     exact = function(x.double())
-    return largest_error(torch.compile(function, backend="cuesta")(x), exact) / float(exact.abs().max())
+    found = torch.compile(function, backend="cuesta", dynamic=dynamic)(x)
+    return largest_error(found, exact) / float(exact.abs().max())
 
 
 @pytest.mark.parametrize(("function", "x"), RUNNING.values(), ids=RUNNING.keys())
@@ -41,3 +42,18 @@ def test_a_running_total_is_as_exact_as_its_last_place(function: Callable[[Tenso
 @pytest.mark.parametrize(("function", "x"), TOTALS.values(), ids=TOTALS.keys())
 def test_a_total_is_added_up_in_parts(function: Callable[[Tensor], Tensor], x: Tensor) -> None:
     assert relative_error(function, x) < 3e-5
+
+
+@pytest.mark.parametrize(("function", "x"), TOTALS.values(), ids=TOTALS.keys())
+def test_a_total_of_what_a_call_tells_is_added_up_in_boxes(function: Callable[[Tensor], Tensor], x: Tensor) -> None:
+    assert relative_error(function, x, dynamic=True) < 3e-5
+
+
+def test_one_program_adds_up_few_and_many() -> None:
+    torch._dynamo.utils.counters.clear()
+    compiled = torch.compile(lambda x: (x * 2).sum(0), backend="cuesta", dynamic=True)
+    for rows in (5, 2049, 30_001, 300_000):
+        x = torch.full((rows, 40), 0.1)
+        exact = (x.double() * 2).sum(0)
+        torch.testing.assert_close(compiled(x).double(), exact, rtol=3e-5, atol=0)
+    assert torch._dynamo.utils.counters["stats"]["unique_graphs"] == 1
