@@ -20,7 +20,7 @@ module {
     // CHECK: %[[WIDTH:.*]] = arith.constant 64 : index
     // CHECK: %[[WHOLE:.*]] = arith.cmpi eq, %[[LEFT]], %[[WIDTH]]
     // CHECK: scf.if %[[WHOLE]] {
-    // CHECK-NEXT: memref.subview {{.*}} [%[[WIDTH]]] [1]
+    // CHECK-NEXT: memref.subview {{.*}} [%[[LEFT]]] [1]
     // CHECK-NEXT: scf.for %{{.*}} = %{{.*}} to %[[WIDTH]]
     // CHECK: } else {
     // CHECK: %[[NEXT:.*]] = arith.addi %[[TILE]],
@@ -42,6 +42,32 @@ module {
           : memref<?xf32, strided<[1]>> to memref<?xf32, strided<[1], offset: ?>>
         scf.for %j = %c0 to %width step %c1 {
           memref.store %v, %part[%j] : memref<?xf32, strided<[1], offset: ?>>
+        }
+      }
+      return
+    }
+
+    // A view with fewer dims than its source keeps its sizes too: the verifier refuses it with a constant for one.
+    // CHECK-LABEL: func.func @planes__tiles(
+    // CHECK: %[[LEFT:.*]] = arith.minsi
+    // CHECK: memref.subview {{.*}} [1, 1, %[[LEFT]]]
+    // CHECK: scf.for %{{.*}} = %{{.*}} to %{{c64.*}} step
+    func.func @planes__tiles(%x: memref<f32>, %n: index, %lo: index, %hi: index)
+        attributes {cuesta.tiles = "1", cuesta.work = "p0"} {
+      %c0 = arith.constant 0 : index
+      %c1 = arith.constant 1 : index
+      %c64 = arith.constant 64 : index
+      %v = arith.constant 1.0 : f32
+      %all = memref.reinterpret_cast %x to offset: [0], sizes: [%n, 1, %n], strides: [%n, %n, 1]
+        : memref<f32> to memref<?x1x?xf32, strided<[?, ?, 1]>>
+      scf.for %i = %lo to %hi step %c1 {
+        %start = arith.muli %i, %c64 : index
+        %rest = arith.subi %n, %start : index
+        %width = arith.minsi %rest, %c64 : index
+        %part = memref.subview %all[%i, 0, %start] [1, 1, %width] [1, 1, 1]
+          : memref<?x1x?xf32, strided<[?, ?, 1]>> to memref<1x?xf32, strided<[?, 1], offset: ?>>
+        scf.for %j = %c0 to %width step %c1 {
+          memref.store %v, %part[%c0, %j] : memref<1x?xf32, strided<[?, 1], offset: ?>>
         }
       }
       return
