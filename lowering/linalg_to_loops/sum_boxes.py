@@ -62,7 +62,7 @@ class SumBoxes(Pass):
         with ir.InsertionPoint.at_block_begin(entry), op.location:
             part = memref.AllocaOp(ir.MemRefType.get(limits, ir.F32Type.get()), [], [], alignment=64).result
         with ir.InsertionPoint(op), op.location:
-            sizes = {d: _size(op, d) for d, reduced in enumerate(kinds) if reduced}
+            sizes = {d: _extent(*_walked(op, d)) for d, reduced in enumerate(kinds) if reduced}
             boxes = functools.partial(_in_boxes, sizes, most, functools.partial(_sum_box, op, part))
             if not along:
                 boxes()
@@ -92,18 +92,19 @@ def _sums(op: ir.Operation) -> bool:
     if not adds or sum(1 for _ in out.uses) != 1:
         return False
     reduced = [d for d, kind in enumerate(op.attributes["iterator_types"]) if "reduction" in str(kind)]
-    return any(ir.MemRefType(value.type).shape[at] == _DYNAMIC for d in reduced for value, at in _places(op, d)[:1])
+    return any(_is_told(*_walked(op, d)) for d in reduced)
 
 
-def _places(op: ir.Operation, loop: int) -> list[tuple[Value, int]]:
-    """The operands that a loop walks, and along which of their dims; first one that knows its size, if any does."""
+def _walked(op: ir.Operation, loop: int) -> tuple[Value, int]:
+    """An operand that a loop walks, and along which of its dims; one that knows its size, if any does."""
     maps = (dims_of(m.value) for m in op.attributes["indexing_maps"])
     found = [(v, dims.index(loop)) for v, dims in zip(op.operands, maps, strict=True) if loop in dims]
-    return sorted(found, key=lambda place: ir.MemRefType(place[0].type).shape[place[1]] == _DYNAMIC)
+    return min(found, key=lambda place: _is_told(*place))
 
 
-def _size(op: ir.Operation, loop: int) -> Extent:
-    return _extent(*_places(op, loop)[0])
+def _is_told(value: Value, at: int) -> bool:
+    """Whether only the call tells a size."""
+    return bool(ir.MemRefType(value.type).shape[at] == _DYNAMIC)
 
 
 def _limits(result: Value) -> list[int] | None:
@@ -131,7 +132,7 @@ def _width(size: Value) -> int:
 def _steps(sizes: Mapping[int, Extent], most: int) -> dict[int, Value]:
     """How much of each reduced dim a box has, the last one's as much as can be, `most` elements in all."""
     one, left = index_value(1), index_value(most)
-    if len(sizes) == 1:  # of more elements than that
+    if len(sizes) == 1:
         return dict.fromkeys(sizes, left)
     steps = {}
     for d, size in reversed(list(sizes.items())):
@@ -183,8 +184,10 @@ def _sum_box(op: ir.Operation, memory: Value, box: Mapping[int, tuple[Value, Val
 
 
 def _extent(value: Value, at: int) -> Extent:
-    size: int = ir.MemRefType(value.type).shape[at]
-    return memref.DimOp(value, index_value(at)).result if size == _DYNAMIC else size
+    """A buffer's size along a dim."""
+    if _is_told(value, at):
+        return memref.DimOp(value, index_value(at)).result
+    return int(ir.MemRefType(value.type).shape[at])
 
 
 def _view(value: Value, places: Sequence[tuple[Value, Extent]]) -> Value:
@@ -200,6 +203,7 @@ def _view(value: Value, places: Sequence[tuple[Value, Extent]]) -> Value:
 
 
 def _add(part: Value, result: Value) -> None:
+    """Adds one buffer to another of its sizes."""
     rank = ir.MemRefType(result.type).rank
     maps = ir.ArrayAttr.get([projection(rank, range(rank))] * 2)
     kinds = ir.ArrayAttr.get([ir.Attribute.parse("#linalg.iterator_type<parallel>")] * rank)
