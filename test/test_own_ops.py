@@ -18,7 +18,7 @@ _FOLDER = Path(cuesta.frontend.__file__).parent
 
 
 def test_each_op_is_found_where_it_is_defined() -> None:
-    named = re.compile(r'@torch\.library\.custom_op\("cuesta::(\w+)"')
+    named = re.compile(r'@torch\.library\.custom_op\(\s*"cuesta::(\w+)"')
     defined = {name: path.stem for path in _FOLDER.glob("*.py") for name in named.findall(path.read_text())}
     assert defined == DEFINED_IN
 
