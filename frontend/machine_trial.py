@@ -37,8 +37,8 @@ T = TypeVar("T")
 _KNOWN: dict[str, Choice] = {}
 #: What this process has begun to compile and not timed yet, by the choice's key, and the seconds that took.
 _BEGUN: dict[str, tuple[Callable[[], Artefact], float]] = {}
-#: The kernel is taken where it saves a tenth: a machine that does other work as well shows less than it is.
-_WORTH = 0.9
+#: The kernel is taken where it saves a twentieth: of shortest times, which differ by a hundredth from run to run.
+_WORTH = 0.95
 #: Seconds for which each of the two is timed.
 _BUDGET = 0.02
 #: How many times as long one of the two takes that is called no more, once each had its fewest calls.

@@ -95,7 +95,7 @@ def test_the_faster_computes_products_and_the_report_says_so(machine: Machine, t
     graph = compiled(tmp_path)
     assert taken(graph) == {"across": KERNEL} and not graph.aten_calls
     assert "products across: kernel, 1000.0 us; library takes 2.00 times as long" in str(cuesta.report())
-    machine.times[LIBRARY] = 1.05e-3  # what is within a tenth is noise
+    machine.times[LIBRARY] = 1.03e-3  # what is within a twentieth is noise
     machine.restart()
     graph = compiled(tmp_path / "other")
     assert taken(graph) == {"across": LIBRARY} and len(graph.aten_calls) == 1
@@ -346,7 +346,7 @@ def test_a_first_tier_leaves_the_measuring_to_another_process(
 
 
 @pytest.mark.parametrize(
-    ("kernel", "who", "races"), [(0.7e-3, KERNEL, 1), (0.72e-3, KERNEL, 3), (0.95e-3, LIBRARY, 3), (2e-3, LIBRARY, 3)]
+    ("kernel", "who", "races"), [(0.7e-3, KERNEL, 1), (0.72e-3, KERNEL, 3), (0.97e-3, LIBRARY, 3), (2e-3, LIBRARY, 3)]
 )
 def test_attention_is_as_products_are_where_the_library_is_slow_and_else_measured(
     machine: Machine, kernel: float, who: str, races: int
