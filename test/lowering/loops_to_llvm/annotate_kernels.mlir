@@ -12,7 +12,7 @@ module {
     }
 
     // CHECK-LABEL: llvm.func @big__tail(
-    // CHECK-SAME: passthrough = ["noinline", ["prefer-vector-width", "512"]]
+    // CHECK-SAME: passthrough = ["noinline", "no-builtin-memcpy", ["prefer-vector-width", "512"]]
     llvm.func @big__tail(%p: !llvm.ptr) {
       llvm.return
     }
