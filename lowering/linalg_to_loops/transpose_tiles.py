@@ -93,19 +93,14 @@ class Squares:
         outer = [d for d in range(rank) if d not in self.across]
         self._over(outer, [index_value(0)] * rank, body)
 
-    def replace(
-        self,
-        ops: Sequence[ir.Operation],
-        body: Callable[[list[Value], int, int], None],
-        conditions: Sequence[Value] = (),
-    ) -> None:
+    def replace(self, ops: Sequence[ir.Operation], body: Callable[[list[Value], int, int], None]) -> None:
         """The loops, at the current insertion point, in place of `ops`, which are left for where a size that only the
-        call tells is shorter than a vector, or one of some conditions does not hold."""
+        call tells is shorter than a vector."""
         sizes = [memref.dim(self.whole, index_value(d)) for d in self.across if self.whole.type.is_dynamic_dim(d)]
-        if sizes or conditions:
+        if sizes:
             lanes = index_value(self.lanes)
             is_long = [arith.cmpi(arith.CmpIPredicate.uge, size, lanes) for size in sizes]
-            choice = scf.IfOp(functools.reduce(arith.andi, [*is_long, *conditions]), has_else=True)
+            choice = scf.IfOp(functools.reduce(arith.andi, is_long), has_else=True)
             with ir.InsertionPoint(choice.else_block):
                 end = scf.YieldOp([])
             for op in ops:

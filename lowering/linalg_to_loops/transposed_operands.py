@@ -10,8 +10,6 @@ A tile of its own would be written and read once more, and memory waits meanwhil
 
 from __future__ import annotations
 
-import functools
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -20,11 +18,10 @@ from cuesta._mlir import arith, ir, memref, vector
 from cuesta.dialects import walk
 from cuesta.dialects.affine_maps import dims_of
 from cuesta.dialects.kernel_module import body_ops, kernel_modules
-from cuesta.dialects.types import index_value, memref_shape
+from cuesta.dialects.types import index_value
 from cuesta.lowering.linalg_to_loops.transpose_tiles import Squares, fits, lanes_of, put
 from cuesta.lowering.linalg_to_loops.transposed import transposed
-from cuesta.lowering.linalg_to_loops.vector_loops import value_of
-from cuesta.lowering.linalg_to_loops.views import bound_shape, memory_of
+from cuesta.lowering.linalg_to_loops.views import memory_of
 from cuesta.passes.registry import Pass, register_pass
 
 Value: TypeAlias = ir.Value
@@ -40,8 +37,6 @@ _SAME = {f"arith.{name}" for name in f"{_FLOATS} {_INTEGERS} {_OTHERS}".split()}
     "math.sqrt",
     "math.fma",
 }
-#: Rows that share a place of L1 and stay there; elements of rows that do; bytes that a cache holds.
-_WAYS, _PLACES, _HELD = 8, 1024, 1 << 23
 #: What may stand between: it leaves memory as it is.
 _LEAVE = ("memref.subview", "memref.alloca", "memref.dim", "linalg.transpose")
 
@@ -58,7 +53,7 @@ class TransposedOperands(Pass):
                     if found is not None:
                         with ir.InsertionPoint(op), op.location:
                             ops = [*found.transposes.values(), op]
-                            found.squares.replace(ops, found.compute, found.conditions())
+                            found.squares.replace(ops, found.compute)
 
 
 @dataclass(frozen=True)
@@ -100,8 +95,6 @@ class _Consumer:
             return False
         if any(maps[i] != loops or not fits(t.operands[0]) for i, t in self.transposes.items()):
             return False
-        if any(_shares_places(t.operands[0], lanes) for t in self.transposes.values()):
-            return False
         others = [
             (v, dims)
             for i, (v, dims) in enumerate(zip(self.op.operands, maps, strict=True))
@@ -120,23 +113,15 @@ class _Consumer:
         }
         return not again or all(n != dynamic and n % lanes == 0 for n in sizes)
 
-    def conditions(self) -> list[Value]:
-        """What has to hold of what the kernel is passed: no operand's rows share places of L1."""
-        if self.squares.lanes <= _WAYS:
-            return []
-        width = ir.MemRefType(self.squares.whole.type).element_type.width // 8
-        shapes = [bound_shape(t.operands[0]) for t in self.transposes.values()]
-        # Rows of windows that overlap begin one element apart: there is nothing to ask.
-        asked = [shape for shape in shapes if shape is not None and any(n != 1 for n in shape[1])]
-        return [_has_own_places(*shape, width) for shape in asked]
-
     def compute(self, place: list[Value], rows: int, columns: int) -> None:
         """A square from a place on: each of its rows in the result is a vector."""
         j, _ = self.squares.across
         read = {i: self._square(t, place, rows) for i, t in self.transposes.items()}
-        for row in range(columns):
-            at = put(place, {j: arith.addi(place[j], index_value(row))})
-            self._row(at, {i: square[row] for i, square in read.items()})
+        places = [put(place, {j: arith.addi(place[j], index_value(row))}) for row in range(columns)]
+        results = [self._row(at, {i: square[row] for i, square in read.items()}) for row, at in enumerate(places)]
+        for at, values in zip(places, results, strict=True):
+            for value, output, dims in zip(values, _outputs(self.op), _maps(self.op)[-len(values) :], strict=True):
+                vector.store(value, output, [at[d] for d in dims])
 
     def _square(self, transpose: ir.Operation, place: list[Value], rows: int) -> list[Value]:
         _, i = self.squares.across
@@ -149,19 +134,17 @@ class _Consumer:
             lines.append(vector.load(self._vector(ir.MemRefType(source.type).element_type), source, at))
         return transposed(lines)
 
-    def _row(self, at: list[Value], known: dict[int, Value]) -> None:
-        """The generic's body on a vector of each operand, and what it gives in the results' places."""
+    def _row(self, at: list[Value], known: dict[int, Value]) -> list[Value]:
+        """What the generic's body gives on a vector of each operand."""
         block = self.op.regions[0].blocks[0]
         outputs, maps = _outputs(self.op), _maps(self.op)
         values: dict[Value, Value] = {}
         for i, (v, dims) in enumerate(zip(list(self.op.operands)[: -len(outputs)], maps, strict=False)):
             values[block.arguments[i]] = known[i] if i in known else self._load(v, [at[d] for d in dims], dims)
-        for inner in body_ops(self.op):
-            if inner.name == "linalg.yield":
-                for value, output, dims in zip(inner.operands, outputs, maps[-len(outputs) :], strict=True):
-                    vector.store(self._of(value, values), output, [at[d] for d in dims])
-                return
+        *body, end = body_ops(self.op)
+        for inner in body:
             self._copy(inner, values)
+        return [self._of(value, values) for value in end.operands]
 
     def _copy(self, op: ir.Operation, values: dict[Value, Value]) -> None:
         """An op of the body on vectors."""
@@ -190,28 +173,6 @@ class _Consumer:
 
     def _vector(self, element: ir.Type) -> ir.Type:
         return ir.VectorType.get([self.squares.lanes], element)
-
-
-def _shares_places(source: Value, lanes: int) -> bool:
-    """Whether the rows of a square share a few places of L1, which they and the result's lose before all of a line is
-    read: a tile that is read at once, and written row by row, takes 0.8 of the time then. What no cache holds waits for
-    memory anyway."""
-    memory = ir.MemRefType(memory_of(source).type)
-    sizes, strides = memref_shape(memory)
-    if not memory.has_static_shape or any(not isinstance(n, int) for n in strides) or lanes <= _WAYS:
-        return False
-    apart = [n for n in strides if n != 1]
-    held = math.prod(int(n) for n in sizes) * memory.element_type.width // 8 <= _HELD
-    return held and bool(apart) and int(min(apart)) % _PLACES == 0
-
-
-def _has_own_places(sizes: Sequence[int | Value], strides: Sequence[int | Value], width: int) -> Value:
-    """As `_shares_places`, of a buffer whose sizes or strides a call tells."""
-    apart = functools.reduce(arith.minui, [value_of(n) for n in strides if n != 1])
-    held = functools.reduce(arith.muli, [value_of(n) for n in sizes])
-    rest = arith.remui(apart, index_value(_PLACES))
-    own = arith.cmpi(arith.CmpIPredicate.ne, rest, index_value(0))
-    return arith.ori(own, arith.cmpi(arith.CmpIPredicate.ugt, held, index_value(_HELD // width)))
 
 
 def _outputs(op: ir.Operation) -> list[Value]:
