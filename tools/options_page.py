@@ -22,7 +22,7 @@ that does not exist raises an error that names it, what is near it and what is v
 _TAIL = """
 ## `gemm` and `attention` on a CPU
 Whether MKL or a kernel of ours multiplies f32 faster depends on the machine: from 256 rows on a kernel took 0.9 to 1.1
-of MKL's time on an Intel Xeon, and 0.4 to 0.5 or 0.7 to 0.9 of it on an AMD EPYC; attention, which ATen computes with MKL, 0.3 to 0.5
+of MKL's time on an Intel Xeon, and 0.4 to 0.9 of it on AMD EPYCs; attention, which ATen computes with MKL, 0.3 to 0.7
 of ATen's time there. So with `auto`, the first graph with products of a kind has one of them timed both ways, on random
 tensors, in turns, the shortest times counting, in 0.15 s or so each (the gradients of attention 0.3 s):
 
@@ -34,10 +34,10 @@ tensors, in turns, the shortest times counting, in 0.15 s or so each (the gradie
 | `forward`, of attention | 12 heads of 64, 128 queries and keys | `scaled_dot_product_attention` |
 | `backward`, of attention | the same | its gradients |
 
-A kernel that saves a twentieth then computes products of that kind, of all sizes that it has a form for, in every graph and
-process: the answer is kept in the cache of compiled graphs for this CPU, number of threads and versions, and goes with
-`torch.compiler.save_cache_artifacts`. What was decided is part of a program's key. `cuesta.report()` says it, with the
-times (`products` in `as_dict()`).
+A kernel that saves a twentieth then computes products of that kind, of all sizes that it has a form for, in every graph
+and process: the answer is kept in the cache of compiled graphs for this CPU, number of threads and versions, and goes
+with `torch.compiler.save_cache_artifacts`. What was decided is part of a program's key. `cuesta.report()` says it, with
+the times (`products` in `as_dict()`).
 
 The library and a kernel differ in a result's last bits. Each repeats its own, and a decision that is kept does not
 change; a cache that is emptied, and no cache at all, have it measured again, by process. Where the clock must not
