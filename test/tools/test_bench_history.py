@@ -140,6 +140,17 @@ def test_a_folder_stands_for_the_file_of_the_machine(tmp_path: Path) -> None:
     assert file_of(tmp_path, on_gpu).name == "nvidia_h100_torch_2.13.0.json"
 
 
+def test_a_processor_is_more_than_its_name(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Two generations of one are both "AMD EPYC" to a virtual machine: a history of one is none of the other."""
+    info = tmp_path / "cpuinfo"
+    monkeypatch.setattr(machine, "_CPUINFO", info)
+    of_one = "processor : 0\ncpu family : 25\nmodel : 17\nmodel name : AMD EPYC\n\nprocessor : 1\nmodel : 3\n"
+    info.write_text(of_one)
+    assert machine.describe(2)["cpu"] == "AMD EPYC (family 25, model 17)"
+    info.write_text("processor : 0\nmodel name : Some\n")
+    assert machine.describe(2)["cpu"] == "Some"
+
+
 def test_a_file_that_is_no_history_of_this_machine(tmp_path: Path) -> None:
     file = tmp_path / "kept.json"
     keep(file, DESCRIBED, cases(a=0.5))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import platform
 import subprocess
@@ -12,6 +13,7 @@ from pathlib import Path
 import torch
 
 PACKAGES = ("torch", "triton", "torch-mlir", "transformers", "torchvision", "numpy", "cuesta")
+_CPUINFO = Path("/proc/cpuinfo")
 
 
 def describe(threads: int) -> dict[str, object]:
@@ -56,11 +58,15 @@ def gpu_driver() -> str | None:
 
 
 def _cpu_name() -> str:
+    """What the processor calls itself, with its family and model: a virtual one may say no more than "AMD EPYC"."""
     try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        lines = _CPUINFO.read_text().splitlines()
     except OSError:
         return platform.processor()
-    return next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), platform.machine())
+    first = itertools.takewhile(str.strip, lines)
+    said = {name.strip(): value.strip() for name, _, value in (line.partition(":") for line in first)}
+    name = said.get("model name", platform.machine())
+    return f"{name} (family {said['cpu family']}, model {said['model']})" if "cpu family" in said else name
 
 
 def _version(package: str) -> str | None:
