@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from cuesta.frontend.product_trial import linear_layer
-from cuesta.frontend.specimen import Specimen, argument, is_plain, random_tensor
+from cuesta.frontend.specimen import WORTH, Specimen, argument, is_plain, random_tensor
 from cuesta.product_kinds import ATTENTION, ATTENTION_BACKWARD
 
 _ATEN = torch.ops.aten
@@ -28,8 +28,8 @@ CALLED = frozenset({torch.nn.functional.scaled_dot_product_attention})
 _SIZES, _STRIDES = (1, 12, 128, 64), (98304, 64, 768, 1)
 _SUMS, _SUM_STRIDES = (1, 12, 128), (1536, 1, 12)
 
-#: What may tell the answer: a linear layer's product, where a kernel takes no more of the library's time than this.
-_TOLD_BY = (linear_layer(), (0.95, math.inf))
+#: What may tell the answer: a linear layer's product, where it is a kernel's.
+_TOLD_BY = (linear_layer(), (WORTH, math.inf))
 
 
 def kinds(gm: torch.fx.GraphModule) -> Iterator[str]:

@@ -23,7 +23,7 @@ from cuesta.errors import CuestaError
 from cuesta.frontend import attention_trial, product_trial
 from cuesta.frontend.choice_store import Choice, choice_key, keep, remembered
 from cuesta.frontend.loading import load
-from cuesta.frontend.specimen import Specimen, is_plain
+from cuesta.frontend.specimen import WORTH, Specimen, is_plain
 from cuesta.frontend.stopwatch import Stopwatch
 from cuesta.options import Options
 from cuesta.product_kinds import KERNEL, KINDS, LIBRARY
@@ -37,8 +37,6 @@ T = TypeVar("T")
 _KNOWN: dict[str, Choice] = {}
 #: What this process has begun to compile and not timed yet, by the choice's key, and the seconds that took.
 _BEGUN: dict[str, tuple[Callable[[], Artefact], float]] = {}
-#: The kernel is taken where it saves a twentieth: of shortest times, which differ by a hundredth from run to run.
-_WORTH = 0.95
 #: Seconds for which each of the two is timed.
 _BUDGET = 0.02
 #: How many times as long one of the two takes that is called no more, once each had its fewest calls.
@@ -139,7 +137,7 @@ def _choice(specimen: Specimen, options: Options, measure: Callable[[str, Questi
 
 
 def _question(specimen: Specimen) -> Question:
-    return Question(specimen.kind, specimen.about, specimen.key, (LIBRARY, KERNEL), _WORTH)
+    return Question(specimen.kind, specimen.about, specimen.key, (LIBRARY, KERNEL), WORTH)
 
 
 def _measured(key: str, question: Question, specimen: Specimen, options: Options, report: GraphReport) -> Choice:

@@ -7,6 +7,9 @@ from dataclasses import dataclass
 
 import torch
 
+#: The kernel is taken where it saves a twentieth: of shortest times, which differ by a hundredth from run to run.
+WORTH = 0.95
+
 
 @dataclass(frozen=True)
 class Specimen:
