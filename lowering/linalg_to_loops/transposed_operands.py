@@ -2,10 +2,15 @@
 
 linalg.transpose ins(%x) outs(%tile)          scf.for %i { scf.for %j {
 linalg.generic {addf}                    →      16 times vector.load %x, 64 times vector.shuffle
-  ins(%y, %tile) outs(%z)                       16 times vector.load %y, arith.addf, vector.store %z } }
+  ins(%y, %tile) outs(%z)                       16 times vector.load %y, arith.addf
+                                                16 times vector.store %z } }
 
 A tile of its own would be written and read once more, and memory waits meanwhile: adding a transposed 1000x1000 took
 1.5 times as long. It is so where few ops follow, each of which is the same on vectors.
+
+All of a square is computed before any of it is stored. Rows a power of two apart have addresses that end in the same
+bits, and by those a processor decides whether a load may read what was just stored: row by row each load of %y waited
+for the store before it, and 1024x1024 took up to 1.7 times as long (an EPYC of Zen 4).
 """
 
 from __future__ import annotations
@@ -116,11 +121,13 @@ class _Consumer:
     def compute(self, place: list[Value], rows: int, columns: int) -> None:
         """A square from a place on: each of its rows in the result is a vector."""
         j, _ = self.squares.across
+        outputs = _outputs(self.op)
+        written = list(zip(outputs, _maps(self.op)[-len(outputs) :], strict=True))
         read = {i: self._square(t, place, rows) for i, t in self.transposes.items()}
         places = [put(place, {j: arith.addi(place[j], index_value(row))}) for row in range(columns)]
         results = [self._row(at, {i: square[row] for i, square in read.items()}) for row, at in enumerate(places)]
         for at, values in zip(places, results, strict=True):
-            for value, output, dims in zip(values, _outputs(self.op), _maps(self.op)[-len(values) :], strict=True):
+            for value, (output, dims) in zip(values, written, strict=True):
                 vector.store(value, output, [at[d] for d in dims])
 
     def _square(self, transpose: ir.Operation, place: list[Value], rows: int) -> list[Value]:

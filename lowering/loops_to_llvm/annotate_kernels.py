@@ -1,6 +1,6 @@
 """Tells LLVM how to compile kernels' functions: with the widest vectors, and each on its own.
 
-llvm.func @k__tiles(…)   →   llvm.func @k__tiles(…) attributes {passthrough = ["noinline", ["prefer-vector-width", …]]}
+llvm.func @k__tiles(…)   →   llvm.func @k__tiles(…) attributes {passthrough = ["noinline", …]}
 """
 
 from __future__ import annotations

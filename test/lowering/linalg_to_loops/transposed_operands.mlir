@@ -143,6 +143,44 @@ func.func @of_a_call(%x: memref<f32>, %y: memref<32x32xf32>, %z: memref<32x32xf3
   return
 }
 
+// Of rows that begin one element apart, as those of windows do.
+// CHECK-LABEL: func.func @windows
+// CHECK-NOT: scf.if
+// CHECK-COUNT-64: vector.shuffle
+// CHECK-NOT: linalg
+func.func @windows(%x: memref<f32>, %y: memref<32x32xf32>, %z: memref<32x32xf32>, %n: index) {
+  %whole = memref.reinterpret_cast %x to offset: [0], sizes: [%n, %n], strides: [1, 1] : memref<f32> to memref<?x?xf32, strided<[1, 1]>>
+  %part = memref.subview %whole[0, 0] [32, 32] [1, 1] : memref<?x?xf32, strided<[1, 1]>> to memref<32x32xf32, strided<[1, 1]>>
+  %tile = memref.alloca() : memref<32x32xf32>
+  linalg.transpose ins(%part : memref<32x32xf32, strided<[1, 1]>>) outs(%tile : memref<32x32xf32>) permutation = [1, 0]
+  linalg.generic {indexing_maps = [#rows, #rows, #rows], iterator_types = ["parallel", "parallel"]}
+      ins(%y, %tile : memref<32x32xf32>, memref<32x32xf32>) outs(%z : memref<32x32xf32>) {
+  ^bb0(%a: f32, %b: f32, %o: f32):
+    %0 = arith.addf %a, %b : f32
+    linalg.yield %0 : f32
+  }
+  return
+}
+
+// Rows a page apart are no other case.
+// CHECK-LABEL: func.func @page_apart
+// CHECK-NOT: memref.alloca
+// CHECK-COUNT-64: vector.shuffle
+// CHECK-COUNT-16: arith.addf
+// CHECK-COUNT-16: vector.store
+// CHECK-NOT: linalg
+func.func @page_apart(%x: memref<32x1024xf32>, %z: memref<1024x32xf32>) {
+  %0 = memref.alloca() : memref<1024x32xf32>
+  linalg.transpose ins(%x : memref<32x1024xf32>) outs(%0 : memref<1024x32xf32>) permutation = [1, 0]
+  linalg.generic {indexing_maps = [#rows, #rows], iterator_types = ["parallel", "parallel"]}
+      ins(%0 : memref<1024x32xf32>) outs(%z : memref<1024x32xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    %r = arith.addf %a, %a : f32
+    linalg.yield %r : f32
+  }
+  return
+}
+
 // Single numbers have no dim to run along.
 // CHECK-LABEL: func.func @kernel_of_single_numbers
 // CHECK-COUNT-2: linalg.generic
