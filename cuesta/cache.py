@@ -18,7 +18,6 @@ import contextlib
 import functools
 import hashlib
 import importlib.metadata
-import itertools
 import logging
 import os
 import platform
@@ -33,6 +32,7 @@ from pathlib import Path
 import torch
 
 from cuesta.huge_pages import gives_free_pages_away
+from cuesta.runtime.machine import first_processor
 
 _log = logging.getLogger("cuesta.cache")
 
@@ -285,19 +285,9 @@ def environment_key() -> str:
 
 
 def _cpu() -> tuple[str, ...]:
-    """The machine's architecture, and the lines of /proc/cpuinfo that choose instructions; elsewhere, platform's word.
-
-    The first processor stands for all: reading on costs milliseconds a hundred processors.
-    """
-    fields = []
-    try:
-        with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
-            for line in itertools.takewhile(str.strip, file):
-                name, _, value = line.partition(":")
-                if name.strip() in _CPU_FIELDS:
-                    fields.append(value.strip())
-    except OSError:
-        pass
+    """The machine's architecture, and what its first processor says that chooses instructions; elsewhere, platform's
+    word."""
+    fields = [value for name, value in first_processor().items() if name in _CPU_FIELDS]
     return (platform.machine(), *(fields or [platform.processor(), platform.platform()]))
 
 

@@ -143,7 +143,7 @@ def test_a_folder_stands_for_the_file_of_the_machine(tmp_path: Path) -> None:
 def test_a_processor_is_more_than_its_name(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Two generations of one are both "AMD EPYC" to a virtual machine: a history of one is none of the other."""
     info = tmp_path / "cpuinfo"
-    monkeypatch.setattr(machine, "_CPUINFO", info)
+    monkeypatch.setattr("cuesta.runtime.machine.CPUINFO", info)
     of_one = "processor : 0\ncpu family : 25\nmodel : 17\nmodel name : AMD EPYC\n\nprocessor : 1\nmodel : 3\n"
     info.write_text(of_one)
     assert machine.describe(2)["cpu"] == "AMD EPYC (family 25, model 17)"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 import platform
 import subprocess
@@ -12,8 +11,9 @@ from pathlib import Path
 
 import torch
 
+from cuesta.runtime.machine import first_processor
+
 PACKAGES = ("torch", "triton", "torch-mlir", "transformers", "torchvision", "numpy", "cuesta")
-_CPUINFO = Path("/proc/cpuinfo")
 
 
 def describe(threads: int) -> dict[str, object]:
@@ -59,13 +59,8 @@ def gpu_driver() -> str | None:
 
 def _cpu_name() -> str:
     """What the processor calls itself, with its family and model: a virtual one may say no more than "AMD EPYC"."""
-    try:
-        lines = _CPUINFO.read_text().splitlines()
-    except OSError:
-        return platform.processor()
-    first = itertools.takewhile(str.strip, lines)
-    said = {name.strip(): value.strip() for name, _, value in (line.partition(":") for line in first)}
-    name = said.get("model name", platform.machine())
+    said = first_processor()
+    name = said.get("model name", platform.machine() if said else platform.processor())
     return f"{name} (family {said['cpu family']}, model {said['model']})" if "cpu family" in said else name
 
 
