@@ -242,8 +242,8 @@ def _recorded(
     chosen = convention.tensor_arguments
     # The graph module's own tensors come after the call's.
     count = len(chosen) + len(convention.constants)
-    stay = [n for n in range(count) if (n >= len(chosen) or chosen[n] in static) and n not in convention.lazy]
-    return RecordedProgram(program, program.metadata, stay, recorder_of(device), tell)
+    stay = [n for n in range(count) if n >= len(chosen) or chosen[n] in static]
+    return RecordedProgram(program, program.metadata, stay, recorder_of(device), program.fits, tell)
 
 
 def _run_in_python(gm: torch.fx.GraphModule, request: _Request, reason: str) -> Boxed:

@@ -308,10 +308,8 @@ class _Importer:
         function.attributes["res_attrs"] = _stride_attributes(strides, storages, shared_offsets(returned))
         if mutates:
             function.attributes["cuesta.mutates"] = int_array([tensors.index(i) for i in mutates])
-        lazy = [i for i, m in enumerate(metas) if m.is_conj() or m.is_neg()]
-        written = sorted({tensors.index(i) for i in mutates} & set(lazy))
         names = [str(n.target) for n in held]
-        return ImportedGraph(module, Convention(outputs, tensors, names, lazy, self.sources, written))
+        return ImportedGraph(module, Convention(outputs, tensors, names, self.sources))
 
     def _output(
         self,

@@ -50,7 +50,7 @@ class LateExecutable(Executable):
         self._begun, self._load, self._report = begun, load, report
         self._lock = threading.Lock()
         self._outcome: Artefact | CuestaError | None = None
-        self._call = self._call_first
+        self._call, self._fits = self._call_first, self._fits_first
         _UNFINISHED.add(self)
 
     def artefact(self) -> Artefact:
@@ -70,7 +70,8 @@ class LateExecutable(Executable):
         start = time.perf_counter()
         artefact = self._begun.finish()
         done = time.perf_counter()
-        self._call = self._load(artefact)._call
+        loaded = self._load(artefact)
+        self._call, self._fits = loaded._call, loaded._fits
         self._add("machine code", done - start)
         self._add("load and keep", time.perf_counter() - done)
         return artefact
@@ -78,6 +79,10 @@ class LateExecutable(Executable):
     def _call_first(self, tensors: list[torch.Tensor]) -> list[torch.Tensor]:
         self.artefact()
         return self._call(tensors)
+
+    def _fits_first(self, tensors: list[torch.Tensor]) -> bool:
+        self.artefact()
+        return self._fits(tensors)
 
     def _add(self, stage: str, seconds: float) -> None:
         self._report.times[stage] = self._report.times.get(stage, 0.0) + seconds

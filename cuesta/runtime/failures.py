@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from cuesta.errors import ExecutionError
+from cuesta.runtime.arguments import MISFIT
 from cuesta.runtime.cuda_driver import describe_error
 from cuesta.runtime.dtypes import DTYPES
 from cuesta.torch_library import torch_library
@@ -27,6 +28,8 @@ class Failures:
 
         To be called on the thread that ran the program, before it calls torch again.
         """
+        if code == MISFIT:
+            return ExecutionError("torch made copies of the arguments that do not fit either; this is a bug of cuesta")
         step = self._steps[abs(code) - 1]
         if step["kind"] == "check":
             return _RAISED[step["raises"]](step["message"])

@@ -8,7 +8,8 @@
 
 The entry returns 0; or n where step n failed (a call of torch, a check, a launch on a GPU), whose
 message is torch's last; or -n where call n returned other sizes or dtypes than it was traced with; or
-MISALIGNED. `layout.py` has the slots.
+MISFIT, and nothing has run, where an argument is not what the program was compiled for (argument_step.py).
+`layout.py` has the slots.
 """
 
 from __future__ import annotations

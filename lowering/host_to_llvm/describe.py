@@ -29,7 +29,7 @@ def describe(module: ir.Module) -> dict[str, Any]:
         donated = {layout.places[argument].root.index for argument in donated_arguments(layout.function)}
         written = _written_arguments(layout)
         return {
-            "arguments": [_tensor(m) for m in _arguments(layout)],
+            "arguments": [_argument(layout, value) for value in layout.block.arguments],
             "arena": _spelled(_arena_bytes(layout)),
             "buffers": _buffers(layout),
             "words": [],
@@ -78,13 +78,10 @@ def _buffers(layout: HostLayout) -> list[list[int | str]]:
     return [[_spelled(n) for n in numbers(row)] for row in rows]
 
 
-def _arguments(layout: HostLayout) -> list[Metadata]:
-    attributes = layout.function.attributes
-    extra = attributes["arg_attrs"] if "arg_attrs" in attributes else [{}] * layout.arguments
-    return [
-        Metadata.of(a, e["cuesta.dtype"].value if "cuesta.dtype" in e else None)
-        for a, e in zip(layout.block.arguments, extra, strict=True)
-    ]
+def _argument(layout: HostLayout, value: Value) -> dict[str, Any]:
+    """What the program expects of an argument; its device where that is not the program's."""
+    elsewhere = {"device": str(layout.devices[value])} if value in layout.devices else {}
+    return {**_tensor(layout.argument(value)), **elsewhere}
 
 
 def _written_arguments(layout: HostLayout) -> list[int]:
@@ -116,7 +113,7 @@ def _result(layout: HostLayout, value: Value, metadata: Metadata) -> dict[str, A
         whole = layout.returned[base].metadata
     else:
         kind, index = "argument", layout.places[base].root.index
-        whole = _arguments(layout)[index]
+        whole = layout.argument(base)
     return {
         "kind": kind,
         "index": index,

@@ -35,11 +35,21 @@ from cuesta.dialects.host.typed_entries import typed_entry
 from cuesta.dialects.kernel_module import launch_parameters
 from cuesta.errors import Unsupported
 from cuesta.huge_pages import may_come_large
-from cuesta.lowering.host_to_llvm import allocate_step, dispatch_step, gpu_step, launch_step, tensor_steps, typed_step
+from cuesta.lowering.host_to_llvm import (
+    allocate_step,
+    argument_step,
+    dispatch_step,
+    gpu_step,
+    launch_step,
+    tensor_steps,
+    typed_step,
+)
 from cuesta.lowering.host_to_llvm.launch_step import PACKED, Kernel
 from cuesta.lowering.host_to_llvm.layout import HostLayout, Metadata, Value
 from cuesta.lowering.host_to_llvm.steps import DECLARATIONS, FAST_TO_COMPILE, I64, PTR, at
-from cuesta.runtime.gpu_call import MISALIGNED
+from cuesta.runtime.arguments import ALIGNMENT, MISFIT
+from cuesta.runtime.dtypes import DTYPES
+from cuesta.runtime.executable import CHECK
 from cuesta.sizes import Number as SizeNumber
 from cuesta.sizes import Size, symbol
 from cuesta.targets import DEVICE_CODES
@@ -47,7 +57,7 @@ from cuesta.targets import DEVICE_CODES
 ENTRY = "cuesta_main"
 
 _CALLED = re.compile(r'llvm\.(?:call|mlir\.addressof) @"?(\w+)')
-_STEPS = (allocate_step, tensor_steps, dispatch_step, typed_step, gpu_step, launch_step)
+_STEPS = (argument_step, allocate_step, tensor_steps, dispatch_step, typed_step, gpu_step, launch_step)
 _HELPERS = {name: text for steps in _STEPS for name, text in steps.HELPERS.items()}
 
 
@@ -70,11 +80,12 @@ class EntryWriter:
         """Tables, helpers, the entry, and declarations of what they call."""
         for op in self.layout.operations:
             self._op(op)
+        check = self._check() if self.layout.arguments else ""
         entry = "\n".join([*self._head(), *self.body, *self._tail()])
         tables = [_global(name, numbers) for numbers, name in self.globals.items()]
         kernels = [f'llvm.func @"{PACKED}{function}"({PTR})' for function in self.functions]
         own = list(self.helpers.values())
-        return "\n".join([*tables, *kernels, *own, entry, *_needed([entry, *own])])
+        return "\n".join([*tables, *kernels, *own, check, entry, *_needed([entry, check, *own])])
 
     def _head(self) -> list[str]:
         handles = len(self.layout.handles)
@@ -92,17 +103,50 @@ class EntryWriter:
                 f"  %bytes = llvm.mlir.constant({16 * handles} : i64) : i64",
                 f'  "llvm.intr.memset"(%frame, %no_byte, %bytes) <{{isVolatile = false}}> : ({PTR}, i8, i64) -> ()',
             ]
-        if self.layout.target.gpu and self.layout.kernels and self.layout.arguments:
+        if self.layout.arguments:
             lines += [
-                f"  %arguments = llvm.mlir.constant({self.layout.arguments} : i64) : i64",
-                f"  %misaligned = llvm.call @cuesta_misaligned(%slots, %arguments) : ({PTR}, i64) -> i1",
-                "  llvm.cond_br %misaligned, ^misaligned, ^aligned",
-                "^misaligned:",
-                f"  %says_so = llvm.mlir.constant({MISALIGNED} : i32) : i32",
-                "  llvm.return %says_so : i32",
-                "^aligned:",
+                f"  %all_fit = llvm.call @{CHECK}(%slots) : ({PTR}) -> i32",
+                '  %fit = llvm.icmp "eq" %all_fit, %good : i32',
+                "  llvm.cond_br %fit, ^fit, ^misfit",
+                "^misfit:",
+                "  llvm.return %all_fit : i32",
+                "^fit:",
             ]
         return lines
+
+    def _check(self) -> str:
+        """The function that checks the arguments. It is one of its own, as recorded programs are checked, not run."""
+        items = [n for argument in self.layout.block.arguments for n in self._argument(argument)]
+        entry, self.body = self.body, []
+        table = self._table([self.layout.arguments, self.layout.list_slot, *items])
+        lines, self.body = self.body, entry
+        return "\n".join(
+            [
+                f"llvm.func @{CHECK}(%slots: {PTR}) -> i32 attributes {{{FAST_TO_COMPILE}}} {{",
+                "  %good = llvm.mlir.constant(0 : i32) : i32",
+                f"  %misfit = llvm.mlir.constant({MISFIT} : i32) : i32",
+                f"  {at('%tables', '%slots', self.layout.arguments + 3, PTR)}",
+                *lines,
+                f"  %code = llvm.call @cuesta_all_fit(%slots, {table}) : ({PTR}, {PTR}) -> i32",
+                '  %fit = llvm.icmp "eq" %code, %good : i32',
+                "  %result = llvm.select %fit, %good, %misfit : i1, i32",
+                "  llvm.return %result : i32",
+                "}",
+            ]
+        )
+
+    def _argument(self, argument: Value) -> list[SizeNumber]:
+        """The item of an argument (argument_step.py). One that the program gives back is in a slot, no more in the
+        list."""
+        layout, metadata = self.layout, self.layout.argument(argument)
+        where = layout.places[argument].root.index
+        if argument in layout.released:
+            where = -1 - (layout.first_released + layout.released.index(argument))
+        dtype = DTYPES[metadata.dtype]
+        alignment = dtype.itemsize // (2 if dtype.is_complex else 1)
+        if layout.target.gpu and argument not in layout.devices:
+            alignment = ALIGNMENT
+        return [where, 0, alignment - 1, *self._shape(argument, metadata)]
 
     def _tail(self) -> list[str]:
         """Where a failed step goes: torch gets everything back that the program holds."""

@@ -2,10 +2,12 @@
 
 The entry takes an array of 64-bit slots:
 
-    | data of each argument | arena | threads or stream | callback | tables | each returned base
+    | data of each argument | arena | threads or stream | callback | tables | list | each returned base
     | each released argument | address and handle of each tensor kept |
 
-`tables` are those words of the program's tables that depend on the call's sizes.
+`tables` are those words of the program's tables that depend on the call's sizes. `list` is the address of the Python
+list of the arguments: the program takes their data addresses from the tensors in it once it has checked them
+(argument_step.py).
 
 A returned base is memory that the results lie in: the caller puts the address of one it allocated
 itself (owner "caller") into its slot, and finds there the tensor handle of any other at the end. A
@@ -136,7 +138,18 @@ class HostLayout:
     @property
     def first_base(self) -> int:
         """The slot of the first returned base."""
+        return self.arguments + 5
+
+    @property
+    def list_slot(self) -> int:
+        """The slot of the list of the arguments."""
         return self.arguments + 4
+
+    def argument(self, value: Value) -> Metadata:
+        """What the program expects of an argument."""
+        attributes = self.function.attributes
+        own = attributes["arg_attrs"][self.places[value].root.index] if "arg_attrs" in attributes else {}
+        return Metadata.of(value, own["cuesta.dtype"].value if "cuesta.dtype" in own else None)
 
     def kept_slot(self, value: Value, metadata: Metadata) -> int:
         """The slot of the address of a tensor kept; that of its handle follows."""
