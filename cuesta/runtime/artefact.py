@@ -12,13 +12,25 @@ import hashlib
 import json
 import struct
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any, TypedDict
 
 from cuesta.errors import ArtefactError
+from cuesta.runtime.schema.checks import an_object, check_of, refusing, whole
 
 _MAGIC = b"cuestaA\n"  # the newline shows a file that was mangled as text
 _VERSION = 3
 _HEADER = struct.Struct("<8sIQQQ32s")
+
+
+class _Content(TypedDict):
+    """The JSON: the symbol of the host function, the metadata, and the name and size of each kernel's code."""
+
+    entry: str
+    metadata: Annotated[dict[str, Any], an_object]
+    kernels: list[tuple[str, Annotated[int, whole("a count of bytes is 0 or more")]]]
+
+
+_check_content = check_of(_Content)
 
 
 @dataclass(frozen=True)
@@ -56,7 +68,10 @@ class Artefact:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Artefact:
-        """Reads what `to_bytes` wrote. Raises ArtefactError for bytes that are foreign, damaged or cut short."""
+        """Reads what `to_bytes` wrote. Raises ArtefactError for bytes that are foreign, damaged or cut short.
+
+        What the metadata hold is not looked at: schema.read_artefact does that, for bytes from a file.
+        """
         if len(data) < _HEADER.size:
             raise ArtefactError(f"not an artefact: {len(data)} bytes, and the header alone takes {_HEADER.size}")
         magic, version, text_size, objects_size, kernels_size, digest = _HEADER.unpack_from(data)
@@ -73,13 +88,17 @@ class Artefact:
             raise ArtefactError("damaged artefact: checksum differs")
         try:
             content = json.loads(text)
-            kernels, start = {}, expected - kernels_size
-            for name, size in content["kernels"]:
-                kernels[name] = data[start : start + size]
-                start += size
-            return cls(objects, content["entry"], content["metadata"], kernels)
-        except (ValueError, TypeError, KeyError) as error:
+        except (ValueError, RecursionError) as error:
             raise ArtefactError(f"not an artefact that this version wrote: {error!r}") from error
+        with refusing("artefact"):
+            _check_content(content)
+        kernels, start = {}, expected - kernels_size
+        for name, size in content["kernels"]:
+            kernels[name] = data[start : start + size]
+            start += size
+        if start != expected or len(kernels) != len(content["kernels"]):
+            raise ArtefactError(f"damaged artefact: {kernels_size} bytes of kernels, whose names say otherwise")
+        return cls(objects, content["entry"], content["metadata"], kernels)
 
 
 def _digest(text: bytes, *sections: bytes) -> bytes:
