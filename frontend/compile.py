@@ -31,6 +31,7 @@ from cuesta.frontend.logs import tell_stage
 from cuesta.frontend.reproducer import as_text, reproduced
 from cuesta.lowering.host_to_llvm import WORDS
 from cuesta.lowering.host_to_llvm.describe import describe, where
+from cuesta.lowering.host_to_llvm.interface import state_interface
 from cuesta.lowering.host_to_llvm.object_code import begin_object, compile_to_object
 from cuesta.options import Options
 from cuesta.passes.pipeline import Pipeline
@@ -234,6 +235,7 @@ def _lower(
         metadata["words"] = [n if isinstance(n, int) else str(n) for n in numbers(module.operation.attributes[WORDS])]
         del module.operation.attributes[WORDS]
     metadata["assumed"] = assumed() | {text: False for zero in zeros_of(module) for text in (zero, f"-({zero})")}
+    state_interface(module, metadata)
     with timer.stage("machine code"):
         objects = machine_code(module, options.opt_level)
     if dump is not None:

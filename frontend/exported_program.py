@@ -54,8 +54,8 @@ class Signature:
         return {"inputs": [asdict(i) for i in self.inputs], "ranges": ranges, **specs}
 
     @staticmethod
-    def from_dict(data: Mapping[str, Any]) -> Signature:
-        in_spec, out_spec = (pytree.treespec_loads(data[name]) for name in ("in_spec", "out_spec"))
+    def of(data: Mapping[str, Any], in_spec: pytree.TreeSpec, out_spec: pytree.TreeSpec) -> Signature:
+        """What `as_dict` gave, whose arrangements are read already."""
         ranges = {name: (least, greatest) for name, (least, greatest) in data["ranges"].items()}
         return Signature([Input(**i) for i in data["inputs"]], in_spec, out_spec, ranges)
 

@@ -108,7 +108,7 @@ def look_up(
     elif wanted.unknown:
         report.cache = {"hit": False, "reason": "who computes products is not measured yet"}
     else:
-        found = wanted.cache.load(report)
+        found = wanted.cache.load(gm, report)
     report.times["key and cache"] = time.perf_counter() - start
     if found is None:
         return wanted

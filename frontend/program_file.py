@@ -7,8 +7,10 @@ storage/0 …      the memory of the weights, each storage once, however many te
 
 from __future__ import annotations
 
+import errno
 import json
 import os
+import struct
 import tempfile
 import zipfile
 from collections.abc import Mapping
@@ -20,9 +22,11 @@ import torch
 from cuesta.errors import ArtefactError
 from cuesta.frontend.exported_program import ExportedProgram, Signature
 from cuesta.frontend.loading import load as load_code
+from cuesta.frontend.program_content import read_json, read_member, read_signature, read_weights
 from cuesta.runtime.artefact import Artefact
 from cuesta.runtime.dtypes import DTYPES
 from cuesta.runtime.machine import instructions
+from cuesta.runtime.schema.metadata import read_artefact
 
 _FORMAT = 1
 _KIND = "cuesta exported program"
@@ -39,19 +43,21 @@ def load(path: str | Path, weights: Mapping[str, torch.Tensor] | None = None) ->
     path = Path(path)
     try:
         with zipfile.ZipFile(path) as archive:
-            content = json.loads(archive.read("program.json"))
-            _check_origin(path, content)
-            artefact = Artefact.from_bytes(archive.read("code"))
-            kept = _read_weights(archive, content["weights"])
-    except (zipfile.BadZipFile, KeyError, ValueError, TypeError, EOFError) as error:
+            content = read_json(archive, lambda content: _check_origin(path, content))
+            artefact = read_artefact(read_member(archive, "code"))
+            signature = read_signature(content, artefact.metadata)
+            executable = load_code(artefact)
+            kept = read_weights(archive, content["weights"], artefact.metadata["program"])
+    except ArtefactError as error:
+        raise ArtefactError(f"{path} is no program that can be loaded: {error}") from error
+    except (zipfile.BadZipFile, NotImplementedError, ValueError, EOFError, struct.error, OverflowError) as error:
         raise ArtefactError(f"{path} is damaged, or not a program that cuesta saved: {error}") from error
-    try:
-        signature = Signature.from_dict(content["signature"])
-    except (KeyError, ValueError, TypeError, NotImplementedError, AttributeError) as error:
-        raise ArtefactError(
-            f"{path} names containers that this process does not know; import the library that defines them: {error}"
-        ) from error
-    return ExportedProgram(artefact, load_code(artefact), signature, {**kept, **(weights or {})})
+    except OSError as error:
+        if error.errno != errno.EINVAL:
+            raise
+        # zipfile goes to wherever the file says that its parts are, which may be before its beginning.
+        raise ArtefactError(f"{path} is damaged: its list of parts leads out of the file") from error
+    return ExportedProgram(artefact, executable, signature, {**kept, **(weights or {})})
 
 
 def write_program(
@@ -93,13 +99,14 @@ def write_program(
 def _check_origin(path: Path, content: Mapping[str, Any]) -> None:
     if content.get("kind") != _KIND:
         raise ArtefactError(f"{path} is not a program that cuesta saved")
-    if content["format"] != _FORMAT:
-        raise ArtefactError(f"{path} is of format {content['format']}; this version reads format {_FORMAT}")
-    if content["torch"] != _release(torch.__version__):
+    if content.get("format") != _FORMAT:
+        raise ArtefactError(f"{path} is of format {content.get('format')}; this version reads format {_FORMAT}")
+    if content.get("torch") != _release(torch.__version__):
         raise ArtefactError(
-            f"{path} was made with torch {content['torch']}, and calls into it; this is torch {torch.__version__}"
+            f"{path} was made with torch {content.get('torch')}, and calls into it; this is torch {torch.__version__}"
         )
-    missing = set(content["instructions"]) - instructions()
+    listed = content.get("instructions")
+    missing = set(map(str, listed if isinstance(listed, list) else ())) - instructions()
     if missing:
         raise ArtefactError(
             f"{path} was made for a CPU that has {', '.join(sorted(missing))}, which this one lacks: export and "
@@ -136,24 +143,6 @@ def _describe_weights(weights: Mapping[str, torch.Tensor]) -> tuple[dict[str, An
 def _bytes_of(storage: torch.UntypedStorage) -> Any:
     flat = torch.empty(0, dtype=torch.uint8, device=storage.device).set_(storage)
     return flat.cpu().numpy().data
-
-
-def _read_weights(archive: zipfile.ZipFile, entries: Mapping[str, Any]) -> dict[str, torch.Tensor]:
-    storages: dict[tuple[int, str], torch.UntypedStorage] = {}
-    weights = {}
-    for name, entry in entries.items():
-        key = (entry["storage"], entry["device"])
-        if key not in storages:
-            data = archive.read(f"storage/{entry['storage']}")
-            # Memory of torch's own, aligned as kernels expect it.
-            flat = torch.empty(len(data), dtype=torch.uint8)
-            if data:
-                flat.copy_(torch.frombuffer(bytearray(data), dtype=torch.uint8))
-            storages[key] = flat.to(entry["device"]).untyped_storage()
-        tensor = torch.empty(0, dtype=DTYPES[entry["dtype"]], device=entry["device"])
-        tensor.set_(storages[key], entry["offset"], entry["sizes"], entry["strides"])
-        weights[name] = torch.nn.Parameter(tensor, requires_grad=False) if entry["parameter"] else tensor
-    return weights
 
 
 def _umask() -> int:

@@ -35,6 +35,12 @@ from filecheck.parser import Parser
 
 from cuesta import compile_report, huge_pages
 from cuesta.frontend import machine_trial
+from cuesta.runtime.artefact import Artefact
+from cuesta.runtime.executable import Executable
+from cuesta.runtime.kernel_table import KernelTable
+from cuesta.runtime.schema.checks import refusing
+from cuesta.runtime.schema.metadata import check_metadata
+from cuesta.runtime.schema.program import check_program
 from cuesta.tools import cuesta_opt, cuesta_run
 
 _RUN = re.compile(r"//\s*RUN:(.*)")
@@ -51,6 +57,24 @@ hypothesis.settings.load_profile("repeatable")
 #: A folder for each test: torch keeps what it traced on the disk, for processes to come.
 _torch_caches = tempfile.TemporaryDirectory(prefix="cuesta-tests-", ignore_cleanup_errors=True)
 _tests = itertools.count()
+
+
+@pytest.fixture(autouse=True, scope="session")
+def every_program_passes_the_schema() -> Iterator[None]:
+    """What a compile makes is valid by the schema that files are held to: whatever a test loads is checked."""
+    load = Executable.__init__
+
+    def checked(self: Executable, artefact: Artefact, kernels: KernelTable | None = None) -> None:
+        if "convention" in artefact.metadata:
+            check_metadata(artefact.metadata, artefact.kernels)
+        else:  # made without a caller, from IR
+            with refusing("program"):
+                check_program(artefact.metadata["program"], None, artefact.kernels)
+        load(self, artefact, kernels)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Executable, "__init__", checked)
+        yield
 
 
 def pytest_configure() -> None:

@@ -43,6 +43,7 @@ from cuesta.runtime.elf import LoadedObject, Resolve, load_object, process_resol
 from cuesta.runtime.failures import Failures
 from cuesta.runtime.gpu_call import device_names, on_device
 from cuesta.runtime.handles import make_handles, steal
+from cuesta.runtime.interface import check_interface
 from cuesta.runtime.kernel_table import KernelTable
 from cuesta.runtime.object_layout import SYMBOL, object_layout
 from cuesta.runtime.sized import admits, is_sized, with_sizes
@@ -82,10 +83,14 @@ class Executable:
         self.metadata: dict[str, Any] = artefact.metadata["program"]
         self._kernels = kernels
         loaded = load_object(artefact.objects, _resolver(kernels))
+        check_interface(loaded.symbols, artefact.entry, self.metadata)
         self._make = functools.partial(
             _specialise, loaded=loaded, entry=loaded.symbols[artefact.entry], kernels=kernels
         )
-        self._call, self._fits = (_needs_sizes, _needs_sizes) if is_sized(self.metadata) else self._make(self.metadata)
+        self._call: _Call = _needs_sizes
+        self._fits: _Fits = _needs_sizes
+        if not is_sized(self.metadata):
+            self._call, self._fits = self._make(self.metadata)
 
     def __call__(self, tensors: list[Tensor]) -> list[Tensor]:
         return self._call(tensors)
@@ -237,13 +242,13 @@ def _source(metadata: dict[str, Any]) -> str:
         lines.append(f"    {line}")
 
     for i in metadata["lent"]:
-        add(f"own(tensors, {i}, {_byte_count(arguments[i])})")
+        add(f"own(tensors, {_int(i)}, {_byte_count(arguments[i])})")
     slots = ["0"] * len(arguments)
     slots.append("0" if not metadata["arena"] else "arena.data_ptr()" if on_gpu else "arena.address")
     slots += [f"stream({device.index})" if on_gpu else "threads()", "callback", "tables", "id(tensors)"]
     for i, base in enumerate(bases):
         if base["owner"] == "caller":
-            add(f"b{i} = allocate({tuple(base['sizes'])}, {tuple(base['strides'])}, dtype_{i})")
+            add(f"b{i} = allocate({_ints(base['sizes'])}, {_ints(base['strides'])}, dtype_{i})")
             if not on_gpu and may_come_large(_byte_count(base)):
                 add(f"use_huge_pages(b{i}.data_ptr(), {_byte_count(base)})")
             slots.append(f"b{i}.data_ptr()")
@@ -252,11 +257,8 @@ def _source(metadata: dict[str, Any]) -> str:
     if metadata["released"]:
         slots.append("*take(tensors)")
     if metadata["arena"]:
-        add(
-            f"arena = allocate(({metadata['arena']},), (1,), uint8)"
-            if on_gpu
-            else f"arena = lease({metadata['arena']})"
-        )
+        nbytes = _int(metadata["arena"])
+        add(f"arena = allocate(({nbytes},), (1,), uint8)" if on_gpu else f"arena = lease({nbytes})")
     add("try:")
     add("    slots, address = free_slots.pop()")
     add("except IndexError:")
@@ -287,7 +289,7 @@ def _source(metadata: dict[str, Any]) -> str:
             # A part of what an op made knows that, and AOTAutograd takes arguments that share memory, one of which is
             # written, all with a base or none: views that are made here have none.
             add(f"if b{i}._base is not None:")
-            add(f"    b{i} = view(b{i}, {tuple(bases[i]['sizes'])}, {tuple(bases[i]['strides'])}, 0)")
+            add(f"    b{i} = view(b{i}, {_ints(bases[i]['sizes'])}, {_ints(bases[i]['strides'])}, 0)")
     add("free_slots.append((slots, address))")
     names: dict[str, str] = {}
     for i, result in enumerate(metadata["results"]):
@@ -303,7 +305,7 @@ def _source(metadata: dict[str, Any]) -> str:
 
 
 def _result(i: int, result: dict[str, Any], metadata: dict[str, Any]) -> str:
-    index = result["index"]
+    index = _int(result["index"])
     if result["kind"] == "base":
         source, base = f"b{index}", metadata["bases"][index]
     else:
@@ -312,9 +314,20 @@ def _result(i: int, result: dict[str, Any], metadata: dict[str, Any]) -> str:
     if result["whole"] and not (result["kind"] == "argument" and index in metadata["lent"]):
         return source
     if base["dtype"] != result["dtype"]:
-        source = f"view({source}, ({elements_in_reach(base, result)},), (1,), 0).view(result_dtype_{i})"
-    return f"view({source}, {tuple(result['sizes'])}, {tuple(result['strides'])}, {result['offset']})"
+        source = f"view({source}, {_ints([elements_in_reach(base, result)])}, (1,), 0).view(result_dtype_{i})"
+    return f"view({source}, {_ints(result['sizes'])}, {_ints(result['strides'])}, {_int(result['offset'])})"
 
 
 def _byte_count(tensor: dict[str, Any]) -> int:
-    return math.prod(tensor["sizes"]) * DTYPES[tensor["dtype"]].itemsize
+    return _int(math.prod(tensor["sizes"]) * DTYPES[tensor["dtype"]].itemsize)
+
+
+def _int(value: object) -> int:
+    """The value, which is about to become text of a program: whatever the metadata hold, only numbers do."""
+    if type(value) is not int:
+        raise TypeError(f"{value!r} is no int")
+    return value
+
+
+def _ints(values: Sequence[object]) -> tuple[int, ...]:
+    return tuple(map(_int, values))

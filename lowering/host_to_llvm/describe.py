@@ -52,6 +52,7 @@ def describe(module: ir.Module) -> dict[str, Any]:
             "lent": [i for i in written if i in donated],
             "kernels": _kernels(layout) if layout.target.gpu else [],
             "late": [],
+            "assumed": {},
         }
 
 

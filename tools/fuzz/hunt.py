@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from cuesta.tools.fuzz.check_file import check_file, make_file, run_unchanged, smaller_files
 from cuesta.tools.fuzz.check_graph import INT_RANGE, check_graph, run_reference
 from cuesta.tools.fuzz.check_program import check_program, run_in_torch
 from cuesta.tools.fuzz.failure import Failure, Note, Unjudged, Verdict
@@ -62,6 +63,7 @@ KINDS = {
         Kind("blocks", make_blocks_graph, check_graph, run_reference, smaller_graphs, ".mlir", "//"),
         Kind("programs", make_program, check_program, run_in_torch, smaller_programs, ".py", "#", on_devices=True),
         Kind("sizes", make_sized_program, check_program, run_in_torch, smaller_programs, ".py", "#", on_devices=True),
+        Kind("files", make_file, check_file, run_unchanged, smaller_files, ".json", "#"),
     )
 }
 
