@@ -9,12 +9,16 @@ from __future__ import annotations
 import ctypes
 import functools
 import os
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from cuesta._mlir import c_interface
 from cuesta.errors import CompileError
+
+_PIPE_BYTES = 1 << 20
+"""The most that is read of a pipe at once."""
 
 
 class _Handle(ctypes.Structure):
@@ -92,12 +96,36 @@ def _object_of(mlir: _Interface, module: _Handle, opt_level: int) -> bytes:
     if not engine.pointer:
         raise CompileError("LLVM refused the module; its reason is on stderr")
     try:
-        # A file in memory: a full disk stops no compile. The engine takes only a path.
-        with open(os.memfd_create("graph.o"), "rb") as file:
-            mlir.write_object(engine, _String.of(f"/proc/self/fd/{file.fileno()}".encode()))
-            objects = file.read()
+        objects = _written(lambda path: mlir.write_object(engine, _String.of(path.encode())))
     finally:
         mlir.destroy_engine(engine)
     if not objects:
         raise CompileError("LLVM wrote no object for the module; its reason is on stderr")
     return objects
+
+
+def _written(write: Callable[[str], None]) -> bytes:
+    """What `write` writes into the path that it is given.
+
+    The engine takes only a path. That of a pipe: no full disk stops a compile, and neither does a limit on the size of
+    files (RLIMIT_FSIZE), which holds for files in memory too, and on which LLVM ends the process.
+    """
+    reading, writing = os.pipe()
+    received = bytearray()
+    # Not the pipe's end: a child that another thread forks meanwhile holds the pipe open for as long as it lives.
+    end = os.urandom(16)
+
+    def read() -> None:
+        while not received.endswith(end):
+            received.extend(os.read(reading, _PIPE_BYTES))
+
+    reader = threading.Thread(target=read, name="cuesta object")  # a pipe holds less than an object
+    reader.start()
+    try:
+        write(f"/proc/self/fd/{writing}")
+    finally:
+        os.write(writing, end)
+        reader.join()
+        os.close(writing)
+        os.close(reading)
+    return bytes(received[: -len(end)])
