@@ -290,7 +290,8 @@ def _write(path: Path, data: bytes) -> None:
         with open(descriptor, "wb") as file:
             _lock(file)
             file.write(data)
-        os.replace(temporary, path)
+            file.flush()
+            os.replace(temporary, path)
     except BaseException:
         _remove(temporary)
         raise
