@@ -78,7 +78,9 @@ _FOR_TESTS = ("CUESTA_FULL", "CUESTA_TEST_BACKEND", "CUESTA_STRICT")
 def _warn_of_unknown(name: str) -> None:
     """Says once in a process that nothing reads a variable."""
     near = _near(name, list(_FOR_USERS))
-    _log.warning("%s", f"the environment variable {name} has no effect{near}; cuesta reads {', '.join(_FOR_USERS)}")
+    _log.warning(
+        "%s", f"the environment variable {name} has no effect{near.rstrip('?')}; cuesta reads {', '.join(_FOR_USERS)}"
+    )
 
 
 def _option(

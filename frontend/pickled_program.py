@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch.utils._pytree import TreeSpec, treespec_dumps, treespec_loads
 
 from cuesta.errors import ArtefactError
 from cuesta.frontend.loading import load
@@ -22,7 +23,7 @@ from cuesta.runtime.artefact import Artefact
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from cuesta.frontend.exported_program import ExportedProgram, Signature
+    from cuesta.frontend.exported_program import ExportedProgram, Input, Signature
 
 #: Of the arguments of `rebuilt`.
 _FORMAT = 1
@@ -50,24 +51,29 @@ class _Weight:
 def state_of(artefact: Artefact, signature: Signature, weights: Mapping[str, torch.Tensor]) -> tuple[Any, ...]:
     """What `rebuilt` makes a program of."""
     described, storages = _described(weights)
-    return _FORMAT, origin(), artefact.to_bytes(), signature, described, storages
+    specs = [_as_text(spec) for spec in (signature.in_spec, signature.out_spec)]
+    return _FORMAT, origin(), artefact.to_bytes(), signature.inputs, specs, signature.ranges, described, storages
 
 
 def rebuilt(
     form: int,
     made_for: Mapping[str, Any],
     artefact: bytes,
-    signature: Signature,
+    inputs: list[Input],
+    specs: list[str | TreeSpec],
+    ranges: dict[str, tuple[int, int | None]],
     weights: Mapping[str, _Weight],
     storages: list[torch.Tensor],
 ) -> ExportedProgram:
     """The program of which `state_of` told. Raises what `cuesta.load` does but for files."""
-    from cuesta.frontend.exported_program import ExportedProgram
+    from cuesta.frontend.exported_program import ExportedProgram, Signature
 
     if form != _FORMAT:
         raise ArtefactError(f"a pickled program of format {form}; this version reads format {_FORMAT}")
     check_origin("the pickled program", made_for)
     read = Artefact.from_bytes(artefact)
+    in_spec, out_spec = (treespec_loads(spec) if isinstance(spec, str) else spec for spec in specs)
+    signature = Signature(inputs, in_spec, out_spec, ranges)
     tensors = {name: weight.of(storages) for name, weight in weights.items()}
     return ExportedProgram(read, load(read), signature, tensors)
 
@@ -75,6 +81,14 @@ def rebuilt(
 def deep_copy(state: tuple[Any, ...], memo: dict[int, Any]) -> ExportedProgram:
     """A program with weights of its own."""
     return rebuilt(*copy.deepcopy(state, memo))
+
+
+def _as_text(spec: TreeSpec) -> str | TreeSpec:
+    """A spec as text, which torch reads in every version; itself where it holds what text cannot name."""
+    try:
+        return treespec_dumps(spec)
+    except NotImplementedError:
+        return spec
 
 
 def _described(weights: Mapping[str, torch.Tensor]) -> tuple[dict[str, _Weight], list[torch.Tensor]]:

@@ -119,6 +119,8 @@ def _write(file: BinaryIO, members: Iterable[tuple[str, Any]], key: bytes | None
 
 def _check_place(path: Path) -> None:
     """Raises the OSError of a place where no file can be written, before anything is."""
+    if path.parent.exists() and not path.parent.is_dir():
+        raise NotADirectoryError(errno.ENOTDIR, "a program is saved into a folder, and this is none", str(path.parent))
     if not path.parent.is_dir():
         raise FileNotFoundError(errno.ENOENT, "no such folder to save a program into", str(path.parent))
     if path.is_dir():
