@@ -43,7 +43,9 @@ class Environment:
 
     dump: Path | None = _variable(None, "CUESTA_DUMP", "Folder for the IR of every stage of every graph.")
     cache_dir: Path | None = _variable(
-        None, "CUESTA_CACHE_DIR", "Folder of the cache, `~/.cache/cuesta` by default; set but empty: no cache."
+        None,
+        "CUESTA_CACHE_DIR",
+        "Folder of the cache, `~/.cache/cuesta` by default, which only you may write; set but empty: no cache.",
     )
     progress: bool = _variable(
         False, "CUESTA_PROGRESS", "Set: say on stderr how far a long compile of GPU kernels is, terminal or not."
