@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import functools
+import logging
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -20,6 +22,8 @@ from typing import Any
 from cuesta.cache import default_root
 from cuesta.errors import OptionError
 from cuesta.targets import Target, list_targets, parse_target
+
+_log = logging.getLogger("cuesta.options")
 
 
 def _variable(default: Any, name: str, description: str) -> Any:
@@ -39,7 +43,9 @@ class Environment:
 
     dump: Path | None = _variable(None, "CUESTA_DUMP", "Folder for the IR of every stage of every graph.")
     cache_dir: Path | None = _variable(
-        None, "CUESTA_CACHE_DIR", "Folder of the cache, `~/.cache/cuesta` by default; set but empty: no cache."
+        None,
+        "CUESTA_CACHE_DIR",
+        "Folder of the cache, `~/.cache/cuesta` by default, which only you may write; set but empty: no cache.",
     )
     progress: bool = _variable(
         False, "CUESTA_PROGRESS", "Set: say on stderr how far a long compile of GPU kernels is, terminal or not."
@@ -52,6 +58,9 @@ class Environment:
     def read(variables: Mapping[str, str] | None = None) -> Environment:
         """What `variables`, os.environ by default, say now."""
         variables = os.environ if variables is None else variables
+        for name in variables:
+            if name.startswith(_PREFIX) and name not in _FOR_USERS + _FOR_TESTS:
+                _warn_of_unknown(name)
         dump = variables.get("CUESTA_DUMP")
         return Environment(
             _folder("CUESTA_DUMP", dump) if dump else None,
@@ -59,6 +68,21 @@ class Environment:
             progress=bool(variables.get("CUESTA_PROGRESS")),
             xpu_python=variables.get("CUESTA_XPU_PYTHON") or None,
         )
+
+
+_PREFIX = "CUESTA_"
+_FOR_USERS = tuple(field.metadata["name"] for field in dataclasses.fields(Environment))
+#: For cuesta's own tests: at full size, of another backend, and with an error in place of some warnings.
+_FOR_TESTS = ("CUESTA_FULL", "CUESTA_TEST_BACKEND", "CUESTA_STRICT")
+
+
+@functools.cache
+def _warn_of_unknown(name: str) -> None:
+    """Says once in a process that nothing reads a variable."""
+    near = _near(name, list(_FOR_USERS))
+    _log.warning(
+        "%s", f"the environment variable {name} has no effect{near.rstrip('?')}; cuesta reads {', '.join(_FOR_USERS)}"
+    )
 
 
 def _option(

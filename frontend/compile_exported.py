@@ -11,7 +11,7 @@ from torch.export.graph_signature import ConstantArgument, InputKind, OutputKind
 
 from cuesta import compile_report
 from cuesta.compile_report import GraphReport
-from cuesta.errors import Unsupported
+from cuesta.errors import InputError, Unsupported
 from cuesta.frontend.decompositions import decompositions
 from cuesta.frontend.exported_program import ExportedProgram, Input, Signature
 from cuesta.frontend.logs import tell_report
@@ -35,10 +35,16 @@ def compile(
     """Compiles what torch.export.export gave, for inference, into a program that is called like the module.
 
     The program holds the exported program's own weights: a change of them in place is seen by both. `target`, `mode`
-    and `options` are torch.compile's with backend cuesta. Sizes that the export left open stay open. Raises OptionError
-    for wrong options, Unsupported for a program that no native program can hold (sizes that the data decide, control
-    flow, custom ops that write), CompileError where a pass fails.
+    and `options` are torch.compile's with backend cuesta. Sizes that the export left open stay open. Raises InputError
+    for what torch.export.export did not give, OptionError for wrong options, Unsupported for a program that no native
+    program can hold (sizes that the data decide, control flow, custom ops that write), CompileError where a pass fails.
     """
+    if not isinstance(exported, TorchExported):
+        raise InputError(
+            f"cuesta.compile takes what torch.export.export gives, got a {type(exported).__name__}: export it first, "
+            "cuesta.compile(torch.export.export(model, (x,))), or have it compiled as it runs, "
+            'torch.compile(model, backend="cuesta")'
+        )
     chosen = Options.from_torch(mode, {**(options or {}), **({} if target is None else {"target": target})})
     with torch.no_grad():
         lowered = exported.run_decompositions(_decompositions())

@@ -69,7 +69,7 @@ class GraphCache:
     def store(self, artefact: Artefact, report: GraphReport) -> None:
         payload = artefact.to_bytes()
         cache_artifacts.record(self.key, payload)
-        if not self.cache.put(self.key, payload) and self.cache.failure:
+        if not self.cache.put(self.key, payload) and self.cache.failure not in (None, report.cache["reason"]):
             report.cache["reason"] += f"; not kept: {self.cache.failure}"
 
 

@@ -189,7 +189,8 @@ def page() -> str:
         *_table(["option", "type", "default", "effect"], options),
         "",
         "## Environment variables",
-        "They are read at each compile; an option goes before its variable.",
+        "They are read at each compile; an option goes before its variable. Any other whose name begins with `CUESTA_`",
+        "is warned of, once, with what is near it.",
         "",
         *_table(["variable", "meaning"], variables),
     ]
