@@ -12,9 +12,9 @@ argument or a base at an offset in elements; `calls`, the calls into ATen that g
 `words`, those of the program's tables that depend on sizes; `buffers`, what shares an arena whose offsets do;
 `grids`, those of a GPU's launches that do; `late`, the kernels whose code may be wanting; `assumed`, what was taken
 for granted of sizes (sized.py has these five); `checked`, where accesses are checked (checked.py); `steps`, what may
-fail, for the message; `mutates`, the numbers of the arguments that it writes; `lent`, of those that it writes as nobody needs them after the
-call: where anybody has one still, a copy takes its place (sole_owner.py); `target` and `device`; `kernels`, those of a
-GPU. The slots that the entry takes are described in lowering/host_to_llvm/layout.py.
+fail, for the message; `mutates`, the numbers of the arguments that it writes; `lent`, of those that it writes as nobody
+needs them after the call: where anybody has one still, a copy takes its place (sole_owner.py); `target` and `device`;
+`kernels`, those of a GPU. The slots that the entry takes are described in lowering/host_to_llvm/layout.py.
 
 A call on a GPU takes its arena and its results from torch's caching allocator and launches on torch's current
 stream, so work that is queued there may go on using memory that the call has given back.

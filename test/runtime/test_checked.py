@@ -19,7 +19,8 @@ Load = Callable[..., Executable]
 #: What a checked program goes through, beside what every program does.
 PASSES = "plan-memory{guarded=true},check-operands"
 
-#: Name → the body of a kernel that is passed %x and %y, of 20 floats each, and what a BoundsError says; None: it is right.
+#: Name → the body of a kernel that is passed %x and %y, of 20 floats each, and what a BoundsError says; None where it
+#: is right.
 BODIES: dict[str, tuple[str, str | None]] = {
     "the last element is read and written": (
         """
@@ -82,30 +83,31 @@ BODIES: dict[str, tuple[str, str | None]] = {
     "a mask leaves out what is outside": (
         """
         %i = llvm.mlir.constant(16 : i64) : i64
-        %m = llvm.mlir.constant(dense<[true, true, true, true, false, false, false, false]> : vector<8xi1>) : vector<8xi1>
-        %z = llvm.mlir.constant(dense<0.0> : vector<8xf32>) : vector<8xf32>
+        %m = llvm.mlir.constant(dense<[true, true, true, true, false, false]> : vector<6xi1>) : vector<6xi1>
+        %z = llvm.mlir.constant(dense<0.0> : vector<6xf32>) : vector<6xf32>
         %p = llvm.getelementptr inbounds|nuw %x[%i] : (!llvm.ptr, i64) -> !llvm.ptr, f32
         %q = llvm.getelementptr inbounds|nuw %y[%i] : (!llvm.ptr, i64) -> !llvm.ptr, f32
-        %v = llvm.intr.masked.load %p, %m, %z {alignment = 4 : i32} : (!llvm.ptr, vector<8xi1>, vector<8xf32>) -> vector<8xf32>
-        llvm.intr.masked.store %v, %q, %m {alignment = 4 : i32} : vector<8xf32>, vector<8xi1> into !llvm.ptr""",
+        %v = llvm.intr.masked.load %p, %m, %z {alignment = 4 : i32}
+          : (!llvm.ptr, vector<6xi1>, vector<6xf32>) -> vector<6xf32>
+        llvm.intr.masked.store %v, %q, %m {alignment = 4 : i32} : vector<6xf32>, vector<6xi1> into !llvm.ptr""",
         None,
     ),
     "a mask has one element too many": (
         """
         %i = llvm.mlir.constant(16 : i64) : i64
-        %m = llvm.mlir.constant(dense<[false, true, true, true, true, false, false, false]> : vector<8xi1>) : vector<8xi1>
-        %v = llvm.mlir.constant(dense<1.0> : vector<8xf32>) : vector<8xf32>
+        %m = llvm.mlir.constant(dense<[false, true, true, true, true, false]> : vector<6xi1>) : vector<6xi1>
+        %v = llvm.mlir.constant(dense<1.0> : vector<6xf32>) : vector<6xf32>
         %q = llvm.getelementptr inbounds|nuw %y[%i] : (!llvm.ptr, i64) -> !llvm.ptr, f32
-        llvm.intr.masked.store %v, %q, %m {alignment = 4 : i32} : vector<8xf32>, vector<8xi1> into !llvm.ptr""",
+        llvm.intr.masked.store %v, %q, %m {alignment = 4 : i32} : vector<6xf32>, vector<6xi1> into !llvm.ptr""",
         r"a write up to 4 bytes behind the end of its buffer 1",
     ),
     "a mask of nothing, far outside": (
         """
         %i = llvm.mlir.constant(99999999999 : i64) : i64
-        %m = llvm.mlir.constant(dense<false> : vector<8xi1>) : vector<8xi1>
-        %v = llvm.mlir.constant(dense<1.0> : vector<8xf32>) : vector<8xf32>
+        %m = llvm.mlir.constant(dense<false> : vector<6xi1>) : vector<6xi1>
+        %v = llvm.mlir.constant(dense<1.0> : vector<6xf32>) : vector<6xf32>
         %q = llvm.getelementptr inbounds|nuw %y[%i] : (!llvm.ptr, i64) -> !llvm.ptr, f32
-        llvm.intr.masked.store %v, %q, %m {alignment = 4 : i32} : vector<8xf32>, vector<8xi1> into !llvm.ptr""",
+        llvm.intr.masked.store %v, %q, %m {alignment = 4 : i32} : vector<6xf32>, vector<6xi1> into !llvm.ptr""",
         None,
     ),
     "an element of a gather": (
@@ -114,7 +116,8 @@ BODIES: dict[str, tuple[str, str | None]] = {
         %m = llvm.mlir.constant(dense<[true, true, true, false]> : vector<4xi1>) : vector<4xi1>
         %z = llvm.mlir.constant(dense<0.0> : vector<4xf32>) : vector<4xf32>
         %p = llvm.getelementptr %x[%i] : (!llvm.ptr, vector<4xi64>) -> vector<4x!llvm.ptr>, f32
-        %v = llvm.intr.masked.gather %p, %m, %z {alignment = 4 : i32} : (vector<4x!llvm.ptr>, vector<4xi1>, vector<4xf32>) -> vector<4xf32>
+        %v = llvm.intr.masked.gather %p, %m, %z {alignment = 4 : i32}
+          : (vector<4x!llvm.ptr>, vector<4xi1>, vector<4xf32>) -> vector<4xf32>
         llvm.store %v, %y {alignment = 4 : i64} : vector<4xf32>, !llvm.ptr""",
         r"a read up to 8 bytes behind the end of its buffer 0",
     ),

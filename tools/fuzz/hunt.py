@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 import os
 import threading
 import time
@@ -46,6 +48,10 @@ class Kind:
     comment: str
     #: whether the texts name a device, so that they can be judged on another one than the CPU
     on_devices: bool = False
+
+    def checking(self) -> Kind:
+        """The same, judged in programs that check each access of memory."""
+        return dataclasses.replace(self, check=functools.partial(self.check, checked=True))
 
     def answer(self, request: int | str | ReferenceOnly) -> Any:
         """What a process of a Judge is asked: the text of that number, or the verdict on a text."""
