@@ -40,7 +40,7 @@ class Kind:
 
     name: str
     make: Callable[[int], str]
-    check: Callable[[str], Verdict]
+    check: Callable[..., Verdict]
     #: what a text is compared with, alone
     reference: Callable[[str], object]
     smaller: Smaller

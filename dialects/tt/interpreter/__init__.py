@@ -51,7 +51,7 @@ class Kernel:
     written: tuple[int, ...]
     ordered: bool
     #: How many of the arguments, the first ones, are pointers.
-    pointers: int = 0
+    pointers: int
 
     def run(self, grid: Sequence[int], pointers: Sequence[int], extents: Sequence[int] | None = None) -> None:
         """Runs every program of `grid` (x, y, z) on arguments at the addresses `pointers`, behind which are the numbers

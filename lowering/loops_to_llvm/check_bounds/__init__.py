@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 from cuesta._mlir import ir
 from cuesta.dialects import walk
@@ -38,7 +39,7 @@ from cuesta.lowering.loops_to_llvm.check_bounds.build import (
 from cuesta.lowering.loops_to_llvm.check_bounds.inside import MOST_SITES, inside_function
 from cuesta.passes.registry import Pass, register_pass
 
-Value = ir.Value
+Value: TypeAlias = ir.Value
 
 #: Ends the name of the function that looks at addresses.
 _INSIDE = "__inside"

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 from cuesta._mlir import ir
 from cuesta.errors import CompileError
 from cuesta.lowering.loops_to_llvm.check_bounds.build import binary, constant, select
 
-Value = ir.Value
+Value: TypeAlias = ir.Value
 
 _VECTOR = re.compile(r"vector<(\d+)x(.+)>")
 _BITS = re.compile(r"(?:[if]|bf)(\d+)")
@@ -135,13 +136,9 @@ class Memories:
             case "llvm.select":
                 left, right = (self.of(choice) for choice in list(op.operands)[1:])
                 number = left.number if left.number == right.number else None
-                chosen = (select(op.operands[0], a, b) for a, b in zip(_values(left), _values(right), strict=True))
-                return Memory(*chosen, number)
+                base = select(op.operands[0], left.base, right.base)
+                return Memory(base, select(op.operands[0], left.nbytes, right.nbytes), number)
         raise _unknown(pointer, f"what {op.name} gives")
-
-
-def _values(memory: Memory) -> tuple[Value, Value]:
-    return memory.base, memory.nbytes
 
 
 def _element_bytes(alloca: ir.Operation) -> int:
@@ -158,11 +155,12 @@ def _aligned(pointer: Value, address: Value) -> Memory:
     difference = _made_by(address, "llvm.sub")
     total = difference and _made_by(difference.operands[0], "llvm.add")
     rest = difference and _made_by(difference.operands[1], "llvm.urem")
-    for value in total.operands if total and rest else ():
-        number = _made_by(value, "llvm.ptrtoint")
-        allocated = number and _made_by(number.operands[0], "llvm.call")
-        if allocated and _callee(allocated) == "malloc":
-            return Memory(pointer, binary("sub", allocated.operands[0], rest.operands[1]), None)
+    if total is not None and rest is not None:
+        for value in total.operands:
+            number = _made_by(value, "llvm.ptrtoint")
+            allocated = number and _made_by(number.operands[0], "llvm.call")
+            if allocated and _callee(allocated) == "malloc":
+                return Memory(pointer, binary("sub", allocated.operands[0], rest.operands[1]), None)
     raise _unknown(pointer, "an address that is computed")
 
 

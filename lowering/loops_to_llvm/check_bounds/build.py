@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypeAlias
 
 from cuesta._mlir import ir
 
-Value = ir.Value
+Value: TypeAlias = ir.Value
 
 
 def integer(bits: int) -> ir.Type:
