@@ -164,7 +164,7 @@ stacks of kernels, and what torch's CUDA allocator rounds up.
 model = torch.compile(model, backend="cuesta", options={"checked": True})
 ```
 
-For finding errors of cuesta's own, not for work: a call takes several times as long, and the program's code is another.
+For finding errors of cuesta's own, not for work: a call takes up to six times as long, and the program's code is another.
 Kernels compare each address, before they read or write there, with the begin and the end of the buffer that it is in,
 scratch memory of their own included. What is outside is not touched, and the call raises a `BoundsError`: which kernel,
 which of its buffers, a read or a write, how many bytes outside, and the source line, as far as it is known:

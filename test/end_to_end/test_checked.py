@@ -13,6 +13,7 @@ import torch.nn.functional as F
 from torch._dynamo.exc import BackendCompilerFailed
 
 import cuesta
+from cuesta import compile_report
 from cuesta.dialects.host import operands
 from cuesta.errors import BoundsError
 from cuesta.frontend.compile import pipeline_of
@@ -136,7 +137,7 @@ def test_the_llvm_without_the_option_knows_nothing_of_it(tmp_path: Path) -> None
 
 def test_a_checked_program_is_kept_apart_and_read_from_the_cache(tmp_path: Path) -> None:
     for checked, hit in ((False, False), (True, False), (True, True), (False, True)):
-        cuesta.compile_report.clear()
+        compile_report.clear()
         compiled(ragged, checked=checked, cache=True, cache_dir=tmp_path)(X, W, B)
         assert [graph.cache["hit"] for graph in cuesta.report().graphs] == [hit]
 
