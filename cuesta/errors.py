@@ -83,3 +83,8 @@ class DeviceError(CuestaError):
 
 class ExecutionError(CuestaError):
     """A call into ATen or a launch failed while a graph was running. Carries torch's or the driver's words."""
+
+
+class BoundsError(ExecutionError):
+    """With `options={"checked": True}`: a read or a write was outside of its buffer, and was not carried out; or memory
+    around buffers was found to be written."""

@@ -86,10 +86,23 @@ def _warn_of_unknown(name: str) -> None:
 
 
 def _option(
-    default: Any, description: str, *, name: str = "", choices: tuple[str, ...] = (), affects_code: bool = False
+    default: Any,
+    description: str,
+    *,
+    name: str = "",
+    choices: tuple[str, ...] = (),
+    affects_code: bool = False,
+    in_key: bool = True,
 ) -> Any:
-    """A field of Options. `name` is torch's spelling where it is no Python identifier, `choices` what a str may be."""
-    metadata = {"name": name, "description": description, "choices": choices, "affects_code": affects_code}
+    """A field of Options. `name` is torch's spelling where it is no Python identifier, `choices` what a str may be.
+    `in_key` is whether the default is spelled in keys: not where they are to stay what they were without the option."""
+    metadata = {
+        "name": name,
+        "description": description,
+        "choices": choices,
+        "affects_code": affects_code,
+        "in_key": in_key,
+    }
     return field(default=default, metadata=metadata)
 
 
@@ -176,6 +189,14 @@ class Options:
         "The first call runs op by op and does not wait: another process compiles, and the program takes over when it "
         "is there (see below).",
     )
+    checked: bool = _option(
+        False,
+        "For finding errors: each read and write of a kernel is checked to be inside its buffer, and memory around the "
+        "buffers is watched; a BoundsError says what was outside, and nothing there is touched. Slow. A GPU's kernels "
+        "are checked with target `tt` alone (see below).",
+        affects_code=True,
+        in_key=False,
+    )
     cache: bool = _option(True, "Keep compiled graphs on disk and take them from there.")
     cache_dir: Path | None = _option(None, "Folder of that cache; CUESTA_CACHE_DIR where not given.")
     dump: Path | None = _option(None, "Folder for the IR of every stage; CUESTA_DUMP where not given.")
@@ -210,9 +231,8 @@ class Options:
 
     def key(self) -> str:
         """The options that change compiled code, as text that is the same in every process."""
-        return ";".join(
-            f"{_name(option)}={getattr(self, option.name)!r}" for option in _OPTIONS if option.metadata["affects_code"]
-        )
+        spelled = (o for o in _OPTIONS if o.metadata["in_key"] or getattr(self, o.name) != o.default)
+        return ";".join(f"{_name(o)}={getattr(self, o.name)!r}" for o in spelled if o.metadata["affects_code"])
 
 
 _OPTIONS = dataclasses.fields(Options)

@@ -30,12 +30,12 @@ from cuesta.frontend.loading import load
 from cuesta.frontend.logs import tell_stage
 from cuesta.frontend.reproducer import as_text, reproduced
 from cuesta.lowering.host_to_llvm import WORDS
-from cuesta.lowering.host_to_llvm.describe import describe, where
+from cuesta.lowering.host_to_llvm.describe import add_accesses, describe, where
 from cuesta.lowering.host_to_llvm.interface import state_interface
 from cuesta.lowering.host_to_llvm.object_code import begin_object, compile_to_object
 from cuesta.options import Options
 from cuesta.passes.pipeline import Pipeline
-from cuesta.passes.pipelines import EPILOGUES, Stage, stages_for
+from cuesta.passes.pipelines import CHECKS, EPILOGUES, Stage, stages_for
 from cuesta.runtime.artefact import Artefact
 from cuesta.runtime.executable import Executable
 from cuesta.sizes import assumed, assumptions
@@ -93,8 +93,13 @@ def pipeline_of(stage: Stage, options: Options) -> Pipeline:
     passes = tuple(name for name in stage.passes if options.epilogue_fusion or name not in EPILOGUES)
     fusing = {"fuse": options.fusion, "epilogues": options.epilogue_fusion}
     asked = [f"{name}={given}" for name in ("gemm", "attention") if (given := getattr(options, name)) != "auto"]
+    if options.checked and stage.name in CHECKS:
+        check, before = CHECKS[stage.name]
+        place = len(passes) if before is None else passes.index(before)
+        passes = (*passes[:place], check, *passes[place:])
     text = replace(stage, passes=passes).pipeline
     text = _with_options(text, "form-kernels", [f"{name}=false" for name, wanted in fusing.items() if not wanted])
+    text = _with_options(text, "plan-memory", ["guarded=true"] if options.checked else [])
     return Pipeline.parse(_with_options(text, "call-libraries", asked))
 
 
@@ -160,7 +165,7 @@ def lower_module(
     Raises Unsupported for an op that a level cannot express, and any other CompileError, ending in the command that
     repeats it, where a pass or LLVM fails.
     """
-    if target_of(module).gpu:
+    if target_of(module).gpu or options.checked:
         cuesta.passes.load_all()
     else:
         cuesta.passes.load_for_cpu()
@@ -234,6 +239,7 @@ def _lower(
     if WORDS in module.operation.attributes:
         metadata["words"] = [n if isinstance(n, int) else str(n) for n in numbers(module.operation.attributes[WORDS])]
         del module.operation.attributes[WORDS]
+    add_accesses(metadata, module)
     metadata["assumed"] = assumed() | {text: False for zero in zeros_of(module) for text in (zero, f"-({zero})")}
     state_interface(module, metadata)
     with timer.stage("machine code"):

@@ -11,10 +11,10 @@ become None; `kept`, how many tensors that torch is given stay with the slots fr
 argument or a base at an offset in elements; `calls`, the calls into ATen that go through Python;
 `words`, those of the program's tables that depend on sizes; `buffers`, what shares an arena whose offsets do;
 `grids`, those of a GPU's launches that do; `late`, the kernels whose code may be wanting; `assumed`, what was taken
-for granted of sizes (sized.py has these five); `steps`, what may fail, for the message;
-`mutates`, the numbers of the arguments that it writes; `lent`, of those that it writes as nobody needs them after the
-call: where anybody has one still, a copy takes its place (sole_owner.py); `target` and `device`; `kernels`, those of a
-GPU. The slots that the entry takes are described in lowering/host_to_llvm/layout.py.
+for granted of sizes (sized.py has these five); `checked`, where accesses are checked (checked.py); `steps`, what may
+fail, for the message; `mutates`, the numbers of the arguments that it writes; `lent`, of those that it writes as nobody
+needs them after the call: where anybody has one still, a copy takes its place (sole_owner.py); `target` and `device`;
+`kernels`, those of a GPU. The slots that the entry takes are described in lowering/host_to_llvm/layout.py.
 
 A call on a GPU takes its arena and its results from torch's caching allocator and launches on torch's current
 stream, so work that is queued there may go on using memory that the call has given back.
@@ -109,6 +109,10 @@ class Executable:
         if not is_sized(self.metadata):
             return self
         made = copy.copy(self)
+        if "checked" in self.metadata:
+            from cuesta.runtime.checked import check_operands
+
+            check_operands(self.metadata["checked"]["operands"], values)
         made.metadata = with_sizes(self.metadata, values)
         if made.metadata["late"]:
             assert self._kernels is not None
@@ -138,8 +142,8 @@ def _specialise(
     calls = PythonCalls(metadata["calls"])
     callback = CALLBACK(calls.run) if metadata["calls"] else None
     device = torch.device(metadata["device"])
-    failures = Failures(metadata["steps"], device)
-    stream = len(metadata["arguments"]) + 1  # after a failed launch, the driver's code
+    failures = Failures(metadata, device)
+    stream = len(metadata["arguments"]) + 1  # after a failed launch, the driver's code, or a checked kernel's record
 
     def fail(code: int, slots: Any) -> None:
         launch_error = kernels.take_exception() if kernels is not None else None
@@ -172,8 +176,16 @@ def _specialise(
         **{f"dtype_{i}": DTYPES[b["dtype"]] for i, b in enumerate(metadata["bases"])},
         **{f"result_dtype_{i}": DTYPES[r["dtype"]] for i, r in enumerate(metadata["results"])},
     }
+    around_call: Callable[[_Call], _Call] | None = None
+    if "checked" in metadata and device.type == "cpu":
+        from cuesta.runtime.checked import CheckedCall  # few programs are
+
+        checked = CheckedCall(metadata)
+        names |= {"lease": checked.lease, "allocate": checked.allocate}
+        around_call = checked.around
     exec(compile(_source(metadata), "<cuesta call>", "exec"), names)
     call: _Call = names.pop("call")  # or it would keep itself alive
+    call = around_call(call) if around_call else call
     fits = _checker(loaded, metadata, (ctypes.addressof(tables), tables))
     return (call if kernels is None else on_device(call, device)), fits
 

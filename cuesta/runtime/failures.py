@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -18,13 +18,14 @@ from cuesta.torch_library import torch_library
 class Failures:
     """Codes of one program by its steps; see lowering/host_to_llvm/__init__.py for what a code says."""
 
-    def __init__(self, steps: Sequence[dict[str, Any]], device: torch.device) -> None:
-        self._steps = steps
+    def __init__(self, program: Mapping[str, Any], device: torch.device) -> None:
+        self._steps: Sequence[dict[str, Any]] = program["steps"]
+        self._accesses: Sequence[Sequence[Any]] = program.get("checked", {}).get("accesses", ())
         self._device = device
         self._seen_without_memory = _times_without_memory(device)
 
     def error(self, code: int, driver_code: int = 0) -> Exception:
-        """The exception to raise; `driver_code` is that of a launch.
+        """The exception to raise; `driver_code` is that of a launch on a GPU, or what a checked kernel recorded.
 
         To be called on the thread that ran the program, before it calls torch again.
         """
@@ -34,6 +35,10 @@ class Failures:
         if step["kind"] == "check":
             return _RAISED[step["raises"]](step["message"])
         where = f" ({step['where']})" if step["where"] else ""
+        if step["kind"] == "launch" and self._accesses:
+            from cuesta.runtime.checked import access_error  # few programs have accesses that are checked
+
+            return access_error(step, self._accesses, driver_code)
         if step["kind"] == "launch":
             return ExecutionError(f"launch of kernel {step['kernel']}{where}: {describe_error(driver_code)}")
         message = _last_message()

@@ -8,6 +8,7 @@ from typing import Any
 from cuesta._mlir import ir
 from cuesta.dialects.cuesta.dialect import ints, numbers
 from cuesta.dialects.donated import donated_arguments
+from cuesta.dialects.host.operands import ACCESSES, Region, memory_of, name_of, operands_of
 from cuesta.dialects.kernel_module import launched_kernels
 from cuesta.dialects.types import byte_size, memref_shape
 from cuesta.lowering.host_to_llvm import host_function
@@ -28,7 +29,9 @@ def describe(module: ir.Module) -> dict[str, Any]:
         memory = layout.function.attributes.get("cuesta.memory", {})
         donated = {layout.places[argument].root.index for argument in donated_arguments(layout.function)}
         written = _written_arguments(layout)
+        checked = {"checked": {"operands": _operands(layout), "accesses": []}} if layout.checked else {}
         return {
+            **checked,
             "arguments": [_argument(layout, value) for value in layout.block.arguments],
             "arena": _spelled(_arena_bytes(layout)),
             "buffers": _buffers(layout),
@@ -54,6 +57,14 @@ def describe(module: ir.Module) -> dict[str, Any]:
             "late": [],
             "assumed": {},
         }
+
+
+def add_accesses(program: dict[str, Any], module: ir.Module) -> None:
+    """Moves what the lowering says of the accesses of a checked module's kernels from the module to its metadata."""
+    attributes = module.operation.attributes
+    if ACCESSES in attributes:
+        program["checked"]["accesses"] = [[cell.value for cell in row] for row in attributes[ACCESSES]]
+        del attributes[ACCESSES]
 
 
 def _kernels(layout: HostLayout) -> list[dict[str, Any]]:
@@ -83,6 +94,30 @@ def _argument(layout: HostLayout, value: Value) -> dict[str, Any]:
     """What the program expects of an argument; its device where that is not the program's."""
     elsewhere = {"device": str(layout.devices[value])} if value in layout.devices else {}
     return {**_tensor(layout.argument(value)), **elsewhere}
+
+
+def _operands(layout: HostLayout) -> list[dict[str, Any]]:
+    """The operands that only a call's sizes tell to lie within their memory, each once."""
+    rows = []
+    for operand in operands_of(layout.block):
+        memory = Region.of(operand.base)
+        numbers = (operand.offset, operand.region.nbytes, memory.nbytes)
+        is_whole = operand.region == memory and operand.offset == 0
+        if not is_whole and any(isinstance(n, Size) for n in numbers):
+            row = {
+                "what": f"{operand.what} ({name_of(operand.base)})",
+                "offset": _spelled(operand.offset),
+                **_region(operand.region),
+                "memory": _region(memory),
+            }
+            if row not in rows:
+                rows.append(row)
+    return rows
+
+
+def _region(region: Region) -> dict[str, Any]:
+    sizes, strides = ([_spelled(n) for n in numbers] for numbers in (region.sizes, region.strides))
+    return {"sizes": sizes, "strides": strides, "itemsize": region.itemsize}
 
 
 def _written_arguments(layout: HostLayout) -> list[int]:
@@ -146,7 +181,8 @@ def _step(op: ir.Operation, layout: HostLayout) -> dict[str, Any]:
         allocated = _tensor(base.metadata if base else Metadata.of(op.results[0]))
         return {"kind": "allocation", "where": where(op), **allocated}
     if op.name == "host.launch":
-        return {"kind": "launch", "kernel": op.attributes["kernel"].value[-1], "where": where(op)}
+        buffers = {"buffers": [name_of(memory_of(value)[0]) for value in op.operands]} if layout.checked else {}
+        return {"kind": "launch", "kernel": op.attributes["kernel"].value[-1], "where": where(op), **buffers}
     results = [_tensor(Metadata.of(r)) for r in op.results]
     return {"kind": "call", "overload": op.attributes["overload"].value, "where": where(op), "results": results}
 

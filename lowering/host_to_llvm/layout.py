@@ -30,6 +30,7 @@ import torch
 from cuesta._mlir import func, ir
 from cuesta.dialects.cuesta.dialect import number_of, numbers
 from cuesta.dialects.host import base_of
+from cuesta.dialects.host.operands import CHECKED, EXTENTS
 from cuesta.dialects.kernel_module import conditions, launch_parameters, launched_kernels
 from cuesta.dialects.module_target import DEVICE, device_of, target_of
 from cuesta.dialects.types import memref_shape, spelled
@@ -112,6 +113,7 @@ class HostLayout:
     kept: dict[Kept, int] = field(default_factory=dict)  # tensors that torch is given, counted from 0
     target: Target = CPU
     device: torch.device = torch.device("cpu")  # noqa: RUF009  immutable
+    checked: bool = False  # whether kernels look at each address, and are passed what that takes
 
     @property
     def arguments(self) -> int:
@@ -165,6 +167,10 @@ class HostLayout:
         """Which of the grids that depend on the call a launch has."""
         return self.grids[self.versions_of(launch), tuple(launch_parameters(launch))]
 
+    def extents_of(self, launch: ir.Operation) -> list[Number]:
+        """The bytes of each buffer that a checked kernel is passed; nothing where kernels are not checked."""
+        return numbers(launch.attributes[EXTENTS]) if self.checked else []
+
     def device_of(self, value: Value) -> torch.device:
         """Where a value's memory is."""
         return self.devices.get(self.origins[value], self.device)
@@ -180,7 +186,8 @@ class HostLayout:
 def read_host(function: func.FuncOp) -> HostLayout:
     """The layout of a host function that plan-memory has seen."""
     module = function.operation.parent
-    layout = HostLayout(function, target=target_of(module), device=device_of(module))
+    checked = CHECKED in module.attributes
+    layout = HostLayout(function, target=target_of(module), device=device_of(module), checked=checked)
     for i, argument in enumerate(layout.block.arguments):
         _add_base(layout, argument, Root(False, i))
         attributes = function.attributes["arg_attrs"][i] if "arg_attrs" in function.attributes else {}
@@ -212,8 +219,9 @@ def read_host(function: func.FuncOp) -> HostLayout:
             case "host.launch":
                 for name in launched_kernels(op):
                     layout.kernels.setdefault(name, len(layout.kernels))
-                if layout.target.gpu:
+                if layout.target.gpu or checked:
                     layout.steps[op] = len(layout.steps) + 1
+                if layout.target.gpu:
                     _add_grid(layout, op)
             case "host.check" if not layout.target.gpu:
                 layout.steps[op] = len(layout.steps) + 1

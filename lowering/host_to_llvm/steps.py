@@ -20,6 +20,7 @@ or minus that number where a result is not what the graph was traced with. Table
     dispatch  step, words, results, where name, overload, words… and results… begin, each of them
     typed     as dispatch
     check     step, root, offset
+    bounds    step, root and offset of the record, slot that the record goes to
     launch    on CPU: buffers, sizes, tiles, threads with enough to do, slot of the count of threads, root and offset of
               each buffer, sizes…
               on GPU: step, kernel, buffers, sizes, slot of the stream, programs along x (-1: the kernel's own), root

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 import os
 import threading
 import time
@@ -39,7 +41,7 @@ class Kind:
 
     name: str
     make: Callable[[int], str]
-    check: Callable[[str], Verdict]
+    check: Callable[..., Verdict]
     #: what a text is compared with, alone
     reference: Callable[[str], object]
     smaller: Smaller
@@ -47,6 +49,10 @@ class Kind:
     comment: str
     #: whether the texts name a device, so that they can be judged on another one than the CPU
     on_devices: bool = False
+
+    def checking(self) -> Kind:
+        """The same, judged in programs that check each access of memory."""
+        return dataclasses.replace(self, check=functools.partial(self.check, checked=True))
 
     def answer(self, request: int | str | ReferenceOnly) -> Any:
         """What a process of a Judge is asked: the text of that number, or the verdict on a text."""

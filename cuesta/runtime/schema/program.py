@@ -15,7 +15,7 @@ from cuesta.errors import OptionError
 from cuesta.runtime.schema.calls import check_call, device
 from cuesta.runtime.schema.checks import MOST, Wrong, check_of, tagged, text, whole
 from cuesta.runtime.schema.memory import MEMORY_OF, check_result, extent
-from cuesta.runtime.schema.numbers import Offset, SizeNumber, Word, check_text, known_symbols, names_in, number
+from cuesta.runtime.schema.numbers import Offset, SizeNumber, Stride, Word, check_text, known_symbols, names_in, number
 from cuesta.runtime.schema.tensors import Tensor, check_dims
 from cuesta.targets import parse_target
 
@@ -89,11 +89,12 @@ class AllocationStep(Tensor):
 
 
 class LaunchStep(TypedDict):
-    """A step that launches a kernel on a GPU."""
+    """A step that launches a kernel: on a GPU, or in a checked program, whose messages name its buffers."""
 
     kind: str
     where: str
     kernel: str
+    buffers: NotRequired[list[str]]
 
 
 class CallStep(TypedDict):
@@ -118,6 +119,36 @@ class Kernel(TypedDict):
     symbol: str
     registers: int | None
     spills: int | None
+
+
+class Memory(TypedDict):
+    """Sizes and strides in elements of so many bytes."""
+
+    sizes: list[SizeNumber]
+    strides: list[Stride]
+    itemsize: _Count
+
+
+class Operand(Memory):
+    """An operand that only a call's sizes tell to lie within its memory; its offset is in bytes."""
+
+    what: str
+    offset: Offset
+    memory: Memory
+
+
+_Access: TypeAlias = tuple[
+    Annotated[int, whole("a buffer's number, or -1 for memory of the kernel's own, is valid", least=-1)],
+    Literal["read", "write"],
+    str,
+]
+
+
+class Checked(TypedDict):
+    """What a program of the checked mode (runtime/checked.py) has beside the others."""
+
+    operands: list[Operand]
+    accesses: list[_Access]
 
 
 _Version: TypeAlias = tuple[_Index, Word]
@@ -162,6 +193,7 @@ class Program(TypedDict):
     kernels: list[Kernel]
     late: list[_Index]
     assumed: dict[_SizeText, bool]
+    checked: NotRequired[Checked]
 
 
 _check_keys = check_of(Program)
