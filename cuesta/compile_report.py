@@ -46,6 +46,8 @@ class GraphReport:
     cache: dict[str, Any] = field(default_factory=lambda: {"hit": False, "reason": "not asked"})
     #: the folder of the graph's dump, and why it is not whole where that is so
     dump: str | None = None
+    #: ops and error of each kernel that did not compile, so that its ops are called in ATen
+    instead: list[dict[str, Any]] = field(default_factory=list)
     #: what became of recording it as a CUDA graph, None where nobody asked
     cuda_graph: str | None = None
     #: which tier of `tiered` runs, "full" or "first", and why; None where nobody asked
@@ -82,6 +84,8 @@ class GraphReport:
             yield f"  kernel {kernel['name']:<{width}}  x{kernel['uses']:<3} {' + '.join(kernel['ops'])}{halved}"
         for call in self.aten_calls:
             yield f"  ATen   {call['op']} x{call['count']} ({call['route']}): {call['reason']}"
+        for failed in self.instead:
+            yield f"  no kernel for {', '.join(failed['ops'])}, called in ATen instead: {failed['error']}"
         if self.apart:
             worst = sorted(self.apart, key=lambda r: -r["bytes"])[:3]
             pairs = count_text(len(self.apart), "pair")

@@ -16,7 +16,7 @@ from cuesta.collector import held_back, hold_back_in_dynamo
 with held_back():  # half a thousand modules, most of them torch's
     from cuesta import compile_report
     from cuesta.compile_report import GraphReport
-    from cuesta.errors import CompileError, DeviceError, OptionError, Unsupported
+    from cuesta.errors import ArtefactError, CompileError, DeviceError, OptionError, Unsupported
     from cuesta.frontend import machine_trial
     from cuesta.frontend.aot import around
     from cuesta.frontend.attention import keep_attention_whole
@@ -28,7 +28,9 @@ with held_back():  # half a thousand modules, most of them torch's
     from cuesta.frontend.effects import unwrap_effects
     from cuesta.frontend.logs import tell_report
     from cuesta.frontend.make_program import MadeProgram, make_program
+    from cuesta.frontend.op_by_op import op_by_op
     from cuesta.frontend.output_code import Keeping, keeping, kept_by_torch, remember, serialisable
+    from cuesta.frontend.own_errors import is_strict, told_of
     from cuesta.frontend.pieces import in_pieces
     from cuesta.frontend.profiling import profiled
     from cuesta.frontend.python_steps import python_steps, takes_nested_size
@@ -37,7 +39,7 @@ with held_back():  # half a thousand modules, most of them torch's
     from cuesta.frontend.static_inputs import static_arguments
     from cuesta.frontend.step_memory import StepMemory, at_once, refuse_unplanned
     from cuesta.frontend.streams import unwrap_waits, uses_streams
-    from cuesta.frontend.tiers import FirstTier, begin_program, op_by_op
+    from cuesta.frontend.tiers import FirstTier, begin_program
     from cuesta.options import Options
     from cuesta.runtime.cuda_graphs import RecordedProgram
     from cuesta.runtime.cuda_recorder import recorder_of
@@ -68,7 +70,8 @@ def compile_fx_graph(gm: torch.fx.GraphModule, example_inputs: Sequence[Any], **
 
     def compiler(kind: str) -> Callable[..., Any]:
         if fake:
-            return lambda graph, _: _run_in_python(graph, _Request(kind, options), "its arguments are fake tensors")
+            why = "its arguments are fake tensors"
+            return lambda graph, _: _run_in_python(graph, _Request(kind, options), why, why)
         compile = memory.compiler(kind, functools.partial(compile_aten_graph, keep=keep))
         return compile if keep is Keeping.NOTHING else serialisable(compile)
 
@@ -172,10 +175,14 @@ def _compile_sized(gm: torch.fx.GraphModule, request: _Request, each: Callable[[
 
     try:
         made = _made(gm, request, report)
-    except (CompileError, DeviceError) as problem:
-        level = logging.INFO if isinstance(problem, (Unsupported, DeviceError)) else logging.WARNING
-        log.log(level, "the %s graph is compiled for each set of sizes: %s", kind, problem)
+    except (Unsupported, DeviceError) as problem:
+        log.info("the %s graph is compiled for each set of sizes: %s", kind, problem)
         return each(str(problem))
+    except (CompileError, ArtefactError) as failure:
+        if is_strict():
+            raise
+        log.warning("the %s graph is compiled for each set of sizes: %s", kind, told_of(failure))
+        return each(str(failure))
     compile_report.add(report)
     tell_report(report)
     return ready(made) if isinstance(made, MadeProgram) else made.start(ready)
@@ -210,7 +217,11 @@ def _compile_static(gm: torch.fx.GraphModule, request: _Request) -> Boxed:
     try:
         made = _made(gm, request, report)
     except (Unsupported, DeviceError) as problem:  # torch runs on a GPU that our kernels do not load on
-        return _run_in_python(gm, request, str(problem))
+        return _run_in_python(gm, request, str(problem), str(problem))
+    except (CompileError, ArtefactError) as failure:
+        if is_strict():
+            raise
+        return _run_in_python(gm, request, str(failure), told_of(failure))
     compile_report.add(report)
     tell_report(report)
     if not isinstance(made, MadeProgram):
@@ -246,9 +257,9 @@ def _recorded(
     return RecordedProgram(program, program.metadata, stay, recorder_of(device), tell)
 
 
-def _run_in_python(gm: torch.fx.GraphModule, request: _Request, reason: str) -> Boxed:
-    """The graph as it is, op by op; the report and the log say why."""
+def _run_in_python(gm: torch.fx.GraphModule, request: _Request, reason: str, warning: str) -> Boxed:
+    """The graph as it is, op by op; the report gives the reason, the log the warning."""
     refuse_unplanned(request.kind, request.options, f"it runs op by op ({reason})")
     compile_report.add(GraphReport(request.kind, fallback=reason, specialised=request.specialised))
-    log.warning("the %s graph runs op by op: %s", request.kind, reason)
+    log.warning("the %s graph runs op by op: %s", request.kind, warning)
     return op_by_op(gm)
