@@ -15,7 +15,7 @@ from cuesta.collector import held_back, hold_back_in_dynamo
 
 with held_back():  # half a thousand modules, most of them torch's
     from cuesta import compile_report
-    from cuesta.compile_report import GraphReport
+    from cuesta.compile_report import GraphReport, SetsOfSizes
     from cuesta.errors import ArtefactError, CompileError, DeviceError, OptionError, Unsupported
     from cuesta.frontend import machine_trial
     from cuesta.frontend.aot import around
@@ -103,8 +103,8 @@ class _Request:
     donated: Sequence[int] = ()
     static: Sequence[int] = ()
     keep: Keeping = Keeping.NOTHING
-    #: why the graph's sizes are numbers where Dynamo's are not
-    specialised: str | None = None
+    #: of which the graph has one, where Dynamo made it for many
+    sets: SetsOfSizes | None = None
     #: what became of `freezing`, None where nobody asked
     frozen: str | None = None
 
@@ -149,8 +149,9 @@ def _compile_graph(gm: torch.fx.GraphModule, request: _Request) -> Boxed:
         return _compile_static(gm, request)
 
     def each(reason: str) -> Boxed:
-        numbers = replace(request, keep=Keeping.NOTHING, specialised=reason)
-        return specialised(gm, lambda traced: _compile_static(traced, numbers))
+        sets = SetsOfSizes(reason)
+        numbers = replace(request, keep=Keeping.NOTHING, sets=sets)
+        return specialised(gm, sets, lambda traced: _compile_static(traced, numbers))
 
     if options.memory_limit is not None:
         return each("memory_limit holds for each set of sizes: each has a plan of its own")
@@ -208,7 +209,7 @@ def report_of_steps(steps: dict[torch.fx.Node, str], kind: str) -> GraphReport:
 
 def _compile_static(gm: torch.fx.GraphModule, request: _Request) -> Boxed:
     kind, options = request.kind, request.options
-    report = GraphReport(kind, specialised=request.specialised, frozen=request.frozen)
+    report = GraphReport(kind, sets=request.sets, frozen=request.frozen)
 
     def ready(made: MadeProgram) -> Boxed:
         run = _recorded(made.executable, made.convention, options, report, request.static)
@@ -260,6 +261,6 @@ def _recorded(
 def _run_in_python(gm: torch.fx.GraphModule, request: _Request, reason: str, warning: str) -> Boxed:
     """The graph as it is, op by op; the report gives the reason, the log the warning."""
     refuse_unplanned(request.kind, request.options, f"it runs op by op ({reason})")
-    compile_report.add(GraphReport(request.kind, fallback=reason, specialised=request.specialised))
+    compile_report.add(GraphReport(request.kind, fallback=reason, sets=request.sets))
     log.warning("the %s graph runs op by op: %s", request.kind, warning)
     return op_by_op(gm)

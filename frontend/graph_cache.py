@@ -19,6 +19,9 @@ from cuesta.runtime.artefact import Artefact
 from cuesta.runtime.executable import Executable
 from cuesta.targets import Target
 
+#: Programs of one graph, for as many sets of sizes, that torch may save.
+_MOST_RECORDED = 32
+
 
 @dataclass
 class GraphCache:
@@ -53,7 +56,7 @@ class GraphCache:
             report.cache = {"hit": False, "reason": f"the entry does not load: {problem}"}
             return None
         report.cache = {"hit": True, "reason": "the same graph was compiled before"}
-        cache_artifacts.record(self.key, found.payload)
+        self._record(found.payload, report)
         if given is not None:
             report.cache["reason"] = "torch.compiler.load_cache_artifacts brought it"
             self.cache.put(self.key, given)
@@ -62,9 +65,15 @@ class GraphCache:
 
     def store(self, artefact: Artefact, report: GraphReport) -> None:
         payload = artefact.to_bytes()
-        cache_artifacts.record(self.key, payload)
+        self._record(payload, report)
         if not self.cache.put(self.key, payload) and self.cache.failure:
             report.cache["reason"] += f"; not kept: {self.cache.failure}"
+
+    def _record(self, payload: bytes, report: GraphReport) -> None:
+        """Hands the program to torch.compiler.save_cache_artifacts; of a graph that is compiled for each set of sizes
+        the first ones, as torch keeps in memory all that it is handed."""
+        if report.sets is None or report.sets.compiled < _MOST_RECORDED:
+            cache_artifacts.record(self.key, payload)
 
 
 def gpu_key(target: Target) -> tuple[str, ...]:
