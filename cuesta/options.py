@@ -50,6 +50,11 @@ class Environment:
     progress: bool = _variable(
         False, "CUESTA_PROGRESS", "Set: say on stderr how far a long compile of GPU kernels is, terminal or not."
     )
+    strict: bool = _variable(
+        False,
+        "CUESTA_STRICT",
+        "Set: a kernel of cuesta's that does not compile is an error. Else its ops are called in ATen, with a warning.",
+    )
     xpu_python: str | None = _variable(
         None, "CUESTA_XPU_PYTHON", "The Python of an environment that has triton-xpu, for target `xpu`."
     )
@@ -66,6 +71,7 @@ class Environment:
             _folder("CUESTA_DUMP", dump) if dump else None,
             default_root(variables),
             progress=bool(variables.get("CUESTA_PROGRESS")),
+            strict=bool(variables.get("CUESTA_STRICT")),
             xpu_python=variables.get("CUESTA_XPU_PYTHON") or None,
         )
 

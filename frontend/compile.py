@@ -22,13 +22,13 @@ from cuesta.compile_report import GraphReport
 from cuesta.dialects.cuesta.dialect import numbers
 from cuesta.dialects.known_sizes import known_sizes, zeros_of
 from cuesta.dialects.module_target import mark_module, target_of
-from cuesta.errors import CompileError, CuestaError, PipelineError, Unsupported
+from cuesta.errors import CompileError, PipelineError, Unsupported
 from cuesta.frontend.dump import Dump
 from cuesta.frontend.kernel_traffic import kernel_functions, launch_bytes
 from cuesta.frontend.late_code import Begun, settle
 from cuesta.frontend.loading import load
 from cuesta.frontend.logs import tell_stage
-from cuesta.frontend.reproducer import as_text, reproduced
+from cuesta.frontend.reproducer import LoweringFailed, as_text
 from cuesta.lowering.host_to_llvm import WORDS
 from cuesta.lowering.host_to_llvm.describe import add_accesses, describe, where
 from cuesta.lowering.host_to_llvm.interface import state_interface
@@ -48,6 +48,9 @@ _PLANNED = ("kernels", "tiled", "buffers", "loops", "blocks", "tt")
 
 #: The stage that plans memory.
 PLANNING = "kernels"
+
+#: What comes behind all stages: LLVM, and Triton for the kernels of a GPU.
+MACHINE_CODE, KERNELS_CODE = "machine code", "kernels' code"
 
 #: Kinds of targets whose programs max_autotune times: what numpy runs in a GPU's place says nothing.
 TIMED = ("cpu", "cuda")
@@ -145,9 +148,7 @@ def begin_lowering(module: ir.Module, options: Options, report: GraphReport) -> 
         try:
             return replace(artefact, objects=begun[0]())
         except CompileError as error:
-            with original.context, ir.Location.unknown():
-                failure = _repeatable(error, original, options, "import", None)
-            raise failure from failure.__cause__
+            raise _failure(error, original, options, "import", MACHINE_CODE) from error
 
     return Begun(artefact.metadata["program"], finish)
 
@@ -162,8 +163,7 @@ def lower_module(
 ) -> Artefact:
     """Takes a module from `level` down to native code, which `machine_code` makes, else `compile_to_object`.
 
-    Raises Unsupported for an op that a level cannot express, and any other CompileError, ending in the command that
-    repeats it, where a pass or LLVM fails.
+    Raises Unsupported for an op that a level cannot express, and LoweringFailed where a pass or LLVM fails.
     """
     if target_of(module).gpu or options.checked:
         cuesta.passes.load_all()
@@ -171,23 +171,23 @@ def lower_module(
         cuesta.passes.load_for_cpu()
     with module.context, ir.Location.unknown(), known_sizes(module):
         original = module.operation.clone()  # 1 ms for 2,000 ops
+        reached: list[str] = [level]
         try:
-            return _lower(module, options, report, level, dump, machine_code or compile_to_object)
+            return _lower(module, options, report, level, dump, machine_code or compile_to_object, reached)
         except Unsupported:
             raise
         except CompileError as error:
-            failure = _repeatable(error, original, options, level, dump)
+            failure = _failure(error, original, options, level, reached[-1])
             if dump is not None:
-                dump.finish([f"{report.name}: failed", str(failure)])
-            raise failure from failure.__cause__
+                dump.finish([f"{report.name}: failed", str(failure.told(dump))])
+            raise failure from error
 
 
-def _repeatable(
-    error: CompileError, original: ir.Operation, options: Options, level: str, dump: Dump | None
-) -> CuestaError:
-    """The error with the command that repeats it on the module as it was at `level`."""
-    pipelines = [pipeline_of(stage, options) for stage in stages_after(level, target_of(original))]
-    return reproduced(error, as_text(original), pipelines, dump)
+def _failure(error: CompileError, original: ir.Operation, options: Options, level: str, reached: str) -> LoweringFailed:
+    """The error of the stage that was reached, of the module as it was at `level`."""
+    with original.context:
+        stages = stages_after(level, target_of(original))
+        return LoweringFailed(error, original, {s.name: pipeline_of(s, options) for s in stages}, reached)
 
 
 def _lower(
@@ -197,7 +197,9 @@ def _lower(
     level: str,
     dump: Dump | None,
     machine_code: MachineCode,
+    reached: list[str],
 ) -> Artefact:
+    """`reached` is told of each step as it begins."""
     timer = Timer(report.times)
     target = target_of(module)
     making = smaller = chooser = None
@@ -217,6 +219,7 @@ def _lower(
     if level in _PLANNED:
         metadata = describe_program(module, report)
     for stage in stages_after(level, target):
+        reached.append(stage.name)
         if stage.name == "llvm" and target.gpu:
             cache = open_cache(options.cache_root)
             making = kernel_code.start(module, metadata["kernels"], target, cache, smaller)
@@ -242,13 +245,15 @@ def _lower(
     add_accesses(metadata, module)
     metadata["assumed"] = assumed() | {text: False for zero in zeros_of(module) for text in (zero, f"-({zero})")}
     state_interface(module, metadata)
-    with timer.stage("machine code"):
+    reached.append(MACHINE_CODE)
+    with timer.stage(MACHINE_CODE):
         objects = machine_code(module, options.opt_level)
     if dump is not None:
         dump.write_beside("machine_code.o", objects)
     code: dict[str, bytes] = {}
     if making is not None:
-        with timer.stage("kernels' code"):
+        reached.append(KERNELS_CODE)
+        with timer.stage(KERNELS_CODE):
             code = making.finish()
         _add_resources(report, metadata["kernels"])
     return Artefact(objects, "cuesta_main", {"program": metadata, "report": report.program()}, code)
@@ -273,8 +278,12 @@ def compile_module(module: ir.Module, *, from_stage: str = "import", options: Op
     if options.target is not None and not target_of(module).gpu:
         with module.context:
             mark_module(module, options.target, torch.device(options.target.device_type))
-    with assumptions():
-        return load(lower_module(module, options, GraphReport("module"), from_stage))
+    try:
+        with assumptions():
+            return load(lower_module(module, options, GraphReport("module"), from_stage))
+    except LoweringFailed as failure:
+        told = failure.told()
+        raise told from told.__cause__
 
 
 def _add_resources(report: GraphReport, rows: list[dict[str, Any]]) -> None:

@@ -11,11 +11,12 @@ from torch.export.graph_signature import ConstantArgument, InputKind, OutputKind
 
 from cuesta import compile_report
 from cuesta.compile_report import GraphReport
-from cuesta.errors import InputError, Unsupported
+from cuesta.errors import CompileError, InputError, Unsupported
 from cuesta.frontend.decompositions import decompositions
 from cuesta.frontend.exported_program import ExportedProgram, Input, Signature
 from cuesta.frontend.logs import tell_report
 from cuesta.frontend.make_program import make_program
+from cuesta.frontend.own_errors import raise_told
 from cuesta.frontend.python_steps import python_steps
 from cuesta.options import Options
 from cuesta.targets import Target
@@ -52,7 +53,10 @@ def compile(
     _write_in_place(lowered)
     _check(gm)
     report = GraphReport("exported")
-    made = make_program(gm, "exported", chosen, report)
+    try:
+        made = make_program(gm, "exported", chosen, report)
+    except CompileError as failure:
+        raise_told(failure)
     compile_report.add(report)
     tell_report(report)
     if made.convention.constants:

@@ -24,6 +24,9 @@ from cuesta.runtime.schema.convention import check_arguments
 from cuesta.runtime.schema.metadata import read_artefact
 from cuesta.targets import Target
 
+#: Programs of one graph, for as many sets of sizes, that torch may save.
+_MOST_RECORDED = 32
+
 
 @dataclass
 class GraphCache:
@@ -59,7 +62,7 @@ class GraphCache:
             report.cache = {"hit": False, "reason": f"the entry does not load: {problem}"}
             return None
         report.cache = {"hit": True, "reason": "the same graph was compiled before"}
-        cache_artifacts.record(self.key, found.payload)
+        self._record(found.payload, report)
         if given is not None:
             report.cache["reason"] = "torch.compiler.load_cache_artifacts brought it"
             self.cache.put(self.key, given)
@@ -68,9 +71,15 @@ class GraphCache:
 
     def store(self, artefact: Artefact, report: GraphReport) -> None:
         payload = artefact.to_bytes()
-        cache_artifacts.record(self.key, payload)
+        self._record(payload, report)
         if not self.cache.put(self.key, payload) and self.cache.failure not in (None, report.cache["reason"]):
             report.cache["reason"] += f"; not kept: {self.cache.failure}"
+
+    def _record(self, payload: bytes, report: GraphReport) -> None:
+        """Hands the program to torch.compiler.save_cache_artifacts; of a graph that is compiled for each set of sizes
+        the first ones, as torch keeps in memory all that it is handed."""
+        if report.sets is None or report.sets.compiled < _MOST_RECORDED:
+            cache_artifacts.record(self.key, payload)
 
 
 def check_calls_graph(convention: Mapping[str, Any], gm: torch.fx.GraphModule) -> None:

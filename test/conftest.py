@@ -80,6 +80,8 @@ def every_program_passes_the_schema() -> Iterator[None]:
 def pytest_configure() -> None:
     # What a test compiles must not depend on what an earlier one, or an earlier run, has left on the disk.
     os.environ["CUESTA_CACHE_DIR"] = ""
+    # A kernel that does not compile fails the test, and is not gone around.
+    os.environ["CUESTA_STRICT"] = "1"
     torch.set_num_threads(THREADS)
     # What is compiled for large memory is so on a machine that gives free pages to its host, too.
     huge_pages.gives_free_pages_away = lambda: False

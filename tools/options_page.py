@@ -176,7 +176,7 @@ BoundsError: kernel add_relu: a write up to 4 bytes behind the end of its buffer
 | | on a CPU | target `tt` | CUDA |
 | --- | --- | --- | --- |
 | each read and write of a kernel is inside its buffer | in the kernel's code | in the interpreter | not checked |
-| what kernels and calls are given lies in its memory | when compiled, or with the sizes of the call | likewise | likewise |
+| what kernels and calls are given lies in its memory | when compiled, or with a call's sizes | likewise | likewise |
 | nothing wrote in the 4 KB around the arena and around each result | after the call | likewise | not checked |
 | arena and results hold NaNs before the call, so that what is read and was never written shows | always | always | no |
 

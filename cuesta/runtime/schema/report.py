@@ -57,6 +57,13 @@ class MemoryLimit(TypedDict):
     by: str
 
 
+class Instead(TypedDict):
+    """Ops of a kernel that did not compile, which are called in ATen instead."""
+
+    ops: list[str]
+    error: str
+
+
 class Report(TypedDict):
     """The part of a GraphReport that is kept."""
 
@@ -70,3 +77,4 @@ class Report(TypedDict):
     memory_limit: MemoryLimit | None
     apart: list[Apart]
     choices: list[Choice]
+    instead: list[Instead]
