@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 from cuesta._mlir import ir
 from cuesta.dialects.cuesta.dialect import ints, numbers
@@ -13,16 +13,22 @@ from cuesta.dialects.kernel_module import launched_kernels
 from cuesta.dialects.types import byte_size, memref_shape
 from cuesta.lowering.host_to_llvm import host_function
 from cuesta.lowering.host_to_llvm.layout import HostLayout, Metadata, Value, read_host
+from cuesta.runtime.schema.calls import Call
+from cuesta.runtime.schema.program import AllocationStep, CallStep, CheckStep, LaunchStep, Result
+from cuesta.runtime.schema.tensors import Tensor
 from cuesta.sizes import Number, Size
 
 _FILE = re.compile(r'"([^"]+)":(\d+):\d+')
 _NAME = re.compile(r'loc\("([^"]+)"\(')
 
+_Step: TypeAlias = CheckStep | AllocationStep | LaunchStep | CallStep
+
 
 def describe(module: ir.Module) -> dict[str, Any]:
     """The metadata of the one host function of `module`, which plan-memory has seen and host-to-llvm has not.
 
-    Sizes and offsets are in elements, memory in bytes; see runtime/executable.py for each key.
+    Sizes and offsets are in elements, memory in bytes; see runtime/executable.py for each key, and
+    runtime/schema/program.py for what it may hold.
     """
     with module.context, ir.Location.unknown():
         layout = read_host(host_function(module))
@@ -73,7 +79,7 @@ def _kernels(layout: HostLayout) -> list[dict[str, Any]]:
     return [{"name": name, "late": name not in first, "made": name in first} for name in layout.kernels]
 
 
-def _tensor(metadata: Metadata) -> dict[str, Any]:
+def _tensor(metadata: Metadata) -> Tensor:
     sizes, strides = ([_spelled(n) for n in numbers] for numbers in (metadata.sizes, metadata.strides))
     return {"sizes": sizes, "strides": strides, "dtype": metadata.dtype}
 
@@ -140,12 +146,13 @@ def _arena_bytes(layout: HostLayout) -> Number:
     return 0
 
 
-def _result(layout: HostLayout, value: Value, metadata: Metadata) -> dict[str, Any]:
+def _result(layout: HostLayout, value: Value, metadata: Metadata) -> Result:
     """Where a result lies: in an argument or in a returned base, as the whole of it or from an offset on."""
     base = layout.origins[value]
     offset = layout.places[value].offset // byte_size(metadata.dtype)
     if base in layout.returned:
-        kind, index = "base", list(layout.returned).index(base)
+        kind: Literal["base", "argument"] = "base"
+        index = list(layout.returned).index(base)
         whole = layout.returned[base].metadata
     else:
         kind, index = "argument", layout.places[base].root.index
@@ -159,7 +166,7 @@ def _result(layout: HostLayout, value: Value, metadata: Metadata) -> dict[str, A
     }
 
 
-def _call(op: ir.Operation) -> dict[str, Any]:
+def _call(op: ir.Operation) -> Call:
     dtypes = [d.value for d in op.attributes["dtypes"]]
     results = [Metadata.of(r, d) for r, d in zip(op.results, dtypes[len(op.operands) :], strict=True)]
     return {
@@ -171,10 +178,12 @@ def _call(op: ir.Operation) -> dict[str, Any]:
     }
 
 
-def _step(op: ir.Operation, layout: HostLayout) -> dict[str, Any]:
+def _step(op: ir.Operation, layout: HostLayout) -> _Step:
     """What an error of a step says."""
     if op.name == "host.check":
-        raises = op.attributes["raises"].value if "raises" in op.attributes else "IndexError"
+        raises: Literal["IndexError", "RuntimeError"] = "IndexError"
+        if "raises" in op.attributes:
+            raises = op.attributes["raises"].value
         return {"kind": "check", "message": op.attributes["message"].value, "raises": raises}
     if op.name == "host.alloc":
         base = layout.returned.get(op.results[0])

@@ -112,6 +112,13 @@ def test_a_part_that_is_compressed_is_refused(tmp_path: Path) -> None:
         cuesta.load(path)
 
 
+def test_a_list_of_parts_that_leads_out_of_the_file(tmp_path: Path) -> None:
+    path = rewritten(tmp_path, {})
+    path.write_bytes(path.read_bytes()[46:])
+    with pytest.raises(ArtefactError, match="is damaged"):
+        cuesta.load(path)
+
+
 def _tree(kind: str, context: Any, children: int = 0) -> str:
     leaf = {"type": None, "context": None, "children_spec": []}
     return json.dumps([1, {"type": kind, "context": context, "children_spec": [leaf] * children}])

@@ -50,7 +50,7 @@ _NUMBERS = (
     -(1 << 63),
     1 << 80,
 )
-_OTHERS = (None, True, False, 0.5, -0.0, 1e300, [], {}, [0], [[]], {"a": 1}, [-1, "x"], DEEP, LONG)
+_OTHERS: tuple[Any, ...] = (None, True, False, 0.5, -0.0, 1e300, [], {}, [0], [[]], {"a": 1}, [-1, "x"], DEEP, LONG)
 
 
 def make_changes(text: Callable[[str], bytes], names: Sequence[str], rng: random.Random) -> list[Change]:
@@ -128,7 +128,8 @@ def apply_to_bytes(data: bytes, change: Change) -> bytes:
 def apply_to_json(document: Any, change: Change) -> Any:
     """The document after a change of a field, in place where that is possible. A field that an earlier change took away
     is left."""
-    *outer, last = ["", *change["path"]]
+    path: list[Any] = ["", *change["path"]]
+    outer, last = path[:-1], path[-1]
     holder: Any = {"": document}
     try:
         for key in outer:

@@ -181,6 +181,7 @@ class _Model(nn.Module):
         self.head = nn.Linear(8, 10, bias=False)
         self.head.weight = self.embed.weight
         self.norm = nn.BatchNorm1d(8)
+        self.calls: Tensor
         self.register_buffer("calls", torch.zeros((), dtype=torch.int64))
 
     def forward(self, ids: Tensor, pair: tuple[Tensor, float], *, flag: bool, bias: Tensor) -> dict[str, Any]:

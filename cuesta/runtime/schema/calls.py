@@ -102,9 +102,9 @@ def _within(step: str, item: Any, operands: int) -> None:
 
 def _check_item(item: Any, operands: int) -> None:
     if isinstance(item, str):
-        number = item[1:]
-        plain = item[:1] == "%" and number.isascii() and number.isdigit() and len(number) < 8
-        if not plain or int(number) >= operands:
+        digits = item[1:]
+        plain = item[:1] == "%" and digits.isascii() and digits.isdigit() and len(digits) < 8
+        if not plain or int(digits) >= operands:
             raise Wrong(item, f"%0 to %{operands - 1} are the operands" if operands else "the call has no operands")
     elif isinstance(item, list):
         for number, each in enumerate(item):
