@@ -190,8 +190,10 @@ def _step(op: ir.Operation, layout: HostLayout) -> _Step:
         allocated = _tensor(base.metadata if base else Metadata.of(op.results[0]))
         return {"kind": "allocation", "where": where(op), **allocated}
     if op.name == "host.launch":
-        buffers = {"buffers": [name_of(memory_of(value)[0]) for value in op.operands]} if layout.checked else {}
-        return {"kind": "launch", "kernel": op.attributes["kernel"].value[-1], "where": where(op), **buffers}
+        launch: LaunchStep = {"kind": "launch", "kernel": op.attributes["kernel"].value[-1], "where": where(op)}
+        if layout.checked:
+            launch["buffers"] = [name_of(memory_of(value)[0]) for value in op.operands]
+        return launch
     results = [_tensor(Metadata.of(r)) for r in op.results]
     return {"kind": "call", "overload": op.attributes["overload"].value, "where": where(op), "results": results}
 
