@@ -164,7 +164,8 @@ stacks of kernels, and what torch's CUDA allocator rounds up.
 model = torch.compile(model, backend="cuesta", options={"checked": True})
 ```
 
-For finding errors of cuesta's own, not for work: a call takes up to six times as long, and the program's code is another.
+For finding errors of cuesta's own, not for work: kernels took 1.2 (products) to 6 times (softmax) as long where it was
+measured, and the memory of results and arena is filled anew in each call.
 Kernels compare each address, before they read or write there, with the begin and the end of the buffer that it is in,
 scratch memory of their own included. What is outside is not touched, and the call raises a `BoundsError`: which kernel,
 which of its buffers, a read or a write, how many bytes outside, and the source line, as far as it is known:
@@ -199,7 +200,7 @@ products of matrices, attention. No op is taken apart, and no mask of an attenti
   strides, but may round otherwise for memory that is aligned otherwise, or with another count of threads;
 - strides: results have those that torch traces, and some of torch's fake kernels foretell others than eager gives;
 - kernels for GPUs: Triton may round a product and a sum once.
-"""
+"""  # noqa: E501  a row of a table is a line
 
 
 def page() -> str:
