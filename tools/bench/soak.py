@@ -19,6 +19,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -110,7 +111,7 @@ class Soak:
         self.model = Transformer().eval()
         self.compiled = torch.compile(self.model, backend="cuesta", dynamic=True)
         # Memory is planned for each set of sizes where it is limited.
-        limited = {"memory_limit": 64 << 20}
+        limited: dict[str, Any] = {"memory_limit": 64 << 20}
         self.gates = torch.compile(gates, backend="cuesta", dynamic=True, options=limited)
         with ThreadPoolExecutor(self.threads) as pool:
             for thread in [pool.submit(self._serve, number) for number in range(self.threads)]:

@@ -69,8 +69,10 @@ _WRITES = (
     ("{0}.detach().add_(1)", "fci"),
     ("{0}.index_put_((torch.tensor([0, 0]),), {0}[0].clone(), accumulate=True)", "fci"),
 )  # fmt: skip
-_MAIN_TYPES = ("float32",) * 6 + ("complex64",) * 4 + ("float64", "complex128", "int64", "int32", "uint8", "bool")
-_MAIN_TYPES += ("float16", "bfloat16")
+_MAIN_TYPES = (
+    *(("float32",) * 6 + ("complex64",) * 4),
+    *("float64", "complex128", "int64", "int32", "uint8", "bool", "float16", "bfloat16"),
+)
 _SHAPES = (("a", "b"), ("a", "b"), ("b",), ("a",), ("a", "b", "c"), ("a", 1), (1, "b"), (), ("b", "b"), ("b", "c"))
 
 

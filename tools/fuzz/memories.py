@@ -112,7 +112,7 @@ def _bytes_in(place: str, size: int) -> Tensor:
     if place == "numpy":
         return torch.from_numpy(numpy.zeros(size, dtype=numpy.uint8))
     if place == "dlpack":
-        return torch.from_dlpack(numpy.zeros(size, dtype=numpy.uint8))
+        return torch.utils.dlpack.from_dlpack(numpy.zeros(size, dtype=numpy.uint8))
     if place == "odd":
         room = torch.empty(size + 1, dtype=torch.uint8).numpy()
         return torch.frombuffer(room, dtype=torch.uint8, count=size, offset=1)
@@ -143,8 +143,9 @@ def _protect(address: int, size: int, rights: int) -> None:
 
 def in_memory(x: object) -> bool:
     """Whether it is a tensor whose elements lie in this process's memory."""
-    strided = isinstance(x, Tensor) and x.layout == torch.strided and x.device.type == "cpu"
-    return strided and x.numel() > 0 and not x._is_zerotensor() and x.untyped_storage().nbytes() > 0
+    if not isinstance(x, Tensor) or x.layout != torch.strided or x.device.type != "cpu":
+        return False
+    return x.numel() > 0 and not x._is_zerotensor() and x.untyped_storage().nbytes() > 0
 
 
 def overlaps_itself(x: object) -> bool:
