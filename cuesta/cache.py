@@ -8,8 +8,9 @@
 
 A file an entry, `<root>/<two digits of the key>/<key>.entry`. Any number of processes may share a root: an entry
 appears whole or not at all (written aside, then renamed), and what is damaged all the same is found by its checksum.
-A cache that cannot be read or written never stops a program: `get` says Miss, `put` says False, each with the reason,
-and one warning is logged for a cache, however many graphs meet the problem.
+An entry is code: one that somebody else could have written is not used, nor is a folder where others may write
+(trusted_files.py says who others are). A cache that cannot be used never stops a program: `get` says Miss, `put` says
+False, each with the reason, and one warning is logged for a cache, however many graphs meet the problem.
 """
 
 from __future__ import annotations
@@ -28,11 +29,14 @@ import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 import torch
 
+from cuesta.errors import OptionError, UnsafeFileError
 from cuesta.huge_pages import gives_free_pages_away
 from cuesta.runtime.machine import first_processor
+from cuesta.trusted_files import check_folder, open_regular, read_trusted
 
 _log = logging.getLogger("cuesta.cache")
 
@@ -47,7 +51,8 @@ _CPU_FIELDS = {
     *("vendor_id", "cpu family", "model", "flags"),  # x86
     *("CPU implementer", "CPU architecture", "CPU variant", "CPU part", "Features"),  # Arm
 }
-_ABANDONED_AFTER = 3600.0  # seconds after which a temporary file belongs to a process that died
+_YOUNG = 10.0  # seconds for which a temporary file may not be locked yet by the process that writes it
+_ABANDONED_AFTER = 3600.0  # seconds after which it is nobody's, whatever the lock says
 
 
 @dataclass(frozen=True)
@@ -86,7 +91,17 @@ class Cache:
             return Miss("the cache is off")
         path = _path(self.root, key)
         try:
-            data = path.read_bytes()
+            _check_folders(path)
+        except UnsafeFileError as error:
+            return Miss(self._leave_out(error))
+        except OSError:  # no such folder, or none that we may look into: reading says which
+            pass
+        try:
+            data = read_trusted(path, self.limit)
+        except UnsafeFileError as error:
+            self._warn("damaged", f"a cached graph is compiled anew: {error}")
+            _remove(path)
+            return Miss(str(error))
         except (FileNotFoundError, NotADirectoryError):  # `put` says what is in the way of a folder
             return NO_ENTRY
         except OSError as error:
@@ -113,6 +128,9 @@ class Cache:
         try:
             _write(path, data)
             self._make_room(len(data))
+        except UnsafeFileError as error:
+            self.failure = self._leave_out(error)
+            return False
         except FileExistsError as error:
             return self._fail(f"{error.filename} is a file, not a folder")
         except OSError as error:
@@ -120,8 +138,8 @@ class Cache:
         return True
 
     def size(self) -> int:
-        """Bytes of all entries."""
-        return sum(status.st_size for path, status in self._files() if path.endswith(_ENTRY))
+        """Bytes of all entries, and of those that were begun and not finished."""
+        return sum(status.st_size for _, status in self._files())
 
     def clear(self) -> None:
         """Removes every entry, and nothing else that may be in the folder."""
@@ -130,15 +148,17 @@ class Cache:
         self._estimate = None
 
     def prune(self, limit: int) -> None:
-        """Removes the entries used longest ago until the rest fits `limit` bytes, and what dead processes left."""
+        """Removes what dead processes left, and the entries used longest ago until the rest fits `limit` bytes."""
         now = time.time()
         entries = []
+        held = 0
         for path, status in self._files():
+            if path.endswith(_TEMPORARY) and _is_abandoned(path, now - status.st_mtime):
+                _remove(path)
+                continue
+            held += status.st_size
             if path.endswith(_ENTRY):
                 entries.append((status.st_mtime_ns, status.st_size, path))
-            elif now - status.st_mtime > _ABANDONED_AFTER:
-                _remove(path)
-        held = sum(nbytes for _, nbytes, _ in entries)
         for _, nbytes, path in sorted(entries):
             if held <= limit:
                 break
@@ -160,6 +180,12 @@ class Cache:
         self._warn("unusable", f"compiled graphs are not cached: {reason}")
         return False
 
+    def _leave_out(self, error: UnsafeFileError) -> str:
+        """Says that the whole cache is not used; the reason for the report."""
+        reason = f"the cache is left out: {error}"
+        self._warn("unusable", f"{reason}. CUESTA_CACHE_DIR may name another folder")
+        return reason
+
     def _warn(self, kind: str, message: str) -> None:
         if kind not in self._warned:
             self._warned.add(kind)
@@ -170,14 +196,15 @@ class Cache:
         if self.root is None:
             return
         try:
-            folders = [entry.path for entry in os.scandir(self.root) if len(entry.name) == 2 and entry.is_dir()]
+            found = [entry for entry in os.scandir(self.root) if len(entry.name) == 2]
+            folders = [entry.path for entry in found if entry.is_dir(follow_symlinks=False)]
         except OSError:
             return
         for folder in folders:
             with contextlib.suppress(OSError):  # a file that another process removes is a file less
                 for entry in os.scandir(folder):
                     if entry.name.endswith((_ENTRY, _TEMPORARY)):
-                        yield entry.path, entry.stat()
+                        yield entry.path, entry.stat(follow_symlinks=False)
 
 
 @functools.cache
@@ -187,14 +214,20 @@ def open_cache(root: Path | None) -> Cache:
 
 
 def default_root(environment: Mapping[str, str] = os.environ) -> Path | None:
-    """CUESTA_CACHE_DIR (empty: None, the cache is off), else cuesta/ in $XDG_CACHE_HOME or in ~/.cache."""
+    """CUESTA_CACHE_DIR (empty: None, the cache is off), else cuesta/ in $XDG_CACHE_HOME or in ~/.cache.
+
+    Raises OptionError where CUESTA_CACHE_DIR begins with the home of a user who does not exist.
+    """
     chosen = environment.get("CUESTA_CACHE_DIR")
     if chosen == "":
         return None
+    if chosen is not None:
+        try:
+            return Path(chosen).expanduser().absolute()
+        except RuntimeError as error:
+            raise OptionError(f"CUESTA_CACHE_DIR names no folder: {chosen!r}: {error}") from None
     parent = environment.get("XDG_CACHE_HOME", "")
     try:
-        if chosen is not None:
-            return Path(chosen).expanduser().absolute()
         if os.path.isabs(parent):  # the XDG specification has relative paths ignored
             return Path(parent) / "cuesta"
         return Path.home() / ".cache" / "cuesta"
@@ -251,14 +284,46 @@ def _write(path: Path, data: bytes) -> None:
     # For the user alone: whoever can write an entry decides what code runs.
     path.parent.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     path.parent.mkdir(mode=0o700, exist_ok=True)
+    _check_folders(path)
     descriptor, temporary = tempfile.mkstemp(suffix=_TEMPORARY, dir=path.parent)
     try:
         with open(descriptor, "wb") as file:
+            _lock(file)
             file.write(data)
-        os.replace(temporary, path)
+            file.flush()
+            os.replace(temporary, path)
     except BaseException:
         _remove(temporary)
         raise
+
+
+def _check_folders(path: Path) -> None:
+    """Raises UnsafeFileError where others may write a folder that the entry at `path` is in, OSError for none."""
+    check_folder(path.parent.parent)
+    check_folder(path.parent)
+
+
+def _is_abandoned(path: str, age: float) -> bool:
+    """Whether the process that wrote a temporary file, `age` seconds ago, is gone. While it lives, it has it locked."""
+    if age < _YOUNG or age > _ABANDONED_AFTER:
+        return age > _ABANDONED_AFTER
+    try:
+        with open_regular(Path(path)) as file:
+            return _lock(file)
+    except (OSError, UnsafeFileError):
+        return False
+
+
+def _lock(file: BinaryIO) -> bool:
+    """Whether this process now has the file's lock, until the file is closed or the process is gone. False where
+    another process has it, and where the system or the disk has no locks."""
+    try:
+        import fcntl
+
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except (ImportError, OSError):
+        return False
+    return True
 
 
 def _remove(path: str | Path) -> None:

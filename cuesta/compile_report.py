@@ -9,9 +9,21 @@ from typing import Any
 from cuesta.quantities import count_text, size_text
 
 #: Fields that a cached artefact does not keep.
-_OF_ONE_COMPILE = (
-    *("name", "products", "times", "cache", "dump", "cuda_graph", "tier", "frozen", "fallback", "specialised"),
-)
+_OF_ONE_COMPILE = (*("name", "products", "times", "cache", "dump", "cuda_graph", "tier", "frozen", "fallback", "sets"),)
+
+#: Reports that are kept of one graph that is compiled for each set of sizes.
+_KEPT_OF_A_GRAPH = 32
+
+
+@dataclass
+class SetsOfSizes:
+    """The sets of sizes that one graph was compiled for by themselves."""
+
+    #: why it was not compiled for all at once
+    reason: str
+    #: how many times it was compiled, and how many of these programs are there still
+    compiled: int = 0
+    kept: int = 0
 
 
 @dataclass
@@ -46,6 +58,8 @@ class GraphReport:
     cache: dict[str, Any] = field(default_factory=lambda: {"hit": False, "reason": "not asked"})
     #: the folder of the graph's dump, and why it is not whole where that is so
     dump: str | None = None
+    #: ops and error of each kernel that did not compile, so that its ops are called in ATen
+    instead: list[dict[str, Any]] = field(default_factory=list)
     #: what became of recording it as a CUDA graph, None where nobody asked
     cuda_graph: str | None = None
     #: which tier of `tiered` runs, "full" or "first", and why; None where nobody asked
@@ -54,8 +68,13 @@ class GraphReport:
     frozen: str | None = None
     #: why the graph runs in Python, op by op, where it does
     fallback: str | None = None
-    #: why the graph is compiled for each set of sizes, where Dynamo made it for many
-    specialised: str | None = None
+    #: the sets of sizes that the graph is compiled for by themselves, this being one, where Dynamo made it for many
+    sets: SetsOfSizes | None = None
+
+    @property
+    def specialised(self) -> str | None:
+        """Why the graph is compiled for each set of sizes, where Dynamo made it for many."""
+        return None if self.sets is None else self.sets.reason
 
     def program(self) -> dict[str, Any]:
         """The part that a cached artefact keeps: all but how this compile went."""
@@ -73,8 +92,9 @@ class GraphReport:
         yield f"{self.name}: {self._summary()}"
         if self.fallback:
             yield f"  runs op by op in Python: {self.fallback}"
-        if self.specialised:
-            yield f"  compiled for each set of sizes: {self.specialised}"
+        if self.sets:
+            counts = f"{self.sets.compiled} so far, {self.sets.kept} kept"
+            yield f"  compiled for each set of sizes ({counts}): {self.sets.reason}"
         width = max((len(k["name"]) for k in self.kernels), default=0)
         for kernel in self.kernels:
             times = kernel.get("halvings")
@@ -82,6 +102,8 @@ class GraphReport:
             yield f"  kernel {kernel['name']:<{width}}  x{kernel['uses']:<3} {' + '.join(kernel['ops'])}{halved}"
         for call in self.aten_calls:
             yield f"  ATen   {call['op']} x{call['count']} ({call['route']}): {call['reason']}"
+        for failed in self.instead:
+            yield f"  no kernel for {', '.join(failed['ops'])}, called in ATen instead: {failed['error']}"
         if self.apart:
             worst = sorted(self.apart, key=lambda r: -r["bytes"])[:3]
             pairs = count_text(len(self.apart), "pair")
@@ -133,13 +155,14 @@ class GraphReport:
 
 @dataclass
 class Report:
-    """The graphs compiled since the last `torch._dynamo.reset()`, in order."""
+    """The graphs compiled since the last `torch._dynamo.reset()`, in order; of one that is compiled for each set of
+    sizes the last programs."""
 
     graphs: list[GraphReport] = field(default_factory=list)
 
     def as_dict(self) -> dict[str, Any]:
         """The same as plain data."""
-        return {"graphs": [asdict(g) for g in self.graphs]}
+        return {"graphs": [asdict(g) | {"specialised": g.specialised} for g in self.graphs]}
 
     def __str__(self) -> str:
         if not self.graphs:
@@ -156,8 +179,13 @@ def report() -> Report:
 
 
 def add(graph: GraphReport) -> None:
-    """Enters a graph's report."""
-    _CURRENT.graphs.append(graph)
+    """Enters a graph's report; of one that is compiled for each set of sizes the last ones are kept."""
+    graphs = _CURRENT.graphs
+    if graph.sets is not None:
+        same = [i for i, other in enumerate(graphs) if other.sets is graph.sets]
+        if len(same) >= _KEPT_OF_A_GRAPH:
+            del graphs[same[0]]
+    graphs.append(graph)
 
 
 def clear() -> None:

@@ -62,11 +62,19 @@ class MemoryLimitError(CuestaError):
 
 
 class InputError(CuestaError, ValueError):
-    """Arguments or weights that an exported program was not compiled for."""
+    """What a function of cuesta does not take, or arguments or weights that a program was not compiled for."""
 
 
 class ArtefactError(CuestaError):
     """Bytes that are not a loadable artefact: damaged, cut short, or made for another machine."""
+
+
+class UnsafeFileError(ArtefactError):
+    """A file that is not read: others could have put code there, or it is no regular file, or is too large."""
+
+
+class SignatureError(ArtefactError):
+    """A program that is not signed, was signed with another key, or was changed since; nothing of it was read."""
 
 
 class DeviceError(CuestaError):
@@ -75,3 +83,8 @@ class DeviceError(CuestaError):
 
 class ExecutionError(CuestaError):
     """A call into ATen or a launch failed while a graph was running. Carries torch's or the driver's words."""
+
+
+class BoundsError(ExecutionError):
+    """With `options={"checked": True}`: a read or a write was outside of its buffer, and was not carried out; or memory
+    around buffers was found to be written."""

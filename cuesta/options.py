@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import functools
+import logging
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -20,6 +22,8 @@ from typing import Any
 from cuesta.cache import default_root
 from cuesta.errors import OptionError
 from cuesta.targets import Target, list_targets, parse_target
+
+_log = logging.getLogger("cuesta.options")
 
 
 def _variable(default: Any, name: str, description: str) -> Any:
@@ -39,10 +43,17 @@ class Environment:
 
     dump: Path | None = _variable(None, "CUESTA_DUMP", "Folder for the IR of every stage of every graph.")
     cache_dir: Path | None = _variable(
-        None, "CUESTA_CACHE_DIR", "Folder of the cache, `~/.cache/cuesta` by default; set but empty: no cache."
+        None,
+        "CUESTA_CACHE_DIR",
+        "Folder of the cache, `~/.cache/cuesta` by default, which only you may write; set but empty: no cache.",
     )
     progress: bool = _variable(
         False, "CUESTA_PROGRESS", "Set: say on stderr how far a long compile of GPU kernels is, terminal or not."
+    )
+    strict: bool = _variable(
+        False,
+        "CUESTA_STRICT",
+        "Set: a kernel of cuesta's that does not compile is an error. Else its ops are called in ATen, with a warning.",
     )
     xpu_python: str | None = _variable(
         None, "CUESTA_XPU_PYTHON", "The Python of an environment that has triton-xpu, for target `xpu`."
@@ -52,20 +63,52 @@ class Environment:
     def read(variables: Mapping[str, str] | None = None) -> Environment:
         """What `variables`, os.environ by default, say now."""
         variables = os.environ if variables is None else variables
+        for name in variables:
+            if name.startswith(_PREFIX) and name not in _FOR_USERS + _FOR_TESTS:
+                _warn_of_unknown(name)
         dump = variables.get("CUESTA_DUMP")
         return Environment(
             _folder("CUESTA_DUMP", dump) if dump else None,
             default_root(variables),
             progress=bool(variables.get("CUESTA_PROGRESS")),
+            strict=bool(variables.get("CUESTA_STRICT")),
             xpu_python=variables.get("CUESTA_XPU_PYTHON") or None,
         )
 
 
+_PREFIX = "CUESTA_"
+_FOR_USERS = tuple(field.metadata["name"] for field in dataclasses.fields(Environment))
+#: For cuesta's own tests: at full size, of another backend, and with an error in place of some warnings.
+_FOR_TESTS = ("CUESTA_FULL", "CUESTA_TEST_BACKEND", "CUESTA_STRICT")
+
+
+@functools.cache
+def _warn_of_unknown(name: str) -> None:
+    """Says once in a process that nothing reads a variable."""
+    near = _near(name, list(_FOR_USERS))
+    _log.warning(
+        "%s", f"the environment variable {name} has no effect{near.rstrip('?')}; cuesta reads {', '.join(_FOR_USERS)}"
+    )
+
+
 def _option(
-    default: Any, description: str, *, name: str = "", choices: tuple[str, ...] = (), affects_code: bool = False
+    default: Any,
+    description: str,
+    *,
+    name: str = "",
+    choices: tuple[str, ...] = (),
+    affects_code: bool = False,
+    in_key: bool = True,
 ) -> Any:
-    """A field of Options. `name` is torch's spelling where it is no Python identifier, `choices` what a str may be."""
-    metadata = {"name": name, "description": description, "choices": choices, "affects_code": affects_code}
+    """A field of Options. `name` is torch's spelling where it is no Python identifier, `choices` what a str may be.
+    `in_key` is whether the default is spelled in keys: not where they are to stay what they were without the option."""
+    metadata = {
+        "name": name,
+        "description": description,
+        "choices": choices,
+        "affects_code": affects_code,
+        "in_key": in_key,
+    }
     return field(default=default, metadata=metadata)
 
 
@@ -152,6 +195,14 @@ class Options:
         "The first call runs op by op and does not wait: another process compiles, and the program takes over when it "
         "is there (see below).",
     )
+    checked: bool = _option(
+        False,
+        "For finding errors: each read and write of a kernel is checked to be inside its buffer, and memory around the "
+        "buffers is watched; a BoundsError says what was outside, and nothing there is touched. Slow. A GPU's kernels "
+        "are checked with target `tt` alone (see below).",
+        affects_code=True,
+        in_key=False,
+    )
     cache: bool = _option(True, "Keep compiled graphs on disk and take them from there.")
     cache_dir: Path | None = _option(None, "Folder of that cache; CUESTA_CACHE_DIR where not given.")
     dump: Path | None = _option(None, "Folder for the IR of every stage; CUESTA_DUMP where not given.")
@@ -186,9 +237,8 @@ class Options:
 
     def key(self) -> str:
         """The options that change compiled code, as text that is the same in every process."""
-        return ";".join(
-            f"{_name(option)}={getattr(self, option.name)!r}" for option in _OPTIONS if option.metadata["affects_code"]
-        )
+        spelled = (o for o in _OPTIONS if o.metadata["in_key"] or getattr(self, o.name) != o.default)
+        return ";".join(f"{_name(o)}={getattr(self, o.name)!r}" for o in spelled if o.metadata["affects_code"])
 
 
 _OPTIONS = dataclasses.fields(Options)

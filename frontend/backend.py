@@ -15,8 +15,8 @@ from cuesta.collector import held_back, hold_back_in_dynamo
 
 with held_back():  # half a thousand modules, most of them torch's
     from cuesta import compile_report
-    from cuesta.compile_report import GraphReport
-    from cuesta.errors import CompileError, DeviceError, OptionError, Unsupported
+    from cuesta.compile_report import GraphReport, SetsOfSizes
+    from cuesta.errors import ArtefactError, CompileError, DeviceError, OptionError, Unsupported
     from cuesta.frontend import machine_trial
     from cuesta.frontend.aot import around
     from cuesta.frontend.attention import keep_attention_whole
@@ -28,7 +28,9 @@ with held_back():  # half a thousand modules, most of them torch's
     from cuesta.frontend.effects import unwrap_effects
     from cuesta.frontend.logs import tell_report
     from cuesta.frontend.make_program import MadeProgram, make_program
+    from cuesta.frontend.op_by_op import op_by_op
     from cuesta.frontend.output_code import Keeping, keeping, kept_by_torch, remember, serialisable
+    from cuesta.frontend.own_errors import is_strict, told_of
     from cuesta.frontend.pieces import in_pieces
     from cuesta.frontend.profiling import profiled
     from cuesta.frontend.python_steps import python_steps, takes_nested_size
@@ -37,7 +39,7 @@ with held_back():  # half a thousand modules, most of them torch's
     from cuesta.frontend.static_inputs import static_arguments
     from cuesta.frontend.step_memory import StepMemory, at_once, refuse_unplanned
     from cuesta.frontend.streams import unwrap_waits, uses_streams
-    from cuesta.frontend.tiers import FirstTier, begin_program, op_by_op
+    from cuesta.frontend.tiers import FirstTier, begin_program
     from cuesta.options import Options
     from cuesta.runtime.cuda_graphs import RecordedProgram
     from cuesta.runtime.cuda_recorder import recorder_of
@@ -68,7 +70,8 @@ def compile_fx_graph(gm: torch.fx.GraphModule, example_inputs: Sequence[Any], **
 
     def compiler(kind: str) -> Callable[..., Any]:
         if fake:
-            return lambda graph, _: _run_in_python(graph, _Request(kind, options), "its arguments are fake tensors")
+            why = "its arguments are fake tensors"
+            return lambda graph, _: _run_in_python(graph, _Request(kind, options), why, why)
         compile = memory.compiler(kind, functools.partial(compile_aten_graph, keep=keep))
         return compile if keep is Keeping.NOTHING else serialisable(compile)
 
@@ -100,8 +103,8 @@ class _Request:
     donated: Sequence[int] = ()
     static: Sequence[int] = ()
     keep: Keeping = Keeping.NOTHING
-    #: why the graph's sizes are numbers where Dynamo's are not
-    specialised: str | None = None
+    #: of which the graph has one, where Dynamo made it for many
+    sets: SetsOfSizes | None = None
     #: what became of `freezing`, None where nobody asked
     frozen: str | None = None
 
@@ -146,8 +149,9 @@ def _compile_graph(gm: torch.fx.GraphModule, request: _Request) -> Boxed:
         return _compile_static(gm, request)
 
     def each(reason: str) -> Boxed:
-        numbers = replace(request, keep=Keeping.NOTHING, specialised=reason)
-        return specialised(gm, lambda traced: _compile_static(traced, numbers))
+        sets = SetsOfSizes(reason)
+        numbers = replace(request, keep=Keeping.NOTHING, sets=sets)
+        return specialised(gm, sets, lambda traced: _compile_static(traced, numbers))
 
     if options.memory_limit is not None:
         return each("memory_limit holds for each set of sizes: each has a plan of its own")
@@ -172,10 +176,14 @@ def _compile_sized(gm: torch.fx.GraphModule, request: _Request, each: Callable[[
 
     try:
         made = _made(gm, request, report)
-    except (CompileError, DeviceError) as problem:
-        level = logging.INFO if isinstance(problem, (Unsupported, DeviceError)) else logging.WARNING
-        log.log(level, "the %s graph is compiled for each set of sizes: %s", kind, problem)
+    except (Unsupported, DeviceError) as problem:
+        log.info("the %s graph is compiled for each set of sizes: %s", kind, problem)
         return each(str(problem))
+    except (CompileError, ArtefactError) as failure:
+        if is_strict():
+            raise
+        log.warning("the %s graph is compiled for each set of sizes: %s", kind, told_of(failure))
+        return each(str(failure))
     compile_report.add(report)
     tell_report(report)
     return ready(made) if isinstance(made, MadeProgram) else made.start(ready)
@@ -201,7 +209,7 @@ def report_of_steps(steps: dict[torch.fx.Node, str], kind: str) -> GraphReport:
 
 def _compile_static(gm: torch.fx.GraphModule, request: _Request) -> Boxed:
     kind, options = request.kind, request.options
-    report = GraphReport(kind, specialised=request.specialised, frozen=request.frozen)
+    report = GraphReport(kind, sets=request.sets, frozen=request.frozen)
 
     def ready(made: MadeProgram) -> Boxed:
         run = _recorded(made.executable, made.convention, options, report, request.static)
@@ -210,7 +218,11 @@ def _compile_static(gm: torch.fx.GraphModule, request: _Request) -> Boxed:
     try:
         made = _made(gm, request, report)
     except (Unsupported, DeviceError) as problem:  # torch runs on a GPU that our kernels do not load on
-        return _run_in_python(gm, request, str(problem))
+        return _run_in_python(gm, request, str(problem), str(problem))
+    except (CompileError, ArtefactError) as failure:
+        if is_strict():
+            raise
+        return _run_in_python(gm, request, str(failure), told_of(failure))
     compile_report.add(report)
     tell_report(report)
     if not isinstance(made, MadeProgram):
@@ -242,13 +254,13 @@ def _recorded(
     chosen = convention.tensor_arguments
     # The graph module's own tensors come after the call's.
     count = len(chosen) + len(convention.constants)
-    stay = [n for n in range(count) if (n >= len(chosen) or chosen[n] in static) and n not in convention.lazy]
-    return RecordedProgram(program, program.metadata, stay, recorder_of(device), tell)
+    stay = [n for n in range(count) if n >= len(chosen) or chosen[n] in static]
+    return RecordedProgram(program, program.metadata, stay, recorder_of(device), program.fits, tell)
 
 
-def _run_in_python(gm: torch.fx.GraphModule, request: _Request, reason: str) -> Boxed:
-    """The graph as it is, op by op; the report and the log say why."""
+def _run_in_python(gm: torch.fx.GraphModule, request: _Request, reason: str, warning: str) -> Boxed:
+    """The graph as it is, op by op; the report gives the reason, the log the warning."""
     refuse_unplanned(request.kind, request.options, f"it runs op by op ({reason})")
-    compile_report.add(GraphReport(request.kind, fallback=reason, specialised=request.specialised))
-    log.warning("the %s graph runs op by op: %s", request.kind, reason)
+    compile_report.add(GraphReport(request.kind, fallback=reason, sets=request.sets))
+    log.warning("the %s graph runs op by op: %s", request.kind, warning)
     return op_by_op(gm)

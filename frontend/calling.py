@@ -47,12 +47,8 @@ class Convention:
     tensor_arguments: list[int]
     #: attributes of the graph module that follow them
     constants: list[str]
-    #: positions among the program's tensors that are conjugated or negated lazily, to be resolved first
-    lazy: list[int]
     #: where the symbols in sizes come from
     sources: list[Source] = field(default_factory=list)
-    #: those of `lazy` that the program writes to
-    written: list[int] = field(default_factory=list)
 
     def with_sizes(self, values: Mapping[str, int]) -> Convention:
         """That of the program for these values of the symbols."""
@@ -66,8 +62,7 @@ class Convention:
     def from_dict(data: dict[str, Any]) -> Convention:
         outputs = [Output(**o) for o in data["outputs"]]
         sources = [Source(**s) for s in data["sources"]]
-        lists = (data["tensor_arguments"], data["constants"], data["lazy"])
-        return Convention(outputs, *lists, sources, data["written"])
+        return Convention(outputs, data["tensor_arguments"], data["constants"], sources)
 
 
 def check_outputs(outputs: list[Output]) -> None:
@@ -97,7 +92,7 @@ def bind_values(
     runs but in the list that it hands over, so that the program can give back those that it owns.
     """
     constants = list(constants)
-    outputs, chosen, lazy = convention.outputs, convention.tensor_arguments, convention.lazy
+    outputs, chosen = convention.outputs, convention.tensor_arguments
     plain = [o.index for o in outputs] == list(range(len(outputs))) and all(o.kind == "tensor" for o in outputs)
     given = [o.index for o in outputs if o.kind == "argument"]
     values = [o.value for o in outputs if o.kind == "value"]
@@ -106,15 +101,9 @@ def bind_values(
 
     def call(args: list[Any]) -> list[Any]:
         tensors = take(args) + constants
-        behind = [tensors[i] for i in convention.written]
-        for i in lazy:
-            tensors[i] = tensors[i].resolve_conj().resolve_neg()
-        resolved = [tensors[i] for i in convention.written]
         others = [args[i] for i in given] + values
         args.clear()
         results = run(tensors)
-        for argument, copy in zip(behind, resolved, strict=True):
-            argument.copy_(copy)
         if plain:
             return results
         results += others
@@ -131,7 +120,7 @@ def bind_values(
         return run(tensors)
 
     boxed: Boxed = call
-    if plain and not constants and not lazy:
+    if plain and not constants:
         boxed = call_plain if tensors_only and chosen == list(range(len(chosen))) else call_chosen
     boxed._boxed_call = True  # type: ignore[attr-defined]
     return boxed

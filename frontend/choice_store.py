@@ -72,7 +72,7 @@ def _read(payload: bytes, question: Question) -> dict[str, float] | None:
     """The times that an entry holds; None where it holds anything else."""
     try:
         times = json.loads(payload)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     if not isinstance(times, dict) or not times or not times.keys() <= set(question.candidates):
         return None

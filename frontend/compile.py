@@ -22,19 +22,20 @@ from cuesta.compile_report import GraphReport
 from cuesta.dialects.cuesta.dialect import numbers
 from cuesta.dialects.known_sizes import known_sizes, zeros_of
 from cuesta.dialects.module_target import mark_module, target_of
-from cuesta.errors import CompileError, CuestaError, PipelineError, Unsupported
+from cuesta.errors import CompileError, PipelineError, Unsupported
 from cuesta.frontend.dump import Dump
 from cuesta.frontend.kernel_traffic import kernel_functions, launch_bytes
 from cuesta.frontend.late_code import Begun, settle
 from cuesta.frontend.loading import load
 from cuesta.frontend.logs import tell_stage
-from cuesta.frontend.reproducer import as_text, reproduced
+from cuesta.frontend.reproducer import LoweringFailed, as_text
 from cuesta.lowering.host_to_llvm import WORDS
-from cuesta.lowering.host_to_llvm.describe import describe, where
+from cuesta.lowering.host_to_llvm.describe import add_accesses, describe, where
+from cuesta.lowering.host_to_llvm.interface import state_interface
 from cuesta.lowering.host_to_llvm.object_code import begin_object, compile_to_object
 from cuesta.options import Options
 from cuesta.passes.pipeline import Pipeline
-from cuesta.passes.pipelines import EPILOGUES, Stage, stages_for
+from cuesta.passes.pipelines import CHECKS, EPILOGUES, Stage, stages_for
 from cuesta.runtime.artefact import Artefact
 from cuesta.runtime.executable import Executable
 from cuesta.sizes import assumed, assumptions
@@ -47,6 +48,9 @@ _PLANNED = ("kernels", "tiled", "buffers", "loops", "blocks", "tt")
 
 #: The stage that plans memory.
 PLANNING = "kernels"
+
+#: What comes behind all stages: LLVM, and Triton for the kernels of a GPU.
+MACHINE_CODE, KERNELS_CODE = "machine code", "kernels' code"
 
 #: Kinds of targets whose programs max_autotune times: what numpy runs in a GPU's place says nothing.
 TIMED = ("cpu", "cuda")
@@ -92,8 +96,13 @@ def pipeline_of(stage: Stage, options: Options) -> Pipeline:
     passes = tuple(name for name in stage.passes if options.epilogue_fusion or name not in EPILOGUES)
     fusing = {"fuse": options.fusion, "epilogues": options.epilogue_fusion}
     asked = [f"{name}={given}" for name in ("gemm", "attention") if (given := getattr(options, name)) != "auto"]
+    if options.checked and stage.name in CHECKS:
+        check, before = CHECKS[stage.name]
+        place = len(passes) if before is None else passes.index(before)
+        passes = (*passes[:place], check, *passes[place:])
     text = replace(stage, passes=passes).pipeline
     text = _with_options(text, "form-kernels", [f"{name}=false" for name, wanted in fusing.items() if not wanted])
+    text = _with_options(text, "plan-memory", ["guarded=true"] if options.checked else [])
     return Pipeline.parse(_with_options(text, "call-libraries", asked))
 
 
@@ -139,9 +148,7 @@ def begin_lowering(module: ir.Module, options: Options, report: GraphReport) -> 
         try:
             return replace(artefact, objects=begun[0]())
         except CompileError as error:
-            with original.context, ir.Location.unknown():
-                failure = _repeatable(error, original, options, "import", None)
-            raise failure from failure.__cause__
+            raise _failure(error, original, options, "import", MACHINE_CODE) from error
 
     return Begun(artefact.metadata["program"], finish)
 
@@ -156,32 +163,31 @@ def lower_module(
 ) -> Artefact:
     """Takes a module from `level` down to native code, which `machine_code` makes, else `compile_to_object`.
 
-    Raises Unsupported for an op that a level cannot express, and any other CompileError, ending in the command that
-    repeats it, where a pass or LLVM fails.
+    Raises Unsupported for an op that a level cannot express, and LoweringFailed where a pass or LLVM fails.
     """
-    if target_of(module).gpu:
+    if target_of(module).gpu or options.checked:
         cuesta.passes.load_all()
     else:
         cuesta.passes.load_for_cpu()
     with module.context, ir.Location.unknown(), known_sizes(module):
         original = module.operation.clone()  # 1 ms for 2,000 ops
+        reached: list[str] = [level]
         try:
-            return _lower(module, options, report, level, dump, machine_code or compile_to_object)
+            return _lower(module, options, report, level, dump, machine_code or compile_to_object, reached)
         except Unsupported:
             raise
         except CompileError as error:
-            failure = _repeatable(error, original, options, level, dump)
+            failure = _failure(error, original, options, level, reached[-1])
             if dump is not None:
-                dump.finish([f"{report.name}: failed", str(failure)])
-            raise failure from failure.__cause__
+                dump.finish([f"{report.name}: failed", str(failure.told(dump))])
+            raise failure from error
 
 
-def _repeatable(
-    error: CompileError, original: ir.Operation, options: Options, level: str, dump: Dump | None
-) -> CuestaError:
-    """The error with the command that repeats it on the module as it was at `level`."""
-    pipelines = [pipeline_of(stage, options) for stage in stages_after(level, target_of(original))]
-    return reproduced(error, as_text(original), pipelines, dump)
+def _failure(error: CompileError, original: ir.Operation, options: Options, level: str, reached: str) -> LoweringFailed:
+    """The error of the stage that was reached, of the module as it was at `level`."""
+    with original.context:
+        stages = stages_after(level, target_of(original))
+        return LoweringFailed(error, original, {s.name: pipeline_of(s, options) for s in stages}, reached)
 
 
 def _lower(
@@ -191,7 +197,9 @@ def _lower(
     level: str,
     dump: Dump | None,
     machine_code: MachineCode,
+    reached: list[str],
 ) -> Artefact:
+    """`reached` is told of each step as it begins."""
     timer = Timer(report.times)
     target = target_of(module)
     making = smaller = chooser = None
@@ -211,6 +219,7 @@ def _lower(
     if level in _PLANNED:
         metadata = describe_program(module, report)
     for stage in stages_after(level, target):
+        reached.append(stage.name)
         if stage.name == "llvm" and target.gpu:
             cache = open_cache(options.cache_root)
             making = kernel_code.start(module, metadata["kernels"], target, cache, smaller)
@@ -233,14 +242,18 @@ def _lower(
     if WORDS in module.operation.attributes:
         metadata["words"] = [n if isinstance(n, int) else str(n) for n in numbers(module.operation.attributes[WORDS])]
         del module.operation.attributes[WORDS]
+    add_accesses(metadata, module)
     metadata["assumed"] = assumed() | {text: False for zero in zeros_of(module) for text in (zero, f"-({zero})")}
-    with timer.stage("machine code"):
+    state_interface(module, metadata)
+    reached.append(MACHINE_CODE)
+    with timer.stage(MACHINE_CODE):
         objects = machine_code(module, options.opt_level)
     if dump is not None:
         dump.write_beside("machine_code.o", objects)
     code: dict[str, bytes] = {}
     if making is not None:
-        with timer.stage("kernels' code"):
+        reached.append(KERNELS_CODE)
+        with timer.stage(KERNELS_CODE):
             code = making.finish()
         _add_resources(report, metadata["kernels"])
     return Artefact(objects, "cuesta_main", {"program": metadata, "report": report.program()}, code)
@@ -265,8 +278,12 @@ def compile_module(module: ir.Module, *, from_stage: str = "import", options: Op
     if options.target is not None and not target_of(module).gpu:
         with module.context:
             mark_module(module, options.target, torch.device(options.target.device_type))
-    with assumptions():
-        return load(lower_module(module, options, GraphReport("module"), from_stage))
+    try:
+        with assumptions():
+            return load(lower_module(module, options, GraphReport("module"), from_stage))
+    except LoweringFailed as failure:
+        told = failure.told()
+        raise told from told.__cause__
 
 
 def _add_resources(report: GraphReport, rows: list[dict[str, Any]]) -> None:

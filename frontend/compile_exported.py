@@ -11,11 +11,12 @@ from torch.export.graph_signature import ConstantArgument, InputKind, OutputKind
 
 from cuesta import compile_report
 from cuesta.compile_report import GraphReport
-from cuesta.errors import Unsupported
+from cuesta.errors import CompileError, InputError, Unsupported
 from cuesta.frontend.decompositions import decompositions
 from cuesta.frontend.exported_program import ExportedProgram, Input, Signature
 from cuesta.frontend.logs import tell_report
 from cuesta.frontend.make_program import make_program
+from cuesta.frontend.own_errors import raise_told
 from cuesta.frontend.python_steps import python_steps
 from cuesta.options import Options
 from cuesta.targets import Target
@@ -35,10 +36,16 @@ def compile(
     """Compiles what torch.export.export gave, for inference, into a program that is called like the module.
 
     The program holds the exported program's own weights: a change of them in place is seen by both. `target`, `mode`
-    and `options` are torch.compile's with backend cuesta. Sizes that the export left open stay open. Raises OptionError
-    for wrong options, Unsupported for a program that no native program can hold (sizes that the data decide, control
-    flow, custom ops that write), CompileError where a pass fails.
+    and `options` are torch.compile's with backend cuesta. Sizes that the export left open stay open. Raises InputError
+    for what torch.export.export did not give, OptionError for wrong options, Unsupported for a program that no native
+    program can hold (sizes that the data decide, control flow, custom ops that write), CompileError where a pass fails.
     """
+    if not isinstance(exported, TorchExported):
+        raise InputError(
+            f"cuesta.compile takes what torch.export.export gives, got a {type(exported).__name__}: export it first, "
+            "cuesta.compile(torch.export.export(model, (x,))), or have it compiled as it runs, "
+            'torch.compile(model, backend="cuesta")'
+        )
     chosen = Options.from_torch(mode, {**(options or {}), **({} if target is None else {"target": target})})
     with torch.no_grad():
         lowered = exported.run_decompositions(_decompositions())
@@ -46,7 +53,10 @@ def compile(
     _write_in_place(lowered)
     _check(gm)
     report = GraphReport("exported")
-    made = make_program(gm, "exported", chosen, report)
+    try:
+        made = make_program(gm, "exported", chosen, report)
+    except CompileError as failure:
+        raise_told(failure)
     compile_report.add(report)
     tell_report(report)
     if made.convention.constants:

@@ -157,16 +157,20 @@ def decompositions(root: Path | None = None) -> dict[Any, Callable[..., Any]]:
 
 
 def _whole_ops(ops: Iterable[Any], root: Path | None) -> frozenset[str]:
+    """The names of those among `ops` that stay whole: what the cache says, where it says that of them alone."""
+    names = {str(op) for op in ops if isinstance(op, torch._ops.OpOverload)}
     cache, key = open_cache(root), content_key("ops that stay whole", environment_key())
     found = cache.get(key)
     if isinstance(found, Hit):
-        return frozenset(found.payload.decode().split())
+        kept = frozenset(found.payload.decode(errors="replace").split("\n"))
+        if kept <= names:
+            return kept
 
     import cuesta.frontend.aten  # noqa: F401  registers the rules
     from cuesta.dialects.cuesta import pointwise
     from cuesta.frontend.rules import find_rule
 
-    def stays_whole(op: Any) -> bool:
+    def stays_whole(op: torch._ops.OpOverload) -> bool:
         packet = str(op).rpartition(".")[0]
         has_row = packet.removeprefix("aten.") in pointwise.BY_NAME
         return has_row or packet in _KEEP or find_rule(op) is not None

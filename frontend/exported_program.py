@@ -18,6 +18,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from cuesta.errors import InputError
+from cuesta.frontend.arrangement import difference
 from cuesta.frontend.calling import KEPT_SIZES, Convention, Output
 from cuesta.frontend.symbols import reader
 from cuesta.runtime.artefact import Artefact
@@ -54,8 +55,8 @@ class Signature:
         return {"inputs": [asdict(i) for i in self.inputs], "ranges": ranges, **specs}
 
     @staticmethod
-    def from_dict(data: Mapping[str, Any]) -> Signature:
-        in_spec, out_spec = (pytree.treespec_loads(data[name]) for name in ("in_spec", "out_spec"))
+    def of(data: Mapping[str, Any], in_spec: pytree.TreeSpec, out_spec: pytree.TreeSpec) -> Signature:
+        """What `as_dict` gave, whose arrangements are read already."""
         ranges = {name: (least, greatest) for name, (least, greatest) in data["ranges"].items()}
         return Signature([Input(**i) for i in data["inputs"]], in_spec, out_spec, ranges)
 
@@ -117,17 +118,36 @@ class ExportedProgram:
         """The weights by name, parameters and buffers as they are now: a program updates its buffers."""
         return dict(self._weights)
 
-    def save(self, path: str | Path, *, weights: bool = True) -> Path:
+    def save(self, path: str | Path, *, weights: bool = True, key: bytes | None = None) -> Path:
         """Writes the program into a file that `cuesta.load` reads; without `weights`, those are given to `load`.
 
-        Raises ArtefactError for containers among arguments or results that cannot be written, OSError where the file
-        cannot be, CompileError where a GPU's kernel for other sizes than were exported with cannot be made.
+        `key`, bytes that only you and those who load it know, signs the file (HMAC-SHA256). Raises InputError for a
+        path or a key that is none, ArtefactError for containers among arguments or results that cannot be written,
+        OSError where the file cannot be, CompileError where a GPU's kernel for other sizes than were exported with
+        cannot be made.
         """
         from cuesta.frontend.late_kernels import make_all
+        from cuesta.frontend.program_archive import as_key, as_path
         from cuesta.frontend.program_file import write_program
 
+        place, checked = as_path(path, "save"), as_key(key)
         make_all(self._artefact)
-        return write_program(Path(path), self._artefact, self._signature, self._weights if weights else None)
+        kept = self._weights if weights else None
+        return write_program(place, self._artefact, self._signature, kept, checked)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """For pickle, torch.save and copy.copy. Raises CompileError where `save` does."""
+        from cuesta.frontend.late_kernels import make_all
+        from cuesta.frontend.pickled_program import rebuilt, state_of
+
+        make_all(self._artefact)
+        return rebuilt, state_of(self._artefact, self._signature, self._weights)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> ExportedProgram:
+        """A program with weights of its own; those that share memory do so in the copy as well."""
+        from cuesta.frontend.pickled_program import deep_copy, state_of
+
+        return deep_copy(state_of(self._artefact, self._signature, self._weights), memo)
 
     def _sizes(self, flat: Sequence[Any]) -> tuple[int, ...]:
         """The values of the symbols in sizes, in the order of their sources."""
@@ -170,7 +190,8 @@ class ExportedProgram:
             raise InputError(f"keywords {sorted(kwargs)}; the program was exported with {sorted(names)}")
         flat, spec = pytree.tree_flatten((tuple(args), {name: kwargs[name] for name in names}))
         if spec != wanted:
-            raise InputError(f"arguments arranged as {spec}; the program was exported with {wanted}")
+            names = [item.name for item in self._signature.inputs if item.kind != "weight"]
+            raise InputError(difference(spec, wanted, names))
         return flat
 
     def _laid_out(self, item: Input, given: Any, expected: Mapping[str, Any]) -> torch.Tensor:

@@ -11,6 +11,7 @@ import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 
 from cuesta.errors import Unsupported
+from cuesta.frontend.effects import is_effect
 from cuesta.frontend.graph_key import attribute
 from cuesta.frontend.python_steps import is_view
 from cuesta.frontend.refused_types import refused_type
@@ -76,6 +77,27 @@ def not_compilable(node: torch.fx.Node, device: torch.device, moves_scalars: boo
             return f"kernels take strided tensors, not {meta.layout}"
     refused = refused_type(node.target, operands, result_metas(node))
     return f"of {str(refused).removeprefix('torch.')}, which ATen refuses" if refused else None
+
+
+def not_callable(node: torch.fx.Node) -> str | None:
+    """Why a node, a call of an op, cannot be a call into ATen, or None."""
+    target, metas = node.target, node.meta.get("val")
+    assert isinstance(target, torch._ops.OpOverload)
+    results = [metas] if isinstance(metas, torch.Tensor) else [] if is_effect(node) else metas
+    # Numbers beside tensors (attention's longest sequence) follow from the sizes, so they are what was traced.
+    kinds = (torch.Tensor, int, torch.SymInt, type(None))
+    if not isinstance(results, (list, tuple)) or any(not isinstance(m, kinds) for m in results):
+        return f"returns {type(metas).__name__}, not tensors"
+    if target._schema.is_mutable:
+        return "mutates its arguments"
+    for arg in (*node.args, *node.kwargs.values()):
+        if isinstance(arg, torch.Generator):
+            return "takes a generator"
+        if isinstance(arg, torch.fx.Node) and isinstance(arg.meta.get("val"), torch.SymFloat):
+            return "takes a float that depends on sizes"
+    if len({m.device for m in results if isinstance(m, torch.Tensor)}) > 1:
+        return "returns tensors on several devices"
+    return None
 
 
 def _read_results(node: torch.fx.Node) -> list[torch.Tensor]:

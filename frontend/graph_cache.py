@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.metadata
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 
@@ -13,11 +14,18 @@ from cuesta.cache import Cache, Hit, content_key, environment_key, open_cache
 from cuesta.compile_report import GraphReport
 from cuesta.errors import ArtefactError
 from cuesta.frontend import tensor_cores
+from cuesta.frontend.graph_key import attribute
 from cuesta.frontend.loading import load
 from cuesta.options import Options
 from cuesta.runtime.artefact import Artefact
 from cuesta.runtime.executable import Executable
+from cuesta.runtime.schema.checks import Wrong, refusing
+from cuesta.runtime.schema.convention import check_arguments
+from cuesta.runtime.schema.metadata import read_artefact
 from cuesta.targets import Target
+
+#: Programs of one graph, for as many sets of sizes, that torch may save.
+_MOST_RECORDED = 32
 
 
 @dataclass
@@ -39,21 +47,22 @@ class GraphCache:
         parts = (text, options.key(), str(sorted(products.items())), *machine)
         return GraphCache(open_cache(options.cache_root), content_key(*parts))
 
-    def load(self, report: GraphReport) -> tuple[Artefact, Executable] | None:
-        """The cached program, None where there is none that loads; the report says which and why."""
+    def load(self, gm: torch.fx.GraphModule, report: GraphReport) -> tuple[Artefact, Executable] | None:
+        """The cached program of a graph, None where there is none that loads; the report says which and why."""
         given = cache_artifacts.loaded(self.key)
         found = self.cache.get(self.key) if given is None else Hit(given)
         if not isinstance(found, Hit):
             report.cache = {"hit": False, "reason": found.reason}
             return None
         try:
-            artefact = Artefact.from_bytes(found.payload)
+            artefact = read_artefact(found.payload)
+            check_calls_graph(artefact.metadata["convention"], gm)
             executable = load(artefact, self.cache)
-        except (ArtefactError, KeyError) as problem:
+        except ArtefactError as problem:
             report.cache = {"hit": False, "reason": f"the entry does not load: {problem}"}
             return None
         report.cache = {"hit": True, "reason": "the same graph was compiled before"}
-        cache_artifacts.record(self.key, found.payload)
+        self._record(found.payload, report)
         if given is not None:
             report.cache["reason"] = "torch.compiler.load_cache_artifacts brought it"
             self.cache.put(self.key, given)
@@ -62,9 +71,37 @@ class GraphCache:
 
     def store(self, artefact: Artefact, report: GraphReport) -> None:
         payload = artefact.to_bytes()
-        cache_artifacts.record(self.key, payload)
-        if not self.cache.put(self.key, payload) and self.cache.failure:
+        self._record(payload, report)
+        if not self.cache.put(self.key, payload) and self.cache.failure not in (None, report.cache["reason"]):
             report.cache["reason"] += f"; not kept: {self.cache.failure}"
+
+    def _record(self, payload: bytes, report: GraphReport) -> None:
+        """Hands the program to torch.compiler.save_cache_artifacts; of a graph that is compiled for each set of sizes
+        the first ones, as torch keeps in memory all that it is handed."""
+        if report.sets is None or report.sets.compiled < _MOST_RECORDED:
+            cache_artifacts.record(self.key, payload)
+
+
+def check_calls_graph(convention: Mapping[str, Any], gm: torch.fx.GraphModule) -> None:
+    """Raises ArtefactError unless a convention names only arguments and tensors that a graph has."""
+    placeholders = gm.graph.find_nodes(op="placeholder")
+    with refusing("convention"):
+        check_arguments(convention, [rank_of(node.meta.get("val")) for node in placeholders])
+        for number, name in enumerate(convention["constants"]):
+            if not isinstance(_attribute(gm, name), torch.Tensor):
+                raise Wrong(name, "the graph has no tensor of that name").within(f".constants[{number}]")
+
+
+def _attribute(gm: torch.fx.GraphModule, name: str) -> object:
+    try:
+        return attribute(gm, name)
+    except AttributeError:
+        return None
+
+
+def rank_of(value: Any) -> int | None:
+    """How many dims a graph's argument has, as it was traced; None where it is no tensor."""
+    return value.dim() if isinstance(value, torch.Tensor) else None
 
 
 def gpu_key(target: Target) -> tuple[str, ...]:

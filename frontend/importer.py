@@ -36,6 +36,7 @@ from cuesta.frontend.fx_nodes import (
     makes,
     memory_root,
     module_path,
+    not_callable,
     not_compilable,
     result_metas,
     shared_offsets,
@@ -183,20 +184,12 @@ class _Importer:
     def call_aten(self, node: torch.fx.Node, args: list[Any], kwargs: dict[str, Any], reason: str) -> Any:
         target = node.target
         assert isinstance(target, torch._ops.OpOverload)
+        refused = not_callable(node)
+        if refused is not None:
+            raise Unsupported(f"{target} {refused}")
         metas = node.meta.get("val")
         single = isinstance(metas, torch.Tensor)
-        wanted = [metas] if single else [] if is_effect(node) else metas
-        # Numbers beside tensors (attention's longest sequence) follow from the sizes, so they are what was traced.
-        kinds = (torch.Tensor, int, torch.SymInt, type(None))
-        if not isinstance(wanted, (list, tuple)) or any(not isinstance(m, kinds) for m in wanted):
-            raise Unsupported(f"{target} returns {type(metas).__name__}, not tensors")
-        if target._schema.is_mutable:
-            raise Unsupported(f"{target} mutates its arguments")
-        for arg in (*node.args, *node.kwargs.values()):
-            if isinstance(arg, torch.Generator):
-                raise Unsupported(f"{target} takes a generator")
-            if isinstance(arg, torch.fx.Node) and isinstance(arg.meta.get("val"), torch.SymFloat):
-                raise Unsupported(f"{target} takes a float that depends on sizes")
+        wanted = [metas] if single else list(metas or ())  # an effect has none
         results = [
             (tuple(m.shape), types.SPELLING[m.dtype], strides_of(m)) for m in wanted if isinstance(m, torch.Tensor)
         ]
@@ -208,8 +201,6 @@ class _Importer:
         if values:
             values[0].owner.attributes["rows_aligned"] = ir.UnitAttr.get()
         devices = {m.device for m in wanted if isinstance(m, torch.Tensor)}
-        if len(devices) > 1:
-            raise Unsupported(f"{target} returns tensors on several devices")
         if devices - {self.device}:
             values[0].owner.attributes["device"] = ir.StringAttr.get(str(devices.pop()))
         if single:
@@ -308,10 +299,8 @@ class _Importer:
         function.attributes["res_attrs"] = _stride_attributes(strides, storages, shared_offsets(returned))
         if mutates:
             function.attributes["cuesta.mutates"] = int_array([tensors.index(i) for i in mutates])
-        lazy = [i for i, m in enumerate(metas) if m.is_conj() or m.is_neg()]
-        written = sorted({tensors.index(i) for i in mutates} & set(lazy))
         names = [str(n.target) for n in held]
-        return ImportedGraph(module, Convention(outputs, tensors, names, lazy, self.sources, written))
+        return ImportedGraph(module, Convention(outputs, tensors, names, self.sources))
 
     def _output(
         self,

@@ -12,7 +12,8 @@ from typing import Any
 
 from cuesta._mlir import ir
 from cuesta.dialects import make_context, walk
-from cuesta.dialects.tt.interpreter import Kernel, prepare
+from cuesta.dialects.tt.interpreter import Kernel, OutsideMemory, prepare
+from cuesta.errors import BoundsError
 from cuesta.runtime.kernel_table import ROW, KernelTable, make_words, numbers_of_late, row_of
 
 _LAUNCH = ctypes.CFUNCTYPE(
@@ -30,8 +31,8 @@ _FAILED = 999  # CUDA_ERROR_UNKNOWN
 class _Interpreter:
     """The kernels of one program, parsed."""
 
-    def __init__(self, kernels: Sequence[dict[str, Any]], code: Mapping[str, bytes]) -> None:
-        self._described, self._code = kernels, code
+    def __init__(self, kernels: Sequence[dict[str, Any]], code: Mapping[str, bytes], checked: bool) -> None:
+        self._described, self._code, self._checked = kernels, code, checked
         self._kernels: dict[int, Kernel] = {}
         self._raised = threading.local()
         self._lock = threading.Lock()  # a prepared kernel runs in one thread at a time
@@ -47,13 +48,23 @@ class _Interpreter:
         """The callback. Never raises: ctypes would print the exception and go on."""
         try:
             kernel, parameters = self._kernels[number], rest[-2]
-            pointers = [ctypes.c_int64.from_address(parameters[i]).value for i in range(len(kernel.arguments))]
+            count = len(kernel.arguments)
+            given = [ctypes.c_int64.from_address(parameters[i]).value for i in range(count)]
             with self._lock:
-                kernel.run((x, y, z), pointers)
+                kernel.run((x, y, z), given, self._extents(kernel, parameters) if self._checked else None)
+        except OutsideMemory as error:
+            self._raised.exception = BoundsError(f"kernel {self._kernels[number].name}: {error}")
+            return _FAILED
         except BaseException as error:
             self._raised.exception = error
             return _FAILED
         return 0
+
+    def _extents(self, kernel: Kernel, parameters: Any) -> list[int]:
+        """The bytes of each argument: a checked program passes them behind the kernel's own parameters."""
+        count, buffers = len(kernel.arguments), kernel.pointers
+        nbytes = (ctypes.c_int64.from_address(parameters[count + i]).value for i in range(buffers))
+        return [*nbytes, *[0] * (count - buffers)]
 
     def take_exception(self) -> BaseException | None:
         raised: BaseException | None = getattr(self._raised, "exception", None)
@@ -61,9 +72,12 @@ class _Interpreter:
         return raised
 
 
-def load_interpreted(kernels: Sequence[dict[str, Any]], code: Mapping[str, bytes]) -> KernelTable:
-    """The table of `kernels`, as an artefact describes them; their code is their text in MLIR."""
-    interpreter, late = _Interpreter(kernels, code), numbers_of_late(kernels)
+def load_interpreted(
+    kernels: Sequence[dict[str, Any]], code: Mapping[str, bytes], checked: bool = False
+) -> KernelTable:
+    """The table of `kernels`, as an artefact describes them; their code is their text in MLIR. `checked` is whether
+    the program says how large each buffer is: an access outside is a BoundsError then."""
+    interpreter, late = _Interpreter(kernels, code, checked), numbers_of_late(kernels)
     present = interpreter.rows([number for number in range(len(kernels)) if number not in late])
     by_number = {row[0]: row for row in present}
     rows = [by_number.get(number, [0] * ROW) for number in range(len(kernels))]

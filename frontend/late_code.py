@@ -14,7 +14,7 @@ import time
 import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn, TypeAlias
 
 import torch
 
@@ -34,6 +34,18 @@ class Begun:
     finish: Callable[[], Artefact]
 
 
+#: Of the error of making or loading a program's code, what is called instead; raises CuestaError where nothing is.
+Otherwise: TypeAlias = Callable[[CuestaError], Callable[[list[torch.Tensor]], list[torch.Tensor]]]
+
+
+def _raise(failure: CuestaError) -> NoReturn:
+    raise failure
+
+
+def _load_nothing(_: Artefact) -> NoReturn:
+    raise AssertionError("a program is loaded once")
+
+
 #: Those whose code nobody has waited for yet.
 _UNFINISHED: weakref.WeakSet[LateExecutable] = weakref.WeakSet()
 
@@ -42,15 +54,18 @@ class LateExecutable(Executable):
     """An executable whose code is on its way; `metadata` are there. Once it has been called it costs no more to call
     than any other. Who waits for it gets the CuestaError of making or loading its code, each time."""
 
-    def __init__(self, begun: Begun, load: Callable[[Artefact], Executable], report: GraphReport) -> None:
+    def __init__(
+        self, begun: Begun, load: Callable[[Artefact], Executable], report: GraphReport, otherwise: Otherwise = _raise
+    ) -> None:
         """Of a program without symbols in its sizes. `load` makes of the artefact what is called; the report is told
-        how long that and waiting took."""
+        how long that and waiting took. `otherwise` gives what is called instead where there is no code."""
         self.metadata = begun.program
         self._kernels = None
-        self._begun, self._load, self._report = begun, load, report
+        self._begun: Begun | None = begun
+        self._load, self._report, self._otherwise = load, report, otherwise
         self._lock = threading.Lock()
         self._outcome: Artefact | CuestaError | None = None
-        self._call = self._call_first
+        self._call, self._fits = self._call_first, self._fits_first
         _UNFINISHED.add(self)
 
     def artefact(self) -> Artefact:
@@ -68,16 +83,33 @@ class LateExecutable(Executable):
 
     def _finish(self) -> Artefact:
         start = time.perf_counter()
+        assert self._begun is not None
         artefact = self._begun.finish()
         done = time.perf_counter()
-        self._call = self._load(artefact)._call
+        loaded = self._load(artefact)
+        self._call, self._fits = loaded._call, loaded._fits
+        # They hold the graph and its modules, which nobody needs any more.
+        self._begun, self._load, self._otherwise = None, _load_nothing, _raise
         self._add("machine code", done - start)
         self._add("load and keep", time.perf_counter() - done)
         return artefact
 
     def _call_first(self, tensors: list[torch.Tensor]) -> list[torch.Tensor]:
-        self.artefact()
+        try:
+            self.artefact()
+        except CuestaError as failure:
+            self._replace(failure)
         return self._call(tensors)
+
+    def _fits_first(self, tensors: list[torch.Tensor]) -> bool:
+        self.artefact()
+        return self._fits(tensors)
+
+    def _replace(self, failure: CuestaError) -> None:
+        """Calls something else from now on. Raises what is to be told where there is nothing else."""
+        with self._lock:
+            if self._call == self._call_first:
+                self._call = self._otherwise(failure)
 
     def _add(self, stage: str, seconds: float) -> None:
         self._report.times[stage] = self._report.times.get(stage, 0.0) + seconds

@@ -32,7 +32,7 @@ def _kernels(artefact: Artefact, target: Target, cache: Cache | None) -> KernelT
     if target.kind == "tt":
         from cuesta.frontend.interpreted import load_interpreted  # needs MLIR
 
-        return load_interpreted(program["kernels"], artefact.kernels)
+        return load_interpreted(program["kernels"], artefact.kernels, checked="checked" in program)
     if not can_run(target):
         raise DeviceError(f"programs for {target} cannot be launched here; compile_for makes their kernels")
     device = torch.device(program["device"])

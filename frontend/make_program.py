@@ -6,12 +6,13 @@ import functools
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from cuesta.compile_report import GraphReport
-from cuesta.errors import Unsupported
-from cuesta.frontend.calling import Convention, check_outputs
+from cuesta.errors import CuestaError, Unsupported
+from cuesta.frontend.calling import Convention, Run, check_outputs
 from cuesta.frontend.devices import place_graph
 from cuesta.frontend.eagers_calls import mark_calls
 from cuesta.frontend.graph_cache import GraphCache
@@ -19,12 +20,17 @@ from cuesta.frontend.graph_key import graph_key
 from cuesta.frontend.late_code import LateExecutable
 from cuesta.frontend.loading import can_run, load
 from cuesta.frontend.machine_trial import decide_kinds, kinds_of
+from cuesta.frontend.own_errors import is_strict, raise_told
 from cuesta.options import Options
 from cuesta.runtime.artefact import Artefact
 from cuesta.runtime.executable import Executable
 from cuesta.runtime.sized import is_sized
 from cuesta.sizes import assumptions
 from cuesta.targets import Target
+
+if TYPE_CHECKING:  # a cached program needs no MLIR
+    from cuesta.frontend.importer import ImportedGraph
+    from cuesta.frontend.reproducer import LoweringFailed
 
 
 @dataclass(frozen=True)
@@ -108,7 +114,10 @@ def look_up(
     elif wanted.unknown:
         report.cache = {"hit": False, "reason": "who computes products is not measured yet"}
     else:
-        found = wanted.cache.load(report)
+        found = wanted.cache.load(gm, report)
+        if found is not None and report.instead and is_strict():
+            found, report.instead = None, []
+            report.cache = {"hit": False, "reason": "the kept program is one without kernels that failed"}
     report.times["key and cache"] = time.perf_counter() - start
     if found is None:
         return wanted
@@ -120,20 +129,51 @@ def look_up(
 def compile_program(wanted: Wanted, report: GraphReport) -> MadeProgram:
     """Compiles, loads and keeps a graph's program, at once, but that LLVM may still be at work on one for a CPU: who
     calls it waits. Raises what `make_program` does."""
-    # Imported here: a cached program needs no MLIR.
+    from cuesta.frontend.reproducer import LoweringFailed  # a cached program needs no MLIR
+
+    mark_calls(wanted.gm, wanted.options)
+    try:
+        return _compile(wanted, report, _may_be_late)
+    except LoweringFailed as failure:
+        return _around(failure, wanted, report)
+
+
+def _around(failure: LoweringFailed, wanted: Wanted, report: GraphReport) -> MadeProgram:
+    """The program without the kernels that fail. Raises LoweringFailed where there is none, and where failures are to
+    be seen the error for the user."""
+    from cuesta.frontend.going_around import go_around
+
+    if is_strict():
+        raise_told(failure)
+    at_once = functools.partial(_compile, wanted, report, lambda _: False)
+    opt_level, lowers = wanted.options.opt_level, functools.partial(_lowers, wanted)
+    return go_around(wanted.gm, failure, report, opt_level, at_once, lowers)
+
+
+def _without_code(wanted: Wanted, report: GraphReport, convention: Convention, failure: CuestaError) -> Run:
+    """What is called in place of a program whose code could not be made or loaded."""
+    from cuesta.frontend.going_around import run_otherwise
+
+    return run_otherwise(failure, wanted.gm, convention, report, lambda again: _around(again, wanted, report))
+
+
+def _may_be_late(program: Mapping[str, Any]) -> bool:
+    """Whether a program's code may still be made when it is handed out. Who suppresses errors, or makes what fails
+    smaller, must hear of LLVM's too."""
+    config = torch._dynamo.config
+    return not is_sized(program) and not config.suppress_errors and config.repro_after is None
+
+
+def _compile(wanted: Wanted, report: GraphReport, may_be_late: Callable[[Mapping[str, Any]], bool]) -> MadeProgram:
+    """The graph as it is marked, as a program. Raises LoweringFailed where one of its kernels does not compile."""
     from cuesta.dialects import make_context
-    from cuesta.dialects.module_products import mark_products
     from cuesta.frontend.compile import Timer, begin_lowering, lower_module
     from cuesta.frontend.dump import Dump
-    from cuesta.frontend.importer import import_graph
 
-    gm, kind, options = wanted.gm, wanted.kind, wanted.options
+    options = wanted.options
     start = time.perf_counter()
-    mark_calls(gm, options)
     with make_context(), assumptions():
-        graph = import_graph(gm, wanted.donated, wanted.target, wanted.device)
-        mark_products(graph.module, wanted.products)
-        check_outputs(graph.convention.outputs)
+        graph = _imported(wanted)
         report.times["import"] = time.perf_counter() - start
 
         def keep(artefact: Artefact) -> Executable:
@@ -142,15 +182,15 @@ def compile_program(wanted: Wanted, report: GraphReport) -> MadeProgram:
             wanted.cache.store(artefact, report)
             return executable
 
-        dump = Dump.open(options.dump, kind) if options.dump else None
+        dump = Dump.open(options.dump, wanted.kind) if options.dump else None
         if dump is not None or wanted.target.gpu:
             artefact = lower_module(graph.module, options, report, dump=dump)
         else:
             begun = begin_lowering(graph.module, options, report)
-            # Who suppresses errors, or makes what fails smaller, must hear of LLVM's too.
-            config = torch._dynamo.config
-            if not is_sized(begun.program) and not config.suppress_errors and config.repro_after is None:
-                late = LateExecutable(begun, keep, report)
+            if may_be_late(begun.program):
+                late = LateExecutable(
+                    begun, keep, report, functools.partial(_without_code, wanted, report, graph.convention)
+                )
                 return MadeProgram(late, graph.convention, wanted.cache.key, late.artefact)
             with Timer(report.times).stage("machine code"):
                 artefact = begun.finish()
@@ -164,17 +204,38 @@ def compile_program(wanted: Wanted, report: GraphReport) -> MadeProgram:
     return MadeProgram(executable, graph.convention, wanted.cache.key, lambda: artefact)
 
 
+def _imported(wanted: Wanted) -> ImportedGraph:
+    """The graph as it is marked, in the current context. Raises Unsupported."""
+    from cuesta.dialects.module_products import mark_products
+    from cuesta.frontend.importer import import_graph
+
+    graph = import_graph(wanted.gm, wanted.donated, wanted.target, wanted.device)
+    mark_products(graph.module, wanted.products)
+    check_outputs(graph.convention.outputs)
+    return graph
+
+
+def _lowers(wanted: Wanted, failure: LoweringFailed) -> bool:
+    """Whether the graph as it is marked gets through the stage that failed."""
+    from cuesta._mlir import ir
+    from cuesta.dialects import make_context
+    from cuesta.frontend.failed_kernels import gets_through
+
+    try:
+        with make_context(), ir.Location.unknown(), assumptions():
+            module = _imported(wanted).module
+            return gets_through(module, failure.pipelines, failure.stage, wanted.options.opt_level)
+    except Unsupported:
+        return False
+
+
 def import_program(wanted: Wanted) -> tuple[Convention, bytes, dict[str, bool]]:
     """What a graph is in the cuesta dialect, for another process to compile: how it is called, the module as MLIR's
     bytecode, and what was assumed of its sizes. Raises Unsupported."""
     from cuesta.dialects import make_context
-    from cuesta.dialects.module_products import mark_products
-    from cuesta.frontend.importer import import_graph
     from cuesta.frontend.reproducer import as_bytecode
 
     mark_calls(wanted.gm, wanted.options)
     with make_context(), assumptions() as noted:
-        graph = import_graph(wanted.gm, wanted.donated, wanted.target, wanted.device)
-        mark_products(graph.module, wanted.products)
-        check_outputs(graph.convention.outputs)
+        graph = _imported(wanted)
         return graph.convention, as_bytecode(graph.module), dict(noted)

@@ -39,7 +39,7 @@ from cuesta.frontend.logs import tell_report
 from cuesta.frontend.make_program import MadeProgram
 from cuesta.frontend.profiling import profiled
 from cuesta.options import Options
-from cuesta.runtime.artefact import Artefact
+from cuesta.runtime.schema.metadata import read_artefact
 from cuesta.unread_logs import graphs_are_wanted
 
 #: Nodes of a graph of Dynamo's from which on it is worth while in training. Torch's key and what it keeps cost a
@@ -96,7 +96,9 @@ class KeptProgram:
     def load(self) -> Boxed:
         """The program, to be called. Raises ArtefactError or DeviceError where it does not load here; torch then
         compiles."""
-        artefact = Artefact.from_bytes(self._code())
+        artefact = read_artefact(self._code())
+        if len(artefact.metadata["convention"]["constants"]) != len(self.constants):
+            raise ArtefactError("torch has kept another count of tensors than the program takes")
         executable = load(artefact)
         report = GraphReport(self.kind, cache={"hit": True, "reason": "torch kept it with what AOTAutograd made"})
         report.take_program(artefact.metadata["report"])

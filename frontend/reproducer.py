@@ -4,7 +4,7 @@
       to reproduce: cuesta-opt --pass-pipeline='builtin.module(form-kernels)' ir/03_before_form-kernels.mlir
 
 A compile that succeeds pays for one clone of the imported module (1 ms for 2,000 ops): passes rewrite in place, so the
-module before the one that failed is made again from there.
+module before the one that failed is made again from there. A failure that somebody goes around leaves no file.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import io
 import re
 import shlex
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import cuesta.dialects as dialects
@@ -21,6 +21,34 @@ from cuesta._mlir import ir
 from cuesta.errors import CompileError, CuestaError
 from cuesta.frontend.dump import Dump
 from cuesta.passes.pipeline import Pipeline, run_step
+from cuesta.sizes import assumptions
+
+
+class LoweringFailed(CompileError):
+    """A pass, or LLVM, fails on IR that cuesta made: an error of cuesta's, and not of what was to be compiled.
+
+    Who compiles may go around it. Who lets it reach the user raises what `told` gives instead, which names the command
+    that repeats the failure and leaves a file for it.
+    """
+
+    def __init__(self, error: CompileError, original: ir.Operation, pipelines: Mapping[str, Pipeline], stage: str):
+        """`original` is the module before `pipelines`, the stages' by name; `stage` is the one that failed, "machine
+        code" behind all of them."""
+        super().__init__(str(error))
+        self.error, self.original, self.pipelines, self.stage = error, original, pipelines, stage
+        self._told: CuestaError | None = None
+
+    @property
+    def first_line(self) -> str:
+        """What failed, without the diagnostics behind it."""
+        return str(self).partition("\n")[0]
+
+    def told(self, dump: Dump | None = None) -> CuestaError:
+        """The error for the user; the module before the pass that fails goes to `dump`, else to a temporary folder."""
+        if self._told is None:
+            with self.original.context, ir.Location.unknown(), assumptions():
+                self._told = reproduced(self.error, as_text(self.original), self.pipelines.values(), dump)
+        return self._told
 
 
 def reproduced(error: CompileError, start: str, pipelines: Iterable[Pipeline], dump: Dump | None) -> CuestaError:

@@ -65,12 +65,15 @@ _GPU_MODULES = (
     "cuesta.lowering.linalg_to_tt",
 )
 
+#: Those that stages have with `options={"checked": True}` alone.
+_CHECKING_MODULES = ("cuesta.passes.check_operands", "cuesta.lowering.loops_to_llvm.check_bounds")
+
 
 @functools.cache
 def load_all() -> None:
     """Registers every pass of cuesta."""
     load_for_cpu()
-    for name in _GPU_MODULES:
+    for name in (*_GPU_MODULES, *_CHECKING_MODULES):
         importlib.import_module(name)
 
 

@@ -70,7 +70,7 @@ def _range(function: func.FuncOp, loop: scf.ForallOp) -> None:
     uppers, steps = (list(loop.attributes[n]) for n in ("staticUpperBound", "staticStep"))
     counts: list[Number] = [-(-u // s) for u, s in zip(uppers, steps, strict=True)]
     if "cuesta.tiles" in loop.attributes:
-        counts = numbers(loop.attributes["cuesta.tiles"])
+        counts = _counts_of(loop, len(steps))
     given = parameters(function)
     with ir.InsertionPoint(loop), loop.location:
         one = arith.ConstantOp(index, 1).result
@@ -87,6 +87,18 @@ def _range(function: func.FuncOp, loop: scf.ForallOp) -> None:
     function.attributes["cuesta.tiles"] = int_attr(math.prod(counts))
     function.attributes["cuesta.work"] = loop.attributes["cuesta.work"]
     loop.operation.erase()
+
+
+def _counts_of(loop: scf.ForallOp, rank: int) -> list[Number]:
+    """How many tiles there are along each of a loop's dims, where that depends on the call. Upstream's canonicalisation
+    has dropped the dims that have one tile in every call (attention of one head), and they are still counted."""
+    counts = numbers(loop.attributes["cuesta.tiles"])
+    if len(counts) != rank:
+        counts = [count for count in counts if count != 1]
+    if len(counts) != rank:
+        tiles = loop.attributes["cuesta.tiles"]
+        raise VerifyError(f"a loop over tiles has {rank} dims, and cuesta.tiles = {tiles}, at {loop.location}")
+    return counts
 
 
 def _finds_positions(loop: scf.ForallOp) -> bool:

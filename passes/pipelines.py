@@ -147,6 +147,14 @@ _LLVM = (
     "host-to-llvm",
 )
 
+#: Stage → the pass that `options={"checked": True}` adds, and the pass that it stands before; None: the last.
+CHECKS: dict[str, tuple[str, str | None]] = {
+    # Once memory is planned: what each launch may touch.
+    "kernels": ("check-operands", None),
+    # Once nothing but LLVM changes an access any more; then the host function, which passes what the checks take.
+    "llvm": ("check-bounds", "host-to-llvm"),
+}
+
 #: Passes that take what follows a convolution into its call.
 EPILOGUES = ("fold-batch-norm", "fuse-cudnn-convolution")
 

@@ -35,6 +35,12 @@ from filecheck.parser import Parser
 
 from cuesta import compile_report, huge_pages
 from cuesta.frontend import machine_trial
+from cuesta.runtime.artefact import Artefact
+from cuesta.runtime.executable import Executable
+from cuesta.runtime.kernel_table import KernelTable
+from cuesta.runtime.schema.checks import refusing
+from cuesta.runtime.schema.metadata import check_metadata
+from cuesta.runtime.schema.program import check_program
 from cuesta.tools import cuesta_opt, cuesta_run
 
 _RUN = re.compile(r"//\s*RUN:(.*)")
@@ -53,9 +59,29 @@ _torch_caches = tempfile.TemporaryDirectory(prefix="cuesta-tests-", ignore_clean
 _tests = itertools.count()
 
 
+@pytest.fixture(autouse=True, scope="session")
+def every_program_passes_the_schema() -> Iterator[None]:
+    """What a compile makes is valid by the schema that files are held to: whatever a test loads is checked."""
+    load = Executable.__init__
+
+    def checked(self: Executable, artefact: Artefact, kernels: KernelTable | None = None) -> None:
+        if "convention" in artefact.metadata:
+            check_metadata(artefact.metadata, artefact.kernels)
+        else:  # made without a caller, from IR
+            with refusing("program"):
+                check_program(artefact.metadata["program"], None, artefact.kernels)
+        load(self, artefact, kernels)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Executable, "__init__", checked)
+        yield
+
+
 def pytest_configure() -> None:
     # What a test compiles must not depend on what an earlier one, or an earlier run, has left on the disk.
     os.environ["CUESTA_CACHE_DIR"] = ""
+    # A kernel that does not compile fails the test, and is not gone around.
+    os.environ["CUESTA_STRICT"] = "1"
     torch.set_num_threads(THREADS)
     # What is compiled for large memory is so on a machine that gives free pages to its host, too.
     huge_pages.gives_free_pages_away = lambda: False

@@ -12,13 +12,14 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 import cuesta.cache
 from cuesta.cache import NO_ENTRY, Cache, Hit, Miss, content_key, default_root, environment_key, open_cache
+from cuesta.errors import OptionError
 
 KEY = content_key("graph", "options")
 PAYLOAD = bytes(range(256)) * 40
@@ -185,13 +186,92 @@ def test_a_disk_that_fills_during_the_write(cache: Cache, monkeypatch: pytest.Mo
 
 
 def test_an_unreadable_entry_is_a_miss(cache: Cache, monkeypatch: pytest.MonkeyPatch) -> None:
-    def denied(path: Path) -> bytes:
+    def denied(path: Path, flags: int) -> int:
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
 
     cache.put(KEY, PAYLOAD)
-    monkeypatch.setattr(Path, "read_bytes", denied)
+    monkeypatch.setattr(os, "open", denied)
     result = cache.get(KEY)
     assert isinstance(result, Miss) and result.reason.startswith("not readable: [Errno 13]")
+
+
+def make_fifo(path: Path) -> None:
+    os.mkfifo(path)
+
+
+def make_link_without_end(path: Path) -> None:
+    path.symlink_to("/dev/zero")
+
+
+def make_link_to_itself(path: Path) -> None:
+    path.symlink_to(path)
+
+
+@pytest.mark.parametrize("make", [make_fifo, make_link_without_end, make_link_to_itself])
+def test_an_entry_that_is_no_regular_file_is_made_anew(cache: Cache, make: Callable[[Path], None]) -> None:
+    cache.put(KEY, PAYLOAD)
+    path = entry(cache)
+    path.unlink()
+    make(path)
+    result = cache.get(KEY)
+    assert isinstance(result, Miss) and result.reason.endswith("only a regular file is read")
+    assert cache.put(KEY, PAYLOAD) and cache.get(KEY) == Hit(PAYLOAD)
+
+
+def test_an_entry_above_the_limit_is_not_read(cache: Cache) -> None:
+    cache.put(KEY, PAYLOAD)
+    os.truncate(entry(cache), 1 << 40)
+    result = cache.get(KEY)
+    assert isinstance(result, Miss) and f"holds {1 << 40} bytes; at most {cache.limit} are read" in result.reason
+    assert files(cache) == []
+
+
+def test_an_entry_that_others_may_write_is_made_anew(cache: Cache, logged: Kept) -> None:
+    cache.put(KEY, PAYLOAD)
+    entry(cache).chmod(0o666)
+    result = cache.get(KEY)
+    assert isinstance(result, Miss) and "may be written by everybody" in result.reason
+    assert cache.put(KEY, PAYLOAD) and cache.get(KEY) == Hit(PAYLOAD)
+    (record,) = logged.records
+    assert f"compiled anew: {entry(cache)} may be written by everybody" in record.getMessage()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can make a file that another user owns")
+def test_an_entry_of_another_user_is_made_anew(cache: Cache) -> None:
+    cache.put(KEY, PAYLOAD)
+    os.chown(entry(cache), 54321, -1)
+    result = cache.get(KEY)
+    assert isinstance(result, Miss) and "belongs to user 54321" in result.reason
+    assert cache.put(KEY, PAYLOAD) and cache.get(KEY) == Hit(PAYLOAD)
+
+
+@pytest.mark.parametrize("below", ["", KEY[:2]], ids=["the folder", "a folder in it"])
+def test_a_folder_that_others_may_write_is_left_out_with_one_warning(cache: Cache, below: str, logged: Kept) -> None:
+    cache.put(KEY, PAYLOAD)
+    assert cache.root is not None
+    folder = cache.root / below
+    folder.chmod(0o777)
+    before = entry(cache).stat()
+    for _ in range(2):
+        result = cache.get(KEY)
+        assert isinstance(result, Miss)
+        assert result.reason.startswith(f"the cache is left out: {folder} may be written by everybody")
+        assert not cache.put(KEY, b"other") and cache.failure == result.reason
+    assert entry(cache).stat() == before
+    (record,) = logged.records
+    assert "`chmod go-w` mends it" in record.getMessage() and "CUESTA_CACHE_DIR" in record.getMessage()
+    folder.chmod(0o700)
+    assert cache.get(KEY) == Hit(PAYLOAD)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can make a folder that another user owns")
+def test_a_folder_of_another_user_is_left_out(cache: Cache) -> None:
+    cache.put(KEY, PAYLOAD)
+    assert cache.root is not None
+    os.chown(cache.root, 54321, -1)
+    result = cache.get(KEY)
+    assert isinstance(result, Miss) and "belongs to user 54321, who could put any code there" in result.reason
+    assert not cache.put(KEY, PAYLOAD)
 
 
 def test_a_folder_that_may_only_be_read_is_read(cache: Cache, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -236,6 +316,41 @@ def test_what_dead_processes_left_is_removed_and_what_live_ones_write_is_not(cac
     os.utime(dead, (time.time() - 7200,) * 2)
     cache.prune(cache.limit)
     assert not dead.exists() and live.exists() and cache.get(KEY) == Hit(PAYLOAD)
+
+
+def test_what_dead_processes_left_counts(cache: Cache) -> None:
+    cache.put(KEY, PAYLOAD)
+    whole = cache.size()
+    entry(cache).with_name("dead.tmp").write_bytes(b"half" * 1000)
+    assert cache.size() == whole + 4000
+    cache.prune(whole + 3999)
+    assert cache.get(KEY) == NO_ENTRY and cache.size() == 4000
+
+
+def test_a_temporary_file_goes_when_its_process_is_killed(tmp_path: Path) -> None:
+    script = """if True:
+        import os, sys, time
+        from pathlib import Path
+        from cuesta.cache import Cache
+        def stop(*paths):
+            print("written", flush=True)
+            time.sleep(600)
+        os.replace = stop
+        Cache(Path(sys.argv[1])).put(sys.argv[2], b"half")
+    """
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, "-c", script, str(tmp_path), KEY]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
+    assert process.stdout is not None and process.stdout.readline() == "written\n"
+    cache = Cache(tmp_path)
+    left = entry(cache)
+    os.utime(left, (time.time() - 60,) * 2)  # a file of this moment may not be locked yet, and is left alone
+    cache.prune(cache.limit)
+    assert files(cache) == [left]  # its process lives
+    process.kill()
+    process.communicate()
+    cache.prune(cache.limit)
+    assert files(cache) == []
 
 
 def test_clear_removes_entries_and_nothing_else(cache: Cache) -> None:
@@ -339,3 +454,5 @@ def test_default_root(monkeypatch: pytest.MonkeyPatch) -> None:
     assert default_root({"XDG_CACHE_HOME": "/x"}) == Path("/x/cuesta")
     assert default_root({"XDG_CACHE_HOME": "relative"}) == Path("/home/me/.cache/cuesta")
     assert default_root({}) == Path("/home/me/.cache/cuesta")
+    with pytest.raises(OptionError, match=r"CUESTA_CACHE_DIR names no folder: '~nosuchuser/x'"):
+        default_root({"CUESTA_CACHE_DIR": "~nosuchuser/x"})

@@ -37,6 +37,7 @@ LEAVES = {
     "sizes",
     "targets",
     "torch_library",
+    "trusted_files",
 }
 
 #: Folder → what it may import of cuesta, beside itself.

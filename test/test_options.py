@@ -13,6 +13,7 @@ from cuesta.options import (
     MODE_EFFECTS,
     Environment,
     Options,
+    _warn_of_unknown,
     describe_options,
     list_mode_options,
     list_options,
@@ -159,6 +160,23 @@ def test_every_variable_is_read(tmp_path: Path) -> None:
     read = Environment.read(dict.fromkeys(names, str(tmp_path)))
     for field in dataclasses.fields(Environment):
         assert getattr(read, field.name) not in (None, False), field.name
+
+
+def test_a_misspelt_variable_is_warned_of_once(capsys: pytest.CaptureFixture[str]) -> None:
+    _warn_of_unknown.cache_clear()
+    variables = {"CUESTA_CACHE_DRI": "/x", "CUESTA_NOTHING_NEAR": "1", "CUESTA_FULL": "1", "CUESTA_DUMP": ""}
+    for _ in range(2):
+        assert Environment.read(variables).dump is None
+    first, second = capsys.readouterr().err.splitlines()
+    assert first.startswith("the environment variable CUESTA_CACHE_DRI has no effect; did you mean 'CUESTA_CACHE_DIR'")
+    assert second.startswith("the environment variable CUESTA_NOTHING_NEAR has no effect; cuesta reads CUESTA_DUMP, ")
+    _warn_of_unknown.cache_clear()
+
+
+def test_a_folder_of_a_user_who_does_not_exist() -> None:
+    for name in ("CUESTA_CACHE_DIR", "CUESTA_DUMP"):
+        with pytest.raises(OptionError, match=f"{name} names no folder: '~nosuchuser/x'"):
+            Environment.read({name: "~nosuchuser/x"})
 
 
 def test_options_without_effect_say_so() -> None:

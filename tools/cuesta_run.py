@@ -22,7 +22,7 @@ from cuesta.passes.pipeline import hints_of
 from cuesta.passes.pipelines import STAGES
 from cuesta.tools import tt_kernels
 from cuesta.tools.command_line import Parser, Source, write_to_stdout
-from cuesta.tools.module_inputs import arguments_of, random_inputs, read_inputs
+from cuesta.tools.module_inputs import arguments_of, random_inputs, read_inputs, symbols_of
 
 #: From the importer's output down to the last level that still shows one host function.
 LEVELS = ("import", *(name for name in STAGES if name != "llvm"))
@@ -80,7 +80,7 @@ def _run(arguments: argparse.Namespace) -> int:
             return 0
         function = _function(module, arguments.function)
         add_strides(function)
-        values = _sizes(module, arguments.size)
+        values = _sizes(function, hints_of(module), arguments.size)
         if values and (arguments.reference or arguments.compare_reference):
             raise CuestaError(f"the reference takes numbers for sizes; this module has {', '.join(values)}")
         wanted = arguments_of(function, values)
@@ -105,13 +105,17 @@ def _run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _sizes(module: ir.Module, given: Sequence[str]) -> dict[str, int]:
+def _sizes(function: func.FuncOp, hints: dict[str, int], given: Sequence[str]) -> dict[str, int]:
     """The values of a module's symbols: its hints, but where the command line says otherwise."""
-    values = hints_of(module)
+    values = dict(hints)
+    known = sorted({*hints, *symbols_of(function)})
     for text in given:
         name, _, number = text.partition("=")
         if not number.isdecimal():
             raise CuestaError(f"--size takes NAME=NUMBER, such as s0=8, got {text!r}")
+        if name not in known:
+            there = f"its symbols are {', '.join(known)}" if known else "it has none"
+            raise CuestaError(f"--size {text}: the module has no symbol {name!r} in its sizes; {there}")
         values[name] = int(number)
     return values
 

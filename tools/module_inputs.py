@@ -53,6 +53,18 @@ def arguments_of(function: func.FuncOp, values: Mapping[str, int] = MappingProxy
     return found
 
 
+def symbols_of(function: func.FuncOp) -> set[str]:
+    """The symbols in the sizes and strides of what `function` takes."""
+    kinds = ir.FunctionType(function.attributes["function_type"].value).inputs
+    strides = [numbers(attrs["cuesta.strides"]) for attrs in function.attributes["arg_attrs"]]
+    return {
+        name
+        for kind, steps in zip(kinds, strides, strict=True)
+        for n in (*(known_sizes(kind) or ()), *steps)
+        for name in symbols(n)
+    }
+
+
 def random_inputs(arguments: list[Argument], seed: int, int_range: tuple[int, int]) -> list[torch.Tensor]:
     """Normal floats, whole numbers from [low, high), coin flips."""
     generator = torch.Generator().manual_seed(seed)

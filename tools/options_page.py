@@ -159,6 +159,33 @@ op by op or in pieces have no plan and are refused; CUDA graphs are not recorded
 Not counted is what a library takes inside of one call (the scratch of a sort or a convolution, MKL's buffers), the
 stacks of kernels, and what torch's CUDA allocator rounds up.
 
+## `checked`
+```python
+model = torch.compile(model, backend="cuesta", options={"checked": True})
+```
+
+For finding errors of cuesta's own, not for work: a call takes up to six times as long, and the code is another.
+Kernels compare each address, before they read or write there, with the begin and the end of the buffer that it is in,
+scratch memory of their own included. What is outside is not touched, and the call raises a `BoundsError`: which kernel,
+which of its buffers, a read or a write, how many bytes outside, and the source line, as far as it is known:
+
+```
+BoundsError: kernel add_relu: a write up to 4 bytes behind the end of its buffer 1 (memory for a result), of model.py:31
+```
+
+| | on a CPU | target `tt` | CUDA |
+| --- | --- | --- | --- |
+| each read and write of a kernel is inside its buffer | in the kernel's code | in the interpreter | not checked |
+| what kernels and calls are given lies in its memory | when compiled, or with a call's sizes | likewise | likewise |
+| nothing wrote in the 4 KB around the arena and around each result | after the call | likewise | not checked |
+| arena and results hold NaNs before the call, so that what is read and was never written shows | always | always | no |
+
+What calls into ATen do within their memory, and to arguments and buffers that ATen allocates, is not looked at. So that
+they have memory around them, results are allocated before the program runs, and cannot be resized (`resize_`). A kernel
+for CUDA can be checked where it was found to be wrong by compiling the same graph for target `tt`, on CPU tensors.
+Programs of this option have cache entries of their own; without it, code, keys and calls are what they would be if the
+option did not exist.
+
 ## `bitwise_eager`
 For elementwise graphs on CPU: every value has the bits of eager's, at the price of speed. Compiled, and fused, are
 views and copies, `where`, comparisons, logic, integer arithmetic, and the float ops that IEEE 754 rounds once (`+`,
@@ -189,7 +216,8 @@ def page() -> str:
         *_table(["option", "type", "default", "effect"], options),
         "",
         "## Environment variables",
-        "They are read at each compile; an option goes before its variable.",
+        "They are read at each compile; an option goes before its variable. Any other whose name begins with `CUESTA_`",
+        "is warned of, once, with what is near it.",
         "",
         *_table(["variable", "meaning"], variables),
     ]

@@ -12,13 +12,25 @@ import hashlib
 import json
 import struct
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any, TypedDict
 
 from cuesta.errors import ArtefactError
+from cuesta.runtime.schema.checks import an_object, check_of, refusing, whole
 
 _MAGIC = b"cuestaA\n"  # the newline shows a file that was mangled as text
-_VERSION = 3
+_VERSION = 4
 _HEADER = struct.Struct("<8sIQQQ32s")
+
+
+class _Content(TypedDict):
+    """The JSON: the symbol of the host function, the metadata, and the name and size of each kernel's code."""
+
+    entry: str
+    metadata: Annotated[dict[str, Any], an_object]
+    kernels: list[tuple[str, Annotated[int, whole("a count of bytes is 0 or more")]]]
+
+
+_check_content = check_of(_Content)
 
 
 @dataclass(frozen=True)
@@ -49,37 +61,54 @@ class Artefact:
                 f"the metadata of {self.entry} is not plain JSON: {', '.join(map(str, changed))} would be read back "
                 "as something else; string keys, lists instead of tuples and no NaN are valid"
             )
-        kernels = b"".join(self.kernels.values())
-        digest = _digest(text, self.objects, kernels)
-        header = _HEADER.pack(_MAGIC, _VERSION, len(text), len(self.objects), len(kernels), digest)
-        return header + text + self.objects + kernels
+        return framed(text, self.objects, b"".join(self.kernels.values()))
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Artefact:
-        """Reads what `to_bytes` wrote. Raises ArtefactError for bytes that are foreign, damaged or cut short."""
-        if len(data) < _HEADER.size:
-            raise ArtefactError(f"not an artefact: {len(data)} bytes, and the header alone takes {_HEADER.size}")
-        magic, version, text_size, objects_size, kernels_size, digest = _HEADER.unpack_from(data)
-        if magic != _MAGIC:
-            raise ArtefactError(f"not an artefact: it begins with {magic!r}, not {_MAGIC!r}")
-        if version != _VERSION:
-            raise ArtefactError(f"an artefact of format {version}; this version reads format {_VERSION}")
-        expected = _HEADER.size + text_size + objects_size + kernels_size
-        if len(data) != expected:
-            raise ArtefactError(f"damaged artefact: {len(data)} bytes instead of {expected}")
-        text = data[_HEADER.size : _HEADER.size + text_size]
-        objects = data[_HEADER.size + text_size : expected - kernels_size]
-        if _digest(text, objects, data[expected - kernels_size :]) != digest:
-            raise ArtefactError("damaged artefact: checksum differs")
+        """Reads what `to_bytes` wrote. Raises ArtefactError for bytes that are foreign, damaged or cut short.
+
+        What the metadata hold is not looked at: schema.read_artefact does that, for bytes from a file.
+        """
+        text, objects, code = unframed(data)
         try:
             content = json.loads(text)
-            kernels, start = {}, expected - kernels_size
-            for name, size in content["kernels"]:
-                kernels[name] = data[start : start + size]
-                start += size
-            return cls(objects, content["entry"], content["metadata"], kernels)
-        except (ValueError, TypeError, KeyError) as error:
+        except (ValueError, RecursionError) as error:
             raise ArtefactError(f"not an artefact that this version wrote: {error!r}") from error
+        with refusing("artefact"):
+            _check_content(content)
+        kernels, start = {}, 0
+        for name, size in content["kernels"]:
+            kernels[name] = code[start : start + size]
+            start += size
+        if start != len(code) or len(kernels) != len(content["kernels"]):
+            raise ArtefactError(f"damaged artefact: {len(code)} bytes of kernels, whose names say otherwise")
+        return cls(objects, content["entry"], content["metadata"], kernels)
+
+
+def framed(text: bytes, objects: bytes, kernels: bytes) -> bytes:
+    """The bytes of an artefact of these sections, with lengths and checksum."""
+    header = _HEADER.pack(_MAGIC, _VERSION, len(text), len(objects), len(kernels), _digest(text, objects, kernels))
+    return header + text + objects + kernels
+
+
+def unframed(data: bytes) -> tuple[bytes, bytes, bytes]:
+    """The sections of an artefact: JSON, objects and kernels. Raises ArtefactError as `from_bytes` does."""
+    if len(data) < _HEADER.size:
+        raise ArtefactError(f"not an artefact: {len(data)} bytes, and the header alone takes {_HEADER.size}")
+    magic, version, text_size, objects_size, kernels_size, digest = _HEADER.unpack_from(data)
+    if magic != _MAGIC:
+        raise ArtefactError(f"not an artefact: it begins with {magic!r}, not {_MAGIC!r}")
+    if version != _VERSION:
+        raise ArtefactError(f"an artefact of format {version}; this version reads format {_VERSION}")
+    expected = _HEADER.size + text_size + objects_size + kernels_size
+    if len(data) != expected:
+        raise ArtefactError(f"damaged artefact: {len(data)} bytes instead of {expected}")
+    text = data[_HEADER.size : _HEADER.size + text_size]
+    objects = data[_HEADER.size + text_size : expected - kernels_size]
+    kernels = data[expected - kernels_size :]
+    if _digest(text, objects, kernels) != digest:
+        raise ArtefactError("damaged artefact: checksum differs")
+    return text, objects, kernels
 
 
 def _digest(text: bytes, *sections: bytes) -> bytes:

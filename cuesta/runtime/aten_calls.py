@@ -14,14 +14,32 @@ from cuesta.sizes import parse
 
 Arguments = tuple[list[Any], dict[str, Any]]
 
+#: Kind of an argument → name → what torch has of that kind. The text of a call names nothing else of torch's.
+ATTRIBUTES: dict[str, dict[str, Any]] = {
+    kind: {name: value for name, value in vars(torch).items() if isinstance(value, of)}
+    for kind, of in (("dtype", torch.dtype), ("layout", torch.layout), ("memory_format", torch.memory_format))
+}
+
 
 def find_overload(name: str) -> Any:
     """The OpOverload that `namespace.op.overload` names.
 
-    Raises AttributeError where torch has no such op.
+    Raises AttributeError where torch has no such op, ValueError for a name that does not have three parts.
     """
     namespace, op, overload = name.split(".")
-    return getattr(getattr(getattr(torch.ops, namespace), op), overload)
+    found: Any = torch.ops
+    # What else torch.ops has are functions that import modules and load libraries.
+    for part, kind in (
+        (namespace, torch._ops._OpNamespace),
+        (op, torch._ops.OpOverloadPacket),
+        (overload, torch._ops.OpOverload),
+    ):
+        if not part.isidentifier() or part.startswith("__"):
+            raise AttributeError(f"{part!r} is no name of an op's")
+        found = getattr(found, part)
+        if not isinstance(found, kind):
+            raise AttributeError(f"torch.ops has {part!r}, which belongs to no op")
+    return found
 
 
 def read_call(text: str) -> Callable[[Sequence[Any]], Arguments]:
@@ -45,8 +63,8 @@ def _decode(item: Any, operands: Sequence[Any]) -> Any:
     if not isinstance(item, dict):
         return item
     ((kind, value),) = item.items()
-    if kind in ("dtype", "layout", "memory_format"):
-        return getattr(torch, value)
+    if kind in ATTRIBUTES:
+        return ATTRIBUTES[kind][value]
     if kind == "device":
         return torch.device(value)
     if kind == "str":

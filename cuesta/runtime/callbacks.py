@@ -14,6 +14,7 @@ from typing import Any
 import torch
 
 from cuesta.errors import ExecutionError
+from cuesta.runtime.arguments import is_lazy
 from cuesta.runtime.aten_calls import find_overload, read_call
 from cuesta.runtime.dtypes import DTYPES
 from cuesta.runtime.handles import make_handles, steal
@@ -79,8 +80,9 @@ class PythonCalls:
 
 
 def _checked(overload: str, result: Tensor, expected: dict[str, Any], operands: set[int]) -> Tensor:
-    """The result, copied where it is a view of an operand, whose memory is used again after its last use, and where its
-    strides are not those that torch's fake kernel foretold.
+    """The result, copied where it is a view of an operand, whose memory is used again after its last use, where its
+    strides are not those that torch's fake kernel foretold, and where its memory does not hold its values (a lazily
+    conjugated tensor, a ZeroTensor).
 
     Raises ExecutionError where its sizes or dtype are not those that the graph was traced with.
     """
@@ -90,6 +92,8 @@ def _checked(overload: str, result: Tensor, expected: dict[str, Any], operands: 
             f"{overload} returned sizes {list(result.shape)}, {result.dtype}; "
             f"the graph was traced with sizes {sizes}, {dtype}"
         )
+    if is_lazy(result) or result._is_zerotensor():
+        return torch.empty_strided(sizes, strides, dtype=dtype, device=result.device).copy_(result)
     same_strides = same_places(sizes, strides, result.stride())
     if not same_strides or (result.numel() and result.untyped_storage().data_ptr() in operands):
         return _copied(result, torch.empty_strided(sizes, strides, dtype=dtype, device=result.device), same_strides)

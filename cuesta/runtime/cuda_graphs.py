@@ -24,7 +24,7 @@ from typing import Any, Protocol
 import torch
 
 from cuesta.quantities import count_text
-from cuesta.runtime.gpu_call import aligned_copy, argument_result, flat_view
+from cuesta.runtime.arguments import aligned_copy, argument_result, flat_view
 
 Tensor = torch.Tensor
 Program = Callable[[list[Tensor]], list[Tensor]]
@@ -132,10 +132,12 @@ class RecordedProgram:
         metadata: dict[str, Any],
         static: Collection[int],
         recorder: Recorder,
+        fits: Callable[[list[Tensor]], bool],
         tell: Callable[[str], None] = lambda outcome: None,
     ) -> None:
-        """`static` are the arguments that keep their addresses; `tell` hears what became of the recording."""
-        self._program, self._metadata, self._static = program, metadata, frozenset(static)
+        """`static` are the arguments that keep their addresses; `fits` says whether the program takes arguments as they
+        are; `tell` hears what became of the recording."""
+        self._program, self._metadata, self._static, self._fits = program, metadata, frozenset(static), fits
         self._recorder, self._tell = recorder, tell
         self._recording: _Recording | None = None
         self._recorded = 0
@@ -146,7 +148,8 @@ class RecordedProgram:
         self._reason: str | None = None
 
     def __call__(self, tensors: list[Tensor]) -> list[Tensor]:
-        if self._reason is not None or self._recorder.is_busy():
+        # A replay looks at nothing: what the program would copy, or refuse, goes to the program.
+        if self._reason is not None or self._recorder.is_busy() or not self._fits(tensors):
             return self._program(tensors)
         with self._recorder.lock:
             if not self._is_warm:

@@ -11,10 +11,10 @@ become None; `kept`, how many tensors that torch is given stay with the slots fr
 argument or a base at an offset in elements; `calls`, the calls into ATen that go through Python;
 `words`, those of the program's tables that depend on sizes; `buffers`, what shares an arena whose offsets do;
 `grids`, those of a GPU's launches that do; `late`, the kernels whose code may be wanting; `assumed`, what was taken
-for granted of sizes (sized.py has these five); `steps`, what may fail, for the message;
-`mutates`, the numbers of the arguments that it writes; `lent`, of those that it writes as nobody needs them after the
-call: where anybody has one still, a copy takes its place (sole_owner.py); `target` and `device`; `kernels`, those of a
-GPU. The slots that the entry takes are described in lowering/host_to_llvm/layout.py.
+for granted of sizes (sized.py has these five); `checked`, where accesses are checked (checked.py); `steps`, what may
+fail, for the message; `mutates`, the numbers of the arguments that it writes; `lent`, of those that it writes as nobody
+needs them after the call: where anybody has one still, a copy takes its place (sole_owner.py); `target` and `device`;
+`kernels`, those of a GPU. The slots that the entry takes are described in lowering/host_to_llvm/layout.py.
 
 A call on a GPU takes its arena and its results from torch's caching allocator and launches on torch's current
 stream, so work that is queued there may go on using memory that the call has given back.
@@ -35,14 +35,17 @@ import torch
 
 from cuesta.huge_pages import may_come_large, use_huge_pages
 from cuesta.runtime.arena import ArenaPool
+from cuesta.runtime.arguments import MISFIT, Arguments, elements_in_reach
 from cuesta.runtime.artefact import Artefact
 from cuesta.runtime.callbacks import CALLBACK, PythonCalls
 from cuesta.runtime.dtypes import DTYPES
 from cuesta.runtime.elf import LoadedObject, Resolve, load_object, process_resolver
 from cuesta.runtime.failures import Failures
-from cuesta.runtime.gpu_call import MISALIGNED, around, device_names, elements_in_reach
+from cuesta.runtime.gpu_call import device_names, on_device
 from cuesta.runtime.handles import make_handles, steal
+from cuesta.runtime.interface import check_interface
 from cuesta.runtime.kernel_table import KernelTable
+from cuesta.runtime.object_layout import SYMBOL, object_layout
 from cuesta.runtime.sized import admits, is_sized, with_sizes
 from cuesta.runtime.sole_owner import own
 
@@ -51,11 +54,15 @@ Tensor = torch.Tensor
 #: Shared by all graphs, so that their scratch memory does not add up.
 ARENAS = ArenaPool()
 
+#: The function of a program that checks its arguments.
+CHECK = "cuesta_check_arguments"
+
 #: Slots between those of the arguments and those of the bases.
-_BEFORE_BASES = 4
+_BEFORE_BASES = 5
 
 _ENTRY = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p)  # releases the GIL while it runs
 _Call = Callable[[list[Tensor]], list[Tensor]]
+_Fits = Callable[[list[Tensor]], bool]
 
 # Other sizes, strides and an offset to add, over the same memory; for autograd no view, as it was traced without one.
 _view: Callable[..., Tensor] = torch._C._dynamo.guards._reinterpret_tensor  # type: ignore[attr-defined]
@@ -67,7 +74,8 @@ class Executable:
     Raises ArtefactError where the code does not load. A call raises IndexError or RuntimeError for a failed check,
     ExecutionError with torch's message for a failed call of torch, torch.OutOfMemoryError where a GPU has
     no memory left, and what Python raised where a call of torch reached Python: one that goes that way, or that a
-    dispatch mode saw. Tensors must have the dtypes, sizes and strides of `arguments`: not checked.
+    dispatch mode saw. Tensors that are not what `arguments` say are copied into that layout, or are an InputError
+    (arguments.py).
     """
 
     def __init__(self, artefact: Artefact, kernels: KernelTable | None = None) -> None:
@@ -75,13 +83,21 @@ class Executable:
         self.metadata: dict[str, Any] = artefact.metadata["program"]
         self._kernels = kernels
         loaded = load_object(artefact.objects, _resolver(kernels))
+        check_interface(loaded.symbols, artefact.entry, self.metadata)
         self._make = functools.partial(
             _specialise, loaded=loaded, entry=loaded.symbols[artefact.entry], kernels=kernels
         )
-        self._call = _needs_sizes if is_sized(self.metadata) else self._make(self.metadata)
+        self._call: _Call = _needs_sizes
+        self._fits: _Fits = _needs_sizes
+        if not is_sized(self.metadata):
+            self._call, self._fits = self._make(self.metadata)
 
     def __call__(self, tensors: list[Tensor]) -> list[Tensor]:
         return self._call(tensors)
+
+    def fits(self, tensors: list[Tensor]) -> bool:
+        """Whether the program would take these tensors as they are: what it asks before it runs."""
+        return self._fits(tensors)
 
     def admits(self, values: Mapping[str, int]) -> bool:
         """Whether the program is right for these values of the symbols in its sizes."""
@@ -93,32 +109,41 @@ class Executable:
         if not is_sized(self.metadata):
             return self
         made = copy.copy(self)
+        if "checked" in self.metadata:
+            from cuesta.runtime.checked import check_operands
+
+            check_operands(self.metadata["checked"]["operands"], values)
         made.metadata = with_sizes(self.metadata, values)
         if made.metadata["late"]:
             assert self._kernels is not None
             self._kernels.complete(made.metadata["late"])
-        made._call = made._make(made.metadata)
+        made._call, made._fits = made._make(made.metadata)
         return made
 
 
-def _needs_sizes(tensors: list[Tensor]) -> list[Tensor]:
+def _needs_sizes(tensors: list[Tensor]) -> Any:
     raise TypeError("this program has symbols in its sizes: call what with_sizes makes of it")
 
 
 def _resolver(kernels: KernelTable | None) -> Resolve:
-    if kernels is None:
-        return process_resolver()
-    own, others = kernels.symbols, process_resolver(*kernels.libraries)
+    own = {SYMBOL: ctypes.addressof(object_layout())}
+    libraries: Sequence[ctypes.CDLL] = ()
+    if kernels is not None:
+        own, libraries = own | kernels.symbols, kernels.libraries
+    others = process_resolver(*libraries)
     return lambda name: own[name] if name in own else others(name)
 
 
-def _specialise(metadata: dict[str, Any], loaded: LoadedObject, entry: int, kernels: KernelTable | None) -> _Call:
-    """A function for one artefact alone: a general one would spend its time on looking things up."""
+def _specialise(
+    metadata: dict[str, Any], loaded: LoadedObject, entry: int, kernels: KernelTable | None
+) -> tuple[_Call, _Fits]:
+    """The call of one artefact alone, a general one would spend its time on looking things up; and the check of its
+    arguments."""
     calls = PythonCalls(metadata["calls"])
     callback = CALLBACK(calls.run) if metadata["calls"] else None
     device = torch.device(metadata["device"])
-    failures = Failures(metadata["steps"], device)
-    stream = len(metadata["arguments"]) + 1  # after a failed launch, the driver's code
+    failures = Failures(metadata, device)
+    stream = len(metadata["arguments"]) + 1  # after a failed launch, the driver's code, or a checked kernel's record
 
     def fail(code: int, slots: Any) -> None:
         launch_error = kernels.take_exception() if kernels is not None else None
@@ -143,17 +168,45 @@ def _specialise(metadata: dict[str, Any], loaded: LoadedObject, entry: int, kern
         "own": own,
         "use_huge_pages": use_huge_pages,
         "uint8": torch.uint8,
+        "fit": Arguments(metadata).fit,
         "fail": fail,
         "keep_exception": calls.keep_exception,
         "pack": struct.Struct(f"={count}q").pack_into,
-        "data_ptr": torch._C.TensorBase.data_ptr,
         "view": _view,
         **{f"dtype_{i}": DTYPES[b["dtype"]] for i, b in enumerate(metadata["bases"])},
         **{f"result_dtype_{i}": DTYPES[r["dtype"]] for i, r in enumerate(metadata["results"])},
     }
+    around_call: Callable[[_Call], _Call] | None = None
+    if "checked" in metadata and device.type == "cpu":
+        from cuesta.runtime.checked import CheckedCall  # few programs are
+
+        checked = CheckedCall(metadata)
+        names |= {"lease": checked.lease, "allocate": checked.allocate}
+        around_call = checked.around
     exec(compile(_source(metadata), "<cuesta call>", "exec"), names)
     call: _Call = names.pop("call")  # or it would keep itself alive
-    return call if kernels is None else around(call, metadata)
+    call = around_call(call) if around_call else call
+    fits = _checker(loaded, metadata, (ctypes.addressof(tables), tables))
+    return (call if kernels is None else on_device(call, device)), fits
+
+
+def _checker(loaded: LoadedObject, metadata: dict[str, Any], tables: tuple[int, Any]) -> _Fits:
+    """The program's own check of its arguments, for who does not call the program."""
+    count = len(metadata["arguments"])
+    if not count:
+        return lambda tensors: not tensors
+    check = _ENTRY(loaded.symbols[CHECK])
+    held = metadata["released"]
+
+    def fits(tensors: list[Tensor]) -> bool:
+        handles = make_handles([tensors[i] for i in held])
+        slots = [*[0] * (count + 3), tables[0], id(tensors), *[0] * len(metadata["bases"]), *handles]
+        words = (ctypes.c_int64 * len(slots))(*slots)
+        code = check(ctypes.addressof(words))
+        steal(*handles)
+        return bool(code == 0)
+
+    return fits
 
 
 def _slots_maker(count: int, kept: int) -> Callable[[], tuple[Any, int]]:
@@ -187,90 +240,106 @@ def _give_back(tensors: list[Any], released: Sequence[int], handles: Sequence[in
 
 
 def _source(metadata: dict[str, Any]) -> str:
-    """The text of `call`. Slots are taken from a stack: a thread, or a call within a call, finds its own."""
+    """The text of `call`. Slots are taken from a stack: a thread, or a call within a call, finds its own.
+
+    The program finds the arguments in the list itself, and checks them before it does anything else. Where one does not
+    fit, it is called once more with what `fit` makes of them.
+    """
     arguments, bases = metadata["arguments"], metadata["bases"]
-    few = 0 < len(arguments) <= 4 and not metadata["released"]
     device = torch.device(metadata["device"])
     on_gpu = device.type != "cpu"
-    lines = ["def call(tensors):"]
-    add = lines.append
+    lines = ["def call(tensors):", "  fitted = None", "  while True:"]
+
+    def add(line: str) -> None:
+        lines.append(f"    {line}")
+
     for i in metadata["lent"]:
-        add(f"    own(tensors, {i}, {_byte_count(arguments[i])})")
-    if few:
-        add(f"    {', '.join(f'a{i}' for i in range(len(arguments)))}, = tensors")
-    slots: list[str] = [f"a{i}.data_ptr()" for i in range(len(arguments))] if few else ["*map(data_ptr, tensors)"]
-    arena = "0" if not metadata["arena"] else "arena.data_ptr()" if on_gpu else "arena.address"
-    slots += [arena, f"stream({device.index})" if on_gpu else "threads()", "callback", "tables"]
+        add(f"own(tensors, {_int(i)}, {_byte_count(arguments[i])})")
+    slots = ["0"] * len(arguments)
+    slots.append("0" if not metadata["arena"] else "arena.data_ptr()" if on_gpu else "arena.address")
+    slots += [f"stream({device.index})" if on_gpu else "threads()", "callback", "tables", "id(tensors)"]
     for i, base in enumerate(bases):
         if base["owner"] == "caller":
-            add(f"    b{i} = allocate({tuple(base['sizes'])}, {tuple(base['strides'])}, dtype_{i})")
+            add(f"b{i} = allocate({_ints(base['sizes'])}, {_ints(base['strides'])}, dtype_{i})")
             if not on_gpu and may_come_large(_byte_count(base)):
-                add(f"    use_huge_pages(b{i}.data_ptr(), {_byte_count(base)})")
+                add(f"use_huge_pages(b{i}.data_ptr(), {_byte_count(base)})")
             slots.append(f"b{i}.data_ptr()")
         else:
             slots.append("0")
     if metadata["released"]:
-        slots.append("*take(tensors)")  # last: the others are read before
-    if metadata["arena"] and on_gpu:
-        add(f"    arena = allocate(({metadata['arena']},), (1,), uint8)")
-    elif metadata["arena"]:
-        add(f"    arena = lease({metadata['arena']})")
-    add("    try:")
-    add("        slots, address = free_slots.pop()")
-    add("    except IndexError:")
-    add("        slots, address = new_slots()")
-    add(f"    pack(slots, 0, {', '.join(slots)})")
-    add("    try:")
-    add("        code = entry(address)")
-    add("    except SystemError as error:")
-    add("        code = keep_exception(error)")
+        slots.append("*take(tensors)")
+    if metadata["arena"]:
+        nbytes = _int(metadata["arena"])
+        add(f"arena = allocate(({nbytes},), (1,), uint8)" if on_gpu else f"arena = lease({nbytes})")
+    add("try:")
+    add("    slots, address = free_slots.pop()")
+    add("except IndexError:")
+    add("    slots, address = new_slots()")
+    add(f"pack(slots, 0, {', '.join(slots)})")
+    add("try:")
+    add("    code = entry(address)")
+    add("except SystemError as error:")
+    add("    code = keep_exception(error)")
     if metadata["arena"] and not on_gpu:
-        add("    arena.release()" if metadata["keeps_arena"] else "    arena.drop()")
-    add("    if code:")
-    if metadata["kernels"]:
-        add(f"        if code == {MISALIGNED}:")
-        if metadata["released"]:
-            add("            give_back(tensors, slots)")
-        add("            free_slots.append((slots, address))")
-        add("            return None")
-    add("        fail(code, slots)")
+        add("arena.release()" if metadata["keeps_arena"] else "arena.drop()")
+    add("if code:")
+    add(f"    if code == {MISFIT} and fitted is None:")
+    if metadata["released"]:
+        add("        give_back(tensors, slots)")
+    add("        free_slots.append((slots, address))")
+    add("        fitted = fit(tensors)")
+    add("        tensors = fitted.tensors")
+    add("        continue")
+    add("    fail(code, slots)")
     owned = [i for i, base in enumerate(bases) if base["owner"] != "caller"]
     if owned:
         first = len(arguments) + _BEFORE_BASES
         handles = ", ".join(f"slots[{first + i}]" for i in owned)
-        add(f"    {', '.join(f'b{i}' for i in owned)}, = steal({handles})")
+        add(f"{', '.join(f'b{i}' for i in owned)}, = steal({handles})")
     for i in owned:
         if bases[i]["owner"] == "aten":
             # A part of what an op made knows that, and AOTAutograd takes arguments that share memory, one of which is
             # written, all with a base or none: views that are made here have none.
-            add(f"    if b{i}._base is not None:")
-            add(f"        b{i} = view(b{i}, {tuple(bases[i]['sizes'])}, {tuple(bases[i]['strides'])}, 0)")
-    add("    free_slots.append((slots, address))")
+            add(f"if b{i}._base is not None:")
+            add(f"    b{i} = view(b{i}, {_ints(bases[i]['sizes'])}, {_ints(bases[i]['strides'])}, 0)")
+    add("free_slots.append((slots, address))")
     names: dict[str, str] = {}
     for i, result in enumerate(metadata["results"]):
         key = repr(result)
         if key not in names:
             names[key] = f"r{i}"
-            add(f"    r{i} = {_result(i, result, metadata, few)}")
+            add(f"r{i} = {_result(i, result, metadata)}")
         elif names[key] != f"r{i}":
-            add(f"    r{i} = {names[key]}")  # returned twice: one tensor, as in eager
-    add(f"    return [{', '.join(f'r{i}' for i in range(len(metadata['results'])))}]")
+            add(f"r{i} = {names[key]}")  # returned twice: one tensor, as in eager
+    results = f"[{', '.join(f'r{i}' for i in range(len(metadata['results'])))}]"
+    add(f"return {results} if fitted is None else fitted.finish({results})")
     return "\n".join(lines)
 
 
-def _result(i: int, result: dict[str, Any], metadata: dict[str, Any], few: bool) -> str:
-    index = result["index"]
+def _result(i: int, result: dict[str, Any], metadata: dict[str, Any]) -> str:
+    index = _int(result["index"])
     if result["kind"] == "base":
         source, base = f"b{index}", metadata["bases"][index]
     else:
-        source, base = f"a{index}" if few else f"tensors[{index}]", metadata["arguments"][index]
+        source, base = f"tensors[{index}]", metadata["arguments"][index]
     # What was saved for a gradient keeps what autograd knows of it to itself.
     if result["whole"] and not (result["kind"] == "argument" and index in metadata["lent"]):
         return source
     if base["dtype"] != result["dtype"]:
-        source = f"view({source}, ({elements_in_reach(base, result)},), (1,), 0).view(result_dtype_{i})"
-    return f"view({source}, {tuple(result['sizes'])}, {tuple(result['strides'])}, {result['offset']})"
+        source = f"view({source}, {_ints([elements_in_reach(base, result)])}, (1,), 0).view(result_dtype_{i})"
+    return f"view({source}, {_ints(result['sizes'])}, {_ints(result['strides'])}, {_int(result['offset'])})"
 
 
 def _byte_count(tensor: dict[str, Any]) -> int:
-    return math.prod(tensor["sizes"]) * DTYPES[tensor["dtype"]].itemsize
+    return _int(math.prod(tensor["sizes"]) * DTYPES[tensor["dtype"]].itemsize)
+
+
+def _int(value: object) -> int:
+    """The value, which is about to become text of a program: whatever the metadata hold, only numbers do."""
+    if type(value) is not int:
+        raise TypeError(f"{value!r} is no int")
+    return value
+
+
+def _ints(values: Sequence[object]) -> tuple[int, ...]:
+    return tuple(map(_int, values))

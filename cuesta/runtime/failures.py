@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
 
 from cuesta.errors import ExecutionError
+from cuesta.runtime.arguments import MISFIT
 from cuesta.runtime.cuda_driver import describe_error
 from cuesta.runtime.dtypes import DTYPES
 from cuesta.torch_library import torch_library
@@ -17,20 +18,27 @@ from cuesta.torch_library import torch_library
 class Failures:
     """Codes of one program by its steps; see lowering/host_to_llvm/__init__.py for what a code says."""
 
-    def __init__(self, steps: Sequence[dict[str, Any]], device: torch.device) -> None:
-        self._steps = steps
+    def __init__(self, program: Mapping[str, Any], device: torch.device) -> None:
+        self._steps: Sequence[dict[str, Any]] = program["steps"]
+        self._accesses: Sequence[Sequence[Any]] = program.get("checked", {}).get("accesses", ())
         self._device = device
         self._seen_without_memory = _times_without_memory(device)
 
     def error(self, code: int, driver_code: int = 0) -> Exception:
-        """The exception to raise; `driver_code` is that of a launch.
+        """The exception to raise; `driver_code` is that of a launch on a GPU, or what a checked kernel recorded.
 
         To be called on the thread that ran the program, before it calls torch again.
         """
+        if code == MISFIT:
+            return ExecutionError("torch made copies of the arguments that do not fit either; this is a bug of cuesta")
         step = self._steps[abs(code) - 1]
         if step["kind"] == "check":
             return _RAISED[step["raises"]](step["message"])
         where = f" ({step['where']})" if step["where"] else ""
+        if step["kind"] == "launch" and self._accesses:
+            from cuesta.runtime.checked import access_error  # few programs have accesses that are checked
+
+            return access_error(step, self._accesses, driver_code)
         if step["kind"] == "launch":
             return ExecutionError(f"launch of kernel {step['kernel']}{where}: {describe_error(driver_code)}")
         message = _last_message()

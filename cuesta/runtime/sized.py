@@ -15,6 +15,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from cuesta.runtime.offsets import Buffer, place
+from cuesta.runtime.schema.checks import MOST, Wrong, refusing
+from cuesta.runtime.schema.memory import check_places
 from cuesta.sizes import at, parse
 
 
@@ -27,12 +29,29 @@ def is_sized(program: Mapping[str, Any]) -> bool:
 
 def admits(program: Mapping[str, Any], values: Mapping[str, int]) -> bool:
     """Whether the program is right for these values of its symbols: `assumed` has sizes, and whether each of them was
-    negative where it was compiled."""
-    return all((at(parse(size), values) < 0) == negative for size, negative in program["assumed"].items())
+    negative where it was compiled. It is not where one of them cannot be computed, as it divides by 0."""
+    try:
+        return all((at(parse(size), values) < 0) == negative for size, negative in program["assumed"].items())
+    except ZeroDivisionError:
+        return False
 
 
 def with_sizes(program: Mapping[str, Any], values: Mapping[str, int]) -> dict[str, Any]:
-    """The metadata of the program for these values of its symbols. Raises KeyError for one without a value."""
+    """The metadata of the program for these values of its symbols. Raises KeyError for one without a value.
+
+    What a file's schema could not check without numbers is checked here: ArtefactError where a result would lie outside
+    its memory, a buffer has a negative size, or a size cannot be computed.
+    """
+    with refusing(f"program for {', '.join(f'{name} = {value}' for name, value in values.items())}"):
+        try:
+            made = _with_sizes(program, values)
+        except ZeroDivisionError:
+            raise Wrong(None, "a size of it divides by 0") from None
+        check_places(made)
+    return made
+
+
+def _with_sizes(program: Mapping[str, Any], values: Mapping[str, int]) -> dict[str, Any]:
     placed = {**values, **_places(program["buffers"], values)}
     grids = _grids(program, placed)
     numbers = {**placed, **grids}
@@ -72,6 +91,9 @@ def _places(buffers: list[list[int | str]], values: Mapping[str, int]) -> dict[s
         Buffer(at(parse(size), values) if isinstance(size, str) else size, int(first), int(last))
         for size, first, last in buffers
     ]
+    for i, buffer in enumerate(placed):
+        if not 0 <= buffer.nbytes <= MOST:
+            raise Wrong(buffer.nbytes, "bytes of a buffer are 0 or more").within(f".buffers[{i}]")
     offsets, total = place(placed)
     return {"arena": total, **{f"a{i}": offset for i, offset in enumerate(offsets)}}
 
@@ -84,7 +106,9 @@ def _grids(program: Mapping[str, Any], values: Mapping[str, int]) -> dict[str, i
 
     found: dict[str, int] = {}
     for i, (versions, passed) in enumerate(program["grids"]):
-        kernel = next(kernel for kernel, unless in versions if number(unless, values) == 0)
+        kernel = next((kernel for kernel, unless in versions if number(unless, values) == 0), None)
+        if kernel is None:
+            raise Wrong(len(versions), "no version of its kernel is right for these sizes").within(f".grids[{i}]")
         parameters = {f"p{j}": number(size, values) for j, size in enumerate(passed)}
         found |= {f"k{i}": kernel, f"g{i}": number(program["kernels"][kernel]["grid"][0], parameters)}
     return found

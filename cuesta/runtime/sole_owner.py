@@ -10,7 +10,7 @@ import sys
 
 import torch
 
-from cuesta.runtime.gpu_call import aligned_copy
+from cuesta.runtime.arguments import aligned_copy
 
 _memory_uses = torch._C._storage_Use_Count
 
@@ -34,5 +34,7 @@ _ALONE = _uses([torch.empty(1)], 0)
 def own(tensors: list[torch.Tensor], i: int, nbytes: int) -> None:
     """Puts a copy in the place of `tensors[i]` unless the list alone has it, no other tensor is in its memory, and that
     is `nbytes`, no more than it needs: it may be handed out then as memory of its own."""
+    if not isinstance(tensors[i], torch.Tensor):
+        return  # the program's check turns it down
     if _uses(tensors, i) != _ALONE or tensors[i].untyped_storage().nbytes() != nbytes:
         tensors[i] = aligned_copy(tensors[i])

@@ -6,9 +6,10 @@
       host.launch(%x, %0) {@kernels::@exp}                    llvm.call @cuesta_run(…, @_mlir_exp__tiles)
       return %0                                               llvm.return 0
 
-The entry returns 0; or n where step n failed (a call of torch, a check, a launch on a GPU), whose
-message is torch's last; or -n where call n returned other sizes or dtypes than it was traced with; or
-MISALIGNED. `layout.py` has the slots.
+The entry returns 0; or n where step n failed (a call of torch, a check, a launch on a GPU, or one of a checked
+kernel), whose message is torch's last; or -n where call n returned other sizes or dtypes than it was traced with; or
+MISFIT, and nothing has run, where an argument is not what the program was compiled for (argument_step.py).
+`layout.py` has the slots.
 """
 
 from __future__ import annotations

@@ -3,33 +3,42 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 from cuesta._mlir import ir
 from cuesta.dialects.cuesta.dialect import ints, numbers
 from cuesta.dialects.donated import donated_arguments
+from cuesta.dialects.host.operands import ACCESSES, Region, memory_of, name_of, operands_of
 from cuesta.dialects.kernel_module import launched_kernels
 from cuesta.dialects.types import byte_size, memref_shape
 from cuesta.lowering.host_to_llvm import host_function
 from cuesta.lowering.host_to_llvm.layout import HostLayout, Metadata, Value, read_host
+from cuesta.runtime.schema.calls import Call
+from cuesta.runtime.schema.program import AllocationStep, CallStep, CheckStep, LaunchStep, Result
+from cuesta.runtime.schema.tensors import Tensor
 from cuesta.sizes import Number, Size
 
 _FILE = re.compile(r'"([^"]+)":(\d+):\d+')
 _NAME = re.compile(r'loc\("([^"]+)"\(')
 
+_Step: TypeAlias = CheckStep | AllocationStep | LaunchStep | CallStep
+
 
 def describe(module: ir.Module) -> dict[str, Any]:
     """The metadata of the one host function of `module`, which plan-memory has seen and host-to-llvm has not.
 
-    Sizes and offsets are in elements, memory in bytes; see runtime/executable.py for each key.
+    Sizes and offsets are in elements, memory in bytes; see runtime/executable.py for each key, and
+    runtime/schema/program.py for what it may hold.
     """
     with module.context, ir.Location.unknown():
         layout = read_host(host_function(module))
         memory = layout.function.attributes.get("cuesta.memory", {})
         donated = {layout.places[argument].root.index for argument in donated_arguments(layout.function)}
         written = _written_arguments(layout)
+        checked = {"checked": {"operands": _operands(layout), "accesses": []}} if layout.checked else {}
         return {
-            "arguments": [_tensor(m) for m in _arguments(layout)],
+            **checked,
+            "arguments": [_argument(layout, value) for value in layout.block.arguments],
             "arena": _spelled(_arena_bytes(layout)),
             "buffers": _buffers(layout),
             "words": [],
@@ -52,7 +61,16 @@ def describe(module: ir.Module) -> dict[str, Any]:
             "lent": [i for i in written if i in donated],
             "kernels": _kernels(layout) if layout.target.gpu else [],
             "late": [],
+            "assumed": {},
         }
+
+
+def add_accesses(program: dict[str, Any], module: ir.Module) -> None:
+    """Moves what the lowering says of the accesses of a checked module's kernels from the module to its metadata."""
+    attributes = module.operation.attributes
+    if ACCESSES in attributes:
+        program["checked"]["accesses"] = [[cell.value for cell in row] for row in attributes[ACCESSES]]
+        del attributes[ACCESSES]
 
 
 def _kernels(layout: HostLayout) -> list[dict[str, Any]]:
@@ -61,7 +79,7 @@ def _kernels(layout: HostLayout) -> list[dict[str, Any]]:
     return [{"name": name, "late": name not in first, "made": name in first} for name in layout.kernels]
 
 
-def _tensor(metadata: Metadata) -> dict[str, Any]:
+def _tensor(metadata: Metadata) -> Tensor:
     sizes, strides = ([_spelled(n) for n in numbers] for numbers in (metadata.sizes, metadata.strides))
     return {"sizes": sizes, "strides": strides, "dtype": metadata.dtype}
 
@@ -78,13 +96,34 @@ def _buffers(layout: HostLayout) -> list[list[int | str]]:
     return [[_spelled(n) for n in numbers(row)] for row in rows]
 
 
-def _arguments(layout: HostLayout) -> list[Metadata]:
-    attributes = layout.function.attributes
-    extra = attributes["arg_attrs"] if "arg_attrs" in attributes else [{}] * layout.arguments
-    return [
-        Metadata.of(a, e["cuesta.dtype"].value if "cuesta.dtype" in e else None)
-        for a, e in zip(layout.block.arguments, extra, strict=True)
-    ]
+def _argument(layout: HostLayout, value: Value) -> dict[str, Any]:
+    """What the program expects of an argument; its device where that is not the program's."""
+    elsewhere = {"device": str(layout.devices[value])} if value in layout.devices else {}
+    return {**_tensor(layout.argument(value)), **elsewhere}
+
+
+def _operands(layout: HostLayout) -> list[dict[str, Any]]:
+    """The operands that only a call's sizes tell to lie within their memory, each once."""
+    rows = []
+    for operand in operands_of(layout.block):
+        memory = Region.of(operand.base)
+        numbers = (operand.offset, operand.region.nbytes, memory.nbytes)
+        is_whole = operand.region == memory and operand.offset == 0
+        if not is_whole and any(isinstance(n, Size) for n in numbers):
+            row = {
+                "what": f"{operand.what} ({name_of(operand.base)})",
+                "offset": _spelled(operand.offset),
+                **_region(operand.region),
+                "memory": _region(memory),
+            }
+            if row not in rows:
+                rows.append(row)
+    return rows
+
+
+def _region(region: Region) -> dict[str, Any]:
+    sizes, strides = ([_spelled(n) for n in numbers] for numbers in (region.sizes, region.strides))
+    return {"sizes": sizes, "strides": strides, "itemsize": region.itemsize}
 
 
 def _written_arguments(layout: HostLayout) -> list[int]:
@@ -107,16 +146,17 @@ def _arena_bytes(layout: HostLayout) -> Number:
     return 0
 
 
-def _result(layout: HostLayout, value: Value, metadata: Metadata) -> dict[str, Any]:
+def _result(layout: HostLayout, value: Value, metadata: Metadata) -> Result:
     """Where a result lies: in an argument or in a returned base, as the whole of it or from an offset on."""
     base = layout.origins[value]
     offset = layout.places[value].offset // byte_size(metadata.dtype)
     if base in layout.returned:
-        kind, index = "base", list(layout.returned).index(base)
+        kind: Literal["base", "argument"] = "base"
+        index = list(layout.returned).index(base)
         whole = layout.returned[base].metadata
     else:
         kind, index = "argument", layout.places[base].root.index
-        whole = _arguments(layout)[index]
+        whole = layout.argument(base)
     return {
         "kind": kind,
         "index": index,
@@ -126,7 +166,7 @@ def _result(layout: HostLayout, value: Value, metadata: Metadata) -> dict[str, A
     }
 
 
-def _call(op: ir.Operation) -> dict[str, Any]:
+def _call(op: ir.Operation) -> Call:
     dtypes = [d.value for d in op.attributes["dtypes"]]
     results = [Metadata.of(r, d) for r, d in zip(op.results, dtypes[len(op.operands) :], strict=True)]
     return {
@@ -138,17 +178,22 @@ def _call(op: ir.Operation) -> dict[str, Any]:
     }
 
 
-def _step(op: ir.Operation, layout: HostLayout) -> dict[str, Any]:
+def _step(op: ir.Operation, layout: HostLayout) -> _Step:
     """What an error of a step says."""
     if op.name == "host.check":
-        raises = op.attributes["raises"].value if "raises" in op.attributes else "IndexError"
+        raises: Literal["IndexError", "RuntimeError"] = "IndexError"
+        if "raises" in op.attributes:
+            raises = op.attributes["raises"].value
         return {"kind": "check", "message": op.attributes["message"].value, "raises": raises}
     if op.name == "host.alloc":
         base = layout.returned.get(op.results[0])
         allocated = _tensor(base.metadata if base else Metadata.of(op.results[0]))
         return {"kind": "allocation", "where": where(op), **allocated}
     if op.name == "host.launch":
-        return {"kind": "launch", "kernel": op.attributes["kernel"].value[-1], "where": where(op)}
+        launch: LaunchStep = {"kind": "launch", "kernel": op.attributes["kernel"].value[-1], "where": where(op)}
+        if layout.checked:
+            launch["buffers"] = [name_of(memory_of(value)[0]) for value in op.operands]
+        return launch
     results = [_tensor(Metadata.of(r)) for r in op.results]
     return {"kind": "call", "overload": op.attributes["overload"].value, "where": where(op), "results": results}
 

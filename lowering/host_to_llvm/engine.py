@@ -9,12 +9,17 @@ from __future__ import annotations
 import ctypes
 import functools
 import os
+import resource
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from cuesta._mlir import c_interface
 from cuesta.errors import CompileError
+
+_PIPE_BYTES = 1 << 20
+"""The most that is read of a pipe at once."""
 
 
 class _Handle(ctypes.Structure):
@@ -92,12 +97,42 @@ def _object_of(mlir: _Interface, module: _Handle, opt_level: int) -> bytes:
     if not engine.pointer:
         raise CompileError("LLVM refused the module; its reason is on stderr")
     try:
-        # A file in memory: a full disk stops no compile. The engine takes only a path.
-        with open(os.memfd_create("graph.o"), "rb") as file:
-            mlir.write_object(engine, _String.of(f"/proc/self/fd/{file.fileno()}".encode()))
-            objects = file.read()
+        objects = _written(lambda path: mlir.write_object(engine, _String.of(path.encode())))
     finally:
         mlir.destroy_engine(engine)
     if not objects:
         raise CompileError("LLVM wrote no object for the module; its reason is on stderr")
     return objects
+
+
+def _written(write: Callable[[str], None]) -> bytes:
+    """What `write` writes into the path that it is given. The engine takes only a path; a full disk stops nothing."""
+    if resource.getrlimit(resource.RLIMIT_FSIZE)[0] != resource.RLIM_INFINITY:
+        return _written_into_pipe(write)
+    with open(os.memfd_create("graph.o"), "rb") as file:
+        write(f"/proc/self/fd/{file.fileno()}")
+        return file.read()
+
+
+def _written_into_pipe(write: Callable[[str], None]) -> bytes:
+    """The same under a limit on the size of files, which holds for those in memory too: LLVM ends the process where it
+    cannot write. Not the only way, because starting a thread takes 0.2 ms, ten times a small file in memory."""
+    reading, writing = os.pipe()
+    received = bytearray()
+    # Not the pipe's end: a child that another thread forks meanwhile holds the pipe open for as long as it lives.
+    end = os.urandom(16)
+
+    def read() -> None:
+        while not received.endswith(end):
+            received.extend(os.read(reading, _PIPE_BYTES))
+
+    reader = threading.Thread(target=read, name="cuesta object")  # a pipe holds less than an object
+    reader.start()
+    try:
+        write(f"/proc/self/fd/{writing}")
+    finally:
+        os.write(writing, end)
+        reader.join()
+        os.close(writing)
+        os.close(reading)
+    return bytes(received[: -len(end)])

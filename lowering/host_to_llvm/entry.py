@@ -5,7 +5,6 @@ What a step works on is in a constant table of its own; steps.py has the tables 
 
 from __future__ import annotations
 
-import re
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -35,20 +34,19 @@ from cuesta.dialects.host.typed_entries import typed_entry
 from cuesta.dialects.kernel_module import launch_parameters
 from cuesta.errors import Unsupported
 from cuesta.huge_pages import may_come_large
-from cuesta.lowering.host_to_llvm import allocate_step, dispatch_step, gpu_step, launch_step, tensor_steps, typed_step
+from cuesta.lowering.host_to_llvm import bounds_step, tensor_steps, typed_step
 from cuesta.lowering.host_to_llvm.launch_step import PACKED, Kernel
 from cuesta.lowering.host_to_llvm.layout import HostLayout, Metadata, Value
-from cuesta.lowering.host_to_llvm.steps import DECLARATIONS, FAST_TO_COMPILE, I64, PTR, at
-from cuesta.runtime.gpu_call import MISALIGNED
+from cuesta.lowering.host_to_llvm.needed import needed
+from cuesta.lowering.host_to_llvm.steps import FAST_TO_COMPILE, I64, PTR, at
+from cuesta.runtime.arguments import ALIGNMENT, MISFIT
+from cuesta.runtime.dtypes import DTYPES
+from cuesta.runtime.executable import CHECK
 from cuesta.sizes import Number as SizeNumber
 from cuesta.sizes import Size, symbol
 from cuesta.targets import DEVICE_CODES
 
 ENTRY = "cuesta_main"
-
-_CALLED = re.compile(r'llvm\.(?:call|mlir\.addressof) @"?(\w+)')
-_STEPS = (allocate_step, tensor_steps, dispatch_step, typed_step, gpu_step, launch_step)
-_HELPERS = {name: text for steps in _STEPS for name, text in steps.HELPERS.items()}
 
 
 @dataclass
@@ -70,19 +68,21 @@ class EntryWriter:
         """Tables, helpers, the entry, and declarations of what they call."""
         for op in self.layout.operations:
             self._op(op)
+        check = self._check() if self.layout.arguments else ""
         entry = "\n".join([*self._head(), *self.body, *self._tail()])
         tables = [_global(name, numbers) for numbers, name in self.globals.items()]
         kernels = [f'llvm.func @"{PACKED}{function}"({PTR})' for function in self.functions]
         own = list(self.helpers.values())
-        return "\n".join([*tables, *kernels, *own, entry, *_needed([entry, *own])])
+        return "\n".join([*tables, *kernels, *own, check, entry, *needed([entry, check, *own])])
 
     def _head(self) -> list[str]:
         handles = len(self.layout.handles)
+        record = bounds_step.RECORD_WORDS if self.layout.checked else 0
         lines = [
             f"llvm.func @{ENTRY}(%slots: {PTR}) -> i32 attributes {{{FAST_TO_COMPILE}}} {{",
             "  %good = llvm.mlir.constant(0 : i32) : i32",
             "  %one = llvm.mlir.constant(1 : i64) : i64",
-            f"  %words = llvm.mlir.constant({max(2 * handles, 1)} : i64) : i64",
+            f"  %words = llvm.mlir.constant({max(2 * handles + record, 1)} : i64) : i64",
             f"  %frame = llvm.alloca %words x i64 : (i64) -> {PTR}",
             f"  {at('%tables', '%slots', self.layout.arguments + 3, PTR)}",
         ]
@@ -92,17 +92,52 @@ class EntryWriter:
                 f"  %bytes = llvm.mlir.constant({16 * handles} : i64) : i64",
                 f'  "llvm.intr.memset"(%frame, %no_byte, %bytes) <{{isVolatile = false}}> : ({PTR}, i8, i64) -> ()',
             ]
-        if self.layout.target.gpu and self.layout.kernels and self.layout.arguments:
+        if record:
+            lines += bounds_step.empty_record(self.layout)
+        if self.layout.arguments:
             lines += [
-                f"  %arguments = llvm.mlir.constant({self.layout.arguments} : i64) : i64",
-                f"  %misaligned = llvm.call @cuesta_misaligned(%slots, %arguments) : ({PTR}, i64) -> i1",
-                "  llvm.cond_br %misaligned, ^misaligned, ^aligned",
-                "^misaligned:",
-                f"  %says_so = llvm.mlir.constant({MISALIGNED} : i32) : i32",
-                "  llvm.return %says_so : i32",
-                "^aligned:",
+                f"  %all_fit = llvm.call @{CHECK}(%slots) : ({PTR}) -> i32",
+                '  %fit = llvm.icmp "eq" %all_fit, %good : i32',
+                "  llvm.cond_br %fit, ^fit, ^misfit",
+                "^misfit:",
+                "  llvm.return %all_fit : i32",
+                "^fit:",
             ]
         return lines
+
+    def _check(self) -> str:
+        """The function that checks the arguments. It is one of its own, as recorded programs are checked, not run."""
+        items = [n for argument in self.layout.block.arguments for n in self._argument(argument)]
+        entry, self.body = self.body, []
+        table = self._table([self.layout.arguments, self.layout.list_slot, *items])
+        lines, self.body = self.body, entry
+        return "\n".join(
+            [
+                f"llvm.func @{CHECK}(%slots: {PTR}) -> i32 attributes {{{FAST_TO_COMPILE}}} {{",
+                "  %good = llvm.mlir.constant(0 : i32) : i32",
+                f"  %misfit = llvm.mlir.constant({MISFIT} : i32) : i32",
+                f"  {at('%tables', '%slots', self.layout.arguments + 3, PTR)}",
+                *lines,
+                f"  %code = llvm.call @cuesta_all_fit(%slots, {table}) : ({PTR}, {PTR}) -> i32",
+                '  %fit = llvm.icmp "eq" %code, %good : i32',
+                "  %result = llvm.select %fit, %good, %misfit : i1, i32",
+                "  llvm.return %result : i32",
+                "}",
+            ]
+        )
+
+    def _argument(self, argument: Value) -> list[SizeNumber]:
+        """The item of an argument (argument_step.py). One that the program gives back is in a slot, no more in the
+        list."""
+        layout, metadata = self.layout, self.layout.argument(argument)
+        where = layout.places[argument].root.index
+        if argument in layout.released:
+            where = -1 - (layout.first_released + layout.released.index(argument))
+        dtype = DTYPES[metadata.dtype]
+        alignment = dtype.itemsize // (2 if dtype.is_complex else 1)
+        if layout.target.gpu and argument not in layout.devices:
+            alignment = ALIGNMENT
+        return [where, 0, alignment - 1, *self._shape(argument, metadata)]
 
     def _tail(self) -> list[str]:
         """Where a failed step goes: torch gets everything back that the program holds."""
@@ -156,15 +191,21 @@ class EntryWriter:
 
     def _launch(self, op: ir.Operation) -> None:
         kernel = op.attributes["kernel"].value[-1]
-        sizes, known = launch_parameters(op), self.kernels.get(kernel)
-        given = len(op.operands), len(sizes)
+        sizes, extents, known = launch_parameters(op), self.layout.extents_of(op), self.kernels.get(kernel)
+        places = [word for v in op.operands for word in self._place(v)]
+        if self.layout.checked:
+            places += bounds_step.record_place(self.layout)
+        given = len(places) // 2, len(extents) + len(sizes)
         if known is None or known.takes != given:
             what = "is not there" if known is None else f"takes {_operands(*known.takes)}, not {_operands(*given)}"
             raise Unsupported(f"kernel @{kernel} {what}, at {op.location}")
-        table = known.table(self.layout.arguments + 1, [word for v in op.operands for word in self._place(v)], sizes)
+        threads = self.layout.arguments + 1
+        table = known.table(threads, places, sizes, extents)
         functions = [self._function(name) for name in known.functions(kernel)]
         passed = ", ".join(["%slots", "%frame", self._table(table), *functions])
         self._add(f"llvm.call @cuesta_run({passed}) : ({', '.join([PTR] * 5)}) -> ()")
+        if self.layout.checked:
+            self._step("cuesta_bounds", op, [*bounds_step.record_place(self.layout), threads])
 
     def _function(self, name: str | None) -> str:
         """The address of what runs a kernel's function, null where it has none."""
@@ -183,6 +224,8 @@ class EntryWriter:
         kernel: SizeNumber = symbol(f"k{number}") if len(versions) > 1 else versions[0][0]
         programs: SizeNumber = -1 if number is None else symbol(f"g{number}")
         stream = self.layout.arguments + 1
+        if self.layout.target.kind == "tt":  # whose interpreter takes them behind what the kernel takes
+            sizes = [*sizes, *self.layout.extents_of(op)]
         self._step("cuesta_launch", op, [kernel, len(op.operands), len(sizes), stream, programs, *buffers, *sizes])
 
     def _out_call(self, op: ir.Operation) -> None:
@@ -371,19 +414,3 @@ def _global(name: str, numbers: Sequence[SizeNumber]) -> str:
 def signed(word: SizeNumber) -> SizeNumber:
     """A word as MLIR and struct take it."""
     return word - (1 << 64) if isinstance(word, int) and word >= 1 << 63 else word
-
-
-def _needed(texts: Sequence[str]) -> list[str]:
-    """The helpers that texts call, those that they call, and the declarations of torch's functions."""
-    found: dict[str, str] = {}
-    pending = list(texts)
-    while pending:
-        for name in _CALLED.findall(pending.pop()):
-            if name in found:
-                continue
-            if name in _HELPERS:
-                found[name] = _HELPERS[name]
-                pending.append(_HELPERS[name])
-            elif name in DECLARATIONS:
-                found[name] = f"llvm.func @{name}{DECLARATIONS[name]}"
-    return list(found.values())

@@ -1,5 +1,4 @@
-"""Steps of a program for a GPU: launches through the driver, and a look at the arguments' alignment. steps.py has
-their tables.
+"""The step of a program for a GPU: launches through the driver. steps.py has its table.
 
 What a launch needs of a kernel stands in the table that the runtime makes, `cuesta_kernels`: a context, then for each
 kernel a function, a grid of three, threads and bytes of shared memory, a word each. A thread that never called CUDA
@@ -9,7 +8,6 @@ has no context: its first launch makes the table's current and launches again.
 from __future__ import annotations
 
 from cuesta.lowering.host_to_llvm.steps import DECLARATIONS, I64, PTR, REFUSED, STEP_END, TABLE, at, define
-from cuesta.runtime.gpu_call import ALIGNMENT
 
 _NO_CONTEXT = 201  # CUDA_ERROR_INVALID_CONTEXT
 _LAUNCH = f"""llvm.call @cuLaunchKernel(
@@ -103,26 +101,5 @@ HELPERS: dict[str, str] = {
   llvm.br ^finish(%outcome : i32)
 ^finish(%code: i32):
   {REFUSED}{STEP_END}""",
-    ),
-    # Whether an argument among the first `count` slots is not aligned.
-    "cuesta_misaligned": define(
-        "cuesta_misaligned",
-        f"%slots: {PTR}, %count: i64",
-        "i1",
-        f"""
-  llvm.br ^loop(%zero, %zero : i64, i64)
-^loop(%i: i64, %bits: i64):
-  %more = llvm.icmp "ult" %i, %count : i64
-  llvm.cond_br %more, ^look, ^end
-^look:
-  {at("%address", "%slots", "%i", I64)}
-  %all = llvm.or %bits, %address : i64
-  %next = llvm.add %i, %one : i64
-  llvm.br ^loop(%next, %all : i64, i64)
-^end:
-  %mask = llvm.mlir.constant({ALIGNMENT - 1} : i64) : i64
-  %low = llvm.and %bits, %mask : i64
-  %found = llvm.icmp "ne" %low, %zero : i64
-  llvm.return %found : i1""",
     ),
 }

@@ -48,12 +48,15 @@ class Kernel:
         """The names of its tiles and its tail."""
         return (None if self.tiles == 0 else name + TILES), (name + TAIL if self.has_tail else None)
 
-    def table(self, threads: int, places: Sequence[Number], sizes: Sequence[Number]) -> list[Number]:
-        """The words of a launch; `threads` is the slot of their count."""
+    def table(
+        self, threads: int, places: Sequence[Number], sizes: Sequence[Number], extents: Sequence[Number] = ()
+    ) -> list[Number]:
+        """The words of a launch; `threads` is the slot of their count. A checked kernel is passed the bytes of its
+        buffers, `extents`, before its sizes."""
         given = {f"p{i}": size for i, size in enumerate(sizes)}
         using: _Operators = Operators()
         counts = [compute(n, given, using) for n in (self.tiles, self.work // WORK_PER_THREAD)]
-        return [self.buffers, self.sizes, *counts, threads, *places, *sizes]
+        return [self.buffers, self.sizes, *counts, threads, *places, *extents, *sizes]
 
 
 def with_function(kernel: Kernel | None, function: ir.Operation) -> Kernel:

@@ -2,10 +2,12 @@
 
 The entry takes an array of 64-bit slots:
 
-    | data of each argument | arena | threads or stream | callback | tables | each returned base
+    | data of each argument | arena | threads or stream | callback | tables | list | each returned base
     | each released argument | address and handle of each tensor kept |
 
-`tables` are those words of the program's tables that depend on the call's sizes.
+`tables` are those words of the program's tables that depend on the call's sizes. `list` is the address of the Python
+list of the arguments: the program takes their data addresses from the tensors in it once it has checked them
+(argument_step.py).
 
 A returned base is memory that the results lie in: the caller puts the address of one it allocated
 itself (owner "caller") into its slot, and finds there the tensor handle of any other at the end. A
@@ -28,6 +30,7 @@ import torch
 from cuesta._mlir import func, ir
 from cuesta.dialects.cuesta.dialect import number_of, numbers
 from cuesta.dialects.host import base_of
+from cuesta.dialects.host.operands import CHECKED, EXTENTS
 from cuesta.dialects.kernel_module import conditions, launch_parameters, launched_kernels
 from cuesta.dialects.module_target import DEVICE, device_of, target_of
 from cuesta.dialects.types import memref_shape, spelled
@@ -110,6 +113,7 @@ class HostLayout:
     kept: dict[Kept, int] = field(default_factory=dict)  # tensors that torch is given, counted from 0
     target: Target = CPU
     device: torch.device = torch.device("cpu")  # noqa: RUF009  immutable
+    checked: bool = False  # whether kernels look at each address, and are passed what that takes
 
     @property
     def arguments(self) -> int:
@@ -136,7 +140,18 @@ class HostLayout:
     @property
     def first_base(self) -> int:
         """The slot of the first returned base."""
+        return self.arguments + 5
+
+    @property
+    def list_slot(self) -> int:
+        """The slot of the list of the arguments."""
         return self.arguments + 4
+
+    def argument(self, value: Value) -> Metadata:
+        """What the program expects of an argument."""
+        attributes = self.function.attributes
+        own = attributes["arg_attrs"][self.places[value].root.index] if "arg_attrs" in attributes else {}
+        return Metadata.of(value, own["cuesta.dtype"].value if "cuesta.dtype" in own else None)
 
     def kept_slot(self, value: Value, metadata: Metadata) -> int:
         """The slot of the address of a tensor kept; that of its handle follows."""
@@ -151,6 +166,10 @@ class HostLayout:
     def grid_of(self, launch: ir.Operation) -> int:
         """Which of the grids that depend on the call a launch has."""
         return self.grids[self.versions_of(launch), tuple(launch_parameters(launch))]
+
+    def extents_of(self, launch: ir.Operation) -> list[Number]:
+        """The bytes of each buffer that a checked kernel is passed; nothing where kernels are not checked."""
+        return numbers(launch.attributes[EXTENTS]) if self.checked else []
 
     def device_of(self, value: Value) -> torch.device:
         """Where a value's memory is."""
@@ -167,7 +186,8 @@ class HostLayout:
 def read_host(function: func.FuncOp) -> HostLayout:
     """The layout of a host function that plan-memory has seen."""
     module = function.operation.parent
-    layout = HostLayout(function, target=target_of(module), device=device_of(module))
+    checked = CHECKED in module.attributes
+    layout = HostLayout(function, target=target_of(module), device=device_of(module), checked=checked)
     for i, argument in enumerate(layout.block.arguments):
         _add_base(layout, argument, Root(False, i))
         attributes = function.attributes["arg_attrs"][i] if "arg_attrs" in function.attributes else {}
@@ -199,8 +219,9 @@ def read_host(function: func.FuncOp) -> HostLayout:
             case "host.launch":
                 for name in launched_kernels(op):
                     layout.kernels.setdefault(name, len(layout.kernels))
-                if layout.target.gpu:
+                if layout.target.gpu or checked:
                     layout.steps[op] = len(layout.steps) + 1
+                if layout.target.gpu:
                     _add_grid(layout, op)
             case "host.check" if not layout.target.gpu:
                 layout.steps[op] = len(layout.steps) + 1

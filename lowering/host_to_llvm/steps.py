@@ -20,6 +20,7 @@ or minus that number where a result is not what the graph was traced with. Table
     dispatch  step, words, results, where name, overload, words… and results… begin, each of them
     typed     as dispatch
     check     step, root, offset
+    bounds    step, root and offset of the record, slot that the record goes to
     launch    on CPU: buffers, sizes, tiles, threads with enough to do, slot of the count of threads, root and offset of
               each buffer, sizes…
               on GPU: step, kernel, buffers, sizes, slot of the stream, programs along x (-1: the kernel's own), root
@@ -27,6 +28,8 @@ or minus that number where a result is not what the graph was traced with. Table
 """
 
 from __future__ import annotations
+
+from cuesta.runtime.object_layout import SYMBOL as OBJECTS
 
 PTR, I64 = "!llvm.ptr", "i64"
 
@@ -41,11 +44,18 @@ DECLARATIONS: dict[str, str] = {
     "aoti_torch_new_tensor_handle": f"({PTR}, {PTR}) -> i32",
     "aoti_torch_copy_": f"({PTR}, {PTR}, i32) -> i32",
     "aoti_torch_get_data_ptr": f"({PTR}, {PTR}) -> i32",
-    "aoti_torch_get_storage_size": f"({PTR}, {PTR}) -> i32",
-    "aoti_torch_get_dim": f"({PTR}, {PTR}) -> i32",
-    "aoti_torch_get_dtype": f"({PTR}, {PTR}) -> i32",
-    "aoti_torch_get_sizes": f"({PTR}, {PTR}) -> i32",
-    "aoti_torch_get_strides": f"({PTR}, {PTR}) -> i32",
+    **{
+        f"aoti_torch_get_{fact}": f"({PTR}, {PTR}) -> i32"
+        for fact in (
+            *("dim", "dtype", "sizes", "strides", "device_type", "device_index"),
+            *("storage_size", "storage_offset"),
+        )
+    },
+    "aoti_torch_dtype_element_size": f"(i32) -> {I64}",
+    # at::native::is_conj, is_neg and _is_zerotensor: torch's C shim does not tell.
+    "_ZN2at6native7is_conjERKNS_6TensorE": f"({PTR}) -> i8",
+    "_ZN2at6native6is_negERKNS_6TensorE": f"({PTR}) -> i8",
+    "_ZN2at6native14_is_zerotensorERKNS_6TensorE": f"({PTR}) -> i8",
     **{
         f"aoti_torch_{device}_{name}_out": f"({PTR}, {PTR}, {PTR}{scalars}) -> i32"
         for device in ("cpu", "cuda", "xpu")
@@ -68,8 +78,9 @@ DECLARATIONS: dict[str, str] = {
     # The driver's; the runtime puts its own in their places where kernels are interpreted.
     "cuLaunchKernel": f"({PTR}, i32, i32, i32, i32, i32, i32, i32, {PTR}, {PTR}, {PTR}) -> i32",
     "cuCtxSetCurrent": f"({PTR}) -> i32",
-    # No function: the table of kernels that the runtime makes.
+    # No functions: tables that the runtime makes, of a program's kernels and of where Python keeps things.
     "cuesta_kernels": "()",
+    OBJECTS: "()",
 }
 
 #: For what calls and waits: optimising the steps takes as long as all the rest of them, and saves 0.03 µs a call.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from cuesta.lowering.host_to_llvm.argument_step import OTHER_LAYOUT
 from cuesta.lowering.host_to_llvm.steps import (
     DECLARATIONS,
     DEVICE,
@@ -143,71 +144,40 @@ HELPERS: dict[str, str] = {
     "cuesta_wrap_all": _for_all(
         "cuesta_wrap_all", "cuesta_wrap", f"llvm.call @cuesta_delete(%handles, %i) : ({PTR}, i64) -> ()"
     ),
-    # Whether a tensor in the frame has the dtype and sizes of its item; then its data address goes to the frame too.
-    # Else 1. Some of torch's fake kernels foretell other strides than the real ones give: such a tensor is copied into
-    # those that the program was made for. Strides matter where the size is not 1 and there are elements at all.
+    # Takes a tensor in the frame that ATen returned for what its item says; its data address goes to the frame, too.
+    # Not 0 where it is another. Some of torch's fake kernels foretell other strides than the real ones give, and a real
+    # one may return a lazily conjugated tensor: such a tensor is copied into the layout that the program was made for.
     "cuesta_adopt": define(
         "cuesta_adopt",
         f"%frame: {PTR}, %item: {PTR}",
         "i32",
-        f"""{SHAPE}
-  %bad = llvm.mlir.constant(1 : i32) : i32
-  %true = llvm.mlir.constant(true) : i1
-  %false = llvm.mlir.constant(false) : i1
+        f"""{SHAPE}{DEVICE}
+  %other_layout = llvm.mlir.constant({OTHER_LAYOUT} : i32) : i32
   %handle_index = llvm.load %item : {PTR} -> i64
   {at("%handle", "%frame", "%handle_index", PTR)}
   {at("%data_index", "%item", 1, I64)}
   {at("%data_slot", "%frame", "%data_index")}
-  %found = llvm.alloca %one x i64 : (i64) -> {PTR}
-  %c0 = llvm.call @aoti_torch_get_dim(%handle, %found) : ({PTR}, {PTR}) -> i32
-  %actual_rank = llvm.load %found : {PTR} -> i64
-  %c1 = llvm.call @aoti_torch_get_dtype(%handle, %found) : ({PTR}, {PTR}) -> i32
-  %actual_dtype = llvm.load %found : {PTR} -> i32
-  %c2 = llvm.call @aoti_torch_get_sizes(%handle, %found) : ({PTR}, {PTR}) -> i32
-  %actual_sizes = llvm.load %found : {PTR} -> {PTR}
-  %c3 = llvm.call @aoti_torch_get_strides(%handle, %found) : ({PTR}, {PTR}) -> i32
-  %actual_strides = llvm.load %found : {PTR} -> {PTR}
-  %same_rank = llvm.icmp "eq" %rank, %actual_rank : i64
-  %same_dtype = llvm.icmp "eq" %dtype, %actual_dtype : i32
-  %comparable = llvm.and %same_rank, %same_dtype : i1
-  llvm.cond_br %comparable, ^loop(%zero, %true, %false : i64, i1, i1), ^end(%bad : i32)
-^loop(%i: i64, %same_strides: i1, %empty: i1):
-  %more = llvm.icmp "ult" %i, %rank : i64
-  llvm.cond_br %more, ^compare, ^decide
-^compare:
-  {at("%size", "%sizes", "%i", I64)}
-  {at("%actual_size", "%actual_sizes", "%i", I64)}
-  {at("%stride", "%strides", "%i", I64)}
-  {at("%actual_stride", "%actual_strides", "%i", I64)}
-  %same_stride = llvm.icmp "eq" %stride, %actual_stride : i64
-  %is_one = llvm.icmp "eq" %size, %one : i64
-  %fits = llvm.or %same_stride, %is_one : i1
-  %strides_now = llvm.and %same_strides, %fits : i1
-  %is_zero = llvm.icmp "eq" %size, %zero : i64
-  %empty_now = llvm.or %empty, %is_zero : i1
-  %next = llvm.add %i, %one : i64
-  %same_size = llvm.icmp "eq" %size, %actual_size : i64
-  llvm.cond_br %same_size, ^loop(%next, %strides_now, %empty_now : i64, i1, i1), ^end(%bad : i32)
-^decide:
-  %same = llvm.or %same_strides, %empty : i1
-  llvm.cond_br %same, ^take(%handle : {PTR}), ^lay_out
-^lay_out:{DEVICE}
+  %code = llvm.call @cuesta_fits(%handle, %item, %data_slot) : ({PTR}, {PTR}, {PTR}) -> i32
+  %can_copy = llvm.icmp "eq" %code, %other_layout : i32
+  llvm.cond_br %can_copy, ^lay_out, ^end(%code : i32)
+^lay_out:
+  %place = llvm.alloca %one x i64 : (i64) -> {PTR}
   %made = llvm.call @aoti_torch_empty_strided(
-    %rank, %sizes, %strides, %dtype, %device_type, %device_index, %found)
+    %rank, %sizes, %strides, %dtype, %device_type, %device_index, %place)
     : {DECLARATIONS["aoti_torch_empty_strided"]}
   %has_memory = llvm.icmp "eq" %made, %good : i32
   llvm.cond_br %has_memory, ^copy, ^end(%made : i32)
 ^copy:
-  %fresh = llvm.load %found : {PTR} -> {PTR}
+  %fresh = llvm.load %place : {PTR} -> {PTR}
   %blocking = llvm.mlir.constant(0 : i32) : i32
   %copied = llvm.call @aoti_torch_copy_(%fresh, %handle, %blocking) : ({PTR}, {PTR}, i32) -> i32
   llvm.store %fresh, %handle_address : {PTR}, {PTR}
   %gone = llvm.call @aoti_torch_delete_tensor_object(%handle) : ({PTR}) -> i32
   %is_copied = llvm.icmp "eq" %copied, %good : i32
-  llvm.cond_br %is_copied, ^take(%fresh : {PTR}), ^end(%copied : i32)
-^take(%adopted: {PTR}):
-  %code = llvm.call @aoti_torch_get_data_ptr(%adopted, %data_slot) : ({PTR}, {PTR}) -> i32
-  llvm.br ^end(%code : i32)
+  llvm.cond_br %is_copied, ^take, ^end(%copied : i32)
+^take:
+  %taken = llvm.call @aoti_torch_get_data_ptr(%fresh, %data_slot) : ({PTR}, {PTR}) -> i32
+  llvm.br ^end(%taken : i32)
 ^end(%result: i32):
   llvm.return %result : i32""",
     ),

@@ -65,10 +65,7 @@ class Matrix:
     @property
     def sizes(self) -> tuple[Extent, Extent]:
         """Elements along its two loops."""
-        shape = self.buffer.type
-        first, second = (
-            memref.dim(self.buffer, index_value(d)) if shape.is_dynamic_dim(d) else shape.shape[d] for d in self.order
-        )
+        first, second = (_extent(self.buffer, d) for d in self.order)
         return first, second
 
     def runs(self, along: int) -> bool:
@@ -250,9 +247,7 @@ class Panel:
             return _nothing
         source, starts = view.operands[0], _starts(view)
         if self.product.memory is None:
-            if count < _FEWEST_BLOCKS:
-                return lambda first, k: self._ask_packed(source, starts[0], k)
-            return lambda first, k: self._ask_next_packed(source, starts[0], first, k)
+            return self._ask_packed if count < _FEWEST_BLOCKS else self._next_packed(view)
         if len(starts) != 2:
             return _nothing
         # Together passes ask for each line once or more. One along K is asked for in 16 passes, or, where these would
@@ -278,20 +273,34 @@ class Panel:
 
         return ask
 
-    def _ask_packed(self, source: Value, panel: Value, k: Value) -> None:
+    def _ask_packed(self, _: Value, k: Value) -> None:
         """Asks for a row of the panel itself, some rows ahead: it is not multiplied for long."""
         last = arith.subi(value_of(self.product.k), index_value(1))
         ahead = arith.minui(arith.addi(arith.addi(self.start, k), index_value(_ROWS_AHEAD)), last)
         for j in range(self.vectors):
-            memref.prefetch(source, [panel, ahead, index_value(j * LANES)], False, 3, True)
+            memref.prefetch(self.product.b.buffer, [ahead, index_value(j * LANES)], False, 3, True)
 
-    def _ask_next_packed(self, source: Value, panel: Value, first: Value, k: Value) -> None:
-        """Asks for a line of the panel behind a packed one, at most of the last."""
-        last = index_value(source.type.shape[0] - 1)
-        following = arith.minui(arith.addi(panel, index_value(1)), last)
-        block = arith.divui(first, index_value(self.product.tile.rows))
-        line = arith.muli(arith.remui(block, index_value(self.vectors)), index_value(LANES))
-        memref.prefetch(source, [following, arith.addi(self.start, k), line], False, 2, True)
+    def _next_packed(self, view: ir.Operation) -> Callable[[Value, Value], None]:
+        """What asks for a line of the panel behind a packed one, at most of the last. `view` is the packed one: a
+        [K, N] of a tensor of such panels, which has any number of dims beside these two."""
+        source, starts = view.operands[0], _starts(view)
+        in_panel = _kept_dims(view)
+        beside = [d for d in range(len(starts)) if d not in in_panel]
+        if not beside:
+            return _nothing
+        along = beside[-1]  # which tiles walk fastest
+        last = arith.subi(value_of(_extent(source, along)), index_value(1))
+
+        def ask(first: Value, k: Value) -> None:
+            block = arith.divui(first, index_value(self.product.tile.rows))
+            line = arith.muli(arith.remui(block, index_value(self.vectors)), index_value(LANES))
+            place = list(starts)
+            place[along] = arith.minui(arith.addi(place[along], index_value(1)), last)
+            for dim, inside in zip(in_panel, (arith.addi(self.start, k), line), strict=True):
+                place[dim] = arith.addi(place[dim], inside)
+            memref.prefetch(source, place, False, 2, True)
+
+        return ask
 
     def _next(self) -> tuple[Value, Value]:
         """Where in K and N the panel that follows begins; behind a tile's last one, the next tile's first."""
@@ -340,6 +349,27 @@ def _starts(view: ir.Operation) -> list[Value]:
     dynamic = iter(list(view.operands)[1:])
     marker = ir.ShapedType.get_dynamic_stride_or_offset()
     return [next(dynamic) if offset == marker else index_value(offset) for offset in static]
+
+
+def _kept_dims(view: ir.Operation) -> list[int]:
+    """The dims of a subview's source that the subview has too, in order; the others are of size 1 in it.
+
+    Where dims of size 1 are kept as well, any choice of them gives the same elements: the last ones are taken.
+    """
+    sizes = list(ir.DenseI64ArrayAttr(view.attributes["static_sizes"]))
+    wanted = list(view.results[0].type.shape)
+    kept: list[int] = []
+    for dim in reversed(range(len(sizes))):
+        if wanted and sizes[dim] == wanted[-1]:
+            wanted.pop()
+            kept.append(dim)
+    return kept[::-1]
+
+
+def _extent(buffer: Value, dim: int) -> Extent:
+    """The size of a buffer along a dim."""
+    shape = buffer.type
+    return memref.dim(buffer, index_value(dim)) if shape.is_dynamic_dim(dim) else shape.shape[dim]
 
 
 def _nothing(first: Value, k: Value) -> None:

@@ -60,9 +60,31 @@ class KernelBinary:
         """Raises ValueError for bytes that are none of `to_bytes`."""
         try:
             head, code = unpack(data)
-            return KernelBinary(code=code, **head)
-        except (struct.error, TypeError, json.JSONDecodeError, UnicodeDecodeError) as error:
+            return KernelBinary(code=code, **_checked(head))
+        except (struct.error, TypeError, json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
             raise ValueError(f"not a kernel: {error}") from None
+
+
+#: What the head of a kernel's bytes may hold, by the name of the field.
+_TYPES: dict[str, tuple[type, ...]] = {
+    "name": (str,),
+    "shared": (int,),
+    "warps": (int,),
+    "symbol": (str,),
+    "registers": (int, type(None)),
+    "spills": (int, type(None)),
+    "assembly": (str, type(None)),
+}
+
+
+def _checked(head: dict[str, Any]) -> dict[str, Any]:
+    """The head of a kernel's bytes; raises TypeError where a field is unknown, missing or of another type."""
+    if not isinstance(head, dict) or head.keys() != _TYPES.keys():
+        raise TypeError(f"its head wants the fields {', '.join(_TYPES)}")
+    for name, types in _TYPES.items():
+        if type(head[name]) not in types:
+            raise TypeError(f"field {name} is a {type(head[name]).__name__}")
+    return head
 
 
 _SIZES = struct.Struct("<QQ")  # bytes of the head, bytes of the body

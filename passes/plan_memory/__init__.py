@@ -54,6 +54,8 @@ class PlanMemory(Pass):
     #: Bytes from which an argument that the call owns is given back before the end; smaller ones too where the call is
     #: not small and they are more together: a recurrent network saves some hundred states.
     release_limit: int = 16 << 10
+    #: Whether all that is returned is the caller's to allocate, which can look after what lies around it.
+    guarded: bool = False
 
     def run(self, module: ir.Module) -> None:
         with module.context, ir.Location.unknown():
@@ -68,7 +70,7 @@ class PlanMemory(Pass):
         bases = [base for base in bases if base.value not in staying]
         for base in bases:
             if base.is_alloc and base.is_returned:
-                small = is_small and base.nbytes <= self.caller_limit
+                small = self.guarded or (is_small and base.nbytes <= self.caller_limit)
                 base.value.owner.attributes["owner"] = ir.StringAttr.get("caller" if small else "torch")
         bases = [b for b in bases if not (b.is_argument and b.is_returned)]
         timeline = Timeline.of(block, bases)

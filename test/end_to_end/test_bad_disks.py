@@ -13,6 +13,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -341,7 +342,6 @@ def test_two_processes_fill_one_cache(tmp_path: Path) -> None:
     ids=["before the rename", "in the middle"],
 )
 def test_a_process_that_dies_while_it_writes(fresh: Forker, death: str, tmp_path: Path) -> None:
-    # The object code goes to a file in memory, whose size is limited too: the limit comes after it.
     before = f"""
 import os, resource, signal
 import cuesta.cache
@@ -355,11 +355,82 @@ cuesta.cache._write = dying
     status, *_ = fresh.status(variables, before)
     assert status < 0
     assert entries(tmp_path) == [] and len(list(tmp_path.glob("??/*.tmp"))) == 1
+    (left,) = tmp_path.glob("??/*.tmp")
+    assert Cache(tmp_path).size() == left.stat().st_size
+    os.utime(left, (time.time() - 60,) * 2)
     outcome = fresh.run(variables)
     assert (outcome.hits, outcome.warnings) == ([False, False], [])
-    for path in entries(tmp_path):
-        assert isinstance(Cache(tmp_path).get(path.stem), Hit)
-    assert len(entries(tmp_path)) == 2
+    check_whole(tmp_path)  # and what the dead process left is gone
+
+
+def _fifo(path: Path) -> None:
+    path.unlink()
+    os.mkfifo(path)
+
+
+def _link_without_end(path: Path) -> None:
+    path.unlink()
+    path.symlink_to("/dev/zero")
+
+
+def _writable(path: Path) -> None:
+    path.chmod(0o666)
+
+
+@pytest.mark.parametrize("change", [_fifo, _link_without_end, _writable])
+def test_an_entry_that_is_not_to_be_trusted_is_compiled_anew(
+    fresh: Forker, change: Callable[[Path], None], cache: Path
+) -> None:
+    for path in entries(cache):
+        change(path)
+    outcome = fresh.run({"CUESTA_CACHE_DIR": cache})
+    assert outcome.hits == [False, False]
+    (warning,) = outcome.warnings
+    assert warning.startswith(f"a cached graph is compiled anew: {cache}")
+    check_whole(cache)
+
+
+def test_a_cache_that_others_may_write_is_left_out(fresh: Forker, cache: Path) -> None:
+    cache.chmod(0o777)
+    before = {path: path.stat().st_mtime_ns for path in cache.rglob("*")}
+    outcome = fresh.run({"CUESTA_CACHE_DIR": cache})
+    assert outcome.hits == [False, False]
+    (warning,) = outcome.warnings
+    assert warning.startswith(f"the cache is left out: {cache} may be written by everybody")
+    for graph in outcome.graphs:
+        assert graph["reason"].startswith("the cache is left out: ") and graph["reason"].count(str(cache)) == 1
+    assert {path: path.stat().st_mtime_ns for path in cache.rglob("*")} == before
+
+
+@pytest.mark.parametrize("text", [b"\xff\xfe", b"", b"aten.nobody.default\naten.wrote.default", b"[" * 100_000])
+def test_which_ops_stay_whole_is_found_out_anew_where_the_entry_says_nonsense(
+    fresh: Forker, text: bytes, cache: Path
+) -> None:
+    (path,) = {*cache.glob("??/*.entry")} - {*entries(cache)}
+    good = Cache(cache).get(path.stem)
+    assert Cache(cache).put(path.stem, text)
+    outcome = fresh.run({"CUESTA_CACHE_DIR": cache})
+    assert (outcome.hits, outcome.warnings) == ([True, True], [])
+    assert Cache(cache).get(path.stem) == good
+
+
+#: Prints what the report says of a graph that was compiled with a limit on the size of files.
+LIMITED = """
+import resource
+import torch, cuesta
+resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
+x = torch.randn(8, 8)
+torch.testing.assert_close(torch.compile(torch.sin, backend="cuesta")(x), torch.sin(x))
+print(cuesta.report().as_dict()["graphs"][0]["cache"]["reason"])
+"""
+
+
+def test_a_limit_on_the_size_of_files_stops_no_compile(tmp_path: Path) -> None:
+    command, variables = [sys.executable, "-c", LIMITED], environment({"CUESTA_CACHE_DIR": tmp_path})
+    done = subprocess.run(command, env=variables, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert f"not kept: {tmp_path} cannot be written" in done.stdout and "File too large" in done.stdout
+    assert done.stderr.startswith(f"compiled graphs are not cached: {tmp_path} cannot be written")
 
 
 # The dump --------------------------------------------------------------------------------------------------------

@@ -23,7 +23,7 @@ from cuesta.compile_report import GraphReport
 from cuesta.errors import CompileError
 from cuesta.frontend import background, tier_worker
 from cuesta.frontend.background import Answer, Job, Service
-from cuesta.frontend.tiers import op_by_op
+from cuesta.frontend.op_by_op import op_by_op
 from cuesta.lowering.tt_to_binary.kernel import unpack
 from cuesta.lowering.tt_to_binary.pool import Worker
 

@@ -179,13 +179,46 @@ def test_other_strides_are_taken_and_inputs_are_written() -> None:
         ((torch.ones(4),), r"torch.float32 of sizes \[4\]; .* of sizes \[3\]"),
         ((torch.ones(3, dtype=torch.float64),), "torch.float64"),
         ((3.0,), "is a float; a tensor was exported"),
-        ((torch.ones(3), torch.ones(3)), "arranged as"),
+        ((torch.ones(3), torch.ones(3)), r"takes 1 positional argument \(args_0\), 2 were given"),
+        ((), r"takes 1 positional argument \(args_0\), 0 were given"),
+        (([torch.ones(3)],), "positional argument 0 is a list; the program was exported with a single value"),
         ((torch.ones(3, device="meta"),), "is on meta; the program runs on cpu"),
     ],
 )
 def test_wrong_arguments_are_named(doubling: Any, args: Any, words: str) -> None:
     with pytest.raises(InputError, match=words):
         doubling(*args)
+
+
+def test_the_first_difference_of_containers_is_named() -> None:
+    x = torch.ones(3)
+
+    def f(pair: tuple[Tensor, list[Tensor]], *, more: dict[str, Tensor]) -> Tensor:
+        return pair[0] + pair[1][0] + more["a"]
+
+    class Keywords(nn.Module):
+        def forward(self, pair: Any, *, more: Any) -> Tensor:
+            return f(pair, more=more)
+
+    program = cuesta.compile(torch.export.export(Keywords(), ((x, [x]),), {"more": {"a": x}}))
+    assert program((x, [x]), more={"a": x}).tolist() == [3.0] * 3
+    exported = "; the program was exported with"
+    for args, more, words in (
+        (((x, [x]), x), {"a": x}, r"takes 1 positional argument \(a tuple\), 2 were given"),
+        (((x, [x], x),), {"a": x}, f"positional argument 0 is a tuple of 3{exported} a tuple of 2"),
+        (((x, (x,)),), {"a": x}, rf"positional argument 0\[1\] is a tuple{exported} a list"),
+        (((x, [x, x]),), {"a": x}, rf"positional argument 0\[1\] is a list of 2{exported} a list of 1"),
+        (((x, [x]),), {"b": x}, f"argument 'more' is a dict of 'b'{exported} a dict of 'a'"),
+        (((x, [x]),), {"a": [x]}, rf"argument 'more'\['a'\] is a list{exported} a single value"),
+    ):
+        with pytest.raises(InputError, match=words):
+            program(*args, more=more)
+
+
+@pytest.mark.parametrize("wrong", [nn.Linear(3, 3), double, None, torch.fx.symbolic_trace(nn.ReLU())])
+def test_what_was_not_exported_is_refused(wrong: Any) -> None:
+    with pytest.raises(InputError, match=r"takes what torch\.export\.export gives, got a .*: export it first, .*"):
+        cuesta.compile(wrong)
 
 
 def test_a_constant_is_what_was_exported() -> None:

@@ -12,6 +12,7 @@ from torch._functorch.aot_autograd import aot_module_simplified
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
 
+from cuesta.compile_report import SetsOfSizes
 from cuesta.dialects import verify, walk
 from cuesta.dialects.reference import run_in_place
 from cuesta.frontend.attention import keep_attention_whole
@@ -54,7 +55,7 @@ def test_a_given_mask_of_symbolic_size(capture: Any) -> None:
             found.extend(op for op in walk(graph.module.operation) if op.name == "cuesta.attention")
             return bind(lambda xs: run_in_place(graph.module, xs), graph.convention, numbers)
 
-        return specialised(gm, compile_static)
+        return specialised(gm, SetsOfSizes("for the test"), compile_static)
 
     def backend(gm: torch.fx.GraphModule, examples: list[Any]) -> Callable[..., Any]:
         keep_attention_whole(gm, parse_target("cuda:90"))

@@ -5,10 +5,13 @@ What the fuzzer has found lies reduced in found/, each file run against its refe
 
 from __future__ import annotations
 
+import builtins
 import contextlib
 import dataclasses
+import json
 import os
 import signal
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -18,9 +21,11 @@ from torch._dynamo.backends.registry import lookup_backend
 
 from cuesta.dialects.cuesta import reduction
 from cuesta.dialects.scalar import Scalar, Value
+from cuesta.tools.fuzz.check_file import check_file, make_file, smaller_files
 from cuesta.tools.fuzz.check_graph import check_graph
 from cuesta.tools.fuzz.check_program import Wanted, check_program
 from cuesta.tools.fuzz.failure import Failure, Note, Unjudged
+from cuesta.tools.fuzz.file_changes import FOREIGN, MARK
 from cuesta.tools.fuzz.graphs import make_blocks_graph, make_graph
 from cuesta.tools.fuzz.hunt import KINDS, Hunt, Kind
 from cuesta.tools.fuzz.judge import Judge
@@ -30,9 +35,12 @@ from cuesta.tools.fuzz.rounding import DisturbedRounding, compare
 from cuesta.tools.fuzz.shrink import shrink
 from cuesta.tools.fuzz.smaller_graphs import smaller_graphs
 from cuesta.tools.fuzz.smaller_programs import smaller_programs
+from cuesta.tools.fuzz.specimens import specimen
 
 #: A graph takes 0.2 s, a program 0.7 s, one for several sizes 2 s.
 GRAPHS, BLOCKS, PROGRAMS, SIZED = range(15), range(25, 33), range(4), range(2)
+#: A changed file takes 0.03 s, the programs that are changed some seconds each.
+FILES = range(0, 200, 50)
 
 SUM = """
 func.func @graph(%x: tensor<4x9xf32> {cuesta.strides = [9, 1]})
@@ -63,8 +71,51 @@ def test_program_for_several_sizes(seed: int) -> None:
     assert isinstance(check_program(make_sized_program(seed)), Note)
 
 
+@pytest.mark.parametrize("first", FILES)
+def test_changed_files(first: int) -> None:
+    """A file is refused or right, by hundreds."""
+    verdicts = {seed: check_file(make_file(seed)) for seed in range(first, first + 50)}
+    assert {seed: verdict for seed, verdict in verdicts.items() if not isinstance(verdict, Note)} == {}
+
+
+def test_a_file_of_foreign_code_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Were a text of a file run, imported or let through, the judge would see it."""
+    entry = specimen("views")
+    changes = [{"part": "json", "path": ["metadata", "report", "launches"], "do": "set", "value": 2}]
+    text = json.dumps({"specimen": "views", "restated": False, "changes": changes})
+    assert check_file(text) == Note("right")
+    reads = {
+        "foreign code ran": lambda: setattr(builtins, MARK, 1),
+        "a module was imported": lambda: monkeypatch.setitem(sys.modules, FOREIGN[0], sys),
+        "wrong answer": lambda: torch.zeros(3),
+        "loading raises KeyError: 'sizes'": lambda: {}["sizes"],
+    }
+    for kind, read in reads.items():
+        with monkeypatch.context() as patch:
+            load = entry.load
+            patch.setattr(entry, "load", lambda data, load=load, read=read: (read(), load(data))[1])
+            if kind == "wrong answer":
+                patch.setattr(entry, "load", lambda data, read=read: read)
+            failure = check_file(text)
+        sys.modules.pop(FOREIGN[0], None)
+        assert isinstance(failure, Failure) and failure.kind == kind
+
+
+def test_changes_of_a_file_are_reduced() -> None:
+    text = next(text for seed in range(100) if len(json.loads(text := make_file(seed))["changes"]) > 1)
+    last = json.loads(text)["changes"][-1]
+
+    def has_last(smaller: str) -> Failure | None:
+        return Failure("found", "") if last in json.loads(smaller)["changes"] else None
+
+    reduced = shrink(text, Failure("found", ""), has_last, smaller_files)
+    assert json.loads(reduced)["changes"] == [last]
+    assert check_file(f"# python -m cuesta.tools.fuzz --replay FILE\n\n# found\n{reduced}") is not None
+
+
 def test_seeds_are_repeatable() -> None:
     for seed in (3, 4):
+        assert make_file(seed) == make_file(seed)
         assert make_graph(seed) == make_graph(seed)
         assert make_program(seed) == make_program(seed)
         assert make_sized_program(seed) == make_sized_program(seed)

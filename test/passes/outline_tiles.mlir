@@ -46,5 +46,18 @@ module {
       } {cuesta.work = 100 : i64}
       return %s : memref<8xi32>
     }
+
+    // Upstream's canonicalisation drops dims of one tile, here a batch of 1, which cuesta.tiles still counts.
+    // CHECK-LABEL: func.func @one_batch__tiles
+    // CHECK-SAME: cuesta.tiles = "4*p0"
+    // CHECK: %[[HEAD:.*]] = arith.divui %{{.*}}, %
+    // CHECK: memref.store %{{.*}}, %{{.*}}[%[[HEAD]]]
+    func.func @one_batch(%x: memref<4xf32>, %n: index) {
+      %one = arith.constant 1.0 : f32
+      scf.forall (%head, %panel) in (4, %n) {
+        memref.store %one, %x[%head] : memref<4xf32>
+      } {cuesta.tiles = [1, 4, "p0"], cuesta.work = 100 : i64}
+      return
+    }
   }
 }

@@ -1,8 +1,11 @@
 // RUN: cuesta-opt --pass-pipeline='builtin.module(plan-memory)' %s | filecheck %s
 // RUN: cuesta-opt --pass-pipeline='builtin.module(plan-memory{caller-limit=0})' %s | filecheck --check-prefix=TORCH %s
+// RUN: cuesta-opt --pass-pipeline='builtin.module(plan-memory{caller-limit=0 guarded=true})' %s | filecheck --check-prefix=GUARDED %s
 // RUN: cuesta-opt --pass-pipeline='builtin.module(plan-memory{spill-from=8388609})' %s | filecheck --check-prefix=STAYS %s
 
 // %a is dead when %c is written, so they share a place; %b lives beside both.
+// GUARDED-LABEL: func.func @shares_places(
+// GUARDED: "host.alloc"() {owner = "caller"}
 // CHECK-LABEL: func.func @shares_places(
 // CHECK-SAME: cuesta.memory = {arena = 512 : i64, inputs = 256 : i64, kept = 256 : i64, peak = 768 : i64}
 // CHECK-NEXT: %[[ARENA:.*]] = "host.arena"() : () -> memref<512xi8>

@@ -13,7 +13,8 @@ import cuesta.passes
 from cuesta._mlir import ir
 from cuesta.dialects import make_context
 from cuesta.dialects.types import SPELLING, storage
-from cuesta.lowering.host_to_llvm.describe import describe
+from cuesta.lowering.host_to_llvm.describe import add_accesses, describe
+from cuesta.lowering.host_to_llvm.interface import state_interface
 from cuesta.lowering.host_to_llvm.object_code import compile_to_object
 from cuesta.passes.form_kernels.routes import choose_route
 from cuesta.passes.pipeline import Pipeline
@@ -55,7 +56,10 @@ def _load(text: str, passes: str = "plan-memory") -> Executable:
         module = ir.Module.parse(text)
         Pipeline.parse(f"builtin.module({passes})").run(module)
         metadata = describe(module)
-        Pipeline.parse("builtin.module(host-to-llvm)").run(module)
+        last = "check-bounds,host-to-llvm" if "checked" in metadata else "host-to-llvm"
+        Pipeline.parse(f"builtin.module({last})").run(module)
+        add_accesses(metadata, module)
+        state_interface(module, metadata)
         artefact = Artefact(compile_to_object(module), "cuesta_main", {"program": metadata})
     return Executable(Artefact.from_bytes(artefact.to_bytes()))
 

@@ -57,7 +57,7 @@ def test_names_what_is_foreign() -> None:
     data = ARTEFACT.to_bytes()
     with pytest.raises(ArtefactError, match="begins with b'PK"):
         Artefact.from_bytes(b"PK\3\4" + bytes(200))
-    with pytest.raises(ArtefactError, match="format 77; this version reads format 3"):
+    with pytest.raises(ArtefactError, match="format 77; this version reads format 4"):
         Artefact.from_bytes(data[:8] + struct.pack("<I", 77) + data[12:])
     with pytest.raises(ArtefactError, match="checksum differs"):
         Artefact.from_bytes(data[:-1] + b"\0")

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 import torch
 
+from cuesta.runtime.arguments import flat_view
 from cuesta.runtime.cuda_graphs import MOST_RECORDINGS, STRAY_CALLS, RecordedProgram
-from cuesta.runtime.gpu_call import flat_view
 
 Tensor = torch.Tensor
 
@@ -70,6 +70,10 @@ def _by_address(tensor: Tensor) -> Tensor:
     return torch.frombuffer(memory, dtype=tensor.dtype).as_strided(tensor.shape, tensor.stride())
 
 
+def takes_all(tensors: list[torch.Tensor]) -> bool:
+    return True
+
+
 def describe(*results: dict[str, Any], mutates: tuple[int, ...] = ()) -> dict[str, Any]:
     return {"results": list(results), "mutates": list(mutates)}
 
@@ -102,7 +106,7 @@ def x(n: float) -> Tensor:
 
 def test_the_first_call_runs_the_second_records_the_third_replays(recorder: FakeRecorder) -> None:
     heard: list[str] = []
-    run = RecordedProgram(Counted(), describe(BASE), {1}, recorder, heard.append)
+    run = RecordedProgram(Counted(), describe(BASE), {1}, recorder, takes_all, heard.append)
     for n in range(1, 5):
         torch.testing.assert_close(run([x(n), W]), [x(n) * W])
         assert recorder.replays == max(n - 1, 0)
@@ -110,7 +114,7 @@ def test_the_first_call_runs_the_second_records_the_third_replays(recorder: Fake
 
 
 def test_a_result_that_is_held_keeps_its_value(recorder: FakeRecorder) -> None:
-    run = RecordedProgram(Counted(), describe(BASE), {1}, recorder)
+    run = RecordedProgram(Counted(), describe(BASE), {1}, recorder, takes_all)
     held = [run([x(n), W])[0] for n in range(6)]
     for n, result in enumerate(held):
         torch.testing.assert_close(result, x(n) * W)
@@ -120,7 +124,7 @@ def test_a_result_that_is_held_keeps_its_value(recorder: FakeRecorder) -> None:
 def test_a_view_of_a_result_keeps_its_value(recorder: FakeRecorder) -> None:
     program = Counted()
     heard: list[str] = []
-    run = RecordedProgram(program, describe(BASE), {1}, recorder, heard.append)
+    run = RecordedProgram(program, describe(BASE), {1}, recorder, takes_all, heard.append)
     held = [run([x(n), W])[0][1:] for n in range(6)]
     for n, view in enumerate(held):
         torch.testing.assert_close(view, (x(n) * W)[1:])
@@ -129,7 +133,7 @@ def test_a_view_of_a_result_keeps_its_value(recorder: FakeRecorder) -> None:
 
 
 def test_what_autograd_has_saved_keeps_its_value(recorder: FakeRecorder) -> None:
-    run = RecordedProgram(Counted(), describe(BASE), {1}, recorder)
+    run = RecordedProgram(Counted(), describe(BASE), {1}, recorder, takes_all)
     run([x(0), W])
     p = torch.ones(3, requires_grad=True)
     losses = [(run([x(n), W])[0] * p).sum() for n in range(1, 4)]
@@ -141,7 +145,7 @@ def test_what_autograd_has_saved_keeps_its_value(recorder: FakeRecorder) -> None
 
 def test_a_parameter_that_moves_is_recorded_anew(recorder: FakeRecorder) -> None:
     heard: list[str] = []
-    run = RecordedProgram(Counted(), describe(BASE), {1}, recorder, heard.append)
+    run = RecordedProgram(Counted(), describe(BASE), {1}, recorder, takes_all, heard.append)
     weights = [W + i for i in range(MOST_RECORDINGS + 3)]
     for w in weights:
         torch.testing.assert_close(run([x(2), w]), [x(2) * w])
@@ -151,7 +155,7 @@ def test_a_parameter_that_moves_is_recorded_anew(recorder: FakeRecorder) -> None
 
 def test_a_parameter_is_read_where_it_is(recorder: FakeRecorder) -> None:
     weight = W.clone()
-    run = RecordedProgram(Counted(), describe(BASE), {1}, recorder)
+    run = RecordedProgram(Counted(), describe(BASE), {1}, recorder, takes_all)
     for n in range(4):
         weight.add_(1)
         torch.testing.assert_close(run([x(n), weight]), [x(n) * weight])
@@ -159,8 +163,8 @@ def test_a_parameter_is_read_where_it_is(recorder: FakeRecorder) -> None:
 
 
 def test_results_of_one_recording_are_read_by_another_where_they_are(recorder: FakeRecorder) -> None:
-    first = RecordedProgram(Counted(), describe(BASE), {1}, recorder)
-    second = RecordedProgram(Counted(), describe(BASE), {1}, recorder)
+    first = RecordedProgram(Counted(), describe(BASE), {1}, recorder, takes_all)
+    second = RecordedProgram(Counted(), describe(BASE), {1}, recorder, takes_all)
     for n in range(5):
         torch.testing.assert_close(second([first([x(n), W])[0], W]), [x(n) * W * W])
     assert recorder.replays == 8
@@ -175,7 +179,7 @@ def test_results_of_one_recording_are_read_by_another_where_they_are(recorder: F
 
 
 def test_memory_of_a_recording_that_is_gone_is_nobodys(recorder: FakeRecorder) -> None:
-    run = RecordedProgram(Counted(), describe(BASE), {1}, recorder)
+    run = RecordedProgram(Counted(), describe(BASE), {1}, recorder, takes_all)
     run([x(1), W])
     run([x(2), W])
     assert len(recorder.returned) == 1
@@ -193,7 +197,7 @@ def test_written_arguments_are_written(recorder: FakeRecorder) -> None:
     argument = {"kind": "argument", "index": 0, "whole": True}
     part = {"kind": "argument", "index": 1, "whole": False, "sizes": [2], "strides": [1], "offset": 1, "dtype": "f32"}
     static = torch.ones(3)
-    run = RecordedProgram(program, describe(argument, part, BASE, mutates=(0, 1)), {1}, recorder)
+    run = RecordedProgram(program, describe(argument, part, BASE, mutates=(0, 1)), {1}, recorder, takes_all)
     expected = torch.ones(3)
     for n in range(4):
         given = x(n)
@@ -205,7 +209,7 @@ def test_written_arguments_are_written(recorder: FakeRecorder) -> None:
 
 
 def test_arguments_with_gaps_and_overlaps(recorder: FakeRecorder) -> None:
-    run = RecordedProgram(Counted(), describe(BASE), (), recorder)
+    run = RecordedProgram(Counted(), describe(BASE), (), recorder, takes_all)
     for n in range(4):
         wide, one = torch.arange(12.0).view(3, 4)[:, ::2] + 0, torch.full((1, 2), float(n)).expand(3, 2)
         gaps = torch.arange(12.0).view(3, 4)[:, ::2]
@@ -215,7 +219,7 @@ def test_arguments_with_gaps_and_overlaps(recorder: FakeRecorder) -> None:
 
 def test_an_error_while_recording_leaves_the_program_as_it_is(recorder: FakeRecorder) -> None:
     heard: list[str] = []
-    run = RecordedProgram(Counted(), describe(BASE), {1}, recorder, heard.append)
+    run = RecordedProgram(Counted(), describe(BASE), {1}, recorder, takes_all, heard.append)
     recorder.error = RuntimeError("operation not permitted when stream is capturing\nand more")
     for n in range(4):
         torch.testing.assert_close(run([x(n), W]), [x(n) * W])
@@ -223,14 +227,14 @@ def test_an_error_while_recording_leaves_the_program_as_it_is(recorder: FakeReco
 
 
 def test_a_recording_that_finds_no_memory_leaves_the_call_to_the_program(recorder: FakeRecorder) -> None:
-    run = RecordedProgram(Counted(), describe(BASE), {1}, recorder)
+    run = RecordedProgram(Counted(), describe(BASE), {1}, recorder, takes_all)
     recorder.error = torch.OutOfMemoryError("no memory for a graph")
     for n in range(4):
         torch.testing.assert_close(run([x(n), W]), [x(n) * W])
 
 
 def test_inside_a_recording_of_the_user_it_runs_as_it_is(recorder: FakeRecorder) -> None:
-    run = RecordedProgram(Counted(), describe(BASE), {1}, recorder)
+    run = RecordedProgram(Counted(), describe(BASE), {1}, recorder, takes_all)
     recorder.busy = True
     for n in range(4):
         torch.testing.assert_close(run([x(n), W]), [x(n) * W])
@@ -238,7 +242,7 @@ def test_inside_a_recording_of_the_user_it_runs_as_it_is(recorder: FakeRecorder)
 
 
 def test_results_that_nobody_holds_cost_no_copy(recorder: FakeRecorder) -> None:
-    run = RecordedProgram(Counted(), describe(BASE), {1}, recorder)
+    run = RecordedProgram(Counted(), describe(BASE), {1}, recorder, takes_all)
     run([x(0), W])
     places = set()
     for n in range(1, 5):
@@ -252,7 +256,7 @@ def test_a_result_given_twice_is_one_tensor(recorder: FakeRecorder) -> None:
         product = tensors[0] * tensors[1]
         return [product, product]
 
-    run = RecordedProgram(twice, describe(BASE, BASE), {1}, recorder)
+    run = RecordedProgram(twice, describe(BASE, BASE), {1}, recorder, takes_all)
     for n in range(3):
         one, other = run([x(n), W])
         assert one is other

@@ -160,6 +160,8 @@ def test_symbolic_sizes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
     run(capsys, path, "--size", "s0=9", "--input", tmp_path / "x.npy", "-o", tmp_path)
     torch.testing.assert_close(torch.from_numpy(np.load(tmp_path / "result_0.npy")), x.sum(1))
     assert "--size takes NAME=NUMBER" in fail(capsys, path, "--size", "s0")
+    said = fail(capsys, path, "--size", "q=3")
+    assert "--size q=3: the module has no symbol 'q' in its sizes; its symbols are s0" in said
     assert "this module has s0" in fail(capsys, path, "--reference")
     path.write_text(SIZED.replace(" attributes {cuesta.hints = {s0 = 6 : i64}}", ""))
     assert "--size says what s0 is, as s0=8" in fail(capsys, path)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -56,7 +58,7 @@ def test_a_wrong_result_is_found_and_said(tmp_path: Path) -> None:
 
 
 def test_what_raises_is_wrong() -> None:
-    def fail(case: SuiteCase) -> Counts:
+    def fail(case: SuiteCase, options: Mapping[str, Any]) -> Counts:
         raise ValueError("no such weights")
 
     assert check_case(SUITE[0], {"eval": fail})["eval"].wrong == "ValueError: no such weights"

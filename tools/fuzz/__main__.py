@@ -23,11 +23,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--folder", type=Path, default=_FOLDER, help=f"where failures go ({_FOLDER})")
     parser.add_argument("--device", default="cpu", help="where torch programs run: cpu, cuda (cpu)")
     parser.add_argument("--processes", type=int, default=1, metavar="N", help="that many judge at a time (1)")
+    parser.add_argument("--checked", action="store_true", help='compile with options={"checked": True}')
     parser.add_argument("--replay", type=Path, metavar="FILE", help="judge this file instead")
     arguments = parser.parse_args(argv)
     if arguments.replay is not None:
-        return _replay(arguments.replay)
+        return _replay(arguments.replay, arguments.checked)
     kind = KINDS[arguments.kind]
+    kind = kind.checking() if arguments.checked else kind
     if arguments.device != "cpu" and not kind.on_devices:
         parser.error(
             f"--device is for {', '.join(k.name for k in KINDS.values() if k.on_devices)}; not for {kind.name}"
@@ -43,9 +45,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 130 if hunt.interrupted else 1 if hunt.failures else 0
 
 
-def _replay(path: Path) -> int:
+def _replay(path: Path, checked: bool) -> int:
     fitting = [kind for kind in KINDS.values() if path.name.endswith(kind.suffix)]
     kind = max(fitting, key=lambda kind: len(kind.suffix))  # ".calls.py" rather than ".py"
+    kind = kind.checking() if checked else kind
     try:
         with Judge(kind.check, environment=kind.environment) as judge:
             found = judge(path.read_text())

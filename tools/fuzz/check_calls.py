@@ -14,13 +14,14 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 from torch._dynamo.backends.registry import lookup_backend
 
 import cuesta
 from cuesta.errors import InputError, Unsupported
+from cuesta.frontend.backend import compile_fx_graph
 from cuesta.tools.backend import register_cuesta
 from cuesta.tools.fuzz.call import Call, Function
 from cuesta.tools.fuzz.call_outcome import Outcome, difference
@@ -28,6 +29,8 @@ from cuesta.tools.fuzz.call_text import CallText, only_calls
 from cuesta.tools.fuzz.failure import Failure, Tally, Unjudged, kind_of
 from cuesta.tools.fuzz.memories import Memories
 
+#: A name that torch.compile knows, or what it names.
+Backend: TypeAlias = str | Callable[..., Any]
 #: Backends that a call is compared under: what AOTAutograd alone does wrong is none of ours.
 OURS, TORCHS = "cuesta", "aot_eager"
 #: Programs of one function, which Dynamo would otherwise stop to compile after eight of them.
@@ -36,16 +39,17 @@ _MOST_PROGRAMS = 1000
 _LOOKED_INTO = 3
 
 
-def check_calls(text: str) -> Tally:
+def check_calls(text: str, checked: bool = False) -> Tally:
     """Counts what became of each call, with the calls that fail as texts of their own. Raises Unjudged where the
-    function cannot be compiled by torch alone."""
+    function cannot be compiled by torch alone. `checked`: the program checks each access of memory."""
+    ours = _checking if checked else OURS
     with _quiet():
         given = CallText.read(text)
         counts: Counter[str] = Counter()
         failures: list[tuple[str, Failure]] = []
         kinds: Counter[str] = Counter()
         wanted = {name: _eager(given, call) for name, call in given.calls.items()}
-        compiled = _compiled(given, OURS)
+        compiled = _compiled(given, ours)
         if isinstance(compiled, Failure):
             return Tally(counts, ((text, compiled),))
         for name, call in given.calls.items():
@@ -55,7 +59,7 @@ def check_calls(text: str) -> Tally:
             counts["calls for which Dynamo compiles"] += compiled.programs > programs
             if failure is not None and kinds[failure.kind] < _LOOKED_INTO:
                 kinds[failure.kind] += 1
-                failures += _made_sure(text, name, call, failure, counts)
+                failures += _made_sure(text, name, failure, counts, ours)
             elif failure is not None:
                 counts["calls that fail like others of their function, not looked into"] += 1
         return Tally(counts, tuple(failures))
@@ -103,11 +107,14 @@ def _judge_call(call: Call, wanted: Outcome, actual: Outcome, given: CallText, c
     return failure
 
 
-def _made_sure(text: str, name: str, call: Call, failure: Failure, counts: Counter[str]) -> list[tuple[str, Failure]]:
+def _made_sure(
+    text: str, name: str, failure: Failure, counts: Counter[str], backend: Backend
+) -> list[tuple[str, Failure]]:
     """The failing call alone, unless torch does the same without us. Where it fails only behind others, all of them."""
     alone = only_calls(text, [name])
     given = CallText.read(alone)
-    ours = _last_outcome(alone, OURS)
+    call = given.calls[name]
+    ours = _last_outcome(alone, backend)
     failure = Failure(failure.kind, f"{failure.message} ({call.form}; within {call.within}; export: {given.export})")
     if isinstance(ours, Failure):
         return [(alone, failure)]
@@ -121,7 +128,7 @@ def _made_sure(text: str, name: str, call: Call, failure: Failure, counts: Count
     return [(alone, failure)]
 
 
-def _last_outcome(text: str, backend: str) -> Outcome | Failure:
+def _last_outcome(text: str, backend: Backend) -> Outcome | Failure:
     """What the last call of the text gives under a backend, made after the others."""
     given = CallText.read(text)
     compiled = _compiled(given, backend)
@@ -138,11 +145,11 @@ class _Compiled:
     programs: int = 0
 
 
-def _compiled(given: CallText, backend: str) -> _Compiled | Failure:
+def _compiled(given: CallText, backend: Backend) -> _Compiled | Failure:
     torch._dynamo.reset()
     if given.export != "no":
         return _exported(given, backend)
-    compile = lookup_backend(backend)
+    compile = lookup_backend(backend) if isinstance(backend, str) else backend
     made = _Compiled(given.function)
 
     def counted(gm: torch.fx.GraphModule, inputs: list[Any]) -> Any:
@@ -170,7 +177,7 @@ class _Module(torch.nn.Module):
         return self.function(*arguments)
 
 
-def _exported(given: CallText, backend: str) -> _Compiled | Failure:
+def _exported(given: CallText, backend: Backend) -> _Compiled | Failure:
     first = next(iter(given.calls.values()))
     arguments = first.make(Memories())
     open_sizes: dict[int, dict[int, Any]] = {}
@@ -185,7 +192,7 @@ def _exported(given: CallText, backend: str) -> _Compiled | Failure:
     if backend == TORCHS:
         return _Compiled(_without_gradients(exported.module(check_guards=False)))
     try:
-        program = cuesta.compile(exported)
+        program = cuesta.compile(exported, options={"checked": True} if backend is _checking else None)
         if given.export == "loaded":
             program = _loaded(program)
     except Unsupported as problem:
@@ -193,6 +200,11 @@ def _exported(given: CallText, backend: str) -> _Compiled | Failure:
     except Exception as problem:  # what is looked for
         return Failure(f"cuesta.compile raises {kind_of(problem)}", str(problem))
     return _Compiled(_without_gradients(program))
+
+
+def _checking(gm: torch.fx.GraphModule, inputs: list[Any]) -> Callable[..., Any]:
+    """The backend with `options={"checked": True}`."""
+    return compile_fx_graph(gm, inputs, options={"checked": True})
 
 
 def _without_gradients(function: Callable[..., Any]) -> Function:

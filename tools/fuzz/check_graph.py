@@ -12,6 +12,7 @@ from cuesta._mlir import ir
 from cuesta.dialects.cuesta.dialect import ints
 from cuesta.dialects.reference import find_function, run_in_place, with_strides
 from cuesta.frontend.compile import compile_module
+from cuesta.options import Options
 from cuesta.tools.fuzz.failure import Failure
 from cuesta.tools.fuzz.rounding import ALL_RUNS, RUNS, DisturbedRounding, compare
 from cuesta.tools.module_inputs import arguments_of, random_inputs
@@ -22,8 +23,10 @@ Tensor = torch.Tensor
 INT_RANGE = (-5, 6)
 
 
-def check_graph(text: str) -> Failure | None:
-    """None where the graph's program gives what its reference gives. Raises where the reference itself fails."""
+def check_graph(text: str, checked: bool = False) -> Failure | None:
+    """None where the graph's program gives what its reference gives. Raises where the reference itself fails.
+
+    `checked`: the program is compiled to check each access of memory."""
     with dialects.make_context(), ir.Location.unknown():
         module, reference = ir.Module.parse(text), ir.Module.parse(text)  # compiling changes the one
         dialects.verify(module, "parse")
@@ -34,7 +37,7 @@ def check_graph(text: str) -> Failure | None:
         given = [_clone(x) for x in inputs]
         expected = _after(reference, given)
         try:
-            results = compile_module(module)(inputs)
+            results = compile_module(module, options=Options.from_torch(None, {"checked": checked}))(inputs)
         except Exception as problem:  # whatever a stage raises is what is looked for
             return Failure.of(problem)
         actual, disturbed = [*results, *inputs], list[list[Tensor]]()

@@ -19,6 +19,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 from cuesta import compile_report
 from cuesta.dialects.reference import with_strides
+from cuesta.frontend.backend import compile_fx_graph
 from cuesta.frontend.tensor_cores import without_tf32
 from cuesta.tools.accuracy import same_form
 from cuesta.tools.fuzz.failure import Failure, Note, Unjudged, Verdict, kind_of
@@ -31,15 +32,16 @@ _WIDE = dict.fromkeys(("float32", "bfloat16", "float16"), "float64")
 _NARROW = re.compile(r"torch\.(float32|bfloat16|float16)\b|\.float\(\)")
 
 
-def check_program(text: str) -> Verdict:
+def check_program(text: str, checked: bool = False) -> Verdict:
     """A Failure where the compiled program does not what eager does. Of one that is called with several sizes that is
-    right, a Note says how many programs these took. Raises Unjudged where eager fails, or tracing alone does harm."""
+    right, a Note says how many programs these took. Raises Unjudged where eager fails, or tracing alone does harm.
+    `checked`: the program is compiled to check each access of memory."""
     program = Program.read(text)
     with warnings.catch_warnings(), without_tf32():
         warnings.simplefilter("ignore")
         wanted, traced = _in_torch(program, text)
         with _told_sizes() as told:
-            actual = _Compiled(program, "cuesta", wanted)
+            actual = _Compiled(program, _checking if checked else "cuesta", wanted)
         if actual.problem is not None:  # whatever the compiler or its program raises is what is looked for
             return Failure.of(actual.problem)
         for each, run, form in zip(wanted, actual.runs, traced.runs, strict=True):
@@ -68,6 +70,11 @@ def _in_torch(program: Program, text: str) -> tuple[list[Wanted], _Compiled]:
     if any(each.compare(run) is not None for each, run in zip(wanted, traced.runs, strict=True)):
         raise Unjudged("tracing changes what the program computes")  # it loses zero_() of f64 scalars
     return wanted, traced
+
+
+def _checking(gm: torch.fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
+    """The backend with `options={"checked": True}`."""
+    return compile_fx_graph(gm, inputs, options={"checked": True})
 
 
 @dataclass

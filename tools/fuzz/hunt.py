@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 import os
 import threading
 import time
@@ -15,6 +17,7 @@ from typing import Any
 from cuesta.tools.fuzz.call_programs import make_calls
 from cuesta.tools.fuzz.call_text import each_call
 from cuesta.tools.fuzz.check_calls import call_in_eager, check_calls
+from cuesta.tools.fuzz.check_file import check_file, make_file, run_unchanged, smaller_files
 from cuesta.tools.fuzz.check_graph import INT_RANGE, check_graph, run_reference
 from cuesta.tools.fuzz.check_program import check_program, run_in_torch
 from cuesta.tools.fuzz.failure import Failure, Note, Tally, Unjudged, Verdict
@@ -43,7 +46,7 @@ class Kind:
 
     name: str
     make: Callable[[int], str]
-    check: Callable[[str], Verdict]
+    check: Callable[..., Verdict]
     #: what a text is compared with, alone
     reference: Callable[[str], object]
     smaller: Smaller
@@ -57,6 +60,10 @@ class Kind:
     environment: Mapping[str, str] = field(default_factory=dict)
     #: how long the judgement of one text may take
     seconds: float = SECONDS
+
+    def checking(self) -> Kind:
+        """The same, judged in programs that check each access of memory."""
+        return dataclasses.replace(self, check=functools.partial(self.check, checked=True))
 
     def answer(self, request: int | str | ReferenceOnly) -> Any:
         """What a process of a Judge is asked: the text of that number, or the verdict on a text."""
@@ -85,6 +92,7 @@ KINDS = {
             seconds=3 * SECONDS,
         ),
         Kind("sizes", make_sized_program, check_program, run_in_torch, smaller_programs, ".py", "#", on_devices=True),
+        Kind("files", make_file, check_file, run_unchanged, smaller_files, ".json", "#"),
     )
 }
 

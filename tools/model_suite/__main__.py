@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from cuesta.tools.model_suite.case import SuiteCase
-from cuesta.tools.model_suite.check import Verdict, check_case
+from cuesta.tools.model_suite.check import OPTIONS, WAYS, Verdict, check_case
 from cuesta.tools.model_suite.language import LANGUAGE
 from cuesta.tools.model_suite.others import OTHERS
 from cuesta.tools.model_suite.page import render
@@ -24,24 +24,33 @@ def main(argv: Sequence[str] | None = None) -> int:
         prog="python -m cuesta.tools.model_suite", description="compares small models, compiled, with eager"
     )
     parser.add_argument("--models", default="", metavar="REGEX", help="only those whose name has this")
+    parser.add_argument("--ways", nargs="+", choices=WAYS, default=list(WAYS), help="how they are run (all ways)")
+    parser.add_argument("--checked", action="store_true", help='compile with options={"checked": True}')
     parser.add_argument("--page", type=Path, metavar="FILE", help="write the table there")
     arguments = parser.parse_args(argv)
     chosen = [case for case in SUITE if re.search(arguments.models, case.name, re.IGNORECASE)]
     if not chosen:
         parser.error(f"--models: no name has {arguments.models!r}; there are {', '.join(c.name for c in SUITE)}")
+    options = {**OPTIONS, "checked": True} if arguments.checked else OPTIONS
+    is_whole = list(arguments.ways) == list(WAYS)
+    if arguments.page and not is_whole:
+        parser.error("--page wants every model run in all ways: leave out --ways")
     results: list[tuple[SuiteCase, dict[str, Verdict]]] = []
     for case in chosen:
-        verdicts = check_case(case)
+        verdicts = check_case(case, {way: WAYS[way] for way in arguments.ways}, options)
         results.append((case, verdicts))
         said = ", ".join(f"{way} {v.wrong or f'{v.counts.seconds:.1f} s'}" for way, v in verdicts.items())
         print(f"{case.name}: {said}", flush=True)
-        done = [case for case, _ in results]
-        page = render(results, [case.name for case in SUITE if case not in done])
         if arguments.page:  # after each, as all take half an hour
-            arguments.page.write_text(page)
-    if not arguments.page:
-        print(page)
+            arguments.page.write_text(_page(results))
+    if not arguments.page and is_whole:
+        print(_page(results))
     return int(any(v.wrong for _, verdicts in results for v in verdicts.values()))
+
+
+def _page(results: Sequence[tuple[SuiteCase, dict[str, Verdict]]]) -> str:
+    done = [case for case, _ in results]
+    return render(results, [case.name for case in SUITE if case not in done])
 
 
 if __name__ == "__main__":

@@ -24,10 +24,12 @@ from cuesta.tools.model_suite.case import SuiteCase, loss_of
 BATCH = 3
 BATCHES = (BATCH, 7, 2)
 #: Neither the cache nor a run before this one has a part in what is measured.
-OPTIONS: dict[str, Any] = {"cache": False}
+OPTIONS: Mapping[str, Any] = {"cache": False}
 
 #: Compares a module with what it became, on such inputs.
 Compare = Callable[[nn.Module, Callable[..., Any], Mapping[str, Tensor]], "Counts"]
+#: Compiles a model with such options and compares it with eager.
+Way = Callable[[SuiteCase, Mapping[str, Any]], "Counts"]
 #: Does to inputs what their user would before a call.
 Prepare = Callable[[SuiteCase, Mapping[str, Tensor]], None]
 
@@ -57,7 +59,9 @@ class Verdict:
     wrong: str | None = None
 
 
-def check_case(case: SuiteCase, ways: Mapping[str, Callable[[SuiteCase], Counts]] | None = None) -> dict[str, Verdict]:
+def check_case(
+    case: SuiteCase, ways: Mapping[str, Way] | None = None, options: Mapping[str, Any] = OPTIONS
+) -> dict[str, Verdict]:
     """A verdict for each of the ways: of WAYS where none are given."""
     verdicts = {}
     for name, run in (ways or WAYS).items():
@@ -67,28 +71,28 @@ def check_case(case: SuiteCase, ways: Mapping[str, Callable[[SuiteCase], Counts]
         try:
             # By default Dynamo leaves nn.LSTM and its kin to eager.
             with torch._dynamo.config.patch(allow_rnn=True):
-                verdicts[name] = Verdict(run(case))
+                verdicts[name] = Verdict(run(case, options))
         except Exception as error:
             verdicts[name] = Verdict(Counts(), one_line(error))
     return verdicts
 
 
-def run_eval(case: SuiteCase) -> Counts:
+def run_eval(case: SuiteCase, options: Mapping[str, Any] = OPTIONS) -> Counts:
     """Two calls in eval mode. Raises AssertionError where their results are further from float64 than eager's."""
     module, inputs = _make(case)
-    compiled = torch.compile(module, backend="cuesta", options=OPTIONS)
+    compiled = torch.compile(module, backend="cuesta", options=dict(options))
     counts = _compare_call(module, compiled, inputs)
     _compare_call(module, compiled, inputs)
     return counts
 
 
-def run_training(case: SuiteCase) -> Counts:
+def run_training(case: SuiteCase, options: Mapping[str, Any] = OPTIONS) -> Counts:
     """One forward and backward in training mode: outputs, gradients, buffers."""
     module, inputs = _make(case)
-    return _compare_step(module, torch.compile(module, backend="cuesta", options=OPTIONS), inputs)
+    return _compare_step(module, torch.compile(module, backend="cuesta", options=dict(options)), inputs)
 
 
-def _at_sizes(case: SuiteCase, compare: Compare, prepare: Prepare) -> Counts:
+def _at_sizes(case: SuiteCase, options: Mapping[str, Any], compare: Compare, prepare: Prepare) -> Counts:
     """One compiled module at each of BATCHES; `graphs` of the counts are those that Dynamo asked for."""
     module, _ = _make(case)
     graphs = 0
@@ -96,7 +100,7 @@ def _at_sizes(case: SuiteCase, compare: Compare, prepare: Prepare) -> Counts:
     def backend(gm: torch.fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
         nonlocal graphs
         graphs += 1
-        return compile_fx_graph(gm, inputs, options=OPTIONS)
+        return compile_fx_graph(gm, inputs, options=options)
 
     compiled = torch.compile(module, backend=backend)
     with _counted() as counts:
@@ -125,13 +129,13 @@ def _mark_batch(case: SuiteCase, inputs: Mapping[str, Tensor]) -> None:
 
 #: name → what compares a case that way. At batch sizes two graphs are right, one where their dim is marked; more only
 #: where Dynamo breaks the model's graph.
-WAYS: Mapping[str, Callable[[SuiteCase], Counts]] = {
+WAYS: Mapping[str, Way] = {
     "eval": run_eval,
     "training": run_training,
-    "batch sizes": lambda case: _at_sizes(case, _compare_call, _leave),
-    "batch sizes, marked": lambda case: _at_sizes(case, _compare_call, _mark_batch),
-    "training at batch sizes": lambda case: _at_sizes(case, _compare_step, _leave),
-    "training at batch sizes, marked": lambda case: _at_sizes(case, _compare_step, _mark_batch),
+    "batch sizes": lambda case, options: _at_sizes(case, options, _compare_call, _leave),
+    "batch sizes, marked": lambda case, options: _at_sizes(case, options, _compare_call, _mark_batch),
+    "training at batch sizes": lambda case, options: _at_sizes(case, options, _compare_step, _leave),
+    "training at batch sizes, marked": lambda case, options: _at_sizes(case, options, _compare_step, _mark_batch),
 }
 
 

@@ -18,11 +18,12 @@ import numpy as np
 from cuesta._mlir import ir
 from cuesta.dialects.tt.interpreter import arithmetic, blocks, control, device_library, memory
 from cuesta.dialects.tt.interpreter.program import Builder, Run, Steps, Values, program_ids
-from cuesta.dialects.tt.interpreter.values import InterpreterError, register_dtype, spelling
+from cuesta.dialects.tt.interpreter.values import InterpreterError, OutsideMemory, register_dtype, spelling
 
 __all__ = [
     "InterpreterError",
     "Kernel",
+    "OutsideMemory",
     "arithmetic",
     "blocks",
     "control",
@@ -49,13 +50,15 @@ class Kernel:
     #: Which arguments it writes.
     written: tuple[int, ...]
     ordered: bool
+    #: How many of the arguments, the first ones, are pointers.
+    pointers: int
 
     def run(self, grid: Sequence[int], pointers: Sequence[int], extents: Sequence[int] | None = None) -> None:
         """Runs every program of `grid` (x, y, z) on arguments at the addresses `pointers`, behind which are the numbers
         that it takes.
 
         `extents` is the length of each argument's memory in bytes, 0 for a number; with it, an access outside raises
-        an InterpreterError that names the op, its location and the program.
+        OutsideMemory, which names the op, its location and the program.
         """
         if len(pointers) != len(self.arguments):
             raise InterpreterError(f"{self.name} takes {len(self.arguments)} arguments, not {len(pointers)}")
@@ -83,6 +86,7 @@ def prepare(function: ir.Operation) -> Kernel:
         arguments=tuple(register_dtype(spelling(argument)) for argument in entry.arguments),
         written=tuple(sorted(builder.written)),
         ordered=builder.ordered,
+        pointers=sum(spelling(argument) == "ptr" for argument in entry.arguments),
     )
 
 

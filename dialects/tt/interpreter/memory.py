@@ -21,6 +21,7 @@ from cuesta.dialects.tt.interpreter.program import Action, Builder, Execution, R
 from cuesta.dialects.tt.interpreter.values import (
     Array,
     InterpreterError,
+    OutsideMemory,
     from_memory,
     held,
     memory_dtype,
@@ -107,7 +108,7 @@ class Access:
         if self.argument is not None:
             start, size = allowed[0]
             where = f" byte {int(addresses[place]) - start} of argument {self.argument}, which has {size} bytes"
-        raise InterpreterError(f"{self.what}: program {program}, lane {_lane(place)}, is outside memory:{where}")
+        raise OutsideMemory(f"{self.what}: program {program}, lane {_lane(place)}, is outside memory:{where}")
 
 
 def _lane(place: tuple[Any, ...]) -> list[int]:

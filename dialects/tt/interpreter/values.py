@@ -44,6 +44,10 @@ class InterpreterError(CuestaError):
     """A kernel of the tt level does what its memory or the interpreter does not allow. Names the op."""
 
 
+class OutsideMemory(InterpreterError):
+    """A kernel reads or writes outside of its arguments' memory."""
+
+
 def spelling(x: ir.Value | ir.Type) -> str:
     """The element type as the tables here name it; "ptr" for pointers of any type."""
     return "ptr" if is_pointer(x) else str(element_of(x))

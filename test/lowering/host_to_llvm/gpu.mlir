@@ -3,16 +3,11 @@
 // A launch on a GPU: step, kernel, buffers, sizes, slot of the stream, programs, the buffers. The kernel itself is gone, and nobody
 // waits for the byte of a check. Tensors are on device 1 (CUDA), its second one.
 // CHECK-NOT: @kernels
-// CHECK-DAG: dense<[1, 0, 2, 0, 3, -1, 0, 0, 6, 0]>
-// CHECK-DAG: dense<[2, 0, 0, 8, 2, 6, 1, 1, 4, 8, 8, 1, 1, 0, 10, 2, 6, 1, 1, 8, 4, 4, 1, 7, 0, 12, 2, 6, 1, 1, 4, 4, 4, 1]>
+// CHECK-DAG: dense<[1, 0, 2, 0, 3, -1, 0, 0, 7, 0]>
+// CHECK-DAG: dense<[2, 0, 0, 9, 2, 6, 1, 1, 4, 8, 8, 1, 1, 0, 11, 2, 6, 1, 1, 8, 4, 4, 1, 8, 0, 13, 2, 6, 1, 1, 4, 4, 4, 1]>
 // CHECK: llvm.func @cuesta_mm_out(
 // CHECK: llvm.call @aoti_torch_cuda_mm_out(
 // CHECK: llvm.func @cuesta_main(%[[SLOTS:.*]]: !llvm.ptr) -> i32
-// CHECK: %[[BAD:.*]] = llvm.call @cuesta_misaligned(%[[SLOTS]], %{{.*}})
-// CHECK-NEXT: llvm.cond_br %[[BAD]], ^[[EARLY:.*]], ^
-// CHECK: ^[[EARLY]]:
-// CHECK-NEXT: %[[CODE:.*]] = llvm.mlir.constant(-2147483648 : i32)
-// CHECK-NEXT: llvm.return %[[CODE]]
 // CHECK: llvm.call @cuesta_launch(%[[SLOTS]],
 // CHECK-NOT: @cuesta_check
 // CHECK: llvm.call @cuesta_mm_out(%[[SLOTS]],
@@ -43,7 +38,7 @@ module attributes {cuesta.target = "cuda:90", cuesta.device = "cuda:1"} {
 
 // What is on the CPU in a program for a GPU: an argument (word 0 of its device), and the result of a call, which is
 // on the CPU as well as what is given back of it.
-// CHECK: dense<[1, 3, 1, 7, 9, 10, 24, {{.*}}, 0, 1, 0, 0, 6, 1, 6, 0, 0, 2, 1, 0, 0, 0, 0, 0, 1, 0, 1, 6, 0, 0, 2, 1]>
+// CHECK: dense<[1, 3, 1, 7, 9, 10, 24, {{.*}}, 0, 1, 0, 0, 7, 1, 6, 0, 0, 2, 1, 0, 0, 0, 0, 0, 1, 0, 1, 6, 0, 0, 2, 1]>
 module attributes {cuesta.target = "cuda:90", cuesta.device = "cuda:0"} {
   func.func @graph(%s: memref<2xf32>) -> memref<2xf32> attributes {arg_attrs = [{cuesta.device = "cpu"}]} {
     %r = "host.aten"(%s) {overload = "aten.cumsum.default", args = "[\"%0\", 0]", device = "cpu", dtypes = ["f32", "f32"], reason = "", route = "shim"} : (memref<2xf32>) -> memref<2xf32>
@@ -54,7 +49,7 @@ module attributes {cuesta.target = "cuda:90", cuesta.device = "cuda:0"} {
 // -----
 
 // Sizes: 2 of them, behind the buffers; g0 is how many programs they make. All is filled in for each set of sizes.
-// CHECK: module attributes {{.*}}cuesta.words = [1, 0, 2, 2, 2, "g0", 0, 0, 5, 0, "s0", "8*s0"]
+// CHECK: module attributes {{.*}}cuesta.words = [1, 0, 2, 2, 2, "g0", 0, 0, 6, 0, "s0", "8*s0", 
 // CHECK: llvm.func @cuesta_launch(
 // CHECK: %[[NONE:.*]] = llvm.icmp "eq" %{{.*}}, %{{.*}} : i64
 // CHECK-NEXT: llvm.cond_br %[[NONE]], ^[[END:.*]](%{{.*}} : i32), ^
@@ -69,7 +64,7 @@ module attributes {cuesta.target = "cuda:90", cuesta.device = "cuda:0"} {
 // -----
 
 // Two versions of a kernel, of which the sizes choose one: k0 is its number, g0 how many programs it makes.
-// CHECK: module attributes {{.*}}cuesta.words = [1, "k0", 2, 1, 2, "g0", 0, 0, 5, 0, "s0"]
+// CHECK: module attributes {{.*}}cuesta.words = [1, "k0", 2, 1, 2, "g0", 0, 0, 6, 0, "s0", 
 module attributes {cuesta.target = "cuda:90", cuesta.device = "cuda:0"} {
   func.func @graph(%a: memref<?xf32, {at = ["s0"]}>) -> memref<?xf32, {at = ["s0"]}> {
     %e = "host.alloc"() {owner = "caller"} : () -> memref<?xf32, {at = ["s0"]}>

@@ -306,4 +306,78 @@ func.func @any_depth(%a: memref<1x?xf32>, %b: memref<?x20xf32>, %c: memref<1x20x
   }
   return
 }
+
+// Matrices of a batch that lie as packed panels do: the next one along the last batch dim is asked for.
+// CHECK-LABEL: func.func @batched_panels
+// CHECK-SAME: %[[B:[a-z0-9]+]]: memref<2x4x8x16xf32>, %{{.*}}: memref<3x16xf32>, %[[I:.*]]: index, %[[J:.*]]: index)
+// CHECK: scf.for {{.*}} iter_args(
+// CHECK: %[[AFTER:.*]] = arith.addi %[[J]], %
+// CHECK: %[[NEXT:.*]] = arith.minui %[[AFTER]], %
+// CHECK: memref.prefetch %[[B]][%[[I]], %[[NEXT]], %{{.*}}, %{{.*}}], read, locality<2>, data
+// CHECK: vector.fma
+func.func @batched_panels(%a: memref<3x8xf32>, %b: memref<2x4x8x16xf32>, %c: memref<3x16xf32>, %i: index, %j: index) {
+  %v = memref.subview %b[%i, %j, 0, 0] [1, 1, 8, 16] [1, 1, 1, 1] : memref<2x4x8x16xf32> to memref<8x16xf32, strided<[16, 1], offset: ?>>
+  linalg.generic {indexing_maps = [#mk, #kn, #mn], iterator_types = ["parallel", "parallel", "reduction"]}
+    ins(%a, %v : memref<3x8xf32>, memref<8x16xf32, strided<[16, 1], offset: ?>>) outs(%c : memref<3x16xf32>)
+    attrs = {cuesta.product = [0, 1, 2], cuesta.product_tile = "3x16x8 by 1x16"} {
+  ^bb0(%x: f32, %y: f32, %s: f32):
+    %0 = arith.mulf %x, %y : f32
+    %1 = arith.addf %s, %0 : f32
+    linalg.yield %1 : f32
+  }
+  return
+}
+
+// The size of the batch may be the call's.
+// CHECK-LABEL: func.func @open_batch_of_panels
+// CHECK-SAME: %[[B:[a-z0-9]+]]: memref<?x8x16xf32>
+// CHECK: %[[COUNT:.*]] = memref.dim %[[B]], %
+// CHECK: arith.subi %[[COUNT]], %
+// CHECK: memref.prefetch %[[B]][%{{.*}}, %{{.*}}, %{{.*}}], read, locality<2>, data
+func.func @open_batch_of_panels(%a: memref<3x8xf32>, %b: memref<?x8x16xf32>, %c: memref<3x16xf32>, %i: index, %j: index) {
+  %v = memref.subview %b[%i, 0, 0] [1, 8, 16] [1, 1, 1] : memref<?x8x16xf32> to memref<8x16xf32, strided<[16, 1], offset: ?>>
+  linalg.generic {indexing_maps = [#mk, #kn, #mn], iterator_types = ["parallel", "parallel", "reduction"]}
+    ins(%a, %v : memref<3x8xf32>, memref<8x16xf32, strided<[16, 1], offset: ?>>) outs(%c : memref<3x16xf32>)
+    attrs = {cuesta.product = [0, 1, 2], cuesta.product_tile = "3x16x8 by 1x16"} {
+  ^bb0(%x: f32, %y: f32, %s: f32):
+    %0 = arith.mulf %x, %y : f32
+    %1 = arith.addf %s, %0 : f32
+    linalg.yield %1 : f32
+  }
+  return
+}
+
+// With few rows it is the panel's own rows that are asked for.
+// CHECK-LABEL: func.func @own_rows_of_a_batch
+// CHECK: %[[V:.*]] = memref.subview
+// CHECK: memref.prefetch %[[V]][%{{.*}}, %{{.*}}], read, locality<3>, data
+func.func @own_rows_of_a_batch(%a: memref<2x8xf32>, %b: memref<2x4x8x16xf32>, %c: memref<2x16xf32>, %i: index, %j: index) {
+  %v = memref.subview %b[%i, %j, 0, 0] [1, 1, 8, 16] [1, 1, 1, 1] : memref<2x4x8x16xf32> to memref<8x16xf32, strided<[16, 1], offset: ?>>
+  linalg.generic {indexing_maps = [#mk, #kn, #mn], iterator_types = ["parallel", "parallel", "reduction"]}
+    ins(%a, %v : memref<2x8xf32>, memref<8x16xf32, strided<[16, 1], offset: ?>>) outs(%c : memref<2x16xf32>)
+    attrs = {cuesta.product = [0, 1, 2], cuesta.product_tile = "2x16x8 by 2x16"} {
+  ^bb0(%x: f32, %y: f32, %s: f32):
+    %0 = arith.mulf %x, %y : f32
+    %1 = arith.addf %s, %0 : f32
+    linalg.yield %1 : f32
+  }
+  return
+}
+
+// A panel that has none beside it asks for nothing.
+// CHECK-LABEL: func.func @only_panel
+// CHECK-NOT: memref.prefetch
+// CHECK: vector.fma
+func.func @only_panel(%a: memref<3x8xf32>, %b: memref<24x16xf32>, %c: memref<3x16xf32>, %i: index, %j: index) {
+  %v = memref.subview %b[%i, 0] [8, 16] [1, 1] : memref<24x16xf32> to memref<8x16xf32, strided<[16, 1], offset: ?>>
+  linalg.generic {indexing_maps = [#mk, #kn, #mn], iterator_types = ["parallel", "parallel", "reduction"]}
+    ins(%a, %v : memref<3x8xf32>, memref<8x16xf32, strided<[16, 1], offset: ?>>) outs(%c : memref<3x16xf32>)
+    attrs = {cuesta.product = [0, 1, 2], cuesta.product_tile = "3x16x8 by 1x16"} {
+  ^bb0(%x: f32, %y: f32, %s: f32):
+    %0 = arith.mulf %x, %y : f32
+    %1 = arith.addf %s, %0 : f32
+    linalg.yield %1 : f32
+  }
+  return
+}
 } }

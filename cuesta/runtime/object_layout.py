@@ -1,0 +1,54 @@
+"""Where CPython and torch keep what a compiled program reads of its list of tensors.
+
+A program takes the list itself. Its first step reads the tensors in the list and checks them natively
+(lowering/host_to_llvm/argument_step.py); to ask each of them through Python would take longer than the check.
+For that it needs six numbers, which differ between builds of Python and releases of torch:
+
+    word 0   bytes from an object's address to the address of its type
+    word 1   bytes from a list to the address of its items; the word before that is their count
+    word 2   bytes from a tensor to the at::Tensor in it, whose address is a handle for torch's C shim
+    word 3   the type `list`
+    word 4   the type `torch.Tensor`
+    word 5   the type `torch.nn.Parameter`
+
+Programs find them under the name `cuesta_objects`. They are worked out from the sizes that Python itself gives, and
+tried on a list and a tensor before anybody relies on them.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+
+import torch
+
+from cuesta.errors import DeviceError
+
+#: The name that programs know the words by.
+SYMBOL = "cuesta_objects"
+
+_WORD = ctypes.sizeof(ctypes.c_void_p)
+
+
+@functools.cache
+def object_layout() -> ctypes.Array[ctypes.c_int64]:
+    """The six words, at an address that stays. Raises DeviceError where this Python or torch keeps them elsewhere."""
+    tensor, parameter = torch.empty(1), torch.nn.Parameter(torch.empty(1))
+    objects = [tensor, parameter, tensor]
+    # Of the parts of an object the type is the last one that all have; a list ends in its items and their capacity.
+    type_at, items_at = object.__basicsize__ - _WORD, list.__basicsize__ - 2 * _WORD
+    is_known = all(_word(id(x) + type_at) == id(type(x)) for x in (objects, tensor, parameter))
+    is_known = is_known and _word(id(objects) + items_at - _WORD) == len(objects)
+    if is_known:
+        items = _word(id(objects) + items_at)
+        is_known = [_word(items + i * _WORD) for i in range(len(objects))] == list(map(id, objects))
+    places = range(object.__basicsize__, torch.Tensor.__basicsize__, _WORD)
+    tensor_at = next((at for at in places if _word(id(tensor) + at) == tensor._cdata), None)
+    if not is_known or tensor_at is None or _word(id(parameter) + tensor_at) != parameter._cdata:
+        raise DeviceError("this Python, or this torch, keeps lists and tensors in a way that cuesta does not know")
+    words = type_at, items_at, tensor_at, id(list), id(torch.Tensor), id(torch.nn.Parameter)
+    return (ctypes.c_int64 * len(words))(*words)
+
+
+def _word(address: int) -> int:
+    return ctypes.c_int64.from_address(address).value

@@ -1,0 +1,55 @@
+"""The step behind each launch of a checked program on a CPU: has an access of the kernel been outside? steps.py has its
+table.
+
+The record that kernels write to is a word behind the handles and addresses of the frame; the word before it has its
+address, so that a launch passes it like a buffer.
+"""
+
+from __future__ import annotations
+
+from cuesta.lowering.host_to_llvm.layout import HostLayout
+from cuesta.lowering.host_to_llvm.steps import I64, PTR, TABLE, at, define
+
+#: Words of the frame that a checked program has behind the others: the record's address, and the record.
+RECORD_WORDS = 2
+
+#: Name → definition.
+HELPERS: dict[str, str] = {
+    # The record goes where the count of threads was, as a launch's error code on a GPU.
+    "cuesta_bounds": define(
+        "cuesta_bounds",
+        TABLE,
+        "i32",
+        f"""
+  {at("%item", "%table", 1)}
+  {at("%slot_index", "%table", 3, I64)}
+  {at("%slot", "%slots", "%slot_index")}
+  %number = llvm.load %table : {PTR} -> i32
+  %record = llvm.call @cuesta_address(%slots, %frame, %item) : ({PTR}, {PTR}, {PTR}) -> {PTR}
+  %word = llvm.load %record : {PTR} -> i64
+  %inside = llvm.icmp "eq" %word, %zero : i64
+  llvm.cond_br %inside, ^inside, ^outside
+^inside:
+  llvm.return %good : i32
+^outside:
+  llvm.store %word, %slot : i64, {PTR}
+  llvm.return %number : i32""",
+    ),
+}
+
+
+def record_place(layout: HostLayout) -> list[int]:
+    """Root and offset of the record."""
+    return [-1 - 2 * len(layout.handles), 0]
+
+
+def empty_record(layout: HostLayout) -> list[str]:
+    """The lines of the entry that make the record."""
+    first = 2 * len(layout.handles)
+    return [
+        "  %no_access = llvm.mlir.constant(0 : i64) : i64",
+        f"  {at('%record_address', '%frame', first)}",
+        f"  {at('%record', '%frame', first + 1)}",
+        f"  llvm.store %record, %record_address : {PTR}, {PTR}",
+        f"  llvm.store %no_access, %record : i64, {PTR}",
+    ]

@@ -1,0 +1,21 @@
+"""Has the machine code state what it takes for granted of how it is called (runtime/interface.py says why)."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping
+from typing import Any
+
+from cuesta._mlir import ir
+from cuesta.runtime.interface import INTERFACE, digest_of
+
+
+def state_interface(module: ir.Module, program: Mapping[str, Any]) -> None:
+    """Adds the digest of `program`, the metadata of a flat module in the LLVM dialect, as a constant of the module."""
+    words = list(struct.unpack("<4q", digest_of(program)))
+    text = f"llvm.mlir.global constant @{INTERFACE}(dense<{words}> : tensor<4xi64>) : !llvm.array<4 x i64>"
+    with module.context, ir.Location.unknown():
+        parsed = ir.Module.parse(text)
+        (constant,) = parsed.body.operations
+        end = module.body.operations[len(module.body.operations) - 1]
+        constant.operation.move_after(end.operation)

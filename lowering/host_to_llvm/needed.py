@@ -1,0 +1,38 @@
+"""The functions that the text of an entry calls: those of the steps, and what is outside."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from cuesta.lowering.host_to_llvm import (
+    allocate_step,
+    argument_step,
+    bounds_step,
+    dispatch_step,
+    gpu_step,
+    launch_step,
+    tensor_steps,
+    typed_step,
+)
+from cuesta.lowering.host_to_llvm.steps import DECLARATIONS
+
+_CALLED = re.compile(r'llvm\.(?:call|mlir\.addressof) @"?(\w+)')
+_STEPS = (argument_step, allocate_step, tensor_steps, dispatch_step, typed_step, gpu_step, launch_step, bounds_step)
+_HELPERS = {name: text for steps in _STEPS for name, text in steps.HELPERS.items()}
+
+
+def needed(texts: Sequence[str]) -> list[str]:
+    """The helpers that texts call, those that they call, and the declarations of torch's functions."""
+    found: dict[str, str] = {}
+    pending = list(texts)
+    while pending:
+        for name in _CALLED.findall(pending.pop()):
+            if name in found:
+                continue
+            if name in _HELPERS:
+                found[name] = _HELPERS[name]
+                pending.append(_HELPERS[name])
+            elif name in DECLARATIONS:
+                found[name] = f"llvm.func @{name}{DECLARATIONS[name]}"
+    return list(found.values())

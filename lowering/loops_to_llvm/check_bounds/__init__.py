@@ -1,0 +1,228 @@
+"""Has kernels look at each address before they read or write there: what is outside of its buffer is not touched.
+
+    llvm.func @k__tiles(%x: ptr, %n: i64) {      llvm.func @k__tiles(%x: ptr, %record: ptr, %bytes: i64, %n: i64) {
+      %p = llvm.getelementptr %x[%n]               %p = llvm.getelementptr %x[%n]
+      %v = llvm.load %p : f32             →        %q = llvm.call @k__tiles__inside(%p, 0, 4, %x, %bytes, …)
+                                                   %v = llvm.load %q : f32
+
+Run for `options={"checked": True}` only, on kernels that are LLVM already. A kernel is passed, behind its buffers,
+where the first access outside is recorded, and the bytes of each buffer; `check-operands` has the launches pass them.
+Scratch memory of a kernel's own is checked against its own size. `cuesta.accesses` of the module says what the places
+in a record are: [buffer, "read" or "write", source line], the buffer -1 for scratch.
+
+What promises LLVM that an address does not overflow goes: a check of a promise is one that LLVM may leave out.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from cuesta._mlir import ir
+from cuesta.dialects import walk
+from cuesta.dialects.host.operands import ACCESSES
+from cuesta.dialects.kernel_module import kernel_modules
+from cuesta.errors import CompileError
+from cuesta.lowering.host_to_llvm.describe import where
+from cuesta.lowering.loops_to_llvm.check_bounds.accesses import Access, Memories, Memory, access_of, is_pointer
+from cuesta.lowering.loops_to_llvm.check_bounds.build import (
+    binary,
+    call,
+    constant,
+    create,
+    integer,
+    pointer_type,
+    select,
+    zeros,
+)
+from cuesta.lowering.loops_to_llvm.check_bounds.inside import MOST_SITES, inside_function
+from cuesta.passes.registry import Pass, register_pass
+
+Value: TypeAlias = ir.Value
+
+#: Ends the name of the function that looks at addresses.
+_INSIDE = "__inside"
+#: Ops that may carry a promise not to overflow. Made anew, they carry none.
+_PROMISING = frozenset(f"llvm.{name}" for name in ("getelementptr", "add", "sub", "mul", "shl", "trunc", "zext"))
+#: Functions that kernels call with pointers and that are no kernels.
+_ALLOCATOR = frozenset({"malloc", "free"})
+_PARAMETERS = re.compile(r"(?<=\()[^()]*(?=\)>$)")
+
+
+@dataclass
+class _Sites:
+    """The places of accesses, by what is said of them, numbered from 1."""
+
+    numbers: dict[tuple[int, str, str], int] = field(default_factory=dict)
+
+    def number(self, access: Access, memory: Memory) -> int:
+        buffer = -1 if memory.number is None else memory.number
+        key = (buffer, "write" if access.writes else "read", where(access.op))
+        number = self.numbers.setdefault(key, len(self.numbers) + 1)
+        if number > MOST_SITES:
+            raise CompileError(f"a checked program may have {MOST_SITES} places where memory is accessed")
+        return number
+
+    def attribute(self) -> ir.ArrayAttr:
+        kind = integer(64)
+        return ir.ArrayAttr.get(
+            [
+                ir.ArrayAttr.get([ir.IntegerAttr.get(kind, buffer), ir.StringAttr.get(what), ir.StringAttr.get(line)])
+                for buffer, what, line in self.numbers
+            ]
+        )
+
+
+@register_pass("check-bounds")
+class CheckBounds(Pass):
+    """Has kernels look at each address before they read or write there."""
+
+    def run(self, module: ir.Module) -> None:
+        with module.context, ir.Location.unknown():
+            sites = _Sites()
+            for nested in kernel_modules(module):
+                functions = {
+                    op.operation.attributes["sym_name"].value: op.operation
+                    for op in nested.body.operations
+                    if op.operation.name == "llvm.func" and len(op.operation.regions[0].blocks)
+                }
+                checked = {name: f for name, f in functions.items() if any(map(is_pointer, _entry(f).arguments))}
+                for function in checked.values():
+                    _check(function, set(checked), sites)
+            module.operation.attributes[ACCESSES] = sites.attribute()
+
+
+def _entry(function: ir.Operation) -> ir.Block:
+    return function.regions[0].blocks[0]
+
+
+def _check(function: ir.Operation, kernels: set[str], sites: _Sites) -> None:
+    _drop_promises(function)
+    ops = list(walk(function))
+    accesses = [access for op in ops if (access := access_of(op)) is not None]
+    calls = [op for op in ops if op.name == "llvm.call" and any(map(is_pointer, op.operands))]
+    writer = _Writer(function, sites)
+    for access in accesses:
+        writer.check(access)
+    for op in calls:
+        callee = op.attributes["callee"].value if "callee" in op.attributes else ""
+        if callee in kernels:
+            writer.extend(op)
+        elif callee not in _ALLOCATOR:
+            raise CompileError(f"check-bounds does not know what a call of @{callee} does to memory, at {op.location}")
+    writer.finish(max((access.nbytes for access in accesses), default=0))
+
+
+def _drop_promises(function: ir.Operation) -> None:
+    for op in list(walk(function)):
+        if op.name in _PROMISING:
+            with ir.InsertionPoint(op), op.location:
+                attributes = {name: op.attributes[name] for name in op.attributes}
+                made = create(op.name, op.operands, op.results[0].type, attributes)
+            op.results[0].replace_all_uses_with(made)
+            op.erase()
+
+
+class _Writer:
+    """Rewrites one function."""
+
+    def __init__(self, function: ir.Operation, sites: _Sites) -> None:
+        self._function, self._sites = function, sites
+        self._name: str = function.attributes["sym_name"].value
+        pointers = self._add_parameters()
+        buffers = enumerate(zip(pointers, self._bytes, strict=True))
+        self.memories = Memories({pointer: Memory(pointer, nbytes, i) for i, (pointer, nbytes) in buffers})
+        with ir.InsertionPoint.at_block_begin(_entry(function)), function.location:
+            self._dummy_bytes = constant(0)
+            self._dummy = zeros(self._dummy_bytes)
+
+    def _add_parameters(self) -> list[Value]:
+        """(pointers…, others…) becomes (pointers…, record, bytes…, others…); the pointers."""
+        entry, unknown = _entry(self._function), ir.Location.unknown()
+        arguments = list(entry.arguments)
+        count = sum(map(is_pointer, arguments))
+        if any(map(is_pointer, arguments[count:])):
+            raise CompileError(f"check-bounds wants the buffers of @{self._name} before its other arguments")
+        self._record = entry.add_argument(pointer_type(), unknown)
+        self._bytes = [entry.add_argument(integer(64), unknown) for _ in range(count)]
+        for argument in arguments[count:]:
+            moved = entry.add_argument(argument.type, argument.location)
+            argument.replace_all_uses_with(moved)
+        for _ in arguments[count:]:
+            entry.erase_argument(count)
+        kinds = ", ".join(str(a.type).removeprefix("!llvm.") for a in entry.arguments)
+        text = _PARAMETERS.sub(kinds, str(self._function.attributes["function_type"]))
+        self._function.attributes["function_type"] = ir.TypeAttr.parse(text)
+        if "arg_attrs" in self._function.attributes:
+            kept = list(self._function.attributes["arg_attrs"])
+            new = [ir.DictAttr.get({})] * (1 + count)
+            self._function.attributes["arg_attrs"] = ir.ArrayAttr.get([*kept[:count], *new, *kept[count:]])
+        return list(entry.arguments)[:count]
+
+    def check(self, access: Access) -> None:
+        op = access.op
+        memory = self.memories.of(op.operands[access.pointer])
+        site = self._sites.number(access, memory)
+        with ir.InsertionPoint(op), op.location:
+            pointer = op.operands[access.pointer]
+            if access.scattered:
+                op.operands[access.pointer] = self._each(access, pointer, memory, site)
+            elif access.mask is not None:
+                start, width = _between_active(op.operands[access.mask], access)
+                op.operands[access.pointer] = self._inside(pointer, start, width, memory, site)
+            else:
+                width = constant(access.width)
+                op.operands[access.pointer] = self._inside(pointer, constant(0), width, memory, site)
+
+    def _inside(self, pointer: Value, start: Value, width: Value, memory: Memory, site: int) -> Value:
+        given = [pointer, start, width, memory.base, memory.nbytes, constant(site), self._record, self._dummy]
+        (checked,) = call(self._name + _INSIDE, given, pointer_type())
+        return checked
+
+    def _each(self, access: Access, pointers: Value, memory: Memory, site: int) -> Value:
+        """Pointers, each checked where its element is active."""
+        assert access.mask is not None
+        mask, zero = access.op.operands[access.mask], constant(0)
+        for lane in range(access.lanes):
+            position = constant(lane)
+            pointer = create("llvm.extractelement", [pointers, position], pointer_type())
+            active = create("llvm.extractelement", [mask, position], integer(1))
+            width = select(active, constant(access.width), zero)
+            made = self._inside(pointer, zero, width, memory, site)
+            pointers = create("llvm.insertelement", [pointers, made, position], pointers.type)
+        return pointers
+
+    def extend(self, op: ir.Operation) -> None:
+        """Passes a kernel's function, which another one calls, what it takes beside its buffers."""
+        operands = list(op.operands)
+        count = sum(map(is_pointer, operands))
+        memories = [self.memories.of(pointer) for pointer in operands[:count]]
+        if any(memory.base != pointer for memory, pointer in zip(memories, operands, strict=False)):
+            raise CompileError(f"check-bounds wants whole buffers passed on, at {op.location}")
+        given = [*operands[:count], self._record, *(memory.nbytes for memory in memories), *operands[count:]]
+        with ir.InsertionPoint(op), op.location:
+            call(op.attributes["callee"].value, given, None)
+        op.erase()
+
+    def finish(self, widest: int) -> None:
+        """Makes the dummy large enough for every access, and adds the function that looks at addresses."""
+        self._dummy_bytes.owner.attributes["value"] = ir.IntegerAttr.get(integer(64), max(widest, 1))
+        made = ir.Module.parse(inside_function(self._name + _INSIDE))
+        (function,) = made.body.operations
+        function.operation.move_before(self._function)
+
+
+def _between_active(mask: Value, access: Access) -> tuple[Value, Value]:
+    """The bytes from the first active element to behind the last: how many before them, and how many. Of none, none."""
+    lanes = access.lanes
+    bits = create("llvm.bitcast", [mask], integer(lanes))
+    if lanes < 64:
+        bits = create("llvm.zext", [bits], integer(64))
+    poison = {"is_zero_poison": ir.BoolAttr.get(False)}
+    first = create("llvm.intr.cttz", [bits], integer(64), poison)
+    after_last = binary("sub", constant(64), create("llvm.intr.ctlz", [bits], integer(64), poison))
+    any_active = create("llvm.icmp", [bits, constant(0)], integer(1), {"predicate": ir.IntegerAttr.get(integer(64), 1)})
+    count = select(any_active, binary("sub", after_last, first), constant(0))
+    size = constant(access.width)
+    return binary("mul", first, size), binary("mul", count, size)

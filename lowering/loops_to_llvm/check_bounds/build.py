@@ -1,0 +1,61 @@
+"""Ops of the LLVM dialect on integers of 64 bits and pointers, at the current insertion point."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeAlias
+
+from cuesta._mlir import ir
+
+Value: TypeAlias = ir.Value
+
+
+def integer(bits: int) -> ir.Type:
+    return ir.IntegerType.get_signless(bits)
+
+
+def pointer_type() -> ir.Type:
+    return ir.Type.parse("!llvm.ptr")
+
+
+def constant(number: int) -> Value:
+    attribute = ir.IntegerAttr.get(integer(64), number)
+    return create("llvm.mlir.constant", [], integer(64), {"value": attribute})
+
+
+def binary(name: str, x: Value, y: Value) -> Value:
+    return create(f"llvm.{name}", [x, y], x.type)
+
+
+def select(condition: Value, x: Value, y: Value) -> Value:
+    return create("llvm.select", [condition, x, y], x.type)
+
+
+def call(name: str, operands: Sequence[Value], result: ir.Type | None) -> list[Value]:
+    """A call of a function in the same module; what it returns, nothing where `result` is None."""
+    attributes = {
+        "callee": ir.FlatSymbolRefAttr.get(name),
+        "operandSegmentSizes": ir.DenseI32ArrayAttr.get([len(operands), 0]),
+        "op_bundle_sizes": ir.DenseI32ArrayAttr.get([]),
+    }
+    results = [] if result is None else [result]
+    op = ir.Operation.create("llvm.call", results=results, operands=list(operands), attributes=attributes)
+    return list(op.results)
+
+
+def zeros(nbytes: Value) -> Value:
+    """A pointer to so many bytes of the stack, all 0, at a multiple of 64."""
+    attributes = {"elem_type": ir.TypeAttr.get(integer(8)), "alignment": ir.IntegerAttr.get(integer(64), 64)}
+    made = create("llvm.alloca", [nbytes], pointer_type(), attributes)
+    zero = create("llvm.mlir.constant", [], integer(8), {"value": ir.IntegerAttr.get(integer(8), 0)})
+    ir.Operation.create(
+        "llvm.intr.memset", operands=[made, zero, nbytes], attributes={"isVolatile": ir.BoolAttr.get(False)}
+    )
+    return made
+
+
+def create(
+    name: str, operands: Sequence[Value], result: ir.Type, attributes: dict[str, ir.Attribute] | None = None
+) -> Value:
+    op = ir.Operation.create(name, results=[result], operands=list(operands), attributes=attributes or {})
+    return op.results[0]

@@ -1,0 +1,58 @@
+"""The function that stands before each access of a checked kernel: the address, or that of a dummy where it is outside.
+
+    %p' = call @k__tiles__inside(%p, %start, %width, %base, %extent, %site, %record, %dummy)
+
+The access takes the bytes [%p + %start, %p + %start + %width) and may take [%base, %base + %extent); one of no bytes is
+always right. The first access of a call that is outside is written to %record, one word:
+
+    site + 1, 24 bits | how far outside, 40 bits, signed: bytes behind the end, or minus the bytes before the begin
+
+LLVM inlines it. It compares integers: of pointers LLVM may take for granted that they stay within their memory.
+"""
+
+from __future__ import annotations
+
+PTR, I64 = "!llvm.ptr", "i64"
+
+#: Bits of a record that say how far outside.
+DISTANCE_BITS = 40
+#: Places of accesses that a program may have.
+MOST_SITES = (1 << (64 - DISTANCE_BITS)) - 2
+_FARTHEST = (1 << (DISTANCE_BITS - 1)) - 1
+PARAMETERS = (PTR, I64, I64, PTR, I64, I64, PTR, PTR)
+
+
+def inside_function(name: str) -> str:
+    """Its text, in the LLVM dialect."""
+    return f"""
+llvm.func @"{name}"(%p: {PTR}, %start: i64, %width: i64, %base: {PTR}, %extent: i64, %site: i64, %record: {PTR},
+    %dummy: {PTR}) -> {PTR} attributes {{passthrough = ["alwaysinline"]}} {{
+  %zero = llvm.mlir.constant(0 : i64) : i64
+  %address = llvm.ptrtoint %p : {PTR} to i64
+  %first = llvm.ptrtoint %base : {PTR} to i64
+  %from_base = llvm.sub %address, %first : i64
+  %offset = llvm.add %from_base, %start : i64
+  %last = llvm.sub %extent, %width : i64
+  %is_none = llvm.icmp "eq" %width, %zero : i64
+  %is_behind_begin = llvm.icmp "sge" %offset, %zero : i64
+  %is_before_end = llvm.icmp "sle" %offset, %last : i64
+  %is_between = llvm.and %is_behind_begin, %is_before_end : i1
+  %is_inside = llvm.or %is_between, %is_none : i1
+  llvm.cond_br %is_inside, ^inside, ^outside
+^inside:
+  llvm.return %p : {PTR}
+^outside:
+  %behind = llvm.sub %offset, %last : i64
+  %distance = llvm.select %is_behind_begin, %behind, %offset : i1, i64
+  %most = llvm.mlir.constant({_FARTHEST} : i64) : i64
+  %least = llvm.mlir.constant({-_FARTHEST} : i64) : i64
+  %not_more = llvm.intr.smin(%distance, %most) : (i64, i64) -> i64
+  %held = llvm.intr.smax(%not_more, %least) : (i64, i64) -> i64
+  %mask = llvm.mlir.constant({(1 << DISTANCE_BITS) - 1} : i64) : i64
+  %low = llvm.and %held, %mask : i64
+  %bits = llvm.mlir.constant({DISTANCE_BITS} : i64) : i64
+  %high = llvm.shl %site, %bits : i64
+  %word = llvm.or %high, %low : i64
+  %old = llvm.cmpxchg %record, %zero, %word monotonic monotonic : {PTR}, i64
+  llvm.return %dummy : {PTR}
+}}"""

@@ -1,0 +1,246 @@
+"""Programs whose files the fuzzer changes: small, and between them of every kind of thing that a file says.
+
+An entry is one of the cache's, met as a compile meets it; a program is a file that `cuesta.load` reads.
+"""
+
+from __future__ import annotations
+
+import atexit
+import functools
+import shutil
+import tempfile
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+import cuesta
+from cuesta.cache import Hit, open_cache
+from cuesta.compile_report import GraphReport
+from cuesta.frontend.calling import Convention, bind, bind_sized
+from cuesta.frontend.decompositions import decompositions
+from cuesta.frontend.graph_cache import GraphCache
+from cuesta.frontend.make_program import make_program
+from cuesta.options import Options
+from cuesta.runtime.sized import is_sized
+from cuesta.tools.fuzz.failure import Unjudged
+
+Tensor = torch.Tensor
+
+
+class Refused(Exception):
+    """The cache has no such program: the graph is compiled anew. The message says why."""
+
+
+class Specimen(ABC):
+    """A program, the bytes of its file, and what it computes."""
+
+    data: bytes
+
+    @abstractmethod
+    def load(self, data: bytes) -> Callable[[], Any]:
+        """The call of what changed bytes hold, with the inputs that it was made with; a call gives all results and all
+        inputs that it may have written. Raises a CuestaError, or Refused, for bytes that are refused."""
+
+    @functools.cached_property
+    def expected(self) -> Any:
+        """What the unchanged program gives."""
+        return self.load(self.data)()
+
+
+@functools.cache
+def _folder() -> Path:
+    folder = Path(tempfile.mkdtemp(prefix="cuesta-fuzz-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
+
+
+# -- entries of the cache ---------------------------------------------------------------------
+@dataclass(frozen=True)
+class _Graph:
+    """A graph as AOTAutograd makes it, and the arguments that it is called with."""
+
+    gm: torch.fx.GraphModule
+    arguments: list[Any]
+
+
+def _graph_of(function: Callable[..., Any], inputs: Sequence[Tensor], dynamic: bool) -> _Graph:
+    found: list[_Graph] = []
+
+    def keep(gm: torch.fx.GraphModule, _: object) -> Callable[[list[Any]], Any]:
+        def call(arguments: list[Any]) -> Any:
+            found.append(_Graph(gm, list(arguments)))
+            return gm(*_copies(arguments))
+
+        call._boxed_call = True  # type: ignore[attr-defined]
+        return call
+
+    from torch._dynamo.backends.common import aot_autograd
+
+    backend = aot_autograd(fw_compiler=keep, decompositions=decompositions(), keep_inference_input_mutations=True)
+    torch._dynamo.reset()
+    torch.compile(function, backend=backend, dynamic=dynamic)(*inputs)
+    return found[0]
+
+
+def _copies(values: Sequence[Any]) -> list[Any]:
+    """The values, tensors with memory of their own."""
+    return [
+        torch.empty_strided(v.shape, v.stride(), dtype=v.dtype).copy_(v) if isinstance(v, Tensor) else v for v in values
+    ]
+
+
+class Entry(Specimen):
+    """An entry of the cache."""
+
+    def __init__(self, function: Callable[..., Any], *inputs: Tensor, dynamic: bool = False) -> None:
+        self._graph = _graph_of(function, inputs, dynamic)
+        root = Path(tempfile.mkdtemp(dir=_folder()))
+        made = make_program(self._graph.gm, "inference", Options(cache_dir=root), GraphReport("inference"))
+        made.artefact()
+        self._cache = GraphCache(open_cache(root), made.key)
+        (self._path,) = (path for path in root.rglob("*") if path.is_file())
+        self.data = self._path.read_bytes()
+
+    def framed(self, artefact: bytes) -> bytes:
+        """The entry of an artefact, with the entry's own checksum."""
+        self._cache.cache.put(self._cache.key, artefact)
+        return self._path.read_bytes()
+
+    def artefact(self) -> bytes:
+        """The artefact of the unchanged entry."""
+        self._path.write_bytes(self.data)
+        found = self._cache.cache.get(self._cache.key)
+        assert isinstance(found, Hit)
+        return found.payload
+
+    def load(self, data: bytes) -> Callable[[], Any]:
+        self._path.write_bytes(data)
+        gm, report = self._graph.gm, GraphReport("inference")
+        found = self._cache.load(gm, report)
+        if found is None:
+            raise Refused(report.cache["reason"])
+        str(list(report.lines()))  # what a user asks next
+        artefact, executable = found
+        convention = Convention.from_dict(artefact.metadata["convention"])
+        if is_sized(executable.metadata):
+            boxed = bind_sized(executable, convention, gm, _otherwise)
+        else:
+            boxed = bind(executable, convention, gm)
+
+        def call() -> Any:
+            arguments = _copies(self._graph.arguments)
+            return boxed(list(arguments)), arguments
+
+        return call
+
+
+def _otherwise(arguments: list[Any]) -> list[Any]:
+    raise Refused("the program is not for these sizes")
+
+
+# -- files of exported programs ---------------------------------------------------------------
+class ProgramFile(Specimen):
+    """A file that ExportedProgram.save wrote."""
+
+    def __init__(
+        self,
+        model: nn.Module,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any] | None = None,
+        dynamic_shapes: Any = None,
+    ) -> None:
+        self._args, self._kwargs = args, kwargs or {}
+        with torch.no_grad():
+            exported = torch.export.export(model, args, kwargs, dynamic_shapes=dynamic_shapes)
+        self._path = Path(tempfile.mkdtemp(dir=_folder())) / "program.cuesta"
+        cuesta.compile(exported, options={"cache": False}).save(self._path)
+        self.data = self._path.read_bytes()
+
+    def load(self, data: bytes) -> Callable[[], Any]:
+        self._path.write_bytes(data)
+        program = cuesta.load(self._path)
+
+        def call() -> Any:
+            args = torch.utils._pytree.tree_map(lambda v: v.clone() if isinstance(v, Tensor) else v, self._args)
+            return program(*args, **self._kwargs), args, program.state_dict()
+
+        return call
+
+
+class _Model(nn.Module):
+    """Weights that share memory, a buffer that a call writes, constants, keywords, containers, an input as output."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embed = nn.Embedding(10, 8)
+        self.head = nn.Linear(8, 10, bias=False)
+        self.head.weight = self.embed.weight
+        self.norm = nn.BatchNorm1d(8)
+        self.calls: Tensor
+        self.register_buffer("calls", torch.zeros((), dtype=torch.int64))
+
+    def forward(self, ids: Tensor, pair: tuple[Tensor, float], *, flag: bool, bias: Tensor) -> dict[str, Any]:
+        self.calls.add_(1)
+        x, factor = pair
+        h = self.norm(self.embed(ids)) + bias
+        return {"logits": self.head(h) * factor, "parts": [h[1:], flag], "same": x, "order": h.sort(0)[0]}
+
+
+def _views(x: Tensor) -> tuple[Tensor, ...]:
+    y = x.exp()
+    return y, y[2:], y.t(), x[1:, None], y.view(torch.int32)[:, ::2]
+
+
+def _written(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+    x.add_(1)
+    y[1:].mul_(x[:-1])
+    return x[0], y.sum(0)
+
+
+def _routes(x: Tensor, w: Tensor) -> tuple[Tensor, ...]:
+    return x @ w, torch.linalg.qr(x)[0], torch.histc(x, 10), x.median(1)[1], torch.searchsorted(w[0].sort()[0], x)
+
+
+def _sized(x: Tensor, w: Tensor) -> tuple[Tensor, ...]:
+    y = (x @ w).softmax(-1)
+    return y, y[1:], x.sort(0)[0], torch.histc(x, 5), y.t()
+
+
+@functools.cache
+def specimen(name: str) -> Specimen:
+    """The specimen of that name, made the same way each time. Raises Unjudged where it cannot be made."""
+    torch.manual_seed(0)
+    try:
+        made = SPECIMENS[name]()
+        made.expected  # noqa: B018  a program that is wrong unchanged says nothing when changed
+    except Exception as problem:
+        raise Unjudged(f"specimen {name}: {type(problem).__name__}: {problem}") from problem
+    return made
+
+
+def _square() -> Tensor:
+    return torch.randn(8, 8)
+
+
+SPECIMENS: dict[str, Callable[[], Specimen]] = {
+    "plain": lambda: Entry(lambda x, w: (x @ w).relu().sum(1), _square(), _square()),
+    "views": lambda: Entry(_views, _square()),
+    "written": lambda: Entry(_written, _square(), _square()),
+    "routes": lambda: Entry(_routes, _square(), _square()),
+    "sized": lambda: Entry(_sized, torch.randn(8, 12), torch.randn(12, 6), dynamic=True),
+    "model": lambda: ProgramFile(
+        _Model().eval(),
+        (torch.tensor([1, 5, 9, 1]), (torch.randn(3), 1.5)),
+        {"flag": True, "bias": torch.randn(4, 8)},
+    ),
+    "sized file": lambda: ProgramFile(
+        nn.Sequential(nn.Linear(8, 6), nn.Softmax(-1)),
+        (torch.randn(5, 8),),
+        dynamic_shapes=({0: torch.export.Dim("n", min=2, max=64)},),
+    ),
+}
