@@ -54,7 +54,7 @@ types: $(INSTALLED) ## mypy --strict
 bench: $(INSTALLED) ## time eager, Inductor and cuesta in one process (ARGS="--help" for its options)
 	$(BIN)/cuesta-bench $(ARGS)
 
-fuzz: $(INSTALLED) ## look for wrong code with N random graphs or torch programs (N=1000 KIND=graphs|blocks|programs|sizes|files FIRST=0 ARGS="--processes 8")
+fuzz: $(INSTALLED) ## look for wrong code with N random graphs or torch programs (N=1000 KIND=graphs|blocks|programs|sizes|calls|files FIRST=0 ARGS="--processes 8")
 	$(BIN)/python -m cuesta.tools.fuzz $(or $(KIND),graphs) --count $(or $(N),1000) --first $(or $(FIRST),0) $(ARGS)
 
 op-coverage: $(INSTALLED) ## compare torch's operators with eager, and write docs/op_coverage.md (ARGS="--help")

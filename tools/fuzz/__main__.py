@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from cuesta.tools.fuzz.failure import Failure, Unjudged
+from cuesta.tools.fuzz.failure import Note, Unjudged, failures_of
 from cuesta.tools.fuzz.hunt import KINDS, Hunt, Progress
 from cuesta.tools.fuzz.judge import Judge
 
@@ -48,19 +48,21 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _replay(path: Path, checked: bool) -> int:
-    kind = next(kind for kind in KINDS.values() if kind.suffix == path.suffix)
+    fitting = [kind for kind in KINDS.values() if path.name.endswith(kind.suffix)]
+    kind = max(fitting, key=lambda kind: len(kind.suffix))  # ".calls.py" rather than ".py"
     kind = kind.checking() if checked else kind
     try:
-        with Judge(kind.check) as judge:
+        with Judge(kind.check, environment=kind.environment) as judge:
             found = judge(path.read_text())
     except Unjudged as problem:
         print(f"cannot be judged: {problem}")
         return 2
-    if isinstance(found, Failure):
-        print(f"{found.kind}: {found.message}")
-        return 1
-    print("nothing is wrong" if found is None else f"nothing is wrong: {found.text}")
-    return 0
+    failures = failures_of(found)
+    for failure in failures:
+        print(f"{failure.kind}: {failure.message}")
+    if not failures:
+        print(f"nothing is wrong: {found.text}" if isinstance(found, Note) else "nothing is wrong")
+    return 1 if failures else 0
 
 
 if __name__ == "__main__":

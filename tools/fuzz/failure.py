@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -31,7 +32,22 @@ class Note:
     text: str
 
 
-Verdict: TypeAlias = Failure | Note | None
+@dataclass(frozen=True)
+class Tally:
+    """Of a text that says many things: counts by what is counted, and what failed, each as a text of its own."""
+
+    counts: Mapping[str, int]
+    failures: tuple[tuple[str, Failure], ...] = ()
+
+
+Verdict: TypeAlias = Failure | Note | Tally | None
+
+
+def failures_of(found: Verdict) -> list[Failure]:
+    """What failed, of any verdict."""
+    if isinstance(found, Tally):
+        return [failure for _, failure in found.failures]
+    return [found] if isinstance(found, Failure) else []
 
 
 def kind_of(problem: Exception) -> str:

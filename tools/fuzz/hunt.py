@@ -8,21 +8,26 @@ import os
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from cuesta.tools.fuzz.call_programs import make_calls
+from cuesta.tools.fuzz.call_text import each_call
+from cuesta.tools.fuzz.check_calls import call_in_eager, check_calls
 from cuesta.tools.fuzz.check_file import check_file, make_file, run_unchanged, smaller_files
 from cuesta.tools.fuzz.check_graph import INT_RANGE, check_graph, run_reference
 from cuesta.tools.fuzz.check_program import check_program, run_in_torch
-from cuesta.tools.fuzz.failure import Failure, Note, Unjudged, Verdict
+from cuesta.tools.fuzz.failure import Failure, Note, Tally, Unjudged, Verdict
 from cuesta.tools.fuzz.graphs import make_blocks_graph, make_graph
-from cuesta.tools.fuzz.judge import CRASHES, HANGS, Judge
+from cuesta.tools.fuzz.judge import CRASHES, HANGS, SECONDS, Judge
+from cuesta.tools.fuzz.memories import HEAP_CHECKS
 from cuesta.tools.fuzz.program import on_device
 from cuesta.tools.fuzz.programs import make_program, make_sized_program
 from cuesta.tools.fuzz.shrink import Smaller, shrink
+from cuesta.tools.fuzz.smaller_calls import smaller_calls
 from cuesta.tools.fuzz.smaller_graphs import smaller_graphs
 from cuesta.tools.fuzz.smaller_programs import smaller_programs
 
@@ -36,8 +41,8 @@ class ReferenceOnly:
 
 @dataclass(frozen=True)
 class Kind:
-    """What is made and judged: graphs of the cuesta dialect, or torch programs, some called with several sizes.
-    Graphs are also judged on their way to a GPU, block by block."""
+    """What is made and judged: graphs of the cuesta dialect, torch programs, some called with several sizes, or many
+    calls of one function. Graphs are also judged on their way to a GPU, block by block."""
 
     name: str
     make: Callable[[int], str]
@@ -49,6 +54,12 @@ class Kind:
     comment: str
     #: whether the texts name a device, so that they can be judged on another one than the CPU
     on_devices: bool = False
+    #: the parts of a text that can be judged alone, where the whole takes its process along
+    parts: Callable[[str], list[str]] = lambda text: []
+    #: variables of the environment of the process that judges
+    environment: Mapping[str, str] = field(default_factory=dict)
+    #: how long the judgement of one text may take
+    seconds: float = SECONDS
 
     def checking(self) -> Kind:
         """The same, judged in programs that check each access of memory."""
@@ -68,6 +79,18 @@ KINDS = {
         Kind("graphs", make_graph, check_graph, run_reference, smaller_graphs, ".mlir", "//"),
         Kind("blocks", make_blocks_graph, check_graph, run_reference, smaller_graphs, ".mlir", "//"),
         Kind("programs", make_program, check_program, run_in_torch, smaller_programs, ".py", "#", on_devices=True),
+        Kind(
+            "calls",
+            make_calls,
+            check_calls,
+            call_in_eager,
+            smaller_calls,
+            ".calls.py",
+            "#",
+            parts=each_call,
+            environment=HEAP_CHECKS,
+            seconds=3 * SECONDS,
+        ),
         Kind("sizes", make_sized_program, check_program, run_in_torch, smaller_programs, ".py", "#", on_devices=True),
         Kind("files", make_file, check_file, run_unchanged, smaller_files, ".json", "#"),
     )
@@ -91,6 +114,8 @@ class Hunt:
     interrupted: bool = False
     notes: Counter[str] = field(default_factory=Counter)
     _kinds: set[str] = field(default_factory=set)
+    #: how many failures of a seed have a file
+    _kept: Counter[str] = field(default_factory=Counter)
     _lock: threading.Lock = field(default_factory=threading.Lock)
     #: MLIR, which graphs are reduced with, is not for several threads
     _reducing: threading.Lock = field(default_factory=threading.Lock)
@@ -108,7 +133,8 @@ class Hunt:
                 self.interrupted = True  # what is being judged is judged, and no more
 
     def _judge(self, seeds: Iterator[int], threads: int) -> None:
-        with Judge(self.kind.answer, threads=threads) as judge:
+        kind = self.kind
+        with Judge(kind.answer, kind.seconds, threads, kind.environment) as judge:
             while (seed := self._next(seeds)) is not None:
                 try:
                     text = self._made(seed, judge)
@@ -119,10 +145,34 @@ class Hunt:
                     continue
                 with self._lock:
                     self.judged += 1
-                if isinstance(found, Note):
-                    self.notes[found.text] += 1
-                elif found is not None:
-                    self._keep(seed, text, found, judge)
+                self._take(seed, text, found, judge)
+
+    def _take(self, seed: int, text: str, found: Verdict, judge: Judge[Any]) -> None:
+        """Counts a verdict, and keeps what failed."""
+        if isinstance(found, Note):
+            self.notes[found.text] += 1
+        elif isinstance(found, Tally):
+            with self._lock:
+                self.notes.update(found.counts)
+            for each, failure in found.failures:
+                self._keep(seed, each, failure, judge)
+        elif found is not None and not self._take_parts(seed, text, found, judge):
+            self._keep(seed, text, found, judge)
+
+    def _take_parts(self, seed: int, text: str, found: Failure, judge: Judge[Any]) -> bool:
+        """Judges each part of a text that took its process along; whether any of them fails."""
+        before = self.failures
+        if found.kind in (CRASHES, HANGS):
+            for part in self.kind.parts(text):
+                try:
+                    verdict = _verdict(part, judge)
+                except Unjudged:
+                    continue
+                if isinstance(verdict, Failure):
+                    self._keep(seed, part, verdict, judge)
+                else:
+                    self._take(seed, part, verdict, judge)
+        return self.failures > before
 
     def _made(self, seed: int, judge: Judge[Any]) -> str:
         text = judge(seed)
@@ -144,9 +194,17 @@ class Hunt:
             with self._reducing:
                 text = shrink(text, failure, lambda smaller: _verdict(smaller, judge), self.kind.smaller)
         self.folder.mkdir(parents=True, exist_ok=True)
-        path = self.folder / f"{self.kind.name.removesuffix('s')}_{seed}{self.kind.suffix}"
+        path = self._path(seed)
         path.write_text(with_header(self.kind, text, failure))
         self.report(f"seed {seed}: {failure.kind}: {failure.message.partition(chr(10))[0][:200]} -> {path}")
+
+    def _path(self, seed: int) -> Path:
+        """A new file for each failure of a seed."""
+        name = f"{self.kind.name.removesuffix('s')}_{seed}"
+        with self._lock:
+            self._kept[name] += 1
+            number = f"_{self._kept[name]}" if self._kept[name] > 1 else ""
+        return self.folder / f"{name}{number}{self.kind.suffix}"
 
 
 def _verdict(text: str, judge: Judge[Any]) -> Verdict:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
 import re
 import signal
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Mapping
 from multiprocessing.connection import Connection
 from types import TracebackType
 from typing import Any, Generic, TypeVar
+from unittest import mock
 
 import torch
 
@@ -23,18 +26,27 @@ SECONDS = 300
 _END = 10
 #: Kinds of failures that take a process along.
 CRASHES, HANGS = "crashes", "hangs"
+#: This process's own variables are changed for the moment in which one is started, which takes them over.
+_ENVIRONMENT = threading.Lock()
 #: In what CUDA says after a kernel's assertion or a wrong access, of that call and of all that follow in the process.
 _CONTEXT_LOST = re.compile("CUDA error|CUDA_ERROR|device-side assert")
 
 
 class Judge(Generic[T]):
     """Calls `check`, a function of a module, on one text after another; gives it `seconds` for each, and torch so many
-    threads, None for as many as it takes."""
+    threads, None for as many as it takes. The process has the variables of `environment` beside this one's."""
 
-    def __init__(self, check: Callable[[Any], T], seconds: float = SECONDS, threads: int | None = None) -> None:
+    def __init__(
+        self,
+        check: Callable[[Any], T],
+        seconds: float = SECONDS,
+        threads: int | None = None,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
         self.check = check
         self.seconds = seconds
         self.threads = threads
+        self.environment = environment or {}
         self._process: multiprocessing.process.BaseProcess | None = None
         self._connection: Connection | None = None
 
@@ -76,7 +88,8 @@ class Judge(Generic[T]):
         context = multiprocessing.get_context("spawn")
         self._connection, theirs = context.Pipe()
         self._process = context.Process(target=_serve, args=(self.check, theirs, self.threads), daemon=True)
-        self._process.start()
+        with _ENVIRONMENT, mock.patch.dict(os.environ, self.environment):
+            self._process.start()
         theirs.close()
         return self._connection
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from cuesta.tools.fuzz.failure import Failure, Unjudged, Verdict
+from cuesta.tools.fuzz.failure import Failure, Unjudged, Verdict, failures_of
 
 #: Texts that are one step smaller, the boldest steps first.
 Smaller = Callable[[str], Iterator[str]]
@@ -24,4 +24,4 @@ def _fails(text: str, failure: Failure, judge: Callable[[str], Verdict]) -> bool
         found = judge(text)
     except Unjudged:  # it is none of its kind any more, or its reference refuses it
         return False
-    return isinstance(found, Failure) and found.kind == failure.kind
+    return any(other.kind == failure.kind for other in failures_of(found))

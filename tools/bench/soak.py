@@ -1,0 +1,229 @@
+"""A server's memory over many calls: `python -m cuesta.tools.bench.soak [--calls 20000] [--threads 4] [--plot FILE]`.
+
+Threads call a small transformer with batches and lengths that change from call to call, both open, and now and then a
+graph that is compiled for each set of sizes by itself. After a warm-up, in which every table of programs and of sizes
+has filled up, the process must not grow: neither its resident memory, nor its mappings, open files and temporary files.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from cuesta.quantities import size_text
+from cuesta.tools.bench.table import table
+
+#: How many sequences, of how many tokens: more pairs than the 256 sets of sizes whose tables a program keeps.
+BATCHES, LENGTHS = range(2, 10), range(4, 100)
+#: Rows of the graph that is compiled for each number of them: more than the programs that such a graph keeps.
+ROWS = range(2, 66)
+#: One call in so many is of that graph.
+SPECIALISED = 50
+#: One call in so many is compared with eager.
+COMPARED = 20
+SAMPLES = 200
+HEADER = ("", "second quarter", "last quarter", "allowed")
+
+
+class Layer(nn.Module):
+    """A layer of a transformer's decoder."""
+
+    def __init__(self, width: int, heads: int) -> None:
+        super().__init__()
+        self.heads = heads
+        self.before_attention, self.before_mlp = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.mlp = nn.Sequential(nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """[batch, length, width] → the same."""
+        batch, length, width = x.shape
+        qkv = self.qkv(self.before_attention(x)).view(batch, length, 3, self.heads, width // self.heads)
+        q, k, v = qkv.permute(2, 0, 3, 1, 4)
+        y = nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+        x = x + self.out(y.transpose(1, 2).reshape(batch, length, width))
+        return x + self.mlp(self.before_mlp(x))
+
+
+class Transformer(nn.Module):
+    """Two layers on embedded tokens, [batch, length] → [batch, length, vocabulary]."""
+
+    def __init__(self, vocabulary: int = 100, width: int = 32, heads: int = 4) -> None:
+        super().__init__()
+        self.table = nn.Embedding(vocabulary, width)
+        self.layers = nn.Sequential(Layer(width, heads), Layer(width, heads))
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        logits: Tensor = self.layers(self.table(tokens)) @ self.table.weight.mT
+        return logits
+
+
+def gates(x: Tensor) -> Tensor:
+    """Any numbers [rows, 32] → the same shape: what the graph computes that has a program for each number of rows."""
+    return (x.sigmoid() * x).softmax(-1) @ x.mT @ x
+
+
+@dataclass(frozen=True)
+class Sample:
+    """What a process has after so many calls; memory in bytes, the others by number."""
+
+    calls: int
+    memory: int
+    mappings: int
+    files: int
+    temporary_files: int
+
+    @staticmethod
+    def now(calls: int) -> Sample:
+        memory = int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+        mappings = Path("/proc/self/maps").read_bytes().count(b"\n")
+        files = len(os.listdir("/proc/self/fd"))
+        return Sample(calls, memory, mappings, files, sum(1 for _ in Path(tempfile.gettempdir()).rglob("*")))
+
+
+@dataclass
+class Soak:
+    """The calls of a server, from threads that all call the same compiled functions."""
+
+    calls: int
+    threads: int
+    samples: list[Sample] = field(default_factory=list)
+    _done: int = 0
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def run(self) -> list[Sample]:
+        """Makes the calls. Raises AssertionError where a result is not eager's."""
+        torch._dynamo.reset()
+        self.model = Transformer().eval()
+        self.compiled = torch.compile(self.model, backend="cuesta", dynamic=True)
+        # Memory is planned for each set of sizes where it is limited.
+        limited: dict[str, Any] = {"memory_limit": 64 << 20}
+        self.gates = torch.compile(gates, backend="cuesta", dynamic=True, options=limited)
+        with ThreadPoolExecutor(self.threads) as pool:
+            for thread in [pool.submit(self._serve, number) for number in range(self.threads)]:
+                thread.result()
+        return self.samples
+
+    def _serve(self, number: int) -> None:
+        drawn = random.Random(number)
+        with torch.no_grad():
+            while (call := self._next()) is not None:
+                if call % SPECIALISED == 0:
+                    self._call(gates, self.gates, torch.randn(drawn.choice(ROWS), 32), call)
+                else:
+                    tokens = torch.randint(100, (drawn.choice(BATCHES), drawn.choice(LENGTHS)))
+                    self._call(self.model, self.compiled, tokens, call)
+
+    def _call(self, eager: object, compiled: object, x: Tensor, call: int) -> None:
+        assert callable(eager) and callable(compiled)
+        result = compiled(x)
+        if call % COMPARED == 0:
+            torch.testing.assert_close(result, eager(x), rtol=1e-3, atol=1e-4)
+
+    def _next(self) -> int | None:
+        with self._lock:
+            if self._done == self.calls:
+                return None
+            if self._done % max(self.calls // SAMPLES, 1) == 0:
+                self.samples.append(Sample.now(self._done))
+            self._done += 1
+            return self._done
+
+
+@dataclass(frozen=True)
+class Growth:
+    """A quantity in the second quarter of the calls, behind the warm-up, and in the last one, as medians."""
+
+    name: str
+    before: float
+    after: float
+    allowed: float
+
+    @property
+    def is_flat(self) -> bool:
+        return self.after - self.before <= self.allowed
+
+
+def growths(samples: Sequence[Sample]) -> list[Growth]:
+    """How each quantity has grown. Resident memory may by a hundredth, as malloc's heaps of the threads do not lie the
+    same at any two moments; so may the mappings by two for a thread, the ones that malloc makes and gives back for
+    large blocks. Files may not grow at all."""
+    quarter = len(samples) // 4
+    second, last = samples[quarter : 2 * quarter], samples[-quarter:]
+
+    def of(name: str, attribute: str, allowed: float) -> Growth:
+        before, after = (median(getattr(sample, attribute) for sample in some) for some in (second, last))
+        return Growth(name, before, after, allowed)
+
+    memory = median(sample.memory for sample in second)
+    return [
+        of("resident memory", "memory", memory / 100),
+        of("mappings", "mappings", 8),
+        of("open files", "files", 0),
+        of("temporary files", "temporary_files", 0),
+    ]
+
+
+def plot(path: Path, samples: Sequence[Sample], title: str) -> None:
+    """Writes a picture: resident memory and mappings over the calls."""
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    from matplotlib import pyplot
+
+    figure, (above, below) = pyplot.subplots(2, figsize=(8, 5), sharex=True, layout="constrained")
+    calls = [sample.calls for sample in samples]
+    above.plot(calls, [sample.memory / 2**20 for sample in samples], color="#2f6fb3")
+    above.set_ylabel("resident memory, MiB")
+    below.plot(calls, [sample.mappings for sample in samples], color="#e08a2e", label="mappings")
+    below.plot(calls, [sample.files for sample in samples], color="#8c8c8c", label="open files")
+    below.legend(loc="center right", fontsize=8)
+    below.set_xlabel("calls")
+    for axes in (above, below):
+        axes.set_ylim(bottom=0)
+        axes.axvspan(0, calls[len(calls) // 4], color="#dddddd", linewidth=0)
+    above.set_title(title, fontsize=9)
+    figure.savefig(path, dpi=120)
+    pyplot.close(figure)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Makes the calls, prints what has grown and draws it; exits with 1 where something has."""
+    parser = argparse.ArgumentParser(prog="python -m cuesta.tools.bench.soak", description="memory over many calls")
+    parser.add_argument("--calls", type=int, default=20000, metavar="N", help="how many (20000)")
+    parser.add_argument("--threads", type=int, default=4, metavar="N", help="that many call at a time (4)")
+    parser.add_argument("--plot", type=Path, metavar="FILE", help="where the picture goes")
+    arguments = parser.parse_args(argv)
+    torch.set_num_threads(1)  # each of the server's threads computes by itself
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ["TMPDIR"], tempfile.tempdir = folder, None  # so that the files in it are this process's own
+        start = time.monotonic()
+        samples = Soak(arguments.calls, arguments.threads).run()
+        seconds = time.monotonic() - start
+        found = growths(samples)
+    text = {"resident memory": size_text}
+    rows = [[g.name, *(text.get(g.name, str)(int(n)) for n in (g.before, g.after, g.allowed))] for g in found]
+    print(f"{arguments.calls} calls from {arguments.threads} threads in {seconds:.0f} s")
+    print(table(HEADER, rows))
+    if arguments.plot is not None:
+        told = f"{arguments.calls} calls from {arguments.threads} threads, torch {torch.__version__}; grey: warm-up"
+        plot(arguments.plot, samples, told)
+    return 0 if all(growth.is_flat for growth in found) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,136 @@
+"""One call of a compiled function: how its arguments are made, what is around it, and its gradient.
+
+A text that the fuzzer of calls makes has one decorated function for each call:
+
+    @call(form="x0 conj, gaps", within="no_grad")
+    def call_3(memory):
+        x0 = memory(60, "complex64", "end", 3)[5:53].view(4, 12)[:, ::2].conj()
+        return (x0,)
+"""
+
+from __future__ import annotations
+
+import contextlib
+import contextvars
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from cuesta.tools.fuzz.memories import Memories
+
+Tensor = torch.Tensor
+Function = Callable[..., tuple[Tensor, ...]]
+
+#: What may be around a call.
+WITHIN = ("nothing", "no_grad", "inference_mode", "thread", "vmap", "func.grad", "autocast", "static address")
+#: What the gradients that a backward graph is given may be.
+GRADIENTS = ("ones", "expanded", "gaps", "lazy", "end", "odd", "first")
+
+
+@dataclass(frozen=True)
+class Call:
+    """`form` says in words what is unusual of the arguments; `gone`, that one of them has lost its memory, which eager
+    reads all the same: an error is due where its numbers are needed. `foreign`, that one is of another form than in the
+    call that the function is compiled for."""
+
+    make: Callable[[Memories], tuple[Any, ...]]
+    form: str
+    within: str
+    gradient: str
+    gone: bool
+    foreign: bool
+
+    def run(self, function: Function, arguments: Sequence[Any]) -> tuple[Tensor, ...]:
+        """What the function gives for the arguments; raises what it raises."""
+        if self.within == "thread":
+            return _in_a_thread(lambda: function(*arguments))
+        if self.within == "vmap":
+            return _flat(torch.vmap(function)(*arguments))
+        if self.within == "func.grad":
+            return _flat(torch.func.grad(lambda *given: _total(function(*given)))(*arguments))
+        if self.within == "static address":
+            for x in arguments:
+                torch._dynamo.mark_static_address(x, guard=False)
+        with _CONTEXTS.get(self.within, contextlib.nullcontext)():
+            return _flat(function(*arguments))
+
+
+_CONTEXTS: dict[str, Callable[[], contextlib.AbstractContextManager[Any]]] = {
+    "no_grad": torch.no_grad,
+    "inference_mode": torch.inference_mode,
+    "autocast": lambda: torch.autocast("cpu", torch.bfloat16),
+}
+
+
+def call(
+    form: str = "ordinary", within: str = "nothing", gradient: str = "ones", gone: bool = False, foreign: bool = False
+) -> Callable[[Callable[[Memories], tuple[Any, ...]]], Call]:
+    """Makes a Call of the function that makes its arguments."""
+    return lambda make: Call(make, form, within, gradient, gone, foreign)
+
+
+class Plain(Tensor):
+    """A subclass that adds nothing."""
+
+
+class Telling(Tensor):
+    """A subclass whose `__torch_function__` does what Tensor's does."""
+
+    @classmethod
+    def __torch_function__(
+        cls, func: Callable[..., Any], types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        return super().__torch_function__(func, types, args, kwargs or {})  # type: ignore[no-untyped-call]
+
+
+def given_gradients(results: Sequence[Tensor], kind: str, memory: Memories) -> list[Tensor]:
+    """What a backward pass is given for the results, or for the first of them where it is given no other."""
+    chosen = results[:1] if kind == "first" else results
+    given = [_gradient(y, kind, memory, 1000 + i) for i, y in enumerate(chosen)]
+    memory.seal(given)
+    return given
+
+
+def _gradient(y: Tensor, kind: str, memory: Memories, seed: int) -> Tensor:
+    dtype, count = str(y.dtype).removeprefix("torch."), y.numel()
+    if kind == "expanded":
+        return memory(1, dtype, seed=seed)[0].expand(y.shape)
+    if kind in ("gaps", "lazy"):
+        gaps = memory(2 * count, dtype, seed=seed)[::2].view(y.shape)
+        if kind == "gaps":
+            return gaps
+        return gaps.conj() if y.is_complex() else torch._neg_view(gaps)
+    if kind in ("end", "odd"):
+        return memory(count, dtype, kind, seed).view(y.shape)
+    return torch.ones_like(y)
+
+
+def _in_a_thread(function: Callable[[], Any]) -> tuple[Tensor, ...]:
+    done: list[Any] = []
+
+    def run() -> None:
+        try:
+            done.append(function())
+        except BaseException as problem:  # raised again by whoever waits
+            done.append(problem)
+
+    # With the configuration of this thread, which torch keeps for each.
+    thread = threading.Thread(target=contextvars.copy_context().run, args=(run,))
+    thread.start()
+    thread.join()
+    if isinstance(done[0], BaseException):
+        raise done[0]
+    return _flat(done[0])
+
+
+def _flat(results: Any) -> tuple[Tensor, ...]:
+    return results if isinstance(results, tuple) else (results,)
+
+
+def _total(results: Sequence[Tensor]) -> Tensor:
+    return torch.stack(
+        [y.sum().real.to(torch.float32) for y in results if y.is_floating_point() or y.is_complex()]
+    ).sum()

@@ -1,0 +1,226 @@
+"""What one call gives, and in what two calls differ."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from cuesta.tools.fuzz.call import Call, Function, given_gradients
+from cuesta.tools.fuzz.failure import Failure, kind_of
+from cuesta.tools.fuzz.memories import Memories, in_memory, overlaps_itself
+
+Tensor = torch.Tensor
+
+#: How far a number may be off, as a share of it and of the largest one of its tensor. A wrong address gives a number
+#: that has nothing to do with the right one, so there is no need to be strict.
+_TOLERANCE = {torch.float64: 1e-7, torch.complex128: 1e-7, torch.float16: 1e-2, torch.bfloat16: 5e-2}
+_USUAL_TOLERANCE = 1e-3
+#: In autocast f32 has been bf16.
+_AUTOCAST_TOLERANCE = 5e-2
+#: Which part of a form says what a tensor is, but for its class, its strides and what autograd knows of it.
+_NUMBERS_ONLY = slice(1, 4)
+
+
+@dataclass
+class Outcome:
+    """What one call gave: an exception, or results and gradients by name; and the memory of its arguments."""
+
+    raised: Exception | None = None
+    tensors: dict[str, Tensor | None] = field(default_factory=dict)
+    #: of results, gradients and arguments after the call: what they are, but for the numbers
+    forms: dict[str, tuple[Any, ...]] = field(default_factory=dict)
+    #: pairs of results and arguments → how many bytes of memory they share lie between their beginnings
+    distances: dict[tuple[str, str], int] = field(default_factory=dict)
+    #: pairs of a result and an argument or result that are one object
+    same: set[tuple[str, str]] = field(default_factory=set)
+    #: whether an argument that overlaps itself is written, so that the order of the writes decides
+    open: bool = False
+    dtypes: list[torch.dtype] = field(default_factory=list)
+    covered: list[Tensor] = field(default_factory=list)
+    before: list[Tensor] = field(default_factory=list)
+    after: list[Tensor] = field(default_factory=list)
+
+    @staticmethod
+    def of(call: Call, function: Function, loses: bool = True) -> Outcome:
+        """Makes the call's arguments anew and calls the function with them. Unless memory gets lost, an argument that
+        is to be without has its own."""
+        outcome, memory, grad_memory = Outcome(), Memories(loses), Memories()
+        arguments = call.make(memory)
+        outcome.covered = memory.seal(arguments)
+        outcome.dtypes = [block.dtype for block in memory.blocks]
+        outcome.before = memory.bytes()
+        try:
+            results = call.run(function, arguments)
+            outcome._see(arguments, results)
+            outcome._see_gradients(arguments, results, call, grad_memory)
+        except Exception as problem:  # which eager has to raise, too
+            outcome.raised = problem
+        outcome.after = memory.bytes()
+        outcome.open = any(map(overlaps_itself, arguments)) and outcome._has_written()
+        return outcome
+
+    def _has_written(self) -> bool:
+        return any(not torch.equal(x, y) for x, y in zip(self.before, self.after, strict=True))
+
+    def _see(self, arguments: Sequence[Any], results: Sequence[Any]) -> None:
+        named = {f"result {i}": y for i, y in enumerate(results)}
+        given = {f"argument {i}": x for i, x in enumerate(arguments)}
+        for name, y in named.items():
+            self.tensors[name] = _copy(y) if in_memory(y) or not y.numel() or y.layout != torch.strided else None
+            self.forms[name] = _form(y)
+        self.forms.update({name: _form(x) for name, x in given.items()})
+        for (name, y), (other, x) in itertools.chain(
+            itertools.product(named.items(), given.items()), itertools.combinations(named.items(), 2)
+        ):
+            if x is y:
+                self.same.add((name, other))
+            elif in_memory(x) and in_memory(y) and _storage(x) == _storage(y):
+                self.distances[name, other] = y.data_ptr() - x.data_ptr()
+
+    def _see_gradients(self, arguments: Sequence[Any], results: Sequence[Any], call: Call, memory: Memories) -> None:
+        leaves = {f"gradient {i}": x for i, x in enumerate(arguments) if _is_leaf(x)}
+        differentiable = [y for y in results if isinstance(y, Tensor) and y.requires_grad and not _is_leaf(y)]
+        if not leaves or not differentiable:
+            return
+        given = given_gradients(differentiable, call.gradient, memory)
+        before = memory.bytes()
+        found = torch.autograd.grad(differentiable[: len(given)], list(leaves.values()), given, allow_unused=True)
+        for name, x in zip(leaves, found, strict=True):
+            self.tensors[name] = None if x is None else _copy(x)
+            self.forms[name] = (None,) if x is None else (x.dtype, tuple(x.shape), x.device.type)
+        for i, (x, y) in enumerate(zip(before, memory.bytes(), strict=True)):
+            self.tensors[f"memory of given gradient {i} changed"] = (x != y).any()
+
+
+def difference(wanted: Outcome, actual: Outcome, within: str, strict: bool = True) -> Failure | None:
+    """In what a call is not what was wanted; None where it is. Unless strict, results may be of another class, have
+    other strides, and memory of their own where eager's are an argument's."""
+    problem = _other_exception(wanted, actual)
+    if problem is None and wanted.raised is None and not wanted.open:
+        problem = _other_results(wanted, actual, within, strict)
+    return problem or _other_memory(wanted, actual, within)
+
+
+def _other_exception(wanted: Outcome, actual: Outcome) -> Failure | None:
+    if actual.raised is not None and wanted.raised is None:
+        return Failure(f"raises {kind_of(actual.raised)}", str(actual.raised))
+    if actual.raised is None and wanted.raised is not None:
+        problem = wanted.raised
+        return Failure("does not raise", f"eager raises {type(problem).__name__}: {problem}")
+    return None
+
+
+def _other_results(wanted: Outcome, actual: Outcome, within: str, strict: bool) -> Failure | None:
+    if wanted.tensors.keys() != actual.tensors.keys():
+        return Failure("other results", f"{', '.join(actual.tensors)}; eager has {', '.join(wanted.tensors)}")
+    for name, want in wanted.tensors.items():
+        found = actual.tensors[name]
+        told = slice(None) if strict else _NUMBERS_ONLY
+        if wanted.forms.get(name, ())[told] != actual.forms.get(name, ())[told]:
+            return Failure("wrong form", f"{name} is {actual.forms.get(name)}; eager has {wanted.forms.get(name)}")
+        if want is None or found is None or want.device.type == "meta":
+            continue
+        wrong = _wrong(want, found, within)
+        if wrong.any():
+            at = tuple(int(i) for i in wrong.nonzero()[0])
+            return Failure(
+                f"wrong values of a {name.partition(' ')[0]}",
+                f"{name}, {int(wrong.sum())} of {wrong.numel()} places; at {list(at)}: "
+                f"{found[at].item()} for {want[at].item()}",
+            )
+    if not strict:
+        return None
+    for name, form in wanted.forms.items():
+        if actual.forms.get(name) != form:
+            return Failure("wrong form", f"{name} is {actual.forms.get(name)} after the call; eager has {form}")
+    return _other_sharing(wanted, actual)
+
+
+def _other_sharing(wanted: Outcome, actual: Outcome) -> Failure | None:
+    if wanted.same != actual.same:
+        return Failure("other identity", f"one object: {sorted(actual.same)}; eager: {sorted(wanted.same)}")
+    apart = _texts(wanted.distances, actual.distances)
+    if apart:
+        return Failure("memory apart", f"{apart} share no memory, or at another place, and do in eager")
+    shared = _texts(actual.distances, wanted.distances)
+    return Failure("shared memory", f"{shared} share memory, and do not in eager") if shared else None
+
+
+def _texts(some: Mapping[tuple[str, str], int], others: Mapping[tuple[str, str], int]) -> str:
+    return "; ".join(f"{a}, {b}" for (a, b), n in some.items() if others.get((a, b)) != n)
+
+
+def _other_memory(wanted: Outcome, actual: Outcome, within: str) -> Failure | None:
+    """Where eager writes nothing, every bit must be as before; elsewhere, the numbers must be eager's. What a call that
+    raises has written to its arguments before is left open."""
+    for i, (old, want, found) in enumerate(zip(wanted.before, wanted.after, actual.after, strict=True)):
+        kept = (want == old) & (found != old)
+        beside = kept & ~wanted.covered[i]
+        if beside.any():
+            return Failure("writes beside the arguments", f"memory {i}: {_runs(beside)}")
+        if wanted.raised is not None or wanted.open:
+            continue
+        dtype = wanted.dtypes[i]
+        written = (want != old).view(-1, dtype.itemsize).any(1) if old.numel() else torch.zeros(0, dtype=torch.bool)
+        same_bits = (found == old).view(-1, dtype.itemsize).all(1) if old.numel() else written
+        wrong = _wrong(want.view(dtype), found.view(dtype), within)
+        if (wrong & written).any():
+            return Failure("wrong values of a written argument", f"memory {i}: elements {_runs(wrong & written)}")
+        if (~written & ~same_bits & wrong).any():
+            return Failure("writes to what eager leaves", f"memory {i}: elements {_runs(~written & ~same_bits)}")
+    return None
+
+
+def _runs(mask: Tensor) -> str:
+    places = mask.nonzero().flatten().tolist()
+    return f"{len(places)}, the first {places[:8]}"
+
+
+def _wrong(want: Tensor, found: Tensor, within: str) -> Tensor:
+    """Which numbers are not those wanted."""
+    if want.is_complex():
+        return _wrong(torch.view_as_real(want), torch.view_as_real(found), within).any(-1)
+    if not want.is_floating_point():
+        return want != found
+    share = _TOLERANCE.get(want.dtype, _USUAL_TOLERANCE)
+    if within == "autocast":
+        share = max(share, _AUTOCAST_TOLERANCE)
+    x, y = want.double(), found.double()
+    largest = torch.where(x.isfinite(), x.abs(), 0).amax() if x.numel() else x.sum()
+    close = (x - y).abs() <= share * (x.abs() + largest / 4)
+    return ~(close | (x == y) | (x.isnan() & y.isnan()))
+
+
+def _copy(x: Any) -> Tensor:
+    """The numbers of a tensor, of no class and with no lazy bit, in memory of their own."""
+    with torch.no_grad():
+        plain = x.detach().as_subclass(Tensor)
+        plain = plain.to_dense() if plain.layout != torch.strided else plain
+        return plain.resolve_conj().resolve_neg().clone(memory_format=torch.contiguous_format)
+
+
+def _form(x: Any) -> tuple[Any, ...]:
+    if not isinstance(x, Tensor):
+        return (type(x).__name__,)
+    strides = tuple(x.stride()) if x.layout == torch.strided and x.numel() else ()
+    return (
+        type(x).__name__,
+        str(x.dtype).removeprefix("torch."),
+        x.device.type,
+        tuple(x.shape),
+        tuple(s for s, n in zip(strides, x.shape, strict=False) if n != 1),
+        "grad" if x.requires_grad else "no grad",
+        "inference" if x.is_inference() else "no inference",
+    )
+
+
+def _storage(x: Tensor) -> int:
+    return x.untyped_storage()._cdata
+
+
+def _is_leaf(x: Any) -> bool:
+    return isinstance(x, Tensor) and x.requires_grad and x.is_leaf

@@ -1,0 +1,95 @@
+"""The text of a function and its calls: Python that runs by itself, with a block for each call."""
+
+from __future__ import annotations
+
+import linecache
+import re
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from cuesta.tools.fuzz.call import Call, Function
+
+_HEAD = """import torch
+import torch.nn.functional as F
+
+from cuesta.tools.fuzz.call import Plain, Telling, call
+
+#: torch.compile's `dynamic`; (argument, dim) whose sizes are marked as open.
+DYNAMIC = {dynamic}
+MARKED = {marked}
+#: "no": it is compiled by torch.compile; else by cuesta.compile, and called "fresh", or saved and "loaded".
+EXPORT = "{export}"
+"""
+
+_TAIL = """
+if __name__ == "__main__":
+    from cuesta.tools.fuzz.check_calls import show
+
+    show(__file__)
+"""
+
+_BLOCK = re.compile(r"\n\n(@call\(.*?\)\ndef (\w+)\(memory\):\n(?:    .*\n)+)")
+
+
+def text_of(
+    lines: Sequence[str], arguments: int, results: Sequence[str], calls: Sequence[str], **settings: object
+) -> str:
+    """The text of a function with these lines and results; `calls` are blocks that `call_block` made, and `settings`
+    dynamic, marked and export."""
+    names = ", ".join(f"x{i}" for i in range(arguments))
+    body = "".join(f"    {line}\n" for line in lines)
+    function = f"\n\ndef program({names}):\n{body}    return ({', '.join(results)},)\n"
+    return _HEAD.format(**settings) + function + "".join(f"\n\n{block}" for block in calls) + "\n" + _TAIL
+
+
+def call_block(name: str, settings: dict[str, Any], lines: Sequence[str], results: Sequence[str]) -> str:
+    """The block of one call: `settings` go to the decorator, `lines` make the arguments `results`."""
+    given = ", ".join(f"{key}={value!r}" for key, value in settings.items())
+    body = "".join(f"    {line}\n" for line in lines)
+    return f"@call({given})\ndef {name}(memory):\n{body}    return ({', '.join(results)},)\n"
+
+
+def call_names(text: str) -> list[str]:
+    """The calls' names, the one that the function is compiled for first."""
+    return [match[2] for match in _BLOCK.finditer(text)]
+
+
+def only_calls(text: str, names: Collection[str]) -> str:
+    """The text with the first call and those named."""
+    for match in list(_BLOCK.finditer(text))[1:]:
+        if match[2] not in names:
+            text = text.replace(match[0], "", 1)
+    return text
+
+
+def without_first(text: str) -> str:
+    """The text whose function is compiled for what was its second call."""
+    first = _BLOCK.search(text)
+    assert first is not None
+    return text.replace(first[0], "", 1)
+
+
+def each_call(text: str) -> list[str]:
+    """Texts of one call each, beside the first."""
+    return [only_calls(text, [name]) for name in call_names(text)[1:]]
+
+
+@dataclass(frozen=True)
+class CallText:
+    """What a text says: the function, how it is compiled, and its calls, the one it is compiled for first."""
+
+    function: Function
+    calls: dict[str, Call]
+    dynamic: bool | None
+    marked: list[tuple[int, int]]
+    export: str
+
+    @staticmethod
+    def read(text: str) -> CallText:
+        name = f"<calls {hash(text)}>"  # Dynamo asks for the source of what it traces
+        linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)
+        scope: dict[str, Any] = {"__name__": "calls"}
+        exec(compile(text, name, "exec"), scope)
+        calls = {key: value for key, value in scope.items() if isinstance(value, Call)}
+        return CallText(scope["program"], calls, scope["DYNAMIC"], scope["MARKED"], scope["EXPORT"])

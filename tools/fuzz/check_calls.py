@@ -1,0 +1,221 @@
+"""Judges the calls of one compiled function: each against eager's, with its arguments made anew for both.
+
+Dynamo's guards say which arguments a compiled function takes; what they do not ask for (where memory lies, how it is
+aligned, what shares it) is for our program to cope with. A function that was exported has no guards: there a call with
+other arguments than it was exported for must be right, or an InputError.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import torch
+from torch._dynamo.backends.registry import lookup_backend
+
+import cuesta
+from cuesta.errors import InputError, Unsupported
+from cuesta.frontend.backend import compile_fx_graph
+from cuesta.tools.backend import register_cuesta
+from cuesta.tools.fuzz.call import Call, Function
+from cuesta.tools.fuzz.call_outcome import Outcome, difference
+from cuesta.tools.fuzz.call_text import CallText, only_calls
+from cuesta.tools.fuzz.failure import Failure, Tally, Unjudged, kind_of
+from cuesta.tools.fuzz.memories import Memories
+
+#: A name that torch.compile knows, or what it names.
+Backend: TypeAlias = str | Callable[..., Any]
+#: Backends that a call is compared under: what AOTAutograd alone does wrong is none of ours.
+OURS, TORCHS = "cuesta", "aot_eager"
+#: Programs of one function, which Dynamo would otherwise stop to compile after eight of them.
+_MOST_PROGRAMS = 1000
+#: Failures of one kind that are made sure of for one function: each takes a few compiles.
+_LOOKED_INTO = 3
+
+
+def check_calls(text: str, checked: bool = False) -> Tally:
+    """Counts what became of each call, with the calls that fail as texts of their own. Raises Unjudged where the
+    function cannot be compiled by torch alone. `checked`: the program checks each access of memory."""
+    ours = _checking if checked else OURS
+    with _quiet():
+        given = CallText.read(text)
+        counts: Counter[str] = Counter()
+        failures: list[tuple[str, Failure]] = []
+        kinds: Counter[str] = Counter()
+        wanted = {name: _eager(given, call) for name, call in given.calls.items()}
+        compiled = _compiled(given, ours)
+        if isinstance(compiled, Failure):
+            return Tally(counts, ((text, compiled),))
+        for name, call in given.calls.items():
+            programs = compiled.programs
+            failure = _judge_call(call, wanted[name], Outcome.of(call, compiled.function), given, counts)
+            counts["calls"] += 1
+            counts["calls for which Dynamo compiles"] += compiled.programs > programs
+            if failure is not None and kinds[failure.kind] < _LOOKED_INTO:
+                kinds[failure.kind] += 1
+                failures += _made_sure(text, name, failure, counts, ours)
+            elif failure is not None:
+                counts["calls that fail like others of their function, not looked into"] += 1
+        return Tally(counts, tuple(failures))
+
+
+def call_in_eager(text: str) -> None:
+    """Makes every call of the text in eager, with all its memory there."""
+    with _quiet():
+        given = CallText.read(text)
+        for call in given.calls.values():
+            _eager(given, call)
+
+
+def show(path: str) -> None:
+    """Prints what is wrong of the calls in a file."""
+    register_cuesta()
+    for _, failure in check_calls(Path(path).read_text()).failures:
+        print(f"{failure.kind}: {failure.message}")
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    config = torch._dynamo.config
+    with warnings.catch_warnings(), config.patch(recompile_limit=_MOST_PROGRAMS, accumulated_recompile_limit=10**6):
+        warnings.simplefilter("ignore")
+        yield
+
+
+def _eager(given: CallText, call: Call) -> Outcome:
+    """What eager gives, which would read what is not there: to it everything is."""
+    with torch.no_grad() if given.export != "no" else contextlib.nullcontext():
+        return Outcome.of(call, given.function, loses=False)
+
+
+def _judge_call(call: Call, wanted: Outcome, actual: Outcome, given: CallText, counts: Counter[str]) -> Failure | None:
+    if call.gone and actual.raised is not None:
+        counts["errors where an argument has no memory"] += 1
+        return None
+    if given.export != "no" and isinstance(actual.raised, InputError):
+        counts["InputErrors of exported programs"] += 1
+        return None
+    failure = difference(wanted, actual, call.within, strict=not (given.export != "no" and call.foreign))
+    if failure is None:
+        counts["errors equal to eager's"] += wanted.raised is not None
+    return failure
+
+
+def _made_sure(
+    text: str, name: str, failure: Failure, counts: Counter[str], backend: Backend
+) -> list[tuple[str, Failure]]:
+    """The failing call alone, unless torch does the same without us. Where it fails only behind others, all of them."""
+    alone = only_calls(text, [name])
+    given = CallText.read(alone)
+    call = given.calls[name]
+    ours = _last_outcome(alone, backend)
+    failure = Failure(failure.kind, f"{failure.message} ({call.form}; within {call.within}; export: {given.export})")
+    if isinstance(ours, Failure):
+        return [(alone, failure)]
+    wanted = _eager(given, call)
+    if _judge_call(call, wanted, ours, given, Counter()) is None:
+        return [(text, failure)]
+    torchs = _last_outcome(alone, TORCHS)
+    if isinstance(torchs, Outcome) and difference(torchs, ours, call.within, strict=given.export == "no") is None:
+        counts["calls that are other than eager's with aot_eager, and the same with cuesta"] += 1
+        return []
+    return [(alone, failure)]
+
+
+def _last_outcome(text: str, backend: Backend) -> Outcome | Failure:
+    """What the last call of the text gives under a backend, made after the others."""
+    given = CallText.read(text)
+    compiled = _compiled(given, backend)
+    if isinstance(compiled, Failure):
+        return compiled
+    outcomes = [Outcome.of(call, compiled.function) for call in given.calls.values()]
+    return outcomes[-1]
+
+
+@dataclass
+class _Compiled:
+    function: Function
+    #: how many graphs Dynamo has handed over
+    programs: int = 0
+
+
+def _compiled(given: CallText, backend: Backend) -> _Compiled | Failure:
+    torch._dynamo.reset()
+    if given.export != "no":
+        return _exported(given, backend)
+    compile = lookup_backend(backend) if isinstance(backend, str) else backend
+    made = _Compiled(given.function)
+
+    def counted(gm: torch.fx.GraphModule, inputs: list[Any]) -> Any:
+        made.programs += 1
+        return compile(gm, inputs)
+
+    function = torch.compile(given.function, backend=counted, dynamic=given.dynamic)
+
+    def marked(*arguments: Any) -> tuple[torch.Tensor, ...]:
+        for i, dim in given.marked:
+            if arguments[i].dim() > dim:
+                torch._dynamo.maybe_mark_dynamic(arguments[i], dim)
+        return function(*arguments)
+
+    made.function = marked if given.marked else function
+    return made
+
+
+class _Module(torch.nn.Module):
+    def __init__(self, function: Function) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, *arguments: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        return self.function(*arguments)
+
+
+def _exported(given: CallText, backend: Backend) -> _Compiled | Failure:
+    first = next(iter(given.calls.values()))
+    arguments = first.make(Memories())
+    open_sizes: dict[int, dict[int, Any]] = {}
+    for i, dim in given.marked:
+        open_sizes.setdefault(i, {})[dim] = torch.export.Dim.AUTO
+    shapes = (tuple(open_sizes.get(i) for i in range(len(arguments))),) if given.marked else None
+    try:
+        with torch.no_grad():
+            exported = torch.export.export(_Module(given.function), arguments, dynamic_shapes=shapes)
+    except Exception as problem:  # whatever torch says of the function
+        raise Unjudged(f"export raised {type(problem).__name__}: {problem}") from problem
+    if backend == TORCHS:
+        return _Compiled(_without_gradients(exported.module(check_guards=False)))
+    try:
+        program = cuesta.compile(exported, options={"checked": True} if backend is _checking else None)
+        if given.export == "loaded":
+            program = _loaded(program)
+    except Unsupported as problem:
+        raise Unjudged(f"cuesta.compile does not take it: {problem}") from problem
+    except Exception as problem:  # what is looked for
+        return Failure(f"cuesta.compile raises {kind_of(problem)}", str(problem))
+    return _Compiled(_without_gradients(program))
+
+
+def _checking(gm: torch.fx.GraphModule, inputs: list[Any]) -> Callable[..., Any]:
+    """The backend with `options={"checked": True}`."""
+    return compile_fx_graph(gm, inputs, options={"checked": True})
+
+
+def _without_gradients(function: Callable[..., Any]) -> Function:
+    def call(*arguments: Any) -> tuple[torch.Tensor, ...]:
+        with torch.no_grad():
+            results: tuple[torch.Tensor, ...] = function(*arguments)
+        return results
+
+    return call
+
+
+def _loaded(program: Any) -> Any:
+    with tempfile.TemporaryDirectory() as folder:
+        return cuesta.load(program.save(Path(folder) / "program.cuesta"))
