@@ -43,6 +43,7 @@ from cuesta.frontend.fx_nodes import (
     tensor_attribute,
     tensor_nodes,
 )
+from cuesta.frontend.graph_key import held_nodes
 from cuesta.frontend.rules import CALL_IN_ATEN, Decline, find_complex_rule, find_rule, strides_of
 from cuesta.frontend.symbols import Source, bind_symbols, zeros
 from cuesta.size_facts import rules
@@ -249,7 +250,7 @@ class _Importer:
         nodes = list(self.gm.graph.nodes)
         placeholders = [n for n in nodes if n.op == "placeholder"]
         tensors = [i for i, n in enumerate(placeholders) if isinstance(n.meta.get("val"), torch.Tensor)]
-        held = [n for n in nodes if n.op == "get_attr" and n.users]
+        held = held_nodes(self.gm)
         constants = [tensor_attribute(self.gm, str(n.target)) for n in held]
         for placeholder in placeholders:
             if not isinstance(placeholder.meta.get("val"), torch.Tensor):
@@ -290,10 +291,9 @@ class _Importer:
         function.attributes["function_type"] = ir.TypeAttr.get(
             ir.FunctionType.get(arguments, [r.type for r in results])
         )
-        owned = {tensors.index(i) for i in donated if i in tensors}
         function.attributes["arg_attrs"] = _stride_attributes(
             [strides_of(m) for m in metas],
-            donated=owned,
+            donated={tensors.index(i) for i in donated if i in tensors},
             foreign={i: m.device for i, m in enumerate(metas) if m.device != self.device},
         )
         function.attributes["res_attrs"] = _stride_attributes(strides, storages, shared_offsets(returned))

@@ -196,10 +196,10 @@ def _views(x: Tensor) -> tuple[Tensor, ...]:
     return y, y[2:], y.t(), x[1:, None], y.view(torch.int32)[:, ::2]
 
 
-def _written(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+def _written(x: Tensor, y: Tensor) -> tuple[Tensor, ...]:
     x.add_(1)
     y[1:].mul_(x[:-1])
-    return x[0], y.sum(0)
+    return x[0], y.sum(0), y * torch.tensor([1.0, -2.0] * 4), x @ torch.tensor([[0.5] * 3] * 8)
 
 
 def _routes(x: Tensor, w: Tensor) -> tuple[Tensor, ...]:
