@@ -34,7 +34,7 @@ def describe(module: ir.Module) -> dict[str, Any]:
         layout = read_host(host_function(module))
         memory = layout.function.attributes.get("cuesta.memory", {})
         donated = {layout.places[argument].root.index for argument in donated_arguments(layout.function)}
-        written = _written_arguments(layout)
+        written = layout.written()
         checked = {"checked": {"operands": _operands(layout), "accesses": []}} if layout.checked else {}
         return {
             **checked,
@@ -124,18 +124,6 @@ def _operands(layout: HostLayout) -> list[dict[str, Any]]:
 def _region(region: Region) -> dict[str, Any]:
     sizes, strides = ([_spelled(n) for n in numbers] for numbers in (region.sizes, region.strides))
     return {"sizes": sizes, "strides": strides, "itemsize": region.itemsize}
-
-
-def _written_arguments(layout: HostLayout) -> list[int]:
-    """The numbers of the arguments whose memory the program writes."""
-    written = []
-    for op in layout.operations:
-        if op.name == "host.launch":
-            written += list(op.operands)[len(op.operands) - op.attributes["outputs"].value :]
-        elif op.name == "host.aten" and op.attributes["route"].value == "out":
-            written.append(op.operands[len(op.operands) - 1])
-    arguments = {argument: i for i, argument in enumerate(layout.block.arguments)}
-    return sorted({arguments[base] for value in written if (base := layout.origins[value]) in arguments})
 
 
 def _arena_bytes(layout: HostLayout) -> Number:

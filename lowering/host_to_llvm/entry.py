@@ -15,6 +15,7 @@ import torch
 from cuesta._mlir import ir
 from cuesta.dialects.aten import decode_call, find_overload
 from cuesta.dialects.cuesta.dialect import ints
+from cuesta.dialects.donated import donated_arguments
 from cuesta.dialects.host.aten_abi import (
     OUT_ENTRIES,
     PACKED_PRODUCT,
@@ -35,6 +36,7 @@ from cuesta.dialects.kernel_module import launch_parameters
 from cuesta.errors import Unsupported
 from cuesta.huge_pages import may_come_large
 from cuesta.lowering.host_to_llvm import bounds_step, tensor_steps, typed_step
+from cuesta.lowering.host_to_llvm.argument_step import WRITTEN
 from cuesta.lowering.host_to_llvm.launch_step import PACKED, Kernel
 from cuesta.lowering.host_to_llvm.layout import HostLayout, Metadata, Value
 from cuesta.lowering.host_to_llvm.needed import needed
@@ -107,7 +109,12 @@ class EntryWriter:
 
     def _check(self) -> str:
         """The function that checks the arguments. It is one of its own, as recorded programs are checked, not run."""
-        items = [n for argument in self.layout.block.arguments for n in self._argument(argument)]
+        written, donated = self.layout.written(), donated_arguments(self.layout.function)
+        items = [
+            n
+            for i, argument in enumerate(self.layout.block.arguments)
+            for n in self._argument(argument, i in written and argument not in donated)
+        ]
         entry, self.body = self.body, []
         table = self._table([self.layout.arguments, self.layout.list_slot, *items])
         lines, self.body = self.body, entry
@@ -126,7 +133,7 @@ class EntryWriter:
             ]
         )
 
-    def _argument(self, argument: Value) -> list[SizeNumber]:
+    def _argument(self, argument: Value, written: bool) -> list[SizeNumber]:
         """The item of an argument (argument_step.py). One that the program gives back is in a slot, no more in the
         list."""
         layout, metadata = self.layout, self.layout.argument(argument)
@@ -137,7 +144,8 @@ class EntryWriter:
         alignment = dtype.itemsize // (2 if dtype.is_complex else 1)
         if layout.target.gpu and argument not in layout.devices:
             alignment = ALIGNMENT
-        return [where, 0, alignment - 1, *self._shape(argument, metadata)]
+        mask = alignment - 1 | (WRITTEN if written else 0)
+        return [where, 0, mask, *self._shape(argument, metadata)]
 
     def _tail(self) -> list[str]:
         """Where a failed step goes: torch gets everything back that the program holds."""
