@@ -88,11 +88,9 @@ def check_calls_graph(convention: Mapping[str, Any], gm: torch.fx.GraphModule) -
     order, and symbols from where the graph has them. Machine code reads as much of a tensor as it was compiled for."""
     values = [node.meta.get("val") for node in gm.graph.find_nodes(op="placeholder")]
     tensors = [i for i, value in enumerate(values) if isinstance(value, torch.Tensor)]
-    lazy = [n for n, i in enumerate(tensors) if values[i].is_conj() or values[i].is_neg()]
     with refusing("convention"):
-        for key, graphs in (("tensor_arguments", tensors), ("lazy", lazy)):
-            if convention[key] != graphs:
-                raise Wrong(convention[key], f"the graph's are {graphs}").within(f".{key}")
+        if convention["tensor_arguments"] != tensors:
+            raise Wrong(convention["tensor_arguments"], f"the graph's are {tensors}").within(".tensor_arguments")
         if len(convention["constants"]) != (count := len(held_nodes(gm))):
             raise Wrong(convention["constants"], f"the graph holds {count} tensors").within(".constants")
         check_arguments(convention, [v.dim() if isinstance(v, torch.Tensor) else None for v in values])
