@@ -217,6 +217,8 @@ def _lower(
     if dump is not None:
         dump.write(level, module)
     if level in _PLANNED:
+        if options.checked:  # a dump that was made without
+            Pipeline.parse("builtin.module(check-operands)").run(module, verify=False)
         metadata = describe_program(module, report)
     for stage in stages_after(level, target):
         reached.append(stage.name)
