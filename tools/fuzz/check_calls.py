@@ -11,7 +11,7 @@ import contextlib
 import tempfile
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -25,7 +25,7 @@ from cuesta.frontend.backend import compile_fx_graph
 from cuesta.tools.backend import register_cuesta
 from cuesta.tools.fuzz.call import Call, Function
 from cuesta.tools.fuzz.call_outcome import Outcome, difference
-from cuesta.tools.fuzz.call_text import CallText, only_calls
+from cuesta.tools.fuzz.call_text import CallText, call_names, only_calls
 from cuesta.tools.fuzz.failure import Failure, Tally, Unjudged, kind_of
 from cuesta.tools.fuzz.memories import Memories
 
@@ -46,23 +46,32 @@ def check_calls(text: str, checked: bool = False) -> Tally:
     with _quiet():
         given = CallText.read(text)
         counts: Counter[str] = Counter()
-        failures: list[tuple[str, Failure]] = []
-        kinds: Counter[str] = Counter()
         wanted = {name: _eager(given, call) for name, call in given.calls.items()}
         compiled = _compiled(given, ours)
         if isinstance(compiled, Failure):
             return Tally(counts, ((text, compiled),))
+        found: dict[str, Failure] = {}
         for name, call in given.calls.items():
             programs = compiled.programs
             failure = _judge_call(call, wanted[name], Outcome.of(call, compiled.function), given, counts)
             counts["calls"] += 1
             counts["calls for which Dynamo compiles"] += compiled.programs > programs
-            if failure is not None and kinds[failure.kind] < _LOOKED_INTO:
-                kinds[failure.kind] += 1
-                failures += _made_sure(text, name, failure, counts, ours)
-            elif failure is not None:
-                counts["calls that fail like others of their function, not looked into"] += 1
-        return Tally(counts, tuple(failures))
+            if failure is not None:
+                found[name] = failure
+        return Tally(counts, tuple(_those_made_sure(text, found, counts, ours)))
+
+
+def _those_made_sure(
+    text: str, found: Mapping[str, Failure], counts: Counter[str], backend: Backend
+) -> Iterator[tuple[str, Failure]]:
+    """The failing calls as texts of their own: of those that fail in one way, the first few."""
+    kinds: Counter[str] = Counter()
+    for name, failure in found.items():
+        kinds[failure.kind] += 1
+        if kinds[failure.kind] <= _LOOKED_INTO:
+            yield from _made_sure(text, name, failure, counts, backend)
+        else:
+            counts["calls that fail like others of their function, not looked into"] += 1
 
 
 def call_in_eager(text: str) -> None:
@@ -110,22 +119,26 @@ def _judge_call(call: Call, wanted: Outcome, actual: Outcome, given: CallText, c
 def _made_sure(
     text: str, name: str, failure: Failure, counts: Counter[str], backend: Backend
 ) -> list[tuple[str, Failure]]:
-    """The failing call alone, unless torch does the same without us. Where it fails only behind others, all of them."""
-    alone = only_calls(text, [name])
-    given = CallText.read(alone)
+    """The failing call alone, or behind those before it where it fails only there; nothing where torch does the same
+    without us."""
+    names = call_names(text)
+    behind = only_calls(text, names[: names.index(name) + 1])
+    given = CallText.read(behind)
     call = given.calls[name]
-    ours = _last_outcome(alone, backend)
-    failure = Failure(failure.kind, f"{failure.message} ({call.form}; within {call.within}; export: {given.export})")
-    if isinstance(ours, Failure):
-        return [(alone, failure)]
     wanted = _eager(given, call)
-    if _judge_call(call, wanted, ours, given, Counter()) is None:
-        return [(text, failure)]
-    torchs = _last_outcome(alone, TORCHS)
-    if isinstance(torchs, Outcome) and difference(torchs, ours, call.within, strict=given.export == "no") is None:
-        counts["calls that are other than eager's with aot_eager, and the same with cuesta"] += 1
-        return []
-    return [(alone, failure)]
+    failure = Failure(failure.kind, f"{failure.message} ({call.form}; within {call.within}; export: {given.export})")
+    for smaller in (only_calls(text, [name]), behind):
+        ours = _last_outcome(smaller, backend)
+        if isinstance(ours, Outcome) and _judge_call(call, wanted, ours, given, Counter()) is None:
+            continue
+        torchs = _last_outcome(smaller, TORCHS)
+        if isinstance(ours, Outcome) and isinstance(torchs, Outcome):
+            if difference(torchs, ours, call.within, strict=given.export == "no") is None:
+                counts["calls that are other than eager's with aot_eager, and the same with cuesta"] += 1
+                return []
+        return [(smaller, failure)]
+    counts["calls that fail once, and not again behind the same calls"] += 1
+    return [(text, failure)]
 
 
 def _last_outcome(text: str, backend: Backend) -> Outcome | Failure:
@@ -189,8 +202,9 @@ def _exported(given: CallText, backend: Backend) -> _Compiled | Failure:
             exported = torch.export.export(_Module(given.function), arguments, dynamic_shapes=shapes)
     except Exception as problem:  # whatever torch says of the function
         raise Unjudged(f"export raised {type(problem).__name__}: {problem}") from problem
-    if backend == TORCHS:
-        return _Compiled(_without_gradients(exported.module(check_guards=False)))
+    if backend == TORCHS:  # functional, like the graph that is compiled
+        functional = exported.run_decompositions({})
+        return _Compiled(_without_gradients(functional.module(check_guards=False)))
     try:
         program = cuesta.compile(exported, options={"checked": True} if backend is _checking else None)
         if given.export == "loaded":
