@@ -44,6 +44,7 @@ from cuesta.frontend.fx_nodes import (
 )
 from cuesta.frontend.rules import CALL_IN_ATEN, Decline, find_complex_rule, find_rule, strides_of
 from cuesta.frontend.symbols import Source, bind_symbols, zeros
+from cuesta.frontend.undefined_results import refuse_reads, without_undefined
 from cuesta.size_facts import rules
 from cuesta.size_rules import follow
 from cuesta.sizes import Number, Size, hints, number, symbols
@@ -94,8 +95,7 @@ class _Importer:
         path = module_path(path) if isinstance(path, str) else ""
         frames = _FRAME.findall(node.meta.get("stack_trace") or "")
         file, line = frames[-1] if frames else ("<graph>", "0")
-        place = ir.Location.file(file, int(line), 0)
-        return ir.Location.name(f"{path}:{node.name}" if path else node.name, place)
+        return ir.Location.name(f"{path}:{node.name}" if path else node.name, ir.Location.file(file, int(line), 0))
 
     def value(self, arg: Any, move: bool = False) -> Any:
         """An FX argument with its nodes replaced by what they became; scalars on the graph's device where `move`."""
@@ -185,7 +185,7 @@ class _Importer:
         assert isinstance(target, torch._ops.OpOverload)
         metas = node.meta.get("val")
         single = isinstance(metas, torch.Tensor)
-        wanted = [metas] if single else [] if is_effect(node) else metas
+        wanted = [metas] if single else [] if is_effect(node) else without_undefined(node)
         # Numbers beside tensors (attention's longest sequence) follow from the sizes, so they are what was traced.
         kinds = (torch.Tensor, int, torch.SymInt, type(None))
         if not isinstance(wanted, (list, tuple)) or any(not isinstance(m, kinds) for m in wanted):
@@ -270,8 +270,9 @@ class _Importer:
         module = ir.Module.create()
         mark_module(module, self.target, self.device)
         if self.sources:
-            known = {source.name: int_attr(source.hint) for source in self.sources}
-            module.operation.attributes["cuesta.hints"] = ir.DictAttr.get(known)
+            module.operation.attributes["cuesta.hints"] = ir.DictAttr.get(
+                {s.name: int_attr(s.hint) for s in self.sources}
+            )
         mark_zeros(module, self.zeros)
         with ir.InsertionPoint(module.body):
             function = func.FuncOp("graph", (arguments, []))
@@ -350,6 +351,7 @@ def import_graph(
     `donated` are the positions of the call's arguments whose memory nobody needs after the call.
     Raises Unsupported, naming the node, for what no level can express even as a call into ATen.
     """
+    refuse_reads(gm)
     placeholders = [n for n in gm.graph.nodes if n.op == "placeholder"]
     sources = bind_symbols(placeholders)
     known = zeros(placeholders, sources)
