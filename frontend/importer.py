@@ -10,7 +10,6 @@ In a graph on a GPU, what is on the CPU is ATen's; scalars there that kernels re
 from __future__ import annotations
 
 import operator
-import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -35,7 +34,6 @@ from cuesta.frontend.fx_nodes import (
     is_complex,
     makes,
     memory_root,
-    module_path,
     not_compilable,
     result_metas,
     shared_offsets,
@@ -43,6 +41,7 @@ from cuesta.frontend.fx_nodes import (
     tensor_nodes,
 )
 from cuesta.frontend.rules import CALL_IN_ATEN, Decline, find_complex_rule, find_rule, strides_of
+from cuesta.frontend.source_lines import frame_of, name_of
 from cuesta.frontend.symbols import Source, bind_symbols, zeros
 from cuesta.frontend.undefined_results import refuse_reads, without_undefined
 from cuesta.size_facts import rules
@@ -63,7 +62,6 @@ _ARITHMETIC: dict[Any, str] = {
     operator.add: "add",
     operator.sub: "sub",
 }
-_FRAME = re.compile(r'File "([^"]+)", line (\d+)')
 
 
 @dataclass
@@ -90,12 +88,8 @@ class _Importer:
     moved: dict[torch.fx.Node, ir.Value] = field(default_factory=dict)
 
     def location(self, node: torch.fx.Node) -> ir.Location:
-        stack = node.meta.get("nn_module_stack")
-        path = list(stack.values())[-1][0] if stack else ""
-        path = module_path(path) if isinstance(path, str) else ""
-        frames = _FRAME.findall(node.meta.get("stack_trace") or "")
-        file, line = frames[-1] if frames else ("<graph>", "0")
-        return ir.Location.name(f"{path}:{node.name}" if path else node.name, ir.Location.file(file, int(line), 0))
+        file, line = frame_of(node) or ("<graph>", 0)
+        return ir.Location.name(name_of(node), ir.Location.file(file, line, 0))
 
     def value(self, arg: Any, move: bool = False) -> Any:
         """An FX argument with its nodes replaced by what they became; scalars on the graph's device where `move`."""

@@ -19,6 +19,7 @@ from cuesta.frontend.graph_key import graph_key
 from cuesta.frontend.late_code import LateExecutable
 from cuesta.frontend.loading import can_run, load
 from cuesta.frontend.machine_trial import decide_kinds, kinds_of
+from cuesta.frontend.source_lines import by_number, in_lines_of, numbers_of
 from cuesta.options import Options
 from cuesta.runtime.artefact import Artefact
 from cuesta.runtime.executable import Executable
@@ -113,6 +114,7 @@ def look_up(
     if found is None:
         return wanted
     artefact, executable = found
+    in_lines_of(artefact.metadata, gm)
     convention = Convention.from_dict(artefact.metadata["convention"])
     return MadeProgram(executable, convention, wanted.cache.key, lambda: artefact)
 
@@ -128,7 +130,7 @@ def compile_program(wanted: Wanted, report: GraphReport) -> MadeProgram:
     from cuesta.frontend.importer import import_graph
 
     gm, kind, options = wanted.gm, wanted.kind, wanted.options
-    start = time.perf_counter()
+    start, numbers = time.perf_counter(), numbers_of(gm)
     mark_calls(gm, options)
     with make_context(), assumptions():
         graph = import_graph(gm, wanted.donated, wanted.target, wanted.device)
@@ -138,6 +140,7 @@ def compile_program(wanted: Wanted, report: GraphReport) -> MadeProgram:
 
         def keep(artefact: Artefact) -> Executable:
             artefact.metadata["convention"] = graph.convention.as_dict()
+            by_number(artefact.metadata, numbers)
             executable = load(artefact, wanted.cache.cache)
             wanted.cache.store(artefact, report)
             return executable

@@ -38,6 +38,7 @@ from cuesta.frontend.loading import load
 from cuesta.frontend.logs import tell_report
 from cuesta.frontend.make_program import MadeProgram
 from cuesta.frontend.profiling import profiled
+from cuesta.frontend.source_lines import without_lines
 from cuesta.options import Options
 from cuesta.runtime.artefact import Artefact
 from cuesta.unread_logs import graphs_are_wanted
@@ -97,6 +98,8 @@ class KeptProgram:
         """The program, to be called. Raises ArtefactError or DeviceError where it does not load here; torch then
         compiles."""
         artefact = Artefact.from_bytes(self._code())
+        if self.artefact is None:  # whose code our cache has for equal graphs of any lines
+            without_lines(artefact.metadata)
         executable = load(artefact)
         report = GraphReport(self.kind, cache={"hit": True, "reason": "torch kept it with what AOTAutograd made"})
         report.take_program(artefact.metadata["report"])

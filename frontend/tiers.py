@@ -24,6 +24,7 @@ from cuesta.frontend.loading import load
 from cuesta.frontend.logs import tell_report
 from cuesta.frontend.machine_trial import decide_kinds, recall_kinds
 from cuesta.frontend.make_program import MadeProgram, Wanted, compile_program, import_program, look_up
+from cuesta.frontend.source_lines import by_number, numbers_of
 from cuesta.frontend.symbols import Source, reader
 from cuesta.options import Options
 from cuesta.runtime.artefact import Artefact
@@ -100,7 +101,7 @@ class FirstTier:
         from cuesta.frontend import background
 
         tiers = _Tiers(op_by_op(self.wanted.gm, self.convention.sources))
-        began = time.perf_counter()
+        began, numbers = time.perf_counter(), numbers_of(self.wanted.gm)
 
         def finish(answer: background.Answer) -> None:
             head, code = answer
@@ -108,6 +109,7 @@ class FirstTier:
                 raise CompileError(head["error"])
             artefact = Artefact.from_bytes(code)
             artefact.metadata["convention"] = self.convention.as_dict()
+            by_number(artefact.metadata, numbers)
             wanted = self.wanted
             if wanted.unknown:
                 wanted = wanted.decided(head["decided"])
