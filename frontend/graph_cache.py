@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.metadata
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -14,6 +14,7 @@ from cuesta.cache import Cache, Hit, content_key, environment_key, open_cache
 from cuesta.compile_report import GraphReport
 from cuesta.errors import ArtefactError
 from cuesta.frontend import tensor_cores
+from cuesta.frontend.calling import Convention
 from cuesta.frontend.graph_key import held_nodes
 from cuesta.frontend.loading import load
 from cuesta.options import Options
@@ -48,8 +49,9 @@ class GraphCache:
         parts = (text, options.key(), str(sorted(products.items())), *machine)
         return GraphCache(open_cache(options.cache_root), content_key(*parts))
 
-    def load(self, gm: torch.fx.GraphModule, report: GraphReport) -> tuple[Artefact, Executable] | None:
-        """The cached program of a graph, None where there is none that loads; the report says which and why."""
+    def load(self, gm: torch.fx.GraphModule, report: GraphReport) -> tuple[Artefact, Executable, Convention] | None:
+        """The cached program of a graph and how it is called, None where there is none that loads; the report says
+        which and why."""
         given = cache_artifacts.loaded(self.key)
         found = self.cache.get(self.key) if given is None else Hit(given)
         if not isinstance(found, Hit):
@@ -68,7 +70,10 @@ class GraphCache:
             report.cache["reason"] = "torch.compiler.load_cache_artifacts brought it"
             self.cache.put(self.key, given)
         report.take_program(artefact.metadata["report"])
-        return artefact, executable
+        # Names are no part of the key: an equal graph may have given its tensors others.
+        names = [str(node.target) for node in held_nodes(gm)]
+        convention = replace(Convention.from_dict(artefact.metadata["convention"]), constants=names)
+        return artefact, executable, convention
 
     def store(self, artefact: Artefact, report: GraphReport) -> None:
         payload = artefact.to_bytes()

@@ -16,7 +16,7 @@ from cuesta.frontend.calling import Convention, Run, check_outputs
 from cuesta.frontend.devices import place_graph
 from cuesta.frontend.eagers_calls import mark_calls
 from cuesta.frontend.graph_cache import GraphCache
-from cuesta.frontend.graph_key import graph_key, held_nodes
+from cuesta.frontend.graph_key import graph_key
 from cuesta.frontend.late_code import LateExecutable
 from cuesta.frontend.loading import can_run, load
 from cuesta.frontend.machine_trial import decide_kinds, kinds_of
@@ -122,11 +122,8 @@ def look_up(
     report.times["key and cache"] = time.perf_counter() - start
     if found is None:
         return wanted
-    artefact, executable = found
+    artefact, executable, convention = found
     in_lines_of(artefact.metadata, gm)
-    # Names are no part of the key: an equal graph may have given its tensors others.
-    names = [str(node.target) for node in held_nodes(gm)]
-    convention = replace(Convention.from_dict(artefact.metadata["convention"]), constants=names)
     return MadeProgram(executable, convention, wanted.cache.key, lambda: artefact)
 
 

@@ -135,7 +135,7 @@ def apply_to_json(document: Any, change: Change) -> Any:
         for key in outer:
             holder = holder[key]
         _apply(holder, last, change)
-    except (KeyError, IndexError, TypeError):
+    except (KeyError, IndexError, TypeError, AttributeError):
         return document
     return holder[""] if not outer else document
 
