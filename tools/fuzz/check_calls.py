@@ -132,8 +132,11 @@ def _made_sure(
         if isinstance(ours, Outcome) and _judge_call(call, wanted, ours, given, Counter()) is None:
             continue
         torchs = _last_outcome(smaller, TORCHS)
-        both = isinstance(ours, Outcome) and isinstance(torchs, Outcome)
-        if both and difference(torchs, ours, call.within, strict=given.export == "no") is None:
+        if (
+            isinstance(ours, Outcome)
+            and isinstance(torchs, Outcome)
+            and difference(torchs, ours, call.within, strict=given.export == "no") is None
+        ):
             counts["calls that are other than eager's with aot_eager, and the same with cuesta"] += 1
             return []
         return [(smaller, failure)]
