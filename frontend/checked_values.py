@@ -56,12 +56,11 @@ def _checked(op: Any, check: Callable[..., None]) -> Callable[..., Any]:
     return checked
 
 
-DECOMPOSITIONS: dict[Any, Callable[..., Any]] = {
-    op: _checked(op, check)
-    for op, check in {
-        aten.binary_cross_entropy.default: _probabilities,
-        aten.max_unpool2d.default: _places,
-        aten.max_unpool3d.default: _places,
-        aten.multi_margin_loss.default: _classes,
-    }.items()
+_CHECKS: dict[Any, Callable[..., None]] = {
+    aten.binary_cross_entropy.default: _probabilities,
+    aten.max_unpool2d.default: _places,
+    aten.max_unpool3d.default: _places,
+    aten.multi_margin_loss.default: _classes,
 }
+
+DECOMPOSITIONS: dict[Any, Callable[..., Any]] = {op: _checked(op, check) for op, check in _CHECKS.items()}

@@ -33,7 +33,8 @@ _UNDEFINED: dict[Any, Callable[[Mapping[str, Any]], frozenset[int]]] = {
 
 def without_undefined(node: Node) -> Any:
     """What a node gives, as torch has traced it, with None in the places of undefined results."""
-    metas, undefined = node.meta.get("val"), _undefined_results(node)
+    metas: Any = node.meta.get("val")
+    undefined = _undefined_results(node)
     return [None if i in undefined else meta for i, meta in enumerate(metas)] if undefined else metas
 
 
