@@ -33,8 +33,9 @@ _UNDEFINED: dict[Any, Callable[[Mapping[str, Any]], frozenset[int]]] = {
 
 def without_undefined(node: Node) -> Any:
     """What a node gives, as torch has traced it, with None in the places of undefined results."""
-    metas, undefined = node.meta.get("val"), _undefined_results(node)
-    return [None if i in undefined else meta for i, meta in enumerate(metas or ())] if undefined else metas
+    metas: Any = node.meta.get("val")
+    undefined = _undefined_results(node)
+    return [None if i in undefined else meta for i, meta in enumerate(metas)] if undefined else metas
 
 
 def refuse_reads(gm: GraphModule) -> None:

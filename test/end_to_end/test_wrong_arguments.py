@@ -147,8 +147,16 @@ SOME = (
 def _error_inputs(every: bool) -> Iterator[tuple[str, Any, Any]]:
     for entry in entries().values():
         if entry.error_inputs_func is not None and (every or entry.full_name in SOME):
-            for given in entry.error_inputs(torch.device("cpu")):
+            for given in _of_entry(entry):
                 yield entry.full_name, entry.op, given.sample_input
+
+
+def _of_entry(entry: Any) -> list[Any]:
+    """Some of torch's functions take a device, others its name."""
+    try:
+        return list(entry.error_inputs(torch.device("cpu")))
+    except AttributeError:
+        return list(entry.error_inputs("cpu"))
 
 
 def _copied(tree: Any) -> Any:
