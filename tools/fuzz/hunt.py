@@ -39,6 +39,11 @@ class ReferenceOnly:
     text: str
 
 
+def _no_parts(text: str) -> list[str]:
+    """Of a kind whose texts are judged as a whole. A function of its own: a kind goes to other processes."""
+    return []
+
+
 @dataclass(frozen=True)
 class Kind:
     """What is made and judged: graphs of the cuesta dialect, torch programs, some called with several sizes, or many
@@ -55,7 +60,7 @@ class Kind:
     #: whether the texts name a device, so that they can be judged on another one than the CPU
     on_devices: bool = False
     #: the parts of a text that can be judged alone, where the whole takes its process along
-    parts: Callable[[str], list[str]] = lambda text: []
+    parts: Callable[[str], list[str]] = _no_parts
     #: variables of the environment of the process that judges
     environment: Mapping[str, str] = field(default_factory=dict)
     #: how long the judgement of one text may take
