@@ -21,6 +21,7 @@ from cuesta.errors import InputError
 from cuesta.frontend.arrangement import difference
 from cuesta.frontend.calling import KEPT_SIZES, Convention, Output
 from cuesta.frontend.symbols import reader
+from cuesta.runtime.arguments import missing_memory
 from cuesta.runtime.artefact import Artefact
 from cuesta.runtime.dtypes import DTYPES
 from cuesta.runtime.executable import Executable
@@ -210,6 +211,8 @@ class ExportedProgram:
         device = torch.device(self._program.metadata["device"])
         if given.device.type != device.type and not self._program.metadata["elsewhere"]:
             raise InputError(f"argument {item.name!r} is on {given.device}; the program runs on {device}")
+        if missing := missing_memory(given):
+            raise InputError(f"argument {item.name!r}: {missing}")
         given_values = given.resolve_conj().resolve_neg()
         if given_values is given and same_places(sizes, given.stride(), strides):
             return given

@@ -144,17 +144,8 @@ class _Expected:
             self._refuse(f"it is a {tensor.dtype} of sizes {list(tensor.shape)}")
         if tensor.device.type != self.device.type or (self.device.index or 0) != (tensor.device.index or 0):
             self._refuse(f"it is on {tensor.device}")
-        if not tensor.numel() or tensor._is_zerotensor():
-            return
-        held, address = _memory(tensor)
-        if held is None or (held and not address):
-            self._refuse(f"it is a {type(tensor).__name__}, which has no memory of its own")
-        if held < self._needed(tensor):
-            self._refuse(f"its storage holds {held} bytes where {self._needed(tensor)} are needed; it was resized")
-
-    def _needed(self, tensor: Tensor) -> int:
-        """Bytes from the beginning of the storage to the end of the last element."""
-        return (int(tensor.storage_offset()) + _extent(tensor)) * self.dtype.itemsize
+        if missing := missing_memory(tensor):
+            self._refuse(missing)
 
     def _refuse(self, reason: str) -> NoReturn:
         raise InputError(
@@ -177,6 +168,17 @@ def _alignment(argument: Mapping[str, Any], metadata: Mapping[str, Any]) -> int:
     dtype = DTYPES[argument["dtype"]]
     on_gpu = bool(metadata["kernels"]) and "device" not in argument
     return ALIGNMENT if on_gpu else dtype.itemsize // (2 if dtype.is_complex else 1)
+
+
+def missing_memory(tensor: Tensor) -> str | None:
+    """Why a strided tensor's elements cannot be read, None where they can: nothing of torch's looks at that."""
+    if not tensor.numel() or tensor._is_zerotensor():
+        return None
+    held, address = _memory(tensor)
+    if held is None or (held and not address):
+        return f"it is a {type(tensor).__name__}, which has no memory of its own"
+    needed = (int(tensor.storage_offset()) + _extent(tensor)) * tensor.itemsize
+    return f"its storage holds {held} bytes where {needed} are needed; it was resized" if held < needed else None
 
 
 def _memory(tensor: Tensor) -> tuple[int, int] | tuple[None, None]:

@@ -217,6 +217,12 @@ def test_an_exported_program_refuses_other_layouts() -> None:
     x = torch.ones(3, 4)
     program = cuesta.compile(torch.export.export(Flipped(), (x,)))
     assert torch.equal(program(x), x.double())
+    gone = torch.ones(3, 4)
+    negated = torch._neg_view(gone)
+    gone.untyped_storage().resize_(0)
+    for resized in (gone, negated):
+        with pytest.raises(InputError, match="argument 'x': its storage holds 0 bytes where 48 are needed"):
+            program(resized)
     nested = torch.nested.nested_tensor([torch.ones(4)] * 3)
     for other, kind in ((x.to_sparse(), "sparse_coo"), (x.to_sparse_csr(), "sparse_csr"), (nested, "nested")):
         with pytest.raises(InputError, match=f"argument 'x' is a .*{kind} tensor; a strided one was exported"):

@@ -188,5 +188,5 @@ def test_the_errors_of_torchs_own_samples(backend: str) -> None:
         compiled = torch.compile(_lambda(op), backend=backend)
         if not _raises(compiled, sample) and _raises(torch.compile(_lambda(op), backend="aot_eager"), sample):
             accepted.append((name, repr(sample)[:200]))
-    assert tried > 100
+    assert tried > 60
     assert not accepted
