@@ -159,12 +159,13 @@ def _batch_norm(x: Tensor, *given: Any, **named: Any) -> bool:
 
 
 # -- losses ------------------------------------------------------------------------------------
-def _nll_loss(x: Tensor, target: Tensor, *_: Any, **__: Any) -> bool:
-    return target.dtype not in (torch.int64, torch.uint8) or not x.is_floating_point()
+def _nll_loss(x: Tensor, target: Tensor, weight: Tensor | None = None, *_: Any, **__: Any) -> bool:
+    is_other = weight is not None and weight.dtype != x.dtype
+    return is_other or target.dtype not in (torch.int64, torch.uint8) or not x.is_floating_point()
 
 
-def _nll_loss2d(x: Tensor, target: Tensor, *_: Any, **__: Any) -> bool:
-    return _nll_loss(x, target) or _shapes_differ([x.shape[0], *x.shape[2:]], target.shape)
+def _nll_loss2d(x: Tensor, target: Tensor, weight: Tensor | None = None, *_: Any, **__: Any) -> bool:
+    return _nll_loss(x, target, weight) or _shapes_differ([x.shape[0], *x.shape[2:]], target.shape)
 
 
 def _binary_cross_entropy(x: Tensor, target: Tensor, weight: Tensor | None = None, *_: Any, **__: Any) -> bool:
@@ -174,7 +175,7 @@ def _binary_cross_entropy(x: Tensor, target: Tensor, weight: Tensor | None = Non
 def _cross_entropy_with_logits(
     x: Tensor, target: Tensor, weight: Tensor | None = None, pos_weight: Tensor | None = None, *_: Any, **__: Any
 ) -> bool:
-    return _widens(target, x) or _widens(target, weight)
+    return _widens(target, x) or _widens(target, weight) or (pos_weight is not None and pos_weight.dtype.is_complex)
 
 
 def _loss(x: Tensor, target: Tensor, *_: Any, **__: Any) -> bool:
@@ -197,7 +198,7 @@ def _no_dim(x: Tensor, dim: int = -1, *_: Any, **__: Any) -> bool:
 
 
 def _softmax_backward(grad: Tensor, y: Tensor, *_: Any) -> bool:
-    return _shapes_differ(grad.shape, y.shape)
+    return grad.dtype != y.dtype or _shapes_differ(grad.shape, y.shape)
 
 
 def _range(*ends: Any, dtype: torch.dtype | None = None, **_: Any) -> bool:
@@ -261,7 +262,9 @@ _REFUSED: dict[str, Callable[..., bool]] = {
     "aten.binary_cross_entropy_with_logits": _cross_entropy_with_logits,
     "aten.huber_loss": _loss,
     "aten.soft_margin_loss": _soft_margin_loss,
-    **dict.fromkeys(("aten._cdist_forward", "aten.complex", "aten.polar", "aten.heaviside"), _types_differ),
+    **dict.fromkeys(
+        ("aten._cdist_forward", "aten.linalg_cross", "aten.complex", "aten.polar", "aten.heaviside"), _types_differ
+    ),
     **{f"aten.{name}": _no_dim for name in ("sort", "cummax", "cummin", "_softmax", "_safe_softmax", "_log_softmax")},
     **dict.fromkeys(("aten._softmax_backward_data", "aten._log_softmax_backward_data"), _softmax_backward),
     **dict.fromkeys(("aten.linspace", "aten.logspace"), _range),

@@ -55,6 +55,13 @@ OTHERS: dict[str, Case] = {
     "weights that broadcast": (F.binary_cross_entropy_with_logits, (R(3), R(3), R(2, 3))),
     "targets of another type": (F.binary_cross_entropy, (torch.rand(3), torch.rand(3).double())),
     "distances of two types": (lambda x, y: torch.cdist(x, y, p=1), (R(3, 2), R(4, 2).double())),
+    "a product of two types": (torch.linalg.cross, (R(4, 3), R(4, 3).double())),
+    "classes' weights of another type": (F.cross_entropy, (R(4, 3), I(0, 1, 2, 1), torch.rand(3).double())),
+    "weights that are complex": (
+        lambda x, w: F.binary_cross_entropy_with_logits(x, x, pos_weight=w),
+        (R(3), R(3).to(torch.complex64)),
+    ),
+    "a row's dim": (lambda x: x.softmax(1), (R(3),)),
     "parts of two types": (torch.complex, (R(3, 2), R(3, 2).double())),
     "steps of two types": (torch.heaviside, (R(3, 2), I(1))),
     "a dim that is not there": (lambda x: x.sort(-3), (R(4, 3),)),
