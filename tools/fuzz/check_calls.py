@@ -131,14 +131,18 @@ def _made_sure(
         ours = _last_outcome(smaller, backend)
         if isinstance(ours, Outcome) and _judge_call(call, wanted, ours, given, Counter()) is None:
             continue
-        torchs = _last_outcome(smaller, TORCHS)
-        if isinstance(ours, Outcome) and isinstance(torchs, Outcome):
-            if difference(torchs, ours, call.within, strict=given.export == "no") is None:
-                counts["calls that are other than eager's with aot_eager, and the same with cuesta"] += 1
-                return []
-        return [(smaller, failure)]
+        if not _agree(_last_outcome(smaller, TORCHS), ours, call, given):
+            return [(smaller, failure)]
+        counts["calls that are other than eager's with aot_eager, and the same with cuesta"] += 1
+        return []
     counts["calls that fail once, and not again behind the same calls"] += 1
     return [(text, failure)]
+
+
+def _agree(one: Outcome | Failure, other: Outcome | Failure, call: Call, given: CallText) -> bool:
+    if isinstance(one, Failure) or isinstance(other, Failure):
+        return False
+    return difference(one, other, call.within, strict=given.export == "no") is None
 
 
 def _last_outcome(text: str, backend: Backend) -> Outcome | Failure:
