@@ -79,7 +79,7 @@ class Environment:
 _PREFIX = "CUESTA_"
 _FOR_USERS = tuple(field.metadata["name"] for field in dataclasses.fields(Environment))
 #: For cuesta's own tests: at full size, of another backend, and with an error in place of some warnings.
-_FOR_TESTS = ("CUESTA_FULL", "CUESTA_TEST_BACKEND", "CUESTA_STRICT")
+_FOR_TESTS = ("CUESTA_FULL", "CUESTA_TEST_BACKEND")
 
 
 @functools.cache

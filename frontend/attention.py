@@ -18,6 +18,7 @@ from typing import Any
 
 import torch
 from torch.fx import Node
+from torch.fx.experimental.symbolic_shapes import guard_or_false
 
 from cuesta.attention_routes import (
     MASK_ALIGNMENT,
@@ -91,6 +92,7 @@ class _Rewriter:
         loose: list[Node] = []
         for node in calls:
             call = _Call.of(node)
+            _relate(call)
             loose += [n for n in (call.k, call.v, call.attn_mask) if isinstance(n, Node)]
             given = call.attn_mask
             self.prove_mask(node, call)
@@ -178,6 +180,14 @@ class _Rewriter:
             except CuestaError:
                 return None  # said again, and to the user, where the graph itself is compiled
         return None if self.target is None or self.target == CPU else self.target
+
+
+def _relate(call: _Call) -> None:
+    """Has Dynamo's guards say that there are as many keys as values, as attention needs: sizes that are marked as open
+    have symbols of their own, and a kernel has to know that they are equal."""
+    k, v = _meta(call.k), _meta(call.v)
+    if k is not None and v is not None and min(k.dim(), v.dim()) > 1:
+        guard_or_false(k.shape[-2] == v.shape[-2])
 
 
 def _stays_fast(node: Node, call: _Call) -> bool:

@@ -40,6 +40,7 @@ with held_back():  # half a thousand modules, most of them torch's
     from cuesta.frontend.step_memory import StepMemory, at_once, refuse_unplanned
     from cuesta.frontend.streams import unwrap_waits, uses_streams
     from cuesta.frontend.tiers import FirstTier, begin_program
+    from cuesta.frontend.undefined_results import refuse_saved
     from cuesta.options import Options
     from cuesta.runtime.cuda_graphs import RecordedProgram
     from cuesta.runtime.cuda_recorder import recorder_of
@@ -118,6 +119,8 @@ def compile_aten_graph(
     keep: Keeping = Keeping.NOTHING,
 ) -> Boxed:
     """A functional ATen graph as a boxed callable."""
+    if kind == "forward":
+        refuse_saved(gm)
     donated = donated_arguments(gm) if kind == "backward" else []
     request = _Request(kind, options, donated, static_arguments(gm, kind), keep)
     if torch._dynamo.config.repro_after != "aot":

@@ -30,7 +30,7 @@ from cuesta.frontend.loading import load
 from cuesta.frontend.logs import tell_stage
 from cuesta.frontend.reproducer import LoweringFailed, as_text
 from cuesta.lowering.host_to_llvm import WORDS
-from cuesta.lowering.host_to_llvm.describe import add_accesses, describe, where
+from cuesta.lowering.host_to_llvm.describe import add_accesses, describe, origin
 from cuesta.lowering.host_to_llvm.interface import state_interface
 from cuesta.lowering.host_to_llvm.object_code import begin_object, compile_to_object
 from cuesta.options import Options
@@ -217,6 +217,8 @@ def _lower(
     if dump is not None:
         dump.write(level, module)
     if level in _PLANNED:
+        if options.checked:  # a dump that was made without
+            Pipeline.parse("builtin.module(check-operands)").run(module, verify=False)
         metadata = describe_program(module, report)
     for stage in stages_after(level, target):
         reached.append(stage.name)
@@ -315,7 +317,7 @@ def describe_program(module: ir.Module, report: GraphReport) -> dict[str, Any]:
         elif op.name == "host.aten":
             overload, reason = op.attributes["overload"].value, op.attributes["reason"].value
             route = op.attributes["route"].value
-            new = {"op": overload, "reason": reason, "route": route, "count": 0, "where": where(op)}
+            new = {"op": overload, "reason": reason, "route": route, "count": 0, **origin(op)}
             calls.setdefault((overload, reason), new)["count"] += 1
     report.kernels, report.aten_calls = list(kernels.values()), list(calls.values())
     report.launches = sum(k["uses"] for k in report.kernels)

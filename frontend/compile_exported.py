@@ -50,6 +50,7 @@ def compile(
     with torch.no_grad():
         lowered = exported.run_decompositions(_decompositions())
     gm = lowered.graph_module
+    _drop_assertions(gm)
     _write_in_place(lowered)
     _check(gm)
     report = GraphReport("exported")
@@ -80,6 +81,12 @@ def _decompositions() -> Any:
             table.pop(op)
     table.update(ours)
     return table
+
+
+def _drop_assertions(gm: torch.fx.GraphModule) -> None:
+    """Removes the export's assertions of dtypes and devices: a program takes no other than it was compiled for."""
+    for node in gm.graph.find_nodes(op="call_function", target=torch.ops.aten._assert_tensor_metadata.default):
+        gm.graph.erase_node(node)
 
 
 def _inputs(exported: TorchExported) -> list[Input]:

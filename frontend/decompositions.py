@@ -11,18 +11,23 @@ from typing import Any, cast
 import torch
 from torch._decomp import _core_aten_decompositions_post_autograd, get_decompositions
 from torch._prims_common import suggest_memory_format
+from torch.fx.experimental.symbolic_shapes import guard_or_false, guard_or_true
+from torch.utils import _pytree as pytree
 
 from cuesta.cache import Hit, content_key, environment_key, open_cache
 from cuesta.frontend import (
     batch_norm_training,
     byte_images,
+    checked_values,
     distances,
     efficient_attention,
     embedding_bags,
+    operand_layouts,
     paddings,
     trilinear,
 )
 from cuesta.frontend.foreach import foreach_decompositions
+from cuesta.frontend.refused_arguments import is_checked, refuses
 from cuesta.frontend.refused_types import refused_type, refused_types
 
 aten = torch.ops.aten
@@ -77,7 +82,9 @@ def _scattering(op: Any) -> Callable[..., Any]:
     """Into a clone, as eager does, where elements of x share memory: torch 2.11 says that the result's share it too."""
 
     def scatter(x: torch.Tensor, *rest: Any, **kwargs: Any) -> Any:
-        stretched = any(stride == 0 and size != 1 for size, stride in zip(x.shape, x.stride(), strict=True))
+        sides = zip(x.shape, x.stride(), strict=True)
+        # Of strides and sizes that the data decide, nothing says that elements share memory, and none do.
+        stretched = any(guard_or_false(stride == 0) and guard_or_true(size != 1) for size, stride in sides)
         if not stretched or any(type(size) is int and size == 0 for size in x.shape):  # a clone of none has its strides
             return NotImplemented
         return op(x.clone(), *rest, **kwargs)
@@ -120,6 +127,11 @@ def _nll_loss_backward(
     return get_decompositions([aten.nll_loss_backward])[aten.nll_loss_backward.default](grad, x, target, weight, *rest)
 
 
+def _whole(*_: Any, **__: Any) -> Any:
+    """Of ops that have rules: here it is only asked, while a guard can still say so, whether their sizes fit."""
+    return NotImplemented
+
+
 #: In place of torch's, or of a rule that takes some calls only.
 _OURS: dict[Any, Callable[..., Any]] = {
     aten.take.default: _take,
@@ -129,8 +141,11 @@ _OURS: dict[Any, Callable[..., Any]] = {
     aten.huber_loss.default: _huber_loss,
     aten.nll_loss_forward.default: _nll_loss_forward,
     aten.nll_loss_backward.default: _nll_loss_backward,
+    **{op.default: _whole for op in (aten.index_add, aten.index_copy, aten.index_reduce, aten.put)},
+    **checked_values.DECOMPOSITIONS,
     **byte_images.DECOMPOSITIONS,
     **distances.DECOMPOSITIONS,
+    **operand_layouts.DECOMPOSITIONS,
     **paddings.DECOMPOSITIONS,
     **embedding_bags.DECOMPOSITIONS,
     **efficient_attention.DECOMPOSITIONS,
@@ -150,7 +165,7 @@ def decompositions(root: Path | None = None) -> dict[Any, Callable[..., Any]]:
     table = _core_aten_decompositions_post_autograd() | get_decompositions(_MORE) | foreach_decompositions() | _OURS
     whole = _whole_ops(table, root)
     return {
-        op: _unless_refused(op, _with_format(op, function))
+        op: _unless_refused(op, _in_own_memory(op, _with_format(op, function)))
         for op, function in table.items()
         if op in _OURS or str(op) not in whole
     }
@@ -192,14 +207,39 @@ def _with_format(op: Any, decomposition: Callable[..., Any]) -> Callable[..., An
     return in_format
 
 
+def _in_own_memory(op: Any, decomposition: Callable[..., Any]) -> Callable[..., Any]:
+    """Copies what turns out to be an argument, or a view of one, where the op's result has memory of its own: padding
+    by nothing, a shuffle of one group. Who writes to the result writes to the argument otherwise."""
+    schema = op._schema
+    if schema.is_mutable or any(result.alias_info is not None for result in schema.returns):
+        return decomposition
+
+    @functools.wraps(decomposition)
+    def in_own_memory(*args: Any, **kwargs: Any) -> Any:
+        results = decomposition(*args, **kwargs)
+        given = {memory for x in pytree.tree_leaves((args, kwargs)) if (memory := _memory_of(x)) is not None}
+        return pytree.tree_map(lambda x: x.clone() if _memory_of(x) in given else x, results)
+
+    return in_own_memory
+
+
+def _memory_of(x: Any) -> int | None:
+    if not isinstance(x, torch.Tensor) or x.layout != torch.strided:
+        return None
+    return x.untyped_storage()._cdata
+
+
 def _unless_refused(op: Any, decomposition: Callable[..., Any]) -> Callable[..., Any]:
-    """Leaves whole what ATen refuses for its type: what it is taken apart into may be computed."""
-    if not refused_types(op):
+    """Leaves whole what ATen refuses for its type, or for other arguments: what it is taken apart into may be
+    computed."""
+    if not (refused_types(op) or is_checked(op)):
         return decomposition
 
     @functools.wraps(decomposition)
     def unless_refused(x: Any, *args: Any, **kwargs: Any) -> Any:
         refused = refused_type(op, [arg for arg in (x, *args) if isinstance(arg, torch.Tensor)], [])
-        return NotImplemented if refused else decomposition(x, *args, **kwargs)
+        if refused or refuses(op, (x, *args), kwargs):
+            return NotImplemented
+        return decomposition(x, *args, **kwargs)
 
     return unless_refused

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.fx.experimental.symbolic_shapes import guard_or_true
 
 aten = torch.ops.aten
 
@@ -20,12 +21,18 @@ def _differences(x: Tensor, y: Tensor) -> Tensor:
 
 
 def _by_product(x: Tensor, y: Tensor, compute_mode: int | None) -> bool:
-    return compute_mode == 1 or (not compute_mode and max(x.shape[-2], y.shape[-2]) > _MOST_POINTS)
+    many = any(guard_or_true(points.shape[-2] > _MOST_POINTS) for points in (x, y))
+    return compute_mode == 1 or (not compute_mode and many)
+
+
+def _may_be_empty(x: Tensor) -> bool:
+    return guard_or_true(x.numel() == 0)
 
 
 def cdist_forward(x: Tensor, y: Tensor, p: float, compute_mode: int | None) -> Tensor:
-    """The distance of each point of x to each of y. Left to ATen: its matrix products, and points without numbers."""
-    if (p == 2 and _by_product(x, y, compute_mode)) or x.numel() == 0 or y.numel() == 0:
+    """The distance of each point of x to each of y. Left to ATen: its matrix products, points
+    without numbers, and what may be either, where the data decide a size."""
+    if (p == 2 and _by_product(x, y, compute_mode)) or _may_be_empty(x) or _may_be_empty(y):
         return NotImplemented
     return _norms(_differences(x, y), p)
 
@@ -44,7 +51,7 @@ def _norms(apart: Tensor, p: float) -> Tensor:
 
 def cdist_backward(grad: Tensor, x: Tensor, y: Tensor, p: float, distances: Tensor) -> Tensor:
     """x's gradient for each batch that the two broadcast to, by ATen's formulas: 0 where a distance is 0."""
-    if x.numel() == 0 or y.numel() == 0:
+    if _may_be_empty(x) or _may_be_empty(y):
         return NotImplemented
     apart, grad, far = _differences(x, y), grad.unsqueeze(-1), distances.unsqueeze(-1)
     if p == 0:
@@ -67,7 +74,7 @@ def cdist_backward(grad: Tensor, x: Tensor, y: Tensor, p: float, distances: Tens
 
 def pdist_forward(x: Tensor, p: float = 2) -> Tensor:
     """The distance of each point of x, [N, M], to each that follows it: [N * (N - 1) / 2]."""
-    if isinstance(x.shape[0], torch.SymInt) or x.shape[0] < 2 or x.numel() == 0:
+    if isinstance(x.shape[0], torch.SymInt) or x.shape[0] < 2 or _may_be_empty(x):
         return NotImplemented
     first, second = torch.triu_indices(x.shape[0], x.shape[0], 1, device=x.device)
     return _norms(x.index_select(0, first) - x.index_select(0, second), p)
@@ -75,7 +82,7 @@ def pdist_forward(x: Tensor, p: float = 2) -> Tensor:
 
 def pdist_backward(grad: Tensor, x: Tensor, p: float, distances: Tensor) -> Tensor:
     """x's gradient, as that of the distances of all pairs: each is named twice, once from either side."""
-    if isinstance(x.shape[0], torch.SymInt) or x.shape[0] < 2 or x.numel() == 0:
+    if isinstance(x.shape[0], torch.SymInt) or x.shape[0] < 2 or _may_be_empty(x):
         return NotImplemented
     point = torch.arange(x.shape[0], device=x.device)
     other = point.unsqueeze(1)

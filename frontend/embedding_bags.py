@@ -6,15 +6,21 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.fx.experimental.symbolic_shapes import guard_or_false, guard_or_true
 
 aten = torch.ops.aten
 
 _MEAN, _MAX = 1, 2
 
 
+def _may_be_empty(x: Tensor) -> bool:
+    """Whether x has no rows, or the data decide how many."""
+    return guard_or_true(x.shape[0] == 0)
+
+
 def _bag_of_each(rows: int, offsets: Tensor, known: Tensor) -> Tensor:
     """The bag that each of `rows` rows is in; `known`, what the forward pass has said of it, may be empty."""
-    if known.shape[0] == rows:
+    if guard_or_false(known.shape[0] == rows):
         return known
     begun = offsets.new_zeros(rows + 1).index_add(0, offsets, torch.ones_like(offsets))
     return begun.cumsum(0, dtype=offsets.dtype)[:rows] - 1
@@ -22,7 +28,7 @@ def _bag_of_each(rows: int, offsets: Tensor, known: Tensor) -> Tensor:
 
 def _spread(bags: Tensor, offsets: Tensor, place: Tensor) -> Tensor:
     """What each row's bag has; 0 behind the end of the last one, where offsets have it."""
-    if offsets.shape[0] == bags.shape[0]:
+    if guard_or_false(offsets.shape[0] == bags.shape[0]):
         return bags.index_select(0, place)
     inside = (place < bags.shape[0]).unsqueeze(1)
     return torch.where(inside, bags.index_select(0, place.clamp_max(bags.shape[0] - 1)), 0)
@@ -43,7 +49,7 @@ def backward(
     padding_idx: int = -1,
 ) -> Tensor:
     """The table's gradient, [num_weights, columns]. A sparse one, and one of nothing, are ATen's."""
-    if sparse or not indices.shape[0] or not grad.shape[0]:
+    if sparse or _may_be_empty(indices) or _may_be_empty(grad):
         return NotImplemented
     if mode == _MAX:
         grad = torch.where((bag_size[: grad.shape[0]] > 0).unsqueeze(1), grad, 0)
@@ -67,7 +73,7 @@ def per_sample_weights_backward(
     padding_idx: int = -1,
 ) -> Tensor:
     """[indices]: each weight's gradient is the product of its row and the gradient of the row's bag."""
-    if not indices.shape[0] or not grad.shape[0]:
+    if _may_be_empty(indices) or _may_be_empty(grad):
         return NotImplemented
     rows = _spread(grad, offsets, _bag_of_each(indices.shape[0], offsets, offset2bag))
     products = (rows * aten.embedding(weight, indices)).sum(1)

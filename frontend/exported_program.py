@@ -199,6 +199,9 @@ class ExportedProgram:
         sizes, strides, dtype = tuple(expected["sizes"]), tuple(expected["strides"]), DTYPES[expected["dtype"]]
         if not isinstance(given, torch.Tensor):
             raise InputError(f"argument {item.name!r} is a {type(given).__name__}; a tensor was exported")
+        if given.layout != torch.strided or given.is_nested:
+            layout = "nested" if given.is_nested else str(given.layout)
+            raise InputError(f"argument {item.name!r} is a {layout} tensor; a strided one was exported")
         if tuple(given.shape) != sizes or given.dtype != dtype:
             raise InputError(
                 f"argument {item.name!r} is {given.dtype} of sizes {list(given.shape)}; "

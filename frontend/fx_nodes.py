@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import operator
-import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,6 +13,7 @@ from cuesta.errors import Unsupported
 from cuesta.frontend.effects import is_effect
 from cuesta.frontend.graph_key import attribute
 from cuesta.frontend.python_steps import is_view
+from cuesta.frontend.refused_arguments import is_checked, refuses
 from cuesta.frontend.refused_types import refused_type
 from cuesta.frontend.rules import sizes_of
 from cuesta.runtime.dtypes import COMPUTABLE, SPELLING
@@ -76,7 +76,14 @@ def not_compilable(node: torch.fx.Node, device: torch.device, moves_scalars: boo
         if meta.layout != torch.strided:
             return f"kernels take strided tensors, not {meta.layout}"
     refused = refused_type(node.target, operands, result_metas(node))
-    return f"of {str(refused).removeprefix('torch.')}, which ATen refuses" if refused else None
+    if refused:
+        return f"of {str(refused).removeprefix('torch.')}, which ATen refuses"
+    return "of arguments that ATen refuses" if is_checked(node.target) and _is_refused(node) else None
+
+
+def _is_refused(node: torch.fx.Node) -> bool:
+    args, kwargs = torch.fx.map_arg((node.args, node.kwargs), lambda n: n.meta.get("val"))
+    return refuses(node.target, args, kwargs)
 
 
 def not_callable(node: torch.fx.Node) -> str | None:
@@ -151,13 +158,6 @@ def tensor_attribute(gm: torch.fx.GraphModule, target: str) -> torch.Tensor:
     if not isinstance(value, torch.Tensor):
         raise Unsupported(f"the graph holds {target}, a {type(value).__name__}: higher-order ops run in Python")
     return value
-
-
-def module_path(dynamo: str) -> str:
-    """What a user would write for "L['self']._modules['encoder'].layer.0" and its kin."""
-    path = re.sub(r"\._modules\['?(\w+)'?\]", r".\1", dynamo)
-    path = re.sub(r"^[LG]\['(self|fn)'\]\.?", "", path)  # the module itself that was compiled
-    return re.sub(r"^[LG]\['(\w+)'\]", r"\1", path)
 
 
 def storage_of(node: torch.fx.Node) -> StorageWeakRef | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.metadata
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -14,7 +14,8 @@ from cuesta.cache import Cache, Hit, content_key, environment_key, open_cache
 from cuesta.compile_report import GraphReport
 from cuesta.errors import ArtefactError
 from cuesta.frontend import tensor_cores
-from cuesta.frontend.graph_key import attribute
+from cuesta.frontend.calling import Convention
+from cuesta.frontend.graph_key import held_nodes
 from cuesta.frontend.loading import load
 from cuesta.options import Options
 from cuesta.runtime.artefact import Artefact
@@ -22,6 +23,7 @@ from cuesta.runtime.executable import Executable
 from cuesta.runtime.schema.checks import Wrong, refusing
 from cuesta.runtime.schema.convention import check_arguments
 from cuesta.runtime.schema.metadata import read_artefact
+from cuesta.sizes import number
 from cuesta.targets import Target
 
 #: Programs of one graph, for as many sets of sizes, that torch may save.
@@ -47,8 +49,9 @@ class GraphCache:
         parts = (text, options.key(), str(sorted(products.items())), *machine)
         return GraphCache(open_cache(options.cache_root), content_key(*parts))
 
-    def load(self, gm: torch.fx.GraphModule, report: GraphReport) -> tuple[Artefact, Executable] | None:
-        """The cached program of a graph, None where there is none that loads; the report says which and why."""
+    def load(self, gm: torch.fx.GraphModule, report: GraphReport) -> tuple[Artefact, Executable, Convention] | None:
+        """The cached program of a graph and how it is called, None where there is none that loads; the report says
+        which and why."""
         given = cache_artifacts.loaded(self.key)
         found = self.cache.get(self.key) if given is None else Hit(given)
         if not isinstance(found, Hit):
@@ -67,7 +70,10 @@ class GraphCache:
             report.cache["reason"] = "torch.compiler.load_cache_artifacts brought it"
             self.cache.put(self.key, given)
         report.take_program(artefact.metadata["report"])
-        return artefact, executable
+        # Names are no part of the key: an equal graph may have given its tensors others.
+        names = [str(node.target) for node in held_nodes(gm)]
+        convention = replace(Convention.from_dict(artefact.metadata["convention"]), constants=names)
+        return artefact, executable, convention
 
     def store(self, artefact: Artefact, report: GraphReport) -> None:
         payload = artefact.to_bytes()
@@ -83,25 +89,21 @@ class GraphCache:
 
 
 def check_calls_graph(convention: Mapping[str, Any], gm: torch.fx.GraphModule) -> None:
-    """Raises ArtefactError unless a convention names only arguments and tensors that a graph has."""
-    placeholders = gm.graph.find_nodes(op="placeholder")
+    """Raises ArtefactError unless a convention is that of a graph: it takes the tensors that the graph has, in their
+    order, and symbols from where the graph has them. Machine code reads as much of a tensor as it was compiled for."""
+    values = [node.meta.get("val") for node in gm.graph.find_nodes(op="placeholder")]
+    tensors = [i for i, value in enumerate(values) if isinstance(value, torch.Tensor)]
     with refusing("convention"):
-        check_arguments(convention, [rank_of(node.meta.get("val")) for node in placeholders])
-        for number, name in enumerate(convention["constants"]):
-            if not isinstance(_attribute(gm, name), torch.Tensor):
-                raise Wrong(name, "the graph has no tensor of that name").within(f".constants[{number}]")
-
-
-def _attribute(gm: torch.fx.GraphModule, name: str) -> object:
-    try:
-        return attribute(gm, name)
-    except AttributeError:
-        return None
-
-
-def rank_of(value: Any) -> int | None:
-    """How many dims a graph's argument has, as it was traced; None where it is no tensor."""
-    return value.dim() if isinstance(value, torch.Tensor) else None
+        if convention["tensor_arguments"] != tensors:
+            raise Wrong(convention["tensor_arguments"], f"the graph's are {tensors}").within(".tensor_arguments")
+        if len(convention["constants"]) != (count := len(held_nodes(gm))):
+            raise Wrong(convention["constants"], f"the graph holds {count} tensors").within(".constants")
+        check_arguments(convention, [v.dim() if isinstance(v, torch.Tensor) else None for v in values])
+        for i, source in enumerate(convention["sources"]):
+            value, dim = values[source["argument"]], source["dim"]
+            found = value if dim is None else value.shape[dim]
+            if not isinstance(found, (int, torch.SymInt)) or str(number(found)) != source["name"]:
+                raise Wrong(source["name"], f"the graph has {found} there").within(f".sources[{i}].name")
 
 
 def gpu_key(target: Target) -> tuple[str, ...]:

@@ -51,6 +51,11 @@ def _describe(value: Any) -> str:
     return f"{type(value).__name__}:{value!r}"
 
 
+def held_nodes(gm: torch.fx.GraphModule) -> list[torch.fx.Node]:
+    """The nodes of tensors that the module holds, in the order in which a program takes them behind its arguments."""
+    return [node for node in gm.graph.nodes if node.op == "get_attr" and node.users]
+
+
 def attribute(gm: torch.fx.GraphModule, target: str) -> Any:
     """The attribute of the module that a get_attr node names."""
     value: Any = gm

@@ -10,7 +10,6 @@ In a graph on a GPU, what is on the CPU is ATen's; scalars there that kernels re
 from __future__ import annotations
 
 import operator
-import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -35,7 +34,6 @@ from cuesta.frontend.fx_nodes import (
     is_complex,
     makes,
     memory_root,
-    module_path,
     not_callable,
     not_compilable,
     result_metas,
@@ -43,8 +41,11 @@ from cuesta.frontend.fx_nodes import (
     tensor_attribute,
     tensor_nodes,
 )
+from cuesta.frontend.graph_key import held_nodes
 from cuesta.frontend.rules import CALL_IN_ATEN, Decline, find_complex_rule, find_rule, strides_of
+from cuesta.frontend.source_lines import frame_of, name_of
 from cuesta.frontend.symbols import Source, bind_symbols, zeros
+from cuesta.frontend.undefined_results import refuse_reads, without_undefined
 from cuesta.size_facts import rules
 from cuesta.size_rules import follow
 from cuesta.sizes import Number, Size, hints, number, symbols
@@ -63,7 +64,6 @@ _ARITHMETIC: dict[Any, str] = {
     operator.add: "add",
     operator.sub: "sub",
 }
-_FRAME = re.compile(r'File "([^"]+)", line (\d+)')
 
 
 @dataclass
@@ -90,13 +90,8 @@ class _Importer:
     moved: dict[torch.fx.Node, ir.Value] = field(default_factory=dict)
 
     def location(self, node: torch.fx.Node) -> ir.Location:
-        stack = node.meta.get("nn_module_stack")
-        path = list(stack.values())[-1][0] if stack else ""
-        path = module_path(path) if isinstance(path, str) else ""
-        frames = _FRAME.findall(node.meta.get("stack_trace") or "")
-        file, line = frames[-1] if frames else ("<graph>", "0")
-        place = ir.Location.file(file, int(line), 0)
-        return ir.Location.name(f"{path}:{node.name}" if path else node.name, place)
+        file, line = frame_of(node) or ("<graph>", 0)
+        return ir.Location.name(name_of(node), ir.Location.file(file, line, 0))
 
     def value(self, arg: Any, move: bool = False) -> Any:
         """An FX argument with its nodes replaced by what they became; scalars on the graph's device where `move`."""
@@ -189,7 +184,7 @@ class _Importer:
             raise Unsupported(f"{target} {refused}")
         metas = node.meta.get("val")
         single = isinstance(metas, torch.Tensor)
-        wanted = [metas] if single else list(metas or ())  # an effect has none
+        wanted = [metas] if single else list(without_undefined(node) or ())  # an effect has none
         results = [
             (tuple(m.shape), types.SPELLING[m.dtype], strides_of(m)) for m in wanted if isinstance(m, torch.Tensor)
         ]
@@ -249,7 +244,7 @@ class _Importer:
         nodes = list(self.gm.graph.nodes)
         placeholders = [n for n in nodes if n.op == "placeholder"]
         tensors = [i for i, n in enumerate(placeholders) if isinstance(n.meta.get("val"), torch.Tensor)]
-        held = [n for n in nodes if n.op == "get_attr" and n.users]
+        held = held_nodes(self.gm)
         constants = [tensor_attribute(self.gm, str(n.target)) for n in held]
         for placeholder in placeholders:
             if not isinstance(placeholder.meta.get("val"), torch.Tensor):
@@ -261,8 +256,9 @@ class _Importer:
         module = ir.Module.create()
         mark_module(module, self.target, self.device)
         if self.sources:
-            known = {source.name: int_attr(source.hint) for source in self.sources}
-            module.operation.attributes["cuesta.hints"] = ir.DictAttr.get(known)
+            module.operation.attributes["cuesta.hints"] = ir.DictAttr.get(
+                {s.name: int_attr(s.hint) for s in self.sources}
+            )
         mark_zeros(module, self.zeros)
         with ir.InsertionPoint(module.body):
             function = func.FuncOp("graph", (arguments, []))
@@ -290,10 +286,9 @@ class _Importer:
         function.attributes["function_type"] = ir.TypeAttr.get(
             ir.FunctionType.get(arguments, [r.type for r in results])
         )
-        owned = {tensors.index(i) for i in donated if i in tensors}
         function.attributes["arg_attrs"] = _stride_attributes(
             [strides_of(m) for m in metas],
-            donated=owned,
+            donated={tensors.index(i) for i in donated if i in tensors},
             foreign={i: m.device for i, m in enumerate(metas) if m.device != self.device},
         )
         function.attributes["res_attrs"] = _stride_attributes(strides, storages, shared_offsets(returned))
@@ -339,6 +334,7 @@ def import_graph(
     `donated` are the positions of the call's arguments whose memory nobody needs after the call.
     Raises Unsupported, naming the node, for what no level can express even as a call into ATen.
     """
+    refuse_reads(gm)
     placeholders = [n for n in gm.graph.nodes if n.op == "placeholder"]
     sources = bind_symbols(placeholders)
     known = zeros(placeholders, sources)

@@ -21,6 +21,7 @@ from cuesta.frontend.late_code import LateExecutable
 from cuesta.frontend.loading import can_run, load
 from cuesta.frontend.machine_trial import decide_kinds, kinds_of
 from cuesta.frontend.own_errors import is_strict, raise_told
+from cuesta.frontend.source_lines import by_number, in_lines_of, numbers_of
 from cuesta.options import Options
 from cuesta.runtime.artefact import Artefact
 from cuesta.runtime.executable import Executable
@@ -121,8 +122,8 @@ def look_up(
     report.times["key and cache"] = time.perf_counter() - start
     if found is None:
         return wanted
-    artefact, executable = found
-    convention = Convention.from_dict(artefact.metadata["convention"])
+    artefact, executable, convention = found
+    in_lines_of(artefact.metadata, gm)
     return MadeProgram(executable, convention, wanted.cache.key, lambda: artefact)
 
 
@@ -171,13 +172,14 @@ def _compile(wanted: Wanted, report: GraphReport, may_be_late: Callable[[Mapping
     from cuesta.frontend.dump import Dump
 
     options = wanted.options
-    start = time.perf_counter()
+    start, numbers = time.perf_counter(), numbers_of(wanted.gm)
     with make_context(), assumptions():
         graph = _imported(wanted)
         report.times["import"] = time.perf_counter() - start
 
         def keep(artefact: Artefact) -> Executable:
             artefact.metadata["convention"] = graph.convention.as_dict()
+            by_number(artefact.metadata, numbers)
             executable = load(artefact, wanted.cache.cache)
             wanted.cache.store(artefact, report)
             return executable

@@ -38,6 +38,7 @@ from cuesta.frontend.loading import load
 from cuesta.frontend.logs import tell_report
 from cuesta.frontend.make_program import MadeProgram
 from cuesta.frontend.profiling import profiled
+from cuesta.frontend.source_lines import without_lines
 from cuesta.options import Options
 from cuesta.runtime.schema.metadata import read_artefact
 from cuesta.unread_logs import graphs_are_wanted
@@ -99,6 +100,8 @@ class KeptProgram:
         artefact = read_artefact(self._code())
         if len(artefact.metadata["convention"]["constants"]) != len(self.constants):
             raise ArtefactError("torch has kept another count of tensors than the program takes")
+        if self.artefact is None:  # whose code our cache has for equal graphs of any lines
+            without_lines(artefact.metadata)
         executable = load(artefact)
         report = GraphReport(self.kind, cache={"hit": True, "reason": "torch kept it with what AOTAutograd made"})
         report.take_program(artefact.metadata["report"])

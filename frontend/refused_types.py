@@ -40,7 +40,7 @@ _TABLE: tuple[tuple[frozenset[torch.dtype], tuple[str, ...]], ...] = (
             *("addcmul", "bitwise_left_shift", "bitwise_right_shift", "div", "fmod", "gcd", "pow", "remainder"),
             *("addmv", "bmm", "dot", "mm", "mv", "trace", "_trilinear", "vdot"),
             *("arange", "argmax", "argmin", "bucketize", "cumprod", "cumsum", "index_reduce", "scatter_reduce"),
-            *("kthvalue", "median", "mvlgamma", "nanmedian", "topk"),
+            *("kthvalue", "linalg_cross", "median", "mvlgamma", "nanmedian", "topk"),
             *("avg_pool2d", "avg_pool3d", "max_pool2d_with_indices", "max_pool3d_with_indices"),
             *(f"reflection_pad{rank}d" for rank in (1, 2, 3)),
         ),
@@ -54,6 +54,7 @@ _TABLE: tuple[tuple[frozenset[torch.dtype], tuple[str, ...]], ...] = (
             *_BATCH_NORM,
         ),
     ),
+    (_INTEGERS - {torch.int64}, ("avg_pool2d", "avg_pool3d")),
     (
         _INTEGERS | _BOOL,
         (
@@ -102,19 +103,19 @@ def refused_types(op: Any) -> frozenset[torch.dtype]:
 
 
 def refused_type(op: Any, operands: Sequence[torch.Tensor], results: Sequence[torch.Tensor]) -> torch.dtype | None:
-    """The type for which ATen refuses a call on a CPU, or None: its first operand's, or of a call without operands its
-    result's. `results` may be left out, where they are not known yet."""
+    """The type for which ATen refuses a call on a CPU, or None: its first operand's, or the one that this is promoted
+    to; of a call without operands its result's. `results` may be left out, where they are not known yet."""
     types, tensors = refused_types(op), (*operands, *results)
     if not types or not tensors or any(x.device.type != "cpu" for x in tensors):
         return None
-    own = tensors[0].dtype
-    if own not in types or any(_kind(x) > _kind(tensors[0]) for x in operands):
+    own = max((x.dtype for x in operands or tensors), key=_kind)  # the first of those of a kind
+    if own not in types:
         return None
     if results and results[0].dtype != own and str(op).rpartition(".")[0] not in _OF_ANOTHER_TYPE:
         return None  # what it computes in, by another operand or because it was asked for
     return own
 
 
-def _kind(x: torch.Tensor) -> int:
+def _kind(dtype: torch.dtype) -> int:
     """Whole numbers are promoted to floats, floats to complex numbers; positions are whole numbers beside either."""
-    return x.is_floating_point() + 2 * x.is_complex()
+    return dtype.is_floating_point + 2 * dtype.is_complex

@@ -16,6 +16,8 @@ from typing import Any
 import torch
 from torch.fx import Graph, GraphModule, Node
 
+from cuesta.frontend.rules import sizes_of
+
 aten = torch.ops.aten
 #: Wide enough for rows to be added one by one to a sum that is large already.
 _DTYPES = (torch.float32, torch.float64)
@@ -65,7 +67,7 @@ def _other(total: Node, gradient: Node) -> Node:
 def _is_like(value: Any, total: torch.Tensor) -> bool:
     return (
         isinstance(value, torch.Tensor)
-        and value.shape == total.shape
+        and sizes_of(value) == sizes_of(total)
         and value.dtype == total.dtype
         and value.dtype in _DTYPES
         and value.device.type == "cpu"

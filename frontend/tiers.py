@@ -25,6 +25,7 @@ from cuesta.frontend.logs import tell_report
 from cuesta.frontend.machine_trial import decide_kinds, recall_kinds
 from cuesta.frontend.make_program import MadeProgram, Wanted, compile_program, import_program, look_up
 from cuesta.frontend.op_by_op import op_by_op
+from cuesta.frontend.source_lines import by_number, numbers_of
 from cuesta.options import Options
 from cuesta.runtime.artefact import Artefact
 
@@ -98,7 +99,7 @@ class FirstTier:
         from cuesta.frontend import background
 
         tiers = _Tiers(op_by_op(self.wanted.gm, self.convention.sources))
-        began = time.perf_counter()
+        began, numbers = time.perf_counter(), numbers_of(self.wanted.gm)
 
         def finish(answer: background.Answer) -> None:
             head, code = answer
@@ -106,6 +107,7 @@ class FirstTier:
                 raise CompileError(head["error"])
             artefact = Artefact.from_bytes(code)
             artefact.metadata["convention"] = self.convention.as_dict()
+            by_number(artefact.metadata, numbers)
             wanted = self.wanted
             if wanted.unknown:
                 wanted = wanted.decided(head["decided"])

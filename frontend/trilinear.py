@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.fx.experimental.symbolic_shapes import guard_or_false, guard_or_true
 
 aten = torch.ops.aten
 
@@ -55,7 +56,7 @@ def _sum_of_products(x: Tensor, y: Tensor, summed: Sequence[int]) -> Tensor:
 
 def _stretches(x: Tensor, y: Tensor) -> bool:
     """Whether x alone is stretched to the shape of x * y."""
-    return all(m != 1 or n == 1 for n, m in zip(x.shape, y.shape, strict=True))
+    return all(guard_or_true(m != 1) or guard_or_false(n == 1) for n, m in zip(x.shape, y.shape, strict=True))
 
 
 DECOMPOSITIONS: dict[Any, Any] = {aten._trilinear.default: trilinear}

@@ -16,6 +16,7 @@ from cuesta.dialects import types
 from cuesta.dialects.reference import find_function, run_in_place
 from cuesta.errors import CuestaError
 from cuesta.frontend.compile import compile_module
+from cuesta.options import Options
 from cuesta.passes.default_strides import add_strides
 from cuesta.passes.diagnostics import Diagnostic
 from cuesta.passes.pipeline import hints_of
@@ -61,6 +62,7 @@ def _parse_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
         "--size", action="append", default=[], metavar="NAME=N", help="of a symbol in the module's sizes (its hint)"
     )
     runs = parser.add_argument_group("how to run")
+    runs.add_argument("--checked", action="store_true", help="compiled to check each access (an error where outside)")
     runs.add_argument("--reference", action="store_true", help="op by op in torch, with nothing compiled")
     runs.add_argument("--compare-reference", action="store_true", help="run both ways and compare; 1 if they differ")
     parser.add_argument("-o", dest="output", metavar="DIR", help="write each result there as result_N.npy")
@@ -95,7 +97,8 @@ def _run(arguments: argparse.Namespace) -> int:
         else:
             copies = [x.clone() for x in tensors]
             expected = run_in_place(module, copies, name) if arguments.compare_reference else []
-            program = compile_module(module, from_stage=level)
+            options = Options.from_torch(None, {"checked": arguments.checked})
+            program = compile_module(module, from_stage=level, options=options)
             if not program.admits(values):
                 raise CuestaError(f"compiled for {_spelled(hints_of(module))}, it is not right for {_spelled(values)}")
             results = program.with_sizes(values)(tensors)

@@ -6,6 +6,8 @@ runs (lowering/host_to_llvm/argument_step.py). Here is what happens to an argume
     conjugated or negated lazily, a ZeroTensor     a copy that holds the values
     other strides, or an address that is not       a copy in the layout that the program was compiled for
       aligned as its kernels rely on
+    an inference tensor that is written outside    RuntimeError, as eager has it
+      of inference mode, a ZeroTensor likewise
     another dtype, size, device or layout,         InputError
       no tensor, a storage that was made too small
 
@@ -37,6 +39,10 @@ _view: Callable[..., Tensor] = torch._C._dynamo.guards._reinterpret_tensor  # ty
 _MATERIALISE = (
     "ZeroTensors are immutable. Please use the materialized zero tensor obtained using .clone() if you want a mutable "
     "tensor."
+)
+_INFERENCE = (
+    "Inplace update to inference tensor outside InferenceMode is not allowed. You can make a clone to get a normal "
+    "tensor before doing inplace update."
 )
 
 
@@ -85,15 +91,18 @@ class Arguments:
         """What to call the program with in place of `tensors`, which its check turned down.
 
         Raises InputError where one of them is no copy of what the program was compiled for, and RuntimeError, as eager
-        does, for a write into a ZeroTensor.
+        does, for a write into a ZeroTensor, or into an inference tensor outside of inference mode.
         """
         given = list(tensors)
         if len(given) != len(self._expected):
             raise InputError(f"the program takes {len(self._expected)} tensors, and was given {len(given)}")
         with _ours():
             fitting = [expected.fit(tensor) for expected, tensor in zip(self._expected, given, strict=True)]
-        if any(given[i]._is_zerotensor() for i in self._mutates):
-            raise RuntimeError(_MATERIALISE)
+        for i in self._mutates:
+            if given[i]._is_zerotensor():
+                raise RuntimeError(_MATERIALISE)
+            if given[i].is_inference() and not torch.is_inference_mode_enabled():
+                raise RuntimeError(_INFERENCE)
         copied = [i for i, tensor in enumerate(given) if fitting[i] is not tensor]
         written = {i: fitting[i] for i in copied if i in self._mutates and not _is_alias(fitting[i], given[i])}
         return Fitted(fitting, given, copied, written, self._results)

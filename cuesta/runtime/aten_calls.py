@@ -55,6 +55,34 @@ def read_call(text: str) -> Callable[[Sequence[Any]], Arguments]:
     return arguments
 
 
+def takes_sizes(text: str) -> bool:
+    """Whether the arguments of a call have integers that depend on the program's call."""
+    found: list[str] = []
+
+    def number(spelled: str) -> int:
+        found.append(spelled)
+        return 0
+
+    if '"size"' in text:
+        with_numbers(text, number)
+    return bool(found)
+
+
+def with_numbers(text: str, number: Callable[[str], int]) -> str:
+    """An `args` text with `number` of each size in its place."""
+
+    def argument(item: Any) -> Any:
+        if isinstance(item, list):
+            return [argument(i) for i in item]
+        if not isinstance(item, dict):
+            return item
+        if "kwargs" in item:  # the names in it are those of arguments, which may be called "size"
+            return {"kwargs": {name: argument(value) for name, value in item["kwargs"].items()}}
+        return number(item["size"]) if "size" in item else item
+
+    return json.dumps(argument(json.loads(text)))
+
+
 def _decode(item: Any, operands: Sequence[Any]) -> Any:
     if isinstance(item, str):
         return operands[int(item[1:])]

@@ -79,7 +79,7 @@ class PythonCalls:
         ]
 
 
-def _checked(overload: str, result: Tensor, expected: dict[str, Any], operands: set[int]) -> Tensor:
+def _checked(overload: str, result: Tensor | None, expected: dict[str, Any], operands: set[int]) -> Tensor:
     """The result, copied where it is a view of an operand, whose memory is used again after its last use, where its
     strides are not those that torch's fake kernel foretold, and where its memory does not hold its values (a lazily
     conjugated tensor, a ZeroTensor).
@@ -87,6 +87,8 @@ def _checked(overload: str, result: Tensor, expected: dict[str, Any], operands: 
     Raises ExecutionError where its sizes or dtype are not those that the graph was traced with.
     """
     sizes, strides, dtype = expected["sizes"], expected["strides"], DTYPES[expected["dtype"]]
+    if result is None:
+        raise ExecutionError(f"{overload} returned no tensor; the graph was traced with sizes {sizes}, {dtype}")
     if list(result.shape) != sizes or result.dtype != dtype:
         raise ExecutionError(
             f"{overload} returned sizes {list(result.shape)}, {result.dtype}; "

@@ -50,7 +50,7 @@ class Failures:
             return ExecutionError(f"{step['overload']}{where}: {message or _NO_MESSAGE}")
         traced = "; ".join(f"sizes {r['sizes']}, strides {r['strides']}" for r in step["results"])
         return ExecutionError(
-            f"{step['overload']}{where} returned other sizes or dtypes than it was traced with ({traced})"
+            f"{step['overload']}{where} returned other sizes or dtypes than it was traced with, or no tensor ({traced})"
         )
 
     def _without_memory(self, message: str | None) -> bool:

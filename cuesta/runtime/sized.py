@@ -10,10 +10,10 @@ passes. `late` has then the numbers of those kernels that the sizes need and who
 from __future__ import annotations
 
 import functools
-import json
 from collections.abc import Mapping
 from typing import Any
 
+from cuesta.runtime.aten_calls import takes_sizes, with_numbers
 from cuesta.runtime.offsets import Buffer, place
 from cuesta.runtime.schema.checks import MOST, Wrong, refusing
 from cuesta.runtime.schema.memory import check_places
@@ -21,10 +21,13 @@ from cuesta.sizes import at, parse
 
 
 def is_sized(program: Mapping[str, Any]) -> bool:
-    """Whether a program has symbols in its sizes. Those of a view may be nowhere else: `x[:n]`, n from the data."""
+    """Whether a program has symbols in its sizes. Those of a view may be nowhere else (`x[:n]`, n from the data), and
+    those that a call through Python takes need be no size at all (`op(x, n)`)."""
     tensors = (tensor for key in ("arguments", "bases", "results") for tensor in program[key])
     numbers = (n for t in tensors for n in (*t.get("sizes", ()), *t.get("strides", ()), t.get("offset", 0)))
-    return bool(program["words"]) or any(isinstance(n, str) for n in numbers)
+    if bool(program["words"]) or any(isinstance(n, str) for n in numbers):
+        return True
+    return any(takes_sizes(call["args"]) for call in program["calls"])
 
 
 def admits(program: Mapping[str, Any], values: Mapping[str, int]) -> bool:
@@ -66,20 +69,13 @@ def _with_sizes(program: Mapping[str, Any], values: Mapping[str, int]) -> dict[s
         results = {"results": [sized(r) for r in entry["results"]]} if "results" in entry else {}
         return {**entry, **lists, **offset, **results}
 
-    def argument(item: Any) -> Any:
-        if isinstance(item, list):
-            return [argument(i) for i in item]
-        if isinstance(item, dict):
-            return number(item["size"]) if "size" in item else {k: argument(v) for k, v in item.items()}
-        return item
-
     return {
         **program,
         "arena": number(program["arena"]),
         "words": [number(n) for n in program["words"]],
         "late": sorted({n for name, n in grids.items() if name[0] == "k" and program["kernels"][n]["late"]}),
         **{key: [sized(entry) for entry in program[key]] for key in ("arguments", "bases", "results", "steps")},
-        "calls": [{**sized(call), "args": json.dumps(argument(json.loads(call["args"])))} for call in program["calls"]],
+        "calls": [{**sized(call), "args": with_numbers(call["args"], number)} for call in program["calls"]],
     }
 
 

@@ -1,4 +1,5 @@
-"""Ops that read at computed positions. Indices are integers; negative ones count from the end."""
+"""Ops that read at computed positions. Indices are integers; negative ones count from the end, or, in an op with the
+attribute `from_zero`, are as wrong as those behind it."""
 
 from collections.abc import Sequence
 from typing import Any, TypeAlias
@@ -20,8 +21,8 @@ class Index(Operation, name="index", traits=[ext.Pure]):
 
     The indices' shape stands where the indexed dims were, or first where those were not adjacent,
     as in numpy: `aten.index`, `aten.embedding` and `aten.index_select` are this op. An index outside
-    [-size, size) raises IndexError when the graph runs; an op with the attribute `in_range` says that
-    its indices are within [0, size), and nothing looks.
+    [-size, size) raises IndexError when the graph runs, with the attribute `from_zero` one outside [0, size); an op
+    with the attribute `in_range` says that its indices are within [0, size), and nothing looks.
     """
 
     x: ext.Operand[Any]
@@ -31,7 +32,8 @@ class Index(Operation, name="index", traits=[ext.Pure]):
 
 
 class Gather(Operation, name="gather", traits=[ext.Pure]):
-    """result[i][j][k] = x[index[i][j][k]][j][k] for dim 0, and so on; index has the result's shape."""
+    """result[i][j][k] = x[index[i][j][k]][j][k] for dim 0, and so on; index has the result's shape. What is out of
+    range raises as in `Index`."""
 
     x: ext.Operand[Any]
     index: ext.Operand[Any]

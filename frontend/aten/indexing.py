@@ -22,16 +22,19 @@ Value: TypeAlias = ir.Value
 _MOST_BOUNDARIES = 4096
 
 
-def index_into(b: GraphBuilder, x: Value, indices: Sequence[Value], dims: list[int], in_range: bool = False) -> Value:
-    """x at `indices` along `dims`, which rise; the indices broadcast. `in_range`: they are known to lie in x."""
+def index_into(
+    b: GraphBuilder, x: Value, indices: Sequence[Value], dims: list[int], in_range: bool = False, wraps: bool = False
+) -> Value:
+    """x at `indices` along `dims`, which rise; the indices broadcast. `in_range`: they are known to lie in x. `wraps`:
+    negative ones count from the end; else they are out of range."""
     shapes = indexing.indexed_shape(shape_of(x), [shape_of(i) for i in indices], dims)
     if shapes is None or 0 in shape_of(x):
         raise Decline("indexing of or into nothing")
     result = types.tensor(shapes[0], spelling_of(x))
     together = [b.expand(b.convert(i, "i64"), shapes[1]) for i in indices]
     value = indexing.Index(x, together, int_array(dims), result).result
-    if in_range:
-        value.owner.attributes["in_range"] = ir.UnitAttr.get()
+    if not wraps:
+        value.owner.attributes["in_range" if in_range else "from_zero"] = ir.UnitAttr.get()
     return value
 
 
@@ -53,7 +56,8 @@ def index(b: GraphBuilder, node: torch.fx.Node, x: Value, indices: Sequence[Valu
     chosen = [i for i in indices if i is not None]
     if any(spelling_of(i) not in ("i64", "i32") for i in chosen):
         raise Decline("a boolean mask's result has a size that the data decide")
-    return index_into(b, x, chosen, dims, in_range=str(node.target).startswith("aten._unsafe"))
+    unsafe = str(node.target).startswith("aten._unsafe")
+    return index_into(b, x, chosen, dims, in_range=unsafe, wraps=not unsafe)
 
 
 @imports("gather")
@@ -61,6 +65,7 @@ def gather(b: GraphBuilder, node: torch.fx.Node, x: Value, dim: int, index: Valu
     x, index = at_least_1d(b, x), at_least_1d(b, index)
     result = types.tensor(shape_of(index), spelling_of(x))
     taken = indexing.Gather(x, index, int_attr(dim % len(shape_of(x))), result).result
+    taken.owner.attributes["from_zero"] = ir.UnitAttr.get()
     return b.reshape(taken, tuple(node.meta["val"].shape))
 
 

@@ -236,6 +236,15 @@ def _scale(q: Value, scale: float | None) -> ir.FloatAttr:
     return float_attr(1 / math.sqrt(head))
 
 
+def _check_attention(q: Value, k: Value, v: Value, dropout_p: float) -> None:
+    """Raises Decline for what no kernel of ours computes, among it sizes that nobody knows to be equal."""
+    if dropout_p:
+        raise Decline("attention with dropout draws random numbers")
+    batch, keys, values = shape_of(q)[0], shape_of(k)[:3], shape_of(v)[:3]
+    if keys != values or batch != keys[0]:
+        raise Decline("attention of batches, keys and values that are not known to be as many")
+
+
 @imports("_scaled_dot_product_flash_attention_for_cpu")
 def attention_forward(
     b: GraphBuilder,
@@ -249,8 +258,7 @@ def attention_forward(
     attn_mask: Value | None = None,
     scale: float | None = None,
 ) -> list[Value]:
-    if dropout_p:
-        raise Decline("attention with dropout draws random numbers")
+    _check_attention(q, k, v, dropout_p)
     output, logsumexp = (types.tensor(tuple(r.shape), types.SPELLING[r.dtype]) for r in node.meta["val"])
     op = attention.Attention(q, k, v, attn_mask, _scale(q, scale), int_attr(is_causal), output, logsumexp)
     return list(op.operation.results)
@@ -272,8 +280,7 @@ def attention_backward(
     attn_mask: Value | None = None,
     scale: float | None = None,
 ) -> list[Value]:
-    if dropout_p:
-        raise Decline("attention with dropout draws random numbers")
+    _check_attention(q, k, v, dropout_p)
     results = (q.type, k.type, v.type)
     op = attention.AttentionBackward(
         grad, q, k, v, output, logsumexp, attn_mask, _scale(q, scale), int_attr(is_causal), *results

@@ -102,17 +102,30 @@ def index_put(
     if shapes is None:
         raise Decline("indices of which nothing says that they broadcast")
     whole, places, at = shapes
-    extra = len(shape_of(value)) - len(whole)
-    value = b.reshape(value, shape_of(value)[extra:]) if extra > 0 else value
+    given = shape_of(value)
+    if len(given) > len(whole) or any(n not in (1, m) for n, m in zip(given[::-1], whole[::-1], strict=False)):
+        raise Decline("a value of which nothing says that it broadcasts to what is written")
     value = b.expand(value, whole)
     after = [1] * (len(whole) - at - len(places))
     together = [b.reshape(b.expand(i, places), [*places, *after]) for i in chosen.values()]
     kept = iter([d for d in range(len(whole)) if not at <= d < at + len(places)])
     walks = [-1 - dims.index(d) if d in chosen else next(kept) for d in range(len(shape_of(x)))]
-    unsafe = str(node.target).startswith("aten._unsafe")
-    return write_at(
-        b, x, value, together, walks, "add" if add else "set", "in_range" if unsafe else "wraps", ordered=add
-    )
+    flag = "in_range" if str(node.target).startswith("aten._unsafe") and _made_of_numbers(node.args[1]) else "wraps"
+    return write_at(b, x, value, together, walks, "add" if add else "set", flag, ordered=add)
+
+
+def _made_of_numbers(indices: Any) -> bool:
+    """Whether the data have no say in positions, as in those that torch resizes images with. Others are looked at,
+    whatever the op is called: what is written outside of x is other memory."""
+    pending, seen = [i for i in indices if i is not None], set[torch.fx.Node]()
+    while pending:
+        node = pending.pop()
+        if node.op != "call_function":
+            return False
+        if node not in seen:
+            seen.add(node)
+            pending += node.all_input_nodes
+    return True
 
 
 @imports("put")

@@ -15,7 +15,8 @@ from cuesta.dialects.types import opmath, shape_of, spelling_of
 from cuesta.errors import Unsupported
 from cuesta.frontend.aten.indexing import index_into
 from cuesta.frontend.aten.pointwise import joined
-from cuesta.frontend.rules import Decline, imports
+from cuesta.frontend.rules import Decline, imports, strides_of
+from cuesta.sizes import number
 
 Value: TypeAlias = ir.Value
 
@@ -120,20 +121,20 @@ def as_strided(
     """The same places named otherwise, as ATen's mean over the pixels of a channels_last image ends; other places
     where x's elements lie side by side in some order."""
     source: Any = node.args[0].meta["val"]  # type: ignore[union-attr]
-    given = source.stride()
+    given, own = strides_of(source), number(source.storage_offset())
     moves = any(n != 1 and a != s for n, a, s in zip(sizes, strides, given, strict=False))
-    if tuple(sizes) == shape_of(x) and not moves and offset in (None, source.storage_offset()):
+    if tuple(sizes) == shape_of(x) and not moves and offset in (None, own):
         return x
-    start = 0 if offset is None else offset - source.storage_offset()
+    start = 0 if offset is None else offset - own
     reach = start + sum((n - 1) * s for n, s in zip(sizes, strides, strict=True))
-    order = sorted(range(len(given)), key=lambda d: (-given[d], d))
     count = math.prod(shape_of(x))
     if min(start, reach) < 0 or max(start, reach) >= 1 + sum(
-        (n - 1) * s for n, s in zip(source.shape, given, strict=True)
+        (n - 1) * s for n, s in zip(shape_of(x), given, strict=True)
     ):
         raise Unsupported("a view of memory that its tensor does not name")
     if not torch._prims_common.is_non_overlapping_and_dense_or_false(source):
         raise Decline("strides that name other places of a tensor's memory")
+    order = sorted(range(len(given)), key=lambda d: (-given[d], d))
     flat = b.reshape(b.permute(x, order), [count])
     at = b.constant(start, "i64", [1] * max(len(sizes), 1))
     for d, s in enumerate(strides):

@@ -91,6 +91,11 @@ def _lies_within(access: Access, sizes: tuple[Number, ...], size: Number, first:
     return first <= min(access.start, last) and max(access.start, last) < size
 
 
+def _first(op: ir.Operation, size: Number) -> Number:
+    """The least index that an op may have along a dim."""
+    return 0 if "from_zero" in op.attributes else -size
+
+
 def _extract(source: Value, positions: list[Value | None], sizes: tuple[Number, ...], spelling: str) -> Value:
     """The element of the squeezed `source` at one position a dim of its full shape."""
     chosen = [p for p, size in zip(positions, sizes, strict=True) if size != 1]
@@ -110,7 +115,7 @@ def lower_index(b: LinalgBuilder, op: ir.Operation) -> None:
     source = b.squeezed_form(x)
     if "in_range" not in op.attributes:
         for index, dim in zip(indices, dims, strict=True):
-            check_range(b, index, sizes[dim], -sizes[dim])
+            check_range(b, index, sizes[dim], _first(op, sizes[dim]))
     # Result dims: those of x before, the indices' own, those of x after.
     kept = [d for d in range(len(sizes)) if d not in dims]
     result_dim = {d: i if i < at else i + len(broadcast) for i, d in enumerate(kept)}
@@ -143,7 +148,7 @@ def lower_gather(b: LinalgBuilder, op: ir.Operation) -> None:
     dim, sizes, result = op.attributes["dim"].value, shape_of(x), shape_of(op.results[0])
     loops = [d for d, s in enumerate(result) if s != 1]
     source = b.squeezed_form(x)
-    check_range(b, index, sizes[dim], -sizes[dim])
+    check_range(b, index, sizes[dim], _first(op, sizes[dim]))
 
     def body(s: Scalar, at: Value) -> Value:
         where: list[Value | None] = []

@@ -9,7 +9,10 @@ cuesta/runtime/arguments.py makes a copy that does, or raises an error.
 The results of ATen's ops are checked by the same function.
 
     arguments    count, slot of the list's address, an item for each argument
-    item         place in the list (-1 - n: the handle in slot n), 0, mask of its address, shape (steps.py)
+    item         place in the list (-1 - n: the handle in slot n), 0, mask of its address with WRITTEN where the
+                 program writes it, shape (steps.py)
+
+An inference tensor cannot be written outside of inference mode, which eager says as well.
 """
 
 from __future__ import annotations
@@ -19,6 +22,8 @@ from cuesta.runtime.object_layout import SYMBOL
 
 #: What `cuesta_fits` returns.
 FITS, OTHER, OTHER_LAYOUT = 0, 1, 2
+#: The bit of an item's third word that says that the program writes the argument; the bits below are the mask.
+WRITTEN = 1 << 8
 
 _FACTS = ("dim", "dtype", "device_type", "device_index", "sizes", "strides", "storage_size", "storage_offset")
 _LAZY = {
@@ -26,6 +31,8 @@ _LAZY = {
     "negated": "_ZN2at6native6is_negERKNS_6TensorE",
     "zero_tensor": "_ZN2at6native14_is_zerotensorERKNS_6TensorE",
 }
+_IS_INFERENCE = "_ZN2at6native12is_inferenceERKNS_6TensorE"
+_IN_INFERENCE_MODE = "_ZN3c1013InferenceMode10is_enabledEv"
 
 
 def _ask_facts() -> str:
@@ -127,7 +134,21 @@ HELPERS: dict[str, str] = {
   %has_data = llvm.icmp "eq" %taken, %good : i32
   llvm.cond_br %has_data, ^align, ^end(%other : i32)
 ^align:
-  {at("%mask", "%item", 2, I64)}
+  {at("%third", "%item", 2, I64)}
+  %written_bit = llvm.mlir.constant({WRITTEN} : i64) : i64
+  %mask_bits = llvm.mlir.constant({WRITTEN - 1} : i64) : i64
+  %mask = llvm.and %third, %mask_bits : i64
+  %written = llvm.icmp "uge" %third, %written_bit : i64
+  llvm.cond_br %written, ^may_write, ^measure_address
+^may_write:
+  %is_inference = llvm.call @{_IS_INFERENCE}(%handle) : {DECLARATIONS[_IS_INFERENCE]}
+  %plain_tensor = llvm.icmp "eq" %is_inference, %no_byte : i8
+  llvm.cond_br %plain_tensor, ^measure_address, ^ask_mode
+^ask_mode:
+  %in_mode = llvm.call @{_IN_INFERENCE_MODE}() : {DECLARATIONS[_IN_INFERENCE_MODE]}
+  %may_write = llvm.icmp "ne" %in_mode, %no_byte : i8
+  llvm.cond_br %may_write, ^measure_address, ^end(%other : i32)
+^measure_address:
   %address = llvm.load %place : {PTR} -> i64
   %rest = llvm.and %address, %mask : i64
   %is_aligned = llvm.icmp "eq" %rest, %zero : i64

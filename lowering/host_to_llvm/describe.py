@@ -15,11 +15,12 @@ from cuesta.lowering.host_to_llvm import host_function
 from cuesta.lowering.host_to_llvm.layout import HostLayout, Metadata, Value, read_host
 from cuesta.runtime.schema.calls import Call
 from cuesta.runtime.schema.program import AllocationStep, CallStep, CheckStep, LaunchStep, Result
+from cuesta.runtime.schema.report import Origin
 from cuesta.runtime.schema.tensors import Tensor
 from cuesta.sizes import Number, Size
 
 _FILE = re.compile(r'"([^"]+)":(\d+):\d+')
-_NAME = re.compile(r'loc\("([^"]+)"\(')
+_NAME = re.compile(r'(?:loc\(|(?<=[\[ ]))"([^"]+)"\(')
 
 _Step: TypeAlias = CheckStep | AllocationStep | LaunchStep | CallStep
 
@@ -34,7 +35,7 @@ def describe(module: ir.Module) -> dict[str, Any]:
         layout = read_host(host_function(module))
         memory = layout.function.attributes.get("cuesta.memory", {})
         donated = {layout.places[argument].root.index for argument in donated_arguments(layout.function)}
-        written = _written_arguments(layout)
+        written = layout.written()
         checked = {"checked": {"operands": _operands(layout), "accesses": []}} if layout.checked else {}
         return {
             **checked,
@@ -126,18 +127,6 @@ def _region(region: Region) -> dict[str, Any]:
     return {"sizes": sizes, "strides": strides, "itemsize": region.itemsize}
 
 
-def _written_arguments(layout: HostLayout) -> list[int]:
-    """The numbers of the arguments whose memory the program writes."""
-    written = []
-    for op in layout.operations:
-        if op.name == "host.launch":
-            written += list(op.operands)[len(op.operands) - op.attributes["outputs"].value :]
-        elif op.name == "host.aten" and op.attributes["route"].value == "out":
-            written.append(op.operands[len(op.operands) - 1])
-    arguments = {argument: i for i, argument in enumerate(layout.block.arguments)}
-    return sorted({arguments[base] for value in written if (base := layout.origins[value]) in arguments})
-
-
 def _arena_bytes(layout: HostLayout) -> Number:
     for op in layout.operations:
         if op.name == "host.arena":
@@ -188,20 +177,25 @@ def _step(op: ir.Operation, layout: HostLayout) -> _Step:
     if op.name == "host.alloc":
         base = layout.returned.get(op.results[0])
         allocated = _tensor(base.metadata if base else Metadata.of(op.results[0]))
-        return {"kind": "allocation", "where": where(op), **allocated}
+        return {"kind": "allocation", **origin(op), **allocated}
     if op.name == "host.launch":
-        launch: LaunchStep = {"kind": "launch", "kernel": op.attributes["kernel"].value[-1], "where": where(op)}
+        place: Origin = origin(op)
+        launch: LaunchStep = {"kind": "launch", "kernel": op.attributes["kernel"].value[-1], "where": place["where"]}
+        launch["node"] = place["node"]
         if layout.checked:
             launch["buffers"] = [name_of(memory_of(value)[0]) for value in op.operands]
         return launch
     results = [_tensor(Metadata.of(r)) for r in op.results]
-    return {"kind": "call", "overload": op.attributes["overload"].value, "where": where(op), "results": results}
+    return {"kind": "call", "overload": op.attributes["overload"].value, **origin(op), "results": results}
 
 
-def where(op: ir.Operation) -> str:
-    """`file:line` of the Python that made an op; where there is none, the path of its module and the node's name."""
+def origin(op: ir.Operation) -> Origin:
+    """Where an op comes from: `where`, the `file:line` of its Python or, where there is none, the path of its module
+    and the node's name; `node`, the name of the node of the graph that made it, "" where no node did."""
     text = str(op.location)
-    found, name = _FILE.search(text), _NAME.match(text)
+    found, name = _FILE.search(text), _NAME.search(text)
+    node = name.group(1).rpartition(":")[2] if name else ""
     if found is None:
-        return ""
-    return name.group(1) if name and found.group(1) == "<graph>" else f"{found.group(1)}:{found.group(2)}"
+        return {"where": "", "node": node}
+    is_named = name is not None and name.start() == 0 and found.group(1) == "<graph>"
+    return {"where": name.group(1) if name and is_named else f"{found.group(1)}:{found.group(2)}", "node": node}

@@ -35,12 +35,11 @@ from cuesta.dialects.kernel_module import launch_parameters
 from cuesta.errors import Unsupported
 from cuesta.huge_pages import may_come_large
 from cuesta.lowering.host_to_llvm import bounds_step, tensor_steps, typed_step
+from cuesta.lowering.host_to_llvm.argument_table import arguments_table, check_function
 from cuesta.lowering.host_to_llvm.launch_step import PACKED, Kernel
 from cuesta.lowering.host_to_llvm.layout import HostLayout, Metadata, Value
 from cuesta.lowering.host_to_llvm.needed import needed
 from cuesta.lowering.host_to_llvm.steps import FAST_TO_COMPILE, I64, PTR, at
-from cuesta.runtime.arguments import ALIGNMENT, MISFIT
-from cuesta.runtime.dtypes import DTYPES
 from cuesta.runtime.executable import CHECK
 from cuesta.sizes import Number as SizeNumber
 from cuesta.sizes import Size, symbol
@@ -106,38 +105,11 @@ class EntryWriter:
         return lines
 
     def _check(self) -> str:
-        """The function that checks the arguments. It is one of its own, as recorded programs are checked, not run."""
-        items = [n for argument in self.layout.block.arguments for n in self._argument(argument)]
+        """The function that checks the arguments: one of its own, as recorded programs are checked, not run."""
         entry, self.body = self.body, []
-        table = self._table([self.layout.arguments, self.layout.list_slot, *items])
+        address = self._table(arguments_table(self.layout, self._shape))
         lines, self.body = self.body, entry
-        return "\n".join(
-            [
-                f"llvm.func @{CHECK}(%slots: {PTR}) -> i32 attributes {{{FAST_TO_COMPILE}}} {{",
-                "  %good = llvm.mlir.constant(0 : i32) : i32",
-                f"  %misfit = llvm.mlir.constant({MISFIT} : i32) : i32",
-                f"  {at('%tables', '%slots', self.layout.arguments + 3, PTR)}",
-                *lines,
-                f"  %code = llvm.call @cuesta_all_fit(%slots, {table}) : ({PTR}, {PTR}) -> i32",
-                '  %fit = llvm.icmp "eq" %code, %good : i32',
-                "  %result = llvm.select %fit, %good, %misfit : i1, i32",
-                "  llvm.return %result : i32",
-                "}",
-            ]
-        )
-
-    def _argument(self, argument: Value) -> list[SizeNumber]:
-        """The item of an argument (argument_step.py). One that the program gives back is in a slot, no more in the
-        list."""
-        layout, metadata = self.layout, self.layout.argument(argument)
-        where = layout.places[argument].root.index
-        if argument in layout.released:
-            where = -1 - (layout.first_released + layout.released.index(argument))
-        dtype = DTYPES[metadata.dtype]
-        alignment = dtype.itemsize // (2 if dtype.is_complex else 1)
-        if layout.target.gpu and argument not in layout.devices:
-            alignment = ALIGNMENT
-        return [where, 0, alignment - 1, *self._shape(argument, metadata)]
+        return check_function(self.layout, lines, address)
 
     def _tail(self) -> list[str]:
         """Where a failed step goes: torch gets everything back that the program holds."""

@@ -153,6 +153,17 @@ class HostLayout:
         own = attributes["arg_attrs"][self.places[value].root.index] if "arg_attrs" in attributes else {}
         return Metadata.of(value, own["cuesta.dtype"].value if "cuesta.dtype" in own else None)
 
+    def written(self) -> list[int]:
+        """The numbers of the arguments whose memory the program writes."""
+        written: list[Value] = []
+        for op in self.operations:
+            if op.name == "host.launch":
+                written += list(op.operands)[len(op.operands) - op.attributes["outputs"].value :]
+            elif op.name == "host.aten" and op.attributes["route"].value == "out":
+                written.append(op.operands[len(op.operands) - 1])
+        arguments = {argument: i for i, argument in enumerate(self.block.arguments)}
+        return sorted({arguments[base] for value in written if (base := self.origins[value]) in arguments})
+
     def kept_slot(self, value: Value, metadata: Metadata) -> int:
         """The slot of the address of a tensor kept; that of its handle follows."""
         number = self.kept[self.places[value], metadata, self.device_of(value)]

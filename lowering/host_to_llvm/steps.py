@@ -52,7 +52,10 @@ DECLARATIONS: dict[str, str] = {
         )
     },
     "aoti_torch_dtype_element_size": f"(i32) -> {I64}",
-    # at::native::is_conj, is_neg and _is_zerotensor: torch's C shim does not tell.
+    # at::native::is_conj, is_neg, _is_zerotensor and is_inference, and c10::InferenceMode::is_enabled: torch's C shim
+    # does not tell.
+    "_ZN2at6native12is_inferenceERKNS_6TensorE": f"({PTR}) -> i8",
+    "_ZN3c1013InferenceMode10is_enabledEv": "() -> i8",
     "_ZN2at6native7is_conjERKNS_6TensorE": f"({PTR}) -> i8",
     "_ZN2at6native6is_negERKNS_6TensorE": f"({PTR}) -> i8",
     "_ZN2at6native14_is_zerotensorERKNS_6TensorE": f"({PTR}) -> i8",

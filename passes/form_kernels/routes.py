@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from cuesta.dialects.aten import decode_call, find_overload
 from cuesta.dialects.host.aten_abi import OUT_ENTRIES, PACKED_PRODUCT, dispatcher_words
+from cuesta.sizes import Size
 
 
 def choose_route(overload: str, args: str, dtypes: Sequence[str], on_device: bool = True) -> str:
@@ -13,14 +14,15 @@ def choose_route(overload: str, args: str, dtypes: Sequence[str], on_device: boo
 
     Memory of ours, for "out" to write into, is on the graph's device: `on_device` says whether the result is.
     """
-    if overload == PACKED_PRODUCT or (on_device and overload in OUT_ENTRIES and not _has_complex_scalar(args)):
+    if overload == PACKED_PRODUCT or (on_device and overload in OUT_ENTRIES and _has_doubles(args)):
         return "out"
     # What is run for what it raises raises that through Python only: the shim hands on the message.
     raises = not find_overload(overload)._schema.returns
     return "python" if raises or dispatcher_words(overload, args) is None else "shim"
 
 
-def _has_complex_scalar(args: str) -> bool:
-    """Whether alpha or beta is complex: the typed entries take doubles."""
+def _has_doubles(args: str) -> bool:
+    """Whether alpha and beta are doubles, as the typed entries take them: no complex number, none that depends on the
+    call."""
     _, keywords = decode_call(args, range(args.count('"%')))
-    return any(isinstance(value, complex) for value in keywords.values())
+    return not any(isinstance(value, (complex, Size)) for value in keywords.values())

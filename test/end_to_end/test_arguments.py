@@ -190,3 +190,34 @@ def test_results_in_an_argument_that_was_copied() -> None:
     given = z[:, ::2].conj()
     assert compiled(f)(given) is given
     torch.testing.assert_close(given, 2 * numbers()[:, ::2].conj())
+
+
+def test_writes_to_inference_tensors() -> None:
+    """Eager refuses them outside of inference mode, and takes them within."""
+    clear = compiled(lambda x: x.zero_())
+    clear(torch.ones(3))
+    with torch.inference_mode():
+        x = torch.ones(3)
+    with pytest.raises(RuntimeError, match="Inplace update to inference tensor outside InferenceMode is not allowed"):
+        clear(x)
+    assert torch.equal(x, torch.ones(3))
+    with torch.inference_mode():
+        clear(x)
+    assert torch.equal(x, torch.zeros(3))
+
+
+class Flipped(torch.nn.Module):
+    """Asserts its input's dtype once it is exported."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x.flip(0).to(torch.float64)
+
+
+def test_an_exported_program_refuses_other_layouts() -> None:
+    x = torch.ones(3, 4)
+    program = cuesta.compile(torch.export.export(Flipped(), (x,)))
+    assert torch.equal(program(x), x.double())
+    nested = torch.nested.nested_tensor([torch.ones(4)] * 3)
+    for other, kind in ((x.to_sparse(), "sparse_coo"), (x.to_sparse_csr(), "sparse_csr"), (nested, "nested")):
+        with pytest.raises(InputError, match=f"argument 'x' is a .*{kind} tensor; a strided one was exported"):
+            program(other)

@@ -223,6 +223,25 @@ def test_one_kernel_serves_all_sizes(case: str) -> None:
     assert len(cuesta.report().graphs) == 2  # forward and backward
 
 
+@pytest.mark.parametrize("batch_and_heads", [(1, 4), (3, 1), (1, 1)])
+def test_one_kernel_serves_all_lengths_of_one_head_or_batch(batch_and_heads: tuple[int, int]) -> None:
+    """A loop over one batch or one head is none."""
+
+    program = compiled(_masked, cache=False)
+
+    def function(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, mask: None) -> torch.Tensor:
+        for x in (q, k, v):
+            torch._dynamo.mark_dynamic(x, 2)
+        return program(q, k, v, mask)
+
+    for n in (40, 9, 64, 130):
+        inputs = [torch.randn(*batch_and_heads, n, 16, generator=torch.Generator().manual_seed(n)) for _ in range(3)]
+        ours, atens = gradients(function, inputs, None), gradients(_masked, inputs, None)
+        torch.testing.assert_close(ours, atens)
+    assert called() == []
+    assert [graph.specialised for graph in cuesta.report().graphs] == [None] * 2  # forward and backward
+
+
 def test_heads_as_the_call_says_are_the_librarys() -> None:
     inputs = [heads(3, 40, 16, seed) for seed in range(3)]
     for x in inputs:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -103,6 +105,21 @@ def test_a_kernel_that_is_wrong_is_named(target: str, dynamic: bool, monkeypatch
         assert f"test_checked.py:{test_a_kernel_that_is_wrong_is_named.__code__.co_firstlineno + 6}" in str(
             raised.value
         )
+
+
+@pytest.mark.parametrize("dumped_checked", [False, True])
+def test_a_dump_with_an_edited_kernel_is_checked(tmp_path: Path, dumped_checked: bool) -> None:
+    compiled(lambda x: x * 3, checked=dumped_checked, dump=tmp_path)(torch.randn(7))
+    (file,) = tmp_path.glob("*/06_loops.mlir")
+    text = file.read_text()
+    assert text.count(" = 0 to 7 ") == 1
+    wrong = text.replace(" = 0 to 7 ", " = 0 to 8 ")
+    for module, told in ((text, ""), (wrong, "kernel mul: a read up to 4 bytes behind the end of its buffer 0")):
+        file.write_text(module)
+        ran = subprocess.run(
+            [sys.executable, "-m", "cuesta.tools.cuesta_run", "--checked", str(file)], capture_output=True, text=True
+        )
+        assert (ran.returncode, told in ran.stderr) == (1 if told else 0, True), ran.stderr
 
 
 def test_a_view_that_leaves_its_memory_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -168,7 +168,7 @@ def test_another_kernel_and_other_threads_are_measured(tmp_path: Path) -> None:
     assert wider.built != []
 
 
-@pytest.mark.parametrize("damage", ["cut", "flipped", "other candidates", "no times", "text"])
+@pytest.mark.parametrize("damage", ["cut", "flipped", "other candidates", "no times", "text", "deep"])
 def test_a_damaged_entry_is_measured_anew(tmp_path: Path, damage: str) -> None:
     from cuesta.cache import open_cache
 
@@ -180,8 +180,8 @@ def test_a_damaged_entry_is_measured_anew(tmp_path: Path, damage: str) -> None:
     elif damage == "flipped":
         path.write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
     else:
-        wrong = {"other candidates": '{"1": 1.0}', "no times": '{"64": null}', "text": "16"}[damage]
-        assert open_cache(tmp_path).put(path.stem, wrong.encode())
+        wrong = {"other candidates": '{"1": 1.0}', "no times": '{"64": null}', "text": "16", "deep": "[" * 100_000}
+        assert open_cache(tmp_path).put(path.stem, wrong[damage].encode())
     again = Compile(tmp_path, Machine({**TIMES, "256": 0.1}))
     assert again.ask() == "256"
     assert Compile(tmp_path, Machine(TIMES)).ask() == "256"  # what was damaged is replaced

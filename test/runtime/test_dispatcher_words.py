@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from cuesta.dialects.host.aten_abi import Number, Present, Undefined, dispatcher_words
-from cuesta.lowering.host_to_llvm import entry
+from cuesta.lowering.host_to_llvm import needed
 from cuesta.lowering.host_to_llvm.dispatch_step import BOX_FROM_NEW, BOX_FROM_TORCH, word_helper
 from cuesta.runtime.executable import Executable
 
@@ -61,7 +61,7 @@ def test_a_tensor_that_is_none_arrives_undefined(call: Call) -> None:
 @pytest.mark.parametrize("box", [BOX_FROM_TORCH, BOX_FROM_NEW])
 @pytest.mark.parametrize("device", ["cpu", "cuda:3", "meta"])
 def test_devices_and_other_optionals_arrive(call: Call, box: str, device: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(entry._HELPERS, "cuesta_word", word_helper(box))
+    monkeypatch.setitem(needed._HELPERS, "cuesta_word", word_helper(box))
     torch.testing.assert_close(call(["%0", "%0", {"device": device}, 2.5]), [X + 1, X * 2])
     assert list(SEEN) == [(False, torch.device(device), 2.5)]
 

@@ -16,8 +16,7 @@ import torch
 from cuesta.dialects.host import typed_entries
 from cuesta.dialects.host.typed_entries import dispatcher_mistakes_results, typed_entry
 from cuesta.errors import ExecutionError
-from cuesta.lowering.host_to_llvm import entry as entry_text
-from cuesta.lowering.host_to_llvm import typed_step
+from cuesta.lowering.host_to_llvm import needed, typed_step
 from cuesta.passes.form_kernels.routes import choose_route
 from cuesta.runtime import executable as executable_module
 from cuesta.runtime.elf import process_resolver
@@ -143,9 +142,9 @@ def test_such_a_call_keeps_nothing(call_of: CallOf, box: str, monkeypatch: pytes
     from cuesta.lowering.host_to_llvm import dispatch_step as words
 
     if box == "new":  # as before torch 2.13
-        monkeypatch.setitem(entry_text._HELPERS, "cuesta_word", words.word_helper(words.BOX_FROM_NEW))
+        monkeypatch.setitem(needed._HELPERS, "cuesta_word", words.word_helper(words.BOX_FROM_NEW))
         monkeypatch.setitem(
-            entry_text._HELPERS,
+            needed._HELPERS,
             "cuesta_free_box",
             typed_step.free_helper("llvm.call @_ZdlPv(%box) : (!llvm.ptr) -> ()"),
         )

@@ -151,6 +151,12 @@ module attributes {cuesta.hints = {s0 = 6 : i64}} {
 """
 
 
+def test_a_size_of_a_module_without_symbols(softmax: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "--size q=3: the module has no symbol 'q' in its sizes; it has none" in fail(
+        capsys, softmax, "--size", "q=3"
+    )
+
+
 def test_symbolic_sizes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "sized.mlir"
     path.write_text(SIZED)

@@ -37,7 +37,10 @@ def failure(error: BaseException) -> dict[str, str]:
 
 
 def fallbacks() -> list[str]:
-    """Why graphs that cuesta got since Dynamo's last reset run op by op in Python: one text for each that does."""
+    """Why graphs that cuesta got since Dynamo's last reset run op by op in Python, or without a kernel that does not
+    compile: one text for each."""
     import cuesta
 
-    return [graph["fallback"] for graph in cuesta.report().as_dict()["graphs"] if graph["fallback"]]
+    graphs = cuesta.report().as_dict()["graphs"]
+    failed = [kernel["error"] for graph in graphs for kernel in graph["instead"]]
+    return [graph["fallback"] for graph in graphs if graph["fallback"]] + failed

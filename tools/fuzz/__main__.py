@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,6 +17,7 @@ _FOLDER = Path("build/fuzz")
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs a hunt, or what a file holds."""
+    os.environ.setdefault("CUESTA_STRICT", "1")  # a kernel that does not compile is a find, not to be gone around
     parser = argparse.ArgumentParser(prog="python -m cuesta.tools.fuzz", description="looks for wrong code")
     parser.add_argument("kind", nargs="?", choices=KINDS, default="graphs", help="what is made at random (graphs)")
     parser.add_argument("-n", "--count", type=int, default=1000, help="how many (1000)")

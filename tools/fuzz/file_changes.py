@@ -135,7 +135,7 @@ def apply_to_json(document: Any, change: Change) -> Any:
         for key in outer:
             holder = holder[key]
         _apply(holder, last, change)
-    except (KeyError, IndexError, TypeError):
+    except (KeyError, IndexError, TypeError, AttributeError):
         return document
     return holder[""] if not outer else document
 
@@ -148,7 +148,10 @@ def _apply(holder: Any, key: Any, change: Change) -> None:
         case "remove":
             del holder[key]
         case "add":
-            value.append(change["value"]) if isinstance(value, list) else value.update({change["value"]: 1})
+            if isinstance(value, list):
+                value.append(change["value"])
+            elif isinstance(value, dict):  # an earlier change may have left neither
+                value[change["value"]] = 1
         case "rename":
             name = next(iter(value), None)
             value[change["value"]] = value.pop(name) if name is not None else 0

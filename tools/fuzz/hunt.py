@@ -39,6 +39,11 @@ class ReferenceOnly:
     text: str
 
 
+def _no_parts(text: str) -> list[str]:
+    """Of a kind whose texts are judged as a whole. A function of its own: a kind goes to other processes."""
+    return []
+
+
 @dataclass(frozen=True)
 class Kind:
     """What is made and judged: graphs of the cuesta dialect, torch programs, some called with several sizes, or many
@@ -55,15 +60,17 @@ class Kind:
     #: whether the texts name a device, so that they can be judged on another one than the CPU
     on_devices: bool = False
     #: the parts of a text that can be judged alone, where the whole takes its process along
-    parts: Callable[[str], list[str]] = lambda text: []
+    parts: Callable[[str], list[str]] = _no_parts
     #: variables of the environment of the process that judges
     environment: Mapping[str, str] = field(default_factory=dict)
     #: how long the judgement of one text may take
     seconds: float = SECONDS
+    #: whether the programs check each access of memory
+    checked: bool = False
 
     def checking(self) -> Kind:
         """The same, judged in programs that check each access of memory."""
-        return dataclasses.replace(self, check=functools.partial(self.check, checked=True))
+        return dataclasses.replace(self, check=functools.partial(self.check, checked=True), checked=True)
 
     def answer(self, request: int | str | ReferenceOnly) -> Any:
         """What a process of a Judge is asked: the text of that number, or the verdict on a text."""
@@ -219,11 +226,12 @@ def _verdict(text: str, judge: Judge[Any]) -> Verdict:
 
 def with_header(kind: Kind, text: str, failure: Failure) -> str:
     """The text as a file that says how to run it and what goes wrong."""
+    checked = " --checked" if kind.checked else ""
     if kind.suffix == ".mlir":
         low, high = INT_RANGE
-        run = f"// RUN: cuesta-run --compare-reference --int-range={low}:{high} %s"
+        run = f"// RUN: cuesta-run{checked} --compare-reference --int-range={low}:{high} %s"
     else:
-        run = "# python -m cuesta.tools.fuzz --replay FILE"
+        run = f"# python -m cuesta.tools.fuzz{checked} --replay FILE"
     told = failure.message.partition("\n")[0][:200]
     return f"{run}\n\n{kind.comment} {failure.kind}: {told}\n{text}"
 

@@ -21,7 +21,7 @@ from torch import nn
 import cuesta
 from cuesta.cache import Hit, open_cache
 from cuesta.compile_report import GraphReport
-from cuesta.frontend.calling import Convention, bind, bind_sized
+from cuesta.frontend.calling import bind, bind_sized
 from cuesta.frontend.decompositions import decompositions
 from cuesta.frontend.graph_cache import GraphCache
 from cuesta.frontend.make_program import make_program
@@ -125,8 +125,7 @@ class Entry(Specimen):
         if found is None:
             raise Refused(report.cache["reason"])
         str(list(report.lines()))  # what a user asks next
-        artefact, executable = found
-        convention = Convention.from_dict(artefact.metadata["convention"])
+        _, executable, convention = found
         if is_sized(executable.metadata):
             boxed = bind_sized(executable, convention, gm, _otherwise)
         else:
@@ -196,10 +195,10 @@ def _views(x: Tensor) -> tuple[Tensor, ...]:
     return y, y[2:], y.t(), x[1:, None], y.view(torch.int32)[:, ::2]
 
 
-def _written(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+def _written(x: Tensor, y: Tensor) -> tuple[Tensor, ...]:
     x.add_(1)
     y[1:].mul_(x[:-1])
-    return x[0], y.sum(0)
+    return x[0], y.sum(0), y * torch.tensor([1.0, -2.0] * 4), x @ torch.tensor([[0.5] * 3] * 8)
 
 
 def _routes(x: Tensor, w: Tensor) -> tuple[Tensor, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import re
 import sys
 from collections.abc import Sequence
@@ -20,6 +21,7 @@ SUITE: tuple[SuiteCase, ...] = (*LANGUAGE, *VISION, *OTHERS)
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the models that the arguments choose."""
+    os.environ.setdefault("CUESTA_STRICT", "1")  # a kernel that does not compile is a find, not to be gone around
     parser = argparse.ArgumentParser(
         prog="python -m cuesta.tools.model_suite", description="compares small models, compiled, with eager"
     )

@@ -19,6 +19,7 @@ _SAMPLES = 4
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Surveys what the arguments choose."""
+    os.environ.setdefault("CUESTA_STRICT", "1")  # a kernel that does not compile is a find, not to be gone around
     parser = argparse.ArgumentParser(
         prog="python -m cuesta.tools.op_coverage", description="compares torch's operators, compiled, with eager"
     )

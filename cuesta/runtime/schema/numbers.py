@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import functools
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -10,6 +12,11 @@ from typing import Annotated, Any, TypeAlias
 
 from cuesta.runtime.schema.checks import MOST, Check, Wrong
 from cuesta.sizes import Size, parse, symbols
+
+#: A product of sums in a text: only such has many more terms than characters.
+_MAY_GROW = re.compile(r"\)\s*\*|\*\s*[(+-]")
+#: Terms of the sum that a size is. Those of real programs have some 10; so many take a fraction of a second.
+_MOST_TERMS = 1 << 16
 
 #: Characters of a size's text. Those of real programs have some 100.
 _LONGEST = 10_000
@@ -69,6 +76,8 @@ def _read(value: str) -> tuple[frozenset[str], int | None]:
     if len(value) > _LONGEST:
         raise ValueError(f"a size of {len(value)} characters; up to {_LONGEST} are read")
     try:
+        if _MAY_GROW.search(value) and _terms(value) > _MOST_TERMS:
+            raise ValueError("a size of more terms than any program's")
         found = parse(value)
     except (RecursionError, MemoryError):
         raise ValueError("a size nested too deep") from None
@@ -77,6 +86,26 @@ def _read(value: str) -> tuple[frozenset[str], int | None]:
     if type(found) is not int:
         raise ValueError("sums, products, // and % of numbers and names are sizes")
     return frozenset(), found
+
+
+def _terms(value: str) -> int:
+    """Terms at most of the sum that a text is: a short product of sums may have millions. Raises ValueError for text
+    that is no size."""
+    try:
+        return _terms_of(ast.parse(value, mode="eval").body)
+    except SyntaxError:
+        raise ValueError(f"{value[:60]!r} is no size") from None
+
+
+def _terms_of(node: ast.expr) -> int:
+    match node:
+        case ast.BinOp(left=left, op=ast.Mult(), right=right):
+            return _terms_of(left) * _terms_of(right)
+        case ast.BinOp(left=left, right=right):
+            return _terms_of(left) + _terms_of(right)
+        case ast.UnaryOp(operand=operand):
+            return _terms_of(operand)
+    return 1
 
 
 SizeNumber: TypeAlias = Annotated["int | str", number("a size is 0 or more")]

@@ -16,6 +16,7 @@ from cuesta.runtime.schema.calls import check_call, device
 from cuesta.runtime.schema.checks import MOST, Wrong, check_of, tagged, text, whole
 from cuesta.runtime.schema.memory import MEMORY_OF, check_result, extent
 from cuesta.runtime.schema.numbers import Offset, SizeNumber, Stride, Word, check_text, known_symbols, names_in, number
+from cuesta.runtime.schema.report import Origin
 from cuesta.runtime.schema.tensors import Tensor, check_dims
 from cuesta.targets import parse_target
 
@@ -81,27 +82,24 @@ class CheckStep(TypedDict):
     raises: Literal["IndexError", "RuntimeError"]
 
 
-class AllocationStep(Tensor):
+class AllocationStep(Tensor, Origin):
     """A step that allocates a base."""
 
     kind: str
-    where: str
 
 
-class LaunchStep(TypedDict):
+class LaunchStep(Origin):
     """A step that launches a kernel: on a GPU, or in a checked program, whose messages name its buffers."""
 
     kind: str
-    where: str
     kernel: str
     buffers: NotRequired[list[str]]
 
 
-class CallStep(TypedDict):
+class CallStep(Origin):
     """A step that calls into ATen, by any route."""
 
     kind: str
-    where: str
     overload: str
     results: list[Tensor]
 

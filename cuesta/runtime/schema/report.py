@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import NotRequired, TypedDict
+from typing import Annotated, NotRequired, TypedDict
+
+from cuesta.runtime.schema.checks import whole
 
 
 class Kernel(TypedDict):
@@ -20,14 +22,21 @@ class Kernel(TypedDict):
     halvings: NotRequired[int]
 
 
-class AtenCall(TypedDict):
+class Origin(TypedDict):
+    """Where a step comes from: a line of Python, and the node of the graph that made it, by its number in what is kept
+    and by its name while it is compiled."""
+
+    where: str
+    node: NotRequired[Annotated[int, whole("a node's number is 0 or more")] | str]
+
+
+class AtenCall(Origin):
     """An overload of ATen that is called, and why."""
 
     op: str
     reason: str
     route: str
     count: int
-    where: str
 
 
 class Apart(TypedDict):

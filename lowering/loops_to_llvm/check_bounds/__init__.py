@@ -24,7 +24,7 @@ from cuesta.dialects import walk
 from cuesta.dialects.host.operands import ACCESSES
 from cuesta.dialects.kernel_module import kernel_modules
 from cuesta.errors import CompileError
-from cuesta.lowering.host_to_llvm.describe import where
+from cuesta.lowering.host_to_llvm.describe import origin
 from cuesta.lowering.loops_to_llvm.check_bounds.accesses import Access, Memories, Memory, access_of, is_pointer
 from cuesta.lowering.loops_to_llvm.check_bounds.build import (
     binary,
@@ -58,7 +58,7 @@ class _Sites:
 
     def number(self, access: Access, memory: Memory) -> int:
         buffer = -1 if memory.number is None else memory.number
-        key = (buffer, "write" if access.writes else "read", where(access.op))
+        key = (buffer, "write" if access.writes else "read", origin(access.op)["where"])
         number = self.numbers.setdefault(key, len(self.numbers) + 1)
         if number > MOST_SITES:
             raise CompileError(f"a checked program may have {MOST_SITES} places where memory is accessed")

@@ -2,7 +2,7 @@
 
 // A checked kernel is passed, behind its buffers, where it records an access outside: a word of the frame, whose address
 // is the word before it; then the bytes of its buffers, then its sizes. After each launch the program looks at it.
-// CHECK: @[[LAUNCH:table_[0-9]+]](dense<[3, 3, 1, 0, 2, 0, 0, 5, 0, -1, 0, 64, 256, 7]>
+// CHECK: @[[LAUNCH:table_[0-9]+]](dense<[3, 3, 1, 0, 2, 0, 0, 6, 0, -1, 0, 64, 256, 7]>
 // CHECK: @[[BOUNDS:table_[0-9]+]](dense<[1, -1, 0, 2]>
 // CHECK: llvm.func @cuesta_main(
 // CHECK: %[[WORDS:.*]] = llvm.mlir.constant(2 : i64) : i64

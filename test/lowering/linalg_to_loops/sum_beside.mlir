@@ -48,4 +48,17 @@ func.func @others(%x: memref<98x120xf32>, %r: memref<120xf32>, %s: memref<98xf32
   }
   return
 }
+
+// Of a number of sums that only a call tells, none: its memory would have no size (a crash).
+// CHECK-LABEL: func.func @as_many_as_a_call_says
+// CHECK-NOT: memref.alloca
+// CHECK: return
+func.func @as_many_as_a_call_says(%x: memref<?x?xf32, strided<[?, 1]>>, %r: memref<?xf32, strided<[?]>>) {
+  linalg.generic {indexing_maps = [#rows, #columns], iterator_types = ["reduction", "parallel"]} ins(%x : memref<?x?xf32, strided<[?, 1]>>) outs(%r : memref<?xf32, strided<[?]>>) {
+  ^bb0(%a: f32, %b: f32):
+    %t = arith.addf %b, %a : f32
+    linalg.yield %t : f32
+  }
+  return
+}
 } }

@@ -12,7 +12,7 @@ from cuesta.errors import CompileError, OutOfResources
 from cuesta.frontend.compile_for import compile_for
 from cuesta.lowering.tt_to_binary import triton_versions
 from cuesta.lowering.tt_to_binary.device_libraries import name_functions
-from cuesta.lowering.tt_to_binary.kernel import KernelBinary, KernelText
+from cuesta.lowering.tt_to_binary.kernel import KernelBinary, KernelText, pack
 from cuesta.lowering.tt_to_binary.kernels import compile_kernels
 from cuesta.targets import parse_target
 
@@ -116,7 +116,22 @@ def test_a_binary_is_the_same_after_bytes() -> None:
     assert KernelBinary.from_bytes(binary.to_bytes()) == binary
 
 
-@pytest.mark.parametrize("data", [b"", b"\1" * 40, KernelBinary("k", b"c", 0, 4, "k", 1, 0).to_bytes()[:-30]])
+_HEAD = {"name": "k", "shared": 0, "warps": 4, "symbol": "k", "registers": 1, "spills": 0, "assembly": None}
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"\1" * 40,
+        KernelBinary("k", b"c", 0, 4, "k", 1, 0).to_bytes()[:-30],
+        pack({**_HEAD, "shared": "0"}, b"c"),
+        pack({**_HEAD, "warps": 4.5}, b"c"),
+        pack({**_HEAD, "more": 1}, b"c"),
+        pack({}, b"c"),
+        struct.pack("<QQ", 100_000, 0) + b"[" * 100_000,
+    ],
+)
 def test_bytes_that_are_no_binary_are_refused(data: bytes) -> None:
     with pytest.raises(ValueError, match="not a kernel"):
         KernelBinary.from_bytes(data)

@@ -1,0 +1,66 @@
+"""Ops that look at their arguments' values on a CPU and raise: what they are taken apart into asserts the same.
+
+binary_cross_entropy(x, y)   →   _assert_async(all(0 <= x <= 1), "all elements of input should be …"); …
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch._decomp import get_decompositions
+
+aten = torch.ops.aten
+
+
+def _assert_all(holds: Tensor, message: str) -> None:
+    """Nothing on a GPU, where eager's kernel ends the process and a program does not wait to look."""
+    if holds.device.type == "cpu":
+        aten._assert_async.msg(holds.all(), message)
+
+
+def _within(x: Tensor, low: float, end: float) -> Tensor:
+    """Whether each element is in [low, end)."""
+    return (x >= low) & (x < end)
+
+
+def _probabilities(x: Tensor, target: Tensor, *_: Any, **__: Any) -> None:
+    for name, values in (("input", x), ("target", target)):
+        # Not a number is in no range.
+        _assert_all((values >= 0) & (values <= 1), f"all elements of {name} should be between 0 and 1")
+
+
+def _places(x: Tensor, indices: Tensor, output_size: Sequence[int], *_: Any, **__: Any) -> None:
+    volume = "x".join(map(str, output_size))
+    message = f"Found an invalid max index (output volumes are of size {volume})"
+    _assert_all(_within(indices, 0, math.prod(output_size)), message)
+
+
+def _classes(x: Tensor, target: Tensor, *_: Any, **__: Any) -> None:
+    _assert_all(_within(target, 0, x.shape[-1]), "target out of range")
+
+
+def _checked(op: Any, check: Callable[..., None]) -> Callable[..., Any]:
+    """torch's decomposition behind what it does not look at."""
+    decomposition = get_decompositions([op])[op]
+
+    @functools.wraps(decomposition)
+    def checked(*args: Any, **kwargs: Any) -> Any:
+        check(*args, **kwargs)
+        return decomposition(*args, **kwargs)
+
+    return checked
+
+
+_CHECKS: dict[Any, Callable[..., None]] = {
+    aten.binary_cross_entropy.default: _probabilities,
+    aten.max_unpool2d.default: _places,
+    aten.max_unpool3d.default: _places,
+    aten.multi_margin_loss.default: _classes,
+}
+
+DECOMPOSITIONS: dict[Any, Callable[..., Any]] = {op: _checked(op, check) for op, check in _CHECKS.items()}

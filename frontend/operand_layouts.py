@@ -1,0 +1,65 @@
+"""Pointwise ops of two tensors whose results torch's fake kernels lay out otherwise than eager does where the operands'
+dims lie in different orders: they are computed of operands laid out as eager lays out the result.
+
+    copysign(x.t(), y)   →   copysign(x.contiguous(), y.t().contiguous()).t()
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch._decomp import _core_aten_decompositions_post_autograd
+from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
+from torch.utils._python_dispatch import _disable_current_modes
+
+aten = torch.ops.aten
+
+
+def _strides(op: Callable[..., Any], *operands: Any, **kwargs: Any) -> tuple[Any, ...]:
+    """Those of a result, by torch's fake kernels; nothing of it is traced."""
+    with _disable_current_modes():
+        return tuple(op(*operands, **kwargs).stride())
+
+
+def _order(op: Callable[..., Any], x: Tensor, y: Tensor, *rest: Any, **kwargs: Any) -> list[int] | None:
+    """The dims of eager's result, the outermost first; None where torch foretells them right.
+
+    Comparisons have the iterator of eager's own loops as their fake kernel.
+    """
+    alike = x.shape == y.shape and x.stride() == y.stride()
+    if alike or max(x.dim(), y.dim()) < 2:
+        return None
+    own = _strides(aten.eq.Tensor, x, y)
+    if own == _strides(op, x, y, *rest, **kwargs):
+        return None
+    return sorted(range(len(own)), key=lambda d: own[d], reverse=True)
+
+
+def _as_eager(op: Any) -> Callable[..., Any]:
+    decomposition = _core_aten_decompositions_post_autograd().get(op)
+
+    def compute(x: Any, y: Any, *rest: Any, **kwargs: Any) -> Any:
+        tensors = isinstance(x, Tensor) and isinstance(y, Tensor)
+        known = tensors and not (free_unbacked_symbols(x) or free_unbacked_symbols(y))
+        order = _order(decomposition or op, x, y, *rest, **kwargs) if known else None
+        if order is None:
+            return NotImplemented if decomposition is None else decomposition(x, y, *rest, **kwargs)
+        sizes = torch.broadcast_shapes(x.shape, y.shape)
+        # A number as it is: it has no say in the result's type.
+        operands = [z.expand(sizes).permute(order).contiguous() if z.dim() else z for z in (x, y)]
+        return op(*operands, *rest, **kwargs).permute([order.index(d) for d in range(len(order))])
+
+    return compute
+
+
+DECOMPOSITIONS: dict[Any, Callable[..., Any]] = {
+    op: _as_eager(op)
+    for op in (
+        *(aten.copysign.Tensor, aten.heaviside.default, aten.xlogy.Tensor, aten.logaddexp.default),
+        *(aten.logaddexp2.default, aten.logit_backward.default, aten.special_xlog1py.default),
+        *(aten.logical_and.default, aten.logical_or.default, aten.logical_xor.default),
+    )
+}
