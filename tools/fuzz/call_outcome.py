@@ -39,6 +39,8 @@ class Outcome:
     same: set[tuple[str, str]] = field(default_factory=set)
     #: whether an argument that overlaps itself is written, so that the order of the writes decides
     open: bool = False
+    #: whether memory is written that more than one argument is a part of
+    shares_written: bool = False
     dtypes: list[torch.dtype] = field(default_factory=list)
     covered: list[Tensor] = field(default_factory=list)
     before: list[Tensor] = field(default_factory=list)
@@ -61,6 +63,7 @@ class Outcome:
             outcome.raised = problem
         outcome.after = memory.bytes()
         outcome.open = any(map(overlaps_itself, arguments)) and outcome._has_written()
+        outcome.shares_written = len(memory.blocks) < len(arguments) and outcome._has_written()
         return outcome
 
     def _has_written(self) -> bool:

@@ -181,14 +181,21 @@ class _Made:
         number = OPEN_FORMS if dynamic or marked else FORMS
         forms = [[x.form for x in self.arguments]] + [self._unusual() for _ in range(number)]
         others = [self._other_sizes() for _ in range(3)]
-        contexts = ["nothing"] * 6 + [random.choice(("no_grad", "inference_mode")), "thread"]
-        contexts += [random.choice(("vmap", "func.grad", "autocast", "static address"))] * (export == "no")
+        if export != "no" and any("as_strided" in line for line in self.lines):
+            forms = forms[:1]  # what it reads lies elsewhere in a copy of other strides
+        contexts = ["nothing"] * 6 + [
+            "thread",
+            random.choice(("no_grad", "inference_mode", "autocast", "static address")),
+        ]
+        transforms = random.choices(("vmap", "func.grad"), k=2) if export == "no" else []
         blocks = [self._call("ordinary", forms[0], [Place()] * len(self.arguments), self.sizes, "nothing", 1)]
         for number in range(1, CALLS + 1):
-            chosen = forms[0] if random.random() < 0.35 else random.choice(forms[1:])
+            chosen = forms[0] if random.random() < 0.35 else random.choice(forms)
+            within = random.choice(contexts) if chosen is forms[0] or random.random() < 0.1 else "nothing"
+            if number > CALLS - len(transforms):  # last: from then on Dynamo leaves the function to eager
+                chosen, within = forms[0], transforms[number - CALLS - 1]
             sizes = random.choice(others) if marked and chosen is forms[0] and random.random() < 0.7 else self.sizes
             places = [random_place(random, bool(self.written)) for _ in self.arguments]
-            within = random.choice(contexts) if chosen is forms[0] or random.random() < 0.1 else "nothing"
             blocks.append(self._call(f"call_{number}", chosen, places, sizes, within, number + 1))
         return text_of(
             self.lines, len(self.arguments), self.results, blocks, dynamic=dynamic, marked=marked, export=export
