@@ -147,3 +147,15 @@ func.func @many_rows(%x: tensor<256x8xf32>, %i: tensor<256x512xi64>) -> tensor<2
   %0 = "cuesta.gather"(%x, %i) {dim = 1} : (tensor<256x8xf32>, tensor<256x512xi64>) -> tensor<256x512xf32>
   return %0 : tensor<256x512xf32>
 }
+
+// Negative positions are out of range.
+// CHECK-LABEL: func.func @from_zero
+// CHECK-NOT: -10
+// CHECK: arith.cmpi sge, %{{.*}}, %c10_i64
+// CHECK-NOT: -6
+// CHECK: arith.cmpi sge, %{{.*}}, %c6_i64
+func.func @from_zero(%w: tensor<10x8xf32>, %x: tensor<6x8xf32>, %i: tensor<4xi64>, %j: tensor<5x8xi64>) -> (tensor<4x8xf32>, tensor<5x8xf32>) {
+  %0 = "cuesta.index"(%w, %i) {dims = [0], from_zero} : (tensor<10x8xf32>, tensor<4xi64>) -> tensor<4x8xf32>
+  %1 = "cuesta.gather"(%x, %j) {dim = 0, from_zero} : (tensor<6x8xf32>, tensor<5x8xi64>) -> tensor<5x8xf32>
+  return %0, %1 : tensor<4x8xf32>, tensor<5x8xf32>
+}
