@@ -286,8 +286,6 @@ _TEXTS = [
 ]
 
 
-# It took over a minute, or hung, when this was last looked at: to be mended before it is back in every run.
-@pytest.mark.skipif(os.environ.get("CUESTA_FULL") != "1", reason="slow: set CUESTA_FULL=1 to run it")
 def test_a_hunt_goes_on_where_eager_takes_its_process_along(tmp_path: Path) -> None:
     kind = Kind("texts", _TEXTS.__getitem__, exec, exec, iter, ".py", "#")
     hunt = Hunt(kind, tmp_path, print)
@@ -296,8 +294,6 @@ def test_a_hunt_goes_on_where_eager_takes_its_process_along(tmp_path: Path) -> N
     assert hunt.unjudged == {"RuntimeError": 1, "eager crashes": 1}
 
 
-# It took over a minute, or hung, when this was last looked at: to be mended before it is back in every run.
-@pytest.mark.skipif(os.environ.get("CUESTA_FULL") != "1", reason="slow: set CUESTA_FULL=1 to run it")
 def test_a_hunt_goes_on_where_the_compiled_program_takes_its_process_along(tmp_path: Path) -> None:
     kind = Kind("texts", _TEXTS.__getitem__, exec, len, iter, ".py", "#")
     hunt = Hunt(kind, tmp_path, print)
