@@ -106,9 +106,9 @@ def test_another_document_is_refused(document: bytes, tmp_path: Path) -> None:
 def test_a_part_that_is_compressed_is_refused(tmp_path: Path) -> None:
     """A few bytes may stand for terabytes."""
     path = rewritten(tmp_path, {})
-    with zipfile.ZipFile(path, "a", zipfile.ZIP_DEFLATED) as archive, pytest.warns(UserWarning, match="Duplicate"):
-        archive.writestr("storage/0", bytes(1 << 20))
-    with pytest.raises(ArtefactError, match="storage/0: compressed or encrypted"):
+    with zipfile.ZipFile(path, "a", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("storage/9", bytes(1 << 20))
+    with pytest.raises(ArtefactError, match="its members are not stored plainly"):
         cuesta.load(path)
 
 

@@ -332,7 +332,7 @@ def _any_graph(text: str) -> Failure | None:
 
 
 def test_a_hunt_keeps_what_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def unasked(answer: Callable[..., object], threads: int) -> contextlib.AbstractContextManager[object]:
+    def unasked(answer: Callable[..., object], *_: object) -> contextlib.AbstractContextManager[object]:
         return contextlib.nullcontext(answer)  # in this process
 
     monkeypatch.setattr("cuesta.tools.fuzz.hunt.Judge", unasked)
