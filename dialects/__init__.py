@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 
 from cuesta._mlir import ir
@@ -27,17 +28,22 @@ __all__ = [
 
 #: What nobody uses any more and the next who wants a context takes: the dialects take 17 ms to load.
 _SPARE: list[ir.Context] = []
+#: MLIR's bindings keep the module that describes a dialect at the dialect's class while they load it, and let other
+#: threads run meanwhile: two that load at once would load each other's module, a crash.
+_LOADING = threading.Lock()
 
 
 def make_context() -> ir.Context:
-    """An MLIR context with the cuesta and host dialects loaded and nothing else in it. Not for two threads at once."""
-    if _SPARE:
-        return _SPARE.pop()
-    context = ir.Context()
-    context.allow_unregistered_dialects = True  # for the open ops; verify refuses all others
-    with context, ir.Location.unknown():
-        Cuesta.load()
-    return context
+    """An MLIR context with the cuesta and host dialects loaded and nothing else in it, for one thread at a time. Threads
+    may each make one at once."""
+    with _LOADING:
+        if _SPARE:
+            return _SPARE.pop()
+        context = ir.Context()
+        context.allow_unregistered_dialects = True  # for the open ops; verify refuses all others
+        with context, ir.Location.unknown():
+            Cuesta.load()
+        return context
 
 
 def give_back(context: ir.Context) -> None:

@@ -21,7 +21,7 @@ from cuesta.errors import InputError
 from cuesta.frontend.arrangement import difference
 from cuesta.frontend.calling import KEPT_SIZES, Convention, Output
 from cuesta.frontend.symbols import reader
-from cuesta.runtime.arguments import missing_memory
+from cuesta.runtime.arguments import missing_memory, shares_places
 from cuesta.runtime.artefact import Artefact
 from cuesta.runtime.dtypes import DTYPES
 from cuesta.runtime.executable import Executable
@@ -213,12 +213,15 @@ class ExportedProgram:
             raise InputError(f"argument {item.name!r} is on {given.device}; the program runs on {device}")
         if missing := missing_memory(given):
             raise InputError(f"argument {item.name!r}: {missing}")
-        given_values = given.resolve_conj().resolve_neg()
-        if given_values is given and same_places(sizes, given.stride(), strides):
-            return given
-        copy = torch.empty_strided(sizes, strides, dtype=dtype, device=given.device)
+        if same_places(sizes, given.stride(), strides):
+            return given  # of one that is conjugated lazily, the program itself takes a copy
+        if shares_places(sizes, strides):
+            raise InputError(
+                f"argument {item.name!r} has strides {list(given.stride())}; the program was exported for strides "
+                f"{list(strides)}, with which elements share places, so no copy can take its place"
+            )
         with torch.no_grad():
-            return copy.copy_(given_values)
+            return torch.empty_strided(sizes, strides, dtype=dtype, device=given.device).copy_(given)
 
     def _check_weights(self) -> None:
         """Raises InputError where a weight is missing or is not what the program was compiled for."""

@@ -10,7 +10,7 @@ In a graph on a GPU, what is on the CPU is ATen's; scalars there that kernels re
 from __future__ import annotations
 
 import operator
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
@@ -273,8 +273,9 @@ class _Importer:
                     with self.location(node):
                         self.values[node] = self.call(node)
                 elif node.op == "output":
-                    outputs = [self._output(item, placeholders, results, strides) for item in node.args[0]]
-                    returned = [n for n, output in zip(node.args[0], outputs, strict=True) if output.kind == "tensor"]
+                    each = {item: self._output(item, placeholders, results, strides) for item in _once(node.args[0])}
+                    outputs = [each.get(item) or Output("value", value=item) for item in node.args[0]]
+                    returned = [item for item, output in each.items() if output.kind == "tensor"]
             storages = [memory_of.setdefault(memory_root(n), len(memory_of) + len(nodes)) for n in returned]
             mutates = []
             for placeholder, value in self.mutated.items():
@@ -299,13 +300,11 @@ class _Importer:
 
     def _output(
         self,
-        item: Any,
+        item: torch.fx.Node,
         placeholders: list[torch.fx.Node],
         results: list[ir.Value],
         strides: list[Sequence[Number]],
     ) -> Output:
-        if not isinstance(item, torch.fx.Node):
-            return Output("value", value=item)
         if item.op == "call_function" and item.target is torch.ops.aten.copy_.default:
             item = item.args[0]
         if item.op == "placeholder":
@@ -320,6 +319,12 @@ class _Importer:
         results.append(value)
         strides.append(strides_of(item.meta["val"]))
         return Output("tensor", len(results) - 1)
+
+
+def _once(outputs: Iterable[Any]) -> list[torch.fx.Node]:
+    """The nodes that a graph returns. One that it returns twice is one tensor for its caller; two of one value are
+    two."""
+    return list(dict.fromkeys(item for item in outputs if isinstance(item, torch.fx.Node)))
 
 
 def import_graph(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -34,6 +34,17 @@ _GATHERED = frozenset(
         torch.ops.aten.diagonal.default,
         torch.ops.aten.unfold.default,
         torch.ops.aten.view.dtype,
+    }
+)
+
+#: Ops whose result is a copy of the whole memory that their tensor is part of, at the same offset in it, with new values
+#: in places. Fake tensors say offset 0.
+_COPIES_OF_WHOLE_MEMORY = frozenset(
+    {
+        torch.ops.aten.as_strided_scatter.default,
+        torch.ops.aten.diagonal_scatter.default,
+        torch.ops.aten.select_scatter.default,
+        torch.ops.aten.slice_scatter.default,
     }
 )
 
@@ -110,12 +121,13 @@ def is_view(node: Node) -> bool:
 
 
 def _views_of_whole_memory(node: Node) -> list[Node]:
-    """The node, where it names places in the memory that an argument or a view is part of, and the views before it."""
+    """The node, where it names places in the memory that an argument or a view is part of, and what was made of that
+    memory before it: views, and copies of all of it."""
     position = _OFFSETS.get(node.target) if node.op == "call_function" else None
     if position is None:
         return []
     offset = node.args[position] if len(node.args) > position else node.kwargs.get("storage_offset")
-    before, source = _views(node.args[0])
+    before, source = _views(node.args[0], _COPIES_OF_WHOLE_MEMORY)
     views = [node, *before]
     if offset is None:  # where its tensor begins; what lies in the gaps of a view, or behind it, is the whole memory's
         return views if len(views) > 1 and (_has_gaps(views[1]) or _reaches_past(node, views[1])) else []
@@ -136,10 +148,10 @@ def _gathers(views: Sequence[Node]) -> bool:
     return any(view.target in _GATHERED for view in views)
 
 
-def _views(node: Any) -> tuple[list[Node], Any]:
-    """The views that a value is, the last one first, and what they are views of."""
+def _views(node: Any, and_ops: Collection[Any] = ()) -> tuple[list[Node], Any]:
+    """The views that a value is, the last one first, and what they are views of; `and_ops` count as views."""
     views = []
-    while isinstance(node, Node) and is_view(node):
+    while isinstance(node, Node) and (is_view(node) or node.target in and_ops):
         views.append(node)
         node = node.args[0]
     return views, node

@@ -130,7 +130,7 @@ class _Expected:
             return plain
         if in_place:
             return aligned_copy(plain)
-        if _overlaps(self.sizes, self.strides):
+        if shares_places(self.sizes, self.strides):
             self._refuse(f"its strides are {list(tensor.stride())}, and the program shares places among its elements")
         return self._empty().copy_(plain)
 
@@ -232,7 +232,7 @@ def _extent(tensor: Tensor) -> int:
     return 1 + sum((n - 1) * s for n, s in zip(tensor.shape, tensor.stride(), strict=True))
 
 
-def _overlaps(sizes: Sequence[int], strides: Sequence[int]) -> bool:
+def shares_places(sizes: Sequence[int], strides: Sequence[int]) -> bool:
     """Whether elements may share a place: strides, from the least, do not step over what the lesser ones reach."""
     reach = 1
     for stride, size in sorted((stride, size) for size, stride in zip(sizes, strides, strict=True) if size > 1):

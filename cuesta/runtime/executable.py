@@ -303,27 +303,24 @@ def _source(metadata: dict[str, Any]) -> str:
             add(f"if b{i}._base is not None:")
             add(f"    b{i} = view(b{i}, {_ints(bases[i]['sizes'])}, {_ints(bases[i]['strides'])}, 0)")
     add("free_slots.append((slots, address))")
-    names: dict[str, str] = {}
+    returned: set[str] = set()
     for i, result in enumerate(metadata["results"]):
-        key = repr(result)
-        if key not in names:
-            names[key] = f"r{i}"
-            add(f"r{i} = {_result(i, result, metadata)}")
-        elif names[key] != f"r{i}":
-            add(f"r{i} = {names[key]}")  # returned twice: one tensor, as in eager
+        add(f"r{i} = {_result(i, result, metadata, returned)}")
     results = f"[{', '.join(f'r{i}' for i in range(len(metadata['results'])))}]"
     add(f"return {results} if fitted is None else fitted.finish({results})")
     return "\n".join(lines)
 
 
-def _result(i: int, result: dict[str, Any], metadata: dict[str, Any]) -> str:
+def _result(i: int, result: dict[str, Any], metadata: dict[str, Any], returned: set[str]) -> str:
+    """The text of a result. Each is a tensor of its own: a source is one of them once, as `returned` says."""
     index = _int(result["index"])
     if result["kind"] == "base":
         source, base = f"b{index}", metadata["bases"][index]
     else:
         source, base = f"tensors[{index}]", metadata["arguments"][index]
     # What was saved for a gradient keeps what autograd knows of it to itself.
-    if result["whole"] and not (result["kind"] == "argument" and index in metadata["lent"]):
+    if result["whole"] and source not in returned and not (result["kind"] == "argument" and index in metadata["lent"]):
+        returned.add(source)
         return source
     if base["dtype"] != result["dtype"]:
         source = f"view({source}, {_ints([elements_in_reach(base, result)])}, (1,), 0).view(result_dtype_{i})"

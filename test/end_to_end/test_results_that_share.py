@@ -172,3 +172,31 @@ def test_results_share_memory_where_eagers_do(f: Callable[[Tensor], Any], dynami
         results[0].fill_(1)
     for y, z in zip(actual, expected, strict=True):
         assert_close(y, z)
+
+
+def test_two_views_of_one_value_are_two_tensors(backend: str) -> None:
+    """What is done to one of them, as a tensor of Python's, is not done to the other."""
+
+    def f(x: Tensor) -> tuple[Tensor, Tensor]:
+        both = torch.stack([x, x])
+        return both.chunk(2, -1)[0], both
+
+    first, second = torch.compile(f, backend=backend)(torch.ones(12, 1))
+    first.unsqueeze_(0)
+    assert first.shape == (1, 2, 12, 1)
+    assert second.shape == (2, 12, 1)
+    first.zero_()
+    assert not second.any()
+
+
+def test_a_place_in_an_argument_that_is_written_in_part(backend: str) -> None:
+    """Offsets count from where the argument's memory begins, and the graph writes a copy of the argument."""
+
+    def f(x: Tensor) -> Tensor:
+        head = x.as_strided((2,), (1,), 1)
+        x[1:].mul_(3)
+        return torch.outer(head, x)
+
+    actual, wanted = torch.arange(15.0)[1:-2], torch.arange(15.0)[1:-2]
+    assert_close(torch.compile(f, backend=backend)(actual), f(wanted))
+    assert_close(actual, wanted)

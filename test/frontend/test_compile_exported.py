@@ -342,3 +342,15 @@ def test_a_save_that_fails_leaves_what_was_there(file: Path, monkeypatch: pytest
     with pytest.raises(OSError, match="No space"):
         program.save(file)
     assert file.read_bytes() == before and [p.name for p in file.parent.iterdir()] == [file.name]
+
+
+def test_a_copy_cannot_take_the_place_of_elements_that_share_places() -> None:
+    class RowSums(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x.sum(-1)
+
+    windows = torch.arange(12.0).as_strided((7, 6), (1, 1))
+    program = cuesta.compile(torch.export.export(RowSums(), (windows,)))
+    torch.testing.assert_close(program(windows), windows.sum(-1))
+    with pytest.raises(InputError, match=r"'x' has strides \[6, 1\]; .* exported for strides \[1, 1\]"):
+        program(torch.randn(7, 6))

@@ -1,0 +1,128 @@
+"""Arguments of a graph that share memory, where those that it was compiled with did not, and it writes one of them.
+
+AOTAutograd moves writes to the end of a graph, which is right only where no other argument sees them. It looks at that
+when it compiles, and Dynamo guards what it saw only where something was shared. So a later call may bring two views of
+one memory, and every backend's result would be wrong. Such a call runs Dynamo's graph as it is.
+
+    def f(x, y):                        m = torch.ones(8)
+        x.add_(1)                       f(m[:4], m[4:])     compiled
+        return y * 2                    f(m[:4], m[2:6])    op by op: y * 2 sees what x.add_ wrote
+"""
+
+from __future__ import annotations
+
+import logging
+import operator
+from collections.abc import Callable, Collection, Iterator, Sequence
+from typing import Any
+
+import torch
+from torch._C._dynamo.guards import compute_overlapping_tensors
+from torch._guards import TracingContext
+
+log = logging.getLogger("cuesta")
+
+Tensor = torch.Tensor
+
+#: Sets of addresses whose answer is kept: a loop's memory comes from torch's pools and has few.
+_KEPT = 64
+
+_data_ptr: Callable[[Tensor], int] = torch._C.TensorBase.data_ptr
+
+
+def watched(
+    gm: torch.fx.GraphModule, compiled: Callable[..., Any], example_inputs: Sequence[Any]
+) -> Callable[..., Any]:
+    """`compiled`, which AOTAutograd has just made of Dynamo's graph; the graph itself where a call's arguments share
+    memory that those of the compilation did not. A graph that writes no argument, or has one only, is not watched."""
+    written = _written(len(example_inputs))
+    tensors = [i for i, value in enumerate(example_inputs) if _has_address(value)]
+    if len(tensors) < 2 or not any(i in written for i in tensors):
+        return compiled
+    sharing = Sharing(example_inputs, tensors, written)
+    addresses, fitting = sharing.addresses, sharing.fitting
+    warned = False
+
+    def call(*arguments: Any) -> Any:
+        if addresses(arguments) in fitting or sharing.is_as_compiled(arguments):
+            return compiled(*arguments)
+        nonlocal warned
+        if not warned:
+            warned = True
+            log.warning(
+                "a graph runs op by op where its arguments share memory and it writes one of them: it was compiled "
+                "for arguments that do not"
+            )
+        return gm(*arguments)
+
+    return call
+
+
+class Sharing:
+    """Which arguments of a graph share memory with one that it writes, and whether those of other calls do too."""
+
+    def __init__(self, arguments: Sequence[Any], tensors: Sequence[int], written: Collection[int]) -> None:
+        """`tensors`: the positions of the tensors among the arguments, at least two; `written`: of those written."""
+        self._tensors = tensors
+        self._written = frozenset(written)
+        self._compiled = frozenset(self._pairs(arguments))
+        self.addresses = _addresses(arguments, tensors)
+        #: addresses of arguments that share no more than those that the graph was compiled with
+        self.fitting: set[tuple[int, ...]] = set()
+
+    def is_as_compiled(self, arguments: Sequence[Any]) -> bool:
+        """Whether no two of these share memory that did not before."""
+        if not self._compiled.issuperset(self._pairs(arguments)):
+            return False
+        if len(self.fitting) >= _KEPT:
+            self.fitting.clear()
+        self.fitting.add(self.addresses(arguments))
+        return True
+
+    def _pairs(self, arguments: Sequence[Any]) -> Iterator[tuple[int, int]]:
+        """Two that share memory, one of them written, from lower to higher addresses."""
+        ranges = sorted((*_range(arguments[i]), i) for i in self._tensors)
+        before: list[tuple[int, int]] = []
+        for start, end, i in ranges:
+            before = [(reached, other) for reached, other in before if reached > start]
+            for _, other in before:
+                is_written = i in self._written or other in self._written
+                if is_written and compute_overlapping_tensors([arguments[i], arguments[other]], symbolic=False):
+                    yield min(i, other), max(i, other)
+            if end > start:
+                before.append((end, i))
+
+
+def _addresses(arguments: Sequence[Any], tensors: Sequence[int]) -> Callable[[Sequence[Any]], tuple[int, ...]]:
+    """What gives the addresses of a call's tensors, and the numbers among its arguments: the sizes that Dynamo does
+    not guard."""
+    pick = operator.itemgetter(*tensors)
+    numbers = [i for i, value in enumerate(arguments) if type(value) is int]
+    if not numbers:
+        return lambda given: tuple(map(_data_ptr, pick(given)))
+    return lambda given: (*map(_data_ptr, pick(given)), *[given[i] for i in numbers])
+
+
+def _has_address(value: Any) -> bool:
+    return type(value) in (Tensor, torch.nn.Parameter) and value.layout == torch.strided
+
+
+def _range(tensor: Tensor) -> tuple[int, int]:
+    """The address of a tensor's first byte, and the one behind its last; nothing lies between them where it has no
+    elements, or no memory."""
+    start = _data_ptr(tensor)
+    if not start or not tensor.numel():
+        return start, start
+    last = sum((n - 1) * stride for n, stride in zip(tensor.shape, tensor.stride(), strict=True))
+    return start, start + (last + 1) * tensor.itemsize
+
+
+def _written(count: int) -> Collection[int]:
+    """Which of the arguments of the graph that AOTAutograd compiled last are written: all of them where it passes on
+    others than Dynamo, as it then does for such as share memory already."""
+    context = TracingContext.try_get()
+    metadata = None if context is None else context.fw_metadata
+    if metadata is None:
+        return ()
+    written = [i for i, info in enumerate(metadata.input_info) if info.mutates_data]
+    return range(count) if written and len(metadata.input_info) != count else written
