@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
-from cuesta.unread_logs import names_as_wanted
+from cuesta.unread_logs import guard_times_as_wanted, names_as_wanted
 
 #: Objects that blocks leave before all are gone through: twice as many as torch has, a dozen large models'.
 _MOST_LEFT = 1_000_000
@@ -94,6 +94,7 @@ def hold_back_in_dynamo() -> None:
 def _begin(_: Any) -> None:
     _AT_WORK.enter_context(held_back())
     _AT_WORK.enter_context(names_as_wanted())
+    _AT_WORK.enter_context(guard_times_as_wanted())
 
 
 def _end(_: Any) -> None:

@@ -2,7 +2,8 @@
 
 AOTAutograd prints each of its graphs whether a log wants them or not, 0.1 s of a training step of BERT's, and keeps the
 text, so that a warm process can log it. Dynamo reads each source file that it traces through, for the names of
-functions in what `TORCH_LOGS=trace_call` shows: 0.1 s of a transformer. Who asks for those logs gets all of them:
+functions in what `TORCH_LOGS=trace_call` shows: 0.1 s of a transformer. It empties the CPU's caches and times the
+guards of each graph for `TORCH_LOGS=guards`: 26 ms a graph. Who asks for those logs gets all of them:
 entries of AOTAutograd's cache with the text have keys of their own.
 """
 
@@ -49,6 +50,15 @@ def names_as_wanted() -> AbstractContextManager[object]:
     ):
         return nullcontext()
     return mock.patch.object(symbolic_convert, "get_funcname", lambda *_: None)
+
+
+def guard_times_as_wanted() -> AbstractContextManager[object]:
+    """Within it Dynamo times guards, which it calls `profile_guard_manager` for, for a log or a trace alone."""
+    from torch._dynamo import guards
+
+    if not hasattr(guards, "profile_guard_manager") or trace_log.handlers or _is_wanted(guards, logging.DEBUG):
+        return nullcontext()
+    return mock.patch.object(guards, "profile_guard_manager", lambda *_: 0.0)
 
 
 def _is_wanted(module: Any, level: int) -> bool:

@@ -34,8 +34,10 @@ _LOADING = threading.Lock()
 
 
 def make_context() -> ir.Context:
-    """An MLIR context with the cuesta and host dialects loaded and nothing else in it, for one thread at a time. Threads
-    may each make one at once."""
+    """An MLIR context with the cuesta and host dialects loaded and nothing else in it, for one thread at a time.
+
+    Threads may make contexts at once.
+    """
     with _LOADING:
         if _SPARE:
             return _SPARE.pop()

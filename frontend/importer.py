@@ -306,7 +306,7 @@ class _Importer:
         strides: list[Sequence[Number]],
     ) -> Output:
         if item.op == "call_function" and item.target is torch.ops.aten.copy_.default:
-            item = item.args[0]
+            (item, *_) = item.all_input_nodes
         if item.op == "placeholder":
             return Output("argument", placeholders.index(item))
         value = self.values[item]

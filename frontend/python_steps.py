@@ -37,8 +37,8 @@ _GATHERED = frozenset(
     }
 )
 
-#: Ops whose result is a copy of the whole memory that their tensor is part of, at the same offset in it, with new values
-#: in places. Fake tensors say offset 0.
+#: Ops whose result is a copy of the whole memory that their tensor is part of, at the same offset in it, with new
+#: values in places. Fake tensors say offset 0.
 _COPIES_OF_WHOLE_MEMORY = frozenset(
     {
         torch.ops.aten.as_strided_scatter.default,

@@ -2,7 +2,7 @@
 
 A RUN line of the plain form `cuesta-opt ARGS %s [2>&1] [| filecheck ARGS %s]`, or `cuesta-run` in its place, runs
 in this process: starting Python and importing torch for each of hundreds of files would take minutes. Any other
-runs in bash.
+runs in bash. Tests marked `slow` run with CUESTA_FULL=1 only.
 """
 
 from __future__ import annotations
@@ -77,14 +77,25 @@ def every_program_passes_the_schema() -> Iterator[None]:
         yield
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "slow: takes a quarter of a minute or more; runs with CUESTA_FULL=1")
     # What a test compiles must not depend on what an earlier one, or an earlier run, has left on the disk.
     os.environ["CUESTA_CACHE_DIR"] = ""
     # A kernel that does not compile fails the test, and is not gone around.
     os.environ["CUESTA_STRICT"] = "1"
     torch.set_num_threads(THREADS)
+    # Dynamo times each graph's guards for a log, 26 ms, and a reset before each test forgets that nobody reads it.
+    torch._dynamo.guards.profile_guard_manager = lambda *_: 0.0
     # What is compiled for large memory is so on a machine that gives free pages to its host, too.
     huge_pages.gives_free_pages_away = lambda: False
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    if os.environ.get("CUESTA_FULL") == "1":
+        return
+    for item in items:
+        if "slow" in item.keywords:
+            item.add_marker(pytest.mark.skip(reason="slow: set CUESTA_FULL=1 to run it"))
 
 
 @pytest.hookimpl(wrapper=True)

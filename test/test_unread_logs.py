@@ -9,7 +9,7 @@ from contextlib import contextmanager
 import pytest
 import torch
 from torch import Tensor
-from torch._dynamo import funcname_cache, output_graph
+from torch._dynamo import funcname_cache, guards, output_graph
 from torch._functorch._aot_autograd import graph_compile
 
 
@@ -63,3 +63,15 @@ def test_source_files_are_read_for_a_log() -> None:
     with listening(output_graph.trace_call_log, logging.DEBUG):
         compile_anew(requires_grad=False)
     assert funcname_cache.cache[__file__]
+
+
+def test_guards_are_timed_for_a_log(monkeypatch: pytest.MonkeyPatch) -> None:
+    timed = []
+    monkeypatch.setattr(guards, "profile_guard_manager", lambda *_: timed.append(True) or 0.0)
+    compile_anew(requires_grad=False)
+    timed.clear()  # the first graph behind a reset is begun before we are told
+    compile_anew(requires_grad=False)
+    assert len(timed) == 1
+    with listening(guards.guards_log, logging.DEBUG):
+        compile_anew(requires_grad=False)
+    assert len(timed) == 3

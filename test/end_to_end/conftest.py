@@ -1,7 +1,7 @@
 """Fixtures of the end-to-end tests.
 
 CUESTA_TEST_BACKEND names another backend to run them with ("aot_eager", "inductor"): a test that fails with each of
-them is wrong itself. Tests marked `slow` run with CUESTA_FULL=1 only.
+them is wrong itself.
 """
 
 from __future__ import annotations
@@ -20,16 +20,7 @@ from cuesta.tools.bench.backends import fallbacks
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "slow: takes minutes; runs with CUESTA_FULL=1")
     config.addinivalue_line("markers", "may_fall_back(reason): a graph of this test may run op by op in Python")
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    if os.environ.get("CUESTA_FULL") == "1":
-        return
-    for item in items:
-        if "slow" in item.keywords:
-            item.add_marker(pytest.mark.skip(reason="slow: set CUESTA_FULL=1 to run it"))
 
 
 @pytest.fixture(scope="session")

@@ -42,7 +42,7 @@ def test_gpt2_in_training_with_attention_in_products() -> None:
     check_report()
 
 
-@pytest.mark.parametrize("attention", ["eager", "sdpa"])
+@pytest.mark.parametrize("attention", [pytest.param("eager", marks=pytest.mark.slow), "sdpa"])
 def test_llama_behind_a_cache_of_keys_and_values(attention: str) -> None:
     heads = {"num_attention_heads": 4, "num_key_value_heads": 2, "vocab_size": 99, "pad_token_id": 2}
     sizes = {"num_hidden_layers": 1, "hidden_size": 256, "intermediate_size": 256}

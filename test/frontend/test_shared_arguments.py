@@ -43,9 +43,7 @@ def test_it_is_as_in_eager(function: Callable[..., object], dynamic: bool) -> No
     for x, y in ((0, 0), (0, 2), (2, 0), (0, 1), (0, 4)):
         wanted, actual = torch.arange(8.0), torch.arange(8.0)
         # views of two objects each: the same tensor twice is another program, by a guard of Dynamo's
-        assert_close(
-            compiled(actual[x : x + 4], actual[y : y + 4]), function(wanted[x : x + 4], wanted[y : y + 4])
-        )
+        assert_close(compiled(actual[x : x + 4], actual[y : y + 4]), function(wanted[x : x + 4], wanted[y : y + 4]))
         assert_close(actual, wanted)
 
 

@@ -286,6 +286,7 @@ _TEXTS = [
 ]
 
 
+@pytest.mark.slow
 def test_a_hunt_goes_on_where_eager_takes_its_process_along(tmp_path: Path) -> None:
     kind = Kind("texts", _TEXTS.__getitem__, exec, exec, iter, ".py", "#")
     hunt = Hunt(kind, tmp_path, print)

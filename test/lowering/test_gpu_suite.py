@@ -1,8 +1,8 @@
 """Every kernel that the model suite makes for a GPU: right in the numpy interpreter, and taken by every compiler.
 
-Of kernels that differ in their sizes only, one is checked, and two targets' compilers take it; all of them for all
-targets, in eval as well, and at the sizes of the benchmarks, are checked with CUESTA_FULL=1. Models are traced for
-CUDA, and for AMD, where attention comes apart: more kernels.
+Checked are kernels that have every op and kind of shape between them. With CUESTA_FULL=1 every structure is checked,
+of kernels that differ in their sizes only one, and then all of them, in eval as well, and at the sizes of the
+benchmarks. Models are traced for CUDA, and for AMD, where attention comes apart: more kernels.
 """
 
 from __future__ import annotations
@@ -22,10 +22,8 @@ from cuesta.tools.gpu_kernels.check import difference
 from cuesta.tools.gpu_kernels.collect import SuiteKernel, collect, cover
 from cuesta.tools.gpu_kernels.suite import SUITE, Size, SuiteModel
 
-FULL = os.environ.get("CUESTA_FULL") == "1"
 TARGETS = ("cuda:80", "cuda:90", "cuda:100", "hip:gfx942", "hip:gfx1100")
 MODELS = pytest.mark.parametrize("model", SUITE, ids=lambda model: model.name)
-SLOW = pytest.mark.skipif(not FULL, reason="slow: set CUESTA_FULL=1 to run it")
 
 
 @functools.cache
@@ -63,21 +61,27 @@ def check_compilers(kernels: list[SuiteKernel], target: str) -> None:
     assert not refused, "\n".join(refused)
 
 
+def test_every_op_and_kind_of_shape_computes_what_its_linalg_does() -> None:
+    check_numbers(cover(representatives()))
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_every_op_and_kind_of_shape_compiles_for(target: str) -> None:
+    check_compilers(cover(representatives()), target)
+
+
+@pytest.mark.slow
 @MODELS
-def test_kernels_compute_what_their_linalg_does(model: SuiteModel) -> None:
+def test_every_structure_computes_what_its_linalg_does(model: SuiteModel) -> None:
     chosen = [kernel for kernel in representatives() if kernel.origin.startswith(model.name)]
     assert chosen
     check_numbers(chosen)
 
 
-@pytest.mark.parametrize("target", ["cuda:90", "hip:gfx942"])
+@pytest.mark.slow
+@pytest.mark.parametrize("target", TARGETS)
 def test_every_structure_compiles_for(target: str) -> None:
     check_compilers(representatives(), target)
-
-
-@pytest.mark.parametrize("target", [target for target in TARGETS if target not in ("cuda:90", "hip:gfx942")])
-def test_every_op_and_kind_of_shape_compiles_for(target: str) -> None:
-    check_compilers(cover(representatives()), target)
 
 
 @pytest.mark.skipif("CUESTA_XPU_PYTHON" not in os.environ, reason="make test-intel sets up the environment for it")
@@ -91,7 +95,7 @@ def test_the_suite_has_what_reductions_can_become() -> None:
     assert looped and split
 
 
-@SLOW
+@pytest.mark.slow
 @pytest.mark.timeout(3600)
 @MODELS
 @pytest.mark.parametrize("target", TARGETS)
@@ -100,7 +104,7 @@ def test_all_kernels_of_the_benchmarks_compile_for(target: str, model: SuiteMode
     check_compilers([k for training in (True, False) for k in kernels_of(model, training, "full", kind)], target)
 
 
-@SLOW
+@pytest.mark.slow
 @pytest.mark.timeout(3600)
 @MODELS
 @pytest.mark.parametrize("training", [False, True], ids=["eval", "train"])

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-
 import pytest
 import torch
 import torch.nn.functional as F
@@ -18,9 +16,6 @@ from cuesta.tools.gpu_kernels.check import difference
 from cuesta.tools.gpu_kernels.collect import collect
 from cuesta.tools.gpu_kernels.suite import SuiteModel
 from cuesta.tools.models import Built
-
-FULL = os.environ.get("CUESTA_FULL") == "1"
-SLOW = pytest.mark.skipif(not FULL, reason="slow: set CUESTA_FULL=1 to run it")
 
 #: gelu(a @ b + bias); rows of a begin at multiples of 16 bytes and end elsewhere.
 GRAPH = """
@@ -54,10 +49,10 @@ def kernel(tile: str, target: str) -> TargetKernel:
     [
         ("cuda:90", "128x256x64/8/3", "wgmma.mma_async", "cp.async.cg.shared"),
         ("hip:gfx942", "128x64x64/4/2", "v_mfma", "load_dwordx4"),
-        pytest.param("cuda:80", "128x64x64/4/4", "mma.sync", "cp.async.cg.shared", marks=SLOW),
-        pytest.param("cuda:90", "16x64x128/4/5", "mma.sync", "cp.async.cg.shared", marks=SLOW),
-        pytest.param("cuda:100", "128x256x64/8/3", "tcgen05.mma", "cp.async.cg.shared", marks=SLOW),
-        pytest.param("hip:gfx1100", "16x64x128/4/2", "v_wmma", "load_b128", marks=SLOW),
+        pytest.param("cuda:80", "128x64x64/4/4", "mma.sync", "cp.async.cg.shared", marks=pytest.mark.slow),
+        pytest.param("cuda:90", "16x64x128/4/5", "mma.sync", "cp.async.cg.shared", marks=pytest.mark.slow),
+        pytest.param("cuda:100", "128x256x64/8/3", "tcgen05.mma", "cp.async.cg.shared", marks=pytest.mark.slow),
+        pytest.param("hip:gfx1100", "16x64x128/4/2", "v_wmma", "load_b128", marks=pytest.mark.slow),
     ],
 )
 def test_a_product_uses(target: str, tile: str, multiplies: str, loads: str) -> None:
