@@ -47,8 +47,7 @@ def compile(
             'torch.compile(model, backend="cuesta")'
         )
     chosen = Options.from_torch(mode, {**(options or {}), **({} if target is None else {"target": target})})
-    with torch.no_grad():
-        lowered = exported.run_decompositions(_decompositions())
+    lowered = _decomposed(exported)
     gm = lowered.graph_module
     _drop_assertions(gm)
     _write_in_place(lowered)
@@ -68,6 +67,19 @@ def compile(
     names = {item.name for item in signature.inputs if item.kind == "weight"}
     held = {**lowered.state_dict, **lowered.constants}
     return ExportedProgram(made.artefact(), made.executable, signature, {name: held[name] for name in sorted(names)})
+
+
+def _decomposed(exported: TorchExported) -> TorchExported:
+    """The program in the ops that torch.compile's graphs have. torch, which does it, fails where an argument of open
+    sizes is not used (2.13)."""
+    try:
+        with torch.no_grad():
+            return exported.run_decompositions(_decompositions())
+    except Exception as problem:
+        raise Unsupported(
+            f"torch's run_decompositions, which makes the exported program one of fewer ops, raised "
+            f"{type(problem).__name__}: {str(problem).partition(chr(10))[0]}"
+        ) from problem
 
 
 def _decompositions() -> Any:
@@ -117,7 +129,9 @@ def _ranges(exported: TorchExported) -> dict[str, tuple[int, int | None]]:
 
 
 def _write_in_place(exported: TorchExported) -> None:
-    """Makes results that are new values of buffers and inputs writes into those, as AOTAutograd's graphs have them."""
+    """Makes results that are new values of buffers and inputs writes into those, as AOTAutograd's graphs have them.
+
+    Where the program returns the new value of one input, that input is returned, as the exported module does."""
     graph = exported.graph_module.graph
     placeholders = {node.name: node for node in graph.find_nodes(op="placeholder")}
     inputs = exported.graph_signature.input_specs
@@ -125,6 +139,7 @@ def _write_in_place(exported: TorchExported) -> None:
     (output,) = graph.find_nodes(op="output")
     specs = exported.graph_signature.output_specs
     results = []
+    written_inputs: dict[torch.fx.Node, list[torch.fx.Node]] = {}
     for spec, value in zip(specs, output.args[0], strict=True):
         if spec.kind in _MUTATIONS:
             target = str(spec.target)
@@ -132,8 +147,11 @@ def _write_in_place(exported: TorchExported) -> None:
             with graph.inserting_before(output):
                 written = graph.call_function(torch.ops.aten.copy_.default, (place, value))
             written.meta = dict(place.meta)
+            if spec.kind is OutputKind.USER_INPUT_MUTATION:
+                written_inputs.setdefault(value, []).append(written)
         elif spec.kind is OutputKind.USER_OUTPUT:
-            results.append(value)
+            inputs_of_value = written_inputs.get(value, [])
+            results.append(inputs_of_value[0] if len(inputs_of_value) == 1 else value)
         else:
             raise Unsupported(f"the exported program returns a {spec.kind.name.lower()}")
     output.args = (tuple(results),)

@@ -9,6 +9,7 @@ y = cuesta.load("model.cuesta")(x)         # in another process, without MLIR
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -21,10 +22,11 @@ from cuesta.errors import InputError
 from cuesta.frontend.arrangement import difference
 from cuesta.frontend.calling import KEPT_SIZES, Convention, Output
 from cuesta.frontend.symbols import reader
-from cuesta.runtime.arguments import missing_memory, shares_places
+from cuesta.runtime.arguments import aligned_copy, missing_memory, shares_places
 from cuesta.runtime.artefact import Artefact
 from cuesta.runtime.dtypes import DTYPES
 from cuesta.runtime.executable import Executable
+from cuesta.runtime.shared_memory import pairs_written
 from cuesta.runtime.strides import same_places
 
 
@@ -83,7 +85,9 @@ class ExportedProgram:
         self._artefact, self._program, self._signature = artefact, executable, signature
         self._convention = Convention.from_dict(artefact.metadata["convention"])
         self._weights = dict(weights)
-        self._written = {self._convention.tensor_arguments[i] for i in executable.metadata["mutates"]}
+        written = [self._convention.tensor_arguments[i] for i in executable.metadata["mutates"]]
+        #: positions of the arguments that are written, in the order of the writes
+        self._written = dict.fromkeys(written)
         self._read = reader(self._convention.sources)
         self._sized = functools.lru_cache(maxsize=KEPT_SIZES)(self._make_sized)
         self._check_weights()
@@ -106,6 +110,7 @@ class ExportedProgram:
             if laid_out is not given and position in self._written:
                 copies.append((given, laid_out))
             values.append(laid_out)
+        copies += self._apart(values)
         tensors = [values[i] for i in self._convention.tensor_arguments]
         results = sized.run(tensors)
         with torch.no_grad():
@@ -222,6 +227,20 @@ class ExportedProgram:
             )
         with torch.no_grad():
             return torch.empty_strided(sizes, strides, dtype=dtype, device=given.device).copy_(given)
+
+    def _apart(self, values: list[Any]) -> list[tuple[torch.Tensor, torch.Tensor]]:
+        """Puts a copy in the place of each written argument that shares memory with another: an exported program reads
+        everything before it writes. Returns what was given with its copy, in the order of the writes."""
+        if not self._written:
+            return []
+        weights = {i for i, item in enumerate(self._signature.inputs) if item.kind == "weight"}
+        looked_at = [i for i in self._convention.tensor_arguments if i in self._written or i not in weights]
+        shared = set(itertools.chain(*pairs_written({i: values[i] for i in looked_at}, self._written)))
+        copies = []
+        for position in filter(shared.__contains__, self._written):
+            copies.append((values[position], aligned_copy(values[position])))
+            values[position] = copies[-1][1]
+        return copies
 
     def _check_weights(self) -> None:
         """Raises InputError where a weight is missing or is not what the program was compiled for."""

@@ -17,8 +17,11 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any
 
 import torch
-from torch._C._dynamo.guards import compute_overlapping_tensors
 from torch._guards import TracingContext
+
+from cuesta.errors import InputError
+from cuesta.runtime.arguments import missing_memory
+from cuesta.runtime.shared_memory import pairs_written
 
 log = logging.getLogger("cuesta")
 
@@ -53,6 +56,9 @@ def watched(
                 "a graph runs op by op where its arguments share memory and it writes one of them: it was compiled "
                 "for arguments that do not"
             )
+        for i in tensors:
+            if missing := missing_memory(arguments[i]):  # eager would read it all the same
+                raise InputError(f"argument {i} of a graph: {missing}")
         return gm(*arguments)
 
     return call
@@ -80,17 +86,7 @@ class Sharing:
         return True
 
     def _pairs(self, arguments: Sequence[Any]) -> Iterator[tuple[int, int]]:
-        """Two that share memory, one of them written, from lower to higher addresses."""
-        ranges = sorted((*_range(arguments[i]), i) for i in self._tensors)
-        before: list[tuple[int, int]] = []
-        for start, end, i in ranges:
-            before = [(reached, other) for reached, other in before if reached > start]
-            for _, other in before:
-                is_written = i in self._written or other in self._written
-                if is_written and compute_overlapping_tensors([arguments[i], arguments[other]], symbolic=False):
-                    yield min(i, other), max(i, other)
-            if end > start:
-                before.append((end, i))
+        return pairs_written({i: arguments[i] for i in self._tensors}, self._written)
 
 
 def _addresses(arguments: Sequence[Any], tensors: Sequence[int]) -> Callable[[Sequence[Any]], tuple[int, ...]]:
@@ -105,16 +101,6 @@ def _addresses(arguments: Sequence[Any], tensors: Sequence[int]) -> Callable[[Se
 
 def _has_address(value: Any) -> bool:
     return type(value) in (Tensor, torch.nn.Parameter) and value.layout == torch.strided
-
-
-def _range(tensor: Tensor) -> tuple[int, int]:
-    """The address of a tensor's first byte, and the one behind its last; nothing lies between them where it has no
-    elements, or no memory."""
-    start = _data_ptr(tensor)
-    if not start or not tensor.numel():
-        return start, start
-    last = sum((n - 1) * stride for n, stride in zip(tensor.shape, tensor.stride(), strict=True))
-    return start, start + (last + 1) * tensor.itemsize
 
 
 def _written(count: int) -> Collection[int]:

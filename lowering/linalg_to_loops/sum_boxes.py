@@ -193,10 +193,11 @@ def _extent(value: Value, at: int) -> Extent:
 def _view(value: Value, places: Sequence[tuple[Value, Extent]]) -> Value:
     """The part of a buffer that begins, along each dim, at a place, and has so many elements."""
     kind = ir.MemRefType(value.type)
-    strides, _ = kind.get_strides_and_offset()
+    strides, offset = kind.get_strides_and_offset()
+    stays = not any(strides)  # of one element that is expanded, MLIR knows that every part begins where it does
     shape = [n if isinstance(n, int) else _DYNAMIC for _, n in places]
     given = [n for _, n in places if not isinstance(n, int)]
-    layout = ir.StridedLayoutAttr.get(_DYNAMIC_OFFSET, strides)
+    layout = ir.StridedLayoutAttr.get(offset if stays else _DYNAMIC_OFFSET, strides)
     made = ir.MemRefType.get(shape, kind.element_type, layout, kind.memory_space)
     starts = [start for start, _ in places]
     return memref.SubViewOp(made, value, starts, given, [], [_DYNAMIC] * len(shape), shape, [1] * len(shape)).result

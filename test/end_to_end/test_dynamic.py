@@ -221,3 +221,9 @@ def test_a_convolution_with_as_many_groups_as_channels() -> None:
     for n in (3, 4):
         x, w = R(2, n, 16, 20), R(n, 1, 5, 5)
         torch.testing.assert_close(compiled(x, w), F.conv2d(x, w, groups=n))
+
+
+def test_one_element_that_is_expanded_along_an_open_dim(same_as_eager: Callable[..., None]) -> None:
+    x = R(1, 1).expand(1, 12)
+    torch._dynamo.mark_dynamic(x, 1)
+    same_as_eager(lambda x: F.layer_norm(x, x.shape[-1:]), x)

@@ -354,3 +354,27 @@ def test_a_copy_cannot_take_the_place_of_elements_that_share_places() -> None:
     torch.testing.assert_close(program(windows), windows.sum(-1))
     with pytest.raises(InputError, match=r"'x' has strides \[6, 1\]; .* exported for strides \[1, 1\]"):
         program(torch.randn(7, 6))
+
+
+class _AddsOne(nn.Module):
+    def forward(self, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+        x.add_(1)
+        return y * 2, x
+
+
+def test_a_written_argument_that_is_returned_is_itself() -> None:
+    program = cuesta.compile(torch.export.export(_AddsOne(), (torch.ones(4), torch.ones(4))))
+    x = torch.ones(4)
+    _, returned = program(x, torch.ones(4))
+    assert returned is x
+    torch.testing.assert_close(x, torch.full((4,), 2.0))
+
+
+@pytest.mark.parametrize("offset", [0, 1, 4])
+def test_it_reads_arguments_that_share_memory_before_it_writes_one(offset: int) -> None:
+    exported = torch.export.export(_AddsOne(), (torch.ones(4), torch.ones(4)))
+    program = cuesta.compile(exported)
+    wanted, actual = torch.arange(8.0), torch.arange(8.0)
+    expected = exported.run_decompositions({}).module()(wanted[:4], wanted[offset : offset + 4])
+    torch.testing.assert_close(program(actual[:4], actual[offset : offset + 4]), expected)
+    torch.testing.assert_close(actual, wanted)

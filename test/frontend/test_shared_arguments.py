@@ -9,6 +9,8 @@ import torch
 from torch import Tensor
 from torch.testing import assert_close
 
+from cuesta.errors import InputError
+
 
 def _read_after(x: Tensor, y: Tensor) -> tuple[Tensor, ...]:
     x.add_(1)
@@ -101,3 +103,18 @@ def test_arguments_that_are_only_read_may_share(ran_op_by_op: Callable[[], bool]
     m = torch.arange(8.0)
     assert_close(compiled(m[:4], m[2:6], torch.ones(4)), f(m[:4], m[2:6], torch.ones(4)))
     assert not ran_op_by_op()
+
+
+def test_what_has_no_memory_is_refused() -> None:
+    """Eager, which runs such calls, would read it."""
+
+    def f(x: Tensor, y: Tensor, z: Tensor) -> Tensor:
+        z.add_(1)
+        return x + y
+
+    compiled = torch.compile(f, backend="cuesta")
+    compiled(torch.ones(4), torch.ones(4), torch.ones(4))
+    m, gone = torch.ones(4), torch.ones(4)
+    gone.untyped_storage().resize_(0)
+    with pytest.raises(InputError, match="storage holds 0 bytes"):
+        compiled(m[:], gone, m[:])

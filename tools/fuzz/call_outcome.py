@@ -21,6 +21,8 @@ _TOLERANCE = {torch.float64: 1e-7, torch.complex128: 1e-7, torch.float16: 1e-2, 
 _USUAL_TOLERANCE = 1e-3
 #: In autocast f32 has been bf16.
 _AUTOCAST_TOLERANCE = 5e-2
+#: What is little beside the arguments' numbers, which are quarters: gradients that are 0 but for roundings.
+_LITTLE = 1e-2
 #: Which part of a form says what a tensor is, but for its class, its strides and what autograd knows of it.
 _NUMBERS_ONLY = slice(1, 4)
 
@@ -194,7 +196,7 @@ def _wrong(want: Tensor, found: Tensor, within: str) -> Tensor:
         share = max(share, _AUTOCAST_TOLERANCE)
     x, y = want.double(), found.double()
     largest = torch.where(x.isfinite(), x.abs(), 0).amax() if x.numel() else x.sum()
-    close = (x - y).abs() <= share * (x.abs() + largest / 4)
+    close = (x - y).abs() <= share * (x.abs() + largest / 4 + _LITTLE)
     return ~(close | (x == y) | (x.isnan() & y.isnan()))
 
 
