@@ -88,6 +88,10 @@ class ExportedProgram:
         written = [self._convention.tensor_arguments[i] for i in executable.metadata["mutates"]]
         #: positions of the arguments that are written, in the order of the writes
         self._written = dict.fromkeys(written)
+        #: results that are views of a whole argument: in eager, too, they are other tensors than that
+        self._whole_views = [
+            i for i, r in enumerate(executable.metadata["results"]) if r["kind"] == "argument" and r["whole"]
+        ]
         self._read = reader(self._convention.sources)
         self._sized = functools.lru_cache(maxsize=KEPT_SIZES)(self._make_sized)
         self._check_weights()
@@ -116,6 +120,8 @@ class ExportedProgram:
         with torch.no_grad():
             for given, copy in copies:
                 given.copy_(copy)
+            for i in self._whole_views:
+                results[i] = results[i].detach()
         by_kind = {"tensor": lambda o: results[o.index], "argument": self._argument_of(flat), "value": _value_of}
         outputs = [by_kind[output.kind](output) for output in sized.outputs]
         return pytree.tree_unflatten(outputs, self._signature.out_spec)

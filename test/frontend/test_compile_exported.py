@@ -378,3 +378,15 @@ def test_it_reads_arguments_that_share_memory_before_it_writes_one(offset: int) 
     expected = exported.run_decompositions({}).module()(wanted[:4], wanted[offset : offset + 4])
     torch.testing.assert_close(program(actual[:4], actual[offset : offset + 4]), expected)
     torch.testing.assert_close(actual, wanted)
+
+
+def test_a_view_of_a_whole_argument_is_another_tensor() -> None:
+    class Squeezed(nn.Module):
+        def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+            return x.squeeze(0), x
+
+    x = torch.ones(())
+    program = cuesta.compile(torch.export.export(Squeezed(), (x,)))
+    view, same = program(x)
+    assert same is x
+    assert view is not x and view.data_ptr() == x.data_ptr()
