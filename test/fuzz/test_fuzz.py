@@ -295,6 +295,7 @@ def test_a_hunt_goes_on_where_eager_takes_its_process_along(tmp_path: Path) -> N
     assert hunt.unjudged == {"RuntimeError": 1, "eager crashes": 1}
 
 
+@pytest.mark.slow
 def test_a_hunt_goes_on_where_the_compiled_program_takes_its_process_along(tmp_path: Path) -> None:
     kind = Kind("texts", _TEXTS.__getitem__, exec, len, iter, ".py", "#")
     hunt = Hunt(kind, tmp_path, print)
