@@ -13,7 +13,7 @@ INTEL_TRITON := triton-xpu==3.3.0b1
 JOBS ?= 2
 PYTEST := OMP_WAIT_POLICY=passive $(BIN)/python -m pytest --numprocesses $(JOBS) --dist loadfile
 
-.PHONY: help demo test test-full test-intel lint types bench fuzz model-suite op-coverage clean
+.PHONY: help demo test quick test-full test-intel lint types bench fuzz model-suite op-coverage clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -32,6 +32,9 @@ demo: $(INSTALLED) ## compile, train and run a transformer; compare with eager a
 
 test: lint types ## everything: lint, types, unit, FileCheck and end-to-end tests (JOBS=2 processes)
 	$(PYTEST)
+
+quick: lint types ## lint, types, and the tests that belong to what has changed since HEAD (SINCE=main)
+	$(PYTEST) $$($(BIN)/python -m cuesta.tools.changed_tests $(SINCE))
 
 test-full: lint types ## the same, with the models at full size as well (much memory, and an hour or more)
 	CUESTA_FULL=1 $(BIN)/python -m pytest

@@ -2,7 +2,7 @@
 
 Tensor arguments keep the placeholders' order and carry `cuesta.strides`; results are the graph's
 tensor outputs, then the new values of arguments that the graph mutates. A node without a rule becomes
-`cuesta.aten`. Every op's location names the Python line and the module path that made it.
+`aten.call`. Every op's location names the Python line and the module path that made it.
 
 In a graph on a GPU, what is on the CPU is ATen's; scalars there that kernels read are copied to the GPU first.
 """

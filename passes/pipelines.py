@@ -33,7 +33,8 @@ _GRAPH = (
     "complex-views",
     # 2. Equal subexpressions (masks, casts of one weight) are computed once.
     "cse",
-    # Sums of products behind it, as it shows that terms are alike, and before anybody decides who computes a product.
+    # Products that are added up are joined after CSE, which makes equal factors one value, and before any pass decides
+    # who computes a product.
     "join-products",
     # 3. Recognise before anything comes apart: an attention found late is not found.
     "recognise-attention",

@@ -5,7 +5,8 @@
       %e = linalg.generic {exp} ins(%x, %m)              %m = linalg.generic {max} ins(%xs)
       …                                                  %e = linalg.generic {exp} ins(%xs, %m) …
 
-This form is the border between fusion and code generation, for every target. `tile_sizes` says how large a tile is.
+This form is the border between fusion and code generation on a CPU; kernels for GPUs are not tiled. `tile_sizes` says
+how large a tile is.
 Generics marked `cuesta.tail` follow the forall.
 """
 

@@ -1,59 +1,9 @@
-"""ATen → cuesta, one module a family. Importing this package registers every rule."""
+"""ATen → cuesta: import rules, one module a family. Importing the package registers the rules of all its modules."""
 
-from cuesta.frontend.aten import (
-    adaptive_pooling,
-    assertions,
-    attention,
-    batch_norm,
-    called,
-    complex_functions,
-    complex_logarithms,
-    complex_moves,
-    complex_numbers,
-    contraction,
-    creation,
-    division,
-    embedding_bags,
-    folding,
-    fractional_pooling,
-    grid_sampling,
-    indexing,
-    normalisation,
-    pointwise,
-    pooling,
-    reduction,
-    resizing,
-    scatter,
-    shape,
-    sorting,
-    strided,
-)
+from __future__ import annotations
 
-__all__ = [
-    "adaptive_pooling",
-    "assertions",
-    "attention",
-    "batch_norm",
-    "called",
-    "complex_functions",
-    "complex_logarithms",
-    "complex_moves",
-    "complex_numbers",
-    "contraction",
-    "creation",
-    "division",
-    "embedding_bags",
-    "folding",
-    "fractional_pooling",
-    "grid_sampling",
-    "indexing",
-    "normalisation",
-    "pointwise",
-    "pooling",
-    "reduction",
-    "resizing",
-    "scatter",
-    "shape",
-    "sorting",
-    "strided",
-]
+import importlib
+import pkgutil
+
+for _module in pkgutil.iter_modules(__path__):
+    importlib.import_module(f"{__name__}.{_module.name}")

@@ -18,9 +18,8 @@ from cuesta.dialects.cuesta.dialect import int_attr
 from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.module_target import on_cpu
 from cuesta.dialects.types import SPELLING, element, opmath, shape_of, spelling_of
-from cuesta.frontend.aten.indexing import index_into
 from cuesta.frontend.aten.pointwise import joined
-from cuesta.frontend.aten.scatter import write_at
+from cuesta.frontend.aten.positions import index_into, write_at
 from cuesta.frontend.rules import Decline, imports
 from cuesta.sizes import Number
 

@@ -14,8 +14,8 @@ from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.module_target import on_cpu
 from cuesta.dialects.types import opmath, shape_of, spelling_of
 from cuesta.frontend.aten.expressions import Expression, where
-from cuesta.frontend.aten.indexing import index_into
 from cuesta.frontend.aten.pooling import MOST_PLACES, pool_rank, to_positions
+from cuesta.frontend.aten.positions import index_into
 from cuesta.frontend.rules import Decline, imports
 from cuesta.sizes import Number, Size
 

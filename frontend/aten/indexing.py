@@ -10,32 +10,17 @@ import torch
 from cuesta._mlir import ir
 from cuesta.dialects import types
 from cuesta.dialects.cuesta import indexing
-from cuesta.dialects.cuesta.dialect import int_array, int_attr
+from cuesta.dialects.cuesta.dialect import int_attr
 from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.types import shape_of, spelling_of, static_shape
 from cuesta.frontend.aten.pointwise import at_least_1d
+from cuesta.frontend.aten.positions import index_into
 from cuesta.frontend.rules import Decline, imports
 
 Value: TypeAlias = ir.Value
 
 #: Boundaries beyond which a search is ATen's: each doubling is a step of the kernel, ten ops.
 _MOST_BOUNDARIES = 4096
-
-
-def index_into(
-    b: GraphBuilder, x: Value, indices: Sequence[Value], dims: list[int], in_range: bool = False, wraps: bool = False
-) -> Value:
-    """x at `indices` along `dims`, which rise; the indices broadcast. `in_range`: they are known to lie in x. `wraps`:
-    negative ones count from the end; else they are out of range."""
-    shapes = indexing.indexed_shape(shape_of(x), [shape_of(i) for i in indices], dims)
-    if shapes is None or 0 in shape_of(x):
-        raise Decline("indexing of or into nothing")
-    result = types.tensor(shapes[0], spelling_of(x))
-    together = [b.expand(b.convert(i, "i64"), shapes[1]) for i in indices]
-    value = indexing.Index(x, together, int_array(dims), result).result
-    if not wraps:
-        value.owner.attributes["in_range" if in_range else "from_zero"] = ir.UnitAttr.get()
-    return value
 
 
 @imports("embedding")

@@ -19,7 +19,7 @@ from cuesta.dialects.cuesta.dialect import float_attr, int_array
 from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.types import opmath, shape_of, spelling_of
 from cuesta.frontend.aten.pointwise import joined, result_spelling
-from cuesta.frontend.aten.scatter import write_at
+from cuesta.frontend.aten.positions import write_at
 from cuesta.frontend.rules import Decline, imports, sizes_of
 from cuesta.sizes import Number, Size
 

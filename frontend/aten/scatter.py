@@ -11,14 +11,12 @@ import torch
 from cuesta._mlir import ir
 from cuesta.dialects import types
 from cuesta.dialects.cuesta import indexing, pointwise, reduction
-from cuesta.dialects.cuesta import scatter as scatter_op
-from cuesta.dialects.cuesta.dialect import int_array, int_attr
+from cuesta.dialects.cuesta.dialect import int_attr
 from cuesta.dialects.graph_builder import GraphBuilder
-from cuesta.dialects.kernel_scatter import atomic_of
 from cuesta.dialects.module_target import on_cpu
 from cuesta.dialects.types import shape_of, spelling_of
-from cuesta.frontend.aten.indexing import index_into
 from cuesta.frontend.aten.pointwise import at_least_1d
+from cuesta.frontend.aten.positions import index_into, write_at
 from cuesta.frontend.rules import Decline, imports
 from cuesta.sizes import Number, Size
 
@@ -36,46 +34,6 @@ _REDUCE = {
     "amax": "max",
     "amin": "min",
 }
-
-
-def write_at(
-    b: GraphBuilder,
-    x: Value,
-    value: Value,
-    indices: Sequence[Value],
-    walks: Sequence[int],
-    combine: str,
-    flag: str | None = None,
-    ordered: bool = False,
-) -> Value:
-    """`cuesta.scatter` of `value`, of x's type; `indices` broadcast to its shape. `flag` is "wraps" or "in_range".
-
-    `ordered` says that eager combines in one order on a GPU too. Raises Decline where the call is to stay.
-    """
-    if combine != "set" and spelling_of(x).startswith("complex"):
-        raise Decline("complex numbers that meet in one place")
-    reason = _called_for(x, combine, ordered)
-    if reason is not None:
-        raise Decline(reason)
-    together = [b.expand(b.convert(i, "i64"), shape_of(value)) for i in indices]
-    result = scatter_op.Scatter(x, value, together, int_array(walks), ir.StringAttr.get(combine), x.type).result
-    if flag is not None:
-        result.owner.attributes[flag] = ir.UnitAttr.get()
-    return result
-
-
-def _called_for(x: Value, combine: str, ordered: bool) -> str | None:
-    """Why kernels do not write so into x, or None. Decision 18."""
-    if on_cpu(x):
-        return None
-    spelling = spelling_of(x)
-    if combine != "set" and atomic_of(combine, spelling) is None:
-        return f"GPUs have no step that combines {spelling} by {combine}"
-    if ordered and types.is_float(spelling):
-        return "eager adds up in one order, kernels on a GPU in any"
-    if torch.are_deterministic_algorithms_enabled() and (combine == "set" or types.is_float(spelling)):
-        return "deterministic algorithms were asked for: the order of a kernel's writes is none"
-    return None
 
 
 def _shaped(b: GraphBuilder, index: Value, dim: int, rank: int) -> Value:

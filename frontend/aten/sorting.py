@@ -18,8 +18,8 @@ from cuesta.dialects.cuesta import reduction
 from cuesta.dialects.cuesta.dialect import int_attr
 from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.types import shape_of, spelling_of
+from cuesta.frontend.aten.positions import write_at
 from cuesta.frontend.aten.reduction import declines_along_rows
-from cuesta.frontend.aten.scatter import write_at
 from cuesta.frontend.rules import Decline, imports
 from cuesta.sizes import Number, Size
 

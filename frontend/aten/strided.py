@@ -13,8 +13,8 @@ from cuesta._mlir import ir
 from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.types import opmath, shape_of, spelling_of
 from cuesta.errors import Unsupported
-from cuesta.frontend.aten.indexing import index_into
 from cuesta.frontend.aten.pointwise import joined
+from cuesta.frontend.aten.positions import index_into
 from cuesta.frontend.rules import Decline, imports, strides_of
 from cuesta.sizes import number
 

@@ -1,34 +1,17 @@
-"""The table of pointwise ops, one module a family."""
+"""The table of pointwise ops: the `ROWS` of every module in this package, one module a family.
 
-from cuesta.dialects.cuesta.pointwise_rows import (
-    activations,
-    arithmetic,
-    bessel,
-    error_functions,
-    float_bits,
-    gamma_functions,
-    incomplete_gamma,
-    logic,
-    modified_bessel,
-    orthogonal_polynomials,
-    transcendental,
-    zeta,
-)
+A module without `ROWS` holds what rows share.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+
 from cuesta.dialects.cuesta.pointwise_rows.row import Pointwise
 
 __all__ = ["ROWS", "Pointwise"]
 
-ROWS: tuple[Pointwise, ...] = (
-    *arithmetic.ROWS,
-    *transcendental.ROWS,
-    *logic.ROWS,
-    *activations.ROWS,
-    *gamma_functions.ROWS,
-    *incomplete_gamma.ROWS,
-    *error_functions.ROWS,
-    *float_bits.ROWS,
-    *modified_bessel.ROWS,
-    *bessel.ROWS,
-    *orthogonal_polynomials.ROWS,
-    *zeta.ROWS,
-)
+_MODULES = [importlib.import_module(f"{__name__}.{module.name}") for module in pkgutil.iter_modules(__path__)]
+
+ROWS: tuple[Pointwise, ...] = tuple(row for module in _MODULES for row in getattr(module, "ROWS", ()))

@@ -1,0 +1,80 @@
+"""Builders of what reads and writes at positions that the graph computes: `cuesta.index` and `cuesta.scatter`.
+
+Rules of any family use them. No rule is here, so no rule module imports another for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeAlias
+
+import torch
+
+from cuesta._mlir import ir
+from cuesta.dialects import types
+from cuesta.dialects.cuesta import indexing
+from cuesta.dialects.cuesta import scatter as scatter_op
+from cuesta.dialects.cuesta.dialect import int_array
+from cuesta.dialects.graph_builder import GraphBuilder
+from cuesta.dialects.kernel_scatter import atomic_of
+from cuesta.dialects.module_target import on_cpu
+from cuesta.dialects.types import shape_of, spelling_of
+from cuesta.frontend.rules import Decline
+
+Value: TypeAlias = ir.Value
+
+
+def index_into(
+    b: GraphBuilder, x: Value, indices: Sequence[Value], dims: list[int], in_range: bool = False, wraps: bool = False
+) -> Value:
+    """x at `indices` along `dims`, which rise; the indices broadcast. `in_range`: they are known to lie in x. `wraps`:
+    negative ones count from the end; else they are out of range."""
+    shapes = indexing.indexed_shape(shape_of(x), [shape_of(i) for i in indices], dims)
+    if shapes is None or 0 in shape_of(x):
+        raise Decline("indexing of or into nothing")
+    result = types.tensor(shapes[0], spelling_of(x))
+    together = [b.expand(b.convert(i, "i64"), shapes[1]) for i in indices]
+    value = indexing.Index(x, together, int_array(dims), result).result
+    if not wraps:
+        value.owner.attributes["in_range" if in_range else "from_zero"] = ir.UnitAttr.get()
+    return value
+
+
+def write_at(
+    b: GraphBuilder,
+    x: Value,
+    value: Value,
+    indices: Sequence[Value],
+    walks: Sequence[int],
+    combine: str,
+    flag: str | None = None,
+    ordered: bool = False,
+) -> Value:
+    """`cuesta.scatter` of `value`, of x's type; `indices` broadcast to its shape. `flag` is "wraps" or "in_range".
+
+    `ordered` says that eager combines in one order on a GPU too. Raises Decline where the call is to stay.
+    """
+    if combine != "set" and spelling_of(x).startswith("complex"):
+        raise Decline("complex numbers that meet in one place")
+    reason = _called_for(x, combine, ordered)
+    if reason is not None:
+        raise Decline(reason)
+    together = [b.expand(b.convert(i, "i64"), shape_of(value)) for i in indices]
+    result = scatter_op.Scatter(x, value, together, int_array(walks), ir.StringAttr.get(combine), x.type).result
+    if flag is not None:
+        result.owner.attributes[flag] = ir.UnitAttr.get()
+    return result
+
+
+def _called_for(x: Value, combine: str, ordered: bool) -> str | None:
+    """Why kernels do not write so into x, or None. Decision 18."""
+    if on_cpu(x):
+        return None
+    spelling = spelling_of(x)
+    if combine != "set" and atomic_of(combine, spelling) is None:
+        return f"GPUs have no step that combines {spelling} by {combine}"
+    if ordered and types.is_float(spelling):
+        return "eager adds up in one order, kernels on a GPU in any"
+    if torch.are_deterministic_algorithms_enabled() and (combine == "set" or types.is_float(spelling)):
+        return "deterministic algorithms were asked for: the order of a kernel's writes is none"
+    return None

@@ -1,0 +1,54 @@
+"""Prints the tests that belong to what has changed since a commit: `python -m cuesta.tools.changed_tests [COMMIT]`.
+
+`make quick` runs them. Without a commit, what has changed since HEAD counts, and files that git does not know yet. To
+a source file belong the tests of its name: `test_fold_views.py` and `fold_views.mlir` for `passes/fold_views.py`. To a
+file in a folder of its own belong those of the folder's name, too: `test_form_kernels.py` for
+`passes/form_kernels/parts.py`. The directions of imports and small graphs from end to end belong to every change.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+ALWAYS = ("test/test_imports.py", "test/end_to_end/test_dynamic.py")
+
+
+def changed_files(commit: str = "HEAD") -> list[Path]:
+    """What git says is changed or new, relative to the root. Raises CalledProcessError for an unknown commit."""
+    commands = (["git", "diff", "--name-only", commit], ["git", "ls-files", "--others", "--exclude-standard"])
+    lines = [subprocess.run(c, cwd=ROOT, check=True, text=True, capture_output=True).stdout for c in commands]
+    return [Path(line) for line in "".join(lines).splitlines()]
+
+
+def tests_of(changed: Iterable[Path], tests: Iterable[Path]) -> list[Path]:
+    """Those of `tests` that belong to the changed files, and those that belong to every change."""
+    files = list(changed)
+    sources = [path for path in files if path.parts[0] != "test"]
+    names = {path.stem for path in sources} | {path.parent.name for path in sources if len(path.parts) > 2}
+    found = [t for t in tests if t in files or t.stem.removeprefix("test_") in names or str(t) in ALWAYS]
+    return sorted(found)
+
+
+def all_tests() -> list[Path]:
+    """Every file that pytest collects, relative to the root."""
+    files = [*(ROOT / "test").rglob("test_*.py"), *(ROOT / "test").rglob("*.mlir")]
+    return [path.relative_to(ROOT) for path in files]
+
+
+def main(arguments: list[str] | None = None) -> int:
+    given = sys.argv[1:] if arguments is None else arguments
+    try:
+        changed = changed_files(*given[:1])
+    except subprocess.CalledProcessError as problem:
+        print(f"changed_tests: {problem.stderr.strip()}", file=sys.stderr)
+        return 2
+    print("\n".join(map(str, tests_of(changed, all_tests()))))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
