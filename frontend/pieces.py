@@ -17,6 +17,7 @@ from typing import Any
 import torch
 from torch.fx import GraphModule, Node
 
+from cuesta.errors import InputError
 from cuesta.frontend.calling import Boxed
 from cuesta.frontend.effects import is_effect
 from cuesta.frontend.graph_key import attribute
@@ -24,6 +25,7 @@ from cuesta.frontend.layouts import laid_out
 from cuesta.frontend.python_steps import is_random, is_view, writes_argument
 from cuesta.frontend.streams import launches, run_on, stream_of, uses_streams, without_stream
 from cuesta.frontend.users_kernels import target_of
+from cuesta.runtime.arguments import missing_memory
 
 #: Higher-order ops that call their graphs with tensors and numbers, whatever those do. Others look into theirs, or
 #: map them over what is no plain tensor (flex_attention).
@@ -161,7 +163,11 @@ class _Splitter:
         held = {n: self._held(node, n) for n in node.all_input_nodes if n.op == "get_attr"}
         read = {n for n in (node, *parts) if any(user.op != "output" and user not in parts for user in n.users)}
 
+        reads = _reads_memory(node)
+
         def run(values: list[Any]) -> list[Any]:
+            if reads:
+                _check_memory(values, node)
             at = held | dict(zip(needs, values, strict=True))
             values.clear()
             args = torch.fx.map_arg(node.args, at.__getitem__)
@@ -209,6 +215,20 @@ def _without_base(view: Callable[..., Any]) -> Callable[..., Any]:
             return view(*args, **kwargs)
 
     return call
+
+
+def _reads_memory(step: Node) -> bool:
+    """Whether a step is an op of ATen that reads its operands: a view does not, nor need what may resize them."""
+    target = step.target
+    is_aten = isinstance(target, torch._ops.OpOverload) and target.namespace == "aten"
+    return is_aten and not target._schema.is_mutable and not is_view(step)  # type: ignore[union-attr]
+
+
+def _check_memory(values: Iterable[Any], step: Node) -> None:
+    """Raises InputError where a step's operand has lost its memory: ATen would read it all the same."""
+    for value in values:
+        if type(value) is torch.Tensor and value.layout == torch.strided and (missing := missing_memory(value)):
+            raise InputError(f"an operand of {step.target}: {missing}")
 
 
 def _operands(step: Node) -> list[Node]:

@@ -11,7 +11,7 @@ from torch.fx import GraphModule
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.testing import assert_close
 
-from cuesta.errors import ExecutionError
+from cuesta.errors import ExecutionError, InputError
 from cuesta.frontend.calling import Boxed
 from cuesta.frontend.layouts import laid_out
 from cuesta.frontend.pieces import in_pieces
@@ -151,3 +151,14 @@ def test_what_nobody_reads_may_have_another_shape() -> None:
     with torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True):
         torch._dynamo.reset()
         assert_close(torch.compile(runs, backend="cuesta", fullgraph=True)(x), runs(x))
+
+
+def test_a_step_does_not_read_what_has_no_memory() -> None:
+    gone = torch.arange(4.0)
+    gone.untyped_storage().resize_(0)
+    gm = make_fx(lambda x: (x.nonzero(),), tracing_mode="fake")(torch.arange(4.0))
+    steps = [node for node in gm.graph.nodes if node.op == "call_function"]
+    run = in_pieces(gm, steps, lambda piece, name: lambda args: list(piece(*args)))
+    assert_close(run([torch.arange(4.0)]), [torch.tensor([[1], [2], [3]])])
+    with pytest.raises(InputError, match="operand of aten.nonzero.default: its storage holds 0 bytes"):
+        run([gone])
