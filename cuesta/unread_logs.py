@@ -53,7 +53,7 @@ def names_as_wanted() -> AbstractContextManager[object]:
 
 
 def guard_times_as_wanted() -> AbstractContextManager[object]:
-    """Within it Dynamo times guards, which it calls `profile_guard_manager` for, for a log or a trace alone."""
+    """Within it Dynamo times the guards of a graph only where a log or a trace takes the time."""
     from torch._dynamo import guards
 
     if not hasattr(guards, "profile_guard_manager") or trace_log.handlers or _is_wanted(guards, logging.DEBUG):

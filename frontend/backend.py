@@ -35,7 +35,7 @@ with held_back():  # half a thousand modules, most of them torch's
     from cuesta.frontend.profiling import profiled
     from cuesta.frontend.python_steps import python_steps, takes_nested_size
     from cuesta.frontend.random_numbers import take_random_numbers_as_passed
-    from cuesta.frontend.shared_arguments import watched
+    from cuesta.frontend.shared_arguments import guard_shared_memory
     from cuesta.frontend.specialise import is_symbolic, specialised
     from cuesta.frontend.static_inputs import static_arguments
     from cuesta.frontend.step_memory import StepMemory, at_once, refuse_unplanned
@@ -88,7 +88,7 @@ def compile_fx_graph(gm: torch.fx.GraphModule, example_inputs: Sequence[Any], **
     # Of what takes a list: AOTAutograd hands the mark on from what we compiled to a function that takes none. Torch's
     # minifier believes it, calls that with a list, and takes the error for right results; its scripts do too.
     vars(compiled).pop("_boxed_call", None)
-    return compiled if fake or keep is not Keeping.NOTHING else watched(gm, compiled, example_inputs)
+    return compiled if fake or keep is not Keeping.NOTHING else guard_shared_memory(gm, compiled, example_inputs)
 
 
 compile_fx_graph.reset = compile_report.clear  # type: ignore[attr-defined]
@@ -134,9 +134,9 @@ def compile_aten_graph(
         boxed = _compile_graph(gm, replace(request, frozen=text))
         return boxed if frozen is None else frozen.bind(boxed)
 
-    from cuesta.frontend import minifier
+    from cuesta.frontend.minifier import watched
 
-    return minifier.watched(gm, example_inputs, kind, options, lambda: _compile_graph(gm, request))
+    return watched(gm, example_inputs, kind, options, lambda: _compile_graph(gm, request))
 
 
 def _compile_graph(gm: torch.fx.GraphModule, request: _Request) -> Boxed:

@@ -88,6 +88,10 @@ class ExportedProgram:
         written = [self._convention.tensor_arguments[i] for i in executable.metadata["mutates"]]
         #: positions of the arguments that are written, in the order of the writes
         self._written = dict.fromkeys(written)
+        #: positions of the tensors that may alias a written one; weights that are only read alias none
+        self._may_share = [
+            i for i in self._convention.tensor_arguments if i in self._written or signature.inputs[i].kind != "weight"
+        ]
         #: results that are views of a whole argument: in eager, too, they are other tensors than that
         self._whole_views = [
             i for i, r in enumerate(executable.metadata["results"]) if r["kind"] == "argument" and r["whole"]
@@ -239,9 +243,7 @@ class ExportedProgram:
         everything before it writes. Returns what was given with its copy, in the order of the writes."""
         if not self._written:
             return []
-        weights = {i for i, item in enumerate(self._signature.inputs) if item.kind == "weight"}
-        looked_at = [i for i in self._convention.tensor_arguments if i in self._written or i not in weights]
-        shared = set(itertools.chain(*pairs_written({i: values[i] for i in looked_at}, self._written)))
+        shared = set(itertools.chain(*pairs_written({i: values[i] for i in self._may_share}, self._written)))
         copies = []
         for position in filter(shared.__contains__, self._written):
             copies.append((values[position], aligned_copy(values[position])))

@@ -322,8 +322,8 @@ class _Importer:
 
 
 def _once(outputs: Iterable[Any]) -> list[torch.fx.Node]:
-    """The nodes that a graph returns. One that it returns twice is one tensor for its caller; two of one value are
-    two."""
+    """The nodes that a graph returns, each once. A node that the graph returns twice is one tensor object for the
+    caller. Two nodes are two tensor objects, even where their values are the same."""
     return list(dict.fromkeys(item for item in outputs if isinstance(item, torch.fx.Node)))
 
 

@@ -218,7 +218,8 @@ def _without_base(view: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _reads_memory(step: Node) -> bool:
-    """Whether a step is an op of ATen that reads its operands: a view does not, nor need what may resize them."""
+    """Whether a step is an op of ATen that reads its operands' memory. A view does not; an op that writes its operands
+    may give them memory first."""
     target = step.target
     is_aten = isinstance(target, torch._ops.OpOverload) and target.namespace == "aten"
     return is_aten and not target._schema.is_mutable and not is_view(step)  # type: ignore[union-attr]

@@ -33,11 +33,15 @@ _KEPT = 64
 _data_ptr: Callable[[Tensor], int] = torch._C.TensorBase.data_ptr
 
 
-def watched(
+def guard_shared_memory(
     gm: torch.fx.GraphModule, compiled: Callable[..., Any], example_inputs: Sequence[Any]
 ) -> Callable[..., Any]:
-    """`compiled`, which AOTAutograd has just made of Dynamo's graph; the graph itself where a call's arguments share
-    memory that those of the compilation did not. A graph that writes no argument, or has one only, is not watched."""
+    """A callable that runs `compiled`, or `gm` where a call's arguments alias each other and those of the compilation
+    did not.
+
+    AOTAutograd has just made `compiled` of `gm`, Dynamo's graph. A graph that writes no argument, or that has only one
+    tensor, is called without a guard. A call raises InputError where its arguments alias and one has lost its memory.
+    """
     written = _written(len(example_inputs))
     tensors = [i for i, value in enumerate(example_inputs) if _has_address(value)]
     if len(tensors) < 2 or not any(i in written for i in tensors):
@@ -90,8 +94,8 @@ class Sharing:
 
 
 def _addresses(arguments: Sequence[Any], tensors: Sequence[int]) -> Callable[[Sequence[Any]], tuple[int, ...]]:
-    """What gives the addresses of a call's tensors, and the numbers among its arguments: the sizes that Dynamo does
-    not guard."""
+    """A function from a call's arguments to the addresses of its tensors and the numbers among them. The numbers are
+    the sizes that Dynamo does not guard."""
     pick = operator.itemgetter(*tensors)
     numbers = [i for i, value in enumerate(arguments) if type(value) is int]
     if not numbers:
@@ -104,8 +108,11 @@ def _has_address(value: Any) -> bool:
 
 
 def _written(count: int) -> Collection[int]:
-    """Which of the arguments of the graph that AOTAutograd compiled last are written: all of them where it passes on
-    others than Dynamo, as it then does for such as share memory already."""
+    """The positions of the arguments that the graph writes which AOTAutograd compiled last.
+
+    Where arguments alias already, AOTAutograd passes on other arguments than Dynamo gave, and its positions are not
+    Dynamo's. Then all positions count as written.
+    """
     context = TracingContext.try_get()
     metadata = None if context is None else context.fw_metadata
     if metadata is None:

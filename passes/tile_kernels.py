@@ -6,8 +6,7 @@
       …                                                  %e = linalg.generic {exp} ins(%xs, %m) …
 
 This form is the border between fusion and code generation on a CPU; kernels for GPUs are not tiled. `tile_sizes` says
-how large a tile is.
-Generics marked `cuesta.tail` follow the forall.
+how large a tile is. Generics marked `cuesta.tail` follow the forall.
 """
 
 from __future__ import annotations

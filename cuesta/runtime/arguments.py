@@ -177,7 +177,7 @@ def missing_memory(tensor: Tensor) -> str | None:
     held, address = _memory(tensor)
     if held is None or (held and not address):
         return f"it is a {type(tensor).__name__}, which has no memory of its own"
-    needed = (int(tensor.storage_offset()) + _extent(tensor)) * tensor.itemsize
+    needed = (int(tensor.storage_offset()) + extent(tensor)) * tensor.itemsize
     return f"its storage holds {held} bytes where {needed} are needed; it was resized" if held < needed else None
 
 
@@ -227,7 +227,7 @@ def aligned_copy(tensor: Tensor) -> Tensor:
     return copy
 
 
-def _extent(tensor: Tensor) -> int:
+def extent(tensor: Tensor) -> int:
     """Elements from a tensor's first to its last in memory."""
     return 1 + sum((n - 1) * s for n, s in zip(tensor.shape, tensor.stride(), strict=True))
 
@@ -244,7 +244,7 @@ def shares_places(sizes: Sequence[int], strides: Sequence[int]) -> bool:
 
 def flat_view(tensor: Tensor) -> Tensor:
     """All memory from a tensor's first element to its last, as one dim."""
-    return _view(tensor.detach(), (_extent(tensor),), (1,), 0)
+    return _view(tensor.detach(), (extent(tensor),), (1,), 0)
 
 
 def _result_in(given: Tensor, copy: Tensor, result: Mapping[str, Any], computed: Tensor) -> Tensor:

@@ -312,7 +312,8 @@ def _source(metadata: dict[str, Any]) -> str:
 
 
 def _result(i: int, result: dict[str, Any], metadata: dict[str, Any], returned: set[str]) -> str:
-    """The text of a result. Each is a tensor of its own: a source is one of them once, as `returned` says."""
+    """The text of a result. Every result is a tensor object of its own, so a base or an argument is returned itself
+    once, and as a view from then on; `returned` holds those that were."""
     index = _int(result["index"])
     if result["kind"] == "base":
         source, base = f"b{index}", metadata["bases"][index]

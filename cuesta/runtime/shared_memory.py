@@ -7,12 +7,14 @@ from collections.abc import Collection, Iterator, Mapping
 import torch
 from torch._C._dynamo.guards import compute_overlapping_tensors
 
+from cuesta.runtime.arguments import extent
+
 Tensor = torch.Tensor
 
 
 def pairs_written(tensors: Mapping[int, Tensor], written: Collection[int]) -> Iterator[tuple[int, int]]:
-    """The numbers of two strided tensors with a place in common, of which at least one is in `written`; the lower
-    number first."""
+    """Pairs of keys of strided tensors that have a byte in common, the lower key first. `written` holds the keys of the
+    tensors that the call writes; a pair has at least one of them."""
     ranges = sorted((*_range(tensor), i) for i, tensor in tensors.items())
     before: list[tuple[int, int]] = []
     for start, end, i in ranges:
@@ -26,10 +28,9 @@ def pairs_written(tensors: Mapping[int, Tensor], written: Collection[int]) -> It
 
 
 def _range(tensor: Tensor) -> tuple[int, int]:
-    """The address of a tensor's first byte, and the one behind its last; nothing lies between them where it has no
-    elements, or no memory."""
+    """The address of a tensor's first byte, and the one behind its last byte. Both are the same for a tensor without
+    elements or without memory."""
     start = tensor.data_ptr()
     if not start or not tensor.numel():
         return start, start
-    last = sum((n - 1) * stride for n, stride in zip(tensor.shape, tensor.stride(), strict=True))
-    return start, start + (last + 1) * tensor.itemsize
+    return start, start + extent(tensor) * tensor.itemsize
