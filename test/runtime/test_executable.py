@@ -98,7 +98,6 @@ def test_a_failed_call_raises_torch_s_message_and_the_next_call_works(
 def test_tensors_that_torch_is_given_stay_for_the_next_call(
     load: Load, assert_same: Check, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    gc.collect()  # what an earlier test has left goes now, and is not counted below
     executable = mm(load, 8)
     assert executable.metadata["kept"] == 3
     gone: list[int] = []
@@ -112,10 +111,13 @@ def test_tensors_that_torch_is_given_stay_for_the_next_call(
     for weight in weights * 2:  # at another address each time
         a = torch.randn(4, 8)
         assert_same(executable([a, weight]), [a @ weight, 4 * (a @ weight)[0, 0]])
+    ((slots, _),) = executable._call.__globals__["free_slots"]
+    kept = [handle for handle in slots[-6:][1::2] if handle]
+    assert len(kept) == 3
     gone.clear()
-    del executable
+    del executable, slots
     gc.collect()
-    assert len(gone) == 3
+    assert set(kept) <= set(gone)  # the programs of earlier tests may go now, too
 
 
 class Refuses(TorchDispatchMode):
