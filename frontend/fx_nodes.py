@@ -138,19 +138,35 @@ def lies_in_operands_memory(node: torch.fx.Node) -> bool:
 
 
 def shared_offsets(results: Sequence[torch.fx.Node]) -> dict[int, int | torch.SymInt]:
-    """The position of each result that shares memory with others, and with no argument → where it begins there, in
-    elements. Left out where they are without elements, or to be conjugated or negated when read."""
+    """The position of each result that lies in an argument's memory, or in memory that other results share → where it
+    begins there, in elements of the result: behind the argument's first element, or in the shared memory. Left out
+    where they are without elements, or to be conjugated or negated when read."""
     groups: dict[torch.fx.Node, list[int]] = {}
     for i, node in enumerate(results):
         groups.setdefault(memory_root(node), []).append(i)
-    found = {}
+    found: dict[int, int | torch.SymInt] = {}
     for root, positions in groups.items():
+        given = root.op == "placeholder"
         metas = [results[i].meta["val"] for i in positions]
-        plain = not any(meta.is_conj() or meta.is_neg() or 0 in sizes_of(meta) for meta in metas)
-        is_one = len({storage_of(results[i]) for i in positions}) == 1
-        if len(positions) > 1 and root.op == "call_function" and plain and is_one:
+        whole = [root.meta["val"]] if given else []
+        plain = not any(meta.is_conj() or meta.is_neg() or 0 in sizes_of(meta) for meta in metas + whole)
+        is_one = len({storage_of(node) for node in [results[i] for i in positions] + [root] * given}) == 1
+        if given and plain and is_one:
+            offsets = zip(positions, [_offset_behind(meta, *whole) for meta in metas], strict=True)
+            found.update({i: offset for i, offset in offsets if offset is not None})
+        elif len(positions) > 1 and root.op == "call_function" and plain and is_one:
             found.update({i: meta.storage_offset() for i, meta in zip(positions, metas, strict=True)})
     return found
+
+
+def _offset_behind(part: torch.Tensor, whole: torch.Tensor) -> int | torch.SymInt | None:
+    """Where a view of a tensor begins behind the tensor's first element, in elements of the view; None where no whole
+    number says so."""
+    begin, first = part.storage_offset(), whole.storage_offset()
+    if part.dtype == whole.dtype:
+        return begin - first
+    between = begin * part.itemsize - first * whole.itemsize
+    return between // part.itemsize if isinstance(between, int) and between % part.itemsize == 0 else None
 
 
 def tensor_attribute(gm: torch.fx.GraphModule, target: str) -> torch.Tensor:

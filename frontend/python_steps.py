@@ -131,17 +131,22 @@ def _views_of_whole_memory(node: Node) -> list[Node]:
     views = [node, *before]
     if offset is None:  # where its tensor begins; what lies in the gaps of a view, or behind it, is the whole memory's
         return views if len(views) > 1 and (_has_gaps(views[1]) or _reaches_past(node, views[1])) else []
-    given = isinstance(source, Node) and source.op in ("placeholder", "get_attr")
-    return views if given or len(views) > 1 else []
+    return views if _is_given(source) or len(views) > 1 else []
 
 
 def _views_beside_results(gm: GraphModule) -> set[Node]:
-    """The views behind each result that a program would gather, where another result has the same memory: what is
-    written to one is to be seen in the other."""
+    """The views behind each result that a program would gather, where another result has the same memory, which no
+    argument has: what is written to one is to be seen in the other."""
     (output,) = gm.graph.find_nodes(op="output")
     found = {item: _views(item) for item in output.args[0] if isinstance(item, Node)}
     users = Counter(root for _, root in found.values())
-    return {view for views, root in found.values() if users[root] > 1 and _gathers(views) for view in views}
+    shared = {root for root, count in users.items() if count > 1 and not _is_given(root)}
+    return {view for views, root in found.values() if root in shared and _gathers(views) for view in views}
+
+
+def _is_given(node: Any) -> bool:
+    """Whether a value is an argument of the graph or a tensor that the graph holds."""
+    return isinstance(node, Node) and node.op in ("placeholder", "get_attr")
 
 
 def _gathers(views: Sequence[Node]) -> bool:

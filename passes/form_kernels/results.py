@@ -2,13 +2,13 @@
 
 Results that torch has in one memory get one, others do not, even where their values are equal: what a caller writes to
 one is seen in the other, or is not. The importer's `cuesta.storage` numbers that memory, an argument's with its views;
-`cuesta.offset` says where a result begins in memory that several share and no argument has.
+`cuesta.offset` says where a result begins: behind an argument's first element, or in memory that several results share.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -29,8 +29,8 @@ _LARGE_BUFFER = 4
 
 @dataclass
 class _Result:
-    """A result: its strides, the memory that it is part of, -1 where nothing is said, and where it begins in what it
-    shares with other results, None where it shares with none."""
+    """A result: its strides, the memory that it is part of, -1 where nothing is said, and where it begins in the
+    argument that it is a view of, or in what it shares with other results; None where it shares with none."""
 
     value: Value
     strides: Sequence[Number]
@@ -75,7 +75,8 @@ def finish(host: Host, function: func.FuncOp, returned: list[Value], wanted: lis
         _Result(value, strides, *_memory(attributes))
         for value, strides, attributes in zip(returned, wanted, function.attributes["res_attrs"], strict=True)
     ][:outputs]
-    layouts = _placed_together(host, results, claimed, mutates)
+    layouts = _placed_in_arguments(results, len(arguments), claimed, mutates)
+    layouts |= _placed_together(host, results, layouts, claimed, mutates)
     # The largest first: of those in one memory it stays there, and the others, parts of it often, are copied out.
     for i in sorted(set(range(outputs)) - layouts.keys(), key=lambda i: (-results[i].nbytes, i)):
         layouts[i] = _place(host, results[i], claimed, mutates)
@@ -128,13 +129,29 @@ def _is_small_part(host: Host, result: _Result, layout: Layout) -> bool:
     return _LARGE_BUFFER * hint(extent) <= hint(elements)
 
 
-def _placed_together(
-    host: Host, results: Sequence[_Result], claimed: dict[int, int], mutates: Sequence[int]
+def _placed_in_arguments(
+    results: Sequence[_Result], arguments: int, claimed: Mapping[int, int], mutates: Sequence[int]
 ) -> dict[int, Layout]:
-    """The position of each result that shares memory with others → where it lies."""
+    """The position of each result that is a view of an argument → where it lies, unless that is written."""
+    base_of = {storage: base for base, storage in claimed.items() if base not in mutates}
+    return {
+        i: Layout(base_of[result.storage], result.offset, tuple(result.sizes), tuple(result.strides))
+        for i, result in enumerate(results)
+        if result.offset is not None and 0 <= result.storage < arguments and result.storage in base_of
+    }
+
+
+def _placed_together(
+    host: Host,
+    results: Sequence[_Result],
+    placed: Container[int],
+    claimed: dict[int, int],
+    mutates: Sequence[int],
+) -> dict[int, Layout]:
+    """The position of each other result that shares memory with others → where it lies."""
     groups: dict[int, list[int]] = {}
     for i, result in enumerate(results):
-        if result.offset is not None:
+        if result.offset is not None and i not in placed:
             groups.setdefault(result.storage, []).append(i)
     found: dict[int, Layout] = {}
     for positions in groups.values():

@@ -390,3 +390,28 @@ def test_a_view_of_a_whole_argument_is_another_tensor() -> None:
     view, same = program(x)
     assert same is x
     assert view is not x and view.data_ptr() == x.data_ptr()
+
+
+@pytest.mark.parametrize(
+    "view",
+    [
+        lambda x: x[1:].view(torch.int32),
+        lambda x: x.view(torch.int64),
+        lambda x: x.diagonal(1),
+        lambda x: x.unfold(1, 3, 2)[..., 1],
+        lambda x: x.as_strided((3, 2), (1, 2)),
+        lambda x: torch.view_as_complex(x.view(4, 3, 2)).t(),
+    ],
+    ids=["dtype", "wider", "diagonal", "unfold", "as_strided", "complex"],
+)
+def test_views_of_an_argument_share_its_memory(view: Callable[[Tensor], Tensor]) -> None:
+    x = torch.randn(5, 6)[1:]
+    program = compiled(lambda x: (view(x), view(x), view(x + 1)), torch.randn(4, 6))
+    results = program(x)
+    expected = view(x)
+    for result in results[:2]:
+        assert (result.data_ptr(), result.dtype) == (expected.data_ptr(), expected.dtype)
+        assert (result.shape, result.stride()) == (expected.shape, expected.stride())
+    assert torch.equal(results[2], view(x + 1))
+    x.add_(2)
+    assert torch.equal(results[0], expected)

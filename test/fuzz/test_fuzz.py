@@ -9,6 +9,7 @@ import builtins
 import contextlib
 import dataclasses
 import json
+import math
 import os
 import signal
 import sys
@@ -21,6 +22,7 @@ from torch._dynamo.backends.registry import lookup_backend
 
 from cuesta.dialects.cuesta import reduction
 from cuesta.dialects.scalar import Scalar, Value
+from cuesta.tools.fuzz.call_outcome import _wrong
 from cuesta.tools.fuzz.check_file import check_file, make_file, smaller_files
 from cuesta.tools.fuzz.check_graph import check_graph
 from cuesta.tools.fuzz.check_program import Wanted, check_program
@@ -346,3 +348,9 @@ def test_a_hunt_keeps_what_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert text.startswith("// RUN: cuesta-run --compare-reference")
     assert check_graph(text) is None
     assert "seed 5: found" in lines[0]
+
+
+@pytest.mark.parametrize("found, wrong", [(complex(math.nan, 1), False), (complex(1, 1), True), (complex(1, 2), True)])
+def test_a_complex_number_is_nan_where_one_of_its_parts_is(found: complex, wrong: bool) -> None:
+    wanted = torch.tensor([complex(math.nan, math.nan) if found != complex(1, 2) else complex(1, 1)])
+    assert bool(_wrong(wanted, torch.tensor([found]), "")) == wrong

@@ -22,6 +22,7 @@ from torch._dynamo.backends.registry import lookup_backend
 import cuesta
 from cuesta.errors import InputError, Unsupported
 from cuesta.frontend.backend import compile_fx_graph
+from cuesta.runtime.arguments import missing_memory
 from cuesta.tools.backend import register_cuesta
 from cuesta.tools.fuzz.call import Call, Function
 from cuesta.tools.fuzz.call_outcome import Outcome, difference
@@ -75,11 +76,29 @@ def _those_made_sure(
 
 
 def call_in_eager(text: str) -> None:
-    """Makes every call of the text in eager, with all its memory there."""
+    """Makes every call of the text in eager, with all its memory there. Where arguments have lost their memory, then
+    makes the calls as Dynamo has them without us: what Dynamo leaves to eager reads such arguments."""
     with _quiet():
         given = CallText.read(text)
         for call in given.calls.values():
             _eager(given, call)
+        if given.export == "no" and any(call.gone for call in given.calls.values()):
+            compiled = _compiled(given, _eager_graphs)
+            assert isinstance(compiled, _Compiled)
+            for call in given.calls.values():
+                Outcome.of(call, compiled.function)
+
+
+def _eager_graphs(gm: torch.fx.GraphModule, inputs: list[Any]) -> Callable[..., Any]:
+    """A backend that runs graphs in eager, and refuses arguments that have lost their memory."""
+
+    def call(*arguments: Any) -> Any:
+        for argument in arguments:
+            if isinstance(argument, torch.Tensor) and (missing := missing_memory(argument)):
+                raise InputError(missing)
+        return gm(*arguments)
+
+    return call
 
 
 def show(path: str) -> None:

@@ -145,7 +145,10 @@ class Hunt:
             while (seed := self._next(seeds)) is not None:
                 try:
                     text = self._made(seed, judge)
-                    found = _verdict(text, judge)
+                    found = judge(text)
+                    if self._take_parts(seed, text, found, judge):
+                        found = None
+                    found = _confirmed(text, found, judge)
                 except Unjudged as problem:
                     with self._lock:
                         self.unjudged[str(problem).partition(":")[0]] += 1
@@ -163,13 +166,13 @@ class Hunt:
                 self.notes.update(found.counts)
             for each, failure in found.failures:
                 self._keep(seed, each, failure, judge)
-        elif found is not None and not self._take_parts(seed, text, found, judge):
+        elif found is not None:
             self._keep(seed, text, found, judge)
 
-    def _take_parts(self, seed: int, text: str, found: Failure, judge: Judge[Any]) -> bool:
+    def _take_parts(self, seed: int, text: str, found: Verdict, judge: Judge[Any]) -> bool:
         """Judges each part of a text that took its process along; whether any of them fails."""
         before = self.failures
-        if found.kind in (CRASHES, HANGS):
+        if _takes_process(found):
             for part in self.kind.parts(text):
                 try:
                     verdict = _verdict(part, judge)
@@ -215,13 +218,21 @@ class Hunt:
 
 
 def _verdict(text: str, judge: Judge[Any]) -> Verdict:
-    """Raises Unjudged where it is what the text is compared with that takes its process along, or does not end."""
-    found: Verdict = judge(text)
-    if isinstance(found, Failure) and found.kind in (CRASHES, HANGS):
+    return _confirmed(text, judge(text), judge)
+
+
+def _confirmed(text: str, found: Verdict, judge: Judge[Any]) -> Verdict:
+    """The verdict. Raises Unjudged where it is what the text is compared with that takes its process along, or does not
+    end."""
+    if _takes_process(found):
         alone = judge(ReferenceOnly(text))
         if isinstance(alone, Failure):
             raise Unjudged(f"eager {alone.kind}: {alone.message}")
     return found
+
+
+def _takes_process(found: Verdict) -> bool:
+    return isinstance(found, Failure) and found.kind in (CRASHES, HANGS)
 
 
 def with_header(kind: Kind, text: str, failure: Failure) -> str:

@@ -30,3 +30,19 @@ func.func @graph(%x: tensor<4x6xf32> {cuesta.strides = [6, 1]})
   %1 = "cuesta.slice"(%x) {starts = [0, 3], steps = [1, 1]} : (tensor<4x6xf32>) -> tensor<4x3xf32>
   return %0, %1 : tensor<4x3xf32>, tensor<4x3xf32>
 }
+
+// CHECK: // -----
+// -----
+
+// A result that begins two elements behind an argument's first one lies there, though its values are gathered.
+// CHECK: func.func @graph(%[[X:.*]]: memref<4x6xf32>
+// CHECK: %[[D:.*]] = "host.view"(%[[X]]) {offset = 8 : i64} : (memref<4x6xf32>) -> memref<4xf32, strided<[7]>>
+// CHECK: return %[[D]]
+func.func @graph(%x: tensor<4x6xf32> {cuesta.strides = [6, 1]})
+    -> (tensor<4xf32> {cuesta.strides = [7], cuesta.storage = 0 : i64, cuesta.offset = [2]}) {
+  %0 = "cuesta.iota"() {start = 0 : i64, step = 1 : i64} : () -> tensor<4xi64>
+  %1 = "cuesta.iota"() {start = 2 : i64, step = 1 : i64} : () -> tensor<4xi64>
+  %2 = "cuesta.index"(%x, %0, %1) {dims = [0, 1], in_range, operandSegmentSizes = array<i32: 1, 2>}
+    : (tensor<4x6xf32>, tensor<4xi64>, tensor<4xi64>) -> tensor<4xf32>
+  return %2 : tensor<4xf32>
+}
