@@ -14,7 +14,6 @@ from cuesta.errors import VerifyError
 
 __all__ = [
     "aten",
-    "give_back",
     "host",
     "kernel_attention",
     "kernel_scatter",
@@ -26,8 +25,24 @@ __all__ = [
 ]
 
 
-#: What nobody uses any more and the next who wants a context takes: the dialects take 17 ms to load.
-_SPARE: list[ir.Context] = []
+#: The dialects of MLIR's own whose ops are made in Python. What a parser or a pass meets of others, it loads; all that
+#: there are take 6 ms.
+_UPSTREAM = (
+    "affine",
+    "arith",
+    "bufferization",
+    "builtin",
+    "cf",
+    "func",
+    "irdl",
+    "linalg",
+    "llvm",
+    "math",
+    "memref",
+    "scf",
+    "tensor",
+    "vector",
+)
 #: MLIR's bindings keep the module that describes a dialect at the dialect's class while they load it, and let other
 #: threads run meanwhile: two that load at once would load each other's module, a crash.
 _LOADING = threading.Lock()
@@ -39,20 +54,11 @@ def make_context() -> ir.Context:
     Threads may make contexts at once.
     """
     with _LOADING:
-        if _SPARE:
-            return _SPARE.pop()
-        context = ir.Context()
+        context = ir.Context(load_on_create_dialects=_UPSTREAM)
         context.allow_unregistered_dialects = True  # for the open ops; verify refuses all others
         with context, ir.Location.unknown():
             Cuesta.load()
         return context
-
-
-def give_back(context: ir.Context) -> None:
-    """Hands over a context of `make_context`, of which no module is left. It keeps what was uniqued in it, so this is
-    for one that held little."""
-    if not _SPARE:
-        _SPARE.append(context)
 
 
 def walk(op: ir.Operation) -> Iterator[ir.Operation]:

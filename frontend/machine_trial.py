@@ -166,13 +166,10 @@ def _begin_kernel(specimen: Specimen, options: Options) -> Callable[[], Artefact
     # Here, as what is remembered needs no MLIR.
     from cuesta._mlir import ir
     from cuesta.choices import chosen_by
-    from cuesta.dialects import give_back, make_context
+    from cuesta.dialects import make_context
     from cuesta.frontend.compile import begin_lowering
     from cuesta.sizes import assumptions
 
     plain = Options(gemm=KERNEL, attention=KERNEL, opt_level=options.opt_level, cache=False, verify=False)
-    context = make_context()
-    with context, assumptions(), chosen_by(None):
-        begun = begin_lowering(ir.Module.parse(specimen.module), plain, GraphReport(specimen.kind)).finish
-    give_back(context)  # the graph is compiled next
-    return begun
+    with make_context(), assumptions(), chosen_by(None):
+        return begin_lowering(ir.Module.parse(specimen.module), plain, GraphReport(specimen.kind)).finish

@@ -1,13 +1,17 @@
-"""Contexts with cuesta's dialects: one that is given back is the next, and threads may make them at once."""
+"""Contexts with cuesta's dialects: each knows every op, and threads may make them at once."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
 
+import pytest
+
 from cuesta import dialects
 from cuesta._mlir import ir
-from cuesta.dialects import give_back, make_context
+from cuesta.dialects import make_context
+from cuesta.dialects.cuesta.dialect import Operation
+from cuesta.errors import VerifyError
 
 _MODULE = """
 func.func @graph(%x: tensor<4xf32>) -> tensor<4xf32> {
@@ -26,15 +30,17 @@ print(len(contexts))
 """
 
 
-def test_one_that_is_given_back_serves_once_more(monkeypatch) -> None:
-    monkeypatch.setattr(dialects, "_SPARE", [])
-    first = make_context()
-    for _ in range(2):
-        with first:
-            dialects.verify(ir.Module.parse(_MODULE), "test")
-        give_back(first)
-        assert make_context() is first
-    assert make_context() is not first
+def test_each_context_knows_every_op() -> None:
+    """The first one describes the dialect to MLIR, those after it read that description."""
+    for _ in range(3):
+        with make_context() as context:
+            assert context.is_registered_operation("cuesta.exp")
+            module = ir.Module.parse(_MODULE)
+            dialects.verify(module, "test")
+            (function,) = module.body.operations
+            assert isinstance(function.regions[0].blocks[0].operations[0], Operation)
+            with pytest.raises(VerifyError, match="no_such_op"):
+                dialects.verify(ir.Module.parse(_MODULE.replace("cuesta.exp", "cuesta.no_such_op")), "test")
 
 
 def test_threads_make_them_at_once() -> None:
