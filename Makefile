@@ -11,7 +11,7 @@ INTEL_TRITON := triton-xpu==3.3.0b1
 # for what they compile once. torch keeps its two threads in each: those that wait sleep, where spinning took the other
 # process's core (half as much time again in the models' tests).
 JOBS ?= 2
-PYTEST := OMP_WAIT_POLICY=passive $(BIN)/python -m pytest --numprocesses $(JOBS) --dist loadfile
+PYTEST := OMP_WAIT_POLICY=passive $(BIN)/python -m pytest --numprocesses $(JOBS) --dist loadfile --durations 40
 
 .PHONY: help demo test quick test-full test-intel lint types bench fuzz model-suite op-coverage clean
 

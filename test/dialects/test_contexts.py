@@ -11,7 +11,6 @@ from cuesta import dialects
 from cuesta._mlir import ir
 from cuesta.dialects import make_context
 from cuesta.dialects.cuesta.dialect import Operation
-from cuesta.errors import VerifyError
 
 _MODULE = """
 func.func @graph(%x: tensor<4xf32>) -> tensor<4xf32> {
@@ -39,8 +38,8 @@ def test_each_context_knows_every_op() -> None:
             dialects.verify(module, "test")
             (function,) = module.body.operations
             assert isinstance(function.regions[0].blocks[0].operations[0], Operation)
-            with pytest.raises(VerifyError, match="no_such_op"):
-                dialects.verify(ir.Module.parse(_MODULE.replace("cuesta.exp", "cuesta.no_such_op")), "test")
+            with pytest.raises(ir.MLIRError):
+                ir.Module.parse(_MODULE.replace("cuesta.exp", "cuesta.no_such_op"))
 
 
 def test_threads_make_them_at_once() -> None:
