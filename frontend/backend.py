@@ -22,7 +22,8 @@ with held_back():  # half a thousand modules, most of them torch's
     from cuesta.frontend.attention import keep_attention_whole
     from cuesta.frontend.bitwise import decompositions_of
     from cuesta.frontend.byte_images import keep_byte_images_whole
-    from cuesta.frontend.calling import Boxed, Convention, Run, bind, bind_sized
+    from cuesta.frontend.calling import Boxed, Run, bind, bind_sized
+    from cuesta.frontend.convention import Convention
     from cuesta.frontend.devices import takes_fake_tensors
     from cuesta.frontend.donation import donated_arguments
     from cuesta.frontend.effects import unwrap_effects

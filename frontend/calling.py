@@ -1,4 +1,4 @@
-"""The calling convention: AOTAutograd's boxed list of arguments to a program's tensors and back."""
+"""Calls of programs by their convention: AOTAutograd's boxed list of arguments to a program's tensors and back."""
 
 from __future__ import annotations
 
@@ -6,17 +6,16 @@ import functools
 import itertools
 import logging
 import operator
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 
-from cuesta.errors import CompileError, Unsupported
+from cuesta.errors import CompileError
+from cuesta.frontend.convention import Convention, Output
 from cuesta.frontend.graph_key import attribute
-from cuesta.frontend.symbols import Source, reader
+from cuesta.frontend.symbols import reader
 from cuesta.runtime.executable import Executable
-from cuesta.sizes import at, parse
 
 log = logging.getLogger("cuesta")
 
@@ -25,51 +24,6 @@ Run = Callable[[list[torch.Tensor]], list[torch.Tensor]]
 
 #: Sets of sizes whose tables a program keeps: a few KB each, a millisecond to make.
 KEPT_SIZES = 256
-
-
-@dataclass(frozen=True)
-class Output:
-    """One output of a graph: `kind` is "tensor" (the program's result `index`), "argument" (the call's
-    argument `index` itself), "value" (a number or None, known when compiling) or "size" (a number that the call's
-    sizes give, spelled in `value`)."""
-
-    kind: str
-    index: int = 0
-    value: Any = None
-
-
-@dataclass(frozen=True)
-class Convention:
-    """What a program's caller must know; plain data, kept with the artefact."""
-
-    outputs: list[Output]
-    #: which call arguments are the program's first tensors, in order
-    tensor_arguments: list[int]
-    #: attributes of the graph module that follow them
-    constants: list[str]
-    #: where the symbols in sizes come from
-    sources: list[Source] = field(default_factory=list)
-
-    def with_sizes(self, values: Mapping[str, int]) -> Convention:
-        """That of the program for these values of the symbols."""
-        outputs = [Output("value", value=at(parse(o.value), values)) if o.kind == "size" else o for o in self.outputs]
-        return replace(self, outputs=outputs, sources=[])
-
-    def as_dict(self) -> dict[str, Any]:
-        return asdict(self)
-
-    @staticmethod
-    def from_dict(data: dict[str, Any]) -> Convention:
-        outputs = [Output(**o) for o in data["outputs"]]
-        sources = [Source(**s) for s in data["sources"]]
-        return Convention(outputs, data["tensor_arguments"], data["constants"], sources)
-
-
-def check_outputs(outputs: list[Output]) -> None:
-    """Raises Unsupported where an output is no plain value: it could not be kept on disk."""
-    for output in outputs:
-        if output.kind == "value" and not isinstance(output.value, (type(None), bool, int, float, str)):
-            raise Unsupported(f"the graph returns a {type(output.value).__name__}")
 
 
 def bind(

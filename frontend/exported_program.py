@@ -20,7 +20,8 @@ from torch.utils import _pytree as pytree
 
 from cuesta.errors import InputError
 from cuesta.frontend.arrangement import difference
-from cuesta.frontend.calling import KEPT_SIZES, Convention, Output
+from cuesta.frontend.calling import KEPT_SIZES
+from cuesta.frontend.convention import Convention, Output
 from cuesta.frontend.symbols import reader
 from cuesta.runtime.arguments import aligned_copy, missing_memory, shares_places
 from cuesta.runtime.artefact import Artefact

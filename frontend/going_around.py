@@ -27,7 +27,8 @@ from torch.fx import Node
 
 from cuesta.compile_report import GraphReport
 from cuesta.errors import CuestaError, Unsupported
-from cuesta.frontend.calling import Convention, Run
+from cuesta.frontend.calling import Run
+from cuesta.frontend.convention import Convention
 from cuesta.frontend.failed_kernels import nodes_at_fault
 from cuesta.frontend.fx_nodes import not_callable, result_metas
 from cuesta.frontend.make_program import MadeProgram

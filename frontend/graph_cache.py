@@ -14,7 +14,7 @@ from cuesta.cache import Cache, Hit, content_key, environment_key, open_cache
 from cuesta.compile_report import GraphReport
 from cuesta.errors import ArtefactError
 from cuesta.frontend import tensor_cores
-from cuesta.frontend.calling import Convention
+from cuesta.frontend.convention import Convention
 from cuesta.frontend.graph_key import held_nodes
 from cuesta.frontend.loading import load
 from cuesta.options import Options

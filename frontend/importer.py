@@ -28,7 +28,7 @@ from cuesta.dialects.known_sizes import mark_zeros
 from cuesta.dialects.module_target import DEVICE, mark_module
 from cuesta.errors import Undecided, Unsupported, WrongElementType
 from cuesta.frontend.aten.pointwise import import_row
-from cuesta.frontend.calling import Convention, Output
+from cuesta.frontend.convention import Convention, Output
 from cuesta.frontend.effects import is_effect
 from cuesta.frontend.fx_nodes import (
     is_complex,

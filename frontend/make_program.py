@@ -12,7 +12,8 @@ import torch
 
 from cuesta.compile_report import GraphReport
 from cuesta.errors import CuestaError, Unsupported
-from cuesta.frontend.calling import Convention, Run, check_outputs
+from cuesta.frontend.calling import Run
+from cuesta.frontend.convention import Convention, check_outputs
 from cuesta.frontend.devices import place_graph
 from cuesta.frontend.eagers_calls import mark_calls
 from cuesta.frontend.graph_cache import GraphCache

@@ -7,7 +7,8 @@ from typing import Any
 
 import torch
 
-from cuesta.frontend.calling import Boxed, Convention, Run
+from cuesta.frontend.calling import Boxed, Run
+from cuesta.frontend.convention import Convention
 from cuesta.frontend.symbols import Source, reader
 from cuesta.runtime.strides import same_places
 from cuesta.sizes import Number, at, number, stride, symbols

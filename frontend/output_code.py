@@ -32,7 +32,8 @@ from cuesta.cache import Hit, content_key, environment_key, open_cache
 from cuesta.compile_report import GraphReport
 from cuesta.errors import ArtefactError
 from cuesta.frontend.autograd_key import keys_of_ours
-from cuesta.frontend.calling import Boxed, Convention, bind_values, takes_tensors_only
+from cuesta.frontend.calling import Boxed, bind_values, takes_tensors_only
+from cuesta.frontend.convention import Convention
 from cuesta.frontend.graph_key import attribute
 from cuesta.frontend.loading import load
 from cuesta.frontend.logs import tell_report

@@ -19,7 +19,8 @@ import torch
 
 from cuesta.compile_report import GraphReport
 from cuesta.errors import CompileError
-from cuesta.frontend.calling import Boxed, Convention
+from cuesta.frontend.calling import Boxed
+from cuesta.frontend.convention import Convention
 from cuesta.frontend.loading import load
 from cuesta.frontend.logs import tell_report
 from cuesta.frontend.machine_trial import decide_kinds, recall_kinds

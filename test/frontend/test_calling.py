@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 import torch
 
-from cuesta.frontend.calling import Convention, Output, bind
+from cuesta.frontend.calling import bind
+from cuesta.frontend.convention import Convention, Output
 
 X, Y, Z = torch.ones(1), torch.zeros(2), torch.full((3,), 2.0)
 

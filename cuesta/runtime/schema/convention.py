@@ -1,6 +1,6 @@
 """The "convention" of an artefact's metadata: how a call's arguments become the program's tensors, and what it returns.
 
-frontend/calling.py has the same as dataclasses.
+frontend/convention.py has the same as dataclasses.
 """
 
 from __future__ import annotations
