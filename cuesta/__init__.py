@@ -7,15 +7,15 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from cuesta.compile_report import report
-    from cuesta.frontend.accelerate import register_with_accelerate
-    from cuesta.frontend.audit import audit
-    from cuesta.frontend.backend import compile_fx_graph as backend
-    from cuesta.frontend.background import wait_for_tiers
-    from cuesta.frontend.compile_exported import compile
-    from cuesta.frontend.compile_for import compile_for
-    from cuesta.frontend.program_file import load
+    from cuesta.driver.audit import audit
+    from cuesta.driver.backend import compile_fx_graph as backend
+    from cuesta.driver.tiers.background import wait_for_tiers
+    from cuesta.export.compile_exported import compile
+    from cuesta.export.compile_for import compile_for
+    from cuesta.export.exported_program import load
+    from cuesta.frontend.capture.accelerate import register_with_accelerate
     from cuesta.options import list_mode_options, list_options
+    from cuesta.reports.compile_report import report
 
 if "torch" in sys.modules:  # Triton's workers do without it, and start in a tenth of the time
     import cuesta.cache_artifacts  # torch.compiler.load_cache_artifacts must know our kind
@@ -38,16 +38,16 @@ __all__ = [
 
 #: Public name → where it lives. Loaded on first use, so that importing one part costs no more than it.
 _LAZY = {
-    "audit": ("cuesta.frontend.audit", "audit"),
-    "backend": ("cuesta.frontend.backend", "compile_fx_graph"),
-    "compile": ("cuesta.frontend.compile_exported", "compile"),
-    "compile_for": ("cuesta.frontend.compile_for", "compile_for"),
+    "audit": ("cuesta.driver.audit", "audit"),
+    "backend": ("cuesta.driver.backend", "compile_fx_graph"),
+    "compile": ("cuesta.export.compile_exported", "compile"),
+    "compile_for": ("cuesta.export.compile_for", "compile_for"),
     "list_mode_options": ("cuesta.options", "list_mode_options"),
     "list_options": ("cuesta.options", "list_options"),
-    "load": ("cuesta.frontend.program_file", "load"),
-    "register_with_accelerate": ("cuesta.frontend.accelerate", "register_with_accelerate"),
-    "report": ("cuesta.compile_report", "report"),
-    "wait_for_tiers": ("cuesta.frontend.background", "wait_for_tiers"),
+    "load": ("cuesta.export.exported_program", "load"),
+    "register_with_accelerate": ("cuesta.frontend.capture.accelerate", "register_with_accelerate"),
+    "report": ("cuesta.reports.compile_report", "report"),
+    "wait_for_tiers": ("cuesta.driver.tiers.background", "wait_for_tiers"),
 }
 
 

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager
 
 from cuesta._mlir import ir
-from cuesta.size_facts import rules
-from cuesta.size_rules import follow
+from cuesta.sizes.facts import rules
+from cuesta.sizes.rules import follow
 
 ZEROS = "cuesta.zeros"
 

@@ -3,7 +3,7 @@ the top module.
 
     module attributes {cuesta.products = {across = "kernel", attention = "library"}} { … }
 
-Of a kind (`cuesta.product_kinds`) that it does not name passes go by a rule of thumb.
+Of a kind (`cuesta.policy.product_kinds`) that it does not name passes go by a rule of thumb.
 """
 
 from __future__ import annotations

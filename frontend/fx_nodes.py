@@ -10,7 +10,7 @@ import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 
 from cuesta.errors import Unsupported
-from cuesta.frontend.effects import is_effect
+from cuesta.frontend.capture.effects import is_effect
 from cuesta.frontend.graph_key import attribute
 from cuesta.frontend.python_steps import is_view
 from cuesta.frontend.refused_arguments import is_checked, refuses

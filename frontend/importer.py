@@ -28,8 +28,8 @@ from cuesta.dialects.known_sizes import mark_zeros
 from cuesta.dialects.module_target import DEVICE, mark_module
 from cuesta.errors import Undecided, Unsupported, WrongElementType
 from cuesta.frontend.aten.pointwise import import_row
+from cuesta.frontend.capture.effects import is_effect
 from cuesta.frontend.convention import Convention, Output
-from cuesta.frontend.effects import is_effect
 from cuesta.frontend.fx_nodes import (
     is_complex,
     makes,
@@ -46,9 +46,9 @@ from cuesta.frontend.rules import CALL_IN_ATEN, Decline, find_complex_rule, find
 from cuesta.frontend.source_lines import frame_of, name_of
 from cuesta.frontend.symbols import Source, bind_symbols, zeros
 from cuesta.frontend.undefined_results import refuse_reads, without_undefined
-from cuesta.size_facts import rules
-from cuesta.size_rules import follow
 from cuesta.sizes import Number, Size, hints, number, symbols
+from cuesta.sizes.facts import rules
+from cuesta.sizes.rules import follow
 from cuesta.targets import CPU, Target
 
 #: Ops that a library may compute: they keep the strides with which they were traced.

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch.fx import GraphModule, Node
 
-from cuesta.frontend.effects import is_effect
+from cuesta.frontend.capture.effects import is_effect
 from cuesta.runtime.dtypes import DTYPES
 
 _DTYPES = frozenset(DTYPES.values())

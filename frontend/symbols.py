@@ -11,8 +11,8 @@ import torch
 
 from cuesta.errors import Unsupported
 from cuesta.frontend.rules import strides_of
-from cuesta.size_facts import primitive
 from cuesta.sizes import Number, Size, hint, number, of_sympy, symbols
+from cuesta.sizes.facts import primitive
 
 
 @dataclass(frozen=True)

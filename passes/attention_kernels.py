@@ -13,7 +13,7 @@ from cuesta.dialects.kernel_attention import LANES, ROWS, TILE, AttentionTile
 from cuesta.dialects.module_products import measured_products
 from cuesta.dialects.types import shape_of, spelling_of
 from cuesta.passes.graph_rewrite import functions
-from cuesta.product_kinds import KERNEL
+from cuesta.policy.product_kinds import KERNEL
 from cuesta.sizes import Size, hint
 from cuesta.targets import Target
 

@@ -28,7 +28,7 @@ from cuesta.passes.library_attention import LibraryAttention
 from cuesta.passes.packed_weights import keep_panels_apart
 from cuesta.passes.product_routes import ROUTE, as_kernel, mark_routes
 from cuesta.passes.registry import Pass, register_pass
-from cuesta.product_kinds import LIBRARY
+from cuesta.policy.product_kinds import LIBRARY
 from cuesta.sizes import Number
 
 _B = GraphBuilder()

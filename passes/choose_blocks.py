@@ -46,8 +46,8 @@ from cuesta.passes.kernel_versions import (
 )
 from cuesta.passes.launches import Launch, common_divisor, is_wide, largest, launches_of
 from cuesta.passes.registry import Pass, register_pass
-from cuesta.size_facts import divisor_of
 from cuesta.sizes import Number, Size, hint, symbol
+from cuesta.sizes.facts import divisor_of
 
 #: A pointer's alignment that wide loads ask for, in bytes.
 ALIGNED = 16

@@ -23,7 +23,6 @@ from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 from cuesta._mlir import func, ir
-from cuesta.convolution_layouts import cuts_patches, moves_less_in_channels_last
 from cuesta.dialects.cuesta.contraction import convolution_arguments
 from cuesta.dialects.cuesta.dialect import int_array, numbers
 from cuesta.dialects.host.packed_convolutions import PACKED_CONVOLUTIONS
@@ -33,6 +32,7 @@ from cuesta.passes.convolution_epilogue import on_tensor_cores
 from cuesta.passes.form_kernels.memory_order import MemoryOrder
 from cuesta.passes.graph_rewrite import functions
 from cuesta.passes.registry import Pass, register_pass
+from cuesta.policy.convolution_layouts import cuts_patches, moves_less_in_channels_last
 from cuesta.runtime.strides import same_places
 from cuesta.sizes import Number
 

@@ -11,7 +11,7 @@ traced call, as wide loads ask for; that a class which one block has room for th
 it; and where a program finds its place by dividing, that it divides by the numbers of that call. Others are for rows
 of half, a quarter, twice as many elements and so on, or do with fewer of these. A launch runs the first of which all
 of `unless` is 0, or the last. The code of those that the traced call does not run is made when sizes need it
-(frontend/late_kernels.py).
+(cuesta/driver/late/late_kernels.py).
 """
 
 from __future__ import annotations

@@ -11,8 +11,8 @@ from cuesta.dialects.host import base_of
 from cuesta.dialects.kernel_module import launch_parameters
 from cuesta.passes.graph_rewrite import functions
 from cuesta.runtime.offsets import ALIGNMENT
-from cuesta.size_facts import divisor_of, substituted
 from cuesta.sizes import Number, hint, symbols
+from cuesta.sizes.facts import divisor_of, substituted
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from cuesta._mlir import ir
-from cuesta.attention_routes import EFFICIENT_ROWS, AttentionCall, choose_route, logsumexp_shape
 from cuesta.dialects.cuesta.attention import route_of
 from cuesta.dialects.cuesta.dialect import int_array, numbers
 from cuesta.dialects.graph_builder import GraphBuilder
@@ -32,6 +31,7 @@ from cuesta.dialects.types import row_major, shape_of, spelling_of
 from cuesta.errors import Unsupported
 from cuesta.passes.attention_kernels import REASON
 from cuesta.passes.graph_rewrite import Rule
+from cuesta.policy.attention_routes import EFFICIENT_ROWS, AttentionCall, choose_route, logsumexp_shape
 from cuesta.sizes import Number, hint
 from cuesta.targets import Target
 

@@ -17,7 +17,6 @@ from collections.abc import Sequence
 from typing import TypeAlias
 
 from cuesta._mlir import ir
-from cuesta.convolution_layouts import cuts_patches
 from cuesta.dialects.cuesta.contraction import AddMatMul, MatMul, convolution_arguments
 from cuesta.dialects.cuesta.dialect import float_attr
 from cuesta.dialects.graph_builder import GraphBuilder
@@ -26,7 +25,8 @@ from cuesta.passes.convolution_gradients import are_gradients, given_gradients, 
 from cuesta.passes.form_kernels.memory_order import MemoryOrder
 from cuesta.passes.product_routes import ROUTE
 from cuesta.passes.registry import Pass, register_pass
-from cuesta.product_kinds import LIBRARY
+from cuesta.policy.convolution_layouts import cuts_patches
+from cuesta.policy.product_kinds import LIBRARY
 from cuesta.sizes import Number
 
 Value: TypeAlias = ir.Value

@@ -21,7 +21,6 @@ import math
 from collections.abc import Mapping, Sequence
 
 from cuesta._mlir import ir
-from cuesta.choices import Question, choose, measuring
 from cuesta.dialects.cuesta.contraction import MatMul
 from cuesta.dialects.cuesta.dialect import ints
 from cuesta.dialects.graph_builder import GraphBuilder
@@ -38,7 +37,8 @@ from cuesta.passes.packed_weights import apart, multiply_panels, packed_panels
 from cuesta.passes.product_cluster import PRODUCTS, cluster, program_text
 from cuesta.passes.product_panels import ANY_ROWS, has_slow_f16, is_faster, panels_of
 from cuesta.passes.product_tiles import SHARED, SHARED_ON_AMD, Plan, plans
-from cuesta.product_kinds import KERNEL, LIBRARY, kind_of
+from cuesta.policy.choices import Question, choose, measuring
+from cuesta.policy.product_kinds import KERNEL, LIBRARY, kind_of
 from cuesta.sizes import Number, Size, hint
 from cuesta.targets import Target
 

@@ -35,8 +35,8 @@ from cuesta.passes.hoist_reshapes import POINTWISE, reshaped_operand
 from cuesta.passes.match import maker, number, unreshaped
 from cuesta.passes.registry import Pass, register_pass
 from cuesta.passes.returned_parts import return_parts
-from cuesta.size_facts import divisor_of
 from cuesta.sizes import Number, Size, estimate, hint, symbol
+from cuesta.sizes.facts import divisor_of
 
 Value: TypeAlias = ir.Value
 _B = GraphBuilder()

@@ -12,11 +12,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from cuesta._mlir import func, ir
-from cuesta.choices import Question, choose, measuring
 from cuesta.dialects import product
 from cuesta.dialects.cuesta.dialect import int_array, ints
 from cuesta.errors import VerifyError
 from cuesta.passes.form_kernels.machine import LEAST_ROWS, NARROWEST_STRIP
+from cuesta.policy.choices import Question, choose, measuring
 from cuesta.sizes import Number, Size, hint
 
 

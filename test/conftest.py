@@ -33,8 +33,9 @@ from filecheck.matcher import Matcher
 from filecheck.options import parse_argv_options
 from filecheck.parser import Parser
 
-from cuesta import compile_report, huge_pages
-from cuesta.frontend import machine_trial
+from cuesta import huge_pages
+from cuesta.driver.autotune import machine_trial
+from cuesta.reports import compile_report
 from cuesta.runtime.artefact import Artefact
 from cuesta.runtime.executable import Executable
 from cuesta.runtime.kernel_table import KernelTable

@@ -12,7 +12,7 @@ import torch
 
 from cuesta import collector
 from cuesta.collector import held_back
-from cuesta.frontend import make_program
+from cuesta.driver import make_program
 
 
 def test_blocks_nest_and_the_last_lets_go() -> None:

@@ -41,7 +41,7 @@ def test_a_graph_with_one_of_them_can_be_kept() -> None:
 
 def test_the_backend_defines_none() -> None:
     code = (
-        "import torch, cuesta.frontend.backend\n"
+        "import torch, cuesta.driver.backend\n"
         "assert not [s for s in torch._C._jit_get_all_schemas() if s.name.startswith('cuesta::')]\n"
         "torch.ops.cuesta.packed_mm\n"
         "print([s.name for s in torch._C._jit_get_all_schemas() if s.name.startswith('cuesta::')])\n"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cuesta.quantities import count_text, size_text
+from cuesta.reports.quantities import count_text, size_text
 
 
 def test_one_is_singular_and_none_is_not() -> None:

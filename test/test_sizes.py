@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 
 from cuesta.errors import Undecided
-from cuesta.size_facts import primitive, rules
-from cuesta.size_rules import Rule, follow
 from cuesta.sizes import Number, Size, assumptions, at, estimate, hint, hints, parse, symbol, symbols
+from cuesta.sizes.facts import primitive, rules
+from cuesta.sizes.rules import Rule, follow
 
 S0, S1 = symbol("s0"), symbol("s1")
 

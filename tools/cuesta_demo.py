@@ -20,7 +20,7 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from cuesta.quantities import count_text
+from cuesta.reports.quantities import count_text
 from cuesta.tools.accuracy import largest_error
 from cuesta.tools.bench.backends import fallbacks, inductor_is_missing, one_line
 from cuesta.tools.bench.table import ratio, seconds, seconds_spread, table

@@ -14,8 +14,8 @@ import cuesta.dialects as dialects
 from cuesta._mlir import func, ir
 from cuesta.dialects import types
 from cuesta.dialects.reference import find_function, run_in_place
+from cuesta.driver.compile import compile_module
 from cuesta.errors import CuestaError
-from cuesta.frontend.compile import compile_module
 from cuesta.options import Options
 from cuesta.passes.default_strides import add_strides
 from cuesta.passes.diagnostics import Diagnostic

@@ -23,7 +23,7 @@ from typing import Any, Protocol
 
 import torch
 
-from cuesta.quantities import count_text
+from cuesta.reports.quantities import count_text
 from cuesta.runtime.arguments import aligned_copy, argument_result, flat_view
 
 Tensor = torch.Tensor

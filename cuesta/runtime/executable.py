@@ -79,7 +79,7 @@ class Executable:
     """
 
     def __init__(self, artefact: Artefact, kernels: KernelTable | None = None) -> None:
-        """`kernels` are those of an artefact for a GPU; frontend/loading.py loads them."""
+        """`kernels` are those of an artefact for a GPU; cuesta/driver/loading.py loads them."""
         self.metadata: dict[str, Any] = artefact.metadata["program"]
         self._kernels = kernels
         loaded = load_object(artefact.objects, _resolver(kernels))

@@ -9,9 +9,9 @@ from typing import Any
 import torch
 
 from cuesta._mlir import ext, ir
-from cuesta.attention_routes import ROUTES, logsumexp_shape
 from cuesta.dialects import types
 from cuesta.dialects.cuesta.dialect import Operation, reference, verifier
+from cuesta.policy.attention_routes import ROUTES, logsumexp_shape
 from cuesta.sizes import at
 
 aten = torch.ops.aten

@@ -60,7 +60,7 @@ OUT_ENTRIES: dict[str, tuple[str, tuple[str, ...]]] = {
     "aten.baddbmm.default": ("baddbmm_out", ("beta", "alpha")),
 }
 
-#: A product by what MKL has packed (frontend/packed_products.py): MKL is called on memory of ours.
+#: A product by what MKL has packed (cuesta/driver/freezing/packed_products.py): MKL is called on memory of ours.
 PACKED_PRODUCT = "cuesta.packed_mm.default"
 
 #: Overloads whose weight a library has packed, and which.

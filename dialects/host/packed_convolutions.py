@@ -1,4 +1,5 @@
-"""Convolutions by weights that oneDNN has packed (frontend/packed_convolutions.py): what a host program calls for them.
+"""Convolutions by weights that oneDNN has packed (cuesta/driver/freezing): what a host program calls for
+them.
 
 Their operand `packed` holds handles, of the weight in oneDNN's opaque layout and of the bias: the program passes on
 the tensors that these are of.

@@ -1,4 +1,4 @@
-"""Batch norm in evaluation, and the custom ops that frontend/batch_norm_ops.py puts into a graph in training."""
+"""Batch norm in evaluation, and the custom ops that frontend/decompositions puts into a graph in training."""
 
 from __future__ import annotations
 

@@ -15,8 +15,8 @@ from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.product import PRECISION
 from cuesta.dialects.types import opmath, shape_of
 from cuesta.frontend.aten.pointwise import result_spelling
+from cuesta.frontend.capture.tensor_cores import cudnn_allows_tf32, products_allow_tf32
 from cuesta.frontend.rules import Decline, imports
-from cuesta.frontend.tensor_cores import cudnn_allows_tf32, products_allow_tf32
 from cuesta.sizes import Size
 
 Value: TypeAlias = ir.Value

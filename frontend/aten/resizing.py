@@ -1,4 +1,4 @@
-"""Import rule of the custom op that frontend/byte_images.py puts into a graph."""
+"""Import rule of the custom op that frontend/fx_passes/byte_images.py puts into a graph."""
 
 from __future__ import annotations
 

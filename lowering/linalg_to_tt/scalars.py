@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 from cuesta._mlir import arith, ir
 from cuesta.dialects import tt
-from cuesta.size_facts import divisor_of
 from cuesta.sizes import Number, Size, compute
+from cuesta.sizes.facts import divisor_of
 
 
 @dataclass(frozen=True)

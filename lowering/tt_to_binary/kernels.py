@@ -18,15 +18,15 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from pathlib import Path
 
-from cuesta import progress
 from cuesta.cache import Cache, Hit, content_key
 from cuesta.errors import CompileError
 from cuesta.lowering.tt_to_binary import triton_versions
 from cuesta.lowering.tt_to_binary.kernel import KernelBinary, KernelText
 from cuesta.lowering.tt_to_binary.pool import Pool
 from cuesta.options import Environment
-from cuesta.progress import Progress
-from cuesta.quantities import count_text
+from cuesta.reports import progress
+from cuesta.reports.progress import Progress
+from cuesta.reports.quantities import count_text
 from cuesta.targets import Target
 
 #: Modules whose change changes binaries.

@@ -17,7 +17,6 @@ from collections import deque
 from pathlib import Path
 from typing import Any
 
-import cuesta
 from cuesta.errors import CompileError, KernelRefused, OutOfResources
 from cuesta.lowering.tt_to_binary.compile import diagnostic
 from cuesta.lowering.tt_to_binary.kernel import KernelBinary, KernelText, pack, receive
@@ -212,7 +211,7 @@ def worker_command(serve: str) -> list[str]:
 
 def _root() -> Path:
     """The folder that cuesta is imported from."""
-    return Path(cuesta.__file__).absolute().parent.parent
+    return Path(__file__).absolute().parents[3]
 
 
 def _read_answer(answer: dict[str, Any], body: bytes) -> KernelBinary:

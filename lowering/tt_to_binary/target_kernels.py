@@ -16,7 +16,7 @@ from cuesta.cache import Cache
 from cuesta.errors import OptionError
 from cuesta.lowering.tt_to_binary.kernel import Grid
 from cuesta.lowering.tt_to_binary.making import Smaller, start_kernels
-from cuesta.quantities import count_text
+from cuesta.reports.quantities import count_text
 from cuesta.targets import Target
 
 #: Suffixes of assembly and binary, by kind; SPIR-V has no assembly.

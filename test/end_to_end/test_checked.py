@@ -15,13 +15,13 @@ import torch.nn.functional as F
 from torch._dynamo.exc import BackendCompilerFailed
 
 import cuesta
-from cuesta import compile_report
 from cuesta.dialects.host import operands
+from cuesta.driver.compile import pipeline_of
 from cuesta.errors import BoundsError
-from cuesta.frontend.compile import pipeline_of
 from cuesta.options import Options
 from cuesta.passes import load_all
 from cuesta.passes.pipelines import CHECKS, stages_for
+from cuesta.reports import compile_report
 from cuesta.targets import CPU
 from cuesta.tools.fuzz.check_graph import check_graph
 from cuesta.tools.fuzz.check_program import check_program

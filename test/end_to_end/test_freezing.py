@@ -12,7 +12,8 @@ import torch._functorch.config
 import torch.nn.functional as F
 
 import cuesta
-from cuesta.frontend import freezing, packed_products
+from cuesta.driver.freezing import freeze as freezing
+from cuesta.driver.freezing import packed_products
 from cuesta.passes import product_panels
 
 Tensor = torch.Tensor

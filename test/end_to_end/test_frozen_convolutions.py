@@ -14,9 +14,9 @@ from torch import Tensor, nn
 from torch.fx.experimental.proxy_tensor import make_fx
 
 import cuesta
-from cuesta.frontend import packed_convolutions
-from cuesta.frontend.frozen_convolutions import freeze_convolutions
-from cuesta.frontend.packed_convolutions import ACTIVATIONS
+from cuesta.driver.freezing import packed_convolutions
+from cuesta.driver.freezing.frozen_convolutions import freeze_convolutions
+from cuesta.driver.freezing.packed_convolutions import ACTIVATIONS
 
 pytestmark = pytest.mark.skipif(not packed_convolutions.can_pack(), reason="needs a torch with oneDNN")
 

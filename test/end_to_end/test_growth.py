@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 import cuesta
-from cuesta.frontend import backend as frontend
+from cuesta.driver import backend as frontend
 
 pytestmark = pytest.mark.usefixtures("cuesta_only")
 

@@ -12,8 +12,9 @@ from torch import Tensor
 from torch.testing import assert_close
 
 import cuesta
-from cuesta import compile_report
-from cuesta.frontend import graph_cache, specialise
+from cuesta.driver import specialise
+from cuesta.driver.cache import graph_cache
+from cuesta.reports import compile_report
 
 R = torch.randn
 

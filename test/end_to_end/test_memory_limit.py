@@ -11,9 +11,9 @@ from torch import Tensor
 from torch._dynamo.exc import BackendCompilerFailed
 
 import cuesta
-from cuesta.compile_report import GraphReport
+from cuesta.driver.memory.memory_limit import with_options
 from cuesta.errors import MemoryLimitError
-from cuesta.frontend.memory_limit import with_options
+from cuesta.reports.compile_report import GraphReport
 from cuesta.runtime.executable import ARENAS
 from cuesta.tools.bench.memory import measure, predicted_peak
 

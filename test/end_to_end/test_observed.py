@@ -209,7 +209,7 @@ def wrong_results(folder: Path, after: str, call: Callable[[], Any], sources: Ca
     with patch, pytest.raises(Exception, match="Bad accuracy|are not eager's"):
         call()
     (launcher,) = folder.rglob("minifier_launcher.py")
-    assert "'cuesta'" in launcher.read_text() or "cuesta.frontend.minifier" in launcher.read_text()
+    assert "'cuesta'" in launcher.read_text() or "cuesta.driver.dump.minifier" in launcher.read_text()
     runpy.run_path(str(launcher), run_name="__main__")
     torch._dynamo.reset()
     with pytest.raises(AccuracyError):

@@ -20,8 +20,8 @@ import torch.nn.functional as F
 from torch.testing import assert_close
 
 import cuesta
-from cuesta.compile_report import GraphReport
 from cuesta.passes import product_routes
+from cuesta.reports.compile_report import GraphReport
 
 Tensor: TypeAlias = torch.Tensor
 

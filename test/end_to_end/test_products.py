@@ -9,9 +9,9 @@ import torch
 import torch.nn.functional as F
 
 import cuesta
-from cuesta.compile_report import GraphReport
 from cuesta.passes import product_routes
 from cuesta.passes.product_tiles import Plan
+from cuesta.reports.compile_report import GraphReport
 
 Tensor = torch.Tensor
 OPTIONS = {"target": "tt", "gemm": "kernel", "cache": False}

@@ -11,12 +11,12 @@ from torch.utils._python_dispatch import _disable_current_modes
 
 import cuesta
 from cuesta._mlir import ir
-from cuesta.choices import Question, chosen_by
-from cuesta.compile_report import GraphReport
-from cuesta.frontend import candidate_programs, measured_choices
-from cuesta.frontend.compile import lower_module
+from cuesta.driver.autotune import candidate_programs, measured_choices
+from cuesta.driver.compile import lower_module
 from cuesta.options import Options
 from cuesta.passes import product_panels
+from cuesta.policy.choices import Question, chosen_by
+from cuesta.reports.compile_report import GraphReport
 
 Tensor = torch.Tensor
 

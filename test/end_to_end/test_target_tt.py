@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as F
 
 import cuesta
-from cuesta.frontend import interpreted
+from cuesta.driver import interpreted
 
 Tensor = torch.Tensor
 

@@ -19,13 +19,13 @@ import torch
 from torch import Tensor
 
 import cuesta
-from cuesta.compile_report import GraphReport
+from cuesta.driver.op_by_op import op_by_op
+from cuesta.driver.tiers import background, tier_worker
+from cuesta.driver.tiers.background import Answer, Job, Service
 from cuesta.errors import CompileError
-from cuesta.frontend import background, tier_worker
-from cuesta.frontend.background import Answer, Job, Service
-from cuesta.frontend.op_by_op import op_by_op
 from cuesta.lowering.tt_to_binary.kernel import unpack
 from cuesta.lowering.tt_to_binary.pool import Worker
+from cuesta.reports.compile_report import GraphReport
 
 pytestmark = pytest.mark.usefixtures("cuesta_only")
 

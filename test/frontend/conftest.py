@@ -13,9 +13,9 @@ from torch._functorch.aot_autograd import aot_module_simplified
 
 from cuesta.dialects import make_context, verify, walk
 from cuesta.dialects.reference import run_in_place
-from cuesta.frontend.aot import partition
-from cuesta.frontend.calling import bind
-from cuesta.frontend.decompositions import decompositions
+from cuesta.driver.calling import bind
+from cuesta.frontend.capture.aot import partition
+from cuesta.frontend.decompositions.table import decompositions
 from cuesta.frontend.importer import ImportedGraph, import_graph
 
 

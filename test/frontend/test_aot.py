@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from cuesta.frontend import step_memory
+from cuesta.driver.memory import step_memory
 
 
 def test_no_python_is_made_of_graphs_that_nobody_reads(monkeypatch: pytest.MonkeyPatch) -> None:

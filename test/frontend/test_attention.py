@@ -15,8 +15,8 @@ import torch
 import torch.nn.functional as F
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from cuesta.attention_routes import AttentionCall, choose_route
-from cuesta.frontend.attention import keep_attention_whole
+from cuesta.frontend.attention.keep_whole import keep_attention_whole
+from cuesta.policy.attention_routes import AttentionCall, choose_route
 from cuesta.targets import parse_target
 
 CUDA, TT = parse_target("cuda:90"), parse_target("tt")

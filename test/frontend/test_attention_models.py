@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from cuesta.dialects import walk
-from cuesta.frontend.attention import keep_attention_whole
+from cuesta.frontend.attention.keep_whole import keep_attention_whole
 from cuesta.targets import parse_target
 
 transformers = pytest.importorskip("transformers")

@@ -11,8 +11,8 @@ import pytest
 import torch
 from torch._inductor import codecache
 
-from cuesta.frontend import autograd_key
-from cuesta.frontend.autograd_key import keys_of_ours
+from cuesta.frontend.capture import autograd_key
+from cuesta.frontend.capture.autograd_key import keys_of_ours
 
 
 def tag(*parts: str) -> str:
@@ -75,7 +75,7 @@ print([part for part in parts if f"torch._inductor.{part}" in sys.modules])
 def test_what_asks_for_the_generator_of_python_code_gets_it(tmp_path: Path) -> None:
     program = """
 import sys
-from cuesta.frontend.autograd_key import keys_of_ours
+from cuesta.frontend.capture.autograd_key import keys_of_ours
 name = "torch._inductor.codegen.wrapper"
 with keys_of_ours("a"):
     from torch._inductor.codegen.wrapper import user_defined_triton_kernel_transitive_closure_source_code as source

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 import cuesta
-import cuesta.frontend.batch_norm_ops  # defines the ops
+import cuesta.frontend.decompositions.batch_norm_ops  # defines the ops
 
 ops = torch.ops.cuesta
 

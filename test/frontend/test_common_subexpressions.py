@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.fx.experimental.proxy_tensor import make_fx
 
-from cuesta.frontend.common_subexpressions import merge_equal_nodes
+from cuesta.frontend.fx_passes.common_subexpressions import merge_equal_nodes
 
 aten = torch.ops.aten
 X = torch.randn(3, 4)

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 import torch
 
-from cuesta.frontend.constant_masks import NotConstant, classify_mask, evaluate
+from cuesta.frontend.attention.constant_masks import classify_mask, evaluate
+from cuesta.frontend.attention.mask_nodes import NotConstant
 
 L = 6
 

@@ -10,8 +10,8 @@ import torch
 import torch.nn.functional as F
 
 import cuesta
-from cuesta.frontend import efficient_attention
-from cuesta.frontend.decompositions import decompositions
+from cuesta.frontend.attention import efficient_attention
+from cuesta.frontend.decompositions.table import decompositions
 
 aten = torch.ops.aten
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import cuesta
-from cuesta.frontend.foreach import foreach_decompositions
+from cuesta.frontend.decompositions.foreach import foreach_decompositions
 
 TABLE = foreach_decompositions()
 

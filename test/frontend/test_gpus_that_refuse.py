@@ -14,16 +14,17 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
 
 import cuesta
-from cuesta import compile_report
+from cuesta.driver import backend, make_program
 from cuesta.errors import KernelRefused, OutOfResources
-from cuesta.frontend import backend, devices, make_program
-from cuesta.frontend.compile_for import compile_for
+from cuesta.export.compile_for import compile_for
+from cuesta.frontend import devices
 from cuesta.lowering.tt_to_binary import making
 from cuesta.lowering.tt_to_binary.kernel import KernelBinary
 from cuesta.lowering.tt_to_binary.kernels import Compiling
 from cuesta.options import Options
 from cuesta.passes import pipelines
 from cuesta.passes.pipelines import Stage
+from cuesta.reports import compile_report
 
 
 @pytest.fixture(autouse=True)

@@ -9,7 +9,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from cuesta.frontend.decompositions import decompositions
+from cuesta.frontend.decompositions.table import decompositions
 
 Check = Callable[..., Any]
 aten = torch.ops.aten

@@ -12,11 +12,12 @@ from torch.utils._python_dispatch import _disable_current_modes
 
 import cuesta
 from cuesta._mlir import ir
-from cuesta.choices import Question, chosen_by
-from cuesta.compile_report import GraphReport
-from cuesta.frontend import candidate_programs, compile, measured_choices
-from cuesta.frontend.loading import load
+from cuesta.driver import compile
+from cuesta.driver.autotune import candidate_programs, measured_choices
+from cuesta.driver.loading import load
 from cuesta.options import Options
+from cuesta.policy.choices import Question, chosen_by
+from cuesta.reports.compile_report import GraphReport
 
 Tensor = torch.Tensor
 

@@ -10,8 +10,8 @@ from torch import Tensor
 from torch.nn import functional as F
 
 import cuesta
-from cuesta.frontend import paddings
-from cuesta.frontend.decompositions import decompositions
+from cuesta.frontend.decompositions import paddings
+from cuesta.frontend.decompositions.table import decompositions
 
 aten = torch.ops.aten
 

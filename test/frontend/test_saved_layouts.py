@@ -10,8 +10,8 @@ from functorch.compile import aot_function, make_boxed_func
 from torch import Tensor
 from torch.nn import functional as F
 
-from cuesta.frontend.aot import partition
-from cuesta.frontend.decompositions import decompositions
+from cuesta.frontend.capture.aot import partition
+from cuesta.frontend.decompositions.table import decompositions
 
 Graphs = list[torch.fx.GraphModule]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from cuesta.frontend.aot import partition
+from cuesta.frontend.capture.aot import partition
 
 
 @pytest.mark.parametrize("extreme", [torch.amax, torch.amin])

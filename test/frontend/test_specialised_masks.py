@@ -12,15 +12,15 @@ from torch._functorch.aot_autograd import aot_module_simplified
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
 
-from cuesta.compile_report import SetsOfSizes
 from cuesta.dialects import verify, walk
 from cuesta.dialects.reference import run_in_place
-from cuesta.frontend.attention import keep_attention_whole
-from cuesta.frontend.attention_ops import attention
-from cuesta.frontend.calling import bind
+from cuesta.driver.calling import bind
+from cuesta.driver.specialise import specialised
+from cuesta.frontend.attention.attention_ops import attention
+from cuesta.frontend.attention.keep_whole import keep_attention_whole
+from cuesta.frontend.attention.specialised_masks import prove_masks
 from cuesta.frontend.importer import import_graph
-from cuesta.frontend.specialise import specialised
-from cuesta.frontend.specialised_masks import prove_masks
+from cuesta.reports.compile_report import SetsOfSizes
 from cuesta.targets import parse_target
 
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 import torch
 
-from cuesta.frontend import backend
-from cuesta.frontend.static_inputs import static_arguments
+from cuesta.driver import backend
+from cuesta.frontend.capture.static_inputs import static_arguments
 
 
 @pytest.fixture

@@ -17,11 +17,11 @@ from torch.fx import GraphModule
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.testing import assert_close
 
-from cuesta.frontend.calling import Boxed
-from cuesta.frontend.common_subexpressions import merge_equal_nodes
-from cuesta.frontend.pieces import in_pieces
+from cuesta.driver.calling import Boxed
+from cuesta.driver.pieces import in_pieces
+from cuesta.frontend.capture.streams import unwrap_waits, uses_streams
+from cuesta.frontend.fx_passes.common_subexpressions import merge_equal_nodes
 from cuesta.frontend.python_steps import python_steps
-from cuesta.frontend.streams import unwrap_waits, uses_streams
 
 Log = list[tuple[Any, ...]]
 Marks = dict[str, int]

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from cuesta.frontend.constant_masks import classify_mask
+from cuesta.frontend.attention.constant_masks import classify_mask
 
 Tensor = torch.Tensor
 

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 import cuesta
-from cuesta.frontend.decompositions import decompositions
+from cuesta.frontend.decompositions.table import decompositions
 
 aten = torch.ops.aten
 SIZES = (2, 3, 4, 5)

@@ -18,7 +18,7 @@ import cuesta.passes
 from cuesta._mlir import ir
 from cuesta.dialects import make_context, verify, walk
 from cuesta.dialects.reference import run_reference
-from cuesta.frontend.decompositions import decompositions
+from cuesta.frontend.decompositions.table import decompositions
 from cuesta.frontend.importer import import_graph
 from cuesta.passes.pipeline import Pipeline
 from cuesta.passes.pipelines import stages_for

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from cuesta.quantities import count_text
+from cuesta.reports.quantities import count_text
 from cuesta.tools.bench import machine, tables
 from cuesta.tools.bench.limits import Limits, Meter, cache_sizes
 from cuesta.tools.bench.loops import make_loops

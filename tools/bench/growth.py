@@ -18,8 +18,8 @@ import torch
 from torch import Tensor, nn
 
 import cuesta
-from cuesta.frontend import backend
-from cuesta.frontend.backend import compile_aten_graph
+from cuesta.driver import backend
+from cuesta.driver.backend import compile_aten_graph
 from cuesta.tools.bench.table import seconds, table
 
 LAYERS = (1, 4, 16, 64)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from cuesta.quantities import count_text
+from cuesta.reports.quantities import count_text
 from cuesta.tools.bench.history import History
 from cuesta.tools.bench.timing import Spread
 

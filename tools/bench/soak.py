@@ -24,7 +24,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from cuesta.quantities import size_text
+from cuesta.reports.quantities import size_text
 from cuesta.tools.bench.table import table
 
 #: How many sequences, of how many tokens: more pairs than the 256 sets of sizes whose tables a program keeps.

@@ -20,8 +20,8 @@ import torch
 from torch._dynamo.backends.registry import lookup_backend
 
 import cuesta
+from cuesta.driver.backend import compile_fx_graph
 from cuesta.errors import InputError, Unsupported
-from cuesta.frontend.backend import compile_fx_graph
 from cuesta.runtime.arguments import missing_memory
 from cuesta.tools.backend import register_cuesta
 from cuesta.tools.fuzz.call import Call, Function

@@ -17,10 +17,10 @@ from torch._dynamo.backends.registry import lookup_backend
 from torch._functorch._aot_autograd.utils import make_boxed_func
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from cuesta import compile_report
 from cuesta.dialects.reference import with_strides
-from cuesta.frontend.backend import compile_fx_graph
-from cuesta.frontend.tensor_cores import without_tf32
+from cuesta.driver.backend import compile_fx_graph
+from cuesta.frontend.capture.tensor_cores import without_tf32
+from cuesta.reports import compile_report
 from cuesta.tools.accuracy import same_form
 from cuesta.tools.fuzz.failure import Failure, Note, Unjudged, Verdict, kind_of
 from cuesta.tools.fuzz.program import Function, Program, Run, Spec, copies, input_tensors

@@ -20,12 +20,12 @@ from torch import nn
 
 import cuesta
 from cuesta.cache import Hit, open_cache
-from cuesta.compile_report import GraphReport
-from cuesta.frontend.calling import bind, bind_sized
-from cuesta.frontend.decompositions import decompositions
-from cuesta.frontend.graph_cache import GraphCache
-from cuesta.frontend.make_program import make_program
+from cuesta.driver.cache.graph_cache import GraphCache
+from cuesta.driver.calling import bind, bind_sized
+from cuesta.driver.make_program import make_program
+from cuesta.frontend.decompositions.table import decompositions
 from cuesta.options import Options
+from cuesta.reports.compile_report import GraphReport
 from cuesta.runtime.sized import is_sized
 from cuesta.tools.fuzz.failure import Unjudged
 

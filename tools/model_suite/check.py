@@ -14,8 +14,8 @@ from torch import Tensor, nn
 from torch._dynamo.utils import counters
 
 import cuesta
-from cuesta import compile_report
-from cuesta.frontend.backend import compile_fx_graph
+from cuesta.driver.backend import compile_fx_graph
+from cuesta.reports import compile_report
 from cuesta.tools.accuracy import as_float64, check_close, named_tensors, neighbours
 from cuesta.tools.bench.backends import one_line
 from cuesta.tools.model_suite.case import SuiteCase, loss_of

@@ -11,7 +11,7 @@ from torch._ops import OpOverload
 import cuesta.frontend.aten  # noqa: F401  registers the rules
 from cuesta.dialects.cuesta import pointwise
 from cuesta.frontend.aten.called import CALLED
-from cuesta.frontend.decompositions import decompositions
+from cuesta.frontend.decompositions.table import decompositions
 from cuesta.frontend.rules import find_rule
 
 #: Packet → why no kernel computes it; more in frontend/aten/called.py. Products and convolutions have rules, and run in

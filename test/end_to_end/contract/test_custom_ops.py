@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.testing import assert_close
 
 import cuesta
-from cuesta.frontend import users_kernels
+from cuesta.frontend.fx_passes import users_kernels
 
 Check = Callable[..., Any]
 

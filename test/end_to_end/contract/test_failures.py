@@ -13,8 +13,8 @@ from torch._dynamo.testing import CompileCounterWithBackend
 from torch.testing import assert_close
 
 import cuesta
+from cuesta.driver import backend as frontend
 from cuesta.errors import CompileError
-from cuesta.frontend import backend as frontend
 
 
 def f(x: Tensor) -> Tensor:

@@ -11,9 +11,9 @@ from torch import Tensor, nn
 from torch.testing import assert_close
 
 import cuesta
-from cuesta.compile_report import GraphReport
-from cuesta.frontend import compile as compiling
+from cuesta.driver import compile as compiling
 from cuesta.options import list_mode_options
+from cuesta.reports.compile_report import GraphReport
 
 pytestmark = pytest.mark.usefixtures("cuesta_only")
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from cuesta.errors import CompileError, OutOfResources
-from cuesta.frontend.compile_for import compile_for
+from cuesta.export.compile_for import compile_for
 from cuesta.lowering.tt_to_binary import triton_versions
 from cuesta.lowering.tt_to_binary.device_libraries import name_functions
 from cuesta.lowering.tt_to_binary.kernel import KernelBinary, KernelText, pack

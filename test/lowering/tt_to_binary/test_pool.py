@@ -12,13 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from cuesta import progress
 from cuesta.cache import Cache
 from cuesta.errors import CompileError
 from cuesta.lowering.tt_to_binary import kernels
 from cuesta.lowering.tt_to_binary.kernel import KernelText
 from cuesta.lowering.tt_to_binary.kernels import compile_kernels, start_compiling
 from cuesta.lowering.tt_to_binary.pool import Pool, Worker
+from cuesta.reports import progress
 from cuesta.targets import parse_target
 
 TARGET = parse_target("cuda:90")

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from cuesta.frontend.tensor_cores import without_tf32
+from cuesta.frontend.capture.tensor_cores import without_tf32
 from cuesta.tools.bench.backends import failure
 from cuesta.tools.bench.contenders import Contender
 from cuesta.tools.bench.gpu import accuracy, device

@@ -32,8 +32,8 @@ from cuesta.tools.bench.gpu.worker import Job, work
 WORKER = "cuesta.tools.bench.gpu.worker"
 LOADED = (
     WORKER,
-    "cuesta.frontend.backend",
-    "cuesta.frontend.compile",
+    "cuesta.driver.backend",
+    "cuesta.driver.compile",
     "transformers.modeling_utils",
     "torchvision.models",
 )

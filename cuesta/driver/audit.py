@@ -1,0 +1,227 @@
+"""What `torch.compile(model, backend="cuesta")` would make of a model, before anything is compiled.
+
+    print(cuesta.audit(model, x))
+
+Dynamo and AOTAutograd trace the model as torch.compile would, with fake tensors: nothing is computed, no weight is
+copied or changed. Each graph goes down to the level at which kernels, calls into ATen and the memory plan stand, and
+no further: no machine code is made. A model whose Python asks for values (`if x.sum() > 0`) is run once in eager on
+copies of itself and of its inputs instead.
+"""
+
+from __future__ import annotations
+
+import copy
+import inspect
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch._dynamo.eval_frame import OptimizeContext, innermost_backend
+from torch._dynamo.utils import graph_break_reasons
+from torch._functorch._aot_autograd.utils import make_boxed_func
+from torch._subclasses.fake_tensor import (
+    DataDependentOutputException,
+    DynamicOutputShapeException,
+    FakeCopyMode,
+    FakeTensorMode,
+)
+from torch.utils._pytree import tree_flatten, tree_map
+
+from cuesta.driver.backend import report_of_steps
+from cuesta.driver.pieces import in_pieces
+from cuesta.driver.planning import plan
+from cuesta.driver.specialise import is_symbolic
+from cuesta.errors import DeviceError, Unsupported
+from cuesta.frontend.attention.keep_whole import keep_attention_whole
+from cuesta.frontend.capture.aot import around
+from cuesta.frontend.capture.effects import unwrap_effects
+from cuesta.frontend.capture.streams import unwrap_waits, uses_streams
+from cuesta.frontend.fx_passes.bitwise import decompositions_of
+from cuesta.frontend.python_steps import python_steps, takes_nested_size
+from cuesta.options import Options
+from cuesta.reports.audit_result import Audit, AuditedGraph, GraphBreak
+from cuesta.reports.compile_report import GraphReport
+
+_MANY = 1 << 20
+_DATA_DECIDE = (DataDependentOutputException, DynamicOutputShapeException)
+
+
+def audit(model: Callable[..., Any], *inputs: Any, **kwargs: Any) -> Audit:
+    """What would be compiled of `model(*inputs, **kwargs)`, what would be called in ATen, and where graphs break.
+
+    `model` is a module or a function, or what torch.compile returned for one, whose mode and options then count.
+    Whether training graphs are made depends on the grad mode and on `requires_grad`, as it does in a call. The
+    tensors of a function's modules keep their values and gradients; what else a function changes in Python (an
+    optimizer's state, a list) is changed, so audit the model or the loss rather than a whole step. Raises what the
+    model itself raises for these inputs, and OptionError for wrong options.
+    """
+    options = Options.from_torch(**_arguments_of_compile(model))
+    original = getattr(model, "_orig_mod", getattr(model, "_torchdynamo_orig_callable", model))
+    name = type(original).__name__ if isinstance(original, torch.nn.Module) else original.__qualname__
+    try:
+        collector = _trace_fake(original, inputs, kwargs, options)
+        computed = False
+    except _DATA_DECIDE:
+        collector = _trace_copies(original, inputs, kwargs, options)
+        computed = True
+    return Audit(name, collector.graphs, collector.breaks, computed)
+
+
+class _Collector:
+    """A backend that plans each graph and runs it as it is."""
+
+    def __init__(self, options: Options) -> None:
+        self.options = options
+        self.graphs: list[AuditedGraph] = []
+        self.breaks: list[GraphBreak] = []
+        self.seen: dict[int, _Snapshot] = {}
+
+    def __call__(self, gm: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
+        if not self.options.bitwise_eager:
+            keep_attention_whole(gm, self.options.target)
+        run = around(self._compiler, decompositions_of(self.options))(gm, example_inputs)
+
+        def remember_and_run(*args: Any) -> Any:
+            for arg in args:
+                if isinstance(arg, torch.Tensor) and id(arg) not in self.seen:
+                    self.seen[id(arg)] = _Snapshot.of(arg)
+            return run(*args)
+
+        return remember_and_run
+
+    def _compiler(self, kind: str) -> Callable[..., Any]:
+        def compile(gm: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
+            self._plan(gm, kind)
+            return make_boxed_func(gm.forward)
+
+        return compile
+
+    def _plan(self, gm: torch.fx.GraphModule, kind: str) -> Callable[..., Any]:
+        """Enters what becomes of a graph, of each piece where it is cut as the backend cuts it."""
+        unwrap_waits(gm)
+        unwrap_effects(gm)
+        steps = python_steps(gm)
+        if steps or takes_nested_size(gm) or uses_streams(gm):
+            if steps:
+                self.graphs.append(AuditedGraph(report_of_steps(steps, kind), len(steps), 0))
+            in_pieces(gm, steps, lambda piece, name: self._plan(piece, f"{kind}, {name}"))
+        else:
+            self.graphs.append(plan_graph(gm, kind, self.options))
+        return make_boxed_func(gm.forward)
+
+    def run(self, call: Callable[[Callable[..., Any]], object], model: Callable[..., Any]) -> None:
+        """Calls `call` with `model` as torch.compile makes it with this backend."""
+        # Entries of their own, so that neither a user's compiled code nor the limit on recompiles hears of an audit.
+        isolated = "isolate_recompiles" in inspect.signature(torch.compile).parameters
+        arguments: dict[str, Any] = {"isolate_recompiles": True} if isolated else {}
+        compiled = torch.compile(model, backend=self, dynamic=False, **arguments)
+        unlimited = torch._dynamo.config.patch(recompile_limit=_MANY, accumulated_recompile_limit=_MANY)
+        # Nothing is called backward, which would leave gradients with parameters: the graph is made at once.
+        at_once = torch._functorch.config.patch(force_non_lazy_backward_lowering=True)
+        before = len(graph_break_reasons)
+        try:
+            with unlimited, at_once:
+                call(compiled)
+        finally:
+            for snapshot in self.seen.values():
+                snapshot.restore()
+        self.breaks = list(_breaks(graph_break_reasons[before:]))
+
+
+def _trace_fake(model: Callable[..., Any], inputs: Any, kwargs: Any, options: Options) -> _Collector:
+    """Raises one of _DATA_DECIDE where the Python of the model wants a value."""
+    mode = FakeTensorMode(allow_non_fake_inputs=True)  # a function may hold modules, whose weights are real
+    inputs, kwargs = tree_map(lambda v: _fake(v, mode), (inputs, kwargs))
+    if isinstance(model, torch.nn.Module):
+        with FakeCopyMode(mode):
+            model = copy.deepcopy(model)
+    collector = _Collector(options)
+    with mode:
+        collector.run(lambda compiled: compiled(*inputs, **kwargs), model)
+    return collector
+
+
+def _trace_copies(model: Callable[..., Any], inputs: Any, kwargs: Any, options: Options) -> _Collector:
+    model = copy.deepcopy(model)
+    inputs, kwargs = tree_map(_cloned, (inputs, kwargs))
+    collector = _Collector(options)
+    with torch.random.fork_rng():
+        collector.run(lambda compiled: compiled(*inputs, **kwargs), model)
+    return collector
+
+
+@dataclass(frozen=True)
+class _Snapshot:
+    """An argument of a graph as it was before the graph ran, to undo what a function does to its modules."""
+
+    tensor: torch.Tensor
+    gradient: torch.Tensor | None
+    version: int
+    value: torch.Tensor | None
+
+    @staticmethod
+    def of(tensor: torch.Tensor) -> _Snapshot:
+        gradient = tensor.grad if tensor.is_leaf else None
+        # Fake tensors have no values, and a real one that meets them stays as it is.
+        computes = torch._guards.detect_fake_mode([tensor]) is None
+        value = tensor.detach().clone() if computes else None
+        return _Snapshot(tensor, gradient, tensor._version, value)
+
+    def restore(self) -> None:
+        if self.tensor.is_leaf:
+            self.tensor.grad = self.gradient
+        if self.value is not None and self.tensor._version != self.version:
+            with torch.no_grad():
+                self.tensor.copy_(self.value)
+
+
+def _cloned(value: Any) -> Any:
+    return value.detach().clone().requires_grad_(value.requires_grad) if isinstance(value, torch.Tensor) else value
+
+
+def _fake(value: Any, mode: FakeTensorMode) -> Any:
+    return mode.from_tensor(value, static_shapes=True) if isinstance(value, torch.Tensor) else value
+
+
+def plan_graph(gm: torch.fx.GraphModule, kind: str, options: Options) -> AuditedGraph:
+    """What would become of a functional ATen graph, as far as its plan tells."""
+    report = GraphReport(kind)
+    ops = [node for node in gm.graph.nodes if node.op == "call_function" and hasattr(node.target, "_schema")]
+    arguments = [n.meta.get("val") for n in gm.graph.nodes if n.op == "placeholder"]
+    try:
+        plan(gm, kind, replace(options, memory_limit=None), report)
+    except (Unsupported, DeviceError) as problem:
+        sized = "compiled for each set of sizes, when called: " if is_symbolic(gm) else ""
+        report.fallback = f"{sized}{problem}"
+    return AuditedGraph(report, len(ops), sum(map(_byte_count, tree_flatten(arguments)[0])))
+
+
+def _byte_count(value: Any) -> int:
+    if not isinstance(value, torch.Tensor) or value.layout != torch.strided:
+        return 0
+    size = value.untyped_storage().nbytes()
+    if isinstance(size, torch.SymInt):
+        return int(size.node.hint) if size.node.has_hint() else 0
+    return size
+
+
+def _breaks(reasons: Sequence[Any]) -> Iterator[GraphBreak]:
+    """Each break once, as Dynamo may come to a line several times."""
+    seen = set()
+    for reason in reasons:
+        frame = reason.user_stack[-1] if reason.user_stack else None
+        found = GraphBreak.of(reason.reason, frame)
+        if found not in seen:
+            seen.add(found)
+            yield found
+
+
+def _arguments_of_compile(model: Any) -> dict[str, Any]:
+    """The mode and options with which torch.compile made `model`, where it did."""
+    cells = [cell.cell_contents for cell in getattr(model, "__closure__", None) or ()]
+    contexts = [getattr(model, "dynamo_ctx", None), *cells]
+    for context in contexts:
+        if isinstance(context, OptimizeContext) and callable(context.callback):
+            return dict(getattr(innermost_backend(context.callback), "kwargs", {}))
+    return {}

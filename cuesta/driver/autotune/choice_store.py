@@ -1,0 +1,79 @@
+"""Choices that were measured, kept in the cache of compiled graphs. Imports no MLIR: what is remembered needs none.
+
+An answer is kept under the question, the machine, its threads and all versions, so it is measured once: later graphs
+and processes find it there.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import torch
+
+from cuesta import cache_artifacts
+from cuesta.cache import Hit, content_key, environment_key, open_cache
+from cuesta.driver.autotune.stopwatch import winner
+from cuesta.options import Options
+from cuesta.policy.choices import Question
+
+#: Of what an answer holds: another format has another key.
+_FORMAT = "1"
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One choice that was made."""
+
+    kind: str
+    about: str
+    taken: str
+    #: what the rule of thumb takes
+    usual: str
+    #: candidate → seconds of a call; those that cannot be run have none
+    times: dict[str, float]
+    #: "measured", "remembered", or why neither
+    source: str
+
+    @staticmethod
+    def of(question: Question, times: Mapping[str, float], source: str) -> Choice:
+        """What such times say."""
+        taken = winner(times, question.candidates, question.worth)
+        return Choice(question.kind, question.about, taken, question.candidates[0], dict(times), source)
+
+
+def choice_key(question: Question, options: Options, device: tuple[str, ...] = ()) -> str:
+    """Where the answer is kept; `device` is what it depends on beside CPU, versions and question."""
+    asked = (question.kind, question.key, *question.candidates)
+    machine = (environment_key(), f"{torch.get_num_threads()} threads", f"opt_level {options.opt_level}")
+    return content_key("choice", _FORMAT, *asked, *machine, *device)
+
+
+def remembered(key: str, question: Question, options: Options) -> Choice | None:
+    """The choice that is kept under `key`; None where there is none, or something else."""
+    given = cache_artifacts.loaded(key)
+    found = open_cache(options.cache_root).get(key) if given is None else Hit(given)
+    times = _read(found.payload, question) if isinstance(found, Hit) else None
+    if not isinstance(found, Hit) or times is None:
+        return None
+    cache_artifacts.record(key, found.payload)
+    return Choice.of(question, times, "remembered")
+
+
+def keep(key: str, times: Mapping[str, float], options: Options) -> None:
+    """Keeps what was measured; without a cache, for torch.compiler.save_cache_artifacts alone."""
+    payload = json.dumps(times).encode()
+    cache_artifacts.record(key, payload)
+    open_cache(options.cache_root).put(key, payload)
+
+
+def _read(payload: bytes, question: Question) -> dict[str, float] | None:
+    """The times that an entry holds; None where it holds anything else."""
+    try:
+        times = json.loads(payload)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(times, dict) or not times or not times.keys() <= set(question.candidates):
+        return None
+    return times if all(isinstance(t, float) and t > 0 for t in times.values()) else None

@@ -1,0 +1,175 @@
+"""Who computes something of f32 on this CPU, the library behind ATen or a kernel of ours, where the options say "auto".
+
+It depends on the machine: MKL has 1.1 times a kernel's speed on an Intel Xeon, and 0.4 times it on an AMD EPYC. So one
+specimen of each kind that a graph has is timed, once a machine and number of threads, and the answer kept
+(choice_store.py); kinds of which a linear layer's product tells the answer are not. What was decided is part of the
+graph's key in the cache, and an attribute of its module. Where it is remembered, no MLIR is imported.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
+from typing import TypeVar
+
+import torch
+from torch.utils._python_dispatch import _disable_current_modes
+
+from cuesta.driver.autotune import attention_trial, product_trial
+from cuesta.driver.autotune.choice_store import Choice, choice_key, keep, remembered
+from cuesta.driver.autotune.specimen import WORTH, Specimen, is_plain
+from cuesta.driver.autotune.stopwatch import Stopwatch
+from cuesta.driver.loading import load
+from cuesta.errors import CuestaError
+from cuesta.options import Options
+from cuesta.policy.choices import Question
+from cuesta.policy.product_kinds import KERNEL, KINDS, LIBRARY
+from cuesta.reports.compile_report import GraphReport, choice_text
+from cuesta.runtime.artefact import Artefact
+from cuesta.targets import CPU, Target
+
+log = logging.getLogger("cuesta")
+T = TypeVar("T")
+
+#: What this process knows, by the choice's key: without a cache it measures once.
+_KNOWN: dict[str, Choice] = {}
+#: What this process has begun to compile and not timed yet, by the choice's key, and the seconds that took.
+_BEGUN: dict[str, tuple[Callable[[], Artefact], float]] = {}
+#: Seconds for which each of the two is timed.
+_BUDGET = 0.02
+#: How many times as long one of the two takes that is called no more, once each had its fewest calls.
+_HOPELESS = 1.43
+#: Calls that each has at least: what is decided stays, and threads of a busy machine wait for one another.
+_FEWEST = 10
+
+
+def decide(gm: torch.fx.GraphModule, options: Options, target: Target, report: GraphReport) -> dict[str, str]:
+    """Name of a kind → LIBRARY or KERNEL, for the kinds that a graph has, where that is measured; fills the report."""
+    return decide_kinds(kinds_of(gm, options, target), options, report)
+
+
+def kinds_of(gm: torch.fx.GraphModule, options: Options, target: Target) -> list[str]:
+    """The names of the kinds that a graph has, where the clock decides about them.
+
+    It does not for another target, with options that say who computes it, on a CPU without AVX-512, or where torch is
+    to use deterministic algorithms.
+    """
+    if target != CPU or options.bitwise_eager or not is_measured():
+        return []
+    asked = [(options.gemm, product_trial.kinds), (options.attention, attention_trial.kinds)]
+    return [name for who, kinds in asked if who == "auto" for name in kinds(gm)]
+
+
+def decide_kinds(names: Sequence[str], options: Options, report: GraphReport) -> dict[str, str]:
+    """As `decide`, in a process that does not have the graph."""
+
+    def measure(key: str, question: Question, specimen: Specimen) -> Choice:
+        return _measured(key, question, specimen, options, report)
+
+    return _told({name: _choice(_specimen(name), options, measure) for name in names}, report)
+
+
+def recall_kinds(names: Sequence[str], options: Options, report: GraphReport) -> dict[str, str] | None:
+    """As `decide_kinds`, None where something is to be measured."""
+    known = {name: _choice(_specimen(name), options, lambda *_: None) for name in names}
+    found = {name: choice for name, choice in known.items() if choice is not None}
+    return _told(found, report) if len(found) == len(known) else None
+
+
+def _told(chosen: Mapping[str, Choice], report: GraphReport) -> dict[str, str]:
+    report.products = [asdict(choice) for choice in chosen.values()]
+    return {name: choice.taken for name, choice in chosen.items()}
+
+
+def _specimen(name: str) -> Specimen:
+    return product_trial.specimen_of(KINDS[name]) if name in KINDS else attention_trial.ALL[name]
+
+
+def is_measured() -> bool:
+    """Whether the clock may decide here."""
+    return torch.backends.cpu.get_cpu_capability() == "AVX512" and not torch.are_deterministic_algorithms_enabled()
+
+
+def begin(gm: torch.fx.GraphModule, options: Options) -> None:
+    """Has LLVM begin with the kernel that `decide` will time first, where Dynamo's graph has products and the answer is
+    not known: LLVM leaves Python's lock to AOTAutograd, which traces meanwhile."""
+    if options.target not in (None, CPU) or options.bitwise_eager or not is_measured():
+        return
+    asked = [(options.gemm, product_trial.CALLED), (options.attention, attention_trial.CALLED)]
+    called = {function for who, functions in asked if who == "auto" for function in functions}
+    values = (node.meta.get("example_value") for node in gm.graph.nodes if node.target in called)
+    if not any(is_plain(value) and value.device.type == "cpu" for value in values):
+        return
+    specimen = product_trial.linear_layer()
+    question = _question(specimen)
+    key = choice_key(question, options)
+    if key in _KNOWN or key in _BEGUN or remembered(key, question, options) is not None:
+        return
+    start = time.perf_counter()
+    try:
+        with _disable_current_modes():
+            _BEGUN[key] = _begin_kernel(specimen, options), time.perf_counter() - start
+    except CuestaError as problem:
+        log.info("%s; it is tried again where it is to be timed", problem)
+
+
+def _choice(specimen: Specimen, options: Options, measure: Callable[[str, Question, Specimen], T]) -> Choice | T:
+    """What is known of it, else what `measure` gives."""
+    question = _question(specimen)
+    if specimen.like is not None:
+        told = _choice(specimen.like, options, measure)
+        if not isinstance(told, Choice):
+            return told
+        ratio = told.times[KERNEL] / told.times[LIBRARY] if len(told.times) == 2 else 1.0
+        if not specimen.clear[0] < ratio < specimen.clear[1]:
+            source = f"as {told.about}, where it takes {ratio:.2f} of the library's time"
+            return Choice(question.kind, question.about, told.taken, LIBRARY, {}, source)
+    key = choice_key(question, options)
+    if key not in _KNOWN:
+        found = remembered(key, question, options) or measure(key, question, specimen)
+        if not isinstance(found, Choice):
+            return found
+        _KNOWN[key] = found
+        log.info("%s (%s)", choice_text(asdict(found)), found.source)
+    return _KNOWN[key]
+
+
+def _question(specimen: Specimen) -> Question:
+    return Question(specimen.kind, specimen.about, specimen.key, (LIBRARY, KERNEL), WORTH)
+
+
+def _measured(key: str, question: Question, specimen: Specimen, options: Options, report: GraphReport) -> Choice:
+    start = time.perf_counter()
+    begun, seconds = _BEGUN.pop(key, (None, 0.0))
+    # As a program calls the library: nothing of torch's that is in force where a graph is compiled.
+    with _disable_current_modes(), torch.no_grad(), torch.autocast("cpu", enabled=False):
+        inputs = specimen.inputs()
+        try:
+            finish = begun or _begin_kernel(specimen, options)
+            import cuesta.frontend.importer  # noqa: F401  the graph's turn is next, and LLVM is still at work
+
+            program = load(finish())
+            calls = {LIBRARY: lambda: specimen.library(*inputs), KERNEL: lambda: program(list(inputs))}
+            times = Stopwatch(budget=_BUDGET, fewest=_FEWEST, hopeless=_HOPELESS).race(calls)
+        except CuestaError as problem:
+            log.warning("%s of f32: the library's, as a kernel of ours was not measured: %s", specimen.kind, problem)
+            return Choice.of(question, {}, f"not measured: {problem}")
+    keep(key, times, options)
+    report.times["measuring"] = report.times.get("measuring", 0.0) + seconds + time.perf_counter() - start
+    return Choice.of(question, times, "measured")
+
+
+def _begin_kernel(specimen: Specimen, options: Options) -> Callable[[], Artefact]:
+    """What gives the program that computes it in a kernel. Raises CompileError where none is made."""
+    # Here, as what is remembered needs no MLIR.
+    from cuesta._mlir import ir
+    from cuesta.dialects import make_context
+    from cuesta.driver.compile import begin_lowering
+    from cuesta.policy.choices import chosen_by
+    from cuesta.sizes import assumptions
+
+    plain = Options(gemm=KERNEL, attention=KERNEL, opt_level=options.opt_level, cache=False, verify=False)
+    with make_context(), assumptions(), chosen_by(None):
+        return begin_lowering(ir.Module.parse(specimen.module), plain, GraphReport(specimen.kind)).finish

@@ -1,0 +1,123 @@
+"""What `max_autotune` adds to a compile: choices that passes ask about are made by timing each candidate here.
+
+Answers are remembered (choice_store.py). A graph's report lists its choices.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import _disable_current_modes
+
+from cuesta._mlir import ir
+from cuesta.driver.autotune import candidate_programs
+from cuesta.driver.autotune.choice_store import Choice, choice_key, keep, remembered
+from cuesta.driver.autotune.gpu_stopwatch import GpuStopwatch
+from cuesta.driver.autotune.stopwatch import Stopwatch
+from cuesta.driver.cache.graph_cache import gpu_key
+from cuesta.driver.loading import load
+from cuesta.errors import CompileError, DeviceError, ExecutionError
+from cuesta.options import Options
+from cuesta.policy.choices import Question, chosen_by
+from cuesta.reports.compile_report import GraphReport, choice_text
+from cuesta.runtime.executable import Executable
+from cuesta.targets import CPU, Target
+
+log = logging.getLogger("cuesta")
+
+#: Seconds for which a graph's compile makes and times candidates: what is asked later goes by the rule of thumb.
+MOST_SECONDS = 60.0
+
+#: kind of question → the program of a candidate, and its level
+_PROGRAMS: dict[str, Callable[[Any, str], tuple[ir.Module, str]]] = {
+    "product": candidate_programs.product,
+    "gemm": candidate_programs.gemm,
+    "tile": candidate_programs.kernel,
+}
+Build = Callable[[Question, Any, str], Callable[[], object]]
+Begin = Callable[[Question, Any, str], None]
+
+
+@dataclass
+class MeasuredChoices:
+    """Answers the questions of one compile."""
+
+    options: Options
+    report: GraphReport
+    #: makes a candidate something to call
+    build: Build
+    stopwatch: Stopwatch | GpuStopwatch = field(default_factory=Stopwatch)
+    made: dict[str, str] = field(default_factory=dict)
+    #: begins to make a candidate's code, where that takes other processes
+    begin: Begin | None = None
+    #: what the answers depend on beside CPU, versions and question
+    device: tuple[str, ...] = ()
+
+    @staticmethod
+    def of(
+        options: Options, report: GraphReport, lower: Callable[..., Any], target: Target, begin: Callable[..., Any]
+    ) -> MeasuredChoices:
+        """`lower` is lower_module; `begin(module, options, level)` begins to make the code of a GPU's kernels."""
+        plain = replace(options, max_autotune=False, dump=None, trace_enabled=False, trace_graph_diagram=False)
+        plain = replace(plain, memory_limit=None)  # of a call: what is measured now is not part of one
+
+        def build(question: Question, subject: Any, candidate: str) -> Callable[[], object]:
+            module, level = _PROGRAMS[question.kind](subject, candidate)
+            program = load(lower(module, plain, GraphReport("candidate"), level))
+            return _call(program)
+
+        if target == CPU:
+            return MeasuredChoices(options, report, build)
+
+        def start(question: Question, subject: Any, candidate: str) -> None:
+            begin(*_PROGRAMS[question.kind](subject, candidate), plain)
+
+        return MeasuredChoices(options, report, build, GpuStopwatch(), begin=start, device=gpu_key(target))
+
+    def __call__(self, question: Question, subject: Any) -> str:
+        """The candidate to take: see `cuesta.policy.choices`."""
+        key = choice_key(question, self.options, self.device)
+        if key not in self.made:
+            choice = remembered(key, question, self.options) or self._measured(key, question, subject)
+            self.made[key] = choice.taken
+            self.report.choices.append(asdict(choice))
+            log.info("max_autotune: %s (%s)", choice_text(asdict(choice)), choice.source)
+        return self.made[key]
+
+    def _measured(self, key: str, question: Question, subject: Any) -> Choice:
+        clock = self.stopwatch.clock
+        start = clock()
+        spent = self.report.times.get("measuring", 0.0)
+        if spent >= MOST_SECONDS:
+            return Choice.of(question, {}, f"not measured: {MOST_SECONDS:.0f} s of measuring are over")
+        calls = {}
+        with chosen_by(None), _disable_current_modes(), torch.no_grad():
+            if self.begin is not None:
+                for candidate in question.candidates:
+                    with contextlib.suppress(CompileError):  # which building it raises again
+                        self.begin(question, subject, candidate)
+            for candidate in question.candidates:
+                try:
+                    calls[candidate] = self.build(question, subject, candidate)
+                except (CompileError, DeviceError) as problem:
+                    log.warning("max_autotune: %s as %s is not made: %s", question.about, candidate, problem)
+            try:
+                times = self.stopwatch.race(calls) if calls else {}
+            except (ExecutionError, IndexError) as problem:
+                times = {}
+                log.warning("max_autotune: %s is not measured: %s", question.about, problem)
+        self.report.times["measuring"] = spent + clock() - start
+        if not times:
+            return Choice.of(question, {}, "not measured: no candidate runs by itself")
+        keep(key, times, self.options)
+        return Choice.of(question, times, "measured")
+
+
+def _call(program: Executable) -> Callable[[], object]:
+    tensors = candidate_programs.inputs_of(program)
+    return lambda: program(list(tensors))

@@ -1,0 +1,68 @@
+"""Which of several calls is the fastest."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from cuesta.driver.late.late_code import settle
+
+
+@dataclass(frozen=True)
+class Stopwatch:
+    """Times calls. All times are in seconds."""
+
+    clock: Callable[[], float] = time.perf_counter
+    #: about how long each call is timed for
+    budget: float = 0.02
+    #: a timed batch takes at least about as long: much more than reading the clock does
+    batch: float = 0.0002
+    rounds: int = 50
+    #: calls that each has before one is given up: beside other work one may take ten times as long as the next
+    fewest: int = 1
+    #: a call that takes so many times the fastest one's time is not called again
+    hopeless: float = 3.0
+
+    def race(self, calls: Mapping[str, Callable[[], object]]) -> dict[str, float]:
+        """The shortest time of each call, by name.
+
+        They take turns, so that a machine that is busy for a while slows all of them, and it is the shortest time that
+        counts, as nothing makes a call faster than it is.
+        """
+        settle()  # LLVM's threads would be timed too
+        best: dict[str, float] = {}
+        for name, call in calls.items():
+            call()  # what only a first call does: memory is touched, a library makes its plan
+            best[name] = self._time(call, 1)
+        for _ in range(1, self.fewest):
+            for name, call in calls.items():
+                best[name] = min(best[name], self._time(call, 1))
+        limit = self.hopeless * min(best.values())
+        left = [name for name in calls if best[name] <= limit]
+        if len(left) == 1:
+            return best
+        counts = {name: max(1, round(self.batch / max(best[name], 1e-9))) for name in left}
+        end = self.clock() + self.budget * len(left)
+        for _ in range(self.rounds):
+            for name in left:
+                best[name] = min(best[name], self._time(calls[name], counts[name]))
+            if self.clock() >= end:
+                break
+        return best
+
+    def _time(self, call: Callable[[], object], count: int) -> float:
+        start = self.clock()
+        for _ in range(count):
+            call()
+        return (self.clock() - start) / count
+
+
+def winner(times: Mapping[str, float], candidates: Sequence[str], worth: float) -> str:
+    """The candidate to take: the fastest where it takes at most the share `worth` of the first's time, else the first,
+    the rule of thumb's."""
+    usual = candidates[0]
+    fastest = min((name for name in candidates if name in times), key=lambda name: times[name], default=usual)
+    if usual not in times:
+        return usual
+    return fastest if times[fastest] <= worth * times[usual] else usual

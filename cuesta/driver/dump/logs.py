@@ -1,0 +1,56 @@
+"""What torch's own logging shows of a compile, for those who ask for it.
+
+    TORCH_LOGS="cuesta" (or "+cuesta")     a report of each graph; with +, the module after each stage
+    TORCH_LOGS="output_code"               the code of each graph before LLVM: its kernels as loops, or as Triton IR
+    TORCH_TRACE=folder                     those and the graph among tlparse's artifacts
+
+A program from the cache has a report and no code.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from torch._logging import _internal as torch_logging
+
+from cuesta.reports.compile_report import GraphReport
+
+log = logging.getLogger("cuesta")
+_code_log = torch_logging.getArtifactLogger("cuesta", "output_code")
+
+#: Stages whose module goes to TORCH_TRACE.
+_TRACED = ("graph", "kernels", "loops", "tt")
+#: The last stages that a person can read.
+_CODE = ("loops", "tt")
+
+
+def tell_stage(name: str, text: Callable[[], str]) -> None:
+    """Hears of a stage that has run; `text` gives its module, and is called where somebody wants it."""
+    if name in _CODE and _wants_code():
+        _code_log.debug("cuesta, stage %s:\n%s", name, text())
+    if log.isEnabledFor(logging.DEBUG):
+        log.debug("stage %s:\n%s", name, text())
+    if name in _TRACED:
+        _trace(f"cuesta_{name}", text)
+
+
+def tell_report(report: GraphReport) -> None:
+    """Hears of a graph that is compiled, or was taken from the cache."""
+    if log.isEnabledFor(logging.INFO):
+        log.info("%s", "\n".join(report.lines()))
+    _trace("cuesta_report", lambda: "\n".join(report.lines()))
+
+
+def _trace(name: str, text: Callable[[], str]) -> None:
+    described = {"name": name, "encoding": "string"}
+    torch_logging.trace_structured("artifact", metadata_fn=lambda: described, payload_fn=text)
+
+
+def _wants_code() -> bool:
+    """Whether TORCH_LOGS or torch._logging.set_logs asked for output_code; torch gives handlers to its own loggers."""
+    if not torch_logging.log_state.is_artifact_enabled("output_code"):
+        return False
+    if not _code_log.hasHandlers():
+        torch_logging._setup_handlers(logging.StreamHandler, _code_log)
+    return _code_log.isEnabledFor(logging.DEBUG)

@@ -1,0 +1,70 @@
+"""What the scripts that minifier.py writes call: they compile a graph that failed, or make it smaller."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch._dynamo.debug_utils import AccuracyError
+from torch._dynamo.repro.after_aot import repro_common
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.fx.passes.fake_tensor_prop import FakeTensorProp
+
+from cuesta.driver.backend import compile_aten_graph
+from cuesta.driver.dump.minifier import agrees, copied, fakes, script, write
+from cuesta.options import Options
+
+
+def run_repro(
+    mod: torch.nn.Module,
+    load_args: Any,
+    *,
+    kind: str,
+    options: Mapping[str, Any],
+    failure: str,
+    command: str,
+    save_dir: str | None,
+    tracing_mode: str,
+    **others: Any,
+) -> Any:
+    """What a script calls: `command` is "run", "minify", or "get_args" for the graph and its arguments alone.
+
+    `failure` names the exception that a smaller graph has to raise as well, AccuracyError where its results have to be
+    wrong; `others` are torch's, for accuracy.
+    """
+    gm, inputs = repro_common(argparse.Namespace(save_dir=save_dir, tracing_mode=tracing_mode), mod, load_args)
+    if command == "get_args":
+        return gm, inputs
+    by_values = failure == AccuracyError.__name__
+    if command == "run":
+        compiled = _compile(copied(gm), inputs, kind, options)
+        if by_values and not agrees(compiled, gm, inputs):
+            raise AccuracyError(f"results of the graph ({kind}) are not eager's")
+        return compiled(list(inputs))
+
+    from torch._functorch.fx_minifier import minifier
+
+    def fails(smaller: torch.fx.GraphModule, smaller_inputs: Sequence[Any]) -> bool:
+        try:
+            compiled = _compile(copied(smaller), smaller_inputs, kind, options)
+            return by_values and not agrees(compiled, smaller, smaller_inputs)
+        except Exception as problem:
+            return not by_values and type(problem).__name__ == failure
+
+    def keep(smaller: torch.fx.GraphModule, smaller_inputs: Sequence[Any]) -> None:
+        settings = {"kind": kind, "options": options, "failure": failure}
+        given = smaller_inputs if by_values else fakes(smaller_inputs)
+        write(script(smaller, given, "run", save_dir, settings), smaller, Path(save_dir or "."))
+
+    return minifier(gm, inputs, module_fails=fails, dump_state=keep, save_dir=save_dir)
+
+
+def _compile(
+    gm: torch.fx.GraphModule, inputs: Sequence[Any], kind: str, options: Mapping[str, Any]
+) -> Callable[[list[Any]], Any]:
+    FakeTensorProp(gm, FakeTensorMode(allow_non_fake_inputs=True)).propagate(*inputs)
+    with torch._dynamo.config.patch(repro_after=None):
+        return compile_aten_graph(gm, inputs, kind, Options.from_torch(None, {"cache": False, **options}))

@@ -1,0 +1,18 @@
+"""The picture of a compiled graph: `trace.graph_diagram` writes it beside the dump, as graph.svg.
+
+`steps.py` reads the host function into boxes and edges, `repeats.py` finds equal layers and draws them once,
+`layout.py` places the boxes, `svg.py` writes them.
+"""
+
+from __future__ import annotations
+
+from cuesta._mlir import ir
+from cuesta.driver.dump.picture.layout import place
+from cuesta.driver.dump.picture.repeats import collapse
+from cuesta.driver.dump.picture.steps import read_steps
+from cuesta.driver.dump.picture.svg import write_svg
+
+
+def draw(module: ir.Module, title: str) -> str:
+    """The module, whose host function and kernels stand apart and whose memory is planned, as the text of an SVG."""
+    return write_svg(place(collapse(read_steps(module))), title)

@@ -1,0 +1,40 @@
+"""A program as an event in torch's profiler, named for what it is and the Python that it came from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+import torch.autograd.profiler as profiler
+
+from cuesta.reports.compile_report import GraphReport
+
+Run = Callable[[list[torch.Tensor]], list[torch.Tensor]]
+
+#: Kernels that the name of an event lists.
+_NAMED = 3
+
+
+def profiled(run: Run, report: GraphReport, steps: Sequence[dict[str, Any]]) -> Run:
+    """`run`, which the profiler shows while it is on, and below it the calls into ATen that go through torch's
+    dispatcher. Kernels on CPU, and products of matrices, are called natively and have no events of their own."""
+    event = torch._C._profiler._RecordFunctionFast
+    name = event_name(report, steps)
+
+    def call(tensors: list[torch.Tensor]) -> list[torch.Tensor]:
+        if not profiler._is_profiler_enabled:
+            return run(tensors)
+        with event(name):
+            return run(tensors)
+
+    return call
+
+
+def event_name(report: GraphReport, steps: Sequence[dict[str, Any]]) -> str:
+    """`cuesta forward model.py:31 [gelu, add_native_layer_norm, and 2 more]`."""
+    where = next((step["where"] for step in steps if step.get("where")), "")
+    kernels = [kernel["name"] for kernel in report.kernels]
+    more = [f"and {len(kernels) - _NAMED} more"] if len(kernels) > _NAMED else []
+    listed = ", ".join([*kernels[:_NAMED], *more])
+    return " ".join(["cuesta", report.name, *([where.rpartition("/")[2]] if where else []), f"[{listed}]"])

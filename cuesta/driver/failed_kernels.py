@@ -1,0 +1,129 @@
+"""Which kernels of a program that does not compile are at fault, and which nodes of the graph they were made of.
+
+A kernel is tried by itself: a module that has only it, and the launches of it, goes through the stages behind the
+kernels, as far as the whole did. Halves of the kernels are tried first, so that one of a hundred takes about 14 trials.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+import torch
+
+import cuesta.dialects as dialects
+from cuesta._mlir import ir
+from cuesta.dialects.kernel_module import launched_kernels
+from cuesta.driver.autotune.kernel_traffic import kernel_functions
+from cuesta.driver.compile import MACHINE_CODE
+from cuesta.driver.dump.reproducer import LoweringFailed, as_bytecode
+from cuesta.errors import CompileError
+from cuesta.lowering.host_to_llvm import WORDS
+from cuesta.lowering.host_to_llvm.object_code import begin_object
+from cuesta.passes.pipeline import Pipeline
+from cuesta.sizes import assumptions
+
+#: The level at which kernels are functions of their own.
+_KERNELS = "kernels"
+
+#: A name that a location gives an op, in its text: `loc("encoder.layers.0:mm"("model.py":3:0))`.
+_NAME = re.compile(r'"([^"]*)"(?=\()')
+
+
+def nodes_at_fault(failure: LoweringFailed, gm: torch.fx.GraphModule, opt_level: int) -> list[torch.fx.Node]:
+    """The nodes that became the kernels which do not compile by themselves, in the graph's order; none where the
+    failure is not theirs, or comes before there are kernels."""
+    names = list(failure.pipelines)
+    if _KERNELS not in names or failure.stage in names[: names.index(_KERNELS) + 1]:
+        return []
+    with failure.original.context, ir.Location.unknown(), assumptions():
+        try:
+            kernels = _at_kernels(failure)
+        except CompileError:  # other than in the compile that failed
+            return []
+        trial = _Trial(as_bytecode(kernels), failure, opt_level)
+        found = set(failing(list(kernel_functions(kernels)), trial.fails))
+        named = {name for op in _ops_of(kernels, found) for name in names_in(op.location)}
+    return [node for node in gm.graph.nodes if node.name in named]
+
+
+def gets_through(module: ir.Module, pipelines: Mapping[str, Pipeline], stage: str, opt_level: int) -> bool:
+    """Whether a module gets through the stages of these pipelines, in order, up to the one of that name; through all of
+    them, and LLVM, where "machine code" is meant. The module is not as it was then."""
+    try:
+        for name, pipeline in pipelines.items():
+            pipeline.run(module, verify=False)
+            dialects.verify(module, f"stage {name}")
+            if name == stage:
+                return True
+        if WORDS in module.operation.attributes:
+            del module.operation.attributes[WORDS]
+        if stage == MACHINE_CODE:
+            begin_object(module, opt_level)()
+    except CompileError:
+        return False
+    return True
+
+
+def failing(names: Sequence[str], fails: Callable[[Sequence[str]], bool]) -> list[str]:
+    """Those of `names` that fail by themselves; `fails` says whether any of some does."""
+    if not names or not fails(names):
+        return []
+    if len(names) == 1:
+        return list(names)
+    middle = len(names) // 2
+    return [*failing(names[:middle], fails), *failing(names[middle:], fails)]
+
+
+def names_in(location: ir.Location) -> list[str]:
+    """The names of the nodes that an op was made of."""
+    return [name.rpartition(":")[2] for name in _NAME.findall(str(location))]
+
+
+def _at_kernels(failure: LoweringFailed) -> ir.Module:
+    module = ir.Module.parse(as_bytecode(failure.original))
+    for name, pipeline in failure.pipelines.items():
+        pipeline.run(module, verify=False)
+        if name == _KERNELS:
+            break
+    return module
+
+
+def _ops_of(module: ir.Module, kernels: set[str]) -> Iterator[ir.Operation]:
+    """The ops in kernels of these names, and their launches."""
+    for name, function in kernel_functions(module).items():
+        if name in kernels:
+            yield from dialects.walk(function)
+    for op in dialects.walk(module.operation):
+        if op.name == "host.launch" and kernels.intersection(launched_kernels(op)):
+            yield op
+
+
+class _Trial:
+    """Tries some kernels of a module alone."""
+
+    def __init__(self, module: bytes, failure: LoweringFailed, opt_level: int) -> None:
+        self._module, self._stage, self._opt_level = module, failure.stage, opt_level
+        names = list(failure.pipelines)
+        self._behind = {name: failure.pipelines[name] for name in names[names.index(_KERNELS) + 1 :]}
+
+    def fails(self, names: Sequence[str]) -> bool:
+        """Whether a program of these kernels does not compile as far as the whole did."""
+        module = ir.Module.parse(self._module)
+        _keep(module, set(names))
+        return not gets_through(module, self._behind, self._stage, self._opt_level)
+
+
+def _keep(module: ir.Module, names: set[str]) -> None:
+    """Erases all launches but those of these kernels, and the kernels that nothing launches then."""
+    launches = [op for op in dialects.walk(module.operation) if op.name == "host.launch"]
+    used: set[str] = set()
+    for launch in launches:
+        kernels = launched_kernels(launch)
+        if names.intersection(kernels):
+            used.update(kernels)
+        else:
+            launch.erase()
+    for name, function in kernel_functions(module).items():
+        if name not in used:
+            function.erase()

@@ -1,0 +1,110 @@
+"""Arguments of a program that are made of its parameters and buffers once, and made anew when one of these changes.
+
+Before every call it is seen whether each source is the tensor that it was, in the same memory and version. What is
+written through `.data`, or by a library that torch knows nothing of, changes no version: it is not seen. Tensors made
+under `inference_mode` have none, and what is made of them is made in every call.
+"""
+
+from __future__ import annotations
+
+import operator
+import weakref
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+from torch.fx import Node
+
+from cuesta.driver.calling import Boxed
+from cuesta.frontend.fx_nodes import last_placeholder
+
+_address: Callable[[Tensor], int] = torch._C.TensorBase.data_ptr
+_version: Callable[[Tensor], int] = operator.attrgetter("_version")
+
+
+class Make(Protocol):
+    """Makes an argument of its sources."""
+
+    def __call__(self, *sources: Tensor) -> Tensor: ...
+
+
+@dataclass(frozen=True)
+class _Seen:
+    """Tensors as they were."""
+
+    tensors: list[weakref.ref[Tensor]]
+    addresses: list[int]
+    versions: list[int]
+
+    @staticmethod
+    def of(tensors: Sequence[Tensor]) -> _Seen:
+        """Raises RuntimeError where one has no version."""
+        return _Seen(list(map(weakref.ref, tensors)), list(map(_address, tensors)), list(map(_version, tensors)))
+
+    def same(self, tensors: Sequence[Tensor]) -> bool:
+        """Whether these are they, unchanged. Raises RuntimeError where one has no version."""
+        same = all(map(operator.is_, map(weakref.ref.__call__, self.tensors), tensors))
+        return same and list(map(_version, tensors)) == self.versions and list(map(_address, tensors)) == self.addresses
+
+
+@dataclass
+class FrozenArgument:
+    """An argument, and which arguments it is made of."""
+
+    sources: tuple[int, ...]
+    make: Make
+    kept: tuple[_Seen, Tensor] | None = field(default=None)
+
+    def made(self, args: Sequence[Any]) -> Tensor:
+        """The argument for sources as they are now."""
+        now = [args[i] for i in self.sources]
+        kept = self.kept
+        if any(source.is_inference() for source in now):
+            return self._make(now)
+        if kept is not None and kept[0].same(now):
+            return kept[1]
+        seen = _Seen.of(now)
+        made = self._make(now)
+        self.kept = (seen, made)
+        return made
+
+    def _make(self, sources: Iterable[Tensor]) -> Tensor:
+        return self.make(*(source.detach() for source in sources))
+
+
+def bind(frozen: Sequence[FrozenArgument], boxed: Boxed) -> Boxed:
+    """The call of a graph whose last arguments are `frozen`, without them."""
+    sources = sorted({i for argument in frozen for i in argument.sources})
+    last: tuple[_Seen, list[Tensor]] | None = None
+
+    def unchanged(now: Sequence[Tensor]) -> list[Tensor] | None:
+        try:
+            return last[1] if last is not None and last[0].same(now) else None
+        except RuntimeError:  # one has no version
+            return None
+
+    def call(args: list[Any]) -> list[Any]:
+        nonlocal last
+        now = [args[i] for i in sources]
+        made = unchanged(now)
+        if made is None:
+            seen = None if any(source.is_inference() for source in now) else _Seen.of(now)
+            made = [argument.made(args) for argument in frozen]
+            last = None if seen is None else (seen, made)
+        args += made
+        del now
+        return boxed(args)
+
+    call._boxed_call = True  # type: ignore[attr-defined]
+    return call
+
+
+def add_argument(graph: torch.fx.Graph, name: str, value: Tensor) -> Node:
+    """A new last argument of a graph, as `value` is."""
+    with graph.inserting_after(last_placeholder(graph)):
+        argument = graph.placeholder(name)
+        argument.target = argument.name  # no other node's, which the graph's own code would take for it
+        argument.meta["val"] = value
+    return argument

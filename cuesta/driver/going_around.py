@@ -1,0 +1,200 @@
+"""A graph of which a kernel does not compile: the ops of that kernel are called in ATen, and the rest stays compiled.
+
+No kernel of ours is to be the reason that a graph does not compile. Where a pass, or LLVM, fails on the way down, these
+are tried in turn, each with what was found before:
+
+1. The nodes that became the failing kernels go to ATen: of a kernel with a matrix product the product alone at first,
+   so that what follows it is a kernel still.
+2. Where no kernel fails by itself, or the failure comes before there are kernels, the graph's nodes are halved until
+   those are found without which it compiles.
+3. Who asked for the program runs the graph op by op.
+
+With a node go all others of the graph that call the same op on tensors of the same sizes: their kernels would fail too.
+A warning and the report say what was done. With CUESTA_STRICT set none of it is, and the failure is raised.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import logging
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+import torch
+from torch.fx import Node
+
+from cuesta.driver.calling import Run
+from cuesta.driver.dump.reproducer import LoweringFailed
+from cuesta.driver.failed_kernels import nodes_at_fault
+from cuesta.driver.made_program import MadeProgram
+from cuesta.driver.op_by_op import op_by_op_run
+from cuesta.driver.own_errors import is_strict, raise_told, told_of
+from cuesta.errors import CuestaError, Unsupported
+from cuesta.frontend.convention import Convention
+from cuesta.frontend.fx_nodes import not_callable, result_metas
+from cuesta.frontend.python_steps import is_view
+from cuesta.frontend.rules import CALL_IN_ATEN
+from cuesta.reports.compile_report import GraphReport
+
+log = logging.getLogger("cuesta")
+
+Made = TypeVar("Made")
+
+#: Failures of one graph that are gone around, each with a compile of the whole graph behind it. What fails twice has
+#: little in common as a rule; a graph that fails more often runs op by op.
+_MOST_ROUNDS = 6
+#: Nodes that halving finds, each with about 11 lowerings of a graph of a thousand nodes.
+_MOST_FOUND = 3
+
+#: Ops whose kernels multiply matrices.
+_PRODUCTS = frozenset({"mm", "bmm", "addmm", "baddbmm", "convolution"})
+
+
+def go_around(
+    gm: torch.fx.GraphModule,
+    failure: LoweringFailed,
+    report: GraphReport,
+    opt_level: int,
+    compile: Callable[[], Made],
+    lowers: Callable[[LoweringFailed], bool],
+) -> Made:
+    """What `compile` makes of the graph with some nodes called in ATen, which the report and a warning say.
+
+    `lowers` says whether the graph as it is marked gets through the stage that failed. Raises LoweringFailed where no
+    way leads around the failure; no node is marked then.
+    """
+    marked: list[Node] = []
+    first = failure
+    for _ in range(_MOST_ROUNDS):
+        found = _next_nodes(failure, gm, opt_level) or _halved(_candidates(gm), functools.partial(lowers, failure))
+        if not found:
+            break
+        alike = _alike(gm, found)
+        _mark(alike, failure)
+        marked += alike
+        report.instead.append({"ops": sorted({_name(node) for node in alike}), "error": failure.first_line})
+        try:
+            made = compile()
+        except LoweringFailed as again:
+            failure = again
+            continue
+        except Unsupported:  # of a call into ATen
+            break
+        log.warning(
+            "the %s graph calls %s in ATen: %s", report.name, ", ".join(sorted(set(map(_name, marked)))), told_of(first)
+        )
+        return made
+    for node in marked:
+        del node.meta[CALL_IN_ATEN]
+    report.instead.clear()
+    raise first
+
+
+def run_otherwise(
+    failure: CuestaError,
+    gm: torch.fx.GraphModule,
+    convention: Convention,
+    report: GraphReport,
+    around: Callable[[LoweringFailed], MadeProgram],
+) -> Run:
+    """What is called in place of a program, of the graph, whose code could not be made or loaded: `around` gives the
+    program without the kernels at fault, and else it is the graph op by op. Raises where failures are to be seen."""
+    if is_strict():
+        raise_told(failure)
+    if isinstance(failure, LoweringFailed):
+        with contextlib.suppress(LoweringFailed):
+            made = around(failure)
+            if made.convention == convention:
+                return made.executable
+    report.fallback = str(failure)
+    log.warning("the %s graph runs op by op: %s", report.name, told_of(failure))
+    return op_by_op_run(gm, convention)
+
+
+def _next_nodes(failure: LoweringFailed, gm: torch.fx.GraphModule, opt_level: int) -> list[Node]:
+    """Nodes of the failing kernels to call in ATen now."""
+    nodes = [node for node in nodes_at_fault(failure, gm, opt_level) if _may_be_called(node)]
+    return [node for node in nodes if _name(node) in _PRODUCTS] or nodes
+
+
+def _candidates(gm: torch.fx.GraphModule) -> list[Node]:
+    return [node for node in gm.graph.nodes if _may_be_called(node)]
+
+
+def _may_be_called(node: Node) -> bool:
+    """Whether a node can become a call into ATen that it is not yet. A view computes nothing that could be called."""
+    if node.op != "call_function" or not isinstance(node.target, torch._ops.OpOverload) or is_view(node):
+        return False
+    return CALL_IN_ATEN not in node.meta and bool(result_metas(node)) and not_callable(node) is None
+
+
+def _halved(nodes: Sequence[Node], lowers: Callable[[], bool]) -> list[Node]:
+    """Nodes that, called in ATen, let the graph through; none where it does not get through with all of them.
+
+    More of them called are taken to be never worse: so the least number of first nodes with which the graph gets
+    through ends in one of those at fault.
+    """
+    found: list[Node] = []
+    while len(found) < _MOST_FOUND:
+        rest = [node for node in nodes if node not in found]
+        if not _lowers_with([*found, *rest], lowers):
+            return []
+        low, high = 0, len(rest)  # with the first `high` it gets through
+        while low < high:
+            middle = (low + high) // 2
+            if _lowers_with([*found, *rest[:middle]], lowers):
+                high = middle
+            else:
+                low = middle + 1
+        if high == 0:
+            break
+        found.append(rest[high - 1])
+        if _lowers_with(found, lowers):
+            break
+    return found
+
+
+def _lowers_with(nodes: Iterable[Node], lowers: Callable[[], bool]) -> bool:
+    with _marked(nodes):
+        return lowers()
+
+
+@contextmanager
+def _marked(nodes: Iterable[Node]) -> Iterator[None]:
+    nodes = list(nodes)
+    for node in nodes:
+        node.meta[CALL_IN_ATEN] = "to see whether the rest compiles"
+    try:
+        yield
+    finally:
+        for node in nodes:
+            del node.meta[CALL_IN_ATEN]
+
+
+def _mark(nodes: Iterable[Node], failure: LoweringFailed) -> None:
+    for node in nodes:
+        node.meta[CALL_IN_ATEN] = f"a kernel of cuesta's for it does not compile: {failure.first_line}"
+
+
+def _alike(gm: torch.fx.GraphModule, nodes: Iterable[Node]) -> list[Node]:
+    """All nodes that call what one of these does, on tensors like its."""
+    wanted = {_signature(node) for node in nodes}
+    return [node for node in _candidates(gm) if _signature(node) in wanted]
+
+
+def _signature(node: Node) -> str:
+    arguments = torch.fx.map_arg((node.args, node.kwargs), lambda operand: _described(operand.meta.get("val")))
+    return f"{node.target} {arguments}"
+
+
+def _described(value: Any) -> Any:
+    if not isinstance(value, torch.Tensor):
+        return value
+    strides = value.stride() if value.layout == torch.strided else ""
+    return f"{value.dtype} {tuple(value.shape)} {strides} on {value.device}"
+
+
+def _name(node: Node) -> str:
+    return str(node.target._schema.name).rpartition(":")[2]  # type: ignore[union-attr]

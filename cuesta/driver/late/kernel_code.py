@@ -1,0 +1,66 @@
+"""The code of a program's kernels on a GPU, made beside its host program.
+
+prepare(target)                                             before the graph is lowered: worker processes start
+making = start(module, kernels, target, cache, smaller)     at the tt level: they begin
+…                                                           the host program is lowered meanwhile
+code = making.finish()                                      name → code; rows of `kernels` are filled in
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from cuesta._mlir import ir
+from cuesta.cache import Cache
+from cuesta.driver.late.late_kernels import described
+from cuesta.errors import CompileError
+from cuesta.lowering.tt_to_binary.kernel import Grid, KernelBinary, KernelText
+from cuesta.lowering.tt_to_binary.kernels import warm_up
+from cuesta.lowering.tt_to_binary.making import MadeKernel, Smaller, start_kernels
+from cuesta.lowering.tt_to_binary.texts import kernel_grids, kernel_texts
+from cuesta.targets import Target
+
+
+@dataclass(frozen=True)
+class Making:
+    """Kernels on their way."""
+
+    rows: list[dict[str, Any]]
+    wait: Callable[[], list[MadeKernel]]
+    #: those whose texts stand for their code
+    late: list[MadeKernel] = field(default_factory=list)
+
+    def finish(self) -> dict[str, bytes]:
+        """The code of each kernel; of one that is late its text. Raises the CompileError of the first that has none."""
+        made = {kernel.text.name: kernel for kernel in [*self.late, *self.wait()]}
+        for row in self.rows:
+            kernel = made[row["name"]]
+            row |= {"grid": list(kernel.grid), "halvings": kernel.halvings, **described(kernel.binary)}
+        return {row["name"]: made[row["name"]].binary.code for row in self.rows}
+
+
+def prepare(target: Target) -> None:
+    """Has Triton load in worker processes while this one lowers a graph for `target`."""
+    if target.gpu and target.kind != "tt":
+        # A graph that has no kernels needs no Triton; for one that has, `start` raises the same.
+        with contextlib.suppress(CompileError):
+            warm_up(target)
+
+
+def start(
+    module: ir.Module, rows: list[dict[str, Any]], target: Target, cache: Cache | None, smaller: Smaller | None
+) -> Making:
+    """Begins to make the kernels of a module at the tt level, which `rows` name; `smaller` is for those too large."""
+    kernels = list(zip(kernel_texts(module), kernel_grids(module), strict=True))
+    if target.kind == "tt":
+        return Making(rows, lambda: [_as_text(text, grid, text.text.encode()) for text, grid in kernels])
+    late = {row["name"] for row in rows if row["late"]}
+    waiting = [_as_text(text, grid, text.to_bytes()) for text, grid in kernels if text.name in late]
+    return Making(rows, start_kernels(module, target, cache, smaller, without=late).finish, waiting)
+
+
+def _as_text(text: KernelText, grid: Grid, code: bytes) -> MadeKernel:
+    return MadeKernel(text, grid, KernelBinary(text.name, code, 0, text.warps, text.name, None, None))

@@ -1,0 +1,233 @@
+"""One graph as one program: from the disk cache, or down through every stage."""
+
+from __future__ import annotations
+
+import functools
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from cuesta.driver.autotune.machine_trial import decide_kinds, kinds_of
+from cuesta.driver.cache.graph_cache import GraphCache
+from cuesta.driver.calling import Run
+from cuesta.driver.late.late_code import LateExecutable
+from cuesta.driver.loading import can_run, load
+from cuesta.driver.made_program import MadeProgram
+from cuesta.driver.own_errors import is_strict, raise_told
+from cuesta.errors import CuestaError, Unsupported
+from cuesta.frontend.convention import Convention, check_outputs
+from cuesta.frontend.devices import place_graph
+from cuesta.frontend.fx_passes.eagers_calls import mark_calls
+from cuesta.frontend.graph_key import graph_key
+from cuesta.frontend.source_lines import by_number, in_lines_of, numbers_of
+from cuesta.options import Options
+from cuesta.reports.compile_report import GraphReport
+from cuesta.runtime.artefact import Artefact
+from cuesta.runtime.executable import Executable
+from cuesta.runtime.sized import is_sized
+from cuesta.sizes import assumptions
+from cuesta.targets import Target
+
+if TYPE_CHECKING:  # a cached program needs no MLIR
+    from cuesta.driver.dump.reproducer import LoweringFailed
+    from cuesta.frontend.importer import ImportedGraph
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """A graph of which the cache has no program."""
+
+    gm: torch.fx.GraphModule
+    kind: str
+    options: Options
+    donated: Sequence[int]
+    target: Target
+    device: torch.device
+    #: all that its key says of the graph
+    text: str
+    #: kind of products → who computes them, as measured
+    products: Mapping[str, str]
+    #: the names of the kinds of which that is to be measured yet
+    unknown: Sequence[str] = ()
+
+    @functools.cached_property
+    def cache(self) -> GraphCache:
+        """Where its program belongs, once it is known who computes its products."""
+        return GraphCache.of(self.text, self.options, self.target, self.products)
+
+    def decided(self, products: Mapping[str, str]) -> Wanted:
+        """The same with what was measured of its products."""
+        return replace(self, products=products, unknown=())
+
+
+def make_program(
+    gm: torch.fx.GraphModule, kind: str, options: Options, report: GraphReport, donated: Sequence[int] = ()
+) -> MadeProgram:
+    """Compiles a graph, or takes it from the cache; fills the report.
+
+    `kind` is its name, `donated` are the positions of arguments whose memory nobody needs after a call. Raises
+    Unsupported or DeviceError where no program can run it here, and any other CompileError where a pass fails.
+    """
+    found = look_up(gm, kind, options, report, donated)
+    return found if isinstance(found, MadeProgram) else compile_program(found, report)
+
+
+def look_up(
+    gm: torch.fx.GraphModule,
+    kind: str,
+    options: Options,
+    report: GraphReport,
+    donated: Sequence[int],
+    decide: Callable[[Sequence[str], Options, GraphReport], Mapping[str, str] | None] = decide_kinds,
+) -> MadeProgram | Wanted:
+    """The program that the cache has, or what to compile. Raises Unsupported for what no program can run here.
+
+    Where `decide` does not know who computes a graph's products, as `recall_kinds` may not, what is to be compiled says
+    so, and the cache is not asked: nothing of this machine's is in it.
+    """
+    start = time.perf_counter()
+    target, device = place_graph(gm, options.target)
+    if not can_run(target):
+        raise Unsupported(f"programs for {target} are not launched yet; cuesta.compile_for makes their kernels")
+    kinds = kinds_of(gm, options, target)
+    asked = time.perf_counter()
+    products = decide(kinds, options, report)
+    start += time.perf_counter() - asked  # what is measured has an entry of its own
+    text = f"{graph_key(gm)}\n{kind}, donated {donated}"
+    wanted = Wanted(gm, kind, options, donated, target, device, text, products or {}, kinds if products is None else ())
+    found = None
+    if options.dump:
+        # Which a cached program has left behind.
+        report.cache["reason"] = "a dump wants every stage"
+    elif wanted.unknown:
+        report.cache = {"hit": False, "reason": "who computes products is not measured yet"}
+    else:
+        found = wanted.cache.load(gm, report)
+        if found is not None and report.instead and is_strict():
+            found, report.instead = None, []
+            report.cache = {"hit": False, "reason": "the kept program is one without kernels that failed"}
+    report.times["key and cache"] = time.perf_counter() - start
+    if found is None:
+        return wanted
+    artefact, executable, convention = found
+    in_lines_of(artefact.metadata, gm)
+    return MadeProgram(executable, convention, wanted.cache.key, lambda: artefact)
+
+
+def compile_program(wanted: Wanted, report: GraphReport) -> MadeProgram:
+    """Compiles, loads and keeps a graph's program, at once, but that LLVM may still be at work on one for a CPU: who
+    calls it waits. Raises what `make_program` does."""
+    from cuesta.driver.dump.reproducer import LoweringFailed  # a cached program needs no MLIR
+
+    mark_calls(wanted.gm, wanted.options)
+    try:
+        return _compile(wanted, report, _may_be_late)
+    except LoweringFailed as failure:
+        return _around(failure, wanted, report)
+
+
+def _around(failure: LoweringFailed, wanted: Wanted, report: GraphReport) -> MadeProgram:
+    """The program without the kernels that fail. Raises LoweringFailed where there is none, and where failures are to
+    be seen the error for the user."""
+    from cuesta.driver.going_around import go_around
+
+    if is_strict():
+        raise_told(failure)
+    at_once = functools.partial(_compile, wanted, report, lambda _: False)
+    opt_level, lowers = wanted.options.opt_level, functools.partial(_lowers, wanted)
+    return go_around(wanted.gm, failure, report, opt_level, at_once, lowers)
+
+
+def _without_code(wanted: Wanted, report: GraphReport, convention: Convention, failure: CuestaError) -> Run:
+    """What is called in place of a program whose code could not be made or loaded."""
+    from cuesta.driver.going_around import run_otherwise
+
+    return run_otherwise(failure, wanted.gm, convention, report, lambda again: _around(again, wanted, report))
+
+
+def _may_be_late(program: Mapping[str, Any]) -> bool:
+    """Whether a program's code may still be made when it is handed out. Who suppresses errors, or makes what fails
+    smaller, must hear of LLVM's too."""
+    config = torch._dynamo.config
+    return not is_sized(program) and not config.suppress_errors and config.repro_after is None
+
+
+def _compile(wanted: Wanted, report: GraphReport, may_be_late: Callable[[Mapping[str, Any]], bool]) -> MadeProgram:
+    """The graph as it is marked, as a program. Raises LoweringFailed where one of its kernels does not compile."""
+    from cuesta.dialects import make_context
+    from cuesta.driver.compile import Timer, begin_lowering, lower_module
+    from cuesta.driver.dump.stages import Dump
+
+    options = wanted.options
+    start, numbers = time.perf_counter(), numbers_of(wanted.gm)
+    with make_context(), assumptions():
+        graph = _imported(wanted)
+        report.times["import"] = time.perf_counter() - start
+
+        def keep(artefact: Artefact) -> Executable:
+            artefact.metadata["convention"] = graph.convention.as_dict()
+            by_number(artefact.metadata, numbers)
+            executable = load(artefact, wanted.cache.cache)
+            wanted.cache.store(artefact, report)
+            return executable
+
+        dump = Dump.open(options.dump, wanted.kind) if options.dump else None
+        if dump is not None or wanted.target.gpu:
+            artefact = lower_module(graph.module, options, report, dump=dump)
+        else:
+            begun = begin_lowering(graph.module, options, report)
+            if may_be_late(begun.program):
+                late = LateExecutable(
+                    begun, keep, report, functools.partial(_without_code, wanted, report, graph.convention)
+                )
+                return MadeProgram(late, graph.convention, wanted.cache.key, late.artefact)
+            with Timer(report.times).stage("machine code"):
+                artefact = begun.finish()
+    start = time.perf_counter()
+    executable = keep(artefact)
+    report.times["load and keep"] = time.perf_counter() - start
+    if dump is not None:
+        report.dump = dump.outcome()
+        dump.finish(report.lines())
+        report.dump = dump.outcome()
+    return MadeProgram(executable, graph.convention, wanted.cache.key, lambda: artefact)
+
+
+def _imported(wanted: Wanted) -> ImportedGraph:
+    """The graph as it is marked, in the current context. Raises Unsupported."""
+    from cuesta.dialects.module_products import mark_products
+    from cuesta.frontend.importer import import_graph
+
+    graph = import_graph(wanted.gm, wanted.donated, wanted.target, wanted.device)
+    mark_products(graph.module, wanted.products)
+    check_outputs(graph.convention.outputs)
+    return graph
+
+
+def _lowers(wanted: Wanted, failure: LoweringFailed) -> bool:
+    """Whether the graph as it is marked gets through the stage that failed."""
+    from cuesta._mlir import ir
+    from cuesta.dialects import make_context
+    from cuesta.driver.failed_kernels import gets_through
+
+    try:
+        with make_context(), ir.Location.unknown(), assumptions():
+            module = _imported(wanted).module
+            return gets_through(module, failure.pipelines, failure.stage, wanted.options.opt_level)
+    except Unsupported:
+        return False
+
+
+def import_program(wanted: Wanted) -> tuple[Convention, bytes, dict[str, bool]]:
+    """What a graph is in the cuesta dialect, for another process to compile: how it is called, the module as MLIR's
+    bytecode, and what was assumed of its sizes. Raises Unsupported."""
+    from cuesta.dialects import make_context
+    from cuesta.driver.dump.reproducer import as_bytecode
+
+    mark_calls(wanted.gm, wanted.options)
+    with make_context(), assumptions() as noted:
+        graph = _imported(wanted)
+        return graph.convention, as_bytecode(graph.module), dict(noted)

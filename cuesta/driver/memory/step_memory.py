@@ -1,0 +1,124 @@
+"""`memory_limit` for training: what the forward graph saves counts against the backward graph's share.
+
+A step's peak is that of the forward graph, or what it leaves (results and what is saved) and the peak of the backward
+graph on top. Where that is above the limit, torch's partitioner is asked to save less and less and to compute it again
+in the backward graph (torch._functorch.config.activation_memory_budget), until a plan is within.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+
+from cuesta.driver.calling import Boxed
+from cuesta.driver.planning import plan
+from cuesta.errors import CompileError, DeviceError, MemoryLimitError
+from cuesta.frontend.capture.aot import partition
+from cuesta.frontend.capture.donation import expected_arguments
+from cuesta.options import Options
+from cuesta.reports.compile_report import GraphReport
+from cuesta.reports.quantities import size_text
+
+log = logging.getLogger("cuesta")
+
+#: Shares of what the forward graph would save, tried in this order.
+BUDGETS = (1.0, 0.7, 0.5, 0.35, 0.2, 0.1, 0.0)
+
+Compile = Callable[[torch.fx.GraphModule, Sequence[Any], str, Options], Boxed]
+
+
+@dataclass
+class StepMemory:
+    """Shares a limit out between the graphs that AOTAutograd makes of one of Dynamo's."""
+
+    options: Options
+    #: what the forward graph leaves to the backward graph, in bytes
+    left: int = 0
+
+    def compiler(self, kind: str, compile: Compile) -> Callable[..., Boxed]:
+        """A compiler of graphs of this kind, with options that hold its share."""
+
+        def compile_within(gm: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Boxed:
+            if kind != "backward" or self.options.memory_limit is None:
+                return compile(gm, example_inputs, kind, self.options)
+            share = max(self.options.memory_limit - self.left, 1)
+            try:
+                return compile(gm, example_inputs, kind, replace(self.options, memory_limit=share))
+            except MemoryLimitError as error:
+                whole, left = size_text(self.options.memory_limit), size_text(self.left)
+                raise MemoryLimitError(f"{error} (memory_limit is {whole}; the forward graph leaves {left})") from None
+
+        return compile_within
+
+    def partition(self, joint: torch.fx.GraphModule, joint_inputs: Any, **kwargs: Any) -> Any:
+        """As `aot.partition`, with as much computed again as the limit takes."""
+        kwargs["exact"] = self.options.bitwise_eager
+        if self.options.memory_limit is None:
+            return partition(joint, joint_inputs, **kwargs)
+        tried: list[tuple[int, int, int, Any]] = []
+        for position, budget in enumerate(BUDGETS):
+            part = torch.fx.GraphModule(joint, _copied(joint.graph))
+            with torch._functorch.config.patch(activation_memory_budget=budget):
+                forward, backward = partition(part, joint_inputs, **kwargs)
+            donated = expected_arguments(forward, backward, kwargs["num_fwd_outputs"])
+            peak, left = self._planned(forward, backward, donated)
+            tried.append((peak, position, left, (forward, backward)))
+            if peak <= self.options.memory_limit:
+                break
+        # Where none is within, the nearest, for the compile to refuse.
+        peak, position, self.left, graphs = min(tried, key=lambda entry: entry[:2])
+        share = f"{BUDGETS[position]:.0%} of what pays is saved for the backward graph"
+        log.info("memory_limit: %s: a step is to take %s", share, size_text(peak))
+        return graphs
+
+    def _planned(
+        self, forward: torch.fx.GraphModule, backward: torch.fx.GraphModule, donated: Sequence[int]
+    ) -> tuple[int, int]:
+        """A step's peak and what the forward graph leaves, in bytes; 0 where they cannot be planned, which the compile
+        refuses."""
+        try:
+            first = self._plan(forward, "forward", 0, ())
+            second = self._plan(backward, "backward", first.kept_bytes, donated)
+            return max(first.peak_bytes, first.kept_bytes + second.peak_bytes), first.kept_bytes
+        except (CompileError, DeviceError) as problem:
+            log.info("memory_limit: no plan to share out: %s", problem)
+            return 0, 0
+
+    def _plan(self, gm: torch.fx.GraphModule, kind: str, taken: int, donated: Sequence[int]) -> GraphReport:
+        """The plan of a graph within what is left of the limit, or the usual one where none is."""
+        assert self.options.memory_limit is not None
+        for limit in (max(self.options.memory_limit - taken, 1), None):
+            report = GraphReport(kind)
+            with contextlib.suppress(MemoryLimitError):
+                plan(gm, kind, replace(self.options, memory_limit=limit), report, donated)
+                break
+        return report
+
+
+def _copied(graph: torch.fx.Graph) -> torch.fx.Graph:
+    """A graph like this one; the partitioner changes what it is given."""
+    copied = torch.fx.Graph()
+    found: Any = copied.graph_copy(graph, {}, return_output_node=True)
+    results, output = found
+    copied.output(results).meta = dict(output.meta)
+    return copied
+
+
+def at_once(options: Options) -> contextlib.AbstractContextManager[Any]:
+    """Within it the backward graph is compiled with the forward graph, where a limit is to be refused before either
+    runs, and not when it is first called."""
+    if options.memory_limit is None:
+        return contextlib.nullcontext()
+    patch: contextlib.AbstractContextManager[Any] = torch._functorch.config.patch(force_non_lazy_backward_lowering=True)
+    return patch
+
+
+def refuse_unplanned(kind: str, options: Options, reason: str) -> None:
+    """Raises MemoryLimitError where memory is limited: for a graph of which nobody knows before what it takes."""
+    if options.memory_limit is not None:
+        raise MemoryLimitError(f"memory_limit: what this {kind} graph takes is not known before it runs: {reason}")

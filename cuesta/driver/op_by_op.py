@@ -1,0 +1,71 @@
+"""Graphs that run as they are, one op after the other: until their program is there, or where there is none."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from cuesta.driver.calling import Boxed, Run
+from cuesta.frontend.convention import Convention
+from cuesta.frontend.symbols import Source, reader
+from cuesta.runtime.strides import same_places
+from cuesta.sizes import Number, at, number, stride, symbols
+
+
+def op_by_op(gm: torch.fx.GraphModule, sources: Sequence[Source] = ()) -> Boxed:
+    """A graph as it is, with results laid out as a program's are: another graph's program may read them.
+
+    `sources` say where the symbols in its sizes come from; a result with others is left as it is.
+    """
+    names = [source.name for source in sources]
+    read = reader(sources)
+    (output,) = gm.graph.find_nodes(op="output")
+    layouts = [_layout(item, set(names)) for item in output.args[0]]
+
+    def call(args: list[Any]) -> list[Any]:
+        values = dict(zip(names, read(args), strict=True))
+        inputs = list(args)
+        args.clear()
+        results = gm(*inputs)
+        return [_laid_out(result, layout, values) for result, layout in zip(results, layouts, strict=True)]
+
+    call._boxed_call = True  # type: ignore[attr-defined]
+    return call
+
+
+def op_by_op_run(gm: torch.fx.GraphModule, convention: Convention) -> Run:
+    """A graph without symbols in its sizes, called as its program would be: of all arguments and results, `convention`
+    says which are tensors."""
+    boxed = op_by_op(gm)
+    others = [node.meta.get("val") for node in gm.graph.find_nodes(op="placeholder")]
+    places = {output.index: i for i, output in enumerate(convention.outputs) if output.kind == "tensor"}
+
+    def run(tensors: list[torch.Tensor]) -> list[torch.Tensor]:
+        arguments = list(others)
+        for position, tensor in zip(convention.tensor_arguments, tensors, strict=False):  # then the graph's own
+            arguments[position] = tensor
+        results = boxed(arguments)
+        return [results[places[i]] for i in sorted(places)]
+
+    return run
+
+
+def _layout(item: Any, known: set[str]) -> tuple[Number, ...] | None:
+    """The strides of an output as traced, in the call's symbols; None for no tensor, or one whose sizes data decide."""
+    value = item.meta.get("val") if isinstance(item, torch.fx.Node) else None
+    if not isinstance(value, torch.Tensor) or value.layout != torch.strided:
+        return None
+    if any(symbols(number(size)) - known for size in value.shape):
+        return None
+    return tuple(map(stride, value.stride()))
+
+
+def _laid_out(value: Any, layout: tuple[Number, ...] | None, values: dict[str, int]) -> Any:
+    if layout is None:
+        return value
+    strides = tuple(at(s, values) for s in layout)
+    if same_places(value.shape, value.stride(), strides):
+        return value
+    return torch.empty_strided(value.shape, strides, dtype=value.dtype, device=value.device).copy_(value)

@@ -1,0 +1,297 @@
+"""Graphs with steps that no program holds: those steps run in Python, and what is between them is compiled in pieces.
+
+Such steps are higher-order ops (cond, while_loop, flex_attention), ops that write to their arguments, and ops on
+dtypes that no level knows. The graphs that a higher-order op calls as they are get compiled as well. Where the code
+goes to another stream, a piece ends too.
+
+    %a = sin(%x); %b = cond(%p, f, g, [%a]); %c = exp(%b)      →      program 1, cond of compiled f and g, program 2
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch.fx import GraphModule, Node
+
+from cuesta.driver.calling import Boxed
+from cuesta.errors import InputError
+from cuesta.frontend.capture.effects import is_effect
+from cuesta.frontend.capture.streams import launches, run_on, stream_of, uses_streams, without_stream
+from cuesta.frontend.fx_passes.users_kernels import target_of
+from cuesta.frontend.graph_key import attribute
+from cuesta.frontend.layouts import laid_out
+from cuesta.frontend.python_steps import is_random, is_view, writes_argument
+from cuesta.runtime.arguments import missing_memory
+
+#: Higher-order ops that call their graphs with tensors and numbers, whatever those do. Others look into theirs, or
+#: map them over what is no plain tensor (flex_attention).
+_CALLS_GRAPHS = frozenset({"cond", "while_loop", "while_loop_stack_output", "scan", "map_impl", "invoke_subgraph"})
+
+#: Compiles a graph; the text says which part of the whole it is.
+Compile = Callable[[GraphModule, str], Boxed]
+
+
+def in_pieces(gm: GraphModule, steps: Iterable[Node], compile_piece: Compile) -> Boxed:
+    """A boxed callable that runs `steps`, nodes of the graph in its order, in Python and programs for the rest."""
+    return _Splitter(gm, list(steps), compile_piece).run()
+
+
+#: Where views learn what they are of.
+_BASES = torch._C.DispatchKeySet(torch._C.DispatchKey.ADInplaceOrView)
+
+
+@dataclass
+class _Step:
+    """One program, or one node in Python: `run` takes the values of `needs` in a list of its own to those of `gives`;
+    no later step needs those of `drops`. `stream` is the one to run on, None for the current one."""
+
+    run: Callable[[list[Any]], list[Any]]
+    needs: list[Node]
+    gives: list[Node]
+    stream: int | None = None
+    drops: list[Node] = field(default_factory=list)
+
+
+@dataclass
+class _Piece:
+    """What one program computes: its own nodes, with the views of other pieces' values that they need before them."""
+
+    body: dict[Node, None] = field(default_factory=dict)
+    needs: dict[Node, None] = field(default_factory=dict)
+
+
+@dataclass
+class _Splitter:
+    gm: GraphModule
+    steps: list[Node]
+    compile_piece: Compile
+    compiled: dict[str, Callable[..., Any]] = field(default_factory=dict)
+    #: what is between one piece and the next: a step, or None where the stream changes
+    cuts: list[Node | None] = field(default_factory=list)
+
+    def run(self) -> Boxed:
+        level = self._levels()
+        own: list[list[Node]] = [[] for _ in range(len(self.cuts) + 1)]
+        for node, at in level.items():
+            own[at].append(node)
+        pieces = [_gather(nodes, level, at) for at, nodes in enumerate(own)]
+        (output,) = self.gm.graph.find_nodes(op="output")
+        results = [self._result(item) for item in output.args[0]]
+        wanted = {n for n in results if isinstance(n, Node)}
+        wanted.update(*(p.needs for p in pieces), *(_operands(s) for s in self.steps))
+
+        schedule: list[_Step] = []
+        for i, (piece, nodes) in enumerate(zip(pieces, own, strict=True)):
+            gives = [n for n in nodes if n in wanted]
+            if gives or any(writes_argument(n) or is_effect(n) for n in nodes):
+                stream = next((stream_of(n) for n in nodes if launches(n)), None)
+                schedule.append(_Step(self._program(piece, gives, f"piece {i + 1}"), list(piece.needs), gives, stream))
+            step = self.cuts[i] if i < len(self.cuts) else None
+            if step is not None:
+                schedule.append(self._python_step(step))
+        _set_streams(schedule)
+        _set_drops(schedule, results)
+        return _boxed(list(self.gm.graph.find_nodes(op="placeholder")), schedule, results)
+
+    def _result(self, item: Any) -> Any:
+        """A result of the graph: a node, the argument itself where it is what was copied into that, or no node."""
+        if not isinstance(item, Node):
+            return item
+        if item.op == "get_attr":
+            return attribute(self.gm, str(item.target))
+        return item.args[0] if writes_argument(item) else item
+
+    def _levels(self) -> dict[Node, int]:
+        """Each node that programs compute → the number of cuts before it: as few as its operands allow.
+
+        What draws random numbers stays where it is among the cuts. So does everything in a graph with a step that
+        writes to its arguments, or with streams.
+        """
+        in_order = any(isinstance(s.target, torch._ops.OpOverload) and s.target._schema.is_mutable for s in self.steps)
+        in_order = in_order or uses_streams(self.gm)
+        steps = set(self.steps)
+        number: dict[Node, int] = {}
+        level: dict[Node, int] = {}
+        stream: int | None = None
+        for node in self.gm.graph.nodes:
+            if launches(node) and stream_of(node) != stream:
+                stream = stream_of(node)
+                self.cuts.append(None)
+            if node in steps:
+                number[node] = len(self.cuts)
+                self.cuts.append(node)
+            elif node.target is operator.getitem and node.args[0] in number:
+                number[node] = number[node.args[0]]
+            elif node.target is operator.getitem and node.args[0] in level:
+                level[node] = level[node.args[0]]  # a list of tensors is no value that goes from piece to piece
+            elif node.op == "call_function":
+                least = len(self.cuts) if in_order or is_random(node) else 0
+                least = len(self.steps) if writes_argument(node) and not in_order else least
+                after = (number[n] + 1 if n in number else level.get(n, 0) for n in node.all_input_nodes)
+                level[node] = max(least, *after, 0)
+        return level
+
+    def _program(self, piece: _Piece, gives: list[Node], name: str) -> Boxed:
+        graph = torch.fx.Graph()
+        copies: dict[Node, Node] = {}
+        for node in piece.needs:
+            copies[node] = graph.placeholder(node.name)
+            copies[node].meta = without_stream(node.meta)
+
+        def copy_of(node: Node) -> Node:
+            if node not in copies:  # a tensor that the graph module holds
+                copies[node] = graph.node_copy(node)
+            return copies[node]
+
+        for node in piece.body:
+            copies[node] = graph.node_copy(node, copy_of)
+            copies[node].meta = without_stream(node.meta)
+        graph.output(tuple(copies[n] for n in gives))
+        gm = GraphModule(self.gm, graph)
+        if all(isinstance(n.meta.get("val"), torch.SymInt) for n in piece.body):
+            return lambda args: list(gm(*args))  # a program checks its tensors, and here only their sizes are read
+        return self.compile_piece(gm, name)
+
+    def _python_step(self, node: Node) -> _Step:
+        needs, parts, target = _operands(node), _parts(node), target_of(node)
+        if is_view(node):
+            target = _without_base(target)
+        held = {n: self._held(node, n) for n in node.all_input_nodes if n.op == "get_attr"}
+        read = {n for n in (node, *parts) if any(user.op != "output" and user not in parts for user in n.users)}
+
+        reads = _reads_memory(node)
+
+        def run(values: list[Any]) -> list[Any]:
+            if reads:
+                _check_memory(values, node)
+            at = held | dict(zip(needs, values, strict=True))
+            values.clear()
+            args = torch.fx.map_arg(node.args, at.__getitem__)
+            kwargs = torch.fx.map_arg(node.kwargs, at.__getitem__)
+            made = {node: target(*args, **kwargs)}
+            for part in parts:
+                made[part] = made[part.args[0]][part.args[1]]  # type: ignore[index]
+            return [laid_out(x, n.meta.get("val"), str(node.target), n in read) for n, x in made.items()]
+
+        return _Step(run, needs, [node, *parts], stream_of(node))
+
+    def _held(self, user: Node, node: Node) -> Any:
+        """What the graph module holds for a step: a tensor, or a graph, compiled where the step just calls it."""
+        name = str(node.target)
+        held = attribute(self.gm, name)
+        if not isinstance(held, GraphModule) or getattr(user.target, "__name__", "") not in _CALLS_GRAPHS:
+            return held
+        if name not in self.compiled:
+            self.compiled[name] = self._compiled_graph(held, name)
+        return self.compiled[name]
+
+    def _compiled_graph(self, gm: GraphModule, name: str) -> Callable[..., Any]:
+        metas = [n.meta.get("val") for n in gm.graph.find_nodes(op="placeholder")]
+        if any(meta is None for meta in metas) or any(map(writes_argument, gm.graph.nodes)):
+            return gm  # a write to a copy in another layout would be lost
+        graph = torch.fx.Graph()
+        returned: Any = graph.graph_copy(gm.graph, {})
+        is_single = not isinstance(returned, (list, tuple))
+        graph.output((returned,) if is_single else tuple(returned))
+        boxed = self.compile_piece(GraphModule(gm, graph), name)
+
+        def call(*args: Any) -> Any:
+            results = boxed([laid_out(a, m, f"the caller of {name}") for a, m in zip(args, metas, strict=True)])
+            return results[0] if is_single else tuple(results)
+
+        return call
+
+
+def _without_base(view: Callable[..., Any]) -> Callable[..., Any]:
+    """The same view, which knows no tensor that it is of, as programs' results do not: of arguments that share memory,
+    and one of which the next graph writes, AOTAutograd takes all with a base or none."""
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        with torch._C._ExcludeDispatchKeyGuard(_BASES):
+            return view(*args, **kwargs)
+
+    return call
+
+
+def _reads_memory(step: Node) -> bool:
+    """Whether a step is an op of ATen that reads its operands' memory. A view does not; an op that writes its operands
+    may give them memory first."""
+    target = step.target
+    is_aten = isinstance(target, torch._ops.OpOverload) and target.namespace == "aten"
+    return is_aten and not target._schema.is_mutable and not is_view(step)  # type: ignore[union-attr]
+
+
+def _check_memory(values: Iterable[Any], step: Node) -> None:
+    """Raises InputError where a step's operand has lost its memory: ATen would read it all the same."""
+    for value in values:
+        if type(value) is torch.Tensor and value.layout == torch.strided and (missing := missing_memory(value)):
+            raise InputError(f"an operand of {step.target}: {missing}")
+
+
+def _operands(step: Node) -> list[Node]:
+    return [n for n in step.all_input_nodes if n.op != "get_attr"]
+
+
+def _parts(step: Node) -> list[Node]:
+    """The nodes that take one result of several out of a step's, or out of another such node's."""
+    found = []
+    for user in step.users:
+        if user.target is operator.getitem:
+            found += [user, *_parts(user)]
+    return found
+
+
+def _gather(nodes: list[Node], level: dict[Node, int], at: int) -> _Piece:
+    """The piece that computes `nodes`. A view of another piece's value is made again, so that only what owns memory
+    goes from one to the other: a program knows which of its arguments share memory by their being one argument."""
+    piece = _Piece()
+
+    def place(node: Node) -> None:
+        if node.op == "get_attr" or node in piece.body or node in piece.needs:
+            return
+        if level.get(node) != at and not (node in level and is_view(node)):
+            piece.needs[node] = None
+            return
+        for operand in node.all_input_nodes:
+            place(operand)
+        piece.body[node] = None
+
+    for node in nodes:
+        place(node)
+    return piece
+
+
+def _set_streams(schedule: list[_Step]) -> None:
+    """Has each step run on its stream, where there are several."""
+    made_on = {node: step.stream for step in schedule for node in step.gives}
+    if any(stream is not None for stream in made_on.values()):
+        for step in schedule:
+            foreign = [i for i, n in enumerate(step.needs) if n in made_on and made_on[n] != step.stream]
+            step.run = run_on(step.stream, step.run, foreign)
+
+
+def _set_drops(schedule: list[_Step], results: list[Any]) -> None:
+    """Lets go of each value after its last use."""
+    seen = {r for r in results if isinstance(r, Node)}
+    for step in reversed(schedule):
+        step.drops = [n for n in dict.fromkeys(step.needs) if n not in seen]
+        seen.update(step.drops)
+
+
+def _boxed(placeholders: list[Node], schedule: list[_Step], results: list[Any]) -> Boxed:
+    def call(args: list[Any]) -> list[Any]:
+        values = dict(zip(placeholders, args, strict=True))
+        args.clear()
+        for step in schedule:
+            given = [values[n] for n in step.needs]
+            for node in step.drops:
+                del values[node]
+            values.update(zip(step.gives, step.run(given), strict=True))
+        return [values[r] if isinstance(r, Node) else r for r in results]
+
+    call._boxed_call = True  # type: ignore[attr-defined]
+    return call

@@ -1,0 +1,136 @@
+"""Graphs whose program cannot have symbolic sizes: one for each set of sizes that is called, made when it is.
+
+Dynamo's guards admit every size that the graph is right for; each combination that arrives is traced with its numbers
+and compiled. Of the programs those are kept that were called last; one that is dropped frees its memory, once no call
+of it is running, and is compiled anew where its sizes come again.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.fx._lazy_graph_module import _LazyGraphModule
+from torch.fx.experimental.symbolic_shapes import ShapeEnv
+from torch.utils import _pytree as pytree
+
+from cuesta.driver.calling import Boxed
+from cuesta.frontend.attention.specialised_masks import prove_masks
+from cuesta.frontend.graph_key import attribute
+from cuesta.reports.compile_report import SetsOfSizes
+
+#: Programs that a graph keeps. Each takes three mappings, of 65,530 that Linux gives a process, and some hundred KB to
+#: some MB; a server that meets more lengths than this in turn should have its graph compiled for all of them.
+KEPT_PROGRAMS = 32
+
+
+def is_symbolic(gm: torch.fx.GraphModule) -> bool:
+    """Whether any argument of the graph has a size or value that is not a number."""
+    for node in gm.graph.nodes:
+        if node.op != "placeholder":
+            continue
+        value = node.meta.get("val")
+        if isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool)):
+            return True
+        strided = isinstance(value, torch.Tensor) and value.layout == torch.strided
+        if strided and any(isinstance(s, torch.SymInt) for s in (*value.shape, *value.stride())):
+            return True
+    return False
+
+
+def specialised(
+    gm: torch.fx.GraphModule, sets: SetsOfSizes, compile_static: Callable[[torch.fx.GraphModule], Boxed]
+) -> Boxed:
+    """A boxed callable that compiles `gm` for each new combination of sizes, and counts them in `sets`."""
+    programs = _Programs(sets)
+
+    def call(args: list[Any]) -> list[Any]:
+        key = tuple((tuple(a.shape), a.stride()) if isinstance(a, torch.Tensor) else a for a in args)
+        # A local variable holds the program while it runs, whoever drops it meanwhile.
+        program = programs.get(key, lambda: compile_static(_with_numbers(gm, args)))
+        return program(args)
+
+    call._boxed_call = True  # type: ignore[attr-defined]
+    return call
+
+
+class _Programs:
+    """The programs of one graph, by sizes: those that were called last. Threads may ask at once."""
+
+    def __init__(self, sets: SetsOfSizes) -> None:
+        self._sets = sets
+        self._kept: OrderedDict[tuple[Any, ...], Boxed] = OrderedDict()
+        self._lock = threading.Lock()
+        #: held while one is compiled; calls of those that are there do not wait for it
+        self._compiling = threading.Lock()
+
+    def get(self, key: tuple[Any, ...], compile: Callable[[], Boxed]) -> Boxed:
+        program = self._find(key)
+        if program is not None:
+            return program
+        with self._compiling:
+            program = self._find(key)
+            if program is None:
+                program = compile()
+                self._keep(key, program)
+            return program
+
+    def _find(self, key: tuple[Any, ...]) -> Boxed | None:
+        with self._lock:
+            program = self._kept.get(key)
+            if program is not None:
+                self._kept.move_to_end(key)
+            return program
+
+    def _keep(self, key: tuple[Any, ...], program: Boxed) -> None:
+        dropped = None
+        with self._lock:
+            self._kept[key] = program
+            if len(self._kept) > KEPT_PROGRAMS:
+                _, dropped = self._kept.popitem(last=False)
+            self._sets.compiled += 1
+            self._sets.kept = len(self._kept)
+        del dropped  # outside the lock: it may take a while to free
+
+
+def _with_numbers(gm: torch.fx.GraphModule, args: list[Any]) -> torch.fx.GraphModule:
+    """The graph for arguments of these sizes.
+
+    It is run node by node with fake tensors, as tracing it would change nn.Module's methods for a while, which other
+    threads may be calling.
+    """
+    mode = FakeTensorMode(allow_non_fake_inputs=True, shape_env=ShapeEnv())
+    mode.cache_enabled = False  # it is one for the whole process, and would grow with every set of sizes
+    graph = torch.fx.Graph()
+    values: dict[torch.fx.Node, Any] = {}
+    #: node → its copy, or what it is where that is no tensor
+    copies: dict[torch.fx.Node, Any] = {}
+    given = iter(args)
+    with mode, torch.no_grad():
+        for node in gm.graph.nodes:
+            if node.op == "output":
+                graph.output(torch.fx.map_arg(node.args[0], copies.__getitem__))
+                break
+            if node.op == "placeholder":
+                value = next(given)
+            elif node.op == "get_attr":
+                value = attribute(gm, str(node.target))
+            else:
+                operands = torch.fx.map_arg((node.args, node.kwargs), values.__getitem__)
+                value = node.target(*operands[0], **operands[1])
+            is_given = node.op != "call_function" and isinstance(value, torch.Tensor)
+            values[node] = mode.from_tensor(value, static_shapes=True) if is_given else value
+            is_known = not any(isinstance(leaf, torch.Tensor) for leaf in pytree.tree_leaves(value))
+            if not is_known or node.op == "placeholder":
+                copies[node] = graph.node_copy(node, copies.__getitem__)
+                copies[node].meta["val"] = values[node]
+            if is_known:
+                copies[node] = value
+    # Its code is written where it is called, as FX keeps the source of every one for ever.
+    plain = _LazyGraphModule(gm, graph)
+    prove_masks(plain)
+    return plain

@@ -1,0 +1,151 @@
+"""Compiling in another process while this one goes on: one worker, and a thread that waits for its answers.
+
+MLIR's passes hold Python's lock while they run, so a thread that compiled would stop all others. The worker
+(tier_worker.py) is started when it is first wanted and ends with this process. Nothing here stops a process from
+ending, and a forked child begins anew: what its parent was waiting for, it does not get.
+"""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import os
+import queue
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from cuesta.errors import CompileError, CuestaError
+from cuesta.lowering.tt_to_binary.pool import Worker, worker_command
+
+log = logging.getLogger("cuesta")
+
+#: Seconds that a program may take; kernels of a GPU are made within it.
+TIMEOUT = 1800.0
+
+#: At the priority of this process: a lower one gave it a second of 50 where six others kept two cores busy.
+_SERVE = "from cuesta.driver.tiers.tier_worker import serve; serve()"
+
+Answer = tuple[dict[str, Any], bytes]
+#: Makes the process that answers.
+Start = Callable[[], Worker]
+
+
+@dataclass
+class Job:
+    """A request, and what is done with its answer."""
+
+    #: what it is about, for the log
+    name: str
+    request: bytes
+    #: is given the answer, in the service's thread; what it raises is why there is none
+    finish: Callable[[Answer], None]
+    #: is told why there is none
+    fail: Callable[[str], None]
+    over: threading.Event = field(default_factory=threading.Event)
+
+
+class Service:
+    """Answers jobs one after another."""
+
+    def __init__(self, start: Start) -> None:
+        self._start = start
+        self._worker: Worker | None = None
+        self._jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
+        self._pending: list[Job] = []
+        self._ended = False
+        self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
+
+    def submit(self, job: Job) -> None:
+        """Returns at once. Raises CompileError where no process can be started."""
+        with self._lock:
+            if self._thread is None:
+                self._worker = self._start()
+                self._thread = threading.Thread(target=self._serve, name="cuesta background", daemon=True)
+                self._thread.start()
+        self._pending = [known for known in self._pending if not known.over.is_set()] + [job]
+        self._jobs.put(job)
+
+    def wait(self, timeout: float | None) -> bool:
+        """Whether all jobs are over, waiting for that up to `timeout` seconds for each."""
+        return all(job.over.wait(timeout) for job in list(self._pending))
+
+    def abandon(self) -> None:
+        """In a forked child, which has no thread and no worker of its own: jobs fail."""
+        for job in self._pending:
+            over, job.over = job.over, threading.Event()
+            job.over.set()
+            if not over.is_set():
+                job.fail("this process was forked from the one that compiles")
+
+    def end(self) -> None:
+        """Kills the process and waits for the thread, which then has nothing left to wait for."""
+        with self._lock:
+            self._ended = True
+            if self._worker is not None:
+                self._worker.process.kill()
+                self._worker.process.wait()
+        self._jobs.put(None)
+        if self._thread is not None:
+            self._thread.join(timeout=5)
+
+    def _serve(self) -> None:
+        while (job := self._jobs.get()) is not None and not self._ended:
+            try:
+                job.finish(self._ask(job.request))
+            except Exception as error:  # whatever it is, the program goes on as it was
+                if not self._ended:
+                    reason = str(error) if isinstance(error, CuestaError) else f"{type(error).__name__}: {error}"
+                    job.fail(reason)
+                    log.warning("%s stays at its first tier, op by op: %s", job.name, reason)
+            finally:
+                job.over.set()
+                # So that nothing of a graph is kept for the list of what was asked for.
+                job.finish, job.fail, job.request = _nothing, _nothing, b""
+
+    def _ask(self, request: bytes) -> Answer:
+        """The worker's answer; one that has ended by itself, having been idle, is replaced."""
+        with self._lock:
+            if self._ended:
+                raise CompileError("this process ends")
+            if self._worker is None or not self._worker.alive:
+                self._worker = self._start()
+            worker = self._worker
+        return worker.ask(request, TIMEOUT)
+
+
+def _nothing(_: Any) -> None:
+    """For a job that is over."""
+
+
+def _start_worker() -> Worker:
+    return Worker(worker_command(_SERVE))
+
+
+_SERVICE = Service(_start_worker)
+
+
+def service() -> Service:
+    """That of this process."""
+    return _SERVICE
+
+
+def wait_for_tiers(timeout: float | None = None) -> bool:
+    """Waits until no program of `options={"tiered": True}` is being compiled in the background.
+
+    `timeout` is in seconds for each; False where it was not enough. Programs that failed are over as well: the report
+    and the log say so.
+    """
+    return _SERVICE.wait(timeout)
+
+
+def _in_child() -> None:
+    global _SERVICE
+    parents, _SERVICE = _SERVICE, Service(_start_worker)
+    parents.abandon()
+
+
+os.register_at_fork(after_in_child=_in_child)
+atexit.register(lambda: _SERVICE.end())

@@ -1,0 +1,152 @@
+"""`options={"tiered": True}`: the first call does not wait for the compiler.
+
+A graph's program is taken from the cache where that has it. Else the graph is imported, which takes a tenth of a
+second for a thousand ops, and handed to another process (background.py); until its answer is here the graph runs op by
+op in ATen, and then its program takes over, between two calls. What both compute is the same but for rounding: the
+ops are those that the program was made of, and results are laid out as they were traced.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from cuesta.driver.autotune.machine_trial import decide_kinds, recall_kinds
+from cuesta.driver.calling import Boxed
+from cuesta.driver.dump.logs import tell_report
+from cuesta.driver.loading import load
+from cuesta.driver.made_program import MadeProgram
+from cuesta.driver.make_program import Wanted, compile_program, import_program, look_up
+from cuesta.driver.op_by_op import op_by_op
+from cuesta.errors import CompileError
+from cuesta.frontend.convention import Convention
+from cuesta.frontend.source_lines import by_number, numbers_of
+from cuesta.options import Options
+from cuesta.reports.compile_report import GraphReport
+from cuesta.runtime.artefact import Artefact
+
+log = logging.getLogger("cuesta")
+
+#: Namespaces of ops that another process has too.
+_KNOWN = frozenset({"aten", "prims", "prim", "cuesta", "_c10d_functional", "_c10d_functional_autograd", "quantized"})
+
+if TYPE_CHECKING:
+    from cuesta.driver.tiers import background
+
+Ready = Callable[[MadeProgram], Boxed]
+
+
+def begin_program(
+    gm: torch.fx.GraphModule, kind: str, options: Options, report: GraphReport, donated: Sequence[int], whole: bool
+) -> MadeProgram | FirstTier:
+    """The program of a graph where it is there or has to be made at once, which the report says, else its first tier.
+
+    `whole` says that the code itself is wanted now. Raises what make_program does.
+    """
+    found = look_up(gm, kind, options, report, donated, recall_kinds)
+    if isinstance(found, MadeProgram):
+        report.tier = "full: it was in the cache"
+        return found
+    reason = "torch keeps the code" if whole else _at_once(found)
+    if reason is not None:
+        report.tier = f"full, at the first call: {reason}"
+        if found.unknown:
+            found = found.decided(decide_kinds(found.unknown, options, report))
+        return compile_program(found, report)
+    from cuesta.driver.tiers import tier_worker
+
+    started = time.perf_counter()
+    convention, module, assumed = import_program(found)
+    request = tier_worker.request_of(module, kind, options, assumed, found.unknown, torch.get_num_threads())
+    report.times["import"] = time.perf_counter() - started
+    report.tier = "first: op by op, while the program is compiled in another process"
+    return FirstTier(found, convention, report, request)
+
+
+def _at_once(wanted: Wanted) -> str | None:
+    """Why a program cannot be made in another process; None where it can."""
+    options = wanted.options
+    if options.dump is not None:
+        return "a dump wants every stage here"
+    if options.memory_limit is not None:
+        return "memory_limit holds for the first call too"
+    if wanted.target.kind == "tt":
+        return "target tt is for tests"
+    if options.max_autotune and wanted.target.gpu:
+        return "max_autotune times kernels on the GPU that the first tier would use"
+    if not sys.executable:
+        return "this Python does not know its executable"
+    targets = [node.target for node in wanted.gm.graph.nodes if node.op == "call_function"]
+    others = {t.namespace for t in targets if isinstance(t, torch._ops.OpOverload)} - _KNOWN
+    return f"another process does not know the ops of {', '.join(sorted(others))}" if others else None
+
+
+@dataclass(frozen=True)
+class FirstTier:
+    """A graph that runs op by op until its program is there."""
+
+    wanted: Wanted
+    convention: Convention
+    report: GraphReport
+    request: bytes
+
+    def start(self, ready: Ready) -> Boxed:
+        """A boxed callable; `ready` makes one of the program, in another thread."""
+        from cuesta.driver.tiers import background
+
+        tiers = _Tiers(op_by_op(self.wanted.gm, self.convention.sources))
+        began, numbers = time.perf_counter(), numbers_of(self.wanted.gm)
+
+        def finish(answer: background.Answer) -> None:
+            head, code = answer
+            if "error" in head:
+                raise CompileError(head["error"])
+            artefact = Artefact.from_bytes(code)
+            artefact.metadata["convention"] = self.convention.as_dict()
+            by_number(artefact.metadata, numbers)
+            wanted = self.wanted
+            if wanted.unknown:
+                wanted = wanted.decided(head["decided"])
+                self.report.products = head["products"]
+            program = load(artefact, wanted.cache.cache)
+            made = MadeProgram(program, self.convention, wanted.cache.key, lambda: artefact)
+            run = ready(made)
+            wanted.cache.store(artefact, self.report)
+            self.report.take_program(artefact.metadata["report"])
+            self.report.times.update(head["times"])
+            seconds = time.perf_counter() - began
+            kept = "" if self.wanted.options.cache_root else "; without a cache the next process compiles anew"
+            self.report.tier = f"full: after {seconds:.1f} s in the background{kept}"
+            tiers.run = run
+            tell_report(self.report)
+
+        def fail(reason: str) -> None:
+            self.report.tier = f"first for good, op by op: {reason}"
+
+        name = f"a {self.report.name} graph"
+        try:
+            background.service().submit(background.Job(name, self.request, finish, fail))
+        except CompileError as error:
+            fail(str(error))
+            log.warning("%s stays at its first tier, op by op: %s", name, error)
+        return tiers.boxed()
+
+
+@dataclass
+class _Tiers:
+    """The tier that runs now; to set `run` is all that a change takes."""
+
+    run: Boxed
+
+    def boxed(self) -> Boxed:
+        def call(args: list[Any]) -> list[Any]:
+            return self.run(args)
+
+        call._boxed_call = True  # type: ignore[attr-defined]
+        return call

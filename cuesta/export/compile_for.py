@@ -1,0 +1,232 @@
+"""A model's kernels for a GPU that this machine need not have.
+
+    compiled = cuesta.compile_for(model, (x,), target="hip:gfx942")
+    print(compiled)
+    compiled.write("out")     # out/0/gelu.mlir, out/0/gelu.s, out/0/gelu.hsaco, …, out/kernels.json
+
+The model is traced with fake tensors: nothing is computed, and no weight is copied. They are on the model's device,
+because a torch without CUDA cannot so much as index a fake tensor on a GPU; the ATen graphs are then moved to a fake
+GPU. From there they go the way of `torch.compile(model, backend="cuesta")`, as far as their kernels.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch._functorch._aot_autograd.utils import make_boxed_func
+from torch._subclasses.fake_tensor import (
+    DataDependentOutputException,
+    DynamicOutputShapeException,
+    FakeCopyMode,
+    FakeTensorMode,
+)
+from torch.fx.passes.fake_tensor_prop import FakeTensorProp
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.utils._pytree import tree_map
+
+from cuesta.cache import open_cache
+from cuesta.collector import held_back
+from cuesta.errors import Unsupported
+from cuesta.frontend.attention.keep_whole import keep_attention_whole
+from cuesta.frontend.capture.aot import around
+from cuesta.frontend.capture.donation import donated_arguments
+from cuesta.frontend.decompositions.table import decompositions
+from cuesta.frontend.devices import place_graph
+from cuesta.frontend.fx_passes.eagers_calls import mark_calls
+from cuesta.lowering.tt_to_binary.kernels import warm_up
+from cuesta.lowering.tt_to_binary.target_kernels import TargetKernel, check_target, make_kernels, write_kernels
+from cuesta.options import Options
+from cuesta.reports.progress import Progress
+from cuesta.reports.quantities import count_text
+from cuesta.targets import Target, parse_target
+
+_MANY = 1 << 20
+
+
+@dataclass(frozen=True)
+class TargetModel:
+    """What `compile_for` made of a model."""
+
+    target: Target
+    kernels: list[TargetKernel]
+    #: "inference", "forward" or "backward" for each graph
+    graphs: list[str]
+    #: ATen overload → how often the graphs call it, beside their kernels
+    aten_calls: dict[str, int]
+
+    def write(self, folder: str | Path) -> Path:
+        """Writes each kernel's text, assembly and binary below `folder`, and kernels.json, which lists them.
+
+        Raises OSError where that cannot be written.
+        """
+        return write_kernels(self.kernels, self.target, folder, self.graphs, self.aten_calls)
+
+    def __str__(self) -> str:
+        lines = [f"{self.target}: {count_text(len(self.kernels), 'kernel')}"]
+        lines += [f"  graph {kernel.graph} ({self.graphs[kernel.graph]}), {kernel}" for kernel in self.kernels]
+        lines += [f"  ATen {overload} x{count}" for overload, count in self.aten_calls.items()]
+        return "\n".join(lines)
+
+
+@dataclass(frozen=True)
+class TracedGraph:
+    """A functional ATen graph whose tensors are on a fake device."""
+
+    module: torch.fx.GraphModule
+    #: "inference", "forward" or "backward"
+    kind: str
+    #: positions of the arguments that are its own
+    donated: list[int]
+
+
+def compile_for(
+    model: Callable[..., Any],
+    inputs: Any,
+    target: str | Target,
+    options: Mapping[str, Any] | None = None,
+    *,
+    training: bool = False,
+) -> TargetModel:
+    """The kernels of `model`, a module or a function, for `target`, such as "cuda:90", "hip:gfx942" or "xpu".
+
+    `inputs` is one tensor, a tuple or list of arguments, or a dict of keyword arguments; of tensors only shapes,
+    strides and dtypes count. `options` are torch.compile's. With `training` the graphs are those of a training step:
+    forward, and backward from every result that has a gradient, of which a loss is the usual one. Raises OptionError
+    for a target that is no GPU, Unsupported for a graph that would run op by op, CompileError for a kernel that
+    cannot be made.
+    """
+    where = parse_target(target) if isinstance(target, str) else target
+    check_target(where)
+    chosen = Options.from_torch(None, {**(options or {}), "target": where})
+    warm_up(where)  # Triton loads while Dynamo traces
+    with held_back():
+        return _compile_for(model, inputs, where, chosen, training)
+
+
+def _compile_for(model: Callable[..., Any], inputs: Any, where: Target, chosen: Options, training: bool) -> TargetModel:
+    said = Progress()
+    graphs = trace(model, inputs, where, training=training)
+    said.tell(f"{count_text(len(graphs), 'graph')} traced")
+    kernels: list[TargetKernel] = []
+    calls: Counter[str] = Counter()
+    for number, graph in enumerate(graphs):
+        kernels += _compile_graph(number, graph, where, chosen, calls)
+        said.tell(f"{number + 1} of {count_text(len(graphs), 'graph')} compiled")
+    return TargetModel(where, kernels, [graph.kind for graph in graphs], dict(calls))
+
+
+def _compile_graph(
+    number: int, graph: TracedGraph, target: Target, options: Options, calls: Counter[str]
+) -> list[TargetKernel]:
+    from cuesta.dialects import make_context, walk
+    from cuesta.driver.compile import pipeline_of
+    from cuesta.driver.late.smaller_blocks import smaller_blocks
+    from cuesta.passes.pipelines import stages_for
+
+    with make_context():
+        module = lower_graph(graph, target, options, "blocks")
+        smaller = smaller_blocks(module)
+        pipeline_of(stages_for(target)["tt"], options).run(module, verify=options.verify)
+        calls.update(op.attributes["overload"].value for op in walk(module.operation) if op.name == "host.aten")
+        return make_kernels(module, target, open_cache(options.cache_root), number, smaller)
+
+
+def lower_graph(graph: TracedGraph, target: Target, options: Options, level: str) -> Any:
+    """The graph as a module at `level`, in the current MLIR context. Raises what `compile_for` does."""
+    import cuesta.passes
+    from cuesta.driver.compile import pipeline_of
+    from cuesta.frontend.importer import import_graph
+    from cuesta.passes.pipelines import stages_for
+
+    cuesta.passes.load_all()
+    _, device = place_graph(graph.module, target)
+    mark_calls(graph.module, options)
+    module = import_graph(graph.module, graph.donated, target, device).module
+    for name, stage in stages_for(target).items():
+        pipeline_of(stage, options).run(module, verify=options.verify)
+        if name == level:
+            break
+    return module
+
+
+def trace(model: Callable[..., Any], inputs: Any, target: Target, *, training: bool = False) -> list[TracedGraph]:
+    """The model's graphs, functional ATen, with their tensors on a fake device of the target's type.
+
+    Arguments are those of `compile_for`. Raises Unsupported where the data would decide what is computed.
+    """
+    # A function may hold modules, whose weights are real.
+    mode = FakeTensorMode(allow_non_fake_inputs=True)
+    positional, keywords = _arguments(tree_map(lambda value: _fake(value, mode), inputs))
+    graphs: list[TracedGraph] = []
+
+    def collector(kind: str) -> Callable[..., Any]:
+        def collect(graph: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
+            graphs.append(TracedGraph(graph, kind, donated_arguments(graph) if kind == "backward" else []))
+            return make_boxed_func(graph.forward)
+
+        return collect
+
+    def backend(graph: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
+        keep_attention_whole(graph, target)
+        compiler = around(collector, decompositions())
+        # An attention that no kernel of the target takes whole must not become the CPU's.
+        with sdpa_kernel(SDPBackend.MATH):
+            return compiler(graph, example_inputs)
+
+    if isinstance(model, torch.nn.Module):
+        with FakeCopyMode(mode):
+            model = copy.deepcopy(model)
+    # Each call has a backend of its own, so that Dynamo traces anew; it must not take that for guards that fail.
+    unlimited = torch._dynamo.config.patch(recompile_limit=_MANY, accumulated_recompile_limit=_MANY)
+    # And nothing is called backward, which would leave gradients with parameters: the graph is made at once.
+    at_once = torch._functorch.config.patch(force_non_lazy_backward_lowering=True)
+    compiled = torch.compile(model, backend=backend, dynamic=False)
+    try:
+        with unlimited, at_once, mode, torch.set_grad_enabled(training):
+            compiled(*positional, **keywords)
+    except (DataDependentOutputException, DynamicOutputShapeException) as error:
+        raise Unsupported(f"what the model computes depends on its data: {error} has no value ahead of time") from None
+    for graph in graphs:
+        _move(graph.module, torch.device(target.device_type, 0))
+    return graphs
+
+
+def _arguments(inputs: Any) -> tuple[Sequence[Any], Mapping[str, Any]]:
+    if isinstance(inputs, Mapping):
+        return (), inputs
+    if isinstance(inputs, (tuple, list)):
+        return inputs, {}
+    return (inputs,), {}
+
+
+def _fake(value: Any, mode: FakeTensorMode) -> Any:
+    """A tensor's fake one; anything else as it is."""
+    with mode:
+        return _on(value, value.device) if isinstance(value, torch.Tensor) else value
+
+
+def _move(graph: torch.fx.GraphModule, device: torch.device) -> None:
+    """Moves a graph to `device`: its arguments, the tensors that it holds or makes, and so all results."""
+    for node in graph.graph.nodes:
+        node.kwargs = tree_map(lambda value: device if isinstance(value, torch.device) else value, node.kwargs)
+    arguments = [node.meta["val"] for node in graph.graph.nodes if node.op == "placeholder"]
+    mode = torch._guards.detect_fake_mode(arguments) or FakeTensorMode()
+    with mode:
+        moved = [_on(value, device) for value in arguments]
+        for node in graph.graph.nodes:
+            if node.op == "get_attr":
+                setattr(graph, node.target, _on(getattr(graph, node.target), device))
+    FakeTensorProp(graph, mode).propagate_dont_convert_inputs(*moved)
+
+
+def _on(value: Any, device: torch.device) -> Any:
+    """An empty tensor like `value` on `device`; what is no tensor as it is."""
+    if not isinstance(value, torch.Tensor):
+        return value
+    return torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device=device)

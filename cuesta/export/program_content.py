@@ -1,0 +1,172 @@
+"""What the file of an exported program says, read and checked in full before any of it is used.
+
+Each ArtefactError names the field by its path: `program.json signature.inputs[2].kind: "wight"; valid are …`.
+"""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any, Literal, TypeAlias, TypedDict
+
+import torch
+from torch.utils import _pytree as pytree
+
+from cuesta.errors import ArtefactError
+from cuesta.export.signature import Signature
+from cuesta.export.treespecs import read_treespec
+from cuesta.runtime.dtypes import DTYPES
+from cuesta.runtime.schema.calls import device
+from cuesta.runtime.schema.checks import Wrong, an_object, check_of, refusing, whole
+from cuesta.runtime.schema.convention import check_arguments
+from cuesta.runtime.schema.memory import extent_in_elements
+from cuesta.runtime.schema.tensors import Dtype, check_dims
+
+_JSON = "program.json"
+#: The dims of an argument that the program does not take, of which nobody knows.
+_ANY_RANK = 1 << 30
+
+_Count: TypeAlias = Annotated[int, whole("a number of 0 or more is valid")]
+
+
+class _Input(TypedDict):
+    """An argument of the graph: a weight, a tensor of the call's, or what the export fixed."""
+
+    kind: Literal["weight", "tensor", "constant"]
+    name: str
+    number: _Count
+    value: str | float | bool | None
+
+
+class _Signature(TypedDict):
+    """How a call's arguments and results are arranged."""
+
+    inputs: list[_Input]
+    ranges: dict[str, tuple[int, int | None]]
+    in_spec: str
+    out_spec: str
+
+
+class _Weight(TypedDict):
+    """Where a weight lies in its storage; sizes, strides and offset are in elements."""
+
+    storage: _Count
+    device: Annotated[str, device]
+    offset: _Count
+    sizes: list[_Count]
+    strides: list[_Count]
+    dtype: Dtype
+    parameter: bool
+
+
+class _Content(TypedDict):
+    """All of program.json."""
+
+    kind: str
+    format: int
+    torch: str
+    instructions: list[str]
+    signature: _Signature
+    weights: dict[str, _Weight]
+
+
+_check_content = check_of(_Content)
+
+
+def read_json(archive: zipfile.ZipFile, check_origin: Callable[[Mapping[str, Any]], None]) -> dict[str, Any]:
+    """program.json. `check_origin` raises ArtefactError for that of another version, whose keys are others."""
+    try:
+        content: Any = json.loads(read_member(archive, _JSON))
+    except (ValueError, RecursionError) as problem:
+        raise ArtefactError(f"{_JSON}: no JSON: {problem}") from None
+    with refusing(_JSON):
+        an_object(content)
+        check_origin(content)
+        _check_content(content)
+    made: dict[str, Any] = content
+    return made
+
+
+def read_signature(content: Mapping[str, Any], metadata: Mapping[str, Any]) -> Signature:
+    """The signature, which fits the metadata of the artefact beside it."""
+    described = content["signature"]
+    specs = {key: read_treespec(described[key], f"{_JSON} signature.{key}") for key in ("in_spec", "out_spec")}
+    with refusing(f"{_JSON} signature"):
+        _check_specs(described, specs, len(metadata["convention"]["outputs"]))
+    with refusing("convention"):
+        if metadata["convention"]["constants"]:
+            raise Wrong(metadata["convention"]["constants"], "a saved program has none").within(".constants")
+        check_arguments(metadata["convention"], _ranks(described, metadata))
+    return Signature.of(described, **specs)
+
+
+def _check_specs(described: Mapping[str, Any], specs: Mapping[str, pytree.TreeSpec], outputs: int) -> None:
+    arguments, results = specs["in_spec"], specs["out_spec"]
+    kinds = [arguments.child(i).type for i in range(arguments.num_children)]
+    if arguments.type is not tuple or kinds != [tuple, dict]:
+        raise Wrong(str(arguments), "a tuple of arguments and a dict of keywords is valid").within(".in_spec")
+    if not all(type(name) is str for name in arguments.child(1).context):
+        raise Wrong(str(arguments), "keywords are texts").within(".in_spec")
+    numbers = [item["number"] for item in described["inputs"] if item["kind"] != "weight"]
+    if sorted(numbers) != list(range(arguments.num_leaves)):
+        raise Wrong(numbers, f"each number of {arguments.num_leaves} arguments once is valid").within(".inputs")
+    if results.num_leaves != outputs:
+        raise Wrong(results.num_leaves, f"the program has {outputs} outputs").within(".out_spec")
+
+
+def _ranks(described: Mapping[str, Any], metadata: Mapping[str, Any]) -> list[int | None]:
+    """The dims of each argument of the graph, None for one that is no tensor."""
+    taken = metadata["convention"]["tensor_arguments"]
+    known = {i: len(t["sizes"]) for i, t in zip(taken, metadata["program"]["arguments"], strict=True)}
+    return [
+        None if item["kind"] == "constant" else known.get(i, _ANY_RANK) for i, item in enumerate(described["inputs"])
+    ]
+
+
+def read_member(archive: zipfile.ZipFile, name: str) -> bytes:
+    """A part of the file as it was written: not compressed, so that it takes no more memory than the file has bytes."""
+    try:
+        member = archive.getinfo(name)
+    except KeyError:
+        raise ArtefactError(f"{name}: the file has no such part") from None
+    if member.compress_type != zipfile.ZIP_STORED or member.flag_bits & 1 or member.file_size != member.compress_size:
+        raise ArtefactError(f"{name}: compressed or encrypted, as cuesta writes nothing")
+    return archive.read(name)
+
+
+def read_weights(
+    archive: zipfile.ZipFile, entries: Mapping[str, Any], program: Mapping[str, Any]
+) -> dict[str, torch.Tensor]:
+    """The weights by name; those that share a storage share memory. On the devices of the program, and no others."""
+    devices = {"cpu", program["device"], *program["elsewhere"]}
+    storages: dict[tuple[int, str], torch.UntypedStorage] = {}
+    weights = {}
+    for name, entry in entries.items():
+        key = (entry["storage"], entry["device"])
+        with refusing(f"{_JSON} weights[{name!r}]"):
+            if entry["device"] not in devices:
+                raise Wrong(entry["device"], f"valid are {', '.join(sorted(devices))}").within(".device")
+            if key not in storages:
+                storages[key] = _storage(read_member(archive, f"storage/{entry['storage']}"), entry["device"])
+            _check_inside(entry, storages[key].nbytes())
+        tensor = torch.empty(0, dtype=DTYPES[entry["dtype"]], device=entry["device"])
+        tensor.set_(storages[key], entry["offset"], entry["sizes"], entry["strides"])
+        weights[name] = torch.nn.Parameter(tensor, requires_grad=False) if entry["parameter"] else tensor
+    return weights
+
+
+def _storage(data: bytes, where: str) -> torch.UntypedStorage:
+    # Memory of torch's own, aligned as kernels expect it.
+    flat = torch.empty(len(data), dtype=torch.uint8)
+    if data:
+        flat.copy_(torch.frombuffer(bytearray(data), dtype=torch.uint8))
+    return flat.to(where).untyped_storage()
+
+
+def _check_inside(entry: Mapping[str, Any], nbytes: int) -> None:
+    """A weight's last element lies within its storage: torch would make a storage that is too small larger."""
+    check_dims(entry)
+    end = (entry["offset"] + extent_in_elements(entry["sizes"], entry["strides"])) * DTYPES[entry["dtype"]].itemsize
+    if end > nbytes:
+        raise Wrong(end, f"it ends at this byte of its storage, which has {nbytes}")

@@ -1,0 +1,400 @@
+"""Symbolic sizes: polynomials over the numbers that a call brings, such as `64*s0 + s1`.
+
+    s0 = symbol("s0")
+    64 * s0 // 64 == s0          # decided by normal form
+    at(64 * s0 + 1, {"s0": 8})   # 513
+
+A number is an int where it is known, else a `Size`; arithmetic mixes both, and gives an int where the symbols cancel;
+a torch.SymInt beside a Size counts as one. Equal means equal for all values of the symbols. There is no order but
+within `assumptions`; code that only wants to know about how much something is asks `hint`. Printed text is Python's
+and is read back by `parse`.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Any, Generic, Protocol, TypeAlias, TypeVar
+
+import torch
+
+from cuesta.errors import Undecided, Unsupported
+from cuesta.sizes.long_division import quotient, without
+from cuesta.sizes.rules import Rules, by_rules, current
+
+T = TypeVar("T")
+#: A size, stride or offset.
+Number: TypeAlias = "int | Size"
+N = TypeVar("N", int, "int | Size")
+
+_HINTS: ContextVar[Mapping[str, int]] = ContextVar("hints", default={})  # noqa: B039  never written to
+_ASSUMED: ContextVar[dict[str, bool] | None] = ContextVar("assumed", default=None)
+#: The classes of sympy's, and of torch's beside them, that a size may be made of.
+_COMPUTED = frozenset({"Add", "Mul", "Pow", "FloorDiv", "CleanDiv", "Mod", "PythonMod"})
+#: What a symbol counts for where nobody said.
+_USUAL = 64
+
+
+@dataclass(frozen=True)
+class Quotient:
+    """`x // y`, or `x % y`, of what does not divide; y is not negative."""
+
+    x: Number
+    y: Number
+    rest: bool
+
+    def __str__(self) -> str:
+        return f"({_factor(self.x)} {'%' if self.rest else '//'} {_factor(self.y)})"
+
+
+Atom: TypeAlias = "str | Quotient"
+Monomial: TypeAlias = tuple[Atom, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Size:
+    """A sum of products: monomial, its atoms in order, → coefficient, none of them 0."""
+
+    terms: tuple[tuple[Monomial, int], ...]
+
+    def __add__(self, other: Number) -> Number:
+        total = dict(self.terms)
+        for monomial, factor in as_terms(other):
+            total[monomial] = total.get(monomial, 0) + factor
+        return _collected(total)
+
+    def __mul__(self, other: Number) -> Number:
+        total: dict[Monomial, int] = {}
+        for left, a in self.terms:
+            for right, b in as_terms(other):
+                monomial = tuple(sorted((*left, *right), key=str))
+                total[monomial] = total.get(monomial, 0) + a * b
+        return _collected(total)
+
+    def __floordiv__(self, other: Number) -> Number:
+        return _divide(self, other, rest=False)
+
+    def __mod__(self, other: Number) -> Number:
+        return _divide(self, other, rest=True)
+
+    def __rfloordiv__(self, other: int) -> Number:
+        return _divide(other, self, rest=False)
+
+    def __rmod__(self, other: int) -> Number:
+        return _divide(other, self, rest=True)
+
+    def __neg__(self) -> Number:
+        return self * -1
+
+    def __sub__(self, other: Number) -> Number:
+        return self + other * -1
+
+    def __rsub__(self, other: Number) -> Number:
+        return self * -1 + other
+
+    __radd__ = __add__
+    __rmul__ = __mul__
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, (Size, torch.SymInt)) and self.terms == as_terms(other)
+
+    @functools.cached_property
+    def _hash(self) -> int:
+        return hash(self.terms)
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __lt__(self, other: Number) -> bool:
+        return _is_negative(self - other)
+
+    def __gt__(self, other: Number) -> bool:
+        return _is_negative(other - self)
+
+    def __le__(self, other: Number) -> bool:
+        return not _is_negative(other - self)
+
+    def __ge__(self, other: Number) -> bool:
+        return not _is_negative(self - other)
+
+    def _no_number(self, *_: object) -> bool:
+        raise Undecided(f"it takes a number for {self}, which depends on the call")
+
+    __bool__ = __int__ = __float__ = __index__ = _no_number
+
+    @property
+    def is_symbol(self) -> bool:
+        """Whether it is one symbol and no more."""
+        return _is_atom(self) and isinstance(self.terms[0][0][0], str)
+
+    def __str__(self) -> str:
+        return self._text
+
+    @functools.cached_property
+    def _text(self) -> str:
+        text = ""
+        for monomial, factor in self.terms:
+            product = "*".join([*([str(abs(factor))] if abs(factor) != 1 or not monomial else []), *map(str, monomial)])
+            text += (" - " if factor < 0 else " + ") + product
+        return text[3:] if text.startswith(" + ") else "-" + text[3:]
+
+    __repr__ = __str__
+
+
+def symbol(name: str) -> Size:
+    """The number of that name, an identifier."""
+    return Size((((name,), 1),))
+
+
+def number(value: int | torch.SymInt | Size) -> Number:
+    """What torch counts by, as a number of ours. Raises Unsupported for a SymInt beyond sums, products, // and %."""
+    if not isinstance(value, torch.SymInt):
+        return value
+    known = value.node.maybe_as_int()
+    return known if known is not None else of_sympy(value.node.expr)
+
+
+def stride(value: int | torch.SymInt | Size) -> Number:
+    """A stride as `number` has it, but that `Max(1, s0)` is s0: without elements strides say nothing."""
+    if isinstance(value, torch.SymInt) and value.node.maybe_as_int() is None:
+        return of_sympy(value.node.expr.replace(lambda e: type(e).__name__ == "Max", _without_one))
+    return number(value)
+
+
+def _without_one(maximum: Any) -> Any:
+    others = [a for a in maximum.args if a != 1]
+    return others[0] if len(others) == 1 else maximum
+
+
+def of_sympy(expression: Any) -> Number:
+    """By the names of its classes: a saved program computes sizes without sympy, which takes long to import."""
+    if expression.is_Integer:
+        return int(expression)
+    if expression.is_Symbol:
+        return _collected({(expression.name,): 1})
+    name = type(expression).__name__
+    if name not in _COMPUTED:
+        raise Unsupported(f"a size of {expression}: only sums, products, // and % are computed")
+    arguments = [of_sympy(a) for a in expression.args]
+    match name:
+        case "Add":
+            return sum(arguments)
+        case "Mul":
+            return math.prod(arguments)
+        case "Pow":
+            base, exponent = arguments
+            if not isinstance(exponent, int) or exponent < 0:
+                raise Unsupported(f"a size of {expression}: only whole powers are computed")
+            return math.prod([base] * exponent)
+        case "Mod" | "PythonMod":
+            return arguments[0] % arguments[1]
+        case _:
+            return arguments[0] // arguments[1]
+
+
+def as_terms(value: int | torch.SymInt | Size) -> tuple[tuple[Monomial, int], ...]:
+    """Those of the sum that a number is: one of no atoms is an int, none are 0."""
+    known = number(value)
+    if isinstance(known, Size):
+        return known.terms
+    return (((), known),) if known else ()
+
+
+def _collected(total: Mapping[Monomial, int]) -> Number:
+    total = by_rules(total) if current() else total
+    terms = tuple(sorted(((m, f) for m, f in total.items() if f), key=lambda term: (-len(term[0]), str(term[0]))))
+    if not terms:
+        return 0
+    if terms[0][0] == ():
+        return terms[0][1]
+    return Size(terms)
+
+
+def _divide(x: Number, y: Number, rest: bool) -> Number:
+    """Term by term where each divides, else as an atom of its own."""
+    if y == 1:
+        return 0 if rest else x
+    divisor = as_terms(y)
+    if len(divisor) == 1:
+        ((monomial, factor),) = divisor
+        whole: dict[Monomial, int] = {}
+        left: dict[Monomial, int] = {}
+        for term, f in as_terms(x):
+            kept = without(term, monomial)
+            if kept is None or f % factor:
+                left[term] = f
+            else:
+                whole[kept] = f // factor
+        # Multiples of y come out of both: (64*s0 + r) // 64 is s0 + r // 64.
+        if whole or not left:
+            remainder = _collected(left)
+            inner = 0 if remainder == 0 else _divide(remainder, y, rest)
+            return inner if rest else _collected(whole) + inner
+    if isinstance(x, int) and isinstance(y, int):
+        return x % y if rest else x // y
+    exact = quotient(dict(as_terms(x)), dict(divisor))
+    if exact is not None:
+        return 0 if rest else _collected(exact)
+    return _collected({(Quotient(x, y, rest),): 1})
+
+
+def _factor(value: Number) -> str:
+    return str(value) if isinstance(value, int) or _is_atom(value) else f"({value})"
+
+
+def _is_atom(size: Size) -> bool:
+    ((monomial, factor), *more) = size.terms
+    return not more and factor == 1 and len(monomial) == 1
+
+
+# -- values -----------------------------------------------------------------------------------
+class Arithmetic(Protocol[T]):
+    """How to compute with something that stands for numbers."""
+
+    def constant(self, number: int) -> T: ...
+
+    def add(self, x: T, y: T) -> T: ...
+
+    def multiply(self, x: T, y: T) -> T: ...
+
+    def divide(self, x: T, y: T, rest: bool) -> T: ...
+
+
+def compute(size: Number, values: Mapping[str, T], using: Arithmetic[T]) -> T:
+    """The number from what the symbols stand for. Raises KeyError for a symbol that stands for nothing."""
+    if isinstance(size, int):
+        return using.constant(size)
+    products = []
+    for term, factor in size.terms:
+        factors = [] if factor == 1 and term else [using.constant(factor)]
+        for atom in term:
+            if isinstance(atom, str):
+                factors.append(values[atom])
+            else:
+                x, y = (compute(n, values, using) for n in (atom.x, atom.y))
+                factors.append(using.divide(x, y, atom.rest))
+        products.append(functools.reduce(using.multiply, factors))
+    return functools.reduce(using.add, products)
+
+
+class Operators(Generic[N]):
+    """Python's own, on numbers or on sizes."""
+
+    def constant(self, number: int) -> N:
+        return number
+
+    def add(self, x: N, y: N) -> N:
+        return x + y
+
+    def multiply(self, x: N, y: N) -> N:
+        return x * y
+
+    def divide(self, x: N, y: N, rest: bool) -> N:
+        return x % y if rest else x // y
+
+
+def at(size: Number, values: Mapping[str, int]) -> int:
+    """The number where the symbols have these values. Raises KeyError for a symbol without one."""
+    return compute(size, values, Operators[int]())
+
+
+def symbols(size: Number) -> set[str]:
+    """The names in a number."""
+    found: set[str] = set()
+    for term, _ in as_terms(size):
+        for atom in term:
+            found |= {atom} if isinstance(atom, str) else symbols(atom.x) | symbols(atom.y)
+    return found
+
+
+def _is_negative(size: Number) -> bool:
+    """As it is by the hints. What is compiled is right only for calls where it is so: noted by `assumptions`."""
+    if isinstance(size, int):
+        return size < 0
+    noted = _ASSUMED.get()
+    if noted is None:
+        raise Undecided(f"what is done differs with {size}, which depends on the call")
+    return noted.setdefault(str(size), hint(size) < 0)
+
+
+@contextmanager
+def assumptions() -> Iterator[dict[str, bool]]:
+    """Within it, sizes may be compared: by their hints. It fills in what a call must agree with: size → whether it is
+    negative."""
+    noted: dict[str, bool] = {}
+    token = _ASSUMED.set(noted)
+    try:
+        yield noted
+    finally:
+        _ASSUMED.reset(token)
+
+
+def assumed() -> dict[str, bool]:
+    """What `assumptions` has noted up to here; nothing where none are noted."""
+    return dict(_ASSUMED.get() or {})
+
+
+@contextmanager
+def hints(values: Mapping[str, int]) -> Iterator[None]:
+    """Within it, `hint` takes symbols for these values."""
+    token = _HINTS.set(values)
+    try:
+        yield
+    finally:
+        _HINTS.reset(token)
+
+
+def hint(size: Number) -> int:
+    """About how much it is: for what costs, never for what is right."""
+    if isinstance(size, int):
+        return size
+    known = _HINTS.get()
+    return at(size, {name: known.get(name, _USUAL) for name in symbols(size)})
+
+
+def estimate(sizes: Iterable[Number]) -> int:
+    """About how many elements a tensor of those sizes has."""
+    return math.prod(map(hint, sizes))
+
+
+# -- text -------------------------------------------------------------------------------------
+def parse(text: str) -> Number:
+    """What was printed. Raises ValueError for any other text."""
+    return _parsed(text, current())
+
+
+@functools.lru_cache(maxsize=4096)
+def _parsed(text: str, rules: Rules) -> Number:
+    try:
+        return _built(ast.parse(text, mode="eval").body)
+    except (SyntaxError, ZeroDivisionError):
+        raise ValueError(f"{text!r} is no size: sums, products, // and % of numbers and names are") from None
+
+
+def _built(node: ast.expr) -> Number:
+    match node:
+        case ast.Constant(value=int(value)):
+            return value
+        case ast.Name(id=name):
+            return _collected({(name,): 1})
+        case ast.UnaryOp(op=ast.USub(), operand=operand):
+            return -_built(operand)
+        case ast.BinOp(left=left, op=op, right=right):
+            a, b = _built(left), _built(right)
+            match op:
+                case ast.Add():
+                    return a + b
+                case ast.Sub():
+                    return a - b
+                case ast.Mult():
+                    return a * b
+                case ast.FloorDiv():
+                    return a // b
+                case ast.Mod():
+                    return a % b
+    raise SyntaxError

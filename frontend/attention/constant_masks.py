@@ -1,0 +1,157 @@
+"""Attention masks that the graph itself computes, and what they turn out to be.
+
+Transformers' models build their masks from arange and comparisons. Such a mask depends on no input: its
+subgraph is run, on the CPU, and the result looked at.
+
+    kv <= q, expanded   →  "causal"          q >= 0, expanded   →  "all"
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+from torch._subclasses.fake_tensor import unset_fake_temporarily
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from cuesta.frontend.attention import symbolic_masks
+from cuesta.frontend.attention.mask_nodes import NotConstant, meta_of, steps_of
+
+#: Elements beyond which nothing is evaluated: a mask for 8192 positions.
+_LIMIT = 1 << 26
+
+
+def classify_mask(node: torch.fx.Node, user: torch.fx.Node, length: Any, keys: Any) -> str | None:
+    """What a mask over [.., `length`, `keys`] is where `user` reads it.
+
+    "all" (nothing hidden), "causal" (row i sees columns ≤ i), else None.
+
+    A boolean mask shows where it is true. An additive one shows where it is 0 and hides where it is at or
+    below the lowest finite number.
+    """
+    if not isinstance(length, int) or not isinstance(keys, int):
+        return symbolic_masks.classify(node, user, length, keys)
+    if length * keys > _LIMIT:
+        return None
+    try:
+        mask = evaluate(node, user)
+    except NotConstant:
+        return None
+    if not isinstance(mask, torch.Tensor) or not (mask.dtype == torch.bool or mask.is_floating_point()):
+        return None
+    # One of what is repeated is enough.
+    mask = mask[tuple(slice(0, 1) if stride == 0 else slice(None) for stride in mask.stride())]
+    if mask.dtype == torch.bool:
+        shown = mask
+    else:
+        shown = mask == 0
+        if not bool((shown | (mask <= torch.finfo(mask.dtype).min)).all()):
+            return None
+    if bool(shown.all()):
+        return "all"
+    try:
+        shown = shown.expand(*shown.shape[:-2], length, keys)
+    except RuntimeError:
+        return None
+    causal = torch.ones(length, keys, dtype=torch.bool).tril()
+    return "causal" if bool((shown == causal).all()) else None
+
+
+def evaluate(node: torch.fx.Node, user: torch.fx.Node) -> Any:
+    """The value that `user` finds in a node that depends on no input, computed on the CPU by the graph's own calls.
+
+    Works on the graphs of Dynamo and of AOTAutograd. Raises NotConstant for any other node.
+    """
+    values: dict[torch.fx.Node, Any] = {}
+    with unset_fake_temporarily(), torch.no_grad(), _Careful():
+        for step in steps_of(node, user):
+            try:
+                values[step] = _run(step, values)
+            except NotConstant:
+                raise
+            except Exception as problem:
+                # Whatever a call cannot do here (a size of another device, too much memory), it is not known.
+                raise NotConstant(f"{step.target} failed: {problem}") from problem
+    return values[node]
+
+
+#: Where functions may come from: others could do anything.
+_KNOWN_MODULES = ("torch", "_operator", "operator", "math", "builtins")
+
+
+def _run(node: torch.fx.Node, values: dict[torch.fx.Node, Any]) -> Any:
+    if node.op == "get_attr":
+        return _attribute(node)
+
+    def value(argument: Any) -> Any:
+        if isinstance(argument, torch.fx.Node):
+            return values[argument] if argument in values else _stand_in(argument)
+        names_gpu = isinstance(argument, str) and argument.partition(":")[0] in ("cuda", "xpu")
+        return torch.device("cpu") if isinstance(argument, torch.device) or names_gpu else argument
+
+    args: Any = torch.fx.node.map_aggregate(node.args, value)
+    kwargs: Any = torch.fx.node.map_aggregate(node.kwargs, value)
+    if node.op == "call_method":
+        if str(node.target) in ("cuda", "xpu"):
+            return args[0]
+        return getattr(args[0], str(node.target))(*args[1:], **kwargs)
+    module = getattr(node.target, "__module__", None) or ""
+    known = isinstance(node.target, torch._ops.OpOverload) or module.partition(".")[0] in _KNOWN_MODULES
+    if not known or "_functorch" in module or isinstance(node.target, torch._ops.HigherOrderOperator):
+        raise NotConstant(f"{node.target} is not run here")
+    return node.target(*args, **kwargs)  # type: ignore[operator]
+
+
+def _stand_in(node: Any) -> torch.Tensor:
+    """A tensor of a node's shape and dtype, for calls that read no values."""
+    meta = meta_of(node)
+    if not isinstance(meta, torch.Tensor) or not all(isinstance(n, int) for n in meta.shape):
+        raise NotConstant(f"the shape of {node} is symbolic")
+    return torch.empty((), dtype=meta.dtype).expand(meta.shape)
+
+
+def _attribute(node: torch.fx.Node) -> torch.Tensor:
+    """A tensor that the graph holds as a constant; parameters and buffers may change."""
+    value: Any = node.graph.owning_module
+    for part in str(node.target).split("."):
+        value = getattr(value, part, None)
+    constant = isinstance(value, torch.Tensor) and type(value) is torch.Tensor and "constant" in str(node.target)
+    if not constant or value.device.type != "cpu" or value.numel() > _LIMIT:
+        raise NotConstant(f"{node.target} is no constant")
+    return value.clone()
+
+
+class _Careful(TorchDispatchMode):
+    """Refuses random numbers and results of too many elements before they are made."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if torch.Tag.nondeterministic_seeded in func.tags:
+            raise NotConstant(f"{func} draws random numbers")
+        is_view = any(r.alias_info is not None and not r.alias_info.is_write for r in func._schema.returns)
+        if not is_view and _elements((*args, *(kwargs or {}).values())) > _LIMIT:
+            raise NotConstant(f"{func} gives too many elements")
+        return func(*args, **(kwargs or {}))
+
+
+def _elements(arguments: Iterable[Any]) -> int:
+    """How many elements a result may have: operands broadcast against each other, or sizes given."""
+    shapes, largest = [], 0
+    for argument in arguments:
+        if isinstance(argument, torch.Tensor):
+            shapes.append(argument.shape)
+        elif isinstance(argument, (list, tuple)) and argument and all(isinstance(n, int) for n in argument):
+            largest = max(largest, math.prod(map(abs, argument)))
+        elif isinstance(argument, int):
+            largest = max(largest, argument)
+        elif isinstance(argument, (list, tuple)):
+            largest = max(largest, _elements(argument))
+    try:
+        together = math.prod(torch.broadcast_shapes(*shapes)) if shapes else 0
+    except RuntimeError:
+        together = sum(map(math.prod, shapes))
+    return max(largest, together)

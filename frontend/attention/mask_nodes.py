@@ -1,0 +1,125 @@
+"""The nodes of a graph that compute an attention mask, and what changes any of them.
+
+Works on the graphs of Dynamo and of AOTAutograd.
+"""
+
+from __future__ import annotations
+
+import itertools
+import operator
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+
+#: Nodes beyond which a mask counts as depending on more than positions.
+_MOST_NODES = 500
+
+#: Calls that read no more of their first tensor than its shape, dtype and device.
+_LIKE_METHODS = frozenset({"new_ones", "new_zeros", "new_full", "new_tensor", "size", "dim", "numel"})
+_LIKE_FUNCTIONS = frozenset(
+    {torch.ones_like, torch.zeros_like, torch.full_like}
+    | {getattr(torch.ops.aten, name).default for name in ("ones_like", "zeros_like", "full_like")}
+    | {getattr(torch.ops.aten, name).default for name in ("new_ones", "new_zeros", "new_full")}
+)
+
+
+class NotConstant(Exception):
+    """A value depends on an input, on random numbers, or is too large to look at."""
+
+
+def writers_before(user: torch.fx.Node) -> list[torch.fx.Node]:
+    """The nodes before `user` that change one of their operands."""
+    return [n for n in itertools.takewhile(lambda n: n is not user, user.graph.nodes) if _writes(n)]
+
+
+def steps_of(node: torch.fx.Node, user: torch.fx.Node) -> list[torch.fx.Node]:
+    """All that `node` is made by, in the graph's order; what writes into any of it before `user` included.
+
+    Raises NotConstant where a tensor that is passed is among it; a number may be.
+    """
+    wanted: set[torch.fx.Node] = set()
+    order = {n: i for i, n in enumerate(node.graph.nodes)}
+    writers = writers_before(user)
+    waiting = [node]
+    while waiting:
+        step = waiting.pop()
+        if step not in wanted:
+            wanted.add(step)
+            waiting += _sources(step)
+            if len(wanted) > _MOST_NODES:
+                raise NotConstant("too many nodes")
+        if not waiting:
+            waiting = [n for n in writers if n not in wanted and not wanted.isdisjoint(_written(n))]
+    return sorted(wanted, key=order.__getitem__)
+
+
+def _sources(node: torch.fx.Node) -> list[torch.fx.Node]:
+    """The nodes whose values a node reads."""
+    if node.op == "placeholder" and isinstance(meta_of(node), (int, torch.SymInt)):
+        return []
+    if _reads_no_values(node):
+        return [n for n in node.all_input_nodes if n is not node.args[0]]
+    if node.op not in ("call_function", "call_method", "get_attr"):
+        raise NotConstant(f"it depends on {node.name}")
+    return list(node.all_input_nodes)
+
+
+def _reads_no_values(node: torch.fx.Node) -> bool:
+    like = node.target in (_LIKE_METHODS if node.op == "call_method" else _LIKE_FUNCTIONS)
+    return like and bool(node.args) and isinstance(meta_of(node.args[0]), torch.Tensor)
+
+
+def _writes(node: torch.fx.Node) -> bool:
+    """Whether a node changes one of its operands."""
+    target = node.target
+    if node.op == "call_method":
+        return _names_writer(str(target))
+    if node.op != "call_function":
+        return False
+    if isinstance(target, torch._ops.OpOverload):
+        return target._schema.is_mutable
+    if getattr(target, "__module__", None) == "_operator":
+        return target in _WRITING
+    return "out" in node.kwargs or _names_writer(getattr(target, "__name__", ""))
+
+
+def _names_writer(name: str) -> bool:
+    return name == "__setitem__" or (name.endswith("_") and not name.endswith("__"))
+
+
+def _written(writer: torch.fx.Node) -> set[torch.fx.Node]:
+    """What a node may write into: its first operand, and what that may be a view of."""
+    found: set[torch.fx.Node] = set()
+    target = writer.kwargs.get("out", writer.args[0] if writer.args else None)
+    while isinstance(target, torch.fx.Node):
+        found.add(target)
+        target = target.args[0] if target.args else None
+    return found
+
+
+_WRITING = frozenset(
+    {
+        operator.setitem,
+        *(operator.iadd, operator.isub, operator.imul, operator.itruediv, operator.ifloordiv, operator.imod),
+        *(operator.iand, operator.ior, operator.ixor, operator.ilshift, operator.irshift),
+        *(operator.ipow, operator.imatmul),
+    }
+)
+
+
+def meta_of(node: Any) -> Any:
+    """What Dynamo, or AOTAutograd, says of a node: a fake tensor, a number; None where it says nothing."""
+    return (node.meta.get("example_value", node.meta.get("val"))) if isinstance(node, torch.fx.Node) else None
+
+
+def erase_unused(nodes: Iterable[torch.fx.Node]) -> None:
+    """Erases those of `nodes`, and of what they are made by, that nobody uses; not those that write."""
+    waiting = list(nodes)
+    while waiting:
+        node = waiting.pop()
+        calls = node.op in ("call_function", "call_method", "get_attr")
+        if node._erased or node.users or not calls or _writes(node) or node.is_impure():
+            continue
+        waiting += node.all_input_nodes
+        node.graph.erase_node(node)

@@ -1,0 +1,26 @@
+"""Resizing of uint8 images as one op (byte_images.py puts it into a graph)."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch._prims_common import suggest_memory_format
+
+from cuesta.frontend.fx_passes.byte_images import RESIZES
+
+
+@torch.library.custom_op("cuesta::resize_bytes", mutates_args=())
+def resize_bytes(
+    x: Tensor, size: list[int] | None, scale: list[float] | None, mode: str, align_corners: bool
+) -> Tensor:
+    """A uint8 image [N, C, H, W] in another size: `size`, or its own times `scale`."""
+    result: Tensor = RESIZES[mode](x, size, align_corners, scale)
+    return result
+
+
+@resize_bytes.register_fake
+def _(x: Tensor, size: list[int] | None, scale: list[float] | None, mode: str, align_corners: bool) -> Tensor:
+    if size is None:
+        assert scale is not None
+        size = [torch.sym_int(n * factor) for n, factor in zip(x.shape[2:], scale, strict=True)]
+    return x.new_empty([*x.shape[:2], *size]).contiguous(memory_format=suggest_memory_format(x))

@@ -1,0 +1,244 @@
+"""Which ATen ops AOTAutograd takes apart before cuesta sees them: those that cuesta has no op for and
+torch has a decomposition into ops that cuesta has. What has a rule or a row stays whole."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any, cast
+
+import torch
+from torch._decomp import _core_aten_decompositions_post_autograd, get_decompositions
+from torch._prims_common import suggest_memory_format
+from torch.fx.experimental.symbolic_shapes import guard_or_false, guard_or_true
+from torch.utils import _pytree as pytree
+
+from cuesta.cache import Hit, content_key, environment_key, open_cache
+from cuesta.frontend.attention import efficient_attention
+from cuesta.frontend.decompositions import (
+    batch_norm_training,
+    checked_values,
+    distances,
+    embedding_bags,
+    paddings,
+    trilinear,
+)
+from cuesta.frontend.decompositions.foreach import foreach_decompositions
+from cuesta.frontend.fx_passes import byte_images, operand_layouts
+from cuesta.frontend.refused_arguments import is_checked, refuses
+from cuesta.frontend.refused_types import refused_type, refused_types
+
+aten = torch.ops.aten
+
+#: Beyond torch's own core list: what training uses of batch norm, and what Inductor's list has.
+_MORE = (
+    aten.native_batch_norm,
+    aten.native_batch_norm_backward,
+    aten._native_batch_norm_legit_functional,
+    aten._native_batch_norm_legit,
+    aten.batch_norm_backward,
+    aten._batch_norm_with_update_functional,
+    aten._batch_norm_no_update,
+    aten.dist,
+    aten.rrelu_with_noise_backward,
+    aten.tril_indices,
+    aten.triu_indices,
+    aten.unbind_copy,
+    aten.permute_copy,
+)
+
+#: Left to ATen's own kernels, which do better than what these are taken apart into; more in frontend/aten/called.py.
+_KEEP = frozenset(
+    {
+        "aten.convolution_backward",
+        "aten.upsample_bilinear2d",
+    }
+)
+
+#: Those whose results torch's decompositions lay out as rows, where the ops' kernels keep their first operand's format.
+_KEEP_FORMAT = frozenset({"aten.max_unpool2d"})
+
+
+def _take(x: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
+    """torch's own writes x[index], which reads an index without dimensions as a number that the data decide."""
+    result: torch.Tensor = aten.index(x.reshape(-1), [index])
+    return result
+
+
+def _rot90(x: torch.Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> torch.Tensor:
+    """As eager lays it out; torch's own makes rows."""
+    match k % 4:
+        case 0:
+            return x.clone(memory_format=torch.contiguous_format)
+        case 2:
+            return x.flip(list(dims))
+        case quarters:
+            return x.flip([dims[1] if quarters == 1 else dims[0]]).transpose(dims[0], dims[1])
+
+
+def _scattering(op: Any) -> Callable[..., Any]:
+    """Into a clone, as eager does, where elements of x share memory: torch 2.11 says that the result's share it too."""
+
+    def scatter(x: torch.Tensor, *rest: Any, **kwargs: Any) -> Any:
+        sides = zip(x.shape, x.stride(), strict=True)
+        # Of strides and sizes that the data decide, nothing says that elements share memory, and none do.
+        stretched = any(guard_or_false(stride == 0) and guard_or_true(size != 1) for size, stride in sides)
+        if not stretched or any(type(size) is int and size == 0 for size in x.shape):  # a clone of none has its strides
+            return NotImplemented
+        return op(x.clone(), *rest, **kwargs)
+
+    return scatter
+
+
+def _vector_norm(
+    x: torch.Tensor, ord: float = 2, dim: Sequence[int] | None = None, keepdim: bool = False, **dtype: Any
+) -> torch.Tensor:
+    """torch's own, which in 2.11 keeps a dim of size 1 that is counted from the end."""
+    dims = dim if dim is None else [d % max(x.dim(), 1) for d in dim]
+    whole = aten.linalg_vector_norm
+    result: torch.Tensor = get_decompositions([whole])[whole.default](x, ord, dims, keepdim, **dtype)
+    return result
+
+
+def _huber_loss(x: torch.Tensor, target: torch.Tensor, reduction: int = 1, delta: float = 1.0) -> torch.Tensor:
+    """torch's own, of the type that x has, to which eager writes each loss."""
+    whole = aten.huber_loss
+    table = get_decompositions([whole])
+    if x.dtype == target.dtype:
+        return cast("torch.Tensor", table[whole.default](x, target, reduction, delta))
+    losses: torch.Tensor = table[whole.default](x, target, 0, delta).to(x.dtype)
+    return losses if reduction == 0 else losses.mean() if reduction == 1 else losses.sum()
+
+
+def _nll_loss_forward(x: torch.Tensor, target: torch.Tensor, weight: torch.Tensor | None, *rest: Any) -> Any:
+    """Whole where the op of the dialect is the same loss; class weights and a single sample are taken apart."""
+    if weight is None and x.dim() == 2:
+        return NotImplemented
+    return get_decompositions([aten.nll_loss_forward])[aten.nll_loss_forward.default](x, target, weight, *rest)
+
+
+def _nll_loss_backward(
+    grad: torch.Tensor, x: torch.Tensor, target: torch.Tensor, weight: torch.Tensor | None, *rest: Any
+) -> Any:
+    if weight is None and x.dim() == 2:
+        return NotImplemented
+    return get_decompositions([aten.nll_loss_backward])[aten.nll_loss_backward.default](grad, x, target, weight, *rest)
+
+
+def _whole(*_: Any, **__: Any) -> Any:
+    """Of ops that have rules: here it is only asked, while a guard can still say so, whether their sizes fit."""
+    return NotImplemented
+
+
+#: In place of torch's, or of a rule that takes some calls only.
+_OURS: dict[Any, Callable[..., Any]] = {
+    aten.take.default: _take,
+    aten.rot90.default: _rot90,
+    aten.linalg_vector_norm.default: _vector_norm,
+    **{op.default: _scattering(op.default) for op in (aten.select_scatter, aten.diagonal_scatter, aten.slice_scatter)},
+    aten.huber_loss.default: _huber_loss,
+    aten.nll_loss_forward.default: _nll_loss_forward,
+    aten.nll_loss_backward.default: _nll_loss_backward,
+    **{op.default: _whole for op in (aten.index_add, aten.index_copy, aten.index_reduce, aten.put)},
+    **checked_values.DECOMPOSITIONS,
+    **byte_images.DECOMPOSITIONS,
+    **distances.DECOMPOSITIONS,
+    **operand_layouts.DECOMPOSITIONS,
+    **paddings.DECOMPOSITIONS,
+    **embedding_bags.DECOMPOSITIONS,
+    **efficient_attention.DECOMPOSITIONS,
+    **trilinear.DECOMPOSITIONS,
+    **batch_norm_training.DECOMPOSITIONS,
+}
+
+
+@functools.cache
+def decompositions(root: Path | None = None) -> dict[Any, Callable[..., Any]]:
+    """overload → its decomposition, as AOTAutograd takes it.
+
+    The cache in the folder `root` keeps which ops stay whole: the rules and rows that say so come with MLIR, half a
+    second that a process does without whose graphs are all cached.
+    """
+    # Not core_aten_decompositions(), a dict of another kind: `|` of it with a dict drops all that it holds.
+    table = _core_aten_decompositions_post_autograd() | get_decompositions(_MORE) | foreach_decompositions() | _OURS
+    whole = _whole_ops(table, root)
+    return {
+        op: _unless_refused(op, _in_own_memory(op, _with_format(op, function)))
+        for op, function in table.items()
+        if op in _OURS or str(op) not in whole
+    }
+
+
+def _whole_ops(ops: Iterable[Any], root: Path | None) -> frozenset[str]:
+    """The names of those among `ops` that stay whole: what the cache says, where it says that of them alone."""
+    names = {str(op) for op in ops if isinstance(op, torch._ops.OpOverload)}
+    cache, key = open_cache(root), content_key("ops that stay whole", environment_key())
+    found = cache.get(key)
+    if isinstance(found, Hit):
+        kept = frozenset(found.payload.decode(errors="replace").split("\n"))
+        if kept <= names:
+            return kept
+
+    import cuesta.frontend.aten  # noqa: F401  registers the rules
+    from cuesta.dialects.cuesta import pointwise
+    from cuesta.frontend.rules import find_rule
+
+    def stays_whole(op: torch._ops.OpOverload) -> bool:
+        packet = str(op).rpartition(".")[0]
+        has_row = packet.removeprefix("aten.") in pointwise.BY_NAME
+        return has_row or packet in _KEEP or find_rule(op) is not None
+
+    whole = frozenset(str(op) for op in ops if isinstance(op, torch._ops.OpOverload) and stays_whole(op))
+    cache.put(key, "\n".join(sorted(whole)).encode())
+    return whole
+
+
+def _with_format(op: Any, decomposition: Callable[..., Any]) -> Callable[..., Any]:
+    if str(op).rpartition(".")[0] not in _KEEP_FORMAT:
+        return decomposition
+
+    @functools.wraps(decomposition)
+    def in_format(x: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
+        result: torch.Tensor = decomposition(x, *args, **kwargs)
+        return result.contiguous(memory_format=suggest_memory_format(x))
+
+    return in_format
+
+
+def _in_own_memory(op: Any, decomposition: Callable[..., Any]) -> Callable[..., Any]:
+    """Copies what turns out to be an argument, or a view of one, where the op's result has memory of its own: padding
+    by nothing, a shuffle of one group. Who writes to the result writes to the argument otherwise."""
+    schema = op._schema
+    if schema.is_mutable or any(result.alias_info is not None for result in schema.returns):
+        return decomposition
+
+    @functools.wraps(decomposition)
+    def in_own_memory(*args: Any, **kwargs: Any) -> Any:
+        results = decomposition(*args, **kwargs)
+        given = {memory for x in pytree.tree_leaves((args, kwargs)) if (memory := _memory_of(x)) is not None}
+        return pytree.tree_map(lambda x: x.clone() if _memory_of(x) in given else x, results)
+
+    return in_own_memory
+
+
+def _memory_of(x: Any) -> int | None:
+    if not isinstance(x, torch.Tensor) or x.layout != torch.strided:
+        return None
+    return x.untyped_storage()._cdata
+
+
+def _unless_refused(op: Any, decomposition: Callable[..., Any]) -> Callable[..., Any]:
+    """Leaves whole what ATen refuses for its type, or for other arguments: what it is taken apart into may be
+    computed."""
+    if not (refused_types(op) or is_checked(op)):
+        return decomposition
+
+    @functools.wraps(decomposition)
+    def unless_refused(x: Any, *args: Any, **kwargs: Any) -> Any:
+        refused = refused_type(op, [arg for arg in (x, *args) if isinstance(arg, torch.Tensor)], [])
+        if refused or refuses(op, (x, *args), kwargs):
+            return NotImplemented
+        return decomposition(x, *args, **kwargs)
+
+    return unless_refused

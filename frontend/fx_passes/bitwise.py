@@ -1,0 +1,181 @@
+"""`options={"bitwise_eager": True}`: results with the bits of eager's on CPU.
+
+Compiled is what can have one result only: what moves data, and what IEEE 754 rounds once. All else (exp, tanh, x ** 3,
+sums, matrix products, a + alpha * b, which ATen rounds once and we twice) is called in ATen, whole: an op that torch
+could take apart into others would be rounded otherwise. docs/options.md says what this cannot hold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch.fx import Node
+
+from cuesta.frontend.decompositions.foreach import foreach_decompositions
+from cuesta.frontend.decompositions.table import decompositions
+from cuesta.options import Options
+
+#: Ops of ATen's that make, move or choose numbers and compute none.
+_MOVES = frozenset(
+    (
+        "_conj_copy",
+        "_reshape_copy",
+        "_to_copy",
+        "_unsafe_index",
+        "_unsafe_view",
+        "alias",
+        "alias_copy",
+        "as_strided",
+        "as_strided_copy",
+        "cat",
+        "clone",
+        "constant_pad_nd",
+        "contiguous",
+        "copy",
+        "detach",
+        "detach_copy",
+        "diagonal",
+        "diagonal_copy",
+        "diagonal_scatter",
+        "embedding",
+        "empty",
+        "empty_like",
+        "empty_strided",
+        "expand",
+        "expand_copy",
+        "fill",
+        "flip",
+        "full",
+        "full_like",
+        "gather",
+        "index",
+        "index_put",
+        "index_select",
+        "lift_fresh",
+        "lift_fresh_copy",
+        "masked_fill",
+        "movedim",
+        "narrow",
+        "new_empty",
+        "new_empty_strided",
+        "new_full",
+        "new_ones",
+        "new_zeros",
+        "ones",
+        "ones_like",
+        "permute",
+        "permute_copy",
+        "repeat",
+        "reshape",
+        "roll",
+        "scalar_tensor",
+        "select",
+        "select_backward",
+        "select_copy",
+        "select_scatter",
+        "slice",
+        "slice_backward",
+        "slice_copy",
+        "slice_scatter",
+        "split",
+        "split_with_sizes",
+        "split_with_sizes_copy",
+        "squeeze",
+        "stack",
+        "t",
+        "t_copy",
+        "transpose",
+        "transpose_copy",
+        "unbind",
+        "unfold",
+        "unsafe_split",
+        "unsqueeze",
+        "view",
+        "view_as",
+        "view_copy",
+        "where",
+        "zeros",
+        "zeros_like",
+    )
+)
+
+#: Ops that round once, or not at all, for every dtype.
+_EXACT = frozenset(
+    (
+        "abs",
+        "add",
+        "bitwise_and",
+        "bitwise_left_shift",
+        "bitwise_not",
+        "bitwise_or",
+        "bitwise_right_shift",
+        "bitwise_xor",
+        "ceil",
+        "copysign",
+        "div",
+        "eq",
+        "floor",
+        "ge",
+        "gt",
+        "isfinite",
+        "isinf",
+        "isnan",
+        "le",
+        "logical_and",
+        "logical_not",
+        "logical_or",
+        "logical_xor",
+        "lt",
+        "mul",
+        "ne",
+        "neg",
+        "reciprocal",
+        "round",
+        "rsub",
+        "sign",
+        "signbit",
+        "square",
+        "sub",
+        "threshold_backward",
+        "trunc",
+    )
+)
+
+#: Ops that are exact on integers. On floats the larger of 0.0 and -0.0 is either, and a quotient is rounded twice.
+_EXACT_ON_INTEGERS = frozenset(
+    ("arange", "clamp", "clamp_max", "clamp_min", "floor_divide", "maximum", "minimum", "relu", "remainder")
+)
+
+
+def decompositions_of(options: Options) -> dict[Any, Callable[..., Any]]:
+    """overload → its decomposition, as AOTAutograd takes it."""
+    # An op over lists is on CPU what its function does to one tensor after the other.
+    return foreach_decompositions() if options.bitwise_eager else decompositions(options.cache_root)
+
+
+def is_exact(node: Node) -> bool:
+    """Whether a call of an op of ATen's has the bits of eager's when we compile it."""
+    name = node.target._schema.name.removeprefix("aten::")  # type: ignore[union-attr]
+    if name in _MOVES or name == "copy_":
+        return True
+    if name in _EXACT:
+        return not _scales(node) and not node.kwargs.get("rounding_mode")
+    return name in _EXACT_ON_INTEGERS and not any(map(_is_float, _metas(node)))
+
+
+def _scales(node: Node) -> bool:
+    """Whether an op adds a multiple: `alpha` of add, sub and rsub."""
+    alpha = node.kwargs.get("alpha", node.args[2] if len(node.args) > 2 else 1)
+    return "alpha" in {a.name for a in node.target._schema.arguments} and bool(alpha != 1)  # type: ignore[union-attr]
+
+
+def _metas(node: Node) -> list[Any]:
+    return [n.meta.get("val") for n in (node, *node.all_input_nodes)] + list(node.args) + list(node.kwargs.values())
+
+
+def _is_float(value: Any) -> bool:
+    if isinstance(value, torch.Tensor):
+        return value.is_floating_point() or value.is_complex()
+    return isinstance(value, (float, complex))

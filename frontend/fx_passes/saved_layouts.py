@@ -1,0 +1,104 @@
+"""What a training step saves for its backward graph is saved in the layout in which both graphs' convolutions work.
+
+    forward                               backward
+    %1 = convolution(%0, %w)              convolution_backward(…, %0, %w)
+    saves %0, %1                    →
+    saves clone(%0), clone(%1), both in channels_last
+
+`passes/choose_layouts` chooses for each graph alone; what is handed from one to the other is chosen here, by the same
+rule, while both graphs are there to see. The copies move nothing where the forward graph computes in that layout.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeGuard
+
+import torch
+from torch import Tensor
+from torch.fx import GraphModule, Node
+
+from cuesta.frontend.fx_nodes import last_placeholder, memory_root
+from cuesta.policy.convolution_layouts import cuts_patches, moves_less_in_channels_last
+
+aten = torch.ops.aten
+#: They name elements by strides: under another layout they would name others.
+_BY_STRIDES = frozenset({aten.as_strided, aten.as_strided_copy, aten.as_strided_scatter})
+
+
+def save_channels_last(forward: GraphModule, backward: GraphModule, outputs: int) -> None:
+    """Has the two graphs of a training step hand images to one another in channels_last, where oneDNN computes their
+    convolutions and that moves less.
+
+    The first `outputs` results of the forward graph are not saved; its other results are arguments of the backward
+    graph, of the same names.
+    """
+    nodes = [*forward.graph.nodes, *backward.graph.nodes]
+    if not torch.backends.mkldnn.is_available() or any(_packet(n) in _BY_STRIDES for n in nodes):
+        return
+    chosen = _in_channels_last(forward)
+    node = forward.graph.output_node()
+    results: list[Any] = [*node.args[0]]  # type: ignore[misc]
+    returned = {memory_root(v) for v in results[:outputs] if isinstance(v, Node)}
+    arguments = {n.name: n for n in backward.graph.nodes if n.op == "placeholder"}
+    for position, value in enumerate(results[outputs:], outputs):
+        if value not in chosen or memory_root(value) in returned or value.name not in arguments:
+            continue
+        argument = arguments[value.name]
+        if value.meta["val"].is_contiguous(memory_format=torch.channels_last):
+            continue
+        with forward.graph.inserting_after(value if value.op != "placeholder" else last_placeholder(forward.graph)):
+            copy = forward.graph.call_function(aten.clone.default, (value,), {"memory_format": torch.channels_last})
+        copy.meta["val"] = argument.meta["val"] = value.meta["val"].contiguous(memory_format=torch.channels_last)
+        for user in argument.users:
+            if _packet(user) is aten.slice:
+                user.meta["val"] = user.target(argument.meta["val"], *user.args[1:])
+        results[position] = copy
+    node.args = (tuple(results),)
+    forward.recompile()
+
+
+def _in_channels_last(forward: GraphModule) -> set[Node]:
+    """Images that convolutions in channels_last read or give, and what is computed from such images in their shape."""
+    found: set[Node] = set()
+    for node in forward.graph.nodes:
+        if _packet(node) is aten.convolution:
+            if _moves_less(node):
+                found.update((node, node.args[0]))
+        elif any(n in found for n in node.all_input_nodes) and _passes_images_on(node):
+            found.add(node)
+    return {node for node in found if _is_image(node)}
+
+
+def _passes_images_on(node: Node) -> bool:
+    """Whether a node has images, alone or among several results, that no row-major convolution reads; other dims end a
+    chain: heads of an attention behind it are no images."""
+    return (_is_image(node) or isinstance(node.meta.get("val"), (list, tuple))) and not _feeds_row_major(node)
+
+
+def _feeds_row_major(node: Node) -> bool:
+    """Whether convolutions read a value, and none of them in channels_last."""
+    readers = [user for user in node.users if _packet(user) is aten.convolution]
+    return bool(readers) and not any(map(_moves_less, readers))
+
+
+def _moves_less(convolution: Node) -> bool:
+    """As choose-layouts decides."""
+    x, weight, _, *parameters = convolution.args
+    transposed = parameters[3]
+    tensors = [n.meta["val"] for n in (x, weight, convolution) if _is_image(n)]
+    if transposed or len(tensors) < 3 or any(t.dtype != torch.float32 for t in tensors):
+        return False
+    images, weights, results = (t.shape for t in tensors)
+    return not cuts_patches(images, weights, parameters) and moves_less_in_channels_last(images, weights, results)
+
+
+def _is_image(node: Any) -> TypeGuard[Node]:
+    """Whether a node gives a tensor of four dims, on a CPU and of fixed sizes."""
+    value = node.meta.get("val") if isinstance(node, Node) else None
+    if not isinstance(value, Tensor) or value.device.type != "cpu" or value.layout != torch.strided:
+        return False
+    return value.dim() == 4 and all(type(n) is int for n in value.shape)
+
+
+def _packet(node: Node) -> Any:
+    return getattr(node.target, "overloadpacket", None)
