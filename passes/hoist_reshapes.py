@@ -21,7 +21,7 @@ from cuesta.dialects import types
 from cuesta.dialects.cuesta import pointwise
 from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.product import PACKED, PRODUCT
-from cuesta.passes.form_kernels.in_place import returning
+from cuesta.passes.analysis.aliases import returning
 from cuesta.passes.graph_rewrite import erase_dead, functions, is_unused, users
 from cuesta.passes.match import unreshaped
 from cuesta.passes.registry import Pass, register_pass

@@ -28,7 +28,7 @@ from cuesta.dialects.module_products import measured_products
 from cuesta.dialects.module_target import target_of
 from cuesta.dialects.product import PRECISION, PRODUCT
 from cuesta.dialects.types import byte_size, opmath, shape_of, spelling_of, static_shape, tensor
-from cuesta.passes.form_kernels.in_place import VIEWS
+from cuesta.passes.analysis.aliases import VIEWS
 from cuesta.passes.form_kernels.memory_order import MemoryOrder
 from cuesta.passes.graph_rewrite import functions, users
 from cuesta.passes.hoist_reshapes import reshaped

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from cuesta._mlir import ir
 from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.types import byte_count, byte_size, spelling_of
-from cuesta.passes.form_kernels.in_place import returning
+from cuesta.passes.analysis.aliases import returning
 from cuesta.passes.graph_rewrite import rewrite_ops
 from cuesta.passes.registry import Pass, register_pass
 

@@ -9,32 +9,31 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 from cuesta._mlir import func, ir
 from cuesta.dialects import host as host_ops
 from cuesta.dialects.cuesta.dialect import int_array, int_attr, numbers
 from cuesta.dialects.kernel_module import shape_attributes
 from cuesta.dialects.types import memref, memref_shape, shape_of, spelled, spelling_of
+from cuesta.passes.form_kernels.assignment import Assignment
+from cuesta.passes.form_kernels.kernel_names import KernelNames
 from cuesta.passes.form_kernels.outline import named
 from cuesta.sizes import Number, Size, symbol
-
-if TYPE_CHECKING:
-    from cuesta.passes.form_kernels.host import Host
 
 Value: TypeAlias = ir.Value
 
 
-def launch_attention(host: Host, op: ir.Operation) -> None:
+def launch_attention(where: Assignment, kernels: KernelNames, op: ir.Operation) -> None:
     """Launches the kernel of an op of the linalg level; it is written where no other has its operands' places."""
     masks = 1 if op.attributes["masked"].value else 0
     operands = list(op.operands)
-    buffers = [_dense_rows(host, v) for v in operands[: len(operands) - masks]]
-    buffers += [_unstretched(host, v) for v in operands[len(operands) - masks :]]
+    buffers = [_dense_rows(where, v) for v in operands[: len(operands) - masks]]
+    buffers += [_unstretched(where, v) for v in operands[len(operands) - masks :]]
     for result, strides in zip(op.results, op.attributes["result_strides"], strict=True):
-        layout = host.with_strides(result, _spelled_rows(result, tuple(numbers(strides))))
-        host.layouts[result] = layout
-        buffers.append(host.view(layout, spelling_of(result)))
+        layout = where.with_strides(result, _spelled_rows(result, tuple(numbers(strides))))
+        where.layouts[result] = layout
+        buffers.append(where.view(layout, spelling_of(result)))
     attributes = {name: a for name, a in op.attributes.items() if name != "result_strides"}
     shapes = [memref_shape(b.type) for b in buffers]
     parameters = list(dict.fromkeys(n for shape in shapes for part in shape for n in part if isinstance(n, Size)))
@@ -43,10 +42,10 @@ def launch_attention(host: Host, op: ir.Operation) -> None:
     kinds = [_kind(b.type, *shape) for b, shape in zip(buffers, shapes, strict=True)]
     key = (op.name, *map(str, kinds), *(f"{name} = {a}" for name, a in sorted(attributes.items())))
     name = op.name.removeprefix("kernel.")
-    if key not in host.names:
-        host.names[key] = host.kernel_name([name])
-        with ir.InsertionPoint(host.kernels):
-            function = func.FuncOp(host.names[key], (kinds + [ir.IndexType.get()] * len(parameters), []))
+    if key not in kernels.names:
+        called = kernels.add(key, [name])
+        with ir.InsertionPoint(kernels.block):
+            function = func.FuncOp(called, (kinds + [ir.IndexType.get()] * len(parameters), []))
         with ir.InsertionPoint(function.add_entry_block()):
             ir.Operation.create(op.name, operands=list(function.arguments)[: len(kinds)], attributes=attributes)
             func.ReturnOp([])
@@ -56,7 +55,7 @@ def launch_attention(host: Host, op: ir.Operation) -> None:
     host_ops.LAUNCH(
         buffers,
         [],
-        kernel=ir.SymbolRefAttr.get(["kernels", host.names[key]]),
+        kernel=ir.SymbolRefAttr.get(["kernels", kernels.names[key]]),
         outputs=int_attr(len(op.results)),
         ops=ir.ArrayAttr.get([ir.StringAttr.get(name)]),
         **({"parameters": int_array(parameters)} if parameters else {}),
@@ -69,14 +68,14 @@ def _kind(buffer: ir.Type, sizes: Sequence[Number], strides: Sequence[Number]) -
     return buffer if kind.memory_space is None else memref(sizes, strides, spelled(kind.element_type))
 
 
-def _dense_rows(host: Host, value: Value) -> Value:
+def _dense_rows(where: Assignment, value: Value) -> Value:
     """Where a value lies, copied where elements along its last dim do not lie together."""
-    layout = host.layout_of(value)
+    layout = where.layout_of(value)
     strides = _spelled_rows(value, layout.strides)
     if strides[-1] != 1 and len(strides) == 4:
-        layout = host.copy(value, layout, host.row_major(value))
+        layout = where.copy(value, layout, where.row_major(value))
         strides = layout.strides
-    return host.view(replace(layout, strides=strides), spelling_of(value))
+    return where.view(replace(layout, strides=strides), spelling_of(value))
 
 
 def _spelled_rows(value: Value, strides: tuple[Number, ...]) -> tuple[Number, ...]:
@@ -84,12 +83,12 @@ def _spelled_rows(value: Value, strides: tuple[Number, ...]) -> tuple[Number, ..
     return (*strides[:-1], 1) if shape_of(value)[-1] == 1 else strides
 
 
-def _unstretched(host: Host, value: Value) -> Value:
+def _unstretched(where: Assignment, value: Value) -> Value:
     """Where a mask lies: four dims, with 1 for the sizes that it was stretched along."""
-    layout = host.layout_of(value)
+    layout = where.layout_of(value)
     missing = 4 - len(layout.sizes)
     dims = [(1, 1)] * missing + [
         (1, 1) if n == 1 or s == 0 else (n, s) for n, s in zip(layout.sizes, layout.strides, strict=True)
     ]
     sizes, strides = zip(*dims, strict=True)
-    return host.view(replace(layout, sizes=sizes, strides=strides), spelling_of(value))
+    return where.view(replace(layout, sizes=sizes, strides=strides), spelling_of(value))

@@ -14,44 +14,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 from cuesta._mlir import func, ir
 from cuesta.dialects.donated import donated_arguments
 from cuesta.dialects.types import byte_size, memref_shape, shape_of, spelling_of
+from cuesta.passes.analysis.aliases import VIEWS, root_of
+from cuesta.passes.form_kernels.assignment import Assignment
 from cuesta.passes.form_kernels.grouping import Group
 from cuesta.passes.form_kernels.kernel import Kernel, Operand
 from cuesta.passes.form_kernels.machine import Machine
 from cuesta.passes.form_kernels.nodes import Item, Node
-from cuesta.passes.graph_rewrite import users
 from cuesta.sizes import hint
-
-if TYPE_CHECKING:
-    from cuesta.passes.form_kernels.host import Host
 
 Value: TypeAlias = ir.Value
 
-#: Ops that give another view of their operand's memory.
-VIEWS = frozenset(
-    {
-        *("cuesta.reshape", "cuesta.permute", "cuesta.expand", "cuesta.slice", "cuesta.unfold"),
-        *("cuesta.view_as_real", "cuesta.view_as_complex"),
-    }
-)
 _NEVER = 1 << 62
-
-
-def root_of(value: Value) -> Value:
-    """What a view is a view of, through views of views."""
-    while not isinstance(value.owner, ir.Block) and value.owner.name in VIEWS:
-        value = value.owner.operands[0]
-    return value
-
-
-def returning(value: Value) -> list[ir.Operation]:
-    """The users of a value that return it or make a view of it that is returned. Where there are several, the results
-    are one memory to the caller, and the value must not be computed for each."""
-    return [op for op in users(value) if op.name == "func.return" or (op.name in VIEWS and returning(op.results[0]))]
 
 
 def last_uses(order: Sequence[Item | Group], returned: Sequence[Value], placed: Sequence[Value]) -> dict[Value, int]:
@@ -80,7 +58,7 @@ def _bytes_of(value: Value) -> int:
     return hint(math.prod(shape_of(value))) * byte_size(spelling_of(value))
 
 
-def reuse_inputs(kernel: Kernel, host: Host) -> dict[Value, int]:
+def reuse_inputs(kernel: Kernel, where: Assignment) -> dict[Value, int]:
     """Merges outputs of `kernel` with inputs that die in it; output value → the base that it takes over."""
     taken: dict[Value, int] = {}
     if any(kn.tail for kn in kernel.nodes):
@@ -89,13 +67,13 @@ def reuse_inputs(kernel: Kernel, host: Host) -> dict[Value, int]:
     for output in kernel.outputs:
         if output.layout is not None or not any(output is r for r in last.results):
             continue
-        for source in sorted(kernel.inputs, key=lambda s: s.base not in host.lent):
+        for source in sorted(kernel.inputs, key=lambda s: s.base not in where.lent):
             base = source.base
             if base is None or not (source.contiguous and source.walked_as(output)):
                 continue
-            if not _may_lie_in(output, source, host):
+            if not _may_lie_in(output, source, where):
                 continue
-            if base in taken.values() or math.prod(memref_shape(host.bases[base].type)[0]) != math.prod(source.sizes):
+            if base in taken.values() or math.prod(memref_shape(where.bases[base].type)[0]) != math.prod(source.sizes):
                 continue
             if sum(o.base == base for o in (*kernel.inputs, *kernel.gathered)) > 1:
                 continue
@@ -107,10 +85,10 @@ def reuse_inputs(kernel: Kernel, host: Host) -> dict[Value, int]:
     return taken
 
 
-def _may_lie_in(output: Operand, source: Operand, host: Host) -> bool:
+def _may_lie_in(output: Operand, source: Operand, where: Assignment) -> bool:
     """Whether the memory of `source` is ours, or for a result donated, and unread after the kernel being built."""
     assert source.layout is not None
-    if source.layout.base not in host.lent:
-        return host.dies(source.value, source.layout)
+    if source.layout.base not in where.lent:
+        return where.dies(source.value, source.layout)
     # Bits of one float are no other dtype's: the result's tensor is made over the argument's as it is.
-    return output.value in host.results and "f" in output.spelling and host.is_last_use(source.value)
+    return output.value in where.results and "f" in output.spelling and where.is_last_use(source.value)

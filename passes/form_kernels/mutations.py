@@ -15,8 +15,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TypeAlias
 
 from cuesta._mlir import ir
+from cuesta.passes.analysis.aliases import VIEWS, root_of
 from cuesta.passes.form_kernels.grouping import Group
-from cuesta.passes.form_kernels.in_place import VIEWS, root_of
 from cuesta.passes.form_kernels.kernel import Kernel, Operand
 from cuesta.passes.form_kernels.layout import Layout, is_dense
 from cuesta.passes.form_kernels.machine import Machine

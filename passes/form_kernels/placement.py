@@ -5,22 +5,20 @@ concatenations, whose parts are written in place.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 from cuesta._mlir import ir
 from cuesta.dialects.cuesta.dialect import ints, numbers
 from cuesta.dialects.types import byte_size, row_major, shape_of, spelling_of
+from cuesta.passes.analysis.aliases import root_of
+from cuesta.passes.form_kernels.assignment import Assignment
 from cuesta.passes.form_kernels.concatenation import Concatenations
 from cuesta.passes.form_kernels.grouping import Group, Grouping
-from cuesta.passes.form_kernels.in_place import root_of
 from cuesta.passes.form_kernels.layout import Layout, aligned_strides, is_dense, memory_order
 from cuesta.passes.form_kernels.mutations import place_updates
 from cuesta.passes.form_kernels.nodes import Item, Node, node_of
 from cuesta.passes.form_kernels.scatters import place_scatter_updates
 from cuesta.sizes import Number
-
-if TYPE_CHECKING:
-    from cuesta.passes.form_kernels.host import Host
 
 Value: TypeAlias = ir.Value
 
@@ -88,47 +86,47 @@ def outputs_of(group: Group, grouping: Grouping, returned: set[Value]) -> list[V
 
 
 def plan(
-    host: Host,
+    where: Assignment,
     items: list[Item],
     grouping: Grouping,
     returned: list[Value],
     wanted: Mapping[Value, Sequence[Number]],
     updates: Sequence[tuple[Value, Value]],
 ) -> None:
-    """Fills `host.preferred`, `host.placed` and `host.updated` before anything is built.
+    """Fills `where.preferred`, `where.placed` and `where.updated` before anything is built.
 
     `wanted` are the strides of what is returned, `updates` the new values of arguments that the graph writes to, with
     those arguments.
     """
     for value, strides in wanted.items():
-        _prefer(host, value, strides)
-    fixed = set(host.preferred)
+        _prefer(where, value, strides)
+    fixed = set(where.preferred)
     for item in items:
         if item.op.name == "aten.call" and "operand_strides" in item.op.attributes:
             for value, strides in zip(item.op.operands, item.op.attributes["operand_strides"], strict=True):
                 if isinstance(strides, ir.ArrayAttr):
-                    _prefer(host, value, numbers(strides))
+                    _prefer(where, value, numbers(strides))
     for item in items:  # where no call asked for another order
         if item.op.name == "cuesta.reshape":
-            _spare_copy(host, item.op)
+            _spare_copy(where, item.op)
 
-    _align_rows(host, items, grouping, returned)
+    _align_rows(where, items, grouping, returned)
 
     def free_root(value: Value) -> tuple[Value, list[int]] | None:
         found = written_by_generic(value)
         return None if found is None or found[0] in fixed else found
 
-    Concatenations(items, wanted, free_root, host.buffer).place(host.placed)
+    Concatenations(items, wanted, free_root, where.buffer).place(where.placed)
     groups = grouping.group
-    host.updated = place_updates(updates, returned, items, groups, host.layouts, written_by_generic, host.placed)
-    host.placed.update(host.updated)
-    place_scatter_updates(host, updates, returned, items)
+    where.updated = place_updates(updates, returned, items, groups, where.layouts, written_by_generic, where.placed)
+    where.placed.update(where.updated)
+    place_scatter_updates(where, updates, returned, items)
 
 
-def _align_rows(host: Host, items: Sequence[Item], grouping: Grouping, returned: Sequence[Value]) -> None:
+def _align_rows(where: Assignment, items: Sequence[Item], grouping: Grouping, returned: Sequence[Value]) -> None:
     """Has narrow matrices around a matrix product written in rows that begin at multiples of 16 bytes: its factors by
     other kernels, as a program can load no less while it multiplies, and what its own kernel hands to others."""
-    kept = {*map(root_of, returned), *host.preferred, *host.placed}
+    kept = {*map(root_of, returned), *where.preferred, *where.placed}
     writer = {result: item.index for item in items for result in item.op.results}
     for node in items:
         if not isinstance(node, Node) or node.product is None:
@@ -142,25 +140,25 @@ def _align_rows(host: Host, items: Sequence[Item], grouping: Grouping, returned:
         for value in values:
             strides = aligned_strides(shape_of(value), byte_size(spelling_of(value)))
             if strides is not None and byte_size(spelling_of(value)) == 2 and value not in kept:
-                host.placed[value] = host.with_strides(value, strides)
+                where.placed[value] = where.with_strides(value, strides)
                 kept.add(value)
 
 
-def _prefer(host: Host, value: Value, strides: Sequence[Number]) -> None:
+def _prefer(where: Assignment, value: Value, strides: Sequence[Number]) -> None:
     """Has the generic that a value comes from write it with these strides, unless somebody asked for others before."""
     while not isinstance(value.owner, ir.Block) and value.owner.name == "cuesta.expand":
         value = value.owner.operands[0]
         strides = strides[len(strides) - len(shape_of(value)) :]
     found = _through_views(value, list(range(len(shape_of(value)))))
-    if found is None or found[0] in host.preferred:
+    if found is None or found[0] in where.preferred:
         return
     root, dims = found
     own = [strides[d] for d in dims]
     if is_dense(shape_of(root), own):
-        host.preferred[root] = memory_order(shape_of(root), own)
+        where.preferred[root] = memory_order(shape_of(root), own)
 
 
-def _spare_copy(host: Host, reshape: ir.Operation) -> None:
+def _spare_copy(where: Assignment, reshape: ir.Operation) -> None:
     """Has a generic whose result is permuted and then reshaped, as heads of an attention are, and read nowhere else,
     write it in that order: the reshape is a view then. Elements that lie together stay together."""
     (value,) = reshape.operands
@@ -169,4 +167,4 @@ def _spare_copy(host: Host, reshape: ir.Operation) -> None:
     last = len(shape_of(value)) - 1
     found = _through_views(reshape.operands[0], list(range(last + 1)))
     if found is not None and found[0] == value and found[1][-1:] == [last] and len(list(value.uses)) == 1:
-        _prefer(host, reshape.operands[0], row_major(shape_of(reshape.operands[0])))
+        _prefer(where, reshape.operands[0], row_major(shape_of(reshape.operands[0])))

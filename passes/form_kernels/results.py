@@ -10,17 +10,15 @@ from __future__ import annotations
 import math
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 from cuesta._mlir import func, ir
 from cuesta.dialects.cuesta.dialect import ints, numbers
 from cuesta.dialects.types import byte_size, memref_shape, shape_of, spelling_of
+from cuesta.passes.form_kernels.assignment import Assignment
 from cuesta.passes.form_kernels.layout import Layout, is_dense, overlaps
 from cuesta.runtime.strides import same_places
 from cuesta.sizes import Number, hint
-
-if TYPE_CHECKING:
-    from cuesta.passes.form_kernels.host import Host
 
 Value: TypeAlias = ir.Value
 #: A part of a buffer that is so many times as large leaves it for memory of its own.
@@ -62,37 +60,37 @@ class _Result:
         return self.begin + 1 + sum((n - 1) * s for n, s in zip(self.sizes, self.strides, strict=True))
 
 
-def finish(host: Host, function: func.FuncOp, returned: list[Value], wanted: list[list[Number]]) -> list[Value]:
+def finish(where: Assignment, function: func.FuncOp, returned: list[Value], wanted: list[list[Number]]) -> list[Value]:
     """The memrefs to return, with the strides that torch expects; then the graph's writes to its arguments."""
     mutates = ints(function.attributes["cuesta.mutates"]) if "cuesta.mutates" in function.attributes else []
     outputs = len(returned) - len(mutates)
     arguments = function.regions[0].blocks[0].arguments
     # Memory that results may share, by the importer's numbers: an argument's with its views only, unless a result has
     # taken it over.
-    bases = [host.layouts[argument].base for argument in arguments]
-    claimed = {base: i for i, base in enumerate(bases) if base not in host.reused.values()}
+    bases = [where.layouts[argument].base for argument in arguments]
+    claimed = {base: i for i, base in enumerate(bases) if base not in where.reused.values()}
     results = [
         _Result(value, strides, *_memory(attributes))
         for value, strides, attributes in zip(returned, wanted, function.attributes["res_attrs"], strict=True)
     ][:outputs]
     layouts = _placed_in_arguments(results, len(arguments), claimed, mutates)
-    layouts |= _placed_together(host, results, layouts, claimed, mutates)
+    layouts |= _placed_together(where, results, layouts, claimed, mutates)
     # The largest first: of those in one memory it stays there, and the others, parts of it often, are copied out.
     for i in sorted(set(range(outputs)) - layouts.keys(), key=lambda i: (-results[i].nbytes, i)):
-        layouts[i] = _place(host, results[i], claimed, mutates)
+        layouts[i] = _place(where, results[i], claimed, mutates)
     views = []
     for i, result in enumerate(results):
-        views.append(host.view(_named_strides(layouts[i], result.strides), spelling_of(result.value)))
+        views.append(where.view(_named_strides(layouts[i], result.strides), spelling_of(result.value)))
     sources = []
     for value, argument in zip(returned[outputs:], mutates, strict=True):
-        layout, target = host.layout_of(value), host.layouts[arguments[argument]]
+        layout, target = where.layout_of(value), where.layouts[arguments[argument]]
         if _is_same(layout, target):
             continue  # its kernel has written it there
         if layout.base in mutates:
-            layout = host.copy(value, layout, host.row_major(value))
+            layout = where.copy(value, layout, where.row_major(value))
         sources.append((value, layout, target))
     for value, source, target in sources:
-        host.copy(value, source, target)
+        where.copy(value, source, target)
     return views
 
 
@@ -101,27 +99,27 @@ def _memory(attributes: ir.DictAttr) -> tuple[int, Number | None]:
     return storage, numbers(attributes["cuesta.offset"])[0] if "cuesta.offset" in attributes else None
 
 
-def _place(host: Host, result: _Result, claimed: dict[int, int], mutates: Sequence[int]) -> Layout:
+def _place(where: Assignment, result: _Result, claimed: dict[int, int], mutates: Sequence[int]) -> Layout:
     """Where a result lies: in a copy, where that is another's memory or its strides are others."""
     value, strides = result.value, result.strides
-    layout = host.layout_of(value)
+    layout = where.layout_of(value)
     shared = result.storage >= 0 and claimed.setdefault(layout.base, result.storage) != result.storage
     # Equal to another result or an argument, but a tensor of its own to the caller.
-    own = shared or layout.base in mutates or _is_small_part(host, result, layout)
+    own = shared or layout.base in mutates or _is_small_part(where, result, layout)
     if 0 in strides and not overlaps(_once(layout.sizes, strides), strides):
         if own or not same_places(layout.sizes, layout.strides, strides):
-            layout = _repeated(host, value, layout, host.with_strides(value, strides))
+            layout = _repeated(where, value, layout, where.with_strides(value, strides))
     elif 0 in strides:
-        layout = host.copy(value, layout, host.row_major(value)) if own else layout
+        layout = where.copy(value, layout, where.row_major(value)) if own else layout
     elif own or not same_places(layout.sizes, layout.strides, strides):
-        layout = host.copy(value, layout, host.with_strides(value, strides))
+        layout = where.copy(value, layout, where.with_strides(value, strides))
     return layout
 
 
-def _is_small_part(host: Host, result: _Result, layout: Layout) -> bool:
+def _is_small_part(where: Assignment, result: _Result, layout: Layout) -> bool:
     """Whether a result would hold a buffer four times as large as it is, or larger, for the caller gets no more of it:
     that of a concatenation that it is part of, or of what it was cut from."""
-    base = host.bases[layout.base]
+    base = where.bases[layout.base]
     if result.storage < 0 or isinstance(base.owner, ir.Block) or base.owner.name != "host.alloc":
         return False  # an argument's memory or a call's result, which is as large as it is
     elements = math.prod(memref_shape(base.type)[0])
@@ -142,7 +140,7 @@ def _placed_in_arguments(
 
 
 def _placed_together(
-    host: Host,
+    where: Assignment,
     results: Sequence[_Result],
     placed: Container[int],
     claimed: dict[int, int],
@@ -160,10 +158,10 @@ def _placed_together(
         if whole is not None:
             # Views of it, wherever their values lie: those of a reshape that copies, or of an argument that an op gives
             # again as a tensor of its own, have several places.
-            layout = _place(host, whole, claimed, mutates)
+            layout = _place(where, whole, claimed, mutates)
             layouts = [layout if r is whole else _beside(r, whole, layout) for r in group]
         elif len({r.width for r in group}) == 1:
-            layouts = _side_by_side(host, group, claimed, mutates)
+            layouts = _side_by_side(where, group, claimed, mutates)
         else:
             continue  # complex numbers beside parts of others: apart, as nothing says where both lie
         found.update(zip(positions, layouts, strict=True))
@@ -191,11 +189,11 @@ def _beside(result: _Result, other: _Result, layout: Layout) -> Layout:
 
 
 def _side_by_side(
-    host: Host, group: Sequence[_Result], claimed: dict[int, int], mutates: Sequence[int]
+    where: Assignment, group: Sequence[_Result], claimed: dict[int, int], mutates: Sequence[int]
 ) -> list[Layout]:
     """Where results lie of which none holds the others: where they do, if that is one memory, or in a copy of it."""
     first = group[0]
-    layouts = [host.layout_of(result.value) for result in group]
+    layouts = [where.layout_of(result.value) for result in group]
     base = layouts[0].base
     wanted = [_beside(result, first, layouts[0]) for result in group]
     free = claimed.get(base, first.storage) == first.storage and base not in mutates
@@ -205,10 +203,10 @@ def _side_by_side(
     ends = [result.end for result in group]
     fixed = [end for end in ends if isinstance(end, int)]
     size = max(fixed) if len(fixed) == len(ends) else sum(ends)  # no less than the largest
-    copied = Layout(host.allocate(spelling_of(first.value), size), first.begin, (), ())
+    copied = Layout(where.allocate(spelling_of(first.value), size), first.begin, (), ())
     places = [_beside(result, first, copied) for result in group]
     for result, layout, place in zip(group, layouts, places, strict=True):
-        _repeated(host, result.value, layout, place)
+        _repeated(where, result.value, layout, place)
     return places
 
 
@@ -217,10 +215,10 @@ def _once(sizes: Sequence[Number], strides: Sequence[Number]) -> tuple[Number, .
     return tuple(1 if stride == 0 else n for n, stride in zip(sizes, strides, strict=True))
 
 
-def _repeated(host: Host, value: Value, layout: Layout, target: Layout) -> Layout:
+def _repeated(where: Assignment, value: Value, layout: Layout, target: Layout) -> Layout:
     """A value that may repeat along dims, copied once to where their strides are 0."""
     once = _once(layout.sizes, target.strides)
-    host.copy(value, replace(layout, sizes=once), replace(target, sizes=once))
+    where.copy(value, replace(layout, sizes=once), replace(target, sizes=once))
     return target
 
 

@@ -11,39 +11,37 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 from cuesta._mlir import ir
 from cuesta.dialects.kernel_scatter import is_scatter
 from cuesta.dialects.types import shape_of
+from cuesta.passes.analysis.aliases import root_of
+from cuesta.passes.form_kernels.assignment import Assignment
 from cuesta.passes.form_kernels.grouping import Group
-from cuesta.passes.form_kernels.in_place import root_of
 from cuesta.passes.form_kernels.layout import Layout, is_dense
 from cuesta.passes.form_kernels.mutations import readers_of
 from cuesta.passes.form_kernels.nodes import Item
 from cuesta.passes.match import unreshaped
 
-if TYPE_CHECKING:
-    from cuesta.passes.form_kernels.host import Host
-
 Value: TypeAlias = ir.Value
 
 
-def place_scatters(host: Host, group: Group) -> None:
+def place_scatters(where: Assignment, group: Group) -> None:
     """Gives the result of the group's scatter, if it has one that has no place yet, a place where its base lies."""
     for node in group.members:
-        if node.base is None or node.results[0] in host.placed:
+        if node.base is None or node.results[0] in where.placed:
             continue
-        layout = host.layout_of(node.base)
+        layout = where.layout_of(node.base)
         inputs = [v for n in group.members for v in (*(r.value for r in n.reads), *n.gathers)]
-        read = {host.layouts[v].base for v in inputs if v in host.layouts}
-        if not (_is_whole(layout) and host.dies(node.base, layout)) or layout.base in read:
-            layout = host.copy(node.base, layout, host.row_major(node.base))
-        host.placed[node.results[0]] = layout
+        read = {where.layouts[v].base for v in inputs if v in where.layouts}
+        if not (_is_whole(layout) and where.dies(node.base, layout)) or layout.base in read:
+            layout = where.copy(node.base, layout, where.row_major(node.base))
+        where.placed[node.results[0]] = layout
 
 
 def place_scatter_updates(
-    host: Host, updates: Sequence[tuple[Value, Value]], returned: Sequence[Value], items: Sequence[Item]
+    where: Assignment, updates: Sequence[tuple[Value, Value]], returned: Sequence[Value], items: Sequence[Item]
 ) -> None:
     """Places scatters in the argument whose new value they make, each after the other, of those (new value, argument)
     of `updates` of which nothing else reads what is overwritten. `returned` is all that the graph returns."""
@@ -56,7 +54,7 @@ def place_scatter_updates(
         while not isinstance(at.owner, ir.Block) and is_scatter(at.owner):
             chain.append(at.owner)
             at = unreshaped(at.owner.operands[-1])
-        layout = host.layouts[argument]
+        layout = where.layouts[argument]
         overwritten = [argument, *(op.results[0] for op in chain[1:])]
         writers = [index[op] for op in reversed(chain)]
         if (
@@ -72,7 +70,7 @@ def place_scatter_updates(
         for op in chain:
             place = layout.reshape(shape_of(op.results[0]))
             if place is not None:
-                host.placed[op.results[0]] = place
+                where.placed[op.results[0]] = place
 
 
 def _is_whole(layout: Layout) -> bool:

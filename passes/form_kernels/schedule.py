@@ -19,9 +19,9 @@ from typing import TypeAlias
 from cuesta._mlir import ir
 from cuesta.dialects.aten import is_random
 from cuesta.dialects.types import byte_count
+from cuesta.passes.analysis.aliases import VIEWS, root_of
 from cuesta.passes.form_kernels import placement
 from cuesta.passes.form_kernels.grouping import Group, Grouping
-from cuesta.passes.form_kernels.in_place import VIEWS, root_of
 from cuesta.passes.form_kernels.nodes import Item, Node, is_check
 
 Value: TypeAlias = ir.Value

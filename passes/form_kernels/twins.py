@@ -15,8 +15,8 @@ from typing import TypeAlias
 
 from cuesta._mlir import ir
 from cuesta.dialects.types import byte_count
+from cuesta.passes.analysis.aliases import root_of
 from cuesta.passes.form_kernels.grouping import Group, Grouping
-from cuesta.passes.form_kernels.in_place import root_of
 from cuesta.passes.form_kernels.nodes import Node
 
 Value: TypeAlias = ir.Value
