@@ -49,7 +49,7 @@ MAY_IMPORT = {
 }
 
 #: A lowering enters its passes under a name like any pass; and load_all() imports whatever has passes.
-EXCEPTIONS = {("lowering", "cuesta.passes.registry"), ("passes/__init__.py", "cuesta.lowering")}
+EXCEPTIONS = {("lowering", "cuesta.passes.infra.registry"), ("passes/__init__.py", "cuesta.lowering")}
 
 
 def modules() -> list[Path]:

@@ -1,9 +1,10 @@
 """Prints the tests that belong to what has changed since a commit: `python -m cuesta.tools.changed_tests [COMMIT]`.
 
 `make quick` runs them. Without a commit, what has changed since HEAD counts, and files that git does not know yet. To
-a source file belong the tests of its name: `test_fold_views.py` and `fold_views.mlir` for `passes/fold_views.py`. To a
-file in a folder of its own belong those of the folder's name, too: `test_form_kernels.py` for
-`passes/form_kernels/parts.py`. The directions of imports and small graphs from end to end belong to every change.
+a source file belong the tests of its name: `test_fold_views.py` and `fold_views.mlir` for
+`passes/graph/fold_views.py`; and those of the name of a folder that it lies in: `test_form_kernels.py` for
+`passes/form_kernels/fusion/parts.py`. The directions of imports and small graphs from end to end belong to every
+change.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ def tests_of(changed: Iterable[Path], tests: Iterable[Path]) -> list[Path]:
     """Those of `tests` that belong to the changed files, and those that belong to every change."""
     files = list(changed)
     sources = [path for path in files if path.parts[0] != "test"]
-    names = {path.stem for path in sources} | {path.parent.name for path in sources if len(path.parts) > 2}
+    names = {name for path in sources for name in (path.stem, *path.parts[1:-1])}
     found = [t for t in tests if t in files or t.stem.removeprefix("test_") in names or str(t) in ALWAYS]
     return sorted(found)
 

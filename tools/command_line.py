@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from cuesta.errors import CuestaError, OptionError
-from cuesta.passes.diagnostics import Diagnostic
+from cuesta.passes.infra.diagnostics import Diagnostic
 
 SPLIT_MARKER = "// -----"
 _BYTECODE_MAGIC = b"ML\xefR"

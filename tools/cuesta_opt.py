@@ -12,9 +12,9 @@ from pathlib import Path
 
 from cuesta._mlir import ir
 from cuesta.errors import CuestaError, OptionError
-from cuesta.passes.pipeline import Pipeline, Step
+from cuesta.passes.infra.pipeline import Pipeline, Step
+from cuesta.passes.infra.registry import Pass, all_passes
 from cuesta.passes.pipelines import Stage, stages_for
-from cuesta.passes.registry import Pass, all_passes
 from cuesta.targets import parse_target
 from cuesta.tools.command_line import Parser, Source, write_to_stdout
 from cuesta.tools.opt_driver import Driver, Settings

@@ -17,9 +17,9 @@ from cuesta.dialects.reference import find_function, run_in_place
 from cuesta.driver.compile import compile_module
 from cuesta.errors import CuestaError
 from cuesta.options import Options
-from cuesta.passes.default_strides import add_strides
-from cuesta.passes.diagnostics import Diagnostic
-from cuesta.passes.pipeline import hints_of
+from cuesta.passes.graph.default_strides import add_strides
+from cuesta.passes.infra.diagnostics import Diagnostic
+from cuesta.passes.infra.pipeline import hints_of
 from cuesta.passes.pipelines import STAGES
 from cuesta.tools import tt_kernels
 from cuesta.tools.command_line import Parser, Source, write_to_stdout

@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from cuesta.passes.diagnostics import Diagnostic
+from cuesta.passes.infra.diagnostics import Diagnostic
 
 _EXPECTED = re.compile(
     r"expected-(?P<severity>error|warning|remark|note)(?P<regex>-re)?\s*"

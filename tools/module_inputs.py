@@ -15,7 +15,7 @@ from cuesta.dialects import types
 from cuesta.dialects.cuesta.dialect import numbers
 from cuesta.dialects.reference import with_strides
 from cuesta.errors import CuestaError
-from cuesta.passes.default_strides import known_sizes
+from cuesta.passes.graph.default_strides import known_sizes
 from cuesta.sizes import at, symbols
 
 

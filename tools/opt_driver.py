@@ -13,8 +13,8 @@ from cuesta.dialects import problem_of, walk
 from cuesta.dialects.known_sizes import known_sizes
 from cuesta.dialects.open_op import OPEN_OPS
 from cuesta.errors import CuestaError
-from cuesta.passes.diagnostics import Diagnostic
-from cuesta.passes.pipeline import Listener, Step, run_step
+from cuesta.passes.infra.diagnostics import Diagnostic
+from cuesta.passes.infra.pipeline import Listener, Step, run_step
 from cuesta.sizes import assumptions
 from cuesta.tools.command_line import SPLIT_MARKER, Source
 from cuesta.tools.expected_diagnostics import mismatches, read_expectations

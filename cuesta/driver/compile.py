@@ -32,7 +32,7 @@ from cuesta.lowering.host_to_llvm.describe import add_accesses, describe, origin
 from cuesta.lowering.host_to_llvm.interface import state_interface
 from cuesta.lowering.host_to_llvm.object_code import begin_object, compile_to_object
 from cuesta.options import Options
-from cuesta.passes.pipeline import Pipeline
+from cuesta.passes.infra.pipeline import Pipeline
 from cuesta.passes.pipelines import CHECKS, EPILOGUES, Stage, stages_for
 from cuesta.policy.choices import chosen_by
 from cuesta.reports.compile_report import GraphReport

@@ -20,7 +20,7 @@ from cuesta.driver.dump.reproducer import LoweringFailed, as_bytecode
 from cuesta.errors import CompileError
 from cuesta.lowering.host_to_llvm import WORDS
 from cuesta.lowering.host_to_llvm.object_code import begin_object
-from cuesta.passes.pipeline import Pipeline
+from cuesta.passes.infra.pipeline import Pipeline
 from cuesta.sizes import assumptions
 
 #: The level at which kernels are functions of their own.

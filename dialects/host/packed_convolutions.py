@@ -14,7 +14,7 @@ from typing import Any
 from cuesta.dialects.aten import OperandRef
 
 _ALONE, ADDING = "cuesta.packed_convolution.default", "cuesta.packed_convolution_add.default"
-#: The same as the last, but that it writes the sum where the summand was; passes/add_in_place.py makes it.
+#: The same as the last, but that it writes the sum where the summand was; passes/host/add_in_place.py makes it.
 ADDING_IN_PLACE = "cuesta.packed_convolution_add_.default"
 
 #: Our overload → oneDNN's.

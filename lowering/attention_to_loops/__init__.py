@@ -18,7 +18,7 @@ from cuesta.dialects.kernel_module import kernel_modules, parameters
 from cuesta.dialects.types import size_of
 from cuesta.lowering.attention_to_loops.backward import write_backward
 from cuesta.lowering.attention_to_loops.forward import write_forward
-from cuesta.passes.registry import Pass, register_pass
+from cuesta.passes.infra.registry import Pass, register_pass
 
 _WRITERS = {FORWARD.name: write_forward, BACKWARD.name: write_backward}
 

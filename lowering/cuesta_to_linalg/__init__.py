@@ -25,7 +25,7 @@ from cuesta.lowering.cuesta_to_linalg import (  # noqa: F401  fill RULES
 )
 from cuesta.lowering.cuesta_to_linalg.builder import LinalgBuilder
 from cuesta.lowering.cuesta_to_linalg.rules import RULES
-from cuesta.passes.registry import Pass, register_pass
+from cuesta.passes.infra.registry import Pass, register_pass
 
 
 def _storage_type(value: ir.Value) -> ir.Type:

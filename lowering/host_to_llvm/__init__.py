@@ -21,7 +21,7 @@ from cuesta.errors import CompileError
 from cuesta.lowering.host_to_llvm.entry import ENTRY, EntryWriter, signed
 from cuesta.lowering.host_to_llvm.launch_step import Kernel, with_function
 from cuesta.lowering.host_to_llvm.layout import read_host
-from cuesta.passes.registry import Pass, register_pass
+from cuesta.passes.infra.registry import Pass, register_pass
 
 __all__ = ["ENTRY", "WORDS", "HostToLLVM", "host_function"]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from cuesta._mlir import ir
 from cuesta.dialects import walk
 from cuesta.dialects.named_linalg import copy
-from cuesta.passes.registry import Pass, register_pass
+from cuesta.passes.infra.registry import Pass, register_pass
 
 
 @register_pass("expand-copies")

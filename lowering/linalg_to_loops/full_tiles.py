@@ -24,7 +24,7 @@ from cuesta._mlir import arith, func, ir, scf
 from cuesta.dialects import walk
 from cuesta.dialects.kernel_module import REST, TILES, kernel_modules, sized
 from cuesta.dialects.types import index_value
-from cuesta.passes.registry import Pass, register_pass
+from cuesta.passes.infra.registry import Pass, register_pass
 
 
 def is_cut(function: func.FuncOp) -> bool:

@@ -20,7 +20,7 @@ from cuesta.dialects import walk
 from cuesta.dialects.kernel_module import kernel_modules
 from cuesta.dialects.types import memref_shape
 from cuesta.lowering.linalg_to_loops.views import VIEWS, memory_of
-from cuesta.passes.registry import Pass, register_pass
+from cuesta.passes.infra.registry import Pass, register_pass
 
 Value: TypeAlias = ir.Value
 

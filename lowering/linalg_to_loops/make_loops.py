@@ -12,7 +12,7 @@ from __future__ import annotations
 from cuesta._mlir import PassManager, func, ir
 from cuesta.dialects.kernel_module import kernel_modules
 from cuesta.lowering.linalg_to_loops.full_tiles import is_cut
-from cuesta.passes.registry import Pass, register_pass
+from cuesta.passes.infra.registry import Pass, register_pass
 
 
 @register_pass("make-loops")

@@ -28,7 +28,7 @@ from cuesta.dialects.product import TILE, Panels, roles_of
 from cuesta.dialects.types import memref_shape
 from cuesta.lowering.linalg_to_loops.panel import Matrix, Panel, Product, rows_in_memory, vectors_of
 from cuesta.lowering.linalg_to_loops.vector_loops import LANES, Extent, blocks, equal_blocks
-from cuesta.passes.registry import Pass, register_pass
+from cuesta.passes.infra.registry import Pass, register_pass
 
 Value: TypeAlias = ir.Value
 

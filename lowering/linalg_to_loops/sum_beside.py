@@ -20,7 +20,7 @@ from cuesta.dialects.affine_maps import dims_of
 from cuesta.dialects.kernel_module import kernel_modules
 from cuesta.dialects.named_linalg import copy
 from cuesta.dialects.types import memref_shape
-from cuesta.passes.registry import Pass, register_pass
+from cuesta.passes.infra.registry import Pass, register_pass
 from cuesta.sizes import estimate
 
 Value: TypeAlias = ir.Value

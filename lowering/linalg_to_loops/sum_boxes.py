@@ -27,7 +27,7 @@ from cuesta.dialects.kernel_module import body_ops, kernel_modules, sized
 from cuesta.dialects.named_linalg import fill_buffer
 from cuesta.dialects.types import index_value
 from cuesta.lowering.linalg_to_loops.vector_loops import LANES, Extent, value_of
-from cuesta.passes.registry import Pass, register_pass
+from cuesta.passes.infra.registry import Pass, register_pass
 
 Value: TypeAlias = ir.Value
 

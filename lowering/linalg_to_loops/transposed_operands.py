@@ -27,7 +27,7 @@ from cuesta.dialects.types import index_value
 from cuesta.lowering.linalg_to_loops.transpose_tiles import Squares, fits, lanes_of, put
 from cuesta.lowering.linalg_to_loops.transposed import transposed
 from cuesta.lowering.linalg_to_loops.views import memory_of
-from cuesta.passes.registry import Pass, register_pass
+from cuesta.passes.infra.registry import Pass, register_pass
 
 Value: TypeAlias = ir.Value
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 from cuesta._mlir import arith, func, ir, scf
 from cuesta.dialects.kernel_module import ALIGNED, REST, TILES, kernel_modules, sized
 from cuesta.dialects.types import index_value
-from cuesta.passes.registry import Pass, register_pass
+from cuesta.passes.infra.registry import Pass, register_pass
 
 #: f32 elements of the widest vector.
 LANES = 16

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from cuesta._mlir import func, ir
 from cuesta.dialects.kernel_module import kernel_modules
 from cuesta.lowering.linalg_to_tt.lower import lower_kernel
-from cuesta.passes.registry import Pass, register_pass
+from cuesta.passes.infra.registry import Pass, register_pass
 
 
 @register_pass("linalg-to-tt")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from cuesta._mlir import ir
 from cuesta.dialects.kernel_module import ALIGNED, LOOP_ANNOTATION, REST, TAIL, TILES, kernel_modules
-from cuesta.passes.registry import Pass, register_pass
+from cuesta.passes.infra.registry import Pass, register_pass
 
 #: Not inlined: the JIT wraps every function, and each wrapper would compile the loops again. No loop becomes a call of
 #: memcpy: vectors copy the rows of an embedding (1 KB) in 0.88 of its time (an EPYC of Zen 4, a Xeon).

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from cuesta._mlir import arith, func, ir, rewrite, vector
 from cuesta.dialects import walk
 from cuesta.dialects.kernel_module import kernel_modules
-from cuesta.passes.registry import Pass, register_pass
+from cuesta.passes.infra.registry import Pass, register_pass
 
 _NAN = 0x7FC0
 #: Ops that hand numbers on as they are.

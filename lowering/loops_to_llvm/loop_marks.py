@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from cuesta._mlir import ir
 from cuesta.dialects import walk
-from cuesta.passes.registry import Pass, register_pass
+from cuesta.passes.infra.registry import Pass, register_pass
 
 _MARK, _LLVMS = "llvm.loop_annotation", "loop_annotation"
 

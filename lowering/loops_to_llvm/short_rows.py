@@ -15,7 +15,7 @@ from __future__ import annotations
 from cuesta._mlir import ir
 from cuesta.dialects import walk
 from cuesta.dialects.kernel_module import kernel_modules
-from cuesta.passes.registry import Pass, register_pass
+from cuesta.passes.infra.registry import Pass, register_pass
 
 #: Elements: longer rows LLVM does not unroll, and makes vectors along them itself.
 _SHORT = 32

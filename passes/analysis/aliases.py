@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TypeAlias
 
 from cuesta._mlir import ir
-from cuesta.passes.graph_rewrite import users
+from cuesta.passes.infra.graph_rewrite import users
 
 Value: TypeAlias = ir.Value
 

@@ -13,11 +13,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from cuesta._mlir import ir
-from cuesta.passes.default_strides import add_strides
+from cuesta.passes.form_kernels.fusion.limits import machine
 from cuesta.passes.form_kernels.host import build_host
-from cuesta.passes.form_kernels.machine import machine
-from cuesta.passes.graph_rewrite import functions
-from cuesta.passes.registry import Pass, register_pass
+from cuesta.passes.graph.default_strides import add_strides
+from cuesta.passes.infra.graph_rewrite import functions
+from cuesta.passes.infra.registry import Pass, register_pass
 
 
 @register_pass("form-kernels")

@@ -20,26 +20,26 @@ from cuesta.dialects.donated import donated_arguments
 from cuesta.dialects.kernel_attention import is_attention
 from cuesta.dialects.types import shape_of, spelling_of
 from cuesta.passes.analysis.aliases import root_of
-from cuesta.passes.form_kernels import placement
-from cuesta.passes.form_kernels.assignment import Assignment, memref
-from cuesta.passes.form_kernels.attention import launch_attention
-from cuesta.passes.form_kernels.concatenation import is_cat, is_inner, order_of, parts
-from cuesta.passes.form_kernels.families import Written, write_kernels
-from cuesta.passes.form_kernels.grouping import Group, Grouping
-from cuesta.passes.form_kernels.in_place import last_uses, lent_arguments, reuse_inputs
-from cuesta.passes.form_kernels.kernel import Operand, build_kernel, collapse, kernel_key
-from cuesta.passes.form_kernels.kernel_names import KernelNames
-from cuesta.passes.form_kernels.layout import Layout, dense_strides, strides_for_call
-from cuesta.passes.form_kernels.machine import Machine
-from cuesta.passes.form_kernels.mutations import merge_updates
-from cuesta.passes.form_kernels.nodes import collect
-from cuesta.passes.form_kernels.parts import merge_parts
-from cuesta.passes.form_kernels.results import finish
+from cuesta.passes.analysis.layout import Layout, dense_strides, strides_for_call
+from cuesta.passes.form_kernels.fusion.grouping import Group, Grouping
+from cuesta.passes.form_kernels.fusion.limits import Machine
+from cuesta.passes.form_kernels.fusion.nodes import collect
+from cuesta.passes.form_kernels.fusion.parts import merge_parts
+from cuesta.passes.form_kernels.fusion.space import join, parallel_classes
+from cuesta.passes.form_kernels.fusion.twins import merge_twins
+from cuesta.passes.form_kernels.kernels.attention import launch_attention
+from cuesta.passes.form_kernels.kernels.families import Written, write_kernels
+from cuesta.passes.form_kernels.kernels.kernel import Operand, build_kernel, collapse, kernel_key
+from cuesta.passes.form_kernels.kernels.kernel_names import KernelNames
+from cuesta.passes.form_kernels.placement import plan as placement
+from cuesta.passes.form_kernels.placement.assignment import Assignment, memref
+from cuesta.passes.form_kernels.placement.concatenation import is_cat, is_inner, order_of, parts
+from cuesta.passes.form_kernels.placement.in_place import last_uses, lent_arguments, reuse_inputs
+from cuesta.passes.form_kernels.placement.mutations import merge_updates
+from cuesta.passes.form_kernels.placement.results import finish
+from cuesta.passes.form_kernels.placement.scatters import place_scatters
 from cuesta.passes.form_kernels.routes import choose_route
-from cuesta.passes.form_kernels.scatters import place_scatters
 from cuesta.passes.form_kernels.schedule import schedule
-from cuesta.passes.form_kernels.space import join, parallel_classes
-from cuesta.passes.form_kernels.twins import merge_twins
 
 Value: TypeAlias = ir.Value
 #: Of a call into ATen: what it was traced with, which the memory that it is given tells.

@@ -20,9 +20,9 @@ from cuesta._mlir import ir
 from cuesta.dialects.aten import is_random
 from cuesta.dialects.types import byte_count
 from cuesta.passes.analysis.aliases import VIEWS, root_of
-from cuesta.passes.form_kernels import placement
-from cuesta.passes.form_kernels.grouping import Group, Grouping
-from cuesta.passes.form_kernels.nodes import Item, Node, is_check
+from cuesta.passes.form_kernels.fusion.grouping import Group, Grouping
+from cuesta.passes.form_kernels.fusion.nodes import Item, Node, is_check
+from cuesta.passes.form_kernels.placement import plan as placement
 
 Value: TypeAlias = ir.Value
 Unit: TypeAlias = Item | Group

@@ -31,10 +31,10 @@ from cuesta.dialects import host
 from cuesta.dialects.cuesta.dialect import int_array, int_attr
 from cuesta.dialects.donated import donated_arguments
 from cuesta.dialects.types import memref
-from cuesta.passes.graph_rewrite import functions
+from cuesta.passes.infra.graph_rewrite import functions
+from cuesta.passes.infra.registry import Pass, register_pass
 from cuesta.passes.plan_memory.lifetimes import Base, bases_of, byte_count
 from cuesta.passes.plan_memory.timeline import Timeline, owner_of
-from cuesta.passes.registry import Pass, register_pass
 from cuesta.runtime.offsets import place
 from cuesta.sizes import Number, Size, hint, symbol
 

@@ -23,7 +23,7 @@ from cuesta.driver import failed_kernels
 from cuesta.driver.failed_kernels import failing, names_in
 from cuesta.errors import CompileError, PassFailed, VerifyError
 from cuesta.lowering.host_to_llvm import object_code
-from cuesta.passes.registry import find_pass
+from cuesta.passes.infra.registry import find_pass
 from cuesta.reports.compile_report import GraphReport
 
 Warnings = list[str]

@@ -20,7 +20,7 @@ from cuesta.driver.autotune.measured_choices import MeasuredChoices
 from cuesta.driver.autotune.stopwatch import Stopwatch, winner
 from cuesta.errors import CompileError, VerifyError
 from cuesta.options import Options
-from cuesta.passes.pipeline import Pipeline
+from cuesta.passes.infra.pipeline import Pipeline
 from cuesta.policy.choices import Question, choose, chosen_by
 from cuesta.reports.compile_report import GraphReport
 

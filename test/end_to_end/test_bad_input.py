@@ -14,7 +14,7 @@ from torch._dynamo.exc import BackendCompilerFailed
 
 import cuesta
 from cuesta.errors import CuestaError, OptionError, PassFailed, Unsupported, VerifyError
-from cuesta.passes.registry import find_pass
+from cuesta.passes.infra.registry import find_pass
 from cuesta.tools import cuesta_opt
 
 pytestmark = pytest.mark.usefixtures("cuesta_only")

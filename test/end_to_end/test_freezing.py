@@ -14,7 +14,7 @@ import torch.nn.functional as F
 import cuesta
 from cuesta.driver.freezing import freeze as freezing
 from cuesta.driver.freezing import packed_products
-from cuesta.passes import product_panels
+from cuesta.passes.libraries import product_panels
 
 Tensor = torch.Tensor
 

@@ -9,8 +9,8 @@ import torch
 import torch.nn.functional as F
 
 import cuesta
-from cuesta.passes import product_routes
-from cuesta.passes.product_tiles import Plan
+from cuesta.passes.libraries import product_routes
+from cuesta.passes.libraries.product_tiles import Plan
 from cuesta.reports.compile_report import GraphReport
 
 Tensor = torch.Tensor

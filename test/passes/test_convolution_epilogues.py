@@ -20,7 +20,7 @@ from cuesta.dialects import make_context, verify, walk
 from cuesta.dialects.reference import run_reference
 from cuesta.frontend.decompositions.table import decompositions
 from cuesta.frontend.importer import import_graph
-from cuesta.passes.pipeline import Pipeline
+from cuesta.passes.infra.pipeline import Pipeline
 from cuesta.passes.pipelines import stages_for
 from cuesta.targets import parse_target
 

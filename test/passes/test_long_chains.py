@@ -7,10 +7,10 @@ import pytest
 import cuesta.passes
 from cuesta._mlir import ir
 from cuesta.dialects import make_context
-from cuesta.passes.form_kernels.grouping import Grouping
-from cuesta.passes.form_kernels.machine import CPU
-from cuesta.passes.form_kernels.nodes import collect
-from cuesta.passes.pipeline import Pipeline
+from cuesta.passes.form_kernels.fusion.grouping import Grouping
+from cuesta.passes.form_kernels.fusion.limits import CPU
+from cuesta.passes.form_kernels.fusion.nodes import collect
+from cuesta.passes.infra.pipeline import Pipeline
 
 TYPE = "tensor<64x96xf32>"
 

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from cuesta._mlir import ir
 from cuesta.errors import CuestaError, PassFailed, PipelineError, Unsupported, VerifyError
-from cuesta.passes import registry
-from cuesta.passes.diagnostics import Diagnostic
-from cuesta.passes.pipeline import OwnStep, Pipeline, UpstreamStep
-from cuesta.passes.pipeline_text import parse_text, split_options
+from cuesta.passes.infra import registry
+from cuesta.passes.infra.diagnostics import Diagnostic
+from cuesta.passes.infra.pipeline import OwnStep, Pipeline, UpstreamStep
+from cuesta.passes.infra.pipeline_text import parse_text, split_options
 
 SUM = """func.func @sum(%x: tensor<4xf32>) -> tensor<4xf32> {
   %0 = arith.addf %x, %x : tensor<4xf32>

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from cuesta.dialects.product import Panels
-from cuesta.passes import product_panels
-from cuesta.passes.product_panels import is_faster, is_worth_packing, panels_of
+from cuesta.passes.libraries import product_panels
+from cuesta.passes.libraries.product_panels import is_faster, is_worth_packing, panels_of
 
 
 @pytest.mark.parametrize(

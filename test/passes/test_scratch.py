@@ -8,7 +8,7 @@ import torch
 import cuesta.passes
 from cuesta._mlir import ir
 from cuesta.dialects import make_context
-from cuesta.passes.pipeline import Pipeline
+from cuesta.passes.infra.pipeline import Pipeline
 
 CALL = "aten._scaled_dot_product_flash_attention_for_cpu"
 

@@ -17,7 +17,7 @@ from cuesta.lowering.host_to_llvm.describe import add_accesses, describe
 from cuesta.lowering.host_to_llvm.interface import state_interface
 from cuesta.lowering.host_to_llvm.object_code import compile_to_object
 from cuesta.passes.form_kernels.routes import choose_route
-from cuesta.passes.pipeline import Pipeline
+from cuesta.passes.infra.pipeline import Pipeline
 from cuesta.runtime.artefact import Artefact
 from cuesta.runtime.executable import Executable
 

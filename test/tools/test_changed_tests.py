@@ -20,8 +20,8 @@ TESTS = named("test/passes/fold_views.mlir", "test/passes/test_scratch.py", "tes
 @pytest.mark.parametrize(
     ("changed", "expected"),
     [
-        ("passes/fold_views.py", "test/passes/fold_views.mlir"),
-        ("passes/form_kernels/parts.py", "test/passes/test_form_kernels.py"),
+        ("passes/graph/fold_views.py", "test/passes/fold_views.mlir"),
+        ("passes/form_kernels/fusion/parts.py", "test/passes/test_form_kernels.py"),
         ("test/passes/test_scratch.py", "test/passes/test_scratch.py"),
     ],
 )

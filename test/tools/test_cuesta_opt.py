@@ -11,7 +11,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from cuesta.passes.diagnostics import Diagnostic
+from cuesta.passes.infra.diagnostics import Diagnostic
 from cuesta.tools import cuesta_opt
 from cuesta.tools.command_line import Source
 from cuesta.tools.opt_driver import render
@@ -60,7 +60,7 @@ def test_the_result_reads_back(good: Path, tmp_path: Path) -> None:
 
 
 def test_lists(capsys: pytest.CaptureFixture[str]) -> None:
-    from cuesta.passes.registry import all_passes
+    from cuesta.passes.infra.registry import all_passes
 
     assert cuesta_opt.main(["--list-passes"]) == 0
     lines = capsys.readouterr().out.splitlines()

@@ -16,7 +16,7 @@ import cuesta.passes
 from cuesta._mlir import ir
 from cuesta.dialects import make_context
 from cuesta.lowering.host_to_llvm.object_code import compile_to_object
-from cuesta.passes.pipeline import Pipeline
+from cuesta.passes.infra.pipeline import Pipeline
 from cuesta.runtime.elf import LoadedObject, load_object, process_resolver
 
 SUMS = 12

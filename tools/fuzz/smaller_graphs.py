@@ -11,7 +11,7 @@ from cuesta.dialects import make_context
 from cuesta.dialects.cuesta.dialect import int_array, int_attr, ints
 from cuesta.dialects.reference import find_function
 from cuesta.dialects.types import row_major, shape_of
-from cuesta.passes.graph_rewrite import is_unused
+from cuesta.passes.infra.graph_rewrite import is_unused
 
 Value: TypeAlias = ir.Value
 

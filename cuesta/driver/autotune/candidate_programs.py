@@ -19,11 +19,11 @@ from cuesta.dialects.kernel_module import kernel_modules
 from cuesta.dialects.module_target import DEVICE, TARGET
 from cuesta.dialects.types import row_major, shape_of, torch_dtype
 from cuesta.errors import CompileError
-from cuesta.passes.form_kernels.memory_order import MemoryOrder
-from cuesta.passes.graph_rewrite import functions
-from cuesta.passes.product_cluster import PRODUCTS, cluster, program_text
-from cuesta.passes.product_routes import ROUTE
-from cuesta.passes.tile_sizes import kernel_text, mark_tile
+from cuesta.passes.analysis.memory_order import MemoryOrder
+from cuesta.passes.infra.graph_rewrite import functions
+from cuesta.passes.libraries.product_cluster import PRODUCTS, cluster, program_text
+from cuesta.passes.libraries.product_routes import ROUTE
+from cuesta.passes.tiles.tile_sizes import kernel_text, mark_tile
 from cuesta.runtime.executable import Executable
 
 _SEED = 0

@@ -13,7 +13,7 @@ from cuesta._mlir import ir
 from cuesta.dialects import walk
 from cuesta.dialects.kernel_module import destination_of, kernel_modules
 from cuesta.dialects.types import byte_size, memref_shape, spelled
-from cuesta.passes.graph_rewrite import functions
+from cuesta.passes.infra.graph_rewrite import functions
 from cuesta.sizes import estimate
 
 

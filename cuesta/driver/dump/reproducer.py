@@ -20,7 +20,7 @@ import cuesta.dialects as dialects
 from cuesta._mlir import ir
 from cuesta.driver.dump.stages import Dump
 from cuesta.errors import CompileError, CuestaError
-from cuesta.passes.pipeline import Pipeline, run_step
+from cuesta.passes.infra.pipeline import Pipeline, run_step
 from cuesta.sizes import assumptions
 
 

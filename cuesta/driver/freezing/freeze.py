@@ -99,7 +99,7 @@ def _freeze_products(
     if options.gemm == "library":
         return [], 0
     # Here: who does not ask for it, and has a cached program, needs no MLIR.
-    from cuesta.passes.product_panels import is_worth_packing, packed_columns
+    from cuesta.passes.libraries.product_panels import is_worth_packing, packed_columns
 
     weights: list[FrozenArgument] = []
     made: dict[tuple[Node, bool, int], Node] = {}

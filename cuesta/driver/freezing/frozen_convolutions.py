@@ -27,7 +27,7 @@ from cuesta.sizes import estimate
 
 _ATEN = torch.ops.aten
 _NORM = _ATEN._native_batch_norm_legit_no_training.default
-#: Rows of a product up to which kernels of ours are faster than a library (passes/product_panels.py).
+#: Rows of a product up to which kernels of ours are faster than a library (passes/libraries/product_panels.py).
 _FEW_ROWS = 64
 #: Channels of the result for one of the images from which norm and activation are better in oneDNN's call.
 _WIDENING = 3

@@ -1,7 +1,7 @@
 """Kernels of a program for a GPU whose code is made when a call's sizes need it: until then their texts stand for it.
 
-The second versions of kernels (passes/kernel_versions.py) are such. Imports no MLIR: Triton compiles in processes of
-its own.
+The second versions of kernels (passes/tiles/kernel_versions.py) are such. Imports no MLIR: Triton compiles in processes
+of its own.
 """
 
 from __future__ import annotations

@@ -8,8 +8,8 @@ from cuesta._mlir import ir
 from cuesta.dialects.kernel_module import kernel_modules
 from cuesta.dialects.module_target import target_of
 from cuesta.lowering.tt_to_binary.making import Smaller
-from cuesta.passes.graph_rewrite import functions
-from cuesta.passes.pipeline import Pipeline
+from cuesta.passes.infra.graph_rewrite import functions
+from cuesta.passes.infra.pipeline import Pipeline
 from cuesta.passes.pipelines import stages_for
 
 

@@ -18,8 +18,8 @@ from cuesta._mlir import func, ir
 from cuesta.dialects.donated import donated_arguments
 from cuesta.driver.dump.reproducer import as_bytecode
 from cuesta.errors import MemoryLimitError
-from cuesta.passes.graph_rewrite import functions
-from cuesta.passes.pipeline import Pipeline
+from cuesta.passes.infra.graph_rewrite import functions
+from cuesta.passes.infra.pipeline import Pipeline
 from cuesta.passes.plan_memory.lifetimes import Base, bases_of
 from cuesta.passes.plan_memory.timeline import Timeline
 from cuesta.reports.compile_report import GraphReport

@@ -37,7 +37,7 @@ from cuesta.lowering.loops_to_llvm.check_bounds.build import (
     zeros,
 )
 from cuesta.lowering.loops_to_llvm.check_bounds.inside import MOST_SITES, inside_function
-from cuesta.passes.registry import Pass, register_pass
+from cuesta.passes.infra.registry import Pass, register_pass
 
 Value: TypeAlias = ir.Value
 

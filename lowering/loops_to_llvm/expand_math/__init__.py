@@ -34,7 +34,7 @@ from cuesta.lowering.loops_to_llvm.expand_math.double import exponential as doub
 from cuesta.lowering.loops_to_llvm.expand_math.double import logarithm as double_logarithm
 from cuesta.lowering.loops_to_llvm.expand_math.double import power as double_power
 from cuesta.lowering.loops_to_llvm.expand_math.vector_functions import call_vector_functions
-from cuesta.passes.registry import Pass, register_pass
+from cuesta.passes.infra.registry import Pass, register_pass
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from cuesta._mlir import ir
 from cuesta.dialects import make_context
 from cuesta.lowering.tt_to_binary.target_kernels import TargetKernel, make_kernels
 from cuesta.passes import load_all
-from cuesta.passes.pipeline import Pipeline
+from cuesta.passes.infra.pipeline import Pipeline
 from cuesta.targets import parse_target
 from cuesta.tools.gpu_kernels.check import difference
 from cuesta.tools.gpu_kernels.collect import collect

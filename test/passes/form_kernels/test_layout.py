@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cuesta.passes.form_kernels.layout import dense_strides, view_strides
+from cuesta.passes.analysis.layout import dense_strides, view_strides
 from cuesta.sizes import hints, parse
 
 

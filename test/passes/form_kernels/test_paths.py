@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from cuesta.passes.form_kernels.paths import Paths
+from cuesta.passes.form_kernels.fusion.paths import Paths
 
 
 @dataclass

@@ -1,0 +1,69 @@
+"""Reading a graph upwards from a value: who made it, which number it is, what it is a multiple of."""
+
+from __future__ import annotations
+
+from cuesta._mlir import ir
+from cuesta.dialects.types import shape_of, spelling_of
+from cuesta.passes.infra.graph_rewrite import users
+
+#: Ops that move no number and change none.
+VIEWS = frozenset({"cuesta.reshape", "cuesta.permute", "cuesta.expand", "cuesta.slice", "cuesta.copy"})
+_NARROW = frozenset({"bf16", "f16", "f32"})
+
+
+def maker(value: ir.Value, name: str | None = None) -> ir.Operation | None:
+    """The op that gives `value`, None for an argument or where the op is not called `name`."""
+    owner = value.owner
+    if isinstance(owner, ir.Block) or (name is not None and owner.name != f"cuesta.{name}"):
+        return None
+    return owner.operation
+
+
+def only_user(value: ir.Value) -> ir.Operation | None:
+    """The one op that uses `value`, None where there are more uses or none."""
+    found = users(value)
+    return found[0] if len(found) == 1 else None
+
+
+def wide(value: ir.Value) -> ir.Value:
+    """`value` before it was rounded to bf16 or f16, or made wide from one.
+
+    Conversions to and from f64 stay: who asks for f64 wants its arithmetic.
+    """
+    while (op := maker(value, "convert")) is not None:
+        if not {spelling_of(value), spelling_of(op.operands[0])} <= _NARROW:
+            break
+        value = op.operands[0]
+    return value
+
+
+def unreshaped(value: ir.Value) -> ir.Value:
+    """`value` before it was reshaped."""
+    while (op := maker(value, "reshape")) is not None:
+        value = op.operands[0]
+    return value
+
+
+def number(value: ir.Value) -> float | None:
+    """The number that `value` holds in every place, None where it is no constant."""
+    while (op := maker(value)) is not None:
+        if op.name == "cuesta.constant":
+            return float(op.attributes["value"].value)
+        if op.name not in VIEWS and op.name != "cuesta.convert":
+            break
+        value = op.operands[0]
+    return None
+
+
+def multiple(value: ir.Value) -> tuple[float, ir.Value] | None:
+    """(factor, x) where `value` is x times or over a constant and has x's shape, else None."""
+    op = maker(value)
+    if op is None or op.name not in ("cuesta.mul", "cuesta.div"):
+        return None
+    x, y = op.operands
+    factor = number(y)
+    if factor is None and op.name == "cuesta.mul":
+        x, factor = y, number(x)
+    if factor is None or shape_of(x) != shape_of(value) or (op.name == "cuesta.div" and factor == 0):
+        return None
+    return (1 / factor if op.name == "cuesta.div" else factor), x

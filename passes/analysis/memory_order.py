@@ -1,0 +1,97 @@
+"""Where the elements of a tensor lie, as far as a graph tells before layouts are decided.
+
+form-kernels lays out what is computed as its largest operand lies, so what arguments and calls into libraries say of
+theirs carries through whole chains. Where that ends, tensors count as row-major.
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+from cuesta._mlir import ir
+from cuesta.dialects.affine_maps import dims_of
+from cuesta.dialects.cuesta.dialect import ints, numbers
+from cuesta.dialects.types import byte_size, shape_of, spelling_of
+from cuesta.passes.analysis.layout import dense_strides, memory_order, view_strides
+from cuesta.sizes import Number, estimate, hint
+
+Value: TypeAlias = ir.Value
+Strides = tuple[Number, ...]
+
+
+class MemoryOrder:
+    """Remembers what it has found: ask one object about all values of a function."""
+
+    def __init__(self) -> None:
+        self._known: dict[Value, Strides | None] = {}
+
+    def order(self, value: Value) -> list[int]:
+        """The dims of `value` from the slowest to the fastest in memory."""
+        strides, sizes = self._strides(value), shape_of(value)
+        return list(range(len(sizes))) if strides is None else memory_order(sizes, strides)
+
+    def knows(self, value: Value) -> bool:
+        """Whether anything tells; row-major is a guess otherwise."""
+        return self._strides(value) is not None
+
+    def is_aligned(self, value: Value, multiple: int) -> bool:
+        """Whether all rows of `value` are known to begin at multiples of so many bytes from where it begins."""
+        strides, width = self._strides(value), byte_size(spelling_of(value))
+        return strides is not None and all(
+            stride == 1 or (isinstance(stride, int) and stride * width % multiple == 0) for stride in strides
+        )
+
+    def _strides(self, value: Value) -> Strides | None:
+        if value not in self._known:
+            self._known[value] = None  # for where it meets itself
+            self._known[value] = _said(value) or self._derived(value)
+        return self._known[value]
+
+    def _derived(self, value: Value) -> Strides | None:
+        if isinstance(value.owner, ir.Block):
+            return None
+        op = value.owner.operation
+        if op.name == "linalg.generic":
+            return self._of_generic(op, value)
+        if not op.name.startswith("cuesta."):
+            return None
+        if op.name in ("cuesta.permute", "cuesta.reshape"):
+            (x,) = op.operands
+            strides = self._strides(x)
+            if strides is None:
+                return None
+            if op.name == "cuesta.permute":
+                return tuple(strides[d] for d in ints(op.attributes["dims"]))
+            return view_strides(shape_of(x), strides, shape_of(value))
+        if op.name == "cuesta.cat":
+            # form-kernels lays it out as most of its parts lie: here as the largest that says so.
+            parts = sorted(op.operands, key=lambda x: -estimate(shape_of(x)))
+            part = next((strides for x in parts if (strides := self._strides(x)) is not None), None)
+            return None if part is None else dense_strides(shape_of(value), memory_order(shape_of(value), part))
+        like = (x for x in op.operands if shape_of(x) == shape_of(value))
+        return next((strides for x in like if (strides := self._strides(x)) is not None), None)
+
+    def _of_generic(self, op: ir.Operation, value: Value) -> Strides | None:
+        """The strides of a result whose dims are walked as those of an operand that has them all."""
+        maps = [dims_of(m.value) for m in op.attributes["indexing_maps"]]
+        inputs = list(op.operands)[: -len(op.results)]
+        own = maps[len(inputs) + list(op.results).index(value)]
+        for x, dims in zip(inputs, maps, strict=False):
+            if set(own) <= set(dims) and (strides := self._strides(x)) is not None:
+                order = sorted(own, key=lambda loop: -hint(strides[dims.index(loop)]))
+                return dense_strides(shape_of(value), [own.index(loop) for loop in order])
+        return None
+
+
+def _said(value: Value) -> Strides | None:
+    """What an argument or a call says itself."""
+    owner = value.owner
+    if isinstance(owner, ir.Block):
+        attributes = owner.owner.attributes
+        if "arg_attrs" not in attributes:
+            return None
+        own = attributes["arg_attrs"][ir.BlockArgument(value).arg_number]
+        return tuple(numbers(own["cuesta.strides"])) if "cuesta.strides" in own else None
+    if "result_strides" in owner.attributes:
+        return tuple(numbers(owner.attributes["result_strides"][list(owner.results).index(value)]))
+    return tuple(numbers(owner.attributes["strides"])) if owner.name == "cuesta.copy" else None

@@ -1,0 +1,391 @@
+"""Which generics become one kernel: greedy merging by bytes that need not move.
+
+A producer joins its consumer where they share a parallel class, no path leads from one to the other
+through a third, and the tile fits the cache. A small reduction over what the tiles wrote (the mean of
+a loss) follows as the kernel's tail, which runs once after the tiles. Every neighbour left apart is
+recorded with the reason and the bytes that it costs.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+from collections import Counter
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+
+from cuesta._mlir import ir
+from cuesta.dialects import types
+from cuesta.dialects.types import byte_count, shape_of, spelling_of
+from cuesta.passes.analysis.memory_order import MemoryOrder
+from cuesta.passes.form_kernels.fusion.limits import CPU, Machine
+from cuesta.passes.form_kernels.fusion.nodes import Item, Node
+from cuesta.passes.form_kernels.fusion.paths import Paths
+from cuesta.passes.form_kernels.fusion.products import product_classes, product_refusal
+from cuesta.passes.form_kernels.fusion.space import Conflict, Loop, Space, class_sizes, join, parallel_classes
+from cuesta.sizes import estimate, hint
+
+#: The share of what two groups read below which one of them is little work.
+_LITTLE = 0.1
+
+
+@dataclass
+class Group:
+    """Generics that are to be one kernel. `tail` holds those that run once after the tiles."""
+
+    nodes: list[Node]
+    tail: list[Node] = field(default_factory=list)
+    space: Space = field(default_factory=Space)
+    parallel: set[tuple[int, int]] = field(default_factory=set)
+    #: How many tiles there are to share out, once somebody has asked.
+    tiles: int | None = None
+
+    @functools.cached_property
+    def bytes_read(self) -> int:
+        """Bytes of all operands, each counted for each of its readers."""
+        return sum(r.bytes for n in self.nodes for r in n.reads)
+
+    @functools.cached_property
+    def members(self) -> list[Node]:
+        return [*sorted(self.nodes, key=lambda n: n.index), *sorted(self.tail, key=lambda n: n.index)]
+
+
+@dataclass(frozen=True)
+class Remark:
+    """A producer and a consumer that stayed apart."""
+
+    producer: int
+    consumer: int
+    reason: str
+    bytes: int
+
+
+class Grouping:
+    """Merges the items of one function; `groups` maps every node to its group at the end."""
+
+    def __init__(self, items: list[Item], returned: set[ir.Value], machine: Machine = CPU) -> None:
+        self.items = items
+        self.machine = machine
+        self.memory = MemoryOrder()
+        self.returned = returned
+        self.group: dict[int, Group] = {}
+        self.paths = Paths(items, self.group)
+        self.remarks: list[Remark] = []
+        self.writer = {r: item for item in items if isinstance(item, Node) for r in item.results}
+        self.readers: dict[ir.Value, set[int]] = {}
+        for item in items:
+            for value in (*item.op.operands, *(item.gathers if isinstance(item, Node) else ())):
+                self.readers.setdefault(value, set()).add(item.index)
+
+        #: Who reads a node's results; None where the graph returns one.
+        self.inner_readers: dict[int, set[int] | None] = {
+            item.index: self._inner_readers(item) for item in items if isinstance(item, Node)
+        }
+
+    def _inner_readers(self, node: Node) -> set[int] | None:
+        if any(r in self.returned for r in node.results):
+            return None
+        return {index for r in node.results for index in self.readers.get(r, ())}
+
+    def run(self, fuse: bool = True) -> None:
+        """Forms the groups; without `fuse` every generic is one of its own."""
+        for item in self.items:
+            if isinstance(item, Node):
+                space = join([], [item])
+                self.group[item.index] = Group([item], [], space, parallel_classes(space, [item], set()))
+                if fuse and not self._is_late(item):
+                    self._merge_producers(item)
+        if fuse:
+            for item in self.items:
+                if isinstance(item, Node) and self._is_late(item) and len(self.group[item.index].members) == 1:
+                    self._merge_producers(item)  # no kernel reads it
+            self._merge_siblings()
+            if self.machine.scalars_together:
+                self._merge_scalars()
+
+    # -- candidates ---------------------------------------------------------------------------
+    def _merge_producers(self, node: Node) -> None:
+        gains: dict[int, int] = {}
+        for read in node.reads:
+            producer = self.writer.get(read.value)
+            if producer is not None:
+                gains[producer.index] = gains.get(producer.index, 0) + read.bytes
+        for value in node.gathers:
+            gathered = self.writer.get(value)
+            if gathered is not None:
+                self._note(gathered, node, "read at computed positions", byte_count(value))
+        for index, gain in sorted(gains.items(), key=lambda kv: -kv[1]):
+            producer_group, own = self.group[index], self.group[node.index]
+            if producer_group is own:
+                continue
+            reason = self._try_merge(producer_group, own)
+            producer_node = self.items[index]
+            assert isinstance(producer_node, Node)
+            if reason is not None:
+                self._note(producer_node, node, reason, gain)
+            elif self._is_late(producer_node):
+                self._merge_producers(producer_node)
+
+    def _is_late(self, node: Node) -> bool:
+        """Whether a node is better read narrow by its reader's kernel than written wide by another."""
+        return self.machine.converts_late and node.widens
+
+    def _is_little(self, node: Node) -> bool:
+        """Whether a launch costs more than doing a node's work again in every tile."""
+        return node.elements <= self.machine.repeated_elements and all(node.parallel) and not node.gathers
+
+    def _merge_siblings(self) -> None:
+        """Groups that read one tensor along the same classes read it once."""
+        for value, readers in self.readers.items():
+            if byte_count(value) < 4096:
+                continue
+            indices = sorted(i for i in readers if i in self.group)
+            for first, second in itertools.pairwise(indices):
+                a, b = self.group[first], self.group[second]
+                if a is not b and not (a.tail and b.tail):
+                    self._try_merge(a, b, siblings=True)
+
+    def _merge_scalars(self) -> None:
+        """Groups of single numbers that read nothing but arguments become few: a network's counters of batches."""
+        found: list[Group] = []
+        for group in {id(g): g for g in self.group.values()}.values():
+            inside = {n.index for n in group.members}
+            ready = all(n.elements == 1 and n.sources <= inside for n in group.members)
+            if ready and not group.tail:
+                found.append(group)
+        for start in range(0, len(found), self.machine.scalars_together):
+            first, *others = found[start : start + self.machine.scalars_together]
+            index = first.members[0].index
+            for group in others:
+                if self._try_merge(self.group[index], group) is not None:  # it is full
+                    index = group.members[0].index
+
+    def merge_twins(self, first: Sequence[Node], group: Group) -> str | None:
+        """Merges `group` into the one that the nodes `first` are in, whose loops have the sizes of its own, node by
+        node; the reason where it does not."""
+        pairs = ((m.index, n.index, len(m.sizes)) for m, n in zip(first, group.members, strict=True))
+        loops = [((m, d), (n, d)) for m, n, rank in pairs for d in range(rank)]
+        return self.merge_along(self.group[first[0].index], group, loops)
+
+    def merge_along(self, a: Group, b: Group, loops: Sequence[tuple[Loop, Loop]]) -> str | None:
+        """Merges two groups of which pairs of `loops` become one; the reason where it does not."""
+        return self._try_merge(a, b, loops=loops)
+
+    # -- one merge ----------------------------------------------------------------------------
+    def _try_merge(
+        self, a: Group, b: Group, siblings: bool = False, loops: Sequence[tuple[Loop, Loop]] = ()
+    ) -> str | None:
+        """Merges b into a; the reason where it does not. Each pair of `loops` becomes one."""
+        if len(a.members) + len(b.members) > self.machine.most_generics:
+            return f"one kernel of both would have more than {self.machine.most_generics} generics"
+        if not siblings and self.paths.between(a, b):
+            return _PATH
+        if _gathers(a, b) or _gathers(b, a):
+            return "read at computed positions"
+        apart = self._scatter_refusal(a, b)
+        if apart is not None:
+            return apart
+        if (a.tail or b.tail) and not siblings:
+            return self._extend_tail(a, b)
+        nodes = sorted(a.nodes + b.nodes, key=lambda n: n.index)
+        tail = a.tail or b.tail
+        behind = {r for n in tail for r in n.results}
+        if any(read.value in behind for n in nodes for read in n.reads):
+            return _NO_COMMON
+        try:
+            space = join([a.space, b.space], sorted(nodes + tail, key=lambda n: n.index))
+            for one, other in loops:
+                space.unify(one, other)
+            space.check(nodes if loops else ())
+        except Conflict:
+            return "written and read along different loops"
+        if any(node.product is not None for node in nodes):
+            reason = product_refusal(space, nodes, self._internal(nodes), self.machine.epilogues)
+            parallel = product_classes(space, nodes)
+        else:
+            scatters = any(node.base is not None for node in nodes)
+            free = [n.index for n in nodes if self._is_late(n) or self._is_little(n) or _is_free(n, scatters)]
+            parallel = parallel_classes(space, nodes, self._internal(nodes), free, self.machine.repeated_rows)
+            reason = self._refusal(a, b, nodes, space, parallel)
+        if reason is not None:
+            return self._extend_tail(a, b) if not siblings and reason == _NO_COMMON else reason
+        if siblings and self.paths.between(a, b):  # asked last, as siblings may be far apart
+            return _PATH
+        self._replace(a, b, Group(nodes, tail, space, parallel))
+        return None
+
+    def _scatter_refusal(self, a: Group, b: Group) -> str | None:
+        """What keeps groups apart one of which writes at computed positions: into its kernel goes elementwise work on
+        what it writes, that nobody else reads."""
+        scatters = [n for n in (*a.members, *b.members) if n.base is not None]
+        if not scatters:
+            return None
+        if len(scatters) > 1:
+            return "both write at computed positions"
+        (scatter,) = scatters
+        others = [n for n in (*a.members, *b.members) if n is not scatter]
+        results = {r for n in others for r in n.results}
+        if scatter.base in results or any(r.value is scatter.results[0] for n in others for r in n.reads):
+            return "written at computed positions"
+        inside = self._internal([*others, scatter])
+        if any(not all(n.parallel) or n.product is not None or n.index not in inside for n in others):
+            return "more than elementwise work before a write at computed positions"
+        return None
+
+    def _refusal(
+        self, a: Group, b: Group, nodes: list[Node], space: Space, parallel: set[tuple[int, int]]
+    ) -> str | None:
+        if not parallel:
+            both_serial = not a.parallel and not b.parallel
+            small = all(n.elements <= self.machine.tail_elements for n in nodes)
+            return None if both_serial and small else _NO_COMMON
+        tiles = self._tiles(nodes, space, parallel)
+        if tiles < min(self.machine.min_tiles, self._tiles_wanted(a, b)):
+            return f"only {tiles} tiles would be left to run in parallel"
+        if not self._holds_stages(nodes, space, parallel):
+            return "what one reduction leaves to the other does not fit a program"
+        inside = self._internal(nodes) if self.machine.in_sequence else ()
+        if _tile_bytes(nodes, space, parallel, inside) > self.machine.tile_bytes:
+            return "what passes between them does not fit the cache"
+        if _columns(nodes, space, parallel) and not (_group_columns(a) or _group_columns(b)):
+            return "the tiles would run down columns"
+        return None
+
+    def _tiles_wanted(self, a: Group, b: Group) -> int:
+        """The tiles that two groups keep when merged: those of the one that has fewer, of what is not little work."""
+        total = a.bytes_read + b.bytes_read
+        if total <= self.machine.serial_bytes:
+            return 0
+        wanted = []
+        for group in (a, b):
+            if group.bytes_read > _LITTLE * total:
+                if group.tiles is None:
+                    group.tiles = self._tiles(group.nodes, group.space, group.parallel)
+                wanted.append(group.tiles)
+        return min(wanted, default=0)
+
+    def _tiles(self, nodes: list[Node], space: Space, parallel: set[tuple[int, int]]) -> int:
+        """Tiles to share out. Where they cut what lies together in memory, some go together, in strips."""
+        sizes = class_sizes(space, nodes)
+        tiles = math.prod(sizes[root] for root in parallel)
+        reads = [(node, read) for node in nodes for read in node.reads if len(read.dims) > 1]
+        if self.machine.strip == 1 or not reads:
+            return tiles
+        largest = max(read.bytes for _, read in reads)
+        node, read = max(reads, key=lambda r: (4 * r[1].bytes >= largest, self.memory.knows(r[1].value)))
+        walked = [
+            space.classes[node.index][read.dims[d]]
+            for d in self.memory.order(read.value)
+            if shape_of(read.value)[d] != 1
+        ]
+        if walked and walked[-1] in parallel and not set(walked) <= parallel:
+            return max(tiles // min(self.machine.strip, sizes[walked[-1]]), 1)
+        return tiles
+
+    def _holds_stages(self, nodes: list[Node], space: Space, parallel: set[tuple[int, int]]) -> bool:
+        """Whether reductions that keep a part of what is no tile of its own keep little enough of it."""
+        limit = self.machine.staged_elements
+        if limit is None:
+            return True
+        for node in nodes:
+            if all(node.parallel):
+                continue
+            loops = space.classes[node.index]
+            kept = estimate(
+                size
+                for root, size, is_kept in zip(loops, node.sizes, node.parallel, strict=True)
+                if is_kept and root not in parallel
+            )
+            whole = estimate(size for root, size in zip(loops, node.sizes, strict=True) if root not in parallel)
+            if kept > 1 and whole > limit:
+                return False
+        return True
+
+    def _extend_tail(self, a: Group, b: Group) -> str | None:
+        """Puts the whole of b behind a's tiles, where that is little work and needs nothing else's result."""
+        if not self.machine.tails or b.tail or (a.tail and not b.nodes):
+            return _NO_COMMON
+        if any(n.base is not None for n in (*a.nodes, *b.nodes)):
+            return _NO_COMMON
+        if any(n.elements > self.machine.tail_elements for n in b.nodes):
+            return _NO_COMMON
+        behind = {r for n in b.nodes for r in n.results}
+        if any(r.value in behind for n in a.members for r in n.reads):
+            return _NO_COMMON
+        written = {r for n in a.members for r in n.results}
+        if a.parallel and any(
+            r.bytes > self.machine.tile_bytes // 4 for n in b.nodes for r in n.reads if r.value in written
+        ):
+            return _NO_COMMON
+        tail = sorted(a.tail + b.nodes, key=lambda n: n.index)
+        try:
+            # The tail's loops get the classes of what they walk, so that one memory order serves both.
+            space = join([a.space, b.space], sorted(a.nodes + tail, key=lambda n: n.index))
+        except Conflict:
+            return _NO_COMMON
+        self._replace(a, b, Group(a.nodes, tail, space, {space.find(root) for root in a.parallel}))
+        return None
+
+    def _replace(self, a: Group, b: Group, merged: Group) -> None:
+        self.paths.merge(a, b)
+        for node in (*a.members, *b.members):
+            self.group[node.index] = merged
+
+    def _internal(self, nodes: list[Node]) -> set[int]:
+        """Nodes whose results only the group reads."""
+        inside = {n.index for n in nodes}
+        return {i for i in inside if (readers := self.inner_readers[i]) is not None and readers <= inside}
+
+    def _note(self, producer: Node, consumer: Node, reason: str, count: int) -> None:
+        self.remarks.append(Remark(producer.index, consumer.index, reason, count))
+
+
+def _is_free(node: Node, scatters: bool) -> bool:
+    """Whether a node's work is nothing beside what its kernel does: cheap where that writes at computed positions, or
+    reads nothing but where its element stands."""
+    return node.is_cheap and (scatters or (not node.reads and not node.gathers and all(node.parallel)))
+
+
+_NO_COMMON = "no loop is parallel in both"
+_PATH = "a path between them leads through another kernel or call"
+
+
+def _gathers(reader: Group, writer: Group) -> bool:
+    """Whether one reads what the other writes at computed positions, which may lie in any tile."""
+    written = {r for n in writer.members for r in n.results}
+    return any(v in written for n in reader.members for v in n.gathers)
+
+
+def _tile_bytes(nodes: list[Node], space: Space, parallel: set[tuple[int, int]], inside: Collection[int]) -> int:
+    """Bytes that the tensors passed inside the group take in one tile. What a node of `inside`, which only the group
+    reads, does to each element for one reader becomes part of that reader's loops, and takes none."""
+    written = {r: (n, dims) for n in nodes for r, dims in zip(n.results, n.writes, strict=True)}
+    passed = Counter(read.value for n in nodes for read in n.reads if read.value in written)
+    total = 0
+    for value, readers in passed.items():
+        node, dims = written[value]
+        if readers == 1 and node.index in inside and len(node.results) == 1 and all(node.parallel):
+            continue
+        count = types.byte_size(spelling_of(value))
+        for size, d in zip(shape_of(value), dims, strict=True):
+            if space.find((node.index, d)) not in parallel:
+                count *= hint(size)
+        total += count
+    return total
+
+
+def _columns(nodes: list[Node], space: Space, parallel: set[tuple[int, int]]) -> bool:
+    """Whether tiles cut the contiguous dim of a large tensor and leave another dim whole."""
+    for node in nodes:
+        for read in node.reads:
+            if len(read.dims) < 2 or read.bytes < 4096:
+                continue
+            inside = [space.classes[node.index][d] in parallel for d in read.dims]
+            if inside[-1] and not all(inside):
+                return True
+    return False
+
+
+def _group_columns(group: Group) -> bool:
+    return _columns(group.nodes, group.space, group.parallel)

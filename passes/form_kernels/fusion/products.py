@@ -1,0 +1,88 @@
+"""What a kernel may hold beside a matrix product: pointwise work on its result, and cheap work on its operands.
+
+A program computes a block of the product, so every class but the summed one is parallel. What lacks the summed class is
+computed once, behind the sum. What has it makes an operand, and every program makes the part that it needs: that of
+the left one once for each block along N.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Sequence
+
+from cuesta.dialects.product import Tile, is_in_panels
+from cuesta.passes.form_kernels.fusion.nodes import Node
+from cuesta.passes.form_kernels.fusion.space import Loop, Space
+
+#: Products of one kernel: each has a block of sums in registers.
+_MOST = 2
+#: An operand is made in the product's kernel where that takes at most so many elements for each that it has, each about
+#: as long as a byte of memory takes: writing and reading it, two bytes an element, are saved.
+_REPEATS = 4
+#: Or where it takes at most this share of the bytes that the product reads.
+_SHARE = 0.125
+
+
+def _roots(space: Space, node: Node) -> set[Loop]:
+    return set(space.classes[node.index])
+
+
+def product_classes(space: Space, nodes: Sequence[Node]) -> set[Loop]:
+    """The classes along which programs of a kernel with a product are independent."""
+    product = next(n for n in nodes if n.product is not None)
+    return {c for c, free in zip(space.classes[product.index], product.parallel, strict=True) if free}
+
+
+def product_refusal(
+    space: Space, nodes: Sequence[Node], internal: Collection[int], epilogues: bool = True
+) -> str | None:
+    """Why `nodes`, a product among them, are no kernel; None where they are one. `internal` are the nodes, by index,
+    that no other kernel reads; with `epilogues`, some may read the product."""
+    products = [n for n in nodes if n.product is not None]
+    first = products[0]
+    classes = _roots(space, first)
+    m, n, k = _roles(space, first)
+    if len(products) > _MOST:
+        return f"one kernel would have more than {_MOST} matrix products"
+    multiplied = {result for product in products for result in product.results}
+    for other in products[1:]:
+        if _roots(space, other) != classes or _roles(space, other) != (m, n, k) or other.tile != first.tile:
+            return "two matrix products that walk different loops"
+    for node in nodes:
+        if node.product is not None:
+            continue
+        if not epilogues and any(read.value in multiplied for read in node.reads):
+            return "epilogue_fusion is off"
+        own = _roots(space, node)
+        if not all(node.parallel):
+            return "a reduction beside a matrix product, of which a program has a block"
+        if not own <= classes or {m, n, k} <= own:
+            return "it walks more than the matrix product does"
+        if own != classes - {k} and node.index not in internal:
+            return "every program of the matrix product would write it"
+        if k in own and is_in_panels(first.tile):
+            return "every tile of the matrix product would make its operand again"
+        if k in own and _is_dear(node, own, first, {m: (0, n), n: (1, m)}, space):
+            return "every block of the matrix product would make its operand again"
+    return None
+
+
+def _roles(space: Space, node: Node) -> tuple[Loop, Loop, Loop]:
+    assert node.product is not None
+    m, n, k = (space.classes[node.index][d] for d in node.product)
+    return m, n, k
+
+
+def _is_dear(node: Node, own: set[Loop], product: Node, sides: dict[Loop, tuple[int, Loop]], space: Space) -> bool:
+    """Whether making an operand anew for each block across it takes longer than writing and reading it once."""
+    assert product.tile is not None
+    tile = Tile.parse(product.tile)
+    sizes = dict(zip(space.classes[product.index], product.hints, strict=True))
+    read = sum(r.bytes for r in product.reads)
+    for side, (position, across) in sides.items():
+        if side not in own:
+            continue
+        repeats = math.ceil(sizes[across] / (tile.n if position == 0 else tile.m))
+        if repeats > _REPEATS and repeats * node.elements > _SHARE * read:
+            return True
+    return False

@@ -1,0 +1,94 @@
+"""Attention as a kernel: a function of its one op, on buffers with any strides but along the last dim.
+
+%o, %lse = kernel.attention(%q, %k, %v)   →   host.launch(%q, %k, %v, %o, %lse) {@kernels::@attention}
+
+Sizes and strides that depend on the call are the kernel's parameters p0, p1, …, as in every kernel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TypeAlias
+
+from cuesta._mlir import func, ir
+from cuesta.dialects import host as host_ops
+from cuesta.dialects.cuesta.dialect import int_array, int_attr, numbers
+from cuesta.dialects.kernel_module import shape_attributes
+from cuesta.dialects.types import memref, memref_shape, shape_of, spelled, spelling_of
+from cuesta.passes.form_kernels.kernels.kernel_names import KernelNames
+from cuesta.passes.form_kernels.kernels.outline import named
+from cuesta.passes.form_kernels.placement.assignment import Assignment
+from cuesta.sizes import Number, Size, symbol
+
+Value: TypeAlias = ir.Value
+
+
+def launch_attention(where: Assignment, kernels: KernelNames, op: ir.Operation) -> None:
+    """Launches the kernel of an op of the linalg level; it is written where no other has its operands' places."""
+    masks = 1 if op.attributes["masked"].value else 0
+    operands = list(op.operands)
+    buffers = [_dense_rows(where, v) for v in operands[: len(operands) - masks]]
+    buffers += [_unstretched(where, v) for v in operands[len(operands) - masks :]]
+    for result, strides in zip(op.results, op.attributes["result_strides"], strict=True):
+        layout = where.with_strides(result, _spelled_rows(result, tuple(numbers(strides))))
+        where.layouts[result] = layout
+        buffers.append(where.view(layout, spelling_of(result)))
+    attributes = {name: a for name, a in op.attributes.items() if name != "result_strides"}
+    shapes = [memref_shape(b.type) for b in buffers]
+    parameters = list(dict.fromkeys(n for shape in shapes for part in shape for n in part if isinstance(n, Size)))
+    own = {size: symbol(f"p{i}") for i, size in enumerate(parameters)}
+    shapes = [(tuple(named(own, n) for n in sizes), tuple(named(own, n) for n in strides)) for sizes, strides in shapes]
+    kinds = [_kind(b.type, *shape) for b, shape in zip(buffers, shapes, strict=True)]
+    key = (op.name, *map(str, kinds), *(f"{name} = {a}" for name, a in sorted(attributes.items())))
+    name = op.name.removeprefix("kernel.")
+    if key not in kernels.names:
+        called = kernels.add(key, [name])
+        with ir.InsertionPoint(kernels.block):
+            function = func.FuncOp(called, (kinds + [ir.IndexType.get()] * len(parameters), []))
+        with ir.InsertionPoint(function.add_entry_block()):
+            ir.Operation.create(op.name, operands=list(function.arguments)[: len(kinds)], attributes=attributes)
+            func.ReturnOp([])
+        if parameters:
+            bound = [shape_attributes(*shape) for shape in shapes] + [{}] * len(parameters)
+            function.attributes["arg_attrs"] = ir.ArrayAttr.get([ir.DictAttr.get(b) for b in bound])
+    host_ops.LAUNCH(
+        buffers,
+        [],
+        kernel=ir.SymbolRefAttr.get(["kernels", kernels.names[key]]),
+        outputs=int_attr(len(op.results)),
+        ops=ir.ArrayAttr.get([ir.StringAttr.get(name)]),
+        **({"parameters": int_array(parameters)} if parameters else {}),
+    )
+
+
+def _kind(buffer: ir.Type, sizes: Sequence[Number], strides: Sequence[Number]) -> ir.Type:
+    """The type of a buffer in the kernel's terms."""
+    kind = ir.MemRefType(buffer)
+    return buffer if kind.memory_space is None else memref(sizes, strides, spelled(kind.element_type))
+
+
+def _dense_rows(where: Assignment, value: Value) -> Value:
+    """Where a value lies, copied where elements along its last dim do not lie together."""
+    layout = where.layout_of(value)
+    strides = _spelled_rows(value, layout.strides)
+    if strides[-1] != 1 and len(strides) == 4:
+        layout = where.copy(value, layout, where.row_major(value))
+        strides = layout.strides
+    return where.view(replace(layout, strides=strides), spelling_of(value))
+
+
+def _spelled_rows(value: Value, strides: tuple[Number, ...]) -> tuple[Number, ...]:
+    """The strides with 1 for a last dim of size 1, which vectors are loaded along."""
+    return (*strides[:-1], 1) if shape_of(value)[-1] == 1 else strides
+
+
+def _unstretched(where: Assignment, value: Value) -> Value:
+    """Where a mask lies: four dims, with 1 for the sizes that it was stretched along."""
+    layout = where.layout_of(value)
+    missing = 4 - len(layout.sizes)
+    dims = [(1, 1)] * missing + [
+        (1, 1) if n == 1 or s == 0 else (n, s) for n, s in zip(layout.sizes, layout.strides, strict=True)
+    ]
+    sizes, strides = zip(*dims, strict=True)
+    return where.view(replace(layout, sizes=sizes, strides=strides), spelling_of(value))

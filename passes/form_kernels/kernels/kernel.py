@@ -1,0 +1,351 @@
+"""A group as a kernel in normal form: tensors in memory order, loops in one global order, dims merged
+where memory allows. Equal kernels have equal keys, whatever layer or shape spelling they came from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from cuesta._mlir import ir
+from cuesta.dialects.product import GENERIC_PRECISION, is_in_panels
+from cuesta.dialects.types import spelling_of
+from cuesta.passes.analysis.layout import Layout, dense_strides, memory_order
+from cuesta.passes.form_kernels.fusion.grouping import Group
+from cuesta.passes.form_kernels.fusion.nodes import Node
+from cuesta.sizes import Number, Size, estimate
+
+Value: TypeAlias = ir.Value
+Class = int
+
+#: More than any tensor has elements.
+_FIRST = 1 << 63
+
+
+@dataclass(eq=False)
+class Operand:
+    """A tensor of the kernel, its dims in memory order: `classes[i]` walks dim i; of what is written at computed
+    positions it may be -1 - k, where the node's operand 1 + k has the position."""
+
+    value: Value
+    spelling: str
+    classes: list[Class]
+    sizes: list[Number]
+    strides: list[Number]
+    #: The value's dim that each dim of the tensor is.
+    dims: list[int]
+    #: Of an argument: the place that the host passes. Of a tensor inside: None.
+    layout: Layout | None = None
+    #: For a gathered tensor: position of each dim of the value within `sizes`, None where stride 0 dropped it.
+    positions: list[int | None] | None = None
+
+    @property
+    def base(self) -> int | None:
+        """The memory that it lies in; None for a tensor that has no place yet."""
+        return None if self.layout is None else self.layout.base
+
+    def walked_as(self, other: Operand) -> bool:
+        """Whether both are walked alike, so that the one may lie where the other does."""
+        return (
+            self.spelling == other.spelling
+            and self.classes == other.classes
+            and self.sizes == other.sizes
+            and self.strides == other.strides
+        )
+
+    @property
+    def contiguous(self) -> bool:
+        return self.strides == list(dense_strides(self.sizes, range(len(self.sizes))))
+
+
+@dataclass
+class KernelNode:
+    """A generic of the kernel, its loops in global order."""
+
+    node: Node
+    loops: list[Class]
+    tail: bool
+    reads: list[Operand]
+    results: list[Operand]
+
+
+@dataclass
+class Kernel:
+    """What the outliner emits and the host launches."""
+
+    nodes: list[KernelNode]
+    sizes: dict[Class, Number]
+    order: list[Class]
+    parallel: list[Class]
+    inputs: list[Operand]
+    outputs: list[Operand]
+    inner: list[Operand]
+    gathered: list[Operand]
+    #: Node index → class → loop of the original generic; of a merged class any of its loops, all being alike.
+    loop_of: dict[int, dict[Class, int]]
+
+    @property
+    def parameters(self) -> list[Size]:
+        """The sizes and strides that depend on the call, each once: what a launch passes beside its buffers."""
+        numbers: list[Number] = [self.sizes[c] for c in self.order]
+        for operand in (*self.inputs, *self.gathered, *self.outputs, *self.inner):
+            numbers += [*operand.sizes, *operand.strides]
+        for kn in self.nodes:
+            numbers += kn.node.computed_with
+        return list(dict.fromkeys(n for n in numbers if isinstance(n, Size)))
+
+    @property
+    def tensors(self) -> list[Operand]:
+        """Every tensor that a loop walks."""
+        return [*self.inputs, *self.outputs, *self.inner]
+
+
+def build_kernel(
+    group: Group,
+    layouts: dict[Value, Layout],
+    outputs: Sequence[Value],
+    preferred: dict[Value, list[int]],
+    placed: dict[Value, Layout],
+) -> Kernel:
+    """The normal form of `group`, whose `outputs` are read outside it.
+
+    `layouts` places every value that the group reads. `preferred` gives, where somebody asked, the
+    memory order of an output's dims; `placed` gives outputs a place in a buffer that stands already.
+    """
+    numbers: dict[object, Class] = {}
+
+    def class_of(node: Node, loop: int) -> Class:
+        return numbers.setdefault(group.space.classes[node.index][loop], len(numbers))
+
+    members = group.members
+    in_tail = {n.index for n in group.tail}
+    loops = {n.index: [class_of(n, d) for d in range(len(n.sizes))] for n in members}
+    sizes = {c: s for n in members for c, s in zip(loops[n.index], n.sizes, strict=True)}
+    written = {r: (n, dims) for n in members for r, dims in zip(n.results, n.writes, strict=True)}
+
+    reduced = {loops[n.index][d] for n in members for d, free in enumerate(n.parallel) if not free}
+    # An input that is read along two sets of classes is two arguments.
+    inputs: dict[tuple[Value, tuple[Class, ...]], Operand] = {}
+    for node in members:
+        for read in node.reads:
+            classes = tuple(loops[node.index][d] for d in read.dims)
+            if read.value not in written and (read.value, classes) not in inputs:
+                inputs[read.value, classes] = _place(read.value, classes, layouts[read.value], reduced)
+    order = _class_order(list(inputs.values()), written, loops, preferred, placed, sizes)
+    rank = {c: i for i, c in enumerate(order)}
+
+    def dense(value: Value, chosen: list[int] | None) -> Operand:
+        node, dims = written[value]
+        classes = [loops[node.index][d] for d in dims]
+        dims_order = chosen if chosen is not None else sorted(range(len(dims)), key=lambda i: rank[classes[i]])
+        classes = [classes[i] for i in dims_order]
+        shape = [sizes[c] for c in classes]
+        strides = list(dense_strides(shape, range(len(shape))))
+        return Operand(value, spelling_of(value), classes, shape, strides, dims_order)
+
+    def output(value: Value) -> Operand:
+        if value not in placed:
+            return dense(value, preferred.get(value))
+        node, dims = written[value]
+        return _place(value, [loops[node.index][d] if d >= 0 else d for d in dims], placed[value])
+
+    made = {v: output(v) if v in set(outputs) else dense(v, None) for v in written}
+
+    def kernel_node(node: Node) -> KernelNode:
+        reads = [
+            made[r.value] if r.value in made else inputs[r.value, tuple(loops[node.index][d] for d in r.dims)]
+            for r in node.reads
+        ]
+        own_loops = sorted(loops[node.index], key=rank.__getitem__)
+        return KernelNode(node, own_loops, node.index in in_tail, reads, [made[r] for r in node.results])
+
+    parallel = {numbers[group.space.find(root)] for root in group.parallel}
+    return Kernel(
+        nodes=[kernel_node(n) for n in members],
+        sizes=sizes,
+        order=order,
+        parallel=[c for c in order if c in parallel],
+        inputs=list(inputs.values()),
+        outputs=[made[v] for v in outputs],
+        inner=[o for v, o in made.items() if v not in set(outputs)],
+        gathered=[_gathered(v, layouts[v]) for v in dict.fromkeys(v for n in members for v in n.gathers)],
+        loop_of={index: {c: d for d, c in enumerate(classes)} for index, classes in loops.items()},
+    )
+
+
+def _place(value: Value, classes: Sequence[Class], layout: Layout, reduced: Collection[Class] = ()) -> Operand:
+    """The tensor in memory order. A stretched dim (stride 0) is left out, unless a reduction runs over it:
+    that must find the loop's bound at one of its operands."""
+    in_order = memory_order(layout.sizes, layout.strides)
+    order = [d for d in in_order if layout.strides[d] != 0 or classes[d] in reduced]
+    return Operand(
+        value,
+        spelling_of(value),
+        [classes[d] for d in order],
+        [layout.sizes[d] for d in order],
+        [layout.strides[d] for d in order],
+        order,
+        Layout(
+            layout.base,
+            layout.offset,
+            tuple(layout.sizes[d] for d in order),
+            tuple(layout.strides[d] for d in order),
+        ),
+    )
+
+
+def _gathered(value: Value, layout: Layout) -> Operand:
+    placed = _place(value, list(range(len(layout.sizes))), layout)
+    positions = [placed.classes.index(d) if d in placed.classes else None for d in range(len(layout.sizes))]
+    placed.positions = positions
+    placed.classes = []
+    return placed
+
+
+def _class_order(
+    inputs: Sequence[Operand],
+    written: dict[Value, tuple[Node, tuple[int, ...]]],
+    loops: dict[int, list[Class]],
+    preferred: dict[Value, list[int]],
+    placed: dict[Value, Layout],
+    sizes: dict[Class, Number],
+) -> list[Class]:
+    """One order of all classes, slowest first, following the memory order of the largest tensors."""
+    sequences: list[tuple[int, list[Class]]] = [(estimate(o.sizes), o.classes) for o in inputs]
+    for value, dims_order in preferred.items():
+        if value in written:
+            node, dims = written[value]
+            classes = [loops[node.index][dims[i]] for i in dims_order]
+            # What somebody asked for decides over inputs of the same size.
+            sequences.append((estimate(sizes[c] for c in classes) + 1, classes))
+    for value, layout in placed.items():
+        if value in written:
+            node, dims = written[value]
+            walks: list[int] = []
+            for i in memory_order(layout.sizes, layout.strides):  # where a position is read, what it depends on
+                walks += [dims[i]] if dims[i] >= 0 else node.reads[-dims[i]].dims
+            classes = list(dict.fromkeys(loops[node.index][d] for d in walks))
+            sequences.append((estimate(sizes[c] for c in classes) + 1, classes))
+    for node, dims in written.values():
+        if is_in_panels(node.tile):  # rows, then panels, then their columns, which are what vectors hold
+            rows = node.reads[0].dims
+            sequences.append((_FIRST, [loops[node.index][d] for d in sorted(dims, key=lambda d: d not in rows)]))
+    sequences.sort(key=lambda s: -s[0])
+    sequences += [(0, loops[index]) for index in loops]
+    order: list[Class] = []
+    for _, classes in sequences:
+        after = -1
+        for c in classes:
+            if c in order:
+                after = order.index(c)
+            else:
+                after += 1
+                order.insert(after, c)
+    return order
+
+
+def collapse(kernel: Kernel) -> None:
+    """Merges neighbouring classes into one wherever every tensor walks them as one."""
+    i = 0
+    while i + 1 < len(kernel.order):
+        outer, inner = kernel.order[i], kernel.order[i + 1]
+        if _collapsible(kernel, outer, inner):
+            _merge_classes(kernel, outer, inner)
+        else:
+            i += 1
+
+
+def _collapsible(kernel: Kernel, outer: Class, inner: Class) -> bool:
+    if (outer in kernel.parallel) != (inner in kernel.parallel):
+        return False
+    for kn in kernel.nodes:
+        present = [c in kn.loops for c in (outer, inner)]
+        if not any(present):
+            continue
+        if not all(present) or kn.node.uses_index:
+            return False
+        if kn.node.product is not None:  # blocks are cut along N and K, and what lies beside them is not
+            cut = {c for c in kn.loops if kernel.loop_of[kn.node.index][c] in kn.node.product[1:]}
+            if cut & {outer, inner}:
+                return False
+        kinds = [kn.node.parallel[kernel.loop_of[kn.node.index][c]] for c in (outer, inner)]
+        if kinds[0] != kinds[1]:
+            return False
+    for operand in kernel.tensors:
+        present = [c in operand.classes for c in (outer, inner)]
+        if not any(present):
+            continue
+        if not all(present):
+            return False
+        at = operand.classes.index(outer)
+        if at + 1 >= len(operand.classes) or operand.classes[at + 1] != inner:
+            return False
+        if operand.strides[at] != operand.sizes[at + 1] * operand.strides[at + 1]:
+            return False
+    return True
+
+
+def _merge_classes(kernel: Kernel, outer: Class, inner: Class) -> None:
+    kernel.sizes[outer] *= kernel.sizes[inner]
+    kernel.order.remove(inner)
+    if inner in kernel.parallel:
+        kernel.parallel.remove(inner)
+    for kn in kernel.nodes:
+        if inner in kn.loops:
+            kn.loops.remove(inner)
+            loop_of = kernel.loop_of[kn.node.index]
+            if kn.node.product is not None and loop_of[inner] == kn.node.product[0]:
+                loop_of[outer] = loop_of[inner]
+    for operand in kernel.tensors:
+        if inner in operand.classes:
+            at = operand.classes.index(outer)
+            operand.sizes[at] *= operand.sizes[at + 1]
+            operand.strides[at] = operand.strides[at + 1]
+            for column in (operand.classes, operand.sizes, operand.strides):
+                del column[at + 1]
+
+
+def kernel_key(kernel: Kernel) -> tuple[object, ...]:
+    """Equal for kernels that are the same function of their arguments."""
+    number = {c: i for i, c in enumerate(kernel.order)}
+    arguments = [*kernel.inputs, *kernel.gathered, *kernel.outputs, *kernel.inner]
+    slots = {id(o): i for i, o in enumerate(arguments)}
+    gathered = {o.value: i for i, o in enumerate(kernel.gathered)}
+    parameter = {size: f"p{i}" for i, size in enumerate(kernel.parameters)}
+    tensors = tuple(
+        (
+            o.spelling,
+            tuple(number.get(c, c) for c in o.classes),
+            tuple(parameter[n] if isinstance(n, Size) else n for n in (*o.sizes, *o.strides)),
+            tuple(o.positions or ()),
+        )
+        for o in arguments
+    )
+    nodes = tuple(
+        (
+            kn.tail,
+            tuple(number[c] for c in kn.loops),
+            tuple(kn.node.parallel[kernel.loop_of[kn.node.index][c]] for c in kn.loops),
+            tuple(slots[id(r)] for r in kn.reads),
+            tuple(slots[id(r)] for r in kn.results),
+            kn.node.initial_numbers,
+            kn.node.body_key,
+            tuple(gathered[v] for v in kn.node.gathers),
+            tuple(parameter[n] for n in kn.node.computed_with),
+            tuple(kernel.loop_of[kn.node.index][c] for c in kn.loops) if kn.node.uses_index else (),
+            _product_key(kn, {kernel.loop_of[kn.node.index][c]: number[c] for c in kn.loops}),
+        )
+        for kn in kernel.nodes
+    )
+    counts = (len(kernel.inputs), len(kernel.gathered), len(kernel.outputs))
+    return (counts, tuple(number[c] for c in kernel.parallel), tensors, nodes)
+
+
+def _product_key(kn: KernelNode, number: dict[int, int]) -> tuple[object, ...] | None:
+    """What of a matrix product its body does not say; `number` numbers its loops."""
+    if kn.node.product is None:
+        return None
+    attributes = kn.node.op.attributes
+    precision = attributes[GENERIC_PRECISION].value if GENERIC_PRECISION in attributes else None
+    return (tuple(number[loop] for loop in kn.node.product), kn.node.tile, precision)

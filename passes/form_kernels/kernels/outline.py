@@ -1,0 +1,166 @@
+"""Writes a kernel as a function of linalg on tensors, destinations passed in.
+
+    func.func @gelu(%x: tensor<256x3072xf32>, %out: tensor<256x3072xf32>) -> tensor<256x3072xf32>
+        attributes {cuesta.parallel = [0, 1], cuesta.sizes = [256, 3072]}
+
+Each generic carries `cuesta.classes`, the class that each of its loops walks; classes are numbered in
+memory order, slowest first.
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+from cuesta._mlir import arith, func, ir, linalg, tensor
+from cuesta.dialects import types
+from cuesta.dialects.affine_maps import projection
+from cuesta.dialects.clones import clone_op
+from cuesta.dialects.cuesta.dialect import int_array
+from cuesta.dialects.kernel_module import shape_attributes
+from cuesta.dialects.kernel_scatter import MEANING, SCATTER
+from cuesta.dialects.named_linalg import fill
+from cuesta.dialects.product import GENERIC_PRECISION, ROLES, TILE
+from cuesta.dialects.types import row_major, size_of, strided
+from cuesta.passes.form_kernels.kernels.kernel import Kernel, KernelNode, Operand
+from cuesta.sizes import Number, Size, symbol
+
+Value: TypeAlias = ir.Value
+
+
+def emit_kernel(kernel: Kernel, name: str) -> None:
+    """Builds the function at the current insertion point."""
+    number = {c: i for i, c in enumerate(kernel.order)}
+    arguments = [*kernel.inputs, *kernel.gathered, *kernel.outputs]
+    argument_types = [_tensor_type(o) for o in arguments]
+    results = [_tensor_type(o) for o in kernel.outputs]
+    parameters = {size: symbol(f"p{i}") for i, size in enumerate(kernel.parameters)}
+    function = func.FuncOp(name, (argument_types + [ir.IndexType.get()] * len(parameters), results))
+    entry = function.add_entry_block()
+    values = {id(o): a for o, a in zip(arguments, entry.arguments, strict=False)}
+    given = dict(zip(parameters, list(entry.arguments)[len(arguments) :], strict=True))
+    gathered = {o.value: (o, values[id(o)]) for o in kernel.gathered}
+    with ir.InsertionPoint(entry):
+        for kn in kernel.nodes:
+            with kn.node.op.location:
+                _emit_node(kernel, kn, number, values, gathered, given)
+        func.ReturnOp([values[id(o)] for o in kernel.outputs])
+    function.attributes["cuesta.parallel"] = int_array(number[c] for c in kernel.parallel)
+    function.attributes["cuesta.sizes"] = int_array(named(parameters, kernel.sizes[c]) for c in kernel.order)
+    function.attributes["arg_attrs"] = ir.ArrayAttr.get(
+        [_argument_attributes(o, o in kernel.outputs, parameters) for o in arguments]
+        + [ir.DictAttr.get({})] * len(parameters)
+    )
+
+
+def named(parameters: dict[Size, Size], number: Number) -> Number:
+    """A number as the kernel calls it."""
+    return parameters[number] if isinstance(number, Size) else number
+
+
+def _tensor_type(operand: Operand) -> ir.Type:
+    return types.unspelled_tensor(operand.sizes, operand.spelling)
+
+
+def _argument_attributes(operand: Operand, written: bool, parameters: dict[Size, Size]) -> ir.DictAttr:
+    attributes: dict[str, ir.Attribute] = {}
+    if not operand.contiguous:
+        attributes["bufferization.buffer_layout"] = strided(operand.strides)
+    sizes = [named(parameters, n) for n in operand.sizes]
+    strides = row_major(sizes) if operand.contiguous else [named(parameters, n) for n in operand.strides]
+    attributes |= shape_attributes(sizes, strides)
+    if written:
+        attributes["bufferization.writable"] = ir.BoolAttr.get(True)
+    return ir.DictAttr.get(attributes)
+
+
+def _emit_node(
+    kernel: Kernel,
+    kn: KernelNode,
+    number: dict[int, int],
+    values: dict[int, Value],
+    gathered: dict[Value, tuple[Operand, Value]],
+    given: dict[Size, Value],
+) -> None:
+    loops = kn.loops
+    position = {c: i for i, c in enumerate(loops)}
+    if kn.node.base is not None:
+        _emit_scatter(kn, position, number, values)
+        return
+    inits = []
+    for result, initial in zip(kn.results, kn.node.initial_numbers, strict=True):
+        init = values.get(id(result))
+        if init is None:
+            sizes = [given[n] if isinstance(n, Size) else n for n in result.sizes]
+            init = tensor.EmptyOp(sizes, types.element(result.spelling)).result
+        if initial is not None:
+            attribute = ir.Attribute.parse(initial)
+            init = fill(arith.ConstantOp(attribute.type, attribute).result, init)
+        inits.append(init)
+    maps = [projection(len(loops), [position[c] for c in o.classes]) for o in (*kn.reads, *kn.results)]
+    loop_of = kernel.loop_of[kn.node.index]
+    kinds = ["parallel" if kn.node.parallel[loop_of[c]] else "reduction" for c in loops]
+    op = linalg.GenericOp(
+        [v.type for v in inits],
+        [values[id(o)] for o in kn.reads],
+        inits,
+        ir.ArrayAttr.get(maps),
+        ir.ArrayAttr.get([ir.Attribute.parse(f"#linalg.iterator_type<{k}>") for k in kinds]),
+    )
+    op.operation.attributes["cuesta.classes"] = int_array(number[c] for c in loops)
+    if kn.tail:
+        op.operation.attributes["cuesta.tail"] = ir.UnitAttr.get()
+    if kn.node.product is not None:
+        class_of = {loop_of[c]: c for c in loops}
+        op.operation.attributes[ROLES] = int_array(number[class_of[d]] for d in kn.node.product)
+        op.operation.attributes[TILE] = ir.StringAttr.get(kn.node.tile)
+        if GENERIC_PRECISION in kn.node.op.attributes:
+            op.operation.attributes[GENERIC_PRECISION] = kn.node.op.attributes[GENERIC_PRECISION]
+    old = kn.node.op.regions[0].blocks[0]
+    block = op.regions[0].blocks.append(*[a.type for a in old.arguments])
+    mapping = dict(zip(old.arguments, block.arguments, strict=True))
+    new_loop = {loop_of[c]: i for i, c in enumerate(loops)}
+    with ir.InsertionPoint(block):
+        for inner in kn.node.body:
+            _clone(inner, mapping, new_loop, gathered, given)
+    for o, value in zip(kn.results, op.results, strict=True):
+        values[id(o)] = value
+
+
+def _emit_scatter(kn: KernelNode, position: dict[int, int], number: dict[int, int], values: dict[int, Value]) -> None:
+    """A scatter into the kernel's destination, whose dims are in memory order by now."""
+    (result,) = kn.results
+    base = values[id(result)]
+    op = SCATTER(
+        [*(values[id(o)] for o in kn.reads), base],
+        [base.type],
+        indexing_maps=ir.ArrayAttr.get([projection(len(kn.loops), [position[c] for c in o.classes]) for o in kn.reads]),
+        walks=int_array(position.get(c, c) for c in result.classes),
+        **{name: kn.node.op.attributes[name] for name in MEANING if name in kn.node.op.attributes},
+    )
+    op.attributes["cuesta.classes"] = int_array(number[c] for c in kn.loops)
+    values[id(result)] = op.results[0]
+
+
+def _clone(
+    op: ir.Operation,
+    mapping: dict[Value, Value],
+    new_loop: dict[int, int],
+    gathered: dict[Value, tuple[Operand, Value]],
+    given: dict[Size, Value],
+) -> None:
+    if op.name == "cuesta.size":
+        mapping[op.results[0]] = given[size_of(op)]
+        return
+    if op.name == "linalg.index":
+        mapping[op.results[0]] = linalg.IndexOp(new_loop[op.attributes["dim"].value]).result
+        return
+    if op.name == "tensor.extract":
+        operand, source = gathered[op.operands[0]]
+        assert operand.positions is not None
+        indices: list[Value | None] = [None] * len(operand.sizes)
+        for index, place in zip(list(op.operands)[1:], operand.positions, strict=True):
+            if place is not None:
+                indices[place] = mapping[index]
+        mapping[op.results[0]] = tensor.ExtractOp(source, indices).result
+        return
+    clone_op(op, mapping)

@@ -1,0 +1,149 @@
+"""Where each value of a graph lies: in which buffer, at what offset and with what strides.
+
+Views are layouts over the buffer of what they view. Where no strides say what is asked for, a value is copied: who
+writes the host function says how (`write_copy`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from cuesta._mlir import ir
+from cuesta.dialects import host, types
+from cuesta.dialects.cuesta.dialect import int_attr, ints, numbers
+from cuesta.dialects.types import shape_of, spelling_of
+from cuesta.passes.analysis.aliases import root_of
+from cuesta.passes.analysis.layout import Layout, dense_strides
+from cuesta.runtime.strides import same_places
+from cuesta.sizes import Number
+
+Value: TypeAlias = ir.Value
+
+
+@dataclass
+class Assignment:
+    """The buffers of one host function, which is written at the current insertion point, and what lies in them."""
+
+    #: writes a copy of a value from one place to another
+    write_copy: Callable[[Value, Layout, Layout], None]
+    #: value → where it lies, once that is known
+    layouts: dict[Value, Layout] = field(default_factory=dict)
+    #: buffers by the numbers that layouts give them: arguments, allocations, what calls return
+    bases: list[Value] = field(default_factory=list)
+    #: value → where it has to be written
+    placed: dict[Value, Layout] = field(default_factory=dict)
+    #: value → the order of its dims in memory, where somebody wants one
+    preferred: dict[Value, list[int]] = field(default_factory=dict)
+    #: output → the buffer that it takes over from a dead input of its kernel
+    reused: dict[Value, int] = field(default_factory=dict)
+    #: donated arguments that results may lie in, and the roots of results
+    lent: set[int] = field(default_factory=set)
+    results: set[Value] = field(default_factory=set)
+    #: output → the argument's place that it is the new value of
+    updated: dict[Value, Layout] = field(default_factory=dict)
+    #: root → position of the last unit that reads it, and the position of the unit being built
+    last_use: dict[Value, int] = field(default_factory=dict)
+    position: int = 0
+    _views: dict[tuple[Layout, str], Value] = field(default_factory=dict)
+
+    # -- buffers ------------------------------------------------------------------------------
+    def add_base(self, value: Value) -> int:
+        self.bases.append(value)
+        return len(self.bases) - 1
+
+    def allocate(self, spelling: str, elements: Number) -> int:
+        """A buffer of its own for `elements` numbers."""
+        # From the first element to the last of none is less than nothing, where other sizes and strides are large.
+        kind = types.memref([max(elements, 1) if isinstance(elements, int) else elements], None, spelling)
+        (value,) = host.ALLOC([], [kind], owner=ir.StringAttr.get("plan")).results
+        return self.add_base(value)
+
+    def view(self, layout: Layout, spelling: str) -> Value:
+        """The memref of a layout."""
+        key = (layout, spelling)
+        if key not in self._views:
+            base = self.bases[layout.base]
+            kind = memref(layout.sizes, layout.strides, spelling)
+            offset = layout.offset * types.byte_size(spelling)
+            if offset == 0 and base.type == kind:
+                return base
+            (self._views[key],) = host.VIEW([base], [kind], offset=int_attr(offset)).results
+        return self._views[key]
+
+    # -- values -------------------------------------------------------------------------------
+    def layout_of(self, value: Value) -> Layout:
+        """Where a value lies; computes it for views, copying where strides cannot say it."""
+        if value in self.layouts:
+            return self.layouts[value]
+        op = value.owner
+        source = self.layout_of(op.operands[0])
+        match op.name:
+            case "cuesta.permute":
+                layout = source.permute(ints(op.attributes["dims"]))
+            case "cuesta.expand":
+                layout = source.expand(shape_of(value))
+            case "cuesta.slice":
+                layout = source.slice(numbers(op.attributes["starts"]), ints(op.attributes["steps"]), shape_of(value))
+            case "cuesta.unfold":
+                layout = source.unfold(op.attributes["dim"].value, op.attributes["step"].value, shape_of(value))
+            case "cuesta.reshape":
+                attempt = source.reshape(shape_of(value))
+                if attempt is None:
+                    copied = self.copy(op.operands[0], source, self.row_major(op.operands[0]))
+                    attempt = copied.reshape(shape_of(value))
+                    assert attempt is not None
+                layout = attempt
+            case "cuesta.view_as_real":
+                layout = source.as_real()
+            case "cuesta.view_as_complex":
+                whole = source.as_complex()
+                if whole is None:
+                    whole = self.copy(op.operands[0], source, self.row_major(op.operands[0])).as_complex()
+                    assert whole is not None
+                layout = whole
+            case _:
+                raise AssertionError(f"{op.name} has no layout yet")
+        self.layouts[value] = layout
+        return layout
+
+    def row_major(self, value: Value) -> Layout:
+        """A fresh row-major buffer for a value."""
+        return self.buffer(value, range(len(shape_of(value))))
+
+    def buffer(self, value: Value, order: Sequence[int]) -> Layout:
+        """A fresh buffer without gaps for a value, its dims in this order in memory."""
+        sizes = shape_of(value)
+        base = self.allocate(spelling_of(value), math.prod(sizes))
+        return Layout(base, 0, sizes, dense_strides(sizes, order))
+
+    def with_strides(self, value: Value, strides: Sequence[Number]) -> Layout:
+        """A fresh buffer in which the value has these strides, which must not overlap."""
+        sizes = shape_of(value)
+        extent = 1 + sum((n - 1) * s for n, s in zip(sizes, strides, strict=True))
+        return Layout(self.allocate(spelling_of(value), extent), 0, sizes, tuple(strides))
+
+    def copy(self, value: Value, source: Layout, target: Layout) -> Layout:
+        """Copies `value`, or a part of it, from one place to another, which is returned."""
+        if 0 not in source.sizes:
+            self.write_copy(value, source, target)
+        return target
+
+    # -- liveness -----------------------------------------------------------------------------
+    def dies(self, value: Value, layout: Layout) -> bool:
+        """Whether the buffer of a value is ours, and the unit being built its last reader."""
+        owner = self.bases[layout.base].owner
+        return not isinstance(owner, ir.Block) and owner.name == "host.alloc" and self.is_last_use(value)
+
+    def is_last_use(self, value: Value) -> bool:
+        return self.last_use.get(root_of(value), -1) == self.position
+
+
+def memref(sizes: Sequence[Number], strides: Sequence[Number], spelling: str) -> ir.Type:
+    """The memref type of sizes and strides."""
+    row = dense_strides(sizes, range(len(sizes)))
+    # A tensor without elements keeps torch's strides, which count a size of 0 as 1.
+    is_row_major = 0 not in sizes and same_places(sizes, strides, row)
+    return types.memref(sizes, None if is_row_major else strides, spelling)

@@ -1,0 +1,162 @@
+"""Concatenations that are buffers whose parts are written in place.
+
+    %2 = cat(%0, %1)        one buffer of %4's size; %2 is a view of its first part,
+    %4 = cat(%2, %3)   →    and nothing is copied but what a call into ATen gives
+
+A part that is a concatenation along the same dim lies in the outer one's buffer too, whoever else reads it: the
+layers of a DenseNet's block, each of which appends to all before it, share the block's one buffer. So does one along
+another dim that nothing else reads, such as an image that was padded at its sides and is now above and below.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from cuesta._mlir import ir
+from cuesta.dialects.cuesta.dialect import numbers
+from cuesta.dialects.kernel_module import body_ops
+from cuesta.dialects.types import shape_of
+from cuesta.passes.analysis.layout import Layout, is_dense, memory_order
+from cuesta.passes.analysis.memory_order import MemoryOrder
+from cuesta.passes.form_kernels.fusion.nodes import Item
+from cuesta.sizes import Number, estimate
+
+Value: TypeAlias = ir.Value
+_NAME = "cuesta.cat"
+
+
+def is_cat(value: Value) -> bool:
+    """Whether a concatenation gives `value`."""
+    return not isinstance(value.owner, ir.Block) and value.owner.name == _NAME
+
+
+def is_inner(op: ir.Operation) -> bool:
+    """Whether a concatenation only feeds another one along the same dim: a link of a chain of operands."""
+    uses = list(op.results[0].uses)
+    if len(uses) != 1:
+        return False
+    user = uses[0].owner.operation
+    return user.name == _NAME and user.attributes["dim"] == op.attributes["dim"]
+
+
+def outer_of(value: Value) -> ir.Operation | None:
+    """The concatenation in whose buffer the one that gives `value` may lie: its first user along the same dim, or its
+    only user, along any; None where there is none or it takes `value` twice."""
+    uses = list(value.uses)
+    for use in uses:
+        user = use.owner.operation
+        if user.name == _NAME and (len(uses) == 1 or user.attributes["dim"] == value.owner.attributes["dim"]):
+            return None if user.operands[0] == user.operands[1] else _end_of_chain(user)
+    return None
+
+
+def _end_of_chain(op: ir.Operation) -> ir.Operation:
+    while is_inner(op):
+        op = next(iter(op.results[0].uses)).owner.operation
+    return op
+
+
+def operands_of(op: ir.Operation) -> list[Value]:
+    """The operands of a chain of concatenations, in order."""
+    found: list[Value] = []
+    for value in op.operands:
+        found += operands_of(value.owner) if is_cat(value) and _is_link(value.owner, op) else [value]
+    return found
+
+
+def _is_link(inner: ir.Operation, op: ir.Operation) -> bool:
+    return is_inner(inner) and inner.attributes["dim"] == op.attributes["dim"]
+
+
+def parts(op: ir.Operation, target: Layout) -> list[tuple[Value, Layout]]:
+    """The operands of a chain of concatenations and where each lies within `target`."""
+    dim = op.attributes["dim"].value
+    result, start = [], 0
+    ones = [1] * len(target.sizes)
+    for value in operands_of(op):
+        starts = [0] * len(target.sizes)
+        starts[dim] = start
+        result.append((value, target.slice(starts, ones, shape_of(value))))
+        start += shape_of(value)[dim]
+    return result
+
+
+@dataclass(frozen=True)
+class Concatenations:
+    """Places the concatenations of a function; `wanted` holds the strides of what it returns."""
+
+    items: Sequence[Item]
+    wanted: Mapping[Value, Sequence[Number]]
+    #: (the value to be placed that an operand is but for dims of size 1, its dims), None where nothing can be
+    root_of: Callable[[Value], tuple[Value, list[int]] | None]
+    #: a fresh buffer for a value, its dims in this order in memory
+    buffer: Callable[[Value, Sequence[int]], Layout]
+
+    def place(self, placed: dict[Value, Layout]) -> None:
+        """Adds to `placed` where concatenations lie, and the parts that are written in place."""
+        # Outer ones first: they are below in the program.
+        for item in reversed(self.items):
+            if item.op.name != _NAME or is_inner(item.op):
+                continue
+            (value,) = item.op.results
+            roots = [self._root(item.op, v, placed) for v in operands_of(item.op)]
+            if value not in placed and not any(roots):
+                continue
+            if value not in placed:
+                placed[value] = self.buffer(value, order_of(item.op, self.wanted))
+            for root, (_, part) in zip(roots, parts(item.op, placed[value]), strict=True):
+                if root is not None and root[0] not in placed:
+                    kept = root[1]
+                    sizes, strides = (tuple(ns[d] for d in kept) for ns in (part.sizes, part.strides))
+                    placed[root[0]] = Layout(part.base, part.offset, sizes, strides)
+
+    def _root(self, op: ir.Operation, value: Value, placed: Mapping[Value, Layout]) -> tuple[Value, list[int]] | None:
+        if is_cat(value):
+            outer = outer_of(value)
+            hosted = value not in self.wanted and outer is not None and outer == op
+            return (value, list(range(len(shape_of(value))))) if hosted else None
+        root = self.root_of(value)
+        return root if root is not None and root[0] not in placed else None
+
+
+def order_of(op: ir.Operation, wanted: Mapping[Value, Sequence[Number]]) -> list[int]:
+    """The memory order of a concatenation's dims: what it is returned with, of which `wanted` holds the strides, or a
+    call wants of it, or most of what it is made of has."""
+    (value,) = op.results
+    sizes = shape_of(value)
+    asked: list[Sequence[Number] | None] = [wanted[value]] if value in wanted else []
+    for use in value.uses:
+        traced = _operand_strides(use.owner.operation)
+        if traced:
+            asked.append(traced[use.operand_number])
+    for strides in asked:
+        if strides is not None and is_dense(sizes, strides):
+            return memory_order(sizes, strides)
+    memory = MemoryOrder()
+    elements: Counter[tuple[int, ...]] = Counter()
+    for part in operands_of(op):
+        if _is_given(part):
+            elements[tuple(memory.order(part))] += estimate(shape_of(part))
+    return list(elements.most_common(1)[0][0]) if elements else list(range(len(sizes)))
+
+
+def _operand_strides(op: ir.Operation) -> list[list[Number] | None]:
+    """The strides that a call into ATen was traced with, [] for any other op."""
+    if op.name != "aten.call" or "operand_strides" not in op.attributes:
+        return []
+    return [numbers(s) if isinstance(s, ir.ArrayAttr) else None for s in op.attributes["operand_strides"]]
+
+
+def _is_given(value: Value) -> bool:
+    """Whether a value is a copy of a call's result."""
+    while not isinstance(value.owner, ir.Block) and (value.owner.name == "cuesta.reshape" or is_copy(value.owner)):
+        value = value.owner.operands[0]
+    return not isinstance(value.owner, ir.Block) and value.owner.name == "aten.call"
+
+
+def is_copy(op: ir.Operation) -> bool:
+    """Whether a generic does nothing to what it reads."""
+    return op.name == "linalg.generic" and len(op.operands) == 2 and [o.name for o in body_ops(op)] == ["linalg.yield"]

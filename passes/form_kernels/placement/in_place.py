@@ -1,0 +1,94 @@
+"""Kernels that write where they read: an output takes over the memory of an input that nobody needs again.
+
+    host.launch(%h, %y) {@gelu}   →   host.launch(%h) {@gelu}, whose one argument is read and written
+
+The two become one argument of the kernel, so no promise about aliasing is broken. It is allowed where
+input and output are walked alike, the input is the whole of a buffer of ours, and the generic that
+writes the output is the kernel's last: every other read of the tile has happened by then.
+
+What is returned may lie in a donated argument as well: a loss's gradient in what the forward graph saved for it. What
+is not returned may not: it would hold the argument where the arena may have room.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TypeAlias
+
+from cuesta._mlir import func, ir
+from cuesta.dialects.donated import donated_arguments
+from cuesta.dialects.types import byte_size, memref_shape, shape_of, spelling_of
+from cuesta.passes.analysis.aliases import VIEWS, root_of
+from cuesta.passes.form_kernels.fusion.grouping import Group
+from cuesta.passes.form_kernels.fusion.limits import Machine
+from cuesta.passes.form_kernels.fusion.nodes import Item, Node
+from cuesta.passes.form_kernels.kernels.kernel import Kernel, Operand
+from cuesta.passes.form_kernels.placement.assignment import Assignment
+from cuesta.sizes import hint
+
+Value: TypeAlias = ir.Value
+
+_NEVER = 1 << 62
+
+
+def last_uses(order: Sequence[Item | Group], returned: Sequence[Value], placed: Sequence[Value]) -> dict[Value, int]:
+    """Root → the position in `order` of the last unit that reads it; results and parts of a
+    concatenation are read for ever."""
+    last: dict[Value, int] = {}
+    for position, unit in enumerate(order):
+        for item in unit.members if isinstance(unit, Group) else [unit]:
+            if item.op.name in VIEWS:
+                continue
+            gathers = item.gathers if isinstance(item, Node) else ()
+            for value in (*item.op.operands, *gathers):
+                last[root_of(value)] = position
+    for value in (*returned, *placed):
+        last[root_of(value)] = _NEVER
+    return last
+
+
+def lent_arguments(function: func.FuncOp, machine: Machine) -> set[int]:
+    """The numbers of the donated arguments that are large enough for a result to lie in."""
+    donated = donated_arguments(function) if machine.lent_from is not None else []
+    return {ir.BlockArgument(value).arg_number for value in donated if _bytes_of(value) >= (machine.lent_from or 0)}
+
+
+def _bytes_of(value: Value) -> int:
+    return hint(math.prod(shape_of(value))) * byte_size(spelling_of(value))
+
+
+def reuse_inputs(kernel: Kernel, where: Assignment) -> dict[Value, int]:
+    """Merges outputs of `kernel` with inputs that die in it; output value → the base that it takes over."""
+    taken: dict[Value, int] = {}
+    if any(kn.tail for kn in kernel.nodes):
+        return taken
+    last = kernel.nodes[-1]
+    for output in kernel.outputs:
+        if output.layout is not None or not any(output is r for r in last.results):
+            continue
+        for source in sorted(kernel.inputs, key=lambda s: s.base not in where.lent):
+            base = source.base
+            if base is None or not (source.contiguous and source.walked_as(output)):
+                continue
+            if not _may_lie_in(output, source, where):
+                continue
+            if base in taken.values() or math.prod(memref_shape(where.bases[base].type)[0]) != math.prod(source.sizes):
+                continue
+            if sum(o.base == base for o in (*kernel.inputs, *kernel.gathered)) > 1:
+                continue
+            taken[output.value] = base
+            kernel.inputs.remove(source)
+            for kn in kernel.nodes:
+                kn.reads = [output if r is source else r for r in kn.reads]
+            break
+    return taken
+
+
+def _may_lie_in(output: Operand, source: Operand, where: Assignment) -> bool:
+    """Whether the memory of `source` is ours, or for a result donated, and unread after the kernel being built."""
+    assert source.layout is not None
+    if source.layout.base not in where.lent:
+        return where.dies(source.value, source.layout)
+    # Bits of one float are no other dtype's: the result's tensor is made over the argument's as it is.
+    return output.value in where.results and "f" in output.spelling and where.is_last_use(source.value)

@@ -1,0 +1,170 @@
+"""Who decides where a value lies: graph results, calls that were traced with certain strides, and
+concatenations, whose parts are written in place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TypeAlias
+
+from cuesta._mlir import ir
+from cuesta.dialects.cuesta.dialect import ints, numbers
+from cuesta.dialects.types import byte_size, row_major, shape_of, spelling_of
+from cuesta.passes.analysis.aliases import root_of
+from cuesta.passes.analysis.layout import Layout, aligned_strides, is_dense, memory_order
+from cuesta.passes.form_kernels.fusion.grouping import Group, Grouping
+from cuesta.passes.form_kernels.fusion.nodes import Item, Node, node_of
+from cuesta.passes.form_kernels.placement.assignment import Assignment
+from cuesta.passes.form_kernels.placement.concatenation import Concatenations
+from cuesta.passes.form_kernels.placement.mutations import place_updates
+from cuesta.passes.form_kernels.placement.scatters import place_scatter_updates
+from cuesta.sizes import Number
+
+Value: TypeAlias = ir.Value
+
+
+def single_node(op: ir.Operation) -> Node:
+    """A generic that stands alone as a node."""
+    return node_of(0, op)
+
+
+def keep_dims(layout: Layout, dims: Sequence[Number]) -> Layout:
+    """The layout of the chosen dims; the others have size 1."""
+    return Layout(
+        layout.base, layout.offset, tuple(layout.sizes[d] for d in dims), tuple(layout.strides[d] for d in dims)
+    )
+
+
+def written_by_generic(value: Value) -> tuple[Value, list[int]] | None:
+    """(the generic's result that `value` is but for dims of size 1, the dims of `value` that it has)."""
+    kept = [d for d, s in enumerate(shape_of(value)) if s != 1]
+    found = _through_views(value, list(range(len(shape_of(value)))))
+    if found is None:
+        return None
+    root, dims = found
+    return (root, kept) if dims == kept else None
+
+
+def _through_views(value: Value, dims: list[int | None]) -> tuple[Value, list[int]] | None:
+    """The generic's result below permutes and unit reshapes, with the dim of `value` that each of its dims is."""
+    while True:
+        owner = value.owner
+        if isinstance(owner, ir.Block):
+            return None
+        if owner.name == "linalg.generic":
+            return value, [d for d in dims if d is not None]
+        if owner.name == "cuesta.permute":
+            inner: list[int | None] = [None] * len(dims)
+            for outer, d in enumerate(ints(owner.attributes["dims"])):
+                inner[d] = dims[outer]
+            dims = inner
+        elif owner.name == "cuesta.reshape":
+            source, target = shape_of(owner.operands[0]), shape_of(value)
+            if [s for s in source if s != 1] != [s for s in target if s != 1]:
+                return None
+            rest = iter([d for d, s in zip(dims, target, strict=True) if s != 1])
+            dims = [next(rest) if s != 1 else None for s in source]
+            if any(d is None for d in dims):
+                return None
+        else:
+            return None
+        value = owner.operands[0]
+
+
+def outputs_of(group: Group, grouping: Grouping, returned: set[Value]) -> list[Value]:
+    """The group's results that something outside it reads, and what its tail reads of its tiles:
+    the tail runs when all tiles are done, so that must lie in memory of the host's."""
+    inside = {n.index for n in group.members}
+    for_tail = {r.value for n in group.tail for r in n.reads}
+    tiled = {r for n in group.nodes for r in n.results}
+    return [
+        r
+        for n in group.members
+        for r in n.results
+        if r in returned or not grouping.readers.get(r, set()) <= inside or (r in for_tail and r in tiled)
+    ]
+
+
+def plan(
+    where: Assignment,
+    items: list[Item],
+    grouping: Grouping,
+    returned: list[Value],
+    wanted: Mapping[Value, Sequence[Number]],
+    updates: Sequence[tuple[Value, Value]],
+) -> None:
+    """Fills `where.preferred`, `where.placed` and `where.updated` before anything is built.
+
+    `wanted` are the strides of what is returned, `updates` the new values of arguments that the graph writes to, with
+    those arguments.
+    """
+    for value, strides in wanted.items():
+        _prefer(where, value, strides)
+    fixed = set(where.preferred)
+    for item in items:
+        if item.op.name == "aten.call" and "operand_strides" in item.op.attributes:
+            for value, strides in zip(item.op.operands, item.op.attributes["operand_strides"], strict=True):
+                if isinstance(strides, ir.ArrayAttr):
+                    _prefer(where, value, numbers(strides))
+    for item in items:  # where no call asked for another order
+        if item.op.name == "cuesta.reshape":
+            _spare_copy(where, item.op)
+
+    _align_rows(where, items, grouping, returned)
+
+    def free_root(value: Value) -> tuple[Value, list[int]] | None:
+        found = written_by_generic(value)
+        return None if found is None or found[0] in fixed else found
+
+    Concatenations(items, wanted, free_root, where.buffer).place(where.placed)
+    groups = grouping.group
+    where.updated = place_updates(updates, returned, items, groups, where.layouts, written_by_generic, where.placed)
+    where.placed.update(where.updated)
+    place_scatter_updates(where, updates, returned, items)
+
+
+def _align_rows(where: Assignment, items: Sequence[Item], grouping: Grouping, returned: Sequence[Value]) -> None:
+    """Has narrow matrices around a matrix product written in rows that begin at multiples of 16 bytes: its factors by
+    other kernels, as a program can load no less while it multiplies, and what its own kernel hands to others."""
+    kept = {*map(root_of, returned), *where.preferred, *where.placed}
+    writer = {result: item.index for item in items for result in item.op.results}
+    for node in items:
+        if not isinstance(node, Node) or node.product is None:
+            continue
+        group = grouping.group[node.index]
+        values = outputs_of(group, grouping, set(returned))
+        for factor in list(node.op.operands)[:2]:
+            found = _through_views(factor, list(range(len(shape_of(factor)))))
+            if found is not None and grouping.group[writer[found[0]]] is not group:
+                values.append(found[0])
+        for value in values:
+            strides = aligned_strides(shape_of(value), byte_size(spelling_of(value)))
+            if strides is not None and byte_size(spelling_of(value)) == 2 and value not in kept:
+                where.placed[value] = where.with_strides(value, strides)
+                kept.add(value)
+
+
+def _prefer(where: Assignment, value: Value, strides: Sequence[Number]) -> None:
+    """Has the generic that a value comes from write it with these strides, unless somebody asked for others before."""
+    while not isinstance(value.owner, ir.Block) and value.owner.name == "cuesta.expand":
+        value = value.owner.operands[0]
+        strides = strides[len(strides) - len(shape_of(value)) :]
+    found = _through_views(value, list(range(len(shape_of(value)))))
+    if found is None or found[0] in where.preferred:
+        return
+    root, dims = found
+    own = [strides[d] for d in dims]
+    if is_dense(shape_of(root), own):
+        where.preferred[root] = memory_order(shape_of(root), own)
+
+
+def _spare_copy(where: Assignment, reshape: ir.Operation) -> None:
+    """Has a generic whose result is permuted and then reshaped, as heads of an attention are, and read nowhere else,
+    write it in that order: the reshape is a view then. Elements that lie together stay together."""
+    (value,) = reshape.operands
+    while not isinstance(value.owner, ir.Block) and value.owner.name == "cuesta.permute" and len(list(value.uses)) == 1:
+        value = value.owner.operands[0]
+    last = len(shape_of(value)) - 1
+    found = _through_views(reshape.operands[0], list(range(last + 1)))
+    if found is not None and found[0] == value and found[1][-1:] == [last] and len(list(value.uses)) == 1:
+        _prefer(where, reshape.operands[0], row_major(shape_of(reshape.operands[0])))

@@ -1,0 +1,235 @@
+"""What a host function returns: each result in the memory and with the strides that torch expects of it.
+
+Results that torch has in one memory get one, others do not, even where their values are equal: what a caller writes to
+one is seen in the other, or is not. The importer's `cuesta.storage` numbers that memory, an argument's with its views;
+`cuesta.offset` says where a result begins: behind an argument's first element, or in memory that several results share.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+from cuesta._mlir import func, ir
+from cuesta.dialects.cuesta.dialect import ints, numbers
+from cuesta.dialects.types import byte_size, memref_shape, shape_of, spelling_of
+from cuesta.passes.analysis.layout import Layout, is_dense, overlaps
+from cuesta.passes.form_kernels.placement.assignment import Assignment
+from cuesta.runtime.strides import same_places
+from cuesta.sizes import Number, hint
+
+Value: TypeAlias = ir.Value
+#: A part of a buffer that is so many times as large leaves it for memory of its own.
+_LARGE_BUFFER = 4
+
+
+@dataclass
+class _Result:
+    """A result: its strides, the memory that it is part of, -1 where nothing is said, and where it begins in the
+    argument that it is a view of, or in what it shares with other results; None where it shares with none."""
+
+    value: Value
+    strides: Sequence[Number]
+    storage: int
+    offset: Number | None
+
+    @property
+    def sizes(self) -> Sequence[Number]:
+        return shape_of(self.value)
+
+    @property
+    def width(self) -> int:
+        """The bytes of an element."""
+        return byte_size(spelling_of(self.value))
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes; about how many, where that depends on the call."""
+        return hint(math.prod(self.sizes)) * self.width
+
+    @property
+    def begin(self) -> Number:
+        assert self.offset is not None
+        return self.offset
+
+    @property
+    def end(self) -> Number:
+        """Behind its last element."""
+        return self.begin + 1 + sum((n - 1) * s for n, s in zip(self.sizes, self.strides, strict=True))
+
+
+def finish(where: Assignment, function: func.FuncOp, returned: list[Value], wanted: list[list[Number]]) -> list[Value]:
+    """The memrefs to return, with the strides that torch expects; then the graph's writes to its arguments."""
+    mutates = ints(function.attributes["cuesta.mutates"]) if "cuesta.mutates" in function.attributes else []
+    outputs = len(returned) - len(mutates)
+    arguments = function.regions[0].blocks[0].arguments
+    # Memory that results may share, by the importer's numbers: an argument's with its views only, unless a result has
+    # taken it over.
+    bases = [where.layouts[argument].base for argument in arguments]
+    claimed = {base: i for i, base in enumerate(bases) if base not in where.reused.values()}
+    results = [
+        _Result(value, strides, *_memory(attributes))
+        for value, strides, attributes in zip(returned, wanted, function.attributes["res_attrs"], strict=True)
+    ][:outputs]
+    layouts = _placed_in_arguments(results, len(arguments), claimed, mutates)
+    layouts |= _placed_together(where, results, layouts, claimed, mutates)
+    # The largest first: of those in one memory it stays there, and the others, parts of it often, are copied out.
+    for i in sorted(set(range(outputs)) - layouts.keys(), key=lambda i: (-results[i].nbytes, i)):
+        layouts[i] = _place(where, results[i], claimed, mutates)
+    views = []
+    for i, result in enumerate(results):
+        views.append(where.view(_named_strides(layouts[i], result.strides), spelling_of(result.value)))
+    sources = []
+    for value, argument in zip(returned[outputs:], mutates, strict=True):
+        layout, target = where.layout_of(value), where.layouts[arguments[argument]]
+        if _is_same(layout, target):
+            continue  # its kernel has written it there
+        if layout.base in mutates:
+            layout = where.copy(value, layout, where.row_major(value))
+        sources.append((value, layout, target))
+    for value, source, target in sources:
+        where.copy(value, source, target)
+    return views
+
+
+def _memory(attributes: ir.DictAttr) -> tuple[int, Number | None]:
+    storage = attributes["cuesta.storage"].value if "cuesta.storage" in attributes else -1
+    return storage, numbers(attributes["cuesta.offset"])[0] if "cuesta.offset" in attributes else None
+
+
+def _place(where: Assignment, result: _Result, claimed: dict[int, int], mutates: Sequence[int]) -> Layout:
+    """Where a result lies: in a copy, where that is another's memory or its strides are others."""
+    value, strides = result.value, result.strides
+    layout = where.layout_of(value)
+    shared = result.storage >= 0 and claimed.setdefault(layout.base, result.storage) != result.storage
+    # Equal to another result or an argument, but a tensor of its own to the caller.
+    own = shared or layout.base in mutates or _is_small_part(where, result, layout)
+    if 0 in strides and not overlaps(_once(layout.sizes, strides), strides):
+        if own or not same_places(layout.sizes, layout.strides, strides):
+            layout = _repeated(where, value, layout, where.with_strides(value, strides))
+    elif 0 in strides:
+        layout = where.copy(value, layout, where.row_major(value)) if own else layout
+    elif own or not same_places(layout.sizes, layout.strides, strides):
+        layout = where.copy(value, layout, where.with_strides(value, strides))
+    return layout
+
+
+def _is_small_part(where: Assignment, result: _Result, layout: Layout) -> bool:
+    """Whether a result would hold a buffer four times as large as it is, or larger, for the caller gets no more of it:
+    that of a concatenation that it is part of, or of what it was cut from."""
+    base = where.bases[layout.base]
+    if result.storage < 0 or isinstance(base.owner, ir.Block) or base.owner.name != "host.alloc":
+        return False  # an argument's memory or a call's result, which is as large as it is
+    elements = math.prod(memref_shape(base.type)[0])
+    extent = 1 + sum((n - 1) * s for n, s in zip(result.sizes, result.strides, strict=True))
+    return _LARGE_BUFFER * hint(extent) <= hint(elements)
+
+
+def _placed_in_arguments(
+    results: Sequence[_Result], arguments: int, claimed: Mapping[int, int], mutates: Sequence[int]
+) -> dict[int, Layout]:
+    """The position of each result that is a view of an argument → where it lies, unless that is written."""
+    base_of = {storage: base for base, storage in claimed.items() if base not in mutates}
+    return {
+        i: Layout(base_of[result.storage], result.offset, tuple(result.sizes), tuple(result.strides))
+        for i, result in enumerate(results)
+        if result.offset is not None and 0 <= result.storage < arguments and result.storage in base_of
+    }
+
+
+def _placed_together(
+    where: Assignment,
+    results: Sequence[_Result],
+    placed: Container[int],
+    claimed: dict[int, int],
+    mutates: Sequence[int],
+) -> dict[int, Layout]:
+    """The position of each other result that shares memory with others → where it lies."""
+    groups: dict[int, list[int]] = {}
+    for i, result in enumerate(results):
+        if result.offset is not None and i not in placed:
+            groups.setdefault(result.storage, []).append(i)
+    found: dict[int, Layout] = {}
+    for positions in groups.values():
+        group = [results[i] for i in positions]
+        whole = next((r for r in group if all(_holds(r, other) for other in group)), None)
+        if whole is not None:
+            # Views of it, wherever their values lie: those of a reshape that copies, or of an argument that an op gives
+            # again as a tensor of its own, have several places.
+            layout = _place(where, whole, claimed, mutates)
+            layouts = [layout if r is whole else _beside(r, whole, layout) for r in group]
+        elif len({r.width for r in group}) == 1:
+            layouts = _side_by_side(where, group, claimed, mutates)
+        else:
+            continue  # complex numbers beside parts of others: apart, as nothing says where both lie
+        found.update(zip(positions, layouts, strict=True))
+    return found
+
+
+def _holds(whole: _Result, part: _Result) -> bool:
+    """Whether one result has all places of another, as far as their sizes tell."""
+    if whole is part:
+        return True
+    ratio, rest = divmod(whole.width, part.width)  # 2 where one is complex and the other its real parts
+    dense = is_dense(whole.sizes, whole.strides) and rest == 0
+    return dense and _at_most(whole.begin * ratio, part.begin) and _at_most(part.end, whole.end * ratio)
+
+
+def _at_most(a: Number, b: Number) -> bool:
+    between = b - a
+    return isinstance(between, int) and between >= 0
+
+
+def _beside(result: _Result, other: _Result, layout: Layout) -> Layout:
+    """Where a result lies that shares its memory with another one, which lies in `layout`."""
+    offset = (layout.offset - other.begin) * (other.width // result.width) + result.begin
+    return Layout(layout.base, offset, tuple(result.sizes), tuple(result.strides))
+
+
+def _side_by_side(
+    where: Assignment, group: Sequence[_Result], claimed: dict[int, int], mutates: Sequence[int]
+) -> list[Layout]:
+    """Where results lie of which none holds the others: where they do, if that is one memory, or in a copy of it."""
+    first = group[0]
+    layouts = [where.layout_of(result.value) for result in group]
+    base = layouts[0].base
+    wanted = [_beside(result, first, layouts[0]) for result in group]
+    free = claimed.get(base, first.storage) == first.storage and base not in mutates
+    if free and all(_is_same(layout, place) for layout, place in zip(layouts, wanted, strict=True)):
+        claimed[base] = first.storage
+        return layouts
+    ends = [result.end for result in group]
+    fixed = [end for end in ends if isinstance(end, int)]
+    size = max(fixed) if len(fixed) == len(ends) else sum(ends)  # no less than the largest
+    copied = Layout(where.allocate(spelling_of(first.value), size), first.begin, (), ())
+    places = [_beside(result, first, copied) for result in group]
+    for result, layout, place in zip(group, layouts, places, strict=True):
+        _repeated(where, result.value, layout, place)
+    return places
+
+
+def _once(sizes: Sequence[Number], strides: Sequence[Number]) -> tuple[Number, ...]:
+    """The sizes of what a tensor repeats along dims of stride 0."""
+    return tuple(1 if stride == 0 else n for n, stride in zip(sizes, strides, strict=True))
+
+
+def _repeated(where: Assignment, value: Value, layout: Layout, target: Layout) -> Layout:
+    """A value that may repeat along dims, copied once to where their strides are 0."""
+    once = _once(layout.sizes, target.strides)
+    where.copy(value, replace(layout, sizes=once), replace(target, sizes=once))
+    return target
+
+
+def _is_same(a: Layout, b: Layout) -> bool:
+    return (a.base, a.offset, a.sizes) == (b.base, b.offset, b.sizes) and same_places(a.sizes, a.strides, b.strides)
+
+
+def _named_strides(layout: Layout, strides: Sequence[Number]) -> Layout:
+    """The layout with the strides that torch gives to dims of size 1, which say nothing about places."""
+    return (
+        Layout(layout.base, layout.offset, layout.sizes, tuple(strides))
+        if same_places(layout.sizes, layout.strides, strides)
+        else layout
+    )

@@ -1,0 +1,124 @@
+"""The block of a kernel on a GPU, by its sizes as numbers and by how its tensors lie in memory."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from cuesta._mlir import ir
+from cuesta.dialects.product import roles_of, tile_of
+from cuesta.passes.form_kernels.fusion.limits import PROGRAMS, SECTOR, STRIP
+
+#: Elements of a block of a kernel that has parallel classes only: eight for each of 128 threads.
+BLOCK = 1024
+#: Elements that a program may hold at once where it needs a class whole.
+WHOLE = 16384
+#: Elements that a loop takes at a time.
+AT_A_TIME = 4096
+#: Width, along each of two classes, of a block that is transposed.
+SQUARE = 32
+#: Elements that a block has at least where sizes are others in each call.
+FEW = 256
+#: Elements a thread works on at most before a program gets more threads.
+PER_THREAD = 8
+_NONE: Mapping[int, int] = {}
+#: Sums of matrix products for each warp: 128 registers of a thread.
+SUMS = 4096
+
+
+def power_at_least(n: int) -> int:
+    """The smallest power of two that is at least n."""
+    return 1 << max(n - 1, 0).bit_length()
+
+
+def power_at_most(n: int) -> int:
+    """The largest power of two that is at most n, 1 for n < 1."""
+    return 1 << max(n.bit_length() - 1, 0)
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """The block of a kernel: a size a class, the classes that a loop walks, warps of 32 threads."""
+
+    sizes: tuple[int, ...]
+    loops: tuple[int, ...]
+    warps: int
+    #: of the loop over a matrix product's K: loads on their way at once
+    stages: int = 1
+
+
+def choose(
+    sizes: Sequence[int],
+    parallel: set[int],
+    tensors: Sequence[Sequence[int]],
+    spaces: Sequence[Sequence[int]],
+    least: Mapping[int, int] = _NONE,
+) -> Blocks:
+    """The block of a kernel; `tensors` lists the classes of each tensor's dims in memory order, `spaces` those that
+    each generic walks: two classes that none walks together take no room together. `least` has for the classes whose
+    size is another in each call what their blocks are to have room for at least."""
+    fastest = fastest_classes(sizes, tensors)
+    blocks = dict.fromkeys(range(len(sizes)), 1)
+    covers = [power_at_least(max(n, least.get(c, 1))) for c, n in enumerate(sizes)]
+
+    def at_once() -> int:
+        return max(math.prod(blocks[c] for c in space) for space in spaces)
+
+    whole = [c for c in range(len(sizes)) if c not in parallel]
+    for c in whole:
+        blocks[c] = covers[c]
+    for c in sorted(fastest & parallel):
+        width = _strip(sizes, parallel) if whole else SQUARE if len(fastest & parallel) > 1 else 1
+        blocks[c] = min(width, covers[c])
+    loops: list[int] = []
+    while at_once() > (AT_A_TIME if loops else WHOLE) and len(loops) < len(whole):
+        loops.append(max((c for c in whole if c not in loops), key=lambda c: (blocks[c], c)))
+        blocks[loops[-1]] = 1
+    for c in sorted(loops, key=lambda c: (c not in fastest, -c)):
+        room = max(power_at_most(AT_A_TIME // at_once()), 1)
+        blocks[c] = min(room, covers[c])
+    # What is left of the block goes to the parallel classes, the fastest first.
+    limit = _parallel_limit(max(math.prod(sizes[c] for c in space) for space in spaces))
+    if least:
+        limit = max(limit, FEW)
+    for c in sorted(parallel, reverse=True):
+        room = power_at_most(limit // at_once())
+        if room > 1:
+            blocks[c] = min(blocks[c] * room, covers[c])
+    work = at_once()
+    return Blocks(
+        tuple(blocks.values()),
+        tuple(sorted(loops)),
+        min(max(power_at_most(work // (32 * PER_THREAD)), 1), 16 if whole else 4),
+    )
+
+
+def fastest_classes(sizes: Sequence[int], tensors: Sequence[Sequence[int]]) -> set[int]:
+    """The classes that are walked along memory."""
+    elements = [math.prod(sizes[c] for c in classes) for classes in tensors]
+    # Only large tensors decide.
+    return {t[-1] for t, n in zip(tensors, elements, strict=True) if t and 4 * n >= max(elements)}
+
+
+def product_blocks(products: Sequence[ir.Operation], classes: int) -> Blocks:
+    """The block of a kernel of matrix products, which share their loops: their tile, where all sums fit registers."""
+    tile = tile_of(products[0])
+    assert tile is not None
+    m, n, k = roles_of(products[0])
+    blocks = [1] * classes
+    blocks[m], blocks[n], blocks[k] = tile.m, tile.n, tile.k
+    while len(products) * blocks[m] * blocks[n] > SUMS * tile.warps:
+        blocks[max((m, n), key=lambda c: blocks[c])] //= 2
+    return Blocks(tuple(blocks), (k,), tile.warps, tile.stages)
+
+
+def _strip(sizes: Sequence[int], parallel: set[int]) -> int:
+    """Columns of a strip: fewer, down to a sector of floats, where there would be too few programs."""
+    programs = math.prod(sizes[c] for c in parallel)
+    return max(min(STRIP, power_at_most(2 * programs // PROGRAMS)), SECTOR)
+
+
+def _parallel_limit(total: int) -> int:
+    """Elements of a block, of `total` in all: fewer where there would be too few programs."""
+    return min(BLOCK, max(power_at_most(total // PROGRAMS), 64))

@@ -1,0 +1,311 @@
+"""Chooses the block that each program of a GPU kernel works on.
+
+    func @softmax {cuesta.parallel = [0], cuesta.sizes = [3072, 250]}
+→   func @softmax {…, cuesta.blocks = [4, 256], cuesta.warps = 4, cuesta.align = [16, 16]}
+
+`cuesta.blocks` has a power of two for each class: of a parallel class, what one program takes; of
+another, all of it (the next power of two), or, where that does not fit the registers, the part that
+a loop takes at a time, whose classes `cuesta.loops` names. `cuesta.align` has for each argument what
+every launch's pointer is a multiple of, in bytes, as far as offsets tell; `cuesta.wide` says that
+positions take i64.
+
+Where sizes depend on the call, blocks are chosen for those of the traced call. A kernel that sizes like those make
+faster has a second version for all others (`kernel_versions`): there a class to reduce has a loop in any case;
+`cuesta.fits` says that it takes none where the sizes fit the block. `cuesta.multiples` has for each parameter what it
+is a multiple of in every launch that runs the version.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from cuesta._mlir import func, ir
+from cuesta.dialects.cuesta.dialect import int_array, int_attr, ints, numbers
+from cuesta.dialects.kernel_module import (
+    COUNTS,
+    argument_shapes,
+    is_computed_with,
+    kernel_modules,
+    operand_classes,
+    parameters,
+)
+from cuesta.dialects.kernel_scatter import is_scatter
+from cuesta.dialects.product import tile_of
+from cuesta.errors import Unsupported
+from cuesta.passes.analysis.launches import Launch, common_divisor, is_wide, largest, launches_of
+from cuesta.passes.gpu.block_sizes import SQUARE, Blocks, choose, fastest_classes, product_blocks
+from cuesta.passes.infra.graph_rewrite import functions
+from cuesta.passes.infra.registry import Pass, register_pass
+from cuesta.passes.tiles.kernel_versions import (
+    add_version,
+    choose_at_launch,
+    excess,
+    needs_more_than_half,
+    wide_offsets,
+    widening,
+)
+from cuesta.sizes import Number, Size, hint, symbol
+from cuesta.sizes.facts import divisor_of
+
+#: A pointer's alignment that wide loads ask for, in bytes.
+ALIGNED = 16
+#: What a size may be known for a multiple of: the widest block.
+MULTIPLES = 1 << 20
+#: Rows that one block takes whole have versions of half, a quarter, twice as many elements and so on, none shorter.
+_SHIFTS, _SHORTEST = (-1, -2, -3, 1, 2), 32
+#: Elements that a block has at least along a class to reduce whose size is another in each call, where it is fastest
+#: in memory; along one that no loop can walk, so that no call has more.
+PART, ROOM = 128, 2048
+_NONE: Mapping[int, int] = {}
+_NO_NAMES: Mapping[str, int] = {}
+
+
+@register_pass("choose-blocks")
+class ChooseBlocks(Pass):
+    """Chooses block sizes, warps and known alignments of GPU kernels."""
+
+    def run(self, module: ir.Module) -> None:
+        with module.context, ir.Location.unknown():
+            launches = launches_of(module)
+            for nested in kernel_modules(module):
+                for function in list(functions(nested)):
+                    _annotate(_Kernel.read(function, launches.get(function.name.value, [])))
+
+
+@dataclass(frozen=True)
+class _Kernel:
+    """A kernel, as blocks are chosen for it."""
+
+    function: func.FuncOp
+    launches: Sequence[Launch]
+    generics: list[ir.Operation]
+    sizes: list[Number]
+    #: about what they are
+    about: list[int]
+    parallel: set[int]
+    #: the classes of each tensor in memory, and of each generic
+    tensors: list[list[int]]
+    spaces: list[list[int]]
+
+    @staticmethod
+    def read(function: func.FuncOp, launches: Sequence[Launch]) -> _Kernel:
+        generics = [o.operation for o in function.regions[0].blocks[0].operations]
+        generics = [op for op in generics if op.name == "linalg.generic" or is_scatter(op)]
+        tensors = [
+            classes
+            for g in generics
+            for value, classes in zip(g.operands, operand_classes(g), strict=True)
+            if _in_memory(value)
+        ]
+        sizes = numbers(function.attributes["cuesta.sizes"])
+        parallel = set(ints(function.attributes["cuesta.parallel"]))
+        spaces = [ints(g.attributes["cuesta.classes"]) for g in generics]
+        # What the traced call has nothing of, others have some of.
+        counts = zip(largest(launches, sizes), sizes, strict=True)
+        about = [_SHORTEST if n == 0 and isinstance(size, Size) else n for n, size in counts]
+        return _Kernel(function, launches, generics, sizes, about, parallel, tensors or [[]], spaces or [[]])
+
+    @property
+    def unknown(self) -> set[int]:
+        """The classes whose size is another in each call."""
+        return {c for c, size in enumerate(self.sizes) if isinstance(size, Size)}
+
+    @property
+    def products(self) -> list[ir.Operation]:
+        return [g for g in self.generics if tile_of(g) is not None]
+
+    def choose(self, least: Mapping[int, int]) -> Blocks:
+        if self.products:
+            return product_blocks(self.products, len(self.sizes))
+        return choose(self.about, self.parallel, self.tensors, self.spaces, least)
+
+
+def _annotate(kernel: _Kernel) -> None:
+    """Chooses for a kernel, and for versions of it that some sizes allow, those of the traced call first."""
+    function, name = kernel.function, kernel.function.name.value
+    offsets = wide_offsets(kernel.launches)
+    versions = [v for v in _versions(kernel) if v.unless or offsets]
+    if not versions:
+        _annotate_general(kernel)
+        return
+    names = [name, *(f"{name}__{number}" for number in range(1, len(versions)))]
+    general = add_version(function, f"{name}__any")
+    copies = [function, *(add_version(function, own) for own in names[1:])]
+    _annotate_general(replace(kernel, function=general))
+    for version, copied in zip(versions, copies, strict=True):
+        _write(replace(kernel, function=copied), version.blocks, set(version.blocks.loops), version.wide, offsets)
+        if any(version.counts):
+            copied.attributes[COUNTS] = int_array(version.counts)
+    for launch in kernel.launches:
+        aligned = [launch.offsets[i] % multiple for i, multiple in offsets.items()]
+        given = [(own, [*map(launch.size, v.unless), *aligned]) for own, v in zip(names, versions, strict=True)]
+        choose_at_launch(launch, [*given, (general.name.value, [])])
+
+
+@dataclass(frozen=True)
+class _Version:
+    """A version of a kernel, in terms of its parameters: `unless` is 0 where it is right."""
+
+    blocks: Blocks
+    unless: list[Number]
+    wide: Mapping[str, int]
+    counts: Sequence[int] = ()
+
+
+def _versions(kernel: _Kernel) -> list[_Version]:
+    """For the traced sizes, then for others; nothing where known sizes would make no difference."""
+    if not kernel.launches:
+        return []
+    least = dict.fromkeys(kernel.unknown & kernel.parallel, SQUARE)
+    walked = kernel.unknown - kernel.parallel
+    wide = widening(kernel.function, kernel.launches, fastest_classes(kernel.about, kernel.tensors))
+    multiples = [symbol(p) % multiple for p, multiple in wide.items()]
+    chosen = kernel.choose(least)
+    whole = sorted(walked - set(chosen.loops), key=lambda c: chosen.sizes[c])
+    if not whole:
+        return [*_exact(kernel, chosen, wide), _Version(chosen, multiples, wide)]
+    *others, row = whole
+    found = [chosen]
+    for shift in _SHIFTS:
+        about = list(kernel.about)
+        about[row] = chosen.sizes[row] << shift if shift > 0 else chosen.sizes[row] >> -shift
+        other = replace(kernel, about=about).choose(least)
+        if about[row] >= _SHORTEST and other not in found:
+            found.append(other)
+    shortest = min(blocks.sizes[row] for blocks in found if row not in blocks.loops)
+    size = kernel.sizes[row]
+    known = [{**wide, str(size): chosen.sizes[row]}] if _is_whole(kernel, row, chosen.sizes[row]) else []
+    versions = []
+    for blocks, own in [*((chosen, exact) for exact in known), *((blocks, wide) for blocks in found)]:
+        unless = [symbol(p) % multiple for p, multiple in own.items()]
+        beside = [c for c in others if c not in blocks.loops]
+        unless += (excess(kernel.sizes[c], blocks.sizes[c], _masks(kernel, c, blocks, own)) for c in beside)
+        if row not in blocks.loops and blocks.sizes[row] != shortest:
+            unless.append(needs_more_than_half(size, blocks.sizes[row]))
+        elif row not in blocks.loops:
+            unless.append(excess(size, blocks.sizes[row], _masks(kernel, row, blocks, own)))
+        versions.append(_Version(blocks, unless, own))
+    return versions
+
+
+def _is_whole(kernel: _Kernel, c: int, block: int) -> bool:
+    """Whether a class is one full block in the traced call, which needs no mask."""
+    size = kernel.sizes[c]
+    return isinstance(size, Size) and size.is_symbol and all(hint(n.size(size)) == block for n in kernel.launches)
+
+
+def _masks(kernel: _Kernel, c: int, blocks: Blocks, wide: Mapping[str, int]) -> bool:
+    """Whether a block along a class has a mask, behind which nothing is read where the size is 0."""
+    known = {**_multiples(kernel), **wide}
+    return blocks.sizes[c] > 1 and divisor_of(kernel.sizes[c], known) % blocks.sizes[c] != 0
+
+
+def _multiples(kernel: _Kernel) -> dict[str, int]:
+    """What each parameter is a multiple of in every launch, whatever the call."""
+    names = parameters(kernel.function)
+    return {p: common_divisor((launch.parameters[p] for launch in kernel.launches), MULTIPLES) for p in names}
+
+
+def _exact(kernel: _Kernel, chosen: Blocks, wide: Mapping[str, int]) -> list[_Version]:
+    """The version for as many blocks along each class but the first as in the traced call, whole ones if they are: a
+    program finds its place by dividing by numbers."""
+    parallel = ints(kernel.function.attributes["cuesta.parallel"])
+    about = {c: {hint(launch.size(kernel.sizes[c])) for launch in kernel.launches} for c in parallel}
+    several = [c for c in parallel if any(n > chosen.sizes[c] for n in about[c])]
+    inner = [c for c in several[1:] if isinstance(kernel.sizes[c], Size)]
+    counts = {c: {-(-n // chosen.sizes[c]) for n in about[c]} for c in inner}
+    if not inner or kernel.products or any(len(found) > 1 for found in counts.values()):
+        return []
+    known = {c: found.pop() for c, found in counts.items()}
+    exact = dict(wide)
+    for c in inner:
+        size, block = kernel.sizes[c], chosen.sizes[c]
+        if isinstance(size, Size) and size.is_symbol and all(n % block == 0 for n in about[c]):
+            exact[str(size)] = math.lcm(block, exact.get(str(size), 1))
+    unless: list[Number] = [symbol(p) % multiple for p, multiple in exact.items()]
+    for c, count in known.items():
+        off = (kernel.sizes[c] + chosen.sizes[c] - 1) // chosen.sizes[c] - count
+        unless.append(off * off)
+    return [_Version(chosen, unless, exact, [known.get(c, 0) for c in parallel])]
+
+
+def _annotate_general(kernel: _Kernel) -> None:
+    """Chooses for all sizes."""
+    walked = kernel.unknown - kernel.parallel
+    can_loop = _can_loop(kernel.generics, walked)
+    fastest = fastest_classes(kernel.about, kernel.tensors)
+    part = dict.fromkeys(fastest, PART) if can_loop else dict.fromkeys(walked, ROOM)
+    chosen = kernel.choose({c: SQUARE if c in kernel.parallel else part.get(c, 1) for c in kernel.unknown})
+    if walked and not (can_loop and _can_loop(kernel.generics, walked | set(chosen.loops))):
+        for launch in kernel.launches:
+            room = [(launch.size(kernel.sizes[c]), chosen.sizes[c]) for c in sorted(walked)]
+            _require_room(kernel.function, room)
+        walked = set()
+    _write(kernel, chosen, walked | set(chosen.loops))
+    if walked and not chosen.loops:
+        kernel.function.attributes["cuesta.fits"] = ir.UnitAttr.get()
+
+
+def _write(
+    kernel: _Kernel,
+    chosen: Blocks,
+    loops: set[int],
+    wide: Mapping[str, int] = _NO_NAMES,
+    offsets: Mapping[int, int] = _NONE,
+) -> None:
+    """Writes what was chosen; `wide` has what parameters, and `offsets` what arguments' offsets are multiples of beyond
+    what is known in any call."""
+    function, launches = kernel.function, kernel.launches
+    attributes = function.attributes
+    attributes["cuesta.blocks"] = int_array(chosen.sizes)
+    attributes["cuesta.warps"] = int_attr(chosen.warps)
+    if kernel.products:
+        attributes["cuesta.stages"] = int_attr(chosen.stages)
+    if loops:
+        attributes["cuesta.loops"] = int_array(sorted(loops))
+    shapes = argument_shapes(function)
+    known = [common_divisor((launch.offsets[i] for launch in launches), ALIGNED) for i in range(len(shapes))]
+    attributes["cuesta.align"] = int_array(offsets.get(i, n) for i, n in enumerate(known))
+    names = list(parameters(function))
+    if names:
+        multiples = _multiples(kernel)
+        attributes["cuesta.multiples"] = int_array(wide.get(p, n) for p, n in multiples.items())
+    # No size is negative; a number that bodies compute with may be.
+    computed = [symbol(p) for p, value in parameters(function).items() if is_computed_with(value)]
+    counts = [*(_extent(*shape) for shape in shapes.values()), *kernel.sizes, *computed, *(-p for p in computed)]
+    if is_wide(launches if names else [Launch([], {})], counts):
+        attributes["cuesta.wide"] = ir.UnitAttr.get()
+
+
+def _can_loop(generics: Sequence[ir.Operation], walked: set[int]) -> bool:
+    """Whether loops may walk these classes: of those that a generic walks, each reduction takes all."""
+    for op in generics:
+        if is_scatter(op):  # all its loops are parallel
+            continue
+        classes = ints(op.attributes["cuesta.classes"])
+        kinds = [str(k) for k in op.attributes["iterator_types"]]
+        reduced = {c for c, kind in zip(classes, kinds, strict=True) if "reduction" in kind}
+        if reduced & walked and not walked & set(classes) <= reduced:
+            return False
+    return True
+
+
+def _require_room(function: func.FuncOp, covered: Sequence[tuple[Number, int]]) -> None:
+    """Notes that sizes are at most what the block has for them, and not 0."""
+    for size, block in covered:
+        if not 0 < hint(size) <= block or size > block or size < 1:
+            raise Unsupported(f"kernel @{function.name.value} needs {size} elements in one block of {block}")
+
+
+def _in_memory(value: ir.Value) -> bool:
+    """Whether a kernel's tensor is an argument, as itself or filled."""
+    if isinstance(value.owner, ir.Block):
+        return True
+    return value.owner.name == "linalg.fill" and _in_memory(value.owner.operands[1])
+
+
+def _extent(sizes: Sequence[Number], strides: Sequence[Number]) -> Number:
+    """The number of elements from a tensor's first to its last."""
+    return 1 + sum((n - 1) * s for n, s in zip(sizes, strides, strict=True))

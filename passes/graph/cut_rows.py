@@ -1,0 +1,237 @@
+"""Sums down columns beside sums along rows: parts of some rows each, so that one kernel does both.
+
+%1 = cuesta.sum(%0) {dims = [1], keepdim}         %a = cuesta.reshape %0 : 1024x768 → 64x16x768
+  : 1024x768 → 1024x1                        →    %1 = cuesta.sum(%a) {dims = [2], keepdim} : 64x16x768 → 64x16x1
+%2 = cuesta.sum(%0) {dims = [0]}                  %b = cuesta.sum(%a) {dims = [1]} : 64x16x768 → 64x768
+  : 1024x768 → 768                                %2 = cuesta.sum(%b) {dims = [0]} : 64x768 → 768
+
+No loop would be parallel in both, as in the gradients of a norm and of its weights: the columns' kernel would read all
+of it again, a strip at a time, each row of which is on another page. Whatever is computed element by element between
+them, and along rows, is cut in the same way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from cuesta._mlir import ir
+from cuesta.dialects import types
+from cuesta.dialects.cuesta import reduction
+from cuesta.dialects.cuesta.dialect import int_array, ints
+from cuesta.dialects.graph_builder import GraphBuilder
+from cuesta.dialects.types import byte_count, byte_size, opmath, shape_of, spelling_of
+from cuesta.passes.analysis.match import maker
+from cuesta.passes.analysis.memory_order import MemoryOrder
+from cuesta.passes.graph.hoist_reshapes import POINTWISE, behind_products
+from cuesta.passes.infra.graph_rewrite import erase_dead, functions, users
+from cuesta.passes.infra.registry import Pass, register_pass
+from cuesta.sizes import Number, estimate
+
+Value: TypeAlias = ir.Value
+_B = GraphBuilder()
+_REDUCTIONS = frozenset(f"cuesta.{name}" for name in reduction.BY_NAME)
+#: Reductions whose parts are joined by themselves.
+_JOINED = frozenset({"cuesta.sum", "cuesta.amax", "cuesta.amin"})
+
+#: Bytes of a part's rows, at most: some tensors of them fit L2 together.
+_PART = 1 << 16
+#: Rows of a part, at least: its sums are written, and read again.
+_FEWEST_ROWS = 4
+#: Bytes from which on a tensor is worth cutting: what is smaller stays in L2 between two kernels.
+_LEAST = 1 << 18
+
+
+@register_pass("cut-rows")
+class CutRows(Pass):
+    """Cuts rows in parts where reductions down columns meet such along rows."""
+
+    def run(self, module: ir.Module) -> None:
+        with module.context:
+            for function in functions(module):
+                memory = MemoryOrder()
+                ops = [view.operation for view in function.regions[0].blocks[0].operations]
+                places = {op: at for at, op in enumerate(ops)}
+                products = behind_products(ops)
+                seen: set[ir.Operation] = set()
+                found = []
+                for op in ops:
+                    if op in seen or (cut := _cut_of(op, memory)) is None:
+                        continue
+                    region = _region(op, cut, products) - seen
+                    if any(_is_along_rows(o, cut) for o in region):
+                        seen |= region
+                        found.append((cut, sorted(region, key=places.__getitem__)))
+                for cut, ordered in found:
+                    _Rewriting(cut, places).run(ordered)
+        erase_dead(module)
+
+
+@dataclass(frozen=True)
+class _Cut:
+    """A dim of `rank` dims, so many elements long, that is taken apart into `parts`; those before it, which `leading`
+    ends with, count rows too."""
+
+    leading: tuple[Number, ...]
+    rank: int
+    parts: int
+
+    @property
+    def dim(self) -> int:
+        return len(self.leading) - 1
+
+    @property
+    def rows(self) -> int:
+        """Rows of a part."""
+        length = self.leading[-1]
+        assert isinstance(length, int)
+        return length // self.parts
+
+    def fits(self, value: Value) -> bool:
+        """Whether a value has all the rows."""
+        sizes = shape_of(value)
+        return len(sizes) == self.rank and sizes[: len(self.leading)] == self.leading
+
+    def of(self, value: Value) -> Value:
+        """A value that broadcasts to what has all the rows, so that it does to what is cut."""
+        sizes = shape_of(value)
+        at = len(sizes) - self.rank + self.dim
+        if at < 0:
+            return value
+        apart = (1, 1) if sizes[at] == 1 else (self.parts, self.rows)
+        return _B.reshape(value, [*sizes[:at], *apart, *sizes[at + 1 :]])
+
+
+def _cut_of(op: ir.Operation, memory: MemoryOrder) -> _Cut | None:
+    """How the rows of a reduction down columns are cut; None where an op is none, or they are not worth it."""
+    if op.name not in _JOINED:
+        return None
+    x, dims = op.operands[0], ints(op.attributes["dims"])
+    sizes, count = shape_of(x), len(dims)
+    if tuple(dims) != tuple(range(count)) or count == len(sizes) or byte_count(x) < _LEAST:
+        return None
+    length = sizes[count - 1]
+    if not isinstance(length, int) or memory.order(x) != list(range(len(sizes))):
+        return None
+    row = estimate(sizes[count:]) * byte_size(spelling_of(x))
+    fitting = [n for n in range(_FEWEST_ROWS, length) if length % n == 0 and n * row <= _PART]
+    return _Cut(tuple(sizes[:count]), len(sizes), length // max(fitting)) if fitting else None
+
+
+def _is_along_rows(op: ir.Operation, cut: _Cut) -> bool:
+    """Whether an op reduces whole rows and keeps their dims."""
+    return (
+        op.name in _REDUCTIONS
+        and cut.fits(op.operands[0])
+        and op.attributes["keepdim"].value == 1
+        and min(ints(op.attributes["dims"])) > cut.dim
+    )
+
+
+def _is_down_columns(op: ir.Operation, cut: _Cut) -> bool:
+    dims = ints(op.attributes["dims"]) if op.name in _JOINED else ()
+    return tuple(dims) == tuple(range(len(cut.leading))) and cut.fits(op.operands[0])
+
+
+def _is_inside(op: ir.Operation, cut: _Cut, products: dict[Value, bool]) -> bool:
+    """Whether an op can be cut like its neighbours. What follows a product is left to the product's kernel."""
+    if op.name not in _REDUCTIONS:
+        own = op.name in POINTWISE or op.name == "cuesta.expand"
+        return own and cut.fits(op.results[0]) and op.results[0] not in products
+    return _is_along_rows(op, cut) or _is_down_columns(op, cut)
+
+
+def _region(op: ir.Operation, cut: _Cut, products: dict[Value, bool]) -> set[ir.Operation]:
+    """All that is connected with an op and can be cut like it."""
+    region, pending = {op}, [op]
+    while pending:
+        for neighbour in _neighbours(pending.pop()):
+            if neighbour not in region and _is_inside(neighbour, cut, products):
+                region.add(neighbour)
+                pending.append(neighbour)
+    return region
+
+
+def _neighbours(op: ir.Operation) -> Iterator[ir.Operation]:
+    for x in op.operands:
+        if (owner := maker(x)) is not None:
+            yield owner
+    for result in op.results:
+        yield from users(result)
+
+
+@dataclass
+class _Rewriting:
+    """Makes ops of a region anew, in program order; `places` is where each op of the function stands."""
+
+    cut: _Cut
+    places: dict[ir.Operation, int]
+    made: dict[Value, Value] = field(default_factory=dict)
+
+    def run(self, region: Sequence[ir.Operation]) -> None:
+        last = region[-1]
+        late = []
+        for op in region:
+            with ir.InsertionPoint(op), op.location:
+                if not _is_down_columns(op, self.cut):
+                    self.made[op.results[0]] = self._again(op)
+                    continue
+                parts = self._parts(op)
+                views = self._views_before(last, op)
+                if views is not None:
+                    late.append((op, parts, views))
+                else:
+                    op.results[0].replace_all_uses_with(self._total(op, parts))
+        # Behind all else: fusion goes by the order of ops, and would put the parts together again first.
+        for op, parts, views in late:
+            for view in reversed(views):
+                view.move_after(last)
+            with ir.InsertionPoint.after(last), op.location:
+                op.results[0].replace_all_uses_with(self._total(op, parts))
+        inside = set(region)
+        for op in region:
+            for result in op.results:
+                if result in self.made and any(user not in inside for user in users(result)):
+                    with ir.InsertionPoint.after(op), op.location:
+                        whole = _B.reshape(self.made[result], shape_of(result))
+                    for use in list(result.uses):
+                        if use.owner.operation not in inside:
+                            use.owner.operation.operands[use.operand_number] = whole
+
+    def _views_before(self, last: ir.Operation, op: ir.Operation) -> list[ir.Operation] | None:
+        """The reshapes of a result that stand before an op, in order; None where others use it there."""
+        found: list[ir.Operation] = []
+        for user in users(op.results[0]):
+            if self.places.get(user, len(self.places)) > self.places[last]:
+                continue
+            behind = self._views_before(last, user) if user.name == "cuesta.reshape" else None
+            if behind is None:
+                return None
+            found += [user, *behind]
+        return found
+
+    def _value(self, x: Value) -> Value:
+        if x not in self.made:
+            self.made[x] = self.cut.of(x)
+        return self.made[x]
+
+    def _again(self, op: ir.Operation) -> Value:
+        sizes = shape_of(op.results[0])
+        at = self.cut.dim
+        kind = types.tensor([*sizes[:at], self.cut.parts, self.cut.rows, *sizes[at + 1 :]], spelling_of(op.results[0]))
+        attributes = dict(op.attributes.items())
+        if op.name in _REDUCTIONS:
+            attributes["dims"] = int_array([d + 1 for d in ints(op.attributes["dims"])])
+        operands = [self._value(x) for x in op.operands]
+        return ir.Operation.create(op.name, results=[kind], operands=operands, attributes=attributes).results[0]
+
+    def _parts(self, op: ir.Operation) -> Value:
+        """The results of the parts of rows; those of narrow floats in f32."""
+        x = op.operands[0]
+        wide = _B.convert(self._value(x), opmath(spelling_of(x)))
+        return _B.reduce(op.name.removeprefix("cuesta."), wide, [self.cut.dim + 1])
+
+    def _total(self, op: ir.Operation, parts: Value) -> Value:
+        total = _B.reduce(op.name.removeprefix("cuesta."), parts, list(range(len(self.cut.leading))))
+        return _B.convert(_B.reshape(total, shape_of(op.results[0])), spelling_of(op.results[0]))

@@ -1,0 +1,256 @@
+"""Takes whole ops apart into pointwise ops and reductions, which fusion puts back into one kernel.
+
+    %1 = cuesta.softmax(%0) {dim = 1}   →   %m = cuesta.amax(%0) {dims = [1]}
+                                            %e = cuesta.exp(%0 - %m)
+                                            %1 = %e * (1 / cuesta.sum(%e) {dims = [1]})
+
+Narrow floats are computed in f32 from end to end, as ATen's kernels do.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from cuesta._mlir import ir
+from cuesta.dialects import host
+from cuesta.dialects.graph_builder import GraphBuilder
+from cuesta.dialects.types import is_float, opmath, row_major, shape_of, spelling_of
+from cuesta.passes.infra.graph_rewrite import Rule, erase_dead, is_unused, rewrite_ops
+from cuesta.passes.infra.registry import Pass, register_pass
+from cuesta.sizes import Number
+
+Value: TypeAlias = ir.Value
+Values = Sequence[Value | None]
+_B = GraphBuilder()
+_DIVISIONS = tuple(f"cuesta.{name}" for name in ("floor_divide", "trunc_divide", "remainder", "fmod"))
+
+
+def _wide(*values: Value) -> list[Value]:
+    """The values in the type that arithmetic on them is carried out in."""
+    return [_B.convert(v, opmath(spelling_of(v))) for v in values]
+
+
+def _narrow(value: Value, like: Value) -> Value:
+    return _B.convert(value, spelling_of(like))
+
+
+def softmax(op: ir.Operation) -> Values:
+    (x,) = _wide(op.operands[0])
+    dim = [op.attributes["dim"].value]
+    top = _B.reduce("amax", x, dim, keepdim=True)
+    shift = top
+    if op.attributes["safe"].value:
+        # A row of -inf alone: subtract 0, so that its exponentials are zeros and not NaN.
+        shift = _B.where(_B.with_number("eq", top, -math.inf), _B.constant(0, spelling_of(x)), top)
+    e = _B.pointwise("exp", _B.pointwise("sub", x, shift))
+    total = _B.reduce("sum", e, dim, keepdim=True)
+    if op.attributes["safe"].value:
+        total = _B.where(_B.with_number("eq", top, -math.inf), _B.constant(1, spelling_of(x)), total)
+    return [_narrow(_B.pointwise("mul", e, _B.pointwise("reciprocal", total)), op.results[0])]
+
+
+def log_softmax(op: ir.Operation) -> Values:
+    (x,) = _wide(op.operands[0])
+    dim = [op.attributes["dim"].value]
+    shifted = _B.pointwise("sub", x, _B.reduce("amax", x, dim, keepdim=True))
+    total = _B.reduce("sum", _B.pointwise("exp", shifted), dim, keepdim=True)
+    return [_narrow(_B.pointwise("sub", shifted, _B.pointwise("log", total)), op.results[0])]
+
+
+def softmax_backward(op: ir.Operation) -> Values:
+    grad, y = _wide(*op.operands)
+    total = _B.reduce("sum", _B.pointwise("mul", grad, y), [op.attributes["dim"].value], keepdim=True)
+    return [_narrow(_B.pointwise("mul", y, _B.pointwise("sub", grad, total)), op.results[0])]
+
+
+def log_softmax_backward(op: ir.Operation) -> Values:
+    grad, y = _wide(*op.operands)
+    total = _B.reduce("sum", grad, [op.attributes["dim"].value], keepdim=True)
+    correction = _B.pointwise("mul", _B.pointwise("exp", y), total)
+    return [_narrow(_B.pointwise("sub", grad, correction), op.results[0])]
+
+
+def _norm_dims(op: ir.Operation, x: Value) -> list[int]:
+    rank = len(shape_of(x))
+    return list(range(rank - op.attributes["rank"].value, rank))
+
+
+def _is_constant(value: Value, number: float) -> bool:
+    owner = value.owner
+    return (
+        not isinstance(owner, ir.Block)
+        and owner.name == "cuesta.constant"
+        and owner.attributes["value"].value == number
+    )
+
+
+def layer_norm(op: ir.Operation) -> Values:
+    x, weight, bias = _wide(*op.operands)
+    dims = _norm_dims(op, x)
+    mean = _B.mean(x, dims, keepdim=True)
+    centred = _B.pointwise("sub", x, mean)
+    var = _B.mean(_B.pointwise("square", centred), dims, keepdim=True)
+    rstd = _B.pointwise("rsqrt", _B.with_number("add", var, op.attributes["eps"].value))
+    y = _B.pointwise("mul", centred, rstd)
+    if not _is_constant(op.operands[1], 1):
+        y = _B.pointwise("mul", y, weight)
+    if not _is_constant(op.operands[2], 0):
+        y = _B.pointwise("add", y, bias)
+    return [_narrow(v, r) for v, r in zip((y, mean, rstd), op.results, strict=True)]
+
+
+def layer_norm_backward(op: ir.Operation) -> Values:
+    grad, x, mean, rstd, weight = _wide(*op.operands)
+    dims = _norm_dims(op, x)
+    normalised = _B.pointwise("mul", _B.pointwise("sub", x, mean), rstd)
+    results: list[Value | None] = [None, None, None]
+    dx, dweight, dbias = op.results
+    if not is_unused(dx):
+        g = grad if _is_constant(op.operands[4], 1) else _B.pointwise("mul", grad, weight)
+        mean_g = _B.mean(g, dims, keepdim=True)
+        mean_gx = _B.mean(_B.pointwise("mul", g, normalised), dims, keepdim=True)
+        inner = _B.pointwise("sub", _B.pointwise("sub", g, mean_g), _B.pointwise("mul", normalised, mean_gx))
+        results[0] = _narrow(_B.pointwise("mul", inner, rstd), dx)
+    outer = list(range(dims[0]))
+    if not is_unused(dweight):
+        results[1] = _narrow(_B.reduce("sum", _B.pointwise("mul", grad, normalised), outer), dweight)
+    if not is_unused(dbias):
+        results[2] = _narrow(_B.reduce("sum", grad, outer), dbias)
+    return results
+
+
+def _one_hot(op: ir.Operation, target: Value, classes: Number) -> tuple[Value, Value]:
+    """(class == target [N, C], target != ignore_index [N, 1])."""
+    column = _B.convert(_B.reshape(target, [shape_of(target)[0], 1]), "i64")
+    classes_row = _B.ramp(classes)
+    valid = _B.with_number("ne", column, op.attributes["ignore_index"].value)
+    return _B.pointwise("eq", classes_row, column), valid
+
+
+def _check_classes(target: Value, valid: Value, classes: Number) -> None:
+    """A target that is no class is an error, as in eager: the masked sum would count it as 0."""
+    column = _B.reshape(_B.convert(target, "i64"), shape_of(valid))
+    outside = _B.pointwise("logical_or", _B.with_number("lt", column, 0), _B.with_number("ge", column, classes))
+    bad = _B.reduce("any", _B.pointwise("logical_and", valid, outside), [0, 1])
+    message = f"a target is out of bounds: there are {classes} classes"
+    host.CHECK([bad], [], message=ir.StringAttr.get(message))
+
+
+def nll_loss(op: ir.Operation, checks: bool = True) -> Values:
+    (x,) = _wide(op.operands[0])
+    samples, classes = shape_of(x)
+    hit, valid = _one_hot(op, op.operands[1], classes)
+    zero = _B.constant(0, spelling_of(x))
+    if checks:
+        _check_classes(op.operands[1], valid, classes)
+    # A masked sum reads the row once more; where the row comes from a fused log_softmax it is in the
+    # cache, and the log-probabilities need not be written at all.
+    picked = _B.reduce("sum", _B.where(hit, x, zero), [1], keepdim=True)
+    each = _B.where(valid, _B.pointwise("neg", picked), zero)
+    loss, total = op.results
+    count = _B.reduce("sum", _B.convert(valid, spelling_of(x)), [0, 1])
+    reduction = op.attributes["reduction"].value
+    if reduction == 0:
+        return [_narrow(_B.reshape(each, [samples]), loss), _B.constant(0, spelling_of(total))]
+    value = _B.reduce("sum", each, [0, 1])
+    if reduction == 1:
+        value = _B.pointwise("div", value, count)
+    return [_narrow(value, loss), _narrow(count, total)]
+
+
+def nll_loss_backward(op: ir.Operation) -> Values:
+    grad, total = _wide(op.operands[0], op.operands[2])
+    (result,) = op.results
+    hit, valid = _one_hot(op, op.operands[1], shape_of(result)[1])
+    reduction = op.attributes["reduction"].value
+    each = _B.pointwise("neg", grad)
+    if reduction == 1:
+        each = _B.pointwise("div", each, total)
+    if reduction == 0:
+        each = _B.reshape(each, [shape_of(grad)[0], 1])
+    chosen = _B.pointwise("logical_and", hit, valid)
+    return [_narrow(_B.where(chosen, each, _B.constant(0, spelling_of(grad))), result)]
+
+
+def scatter_one(op: ir.Operation, checks: bool = True) -> Values:
+    """A choice for each element: the value where its place is the line's index."""
+    x, index, value = op.operands
+    dim, sizes = op.attributes["dim"].value, shape_of(x)
+    wide = _B.convert(index, "i64")
+    if checks:
+        outside = _B.pointwise("logical_or", _B.with_number("lt", wide, 0), _B.with_number("ge", wide, sizes[dim]))
+        bad = _B.reduce("any", outside, list(range(len(sizes))))
+        message = f"index out of range: dim {dim} has size {sizes[dim]}"
+        host.CHECK([bad], [], message=ir.StringAttr.get(message))
+    return [_B.where(_B.pointwise("eq", _B.along(sizes, dim), wide), value, x)]
+
+
+def divide_integers(op: ir.Operation, checks: bool = True) -> Values | None:
+    """A division of integers by 1 where the divisor is 0, which is an error as in eager, or -1, of which the lowest
+    number has no quotient: processors trap at both. None for floats, known divisors, and where nothing checks."""
+    x, y = op.operands
+    owner = y.owner
+    known = not isinstance(owner, ir.Block) and owner.name == "cuesta.constant" and owner.attributes["value"].value
+    if is_float(spelling_of(y)) or known not in (False, 0, -1) or not checks:
+        return None
+    name = op.name.removeprefix("cuesta.")
+    is_zero = _B.with_number("eq", y, 0)
+    bad = _B.reduce("any", is_zero, list(range(len(shape_of(y)))))
+    text = ir.StringAttr.get
+    host.CHECK([bad], [], message=text("ZeroDivisionError"), raises=text("RuntimeError"))
+    one = _B.constant(1, spelling_of(y))
+    if spelling_of(y) == "ui8":
+        return [_B.pointwise(name, x, _B.where(is_zero, one, y))]
+    negative = _B.with_number("eq", y, -1)
+    result = _B.pointwise(name, x, _B.where(_B.pointwise("logical_or", is_zero, negative), one, y))
+    if name in ("remainder", "fmod"):
+        return [result]
+    return [_B.where(negative, _B.pointwise("neg", x), result)]
+
+
+def dropout(op: ir.Operation) -> Values:
+    """Only the mask is drawn by ATen, as its own dropout draws it; the rest is pointwise."""
+    (x,), p = op.operands, op.attributes["p"].value
+    sizes = shape_of(x)
+    like = _B.expand(_B.constant(0, "i1"), sizes)
+    (mask,) = _B.aten(
+        "aten.bernoulli.p",
+        [like, 1.0 - p],
+        {},
+        [(sizes, "i1", row_major(sizes))],
+        "random numbers are torch's own",
+    )
+    (wide,) = _wide(x)
+    kept = _B.pointwise("mul", wide, _B.convert(mask, spelling_of(wide)))
+    scale = 0.0 if p == 1 else 1.0 / (1.0 - p)
+    return [_narrow(_B.with_number("mul", kept, scale), x), mask]
+
+
+@register_pass("decompose")
+@dataclass(frozen=True)
+class Decompose(Pass):
+    """Takes norms, softmax, losses, dropout, divisions of integers and writes of one element a line apart."""
+
+    #: Whether what eager checks while it runs (a target that is no class) is checked.
+    checks: bool = True
+
+    def run(self, module: ir.Module) -> None:
+        rules: dict[str, Rule] = {
+            "cuesta.softmax": softmax,
+            "cuesta.log_softmax": log_softmax,
+            "cuesta.softmax_backward": softmax_backward,
+            "cuesta.log_softmax_backward": log_softmax_backward,
+            "cuesta.layer_norm": layer_norm,
+            "cuesta.layer_norm_backward": layer_norm_backward,
+            "cuesta.nll_loss": functools.partial(nll_loss, checks=self.checks),
+            "cuesta.nll_loss_backward": nll_loss_backward,
+            "cuesta.scatter_one": functools.partial(scatter_one, checks=self.checks),
+            "cuesta.dropout": dropout,
+            **dict.fromkeys(_DIVISIONS, functools.partial(divide_integers, checks=self.checks)),
+        }
+        rewrite_ops(module, rules)
+        erase_dead(module)

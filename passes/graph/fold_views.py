@@ -1,0 +1,84 @@
+"""Folds views of views, views that change nothing, copies, and conversions that undo each other.
+
+    %1 = cuesta.permute(%0) {dims = [1, 0]}
+    %2 = cuesta.permute(%1) {dims = [1, 0]}      →   %0
+    %4 = cuesta.reshape(cuesta.reshape(%3))      →   cuesta.reshape(%3)
+    %6 = cuesta.copy(%5)                         →   %5
+
+A tensor of this level has no address, so a copy is the value itself; who needs it in memory of
+certain strides (a call into ATen, a result) says so and gets it there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from cuesta._mlir import ir
+from cuesta.dialects import types
+from cuesta.dialects.cuesta.dialect import ints
+from cuesta.dialects.graph_builder import GraphBuilder
+from cuesta.dialects.types import spelling_of
+from cuesta.passes.infra.graph_rewrite import erase_dead, rewrite_ops
+from cuesta.passes.infra.registry import Pass, register_pass
+
+_B = GraphBuilder()
+
+
+def _producer(value: ir.Value, name: str) -> ir.Operation | None:
+    owner = value.owner
+    return None if isinstance(owner, ir.Block) or owner.name != name else owner
+
+
+def _reshape(op: ir.Operation) -> Sequence[ir.Value] | None:
+    x, (result,) = op.operands[0], op.results
+    if x.type == result.type:
+        return [x]
+    inner = _producer(x, "cuesta.reshape")
+    return [_B.reshape(inner.operands[0], types.shape_of(result))] if inner else None
+
+
+def _permute(op: ir.Operation) -> Sequence[ir.Value] | None:
+    dims = ints(op.attributes["dims"])
+    if dims == list(range(len(dims))):
+        return [op.operands[0]]
+    inner = _producer(op.operands[0], "cuesta.permute")
+    if inner is None:
+        return None
+    order = ints(inner.attributes["dims"])
+    return [_B.permute(inner.operands[0], [order[d] for d in dims])]
+
+
+def _expand(op: ir.Operation) -> Sequence[ir.Value] | None:
+    return [op.operands[0]] if op.operands[0].type == op.results[0].type else None
+
+
+def _convert(op: ir.Operation) -> Sequence[ir.Value] | None:
+    x, (result,) = op.operands[0], op.results
+    if x.type == result.type:
+        return [x]
+    inner = _producer(x, "cuesta.convert")
+    if inner is None:
+        return None
+    source, between, target = spelling_of(inner.operands[0]), spelling_of(x), spelling_of(result)
+    # Only a widening in the middle loses nothing.
+    widening = {("bf16", "f32"), ("f16", "f32"), ("f32", "f64"), ("i32", "i64"), ("i1", "f32"), ("i1", "i64")}
+    if (source, between) in widening and target in (source, "f32", "f64", "i64"):
+        return [_B.convert(inner.operands[0], target)]
+    return None
+
+
+@register_pass("fold-views")
+class FoldViews(Pass):
+    """Folds views of views, identities, copies and conversions that undo each other."""
+
+    def run(self, module: ir.Module) -> None:
+        rules = {
+            "cuesta.reshape": _reshape,
+            "cuesta.permute": _permute,
+            "cuesta.expand": _expand,
+            "cuesta.convert": _convert,
+            "cuesta.slice": _expand,
+            "cuesta.copy": lambda op: [op.operands[0]],
+        }
+        rewrite_ops(module, rules)
+        erase_dead(module)

@@ -1,0 +1,177 @@
+"""Moves a reshape above the pointwise op whose only user it is, so that pointwise ops meet.
+
+    %1 = cuesta.gelu(%0) : tensor<2x128x8xf32>        %1 = cuesta.reshape(%0) : tensor<256x8xf32>
+    %2 = cuesta.reshape(%1) : tensor<256x8xf32>   →   %2 = cuesta.gelu(%1)
+
+Every operand must have the result's shape, or be a single number: a reshape of something that
+broadcasts is no reshape. One that is only returned stays below an op whose operand others read: it meets nothing above.
+
+With `repeat`, a cheap op that has other users too is computed twice, and its operands may broadcast along whole
+runs of dims: what is wide (f32 of bf16) need not be written for the sake of a view of it. Two
+results that are one value stay one memory, which the caller may write.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from cuesta._mlir import ir
+from cuesta.dialects import types
+from cuesta.dialects.cuesta import pointwise
+from cuesta.dialects.graph_builder import GraphBuilder
+from cuesta.dialects.product import PACKED, PRODUCT
+from cuesta.passes.analysis.aliases import returning
+from cuesta.passes.analysis.match import unreshaped
+from cuesta.passes.infra.graph_rewrite import erase_dead, functions, is_unused, users
+from cuesta.passes.infra.registry import Pass, register_pass
+from cuesta.sizes import Number, hint
+
+_B = GraphBuilder()
+#: Ops that work element by element.
+POINTWISE = frozenset(f"cuesta.{name}" for name in (*pointwise.BY_NAME, "where", "convert", "real", "imag", "complex"))
+
+
+#: Ops of one addition's cost that a kernel may as well compute again as read.
+_CHEAP = frozenset(f"cuesta.{row.name}" for row in pointwise.BY_NAME.values() if row.cost <= 1) | {"cuesta.convert"}
+
+
+def _hoistable(op: ir.Operation) -> bool:
+    owner = op.operands[0].owner
+    if isinstance(owner, ir.Block) or owner.name not in POINTWISE:
+        return False
+    result = owner.results[0]
+    if len(users(result)) != 1:
+        return False
+    shape = types.shape_of(result)
+    if shape == ():
+        return False  # its operands are single numbers, which stay as they are
+    is_read_beside = any(types.shape_of(x) == shape and len(users(x)) > 1 for x in owner.operands)
+    if is_read_beside and all(user.name == "func.return" for user in users(op.results[0])):
+        return False
+    return all(types.shape_of(x) in (shape, ()) for x in owner.operands)
+
+
+def _repeatable(op: ir.Operation) -> bool:
+    """Whether the reshape's source is as well computed again, from one tensor of no more bytes, reshaped."""
+    source = op.operands[0]
+    owner = source.owner
+    if isinstance(owner, ir.Block) or owner.name not in _CHEAP:
+        return False
+    if len(results := returning(source)) > 1 and op in results:
+        return False
+    shape, target = types.shape_of(source), types.shape_of(op.results[0])
+    if shape == ():
+        return False  # its operands are single numbers, which stay as they are
+    large = {x for x in owner.operands if types.shape_of(x) == shape}
+    if len(large) != 1 or types.byte_count(next(iter(large))) > types.byte_count(source):
+        return False
+    return all(reshaped_operand(types.shape_of(x), shape, target) is not None for x in owner.operands)
+
+
+def reshaped_operand(sizes: Sequence[Number], old: Sequence[Number], new: Sequence[Number]) -> list[Number] | None:
+    """The sizes with which an operand that broadcasts to `old` broadcasts to `new`, None where no reshape of it does.
+
+    Both are cut into runs of dims with equal products; an operand has all of a run or none of it.
+    """
+    padded = [1] * (len(old) - len(sizes)) + list(sizes)
+    result: list[Number] = []
+    i = j = 0
+    while i < len(old) or j < len(new):
+        first = (i, j)
+        left: Number = 1
+        right: Number = 1
+        # At least one dim of each side that has any, then more of whichever side is behind.
+        if i < len(old):
+            left, i = old[i], i + 1
+        if j < len(new):
+            right, j = new[j], j + 1
+        while left != right:
+            if hint(left) < hint(right) if i < len(old) and j < len(new) else i < len(old):
+                left, i = left * old[i], i + 1
+            elif j < len(new):
+                right, j = right * new[j], j + 1
+            else:
+                return None  # sizes that are equal, but not known to be
+        own, run = padded[first[0] : i], list(old[first[0] : i])
+        if own == run:
+            result += new[first[1] : j]
+        elif all(size == 1 for size in own):
+            result += [1] * (j - first[1])
+        else:
+            return None
+    return result
+
+
+def _hoist(op: ir.Operation) -> list[ir.Value]:
+    """Moves the reshape up, past a copy of the op above where that has other users; the values reshaped then."""
+    producer, target = op.operands[0].owner, types.shape_of(op.results[0])
+    shape = types.shape_of(op.operands[0])
+    with ir.InsertionPoint(producer), producer.location:
+        operands: list[ir.Value] = []
+        for x in producer.operands:
+            sizes = reshaped_operand(types.shape_of(x), shape, target)
+            assert sizes is not None
+            operands.append(x if types.shape_of(x) == () else reshaped(x, sizes))
+        new = ir.Operation.create(
+            producer.name,
+            results=[op.results[0].type],
+            operands=operands,
+            attributes=dict(producer.attributes.items()),
+        )
+    op.results[0].replace_all_uses_with(new.results[0])
+    op.erase()
+    sources = [x for x in producer.operands if types.shape_of(x) != ()]
+    if is_unused(producer.results[0]):
+        producer.erase()
+    return sources
+
+
+def reshaped(x: ir.Value, sizes: Sequence[Number]) -> ir.Value:
+    """x with these sizes, not by way of others: a reshape that undoes another would keep it where it is."""
+    x = unreshaped(x)
+    return x if types.shape_of(x) == tuple(sizes) else _B.reshape(x, sizes)
+
+
+def behind_products(ops: Sequence[ir.Operation]) -> dict[ir.Value, bool]:
+    """What pointwise ops make of a product that is a kernel of ours: that kernel takes them in, unless a reshape stands
+    between. Where no other pointwise op reads what is reshaped, it need not; of a product in packed panels (True) none
+    does, as call-libraries has moved it behind."""
+    found: dict[ir.Value, bool] = {}
+    for op in ops:
+        of = [found[x] for x in op.operands if x in found] if op.name in (*POINTWISE, "cuesta.permute") else []
+        if PRODUCT in op.attributes:
+            found[op.results[0]] = PACKED in op.attributes
+        elif of and (op.name in POINTWISE or any(of)):
+            found.update(dict.fromkeys(op.results, any(of)))
+    return found
+
+
+@register_pass("hoist-reshapes")
+@dataclass(frozen=True)
+class HoistReshapes(Pass):
+    """Moves reshapes above pointwise ops."""
+
+    #: Whether cheap ops with other users are computed again on the other side of a reshape, rather than read there.
+    repeat: bool = False
+
+    def run(self, module: ir.Module) -> None:
+        with module.context:
+            for function in functions(module):
+                # Bottom up: a reshape that moved may move again past the op before.
+                pending = [o.operation for o in function.regions[0].blocks[0].operations]
+                behind = behind_products(pending)
+                pending = [o for o in reversed(pending) if o.name == "cuesta.reshape"]
+                while pending:
+                    op = pending.pop(0)
+                    if is_unused(op.results[0]):
+                        op.erase()
+                        continue
+                    stays = behind.get(op.operands[0])
+                    if stays or (stays is False and not any(user.name in POINTWISE for user in users(op.results[0]))):
+                        continue
+                    if not (_hoistable(op) or (self.repeat and _repeatable(op))):
+                        continue
+                    for source in _hoist(op):
+                        pending[:0] = [u for u in users(source) if u.name == "cuesta.reshape" and u not in pending]
+        erase_dead(module)

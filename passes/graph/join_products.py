@@ -1,0 +1,119 @@
+"""Joins sums of matrix products into one product, whose sum is longer.
+
+    %0 = cuesta.mm(%a, %b) : 2048x8, 8x512            %0 = cuesta.cat(%a, %c) {dim = 1} : 2048x16
+    %1 = cuesta.mm(%c, %d) : 2048x8, 8x512        →   %1 = cuesta.cat(%b, %d) {dim = 0} : 16x512
+    %2 = cuesta.add(%0, %1)                           %2 = cuesta.mm(%0, %1)
+
+The gradient of a weight that a loop uses in every step, as a recurrent network does, is such a sum. Each step's product
+is as large as the weight, is written, and read again to be added up, for a few multiplications of an element; joined,
+sums stay in registers, and what is copied are the factors. So only products whose factors are smaller than what they
+give are joined.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import TypeAlias
+
+from cuesta._mlir import ir
+from cuesta.dialects.cuesta.contraction import MatMul
+from cuesta.dialects.cuesta.dialect import ints
+from cuesta.dialects.graph_builder import GraphBuilder
+from cuesta.dialects.product import PRECISION
+from cuesta.dialects.types import shape_of, spelling_of
+from cuesta.passes.analysis.match import maker, only_user
+from cuesta.passes.infra.graph_rewrite import erase_dead, functions, replace
+from cuesta.passes.infra.registry import Pass, register_pass
+from cuesta.sizes import estimate
+
+Value: TypeAlias = ir.Value
+_B = GraphBuilder()
+
+
+@register_pass("join-products")
+class JoinProducts(Pass):
+    """Joins sums of matrix products into one product of concatenated factors."""
+
+    def run(self, module: ir.Module) -> None:
+        with module.context:
+            for function in functions(module):
+                for view in list(function.regions[0].blocks[0].operations):
+                    op = view.operation
+                    if op.name == "cuesta.add" and _is_plain(op) and not _is_term(op):
+                        _join(op)
+        erase_dead(module)
+
+
+def _join(root: ir.Operation) -> None:
+    """Makes one product of those of a sum that are alike and worth it."""
+    terms = _terms(root)
+    alike = defaultdict(list)
+    for term in terms:
+        if (product := maker(term, "mm")) is not None and only_user(term) is not None:
+            alike[_kind(product)].append(term)
+    groups = [group for group in alike.values() if _is_worth_it(group)]
+    if not groups:
+        return
+    joined = {term for group in groups for term in group}
+    with ir.InsertionPoint(root), root.location:
+        total, *others = [*map(_product_of, groups), *(term for term in terms if term not in joined)]
+        for term in others:
+            total = _B.pointwise("add", total, term)
+    replace(root, [total])
+
+
+def _terms(root: ir.Operation) -> list[Value]:
+    """What a sum of sums adds up, in order."""
+    found: list[Value] = []
+    pending = list(root.operands)[::-1]
+    while pending:
+        value = pending.pop()
+        inner = maker(value, "add")
+        if inner is not None and _is_plain(inner) and _is_term(inner):
+            pending += list(inner.operands)[::-1]
+        else:
+            found.append(value)
+    return found
+
+
+def _is_plain(op: ir.Operation) -> bool:
+    """Whether an op broadcasts nothing."""
+    return all(x.type == op.results[0].type for x in op.operands)
+
+
+def _is_term(op: ir.Operation) -> bool:
+    """Whether a sum is only for another one to add to."""
+    user = only_user(op.results[0])
+    return user is not None and user.name == "cuesta.add" and _is_plain(user)
+
+
+def _kind(product: ir.Operation) -> tuple[object, ...]:
+    """What products have in common that one may stand for; their sizes but for K are the sum's."""
+    precision = product.attributes[PRECISION].value if PRECISION in product.attributes else ""
+    return precision, len(shape_of(product.results[0])), spelling_of(product.operands[0])
+
+
+def _is_worth_it(products: Sequence[Value]) -> bool:
+    """Whether copies of the factors have fewer elements than the results that are no longer written."""
+    factors = sum(estimate(shape_of(x)) for product in products for x in product.owner.operands)
+    return factors < (len(products) - 1) * estimate(shape_of(products[0])) and len(shape_of(products[0])) == 2
+
+
+def _product_of(products: Sequence[Value]) -> Value:
+    """The sum of products, as one."""
+    a = _cat([product.owner.operands[0] for product in products], 1)
+    b = _cat([product.owner.operands[1] for product in products], 0)
+    joined = MatMul(a, b, products[0].type)
+    first = products[0].owner.operation
+    if PRECISION in first.attributes:
+        joined.operation.attributes[PRECISION] = first.attributes[PRECISION]
+    return joined.result
+
+
+def _cat(values: Sequence[Value], dim: int) -> Value:
+    """A concatenation; of matrices that are all turned, of what they are made of."""
+    permutes = [maker(value, "permute") for value in values]
+    if not all(op is not None and ints(op.attributes["dims"]) == [1, 0] for op in permutes):
+        return _B.cat(values, dim)
+    return _B.permute(_B.cat([op.operands[0] for op in permutes if op is not None], 1 - dim), [1, 0])

@@ -1,0 +1,58 @@
+"""Gives each reader of a widened tensor a conversion of its own, so that none of them has to read it wide.
+
+    %1 = cuesta.convert(%0) : bf16 → f32        %1 = cuesta.convert(%0) : bf16 → f32
+    %2 = cuesta.exp(%1)                         %2 = cuesta.exp(%1)
+    %3 = cuesta.sum(%1)                    →    %4 = cuesta.convert(%0) : bf16 → f32
+                                                %3 = cuesta.sum(%4)
+
+Where the readers become one kernel it converts twice, which costs nothing beside its traffic; where they become
+two, the first need not write the wide tensor for the second.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from cuesta._mlir import ir
+from cuesta.dialects.graph_builder import GraphBuilder
+from cuesta.dialects.types import byte_count, byte_size, spelling_of
+from cuesta.passes.analysis.aliases import returning
+from cuesta.passes.infra.graph_rewrite import rewrite_ops
+from cuesta.passes.infra.registry import Pass, register_pass
+
+_B = GraphBuilder()
+
+
+@register_pass("repeat-conversions")
+@dataclass(frozen=True)
+class RepeatConversions(Pass):
+    """Repeats conversions to wider types, one for each reader."""
+
+    #: Bytes of a wide tensor that are not worth a conversion.
+    small: int = 1 << 16
+
+    def run(self, module: ir.Module) -> None:
+        rewrite_ops(module, {"cuesta.convert": self._repeat})
+
+    def _repeat(self, op: ir.Operation) -> Sequence[ir.Value] | None:
+        (source,), (result,) = op.operands, op.results
+        widens = byte_size(spelling_of(result)) > byte_size(spelling_of(source))
+        if not widens or byte_count(result) <= self.small:
+            return None
+        readers = list(dict.fromkeys(use.owner.operation for use in result.uses))
+        if len(readers) < 2:
+            return None
+        results = returning(result)
+        # A value's uses come in no order of use.
+        first = functools.reduce(lambda a, b: b if b.is_before_in_block(a) else a, readers)
+        for reader in readers:
+            if reader == first or reader.name == "func.return" or (len(results) > 1 and reader in results):
+                continue
+            with ir.InsertionPoint(reader), op.location:
+                own = _B.convert(source, spelling_of(result))
+            for i, operand in enumerate(reader.operands):
+                if operand == result:
+                    reader.operands[i] = own
+        return None

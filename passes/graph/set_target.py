@@ -1,0 +1,36 @@
+"""Says what a module is for, in place of what it was made for.
+
+    module attributes {cuesta.products = {across = "kernel"}}   →   module attributes {cuesta.target = "cuda:90", …}
+
+`cuesta-opt --target` begins with it: a graph that was dumped on a CPU has a CPU's marks, or none.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+from cuesta._mlir import ir
+from cuesta.dialects.module_products import PRODUCTS
+from cuesta.dialects.module_target import DEVICE, TARGET, mark_module, target_of
+from cuesta.passes.infra.registry import Pass, register_pass
+from cuesta.targets import parse_target
+
+
+@register_pass("set-target")
+@dataclass(frozen=True)
+class SetTarget(Pass):
+    """Says what a module is for, and forgets what was measured for another target."""
+
+    target: str = "cpu"
+
+    def run(self, module: ir.Module) -> None:
+        target = parse_target(self.target)
+        if target_of(module) == target:
+            return
+        attributes = module.operation.attributes
+        for name in (TARGET, DEVICE, PRODUCTS):
+            if name in attributes:
+                del attributes[name]
+        mark_module(module, target, torch.device(target.device_type))

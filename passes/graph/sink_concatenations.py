@@ -1,0 +1,148 @@
+"""Does to the parts of a concatenation what is done to each of its elements, so that it is written once, as a result.
+
+    %2 = cuesta.cat(%0, %1) {dim = 1}         %a = cuesta.mul(%0, cuesta.slice(%y))
+    %3 = cuesta.mul(%2, %y)             →     %b = cuesta.mul(%1, cuesta.slice(%y))
+                                              %3 = cuesta.cat(%a, %b) {dim = 1}
+
+Kernels write parts where the concatenation lies, but what reads it waits for all of them. A concatenation that others
+read too is in memory anyway, and stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from cuesta._mlir import ir
+from cuesta.dialects import types
+from cuesta.dialects.cuesta.dialect import ints
+from cuesta.dialects.graph_builder import GraphBuilder
+from cuesta.dialects.types import byte_count, byte_size, shape_of, spelling_of
+from cuesta.passes.analysis.match import VIEWS, maker
+from cuesta.passes.form_kernels.placement.concatenation import operands_of
+from cuesta.passes.graph.hoist_reshapes import POINTWISE
+from cuesta.passes.infra.graph_rewrite import erase_dead, functions, replace, users
+from cuesta.passes.infra.registry import Pass, register_pass
+from cuesta.sizes import Number
+
+Value: TypeAlias = ir.Value
+_B = GraphBuilder()
+
+#: Parts of a concatenation, at most: each has a kernel of its own, or loops of its own.
+_MOST = 4
+#: The share of a result's bytes up to which it does not matter that an operand is written to memory.
+_SMALL = 0.25
+
+
+@register_pass("sink-concatenations")
+class SinkConcatenations(Pass):
+    """Moves concatenations below what is done to each of their elements."""
+
+    def run(self, module: ir.Module) -> None:
+        with module.context:
+            for function in functions(module):
+                # Down the program: a concatenation that has moved may move again.
+                for view in list(function.regions[0].blocks[0].operations):
+                    op = view.operation
+                    if op.name in POINTWISE or op.name == "cuesta.flip":
+                        _sink(op)
+        erase_dead(module)
+
+
+def _sink(op: ir.Operation) -> None:
+    for x in op.operands:
+        cat = maker(x, "cat")
+        if cat is None or any(user != op for user in users(x)) or not _is_worth_it(op, cat):
+            continue
+        parts = _Parts(x, operands_of(cat), cat.attributes["dim"].value)
+        if len(parts.values) <= _MOST and all(parts.has(value, op) for value in op.operands):
+            with ir.InsertionPoint(op), op.location:
+                made = parts.flipped(op) if op.name == "cuesta.flip" else parts.each(op)
+                replace(op, [_B.cat(made, parts.dim)])
+            return
+
+
+def _is_worth_it(op: ir.Operation, cat: ir.Operation) -> bool:
+    """Whether a result is of the concatenation's shape, and as narrow; of one element where all are joined, it has one
+    part."""
+    (x,), (result,) = cat.results, op.results
+    if shape_of(x)[cat.attributes["dim"].value] == 1:
+        return False
+    return shape_of(x) == shape_of(result) and byte_size(spelling_of(result)) <= byte_size(spelling_of(x))
+
+
+@dataclass
+class _Parts:
+    """The parts of the concatenation `whole` along `dim`."""
+
+    whole: Value
+    values: Sequence[Value]
+    dim: int
+
+    def has(self, value: Value, user: ir.Operation) -> bool:
+        """Whether parts of what `user` reads cost no more than the whole of it: it is in memory, is the same in all of
+        them, or is computed for the user alone from what is so."""
+        if value == self.whole or self._at(value) is None:
+            return True
+        op = maker(value)
+        while op is not None and op.name in VIEWS:
+            op = maker(op.operands[0])
+        if op is None or op.name in ("aten.call", "cuesta.cat", "cuesta.constant", "cuesta.iota"):
+            return True
+        if byte_count(value) <= _SMALL * byte_count(user.results[0]):
+            return True
+        if op != maker(value) or op.name not in POINTWISE or any(other != user for other in users(value)):
+            return False
+        return all(self.has(x, op) for x in op.operands)
+
+    def each(self, op: ir.Operation) -> list[Value]:
+        """What a pointwise op gives for each part."""
+        made = []
+        start: Number = 0
+        for value in self.values:
+            size = shape_of(value)[self.dim]
+            made.append(self._again(op, value, start, size))
+            start += size
+        return made
+
+    def flipped(self, op: ir.Operation) -> list[Value]:
+        """The parts reversed, along `dim` the last one first."""
+        made = []
+        for value in self.values:
+            flip = ir.Operation.create(
+                op.name, results=[value.type], operands=[value], attributes=dict(op.attributes.items())
+            )
+            made.append(flip.results[0])
+        return made[::-1] if self.dim in ints(op.attributes["dims"]) else made
+
+    def _at(self, value: Value) -> int | None:
+        """The dim of a value that is the concatenated one; None where the value has one element there."""
+        sizes = shape_of(value)
+        at = len(sizes) - len(shape_of(self.whole)) + self.dim
+        return at if at >= 0 and sizes[at] != 1 else None
+
+    def _of(self, value: Value, part: Value, start: Number, size: Number) -> Value:
+        """What of a value belongs to a part."""
+        if value == self.whole:
+            return part
+        at, op = self._at(value), maker(value)
+        if at is None:
+            return value
+        if op is not None and op.name in POINTWISE and len(set(users(value))) == 1:
+            return self._again(op, part, start, size)
+        if op is not None and op.name == "cuesta.expand" and self._at(op.operands[0]) is None:
+            return _B.expand(op.operands[0], [size if d == at else n for d, n in enumerate(shape_of(value))])
+        return _B.slice(value, at, start, size)
+
+    def _again(self, op: ir.Operation, part: Value, start: Number, size: Number) -> Value:
+        """A pointwise op on what belongs to a part."""
+        sizes = list(shape_of(op.results[0]))
+        at = self._at(op.results[0])
+        assert at is not None
+        sizes[at] = size
+        kind = types.tensor(sizes, spelling_of(op.results[0]))
+        operands = [self._of(x, part, start, size) for x in op.operands]
+        return ir.Operation.create(
+            op.name, results=[kind], operands=operands, attributes=dict(op.attributes.items())
+        ).results[0]

@@ -1,0 +1,396 @@
+"""Reduces in two steps where one would leave most of a GPU idle, or of a CPU's threads, or add up too many numbers one
+after the other.
+
+    %1 = cuesta.sum(%0) {dims = [0]}         %a = cuesta.reshape %0 : 8192x768 → 64x128x768
+      : 8192x768 → 768                  →    %b = cuesta.sum(%a) {dims = [1]} : 64x128x768 → 64x768
+                                             %1 = cuesta.sum(%b) {dims = [0]} : 64x768 → 768
+
+A size that depends on the call is cut by what divides it whatever the call is, or in even parts with what is left at
+its end beside them. Partial results of narrow floats stay in f32.
+
+A variance, the sum of the squares of x less its mean, would have to wait for the mean; each part takes the squares
+about its own mean instead, and the means' own spread is added (Chan, Golub, LeVeque: Updating formulae and a pairwise
+algorithm for computing sample variances, 1979), so x is read once.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from cuesta._mlir import ir
+from cuesta.dialects import types
+from cuesta.dialects.cuesta import reduction
+from cuesta.dialects.cuesta.dialect import ints, number_of
+from cuesta.dialects.graph_builder import GraphBuilder
+from cuesta.dialects.types import byte_count, opmath, shape_of, spelling_of
+from cuesta.errors import Undecided
+from cuesta.passes.analysis.match import maker, number, unreshaped
+from cuesta.passes.analysis.memory_order import MemoryOrder
+from cuesta.passes.form_kernels.fusion.limits import PROGRAMS, SECTOR, STRIP
+from cuesta.passes.graph.hoist_reshapes import POINTWISE, reshaped_operand
+from cuesta.passes.graph.returned_parts import return_parts
+from cuesta.passes.infra.graph_rewrite import functions, rewrite_ops
+from cuesta.passes.infra.registry import Pass, register_pass
+from cuesta.sizes import Number, Size, estimate, hint, symbol
+from cuesta.sizes.facts import divisor_of
+
+Value: TypeAlias = ir.Value
+_B = GraphBuilder()
+
+_REDUCTIONS = frozenset(f"cuesta.{name}" for name in reduction.BY_NAME)
+
+#: Elements for one program from which on splitting pays for a second kernel.
+LONG = 8192
+#: Elements that a part keeps at least, to be worth a program.
+SHORT = 2048
+#: Numbers that a CPU adds up side by side where what is reduced is fastest in memory.
+_LANES = 16
+#: Elements of one program from which on a GPU would stand still for so long (a sum of 16 million: 3.3 ms on an H200,
+#: 0.02 in parts) that a program for each set of sizes is better, where sizes that depend on the call cannot be cut.
+_TOO_LONG = 1 << 18
+#: Where numbers alone would make so many times too few parts, sizes that depend on the call are taken, which may make
+#: so many times too many, of so many elements at least.
+_FEW, _MORE, _FEWEST = 4, 32, 256
+#: How many times the bytes of a value a reduction may move for the sake of computing it itself.
+_MOST_MOVED = 8
+#: Along what is fastest in memory each part begins at a multiple of so many elements: 16 bytes of bf16.
+_UNIT = 8
+#: Reductions of which parts of any size may be joined, and by what.
+_JOINED = {"cuesta.sum": "add", "cuesta.amax": "maximum", "cuesta.amin": "minimum"}
+#: What gives a value that is in memory, whoever reads it.
+_IN_MEMORY = frozenset(
+    {"aten.call", "cuesta.reshape", "cuesta.permute", "cuesta.slice", "cuesta.unfold", "cuesta.expand"}
+)
+
+
+def parts(sizes: Sequence[Number], dims: Sequence[int], wanted: int) -> dict[int, Number]:
+    """Reduced dim → the number of parts that it is cut in, about `wanted` parts in all, the first of `dims` first."""
+    chosen: dict[int, Number] = {}
+    left = estimate(sizes[d] for d in dims)
+    for d in dims:
+        if wanted < 2:
+            break
+        known = divisor_of(sizes[d])
+        divisor: Number = max(n for n in range(1, min(known, wanted) + 1) if known % n == 0)
+        # Sizes that depend on the call divide it whatever they are, into more parts than wanted if need be.
+        own = [n for n in _factors(sizes[d]) if hint(n) <= wanted * _MORE and left >= hint(n) * _FEWEST]
+        if own and _far(hint(divisor), wanted) > _FEW:
+            divisor = min([divisor, *own], key=lambda n: _far(hint(n), wanted))
+        if divisor != 1:
+            chosen[d] = divisor
+            wanted //= max(hint(divisor), 1)
+            left //= max(hint(divisor), 1)
+    return chosen
+
+
+def _factors(size: Number) -> list[Number]:
+    """Products of symbols that divide a size; their multiples by what else is known to are as good as they."""
+    if not isinstance(size, Size):
+        return []
+    atoms = [[a for a in term if isinstance(a, str)] for term, _ in size.terms]
+    common = [a for a in dict.fromkeys(atoms[0]) if all(a in own for own in atoms)]
+    chosen = (c for n in range(1, len(common) + 1) for c in itertools.combinations(common, n))
+    return [math.prod(map(symbol, names)) for names in chosen]
+
+
+def _far(parts: int, wanted: int) -> float:
+    """How many times more or fewer parts there are than wanted."""
+    return max(parts, wanted) / max(min(parts, wanted), 1)
+
+
+@dataclass(frozen=True)
+class Cut:
+    """How a tensor is cut: `shape` has for each cut dim the parts and, unless it is 1, what each part has left.
+
+    `inside` are the dims of `shape` that a part reduces, `across` those of a part's results that join the parts, and
+    `kept` is the shape of those results with 1 for every part.
+    """
+
+    shape: list[Number]
+    inside: list[int]
+    across: list[int]
+    kept: list[Number]
+    #: elements that each part reduces
+    count: Number
+
+
+def cut_shape(sizes: Sequence[Number], dims: Sequence[int], cut: Mapping[int, Number]) -> Cut:
+    """`sizes` with the dims of `cut`, all among the reduced `dims`, taken apart."""
+    shape: list[Number] = []
+    inside: list[int] = []
+    across: list[int] = []
+    kept: list[Number] = []
+    for d, size in enumerate(sizes):
+        if d in cut:
+            across.append(len(kept))
+            kept.append(1)
+            shape.append(cut[d])
+        if d not in cut or size != cut[d]:
+            if d in dims:
+                inside.append(len(shape))
+            else:
+                kept.append(size)
+            shape.append(size // cut.get(d, 1))
+    return Cut(shape, inside, across, kept, math.prod(shape[d] for d in inside))
+
+
+@dataclass(frozen=True)
+class _Ragged:
+    """A dim of which so many elements are cut, and the others are reduced beside the parts."""
+
+    dim: int
+    parts: int
+    whole: Number
+
+
+@dataclass(frozen=True)
+class _Split:
+    """What to make of one reduction. No values: those of reductions are others once these are split."""
+
+    #: whether it sums the squares of what is less its mean, which is then what is cut
+    centred: bool
+    form: Cut
+    ragged: _Ragged | None = None
+    #: whether the dims lie in memory in their order: what is returned of others would be written in it, and copied
+    in_order: bool = False
+
+
+@register_pass("split-reductions")
+@dataclass(frozen=True)
+class SplitReductions(Pass):
+    """Splits reductions that too few programs would share."""
+
+    #: Programs that keep a GPU busy, or tiles that keep a CPU's threads so.
+    programs: int = PROGRAMS
+    #: Whether what depends on the call is split, too.
+    symbolic: bool = True
+    #: Whether what a reduction computes for itself is returned from there, where it is returned.
+    returned: bool = False
+    #: How many numbers are added up one after the other, about, where parts can be made; 0 for any number. The error of
+    #: f32 grows with it: 0.00004 of the result after 2048 equal numbers.
+    longest: int = 0
+
+    def run(self, module: ir.Module) -> None:
+        # All is found before anything is split: a mean in two steps would not be known for one, and MemoryOrder goes
+        # by values, whose place in memory others take once they are erased.
+        memory = MemoryOrder()
+        splits: dict[ir.Operation, _Split] = {}
+        for function in functions(module):
+            for op in function.regions[0].blocks[0].operations:
+                if op.operation.name in _REDUCTIONS and (split := self._plan(op.operation, memory)) is not None:
+                    splits[op.operation] = split
+        rewrite_ops(
+            module, dict.fromkeys(_REDUCTIONS, lambda op: self._rewrite(op, splits[op]) if op in splits else None)
+        )
+
+    def _plan(self, op: ir.Operation, memory: MemoryOrder) -> _Split | None:
+        centred = _is_centred(op)
+        x = _less_mean(op)[0] if centred else op.operands[0]
+        sizes, dims = shape_of(x), ints(op.attributes["dims"])
+        if not self.symbolic and any(isinstance(n, Size) for n in sizes):
+            return None
+        order = [d for d in memory.order(x) if sizes[d] != 1]
+        wanted = self._wanted(order, sizes, dims)
+        if op.name == "cuesta.sum":
+            wanted = max(wanted, self._exact(order, sizes, dims))
+        if wanted < 2:
+            return None
+        cut = parts(sizes, [d for d in order if d in dims], wanted)
+        if not centred and op.name in _JOINED and 4 * estimate(cut.values()) <= wanted:
+            ragged = _ragged(order, sizes, dims, wanted)
+            if ragged is not None:
+                even = [ragged.whole if d == ragged.dim else n for d, n in enumerate(sizes)]
+                return _Split(centred, cut_shape(even, dims, {ragged.dim: ragged.parts}), ragged)
+        self._refuse_too_long(order, sizes, dims, cut)
+        in_order = list(order) == sorted(order)
+        return _Split(centred, cut_shape(sizes, dims, cut), None, in_order) if estimate(cut.values()) >= 4 else None
+
+    def _rewrite(self, op: ir.Operation, split: _Split) -> list[Value]:
+        form = split.form
+        x, mean = _less_mean(op) if split.centred else (op.operands[0], None)
+        if split.ragged is not None:
+            return [_ragged_total(op, x, form, split.ragged)]
+        made: dict[Value, Value] = {}
+        taken = _B.convert(in_parts(x, form.shape, made), opmath(spelling_of(x)))
+        if self.returned and split.in_order and mean is None:
+            return_parts(op, made)
+        if mean is None:
+            name = op.name.removeprefix("cuesta.")
+            total = _B.reduce(name, _B.reduce(name, taken, form.inside), form.across)
+        else:
+            total = _variance(taken, _B.reshape(mean, form.kept), form)
+        return [_B.convert(_B.reshape(total, shape_of(op.results[0])), spelling_of(op.results[0]))]
+
+    def _wanted(self, order: Sequence[int], sizes: Sequence[Number], dims: Sequence[int]) -> int:
+        """How many parts would keep the machine busy; 1 where there are programs enough."""
+        programs = estimate(sizes[d] for d in order if d not in dims)
+        work = estimate(sizes[d] for d in dims)
+        if order and order[-1] not in dims:
+            # A program reduces so many results side by side where the dim that is fastest in memory is kept.
+            strip = min(STRIP, hint(sizes[order[-1]]))
+            programs, work = max(programs // strip, 1), work * strip
+        if work < LONG or programs >= self.programs // 2:
+            return 1
+        return min(4 * self.programs // programs, work // SHORT)
+
+    def _exact(self, order: Sequence[int], sizes: Sequence[Number], dims: Sequence[int]) -> int:
+        """How many parts leave no more than `longest` numbers to add up one after the other."""
+        count = estimate(sizes[d] for d in dims)
+        if not self.longest or not order:
+            return 1
+        return count // (self.longest * (_LANES if order[-1] in dims else 1))
+
+    def _refuse_too_long(
+        self, order: Sequence[int], sizes: Sequence[Number], dims: Sequence[int], found: Mapping[int, Number]
+    ) -> None:
+        """Raises Undecided where a program would reduce so much that a program for each set of sizes is better."""
+        if any(isinstance(sizes[d], Size) for d in dims):
+            alone = estimate(sizes[d] for d in dims) // max(estimate(found.values()), 1)
+            if order[-1] not in dims:
+                alone *= SECTOR
+            if alone >= _TOO_LONG:
+                extent = "x".join(str(sizes[d]) for d in dims)
+                raise Undecided(f"a program would reduce {alone} of {extent} elements: no number cuts that in parts")
+
+
+def _ragged(order: Sequence[int], sizes: Sequence[Number], dims: Sequence[int], wanted: int) -> _Ragged | None:
+    """How the slowest dim that depends on the call and is long enough is cut in parts, and where these end."""
+    for d in order:
+        if d not in dims or not isinstance(sizes[d], Size):
+            continue
+        unit = _UNIT if d == order[-1] else 1
+        parts = 1 << max(min(wanted, hint(sizes[d]) // (4 * unit)), 1).bit_length() - 1
+        if parts >= 4:
+            return _Ragged(d, parts, sizes[d] // (parts * unit) * (parts * unit))
+    return None
+
+
+def _ragged_total(op: ir.Operation, x: Value, form: Cut, ragged: _Ragged) -> Value:
+    """The parts, and beside them what is left at the end of the dim."""
+    name, sizes, dim = op.name.removeprefix("cuesta."), shape_of(x), ragged.dim
+    even = [ragged.whole if d == dim else n for d, n in enumerate(sizes)]
+    rest = [n - m for n, m in zip(sizes, even, strict=True)][dim]
+    beside = [rest if d == dim else n for d, n in enumerate(sizes)]
+
+    def end_of(value: Value, start: Number, size: Number) -> Value:
+        return value if shape_of(value)[dim] == 1 else _B.slice(value, dim, start, size)
+
+    def of_parts(value: Value) -> Value:
+        taken = value if len(shape_of(value)) != len(sizes) else end_of(value, 0, ragged.whole)
+        own = reshaped_operand(shape_of(taken), even, form.shape)
+        assert own is not None
+        return _B.reshape(taken, own)
+
+    def of_rest(value: Value) -> Value:
+        return value if len(shape_of(value)) != len(sizes) else end_of(value, ragged.whole, rest)
+
+    wide = opmath(spelling_of(x))
+    total = _B.reduce(name, _B.convert(_viewed(x, form.shape, of_parts), wide), form.inside)
+    total = _B.reduce(name, total, form.across)
+    left = _B.reduce(name, _B.convert(_viewed(x, beside, of_rest), wide), ints(op.attributes["dims"]))
+    total = _B.pointwise(_JOINED[op.name], total, left)
+    return _B.convert(_B.reshape(total, shape_of(op.results[0])), spelling_of(op.results[0]))
+
+
+def in_parts(x: Value, shape: list[Number], made: dict[Value, Value] | None = None) -> Value:
+    """x in another shape, with the pointwise ops that made it: `made` gets what they make, → the same in that shape."""
+    sizes = shape_of(x)
+
+    def view(value: Value) -> Value:
+        own = reshaped_operand(shape_of(value), sizes, shape)
+        assert own is not None  # each dim of `sizes` became a run of its own
+        return _B.reshape(value, own)
+
+    return _viewed(x, shape, view, made)
+
+
+def _viewed(
+    x: Value, shape: list[Number], view: Callable[[Value], Value], computed: dict[Value, Value] | None = None
+) -> Value:
+    """A view of x, which has that shape, with the pointwise ops that made it.
+
+    A reshape between them and the reduction would keep them out of its kernel, and what they make in memory. That is
+    as well where they make it of much: each place in the window of a pool would be in memory instead.
+    """
+    sizes = shape_of(x)
+    made: dict[Value, Value] = {}
+    known: dict[Value, dict[Value, int]] = {}
+
+    def visit(value: Value) -> Value:
+        if value not in made:
+            op = maker(value)
+            moved = sum(_traffic(value, known).values())
+            if (
+                op is None
+                or op.name not in POINTWISE
+                or shape_of(value) != sizes
+                or moved > _MOST_MOVED * byte_count(value)
+            ):
+                made[value] = view(value)
+            else:
+                kind = types.tensor(shape, spelling_of(value))
+                operands = [visit(v) for v in op.operands]
+                attributes = dict(op.attributes.items())
+                clone = ir.Operation.create(op.name, results=[kind], operands=operands, attributes=attributes)
+                made[value] = clone.results[0]
+                if computed is not None:
+                    computed[value] = made[value]
+        return made[value]
+
+    return visit(x)
+
+
+def _traffic(value: Value, known: dict[Value, dict[Value, int]]) -> dict[Value, int]:
+    """What pointwise ops make `value` of → the bytes that each moves; not all of it where that is much already."""
+    if value in known:
+        return known[value]
+    op, sizes = maker(value), shape_of(value)
+    found: dict[Value, int] = {}
+    if op is None or op.name not in POINTWISE:
+        found[value] = byte_count(value) * (1 if op is None or op.name in _IN_MEMORY else 2)
+    else:
+        for operand in op.operands:
+            if shape_of(operand) == sizes and sum(found.values()) <= _MOST_MOVED * byte_count(value):
+                found |= _traffic(operand, known)
+    known[value] = found
+    return found
+
+
+def _variance(x: Value, mean: Value, form: Cut) -> Value:
+    """The sum of the squares of x less `mean`, which has a 1 for each part."""
+    own = _B.mean(x, form.inside)
+    beside = _B.reshape(own, [1 if d in form.inside else n for d, n in enumerate(shape_of(x))])
+    spread = _B.reduce("sum", _B.pointwise("square", _B.pointwise("sub", x, beside)), form.inside)
+    apart = _B.pointwise("sub", own, mean)
+    between = _B.with_number("mul", _B.pointwise("square", apart), form.count)
+    return _B.reduce("sum", _B.pointwise("add", spread, between), form.across)
+
+
+def _is_centred(op: ir.Operation) -> bool:
+    """Whether `op` sums the squares of something less its mean over the same dims."""
+    square = maker(op.operands[0], "square") if op.name == "cuesta.sum" else None
+    if square is None or maker(square.operands[0], "sub") is None:
+        return False
+    x, mean = _less_mean(op)
+    dims = ints(op.attributes["dims"])
+    divided = maker(unreshaped(mean), "div")
+    if divided is None or _count(divided.operands[1]) != math.prod(shape_of(x)[d] for d in dims):
+        return False
+    total = maker(unreshaped(divided.operands[0]), "sum")
+    return total is not None and total.operands[0] == x and ints(total.attributes["dims"]) == dims
+
+
+def _count(value: Value) -> Number | float | None:
+    """The number that `value` holds in every place; None where it holds others."""
+    extent = maker(value, "extent")
+    return number(value) if extent is None else number_of(extent.attributes["at"])
+
+
+def _less_mean(op: ir.Operation) -> tuple[Value, Value]:
+    """(x, mean) of a sum of (x - mean)²."""
+    x, mean = op.operands[0].owner.operands[0].owner.operands
+    return x, mean

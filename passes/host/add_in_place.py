@@ -1,0 +1,68 @@
+"""Convolutions that add to what nobody reads again write the sum over it.
+
+    %r = host.aten(%x, %y, %held) {packed_convolution_add}       host.aten(%x, %y, %held) {packed_convolution_add_}
+    host.launch(%r, %z)                                     →    host.launch(%y, %z)
+
+oneDNN then reads and writes one memory, not two. %y may be in a buffer of ours or a call's result: torch's own calls
+on the route "shim" give memory that nothing else knows (dialects/host/aten_abi.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from cuesta._mlir import ir
+from cuesta.dialects import host
+from cuesta.dialects.host.packed_convolutions import ADDING, ADDING_IN_PLACE
+from cuesta.passes.infra.graph_rewrite import functions, users
+from cuesta.passes.infra.registry import Pass, register_pass
+
+
+@register_pass("add-in-place")
+class AddInPlace(Pass):
+    """Lets convolutions write a sum over the summand that dies in it."""
+
+    def run(self, module: ir.Module) -> None:
+        with module.context:
+            for function in functions(module):
+                for op in list(function.regions[0].blocks[0].operations):
+                    if _adds(op.operation) and _may_write(op.operation):
+                        _write(op.operation)
+
+
+def _adds(op: ir.Operation) -> bool:
+    return bool(op.name == host.CALL.name and op.attributes["overload"].value == ADDING)
+
+
+def _may_write(op: ir.Operation) -> bool:
+    """Whether nothing reads the summand, or what it is a part of, but before the convolution."""
+    x, summand, _ = op.operands
+    root, _ = host.base_of(summand)
+    if summand.type != op.results[0].type or isinstance(root.owner, ir.Block) or root == host.base_of(x)[0]:
+        return False
+    maker = root.owner
+    if maker.name == host.CALL.name:
+        ours = maker.attributes["route"].value == "shim"
+    else:
+        # What is returned takes memory of its own, no more than it needs.
+        ours = maker.name == host.ALLOC.name and not any(user.name == "func.return" for user in _readers(op.results[0]))
+    return ours and all(user == op or user.is_before_in_block(op) for user in _readers(root))
+
+
+def _readers(value: ir.Value) -> Iterator[ir.Operation]:
+    """The ops that touch a value, through views or not."""
+    for user in users(value):
+        if user.name == host.VIEW.name:
+            yield from _readers(user.results[0])
+        else:
+            yield user
+
+
+def _write(op: ir.Operation) -> None:
+    attributes = {name: op.attributes[name] for name in op.attributes}
+    attributes["overload"] = ir.StringAttr.get(ADDING_IN_PLACE)
+    attributes["dtypes"] = ir.ArrayAttr.get(list(attributes["dtypes"])[: len(op.operands)])
+    with ir.InsertionPoint(op), op.location:
+        host.CALL(list(op.operands), [], **attributes)
+    op.results[0].replace_all_uses_with(op.operands[1])
+    op.erase()

@@ -1,0 +1,45 @@
+"""Marks a planned program as checked: its launches say how large their operands are, and none leaves its memory.
+
+    host.launch(%v, %r) {kernel = @k}   →   host.launch(%v, %r) {kernel = @k, extents = [128, 256]}
+
+Run for `options={"checked": True}` only. An operand that does not lie within the memory that it is a view of is a
+CompileError; where its place depends on the call, the runtime looks (`checked` in the metadata has these operands).
+"""
+
+from __future__ import annotations
+
+from cuesta._mlir import ir
+from cuesta.dialects.cuesta.dialect import int_array
+from cuesta.dialects.host.operands import CHECKED, EXTENTS, Operand, Region, name_of, operands_of
+from cuesta.errors import CompileError
+from cuesta.passes.infra.graph_rewrite import functions
+from cuesta.passes.infra.registry import Pass, register_pass
+
+
+@register_pass("check-operands")
+class CheckOperands(Pass):
+    """Refuses operands that are not within their memory, and says how many bytes each launch may touch."""
+
+    def run(self, module: ir.Module) -> None:
+        with module.context, ir.Location.unknown():
+            module.operation.attributes[CHECKED] = ir.UnitAttr.get()
+            for function in functions(module):
+                block = function.regions[0].blocks[0]
+                for operand in operands_of(block):
+                    _check(operand)
+                for op in block.operations:
+                    if op.operation.name == "host.launch":
+                        sizes = [Region.of(value).nbytes for value in op.operation.operands]
+                        op.operation.attributes[EXTENTS] = int_array(sizes)
+
+
+def _check(operand: Operand) -> None:
+    memory = Region.of(operand.base).nbytes
+    end = operand.offset + operand.region.nbytes
+    rest = memory - end
+    begins_before = isinstance(operand.offset, int) and operand.offset < 0
+    if begins_before or (isinstance(rest, int) and rest < 0 and operand.region.nbytes != 0):
+        raise CompileError(
+            f"{operand.what} takes the bytes from {operand.offset} to {end} of {name_of(operand.base)}, "
+            f"which has {memory}, at {operand.op.location}"
+        )

@@ -1,0 +1,85 @@
+"""Which attention is a kernel of ours on a CPU, and how it is cut.
+
+%o, %lse = cuesta.attention(%q, %k, %v)   →   %o, %lse = cuesta.attention(%q, %k, %v) {tile = "64x128 by 4"}
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+from cuesta._mlir import ir
+from cuesta.dialects.kernel_attention import LANES, ROWS, TILE, AttentionTile
+from cuesta.dialects.module_products import measured_products
+from cuesta.dialects.types import shape_of, spelling_of
+from cuesta.passes.infra.graph_rewrite import functions
+from cuesta.policy.product_kinds import KERNEL
+from cuesta.sizes import Size, hint
+from cuesta.targets import Target
+
+#: Position of q among the operands of each op.
+_FIRST = {"cuesta.attention": 0, "cuesta.attention_backward": 1}
+
+#: Attribute of an op of which no kernel is made: why.
+REASON = "reason"
+
+#: Of fewer queries most lanes would be empty: the library took 0.65 of a kernel's time for one, 1.2 for four.
+_FEWEST_QUERIES = 8
+#: Vectors of queries that a panel has at most.
+_MOST_VECTORS = 4
+#: Work of a panel beside what its queries take, in vectors of them.
+_PANEL = 0.4
+#: Keys of a block, at most: its scores for a panel stay in L1.
+_MOST_KEYS = 64
+
+
+def mark_attention(module: ir.Module, option: str, target: Target) -> None:
+    """Marks the attention of a module that is to become kernels, and says of the other why not; `option` is that named
+    `attention`."""
+    if target.device_type != "cpu" or target.gpu or option == "library":
+        return
+    measured = measured_products(module)
+    for function in functions(module):
+        for view in function.regions[0].blocks[0].operations:
+            op = view.operation
+            if op.name not in _FIRST or TILE in op.attributes:
+                continue
+            if (refused := refusal(op)) is not None:
+                op.attributes[REASON] = ir.StringAttr.get(f"attention of {refused} runs in the library")
+            elif option == "kernel" or _is_faster(op, measured):
+                op.attributes[TILE] = ir.StringAttr.get(str(tile_of(op)))
+
+
+def refusal(op: ir.Operation) -> str | None:
+    """What no kernel takes of an op; None where one does."""
+    masked = len(op.operands) in (4, 7)
+    if {spelling_of(x) for x in op.operands} - ({"i1"} if masked else set()) != {"f32"}:
+        return "elements other than f32"
+    q, k, v = (shape_of(x) for x in list(op.operands)[_FIRST[op.name] :][:3])
+    if any(isinstance(n, Size) for shape in (q, k, v) for n in (shape[1], shape[3])):
+        return "heads whose number or size depends on the call"
+    return "no elements" if any(0 in shape_of(x) for x in op.operands) else None
+
+
+def tile_of(op: ir.Operation) -> AttentionTile:
+    """How a kernel cuts an op."""
+    q, k = list(op.operands)[_FIRST[op.name] :][:2]
+    return tile_for(hint(shape_of(q)[2]), hint(shape_of(k)[2]))
+
+
+def tile_for(queries: int, keys: int) -> AttentionTile:
+    """The tile of so many queries and keys: panels that leave few lanes empty, and blocks of keys that are alike."""
+
+    def cost(vectors: int) -> float:
+        return math.ceil(queries / (vectors * LANES)) * (vectors + _PANEL)
+
+    vectors = min(range(_MOST_VECTORS, 0, -1), key=cost)
+    rows = ROWS if vectors == _MOST_VECTORS else 2 * ROWS  # 16 sums in registers at least, or 8
+    block = math.ceil(keys / math.ceil(keys / _MOST_KEYS))
+    return AttentionTile(vectors * LANES, math.ceil(block / rows) * rows, rows)
+
+
+def _is_faster(op: ir.Operation, measured: Mapping[str, str]) -> bool:
+    """Whether a kernel was measured to be faster on this machine, and has queries for its lanes."""
+    queries = shape_of(op.operands[_FIRST[op.name]])[2]
+    return hint(queries) >= _FEWEST_QUERIES and measured.get(op.name.removeprefix("cuesta.")) == KERNEL

@@ -1,0 +1,107 @@
+"""The operands of two products as an attention op takes them: four dims, heads not yet repeated, and the
+strides that they have in memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeAlias
+
+from cuesta._mlir import ir
+from cuesta.dialects.cuesta.dialect import ints, numbers
+from cuesta.dialects.graph_builder import GraphBuilder
+from cuesta.dialects.types import row_major, shape_of
+from cuesta.passes.analysis.layout import Layout, is_dense
+from cuesta.passes.analysis.match import maker
+from cuesta.sizes import Number
+
+_B = GraphBuilder()
+Sizes: TypeAlias = tuple[Number, Number, Number, Number]
+
+
+def heads_of(operand: ir.Value, sizes: Sizes, grouped: bool = True) -> ir.Value:
+    """A product's operand [B*H, N, D] as [B, H, N, D], the value that it was reshaped from where that has these sizes.
+
+    `grouped` gives [B, H/n, N, D] where each head was repeated n times.
+    """
+    value = _above_reshapes(operand, sizes)
+    if grouped and (few := _unrepeated(value, sizes)) is not None:
+        return few
+    return _B.reshape(value, sizes)
+
+
+def transposed_heads_of(operand: ir.Value, sizes: Sizes, grouped: bool = True) -> ir.Value:
+    """The same of an operand [B*H, D, N], which the attention op takes the other way round."""
+    batch, heads, rows, depth = sizes
+    value = _above_reshapes(operand, (batch, heads, depth, rows))
+    op = maker(value, "permute")
+    if op is not None and shape_of(value)[-2:] == (depth, rows):
+        *lead, last, second_last = ints(op.attributes["dims"])
+        if len(lead) == len(shape_of(value)) - 2:
+            inner = _B.permute(op.operands[0], [*lead, second_last, last])
+            return heads_of(inner, sizes, grouped)
+    return _B.permute(_B.reshape(value, (batch, heads, depth, rows)), [0, 1, 3, 2])
+
+
+def _above_reshapes(value: ir.Value, sizes: Sizes) -> ir.Value:
+    """What `value` was reshaped from; it stops where the sizes are right."""
+    while shape_of(value) != sizes and (op := maker(value, "reshape")) is not None:
+        value = op.operands[0]
+    return value
+
+
+def _unrepeated(value: ir.Value, sizes: Sizes) -> ir.Value | None:
+    """[B, H/n, N, D] where `value` is that with each head repeated n times."""
+    while (op := maker(value, "reshape")) is not None:
+        value = op.operands[0]
+    op = maker(value, "expand")
+    if op is None:
+        return None
+    batch, heads, rows, depth = sizes
+    source, target = shape_of(op.operands[0]), shape_of(value)
+    groups = target[1] if len(target) == 5 else 1
+    one_group = target == sizes and source == (batch, 1, rows, depth)
+    each_repeated = source == (batch, groups, 1, rows, depth)
+    if not one_group and (not each_repeated or target != (batch, groups, heads // groups, rows, depth)):
+        return None
+    return _B.reshape(op.operands[0], (batch, groups, rows, depth))
+
+
+def strides_for(value: ir.Value) -> Sequence[Number]:
+    """The strides with which an attention op is to see an operand: those it has in memory as far as that is known
+    here, with 1 for the last dim, which ATen's kernel takes for granted."""
+    sizes = shape_of(value)
+    layout, known = _layout(value)
+    if layout is None or (sizes[-1] != 1 and layout.strides[-1] != 1):
+        return row_major(sizes)
+    # What is not dense is not copied to where it was expected: it must be there already.
+    return layout.strides if known or is_dense(sizes, layout.strides) else row_major(sizes)
+
+
+def _layout(value: ir.Value) -> tuple[Layout | None, bool]:
+    """(where the value's elements lie, None where a view copies; whether that is sure: a kernel may place its own)."""
+    owner, sizes = value.owner, shape_of(value)
+    if isinstance(owner, ir.Block):
+        arguments = owner.owner.attributes
+        if "arg_attrs" not in arguments or "cuesta.strides" not in (
+            attributes := arguments["arg_attrs"][ir.BlockArgument(value).arg_number]
+        ):
+            return Layout(0, 0, sizes, tuple(row_major(sizes))), False
+        return Layout(0, 0, sizes, tuple(numbers(attributes["cuesta.strides"]))), True
+    if owner.name in ("cuesta.reshape", "cuesta.permute", "cuesta.slice", "cuesta.expand"):
+        source, known = _layout(owner.operands[0])
+        return (None if source is None else _viewed(source, owner.operation, sizes)), known
+    strides = row_major(sizes)
+    if "result_strides" in owner.attributes:
+        strides = numbers(owner.attributes["result_strides"][ir.OpResult(value).result_number])
+    return Layout(0, 0, sizes, tuple(strides)), owner.name in ("cuesta.mm", "cuesta.addmm", "aten.call")
+
+
+def _viewed(source: Layout, view: ir.Operation, sizes: Sequence[Number]) -> Layout | None:
+    if view.name == "cuesta.reshape":
+        return source.reshape(sizes)
+    if view.name == "cuesta.permute":
+        return source.permute(ints(view.attributes["dims"]))
+    if view.name == "cuesta.expand":
+        return source.expand(sizes)
+    return source.slice(numbers(view.attributes["starts"]), ints(view.attributes["steps"]), sizes)

@@ -1,0 +1,132 @@
+"""Hands matrix products, convolutions and attention to the libraries behind ATen.
+
+    %2 = cuesta.mm(%0, %1)   →   %2 = aten.call(%0, %1) {overload = "aten.mm.default"}
+
+On CPU they run in MKL and oneDNN. There a bias that is added to rows is left to the kernel that reads the product: ATen
+writes it to the result first, and has MKL read that. Of some products `product_routes` makes kernels instead; one that
+is to use tensor cores stays a product, and its tile says so.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from cuesta._mlir import ir
+from cuesta.dialects.cuesta.contraction import convolution_arguments
+from cuesta.dialects.cuesta.dialect import numbers
+from cuesta.dialects.graph_builder import GraphBuilder
+from cuesta.dialects.module_target import target_of
+from cuesta.dialects.product import PACKED, PRODUCT
+from cuesta.dialects.types import row_major, shape_of, spelling_of
+from cuesta.passes.graph.hoist_reshapes import POINTWISE
+from cuesta.passes.infra.graph_rewrite import Rule, functions, rewrite_ops, users
+from cuesta.passes.infra.registry import Pass, register_pass
+from cuesta.passes.libraries.attention_kernels import mark_attention
+from cuesta.passes.libraries.library_attention import LibraryAttention
+from cuesta.passes.libraries.packed_weights import keep_panels_apart
+from cuesta.passes.libraries.product_routes import ROUTE, as_kernel, mark_routes
+from cuesta.policy.product_kinds import LIBRARY
+from cuesta.sizes import Number
+
+_B = GraphBuilder()
+_GEMM = "matrix products run in the library"
+
+
+def _call(
+    op: ir.Operation, overload: str, args: Sequence[Any], kwargs: dict[str, Any], reason: str, any_strides: bool = False
+) -> list[ir.Value]:
+    """The call with the strides that the op was traced with, row-major ones where it was not."""
+    if "result_strides" in op.attributes:
+        strides: list[Sequence[Number]] = [numbers(s) for s in op.attributes["result_strides"]]
+    else:
+        strides = [row_major(shape_of(r)) for r in op.results]
+    results = [(shape_of(r), spelling_of(r), s) for r, s in zip(op.results, strides, strict=True)]
+    operand_strides = None
+    if not any_strides and "operand_strides" in op.attributes:
+        operand_strides = [numbers(s) for s in op.attributes["operand_strides"]]
+    return _B.aten(overload, args, kwargs, results, reason, operand_strides)
+
+
+def _mm(op: ir.Operation) -> list[ir.Value]:
+    name = "aten.mm.default" if len(shape_of(op.operands[0])) == 2 else "aten.bmm.default"
+    return _call(op, name, list(op.operands), {}, _GEMM, any_strides=True)
+
+
+def _addmm(op: ir.Operation) -> list[ir.Value]:
+    name = "aten.addmm.default" if len(shape_of(op.operands[1])) == 2 else "aten.baddbmm.default"
+    scalars = {"beta": op.attributes["beta"].value, "alpha": op.attributes["alpha"].value}
+    return _call(op, name, list(op.operands), scalars, _GEMM, any_strides=True)
+
+
+def _mm_and_bias(op: ir.Operation) -> list[ir.Value]:
+    """The product, and the bias added behind it."""
+    bias, *factors = op.operands
+    (product,) = _call(op, "aten.mm.default", factors, {}, _GEMM, any_strides=True)
+    return [_B.pointwise("add", product, bias)]
+
+
+def _has_bias(op: ir.Operation) -> bool:
+    """Whether what an addmm adds is the same in all rows, in the type that the product is summed in."""
+    (result,) = op.results
+    columns = (*(1,) * (len(shape_of(op.operands[0])) - 1), shape_of(result)[-1])
+    plain = all(op.attributes[name].value == 1 for name in ("beta", "alpha"))
+    return plain and len(shape_of(result)) == 2 and shape_of(op.operands[0]) == columns and spelling_of(result) == "f32"
+
+
+def _kernels_read(value: ir.Value) -> bool:
+    """Whether all that reads a value is pointwise, so that kernels of ours read it anyway."""
+    readers = users(value)
+    return bool(readers) and all(
+        op.name in POINTWISE or (op.name == "cuesta.reshape" and _kernels_read(op.results[0])) for op in readers
+    )
+
+
+def _product(op: ir.Operation, biases: bool) -> list[ir.Value] | None:
+    """The op as a call, one without a bias where it may go into `biases` of kernels; None where it stays a product."""
+    if PRODUCT in op.attributes:
+        return None
+    if op.attributes[ROUTE].value != LIBRARY:
+        return as_kernel(op)
+    if op.name == "cuesta.mm":
+        return _mm(op)
+    return _mm_and_bias(op) if biases and _has_bias(op) and _kernels_read(op.results[0]) else _addmm(op)
+
+
+def _convolution(op: ir.Operation) -> list[ir.Value]:
+    x, weight, *bias = op.operands
+    args = [x, weight, bias[0] if bias else None, *convolution_arguments(op)]
+    return _call(op, "aten.convolution.default", args, {}, "convolutions run in the library")
+
+
+@register_pass("call-libraries")
+@dataclass(frozen=True)
+class CallLibraries(Pass):
+    """Turns contractions and attention into calls of ATen."""
+
+    #: Who computes matrix products on a GPU: the option of that name.
+    gemm: str = "auto"
+
+    #: Who computes attention on a CPU: the option of that name.
+    attention: str = "auto"
+
+    def run(self, module: ir.Module) -> None:
+        product = functools.partial(_product, biases=not target_of(module).gpu)
+        rules: dict[str, Rule] = {
+            "cuesta.mm": product,
+            "cuesta.addmm": product,
+            "cuesta.convolution": _convolution,
+            **LibraryAttention(target_of(module)).rules(),
+        }
+        with module.context:
+            mark_routes(module, self.gemm)
+            mark_attention(module, self.attention, target_of(module))
+        rewrite_ops(module, rules)
+        with module.context:
+            for function in functions(module):
+                ops = [view.operation for view in function.regions[0].blocks[0].operations]
+                # Found before any is changed: that erases ops behind them, and a view of an erased op must not be read.
+                for product in [op for op in ops if PACKED in op.attributes]:
+                    keep_panels_apart(product)

@@ -1,0 +1,160 @@
+"""Puts convolutions in channels_last where the library computes them faster so.
+
+    cuesta.convolution(%x, %w) {result_strides = [[3136, 49, 7, 1]]}   →   {result_strides = [[3136, 1, 448, 64]]}
+
+cuDNN's fast kernels work in channels_last; any other layout they convert on every call. That holds where tensor cores
+compute (`cudnn` on the op): bf16, f16, and f32 where torch allows TF32. In full f32, row-major is the faster one. A
+graph with grouped convolutions is left as it is: channels_last is the slower one for them.
+
+oneDNN's kernels (`onednn` on the op) convert the images of a row-major call, there and back, and in channels_last
+none; but ATen then wants the weight in channels_last too, in which only a window of one element has it already. So
+each convolution has what moves less, and one that is to be a product of patches is left as it is.
+
+Kernels follow the memory order of what they read, so one kernel at each end of the network is all that converts. What
+a graph returns keeps the layout that is asked for: on a GPU a graph that returns most of what it computes on the way
+(the forward one of a training step) is left as it is, on a CPU a convolution whose result is returned row-major. What a
+training step saves on a CPU is asked for in channels_last (`frontend/saved_layouts`), and the gradients of convolutions
+are computed in the layout in which their images come.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+from cuesta._mlir import func, ir
+from cuesta.dialects.cuesta.contraction import convolution_arguments
+from cuesta.dialects.cuesta.dialect import int_array, numbers
+from cuesta.dialects.host.packed_convolutions import PACKED_CONVOLUTIONS
+from cuesta.dialects.module_target import target_of
+from cuesta.dialects.types import shape_of
+from cuesta.passes.analysis.memory_order import MemoryOrder
+from cuesta.passes.infra.graph_rewrite import functions
+from cuesta.passes.infra.registry import Pass, register_pass
+from cuesta.passes.libraries.convolution_epilogue import on_tensor_cores
+from cuesta.policy.convolution_layouts import cuts_patches, moves_less_in_channels_last
+from cuesta.runtime.strides import same_places
+from cuesta.sizes import Number
+
+#: Of the convolutions of a function, those to be in channels_last.
+_Rule: TypeAlias = Callable[[func.FuncOp, list[ir.Operation]], list[ir.Operation]]
+
+#: Calls into ATen whose results lie as their first operand does.
+_FOLLOWS = frozenset({"aten.max_pool2d_with_indices.default", "aten.avg_pool2d.default"})
+#: Calls for gradients, whose second operand is the images: how many of their operands are as these are.
+_GRADIENTS = {
+    "aten.convolution_backward.default": 3,
+    "aten.max_pool2d_with_indices_backward.default": 3,
+    "aten.avg_pool2d_backward.default": 2,
+}
+#: Returned tensors of four dims for each convolution from which on a graph is left as it is.
+_RETURNED_SHARE = 0.5
+
+
+def channels_last(sizes: Sequence[Number]) -> list[Number]:
+    """The strides of an [N, C, H, W] tensor whose channels are next to one another, as torch counts them."""
+    _, c, h, w = sizes
+    return [c * h * w, 1, w * c, c]
+
+
+@register_pass("choose-layouts")
+class ChooseLayouts(Pass):
+    """Chooses the memory order of convolutions."""
+
+    def run(self, module: ir.Module) -> None:
+        rule = {"cuda": _for_cudnn, "cpu": _for_onednn}.get(target_of(module).kind)
+        if rule is None:
+            return
+        with module.context:
+            for function in functions(module):
+                _choose(function, rule)
+                if rule is _for_onednn:
+                    _gradients(function)
+
+
+def _choose(function: func.FuncOp, rule: _Rule) -> None:
+    ops = [op.operation for op in function.regions[0].blocks[0].operations]
+    convolutions = [op for op in ops if op.name == "cuesta.convolution" and "result_strides" in op.attributes]
+    chosen = rule(function, [op for op in convolutions if len(shape_of(op.results[0])) == 4])
+    for op in chosen:
+        _set_strides(op, operands=2)
+    # oneDNN computes by what it has packed in this layout alone.
+    packed = [op for op in ops if op.name == "aten.call" and op.attributes["overload"].value in PACKED_CONVOLUTIONS]
+    for op in packed:
+        _set_strides(op, operands=len(op.operands) - 1)
+    chosen = [*chosen, *packed]
+    for op in ops:
+        if op.name == "aten.call" and op.attributes["overload"].value in _FOLLOWS and _follows(op.operands[0], chosen):
+            _set_strides(op, operands=1)
+
+
+def _gradients(function: func.FuncOp) -> None:
+    """Puts gradients in channels_last whose images come so: most are what the forward graph has saved."""
+    memory = MemoryOrder()
+    for op in function.regions[0].blocks[0].operations:
+        operands = _GRADIENTS.get(op.attributes["overload"].value) if op.name == "aten.call" else None
+        if operands is None or len(shape_of(op.operands[1])) != 4:
+            continue
+        if memory.order(op.operands[1]) == [0, 2, 3, 1]:
+            _set_strides(op.operation, operands)
+
+
+def _for_cudnn(function: func.FuncOp, convolutions: list[ir.Operation]) -> list[ir.Operation]:
+    if any(op.attributes["groups"].value != 1 for op in convolutions):
+        return []
+    *_, end = function.regions[0].blocks[0].operations
+    chosen = [op for op in convolutions if on_tensor_cores(op)]
+    returned = sum(len(shape_of(v)) == 4 for v in end.operands)
+    return chosen if returned <= _RETURNED_SHARE * len(chosen) else []
+
+
+def _for_onednn(function: func.FuncOp, convolutions: list[ir.Operation]) -> list[ir.Operation]:
+    *_, end = function.regions[0].blocks[0].operations
+    asked = function.attributes["res_attrs"] if "res_attrs" in function.attributes else [{}] * len(end.operands)
+    row_major = [
+        value
+        for value, own in zip(end.operands, asked, strict=True)
+        if "cuesta.strides" in own and not _is_channels_last(shape_of(value), numbers(own["cuesta.strides"]))
+    ]
+    return [
+        op for op in convolutions if "onednn" in op.attributes and op.results[0] not in row_major and _moves_less(op)
+    ]
+
+
+def _is_channels_last(sizes: Sequence[Number], strides: Sequence[Number]) -> bool:
+    return len(sizes) == 4 and same_places(sizes, strides, channels_last(sizes))
+
+
+def _moves_less(op: ir.Operation) -> bool:
+    x, weight = list(op.operands)[:2]
+    if cuts_patches(shape_of(x), shape_of(weight), convolution_arguments(op)):
+        return False
+    return moves_less_in_channels_last(shape_of(x), shape_of(weight), shape_of(op.results[0]))
+
+
+def _follows(value: ir.Value, chosen: Sequence[ir.Operation]) -> bool:
+    """Whether the value comes from one of the `chosen` by ops that keep the memory order."""
+    while not isinstance(value.owner, ir.Block) and len(shape_of(value)) == 4:
+        op = value.owner
+        if op.operation in chosen:
+            return True
+        large = [x for x in op.operands if shape_of(x) == shape_of(value)]
+        if op.name == "aten.call" and op.attributes["overload"].value in _FOLLOWS:
+            large = list(op.operands)[:1]
+        elif op.name == "cuesta.cat":
+            large = list(op.operands)
+        if not op.name.startswith(("cuesta.", "aten.")) or not large:
+            return False
+        value = large[0]
+    return False
+
+
+def _set_strides(op: ir.Operation, operands: int) -> None:
+    """Channels last for the first `operands` operands and every result of four dims."""
+    seen, made = list(op.attributes["operand_strides"]), list(op.attributes["result_strides"])
+    seen[:operands] = [int_array(channels_last(shape_of(x))) for x in list(op.operands)[:operands]]
+    for i, result in enumerate(op.results):
+        if len(shape_of(result)) == 4:
+            made[i] = int_array(channels_last(shape_of(result)))
+    op.attributes["operand_strides"] = ir.ArrayAttr.get(seen)
+    op.attributes["result_strides"] = ir.ArrayAttr.get(made)

@@ -1,0 +1,58 @@
+"""Calls of ATen for a convolution's gradients, as passes that compute some of them otherwise read them.
+
+%dx, %dw = aten.convolution_backward(%gradient, %x, %w, …, [true, true, false])
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from cuesta._mlir import ir
+from cuesta.dialects.aten import decode_call
+from cuesta.dialects.cuesta.dialect import ints
+from cuesta.dialects.module_target import target_of
+from cuesta.dialects.types import shape_of
+from cuesta.options import EAGERS_BITS
+from cuesta.passes.analysis.memory_order import MemoryOrder
+from cuesta.passes.infra.graph_rewrite import functions, replace
+
+_OVERLOAD = "aten.convolution_backward.default"
+
+
+def are_gradients(op: ir.Operation) -> bool:
+    """Whether an op is such a call, and not one for the bits of eager's results."""
+    if op.name != "aten.call" or op.attributes["overload"].value != _OVERLOAD:
+        return False
+    return bool(op.attributes["reason"].value != EAGERS_BITS)
+
+
+def gradient_arguments(op: ir.Operation) -> list[Any]:
+    """What it is called with. ATen takes one number for all dims of a stride, a padding and a dilation."""
+    arguments, _ = decode_call(op.attributes["args"].value, list(op.operands))
+    dims = len(shape_of(arguments[2])) - 2
+    arguments[4:7] = [given * dims if len(given) == 1 else given for given in arguments[4:7]]
+    return arguments
+
+
+def given_gradients(op: ir.Operation) -> list[int]:
+    """Which gradient each result is: 0 the images', 1 the weight's, 2 the bias's."""
+    return list(ints(op.attributes["positions"])) if "positions" in op.attributes else list(range(len(op.results)))
+
+
+def replace_on_cpu(
+    module: ir.Module,
+    is_chosen: Callable[[ir.Operation, MemoryOrder], bool],
+    rule: Callable[[ir.Operation], Sequence[ir.Value]],
+) -> None:
+    """Replaces the chosen ops of a module for a CPU. All are found before one is replaced: what is computed otherwise
+    does not say how it lies."""
+    if target_of(module).kind != "cpu":
+        return
+    with module.context:
+        for function in functions(module):
+            ops = [op.operation for op in function.regions[0].blocks[0].operations]
+            memory = MemoryOrder()
+            for op in [op for op in ops if is_chosen(op, memory)]:
+                with ir.InsertionPoint(op), op.location:
+                    replace(op, rule(op))

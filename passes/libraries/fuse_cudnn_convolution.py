@@ -1,0 +1,92 @@
+"""Takes bias, residual and relu into cuDNN's convolution.
+
+    %1 = cuesta.convolution(%x, %w, %b)         %1 = cuesta.convolution(%x, %w, %b)
+    %2 = %1 + %z                            →
+    %3 = cuesta.relu(%2)                        %3 = aten.call(%x, %w, %z, %b) {cudnn_convolution_add_relu}
+
+A residual that is a convolution with a bias gives its bias to the other one: ATen adds a bias that stands alone
+by a kernel of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+from cuesta._mlir import ir
+from cuesta.dialects.cuesta.contraction import convolution_arguments
+from cuesta.dialects.cuesta.dialect import numbers
+from cuesta.dialects.graph_builder import GraphBuilder
+from cuesta.dialects.module_target import target_of
+from cuesta.dialects.types import opmath, row_major, shape_of, spelling_of
+from cuesta.passes.analysis.match import maker, only_user, wide
+from cuesta.passes.infra.graph_rewrite import erase_dead, remark, rewrite_ops
+from cuesta.passes.infra.registry import Pass, register_pass
+from cuesta.passes.libraries.convolution_epilogue import Epilogue, epilogue_of, moved_bytes, rebuilt, refusal
+
+Value: TypeAlias = ir.Value
+_B = GraphBuilder()
+_REASON = "convolutions run in the library"
+
+
+def _relu(op: ir.Operation) -> Sequence[Value] | None:
+    (value,) = op.operands
+    total = maker(value, "add")
+    for candidate in [value] if total is None else total.operands:
+        convolution = maker(candidate, "convolution")
+        epilogue = None if convolution is None else epilogue_of(candidate)
+        if convolution is None or epilogue is None:
+            continue
+        reason = refusal(convolution)
+        if reason is None:
+            return _fused(convolution, epilogue)
+        remark(convolution, op, reason, moved_bytes(convolution))
+    return None
+
+
+def _fused(convolution: ir.Operation, epilogue: Epilogue) -> Sequence[Value]:
+    x, weight, *rest = convolution.operands
+    bias = rest[0] if rest else None
+    (result,) = convolution.results
+    strides = [[row_major(shape_of(v)) for v in vs] for vs in ((x, weight), (result,))]
+    if "operand_strides" in convolution.attributes:
+        a = convolution.attributes
+        strides = [[numbers(s) for s in a["operand_strides"]][:2], [numbers(s) for s in a["result_strides"]]]
+    seen, (made,) = strides
+    stride, padding, dilation, *_, groups = convolution_arguments(convolution)
+    places = [stride, padding, dilation, groups]
+    args: list[Any] = [x, weight]
+    if epilogue.residual is not None:
+        residual, bias = _without_bias(epilogue.residual, bias)
+        args += [residual, None]
+        seen = [*seen, made]
+    results = [(shape_of(result), spelling_of(result), made)]
+    seen = [*seen, [1]] if bias is not None else seen
+    name = "relu" if epilogue.residual is None else "add_relu"
+    return _B.aten(f"aten.cudnn_convolution_{name}.default", [*args, bias, *places], {}, results, _REASON, seen)
+
+
+def _without_bias(residual: Value, bias: Value | None) -> tuple[Value, Value | None]:
+    """(the residual less a bias of its own that nobody else sees, the bias with that one added)."""
+    op = maker(residual, "convolution")
+    if op is None or len(op.operands) < 3 or only_user(residual) is None:
+        return residual, bias
+    _, weight, own = op.operands
+    bare = rebuilt(op, weight, None)
+    if bias is None:
+        return bare, own
+    # Added before they are rounded, where a fold has just made them.
+    kind = opmath(spelling_of(own))
+    total = _B.pointwise("add", _B.convert(wide(bias), kind), _B.convert(wide(own), kind))
+    return bare, _B.convert(total, spelling_of(own))
+
+
+@register_pass("fuse-cudnn-convolution")
+class FuseCudnnConvolution(Pass):
+    """Makes a convolution and what follows it one call of cuDNN's, on CUDA."""
+
+    def run(self, module: ir.Module) -> None:
+        if target_of(module).kind != "cuda":
+            return
+        rewrite_ops(module, {"cuesta.relu": _relu})
+        erase_dead(module)

@@ -1,0 +1,263 @@
+"""Attention as calls of ATen's kernels; a part of call-libraries.
+
+    %1:2 = cuesta.attention(%q, %k, %v) {route = "flash", …}
+      →   %1:2 = aten.call(%q, %k, %v) {overload = "aten._scaled_dot_product_flash_attention.default", …}
+
+What the kernels return; "seen" is [B, L, H, D] in memory, seen as [B, H, L, D]:
+
+| route | output | logsumexp | seed, offset | gradients |
+|---|---|---|---|---|
+| cudnn | like q | [B, H, L, 1] | i64 [], i64 [] | like q, k, v |
+| flash | like q | [B, H, L] | ui64 [2], ui64 [] | like q, k, v |
+| efficient | seen | [B, H, L rounded up to 32] | i64 [], i64 [], on the CPU | seen |
+| cpu | like q | [B, L, H] seen as [B, H, L] | none | seen |
+
+An op that was not traced for a route (a recognised one) gets one here, and a logsumexp [B, H, L] from
+what the kernel returns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from cuesta._mlir import ir
+from cuesta.dialects.cuesta.attention import route_of
+from cuesta.dialects.cuesta.dialect import int_array, numbers
+from cuesta.dialects.graph_builder import GraphBuilder
+from cuesta.dialects.kernel_attention import TILE
+from cuesta.dialects.types import row_major, shape_of, spelling_of
+from cuesta.errors import Unsupported
+from cuesta.passes.infra.graph_rewrite import Rule
+from cuesta.passes.libraries.attention_kernels import REASON
+from cuesta.policy.attention_routes import EFFICIENT_ROWS, AttentionCall, choose_route, logsumexp_shape
+from cuesta.sizes import Number, hint
+from cuesta.targets import Target
+
+_B = GraphBuilder()
+
+
+@dataclass(frozen=True)
+class LibraryAttention:
+    """The rules for a target."""
+
+    target: Target
+
+    def rules(self) -> dict[str, Rule]:
+        """Op name → rule."""
+        return {
+            "cuesta.attention": self.forward,
+            "cuesta.attention_backward": self.backward,
+            "cuesta.dropout_attention": self.dropout_forward,
+            "cuesta.dropout_attention_backward": self.dropout_backward,
+        }
+
+    def forward(self, op: ir.Operation) -> Sequence[ir.Value] | None:
+        if TILE in op.attributes:
+            return None  # a kernel of ours
+        q, k, v, *mask = op.operands
+        route = self.route(op, q, k, v, bool(mask))
+        wanted = logsumexp_shape(route, shape_of(q))
+        call = _Forward(op, route, q, k, v, mask[0] if mask else None)
+        output, logsumexp = call.emit([shape_of(op.results[0]), wanted])
+        return [output, _unpadded(logsumexp, shape_of(op.results[1]))]
+
+    def backward(self, op: ir.Operation) -> Sequence[ir.Value] | None:
+        if TILE in op.attributes:
+            return None
+        grad, q, k, v, output, logsumexp, *mask = op.operands
+        route = self.route(op, q, k, v, bool(mask))
+        logsumexp = _padded(logsumexp, logsumexp_shape(route, shape_of(q)))
+        return _backward(op, route, [grad, q, k, v, output, logsumexp], mask[0] if mask else None, [])
+
+    def dropout_forward(self, op: ir.Operation) -> Sequence[ir.Value]:
+        q, k, v, *mask = op.operands
+        route = self.route(op, q, k, v, bool(mask), op.attributes["p"].value)
+        call = _Forward(op, route, q, k, v, mask[0] if mask else None, op.attributes["p"].value)
+        return call.emit([shape_of(r) for r in op.results])
+
+    def dropout_backward(self, op: ir.Operation) -> Sequence[ir.Value]:
+        grad, q, k, v, output, logsumexp, seed, offset, *mask = op.operands
+        route = self.route(op, q, k, v, bool(mask), op.attributes["p"].value)
+        saved = [grad, q, k, v, output, logsumexp]
+        return _backward(op, route, saved, mask[0] if mask else None, [seed, offset], op.attributes["p"].value)
+
+    def route(self, op: ir.Operation, q: ir.Value, k: ir.Value, v: ir.Value, masked: bool, p: float = 0.0) -> str:
+        """The op's own route, or the one chosen for its operands. Raises Unsupported where no kernel takes it."""
+        known = route_of(op) or ("cpu" if self.target.device_type == "cpu" else None)
+        if known is not None:
+            return known
+        shapes = (shape_of(q), shape_of(k), shape_of(v))
+        causal = bool(op.attributes["causal"].value)
+        chosen = choose_route(AttentionCall(spelling_of(q), *shapes, masked, causal, p), self.target)
+        if chosen is None:
+            raise Unsupported(f"no kernel for attention of {[*map(list, shapes)]} {spelling_of(q)} on {self.target}")
+        return chosen
+
+
+@dataclass(frozen=True)
+class _Forward:
+    op: ir.Operation
+    route: str
+    q: ir.Value
+    k: ir.Value
+    v: ir.Value
+    mask: ir.Value | None
+    p: float = 0.0
+
+    def emit(self, shapes: Sequence[Sequence[Number]]) -> list[ir.Value]:
+        """The call, with results of these shapes."""
+        q, k, v, mask, p = self.q, self.k, self.v, self.mask, self.p
+        causal, scale = bool(self.op.attributes["causal"].value), {"scale": self.op.attributes["scale"].value}
+        if p and self.route == "efficient":
+            # Its seeds come and go on the CPU, which the custom op sees to.
+            args = [q, k, v, mask, causal, scale["scale"], p, self.route, 0]
+            return self.call("cuesta.dropout_attention.default", args, {}, shapes, None)
+        match self.route:
+            case "cudnn":
+                args, positions = [q, k, v, mask, self.wants_logsumexp, p, causal, False], [0, 1, 6, 7]
+            case "flash":
+                args, positions = [q, k, v, p, causal, False], [0, 1, 6, 7]
+            case "efficient":
+                # Asked for less it returns a logsumexp of no rows, for which the op has no name.
+                args, positions = [q, k, v, mask, True, p, causal], [0, 1, 2, 3]
+            case _:
+                name = "aten._scaled_dot_product_flash_attention_for_cpu.default"
+                return self.call(name, [q, k, v, p, causal], {"attn_mask": mask, **scale}, shapes, None)
+        name = f"aten._scaled_dot_product_{self.route}_attention.default"
+        return self.call(name, args, scale, shapes, positions[: len(shapes)])
+
+    @property
+    def wants_logsumexp(self) -> bool:
+        """Only a backward op reads it."""
+        return next(iter(self.op.results[1].uses), None) is not None
+
+    def call(
+        self,
+        name: str,
+        args: list[Any],
+        kwargs: dict[str, Any],
+        shapes: Sequence[Sequence[Number]],
+        at: list[int] | None,
+    ) -> list[ir.Value]:
+        spellings = [spelling_of(r) for r in self.op.results]
+        strides = _traced_strides(self.op, self.route)
+        if strides is None:
+            seen = self.route == "efficient"
+            output = _heads_inside(shapes[0]) if seen else _ordered_as(_operand_strides(self.op)[0], shapes[0])
+            strides = [output, *map(row_major, shapes[1:])]
+        results = list(zip(shapes, spellings, strides, strict=True))
+        values = _call(self.op, name, args, kwargs, results)
+        if at is not None:
+            values[0].owner.attributes["positions"] = int_array(at)
+        return values
+
+
+def _backward(
+    op: ir.Operation,
+    route: str,
+    saved: list[ir.Value],
+    mask: ir.Value | None,
+    seeds: list[ir.Value],
+    p: float = 0.0,
+) -> list[ir.Value]:
+    _, q, k, *_ = saved
+    causal, scale = bool(op.attributes["causal"].value), {"scale": op.attributes["scale"].value}
+    lengths = [shape_of(q)[2], shape_of(k)[2]]
+    # Without dropout the kernels read no seeds.
+    given: list[Any] = seeds or [None, None]
+    name = f"aten._scaled_dot_product_{route}_attention_backward.default"
+    args: list[Any]
+    match route:
+        case "cudnn":
+            args = [*saved, *given, mask, None, None, *lengths, p, causal]
+        case "flash":
+            args = [*saved, None, None, *lengths, p, causal, *given]
+        case "efficient" if p:
+            name, scale = "cuesta.dropout_attention_backward.default", {}
+            args = [*saved, *given, mask, causal, op.attributes["scale"].value, p, route]
+        case "efficient":
+            args = [*saved[:4], mask, *saved[4:], *given, p, [True, True, True, False], causal]
+        case _:
+            name, args = "aten._scaled_dot_product_flash_attention_for_cpu_backward.default", [*saved, p, causal]
+            scale["attn_mask"] = mask
+    sizes = [shape_of(r) for r in op.results]
+    strides = _traced_strides(op, route)
+    if strides is None:
+        seen = route in ("efficient", "cpu")
+        inputs = zip(_operand_strides(op)[1:4], sizes, strict=True)
+        strides = [_heads_inside(s) if seen else _ordered_as(t, s) for t, s in inputs]
+    results = [(s, spelling_of(r), t) for s, r, t in zip(sizes, op.results, strides, strict=True)]
+    values = _call(op, name, args, scale, results)
+    values[0].owner.attributes["positions"] = int_array([0, 1, 2])
+    return values
+
+
+def _call(
+    op: ir.Operation,
+    name: str,
+    args: Sequence[Any],
+    kwargs: dict[str, Any],
+    results: Sequence[tuple[Sequence[Number], str, Sequence[Number]]],
+) -> list[ir.Value]:
+    """Calls a kernel, whose order of arguments is not the op's. It wants dense rows, and those of a mask even."""
+    traced = dict(zip(op.operands, _operand_strides(op), strict=True))
+    operands = [x for x in (*args, *kwargs.values()) if isinstance(x, ir.Value)]
+    strides = [traced[x] if x in traced else row_major(shape_of(x)) for x in operands]
+    values = _B.aten(name, args, kwargs, results, _reason(op), strides)
+    values[0].owner.attributes["rows_aligned"] = ir.UnitAttr.get()
+    return values
+
+
+def _reason(op: ir.Operation) -> str:
+    """Why it is called."""
+    return str(op.attributes[REASON].value) if REASON in op.attributes else "attention runs in the library"
+
+
+def _operand_strides(op: ir.Operation) -> list[list[Number]]:
+    """Those that the op was traced with; where it was not, row-major: the kernels want the last dim dense."""
+    if "operand_strides" in op.attributes:
+        return [numbers(s) for s in op.attributes["operand_strides"]]
+    return [row_major(shape_of(x)) for x in op.operands]
+
+
+def _traced_strides(op: ir.Operation, route: str) -> list[list[Number]] | None:
+    """The results' strides where the op was traced for this route."""
+    if "result_strides" not in op.attributes or (route_of(op) or "cpu") != route:
+        return None
+    return [numbers(s) for s in op.attributes["result_strides"]]
+
+
+def _ordered_as(strides: Sequence[Number], sizes: Sequence[Number]) -> list[Number]:
+    """Dense strides for `sizes` with the dims in the order in which `strides` has them."""
+    made: list[Number] = [1] * len(sizes)
+    step: Number = 1
+    for d in sorted(range(len(sizes)), key=lambda d: (hint(strides[d]), -d)):
+        made[d] = step
+        step *= sizes[d]
+    return made
+
+
+def _heads_inside(sizes: Sequence[Number]) -> list[Number]:
+    """The strides of [B, L, H, D] seen as [B, H, L, D]."""
+    _, heads, length, depth = sizes
+    return [heads * length * depth, depth, heads * depth, 1]
+
+
+def _unpadded(logsumexp: ir.Value, shape: Sequence[Number]) -> ir.Value:
+    """A kernel's logsumexp as the op has it."""
+    if list(shape_of(logsumexp)) == list(shape):
+        return logsumexp
+    if len(shape_of(logsumexp)) == 3:
+        logsumexp = _B.slice(logsumexp, 2, 0, shape[2])
+    return _B.reshape(logsumexp, shape)
+
+
+def _padded(logsumexp: ir.Value, shape: Sequence[Number]) -> ir.Value:
+    """An op's logsumexp as the kernel returned it; what was cut off is not read."""
+    if list(shape_of(logsumexp)) == list(shape):
+        return logsumexp
+    if len(shape) == 3:
+        return _B.pad(logsumexp, 2, 0, -shape_of(logsumexp)[2] % EFFICIENT_ROWS)
+    return _B.reshape(logsumexp, shape)

@@ -1,0 +1,88 @@
+"""A matrix product whose right factor lies in panels already, as `freezing` has weights lie.
+
+    %1 = cuesta.permute(%w) {dims = [1, 0, 2]}        %1 = cuesta.mm(expand %x, %w) {product = …} : tensor<16x96x48xf32>
+    %2 = cuesta.reshape(%1) : tensor<768x768xf32> →   %2 = cuesta.permute(%1) {dims = [1, 0, 2]} : tensor<96x16x48xf32>
+    %3 = cuesta.mm(%x, %2) : tensor<96x768xf32>       %3 = cuesta.add(%2, reshape %bias)
+    %4 = cuesta.add(%3, %bias)                        %4 = cuesta.reshape(%3) : tensor<96x768xf32>
+
+%w is tensor<16x768x48xf32>: panels, rows, columns. The product is one for each panel; what follows has panels and
+columns apart too, or a reshape would stand between it and the product.
+"""
+
+from __future__ import annotations
+
+from cuesta._mlir import ir
+from cuesta.dialects.cuesta.contraction import MatMul
+from cuesta.dialects.cuesta.dialect import ints
+from cuesta.dialects.graph_builder import GraphBuilder
+from cuesta.dialects.product import PACKED, PRODUCT
+from cuesta.dialects.types import shape_of, spelling_of, static_shape, tensor
+from cuesta.passes.analysis.match import maker
+from cuesta.passes.graph.hoist_reshapes import POINTWISE, reshaped_operand
+from cuesta.passes.infra.graph_rewrite import users
+
+_B = GraphBuilder()
+
+
+def packed_panels(b: ir.Value) -> ir.Value | None:
+    """The panels [P, K, C] that a right factor [K, P * C] is made of; None for another factor."""
+    reshape = maker(b, "reshape")
+    permute = maker(reshape.operands[0], "permute") if reshape is not None else None
+    if permute is None or ints(permute.attributes["dims"]) != [1, 0, 2]:
+        return None
+    panels: ir.Value = permute.operands[0]
+    return panels if shape_of(b) == (shape_of(panels)[1], shape_of(panels)[0] * shape_of(panels)[2]) else None
+
+
+def apart(x: ir.Value, product: ir.Value) -> ir.Value:
+    """x, which broadcasts to [M, N], with the dims of `product` [M, P, C]."""
+    m, count, columns = shape_of(product)
+    sizes = reshaped_operand(shape_of(x), [m, count * columns], [m, count, columns])
+    assert sizes is not None  # it has all of N or a 1
+    return _B.reshape(x, sizes)
+
+
+def multiply_panels(a: ir.Value, panels: ir.Value, tile: str) -> ir.Value:
+    """a @ the matrix that `panels` [P, K, C] are of, as [M, P, C]."""
+    count, k, columns = static_shape(panels)
+    m = shape_of(a)[0]
+    result = tensor([count, m, columns], spelling_of(a))
+    product = MatMul(_B.expand(_B.reshape(a, [1, m, k]), [count, m, k]), panels, result).result
+    product.owner.attributes[PRODUCT] = ir.StringAttr.get(tile)
+    product.owner.attributes[PACKED] = ir.UnitAttr.get()
+    return _B.permute(product, [1, 0, 2])
+
+
+def keep_panels_apart(product: ir.Operation) -> None:
+    """Has pointwise ops behind a product of `multiply_panels` keep its dims, where they read a reshape of it."""
+    pending = [user.results[0] for user in users(product.results[0])]
+    while pending:
+        own = pending.pop()
+        aliases = [op.results[0] for op in users(own) if op.name == "cuesta.reshape"]
+        pending += [op.results[0] for op in users(own) if op.name in POINTWISE]
+        for alias in aliases:
+            for user in dict.fromkeys(users(alias)):  # once, though it read the alias twice: it is erased
+                if user.name == "cuesta.reshape":
+                    aliases.append(user.results[0])
+                elif user.name in POINTWISE and (new := _on_shape(user, alias, own)) is not None:
+                    pending.append(new)
+
+
+def _on_shape(op: ir.Operation, alias: ir.Value, own: ir.Value) -> ir.Value | None:
+    """A pointwise op that reads `alias`, a reshape of `own`, on the latter's shape; None where it has none there."""
+    old, shape = shape_of(op.results[0]), shape_of(own)
+    if shape_of(alias) != old:
+        return None
+    sizes = [reshaped_operand(shape_of(x), old, shape) if shape_of(x) else [] for x in op.operands]
+    if any(s is None for s in sizes):
+        return None
+    with ir.InsertionPoint(op), op.location:
+        operands = [
+            own if x == alias else _B.reshape(x, s) if s else x for x, s in zip(op.operands, sizes, strict=True)
+        ]
+        kind = tensor(shape, spelling_of(op.results[0]))
+        new = ir.Operation.create(op.name, results=[kind], operands=operands, attributes=dict(op.attributes.items()))
+        back = _B.reshape(new.results[0], old)
+    op.results[0].replace_all_uses_with(back)
+    op.erase()
+    return new.results[0]

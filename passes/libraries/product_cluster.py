@@ -1,0 +1,131 @@
+"""What belongs to a matrix product that may be a kernel: what its kernel would take in, so that both ways are timed
+with it.
+
+    %0 = cuesta.mm(%x, %gate)                        of either product: both, silu and mul, and the views
+    %1 = cuesta.mm(%x, %up)                     →    that their operands are
+    %2 = cuesta.mul(cuesta.silu(%0), %1)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from cuesta._mlir import ir
+from cuesta.dialects.types import row_major, shape_of
+from cuesta.passes.analysis.layout import dense_strides
+from cuesta.passes.analysis.memory_order import MemoryOrder
+from cuesta.passes.graph.hoist_reshapes import POINTWISE
+from cuesta.passes.infra.graph_rewrite import users
+from cuesta.sizes import Number, estimate
+
+PRODUCTS = ("cuesta.mm", "cuesta.addmm")
+_VIEWS = ("cuesta.permute", "cuesta.expand", "cuesta.reshape")
+#: Attributes of products: strides that the arguments have too, and the answer to the question.
+_LEFT_OUT = ("operand_strides", "route")
+#: Ops that follow, at most: kernels of more are rare, and each is written out for every candidate.
+_MOST = 24
+
+
+def cluster(product: ir.Operation) -> list[ir.Operation]:
+    """The ops of a product's kernel in program order: the products, what follows them, and views that they read."""
+    found = [product]
+    block = product.operation.block
+    wanted = estimate(shape_of(product.results[0]))
+    while len(found) < _MOST:
+        new = next(_joining(found, wanted), None)
+        if new is None:
+            break
+        found.append(new)
+    members = set(found)
+    for op in found:
+        members |= set(_made_of_views(op, members))
+    return [op.operation for op in block.operations if op.operation in members]
+
+
+def _joining(found: list[ir.Operation], wanted: int) -> Iterator[ir.Operation]:
+    """Ops that a kernel of `found` would take in: pointwise on the whole result, and products beside it."""
+    first = next(op for op in found if op.name in PRODUCTS)
+    for op in found:
+        for result in op.results:
+            for user in users(result):
+                follows = user.name in POINTWISE or user.name == "cuesta.reshape"
+                if user not in found and follows and estimate(shape_of(user.results[0])) == wanted:
+                    yield user
+        for operand in op.operands if op is not first else ():
+            if _leads_to_product_beside(operand, first, wanted) and operand.owner.operation not in found:
+                yield operand.owner.operation
+
+
+def _leads_to_product_beside(value: ir.Value, first: ir.Operation, wanted: int) -> bool:
+    """Whether a value is a product beside `first`, or made of nothing else of its size."""
+    while not isinstance(value.owner, ir.Block):
+        op = value.owner.operation
+        if op.name in PRODUCTS:
+            return _alike(op, first)
+        large = [x for x in op.operands if estimate(shape_of(x)) == wanted]
+        if not (op.name in POINTWISE or op.name == "cuesta.reshape") or len(large) != 1:
+            return False
+        (value,) = large
+    return False
+
+
+def _alike(a: ir.Operation, b: ir.Operation) -> bool:
+    """Whether two products multiply the same matrix by matrices of one size."""
+    left, right = ([shape_of(x) for x in list(op.operands)[-2:]] for op in (a, b))
+    return a.name == b.name and left == right and a.operands[-2] == b.operands[-2]
+
+
+def _made_of_views(op: ir.Operation, members: set[ir.Operation]) -> Iterator[ir.Operation]:
+    """The views and constants that are an op's operands: how these lie counts."""
+    for operand in op.operands:
+        value = operand
+        while not isinstance(value.owner, ir.Block) and value.owner.operation not in members:
+            owner = value.owner.operation
+            if owner.name == "cuesta.constant":
+                yield owner
+                break
+            if owner.name not in _VIEWS:
+                break
+            yield owner
+            value = owner.operands[0]
+
+
+def boundary(ops: list[ir.Operation]) -> tuple[list[ir.Value], list[ir.Value]]:
+    """The values that `ops`, in program order, take from outside, and their results that are read there."""
+    members = set(ops)
+    inside = {result for op in ops for result in op.results}
+    taken = dict.fromkeys(value for op in ops for value in op.operands if value not in inside)
+    given = [result for op in ops for result in op.results if any(user not in members for user in users(result))]
+    return list(taken), given
+
+
+def program_text(ops: list[ir.Operation], memory: MemoryOrder) -> str:
+    """`ops` as a function of a module, whose arguments lie as they lie in the graph: equal for equal work."""
+    taken, given = boundary(ops)
+    names: dict[ir.Value, str] = {value: f"%arg{i}" for i, value in enumerate(taken)}
+    arguments = ", ".join(
+        f"{names[value]}: {value.type} {{cuesta.strides = {_listed(_strides(value, memory))}}}" for value in taken
+    )
+    results = ", ".join(f"{value.type} {{cuesta.strides = {_listed(row_major(shape_of(value)))}}}" for value in given)
+    lines = []
+    for op in ops:
+        outputs = ", ".join(names.setdefault(r, f"%{len(names)}") for r in op.results)
+        inputs = ", ".join(names[v] for v in op.operands)
+        kept = {name: attribute for name, attribute in op.attributes.items() if name not in _LEFT_OUT}
+        attributes = ", ".join(f"{name} = {attribute}" for name, attribute in sorted(kept.items()))
+        types = ", ".join(str(v.type) for v in op.operands)
+        produced = ", ".join(str(r.type) for r in op.results)
+        lines.append(f'{outputs} = "{op.name}"({inputs}) {{{attributes}}} : ({types}) -> ({produced})')
+    returned = f"return {', '.join(names[v] for v in given)} : {', '.join(str(v.type) for v in given)}"
+    body = "\n  ".join([*lines, returned])
+    return f"func.func @graph({arguments}) -> ({results}) {{\n  {body}\n}}"
+
+
+def _strides(value: ir.Value, memory: MemoryOrder) -> list[Number]:
+    """Where the elements of a value lie, as far as the graph tells, without gaps."""
+    strides = dense_strides(shape_of(value), memory.order(value))
+    return list(strides)
+
+
+def _listed(numbers: Sequence[Number]) -> str:
+    return f"[{', '.join(map(str, numbers))}]"

@@ -1,0 +1,358 @@
+"""The ways to compute a matrix product, of which call-libraries takes one.
+
+    library        %2 = aten.call(%a, %b) {overload = "aten.mm.default"}
+    columns        %2 = cuesta.sum(%a[M, K, 1] * %b[1, K, N]) {dims = [1]}    a kernel that walks along b's rows
+    rows           %2 = cuesta.sum(%a[M, 1, K] * %bT[1, N, K]) {dims = [2]}   a kernel that walks along K
+    tensor cores   %2 = cuesta.mm(%a, %b) {product = "128x256x64/8/4"}        a kernel that multiplies blocks
+    panels         %2 = cuesta.mm(%a, %b) {product = "256x192x384 by 8x48"}   the same on a CPU, of f32
+
+A library is made for large products. On CPU it loses on thousands of 3x3 ones, and on bf16 beside a vector: a kernel
+may be 20 times as fast, or as slow, and no rule of thumb tells which. Large ones of f32 in panels take 0.4 to 1.1 of
+MKL's time, and take in what follows: who wins is the machine's, and the module says what was measured. On a GPU a
+kernel on tensor cores is about as fast as the library's, and takes in what follows; where rows do not begin at
+multiples of 16 bytes the library falls to kernels that take two to five times as long (a vocabulary of 30522: 1.8 ms,
+ours 0.7). So the library is taken unless rows are ragged on a GPU or few on a CPU, it was measured otherwise, the op
+says otherwise (attribute `route`), or the option `gemm` asks for kernels.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+from cuesta._mlir import ir
+from cuesta.dialects.cuesta.contraction import MatMul
+from cuesta.dialects.cuesta.dialect import ints
+from cuesta.dialects.graph_builder import GraphBuilder
+from cuesta.dialects.module_products import measured_products
+from cuesta.dialects.module_target import target_of
+from cuesta.dialects.product import PRECISION, PRODUCT
+from cuesta.dialects.types import byte_size, opmath, shape_of, spelling_of, static_shape, tensor
+from cuesta.passes.analysis.aliases import VIEWS
+from cuesta.passes.analysis.match import maker
+from cuesta.passes.analysis.memory_order import MemoryOrder
+from cuesta.passes.graph.hoist_reshapes import reshaped
+from cuesta.passes.infra.graph_rewrite import functions, users
+from cuesta.passes.libraries.packed_weights import apart, multiply_panels, packed_panels
+from cuesta.passes.libraries.product_cluster import PRODUCTS, cluster, program_text
+from cuesta.passes.libraries.product_panels import ANY_ROWS, has_slow_f16, is_faster, panels_of
+from cuesta.passes.libraries.product_tiles import SHARED, SHARED_ON_AMD, Plan, plans
+from cuesta.policy.choices import Question, choose, measuring
+from cuesta.policy.product_kinds import KERNEL, LIBRARY, kind_of
+from cuesta.sizes import Number, Size, hint
+from cuesta.targets import Target
+
+_B = GraphBuilder()
+COLUMNS, ROWS, TENSOR_CORES = "columns", "rows", "tensor cores"
+PANELS = "panels"
+
+#: Attribute of a product: its way, and behind "tensor cores" the plan.
+ROUTE = "route"
+#: A kernel has a chance where a matrix has a side of at most so many elements,
+_NARROW = 16
+#: where a sum in order is as exact as a library's in blocks,
+_LONGEST_SUM = 4096
+#: and where measuring takes milliseconds: products of elements.
+_MOST_WORK = 1 << 26
+_FLOATS = ("f32", "f64", "bf16", "f16")
+#: What panels are packed of, in f32. Of bf16 oneDNN reaches 0.87 of what a CPU with instructions for it can.
+_IN_PANELS = ("f32", "f16")
+#: Kernels on a GPU that are timed beside the library, and the share of its time that another must save it: its own
+#: results count on a GPU, which does the same work in the same time again.
+_MEASURED, _WORTH = 7, 0.97
+#: Bytes that a row is a multiple of where the library has fast kernels, and products of elements from which on it
+#: matters.
+_ALIGNED, _RAGGED_WORK = 16, 1 << 24
+#: What tensor cores multiply, f32 where torch allows TF32; without that a GPU's other units do.
+_ON_GPU = ("f32", "bf16", "f16")
+
+
+def mark_routes(module: ir.Module, gemm: str) -> None:
+    """Marks the products of a module that are to become kernels. No op is built meanwhile: a candidate is a module.
+
+    `gemm` is the option of that name: "auto", "library", or "kernel", which counts on a GPU.
+    """
+    memory, target, measured = MemoryOrder(), target_of(module), measured_products(module)
+    for function in functions(module):
+        for view in function.regions[0].blocks[0].operations:
+            op = view.operation
+            if op.name not in PRODUCTS or ROUTE in op.attributes or PRODUCT in op.attributes:
+                continue
+            route = LIBRARY
+            if gemm != "library":
+                route = _route_on_gpu(op, memory, gemm, target) if target.gpu else _route(op, memory, gemm, measured)
+            op.attributes[ROUTE] = ir.StringAttr.get(route)
+
+
+def _route(op: ir.Operation, memory: MemoryOrder, gemm: str, measured: Mapping[str, str]) -> str:
+    sizes = _sizes(op)
+    if sizes is None:
+        return _route_of_any_rows(op, memory, gemm, measured)
+    own = _in_panels_of(op, sizes) or _by_a_vector(op, sizes, memory)
+    if own is not None and (gemm == "kernel" or packed_panels(op.operands[-1]) is not None):
+        return own
+    if spelling_of(op.results[0]) not in _FLOATS:
+        return LIBRARY
+    ways = [LIBRARY]
+    if own is not None:
+        ways.insert(0 if _is_faster(op, sizes, memory, measured) else 1, own)
+    if not _may_be_a_kernel(sizes):
+        return _measured_with_what_follows(op, sizes, memory, tuple(ways)) if measuring() else ways[0]
+    # One column has no rows of b to walk along.
+    ways += [ROWS] if sizes[-1] == 1 else [COLUMNS, ROWS]
+    return choose(_question(op, sizes, tuple(dict.fromkeys(ways))), op)
+
+
+def _route_of_any_rows(op: ir.Operation, memory: MemoryOrder, gemm: str, measured: Mapping[str, str]) -> str:
+    """The route where sizes depend on the call: panels where only the number of rows does. How many there will be no
+    rule can go by, but what was measured holds for all."""
+    about = _about(op)
+    if about is None or min(about[1:]) < 2 or spelling_of(op.results[0]) != "f32":
+        return LIBRARY
+    _, k, n = about
+    is_faster = gemm == "kernel" or measured.get(_kind(op, memory)[0]) == KERNEL
+    return f"{PANELS} {panels_of(ANY_ROWS, n, k)}" if is_faster else LIBRARY
+
+
+def _kind(op: ir.Operation, memory: MemoryOrder) -> tuple[str, bool]:
+    """A product's kind, and whether columns of its right factor lie together."""
+    turned, across = (_is_turned(x, memory) for x in list(op.operands)[-2:])
+    return kind_of(turned, across), across
+
+
+def _is_turned(x: ir.Value, memory: MemoryOrder) -> bool:
+    """Whether columns of a matrix lie together in memory, and not rows; what nothing is known of lies row by row."""
+    order, view = memory.order(x), maker(x, "permute")
+    if view is not None and not memory.knows(x):
+        order = ints(view.attributes["dims"])
+    return order[-1] == len(order) - 2
+
+
+def _is_faster(op: ir.Operation, sizes: list[int], memory: MemoryOrder, measured: Mapping[str, str]) -> bool:
+    """Whether a kernel beats the library: for the product's kind this was measured, or it has few rows; of f16 where
+    the library has no instructions for it."""
+    if spelling_of(op.results[0]) == "f16":
+        return has_slow_f16()
+    kind, across = _kind(op, memory)
+    *batch, m, k, n = sizes
+    if batch and 1 in (m, k, n):
+        return False  # was not measured
+    return measured.get(kind) == KERNEL or (not batch and is_faster(m, n, k, across))
+
+
+def _measured_with_what_follows(
+    op: ir.Operation, sizes: list[int], memory: MemoryOrder, candidates: tuple[str, ...]
+) -> str:
+    """The candidate that takes the least time with what a kernel would take in; the first where sizes of that depend on
+    the call."""
+    ops = cluster(op)
+    if any(isinstance(n, Size) for inner in ops for value in inner.operands for n in shape_of(value)):
+        return candidates[0]
+    name = op.name.removeprefix("cuesta.")
+    about = f"{name} {'x'.join(map(str, sizes))} {spelling_of(op.results[0])}, {len(ops)} ops"
+    return choose(Question("gemm", about, program_text(ops, memory), candidates, _WORTH), op)
+
+
+def _in_panels_of(op: ir.Operation, sizes: list[int]) -> str | None:
+    """The route in panels of products of matrices of f32 or f16; None where they have none."""
+    if math.prod(sizes) == 0 or min(sizes[-3:]) < 2 or spelling_of(op.results[0]) not in _IN_PANELS:
+        return None
+    *batch, m, k, n = sizes
+    panels = packed_panels(op.operands[-1])
+    return f"{PANELS} {panels_of(m, n if panels is None else static_shape(panels)[2], k, math.prod(batch))}"
+
+
+def _by_a_vector(op: ir.Operation, sizes: list[int], memory: MemoryOrder) -> str | None:
+    """The route of products of f32 by vectors, whose matrix is read once, as it lies; None for others, where a sum in
+    order would be long, and of what the caller gives turned, for which fusion takes two kernels."""
+    if math.prod(sizes) == 0 or 1 not in sizes[-3:] or spelling_of(op.results[0]) != "f32":
+        return None
+    *_, k, n = sizes
+    left, right = list(op.operands)[-2:]
+    if n == 1:
+        return None if _is_turned(left, memory) else ROWS
+    if _is_turned(right, memory):
+        return ROWS if maker(right, "permute") is not None else None
+    return COLUMNS if k <= _LONGEST_SUM else None
+
+
+def _question(op: ir.Operation, sizes: list[int], ways: tuple[str, ...]) -> Question:
+    about = f"{op.name.removeprefix('cuesta.')} {'x'.join(map(str, sizes))} {spelling_of(op.results[0])}"
+    types = ", ".join(str(v.type) for v in (*op.operands, *op.results))
+    attributes = sorted(f"{name} = {attribute}" for name, attribute in op.attributes.items())
+    return Question("product", about, f"{op.name} {types} {attributes}", ways)
+
+
+def _route_on_gpu(op: ir.Operation, memory: MemoryOrder, gemm: str, target: Target) -> str:
+    known, spelling = _sizes(op), spelling_of(op.results[0])
+    sizes = known if known is not None else _about(op)
+    # Candidates are programs of their own, which take numbers.
+    measured = gemm == "auto" and measuring() and known is not None
+    if sizes is None or math.prod(sizes) == 0 or spelling not in _ON_GPU:
+        return LIBRARY
+    if known is None and (1 in sizes or not _has_known_rows(op, memory)):
+        return LIBRARY
+    if not (gemm == "kernel" or measured or _is_ragged(op, sizes, memory)):
+        return LIBRARY
+    *batch, m, k, n = sizes
+    if 1 in (m, k, n):
+        # A vector has nothing to multiply twice. Along rows of a wide matrix sums are split, which takes two kernels:
+        # 1x2048x8192 took 50 us on an H200, and 16 us along columns, however they lie.
+        ways = [ROWS] if n == 1 else [COLUMNS, ROWS]
+    elif measured and spelling == "f32" and PRECISION not in op.attributes:
+        return LIBRARY  # without tensor cores a library's kernels are twice as fast
+    else:
+        scattered = _is_scattered(op, memory) or (spelling == "f32" and PRECISION not in op.attributes)
+        shared = SHARED_ON_AMD if target.kind == "hip" else SHARED
+        found = plans(math.prod(batch), m, n, k, byte_size(spelling), scattered, shared)
+        ways = [f"{TENSOR_CORES} {plan}" for plan in found]
+    if not measured:
+        return ways[0]
+    return _measured_with_what_follows(op, sizes, memory, (LIBRARY, *ways[:_MEASURED]))
+
+
+def _is_ragged(op: ir.Operation, sizes: list[int], memory: MemoryOrder) -> bool:
+    """Whether a large product of narrow floats has a matrix with a row that ends where the next may not begin."""
+    *_, m, k, n = sizes
+    if spelling_of(op.results[0]) not in ("bf16", "f16") or min(m, n, k) == 1 or math.prod(sizes) < _RAGGED_WORK:
+        return False
+    factors = list(op.operands)[-2:]
+    rows = [n, *(hint(shape_of(x)[memory.order(x)[-1]]) for x in factors)]
+    return any(row * byte_size(spelling_of(op.results[0])) % _ALIGNED for row in rows)
+
+
+def _is_scattered(op: ir.Operation, memory: MemoryOrder) -> bool:
+    """Whether a factor's rows begin anywhere, so that its elements are loaded one by one. What our kernels compute they
+    write in rows that begin aligned."""
+    for x in list(op.operands)[-2:]:
+        row = hint(shape_of(x)[memory.order(x)[-1]]) * byte_size(spelling_of(x))
+        if row % _ALIGNED and _is_given(x) and not memory.is_aligned(x, _ALIGNED):
+            return True
+    return False
+
+
+def _is_given(x: ir.Value) -> bool:
+    """Whether x, or what it is a view of, comes from the caller or a library."""
+    while not isinstance(x.owner, ir.Block) and x.owner.name in VIEWS:
+        x = x.owner.operands[0]
+    return isinstance(x.owner, ir.Block) or not x.owner.name.startswith("cuesta.")
+
+
+def _sizes(op: ir.Operation) -> list[int] | None:
+    """[batch,] M, K, N where they are numbers."""
+    a, b = (shape_of(x) for x in list(op.operands)[-2:])
+    sizes = [*a, b[-1]]
+    return None if any(isinstance(n, Size) for n in sizes) else [n for n in sizes if isinstance(n, int)]
+
+
+def _about(op: ir.Operation) -> list[int] | None:
+    """M, K, N of a product that is no batch of them, where M alone depends on the call: about what it is."""
+    (*batch, m, k), n = shape_of(op.operands[-2]), shape_of(op.operands[-1])[-1]
+    if batch or not isinstance(k, int) or not isinstance(n, int):
+        return None
+    return [hint(m), k, n]
+
+
+def _has_known_rows(op: ir.Operation, memory: MemoryOrder) -> bool:
+    """Whether the rows of both factors, as they lie in memory, are known."""
+    return all(isinstance(shape_of(x)[memory.order(x)[-1]], int) for x in list(op.operands)[-2:])
+
+
+def _may_be_a_kernel(sizes: list[int]) -> bool:
+    *_, m, k, n = sizes
+    return min(m, k, n) <= _NARROW and k <= _LONGEST_SUM and 0 < math.prod(sizes) <= _MOST_WORK
+
+
+def as_kernel(op: ir.Operation) -> list[ir.Value]:
+    """A product that is marked to become a kernel, with sums in f32 where it is narrower."""
+    route, result = op.attributes[ROUTE].value, spelling_of(op.results[0])
+    *bias, a, b = op.operands
+    panels = packed_panels(b) if route.startswith(PANELS) else None
+    if panels is not None:
+        product = multiply_panels(a, panels, route.removeprefix(f"{PANELS} "))
+        bias = [apart(x, product) for x in bias]
+    elif route.startswith((TENSOR_CORES, PANELS)):
+        multiply = _in_panels if route.startswith(PANELS) else _on_tensor_cores
+        rank = len(shape_of(b))
+        dims = _first_dims(op, [a, *bias], batch=route.startswith(PANELS))
+        bias = [_split(x, dims) if len(shape_of(x)) == rank else x for x in bias]
+        product = multiply(op, _split(a, dims), b if rank == 2 else _split(b, dims))
+    else:
+        product = _as_sum(route, a, b)
+    if bias:
+        product = _scaled(product, op.attributes["alpha"].value)
+        if op.attributes["beta"].value != 0:  # as in BLAS: what is not counted may be NaN
+            wide = _B.convert(bias[0], opmath(spelling_of(bias[0])))
+            product = _B.pointwise("add", product, _scaled(wide, op.attributes["beta"].value))
+    return [_B.reshape(_B.convert(product, result), shape_of(op.results[0]))]
+
+
+def _first_dims(op: ir.Operation, operands: Sequence[ir.Value], batch: bool) -> list[Number]:
+    """The dims that M, or of a `batch` of products that, is in what follows, where all that read the product take the
+    same apart: no reshape then stands between the product and that. Else M, or the batch."""
+    first, *rest = shape_of(op.results[0])
+    readers = users(op.results[0])
+    shapes = {shape_of(r.results[0]) if r.name == "cuesta.reshape" else () for r in readers}
+    rank = len(rest) + 1
+    plain = (rank == 2 or batch) and all(shape_of(x)[0] in (first, 1) for x in operands if len(shape_of(x)) == rank)
+    if plain and len(shapes) == 1:
+        (shape,) = shapes
+        if len(shape) > rank and list(shape[1 - rank :]) == rest:
+            # Of a batch operands are taken apart as well, where they were made of several dims.
+            return list(shape[: 1 - rank]) if rank > 2 or any(map(_is_computed_with, readers)) else [first]
+    return [first]
+
+
+def _is_computed_with(view: ir.Operation) -> bool:
+    """Whether anything but a view, or the caller, reads what a view or a conversion gives."""
+    return any(
+        _is_computed_with(user) if user.name == "cuesta.convert" else user.name not in (*VIEWS, "func.return")
+        for user in users(view.results[0])
+    )
+
+
+def _split(x: ir.Value, dims: Sequence[Number]) -> ir.Value:
+    """x, an operand or a bias, with its first dim in `dims`."""
+    first, *rest = shape_of(x)
+    return x if len(dims) == 1 else reshaped(x, [*(dims if first != 1 else [1] * len(dims)), *rest])
+
+
+def _as_sum(route: str, a: ir.Value, b: ir.Value) -> ir.Value:
+    """A multiplication and a sum."""
+    a, b = (_B.convert(v, opmath(spelling_of(v))) for v in (a, b))
+    *batch, m, k, n = [*shape_of(a), shape_of(b)[-1]]
+    if route == COLUMNS:
+        left, right = _B.reshape(a, [*batch, m, k, 1]), _B.reshape(b, [*batch, 1, k, n])
+        dim = len(batch) + 1
+    else:
+        across = [*range(len(batch)), len(batch) + 1, len(batch)]
+        left, right = _B.reshape(a, [*batch, m, 1, k]), _B.reshape(_B.permute(b, across), [*batch, 1, n, k])
+        dim = len(batch) + 2
+    return _B.reduce("sum", _B.pointwise("mul", left, right), [dim])
+
+
+def _in_panels(op: ir.Operation, a: ir.Value, b: ir.Value) -> ir.Value:
+    """A product that stays whole, and says what a tile of it is."""
+    product = MatMul(a, b, tensor([*shape_of(a)[:-1], shape_of(b)[-1]], opmath(spelling_of(a)))).result
+    product.owner.attributes[PRODUCT] = ir.StringAttr.get(op.attributes[ROUTE].value.removeprefix(f"{PANELS} "))
+    return product
+
+
+def _on_tensor_cores(op: ir.Operation, a: ir.Value, b: ir.Value) -> ir.Value:
+    """A product that keeps its narrow operands; the parts of a sum that is split are a batch, which is added up."""
+    plan = Plan.parse(op.attributes[ROUTE].value.removeprefix(f"{TENSOR_CORES} "))
+    *rows, k = shape_of(a)
+    n = shape_of(b)[-1]
+    if plan.parts > 1:
+        length = k // plan.parts
+        a = _B.permute(_B.reshape(a, [math.prod(rows), plan.parts, length]), [1, 0, 2])
+        b = _B.reshape(b, [plan.parts, length, n])
+    product = MatMul(a, b, tensor([*shape_of(a)[:-1], n], opmath(spelling_of(a)))).result
+    product.owner.attributes[PRODUCT] = ir.StringAttr.get(str(plan.tile))
+    if PRECISION in op.attributes:
+        product.owner.attributes[PRECISION] = op.attributes[PRECISION]
+    return product if plan.parts == 1 else _B.reshape(_B.reduce("sum", product, [0]), [*rows, n])
+
+
+def _scaled(x: ir.Value, factor: float) -> ir.Value:
+    return x if factor == 1 else _B.with_number("mul", x, factor)

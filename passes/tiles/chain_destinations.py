@@ -1,0 +1,33 @@
+"""A value that goes to two destinations goes to the second from the first, and an argument before it is written.
+
+%1 = bufferization.materialize_in_destination %0 in %a      →      %1 = … %0 in %a
+%2 = bufferization.materialize_in_destination %0 in %b             %2 = … %1 in %b
+
+Results of different ops when a kernel is formed may turn out to be one value (a maximum of x and x), or an argument
+(`where(c, x, x)`). Bufferisation gives a value one buffer: of two destinations it would read one before it is written,
+and an argument that the kernel writes in place it would read behind that.
+"""
+
+from __future__ import annotations
+
+from cuesta._mlir import ir
+from cuesta.dialects import walk
+from cuesta.passes.infra.graph_rewrite import users
+from cuesta.passes.infra.registry import Pass, register_pass
+
+
+@register_pass("chain-destinations")
+class ChainDestinations(Pass):
+    """Chains the destinations of one value, and has arguments that are written go to theirs first."""
+
+    def run(self, module: ir.Module) -> None:
+        ops = [op for op in walk(module.operation) if op.name == "bufferization.materialize_in_destination"]
+        written = {op.operands[1] for op in ops}
+        placed: dict[ir.Value, ir.Value] = {}
+        for op in ops:
+            source, destination = op.operands
+            if source in placed:
+                op.operands[0] = placed[source]
+            elif source in written and len(users(destination)) == 1:
+                op.move_before(source.owner.operations[0])
+            placed[source] = op.results[0]

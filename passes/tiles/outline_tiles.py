@@ -1,0 +1,168 @@
+"""Makes each kernel's forall a function over a range of tiles, which any number of threads can share out.
+
+    func @k(%x, %o) {                        func @k__tiles(%x, %o, %lo: index, %hi: index) {
+      scf.forall (%i) = (0) to (256)    →      scf.for %i = %lo to %hi { … }
+        step (1) { … }                       }
+      linalg.generic … // the tail           func @k__tail(%x, %o) { linalg.generic … }
+    }
+
+The functions keep `cuesta.tiles` (how many) and `cuesta.work` (scalar operations in all of them), from
+which their driver decides how many threads are worth waking.
+"""
+
+from __future__ import annotations
+
+import math
+
+from cuesta._mlir import arith, func, ir, scf
+from cuesta.dialects import walk
+from cuesta.dialects.cuesta.dialect import int_attr, numbers
+from cuesta.dialects.index_arithmetic import index_of
+from cuesta.dialects.kernel_module import LOOP_ANNOTATION, SHAPE, TAIL, TILES, kernel_modules, parameters
+from cuesta.errors import VerifyError
+from cuesta.passes.infra.graph_rewrite import functions
+from cuesta.passes.infra.registry import Pass, register_pass
+from cuesta.passes.tiles.bound_shapes import bind_shapes
+from cuesta.sizes import Number
+
+#: Where loops inside a tile are so short that LLVM unrolls them, it would make vectors of elements of several tiles,
+#: which lie apart: a sum along rows of 16 floats gathered each of them (3.4 times as long).
+_ONE_BY_ONE = "#llvm.loop_annotation<vectorize = <disable = true>>"
+
+
+def _outline(function: func.FuncOp) -> None:
+    name = function.name.value
+    entry = function.regions[0].blocks[0]
+    for value in list(entry.operations)[-1].operands:
+        if not isinstance(value.owner, ir.Block):
+            raise VerifyError(f"kernel {name} returns memory of its own, not a destination, at {function.location}")
+    loops = [o for o in entry.operations if isinstance(o, scf.ForallOp)]
+    if not loops:
+        _finish(function, name + TAIL)
+        return
+    (loop,) = loops
+    after = False
+    tail = []
+    for op in entry.operations:
+        if after and op.operation.name not in ("func.return", "memref.dealloc"):
+            tail.append(op.operation)
+        after = after or op == loop
+    if tail:
+        with ir.InsertionPoint(function):
+            _keep_tail(function.operation.clone(), name)
+        for op in reversed(tail):
+            op.erase()
+    _range(function, loop)
+    _finish(function, name + TILES)
+
+
+def _keep_tail(function: func.FuncOp, name: str) -> None:
+    for op in list(function.regions[0].blocks[0].operations):
+        if isinstance(op, scf.ForallOp):
+            op.operation.erase()
+    _finish(function, name + TAIL)
+
+
+def _range(function: func.FuncOp, loop: scf.ForallOp) -> None:
+    entry = function.regions[0].blocks[0]
+    index = ir.IndexType.get()
+    low, high = (entry.add_argument(index, function.location) for _ in range(2))
+    uppers, steps = (list(loop.attributes[n]) for n in ("staticUpperBound", "staticStep"))
+    counts: list[Number] = [-(-u // s) for u, s in zip(uppers, steps, strict=True)]
+    if "cuesta.tiles" in loop.attributes:
+        counts = _counts_of(loop, len(steps))
+    given = parameters(function)
+    with ir.InsertionPoint(loop), loop.location:
+        one = arith.ConstantOp(index, 1).result
+        new = scf.ForOp(low, high, one)
+        if not _finds_positions(loop):
+            new.operation.attributes[LOOP_ANNOTATION] = ir.Attribute.parse(_ONE_BY_ONE)
+    with ir.InsertionPoint(new.body), loop.location:
+        offsets = _delinearise(new.induction_variable, counts, steps, given)
+        end = scf.YieldOp([])
+    for old, value in zip(loop.induction_variables, offsets, strict=True):
+        old.replace_all_uses_with(value)
+    for op in list(loop.body.operations)[:-1]:
+        op.operation.move_before(end.operation)
+    function.attributes["cuesta.tiles"] = int_attr(math.prod(counts))
+    function.attributes["cuesta.work"] = loop.attributes["cuesta.work"]
+    loop.operation.erase()
+
+
+def _counts_of(loop: scf.ForallOp, rank: int) -> list[Number]:
+    """How many tiles there are along each of a loop's dims, where that depends on the call. Upstream's canonicalisation
+    has dropped the dims that have one tile in every call (attention of one head), and they are still counted."""
+    counts = numbers(loop.attributes["cuesta.tiles"])
+    if len(counts) != rank:
+        counts = [count for count in counts if count != 1]
+    if len(counts) != rank:
+        tiles = loop.attributes["cuesta.tiles"]
+        raise VerifyError(f"a loop over tiles has {rank} dims, and cuesta.tiles = {tiles}, at {loop.location}")
+    return counts
+
+
+def _finds_positions(loop: scf.ForallOp) -> bool:
+    """Whether tiles reduce what they make of positions: of up to eight elements of a row LLVM makes vectors across rows
+    then (argmax of rows of 8 takes 0.1 of the time)."""
+    reductions = (op for op in walk(loop.operation) if "reduction" in str(op.attributes.get("iterator_types")))
+    return any(inner.name == "linalg.index" for op in reductions for inner in walk(op))
+
+
+def _delinearise(tile: ir.Value, counts: list[Number], steps: list[int], given: dict[str, ir.Value]) -> list[ir.Value]:
+    """The offset along each loop of tile number `tile`, the last loop fastest."""
+
+    def const(n: Number) -> ir.Value:
+        return index_of(n, given)
+
+    offsets = []
+    for i, (count, step) in enumerate(zip(counts, steps, strict=True)):
+        inner = math.prod(counts[i + 1 :])
+        position = arith.divui(tile, const(inner)) if inner != 1 else tile
+        if i:
+            position = arith.remui(position, const(count))
+        offsets.append(arith.muli(position, const(step)) if step != 1 else position)
+    return offsets
+
+
+def _finish(function: func.FuncOp, name: str) -> None:
+    """Drops results (they are arguments), renames, and says that arguments do not alias."""
+    entry = function.regions[0].blocks[0]
+    terminator = list(entry.operations)[-1]
+    with ir.InsertionPoint(terminator), function.location:
+        func.ReturnOp([])
+    terminator.operation.erase()
+    attributes = function.attributes.get("arg_attrs", [])
+    shapes = [_attribute(a, SHAPE) for a in attributes]
+    bind_shapes(entry, shapes, parameters(function))
+    arguments = [a.type for a in entry.arguments]
+    function.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(arguments, []))
+    if "res_attrs" in function.attributes:
+        del function.attributes["res_attrs"]
+    unit = ir.UnitAttr.get()
+    # A launch writes fresh memory: its outputs overlap neither one another nor what it reads.
+    noalias = {"llvm.noalias": unit}
+    function.attributes["arg_attrs"] = ir.ArrayAttr.get(
+        [ir.DictAttr.get(noalias if isinstance(t, ir.MemRefType) else {}) for t in arguments]
+    )
+    for stale in ("cuesta.parallel", "cuesta.sizes"):
+        if stale in function.attributes:
+            del function.attributes[stale]
+    function.attributes["sym_name"] = ir.StringAttr.get(name)
+
+
+def _attribute(entries: ir.DictAttr, name: str) -> ir.Attribute | None:
+    for entry in entries:
+        if entry.name == name:
+            return entry.attr
+    return None
+
+
+@register_pass("outline-tiles")
+class OutlineTiles(Pass):
+    """Makes foralls functions over ranges of tiles."""
+
+    def run(self, module: ir.Module) -> None:
+        with module.context, ir.Location.unknown():
+            for nested in kernel_modules(module):
+                for function in list(functions(nested)):
+                    _outline(function)
