@@ -45,8 +45,8 @@ with held_back():  # half a thousand modules, most of them torch's
     from cuesta.options import Options
     from cuesta.reports import compile_report
     from cuesta.reports.compile_report import GraphReport, SetsOfSizes
-    from cuesta.runtime.cuda_graphs import RecordedProgram
-    from cuesta.runtime.cuda_recorder import recorder_of
+    from cuesta.runtime.cuda.cuda_graphs import RecordedProgram
+    from cuesta.runtime.cuda.cuda_recorder import recorder_of
     from cuesta.runtime.executable import Executable
 
 log = logging.getLogger("cuesta")

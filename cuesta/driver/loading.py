@@ -36,7 +36,7 @@ def _kernels(artefact: Artefact, target: Target, cache: Cache | None) -> KernelT
     if not can_run(target):
         raise DeviceError(f"programs for {target} cannot be launched here; compile_for makes their kernels")
     device = torch.device(program["device"])
-    from cuesta.runtime import cuda_driver
+    from cuesta.runtime.cuda import cuda_driver
 
     if not torch.cuda.is_available():
         raise DeviceError(f"a program for {target} needs a GPU; torch finds none on this machine")

@@ -38,14 +38,14 @@ from cuesta.runtime.arena import ArenaPool
 from cuesta.runtime.arguments import MISFIT, Arguments, elements_in_reach
 from cuesta.runtime.artefact import Artefact
 from cuesta.runtime.callbacks import CALLBACK, PythonCalls
+from cuesta.runtime.cuda.gpu_call import device_names, on_device
 from cuesta.runtime.dtypes import DTYPES
-from cuesta.runtime.elf import LoadedObject, Resolve, load_object, process_resolver
+from cuesta.runtime.elf.loader import LoadedObject, Resolve, load_object, process_resolver
+from cuesta.runtime.elf.object_layout import SYMBOL, object_layout
 from cuesta.runtime.failures import Failures
-from cuesta.runtime.gpu_call import device_names, on_device
 from cuesta.runtime.handles import make_handles, steal
 from cuesta.runtime.interface import check_interface
 from cuesta.runtime.kernel_table import KernelTable
-from cuesta.runtime.object_layout import SYMBOL, object_layout
 from cuesta.runtime.sized import admits, is_sized, with_sizes
 from cuesta.runtime.sole_owner import own
 

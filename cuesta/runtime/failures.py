@@ -10,7 +10,7 @@ import torch
 
 from cuesta.errors import ExecutionError
 from cuesta.runtime.arguments import MISFIT
-from cuesta.runtime.cuda_driver import describe_error
+from cuesta.runtime.cuda.cuda_driver import describe_error
 from cuesta.runtime.dtypes import DTYPES
 from cuesta.torch_library import torch_library
 

@@ -18,7 +18,7 @@ An inference tensor cannot be written outside of inference mode, which eager say
 from __future__ import annotations
 
 from cuesta.lowering.host_to_llvm.steps import DECLARATIONS, DEVICE, I64, PTR, SHAPE, at, define
-from cuesta.runtime.object_layout import SYMBOL
+from cuesta.runtime.elf.object_layout import SYMBOL
 
 #: What `cuesta_fits` returns.
 FITS, OTHER, OTHER_LAYOUT = 0, 1, 2

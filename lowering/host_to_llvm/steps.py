@@ -29,7 +29,7 @@ or minus that number where a result is not what the graph was traced with. Table
 
 from __future__ import annotations
 
-from cuesta.runtime.object_layout import SYMBOL as OBJECTS
+from cuesta.runtime.elf.object_layout import SYMBOL as OBJECTS
 
 PTR, I64 = "!llvm.ptr", "i64"
 

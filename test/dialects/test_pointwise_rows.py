@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from cuesta.dialects.cuesta import pointwise
 from cuesta.dialects.cuesta.pointwise_rows import orthogonal_polynomials
 from cuesta.dialects.types import SPELLING
-from cuesta.tools.fuzz import steps
+from cuesta.tools.fuzz.graphs import steps
 
 Tensor = torch.Tensor
 FLOATS = (torch.float32, torch.float64, torch.bfloat16, torch.float16)

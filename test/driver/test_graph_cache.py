@@ -17,7 +17,7 @@ from cuesta.driver.make_program import make_program
 from cuesta.options import Options
 from cuesta.reports.compile_report import GraphReport
 from cuesta.runtime.artefact import framed, unframed
-from cuesta.tools.fuzz.specimens import Entry, Refused, specimen
+from cuesta.tools.fuzz.files.specimens import Entry, Refused, specimen
 
 
 def graph(first: str, second: str) -> torch.fx.GraphModule:

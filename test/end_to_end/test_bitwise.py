@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 import cuesta
 from cuesta.dialects.cuesta import pointwise
-from cuesta.tools.fuzz.steps import PARAMETERS
+from cuesta.tools.fuzz.graphs.steps import PARAMETERS
 
 pytestmark = pytest.mark.usefixtures("cuesta_only")
 

@@ -23,11 +23,11 @@ from cuesta.passes import load_all
 from cuesta.passes.pipelines import CHECKS, stages_for
 from cuesta.reports import compile_report
 from cuesta.targets import CPU
-from cuesta.tools.fuzz.check_graph import check_graph
-from cuesta.tools.fuzz.check_program import check_program
 from cuesta.tools.fuzz.failure import Note
-from cuesta.tools.fuzz.graphs import make_blocks_graph, make_graph
-from cuesta.tools.fuzz.programs import make_program, make_sized_program
+from cuesta.tools.fuzz.graphs.check_graph import check_graph
+from cuesta.tools.fuzz.graphs.random_graphs import make_blocks_graph, make_graph
+from cuesta.tools.fuzz.programs.check_program import check_program
+from cuesta.tools.fuzz.programs.random_programs import make_program, make_sized_program
 from cuesta.tools.model_suite.__main__ import SUITE
 from cuesta.tools.model_suite.check import OPTIONS, WAYS, check_case
 

@@ -17,7 +17,7 @@ from torch.utils import _pytree as pytree
 import cuesta
 from cuesta.errors import ArtefactError
 from cuesta.export.treespecs import read_treespec
-from cuesta.tools.fuzz.specimens import specimen
+from cuesta.tools.fuzz.files.specimens import specimen
 
 
 class Colour(enum.Enum):

@@ -22,22 +22,22 @@ from torch._dynamo.backends.registry import lookup_backend
 
 from cuesta.dialects.cuesta import reduction
 from cuesta.dialects.scalar import Scalar, Value
-from cuesta.tools.fuzz.call_outcome import _wrong
-from cuesta.tools.fuzz.check_file import check_file, make_file, smaller_files
-from cuesta.tools.fuzz.check_graph import check_graph
-from cuesta.tools.fuzz.check_program import Wanted, check_program
+from cuesta.tools.fuzz.calls.call_outcome import _wrong
 from cuesta.tools.fuzz.failure import Failure, Note, Unjudged
-from cuesta.tools.fuzz.file_changes import FOREIGN, MARK
-from cuesta.tools.fuzz.graphs import make_blocks_graph, make_graph
+from cuesta.tools.fuzz.files.check_file import check_file, make_file, smaller_files
+from cuesta.tools.fuzz.files.file_changes import FOREIGN, MARK
+from cuesta.tools.fuzz.files.specimens import specimen
+from cuesta.tools.fuzz.graphs.check_graph import check_graph
+from cuesta.tools.fuzz.graphs.random_graphs import make_blocks_graph, make_graph
+from cuesta.tools.fuzz.graphs.smaller_graphs import smaller_graphs
 from cuesta.tools.fuzz.hunt import KINDS, Hunt, Kind
 from cuesta.tools.fuzz.judge import Judge
-from cuesta.tools.fuzz.program import Program, Run, program_text
-from cuesta.tools.fuzz.programs import make_program, make_sized_program
+from cuesta.tools.fuzz.programs.check_program import Wanted, check_program
+from cuesta.tools.fuzz.programs.program import Program, Run, program_text
+from cuesta.tools.fuzz.programs.random_programs import make_program, make_sized_program
+from cuesta.tools.fuzz.programs.smaller_programs import smaller_programs
 from cuesta.tools.fuzz.rounding import DisturbedRounding, compare
 from cuesta.tools.fuzz.shrink import shrink
-from cuesta.tools.fuzz.smaller_graphs import smaller_graphs
-from cuesta.tools.fuzz.smaller_programs import smaller_programs
-from cuesta.tools.fuzz.specimens import specimen
 
 #: A graph takes 0.2 s, a program 0.7 s, one for several sizes 2 s.
 GRAPHS, BLOCKS, PROGRAMS, SIZED = range(15), range(25, 33), range(4), range(2)
@@ -326,7 +326,7 @@ def test_results_that_share_memory_in_eager_do_here(
     def lookup(name: object) -> object:
         return lookup_backend(backend if name == "cuesta" else name)  # type: ignore[arg-type]
 
-    monkeypatch.setattr("cuesta.tools.fuzz.check_program.lookup_backend", lookup)
+    monkeypatch.setattr("cuesta.tools.fuzz.programs.check_program.lookup_backend", lookup)
     failure = check_program(text)
     assert (failure.kind if isinstance(failure, Failure) else failure) == kind
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from cuesta.errors import DeviceError
-from cuesta.runtime import cuda_driver
+from cuesta.runtime.cuda import cuda_driver
 
 KERNEL = {"name": "gelu", "symbol": "gelu", "grid": [4, 1, 1], "warps": 4, "shared": 65536, "late": False}
 

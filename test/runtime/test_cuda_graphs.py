@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from cuesta.runtime.arguments import flat_view
-from cuesta.runtime.cuda_graphs import MOST_RECORDINGS, STRAY_CALLS, RecordedProgram
+from cuesta.runtime.cuda.cuda_graphs import MOST_RECORDINGS, STRAY_CALLS, RecordedProgram
 
 Tensor = torch.Tensor
 

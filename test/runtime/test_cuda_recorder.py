@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 
-from cuesta.runtime.cuda_recorder import CudaRecorder
+from cuesta.runtime.cuda.cuda_recorder import CudaRecorder
 
 
 class FakeCuda:

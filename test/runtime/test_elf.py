@@ -18,7 +18,7 @@ import torch
 
 from cuesta._mlir import ExecutionEngine, ir
 from cuesta.errors import ArtefactError
-from cuesta.runtime.elf import load_object, process_resolver
+from cuesta.runtime.elf.loader import load_object, process_resolver
 
 TORCH_CPU = os.path.join(os.path.dirname(torch.__file__), "lib", "libtorch_cpu.so")
 
@@ -207,7 +207,7 @@ def test_loads_without_the_compiler(from_llvm: bytes, tmp_path: Path) -> None:
     script = """if True:
         import ctypes, pathlib, sys
         import cuesta.cache, cuesta.runtime.arena, cuesta.runtime.artefact
-        from cuesta.runtime.elf import load_object, process_resolver
+        from cuesta.runtime.elf.loader import load_object, process_resolver
         loaded = load_object(pathlib.Path(sys.argv[1]).read_bytes(), process_resolver())
         print(ctypes.CFUNCTYPE(ctypes.c_int64)(loaded.symbols["bump"])())
         print([name for name in sys.modules if "mlir" in name])

@@ -17,8 +17,8 @@ from cuesta.runtime.schema.checks import Wrong, refusing
 from cuesta.runtime.schema.metadata import check_metadata, read_artefact
 from cuesta.runtime.schema.numbers import check_text
 from cuesta.runtime.sized import with_sizes
-from cuesta.tools.fuzz.file_parts import parts_of
-from cuesta.tools.fuzz.specimens import Entry, specimen
+from cuesta.tools.fuzz.files.file_parts import parts_of
+from cuesta.tools.fuzz.files.specimens import Entry, specimen
 
 
 def artefact_of(name: str) -> Artefact:

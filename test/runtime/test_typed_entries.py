@@ -19,7 +19,7 @@ from cuesta.errors import ExecutionError
 from cuesta.lowering.host_to_llvm import needed, typed_step
 from cuesta.passes.form_kernels.routes import choose_route
 from cuesta.runtime import executable as executable_module
-from cuesta.runtime.elf import process_resolver
+from cuesta.runtime.elf.loader import process_resolver
 from cuesta.runtime.executable import Executable
 from cuesta.runtime.handles import make_handles
 

@@ -17,7 +17,7 @@ from cuesta._mlir import ir
 from cuesta.dialects import make_context
 from cuesta.lowering.host_to_llvm.object_code import compile_to_object
 from cuesta.passes.infra.pipeline import Pipeline
-from cuesta.runtime.elf import LoadedObject, load_object, process_resolver
+from cuesta.runtime.elf.loader import LoadedObject, load_object, process_resolver
 
 SUMS = 12
 """Independent sums of products: they hide the latency of two units, and fit AVX2's 16 registers too."""

@@ -14,7 +14,7 @@ from cuesta.lowering.host_to_llvm import object_code, parts
 from cuesta.lowering.host_to_llvm.engine import make_object
 from cuesta.lowering.host_to_llvm.object_code import compile_to_object
 from cuesta.runtime.archive import members, pack
-from cuesta.runtime.elf import load_object, process_resolver
+from cuesta.runtime.elf.loader import load_object, process_resolver
 
 _ADDED = {"a": 1, "b": 20, "c": 300}
 _KERNEL = """

@@ -14,8 +14,8 @@ from typing import Any
 
 import torch
 
-from cuesta.tools.fuzz.program import Program, Shape, Spec, input_tensors, program_text
-from cuesta.tools.fuzz.torch_ops import EXPRESSIONS, STATEMENTS
+from cuesta.tools.fuzz.programs.program import Program, Shape, Spec, input_tensors, program_text
+from cuesta.tools.fuzz.programs.torch_ops import EXPRESSIONS, STATEMENTS
 
 Tensor = torch.Tensor
 

@@ -19,7 +19,7 @@ from typing import Any
 
 import torch
 
-from cuesta.tools.fuzz.memories import Memories
+from cuesta.tools.fuzz.calls.memories import Memories
 
 Tensor = torch.Tensor
 Function = Callable[..., tuple[Tensor, ...]]

@@ -24,11 +24,11 @@ from cuesta.driver.backend import compile_fx_graph
 from cuesta.errors import InputError, Unsupported
 from cuesta.runtime.arguments import missing_memory
 from cuesta.tools.backend import register_cuesta
-from cuesta.tools.fuzz.call import Call, Function
-from cuesta.tools.fuzz.call_outcome import Outcome, difference
-from cuesta.tools.fuzz.call_text import CallText, call_names, only_calls
+from cuesta.tools.fuzz.calls.call import Call, Function
+from cuesta.tools.fuzz.calls.call_outcome import Outcome, difference
+from cuesta.tools.fuzz.calls.call_text import CallText, call_names, only_calls
+from cuesta.tools.fuzz.calls.memories import Memories
 from cuesta.tools.fuzz.failure import Failure, Tally, Unjudged, kind_of
-from cuesta.tools.fuzz.memories import Memories
 
 #: A name that torch.compile knows, or what it names.
 Backend: TypeAlias = str | Callable[..., Any]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from cuesta.tools.fuzz.call_text import call_names, only_calls, without_first
-from cuesta.tools.fuzz.smaller_programs import smaller_programs
+from cuesta.tools.fuzz.calls.call_text import call_names, only_calls, without_first
+from cuesta.tools.fuzz.programs.smaller_programs import smaller_programs
 
 #: What stands for something plainer, and that.
 _PLAINER = (

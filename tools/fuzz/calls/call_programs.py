@@ -12,8 +12,8 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 
-from cuesta.tools.fuzz.call import GRADIENTS
-from cuesta.tools.fuzz.call_inputs import (
+from cuesta.tools.fuzz.calls.call import GRADIENTS
+from cuesta.tools.fuzz.calls.call_inputs import (
     Form,
     Place,
     Shape,
@@ -23,8 +23,8 @@ from cuesta.tools.fuzz.call_inputs import (
     random_form,
     random_place,
 )
-from cuesta.tools.fuzz.call_text import call_block, text_of
-from cuesta.tools.fuzz.memories import Memories
+from cuesta.tools.fuzz.calls.call_text import call_block, text_of
+from cuesta.tools.fuzz.calls.memories import Memories
 
 #: Calls of one function beside the one that it is compiled for.
 CALLS = 40
@@ -142,7 +142,7 @@ class _Made:
         random = self.random
         memory = Memories()
         scope: dict[str, Any] = {"torch": torch, "F": F, "memory": memory}
-        exec("from cuesta.tools.fuzz.call import Plain, Telling, call", scope)
+        exec("from cuesta.tools.fuzz.calls.call import Plain, Telling, call", scope)
         names = [f"x{i}" for i in range(len(self.arguments))]
         for line in self._making(self.arguments, [Place()] * len(names), self.sizes, 1):
             exec(line, scope)

@@ -10,7 +10,7 @@ import io
 import zipfile
 
 from cuesta.runtime.artefact import framed, unframed
-from cuesta.tools.fuzz.specimens import Entry, Specimen
+from cuesta.tools.fuzz.files.specimens import Entry, Specimen
 
 _CODE = "code"
 

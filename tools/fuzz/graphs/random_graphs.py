@@ -14,8 +14,8 @@ from cuesta.dialects.cuesta.dialect import int_array, int_attr
 from cuesta.dialects.module_target import mark_module
 from cuesta.dialects.types import spelling_of, static_shape
 from cuesta.targets import CPU, Target
-from cuesta.tools.fuzz.graph_maker import LARGEST, SPELLINGS, GraphMaker, Value
-from cuesta.tools.fuzz.steps import STEPS, WEIGHTS
+from cuesta.tools.fuzz.graphs.graph_maker import LARGEST, SPELLINGS, GraphMaker, Value
+from cuesta.tools.fuzz.graphs.steps import STEPS, WEIGHTS
 
 
 def make_blocks_graph(seed: int) -> str:

@@ -26,8 +26,8 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from cuesta.errors import ArtefactError
-from cuesta.runtime import elf_tables as elf
 from cuesta.runtime.archive import members
+from cuesta.runtime.elf import tables as elf
 from cuesta.torch_library import torch_library
 
 Resolve = Callable[[str], int]

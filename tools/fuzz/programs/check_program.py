@@ -23,7 +23,7 @@ from cuesta.frontend.capture.tensor_cores import without_tf32
 from cuesta.reports import compile_report
 from cuesta.tools.accuracy import same_form
 from cuesta.tools.fuzz.failure import Failure, Note, Unjudged, Verdict, kind_of
-from cuesta.tools.fuzz.program import Function, Program, Run, Spec, copies, input_tensors
+from cuesta.tools.fuzz.programs.program import Function, Program, Run, Spec, copies, input_tensors
 from cuesta.tools.fuzz.rounding import ALL_RUNS, RUNS, DisturbedRounding, compare
 
 Tensor = torch.Tensor

@@ -9,9 +9,9 @@ from typing import Any
 
 import torch
 
-from cuesta.tools.fuzz.call import Call, Function, given_gradients
+from cuesta.tools.fuzz.calls.call import Call, Function, given_gradients
+from cuesta.tools.fuzz.calls.memories import Memories, in_memory, overlaps_itself
 from cuesta.tools.fuzz.failure import Failure, kind_of
-from cuesta.tools.fuzz.memories import Memories, in_memory, overlaps_itself
 
 Tensor = torch.Tensor
 

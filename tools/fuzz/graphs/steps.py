@@ -16,7 +16,7 @@ from cuesta.dialects import types
 from cuesta.dialects.cuesta import contraction, indexing, normalisation, pointwise, reduction, shape
 from cuesta.dialects.cuesta.dialect import float_attr, int_array, int_attr
 from cuesta.dialects.types import row_major, spelling_of, static_shape
-from cuesta.tools.fuzz.graph_maker import LARGEST, GraphMaker, Value
+from cuesta.tools.fuzz.graphs.graph_maker import LARGEST, GraphMaker, Value
 
 Step = Callable[[GraphMaker, Value], Value | None]
 

@@ -29,9 +29,17 @@ from torch.utils import _pytree as pytree
 from cuesta.errors import CuestaError
 from cuesta.runtime.interface import digest_of
 from cuesta.tools.fuzz.failure import Failure, Note, Verdict, kind_of
-from cuesta.tools.fuzz.file_changes import FOREIGN, MARK, Change, apply_to_bytes, apply_to_json, make_changes, spelled
-from cuesta.tools.fuzz.file_parts import parts_of, put_together
-from cuesta.tools.fuzz.specimens import SPECIMENS, Refused, Specimen, specimen
+from cuesta.tools.fuzz.files.file_changes import (
+    FOREIGN,
+    MARK,
+    Change,
+    apply_to_bytes,
+    apply_to_json,
+    make_changes,
+    spelled,
+)
+from cuesta.tools.fuzz.files.file_parts import parts_of, put_together
+from cuesta.tools.fuzz.files.specimens import SPECIMENS, Refused, Specimen, specimen
 
 #: KB that the process may grow by, for one change: the specimens take a few MB.
 _GROWTH = 300 << 10

@@ -8,12 +8,12 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from cuesta.tools.fuzz.call import Call, Function
+from cuesta.tools.fuzz.calls.call import Call, Function
 
 _HEAD = """import torch
 import torch.nn.functional as F
 
-from cuesta.tools.fuzz.call import Plain, Telling, call
+from cuesta.tools.fuzz.calls.call import Plain, Telling, call
 
 #: torch.compile's `dynamic`; (argument, dim) whose sizes are marked as open.
 DYNAMIC = {dynamic}
@@ -24,7 +24,7 @@ EXPORT = "{export}"
 
 _TAIL = """
 if __name__ == "__main__":
-    from cuesta.tools.fuzz.check_calls import show
+    from cuesta.tools.fuzz.calls.check_calls import show
 
     show(__file__)
 """

@@ -1,0 +1,1 @@
+"""Random torch programs: made, judged against eager, reduced."""
