@@ -11,21 +11,21 @@ from typing import Any
 import torch
 from torch._ops import _OpNamespace
 
-#: Op → the module of frontend/ that defines it.
+#: Op → the module that defines it.
 DEFINED_IN = {
-    "attention": "attention_ops",
-    "attention_backward": "attention_ops",
-    "dropout_attention": "attention_ops",
-    "dropout_attention_backward": "attention_ops",
-    "seeded_attention": "attention_ops",
-    "biased_attention_backward": "attention_ops",
-    "batch_norm_statistics": "batch_norm_ops",
-    "batch_norm_backward": "batch_norm_ops",
-    "resize_bytes": "byte_image_ops",
-    "packed_convolution": "packed_convolutions",
-    "packed_convolution_add": "packed_convolutions",
-    "packed_convolution_add_": "packed_convolutions",
-    "packed_mm": "packed_products",
+    "attention": "cuesta.frontend.attention.attention_ops",
+    "attention_backward": "cuesta.frontend.attention.attention_ops",
+    "dropout_attention": "cuesta.frontend.attention.attention_ops",
+    "dropout_attention_backward": "cuesta.frontend.attention.attention_ops",
+    "seeded_attention": "cuesta.frontend.attention.attention_ops",
+    "biased_attention_backward": "cuesta.frontend.attention.attention_ops",
+    "batch_norm_statistics": "cuesta.frontend.decompositions.batch_norm_ops",
+    "batch_norm_backward": "cuesta.frontend.decompositions.batch_norm_ops",
+    "resize_bytes": "cuesta.frontend.decompositions.byte_image_ops",
+    "packed_convolution": "cuesta.driver.freezing.packed_convolutions",
+    "packed_convolution_add": "cuesta.driver.freezing.packed_convolutions",
+    "packed_convolution_add_": "cuesta.driver.freezing.packed_convolutions",
+    "packed_mm": "cuesta.driver.freezing.packed_products",
 }
 
 
@@ -35,7 +35,7 @@ class _OwnOps(_OpNamespace):
 
     def __getattr__(self, name: str) -> Any:
         if name in DEFINED_IN:
-            importlib.import_module(f"cuesta.frontend.{DEFINED_IN[name]}")
+            importlib.import_module(DEFINED_IN[name])
         return super().__getattr__(name)
 
 

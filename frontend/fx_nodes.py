@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -137,16 +137,19 @@ def lies_in_operands_memory(node: torch.fx.Node) -> bool:
     return is_view(node) or node.target is torch.ops.aten._unsafe_view.default
 
 
-def shared_offsets(results: Sequence[torch.fx.Node]) -> dict[int, int | torch.SymInt]:
+def shared_offsets(
+    results: Sequence[torch.fx.Node], in_arguments: Mapping[torch.fx.Node, tuple[torch.fx.Node, torch.fx.Node]]
+) -> dict[int, int | torch.SymInt]:
     """The position of each result that lies in an argument's memory, or in memory that other results share → where it
     begins there, in elements of the result: behind the argument's first element, or in the shared memory. Left out
-    where they are without elements, or to be conjugated or negated when read."""
-    groups: dict[torch.fx.Node, list[int]] = {}
+    where they are without elements, or to be conjugated or negated when read.
+
+    `in_arguments` has the results that lie in an argument, each with that and the node that is its value then."""
+    groups: dict[tuple[torch.fx.Node, bool], list[int]] = {}
     for i, node in enumerate(results):
-        groups.setdefault(memory_root(node), []).append(i)
+        groups.setdefault((memory_root(node), node in in_arguments), []).append(i)
     found: dict[int, int | torch.SymInt] = {}
-    for root, positions in groups.items():
-        given = root.op == "placeholder"
+    for (root, given), positions in groups.items():
         metas = [results[i].meta["val"] for i in positions]
         whole = [root.meta["val"]] if given else []
         plain = not any(meta.is_conj() or meta.is_neg() or 0 in sizes_of(meta) for meta in metas + whole)

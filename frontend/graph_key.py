@@ -10,6 +10,10 @@ from typing import Any
 
 import torch
 
+#: Where a graph's output node says which results lie in which arguments that the graph writes: position of a result →
+#: position of the argument (frontend/capture/aliased_outputs.py).
+ALIASES = "cuesta.aliases"
+
 
 def graph_key(gm: torch.fx.GraphModule) -> str:
     """The text of a graph whose sizes are all numbers."""
@@ -34,6 +38,7 @@ def graph_key(gm: torch.fx.GraphModule) -> str:
         elif node.op == "output":
             # A result's strides are promised to torch, whatever the ops before it would give.
             line += " ".join(_describe(a.meta.get("val")) for a in node.args[0] if isinstance(a, torch.fx.Node))
+            line += f" {dict(node.meta.get(ALIASES, {}))}"
         lines.append(line)
     if torch.are_deterministic_algorithms_enabled():
         lines.append("deterministic")

@@ -28,6 +28,7 @@ from cuesta.dialects.known_sizes import mark_zeros
 from cuesta.dialects.module_target import DEVICE, mark_module
 from cuesta.errors import Undecided, Unsupported, WrongElementType
 from cuesta.frontend.aten.pointwise import import_row
+from cuesta.frontend.capture.aliased_outputs import results_in_arguments
 from cuesta.frontend.capture.effects import is_effect
 from cuesta.frontend.convention import Convention, Output
 from cuesta.frontend.fx_nodes import (
@@ -276,7 +277,9 @@ class _Importer:
                     each = {item: self._output(item, placeholders, results, strides) for item in _once(node.args[0])}
                     outputs = [each.get(item) or Output("value", value=item) for item in node.args[0]]
                     returned = [item for item, output in each.items() if output.kind == "tensor"]
-            storages = [memory_of.setdefault(memory_root(n), len(memory_of) + len(nodes)) for n in returned]
+            places = results_in_arguments(self.gm.graph.output_node(), returned, self.mutated)
+            roots = [places[n][0] if n in places else memory_root(n) for n in returned]
+            storages = [memory_of.setdefault(root, len(memory_of) + len(nodes)) for root in roots]
             mutates = []
             for placeholder, value in self.mutated.items():
                 mutates.append(placeholders.index(placeholder))
@@ -292,7 +295,7 @@ class _Importer:
             donated={tensors.index(i) for i in donated if i in tensors},
             foreign={i: m.device for i, m in enumerate(metas) if m.device != self.device},
         )
-        function.attributes["res_attrs"] = _stride_attributes(strides, storages, shared_offsets(returned))
+        function.attributes["res_attrs"] = _stride_attributes(strides, storages, shared_offsets(returned, places))
         if mutates:
             function.attributes["cuesta.mutates"] = int_array([tensors.index(i) for i in mutates])
         names = [str(n.target) for n in held]

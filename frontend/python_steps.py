@@ -11,6 +11,7 @@ import torch
 from torch.fx import GraphModule, Node
 
 from cuesta.frontend.capture.effects import is_effect
+from cuesta.frontend.graph_key import ALIASES
 from cuesta.runtime.dtypes import DTYPES
 
 _DTYPES = frozenset(DTYPES.values())
@@ -136,9 +137,10 @@ def _views_of_whole_memory(node: Node) -> list[Node]:
 
 def _views_beside_results(gm: GraphModule) -> set[Node]:
     """The views behind each result that a program would gather, where another result has the same memory, which no
-    argument has: what is written to one is to be seen in the other."""
+    argument has: what is written to one is to be seen in the other. What is noted to lie in an argument does."""
     (output,) = gm.graph.find_nodes(op="output")
-    found = {item: _views(item) for item in output.args[0] if isinstance(item, Node)}
+    in_arguments = {output.args[0][position] for position in output.meta.get(ALIASES, ())}
+    found = {item: _views(item) for item in output.args[0] if isinstance(item, Node) and item not in in_arguments}
     users = Counter(root for _, root in found.values())
     shared = {root for root, count in users.items() if count > 1 and not _is_given(root)}
     return {view for views, root in found.values() if root in shared and _gathers(views) for view in views}

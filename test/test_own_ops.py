@@ -11,15 +11,20 @@ from pathlib import Path
 import pytest
 import torch
 
-import cuesta.frontend
+import cuesta
 from cuesta.own_ops import DEFINED_IN
 
-_FOLDER = Path(cuesta.frontend.__file__).parent
+_ROOT = Path(cuesta.__file__).parent
 
 
 def test_each_op_is_found_where_it_is_defined() -> None:
     named = re.compile(r'@torch\.library\.custom_op\(\s*"cuesta::(\w+)"')
-    defined = {name: path.stem for path in _FOLDER.glob("*.py") for name in named.findall(path.read_text())}
+    defined = {
+        name: ".".join(("cuesta", *path.relative_to(_ROOT).with_suffix("").parts))
+        for room in ("frontend", "driver")
+        for path in (_ROOT / room).rglob("*.py")
+        for name in named.findall(path.read_text())
+    }
     assert defined == DEFINED_IN
 
 

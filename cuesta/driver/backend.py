@@ -30,6 +30,7 @@ with held_back():  # half a thousand modules, most of them torch's
     from cuesta.driver.tiers.tiered import FirstTier, begin_program
     from cuesta.errors import ArtefactError, CompileError, DeviceError, OptionError, Unsupported
     from cuesta.frontend.attention.keep_whole import keep_attention_whole
+    from cuesta.frontend.capture.aliased_outputs import note_aliased_outputs
     from cuesta.frontend.capture.aot import around
     from cuesta.frontend.capture.donation import donated_arguments
     from cuesta.frontend.capture.effects import unwrap_effects
@@ -122,6 +123,8 @@ def compile_aten_graph(
     keep: Keeping = Keeping.NOTHING,
 ) -> Boxed:
     """A functional ATen graph as a boxed callable."""
+    if kind != "backward":
+        note_aliased_outputs(gm)
     if kind == "forward":
         refuse_saved(gm)
     donated = donated_arguments(gm) if kind == "backward" else []

@@ -20,6 +20,7 @@ from torch.utils import _pytree as pytree
 
 from cuesta.driver.calling import Boxed
 from cuesta.frontend.attention.specialised_masks import prove_masks
+from cuesta.frontend.capture.aliased_outputs import keep_aliases
 from cuesta.frontend.graph_key import attribute
 from cuesta.reports.compile_report import SetsOfSizes
 
@@ -113,7 +114,7 @@ def _with_numbers(gm: torch.fx.GraphModule, args: list[Any]) -> torch.fx.GraphMo
     with mode, torch.no_grad():
         for node in gm.graph.nodes:
             if node.op == "output":
-                graph.output(torch.fx.map_arg(node.args[0], copies.__getitem__))
+                keep_aliases(graph.output(torch.fx.map_arg(node.args[0], copies.__getitem__)), node)
                 break
             if node.op == "placeholder":
                 value = next(given)

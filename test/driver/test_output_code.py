@@ -109,7 +109,7 @@ def test_autograds_cache_keeps_programs_where_it_bundles_them() -> None:
 WARM = """
 import sys, torch, torch._functorch.aot_autograd
 import cuesta
-from cuesta.frontend import output_code
+from cuesta.driver.cache import output_code
 output_code.WORTH_KEEPING = 0
 def f(x, w):
     return torch.nn.functional.gelu(x @ w).softmax(-1)

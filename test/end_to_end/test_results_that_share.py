@@ -200,3 +200,28 @@ def test_a_place_in_an_argument_that_is_written_in_part(backend: str) -> None:
     actual, wanted = torch.arange(15.0)[1:-2], torch.arange(15.0)[1:-2]
     assert_close(torch.compile(f, backend=backend)(actual), f(wanted))
     assert_close(actual, wanted)
+
+
+@pytest.mark.parametrize("offset", [0, 2, 5])
+@pytest.mark.parametrize("limited", [False, True], ids=["any_size", "each_size"])
+def test_views_of_a_written_argument_of_open_sizes(limited: bool, offset: int, backend: str) -> None:
+    """AOTAutograd takes the results' offsets, where sizes are open, and views the argument so."""
+
+    def f(x: Tensor) -> tuple[Tensor, ...]:
+        before = x + 1
+        x.view(-1)[:2].add_(1)
+        return x.expand(3, *x.shape), x[1:], x.t(), x.view(torch.int32), x, before, before.t()
+
+    options = {"memory_limit": 1 << 20} if limited else {}
+    compiled = torch.compile(f, backend=backend, options=options)
+    for rows in (8, 6):
+        given = torch.arange(70.0)[offset : offset + 8 * rows].view(rows, 8)
+        wanted = given.clone()
+        torch._dynamo.mark_dynamic(given, 0)
+        expected, actual = f(wanted), compiled(given)
+        assert_close(actual, expected)
+        assert_close(given, wanted)
+        for result, right in zip(actual, expected, strict=True):
+            assert result.stride() == right.stride()
+        for result, right in zip(actual[:5], expected[:5], strict=True):
+            assert result.data_ptr() - given.data_ptr() == right.data_ptr() - wanted.data_ptr()

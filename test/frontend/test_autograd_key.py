@@ -58,7 +58,7 @@ def test_a_graph_that_torch_keeps_loads_no_code_generator_of_inductors(tmp_path:
     program = """
 import sys, torch
 from torch._dynamo.utils import counters
-from cuesta.frontend import output_code
+from cuesta.driver.cache import output_code
 output_code.WORTH_KEEPING = 0
 f = torch.compile(lambda x: (x.sin() * x.sin()).sum(), backend="cuesta")
 f(torch.randn(8))

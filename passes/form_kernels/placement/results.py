@@ -73,7 +73,7 @@ def finish(where: Assignment, function: func.FuncOp, returned: list[Value], want
         _Result(value, strides, *_memory(attributes))
         for value, strides, attributes in zip(returned, wanted, function.attributes["res_attrs"], strict=True)
     ][:outputs]
-    layouts = _placed_in_arguments(results, len(arguments), claimed, mutates)
+    layouts = _placed_in_arguments(results, len(arguments), claimed)
     layouts |= _placed_together(where, results, layouts, claimed, mutates)
     # The largest first: of those in one memory it stays there, and the others, parts of it often, are copied out.
     for i in sorted(set(range(outputs)) - layouts.keys(), key=lambda i: (-results[i].nbytes, i)):
@@ -127,11 +127,9 @@ def _is_small_part(where: Assignment, result: _Result, layout: Layout) -> bool:
     return _LARGE_BUFFER * hint(extent) <= hint(elements)
 
 
-def _placed_in_arguments(
-    results: Sequence[_Result], arguments: int, claimed: Mapping[int, int], mutates: Sequence[int]
-) -> dict[int, Layout]:
-    """The position of each result that is a view of an argument → where it lies, unless that is written."""
-    base_of = {storage: base for base, storage in claimed.items() if base not in mutates}
+def _placed_in_arguments(results: Sequence[_Result], arguments: int, claimed: Mapping[int, int]) -> dict[int, Layout]:
+    """The position of each result that is a view of an argument, as it is after the call → where it lies."""
+    base_of = {storage: base for base, storage in claimed.items()}
     return {
         i: Layout(base_of[result.storage], result.offset, tuple(result.sizes), tuple(result.strides))
         for i, result in enumerate(results)
