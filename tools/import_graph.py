@@ -1,8 +1,8 @@
 """Who imports whom: `python -m cuesta.tools.import_graph [--picture docs/rooms.svg]`.
 
 Prints the rooms from the lowest up, each with what it imports, and the circles of modules that import one another.
-Imports within functions and for types alone count like those at a module's top. The picture has the same rooms, each above all
-that it imports.
+Imports within functions and for types alone count like those at a module's top. The picture has the same rooms, each
+above all that it imports.
 """
 
 from __future__ import annotations
