@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import logging
-import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -93,26 +92,16 @@ def stages_after(level: str, target: Target = CPU) -> list[Stage]:
 
 def pipeline_of(stage: Stage, options: Options) -> Pipeline:
     """The stage's pipeline under the options."""
-    passes = tuple(name for name in stage.passes if options.epilogue_fusion or name not in EPILOGUES)
-    fusing = {"fuse": options.fusion, "epilogues": options.epilogue_fusion}
-    asked = [f"{name}={given}" for name in ("gemm", "attention") if (given := getattr(options, name)) != "auto"]
+    pipeline = Pipeline.parse(stage.pipeline)
+    if not options.epilogue_fusion:
+        pipeline = pipeline.without(EPILOGUES)
     if options.checked and stage.name in CHECKS:
-        check, before = CHECKS[stage.name]
-        place = len(passes) if before is None else passes.index(before)
-        passes = (*passes[:place], check, *passes[place:])
-    text = replace(stage, passes=passes).pipeline
-    text = _with_options(text, "form-kernels", [f"{name}=false" for name, wanted in fusing.items() if not wanted])
-    text = _with_options(text, "plan-memory", ["guarded=true"] if options.checked else [])
-    return Pipeline.parse(_with_options(text, "call-libraries", asked))
-
-
-def _with_options(pipeline: str, name: str, added: list[str]) -> str:
-    """The pipeline with these options for the pass `name`, before those that it has."""
-    if not added:
-        return pipeline
-    options = " ".join(added)
-    pipeline = pipeline.replace(f"{name}{{", f"{name}{{{options} ")
-    return re.sub(rf"{name}(?!\{{)", f"{name}{{{options}}}", pipeline)
+        pipeline = pipeline.with_pass(*CHECKS[stage.name])
+    fusing = {"fuse": options.fusion, "epilogues": options.epilogue_fusion}
+    asked = {name: given for name in ("gemm", "attention") if (given := getattr(options, name)) != "auto"}
+    pipeline = pipeline.with_options("form-kernels", **{name: False for name, wanted in fusing.items() if not wanted})
+    pipeline = pipeline.with_options("plan-memory", **({"guarded": True} if options.checked else {}))
+    return pipeline.with_options("call-libraries", **asked)
 
 
 def run_stage(stage: Stage, module: ir.Module, options: Options, report: GraphReport) -> ir.Module:

@@ -11,8 +11,8 @@ from __future__ import annotations
 import difflib
 import functools
 import traceback
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from cuesta._mlir import PassManager, ir
@@ -20,7 +20,7 @@ from cuesta.dialects.known_sizes import known_sizes
 from cuesta.errors import CuestaError, PassFailed, PipelineError, VerifyError
 from cuesta.passes.infra.diagnostics import Diagnostic
 from cuesta.passes.infra.pipeline_text import Item, error_at, parse_text, split_options
-from cuesta.passes.infra.registry import Pass, all_passes, find_pass, make_pass
+from cuesta.passes.infra.registry import Pass, all_passes, find_pass, make_pass, spelled
 from cuesta.sizes import hints
 
 # Names offered beside our own when a name is mistyped; the bindings cannot list upstream's registry.
@@ -45,6 +45,9 @@ class OwnStep:
     text: str
     own: Pass
 
+    def named(self, name: str) -> bool:
+        return self.own.name == name
+
     def apply(self, module: ir.Module, verify: bool) -> None:
         with module.context, ir.Location.unknown():
             self.own.run(module)
@@ -60,6 +63,9 @@ class UpstreamStep:
     """Neighbouring upstream passes, run by one PassManager."""
 
     text: str  # without the anchor: "func.func(canonicalize,cse),one-shot-bufferize"
+
+    def named(self, name: str) -> bool:
+        return False
 
     def apply(self, module: ir.Module, verify: bool) -> None:
         manager = PassManager.parse(f"builtin.module({self.text})", module.context)
@@ -85,6 +91,39 @@ class Pipeline:
         cuesta's nor upstream's, an option that its pass does not know, or a pass in the wrong place.
         """
         return _parse(text)
+
+    @staticmethod
+    def of(passes: Sequence[Step]) -> Pipeline:
+        """The pipeline of passes that are checked already."""
+        return Pipeline(f"builtin.module({','.join(step.text for step in passes)})", tuple(passes))
+
+    def with_options(self, name: str, **options: object) -> Pipeline:
+        """With other options for cuesta's pass `name`, wherever it stands: fields of the pass by their names."""
+        if not options:
+            return self
+
+        def changed(step: Step) -> Step:
+            if not isinstance(step, OwnStep) or not step.named(name):
+                return step
+            own = replace(step.own, **options)
+            return OwnStep(spelled(own), own)
+
+        return Pipeline.of([changed(step) for step in self.passes])
+
+    def without(self, names: Collection[str]) -> Pipeline:
+        """Without cuesta's passes of these names."""
+        kept = [step for step in self.passes if not any(map(step.named, names))]
+        return self if len(kept) == len(self.passes) else Pipeline.of(kept)
+
+    def with_pass(self, name: str, before: str | None) -> Pipeline:
+        """With cuesta's pass `name`, by default options, before another one of cuesta's; at the end where that is
+        None. Raises ValueError where the other one is not there."""
+        own = make_pass(name, {})
+        places = [i for i, step in enumerate(self.passes) if before is not None and step.named(before)]
+        if before is not None and not places:
+            raise ValueError(f"{name} goes before {before}, which is not in {self.text}")
+        place = places[0] if places else len(self.passes)
+        return Pipeline.of([*self.passes[:place], OwnStep(name, own), *self.passes[place:]])
 
     @functools.cached_property
     def steps(self) -> tuple[Step, ...]:

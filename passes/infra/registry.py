@@ -75,6 +75,13 @@ def make_pass(name: str, options: dict[str, str]) -> Pass:
     return cls(**values)
 
 
+def spelled(own: Pass) -> str:
+    """A pass as pipeline text: its name, and the options that are not as by default. `make_pass` reads it again."""
+    given = [(f.name, getattr(own, f.name)) for f in dataclasses.fields(own) if getattr(own, f.name) != f.default]
+    options = [f"{name.replace('_', '-')}={str(v).lower() if isinstance(v, bool) else v}" for name, v in given]
+    return f"{own.name}{{{' '.join(options)}}}" if options else own.name
+
+
 def _parse_option(pass_name: str, key: str, type_name: str, text: str) -> object:
     try:
         if type_name == "bool":

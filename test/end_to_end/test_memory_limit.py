@@ -11,7 +11,6 @@ from torch import Tensor
 from torch._dynamo.exc import BackendCompilerFailed
 
 import cuesta
-from cuesta.driver.memory.memory_limit import with_options
 from cuesta.errors import MemoryLimitError
 from cuesta.reports.compile_report import GraphReport
 from cuesta.runtime.executable import ARENAS
@@ -171,15 +170,3 @@ def test_what_has_no_plan_is_refused() -> None:
 
     text = refused(lambda: limited(function, 1 << 20)(torch.ones(4)))
     assert "is not known before it runs" in text
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("m(a,plan-memory)", "m(a,plan-memory{x=1})"),
-        ("m(plan-memory{x=2 y=3},b)", "m(plan-memory{y=3 x=1},b)"),
-        ("m(re-plan-memory-too)", "m(re-plan-memory-too)"),
-    ],
-)
-def test_pipeline_text_with_options(text: str, expected: str) -> None:
-    assert with_options(text, "plan-memory", x=1) == expected

@@ -9,10 +9,8 @@ A plan is made as always. Where it takes too much, these are tried, each on top 
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from cuesta._mlir import func, ir
 from cuesta.dialects.donated import donated_arguments
@@ -28,26 +26,20 @@ from cuesta.reports.quantities import size_text
 #: How many buffers an error names.
 NAMED = 5
 
-_FREED = {"small-call": 0, "caller-limit": 0, "spill-from": 0, "release-limit": 0}
-
 
 @dataclass(frozen=True)
 class _Way:
-    """A way to hold less: what it does, and the pipeline of the stage that plans memory when done so."""
+    """A way to hold less: what it does, and with which options of passes."""
 
     what: str
-    edit: Callable[[str], str]
+    options: Mapping[str, Mapping[str, object]]
 
 
+_FREED = {"plan-memory": {"small_call": 0, "caller_limit": 0, "spill_from": 0, "release_limit": 0}}
 _WAYS = (
-    _Way("", lambda text: text),
-    _Way("buffers freed when dead", lambda text: with_options(text, "plan-memory", **_FREED)),
-    _Way(
-        "buffers freed when dead and another order of steps",
-        lambda text: with_options(
-            with_options(text, "plan-memory", **_FREED), "form-kernels", **{"lower-peak": "true"}
-        ),
-    ),
+    _Way("", {}),
+    _Way("buffers freed when dead", _FREED),
+    _Way("buffers freed when dead and another order of steps", {**_FREED, "form-kernels": {"lower_peak": True}}),
 )
 
 
@@ -60,7 +52,10 @@ def planned_within(module: ir.Module, pipeline: Pipeline, limit: int, report: Gr
     lowest = None
     for way in _WAYS:
         tried = ir.Module.parse(kept, module.context)
-        Pipeline.parse(way.edit(pipeline.text)).run(tried, verify=False)
+        other = pipeline
+        for name, options in way.options.items():
+            other = other.with_options(name, **options)
+        other.run(tried, verify=False)
         peak = _peak(tried)
         if peak <= limit:
             report.memory_limit = {"limit": limit, "by": way.what}
@@ -78,16 +73,6 @@ def planned_within(module: ir.Module, pipeline: Pipeline, limit: int, report: Gr
         f"arguments, and may take {size_text(limit)} ({limit} bytes); most is held at once by {held or 'its results'}; "
         f"nothing of it has run"
     )
-
-
-def with_options(text: str, name: str, **options: Any) -> str:
-    """Pipeline text with options of a pass set, over those that it has."""
-
-    def edited(found: re.Match[str]) -> str:
-        old = [o for o in (found.group(1) or "").split() if o.partition("=")[0] not in options]
-        return f"{name}{{{' '.join([*old, *(f'{k}={v}' for k, v in options.items())])}}}"
-
-    return re.sub(rf"\b{name}(?![\w-])(?:\{{([^}}]*)\}})?", edited, text)
 
 
 def largest_at_peak(host: func.FuncOp) -> list[tuple[int, str]]:

@@ -1,0 +1,26 @@
+"""A pipeline's passes and their options as data, and the text that they print as."""
+
+from __future__ import annotations
+
+import pytest
+
+import cuesta.passes
+from cuesta.passes.infra.pipeline import OwnStep, Pipeline
+
+
+def test_passes_and_options_of_a_pipeline_are_data() -> None:
+    cuesta.passes.load_all()
+    pipeline = Pipeline.parse(
+        "builtin.module(fold-views,plan-memory{spill-from=3},func.func(canonicalize),host-to-llvm)"
+    )
+    assert pipeline.with_options("plan-memory") is pipeline
+    changed = pipeline.with_options("plan-memory", spill_from=5, guarded=True).without(["fold-views", "cse"])
+    assert Pipeline.parse(changed.text) == changed
+    changed = changed.with_pass("check-bounds", before="host-to-llvm").with_pass("fold-views", None)
+    names = [step.own.name if isinstance(step, OwnStep) else step.text for step in changed.passes]
+    assert names == ["plan-memory", "func.func(canonicalize)", "check-bounds", "host-to-llvm", "fold-views"]
+    planning = changed.passes[0]
+    assert isinstance(planning, OwnStep)
+    assert (planning.own.spill_from, planning.own.guarded) == (5, True)  # type: ignore[attr-defined]
+    with pytest.raises(ValueError, match="no-such-pass"):
+        pipeline.with_pass("fold-views", before="no-such-pass")
