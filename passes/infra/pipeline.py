@@ -99,7 +99,7 @@ class Pipeline:
 
     def with_options(self, name: str, **options: object) -> Pipeline:
         """With other options for cuesta's pass `name`, wherever it stands: fields of the pass by their names."""
-        if not options:
+        if not options or not any(step.named(name) for step in self.passes):
             return self
 
         def changed(step: Step) -> Step:
