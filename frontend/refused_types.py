@@ -16,19 +16,9 @@ _INTEGERS = frozenset({torch.uint8, torch.int8, torch.int16, torch.int32, torch.
 _HALVES = frozenset({torch.float16, torch.bfloat16})
 _COMPLEX = frozenset({torch.complex32, torch.complex64, torch.complex128})
 
-_POLYNOMIALS = (
-    *(f"chebyshev_polynomial_{kind}" for kind in "tuvw"),
-    *(f"shifted_chebyshev_polynomial_{kind}" for kind in "tuvw"),
-    *("hermite_polynomial_h", "hermite_polynomial_he", "laguerre_polynomial_l", "legendre_polynomial_p"),
-)
 _BATCH_NORM = (
     *("native_batch_norm", "_native_batch_norm_legit", "_native_batch_norm_legit_functional"),
     *("_batch_norm_with_update", "_batch_norm_with_update_functional"),
-)
-_BESSEL = (
-    *("bessel_j0", "bessel_j1", "bessel_y0", "bessel_y1", "spherical_bessel_j0"),
-    *(f"{scaled}modified_bessel_k{order}" for scaled in ("", "scaled_") for order in "01"),
-    *("modified_bessel_i0", "modified_bessel_i1"),
 )
 
 #: Types that are refused → packets of ATen's, or overloads.
@@ -58,7 +48,7 @@ _TABLE: tuple[tuple[frozenset[torch.dtype], tuple[str, ...]], ...] = (
     (
         _INTEGERS | _BOOL,
         (
-            *("celu", "elu", "glu", "igamma", "igammac", "logcumsumexp", "_prelu_kernel"),
+            *("celu", "elu", "glu", "logcumsumexp", "_prelu_kernel"),
             *("max_unpool2d", "max_unpool3d"),
         ),
     ),
@@ -66,7 +56,7 @@ _TABLE: tuple[tuple[frozenset[torch.dtype], tuple[str, ...]], ...] = (
         _HALVES,
         (
             *("avg_pool3d", "_cdist_forward", "_pdist_forward"),
-            *(f"special_{name}" for name in (*_POLYNOMIALS, *_BESSEL, "erfcx", "log_ndtr", "ndtri", "zeta")),
+            *("special_erfcx", "special_log_ndtr", "special_ndtri"),
         ),
     ),
     (
@@ -80,8 +70,7 @@ _TABLE: tuple[tuple[frozenset[torch.dtype], tuple[str, ...]], ...] = (
 )
 #: Ops whose result has another type than they compute in, as far as tracing goes.
 _OF_ANOTHER_TYPE = frozenset(
-    f"aten.{name}"
-    for name in ("argmax", "argmin", "bucketize", "igamma", "igammac", "nll_loss_forward", "nll_loss2d_forward", "pow")
+    f"aten.{name}" for name in ("argmax", "argmin", "bucketize", "nll_loss_forward", "nll_loss2d_forward", "pow")
 )
 
 

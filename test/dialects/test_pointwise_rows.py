@@ -13,7 +13,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cuesta.dialects.cuesta import pointwise
-from cuesta.dialects.cuesta.pointwise_rows import orthogonal_polynomials
 from cuesta.dialects.types import SPELLING
 from cuesta.tools.fuzz.graphs import steps
 
@@ -64,11 +63,7 @@ def takes(row: pointwise.Pointwise, dtype: torch.dtype) -> bool:
     return result.dtype == (torch.bool if row.promotion == "compare" else dtype)
 
 
-#: Rows whose errors grow with their operands: test_orthogonal_polynomials.py has them.
-POLYNOMIALS = {row.name for row in orthogonal_polynomials.ROWS}
-CASES = [
-    (row, dtype) for row in pointwise.ROWS for dtype in COMPUTED if row.name not in POLYNOMIALS and takes(row, dtype)
-]
+CASES = [(row, dtype) for row in pointwise.ROWS for dtype in COMPUTED if takes(row, dtype)]
 
 
 @st.composite
@@ -165,7 +160,7 @@ def test_what_an_integer_does_not_hold(source: torch.dtype, target: torch.dtype)
 
 def test_every_family_is_there() -> None:
     tested = {row.name for row, _ in CASES}
-    assert tested | POLYNOMIALS == set(pointwise.BY_NAME)
+    assert tested == set(pointwise.BY_NAME)
 
 
 def test_gelu_of_every_bf16() -> None:

@@ -36,21 +36,6 @@ CASES: dict[str, tuple[Function, torch.Tensor, float, float]] = {
     "erfinv": (lambda x: torch.erfinv(x.half()).float(), INSIDE, 8200, 0),
     "ndtri": (special.ndtri, SHARES, 8, 0),
     "erfcx": (special.erfcx, EVERYWHERE, 16, 0),
-    "i0": (torch.i0, EVERYWHERE[EVERYWHERE < 80], 8, 0),
-    "i1": (special.i1, EVERYWHERE[EVERYWHERE < 80], 8, 0),
-    "i0e": (special.i0e, EVERYWHERE, 8, 0),
-    "i1e": (special.i1e, EVERYWHERE, 8, 0),
-    "k0": (special.modified_bessel_k0, POSITIVE[POSITIVE < 80], 16, 0),
-    "k1": (special.modified_bessel_k1, POSITIVE[POSITIVE < 80], 16, 0),
-    "scaled k0": (special.scaled_modified_bessel_k0, POSITIVE, 16, 0),
-    "scaled k1": (special.scaled_modified_bessel_k1, POSITIVE, 16, 0),
-    # Waves: to the last places of their height.
-    "j0": (special.bessel_j0, EVERYWHERE, 8, 4e-7),
-    "j1": (special.bessel_j1, EVERYWHERE, 8, 4e-7),
-    "y0": (special.bessel_y0, POSITIVE, 8, 8e-7),
-    # Between 5 and 6 ATen's own in f64 is 9e-7 off.
-    "y1": (special.bessel_y1, POSITIVE, 8, 1.2e-6),
-    "spherical j0": (special.spherical_bessel_j0, EVERYWHERE, 4, 0),
 }
 
 

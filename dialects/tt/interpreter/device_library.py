@@ -51,10 +51,6 @@ _FUNCTIONS: dict[str, Callable[..., Array]] = {
     "fmin": np.fmin,
     "fmod": np.fmod,
     "hypot": np.hypot,
-    "i0": by_torch(torch.special.i0),
-    "i1": by_torch(torch.special.i1),
-    "j0": by_torch(torch.special.bessel_j0),
-    "j1": by_torch(torch.special.bessel_j1),
     "lgamma": by_torch(torch.lgamma),
     "log": np.log,
     "log10": np.log10,
@@ -75,8 +71,6 @@ _FUNCTIONS: dict[str, Callable[..., Array]] = {
     "tan": np.tan,
     "tanh": np.tanh,
     "trunc": np.trunc,
-    "y0": by_torch(torch.special.bessel_y0),
-    "y1": by_torch(torch.special.bessel_y1),
 }
 
 
@@ -92,7 +86,7 @@ def _meaning(symbol: str) -> str:
     amd = re.fullmatch(r"__ocml_(\w+)_f(?:32|64)", symbol)
     if amd:
         return {"ncdf": "normcdf"}.get(amd[1], amd[1])
-    name = symbol.removeprefix("__nv_").removeprefix("cyl_bessel_") if symbol.startswith("__nv_") else ""
+    name = symbol.removeprefix("__nv_") if symbol.startswith("__nv_") else ""
     return name if name in _FUNCTIONS else name.removesuffix("f")
 
 

@@ -32,11 +32,8 @@ PARAMETERS = {
 }
 #: Defined for positive numbers only: most of the time they get those.
 _POSITIVE = frozenset({"sqrt", "rsqrt", "log", "log2", "log1p", "pow", "reciprocal"})
-#: Where eager is NaN at infinity, and has a limit there; polygamma's poles too.
-NEVER_INFINITE = frozenset(
-    {"i0", "special_i1", "special_modified_bessel_i0", "special_modified_bessel_i1", "special_bessel_j0",
-     "special_bessel_j1", "special_bessel_y0", "special_bessel_y1", "polygamma"}
-)  # fmt: skip
+#: Where eager is NaN at infinity, and has a limit there; poles too.
+NEVER_INFINITE = frozenset({"polygamma"})
 _DIVISIONS = frozenset({"floor_divide", "remainder", "fmod", "trunc_divide"})
 
 
