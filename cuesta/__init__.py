@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from cuesta.options import list_mode_options, list_options
     from cuesta.reports.compile_report import report
 
-if "torch" in sys.modules:  # Triton's workers do without it, and start in a tenth of the time
-    import cuesta.cache_artifacts  # torch.compiler.load_cache_artifacts must know our kind
-    import cuesta.own_ops  # noqa: F401  torch.ops.cuesta our ops
+if "torch" in sys.modules:  # Triton's workers run without torch, and start in a tenth of the time
+    import cuesta.cache_artifacts  # registers our kind of artifact for torch.compiler.load_cache_artifacts
+    import cuesta.own_ops  # noqa: F401  registers torch.ops.cuesta
 
 __version__ = "0.1.0"
 
@@ -36,7 +36,7 @@ __all__ = [
     "wait_for_tiers",
 ]
 
-#: Public name → where it lives. Loaded on first use, so that importing one part costs no more than it.
+#: Public name → its module and attribute. Loaded on first use, so that importing one part costs no more than that part.
 _LAZY = {
     "audit": ("cuesta.driver.audit", "audit"),
     "backend": ("cuesta.driver.backend", "compile_fx_graph"),

@@ -1,7 +1,7 @@
-"""The one place that names the provider of upstream MLIR's Python bindings.
+"""Imports upstream MLIR's Python bindings: the only module that names their provider.
 
-Everything else imports `ir`, `PassManager`, the dialect modules and the rest from here, so that
-another provider is a change of this file alone.
+Everything else imports `ir`, `PassManager`, the dialect modules and the rest from here, so that another provider
+changes this file alone.
 """
 
 import ctypes
@@ -32,7 +32,7 @@ from torch_mlir.passmanager import PassManager
 
 
 def _in_part(name: str, parts: tuple[str, ...]) -> Any:
-    """A package of the provider, entered with no more than `parts`; the rest is read when somebody asks for it."""
+    """Imports a package of the provider with only `parts`; the rest is loaded when one of its names is used."""
     spec = importlib.util.find_spec(name)
     if name in sys.modules or spec is None or spec.loader is None:
         return importlib.import_module(name)
@@ -47,7 +47,8 @@ def _in_part(name: str, parts: tuple[str, ...]) -> Any:
         return getattr(module, missing)
 
     for part in map(importlib.import_module, parts):
-        # Functions are the language's where both have them.
+        # Leaves out the parts' functions: where the full package has functions of its own language by these names, it
+        # exports those.
         vars(module).update(
             {k: v for k, v in vars(part).items() if not isinstance(v, types.FunctionType)} | vars(module)
         )
@@ -56,7 +57,8 @@ def _in_part(name: str, parts: tuple[str, ...]) -> Any:
     return module
 
 
-# linalg's takes in a language of its own, with functions of the ops' names, that nothing here speaks: 0.2 s.
+# The whole linalg package imports a language of its own, with functions named like the ops, which nothing here uses;
+# that takes 0.2 s.
 linalg = _in_part(
     f"{scf.__package__}.linalg",
     (
@@ -66,19 +68,19 @@ linalg = _in_part(
     ),
 )
 
-# llvm's has a class for each of three hundred ops, none of which is used: 0.03 s. The provider asks for the package
-# where it meets such an op, not for what is in it.
+# The whole llvm package has classes for three hundred ops, none of which is used: 0.03 s. The provider imports the
+# package when it meets such an op, but uses nothing in it.
 _in_part(f"{scf.__package__}.llvm", ())
 
-# For each op that it meets, the provider looks for a Python module of the op's dialect, and does not
-# remember that there is none: a quarter of a second a graph. Empty ones answer at once.
+# For each op that it meets, the provider looks for a Python module of the op's dialect, and does not remember that
+# there is none: a quarter of a second a graph. Empty modules answer at once.
 for _namespace in ("aten", "cuesta", "host", "kernel", "tt"):
     _name = f"{scf.__package__}.{_namespace}"
     sys.modules.setdefault(_name, types.ModuleType(_name))
 
 
 def c_interface() -> ctypes.CDLL:
-    """MLIR's C interface, which the bindings call as well. What goes by it leaves Python's lock to others."""
+    """MLIR's C interface, which the bindings call as well. Calls through ctypes release the GIL."""
     return ctypes.CDLL(str(Path(_mlir_libs.__path__[0]) / "libTorchMLIRAggregateCAPI.so"))
 
 

@@ -1,4 +1,4 @@
-"""The on-disk cache of artefacts, addressed by content.
+"""Keeps artefacts on disk in a cache addressed by content.
 
     cache = open_cache(default_root())
     key = content_key(environment_key(), graph_text, options_text)
@@ -6,11 +6,11 @@
         case Hit(payload): ...
         case Miss(reason): report(reason); cache.put(key, compiled)
 
-A file an entry, `<root>/<two digits of the key>/<key>.entry`. Any number of processes may share a root: an entry
-appears whole or not at all (written aside, then renamed), and what is damaged all the same is found by its checksum.
-An entry is code: one that somebody else could have written is not used, nor is a folder where others may write
-(trusted_files.py says who others are). A cache that cannot be used never stops a program: `get` says Miss, `put` says
-False, each with the reason, and one warning is logged for a cache, however many graphs meet the problem.
+Each entry is a file, `<root>/<two digits of the key>/<key>.entry`. Any number of processes may share a root: an entry
+appears whole or not at all (written to a temporary file, then renamed), and a checksum finds entries that are damaged
+all the same. An entry is code: an entry or a folder that others may write is not used (trusted_files.py says who others
+are). A cache that cannot be used never stops a program: `get` returns Miss, `put` returns False, each with the reason,
+and a cache logs one warning, however many graphs meet the problem.
 """
 
 from __future__ import annotations
@@ -51,20 +51,20 @@ _CPU_FIELDS = {
     *("vendor_id", "cpu family", "model", "flags"),  # x86
     *("CPU implementer", "CPU architecture", "CPU variant", "CPU part", "Features"),  # Arm
 }
-_YOUNG = 10.0  # seconds for which a temporary file may not be locked yet by the process that writes it
-_ABANDONED_AFTER = 3600.0  # seconds after which it is nobody's, whatever the lock says
+_YOUNG = 10.0  # seconds for which the writing process may not have locked a temporary file yet
+_ABANDONED_AFTER = 3600.0  # seconds after which a temporary file is abandoned, even if it is locked
 
 
 @dataclass(frozen=True)
 class Hit:
-    """An entry that was found whole."""
+    """A valid entry."""
 
     payload: bytes
 
 
 @dataclass(frozen=True)
 class Miss:
-    """Nothing usable, and why, in words for the report."""
+    """No usable entry, and the reason, in words for the report."""
 
     reason: str
 
@@ -79,11 +79,11 @@ class Cache:
     """Why the last `put` that failed did; None while none has."""
 
     def __init__(self, root: Path | None, limit: int = DEFAULT_LIMIT) -> None:
-        """A cache in `root`, made when first written; None is a cache that is off. `limit` is in bytes."""
+        """A cache in `root`, which is created when first written. None turns the cache off. `limit` is in bytes."""
         self.root = root
         self.limit = limit
         self._warned: set[str] = set()
-        self._estimate: int | None = None  # bytes held: what the last scan found, and what was put since
+        self._estimate: int | None = None  # bytes held: those of the last scan, plus those put since
 
     def get(self, key: str) -> Hit | Miss:
         """The payload under `key`, or why there is none. A damaged entry is removed, so that it is made anew."""
@@ -94,7 +94,7 @@ class Cache:
             _check_folders(path)
         except UnsafeFileError as error:
             return Miss(self._leave_out(error))
-        except OSError:  # no such folder, or none that we may look into: reading says which
+        except OSError:  # the folder is missing or unreadable: reading below says which
             pass
         try:
             data = read_trusted(path, self.limit)
@@ -110,7 +110,7 @@ class Cache:
         result = _decode(key, data)
         if isinstance(result, Hit):
             with contextlib.suppress(OSError):  # a folder that we may only read is still worth reading
-                os.utime(path)  # by ourselves, because many file systems keep no access times
+                os.utime(path)  # set by us, because many file systems keep no access times
         elif result.reason.startswith("damaged"):
             self._warn("damaged", f"a cached graph is compiled anew: {path} is {result.reason}")
             _remove(path)
@@ -118,7 +118,7 @@ class Cache:
         return result
 
     def put(self, key: str, payload: bytes) -> bool:
-        """Stores `payload` under `key`, over what was there. False where that failed: see `failure`."""
+        """Stores `payload` under `key`, over an old entry. Returns False if that failed; `failure` says why."""
         if self.root is None:
             return False
         path = _path(self.root, key)
@@ -138,7 +138,7 @@ class Cache:
         return True
 
     def size(self) -> int:
-        """Bytes of all entries, and of those that were begun and not finished."""
+        """The bytes of all entries and temporary files."""
         return sum(status.st_size for _, status in self._files())
 
     def clear(self) -> None:
@@ -148,7 +148,8 @@ class Cache:
         self._estimate = None
 
     def prune(self, limit: int) -> None:
-        """Removes what dead processes left, and the entries used longest ago until the rest fits `limit` bytes."""
+        """Removes files that dead processes left, and the least recently used entries until the rest fits `limit`
+        bytes."""
         now = time.time()
         entries = []
         held = 0
@@ -167,7 +168,8 @@ class Cache:
         self._estimate = held
 
     def _make_room(self, nbytes: int) -> None:
-        # Scan at the first put, and where the limit seems reached: then a tenth goes, so that not every put scans.
+        # Scan at the first put, and when the estimate exceeds the limit. Then a tenth is freed, so that not every put
+        # scans.
         if self._estimate is None:
             self.prune(self.limit)
             return
@@ -181,7 +183,7 @@ class Cache:
         return False
 
     def _leave_out(self, error: UnsafeFileError) -> str:
-        """Says that the whole cache is not used; the reason for the report."""
+        """Warns that the cache is not used, and returns the reason for the report."""
         reason = f"the cache is left out: {error}"
         self._warn("unusable", f"{reason}. CUESTA_CACHE_DIR may name another folder")
         return reason
@@ -201,7 +203,7 @@ class Cache:
         except OSError:
             return
         for folder in folders:
-            with contextlib.suppress(OSError):  # a file that another process removes is a file less
+            with contextlib.suppress(OSError):  # another process may remove a file meanwhile
                 for entry in os.scandir(folder):
                     if entry.name.endswith((_ENTRY, _TEMPORARY)):
                         yield entry.path, entry.stat(follow_symlinks=False)
@@ -236,7 +238,8 @@ def default_root(environment: Mapping[str, str] = os.environ) -> Path | None:
 
 
 def content_key(*parts: str | bytes) -> str:
-    """A name for `parts`: 64 hexadecimal digits. Parts cut elsewhere, and text as bytes, give another name."""
+    """A name for `parts`: 64 hexadecimal digits. The same characters in other parts, or as bytes instead of text, give
+    another name."""
     digest = hashlib.sha256()
     for part in parts:
         content = part.encode("utf-8", "surrogatepass") if isinstance(part, str) else part
@@ -277,9 +280,9 @@ def _digest(key: str, payload: bytes) -> bytes:
 
 
 def _write(path: Path, data: bytes) -> None:
-    """Writes a file that is there whole or not at all; leaves nothing behind where that fails.
+    """Writes a file that appears whole or not at all; leaves nothing behind on failure.
 
-    There is no fsync: what a loss of power cuts short is found by its checksum, and costs one compilation.
+    There is no fsync: a file that a power loss cuts short fails its checksum, and costs one compilation.
     """
     # For the user alone: whoever can write an entry decides what code runs.
     path.parent.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -298,13 +301,14 @@ def _write(path: Path, data: bytes) -> None:
 
 
 def _check_folders(path: Path) -> None:
-    """Raises UnsafeFileError where others may write a folder that the entry at `path` is in, OSError for none."""
+    """Raises UnsafeFileError if others may write a folder of the entry at `path`, OSError if a folder is missing."""
     check_folder(path.parent.parent)
     check_folder(path.parent)
 
 
 def _is_abandoned(path: str, age: float) -> bool:
-    """Whether the process that wrote a temporary file, `age` seconds ago, is gone. While it lives, it has it locked."""
+    """Whether the process that wrote a temporary file, `age` seconds ago, is gone. A living process holds the file's
+    lock."""
     if age < _YOUNG or age > _ABANDONED_AFTER:
         return age > _ABANDONED_AFTER
     try:
@@ -315,8 +319,8 @@ def _is_abandoned(path: str, age: float) -> bool:
 
 
 def _lock(file: BinaryIO) -> bool:
-    """Whether this process now has the file's lock, until the file is closed or the process is gone. False where
-    another process has it, and where the system or the disk has no locks."""
+    """Tries to lock a file until it is closed or the process ends; returns whether that succeeded. It fails if another
+    process holds the lock, or if the system or the disk has no locks."""
     try:
         import fcntl
 
@@ -327,16 +331,17 @@ def _lock(file: BinaryIO) -> bool:
 
 
 def _remove(path: str | Path) -> None:
-    """Removes a file; one that is gone already, or that we may not remove, is left at that."""
+    """Removes a file; ignores a file that is gone already or that we may not remove."""
     with contextlib.suppress(OSError):
         os.unlink(path)
 
 
 @functools.cache
 def environment_key() -> str:
-    """A name for all that shapes compiled code besides the graph: CPU and memory, torch, bindings, Python, our sources.
+    """A name for all that affects compiled code besides the graph: CPU and memory, torch, bindings, Python, our
+    sources.
 
-    Worked out once per process.
+    Computed once per process.
     """
     return content_key(
         *_cpu(),
@@ -350,8 +355,8 @@ def environment_key() -> str:
 
 
 def _cpu() -> tuple[str, ...]:
-    """The machine's architecture, and what its first processor says that chooses instructions; elsewhere, platform's
-    word."""
+    """The machine's architecture, and the fields of its first processor that select instructions; if there are none,
+    Python's `platform` describes it."""
     fields = [value for name, value in first_processor().items() if name in _CPU_FIELDS]
     return (platform.machine(), *(fields or [platform.processor(), platform.platform()]))
 
@@ -364,7 +369,8 @@ def _distribution_version(name: str) -> str:
 
 
 def _sources(package: Path) -> str:
-    """A name for the contents of all Python files below `package`; names and times would not tell checkouts apart."""
+    """A name for the contents of all Python files below `package`. Names and times alone would not tell checkouts
+    apart."""
     parts: list[str | bytes] = []
     root = os.fspath(package)
     for folder, subfolders, files in os.walk(package, followlinks=True):
@@ -372,7 +378,7 @@ def _sources(package: Path) -> str:
         for name in sorted(files):
             if name.endswith(".py"):
                 path = os.path.join(folder, name)
-                # Editors leave links to nowhere beside a file that they have open (.#name.py): no module, no source.
+                # Editors leave dangling links beside an open file (.#name.py), which are no sources.
                 with contextlib.suppress(FileNotFoundError), open(path, "rb", buffering=0) as file:
                     parts += [path[len(root) :], file.read()]  # os.path.relpath takes as long as reading does
     return content_key(*parts)

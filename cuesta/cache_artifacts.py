@@ -1,10 +1,10 @@
-"""torch.compiler.save_cache_artifacts and load_cache_artifacts: compiled graphs as bytes, from process to process.
+"""Supports torch.compiler.save_cache_artifacts and load_cache_artifacts: compiled graphs as bytes for another process.
 
     artifacts, info = torch.compiler.save_cache_artifacts()          # after compiled code has run
     torch.compiler.load_cache_artifacts(artifacts)                   # elsewhere, after `import torch, cuesta`
 
-What is loaded goes before the disk cache, and is written there when it is first used. Torch asks for a class for each
-kind of artifact by its name, which importing this module enters.
+Loaded artifacts take precedence over the disk cache, and are written there when first used. Torch looks up a class for
+each kind of artifact by name; importing this module registers ours.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from torch.compiler._cache import CacheArtifact, CacheArtifactFactory, CacheArti
 
 _KIND = "cuesta"
 
-#: Key → payload of what was loaded, for as long as the process lives.
+#: Key → payload of each loaded artifact, for as long as the process lives.
 _LOADED: dict[str, bytes] = {}
 
 
@@ -30,7 +30,7 @@ class CuestaArtifact(CacheArtifact):
 
 
 def record(key: str, payload: bytes) -> None:
-    """Enters a program that was compiled, or taken from the cache, among those that torch saves."""
+    """Adds a program that was compiled, or taken from the cache, to the artifacts that torch saves."""
     CacheArtifactManager.record_artifact(_KIND, key, payload)
 
 

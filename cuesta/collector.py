@@ -1,12 +1,12 @@
-"""Python's collector of cyclic garbage, held back while a graph is compiled.
+"""Holds back Python's collector of cyclic garbage while a graph is compiled.
 
-A compile makes some hundred thousand objects that it needs to its end. The collector, which counts what is made, goes
-through all objects of the process for it again and again, a third of a second each time, and finds next to nothing:
-torch alone has half a million.
+A compile makes some hundred thousand objects that it needs to its end. Because of their number, the collector scans all
+objects of the process again and again, a third of a second each time, and finds next to nothing: torch alone has half a
+million.
 
-Nor does it go through them behind a compile: they are old then, without a look. A fifth to two fifths of them are
-garbage, of small Python objects (30 MB of a training step of BERT's), which the next full collection finds; many
-compiles bring one about.
+The collector does not scan them after a compile either: they are moved to the old generation unscanned. A fifth to two
+fifths of them are garbage, all small Python objects (30 MB of a training step of BERT's), which the next full
+collection frees. After many compiles, a full collection runs.
 """
 
 from __future__ import annotations
@@ -19,18 +19,19 @@ from typing import Any
 
 from cuesta.unread_logs import guard_times_as_wanted, names_as_wanted
 
-#: Objects that blocks leave before all are gone through: twice as many as torch has, a dozen large models'.
+#: Objects that blocks may leave before a full collection: twice as many as torch has, a dozen large models'.
 _MOST_LEFT = 1_000_000
 
 
 class _Holders:
-    """How many hold the collector back now, whether the first of them found it at work, and what they have left."""
+    """The number of blocks that hold the collector back now, whether it was enabled before, and what the blocks have
+    left."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
         self.count = 0
         self.was_enabled = False
-        #: objects made and not given back in blocks, since all were gone through
+        #: objects allocated in blocks and not freed, since the last full collection
         self.left = 0
 
 
@@ -39,7 +40,8 @@ _holders = _Holders()
 
 @contextmanager
 def held_back() -> Iterator[None]:
-    """No automatic collection in this process until the block ends; blocks may nest, and threads have theirs."""
+    """Disables automatic collection in this process until the block ends. Blocks may nest and overlap between
+    threads."""
     with _holders.lock:
         if _holders.count == 0:
             _holders.was_enabled = gc.isenabled()
@@ -61,29 +63,33 @@ def held_back() -> Iterator[None]:
 
 
 def _settle(failed: bool) -> None:
-    """Makes the objects that a block left old ones: the next object made would have the collector go through all of
-    them, and Dynamo, which has the young ones collected behind each compile, would do so again.
+    """Moves the objects that a block left to the old generation. Otherwise the next allocation would make the collector
+    scan all of them, and so would Dynamo, which collects the young generations after each compile.
 
-    Where the block failed they are gone through: what was raised holds frames, and those a caller's tensors.
+    After a failed block they are collected: the exception holds frames, and frames may hold a caller's tensors.
     """
-    # None of it within the lock: what a collection finalises may compile.
+    # Outside of the lock, because a finaliser may start a compile.
     if _holders.left > _MOST_LEFT:
         _holders.left = 0
         gc.collect()
-    elif failed or gc.get_freeze_count():  # what the process has frozen, as servers do before they fork, stays frozen
+    elif failed or gc.get_freeze_count():  # objects that the process froze, as servers do before they fork, stay frozen
         gc.collect(1)
     else:
         gc.freeze()
         gc.unfreeze()
 
 
-#: What holds it back while Dynamo is at work, in whichever thread: it says so of the first that begins and of the last.
+#: Holds the collector back while Dynamo is at work in any thread: Dynamo calls back for the first that begins and the
+#: last that ends.
 _AT_WORK = ExitStack()
 
 
 def hold_back_in_dynamo() -> None:
-    """From now until torch._dynamo.reset, which forgets it, no automatic collection from where Dynamo begins with a
-    frame until it has its guards. It traces before it asks for a backend, so this is for all backends alike."""
+    """Disables automatic collection from where Dynamo begins with a frame until it has its guards.
+
+    This holds until torch._dynamo.reset, which forgets callbacks. Dynamo traces before it asks for a backend, so it
+    applies to all backends alike.
+    """
     from torch._dynamo.callback import callback_handler, on_compile_end, on_compile_start
 
     if _begin not in callback_handler.start_callbacks:
@@ -98,4 +104,4 @@ def _begin(_: Any) -> None:
 
 
 def _end(_: Any) -> None:
-    _AT_WORK.close()  # it may have begun before we were told
+    _AT_WORK.close()  # `_begin` may not have been called, if Dynamo began before we registered

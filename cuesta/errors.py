@@ -1,4 +1,4 @@
-"""Every error that cuesta raises on purpose. Each message names what was wrong and what is valid."""
+"""Defines every error that cuesta raises on purpose. Each message names what was wrong and what is valid."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ class Unsupported(CompileError):
 
 
 class WrongElementType(Unsupported):
-    """An op of the dialect computes on other element types than that of its operands."""
+    """An op of the dialect whose operands have element types on which it does not compute."""
 
 
 class Undecided(Unsupported):
-    """What is compiled differs with a size that only a call tells."""
+    """The code would differ with a size that only a call tells."""
 
 
 class OutOfResources(CompileError):
-    """A kernel needs more of something than a block of the target may have; with smaller blocks it may not.
+    """A kernel needs more of a resource than a block of the target may have; smaller blocks may need less.
 
     `kernel` is its name; `needed` and `limit` count `resource`, such as "bytes of shared memory".
     """
@@ -43,7 +43,7 @@ class OutOfResources(CompileError):
 
 
 class KernelRefused(CompileError):
-    """Triton fails on a kernel that its parser takes. On a smaller block it may not: these are its bugs, or limits."""
+    """Triton parses a kernel but fails to compile it, by a bug or a limit of Triton's; smaller blocks may succeed."""
 
 
 class VerifyError(CompileError):
@@ -55,14 +55,14 @@ class PassFailed(CompileError):
 
 
 class MemoryLimitError(CuestaError):
-    """A call would take more memory than `options={"memory_limit": …}` allows, or nobody can say how much.
+    """A call would take more memory than `options={"memory_limit": …}` allows, or its memory cannot be known.
 
-    Nothing of the graph has run. Says what would be taken, and of which buffers.
+    Nothing of the graph has run. The message says how much memory would be taken, and by which buffers.
     """
 
 
 class InputError(CuestaError, ValueError):
-    """What a function of cuesta does not take, or arguments or weights that a program was not compiled for."""
+    """A value that a function of cuesta does not take, or arguments or weights that a program was not compiled for."""
 
 
 class ArtefactError(CuestaError):
@@ -70,11 +70,11 @@ class ArtefactError(CuestaError):
 
 
 class UnsafeFileError(ArtefactError):
-    """A file that is not read: others could have put code there, or it is no regular file, or is too large."""
+    """A file that is not read, because others could have put code there, it is no regular file, or it is too large."""
 
 
 class SignatureError(ArtefactError):
-    """A program that is not signed, was signed with another key, or was changed since; nothing of it was read."""
+    """A program that is not signed, was signed with another key, or was changed since. Nothing of it was read."""
 
 
 class DeviceError(CuestaError):
@@ -87,4 +87,4 @@ class ExecutionError(CuestaError):
 
 class BoundsError(ExecutionError):
     """With `options={"checked": True}`: a read or a write was outside of its buffer, and was not carried out; or memory
-    around buffers was found to be written."""
+    around buffers was overwritten."""

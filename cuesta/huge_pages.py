@@ -1,10 +1,10 @@
-"""Large blocks of memory in pages of 2 MB, where the system gives those to who asks for them (Linux' `madvise`).
+"""Requests pages of 2 MB for large blocks of memory, on systems that give them on request (Linux' `madvise`).
 
     use_huge_pages(tensor.data_ptr(), tensor.nbytes)
 
-What a program returns is new memory in each call, and the system clears it page by page, at the first touch. No more
-memory is taken than without: a page is asked for where all of it is the block's. docs/decisions/0023-huge-pages.md has
-what it saves, and why blocks that come and go with each call are not for a machine that gives free pages to its host.
+A program returns new memory in each call, and the system clears it page by page, at the first touch. Huge pages take no
+more memory: only pages that are wholly inside the block are requested. docs/decisions/0023-huge-pages.md has the gains,
+and why blocks that are allocated and freed in each call get none on a machine that gives free pages to its host.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ pages that the guest reports as free (Virtual I/O Device Version 1.2, 5.5: Tradi
 
 @functools.cache
 def gives_free_pages_away() -> bool:
-    """Whether this machine is a guest that gives large free blocks to its host: they are slow to touch again."""
+    """Whether this machine is a guest that gives large free blocks back to its host; touching these again is slow."""
     return reports_free_pages(Path("/sys/bus/virtio/devices"))
 
 
 def reports_free_pages(devices: Path) -> bool:
-    """Whether one of the virtio devices in a folder, as Linux shows them, tells a host which pages are free."""
+    """Whether one of the virtio devices in a folder, as Linux lists them, reports free pages to a host."""
     for device in devices.glob("*"):
         try:
             kind, features = ((device / name).read_text().strip() for name in ("device", "features"))
@@ -52,13 +52,13 @@ def reports_free_pages(devices: Path) -> bool:
 
 
 def may_come_large(nbytes: Number) -> bool:
-    """Whether to wish for huge pages in a block of so many bytes that comes and goes with each call; one of unknown
-    size may be large enough."""
+    """Whether to request huge pages for a block of so many bytes that is allocated and freed in each call. A block of
+    unknown size may be large enough."""
     return sys.platform == "linux" and (not isinstance(nbytes, int) or nbytes >= LARGE) and not gives_free_pages_away()
 
 
 def use_huge_pages(address: int, nbytes: int) -> None:
-    """Wishes for huge pages in a block to which nothing was written yet. Nothing happens below LARGE bytes."""
+    """Requests huge pages for a block to which nothing was written yet. Does nothing below LARGE bytes."""
     if sys.platform != "linux" or nbytes < LARGE:
         return
     first, end = -(-address // HUGE_PAGE) * HUGE_PAGE, (address + nbytes) // HUGE_PAGE * HUGE_PAGE

@@ -1,6 +1,6 @@
-"""torch.ops.cuesta: custom ops of ours, each defined when it is first asked for by its name.
+"""Defines torch.ops.cuesta: custom ops, each registered when its name is first used.
 
-torch takes 2 to 5 ms to register one, and most graphs have none.
+Torch takes 2 to 5 ms to register an op, and most graphs use none.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ DEFINED_IN = {
 
 
 class _OwnOps(_OpNamespace):
-    #: FX writes an op into a graph's text by this name, which AOTAutograd's cache keeps and reads again.
+    #: FX writes this name into a graph's text, which AOTAutograd's cache keeps and evaluates again.
     __module__ = _OpNamespace.__module__
 
     def __getattr__(self, name: str) -> Any:

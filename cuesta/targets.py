@@ -1,9 +1,9 @@
-"""What code is made for: a kind of machine and, for GPUs, its architecture.
+"""Names the targets that code is made for: a kind of machine and, for GPUs, its architecture.
 
     parse_target("cuda:90")    Target(kind="cuda", arch="90")
     str(target)                "cuda:90"
 
-`tt` is Triton IR that a numpy interpreter runs on CPU tensors: every level of a GPU's way can be tested by it
+`tt` is Triton IR that a numpy interpreter runs on CPU tensors, so that every level of the GPU lowering can be tested
 without a GPU.
 """
 
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from cuesta.errors import OptionError
 
-#: Kind → the architectures that it takes; none where the kind says all. CUDA's are compute capabilities.
+#: Kind → its architectures; none for a kind that has no further choice. CUDA's are compute capabilities.
 _ARCHITECTURES: dict[str, tuple[str, ...]] = {
     "cpu": (),
     "cuda": ("80", "86", "87", "89", "90", "100", "103", "120"),
@@ -22,13 +22,13 @@ _ARCHITECTURES: dict[str, tuple[str, ...]] = {
     "tt": (),
 }
 
-#: torch's numbers of the devices that tensors are on (c10::DeviceType), which it keeps stable.
+#: torch's numbers of device types (c10::DeviceType), which it keeps stable.
 DEVICE_CODES = {"cpu": 0, "cuda": 1, "meta": 14, "xpu": 12}
 
 
 @dataclass(frozen=True)
 class Target:
-    """A kind of machine, and its architecture ("" where there is one only)."""
+    """A kind of machine, and its architecture ("" if the kind has only one)."""
 
     kind: str
     arch: str = ""
@@ -38,7 +38,7 @@ class Target:
 
     @property
     def gpu(self) -> bool:
-        """Whether kernels are Triton's, launched over a grid."""
+        """Whether kernels are compiled by Triton and launched over a grid."""
         return self.kind != "cpu"
 
     @property
@@ -50,7 +50,7 @@ class Target:
 
     @property
     def device_type(self) -> str:
-        """The type of torch's device that tensors are on."""
+        """torch's device type of the tensors."""
         return {"cpu": "cpu", "tt": "cpu", "cuda": "cuda", "hip": "cuda", "xpu": "xpu"}[self.kind]
 
 

@@ -1,20 +1,20 @@
-"""The one place that opens files which decide what code runs: entries of the cache, and programs.
+"""Opens the files that decide what code runs, entries of the cache and programs; no other module does.
 
-A file is looked at before it is opened: a symbolic link is not followed, and only a regular file is opened, because a
-FIFO would wait for ever and a device may have no end. A file and the folder that it is in are trusted where both hold:
+A file is checked before it is opened: a symbolic link is not followed, and only a regular file is opened, because a
+FIFO would block for ever and a device may have no end. A file and its folder are trusted if both hold:
 
 - They belong to the user of this process, or to root.
-- Nobody else may write them. A folder with the sticky bit, such as /tmp, may be written by others all the same: they
+- Nobody else may write them. A folder with the sticky bit, such as /tmp, may be writable by others all the same: they
   can add files there, and cannot replace or rename ours.
 
-ssh and git ask the same. Where they differ is a group that may write: a umask of 002, the default on many systems,
-gives each new folder of a user such a mode, with a group that nobody else is in. ssh refuses it, which is a nuisance
-there; git takes any group, which is not safe. Here the group has to be the owner's private one: the primary group of
-the owner, of the owner's name, with no other members, and without an access control list, whose entries hide behind
-the group's permissions.
+ssh and git check the same. They differ in a group that may write: a umask of 002, the default on many systems, gives
+each new folder of a user such a mode, with a group that nobody else is in. ssh refuses such a folder, which is a
+nuisance there; git accepts any group, which is not safe. Here the group has to be the owner's private one: the primary
+group of the owner, of the owner's name, with no other members, and without an access control list, whose entries hide
+behind the group's permissions.
 
-The folders above a file's own are not looked at: whoever can replace those cannot make files that belong to us.
-Systems without user ids (Windows) have no such check; the rest holds there too.
+The folders above a file's own are not checked: whoever can replace those cannot make files that belong to us. Systems
+without user ids (Windows) have no such check; the other checks hold there too.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from typing import BinaryIO
 
 from cuesta.errors import UnsafeFileError
 
-#: O_NONBLOCK and O_NOFOLLOW: should the file have become a FIFO or a link since it was looked at.
+#: O_NONBLOCK and O_NOFOLLOW, in case the file has become a FIFO or a link since it was checked.
 _FLAGS = os.O_RDONLY
 for _name in ("NOFOLLOW", "NONBLOCK", "CLOEXEC", "NOCTTY", "BINARY"):
-    _FLAGS |= getattr(os, f"O_{_name}", 0)  # a system may lack some
+    _FLAGS |= getattr(os, f"O_{_name}", 0)  # some systems lack some flags
 _KINDS = {
     stat.S_IFLNK: "a symbolic link, which is not followed",
     stat.S_IFDIR: "a folder",
@@ -43,9 +43,9 @@ _ACCESS_LIST = "system.posix_acl_access"
 
 
 def read_trusted(path: Path, limit: int) -> bytes:
-    """The bytes of a file that is trusted; its folder is the caller's to check.
+    """The bytes of a trusted file. The caller checks its folder.
 
-    Raises UnsafeFileError for one that is not trusted, is no regular file, or holds more than `limit` bytes; OSError
+    Raises UnsafeFileError for a file that is not trusted, is no regular file, or holds more than `limit` bytes; OSError
     where it cannot be read.
     """
     with open_regular(path) as file:
@@ -54,7 +54,7 @@ def read_trusted(path: Path, limit: int) -> bytes:
 
 
 def read_open(path: Path, file: BinaryIO, limit: int) -> bytes:
-    """The bytes of a file that `open_regular` opened. Raises UnsafeFileError where they are more than `limit`."""
+    """The bytes of a file that `open_regular` opened. Raises UnsafeFileError for more than `limit` bytes."""
     nbytes = os.fstat(file.fileno()).st_size
     if nbytes > limit:
         raise UnsafeFileError(f"{path} holds {nbytes} bytes; at most {limit} are read")
@@ -62,7 +62,7 @@ def read_open(path: Path, file: BinaryIO, limit: int) -> bytes:
 
 
 def open_regular(path: Path) -> BinaryIO:
-    """Opens a regular file to be read, whoever it belongs to.
+    """Opens a regular file for reading, whoever owns it.
 
     Raises UnsafeFileError for a link, a FIFO or anything else that is no regular file; OSError where it cannot be
     opened.
@@ -78,9 +78,9 @@ def open_regular(path: Path) -> BinaryIO:
 
 
 def check_folder(path: Path) -> None:
-    """Raises UnsafeFileError for a folder that is not trusted, OSError for one that is not there.
+    """Raises UnsafeFileError for a folder that is not trusted, OSError for one that is missing.
 
-    It may be reached by a link of the same owners.
+    The path may be a link that this user or root owns.
     """
     status = os.lstat(path)
     if stat.S_ISLNK(status.st_mode):
@@ -92,7 +92,7 @@ def check_folder(path: Path) -> None:
 
 
 def check_owner(path: Path, status: os.stat_result) -> None:
-    """Raises UnsafeFileError where the file or folder at `path`, of which `status` is, is not trusted."""
+    """Raises UnsafeFileError if the file or folder at `path` with this `status` is not trusted."""
     _refuse(path, _foreign(status) or _open_to_others(path, status))
 
 
@@ -108,7 +108,7 @@ def _check_kind(path: Path, status: os.stat_result) -> None:
 
 
 def _foreign(status: os.stat_result) -> str | None:
-    """What is wrong with the owner; None where nothing is."""
+    """The reason why the owner is not trusted; None if the owner is."""
     if not hasattr(os, "geteuid") or status.st_uid in (0, os.geteuid()):
         return None
     return (
@@ -118,7 +118,7 @@ def _foreign(status: os.stat_result) -> str | None:
 
 
 def _open_to_others(path: Path, status: os.stat_result) -> str | None:
-    """Who besides the owner may write; None where nobody may."""
+    """Who besides the owner may write, in words; None if nobody may."""
     mode = stat.S_IMODE(status.st_mode)
     sticky = stat.S_ISDIR(status.st_mode) and mode & stat.S_ISVTX
     if not hasattr(os, "geteuid") or sticky:
@@ -133,7 +133,7 @@ def _open_to_others(path: Path, status: os.stat_result) -> str | None:
 
 
 def _is_private_group(path: Path, status: os.stat_result) -> bool:
-    """Whether the file's group has its owner as the one member, as far as the system's lists of users say."""
+    """Whether the owner is the only member of the file's group, as far as the system's lists of users say."""
     import grp
     import pwd
 

@@ -1,10 +1,10 @@
-"""Text for torch's logs that nobody reads is not made.
+"""Keeps torch from making text for logs that nobody reads.
 
-AOTAutograd prints each of its graphs whether a log wants them or not, 0.1 s of a training step of BERT's, and keeps the
-text, so that a warm process can log it. Dynamo reads each source file that it traces through, for the names of
-functions in what `TORCH_LOGS=trace_call` shows: 0.1 s of a transformer. It empties the CPU's caches and times the
-guards of each graph for `TORCH_LOGS=guards`: 26 ms a graph. Who asks for those logs gets all of them:
-entries of AOTAutograd's cache with the text have keys of their own.
+AOTAutograd prints each of its graphs even if no log wants them, 0.1 s of a training step of BERT's, and keeps the text
+so that a warm process can log it. For `TORCH_LOGS=trace_call`, Dynamo reads each source file that it traces through to
+find the names of functions: 0.1 s of a transformer. For `TORCH_LOGS=guards`, it empties the CPU's caches and times the
+guards of each graph: 26 ms a graph. Users who ask for those logs get all of them: entries of AOTAutograd's cache with
+the text have separate keys.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from unittest import mock
 
 from torch._logging._internal import trace_log
 
-#: Functions of torch's that log graphs and give their texts, and what stands in for them; each torch has its own set.
+#: Functions of torch's that log graphs and return their texts, with the replacements; each torch has its own set.
 _PRINTS: dict[str, Any] = {
     "_log_joint_graph": lambda *_: None,
     "_log_fw_bw_graphs": lambda *_: (None, None),
@@ -25,14 +25,14 @@ _PRINTS: dict[str, Any] = {
 
 
 def graphs_are_wanted() -> bool:
-    """Whether a log, a trace or TORCH_COMPILE_DEBUG's files take AOTAutograd's graphs."""
+    """Whether a log, a trace or the files of TORCH_COMPILE_DEBUG want AOTAutograd's graphs."""
     from torch._functorch._aot_autograd import graph_compile
 
     return bool(trace_log.handlers) or _is_wanted(graph_compile, logging.INFO)
 
 
 def graphs_as_wanted() -> AbstractContextManager[object]:
-    """Within it AOTAutograd prints its graphs where that is wanted."""
+    """Within this context AOTAutograd prints its graphs only if a log wants them."""
     from torch._functorch._aot_autograd import graph_compile
 
     present = {name: value for name, value in _PRINTS.items() if hasattr(graph_compile, name)}
@@ -42,7 +42,7 @@ def graphs_as_wanted() -> AbstractContextManager[object]:
 
 
 def names_as_wanted() -> AbstractContextManager[object]:
-    """Within it Dynamo looks up the names of functions, by line, for a log alone."""
+    """Within this context Dynamo looks up the names of functions, by line, only if a log wants them."""
     from torch._dynamo import output_graph, symbolic_convert
 
     if not hasattr(symbolic_convert, "get_funcname") or any(
@@ -53,7 +53,7 @@ def names_as_wanted() -> AbstractContextManager[object]:
 
 
 def guard_times_as_wanted() -> AbstractContextManager[object]:
-    """Within it Dynamo times the guards of a graph only where a log or a trace takes the time."""
+    """Within this context Dynamo times the guards of a graph only if a log or a trace wants the time."""
     from torch._dynamo import guards
 
     if not hasattr(guards, "profile_guard_manager") or trace_log.handlers or _is_wanted(guards, logging.DEBUG):
@@ -62,6 +62,6 @@ def guard_times_as_wanted() -> AbstractContextManager[object]:
 
 
 def _is_wanted(module: Any, level: int) -> bool:
-    """Whether a log of a module's is open at a level."""
+    """Whether one of a module's loggers is enabled at a level."""
     logs = [value for value in vars(module).values() if isinstance(value, logging.Logger)]
     return any(log.isEnabledFor(level) for log in logs)

@@ -1,4 +1,4 @@
-"""The calling convention of a program: which of a call's arguments are its tensors, and what the call returns."""
+"""Describes a program's calling convention: which of a call's arguments are its tensors, and what the call returns."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from cuesta.sizes import at, parse
 
 @dataclass(frozen=True)
 class Output:
-    """One output of a graph: `kind` is "tensor" (the program's result `index`), "argument" (the call's
-    argument `index` itself), "value" (a number or None, known when compiling) or "size" (a number that the call's
-    sizes give, spelled in `value`)."""
+    """One output of a graph. `kind` is "tensor" (the program's result `index`), "argument" (the call's argument `index`
+    itself), "value" (a number or None, known at compile time) or "size" (a number computed from the call's sizes, as
+    spelled in `value`)."""
 
     kind: str
     index: int = 0
@@ -24,18 +24,18 @@ class Output:
 
 @dataclass(frozen=True)
 class Convention:
-    """What a program's caller must know; plain data, kept with the artefact."""
+    """What a program's caller must know, as plain data that is kept with the artefact."""
 
     outputs: list[Output]
-    #: which call arguments are the program's first tensors, in order
+    #: positions of the call arguments that are the program's first tensors, in order
     tensor_arguments: list[int]
-    #: attributes of the graph module that follow them
+    #: attributes of the graph module that are the program's tensors after those
     constants: list[str]
-    #: where the symbols in sizes come from
+    #: where the values of symbolic sizes are read
     sources: list[Source] = field(default_factory=list)
 
     def with_sizes(self, values: Mapping[str, int]) -> Convention:
-        """That of the program for these values of the symbols."""
+        """The convention of the program that is specialised to these values of the symbols."""
         outputs = [Output("value", value=at(parse(o.value), values)) if o.kind == "size" else o for o in self.outputs]
         return replace(self, outputs=outputs, sources=[])
 
@@ -50,7 +50,7 @@ class Convention:
 
 
 def check_outputs(outputs: list[Output]) -> None:
-    """Raises Unsupported where an output is no plain value: it could not be kept on disk."""
+    """Raises Unsupported where an output is no plain value, and so could not be kept on disk."""
     for output in outputs:
         if output.kind == "value" and not isinstance(output.value, (type(None), bool, int, float, str)):
             raise Unsupported(f"the graph returns a {type(output.value).__name__}")

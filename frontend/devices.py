@@ -1,4 +1,4 @@
-"""Which device a graph's tensors are on, and so for what target it is compiled."""
+"""Finds the device of a graph's tensors, and with it the target for which the graph is compiled."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from cuesta.targets import CPU, Target, parse_target
 
 
 def place_graph(gm: torch.fx.GraphModule, wanted: Target | None) -> tuple[Target, torch.device]:
-    """The target of a graph, `wanted` where that is given, and the device that it runs on.
+    """The target of a graph (`wanted` if given) and the device on which the graph runs.
 
-    A graph with any tensor on a GPU runs there; what it has on the CPU beside is ATen's. Raises
-    Unsupported where it has tensors on two GPUs or on a device that nothing here is compiled for,
-    OptionError where `wanted` is for another type of device.
+    A graph with any tensor on a GPU runs on that GPU; ATen computes its CPU tensors. Raises Unsupported
+    where the graph has tensors on two GPUs or on a device that cuesta does not compile for, OptionError
+    where `wanted` is for another type of device.
     """
     device = find_device(gm)
     if wanted is None:
@@ -42,8 +42,8 @@ def find_device(gm: torch.fx.GraphModule) -> torch.device:
 
 
 def takes_fake_tensors(gm: torch.fx.GraphModule) -> bool:
-    """Whether Dynamo captured a graph from a call with fake tensors: they have no memory that a program could read.
-    Its guards send calls with others elsewhere."""
+    """Whether Dynamo captured a graph from a call with fake tensors, which have no memory for a program to read.
+    Dynamo's guards keep calls with real tensors from reaching such a graph."""
     captured = (node.meta.get("grapharg") for node in gm.graph.find_nodes(op="placeholder"))
     return any(isinstance(argument.example, FakeTensor) for argument in captured if argument is not None)
 

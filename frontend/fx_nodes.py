@@ -1,4 +1,4 @@
-"""Reading the nodes of an FX graph: tensors among arguments, what a node makes, whose memory it shares."""
+"""Queries nodes of an FX graph: tensor operands, results, why kernels or ATen cannot take a node, memory it shares."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from cuesta.runtime.dtypes import COMPUTABLE, SPELLING
 
 
 def last_placeholder(graph: torch.fx.Graph) -> torch.fx.Node:
-    """The last argument of a graph that has any."""
+    """The last placeholder of a graph that has at least one."""
     return [node for node in graph.nodes if node.op == "placeholder"][-1]
 
 
 def keep_results(graph: torch.fx.Graph, positions: Sequence[int]) -> None:
-    """Leaves a graph the results at these positions, and what is said of them."""
+    """Drops all results of a graph but those at `positions`, together with the descriptions of dropped results."""
     node = graph.output_node()
     results: Sequence[Any] = node.args[0]  # type: ignore[assignment]
     if len(node.meta.get("desc", ())) == len(results):
@@ -34,7 +34,7 @@ def keep_results(graph: torch.fx.Graph, positions: Sequence[int]) -> None:
 
 
 def tensor_nodes(tree: Any) -> list[torch.fx.Node]:
-    """The FX nodes among arguments that hold tensors, in the order in which operands are numbered."""
+    """The FX nodes in nested arguments whose values are tensors, in the order in which operands are numbered."""
     if isinstance(tree, torch.fx.Node):
         return [tree] if isinstance(tree.meta.get("val"), torch.Tensor) else []
     if isinstance(tree, dict):
@@ -50,7 +50,7 @@ def result_metas(node: torch.fx.Node) -> list[torch.Tensor]:
 
 
 def makes(node: torch.fx.Node) -> bool:
-    """Whether a node computes from numbers alone."""
+    """Whether a node calls an op that takes no tensors, such as `full`."""
     return isinstance(node.target, torch._ops.OpOverload) and not tensor_nodes((node.args, node.kwargs))
 
 
@@ -61,12 +61,14 @@ def is_complex(node: torch.fx.Node) -> bool:
 
 
 def not_compilable(node: torch.fx.Node, device: torch.device, moves_scalars: bool, gpu: bool) -> str | None:
-    """Why kernels on `device`, those of a GPU where `gpu`, cannot hold this node's operands or results, or None."""
+    """Why kernels on `device` (a GPU where `gpu`) cannot take this node's operands or give its results, or None.
+
+    With `moves_scalars`, 0-d tensors may be on another device."""
     operands = [n.meta["val"] for n in tensor_nodes((node.args, node.kwargs))]
     if any(0 in sizes_of(meta) for meta in operands + _read_results(node)) and not _leaves_out_empty(node):
         return "a tensor without elements"
     for meta in operands + result_metas(node):
-        # Our own ops hand seeds of other types through.
+        # cuesta's own ops pass on random seeds, whose types kernels do not compute on.
         if SPELLING.get(meta.dtype) not in COMPUTABLE and not str(node.target).startswith("cuesta."):
             return f"kernels do not compute on {str(meta.dtype).removeprefix('torch.')}"
         if gpu and meta.dtype == torch.complex128:
@@ -87,11 +89,11 @@ def _is_refused(node: torch.fx.Node) -> bool:
 
 
 def not_callable(node: torch.fx.Node) -> str | None:
-    """Why a node, a call of an op, cannot be a call into ATen, or None."""
+    """Why a node that calls an op cannot be a call into ATen, or None."""
     target, metas = node.target, node.meta.get("val")
     assert isinstance(target, torch._ops.OpOverload)
     results = [metas] if isinstance(metas, torch.Tensor) else [] if is_effect(node) else metas
-    # Numbers beside tensors (attention's longest sequence) follow from the sizes, so they are what was traced.
+    # Numbers among the results (attention's longest sequence) follow from the sizes: the traced value holds.
     kinds = (torch.Tensor, int, torch.SymInt, type(None))
     if not isinstance(results, (list, tuple)) or any(not isinstance(m, kinds) for m in results):
         return f"returns {type(metas).__name__}, not tensors"
@@ -108,7 +110,7 @@ def not_callable(node: torch.fx.Node) -> str | None:
 
 
 def _read_results(node: torch.fx.Node) -> list[torch.Tensor]:
-    """Without those of several that nobody takes, such as the statistics that batch norm leaves empty in evaluation."""
+    """The results that other nodes use. Unused results may be empty, such as batch norm's statistics in evaluation."""
     results = node.meta.get("val")
     if not isinstance(results, (list, tuple)) or any(user.target is not operator.getitem for user in node.users):
         return result_metas(node)
@@ -117,14 +119,13 @@ def _read_results(node: torch.fx.Node) -> list[torch.Tensor]:
 
 
 def _leaves_out_empty(node: torch.fx.Node) -> bool:
-    """Whether operands without elements do not matter to a node: caches begin as a concatenation with nothing."""
+    """Whether a node may ignore operands without elements: a cache begins as a concatenation with an empty tensor."""
     return node.target is torch.ops.aten.cat.default and all(0 not in sizes_of(m) for m in result_metas(node))
 
 
 def memory_root(node: torch.fx.Node) -> torch.fx.Node:
-    """The node whose memory a node's result shares by torch's rules, through views; itself where it has its own.
-
-    Results with one root may share memory, others must not, even where their values turn out to be equal.
+    """The node whose memory a node's result shares through views, by torch's rules; the node itself where its result
+    is no view. Results with the same root may share memory; results with different roots must not, even if equal.
     """
     while lies_in_operands_memory(node):
         (node, *_) = node.all_input_nodes
@@ -132,19 +133,19 @@ def memory_root(node: torch.fx.Node) -> torch.fx.Node:
 
 
 def lies_in_operands_memory(node: torch.fx.Node) -> bool:
-    """Whether a node's result is a view of its first operand: by its schema, or the "unsafe" view that a reshape which
-    copies, and a product of three dims, are traced as; what is written to a part of it is seen in the whole."""
+    """Whether a node's result shares its first operand's memory: a view by its schema, or `_unsafe_view`, which a
+    copying reshape and a product of three dims are traced as. Writes through the result are seen in the operand."""
     return is_view(node) or node.target is torch.ops.aten._unsafe_view.default
 
 
 def shared_offsets(
     results: Sequence[torch.fx.Node], in_arguments: Mapping[torch.fx.Node, tuple[torch.fx.Node, torch.fx.Node]]
 ) -> dict[int, int | torch.SymInt]:
-    """The position of each result that lies in an argument's memory, or in memory that other results share → where it
-    begins there, in elements of the result: behind the argument's first element, or in the shared memory. Left out
-    where they are without elements, or to be conjugated or negated when read.
+    """Position of each result that shares memory with an argument or with other results → its offset in elements: from
+    the argument's first element, or from the start of the shared memory. Groups with a tensor without elements, or
+    with the conjugate or negative bit, are left out.
 
-    `in_arguments` has the results that lie in an argument, each with that and the node that is its value then."""
+    `in_arguments`: result in an argument's memory → (argument, node whose value the argument holds after the call)."""
     groups: dict[tuple[torch.fx.Node, bool], list[int]] = {}
     for i, node in enumerate(results):
         groups.setdefault((memory_root(node), node in in_arguments), []).append(i)
@@ -163,8 +164,8 @@ def shared_offsets(
 
 
 def _offset_behind(part: torch.Tensor, whole: torch.Tensor) -> int | torch.SymInt | None:
-    """Where a view of a tensor begins behind the tensor's first element, in elements of the view; None where no whole
-    number says so."""
+    """Offset of the view `part` from the first element of `whole`, in elements of `part`; None where that is not known
+    to be a whole number."""
     begin, first = part.storage_offset(), whole.storage_offset()
     if part.dtype == whole.dtype:
         return begin - first
@@ -180,7 +181,7 @@ def tensor_attribute(gm: torch.fx.GraphModule, target: str) -> torch.Tensor:
 
 
 def storage_of(node: torch.fx.Node) -> StorageWeakRef | None:
-    """The memory that a node's tensor lies in, which its views share; None for what is no tensor with one."""
+    """The storage of a node's tensor, which its views share; None for values that are no strided tensors."""
     value = node.meta.get("val")
     if not isinstance(value, torch.Tensor) or value.layout != torch.strided:
         return None

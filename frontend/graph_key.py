@@ -1,7 +1,7 @@
-"""A graph as text that is equal for equal graphs: what its cache entry is found by.
+"""Spells a graph as text that is equal for equal graphs, to look up its cache entry.
 
-It is taken from FX directly, so that a hit needs neither import nor MLIR. Names of nodes and source
-lines are no part of it; sizes, strides, dtypes and all arguments are.
+The text is made from FX directly, so that a cache hit needs neither import nor MLIR. It contains sizes,
+strides, dtypes and all arguments, but no names of nodes and no source lines.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from typing import Any
 
 import torch
 
-#: Where a graph's output node says which results lie in which arguments that the graph writes: position of a result →
-#: position of the argument (frontend/capture/aliased_outputs.py).
+#: Key in the output node's meta. Its value says which results share the memory of an argument that the graph writes:
+#: position of the result → position of the argument (frontend/capture/aliased_outputs.py).
 ALIASES = "cuesta.aliases"
 
 
@@ -36,7 +36,7 @@ def graph_key(gm: torch.fx.GraphModule) -> str:
         if node.op in ("placeholder", "get_attr"):
             line += f" {_describe(_example(gm, node))}"
         elif node.op == "output":
-            # A result's strides are promised to torch, whatever the ops before it would give.
+            # torch relies on the traced strides of results, whatever strides the ops before them would give.
             line += " ".join(_describe(a.meta.get("val")) for a in node.args[0] if isinstance(a, torch.fx.Node))
             line += f" {dict(node.meta.get(ALIASES, {}))}"
         lines.append(line)
@@ -57,7 +57,7 @@ def _describe(value: Any) -> str:
 
 
 def held_nodes(gm: torch.fx.GraphModule) -> list[torch.fx.Node]:
-    """The nodes of tensors that the module holds, in the order in which a program takes them behind its arguments."""
+    """The nodes of the module's own tensors, in the order in which a program takes them after its arguments."""
     return [node for node in gm.graph.nodes if node.op == "get_attr" and node.users]
 
 

@@ -1,10 +1,10 @@
-"""FX graph → a module of the cuesta dialect, one function `@graph`.
+"""Imports an FX graph as a module of the cuesta dialect with one function, `@graph`.
 
 Tensor arguments keep the placeholders' order and carry `cuesta.strides`; results are the graph's
 tensor outputs, then the new values of arguments that the graph mutates. A node without a rule becomes
 `aten.call`. Every op's location names the Python line and the module path that made it.
 
-In a graph on a GPU, what is on the CPU is ATen's; scalars there that kernels read are copied to the GPU first.
+In a graph on a GPU, ATen computes whatever is on the CPU; CPU scalars that kernels read are copied to the GPU first.
 """
 
 from __future__ import annotations
@@ -52,13 +52,13 @@ from cuesta.sizes.facts import rules
 from cuesta.sizes.rules import follow
 from cuesta.targets import CPU, Target
 
-#: Ops that a library may compute: they keep the strides with which they were traced.
+#: Ops that a library may compute. Each keeps the strides of its operands and results at trace time.
 _WHOLE = (
     *("cuesta.mm", "cuesta.addmm", "cuesta.convolution"),
     *("cuesta.attention", "cuesta.attention_backward"),
     *("cuesta.dropout_attention", "cuesta.dropout_attention_backward"),
 )
-#: What is computed of sizes where the result is a float.
+#: Arithmetic on sizes with a float result → the pointwise op that computes it.
 _ARITHMETIC: dict[Any, str] = {
     operator.truediv: "div",
     operator.mul: "mul",
@@ -69,7 +69,7 @@ _ARITHMETIC: dict[Any, str] = {
 
 @dataclass
 class ImportedGraph:
-    """A graph in the cuesta dialect and what the calling convention needs to know about it."""
+    """A graph in the cuesta dialect, and its calling convention."""
 
     module: ir.Module
     convention: Convention
@@ -95,7 +95,7 @@ class _Importer:
         return ir.Location.name(name_of(node), ir.Location.file(file, line, 0))
 
     def value(self, arg: Any, move: bool = False) -> Any:
-        """An FX argument with its nodes replaced by what they became; scalars on the graph's device where `move`."""
+        """An FX argument with its nodes replaced by their values; with `move`, scalars are on the graph's device."""
         if isinstance(arg, torch.fx.Node):
             return self.on_device(arg) if move and self._is_foreign_scalar(arg) else self.values[arg]
         if isinstance(arg, (list, tuple)):
@@ -106,7 +106,7 @@ class _Importer:
 
     def call(self, node: torch.fx.Node) -> Any:
         target = node.target
-        if isinstance(node.meta.get("val"), (int, torch.SymInt)):  # of sizes; every one is known from the call's
+        if isinstance(node.meta.get("val"), (int, torch.SymInt)):  # arithmetic on the call's sizes
             return number(node.meta["val"])
         if isinstance(node.meta.get("val"), torch.SymFloat):
             return self.fraction(node)
@@ -169,7 +169,7 @@ class _Importer:
         return None, result
 
     def fraction(self, node: torch.fx.Node) -> ir.Value:
-        """A float that sizes give, as a 0-d tensor: what batch norm scales its running variance by."""
+        """A float computed from sizes, as a 0-d tensor, such as the factor of batch norm's running variance."""
         name = _ARITHMETIC.get(node.target)
         operands = [self.value(a) for a in node.args]
         if name is None or any(not isinstance(x, (int, float, Size, ir.Value)) for x in operands):
@@ -185,7 +185,7 @@ class _Importer:
             raise Unsupported(f"{target} {refused}")
         metas = node.meta.get("val")
         single = isinstance(metas, torch.Tensor)
-        wanted = [metas] if single else list(without_undefined(node) or ())  # an effect has none
+        wanted = [metas] if single else list(without_undefined(node) or ())  # an effect has no results
         results = [
             (tuple(m.shape), types.SPELLING[m.dtype], strides_of(m)) for m in wanted if isinstance(m, torch.Tensor)
         ]
@@ -210,7 +210,7 @@ class _Importer:
 
     # -- devices ------------------------------------------------------------------------------
     def on_device(self, node: torch.fx.Node) -> ir.Value:
-        """The value of a node on the CPU, on the graph's device: computed there where it is a constant, else copied."""
+        """A CPU node's value on the graph's device: a constant is computed there, any other value is copied."""
         if node not in self.moved:
             meta = node.meta["val"]
             made = self._apply_rule(node, list(node.args), dict(node.kwargs)) if makes(node) else (None, None)
@@ -229,7 +229,7 @@ class _Importer:
         return isinstance(meta, torch.Tensor) and meta.dim() == 0 and meta.device != self.device
 
     def _moves_scalars(self, node: torch.fx.Node) -> bool:
-        """Whether a node computes on the graph's device, so that scalars elsewhere are copied there for it."""
+        """Whether a node computes on the graph's device, so that its scalar operands must be copied there."""
         metas = [n.meta["val"] for n in tensor_nodes((node.args, node.kwargs))]
         return {m.device for m in result_metas(node)} == {self.device} and any(m.device == self.device for m in metas)
 
@@ -336,11 +336,11 @@ def import_graph(
     target: Target = CPU,
     device: torch.device = torch.device("cpu"),  # noqa: B008  immutable
 ) -> ImportedGraph:
-    """Imports a functional ATen graph, in the current context; sizes may be symbols that the call's arguments give.
+    """Imports a functional ATen graph in the current context. Sizes may be symbols bound by the call's arguments.
 
-    `target` and `device` are those that `place_graph` finds.
+    `target` and `device` are the results of `place_graph`.
     `donated` are the positions of the call's arguments whose memory nobody needs after the call.
-    Raises Unsupported, naming the node, for what no level can express even as a call into ATen.
+    Raises Unsupported, naming the node, for a node that not even a call into ATen can express.
     """
     refuse_reads(gm)
     placeholders = [n for n in gm.graph.nodes if n.op == "placeholder"]
@@ -351,7 +351,7 @@ def import_graph(
 
 
 def _check_result(node: torch.fx.Node, result: Any) -> None:
-    """An import rule that gives another shape or type than torch's own inference is a bug: say so."""
+    """Raises Unsupported where an import rule is wrong: its result's shape or type differs from torch's inference."""
     metas = node.meta["val"]
     pairs = zip(result, metas, strict=True) if isinstance(metas, (list, tuple)) else [(result, metas)]
     for value, meta in pairs:
@@ -363,9 +363,9 @@ def _check_result(node: torch.fx.Node, result: Any) -> None:
 
 
 def _remember_strides(node: torch.fx.Node, result: Any) -> None:
-    # What an output mask leaves out is None: a norm's gradient where its input needs none.
+    # Results that an output mask leaves out are None: a norm's gradient where its input needs none.
     owner = (next(r for r in result if r is not None) if isinstance(result, list) else result).owner
-    # A rule may hand on an older op's result (alias, detach): that op has its strides already.
+    # A rule may return an earlier op's result (alias, detach). That op has its strides already.
     if isinstance(owner, ir.Block) or owner.name not in _WHOLE or "result_strides" in owner.attributes:
         return
     operands = [strides_of(n.meta["val"]) for n in tensor_nodes((node.args, node.kwargs))]

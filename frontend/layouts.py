@@ -1,4 +1,4 @@
-"""Tensors in the layout that a graph was traced with: what Python hands to a program may be laid out otherwise."""
+"""Brings tensors from Python into the layout with which a graph was traced, where their strides differ."""
 
 from __future__ import annotations
 
@@ -11,14 +11,15 @@ from cuesta.runtime.strides import same_places
 
 
 def laid_out(value: Any, meta: Any, what: str, is_read: bool = True) -> Any:
-    """`value`, which `what` made; a tensor is copied where its strides are not those of `meta`.
+    """`value`, or a copy with the strides of `meta` where a tensor's strides differ from those. `what`, for the error
+    message, names where the value comes from.
 
-    Raises ExecutionError where a shape or dtype is another than the graph was traced with, and `is_read`: what nobody
-    computes with is what eager has, whatever torch's trace says of it.
+    Raises ExecutionError where the shape or dtype differs from `meta` and `is_read`. A value that no other node reads
+    is returned as it is: it is eager's result, even where torch traced it wrongly.
     """
     if not isinstance(value, torch.Tensor) or not isinstance(meta, torch.Tensor) or not _is_static(meta):
         return value
-    if value.is_quantized:  # whose dtype fake tensors do not tell
+    if value.is_quantized:  # fake tensors do not have its quantised dtype
         return value
     if value.shape != meta.shape or value.dtype != meta.dtype:
         if not is_read:

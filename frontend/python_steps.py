@@ -1,4 +1,7 @@
-"""Which nodes of an ATen graph no program holds, so that they run in Python, and why. Imports no MLIR."""
+"""Finds the nodes of an ATen graph that no program can contain, so that they run in Python, and says why.
+
+Imports no MLIR.
+"""
 
 from __future__ import annotations
 
@@ -16,19 +19,19 @@ from cuesta.runtime.dtypes import DTYPES
 
 _DTYPES = frozenset(DTYPES.values())
 
-#: Collectives go on after they return, reading and writing their tensors until those are waited for: torch finds what
-#: to wait for by a tensor's storage, and a program's memory plan knows nothing of it.
+#: Namespaces of collectives. A collective reads and writes its tensors after it has returned, until a wait. torch finds
+#: the work to wait for by a tensor's storage, and a program's memory plan knows nothing of that work.
 _COLLECTIVES = frozenset({"_c10d_functional", "_c10d_functional_autograd", "c10d", "_dtensor", "fsdp", "symm_mem"})
 
-#: Op → the position of its offset into the whole memory that a tensor is part of. Of an argument, a program knows the
-#: part only, and that may be another part in the next call; of a view, its values only.
+#: Op → the position of its `storage_offset`, which counts from the start of the tensor's whole storage. A program knows
+#: only the part of the storage that an argument covers, which may differ in the next call, and only a view's values.
 _OFFSETS: dict[Any, int] = {
     torch.ops.aten.as_strided.default: 3,
     torch.ops.aten.as_strided_copy.default: 3,
     torch.ops.aten.as_strided_scatter.default: 4,
 }
 
-#: Views whose values a program gathers: no strides of its own name what they share.
+#: Views that a program computes as copies, because its own strides cannot express them.
 _GATHERED = frozenset(
     {
         torch.ops.aten.as_strided.default,
@@ -38,8 +41,8 @@ _GATHERED = frozenset(
     }
 )
 
-#: Ops whose result is a copy of the whole memory that their tensor is part of, at the same offset in it, with new
-#: values in places. Fake tensors say offset 0.
+#: Ops that copy the whole storage of their tensor and overwrite some elements; the result is at the same offset in the
+#: copy. Fake tensors give it offset 0.
 _COPIES_OF_WHOLE_MEMORY = frozenset(
     {
         torch.ops.aten.as_strided_scatter.default,
@@ -49,7 +52,7 @@ _COPIES_OF_WHOLE_MEMORY = frozenset(
     }
 )
 
-#: Ops whose result nothing has been written to yet.
+#: Ops that allocate a tensor and leave it uninitialised.
 UNWRITTEN = frozenset(
     {
         torch.ops.aten.empty.memory_format,
@@ -60,17 +63,17 @@ UNWRITTEN = frozenset(
     }
 )
 
-#: Layouts of several tensors in one, of as many elements as there happen to be.
+#: Sparse layouts: several tensors in one, whose number of elements depends on the data.
 _SPARSE = frozenset({torch.sparse_coo, torch.sparse_csr, torch.sparse_csc, torch.sparse_bsr, torch.sparse_bsc})
 
-#: Ops from a quantised tensor to a plain one.
+#: Prefixes of ops that turn a quantised tensor into a plain one.
 _OUT_OF_QUANTISED = ("aten.dequantize.", "aten.int_repr.", "aten.q_per_channel_")
 
 
 def python_steps(gm: GraphModule) -> dict[Node, str]:
-    """The nodes of a graph that no program holds, each with the reason; not those that take their results apart."""
+    """The nodes of a graph that no program can contain → the reason, without the `getitem` nodes of their results."""
     found: dict[Node, str] = {}
-    #: nodes whose values are quantised, which fake tensors do not tell
+    #: nodes with quantised values; fake tensors do not show that a value is quantised
     quantised: set[Node] = set()
     placed = {view for node in gm.graph.nodes for view in _views_of_whole_memory(node)}
     shared = _views_beside_results(gm)
@@ -86,25 +89,25 @@ def python_steps(gm: GraphModule) -> dict[Node, str]:
         name = str(node.target)
         if name.startswith("aten.quantize_per") or (takes_quantised and not name.startswith(_OUT_OF_QUANTISED)):
             quantised.add(node)
-    for node in gm.graph.nodes:  # where a user's Triton kernel writes; a program would fill it first
+    for node in gm.graph.nodes:  # memory that a user's Triton kernel fills; a program would fill it a first time
         if node.target in UNWRITTEN and node.users and all(user in found for user in node.users):
             found[node] = "only what runs in Python writes to it"
     return found
 
 
 def takes_nested_size(gm: GraphModule) -> bool:
-    """Whether an argument stands for the lengths in a nested tensor: no number, and mostly only handed on."""
+    """Whether an argument is a nested int, the size of a nested tensor's ragged dim: a symbol that is no number."""
     values = [n.meta.get("val") for n in gm.graph.find_nodes(op="placeholder")]
     return any(isinstance(value, torch.SymInt) and value.node.is_nested_int() for value in values)
 
 
 def is_random(node: Node) -> bool:
-    """Whether a node draws from torch's generator."""
+    """Whether a node draws random numbers from torch's generator."""
     return isinstance(node.target, torch._ops.OpOverload) and torch.Tag.nondeterministic_seeded in node.target.tags
 
 
 def writes_argument(node: Node) -> bool:
-    """Whether a node is what AOTAutograd puts at a graph's end: a copy of a new value into an argument."""
+    """Whether a node copies a new value into an argument, as AOTAutograd does at the end of a graph."""
     destination = node.args[0] if node.args else None
     copies = node.op == "call_function" and node.target is torch.ops.aten.copy_.default
     return copies and isinstance(destination, Node) and destination.op == "placeholder"
@@ -122,22 +125,23 @@ def is_view(node: Node) -> bool:
 
 
 def _views_of_whole_memory(node: Node) -> list[Node]:
-    """The node, where it names places in the memory that an argument or a view is part of, and what was made of that
-    memory before it: views, and copies of all of it."""
+    """The nodes that must run in Python because `node` addresses a whole storage by offset, where an argument or a view
+    is only part of that storage: `node` itself, and the views and whole-storage copies that it is made from."""
     position = _OFFSETS.get(node.target) if node.op == "call_function" else None
     if position is None:
         return []
     offset = node.args[position] if len(node.args) > position else node.kwargs.get("storage_offset")
     before, source = _views(node.args[0], _COPIES_OF_WHOLE_MEMORY)
     views = [node, *before]
-    if offset is None:  # where its tensor begins; what lies in the gaps of a view, or behind it, is the whole memory's
+    if offset is None:  # it begins where its tensor does; only elements in a view's gaps or past its end are foreign
         return views if len(views) > 1 and (_has_gaps(views[1]) or _reaches_past(node, views[1])) else []
     return views if _is_given(source) or len(views) > 1 else []
 
 
 def _views_beside_results(gm: GraphModule) -> set[Node]:
-    """The views behind each result that a program would gather, where another result has the same memory, which no
-    argument has: what is written to one is to be seen in the other. What is noted to lie in an argument does."""
+    """The views of each result that a program would copy (`_GATHERED`) although another result shares its memory and
+    no argument does: the caller must see a write to one result in the other. Results that the output node's `ALIASES`
+    place in an argument are left out."""
     (output,) = gm.graph.find_nodes(op="output")
     in_arguments = {output.args[0][position] for position in output.meta.get(ALIASES, ())}
     found = {item: _views(item) for item in output.args[0] if isinstance(item, Node) and item not in in_arguments}
@@ -156,7 +160,7 @@ def _gathers(views: Sequence[Node]) -> bool:
 
 
 def _views(node: Any, and_ops: Collection[Any] = ()) -> tuple[list[Node], Any]:
-    """The views that a value is, the last one first, and what they are views of; `and_ops` count as views."""
+    """The chain of views that ends in `node`, last view first, and the value viewed; `and_ops` count as views."""
     views = []
     while isinstance(node, Node) and (is_view(node) or node.target in and_ops):
         views.append(node)
@@ -171,7 +175,7 @@ def _has_gaps(node: Node) -> bool:
 
 
 def _reaches_past(node: Node, view: Node) -> bool:
-    """Whether a tensor that begins where a view does may have more places than the view has elements."""
+    """Whether `node`, which begins where `view` does, may reach past the last element of `view`."""
     value = node.meta.get("val")
     if not isinstance(value, torch.Tensor):
         return False
@@ -187,7 +191,7 @@ def _reason(node: Node) -> str | None:
     if _unbacked(node) - set().union(*map(_unbacked, node.all_input_nodes)):
         return "the data decide its result's size"
     if target is torch.ops.aten.sym_storage_offset.default and _unbacked(node):
-        return "the data decide where its tensor begins"  # no size of an argument tells
+        return "the data decide where its tensor begins"  # the offset does not follow from the arguments' sizes
     if any(isinstance(n.meta.get("val"), torch.SymFloat) and _unbacked(n) for n in node.all_input_nodes):
         return "it takes a float that the data decide"
     if any(isinstance(n.meta.get("val"), torch.SymBool) for n in node.all_input_nodes):
@@ -218,15 +222,15 @@ def _reason(node: Node) -> str | None:
 
 
 def _unbacked(node: Node) -> set[Any]:
-    """The symbols in a node's value that stand for what the data decide."""
+    """The symbols in a node's value that stand for data-dependent sizes."""
     from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 
-    leaves = _leaves(node.meta.get("val"))  # one by one: of a user's Triton kernel it is a dict, which torch refuses
+    leaves = _leaves(node.meta.get("val"))  # one by one: torch refuses the dict that a user's Triton kernel returns
     return set().union(*(free_unbacked_symbols(leaf) for leaf in leaves if not _is_of_numbers(leaf)))
 
 
 def _is_of_numbers(leaf: Any) -> bool:
-    """Whether nothing of a value depends on the call; torch, asked for symbols, makes an expression of each number."""
+    """Whether a value has no symbols. Saves time: torch's search for symbols makes an expression of each number."""
     if isinstance(leaf, torch.Tensor) and leaf.layout == torch.strided:
         return all(type(n) is int for n in (*leaf.shape, *leaf.stride(), leaf.storage_offset()))
     return leaf is None or type(leaf) is int

@@ -1,10 +1,10 @@
-"""Calls that ATen refuses on a CPU for their arguments' sizes, dtypes or numbers, though torch's fake kernels and what
-the ops are taken apart into let them pass. They stay calls into ATen, which raise what they raise in eager.
+"""Finds calls that ATen refuses on a CPU for their arguments' sizes, dtypes or numbers, though torch's fake kernels and
+the ops' decompositions accept them. Such a call stays a call into ATen, which raises the same error as in eager.
 
     torch.zeros(16).slice_scatter(torch.ones(8), 0, 4, 10)     # RuntimeError: expected src to have a size equal to …
 
-A rule of frontend/aten/ that has its operands' sizes at hand declines such a call itself. Nothing says of sizes that
-the data decide that they are wrong: they pass.
+An import rule in frontend/aten/ that knows its operands' sizes declines a refused call itself. Data-dependent sizes
+cannot be shown to be wrong: calls with them pass.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _HALVES = (torch.float16, torch.bfloat16)
 
 
 def refuses(op: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
-    """Whether ATen refuses a call; its tensors are fake ones, of which the first says the device."""
+    """Whether ATen refuses a call. Its tensors are fake tensors; the device is the first tensor's."""
     refused = _REFUSED.get(str(op)) or _REFUSED.get(str(op).rpartition(".")[0])
     if refused is None:
         return False
@@ -42,8 +42,8 @@ def _shapes_differ(x: Sequence[Any], y: Sequence[Any]) -> bool:
 
 
 def _widens(x: Tensor, *others: Tensor | None) -> bool:
-    """Whether x, which an op writes its result like, is too small for what it broadcasts to with others, or of a type
-    that cannot hold what they promote to."""
+    """Whether x cannot hold the result of an op that allocates its result like x: broadcasting x with `others` gives a
+    larger shape than x's, or their promoted dtype does not cast to x's."""
     for y in others:
         if y is None:
             continue
@@ -100,7 +100,7 @@ def _diagonal_scatter(x: Tensor, part: Tensor, offset: int = 0, dim1: int = 0, d
 
 
 def _slices(x: Tensor, dim: int, index: Tensor, source: Tensor, reduce: str = "amax", **_: Any) -> bool:
-    """Of index_add, index_copy and index_reduce."""
+    """Whether ATen refuses a call of index_add, index_copy or index_reduce."""
     if x.dtype != source.dtype or index.dtype not in (torch.int32, torch.int64) or index.dim() > 1:
         return True
     if reduce not in ("prod", "mean", "amax", "amin") or x.dim() != source.dim():
@@ -125,7 +125,7 @@ def _put(x: Tensor, index: Tensor, source: Tensor, *_: Any, **__: Any) -> bool:
 
 
 def _index_put(x: Tensor, indices: Sequence[Tensor | None], value: Tensor, accumulate: bool = False) -> bool:
-    """A number under a mask is written in whatever type it has."""
+    """A single value written under a mask may have any dtype; other values must have x's."""
     masks = any(index is not None and index.dtype in (torch.bool, torch.uint8) for index in indices)
     is_fill = masks and not accumulate and not _differ(value.numel(), 1)
     return len(indices) > x.dim() or (x.dtype != value.dtype and not is_fill)
@@ -141,7 +141,7 @@ def _masked_scatter(x: Tensor, mask: Tensor, source: Tensor) -> bool:
 
 # -- norms -------------------------------------------------------------------------------------
 def _mixes(x: Tensor, *parameters: Tensor | None) -> bool:
-    """Whether a norm's parameters have other types than its image; those of a narrow float may all be f32."""
+    """Whether a norm's parameters differ from x in dtype. Where x is f16 or bf16, they may also all be f32."""
     types = {parameter.dtype for parameter in parameters if parameter is not None}
     return not (types <= {x.dtype} or (x.dtype in _HALVES and types == {torch.float32}))
 
@@ -179,7 +179,7 @@ def _cross_entropy_with_logits(
 
 
 def _loss(x: Tensor, target: Tensor, *_: Any, **__: Any) -> bool:
-    """Of those that ATen writes as x is: its type holds each loss."""
+    """For losses that ATen writes in x's dtype: whether the promoted dtype does not cast to x's."""
     return not torch.can_cast(torch.result_type(x, target), x.dtype)
 
 
@@ -193,7 +193,7 @@ def _types_differ(x: Any, y: Any, *_: Any, **__: Any) -> bool:
 
 
 def _no_dim(x: Tensor, dim: int = -1, *_: Any, **__: Any) -> bool:
-    """Whether x, of which a number counts as a row of one, has no such dim."""
+    """Whether `dim` is out of range for x; a 0-d tensor counts as having one dim."""
     return not -max(x.dim(), 1) <= dim < max(x.dim(), 1)
 
 

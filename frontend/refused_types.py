@@ -1,5 +1,5 @@
-"""What ATen has no kernel of on a CPU for its element type, though kernels of ours would compute it: left to ATen,
-which raises what it raises in eager.
+"""Finds calls for whose element type ATen has no CPU kernel, though cuesta's kernels would compute them. They are left
+to ATen, which raises the same error as in eager.
 
     torch.tensor([True]).abs()     # NotImplementedError: "abs_cpu" not implemented for 'Bool'
 """
@@ -21,7 +21,7 @@ _BATCH_NORM = (
     *("_batch_norm_with_update", "_batch_norm_with_update_functional"),
 )
 
-#: Types that are refused → packets of ATen's, or overloads.
+#: Refused types → the ATen packets or overloads that refuse them.
 _TABLE: tuple[tuple[frozenset[torch.dtype], tuple[str, ...]], ...] = (
     (
         _BOOL,
@@ -68,7 +68,7 @@ _TABLE: tuple[tuple[frozenset[torch.dtype], tuple[str, ...]], ...] = (
         ),
     ),
 )
-#: Ops whose result has another type than they compute in, as far as tracing goes.
+#: Ops whose traced result has another type than the type in which they compute.
 _OF_ANOTHER_TYPE = frozenset(
     f"aten.{name}" for name in ("argmax", "argmin", "bucketize", "nll_loss_forward", "nll_loss2d_forward", "pow")
 )
@@ -86,25 +86,25 @@ _REFUSED = _by_name()
 
 
 def refused_types(op: Any) -> frozenset[torch.dtype]:
-    """The types that ATen refuses an overload on a CPU."""
+    """The element types for which ATen refuses an overload on a CPU."""
     none: frozenset[torch.dtype] = frozenset()
     return _REFUSED.get(str(op), none) | _REFUSED.get(str(op).rpartition(".")[0], none)
 
 
 def refused_type(op: Any, operands: Sequence[torch.Tensor], results: Sequence[torch.Tensor]) -> torch.dtype | None:
-    """The type for which ATen refuses a call on a CPU, or None: its first operand's, or the one that this is promoted
-    to; of a call without operands its result's. `results` may be left out, where they are not known yet."""
+    """The type for which ATen refuses a call on a CPU, or None. A call's type is that of its first operand (without
+    operands: result) of the highest kind (`_kind`). `results` may be empty where unknown."""
     types, tensors = refused_types(op), (*operands, *results)
     if not types or not tensors or any(x.device.type != "cpu" for x in tensors):
         return None
-    own = max((x.dtype for x in operands or tensors), key=_kind)  # the first of those of a kind
+    own = max((x.dtype for x in operands or tensors), key=_kind)  # the first tensor of the highest kind
     if own not in types:
         return None
     if results and results[0].dtype != own and str(op).rpartition(".")[0] not in _OF_ANOTHER_TYPE:
-        return None  # what it computes in, by another operand or because it was asked for
+        return None  # it computes in the result's type, because of another operand or a `dtype` argument
     return own
 
 
 def _kind(dtype: torch.dtype) -> int:
-    """Whole numbers are promoted to floats, floats to complex numbers; positions are whole numbers beside either."""
+    """Rank for promotion: integers, then floats, then complex numbers. Index operands are integers and rank lowest."""
     return dtype.is_floating_point + 2 * dtype.is_complex

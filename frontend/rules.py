@@ -1,4 +1,4 @@
-"""The registry of import rules: which function turns a call of an ATen overload into cuesta ops."""
+"""Registers and finds import rules: the function that turns a call of an ATen overload into cuesta ops."""
 
 from __future__ import annotations
 
@@ -9,28 +9,28 @@ import torch
 
 from cuesta.sizes import Number, number, stride
 
-#: overload ("aten.view.default") or packet ("aten.view", all its overloads) → rule.
+#: overload ("aten.view.default") or packet ("aten.view", for all its overloads) → import rule.
 RULES: dict[str, Callable[..., Any]] = {}
 
-#: overload or packet → rule for calls on complex numbers, where it is another.
+#: overload or packet → import rule for calls on complex numbers.
 COMPLEX_RULES: dict[str, Callable[..., Any]] = {}
 
-#: Key in a node's meta: why it is to be called in ATen, though a rule could express it.
+#: Key in a node's meta; its value is the reason to call the node in ATen although a rule could express it.
 CALL_IN_ATEN = "cuesta_call_in_aten"
 
 
 class Decline(Exception):
-    """Raised by a rule that cannot express this call: it becomes a call into ATen for that reason."""
+    """Raised by a rule that cannot express a call, which becomes a call into ATen with the message as its reason."""
 
 
 def imports(
     *targets: str, namespace: str = "aten", complex_numbers: bool = False
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Registers `rule(b, node, *args, **kwargs)` for ops of torch, ATen's by default, named without their namespace.
+    """Registers `rule(b, node, *args, **kwargs)` for torch ops, named without their `namespace`.
 
-    `args` are the call's own, tensors replaced by ir.Values. The rule returns a value, or a list of
-    values for an op of several results (None where a result is not computed). With `complex_numbers` it is for calls
-    of which an operand or a result is complex.
+    `args` are the call's arguments, with tensors replaced by ir.Values. The rule returns a value, or a list of
+    values for an op of several results (None where a result is not computed). With `complex_numbers` the rule is for
+    calls that have a complex operand or result.
     """
     rules = COMPLEX_RULES if complex_numbers else RULES
 

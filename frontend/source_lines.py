@@ -1,8 +1,8 @@
-"""Which line of Python a step of a program comes from, where the program was compiled for another graph.
+"""Maps the steps of a cached program to lines of Python, though the program may have been compiled for another graph.
 
-Equal graphs share one program in the cache, and their nodes may come from other lines. A kept program therefore says
-of each step which node of the graph made it, counted from the first; each compile that finds it looks that node up in
-its own graph.
+Equal graphs share one program in the cache, but their nodes may come from different lines. A cached program therefore
+stores, for each step, the number of the node that the step was made from, counted from the graph's first node. Each
+compile that finds the program looks the number up in its own graph.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _FRAME = 'File "'
 
 
 def frame_of(node: torch.fx.Node) -> tuple[str, int] | None:
-    """The file and the line of the innermost Python frame that a node was traced in."""
+    """The file and line of the innermost Python frame in which a node was traced."""
     _, found, frame = (node.meta.get("stack_trace") or "").rpartition(_FRAME)
     file, _, rest = frame.partition('", line ')
     line = rest.partition(",")[0]
@@ -25,7 +25,7 @@ def frame_of(node: torch.fx.Node) -> tuple[str, int] | None:
 
 
 def name_of(node: torch.fx.Node) -> str:
-    """A node's name, behind the path of the module whose forward pass it is from."""
+    """A node's name, prefixed with the path of the module in whose forward pass it was traced."""
     stack = node.meta.get("nn_module_stack")
     path = list(stack.values())[-1][0] if stack else ""
     path = module_path(path) if isinstance(path, str) else ""
@@ -33,9 +33,9 @@ def name_of(node: torch.fx.Node) -> str:
 
 
 def module_path(dynamo: str) -> str:
-    """What a user would write for "L['self']._modules['encoder'].layer.0" and its kin."""
+    """Dynamo's path of a module as a user would write it: encoder.layer.0 for L['self']._modules['encoder'].layer.0."""
     path = re.sub(r"\._modules\['?(\w+)'?\]", r".\1", dynamo)
-    path = re.sub(r"^[LG]\['(self|fn)'\]\.?", "", path)  # the module itself that was compiled
+    path = re.sub(r"^[LG]\['(self|fn)'\]\.?", "", path)  # the compiled module itself
     return re.sub(r"^[LG]\['(\w+)'\]", r"\1", path)
 
 
@@ -45,7 +45,7 @@ def numbers_of(gm: torch.fx.GraphModule) -> dict[str, int]:
 
 
 def by_number(metadata: Mapping[str, Any], numbers: Mapping[str, int]) -> None:
-    """Has the metadata of an artefact name the nodes of its steps by number; in place. What no node made has none."""
+    """Replaces node names in an artefact's metadata by node numbers, in place. Steps without a node get no number."""
     for entry in _entries(metadata):
         name = entry.pop("node", None)
         if name in numbers:
@@ -53,8 +53,8 @@ def by_number(metadata: Mapping[str, Any], numbers: Mapping[str, int]) -> None:
 
 
 def in_lines_of(metadata: Mapping[str, Any], gm: torch.fx.GraphModule) -> None:
-    """Has the metadata of an artefact name lines of this graph, which is equal to the one it was made for; in place.
-    What no node made has none."""
+    """Fills lines of this graph into an artefact's metadata, in place; the graph equals the one the artefact was made
+    for. Steps without a node get no line."""
     nodes = list(gm.graph.nodes)
     for entry in _entries(metadata):
         number = entry.get("node", len(nodes))
@@ -62,7 +62,7 @@ def in_lines_of(metadata: Mapping[str, Any], gm: torch.fx.GraphModule) -> None:
 
 
 def without_lines(metadata: Mapping[str, Any]) -> None:
-    """Has the metadata of an artefact name no lines, for want of the graph that it is used for; in place."""
+    """Empties the lines in an artefact's metadata, in place, where the graph that uses the artefact is not at hand."""
     for entry in _entries(metadata):
         entry["where"] = ""
 
@@ -73,7 +73,7 @@ def _place_of(node: torch.fx.Node) -> str:
 
 
 def _entries(metadata: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """What is said of a program with the line that it comes from."""
+    """The entries of an artefact's metadata that have a source line."""
     for entry in (*metadata["program"]["steps"], *metadata["report"]["aten_calls"]):
         if "where" in entry:
             yield entry

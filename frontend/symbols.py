@@ -1,4 +1,4 @@
-"""Where the numbers behind a graph's symbolic sizes come from: its arguments."""
+"""Finds which argument of a call gives the value of each symbolic size in a graph."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from cuesta.sizes.facts import primitive
 
 @dataclass(frozen=True)
 class Source:
-    """A symbol is argument `argument` of the call, or the size of that tensor along `dim`."""
+    """Where a symbol's value is read: argument `argument` of the call itself, or that tensor's size along `dim`."""
 
     name: str
     argument: int
     dim: int | None
-    #: Its value in the call that was traced.
+    #: The symbol's value in the traced call.
     hint: int
 
 
 def bind_symbols(placeholders: Sequence[torch.fx.Node]) -> list[Source]:
     """A source for each symbol in the arguments' sizes and strides.
 
-    Raises Unsupported where one appears only within larger expressions.
+    Raises Unsupported where a symbol appears only within larger expressions.
     """
     found: dict[str, Source] = {}
     seen: set[str] = set()
@@ -62,9 +62,9 @@ def bind_symbols(placeholders: Sequence[torch.fx.Node]) -> list[Source]:
 
 
 def _allowed(value: torch.SymInt, usual: int, others: Mapping[str, int]) -> int:
-    """A value for a symbol that the data decide, `usual` or the next smaller one that torch's checks allow: a program
-    is made for the order that sizes have in it, and row 64 is none of a tensor of 6. `others` are the values of other
-    symbols."""
+    """A hint for a data-dependent symbol: `usual`, or the next smaller value that torch's runtime checks allow. Compile
+    decisions compare hints, so that a hint must be possible: a tensor of 6 rows has no row 64. `others` are the hints
+    of other symbols."""
     environment, symbol = value.node.shape_env, value.node.expr
     known = environment.bound_sympy(symbol)
     low, high = (int(n) if n.is_Integer else default for n, default in ((known.lower, 0), (known.upper, usual)))
@@ -80,9 +80,9 @@ def _allowed(value: torch.SymInt, usual: int, others: Mapping[str, int]) -> int:
 
 
 def zeros(placeholders: Sequence[torch.fx.Node], sources: Sequence[Source]) -> tuple[str, ...]:
-    """Sizes that torch's guards have fixed to be 0 and that its shapes keep: `s0 % 2` where half of s0 was asked for.
+    """Expressions of sizes that torch's guards fix to 0: `s0 % 2` where the graph takes half of s0, for example.
 
-    Those of equations that torch can solve for a symbol are not among them: its shapes have the solution.
+    Equations that torch can solve for a symbol are not included: its shapes contain the solution already.
     """
     known, found = {source.name for source in sources}, dict[str, None]()
     for environment in _environments(placeholders):
@@ -96,7 +96,7 @@ def zeros(placeholders: Sequence[torch.fx.Node], sources: Sequence[Source]) -> t
 
 
 def _environments(placeholders: Sequence[torch.fx.Node]) -> Collection[Any]:
-    """What knows of the sizes of a graph's arguments: one as a rule."""
+    """The ShapeEnvs of the symbols in a graph's arguments; usually one."""
     values = [node.meta.get("val") for node in placeholders]
     sizes = [size for v in values for size in (v.shape if isinstance(v, torch.Tensor) else (v,))]
     found = [size.node.shape_env for size in sizes if isinstance(size, torch.SymInt)]
@@ -106,12 +106,12 @@ def _environments(placeholders: Sequence[torch.fx.Node]) -> Collection[Any]:
 def _difference(x: Any, y: Any) -> Number:
     try:
         return primitive(of_sympy(x) - of_sympy(y))
-    except Unsupported:  # of what no size is computed of
+    except Unsupported:  # `cuesta.sizes` cannot express the equation
         return 0
 
 
 def reader(sources: Sequence[Source]) -> Callable[[list[Any]], tuple[int, ...]]:
-    """The values of the symbols, from a call's arguments."""
+    """A function from a call's arguments to the values of the symbols, in the order of `sources`."""
     places = [(s.argument, s.dim) for s in sources]
     if places and all(dim is None for _, dim in places):
         first, *others = (i for i, _ in places)

@@ -1,7 +1,7 @@
-"""Results that ATen leaves undefined though torch's fake kernels foretell a tensor: Python sees None in their places.
+"""Finds results that ATen leaves undefined though torch's fake kernels give a tensor: Python sees None instead.
 
-A program asks ATen for none of them, and returns None as eager does. Where a result is None by its fake kernel, as
-those that an output mask leaves out, the graph says so itself.
+A program does not ask ATen for undefined results, and returns None as eager does. Where the fake kernel gives None as
+well, as for results that an output mask leaves out, the graph says so itself.
 """
 
 from __future__ import annotations
@@ -23,30 +23,30 @@ aten = torch.ops.aten
 
 #: Overload → the positions of its undefined results, from its arguments by name.
 _UNDEFINED: dict[Any, Callable[[Mapping[str, Any]], frozenset[int]]] = {
-    # The second are the weights of attention.
+    # Result 1 is the attention weights.
     aten._native_multi_head_attention.default: lambda given: frozenset() if given["need_weights"] else frozenset({1}),
-    # The last is oneDNN's workspace for the backward pass. ATen keeps it where autograd is on, which it never is around
-    # a graph of AOTAutograd's.
+    # Result 3 is oneDNN's workspace for the backward pass. ATen keeps it only where autograd is on, which is never the
+    # case while a graph of AOTAutograd runs.
     aten.mkldnn_rnn_layer.default: lambda given: frozenset({3}),
 }
 
 
 def without_undefined(node: Node) -> Any:
-    """What a node gives, as torch has traced it, with None in the places of undefined results."""
+    """The traced results of a node, with None in the places of undefined results."""
     metas: Any = node.meta.get("val")
     undefined = _undefined_results(node)
     return [None if i in undefined else meta for i, meta in enumerate(metas)] if undefined else metas
 
 
 def refuse_reads(gm: GraphModule) -> None:
-    """Raises Unsupported where an op of a graph takes an undefined result: it raises in eager."""
+    """Raises Unsupported where an op of a graph takes an undefined result; in eager that raises as well."""
     for node in gm.graph.nodes:
         if node.op == "call_function" and any(map(_is_undefined, node.all_input_nodes)):
             raise Unsupported(f"{node.target} takes a tensor that ATen leaves undefined")
 
 
 def refuse_saved(gm: GraphModule) -> None:
-    """Raises CompileError where a forward graph is to hand an undefined result to its backward graph."""
+    """Raises CompileError where a forward graph saves an undefined result for its backward graph."""
     (output,) = gm.graph.find_nodes(op="output")
     saved = (SavedForBackwardsAOTOutput, SavedForBackwardsNoVcCheckAOTOutput)
     for item, what in zip(output.args[0], output.meta.get("desc", ()), strict=False):
@@ -71,7 +71,7 @@ def _undefined_results(node: Node) -> frozenset[int]:
 
 
 def _is_undefined(node: Any) -> bool:
-    """Whether a node takes such a result out of several."""
+    """Whether a node is the `getitem` of an undefined result."""
     if not isinstance(node, Node) or node.target is not operator.getitem:
         return False
     source, position = node.args

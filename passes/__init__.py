@@ -1,11 +1,11 @@
-"""Passes that stay on their level, one a file, and the pipelines made of them and of the lowerings."""
+"""Holds the passes that stay on their level, one a file, and the pipelines of these passes and the lowerings."""
 
 from __future__ import annotations
 
 import functools
 import importlib
 
-#: Every module that registers a pass, but those of the next list; importing it is what registers.
+#: Modules that register passes, except those of the next two lists. Importing a module registers its passes.
 _PASS_MODULES = (
     "cuesta.passes.graph.set_target",
     "cuesta.passes.graph.complex_views",
@@ -55,7 +55,7 @@ _PASS_MODULES = (
     "cuesta.lowering.host_to_llvm",
 )
 
-#: Those of passes that no stage on the way to a CPU has.
+#: Modules of the passes that no CPU stage has.
 _GPU_MODULES = (
     "cuesta.passes.graph.fold_batch_norm",
     "cuesta.passes.libraries.fuse_cudnn_convolution",
@@ -65,7 +65,7 @@ _GPU_MODULES = (
     "cuesta.lowering.linalg_to_tt",
 )
 
-#: Those that stages have with `options={"checked": True}` alone.
+#: Modules of the passes that stages have with `options={"checked": True}` only.
 _CHECKING_MODULES = ("cuesta.passes.host.check_operands", "cuesta.lowering.loops_to_llvm.check_bounds")
 
 
@@ -79,6 +79,6 @@ def load_all() -> None:
 
 @functools.cache
 def load_for_cpu() -> None:
-    """Registers the passes that the stages of a graph for a CPU have."""
+    """Registers the passes of the CPU stages."""
     for name in _PASS_MODULES:
         importlib.import_module(name)

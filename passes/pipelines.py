@@ -1,7 +1,7 @@
-"""The stages of the compiler, in order, each a pipeline that can be run, dumped and replayed alone.
+"""Defines the compiler's stages, in order. Each is a pipeline that can be run, dumped and replayed alone.
 
-A stage is named for the level that its output is on. The way to a GPU parts from that to a CPU at
-the kernels; `stages_for` has both.
+A stage is named after the level of its output. The stages for CPU and GPU have the same names up to
+`kernels` and differ after it; `stages_for` has both.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from cuesta.targets import Target
 
 @dataclass(frozen=True)
 class Stage:
-    """One step of the way down. `passes` are run in order on the module."""
+    """One step of the lowering. `passes` are run in order on the module."""
 
     name: str
     passes: tuple[str, ...]
@@ -24,63 +24,63 @@ class Stage:
         return f"builtin.module({','.join(self.passes)})"
 
 
-#: Parts of a reduction that leaves too few tiles to share out, or is long; a program for all sizes keeps it whole.
+#: Splits reductions that are long or leave too few tiles for the threads. With symbolic sizes they stay whole.
 _SPLIT = "split-reductions{longest=2048 programs=16 returned=true symbolic=false}"
 
 _GRAPH = (
-    # 1. Views first: what copies and views of views hide, no later pattern has to look through.
+    # 1. Views first, so that no later pattern has to look through copies and views of views.
     "fold-views",
     "complex-views",
     # 2. Equal subexpressions (masks, casts of one weight) are computed once.
     "cse",
-    # Products that are added up are joined after CSE, which makes equal factors one value, and before any pass decides
-    # who computes a product.
+    # Sums of products are joined after CSE, which makes equal factors one value, and before any pass chooses between
+    # library and kernel for a product.
     "join-products",
-    # 3. Recognise before anything comes apart: an attention found late is not found.
+    # 3. Recognise patterns before anything is decomposed: decomposition destroys them.
     "recognise-attention",
     "recognise-layer-norm",
     "recognise-gelu",
     # 4. Library calls before decomposition, while a contraction still has the strides it was traced with.
     "choose-layouts",
-    # What is a matrix in its layout is a product like any other.
+    # A convolution whose images are a matrix in their layout becomes a matrix product.
     "multiply-convolutions",
     "sum-depthwise-gradients",
     "call-libraries",
-    # Products that are kernels have the rows of what follows: reshapes there and back.
+    # A product that becomes a kernel gets the dims of its readers, which leaves pairs of reshapes to fold.
     "fold-views",
-    # 5. Whole ops apart, so that fusion sees reductions and pointwise ops only.
+    # 5. Decompose whole ops, so that fusion sees reductions and pointwise ops only.
     "decompose",
-    # 6. Positions as reductions of their own, before long ones are cut.
+    # 6. argmax and argmin become two reductions, before long reductions are split.
     "find-positions",
-    # Reductions over short runs of memory apart, before long ones are cut.
+    # Reductions that end in short contiguous runs become two, before long reductions are split.
     "reduce-outer-first",
-    # 7. Sums down few columns in parts, while they are ops of their own.
+    # 7. Split reductions that are long or have few results, while each is still an op of its own.
     _SPLIT,
-    # 8. Reshapes out from between pointwise ops; then once more what that left behind.
+    # 8. Move reshapes out from between pointwise ops, then fold the views and equal ops that this leaves.
     "hoist-reshapes",
     "fold-views",
     "cse",
-    # Stacks along the last dim are no concatenations any more.
+    # Concatenations of single elements along the last dim become selects.
     "interleave-parts",
-    # 9. Concatenations behind what is done to each of their elements, which is then done before they are written.
+    # 9. Move concatenations below elementwise ops, which then run before the concatenation is written.
     "sink-concatenations",
-    # 10. Rows in parts where one kernel can reduce along them and across them, once nothing moves reshapes any more.
+    # 10. Cut rows into parts where one kernel can then reduce along and across them. No later pass moves the reshapes.
     "cut-rows",
 )
 
 _LINALG = ("cuesta-to-linalg",)
 
 _KERNELS = (
-    # 1. Kernels and the host function part ways here: from now on kernels live in `module @kernels`.
+    # 1. Kernels are separated from the host function: from now on they live in `module @kernels`.
     "form-kernels",
-    # 2. What is written over what, while each value still has a name and a memory of its own.
+    # 2. Convolutions that can add in place do, while each value still has a name and memory of its own.
     "add-in-place",
-    # 3. Memory while the host function is all there is to see: lifetimes do not depend on what kernels do.
+    # 3. Memory is planned from the host function alone: lifetimes do not depend on what kernels do.
     "plan-memory",
 )
 
 _TILED = (
-    # 1. Tiles before anything is inlined: the classes that tiling goes by are marked on single ops.
+    # 1. Tile before anything is inlined: tiling reads the loop classes that are marked on single ops.
     "tile-scatters",
     "tile-attention",
     "tile-kernels",
@@ -92,117 +92,117 @@ _TILED = (
 )
 
 _BUFFERS = (
-    # 1. Tensors become memrefs; a tile's results are written where the kernel's destinations lie.
+    # 1. Tensors become memrefs; a tile's results are written directly to the kernel's destinations.
     "builtin.module(eliminate-empty-tensors,"
     "one-shot-bufferize{bufferize-function-boundaries function-boundary-type-conversion=infer-layout-map},"
     "canonicalize,cse,drop-equivalent-buffer-results)",
-    # 2. Ranges of tiles for threads; it must come before buffers are hoisted, which know `for` but not `forall`.
+    # 2. Kernels become functions over ranges of tiles, for threads. Buffer hoisting, below, knows `for`, not `forall`.
     "outline-tiles",
-    # 3. A tile's intermediates live on the stack, once a thread and not once a tile.
+    # 3. A tile's intermediates live on the stack, allocated once per thread and not once per tile.
     "builtin.module(func.func(buffer-loop-hoisting,"
     "promote-buffers-to-stack{max-alloc-size-in-bytes=1048576 max-rank-of-allocated-memref=8}),canonicalize,cse)",
-    # 4. All of them together fit there.
+    # 4. The largest go back to the heap until the rest fits the stack.
     "limit-stack",
-    # 5. What is left is of a size that only the call tells, or too large for a stack.
+    # 5. Free the allocations that are left: their size is symbolic, or too large for a stack.
     "free-scratch",
 )
 
 _LOOPS = (
-    # 1. What bufferisation left as copies is a loop too.
+    # 1. The copies that bufferisation left become loops too.
     "expand-copies",
-    # 2. Matrix products before they are loops like any other: their sums stay in registers.
+    # 2. Matrix products are lowered before generic loops are made: their sums stay in registers.
     "multiply-panels",
-    # 3. Sums that vectors would write apart, while it is told what is summed.
+    # 3. Sums with a strided destination are accumulated contiguously, while the IR still says that they are sums.
     "sum-beside",
-    # 4. Tiles that are read across, by squares in registers: what is computed of them there, and others for themselves.
+    # 4. Transpose tiles in registers, square by square: together with the elementwise op that reads them, else alone.
     "transposed-operands",
     "transpose-tiles",
-    # Long sums, once nobody looks for what stands beside them.
+    # Long sums are added up in boxes, after the passes above, which match neighbouring ops.
     "sum-boxes",
     # 5. Affine rather than scf loops where they can be: their accesses stay readable to LLVM's vectoriser.
     "make-loops",
-    # Columns beside rows, once both are loops.
+    # Narrow columns are written along with the rows beside them, once both are loops.
     "join-loops",
-    # 6. Where sizes come with the call: whole tiles have loops of their own, other sizes that fill vectors a version.
+    # 6. With symbolic sizes, full tiles get loops with constant bounds, and sizes that fill vectors a second version.
     "full-tiles",
     "version-sizes",
     # 7. Inline mathematics, while the loops around it are still there to be vectorised.
     "expand-math",
-    # 8. bf16 to and from f32, which mathematics has just widened to, without LLVM's own instruction.
+    # 8. Convert bf16 to and from f32, which mathematics has just widened to, without LLVM's own instruction.
     "expand-bf16",
 )
 
 _LLVM = (
-    # 1. Loops are all of one kind, and still loops: what LLVM is told of them is told here.
+    # 1. All loops are scf loops now, the last level with loops: `short-rows` annotates them for LLVM.
     "builtin.module(canonicalize,cse,expand-strided-metadata,func.func(lower-affine))",
     "short-rows",
-    # 2. Upstream's way down, plain pointers as arguments.
+    # 2. Upstream's conversions to LLVM; arguments are bare pointers.
     "builtin.module(convert-scf-to-cf,convert-vector-to-llvm,func.func(convert-math-to-llvm),convert-math-to-libm,"
     "finalize-memref-to-llvm,convert-arith-to-llvm,convert-index-to-llvm,"
     "convert-func-to-llvm{use-bare-ptr-memref-call-conv=1},convert-cf-to-llvm,canonicalize,cse,"
     "reconcile-unrealized-casts)",
     "loop-marks",
-    # 3. How LLVM is to compile the functions that are left.
+    # 3. Attributes that say how LLVM is to compile the functions that are left.
     "annotate-kernels",
     # 4. The host function last: it runs the kernels by name.
     "host-to-llvm",
 )
 
-#: Stage → the pass that `options={"checked": True}` adds, and the pass that it stands before; None: the last.
+#: Stage → the pass that `options={"checked": True}` adds, and the pass it is inserted before; None: at the end.
 CHECKS: dict[str, tuple[str, str | None]] = {
-    # Once memory is planned: what each launch may touch.
+    # After memory is planned: checks the memory that each launch may touch.
     "kernels": ("check-operands", None),
-    # Once nothing but LLVM changes an access any more; then the host function, which passes what the checks take.
+    # After the last pass that changes an access. Before the host function is lowered: it passes the checks' arguments.
     "llvm": ("check-bounds", "host-to-llvm"),
 }
 
-#: Passes that take what follows a convolution into its call.
+#: Passes that fuse a convolution's epilogue into its call.
 EPILOGUES = ("fold-batch-norm", "fuse-cudnn-convolution")
 
 _GPU_STEPS = {
     "multiply-convolutions": (),
     "sum-depthwise-gradients": (),
-    # cuDNN takes into a convolution what CPU leaves to the kernel behind it, where the layout is its own. Folding
-    # first: what is folded is a bias.
+    # In the layout that it prefers, cuDNN computes epilogues that the CPU leaves to the kernel after the convolution.
+    # Folding comes first: it makes a bias, which is part of the epilogue.
     "call-libraries": (*EPILOGUES, "call-libraries"),
-    # A range check would make every call wait for it: positions are clamped, as the host function cannot ask.
+    # The host function cannot read a range check's result without waiting for the GPU: positions are clamped instead.
     "decompose": ("decompose{checks=false}",),
-    # A program's threads join pairs of value and position, and read the row once.
+    # The threads of a program combine pairs of value and position, and so read the row once.
     "find-positions": (),
-    # Not measured there.
+    # Not measured on a GPU.
     "reduce-outer-first": (),
     _SPLIT: ("split-reductions",),
-    # Splitting leaves reshapes between a reduction and what it reduces: what is cheap is computed again behind them.
+    # Splitting leaves reshapes between a reduction and its operands: cheap ops are recomputed below the reshapes.
     "hoist-reshapes": ("hoist-reshapes{repeat=true}",),
-    # Not measured there.
+    # Not measured on a GPU.
     "interleave-parts": (),
     "sink-concatenations": (),
-    # There reductions are split wherever they are long.
+    # On a GPU every long reduction is split already.
     "cut-rows": (),
 }
 
 _GPU_GRAPH = (
     *(step for name in _GRAPH for step in _GPU_STEPS.get(name, (name,))),
-    # Last, as cse would make one conversion of them again.
+    # Last, as cse would merge the conversions again.
     "repeat-conversions",
 )
 
 _GPU_LINALG = ("cuesta-to-linalg{checks=false}",)
 
 _GPU_KERNELS = (
-    # As on CPU, but for what a kernel may hold: it becomes a grid of programs, not loops over tiles.
+    # As on CPU, but with other limits on a kernel: it becomes a grid of programs, not loops over tiles.
     "form-kernels{target=gpu}",
-    # The allocator takes as long as a launch, so it is asked for what is large alone.
+    # A call of the allocator takes as long as a launch, so only large buffers are spilled from the arena to it.
     "plan-memory{spill-from=2097152}",
 )
 
-# Block sizes while kernels are still generics, where the classes of their loops can be told apart.
+# Block sizes are chosen while kernels are still generics, where the classes of their loops can be told apart.
 _BLOCKS = ("choose-blocks",)
 
-# Each kernel a function of Triton's; machine code for them is made outside MLIR, by lowering/tt_to_binary.
+# Each kernel becomes a Triton function. lowering/tt_to_binary makes machine code of it, outside MLIR.
 _TT = ("linalg-to-tt",)
 
-# Launches refer to kernels by their number: nothing of a kernel but its place in a table is left here.
+# Launches refer to a kernel by number, its place in a table: nothing else of the kernel is left here.
 _GPU_LLVM = ("host-to-llvm",)
 
 STAGES: dict[str, Stage] = {
@@ -232,5 +232,5 @@ _GPU_STAGES: dict[str, Stage] = {
 
 
 def stages_for(target: Target) -> dict[str, Stage]:
-    """The stages of the way to a target, by name, in order."""
+    """The stages for a target, by name, in order."""
     return _GPU_STAGES if target.gpu else STAGES

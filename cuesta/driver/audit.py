@@ -1,11 +1,11 @@
-"""What `torch.compile(model, backend="cuesta")` would make of a model, before anything is compiled.
+"""Tells what `torch.compile(model, backend="cuesta")` would make of a model, without compiling it.
 
     print(cuesta.audit(model, x))
 
-Dynamo and AOTAutograd trace the model as torch.compile would, with fake tensors: nothing is computed, no weight is
-copied or changed. Each graph goes down to the level at which kernels, calls into ATen and the memory plan stand, and
-no further: no machine code is made. A model whose Python asks for values (`if x.sum() > 0`) is run once in eager on
-copies of itself and of its inputs instead.
+Dynamo and AOTAutograd trace the model as torch.compile would, with fake tensors: nothing is computed, and no weight is
+copied or changed. Each graph is lowered to the level at which its kernels, its calls into ATen and its memory plan
+exist, and no further: no machine code is made. If the model's Python needs values of tensors (`if x.sum() > 0`), the
+model runs once in eager instead, on copies of itself and of its inputs.
 """
 
 from __future__ import annotations
@@ -48,13 +48,14 @@ _DATA_DECIDE = (DataDependentOutputException, DynamicOutputShapeException)
 
 
 def audit(model: Callable[..., Any], *inputs: Any, **kwargs: Any) -> Audit:
-    """What would be compiled of `model(*inputs, **kwargs)`, what would be called in ATen, and where graphs break.
+    """Reports what would be compiled of `model(*inputs, **kwargs)`, what would be called in ATen, and where graphs
+    break.
 
-    `model` is a module or a function, or what torch.compile returned for one, whose mode and options then count.
-    Whether training graphs are made depends on the grad mode and on `requires_grad`, as it does in a call. The
-    tensors of a function's modules keep their values and gradients; what else a function changes in Python (an
-    optimizer's state, a list) is changed, so audit the model or the loss rather than a whole step. Raises what the
-    model itself raises for these inputs, and OptionError for wrong options.
+    `model` is a module or a function, or the result of torch.compile for one, whose mode and options then apply. Grad
+    mode and `requires_grad` decide, as in a call, whether training graphs are made. The tensors of a function's modules
+    keep their values and gradients. Other Python state that a function changes (an optimizer's state, a list) stays
+    changed, so audit the model or the loss rather than a whole step. Raises what the model itself raises for these
+    inputs, and OptionError for wrong options.
     """
     options = Options.from_torch(**_arguments_of_compile(model))
     original = getattr(model, "_orig_mod", getattr(model, "_torchdynamo_orig_callable", model))
@@ -69,7 +70,7 @@ def audit(model: Callable[..., Any], *inputs: Any, **kwargs: Any) -> Audit:
 
 
 class _Collector:
-    """A backend that plans each graph and runs it as it is."""
+    """A backend that plans each graph and then runs the graph in eager."""
 
     def __init__(self, options: Options) -> None:
         self.options = options
@@ -98,7 +99,7 @@ class _Collector:
         return compile
 
     def _plan(self, gm: torch.fx.GraphModule, kind: str) -> Callable[..., Any]:
-        """Enters what becomes of a graph, of each piece where it is cut as the backend cuts it."""
+        """Plans a graph and adds the report; a graph that the backend would split is planned piece by piece."""
         unwrap_waits(gm)
         unwrap_effects(gm)
         steps = python_steps(gm)
@@ -111,13 +112,14 @@ class _Collector:
         return make_boxed_func(gm.forward)
 
     def run(self, call: Callable[[Callable[..., Any]], object], model: Callable[..., Any]) -> None:
-        """Calls `call` with `model` as torch.compile makes it with this backend."""
-        # Entries of their own, so that neither a user's compiled code nor the limit on recompiles hears of an audit.
+        """Calls `call` with `model` compiled by torch.compile with this backend."""
+        # An audit has code cache entries of its own, so that it affects neither the user's compiled code nor the limit
+        # on recompiles.
         isolated = "isolate_recompiles" in inspect.signature(torch.compile).parameters
         arguments: dict[str, Any] = {"isolate_recompiles": True} if isolated else {}
         compiled = torch.compile(model, backend=self, dynamic=False, **arguments)
         unlimited = torch._dynamo.config.patch(recompile_limit=_MANY, accumulated_recompile_limit=_MANY)
-        # Nothing is called backward, which would leave gradients with parameters: the graph is made at once.
+        # Nothing calls backward(), which would leave gradients on parameters, so the backward graph is made at once.
         at_once = torch._functorch.config.patch(force_non_lazy_backward_lowering=True)
         before = len(graph_break_reasons)
         try:
@@ -130,8 +132,8 @@ class _Collector:
 
 
 def _trace_fake(model: Callable[..., Any], inputs: Any, kwargs: Any, options: Options) -> _Collector:
-    """Raises one of _DATA_DECIDE where the Python of the model wants a value."""
-    mode = FakeTensorMode(allow_non_fake_inputs=True)  # a function may hold modules, whose weights are real
+    """Traces the model with fake tensors. Raises one of _DATA_DECIDE where its Python needs a value."""
+    mode = FakeTensorMode(allow_non_fake_inputs=True)  # a function may refer to modules, whose weights are real
     inputs, kwargs = tree_map(lambda v: _fake(v, mode), (inputs, kwargs))
     if isinstance(model, torch.nn.Module):
         with FakeCopyMode(mode):
@@ -153,7 +155,7 @@ def _trace_copies(model: Callable[..., Any], inputs: Any, kwargs: Any, options: 
 
 @dataclass(frozen=True)
 class _Snapshot:
-    """An argument of a graph as it was before the graph ran, to undo what a function does to its modules."""
+    """The state of a graph's argument before the graph ran, to undo changes that a function makes to its modules."""
 
     tensor: torch.Tensor
     gradient: torch.Tensor | None
@@ -163,7 +165,7 @@ class _Snapshot:
     @staticmethod
     def of(tensor: torch.Tensor) -> _Snapshot:
         gradient = tensor.grad if tensor.is_leaf else None
-        # Fake tensors have no values, and a real one that meets them stays as it is.
+        # Fake tensors have no values, and a real tensor among fake ones keeps its value.
         computes = torch._guards.detect_fake_mode([tensor]) is None
         value = tensor.detach().clone() if computes else None
         return _Snapshot(tensor, gradient, tensor._version, value)
@@ -185,7 +187,7 @@ def _fake(value: Any, mode: FakeTensorMode) -> Any:
 
 
 def plan_graph(gm: torch.fx.GraphModule, kind: str, options: Options) -> AuditedGraph:
-    """What would become of a functional ATen graph, as far as its plan tells."""
+    """Plans a functional ATen graph and reports what it would become."""
     report = GraphReport(kind)
     ops = [node for node in gm.graph.nodes if node.op == "call_function" and hasattr(node.target, "_schema")]
     arguments = [n.meta.get("val") for n in gm.graph.nodes if n.op == "placeholder"]
@@ -207,7 +209,7 @@ def _byte_count(value: Any) -> int:
 
 
 def _breaks(reasons: Sequence[Any]) -> Iterator[GraphBreak]:
-    """Each break once, as Dynamo may come to a line several times."""
+    """Each graph break once: Dynamo may meet a line several times."""
     seen = set()
     for reason in reasons:
         frame = reason.user_stack[-1] if reason.user_stack else None
@@ -218,7 +220,7 @@ def _breaks(reasons: Sequence[Any]) -> Iterator[GraphBreak]:
 
 
 def _arguments_of_compile(model: Any) -> dict[str, Any]:
-    """The mode and options with which torch.compile made `model`, where it did."""
+    """The mode and options that torch.compile got for `model`; empty if `model` is not compiled."""
     cells = [cell.cell_contents for cell in getattr(model, "__closure__", None) or ()]
     contexts = [getattr(model, "dynamo_ctx", None), *cells]
     for context in contexts:

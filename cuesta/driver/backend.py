@@ -1,4 +1,4 @@
-"""The backend that torch.compile calls: AOTAutograd around cuesta's compiler of ATen graphs."""
+"""Implements the backend that torch.compile calls: AOTAutograd around cuesta's compiler of ATen graphs."""
 
 from __future__ import annotations
 
@@ -65,10 +65,10 @@ def compile_fx_graph(gm: torch.fx.GraphModule, example_inputs: Sequence[Any], **
         raise OptionError(f"backend cuesta takes mode and options, not {', '.join(sorted(kwargs))}")
 
     if torch._dynamo.config.repro_after == "dynamo":
-        # Torch's script runs what it makes smaller while Dynamo compiles, where a second backward graph that is
-        # compiled late is an error of torch's. It has what is set here.
+        # Torch's minifier script runs reduced graphs while Dynamo compiles. There a second backward graph that is
+        # lowered lazily raises an error in torch. The script is written with the config that is set here.
         torch._functorch.config.force_non_lazy_backward_lowering = True
-    hold_back_in_dynamo()  # once more: torch._dynamo.reset forgets it
+    hold_back_in_dynamo()  # again, because torch._dynamo.reset forgets the callbacks
     fake = takes_fake_tensors(gm)
     keep = Keeping.NOTHING if fake else keeping(gm, example_inputs, options)
     memory = StepMemory(options)
@@ -83,13 +83,14 @@ def compile_fx_graph(gm: torch.fx.GraphModule, example_inputs: Sequence[Any], **
     keep_byte_images_whole(gm)
     if not options.bitwise_eager:
         keep_attention_whole(gm, options.target)
-    if not options.tiered:  # then it is the other process that measures
-        machine_trial.begin(gm, options)  # of what is left to do it needs nothing: LLVM works meanwhile
+    if not options.tiered:  # with `tiered` the other process measures
+        machine_trial.begin(gm, options)  # independent of what follows: LLVM works meanwhile
     backend = around(compiler, decompositions_of(options), memory.partition)
     with kept_by_torch(options, keep), at_once(options):
         compiled = backend(gm, take_random_numbers_as_passed(gm, example_inputs))
-    # Of what takes a list: AOTAutograd hands the mark on from what we compiled to a function that takes none. Torch's
-    # minifier believes it, calls that with a list, and takes the error for right results; its scripts do too.
+    # `_boxed_call` marks a callable that takes a list. AOTAutograd copies the mark from our compiled callable to a
+    # function that takes separate arguments. Torch's minifier and its scripts trust the mark, call that function with a
+    # list, and take the resulting error for right results.
     vars(compiled).pop("_boxed_call", None)
     return compiled if fake or keep is not Keeping.NOTHING else guard_shared_memory(gm, compiled, example_inputs)
 
@@ -100,21 +101,23 @@ hold_back_in_dynamo()  # torch.compile loads this module before Dynamo traces
 
 @dataclass(frozen=True)
 class _Request:
-    """How a graph is to be compiled."""
+    """How to compile a graph."""
 
     kind: str
     options: Options
-    #: positions of the arguments whose memory nobody needs after a call, and of those that stay where they are
+    #: positions of the donated arguments, whose memory nobody needs after a call, and of the static ones, whose memory
+    #: stays at one address
     donated: Sequence[int] = ()
     static: Sequence[int] = ()
     keep: Keeping = Keeping.NOTHING
-    #: of which the graph has one, where Dynamo made it for many
+    #: the sets of sizes of the symbolic graph that this graph specialises; None for a graph that Dynamo made for one
+    #: set
     sets: SetsOfSizes | None = None
-    #: what became of `freezing`, None where nobody asked
+    #: the outcome of `freezing`; None if the option is off
     frozen: str | None = None
 
 
-@held_back()  # a backward graph comes when it is first run
+@held_back()  # a backward graph is compiled when it first runs
 def compile_aten_graph(
     gm: torch.fx.GraphModule,
     example_inputs: Sequence[Any],
@@ -122,7 +125,7 @@ def compile_aten_graph(
     options: Options,
     keep: Keeping = Keeping.NOTHING,
 ) -> Boxed:
-    """A functional ATen graph as a boxed callable."""
+    """Compiles a functional ATen graph into a boxed callable."""
     if kind != "backward":
         note_aliased_outputs(gm)
     if kind == "forward":
@@ -168,8 +171,11 @@ def _compile_graph(gm: torch.fx.GraphModule, request: _Request) -> Boxed:
 
 
 def _compile_sized(gm: torch.fx.GraphModule, request: _Request, each: Callable[[str], Boxed]) -> Boxed:
-    """One program for all sets of sizes that it is right for; for the others, and for all where a level cannot express
-    the graph so, what `each` gives: it compiles for each set, and is told why."""
+    """Compiles one program with symbolic sizes.
+
+    `each(reason)` compiles one program for each set of sizes instead. It takes the sets that the symbolic program does
+    not admit, and all sets if a level cannot express the symbolic graph.
+    """
     kind, options = request.kind, request.options
     report = GraphReport(kind, frozen=request.frozen)
 
@@ -199,7 +205,8 @@ def _compile_sized(gm: torch.fx.GraphModule, request: _Request, each: Callable[[
 
 
 def _made(gm: torch.fx.GraphModule, request: _Request, report: GraphReport) -> MadeProgram | FirstTier:
-    """The program of a graph, or with `tiered` what runs until it is there. Raises what make_program does."""
+    """The program of a graph, or with `tiered` the first tier, which runs until the program exists. Raises what
+    make_program does."""
     if not request.options.tiered:
         return make_program(gm, request.kind, request.options, report, request.donated)
     whole = request.keep is Keeping.CODE
@@ -226,7 +233,7 @@ def _compile_static(gm: torch.fx.GraphModule, request: _Request) -> Boxed:
 
     try:
         made = _made(gm, request, report)
-    except (Unsupported, DeviceError) as problem:  # torch runs on a GPU that our kernels do not load on
+    except (Unsupported, DeviceError) as problem:  # torch may run on a GPU on which our kernels do not load
         return _run_in_python(gm, request, str(problem), str(problem))
     except (CompileError, ArtefactError) as failure:
         if is_strict():
@@ -245,7 +252,7 @@ def _compile_static(gm: torch.fx.GraphModule, request: _Request) -> Boxed:
 def _recorded(
     program: Executable, convention: Convention, options: Options, report: GraphReport, static: Sequence[int]
 ) -> Callable[[list[torch.Tensor]], list[torch.Tensor]]:
-    """The program, to be recorded as a CUDA graph where the options ask for that and it can be."""
+    """Wraps the program to be recorded as a CUDA graph, if the options ask for that and the program allows it."""
     device = torch.device(program.metadata["device"])
     if not options.cudagraphs or device.type != "cuda":
         return program
@@ -268,7 +275,7 @@ def _recorded(
 
 
 def _run_in_python(gm: torch.fx.GraphModule, request: _Request, reason: str, warning: str) -> Boxed:
-    """The graph as it is, op by op; the report gives the reason, the log the warning."""
+    """Runs the graph op by op in Python; the report gets `reason`, the log gets `warning`."""
     refuse_unplanned(request.kind, request.options, f"it runs op by op ({reason})")
     compile_report.add(GraphReport(request.kind, fallback=reason, sets=request.sets))
     log.warning("the %s graph runs op by op: %s", request.kind, warning)

@@ -1,4 +1,5 @@
-"""Calls of programs by their convention: AOTAutograd's boxed list of arguments to a program's tensors and back."""
+"""Calls programs by their calling convention: maps AOTAutograd's boxed list of arguments to a program's tensors and
+back."""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ log = logging.getLogger("cuesta")
 Boxed = Callable[[list[Any]], list[Any]]
 Run = Callable[[list[torch.Tensor]], list[torch.Tensor]]
 
-#: Sets of sizes whose tables a program keeps: a few KB each, a millisecond to make.
+#: Sets of sizes for which a program keeps tables. A set takes a few KB and a millisecond to make.
 KEPT_SIZES = 256
 
 
@@ -42,8 +43,8 @@ def bind_values(
 ) -> Boxed:
     """A boxed callable around a program's own call.
 
-    It empties the list that it is given, as AOTAutograd expects, and holds no argument while the program
-    runs but in the list that it hands over, so that the program can give back those that it owns.
+    It empties the list that it gets, as AOTAutograd expects. While the program runs, only the list that is passed to it
+    holds the arguments, so that the program can free those that are donated.
     """
     constants = list(constants)
     outputs, chosen = convention.outputs, convention.tensor_arguments
@@ -87,9 +88,11 @@ def bind_sized(
     otherwise: Boxed,
     around: Callable[[Executable], Run] = lambda program: program,
 ) -> Boxed:
-    """A boxed callable around a program that has symbols in its sizes: for each set of sizes the program with its
-    tables filled in, which is called through `around`, and of which it keeps those that were called last. Sets that it
-    is not right for go `otherwise`."""
+    """A boxed callable around a program with symbolic sizes.
+
+    For each set of sizes it calls `around` on the program with its size tables filled in, and keeps the most recently
+    used sets. Sets that the program does not admit go to `otherwise`.
+    """
     names = [source.name for source in convention.sources]
     read = reader(convention.sources)
 
@@ -100,7 +103,7 @@ def bind_sized(
             return otherwise
         try:
             own = program.with_sizes(known)
-        except CompileError as problem:  # of a kernel that only such sizes need
+        except CompileError as problem:  # a kernel that only these sizes need did not compile
             log.warning("%s is compiled for alone: %s", known, problem)
             return otherwise
         return bind(around(own), convention.with_sizes(known), gm)
@@ -113,15 +116,15 @@ def bind_sized(
 
 
 def _taker(positions: Sequence[int]) -> Callable[[list[Any]], list[Any]]:
-    """What gives the elements of a list at these positions, as a list of its own."""
+    """A function that takes the elements at these positions out of a list into a new list."""
     first = positions[0] if positions else 0
-    if list(positions) == list(range(first, first + len(positions))):  # behind the numbers, as a rule
+    if list(positions) == list(range(first, first + len(positions))):  # the usual case: tensors after the numbers
         return operator.itemgetter(slice(first, first + len(positions)))
     return lambda args: [args[i] for i in positions]
 
 
 def _places(outputs: Sequence[Output], others: int) -> list[int]:
-    """Where each output is in a list of results, then arguments, then values; the last two counted from the end."""
+    """The index of each output in the list of results, then arguments, then values; the last two count from the end."""
     arguments = itertools.count(-others)
     values = itertools.count(-sum(o.kind == "value" for o in outputs))
     counters = {"argument": arguments, "value": values}
@@ -129,5 +132,5 @@ def _places(outputs: Sequence[Output], others: int) -> list[int]:
 
 
 def takes_tensors_only(gm: torch.fx.GraphModule) -> bool:
-    """Whether a graph's arguments are tensors, with no number among them."""
+    """Whether all of a graph's arguments are tensors."""
     return all(isinstance(n.meta.get("val"), torch.Tensor) for n in gm.graph.nodes if n.op == "placeholder")

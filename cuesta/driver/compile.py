@@ -1,4 +1,4 @@
-"""Down through every stage: a graph becomes an artefact, an artefact something to call."""
+"""Lowers a graph through every stage to an artefact, and loads an artefact as a callable program."""
 
 from __future__ import annotations
 
@@ -42,22 +42,22 @@ from cuesta.targets import CPU, Target
 
 log = logging.getLogger("cuesta")
 
-#: The levels at which the host function is one, with its memory planned.
+#: Levels at which the host function is separate from the kernels and its memory is planned.
 _PLANNED = ("kernels", "tiled", "buffers", "loops", "blocks", "tt")
 
 #: The stage that plans memory.
 PLANNING = "kernels"
 
-#: What comes behind all stages: LLVM, and Triton for the kernels of a GPU.
+#: What follows all stages: LLVM makes machine code, and Triton compiles the kernels of a GPU.
 MACHINE_CODE, KERNELS_CODE = "machine code", "kernels' code"
 
-#: Kinds of targets whose programs max_autotune times: what numpy runs in a GPU's place says nothing.
+#: Kinds of targets on which max_autotune times programs. Not "tt": times of the numpy interpreter say nothing of a GPU.
 TIMED = ("cpu", "cuda")
 
-#: Of a flat module in the LLVM dialect, at an optimisation level, its relocatable object.
+#: Makes a relocatable object from a flat module in the LLVM dialect, at an optimisation level.
 MachineCode: TypeAlias = Callable[[ir.Module, int], bytes]
 
-#: Share of what a forward graph saves that its arena may be to stay beside it.
+#: A forward graph keeps its arena between calls if the arena is at most this share of the bytes that the graph saves.
 _SMALL_ARENA = 1 / 256
 
 
@@ -74,14 +74,14 @@ class Timer:
         try:
             yield
         finally:
-            within = self.times.get("measuring", 0.0) - measuring  # an entry of its own
+            within = self.times.get("measuring", 0.0) - measuring  # "measuring" has its own entry
             self.times[name] = self.times.get(name, 0.0) + time.perf_counter() - start - within
 
 
 def stages_after(level: str, target: Target = CPU) -> list[Stage]:
-    """The stages below `level`, which is a stage's name or "import" for a module fresh from the importer.
+    """The stages after `level`, which is a stage's name, or "import" for a module fresh from the importer.
 
-    Raises PipelineError for a level that is none.
+    Raises PipelineError for an unknown level.
     """
     stages = stages_for(target)
     names = ["import", *stages]
@@ -91,7 +91,7 @@ def stages_after(level: str, target: Target = CPU) -> list[Stage]:
 
 
 def pipeline_of(stage: Stage, options: Options) -> Pipeline:
-    """The stage's pipeline under the options."""
+    """The pass pipeline of a stage under the options."""
     pipeline = Pipeline.parse(stage.pipeline)
     if not options.epilogue_fusion:
         pipeline = pipeline.without(EPILOGUES)
@@ -105,7 +105,8 @@ def pipeline_of(stage: Stage, options: Options) -> Pipeline:
 
 
 def run_stage(stage: Stage, module: ir.Module, options: Options, report: GraphReport) -> ir.Module:
-    """The module after a stage: itself, or another where the options limit memory and this stage plans it.
+    """Runs a stage and returns the module after it: the same module, or another if this stage plans memory within a
+    limit.
 
     Raises MemoryLimitError where no plan is within the limit.
     """
@@ -119,9 +120,10 @@ def run_stage(stage: Stage, module: ir.Module, options: Options, report: GraphRe
 
 
 def begin_lowering(module: ir.Module, options: Options, report: GraphReport) -> Begun:
-    """The program of a module fresh from the importer; LLVM's threads make its code from now on.
+    """Lowers a module fresh from the importer, and returns while LLVM's threads still make its machine code.
 
-    They work on one program at a time, as their memory would add up. Raises what `lower_module` does.
+    LLVM's threads work on one program at a time, because the memory of several would add up. Raises what `lower_module`
+    does.
     """
     begun: list[Callable[[], bytes]] = []
     original = module.operation.clone()
@@ -150,7 +152,7 @@ def lower_module(
     dump: Dump | None = None,
     machine_code: MachineCode | None = None,
 ) -> Artefact:
-    """Takes a module from `level` down to native code, which `machine_code` makes, else `compile_to_object`.
+    """Lowers a module from `level` to native code, which `machine_code` makes (by default `compile_to_object`).
 
     Raises Unsupported for an op that a level cannot express, and LoweringFailed where a pass or LLVM fails.
     """
@@ -173,7 +175,7 @@ def lower_module(
 
 
 def _failure(error: CompileError, original: ir.Operation, options: Options, level: str, reached: str) -> LoweringFailed:
-    """The error of the stage that was reached, of the module as it was at `level`."""
+    """Wraps an error with the stage that was reached and the module as it was at `level`."""
     with original.context:
         stages = stages_after(level, target_of(original))
         return LoweringFailed(error, original, {s.name: pipeline_of(s, options) for s in stages}, reached)
@@ -188,12 +190,13 @@ def _lower(
     machine_code: MachineCode,
     reached: list[str],
 ) -> Artefact:
-    """`reached` is told of each step as it begins."""
+    """Appends the name of each step to `reached` as the step begins."""
     timer = Timer(report.times)
     target = target_of(module)
     making = smaller = chooser = None
     metadata: dict[str, Any] = {}
-    # What few graphs need is read for those alone: a cold compile has three hundred modules of ours to read as it is.
+    # Modules that few graphs need are imported only for those graphs: a cold compile imports three hundred modules of
+    # ours as it is.
     if target.gpu:
         from cuesta.driver.late import kernel_code
         from cuesta.driver.late.smaller_blocks import smaller_blocks
@@ -206,7 +209,7 @@ def _lower(
     if dump is not None:
         dump.write(level, module)
     if level in _PLANNED:
-        if options.checked:  # a dump that was made without
+        if options.checked:  # the module may come from a dump made without `checked`
             Pipeline.parse("builtin.module(check-operands)").run(module, verify=False)
         metadata = describe_program(module, report)
     for stage in stages_after(level, target):
@@ -218,7 +221,7 @@ def _lower(
             smaller = smaller_blocks(module)
         with timer.stage(stage.name), chosen_by(chooser):
             module = run_stage(stage, module, options, report)
-        if stage.name in ("kernels", "blocks"):  # which may add kernels
+        if stage.name in ("kernels", "blocks"):  # both stages may add kernels
             metadata = describe_program(module, report)
         if options.verify:
             with timer.stage("verify"):
@@ -251,7 +254,7 @@ def _lower(
 
 
 def _begin_kernels(module: ir.Module, level: str, options: Options) -> None:
-    """Begins to make the code of the kernels of a module for a GPU; lowering it once more finds it under way."""
+    """Starts compiling the kernels of a module for a GPU; a later lowering of the same module finds them under way."""
     from cuesta.lowering.tt_to_binary.making import start_kernels
 
     target = target_of(module)
@@ -261,9 +264,9 @@ def _begin_kernels(module: ir.Module, level: str, options: Options) -> None:
 
 
 def compile_module(module: ir.Module, *, from_stage: str = "import", options: Options | None = None) -> Executable:
-    """A module of any level above machine code as something to call with its tensors.
+    """Compiles a module at any level above machine code into a program that is called with the module's tensors.
 
-    Its target is its own, or the options' where it says none.
+    The target is the module's own, or the options' if the module names none.
     """
     options = options or Options.from_torch()
     if options.target is not None and not target_of(module).gpu:
@@ -278,7 +281,7 @@ def compile_module(module: ir.Module, *, from_stage: str = "import", options: Op
 
 
 def _add_resources(report: GraphReport, rows: list[dict[str, Any]]) -> None:
-    """Adds to the report what each kernel takes of a GPU."""
+    """Adds the resources that each kernel needs on a GPU to the report."""
     by_name = {row["name"]: row for row in rows}
     for kernel in report.kernels:
         row = by_name[kernel["name"]]
@@ -286,7 +289,7 @@ def _add_resources(report: GraphReport, rows: list[dict[str, Any]]) -> None:
 
 
 def describe_program(module: ir.Module, report: GraphReport) -> dict[str, Any]:
-    """What the runtime must know of the planned host function; fills the report's part that it tells."""
+    """Describes the planned host function for the runtime, and fills in the kernels, calls and memory of the report."""
     hosts = [op for op in module.body.operations if op.operation.name == "func.func"]
     if len(hosts) != 1 or "cuesta.memory" not in hosts[0].attributes:
         raise CompileError(f"{len(hosts)} functions beside the kernels; one with the plan of plan-memory was due")
@@ -312,7 +315,8 @@ def describe_program(module: ir.Module, report: GraphReport) -> dict[str, Any]:
     report.launches = sum(k["uses"] for k in report.kernels)
     memory = {a.name: a.attr.value for a in host.attributes["cuesta.memory"]}
     report.arena_bytes, report.peak_bytes, report.kept_bytes = memory["arena"], memory["peak"], memory["kept"]
-    # Between forward and backward an arena would come on top of all that is saved, between calls on top of another's.
+    # An arena that is kept takes memory on top of all saved tensors between forward and backward, and on top of other
+    # programs' arenas between calls.
     is_cheap = report.name != "forward" or report.arena_bytes <= _SMALL_ARENA * report.kept_bytes
     report.keeps_arena = is_cheap and report.memory_limit is None
     if "cuesta.remarks" in host.attributes:

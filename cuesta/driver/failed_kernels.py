@@ -1,7 +1,7 @@
-"""Which kernels of a program that does not compile are at fault, and which nodes of the graph they were made of.
+"""Finds which kernels of a failing compile are at fault, and which nodes of the graph became these kernels.
 
-A kernel is tried by itself: a module that has only it, and the launches of it, goes through the stages behind the
-kernels, as far as the whole did. Halves of the kernels are tried first, so that one of a hundred takes about 14 trials.
+A kernel is tried by itself: a module with only this kernel and its launches runs through the stages after `kernels`, as
+far as the whole module came. Bisection over the kernels finds one among a hundred in about 14 trials.
 """
 
 from __future__ import annotations
@@ -31,15 +31,17 @@ _NAME = re.compile(r'"([^"]*)"(?=\()')
 
 
 def nodes_at_fault(failure: LoweringFailed, gm: torch.fx.GraphModule, opt_level: int) -> list[torch.fx.Node]:
-    """The nodes that became the kernels which do not compile by themselves, in the graph's order; none where the
-    failure is not theirs, or comes before there are kernels."""
+    """The nodes, in the graph's order, that became the kernels which fail by themselves.
+
+    Empty if no kernel is at fault, or if the failure comes before there are kernels.
+    """
     names = list(failure.pipelines)
     if _KERNELS not in names or failure.stage in names[: names.index(_KERNELS) + 1]:
         return []
     with failure.original.context, ir.Location.unknown(), assumptions():
         try:
             kernels = _at_kernels(failure)
-        except CompileError:  # other than in the compile that failed
+        except CompileError:  # the compile that failed got further
             return []
         trial = _Trial(as_bytecode(kernels), failure, opt_level)
         found = set(failing(list(kernel_functions(kernels)), trial.fails))
@@ -48,8 +50,10 @@ def nodes_at_fault(failure: LoweringFailed, gm: torch.fx.GraphModule, opt_level:
 
 
 def gets_through(module: ir.Module, pipelines: Mapping[str, Pipeline], stage: str, opt_level: int) -> bool:
-    """Whether a module gets through the stages of these pipelines, in order, up to the one of that name; through all of
-    them, and LLVM, where "machine code" is meant. The module is not as it was then."""
+    """Whether a module passes the stages of these pipelines in order, up to the stage of that name.
+
+    The stage "machine code" stands for all stages and LLVM. The module is changed in place.
+    """
     try:
         for name, pipeline in pipelines.items():
             pipeline.run(module, verify=False)
@@ -66,7 +70,7 @@ def gets_through(module: ir.Module, pipelines: Mapping[str, Pipeline], stage: st
 
 
 def failing(names: Sequence[str], fails: Callable[[Sequence[str]], bool]) -> list[str]:
-    """Those of `names` that fail by themselves; `fails` says whether any of some does."""
+    """Bisects for the names that fail by themselves; `fails` says whether any of the given names does."""
     if not names or not fails(names):
         return []
     if len(names) == 1:
@@ -76,7 +80,7 @@ def failing(names: Sequence[str], fails: Callable[[Sequence[str]], bool]) -> lis
 
 
 def names_in(location: ir.Location) -> list[str]:
-    """The names of the nodes that an op was made of."""
+    """The names of the graph nodes that an op came from."""
     return [name.rpartition(":")[2] for name in _NAME.findall(str(location))]
 
 
@@ -90,7 +94,7 @@ def _at_kernels(failure: LoweringFailed) -> ir.Module:
 
 
 def _ops_of(module: ir.Module, kernels: set[str]) -> Iterator[ir.Operation]:
-    """The ops in kernels of these names, and their launches."""
+    """The ops inside the kernels of these names, and the launches of these kernels."""
     for name, function in kernel_functions(module).items():
         if name in kernels:
             yield from dialects.walk(function)
@@ -100,7 +104,7 @@ def _ops_of(module: ir.Module, kernels: set[str]) -> Iterator[ir.Operation]:
 
 
 class _Trial:
-    """Tries some kernels of a module alone."""
+    """Compiles some kernels of a module alone."""
 
     def __init__(self, module: bytes, failure: LoweringFailed, opt_level: int) -> None:
         self._module, self._stage, self._opt_level = module, failure.stage, opt_level
@@ -108,14 +112,14 @@ class _Trial:
         self._behind = {name: failure.pipelines[name] for name in names[names.index(_KERNELS) + 1 :]}
 
     def fails(self, names: Sequence[str]) -> bool:
-        """Whether a program of these kernels does not compile as far as the whole did."""
+        """Whether a program of these kernels alone fails no later than the stage at which the whole module failed."""
         module = ir.Module.parse(self._module)
         _keep(module, set(names))
         return not gets_through(module, self._behind, self._stage, self._opt_level)
 
 
 def _keep(module: ir.Module, names: set[str]) -> None:
-    """Erases all launches but those of these kernels, and the kernels that nothing launches then."""
+    """Keeps only the launches of these kernels, and the kernels that are still launched."""
     launches = [op for op in dialects.walk(module.operation) if op.name == "host.launch"]
     used: set[str] = set()
     for launch in launches:

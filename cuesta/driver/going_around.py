@@ -1,16 +1,16 @@
-"""A graph of which a kernel does not compile: the ops of that kernel are called in ATen, and the rest stays compiled.
+"""Compiles a graph although one of its kernels fails to compile: calls the ops of that kernel in ATen instead.
 
-No kernel of ours is to be the reason that a graph does not compile. Where a pass, or LLVM, fails on the way down, these
-are tried in turn, each with what was found before:
+No kernel of ours is to be the reason that a graph does not compile. If a pass or LLVM fails, these are tried in turn;
+each keeps the nodes that were found before:
 
-1. The nodes that became the failing kernels go to ATen: of a kernel with a matrix product the product alone at first,
-   so that what follows it is a kernel still.
-2. Where no kernel fails by itself, or the failure comes before there are kernels, the graph's nodes are halved until
-   those are found without which it compiles.
-3. Who asked for the program runs the graph op by op.
+1. The nodes that became the failing kernels are called in ATen. If the kernel has a matrix product, at first only the
+   product is, so that its epilogue stays a kernel.
+2. If no kernel fails by itself, or the failure comes before there are kernels, bisection over the graph's nodes finds
+   those without which it compiles.
+3. The caller runs the graph op by op.
 
-With a node go all others of the graph that call the same op on tensors of the same sizes: their kernels would fail too.
-A warning and the report say what was done. With CUESTA_STRICT set none of it is, and the failure is raised.
+All other nodes that call the same op on tensors of the same sizes are called in ATen as well: their kernels would fail
+too. A warning and the report say what was done. With CUESTA_STRICT set, none of this happens and the failure is raised.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ log = logging.getLogger("cuesta")
 
 Made = TypeVar("Made")
 
-#: Failures of one graph that are gone around, each with a compile of the whole graph behind it. What fails twice has
-#: little in common as a rule; a graph that fails more often runs op by op.
+#: Failures of one graph that are worked around; each costs a compile of the whole graph. Repeated failures usually have
+#: unrelated causes; a graph that fails more often runs op by op.
 _MOST_ROUNDS = 6
-#: Nodes that halving finds, each with about 11 lowerings of a graph of a thousand nodes.
+#: Nodes that bisection finds at most; each takes about 11 lowerings for a graph of a thousand nodes.
 _MOST_FOUND = 3
 
-#: Ops whose kernels multiply matrices.
+#: Ops whose kernels are matrix products.
 _PRODUCTS = frozenset({"mm", "bmm", "addmm", "baddbmm", "convolution"})
 
 
@@ -60,10 +60,10 @@ def go_around(
     compile: Callable[[], Made],
     lowers: Callable[[LoweringFailed], bool],
 ) -> Made:
-    """What `compile` makes of the graph with some nodes called in ATen, which the report and a warning say.
+    """Compiles the graph with some nodes called in ATen, and names these in the report and a warning.
 
-    `lowers` says whether the graph as it is marked gets through the stage that failed. Raises LoweringFailed where no
-    way leads around the failure; no node is marked then.
+    `lowers` says whether the graph with its current marks passes the stage that failed. Raises LoweringFailed where no
+    choice of nodes avoids the failure; then no node stays marked.
     """
     marked: list[Node] = []
     first = failure
@@ -80,7 +80,7 @@ def go_around(
         except LoweringFailed as again:
             failure = again
             continue
-        except Unsupported:  # of a call into ATen
+        except Unsupported:  # a level cannot express the call into ATen
             break
         log.warning(
             "the %s graph calls %s in ATen: %s", report.name, ", ".join(sorted(set(map(_name, marked)))), told_of(first)
@@ -99,8 +99,11 @@ def run_otherwise(
     report: GraphReport,
     around: Callable[[LoweringFailed], MadeProgram],
 ) -> Run:
-    """What is called in place of a program, of the graph, whose code could not be made or loaded: `around` gives the
-    program without the kernels at fault, and else it is the graph op by op. Raises where failures are to be seen."""
+    """The replacement for a program whose code could not be made or loaded.
+
+    `around` compiles the graph without the failing kernels; if that fails too, the graph runs op by op. In strict mode
+    the failure is raised instead.
+    """
     if is_strict():
         raise_told(failure)
     if isinstance(failure, LoweringFailed):
@@ -114,7 +117,7 @@ def run_otherwise(
 
 
 def _next_nodes(failure: LoweringFailed, gm: torch.fx.GraphModule, opt_level: int) -> list[Node]:
-    """Nodes of the failing kernels to call in ATen now."""
+    """The nodes of the failing kernels to call in ATen now: their products, else all."""
     nodes = [node for node in nodes_at_fault(failure, gm, opt_level) if _may_be_called(node)]
     return [node for node in nodes if _name(node) in _PRODUCTS] or nodes
 
@@ -124,24 +127,24 @@ def _candidates(gm: torch.fx.GraphModule) -> list[Node]:
 
 
 def _may_be_called(node: Node) -> bool:
-    """Whether a node can become a call into ATen that it is not yet. A view computes nothing that could be called."""
+    """Whether a node can be called in ATen and is not yet. A view computes nothing, so it cannot."""
     if node.op != "call_function" or not isinstance(node.target, torch._ops.OpOverload) or is_view(node):
         return False
     return CALL_IN_ATEN not in node.meta and bool(result_metas(node)) and not_callable(node) is None
 
 
 def _halved(nodes: Sequence[Node], lowers: Callable[[], bool]) -> list[Node]:
-    """Nodes that, called in ATen, let the graph through; none where it does not get through with all of them.
+    """Bisects for nodes with which, called in ATen, the graph lowers; empty if it does not lower even with all of them.
 
-    More of them called are taken to be never worse: so the least number of first nodes with which the graph gets
-    through ends in one of those at fault.
+    Assumes that more calls never make a failure. So the shortest prefix of the nodes with which the graph lowers ends
+    in a node at fault.
     """
     found: list[Node] = []
     while len(found) < _MOST_FOUND:
         rest = [node for node in nodes if node not in found]
         if not _lowers_with([*found, *rest], lowers):
             return []
-        low, high = 0, len(rest)  # with the first `high` it gets through
+        low, high = 0, len(rest)  # with the first `high` nodes the graph lowers
         while low < high:
             middle = (low + high) // 2
             if _lowers_with([*found, *rest[:middle]], lowers):
@@ -179,7 +182,7 @@ def _mark(nodes: Iterable[Node], failure: LoweringFailed) -> None:
 
 
 def _alike(gm: torch.fx.GraphModule, nodes: Iterable[Node]) -> list[Node]:
-    """All nodes that call what one of these does, on tensors like its."""
+    """All nodes that call the same op as one of these, on tensors of the same kind and sizes."""
     wanted = {_signature(node) for node in nodes}
     return [node for node in _candidates(gm) if _signature(node) in wanted]
 

@@ -1,6 +1,6 @@
-"""Kernels at the tt level that numpy runs in place of a GPU: target "tt".
+"""Runs kernels at the tt level with numpy in place of a GPU: target "tt".
 
-A native program launches them as it would on a GPU; in the place of the driver's cuLaunchKernel stands a callback.
+A native program launches them as it would on a GPU, but a callback takes the place of the driver's cuLaunchKernel.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _LAUNCH = ctypes.CFUNCTYPE(
     ctypes.c_int64,  # the function: here the kernel's number
     *([ctypes.c_uint32] * 7),  # grid, block, bytes of shared memory
     ctypes.c_void_p,  # stream
-    ctypes.POINTER(ctypes.c_void_p),  # where each parameter is
+    ctypes.POINTER(ctypes.c_void_p),  # the addresses of the parameters
     ctypes.c_void_p,
 )
 _SET_CONTEXT = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p)
@@ -38,7 +38,7 @@ class _Interpreter:
         self._lock = threading.Lock()  # a prepared kernel runs in one thread at a time
 
     def rows(self, numbers: Sequence[int]) -> list[list[int]]:
-        """Parses kernels; their rows of the table."""
+        """Parses kernels and returns their rows of the table."""
         with make_context():
             for number in numbers:
                 self._kernels[number] = _prepared(self._code[self._described[number]["name"]].decode())
@@ -61,7 +61,7 @@ class _Interpreter:
         return 0
 
     def _extents(self, kernel: Kernel, parameters: Any) -> list[int]:
-        """The bytes of each argument: a checked program passes them behind the kernel's own parameters."""
+        """The bytes of each argument. A checked program passes them after the kernel's own parameters."""
         count, buffers = len(kernel.arguments), kernel.pointers
         nbytes = (ctypes.c_int64.from_address(parameters[count + i]).value for i in range(buffers))
         return [*nbytes, *[0] * (count - buffers)]
@@ -75,8 +75,8 @@ class _Interpreter:
 def load_interpreted(
     kernels: Sequence[dict[str, Any]], code: Mapping[str, bytes], checked: bool = False
 ) -> KernelTable:
-    """The table of `kernels`, as an artefact describes them; their code is their text in MLIR. `checked` is whether
-    the program says how large each buffer is: an access outside is a BoundsError then."""
+    """The table of `kernels`, as an artefact describes them. Their code is their MLIR text. If the program is
+    `checked`, it passes the size of each buffer, and an access outside of a buffer is a BoundsError."""
     interpreter, late = _Interpreter(kernels, code, checked), numbers_of_late(kernels)
     present = interpreter.rows([number for number in range(len(kernels)) if number not in late])
     by_number = {row[0]: row for row in present}
@@ -94,6 +94,6 @@ def load_interpreted(
 
 
 def _prepared(text: str) -> Kernel:
-    module = ir.Module.parse(text)  # by a name, or it would be gone before its functions
+    module = ir.Module.parse(text)  # a variable keeps the module alive while its functions are used
     (function,) = (op for op in walk(module.operation) if op.name == "tt.func")
     return prepare(function)

@@ -1,4 +1,5 @@
-"""An artefact as something to call, with its kernels where it has any for a GPU. Imports no MLIR for a real one."""
+"""Loads an artefact as an executable, with its kernels if it has any for a GPU. Imports no MLIR, except for target
+tt."""
 
 from __future__ import annotations
 
@@ -16,14 +17,14 @@ from cuesta.torch_library import torch_library
 
 
 def load(artefact: Artefact, cache: Cache | None = None) -> Executable:
-    """Loads a program; `cache` keeps kernels that are made later. Raises ArtefactError or DeviceError where it does not
-    load on this machine."""
+    """Loads a program. `cache` keeps kernels that are compiled later. Raises ArtefactError or DeviceError where the
+    program does not load on this machine."""
     target = parse_target(artefact.metadata["program"]["target"])
     return Executable(artefact, _kernels(artefact, target, cache) if target.gpu else None)
 
 
 def can_run(target: Target) -> bool:
-    """Whether programs for a target can be launched; for others kernels are only made (`cuesta.compile_for`)."""
+    """Whether programs for a target can be launched. For other targets only kernels are made (`cuesta.compile_for`)."""
     return target.kind in ("cpu", "cuda", "tt")
 
 

@@ -1,4 +1,4 @@
-"""A compiled graph, as the ways to make one give it."""
+"""Defines the result of compiling a graph, whether it was compiled now or loaded from the cache."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from cuesta.runtime.executable import Executable
 
 @dataclass(frozen=True)
 class MadeProgram:
-    """A compiled graph: what is kept of it, loaded, and how it is called."""
+    """A compiled graph: its loaded program, its calling convention and its artefact."""
 
     executable: Executable
     convention: Convention
-    #: of its entry in the cache
+    #: key of the entry in the cache
     key: str
-    #: what is kept of it, which may have to be waited for
+    #: waits for the artefact, if that is still being made
     artefact: Callable[[], Artefact]

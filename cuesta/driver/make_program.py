@@ -1,4 +1,4 @@
-"""One graph as one program: from the disk cache, or down through every stage."""
+"""Makes one program of one graph: loads it from the disk cache, or lowers the graph through every stage."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ if TYPE_CHECKING:  # a cached program needs no MLIR
 
 @dataclass(frozen=True)
 class Wanted:
-    """A graph of which the cache has no program."""
+    """A graph that is to be compiled, because the cache has no program for it."""
 
     gm: torch.fx.GraphModule
     kind: str
@@ -46,30 +46,31 @@ class Wanted:
     donated: Sequence[int]
     target: Target
     device: torch.device
-    #: all that its key says of the graph
+    #: the graph's part of the cache key
     text: str
-    #: kind of products → who computes them, as measured
+    #: kind of matrix products → who computes them, as measured
     products: Mapping[str, str]
-    #: the names of the kinds of which that is to be measured yet
+    #: kinds of products for which this has yet to be measured
     unknown: Sequence[str] = ()
 
     @functools.cached_property
     def cache(self) -> GraphCache:
-        """Where its program belongs, once it is known who computes its products."""
+        """The cache entry of the program. Its key depends on who computes the products."""
         return GraphCache.of(self.text, self.options, self.target, self.products)
 
     def decided(self, products: Mapping[str, str]) -> Wanted:
-        """The same with what was measured of its products."""
+        """The same request with the measured choices."""
         return replace(self, products=products, unknown=())
 
 
 def make_program(
     gm: torch.fx.GraphModule, kind: str, options: Options, report: GraphReport, donated: Sequence[int] = ()
 ) -> MadeProgram:
-    """Compiles a graph, or takes it from the cache; fills the report.
+    """Compiles a graph, or loads its program from the cache; fills the report.
 
-    `kind` is its name, `donated` are the positions of arguments whose memory nobody needs after a call. Raises
-    Unsupported or DeviceError where no program can run it here, and any other CompileError where a pass fails.
+    `kind` is the graph's name. `donated` are the positions of arguments whose memory nobody needs after a call. Raises
+    Unsupported or DeviceError where no program for the graph can run here, and any other CompileError where a pass
+    fails.
     """
     found = look_up(gm, kind, options, report, donated)
     return found if isinstance(found, MadeProgram) else compile_program(found, report)
@@ -83,10 +84,11 @@ def look_up(
     donated: Sequence[int],
     decide: Callable[[Sequence[str], Options, GraphReport], Mapping[str, str] | None] = decide_kinds,
 ) -> MadeProgram | Wanted:
-    """The program that the cache has, or what to compile. Raises Unsupported for what no program can run here.
+    """The cached program, or a `Wanted` that says what to compile. Raises Unsupported for a graph that no program can
+    run here.
 
-    Where `decide` does not know who computes a graph's products, as `recall_kinds` may not, what is to be compiled says
-    so, and the cache is not asked: nothing of this machine's is in it.
+    If `decide` does not know who computes the graph's products (`recall_kinds` may not), the result lists the unknown
+    kinds and the cache is not asked: its keys contain the choice.
     """
     start = time.perf_counter()
     target, device = place_graph(gm, options.target)
@@ -95,12 +97,12 @@ def look_up(
     kinds = kinds_of(gm, options, target)
     asked = time.perf_counter()
     products = decide(kinds, options, report)
-    start += time.perf_counter() - asked  # what is measured has an entry of its own
+    start += time.perf_counter() - asked  # measuring has its own entry
     text = f"{graph_key(gm)}\n{kind}, donated {donated}"
     wanted = Wanted(gm, kind, options, donated, target, device, text, products or {}, kinds if products is None else ())
     found = None
     if options.dump:
-        # Which a cached program has left behind.
+        # A cached program has no stages any more.
         report.cache["reason"] = "a dump wants every stage"
     elif wanted.unknown:
         report.cache = {"hit": False, "reason": "who computes products is not measured yet"}
@@ -118,8 +120,11 @@ def look_up(
 
 
 def compile_program(wanted: Wanted, report: GraphReport) -> MadeProgram:
-    """Compiles, loads and keeps a graph's program, at once, but that LLVM may still be at work on one for a CPU: who
-    calls it waits. Raises what `make_program` does."""
+    """Compiles, loads and keeps a graph's program.
+
+    LLVM may still be making the code of a CPU program when this returns; the first call waits for it. Raises what
+    `make_program` does.
+    """
     from cuesta.driver.dump.reproducer import LoweringFailed  # a cached program needs no MLIR
 
     mark_calls(wanted.gm, wanted.options)
@@ -130,8 +135,11 @@ def compile_program(wanted: Wanted, report: GraphReport) -> MadeProgram:
 
 
 def _around(failure: LoweringFailed, wanted: Wanted, report: GraphReport) -> MadeProgram:
-    """The program without the kernels that fail. Raises LoweringFailed where there is none, and where failures are to
-    be seen the error for the user."""
+    """Compiles the graph again with the ops of failing kernels called in ATen.
+
+    Raises LoweringFailed where that fails too. In strict mode it raises the error for the user instead of compiling
+    again.
+    """
     from cuesta.driver.going_around import go_around
 
     if is_strict():
@@ -142,21 +150,24 @@ def _around(failure: LoweringFailed, wanted: Wanted, report: GraphReport) -> Mad
 
 
 def _without_code(wanted: Wanted, report: GraphReport, convention: Convention, failure: CuestaError) -> Run:
-    """What is called in place of a program whose code could not be made or loaded."""
+    """The replacement for a program whose code could not be made or loaded."""
     from cuesta.driver.going_around import run_otherwise
 
     return run_otherwise(failure, wanted.gm, convention, report, lambda again: _around(again, wanted, report))
 
 
 def _may_be_late(program: Mapping[str, Any]) -> bool:
-    """Whether a program's code may still be made when it is handed out. Who suppresses errors, or makes what fails
-    smaller, must hear of LLVM's too."""
+    """Whether a program may be returned before LLVM has made its code.
+
+    Not where errors are suppressed or a minifier runs: both need LLVM's errors during the compile.
+    """
     config = torch._dynamo.config
     return not is_sized(program) and not config.suppress_errors and config.repro_after is None
 
 
 def _compile(wanted: Wanted, report: GraphReport, may_be_late: Callable[[Mapping[str, Any]], bool]) -> MadeProgram:
-    """The graph as it is marked, as a program. Raises LoweringFailed where one of its kernels does not compile."""
+    """Compiles the graph with its current marks (`CALL_IN_ATEN`). Raises LoweringFailed where one of its kernels does
+    not compile."""
     from cuesta.dialects import make_context
     from cuesta.driver.compile import Timer, begin_lowering, lower_module
     from cuesta.driver.dump.stages import Dump
@@ -197,7 +208,7 @@ def _compile(wanted: Wanted, report: GraphReport, may_be_late: Callable[[Mapping
 
 
 def _imported(wanted: Wanted) -> ImportedGraph:
-    """The graph as it is marked, in the current context. Raises Unsupported."""
+    """Imports the graph with its current marks into the current MLIR context. Raises Unsupported."""
     from cuesta.dialects.module_products import mark_products
     from cuesta.frontend.importer import import_graph
 
@@ -208,7 +219,7 @@ def _imported(wanted: Wanted) -> ImportedGraph:
 
 
 def _lowers(wanted: Wanted, failure: LoweringFailed) -> bool:
-    """Whether the graph as it is marked gets through the stage that failed."""
+    """Whether the graph with its current marks passes the stage that failed."""
     from cuesta._mlir import ir
     from cuesta.dialects import make_context
     from cuesta.driver.failed_kernels import gets_through
@@ -222,8 +233,11 @@ def _lowers(wanted: Wanted, failure: LoweringFailed) -> bool:
 
 
 def import_program(wanted: Wanted) -> tuple[Convention, bytes, dict[str, bool]]:
-    """What a graph is in the cuesta dialect, for another process to compile: how it is called, the module as MLIR's
-    bytecode, and what was assumed of its sizes. Raises Unsupported."""
+    """Imports a graph for another process to compile.
+
+    Returns the calling convention, the module in the cuesta dialect as MLIR bytecode, and the assumptions about its
+    sizes. Raises Unsupported.
+    """
     from cuesta.dialects import make_context
     from cuesta.driver.dump.reproducer import as_bytecode
 

@@ -1,4 +1,4 @@
-"""Graphs that run as they are, one op after the other: until their program is there, or where there is none."""
+"""Runs graphs op by op in ATen, until their program is ready or because they have none."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ from cuesta.sizes import Number, at, number, stride, symbols
 
 
 def op_by_op(gm: torch.fx.GraphModule, sources: Sequence[Source] = ()) -> Boxed:
-    """A graph as it is, with results laid out as a program's are: another graph's program may read them.
+    """Runs a graph op by op and gives its results the strides that a program would, because another graph's program may
+    read them.
 
-    `sources` say where the symbols in its sizes come from; a result with others is left as it is.
+    `sources` say where the symbols in sizes come from. A result whose sizes have other symbols keeps its strides.
     """
     names = [source.name for source in sources]
     read = reader(sources)
@@ -36,15 +37,15 @@ def op_by_op(gm: torch.fx.GraphModule, sources: Sequence[Source] = ()) -> Boxed:
 
 
 def op_by_op_run(gm: torch.fx.GraphModule, convention: Convention) -> Run:
-    """A graph without symbols in its sizes, called as its program would be: of all arguments and results, `convention`
-    says which are tensors."""
+    """Runs a graph without symbolic sizes op by op, with the arguments and results of its program: `convention` says
+    which of the graph's are tensors."""
     boxed = op_by_op(gm)
     others = [node.meta.get("val") for node in gm.graph.find_nodes(op="placeholder")]
     places = {output.index: i for i, output in enumerate(convention.outputs) if output.kind == "tensor"}
 
     def run(tensors: list[torch.Tensor]) -> list[torch.Tensor]:
         arguments = list(others)
-        for position, tensor in zip(convention.tensor_arguments, tensors, strict=False):  # then the graph's own
+        for position, tensor in zip(convention.tensor_arguments, tensors, strict=False):  # then the module's own
             arguments[position] = tensor
         results = boxed(arguments)
         return [results[places[i]] for i in sorted(places)]
@@ -53,7 +54,7 @@ def op_by_op_run(gm: torch.fx.GraphModule, convention: Convention) -> Run:
 
 
 def _layout(item: Any, known: set[str]) -> tuple[Number, ...] | None:
-    """The strides of an output as traced, in the call's symbols; None for no tensor, or one whose sizes data decide."""
+    """The traced strides of an output, in the call's symbols; None if it is no tensor or the data decide its sizes."""
     value = item.meta.get("val") if isinstance(item, torch.fx.Node) else None
     if not isinstance(value, torch.Tensor) or value.layout != torch.strided:
         return None

@@ -1,6 +1,6 @@
-"""Errors of cuesta's own, which no input is to blame for: whether they are raised or gone around, and what is said.
+"""Decides whether cuesta's own errors, for which no input is to blame, are raised or worked around, and words them.
 
-Imports no MLIR: who runs a program from the cache needs none.
+Imports no MLIR: a program from the cache runs without it.
 """
 
 from __future__ import annotations
@@ -16,12 +16,13 @@ from cuesta.options import Environment
 
 
 def is_strict() -> bool:
-    """Whether they are raised: CUESTA_STRICT is set, or torch's minifier looks for one."""
+    """Whether cuesta's own errors are raised: CUESTA_STRICT is set, or torch's minifier looks for an error."""
     return Environment.read().strict or torch._dynamo.config.repro_after is not None
 
 
 def raise_told(failure: CuestaError) -> NoReturn:
-    """Raises one for the user, with the command that repeats it and a file for that where a pass or LLVM failed."""
+    """Raises an error for the user; if a pass or LLVM failed, with the command that reproduces it and a file for
+    that."""
     from cuesta.driver.dump.reproducer import LoweringFailed
 
     if not isinstance(failure, LoweringFailed):
@@ -31,7 +32,7 @@ def raise_told(failure: CuestaError) -> NoReturn:
 
 
 def told_of(failure: CuestaError) -> str:
-    """One that is gone around, as a warning says it: with the command that repeats it."""
+    """The text of a warning about an error that is worked around, with the command that raises it."""
     return (
         f"an error of cuesta's, {failure}\n"
         "  what the graph computes is right all the same; "

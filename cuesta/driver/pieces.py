@@ -1,8 +1,8 @@
-"""Graphs with steps that no program holds: those steps run in Python, and what is between them is compiled in pieces.
+"""Splits graphs at steps that no program can hold: those run in Python, and the pieces between them are compiled.
 
-Such steps are higher-order ops (cond, while_loop, flex_attention), ops that write to their arguments, and ops on
-dtypes that no level knows. The graphs that a higher-order op calls as they are get compiled as well. Where the code
-goes to another stream, a piece ends too.
+Such steps are higher-order ops (cond, while_loop, flex_attention), ops that write to their arguments, and ops on dtypes
+that no level knows. The graphs that a higher-order op calls with plain tensors are compiled as well. A piece also ends
+where the code changes to another stream.
 
     %a = sin(%x); %b = cond(%p, f, g, [%a]); %c = exp(%b)      →      program 1, cond of compiled f and g, program 2
 """
@@ -27,27 +27,31 @@ from cuesta.frontend.layouts import laid_out
 from cuesta.frontend.python_steps import is_random, is_view, writes_argument
 from cuesta.runtime.arguments import missing_memory
 
-#: Higher-order ops that call their graphs with tensors and numbers, whatever those do. Others look into theirs, or
-#: map them over what is no plain tensor (flex_attention).
+#: Higher-order ops that call their graphs with tensors and numbers, so that a graph may be replaced by a compiled
+#: program. Other higher-order ops inspect their graphs, or map them over values that are no plain tensors
+#: (flex_attention).
 _CALLS_GRAPHS = frozenset({"cond", "while_loop", "while_loop_stack_output", "scan", "map_impl", "invoke_subgraph"})
 
-#: Compiles a graph; the text says which part of the whole it is.
+#: Compiles a graph; the text names the piece of the whole graph.
 Compile = Callable[[GraphModule, str], Boxed]
 
 
 def in_pieces(gm: GraphModule, steps: Iterable[Node], compile_piece: Compile) -> Boxed:
-    """A boxed callable that runs `steps`, nodes of the graph in its order, in Python and programs for the rest."""
+    """A boxed callable that runs `steps`, given in the graph's order, in Python, and the rest as compiled programs."""
     return _Splitter(gm, list(steps), compile_piece).run()
 
 
-#: Where views learn what they are of.
+#: The dispatch keys that record the base of a view.
 _BASES = torch._C.DispatchKeySet(torch._C.DispatchKey.ADInplaceOrView)
 
 
 @dataclass
 class _Step:
-    """One program, or one node in Python: `run` takes the values of `needs` in a list of its own to those of `gives`;
-    no later step needs those of `drops`. `stream` is the one to run on, None for the current one."""
+    """One program, or one node that runs in Python.
+
+    `run` takes the values of the nodes `needs` in a list, which it may empty, and returns the values of the nodes
+    `gives`. No later step needs the values of `drops`. `stream` is the stream to run on, None for the current one.
+    """
 
     run: Callable[[list[Any]], list[Any]]
     needs: list[Node]
@@ -58,7 +62,8 @@ class _Step:
 
 @dataclass
 class _Piece:
-    """What one program computes: its own nodes, with the views of other pieces' values that they need before them."""
+    """The nodes that one program computes, among them copies of views of other pieces' values, and the values that it
+    takes."""
 
     body: dict[Node, None] = field(default_factory=dict)
     needs: dict[Node, None] = field(default_factory=dict)
@@ -70,7 +75,7 @@ class _Splitter:
     steps: list[Node]
     compile_piece: Compile
     compiled: dict[str, Callable[..., Any]] = field(default_factory=dict)
-    #: what is between one piece and the next: a step, or None where the stream changes
+    #: the cut after each piece: a Python step, or None where the stream changes
     cuts: list[Node | None] = field(default_factory=list)
 
     def run(self) -> Boxed:
@@ -98,7 +103,7 @@ class _Splitter:
         return _boxed(list(self.gm.graph.find_nodes(op="placeholder")), schedule, results)
 
     def _result(self, item: Any) -> Any:
-        """A result of the graph: a node, the argument itself where it is what was copied into that, or no node."""
+        """A result of the graph: a node, the written argument if the node writes one, or a constant or held tensor."""
         if not isinstance(item, Node):
             return item
         if item.op == "get_attr":
@@ -106,10 +111,11 @@ class _Splitter:
         return item.args[0] if writes_argument(item) else item
 
     def _levels(self) -> dict[Node, int]:
-        """Each node that programs compute → the number of cuts before it: as few as its operands allow.
+        """Maps each node that programs compute to its piece: the number of cuts before it, as few as its operands
+        allow.
 
-        What draws random numbers stays where it is among the cuts. So does everything in a graph with a step that
-        writes to its arguments, or with streams.
+        A node that draws random numbers keeps its place among the cuts. So do all nodes of a graph with streams, or
+        with a step that writes to its arguments.
         """
         in_order = any(isinstance(s.target, torch._ops.OpOverload) and s.target._schema.is_mutable for s in self.steps)
         in_order = in_order or uses_streams(self.gm)
@@ -127,7 +133,7 @@ class _Splitter:
             elif node.target is operator.getitem and node.args[0] in number:
                 number[node] = number[node.args[0]]
             elif node.target is operator.getitem and node.args[0] in level:
-                level[node] = level[node.args[0]]  # a list of tensors is no value that goes from piece to piece
+                level[node] = level[node.args[0]]  # a list of tensors cannot pass from piece to piece
             elif node.op == "call_function":
                 least = len(self.cuts) if in_order or is_random(node) else 0
                 least = len(self.steps) if writes_argument(node) and not in_order else least
@@ -153,7 +159,7 @@ class _Splitter:
         graph.output(tuple(copies[n] for n in gives))
         gm = GraphModule(self.gm, graph)
         if all(isinstance(n.meta.get("val"), torch.SymInt) for n in piece.body):
-            return lambda args: list(gm(*args))  # a program checks its tensors, and here only their sizes are read
+            return lambda args: list(gm(*args))  # only sizes are read here; a program would check tensors
         return self.compile_piece(gm, name)
 
     def _python_step(self, node: Node) -> _Step:
@@ -180,7 +186,8 @@ class _Splitter:
         return _Step(run, needs, [node, *parts], stream_of(node))
 
     def _held(self, user: Node, node: Node) -> Any:
-        """What the graph module holds for a step: a tensor, or a graph, compiled where the step just calls it."""
+        """The attribute of the graph module that a step uses: a tensor, or a graph, compiled if the step only calls
+        it."""
         name = str(node.target)
         held = attribute(self.gm, name)
         if not isinstance(held, GraphModule) or getattr(user.target, "__name__", "") not in _CALLS_GRAPHS:
@@ -207,8 +214,11 @@ class _Splitter:
 
 
 def _without_base(view: Callable[..., Any]) -> Callable[..., Any]:
-    """The same view, which knows no tensor that it is of, as programs' results do not: of arguments that share memory,
-    and one of which the next graph writes, AOTAutograd takes all with a base or none."""
+    """Runs a view op without recording the base of the result, because results of programs have none either.
+
+    Where arguments share memory and the next graph writes one of them, AOTAutograd needs all or none of them to have a
+    base.
+    """
 
     def call(*args: Any, **kwargs: Any) -> Any:
         with torch._C._ExcludeDispatchKeyGuard(_BASES):
@@ -218,15 +228,15 @@ def _without_base(view: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _reads_memory(step: Node) -> bool:
-    """Whether a step is an op of ATen that reads its operands' memory. A view does not; an op that writes its operands
-    may give them memory first."""
+    """Whether a step is an ATen op that reads its operands' memory. A view does not. An op that writes its operands may
+    allocate their memory first."""
     target = step.target
     is_aten = isinstance(target, torch._ops.OpOverload) and target.namespace == "aten"
     return is_aten and not target._schema.is_mutable and not is_view(step)  # type: ignore[union-attr]
 
 
 def _check_memory(values: Iterable[Any], step: Node) -> None:
-    """Raises InputError where a step's operand has lost its memory: ATen would read it all the same."""
+    """Raises InputError where a step's operand has lost its memory, because ATen would read it all the same."""
     for value in values:
         if type(value) is torch.Tensor and value.layout == torch.strided and (missing := missing_memory(value)):
             raise InputError(f"an operand of {step.target}: {missing}")
@@ -237,7 +247,7 @@ def _operands(step: Node) -> list[Node]:
 
 
 def _parts(step: Node) -> list[Node]:
-    """The nodes that take one result of several out of a step's, or out of another such node's."""
+    """The getitem nodes that unpack a step's results, also from nested tuples."""
     found = []
     for user in step.users:
         if user.target is operator.getitem:
@@ -246,8 +256,11 @@ def _parts(step: Node) -> list[Node]:
 
 
 def _gather(nodes: list[Node], level: dict[Node, int], at: int) -> _Piece:
-    """The piece that computes `nodes`. A view of another piece's value is made again, so that only what owns memory
-    goes from one to the other: a program knows which of its arguments share memory by their being one argument."""
+    """The piece that computes `nodes`.
+
+    A view of another piece's value is computed again in this piece, so that only tensors that own their memory pass
+    between pieces: a program recognises that two values share memory only if both derive from one argument.
+    """
     piece = _Piece()
 
     def place(node: Node) -> None:
@@ -266,7 +279,7 @@ def _gather(nodes: list[Node], level: dict[Node, int], at: int) -> _Piece:
 
 
 def _set_streams(schedule: list[_Step]) -> None:
-    """Has each step run on its stream, where there are several."""
+    """Makes each step run on its stream, if the graph has several."""
     made_on = {node: step.stream for step in schedule for node in step.gives}
     if any(stream is not None for stream in made_on.values()):
         for step in schedule:
@@ -275,7 +288,7 @@ def _set_streams(schedule: list[_Step]) -> None:
 
 
 def _set_drops(schedule: list[_Step], results: list[Any]) -> None:
-    """Lets go of each value after its last use."""
+    """Sets which values each step drops: those whose last use it is."""
     seen = {r for r in results if isinstance(r, Node)}
     for step in reversed(schedule):
         step.drops = [n for n in dict.fromkeys(step.needs) if n not in seen]

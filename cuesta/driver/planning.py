@@ -1,4 +1,4 @@
-"""A graph as far down as its memory plan, with no machine code made."""
+"""Lowers a graph to its memory plan, without making machine code."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def plan(
 ) -> None:
     """Fills `report` with the kernels, the calls and the memory of a functional ATen graph's program.
 
-    `donated` are the positions of arguments whose memory is free after their last use (by AOTAutograd, if None).
-    Raises Unsupported, DeviceError or another CompileError as compiling it does, and MemoryLimitError.
+    `donated` are the positions of arguments whose memory is free after their last use (if None, those that AOTAutograd
+    donates). Raises Unsupported, DeviceError or another CompileError as compiling does, and MemoryLimitError.
     """
     import cuesta.passes
     from cuesta import dialects

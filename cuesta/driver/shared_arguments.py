@@ -1,8 +1,8 @@
-"""Arguments of a graph that share memory, where those that it was compiled with did not, and it writes one of them.
+"""Guards a graph that writes an argument against calls whose arguments share memory where those of the compile did not.
 
-AOTAutograd moves writes to the end of a graph, which is right only where no other argument sees them. It looks at that
-when it compiles, and Dynamo guards what it saw only where something was shared. So a later call may bring two views of
-one memory, and every backend's result would be wrong. Such a call runs Dynamo's graph as it is.
+AOTAutograd moves writes to the end of a graph, which is right only if no other argument sees them. It checks that when
+it compiles, and Dynamo guards the answer only where arguments did share memory. So a later call may pass two views of
+one memory, and every backend's result would be wrong. Such a call runs Dynamo's graph op by op.
 
     def f(x, y):                        m = torch.ones(8)
         x.add_(1)                       f(m[:4], m[4:])     compiled
@@ -27,7 +27,7 @@ log = logging.getLogger("cuesta")
 
 Tensor = torch.Tensor
 
-#: Sets of addresses whose answer is kept: a loop's memory comes from torch's pools and has few.
+#: Sets of addresses for which the answer is kept. A loop's memory comes from torch's pools, so there are few.
 _KEPT = 64
 
 _data_ptr: Callable[[Tensor], int] = torch._C.TensorBase.data_ptr
@@ -69,10 +69,12 @@ def guard_shared_memory(
 
 
 class Sharing:
-    """Which arguments of a graph share memory with one that it writes, and whether those of other calls do too."""
+    """Knows which arguments of a graph share memory with one that it writes, and checks whether a later call's share no
+    more."""
 
     def __init__(self, arguments: Sequence[Any], tensors: Sequence[int], written: Collection[int]) -> None:
-        """`tensors`: the positions of the tensors among the arguments, at least two; `written`: of those written."""
+        """`tensors` are the positions of the tensors among the arguments, at least two; `written` are those of written
+        arguments."""
         self._tensors = tensors
         self._written = frozenset(written)
         self._compiled = frozenset(self._pairs(arguments))
@@ -81,7 +83,7 @@ class Sharing:
         self.fitting: set[tuple[int, ...]] = set()
 
     def is_as_compiled(self, arguments: Sequence[Any]) -> bool:
-        """Whether no two of these share memory that did not before."""
+        """Whether no two of these share memory that did not in the compile."""
         if not self._compiled.issuperset(self._pairs(arguments)):
             return False
         if len(self.fitting) >= _KEPT:
@@ -108,7 +110,7 @@ def _has_address(value: Any) -> bool:
 
 
 def _written(count: int) -> Collection[int]:
-    """The positions of the arguments that the graph writes which AOTAutograd compiled last.
+    """The positions of the arguments that the graph compiled last by AOTAutograd writes.
 
     Where arguments alias already, AOTAutograd passes on other arguments than Dynamo gave, and its positions are not
     Dynamo's. Then all positions count as written.

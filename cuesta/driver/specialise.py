@@ -1,8 +1,8 @@
-"""Graphs whose program cannot have symbolic sizes: one for each set of sizes that is called, made when it is.
+"""Compiles a graph that no program with symbolic sizes can hold once for each set of sizes, when it is first called.
 
-Dynamo's guards admit every size that the graph is right for; each combination that arrives is traced with its numbers
-and compiled. Of the programs those are kept that were called last; one that is dropped frees its memory, once no call
-of it is running, and is compiled anew where its sizes come again.
+Dynamo's guards admit every size for which the graph is right. Each set of sizes that arrives is traced with its numbers
+and compiled. The most recently called programs are kept. A dropped program frees its memory once no call of it is
+running, and is compiled anew if its sizes come again.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from cuesta.frontend.capture.aliased_outputs import keep_aliases
 from cuesta.frontend.graph_key import attribute
 from cuesta.reports.compile_report import SetsOfSizes
 
-#: Programs that a graph keeps. Each takes three mappings, of 65,530 that Linux gives a process, and some hundred KB to
-#: some MB; a server that meets more lengths than this in turn should have its graph compiled for all of them.
+#: Programs that a graph keeps. Each takes three mappings, of the 65,530 that Linux gives a process, and some hundred KB
+#: to some MB. A server that cycles through more lengths than this should have its graph compiled with symbolic sizes.
 KEPT_PROGRAMS = 32
 
 
@@ -46,12 +46,12 @@ def is_symbolic(gm: torch.fx.GraphModule) -> bool:
 def specialised(
     gm: torch.fx.GraphModule, sets: SetsOfSizes, compile_static: Callable[[torch.fx.GraphModule], Boxed]
 ) -> Boxed:
-    """A boxed callable that compiles `gm` for each new combination of sizes, and counts them in `sets`."""
+    """A boxed callable that compiles `gm` for each new set of sizes; `sets` counts them."""
     programs = _Programs(sets)
 
     def call(args: list[Any]) -> list[Any]:
         key = tuple((tuple(a.shape), a.stride()) if isinstance(a, torch.Tensor) else a for a in args)
-        # A local variable holds the program while it runs, whoever drops it meanwhile.
+        # A local variable keeps the program alive while it runs, even if another thread drops it meanwhile.
         program = programs.get(key, lambda: compile_static(_with_numbers(gm, args)))
         return program(args)
 
@@ -60,13 +60,13 @@ def specialised(
 
 
 class _Programs:
-    """The programs of one graph, by sizes: those that were called last. Threads may ask at once."""
+    """The most recently called programs of one graph, by sizes. Threads may ask at once."""
 
     def __init__(self, sets: SetsOfSizes) -> None:
         self._sets = sets
         self._kept: OrderedDict[tuple[Any, ...], Boxed] = OrderedDict()
         self._lock = threading.Lock()
-        #: held while one is compiled; calls of those that are there do not wait for it
+        #: held while a program is compiled; calls of finished programs do not wait for it
         self._compiling = threading.Lock()
 
     def get(self, key: tuple[Any, ...], compile: Callable[[], Boxed]) -> Boxed:
@@ -95,20 +95,20 @@ class _Programs:
                 _, dropped = self._kept.popitem(last=False)
             self._sets.compiled += 1
             self._sets.kept = len(self._kept)
-        del dropped  # outside the lock: it may take a while to free
+        del dropped  # outside the lock: freeing may take a while
 
 
 def _with_numbers(gm: torch.fx.GraphModule, args: list[Any]) -> torch.fx.GraphModule:
-    """The graph for arguments of these sizes.
+    """The graph retraced for arguments of these sizes.
 
-    It is run node by node with fake tensors, as tracing it would change nn.Module's methods for a while, which other
-    threads may be calling.
+    It runs node by node on fake tensors. Tracing it would patch nn.Module's methods meanwhile, which other threads may
+    be calling.
     """
     mode = FakeTensorMode(allow_non_fake_inputs=True, shape_env=ShapeEnv())
-    mode.cache_enabled = False  # it is one for the whole process, and would grow with every set of sizes
+    mode.cache_enabled = False  # the cache is shared by the whole process, and would grow with every set of sizes
     graph = torch.fx.Graph()
     values: dict[torch.fx.Node, Any] = {}
-    #: node → its copy, or what it is where that is no tensor
+    #: node → its copy, or its value if that is not a tensor
     copies: dict[torch.fx.Node, Any] = {}
     given = iter(args)
     with mode, torch.no_grad():
@@ -131,7 +131,7 @@ def _with_numbers(gm: torch.fx.GraphModule, args: list[Any]) -> torch.fx.GraphMo
                 copies[node].meta["val"] = values[node]
             if is_known:
                 copies[node] = value
-    # Its code is written where it is called, as FX keeps the source of every one for ever.
+    # Its Python code is generated only if it is called, because FX keeps every generated source for ever.
     plain = _LazyGraphModule(gm, graph)
     prove_masks(plain)
     return plain

@@ -1,4 +1,4 @@
-"""How the arguments of a call are arranged otherwise than those that a program was exported with, in words."""
+"""Describes in words how a call's arguments are arranged differently from those that a program was exported with."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from torch.utils._pytree import TreeSpec
 
 
 def difference(given: TreeSpec, wanted: TreeSpec, names: Sequence[str]) -> str:
-    """What is wrong with a call's arguments; `names` are those of the exported leaves, in order.
+    """Describes the first difference between a call's arguments and the exported ones; `names` are those of the
+    exported leaves, in order.
 
-    Both are of a tuple of positional arguments and a dict of keyword arguments, with the same keywords.
+    Both specs are of a tuple of positional arguments and a dict of keyword arguments, with the same keywords.
     """
     (given_args, given_kwargs), (wanted_args, wanted_kwargs) = given.children(), wanted.children()
     if given_args.num_children != wanted_args.num_children:
@@ -28,7 +29,7 @@ def difference(given: TreeSpec, wanted: TreeSpec, names: Sequence[str]) -> str:
 
 
 def _of_value(given: TreeSpec, wanted: TreeSpec, place: str) -> str:
-    """The first difference within one value; the two differ."""
+    """The first difference within one value. The two specs differ."""
     if given.type != wanted.type:
         return f"{place} is {_kind(given)}; the program was exported with {_kind(wanted)}"
     if given.num_children != wanted.num_children or given.context != wanted.context:
@@ -51,7 +52,7 @@ def _contents(spec: TreeSpec) -> str:
 
 
 def _names_of(args: TreeSpec, names: Sequence[str]) -> list[str]:
-    """A name for each positional argument: that of its leaf, or what kind of container it is."""
+    """A name for each positional argument: its leaf's name, or its kind of container."""
     found, start = [], 0
     for child in args.children():
         found.append(names[start] if child.is_leaf() else _kind(child))

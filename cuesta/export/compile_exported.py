@@ -1,4 +1,4 @@
-"""`cuesta.compile`: an exported program as one native program."""
+"""Implements `cuesta.compile`: compiles an exported program into one native program."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ def compile(
     mode: str | None = None,
     options: Mapping[str, Any] | None = None,
 ) -> ExportedProgram:
-    """Compiles what torch.export.export gave, for inference, into a program that is called like the module.
+    """Compiles the result of torch.export.export, for inference, into a program that is called like the module.
 
-    The program holds the exported program's own weights: a change of them in place is seen by both. `target`, `mode`
-    and `options` are torch.compile's with backend cuesta. Sizes that the export left open stay open. Raises InputError
-    for what torch.export.export did not give, OptionError for wrong options, Unsupported for a program that no native
-    program can hold (sizes that the data decide, control flow, custom ops that write), CompileError where a pass fails.
+    The program shares the exported program's weights: both see a change in place. `target`, `mode` and `options` are
+    torch.compile's with backend cuesta. Sizes that the export left open stay open. Raises InputError for anything but
+    the result of torch.export.export, OptionError for wrong options, Unsupported for a program that no native program
+    can hold (sizes that the data decide, control flow, custom ops that write), CompileError where a pass fails.
     """
     if not isinstance(exported, TorchExported):
         raise InputError(
@@ -71,8 +71,8 @@ def compile(
 
 
 def _decomposed(exported: TorchExported) -> TorchExported:
-    """The program in the ops that torch.compile's graphs have. torch, which does it, fails where an argument of open
-    sizes is not used (2.13)."""
+    """The program decomposed into the ops of torch.compile's graphs. torch's decomposition fails if an argument with
+    open sizes is unused (2.13)."""
     try:
         with torch.no_grad():
             return exported.run_decompositions(_decompositions())
@@ -84,7 +84,8 @@ def _decomposed(exported: TorchExported) -> TorchExported:
 
 
 def _decompositions() -> Any:
-    """The table of torch.compile, and every op that torch itself implements by others: export keeps those whole."""
+    """The decompositions of torch.compile, and of every op that torch itself implements by other ops, which export
+    keeps whole."""
     from torch._export.utils import _is_cia_op
 
     ours = decompositions()
@@ -97,7 +98,7 @@ def _decompositions() -> Any:
 
 
 def _drop_assertions(gm: torch.fx.GraphModule) -> None:
-    """Removes the export's assertions of dtypes and devices: a program takes no other than it was compiled for."""
+    """Removes the export's assertions of dtypes and devices: a program refuses other dtypes and devices anyway."""
     for node in gm.graph.find_nodes(op="call_function", target=torch.ops.aten._assert_tensor_metadata.default):
         gm.graph.erase_node(node)
 
@@ -121,7 +122,7 @@ def _inputs(exported: TorchExported) -> list[Input]:
 
 
 def _ranges(exported: TorchExported) -> dict[str, tuple[int, int | None]]:
-    """The ends of each symbol in sizes; torch's infinity is a number beyond any size."""
+    """The range of each symbol. An upper end beyond any size, torch's infinity, becomes None."""
     found: dict[str, tuple[int, int | None]] = {}
     for symbol, ends in exported.range_constraints.items():
         greatest = int(ends.upper) if ends.upper.is_finite and ends.upper < _NO_END else None
@@ -130,9 +131,10 @@ def _ranges(exported: TorchExported) -> dict[str, tuple[int, int | None]]:
 
 
 def _write_in_place(exported: TorchExported) -> None:
-    """Makes results that are new values of buffers and inputs writes into those, as AOTAutograd's graphs have them.
+    """Turns results that are new values of buffers and inputs into writes to those, as in AOTAutograd's graphs.
 
-    Where the program returns the new value of one input, that input is returned, as the exported module does."""
+    If the program returns the new value of exactly one input, it returns that input, as the exported module does.
+    """
     graph = exported.graph_module.graph
     placeholders = {node.name: node for node in graph.find_nodes(op="placeholder")}
     inputs = exported.graph_signature.input_specs

@@ -1,12 +1,12 @@
-"""A model's kernels for a GPU that this machine need not have.
+"""Compiles a model's kernels for a GPU that this machine need not have.
 
     compiled = cuesta.compile_for(model, (x,), target="hip:gfx942")
     print(compiled)
     compiled.write("out")     # out/0/gelu.mlir, out/0/gelu.s, out/0/gelu.hsaco, …, out/kernels.json
 
-The model is traced with fake tensors: nothing is computed, and no weight is copied. They are on the model's device,
-because a torch without CUDA cannot so much as index a fake tensor on a GPU; the ATen graphs are then moved to a fake
-GPU. From there they go the way of `torch.compile(model, backend="cuesta")`, as far as their kernels.
+The model is traced with fake tensors: nothing is computed, and no weight is copied. The fake tensors are on the model's
+device, because a torch without CUDA cannot even index a fake tensor on a GPU; the ATen graphs are then moved to a fake
+GPU. From there they are compiled as by `torch.compile(model, backend="cuesta")`, as far as their kernels.
 """
 
 from __future__ import annotations
@@ -51,13 +51,13 @@ _MANY = 1 << 20
 
 @dataclass(frozen=True)
 class TargetModel:
-    """What `compile_for` made of a model."""
+    """The result of `compile_for`."""
 
     target: Target
     kernels: list[TargetKernel]
     #: "inference", "forward" or "backward" for each graph
     graphs: list[str]
-    #: ATen overload → how often the graphs call it, beside their kernels
+    #: ATen overload → how often the graphs call it besides their kernels
     aten_calls: dict[str, int]
 
     def write(self, folder: str | Path) -> Path:
@@ -81,7 +81,7 @@ class TracedGraph:
     module: torch.fx.GraphModule
     #: "inference", "forward" or "backward"
     kind: str
-    #: positions of the arguments that are its own
+    #: positions of the donated arguments
     donated: list[int]
 
 
@@ -160,7 +160,7 @@ def trace(model: Callable[..., Any], inputs: Any, target: Target, *, training: b
 
     Arguments are those of `compile_for`. Raises Unsupported where the data would decide what is computed.
     """
-    # A function may hold modules, whose weights are real.
+    # A function may refer to modules, whose weights are real.
     mode = FakeTensorMode(allow_non_fake_inputs=True)
     positional, keywords = _arguments(tree_map(lambda value: _fake(value, mode), inputs))
     graphs: list[TracedGraph] = []
@@ -175,16 +175,16 @@ def trace(model: Callable[..., Any], inputs: Any, target: Target, *, training: b
     def backend(graph: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
         keep_attention_whole(graph, target)
         compiler = around(collector, decompositions())
-        # An attention that no kernel of the target takes whole must not become the CPU's.
+        # An attention that no kernel of the target computes whole must not become a call of the CPU's attention kernel.
         with sdpa_kernel(SDPBackend.MATH):
             return compiler(graph, example_inputs)
 
     if isinstance(model, torch.nn.Module):
         with FakeCopyMode(mode):
             model = copy.deepcopy(model)
-    # Each call has a backend of its own, so that Dynamo traces anew; it must not take that for guards that fail.
+    # Each call has a backend of its own, so that Dynamo traces anew. Dynamo must not count that as failing guards.
     unlimited = torch._dynamo.config.patch(recompile_limit=_MANY, accumulated_recompile_limit=_MANY)
-    # And nothing is called backward, which would leave gradients with parameters: the graph is made at once.
+    # Nothing calls backward(), which would leave gradients on parameters, so the backward graph is made at once.
     at_once = torch._functorch.config.patch(force_non_lazy_backward_lowering=True)
     compiled = torch.compile(model, backend=backend, dynamic=False)
     try:
@@ -206,13 +206,14 @@ def _arguments(inputs: Any) -> tuple[Sequence[Any], Mapping[str, Any]]:
 
 
 def _fake(value: Any, mode: FakeTensorMode) -> Any:
-    """A tensor's fake one; anything else as it is."""
+    """The fake tensor of a tensor; anything else unchanged."""
     with mode:
         return _on(value, value.device) if isinstance(value, torch.Tensor) else value
 
 
 def _move(graph: torch.fx.GraphModule, device: torch.device) -> None:
-    """Moves a graph to `device`: its arguments, the tensors that it holds or makes, and so all results."""
+    """Moves a graph to `device`: its arguments, and the tensors that it holds or creates, so that all results
+    follow."""
     for node in graph.graph.nodes:
         node.kwargs = tree_map(lambda value: device if isinstance(value, torch.device) else value, node.kwargs)
     arguments = [node.meta["val"] for node in graph.graph.nodes if node.op == "placeholder"]
@@ -226,7 +227,7 @@ def _move(graph: torch.fx.GraphModule, device: torch.device) -> None:
 
 
 def _on(value: Any, device: torch.device) -> Any:
-    """An empty tensor like `value` on `device`; what is no tensor as it is."""
+    """An empty tensor like `value` on `device`; anything but a tensor unchanged."""
     if not isinstance(value, torch.Tensor):
         return value
     return torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device=device)

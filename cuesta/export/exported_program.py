@@ -1,4 +1,4 @@
-"""A compiled program of `torch.export`: called like the module, saved, loaded where no compiler is. Imports no MLIR.
+"""Implements compiled programs of `torch.export`: called like the module, saved, loaded without compiler or MLIR.
 
 program = cuesta.compile(torch.export.export(model, (x,)))
 y = program(x)
@@ -38,7 +38,8 @@ from cuesta.runtime.strides import same_places
 
 @dataclass(frozen=True)
 class _Sized:
-    """The program for one set of sizes: its call, what it expects of each argument of the graph, and its results."""
+    """The program for one set of sizes: its executable, the expected tensor for each argument of the graph, and its
+    results."""
 
     run: Executable
     expected: dict[int, Any]
@@ -48,7 +49,8 @@ class _Sized:
 class ExportedProgram:
     """A compiled exported program. Call it like the exported module; it computes no gradients.
 
-    A call raises InputError for arguments that it was not exported for, and what an Executable raises.
+    A call raises InputError for arguments that the program was not exported for, and the errors of an Executable's
+    call.
     """
 
     def __init__(
@@ -60,11 +62,11 @@ class ExportedProgram:
         written = [self._convention.tensor_arguments[i] for i in executable.metadata["mutates"]]
         #: positions of the arguments that are written, in the order of the writes
         self._written = dict.fromkeys(written)
-        #: positions of the tensors that may alias a written one; weights that are only read alias none
+        #: positions of the tensors that may alias a written one; weights that are only read never do
         self._may_share = [
             i for i in self._convention.tensor_arguments if i in self._written or signature.inputs[i].kind != "weight"
         ]
-        #: results that are views of a whole argument: in eager, too, they are other tensors than that
+        #: results that are views of a whole argument: as in eager, they are other tensor objects than the argument
         self._whole_views = [
             i for i, r in enumerate(executable.metadata["results"]) if r["kind"] == "argument" and r["whole"]
         ]
@@ -103,15 +105,15 @@ class ExportedProgram:
         return pytree.tree_unflatten(outputs, self._signature.out_spec)
 
     def state_dict(self) -> dict[str, torch.Tensor]:
-        """The weights by name, parameters and buffers as they are now: a program updates its buffers."""
+        """The weights by name, with the current values of parameters and buffers: a program updates its buffers."""
         return dict(self._weights)
 
     def save(self, path: str | Path, *, weights: bool = True, key: bytes | None = None) -> Path:
-        """Writes the program into a file that `cuesta.load` reads; without `weights`, those are given to `load`.
+        """Writes the program into a file that `cuesta.load` reads; without `weights`, these must be passed to `load`.
 
-        `key`, bytes that only you and those who load it know, signs the file (HMAC-SHA256). Raises InputError for a
-        path or a key that is none, ArtefactError for containers among arguments or results that cannot be written,
-        OSError where the file cannot be, CompileError where a GPU's kernel for other sizes than were exported with
+        `key`, bytes that only you and those who load it know, signs the file (HMAC-SHA256). Raises InputError for an
+        invalid path or key, ArtefactError for containers among arguments or results that cannot be written, OSError
+        where the file cannot be written, CompileError where a GPU's kernel for other sizes than were exported with
         cannot be made.
         """
         from cuesta.driver.late.late_kernels import make_all
@@ -122,11 +124,11 @@ class ExportedProgram:
         return write_program(place, self._artefact, self._signature, kept, checked)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """For pickle, torch.save and copy.copy. Raises CompileError where `save` does."""
+        """For pickle, torch.save and copy.copy. Raises CompileError as `save` does."""
         return _rebuilt, self._state()
 
     def __deepcopy__(self, memo: dict[int, Any]) -> ExportedProgram:
-        """A program with weights of its own; those that share memory do so in the copy as well."""
+        """A program with copies of the weights; weights that share memory also share it in the copy."""
         return _rebuilt(*copy.deepcopy(self._state(), memo))
 
     def _state(self) -> tuple[Any, ...]:
@@ -145,7 +147,8 @@ class ExportedProgram:
         return self._read(values)
 
     def _make_sized(self, sizes: tuple[int, ...]) -> _Sized:
-        """Raises InputError for sizes that the export, or what was compiled, is not right for."""
+        """The program for one set of sizes. Raises InputError for sizes that the export or the compiled program does
+        not admit."""
         convention = self._convention
         known = dict(zip((source.name for source in convention.sources), sizes, strict=True))
         for source, size in zip(convention.sources, sizes, strict=True):
@@ -181,7 +184,7 @@ class ExportedProgram:
         return flat
 
     def _laid_out(self, item: Input, given: Any, expected: Mapping[str, Any]) -> torch.Tensor:
-        """The tensor as the program takes it: a copy where its strides are others."""
+        """The tensor with the strides that the program expects: a copy if it has others."""
         sizes, strides, dtype = tuple(expected["sizes"]), tuple(expected["strides"]), DTYPES[expected["dtype"]]
         if not isinstance(given, torch.Tensor):
             raise InputError(f"argument {item.name!r} is a {type(given).__name__}; a tensor was exported")
@@ -199,7 +202,7 @@ class ExportedProgram:
         if missing := missing_memory(given):
             raise InputError(f"argument {item.name!r}: {missing}")
         if same_places(sizes, given.stride(), strides):
-            return given  # of one that is conjugated lazily, the program itself takes a copy
+            return given  # the program itself copies a lazily conjugated tensor
         if shares_places(sizes, strides):
             raise InputError(
                 f"argument {item.name!r} has strides {list(given.stride())}; the program was exported for strides "
@@ -209,8 +212,8 @@ class ExportedProgram:
             return torch.empty_strided(sizes, strides, dtype=dtype, device=given.device).copy_(given)
 
     def _apart(self, values: list[Any]) -> list[tuple[torch.Tensor, torch.Tensor]]:
-        """Puts a copy in the place of each written argument that shares memory with another: an exported program reads
-        everything before it writes. Returns what was given with its copy, in the order of the writes."""
+        """Replaces each written argument that shares memory with another by a copy, because an exported program reads
+        everything before it writes. Returns pairs of argument and copy, in the order of the writes."""
         if not self._written:
             return []
         shared = set(itertools.chain(*pairs_written({i: values[i] for i in self._may_share}, self._written)))
@@ -235,21 +238,22 @@ class ExportedProgram:
 def load(
     path: str | Path, weights: Mapping[str, torch.Tensor] | None = None, *, key: bytes | None = None
 ) -> ExportedProgram:
-    """The program that `ExportedProgram.save` wrote into `path`, ready to be called; needs no MLIR and no compiler.
+    """Loads the program that `ExportedProgram.save` wrote into `path`; needs no MLIR and no compiler.
 
-    `weights` go before those in the file, which may hold none. A program is code: it is loaded where nobody else can
-    write its file or folder, or where it was signed with `key`, which is checked before anything else is read.
+    `weights` take precedence over those in the file, which may hold none. A program is code: it is loaded only if
+    nobody else can write its file or folder, or if it was signed with `key`, which is checked before anything else is
+    read.
 
     Raises SignatureError for a program that `key` did not sign, UnsafeFileError for a file that others could have
-    written, ArtefactError (which both are) for one that is damaged, foreign, or made for another torch or CPU,
-    InputError for weights that are missing or others than it was compiled for, and for a path, weights or a key that
-    are none, DeviceError where it needs a GPU that is not there, OSError where the file cannot be read.
+    written, ArtefactError (which both are) for a file that is damaged, foreign, or made for another torch or CPU,
+    InputError for weights that are missing or do not fit, and for an invalid path, weights or key, DeviceError if the
+    program needs a GPU that is missing, OSError if the file cannot be read.
     """
     return ExportedProgram(*read_program(path, weights, key))
 
 
 def _rebuilt(*state: Any) -> ExportedProgram:
-    """What pickle calls."""
+    """Called by pickle."""
     return ExportedProgram(*parts_of(*state))
 
 

@@ -1,9 +1,9 @@
-"""What `pickle`, `copy` and `torch.save` keep of an exported program: its artefact's bytes, its signature, its weights.
+"""Converts an exported program to and from what `pickle`, `copy` and `torch.save` keep: artefact, signature, weights.
 
-A weight is kept as a place in a storage, and each storage once, as one flat tensor: weights that share memory still do
-in the copy, whether plain pickle copies the tensors, `copy.deepcopy`, or `torch.save`, which alone would see to that
-itself. The code is loaded anew, so it is refused where `cuesta.load` would refuse it: under another torch, on a CPU
-that lacks instructions. A pickle can run any code before we have a say; SECURITY.md says so.
+A weight is kept as a place in a storage, and each storage once, as one flat tensor. So weights that share memory also
+share it in the copy, whether plain pickle, `copy.deepcopy` or `torch.save` copies the tensors (only `torch.save` would
+preserve sharing by itself). The code is loaded anew, so it is refused where `cuesta.load` would refuse it: under
+another torch, or on a CPU that lacks instructions. A pickle can run any code before we have a say; SECURITY.md says so.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from cuesta.export.signature import Input, Signature
 from cuesta.runtime.artefact import Artefact
 from cuesta.runtime.executable import Executable
 
-#: Of the arguments of `parts_of`.
+#: The format of the arguments of `parts_of`.
 _FORMAT = 1
 
 
 @dataclass(frozen=True)
 class _Weight:
-    """A tensor in the flat tensor of its storage."""
+    """The place of a tensor in the flat tensor of its storage."""
 
     storage: int
     offset: int
@@ -46,7 +46,7 @@ class _Weight:
 
 
 def state_of(artefact: Artefact, signature: Signature, weights: Mapping[str, torch.Tensor]) -> tuple[Any, ...]:
-    """Plain data that `parts_of` makes a program's parts of."""
+    """Plain data from which `parts_of` rebuilds a program's parts."""
     described, storages = _described(weights)
     specs = [_as_text(spec) for spec in (signature.in_spec, signature.out_spec)]
     return _FORMAT, origin(), artefact.to_bytes(), signature.inputs, specs, signature.ranges, described, storages
@@ -62,7 +62,8 @@ def parts_of(
     weights: Mapping[str, _Weight],
     storages: list[torch.Tensor],
 ) -> tuple[Artefact, Executable, Signature, dict[str, torch.Tensor]]:
-    """The parts of the program of which `state_of` told. Raises what `cuesta.load` does but for files."""
+    """Rebuilds a program's parts from the result of `state_of`. Raises what `cuesta.load` does, except for errors of
+    files."""
     if form != _FORMAT:
         raise ArtefactError(f"a pickled program of format {form}; this version reads format {_FORMAT}")
     check_origin("the pickled program", made_for)
@@ -73,7 +74,7 @@ def parts_of(
 
 
 def _as_text(spec: TreeSpec) -> str | TreeSpec:
-    """A spec as text, which torch reads in every version; itself where it holds what text cannot name."""
+    """A spec as text, which every version of torch reads; the spec itself if text cannot name its containers."""
     try:
         return treespec_dumps(spec)
     except NotImplementedError:
@@ -101,7 +102,8 @@ def _described(weights: Mapping[str, torch.Tensor]) -> tuple[dict[str, _Weight],
 
 
 def _flat(tensor: torch.Tensor) -> torch.Tensor:
-    """All of a tensor's storage; of the tensor's type where that divides it, as torch.save wants all on a storage."""
+    """A flat tensor over all of a tensor's storage. It has the tensor's dtype if that divides the storage, because
+    torch.save wants one dtype per storage."""
     storage = tensor.untyped_storage()
     whole = storage.nbytes() % tensor.element_size() == 0
     dtype = tensor.dtype if whole else torch.uint8

@@ -1,13 +1,14 @@
-"""The zip that a program is kept in: how it is opened, written whole, and signed.
+"""Opens, writes and signs the zip that holds a program.
 
     members, stored | central directory | comment: "cuesta HMAC-SHA256 <name of the key> <signature>"
 
-The signature is the HMAC-SHA256 of all bytes of the file before it: every member with its name, and the tables of the
-zip. It is checked before any of them is read. It stands in the zip's comment, which other tools pass over.
+The signature is the HMAC-SHA256 of all bytes of the file before the signature: every member with its name, and the
+tables of the zip. It is checked before any of them is read. It is stored in the zip's comment, which other tools
+ignore.
 
-A program is code. Without a key, a file is read only where nobody else could have written it (trusted_files.py). With
-a key, it may lie anywhere: the signature says who wrote it. It is then read into memory as a whole, so that nobody can
-change it between the check and its use.
+A program is code. Without a key, a file is read only if nobody else could have written it (trusted_files.py). With a
+key, the file may be anywhere: the signature says who wrote it. Such a file is read into memory as a whole, so that
+nobody can change it between the check and its use.
 """
 
 from __future__ import annotations
@@ -32,12 +33,12 @@ _MARK = b"cuesta HMAC-SHA256 "
 _KEY_NAME = 16  # hexadecimal digits that tell keys apart
 _SIGNATURE = 64  # hexadecimal digits
 _CHUNK = 1 << 20
-#: The one flag of a member that we write: that its name is UTF-8.
+#: The only flag that our members have: the name is UTF-8.
 _UTF8_NAME = 1 << 11
 
 
 def as_path(path: Any, what: str) -> Path:
-    """The path that `what` was given. Raises InputError for what names no file."""
+    """The path that the function `what` was given. Raises InputError if it is no path of a file."""
     given = os.fspath(path) if isinstance(path, (str, os.PathLike)) else path
     if not isinstance(given, str) or not given or "\0" in given:
         raise InputError(f"{what} wants the path of a file, got {path!r} ({type(path).__name__})")
@@ -45,7 +46,7 @@ def as_path(path: Any, what: str) -> Path:
 
 
 def as_key(key: Any) -> bytes | None:
-    """The key to sign or to check with. Raises InputError for what is no key."""
+    """The key to sign or to check with. Raises InputError for an invalid key."""
     if key is None:
         return None
     if not isinstance(key, (bytes, bytearray, memoryview)):
@@ -57,11 +58,10 @@ def as_key(key: Any) -> bytes | None:
 
 @contextlib.contextmanager
 def open_archive(path: Path, key: bytes | None) -> Iterator[zipfile.ZipFile]:
-    """A program's zip, to be read.
+    """Opens a program's zip for reading.
 
-    Raises SignatureError where `key` is given and the file was not signed with it, UnsafeFileError where it is not
-    and others could have written the file, ArtefactError for what is no zip of ours, OSError where the file cannot be
-    read.
+    Raises SignatureError if `key` is given and the file was not signed with it, UnsafeFileError if no key is given and
+    others could have written the file, ArtefactError if the file is no zip of ours, OSError if it cannot be read.
     """
     with open_regular(path) as file:
         nbytes = os.fstat(file.fileno()).st_size
@@ -77,15 +77,15 @@ def open_archive(path: Path, key: bytes | None) -> Iterator[zipfile.ZipFile]:
 
 
 def write_archive(path: Path, members: Iterable[tuple[str, Any]], key: bytes | None) -> None:
-    """Writes members, names with bytes, into a file that is there whole or not at all; signs it where there is a key.
+    """Writes members, pairs of name and content, into a file that appears whole or not at all; signs it if there is a
+    key.
 
-    Nobody but the owner may write the file, whatever the umask says. Raises OSError, which names `path` or the folder
-    that is missing.
+    Only the owner may write the file, whatever the umask is. Raises OSError, which names `path` or the missing folder.
     """
     _check_place(path)
     temporary = path.with_name(f".cuesta-{secrets.token_hex(8)}.tmp")
     try:
-        # The umask takes away what it is to take away from these permissions.
+        # The umask may remove further permissions.
         descriptor = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o644)
         try:
             with open(descriptor, "w+b") as file:
@@ -118,7 +118,7 @@ def _write(file: BinaryIO, members: Iterable[tuple[str, Any]], key: bytes | None
 
 
 def _check_place(path: Path) -> None:
-    """Raises the OSError of a place where no file can be written, before anything is."""
+    """Raises an OSError, before anything is written, if no file can be written at this path."""
     if path.parent.exists() and not path.parent.is_dir():
         raise NotADirectoryError(errno.ENOTDIR, "a program is saved into a folder, and this is none", str(path.parent))
     if not path.parent.is_dir():
@@ -157,12 +157,12 @@ def _check_signature(path: Path, data: bytes, key: bytes) -> None:
 
 
 def _key_name(key: bytes) -> bytes:
-    """What tells that a program was signed with another key; of no use for finding the key out."""
+    """A name of a key, which tells keys apart and does not help to find the key."""
     return hmac.new(key, b"cuesta: name of a key", hashlib.sha256).hexdigest()[:_KEY_NAME].encode()
 
 
 def _unpacked(path: Path, file: BinaryIO, nbytes: int) -> zipfile.ZipFile:
-    """The zip in a file of so many bytes. Raises ArtefactError for one that we would not have written."""
+    """Opens the zip in a file of `nbytes` bytes. Raises ArtefactError for a zip that we would not have written."""
     try:
         archive = zipfile.ZipFile(file)
     except (zipfile.BadZipFile, ValueError, ArithmeticError, NotImplementedError, struct.error, EOFError) as error:
@@ -188,7 +188,7 @@ def _unpacked(path: Path, file: BinaryIO, nbytes: int) -> zipfile.ZipFile:
 
 
 def _memory() -> int:
-    """Bytes of this machine's memory: more is not read at once."""
+    """The bytes of this machine's memory: no more is read at once."""
     try:
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, ValueError, OSError):  # a system that does not say

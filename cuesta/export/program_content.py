@@ -1,4 +1,4 @@
-"""What the file of an exported program says, read and checked in full before any of it is used.
+"""Reads the file of an exported program, and checks all of it before any of it is used.
 
 Each ArtefactError names the field by its path: `program.json signature.inputs[2].kind: "wight"; valid are …`.
 """
@@ -24,14 +24,14 @@ from cuesta.runtime.schema.memory import extent_in_elements
 from cuesta.runtime.schema.tensors import Dtype, check_dims
 
 _JSON = "program.json"
-#: The dims of an argument that the program does not take, of which nobody knows.
+#: The rank of an argument that the program does not take, whose rank is unknown.
 _ANY_RANK = 1 << 30
 
 _Count: TypeAlias = Annotated[int, whole("a number of 0 or more is valid")]
 
 
 class _Input(TypedDict):
-    """An argument of the graph: a weight, a tensor of the call's, or what the export fixed."""
+    """An argument of the graph: a weight, a tensor of the call, or a constant that the export fixed."""
 
     kind: Literal["weight", "tensor", "constant"]
     name: str
@@ -49,7 +49,7 @@ class _Signature(TypedDict):
 
 
 class _Weight(TypedDict):
-    """Where a weight lies in its storage; sizes, strides and offset are in elements."""
+    """The place of a weight in its storage; sizes, strides and offset are in elements."""
 
     storage: _Count
     device: Annotated[str, device]
@@ -75,7 +75,7 @@ _check_content = check_of(_Content)
 
 
 def read_json(archive: zipfile.ZipFile, check_origin: Callable[[Mapping[str, Any]], None]) -> dict[str, Any]:
-    """program.json. `check_origin` raises ArtefactError for that of another version, whose keys are others."""
+    """Reads program.json. `check_origin` raises ArtefactError for a file of another version, whose keys may differ."""
     try:
         content: Any = json.loads(read_member(archive, _JSON))
     except (ValueError, RecursionError) as problem:
@@ -89,7 +89,7 @@ def read_json(archive: zipfile.ZipFile, check_origin: Callable[[Mapping[str, Any
 
 
 def read_signature(content: Mapping[str, Any], metadata: Mapping[str, Any]) -> Signature:
-    """The signature, which fits the metadata of the artefact beside it."""
+    """The signature, checked against the metadata of the artefact in the same file."""
     described = content["signature"]
     specs = {key: read_treespec(described[key], f"{_JSON} signature.{key}") for key in ("in_spec", "out_spec")}
     with refusing(f"{_JSON} signature"):
@@ -116,7 +116,7 @@ def _check_specs(described: Mapping[str, Any], specs: Mapping[str, pytree.TreeSp
 
 
 def _ranks(described: Mapping[str, Any], metadata: Mapping[str, Any]) -> list[int | None]:
-    """The dims of each argument of the graph, None for one that is no tensor."""
+    """The rank of each argument of the graph, None for one that is no tensor."""
     taken = metadata["convention"]["tensor_arguments"]
     known = {i: len(t["sizes"]) for i, t in zip(taken, metadata["program"]["arguments"], strict=True)}
     return [
@@ -125,7 +125,7 @@ def _ranks(described: Mapping[str, Any], metadata: Mapping[str, Any]) -> list[in
 
 
 def read_member(archive: zipfile.ZipFile, name: str) -> bytes:
-    """A part of the file as it was written: not compressed, so that it takes no more memory than the file has bytes."""
+    """A member of the file, which must not be compressed, so that it takes no more memory than the file has bytes."""
     try:
         member = archive.getinfo(name)
     except KeyError:
@@ -138,7 +138,8 @@ def read_member(archive: zipfile.ZipFile, name: str) -> bytes:
 def read_weights(
     archive: zipfile.ZipFile, entries: Mapping[str, Any], program: Mapping[str, Any]
 ) -> dict[str, torch.Tensor]:
-    """The weights by name; those that share a storage share memory. On the devices of the program, and no others."""
+    """The weights by name; weights of one storage share memory. A weight may be on the CPU and on the program's devices
+    only."""
     devices = {"cpu", program["device"], *program["elsewhere"]}
     storages: dict[tuple[int, str], torch.UntypedStorage] = {}
     weights = {}
@@ -165,7 +166,8 @@ def _storage(data: bytes, where: str) -> torch.UntypedStorage:
 
 
 def _check_inside(entry: Mapping[str, Any], nbytes: int) -> None:
-    """A weight's last element lies within its storage: torch would make a storage that is too small larger."""
+    """Raises Wrong unless a weight's last element is within its storage: torch would enlarge a storage that is too
+    small."""
     check_dims(entry)
     end = (entry["offset"] + extent_in_elements(entry["sizes"], entry["strides"])) * DTYPES[entry["dtype"]].itemsize
     if end > nbytes:

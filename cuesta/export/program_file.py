@@ -1,10 +1,10 @@
-"""The file of an exported program: a zip of what it says, its code and its weights. Imports no MLIR, and no pickle.
+"""Reads and writes the file of an exported program: a zip of description, code and weights. Imports no MLIR, no pickle.
 
-program.json     format, torch and CPU that it was made for, the signature, where each weight lies
+program.json     format, the torch and CPU that it was made for, the signature, the place of each weight
 code             the artefact (runtime/artefact.py)
 storage/0 …      the memory of the weights, each storage once, however many tensors share it
 
-program_archive.py has how the zip is opened, written and signed.
+program_archive.py opens, writes and signs the zip.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ _SPELLINGS = {dtype: name for name, dtype in DTYPES.items()}
 def read_program(
     path: str | Path, weights: Mapping[str, torch.Tensor] | None, key: bytes | None
 ) -> tuple[Artefact, Executable, Signature, dict[str, torch.Tensor]]:
-    """The parts of the program that `write_program` wrote into `path`. `weights` go before those in the file. Raises
-    what `cuesta.load` does, but for weights that do not fit."""
+    """Reads the parts of the program that `write_program` wrote into `path`. `weights` take precedence over those in
+    the file. Raises what `cuesta.load` does, except for weights that do not fit."""
     path = as_path(path, "cuesta.load")
     _check_mapping(weights)
     with open_archive(path, as_key(key)) as archive:
@@ -57,7 +57,7 @@ def read_program(
         except OSError as error:
             if error.errno != errno.EINVAL:
                 raise
-            # zipfile goes to wherever the file says that its parts are, which may be before its beginning.
+            # zipfile seeks to the offsets in the file's list of parts, which may be before the file's beginning.
             raise ArtefactError(f"{path} is damaged: its list of parts leads out of the file") from error
     return artefact, executable, signature, {**kept, **(weights or {})}
 
@@ -65,8 +65,7 @@ def read_program(
 def write_program(
     path: Path, artefact: Artefact, signature: Signature, weights: Mapping[str, torch.Tensor] | None, key: bytes | None
 ) -> Path:
-    """Writes the file, whole or not at all, and signs it where there is a key. Raises what `ExportedProgram.save`
-    does."""
+    """Writes the file, whole or not at all, and signs it if there is a key. Raises what `ExportedProgram.save` does."""
     try:
         described = signature.as_dict()
     except NotImplementedError as error:
@@ -90,7 +89,7 @@ def write_program(
 
 
 def _check_mapping(weights: Any) -> None:
-    """Raises InputError for weights that are no dict of names to tensors."""
+    """Raises InputError unless weights are a dict of names to tensors."""
     if weights is not None and not isinstance(weights, Mapping):
         raise InputError(
             f"weights wants a dict of names to tensors, as state_dict() gives, got {weights!r} "
@@ -102,12 +101,12 @@ def _check_mapping(weights: Any) -> None:
 
 
 def origin() -> dict[str, Any]:
-    """What a program that is made here can run with: this torch, and a CPU that has these instructions."""
+    """What a program made here needs to run: this torch, and a CPU with these instructions."""
     return {"torch": _release(torch.__version__), "instructions": sorted(instructions())}
 
 
 def check_origin(what: str, made_for: Mapping[str, Any]) -> None:
-    """Raises ArtefactError where `what`, a program of whose origin `made_for` tells, cannot run here."""
+    """Raises ArtefactError if the program `what`, made for `made_for` (a result of `origin`), cannot run here."""
     if made_for.get("torch") != _release(torch.__version__):
         raise ArtefactError(
             f"{what} was made with torch {made_for.get('torch')}, and calls into it; this is torch {torch.__version__}"
@@ -130,7 +129,7 @@ def _check_origin(path: Path, content: Mapping[str, Any]) -> None:
 
 
 def _release(version: str) -> str:
-    """Without what says for which devices torch was built: "2.13.0" of "2.13.0+cpu"."""
+    """The version without the build's devices: "2.13.0" of "2.13.0+cpu"."""
     return version.partition("+")[0]
 
 

@@ -1,4 +1,4 @@
-"""How the arguments and results of an exported program are arranged."""
+"""Describes how the arguments and results of an exported program are arranged."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from torch.utils import _pytree as pytree
 
 @dataclass(frozen=True)
 class Input:
-    """One argument of the graph: a weight by name, or one of the call's flat arguments by number. What is no tensor
-    in the call was fixed by the export at `value`."""
+    """One argument of the graph: a weight by name, or one of the call's flat arguments by number. A constant is an
+    argument that is no tensor; the export fixed it at `value`."""
 
     kind: str  # "weight", "tensor" or "constant"
     name: str
@@ -27,7 +27,7 @@ class Signature:
     inputs: list[Input]
     in_spec: pytree.TreeSpec
     out_spec: pytree.TreeSpec
-    #: symbol in sizes → the least and the greatest value that the export admits, None where it has no end
+    #: symbol in sizes → the least and the greatest value that the export admits; None for no upper bound
     ranges: dict[str, tuple[int, int | None]]
 
     def as_dict(self) -> dict[str, Any]:
@@ -38,6 +38,6 @@ class Signature:
 
     @staticmethod
     def of(data: Mapping[str, Any], in_spec: pytree.TreeSpec, out_spec: pytree.TreeSpec) -> Signature:
-        """What `as_dict` gave, whose arrangements are read already."""
+        """The signature of a result of `as_dict`, whose specs are read already."""
         ranges = {name: (least, greatest) for name, (least, greatest) in data["ranges"].items()}
         return Signature([Input(**i) for i in data["inputs"]], in_spec, out_spec, ranges)

@@ -1,8 +1,8 @@
-"""Reads how arguments and results are arranged, as `pytree.treespec_dumps` wrote it, from a file that may be anybody's.
+"""Reads pytree specs, as `pytree.treespec_dumps` writes them, from a file that is not trusted.
 
 torch's own reader imports the modules that the text names: those of enumerations among a dict's keys, and those of a
-defaultdict's factory. Here the text is looked through first, and may name only what this process has registered or
-imported already.
+defaultdict's factory. Here the text is checked first, and may name only what this process has registered or imported
+already.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from torch.utils import _pytree as pytree
 from cuesta.errors import ArtefactError
 from cuesta.runtime.schema.checks import Wrong, check_of, refusing, text
 
-#: What may make the values that a defaultdict lacks, beside registered containers.
+#: Factories that a defaultdict may have, besides registered containers.
 _FACTORIES = frozenset({bool, int, float, complex, str, bytes, list, dict, set, tuple})
 _UNKNOWN = "a container that this process does not know; import the library that defines it"
 
@@ -30,7 +30,7 @@ def _anything(value: Any) -> None:
 
 
 class _Node(TypedDict):
-    """A container, or a leaf: there type and context are null."""
+    """A container, or a leaf, whose type and context are null."""
 
     type: str | None
     context: Annotated[Any, _anything]
@@ -59,8 +59,8 @@ _check_factory = check_of(_Factory)
 
 
 def read_treespec(spelled: str, name: str) -> pytree.TreeSpec:
-    """The arrangement that a text stands for. Raises ArtefactError, whose message begins with `name`, for a text that
-    is none, or that names containers that this process does not know."""
+    """The spec of a text. Raises ArtefactError, whose message begins with `name`, for a text that is no spec, or that
+    names containers that this process does not know."""
     try:
         document = json.loads(spelled)
     except (ValueError, RecursionError) as problem:
@@ -110,7 +110,7 @@ def _check_context(kind: Any, node: dict[str, Any]) -> None:
         except ValueError:
             raise Wrong(context, "a text of JSON is valid") from None
         _check_plain_context(kind, read, count)
-    # What else there is was registered with a reader of its library's own.
+    # The other containers were registered with a reader of their library's.
 
 
 def _check_plain_context(kind: Any, context: Any, count: int) -> None:
@@ -151,7 +151,7 @@ def _check_made_by(module: str, name: str) -> None:
 
 
 def _check_enumerations(context: Any) -> None:
-    """Members of enumerations are of classes that this process has."""
+    """Raises Wrong for members of enumerations whose classes this process does not know."""
     if type(context) is list:
         for each in context:
             _check_enumerations(each)
@@ -167,8 +167,8 @@ def _check_enumerations(context: Any) -> None:
 
 
 def _loaded(module: str, path: str) -> object:
-    """What a module has under a dotted name, None where it is not imported or has none. Runs no code of the module's:
-    many import what is asked of them."""
+    """The attribute of a module under a dotted name; None if the module is not imported or has none. Runs no code of
+    the module: many import attributes on demand."""
     found: object = sys.modules.get(module)
     for name in path.split("."):
         if found is None:

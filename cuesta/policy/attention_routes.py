@@ -1,7 +1,7 @@
-"""Which of ATen's attention kernels computes an attention: one rule for all who have to choose.
+"""Chooses which of ATen's attention kernels computes an attention, for all callers by one rule.
 
-Measured on an H200 (µs, [batch, heads, length, head dim], bf16, forward): cuDNN is the fastest without a
-mask and where it is told "causal"; flash comes next; a mask costs cuDNN twice the time.
+Measured on an H200 (µs, [batch, heads, length, head dim], bf16, forward): cuDNN is the fastest without a mask and with
+its "causal" flag; flash comes next; a mask costs cuDNN twice the time.
 
 | shape | cuDNN | flash |
 |---|---|---|
@@ -23,16 +23,16 @@ from cuesta.targets import Target
 #: Every route. "cpu" is ATen's flash kernel for CPU tensors, which the target tt takes too.
 ROUTES = ("cudnn", "flash", "efficient", "cpu")
 
-#: The logsumexp of the efficient kernel has rows of a multiple of this many queries.
+#: The efficient kernel pads the rows of its logsumexp to a multiple of this many queries.
 EFFICIENT_ROWS = 32
 
-#: The efficient kernel loads rows of the mask in pieces: they must start at multiples of this many elements.
+#: The efficient kernel loads rows of the mask in pieces, so rows must start at multiples of this many elements.
 MASK_ALIGNMENT = 16
 
 
 @dataclass(frozen=True)
 class AttentionCall:
-    """What the choice depends on. Sizes are [B, H, L, D], [B, Hkv, S, D] and [B, Hkv, S, Dv]; they may be symbolic."""
+    """What the route depends on. Sizes are [B, H, L, D], [B, Hkv, S, D] and [B, Hkv, S, Dv]; they may be symbolic."""
 
     spelling: str
     query: Sequence[Any]
@@ -44,23 +44,23 @@ class AttentionCall:
 
 
 def choose_route(call: AttentionCall, target: Target, allowed: Collection[str] = ROUTES) -> str | None:
-    """The route for a call on a target, or None where no kernel of ATen's takes it whole.
+    """The route for a call on a target, or None if no kernel of ATen's computes the whole attention.
 
-    q, k and v must have their last dim dense. `allowed` are the routes that the user has not switched off.
+    The last dim of q, k and v must have stride 1. `allowed` are the routes that the user has not switched off.
     """
     if target.device_type == "cpu":
         order: tuple[str, ...] = ("cpu",)
     elif target.kind == "cuda":
         order = ("cudnn", "flash", "efficient") if target.arch in _CUDNN_FIRST else ("flash", "cudnn", "efficient")
     else:
-        return None  # AOTriton and oneDNN: nothing measured; torch's own choice stays
+        return None  # AOTriton and oneDNN are not measured: torch's own choice stays
     if not _sizes_fit(call):
         return None
     return next((route for route in order if route in allowed and _FITS[route](call)), None)
 
 
 def takes_fewer_kv_heads(route: str) -> bool:
-    """Whether the kernel reads k and v of fewer heads than q as they are."""
+    """Whether the kernel takes k and v with fewer heads than q, without a copy."""
     return route != "efficient"
 
 
@@ -80,7 +80,7 @@ _HALF = ("bf16", "f16")
 
 
 def _known(condition: Any) -> bool:
-    """Whether a condition holds whatever the symbolic sizes in it are; it leaves no guard behind."""
+    """Whether a condition holds for all values of its symbolic sizes; adds no guard."""
     if isinstance(condition, bool):
         return condition
     from torch.fx.experimental.symbolic_shapes import statically_known_true
@@ -93,7 +93,7 @@ def _sizes_fit(call: AttentionCall) -> bool:
     if not len(q) == len(k) == len(v) == 4 or not all(isinstance(n, int) for n in (q[1], q[3], k[1], k[3], v[1], v[3])):
         return False
     same = _known(q[0] == k[0]) and _known(k[0] == v[0]) and _known(k[2] == v[2])
-    # A symbolic size is taken to be more than 0 and 1, as torch.compile does.
+    # As in torch.compile, a symbolic size is assumed to be neither 0 nor 1.
     return same and q[3] == k[3] and k[1] == v[1] and q[1] % k[1] == 0 and not any(_known(n == 0) for n in (*q, *k))
 
 
@@ -103,7 +103,7 @@ def _square(call: AttentionCall) -> bool:
 
 def _fits_cudnn(call: AttentionCall) -> bool:
     q, k, v = call.query, call.key, call.value
-    # Its dropout knows multiples of 1/16 only, and another probability would be rounded.
+    # cuDNN's dropout supports multiples of 1/16 only; other probabilities would be rounded.
     random = call.dropout != 0
     if random and (call.dropout * 16 != int(call.dropout * 16) or _known(q[2] == 1)):
         return False
@@ -115,7 +115,7 @@ def _fits_cudnn(call: AttentionCall) -> bool:
 
 
 def _fits_flash(call: AttentionCall) -> bool:
-    # Its "causal" is aligned to the last row and column, torch's to the first.
+    # Flash aligns "causal" to the last row and column, torch to the first.
     if call.masked or (call.causal and not _square(call)):
         return False
     return call.spelling in _HALF and call.query[3] == call.value[3] and call.query[3] % 8 == 0 and call.query[3] <= 256

@@ -1,9 +1,9 @@
-"""Choices that passes make by a rule of thumb, and that `max_autotune` makes by measuring.
+"""Answers questions of passes by a rule of thumb, or under `max_autotune` by measuring.
 
     route = choose(Question("product", "mm 64x1x64 bf16", key, ("library", "rows")), op)
 
-A pass asks where it chooses. Nobody measures unless somebody listens (`chosen_by`); then the first candidate, the rule
-of thumb's, is taken. Passes and lowering know no more of measuring than this.
+A pass asks where it chooses. Without a chooser (`chosen_by`), the answer is the first candidate, the rule of thumb's.
+Passes and lowering know no more of measuring than this.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from typing import Any, TypeAlias
 
 @dataclass(frozen=True)
 class Question:
-    """What is to be chosen."""
+    """A choice to make."""
 
-    #: "product", "gemm" or "tile": what the candidates are ways to do
+    #: "product", "gemm" or "tile": what the candidates compute
     kind: str
-    #: what it is asked of, to read
+    #: description of the op or function, for reports
     about: str
-    #: all that the answer may depend on beside the machine: equal keys have equal answers
+    #: all that the answer may depend on besides the machine: equal keys have equal answers
     key: str
-    #: names of the ways, the one that is taken unmeasured first
+    #: names of the candidates; the first is the one that is taken unmeasured
     candidates: tuple[str, ...]
-    #: another than the first is taken where it takes at most this share of its time: less is noise
+    #: another candidate is taken only if it takes at most this share of the first's time: smaller gains are noise
     worth: float = 0.9
 
 
@@ -38,7 +38,7 @@ _CHOOSER: ContextVar[Chooser | None] = ContextVar("chooser", default=None)
 
 
 def measuring() -> bool:
-    """Whether somebody measures: else a question need not be put, and what it says need not be made."""
+    """Whether choices are measured: otherwise a pass need not build a question."""
     return _CHOOSER.get() is not None
 
 
@@ -52,7 +52,7 @@ def choose(question: Question, subject: Any) -> str:
 
 @contextmanager
 def chosen_by(chooser: Chooser | None) -> Iterator[None]:
-    """Within it `chooser` answers; None: the rules of thumb do."""
+    """Within this context `chooser` answers; None for the rules of thumb."""
     token = _CHOOSER.set(chooser)
     try:
         yield

@@ -1,6 +1,9 @@
-"""In which layout oneDNN computes a convolution with less to move, and which of them are products of patches: one rule
-for each graph alone (`choose-layouts`, `multiply-convolutions`), and for what the two graphs of a training step hand to
-one another (`frontend/saved_layouts`)."""
+"""Chooses the layout in which oneDNN moves less data for a convolution, and the convolutions that become products of
+patches.
+
+One rule serves each graph alone (`choose-layouts`, `multiply-convolutions`) and the tensors that the two graphs of a
+training step share (`frontend/saved_layouts`).
+"""
 
 from __future__ import annotations
 
@@ -11,11 +14,12 @@ from cuesta.sizes import Number, estimate
 
 
 def moves_less_in_channels_last(images: Sequence[Number], weight: Sequence[Number], results: Sequence[Number]) -> bool:
-    """Whether the images that a row-major call converts have more elements than the weight, of the shape [O, I, H, W].
+    """Whether the images and results that a row-major call converts have no fewer elements than the weight [O, I, H,
+    W], which a call in channels_last converts.
 
-    On one core of a Xeon with AVX-512, in ms, the weight's conversion counted: 2x64x56x56, 3x3 to 64, 2.80 for 3.12;
-    2x256x14x14, 3x3 to 256, 3.0 for 2.9; 2x512x7x7, 3x3 to 512, 5.3 for 3.6; 2x960x7x7, 5x5 in 960 groups, 0.16 for
-    0.25.
+    On one core of a Xeon with AVX-512, in ms with the weight's conversion, channels_last against row-major: 2x64x56x56,
+    3x3 to 64, 2.80 for 3.12; 2x256x14x14, 3x3 to 256, 3.0 for 2.9; 2x512x7x7, 3x3 to 512, 5.3 for 3.6; 2x960x7x7, 5x5
+    in 960 groups, 0.16 for 0.25.
     """
     *_, height, width = weight
     converted = 0 if height == width == 1 else estimate(weight)
@@ -23,12 +27,13 @@ def moves_less_in_channels_last(images: Sequence[Number], weight: Sequence[Numbe
 
 
 def cuts_patches(images: Sequence[Number], weight: Sequence[Number], parameters: Sequence[Any]) -> bool:
-    """Whether a convolution with these `parameters` (stride and what follows it in aten.convolution) takes an image
-    apart into windows, and is better a product of these by the weight: a vision transformer's first layer.
+    """Whether a convolution with these `parameters` (stride and what follows it in aten.convolution) cuts an image into
+    patches that do not overlap, and is faster as a product of the patches by the weight: a vision transformer's first
+    layer.
 
-    oneDNN fills few channels up to a vector of them: the gradient of a weight of 2.4 MB, 768x3x16x16, takes it 10 MB a
-    thread. On one core of a Xeon, in ms, two images of 224x224, forward 6.9 for 8.6, that gradient 7.2 for 8.8; with
-    windows of 32x32 26.8 for 37.6 and 25.3 for 43.1. Windows of 4x4 are slower as products: 3.9 for 1.5.
+    oneDNN pads few channels to a full vector: the gradient of a weight of 2.4 MB, 768x3x16x16, takes it 10 MB a thread.
+    On one core of a Xeon, in ms, two images of 224x224, forward 6.9 for 8.6, that gradient 7.2 for 8.8; with windows of
+    32x32 26.8 for 37.6 and 25.3 for 43.1. Windows of 4x4 are slower as products: 3.9 for 1.5.
     """
     stride, padding, dilation, transposed, _, groups = parameters
     (_, channels, *places), (_, _, *window) = images, weight
@@ -43,5 +48,5 @@ def cuts_patches(images: Sequence[Number], weight: Sequence[Number], parameters:
 
 #: Floats in the widest vector register.
 _VECTOR = 16
-#: Floats next to one another that a patch has to have for its copy to be cheap.
+#: The fewest contiguous floats of a patch for which copying it is cheap.
 _LEAST_RUN = 8

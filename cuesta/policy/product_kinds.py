@@ -1,32 +1,33 @@
-"""The kinds of matrix products of f32 that a library and our kernels are compared by, once a machine.
+"""Names the kinds of f32 matrix products by which a library and our kernels are compared, once per machine.
 
-    across     [M, K] by a right factor whose columns lie together, as a linear layer's weight [N, K]
-    along      [M, K] by one whose rows do, [K, N]: the gradient of a layer's input, GPT-2's weights
-    turned     a left factor whose columns lie together, [K, M] in memory: the gradient of a weight
+    across     [M, K] by a column-major right operand, such as a linear layer's weight [N, K]
+    along      [M, K] by a row-major right operand [K, N]: the gradient of a layer's input, GPT-2's weights
+    turned     a column-major left operand, [K, M] in memory: the gradient of a weight
 
-What a machine's library is slow at it is slow at for all sizes of a kind, but for few rows (`passes/product_panels`).
+A library that is slow at a kind on a machine is slow at all sizes of the kind, except for few rows
+(`passes/product_panels`).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-#: Who may compute a product.
+#: The two that may compute a product.
 LIBRARY, KERNEL = "library", "kernel"
 
-#: Attention, which is made of products, and its gradients are compared by themselves.
+#: Attention consists of products. It and its gradients are compared separately.
 ATTENTION, ATTENTION_BACKWARD = "attention", "attention_backward"
 
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of products, and the one that is measured for all: M, K and N of a transformer's layer."""
+    """A kind of products, and the one product that is measured for the kind: M, K and N of a transformer's layer."""
 
     name: str
     m: int
     k: int
     n: int
-    #: of [m, k] and of [k, n]
+    #: strides of the operands [m, k] and [k, n]
     left_strides: tuple[int, int]
     right_strides: tuple[int, int]
 
@@ -42,7 +43,7 @@ KINDS = {
 
 
 def kind_of(turned: bool, across: bool) -> str:
-    """The name of a product's kind: whether columns of its left factor lie together, and those of its right one."""
+    """The kind of a product: whether its left operand (`turned`) and its right operand (`across`) are column-major."""
     if turned:
         return "turned"
     return "across" if across else "along"

@@ -1,4 +1,4 @@
-"""What `cuesta.audit` found, as text and as data."""
+"""Holds the result of `cuesta.audit`, as text and as data."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from cuesta.reports.quantities import count_text, size_text
 
 @dataclass(frozen=True)
 class GraphBreak:
-    """A place where Dynamo ends a graph and hands over to Python."""
+    """A place where Dynamo ends a graph and returns to Python."""
 
     #: "file:line" of the Python that breaks the graph, "" where Dynamo names none
     where: str
@@ -21,14 +21,14 @@ class GraphBreak:
     line: str
     #: the first sentence of Dynamo's reason
     reason: str
-    #: what Dynamo says besides: explanation and hints
+    #: the rest of Dynamo's reason: explanation and hints
     details: str
 
     @staticmethod
     def of(reason: str, frame: traceback.FrameSummary | None) -> GraphBreak:
-        """A break by Dynamo's text and the frame of the user's that it names."""
+        """A break from Dynamo's text and the user's frame that it names."""
         first, _, details = reason.partition("\n")
-        if first.startswith("generic_jump"):  # all that Dynamo says of an `if` or `while`
+        if first.startswith("generic_jump"):  # Dynamo's only text for an `if` or `while`
             first = f"the value of a tensor decides which way Python goes ({first})"
         where = f"{frame.filename}:{frame.lineno}" if frame is not None else ""
         return GraphBreak(where, (frame.line or "") if frame is not None else "", first, details.strip())
@@ -36,13 +36,13 @@ class GraphBreak:
 
 @dataclass(frozen=True)
 class AuditedGraph:
-    """A graph that would be compiled; `report` is `cuesta.report()`'s, without times and cache."""
+    """A graph that would be compiled. `report` is that of `cuesta.report()`, without times and cache."""
 
     report: GraphReport
     #: calls of ATen ops and of custom ops in the functional graph, views included
     ops: int
-    #: memory of the arguments: parameters, buffers and inputs, or what the forward graph saved; of those whose sizes
-    #: the data decide, 0
+    #: bytes of the arguments: parameters, buffers and inputs, or what the forward graph saved; arguments whose sizes
+    #: the data decide count 0
     argument_bytes: int
 
     @property
@@ -76,16 +76,16 @@ class AuditedGraph:
 
 @dataclass(frozen=True)
 class Audit:
-    """What would become of a model; `print` shows it, `as_dict` has it as data."""
+    """The result of an audit of a model; `print` shows it, `as_dict` returns it as data."""
 
     name: str
     graphs: list[AuditedGraph]
     breaks: list[GraphBreak]
-    #: whether the model was run on copies, as its Python asks for values
+    #: whether the model ran on copies, because its Python needs values
     computed: bool
 
     def as_dict(self) -> dict[str, Any]:
-        """The same as plain data; sizes in bytes."""
+        """The audit as plain data; sizes in bytes."""
         return {
             "model": self.name,
             "graphs": [graph.as_dict() for graph in self.graphs],
@@ -114,12 +114,12 @@ class Audit:
 
 
 def _short(where: str) -> str:
-    """A place in an installed package without the folder of all packages."""
+    """A place in an installed package, without the path of site-packages."""
     return where.rpartition("/site-packages/")[2]
 
 
 def _table(head: list[str], rows: list[list[str]]) -> Iterator[str]:
-    """Lines of columns, the last one as wide as it likes."""
+    """A table as lines; the last column is not padded."""
     widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
     for row in (head, ["-" * width for width in widths[:-1]] + ["-" * len(head[-1])], *rows):
         cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=True)]

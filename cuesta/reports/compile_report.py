@@ -1,4 +1,4 @@
-"""What the last compile did: kernels and what is in each, calls into ATen and why, memory, time, cache."""
+"""Holds the report of the last compile: kernels with their ops, calls into ATen with reasons, memory, times, cache."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from cuesta.reports.quantities import count_text, size_text
 #: Fields that a cached artefact does not keep.
 _OF_ONE_COMPILE = (*("name", "products", "times", "cache", "dump", "cuda_graph", "tier", "frozen", "fallback", "sets"),)
 
-#: Reports that are kept of one graph that is compiled for each set of sizes.
+#: The most reports that are kept of one graph that is compiled for each set of sizes.
 _KEPT_OF_A_GRAPH = 32
 
 
 @dataclass
 class SetsOfSizes:
-    """The sets of sizes that one graph was compiled for by themselves."""
+    """The sets of sizes for which one graph was compiled separately."""
 
-    #: why it was not compiled for all at once
+    #: why the graph was not compiled for all sizes at once
     reason: str
-    #: how many times it was compiled, and how many of these programs are there still
+    #: how many times the graph was compiled, and how many of these programs still exist
     compiled: int = 0
     kept: int = 0
 
@@ -31,60 +31,62 @@ class GraphReport:
     """One compiled graph. Times are in seconds, sizes in bytes."""
 
     name: str
-    #: name, ops (the torch ops fused in it), uses (launches of it) and bytes (its operands, of a launch) of each
-    #: kernel; on a GPU also what a launch takes, and how often the block was halved because the GPU had no room for it
+    #: name, ops (the torch ops fused in the kernel), uses (its launches) and bytes (of a launch's operands) of each
+    #: kernel; on a GPU also the resources of a launch, and how often the block was halved because the GPU had no room
+    #: for it
     kernels: list[dict[str, Any]] = field(default_factory=list)
     launches: int = 0
     #: op, reason, route and count of each ATen overload that is called, and where (file:line) the first call comes from
     aten_calls: list[dict[str, Any]] = field(default_factory=list)
     arena_bytes: int = 0
-    #: whether the arena stays for the next call
+    #: whether the arena is kept for the next call
     keeps_arena: bool = True
-    #: the highest level above that at the call's beginning: arena, results and what ATen returns to it, less what
-    #: it gives back of its arguments
+    #: the call's peak memory above that at its beginning: arena, results and memory that ATen allocates, less arguments
+    #: that the call has freed
     peak_bytes: int = 0
-    #: what it holds at its end beside the arena: results, less the arguments that it gave back
+    #: memory that the call holds at its end besides the arena: results, less arguments that it has freed
     kept_bytes: int = 0
-    #: the `limit` that was asked for, and `by` what the plan is within it, "" where it was anyhow
+    #: the `limit` that was asked for, and `by` which means the plan is within it ("" if the usual plan was)
     memory_limit: dict[str, Any] | None = None
-    #: producer, consumer, reason and bytes of each pair of neighbours that stayed two kernels
+    #: producer, consumer, reason and bytes of each pair of neighbours that were not fused
     apart: list[dict[str, Any]] = field(default_factory=list)
     #: kind, about, taken, usual, times (candidate → seconds of a call) and source ("measured", "remembered", or why
     #: neither) of each choice that max_autotune made
     choices: list[dict[str, Any]] = field(default_factory=list)
-    #: the same of each kind of products of f32 (`about`) for which it was measured who computes them on this CPU
+    #: the same fields for each kind of f32 products (`about`) for which it was measured who computes them on this CPU
     products: list[dict[str, Any]] = field(default_factory=list)
     times: dict[str, float] = field(default_factory=dict)
     cache: dict[str, Any] = field(default_factory=lambda: {"hit": False, "reason": "not asked"})
-    #: the folder of the graph's dump, and why it is not whole where that is so
+    #: the folder of the graph's dump, and why the dump is incomplete if it is
     dump: str | None = None
-    #: ops and error of each kernel that did not compile, so that its ops are called in ATen
+    #: ops and error of each kernel that did not compile; its ops are called in ATen
     instead: list[dict[str, Any]] = field(default_factory=list)
-    #: what became of recording it as a CUDA graph, None where nobody asked
+    #: the outcome of recording the program as a CUDA graph; None if nobody asked
     cuda_graph: str | None = None
-    #: which tier of `tiered` runs, "full" or "first", and why; None where nobody asked
+    #: the tier of `tiered` that runs, "full" or "first", and why; None if nobody asked
     tier: str | None = None
-    #: what became of `freezing`, None where nobody asked
+    #: the outcome of `freezing`; None if nobody asked
     frozen: str | None = None
-    #: why the graph runs in Python, op by op, where it does
+    #: why the graph runs op by op in Python, if it does
     fallback: str | None = None
-    #: the sets of sizes that the graph is compiled for by themselves, this being one, where Dynamo made it for many
+    #: the sets of sizes for which the graph is compiled separately (this report is for one), if Dynamo made the graph
+    #: for many
     sets: SetsOfSizes | None = None
 
     @property
     def specialised(self) -> str | None:
-        """Why the graph is compiled for each set of sizes, where Dynamo made it for many."""
+        """Why the graph is compiled for each set of sizes, if Dynamo made it for many."""
         return None if self.sets is None else self.sets.reason
 
     def program(self) -> dict[str, Any]:
-        """The part that a cached artefact keeps: all but how this compile went."""
+        """The fields that a cached artefact keeps: all but those of this one compile."""
         kept = asdict(self)
         for passing in _OF_ONE_COMPILE:
             del kept[passing]
         return kept
 
     def take_program(self, kept: Mapping[str, Any]) -> None:
-        """Takes over what `program` gave of an earlier compile."""
+        """Sets the fields that `program` returned in an earlier compile."""
         for name, value in kept.items():
             setattr(self, name, value)
 
@@ -155,13 +157,13 @@ class GraphReport:
 
 @dataclass
 class Report:
-    """The graphs compiled since the last `torch._dynamo.reset()`, in order; of one that is compiled for each set of
-    sizes the last programs."""
+    """The graphs compiled since the last `torch._dynamo.reset()`, in order. Of a graph that is compiled for each set of
+    sizes, the last programs."""
 
     graphs: list[GraphReport] = field(default_factory=list)
 
     def as_dict(self) -> dict[str, Any]:
-        """The same as plain data."""
+        """The report as plain data."""
         return {"graphs": [asdict(g) | {"specialised": g.specialised} for g in self.graphs]}
 
     def __str__(self) -> str:
@@ -179,7 +181,7 @@ def report() -> Report:
 
 
 def add(graph: GraphReport) -> None:
-    """Enters a graph's report; of one that is compiled for each set of sizes the last ones are kept."""
+    """Adds a graph's report. Of a graph that is compiled for each set of sizes, only the last reports are kept."""
     graphs = _CURRENT.graphs
     if graph.sets is not None:
         same = [i for i, other in enumerate(graphs) if other.sets is graph.sets]
@@ -194,7 +196,7 @@ def clear() -> None:
 
 
 def choice_text(choice: Mapping[str, Any]) -> str:
-    """What a choice took, and against what."""
+    """The candidate that a choice took and its time, against the usual one."""
     times, taken, usual = choice["times"], choice["taken"], choice["usual"]
     text = f"{choice['kind']} {choice['about']}: {taken}"
     if taken not in times:

@@ -1,4 +1,4 @@
-"""How far a long compile is, on stderr: where that is a terminal, or CUESTA_PROGRESS is set."""
+"""Shows the progress of a long compile on stderr, if that is a terminal or CUESTA_PROGRESS is set."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Progress:
         self._shown = Environment.read().progress or sys.stderr.isatty()
 
     def tell(self, words: str) -> None:
-        """Says `words` and the time it took to get there, unless something was said a moment ago."""
+        """Prints `words` and the time since the start, unless something was printed a moment ago."""
         now = time.monotonic()
         if self._shown and now - self._told >= QUIET:
             self._told = now

@@ -1,4 +1,4 @@
-"""Quantities, to read."""
+"""Formats quantities for people."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ def count_text(number: int, noun: str, plural: str | None = None) -> str:
 
 
 def size_text(count: float) -> str:
-    """A number of bytes."""
+    """A number of bytes as text."""
     for unit in ("B", "KiB", "MiB"):
         if count < 1024:
             return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"

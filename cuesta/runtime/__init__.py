@@ -1,7 +1,7 @@
-"""What runs a compiled program: its artefact, loaded and called, on a CPU or a GPU. Imports no MLIR.
+"""Runs compiled programs: loads an artefact and calls it, on a CPU or a GPU. Imports no MLIR.
 
-In come an artefact's bytes (`artefact`, checked by `schema`) and a call's tensors, out come result tensors
-(`executable`). `elf` loads machine code, `arena` lends memory, `callbacks` calls ATen, `cuda_*` are a GPU's.
+Inputs are an artefact's bytes (`artefact`, checked by `schema`) and a call's tensors; outputs are result tensors
+(`executable`). `elf` loads machine code, `arena` lends scratch memory, `callbacks` calls ATen, `cuda` is for GPUs.
 
-May import errors, sizes, reports, targets and torch's libraries; no level of the compiler.
+May import errors, sizes, reports, targets and torch's libraries, but no level of the compiler.
 """

@@ -1,8 +1,8 @@
-"""Several object files as the bytes of one, in the form of `ar`, which objdump and nm read too.
+"""Packs several object files into one archive in the format of `ar`, which objdump and nm read too.
 
     !<arch>\\n  | name/ … size `\\n | object, filled up to an even length | …
 
-Without a table of symbols: all members are loaded.
+The archive has no symbol table, because all members are loaded.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _HEAD = 60  # bytes: name 16, date 12, owner 6, group 6, mode 8, size 10, end 2
 
 
 def pack(members: Sequence[bytes]) -> bytes:
-    """The archive of members, in their order; equal members make equal bytes."""
+    """The archive of members, in their order. Equal members give equal bytes."""
     parts = [_MAGIC]
     for number, member in enumerate(members):
         head = b"%-16s%-12d%-6d%-6d%-8s%-10d" % (b"%d.o/" % number, 0, 0, 0, b"644", len(member))
@@ -26,7 +26,7 @@ def pack(members: Sequence[bytes]) -> bytes:
 
 
 def members(data: bytes) -> list[bytes]:
-    """The members of an archive; of what is none, `data` itself. Raises ArtefactError for one that is cut short."""
+    """The members of an archive; `data` itself if it is no archive. Raises ArtefactError for a truncated archive."""
     return list(_members(data)) if data.startswith(_MAGIC) else [data]
 
 

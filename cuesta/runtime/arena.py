@@ -1,9 +1,9 @@
-"""Scratch memory of the host programs, kept between calls and shared by all compiled graphs.
+"""Lends scratch memory to host programs. It is kept between calls and shared by all compiled graphs.
 
     with pool.lease(plan.arena_bytes) as arena:
         entry(arena.address, ...)
 
-A call leases one arena for as long as it runs, so a pool holds as many arenas as calls ever ran at once: one, unless
+A call leases one arena while it runs, so a pool holds as many arenas as calls ever ran at the same time: one, unless
 graphs nest or several threads call. The memory comes from torch, so torch's profiler and its memory limits see it.
 """
 
@@ -22,14 +22,14 @@ ALIGNMENT = 64
 
 
 class Arena:
-    """A block of scratch memory. Leased from a pool until `release`, or until the end of a `with`."""
+    """A block of scratch memory, leased from a pool until `release`, or until the end of a `with`."""
 
     __slots__ = ("__weakref__", "_leased", "_pool", "_storage", "address", "nbytes")
 
     def __init__(self, pool: ArenaPool, nbytes: int) -> None:
-        # The device is named, since torch.set_default_device may have named another.
+        # The device is given because torch.set_default_device may have set another default.
         self._storage = torch.empty(nbytes, dtype=torch.uint8, device="cpu")
-        if self._storage.data_ptr() % ALIGNMENT:  # torch aligns to as much itself, but promises nothing
+        if self._storage.data_ptr() % ALIGNMENT:  # torch aligns to 64 bytes too, but does not guarantee it
             self._storage = torch.empty(nbytes + ALIGNMENT - 1, dtype=torch.uint8, device="cpu")
         use_huge_pages(self._storage.data_ptr(), self._storage.nbytes)
         self._pool = pool
@@ -40,14 +40,14 @@ class Arena:
         """Bytes from `address`; at least what was asked for."""
 
     def release(self) -> None:
-        """Gives the arena back. What it holds may be overwritten from here on."""
+        """Returns the arena to the pool. Its content may be overwritten from then on."""
         if not self._leased:
             raise RuntimeError("this arena was already released; another call may be using it")
         self._leased = False
         self._pool._free.append(self)
 
     def drop(self) -> None:
-        """Gives the memory back to torch."""
+        """Frees the arena's memory instead of returning the arena to the pool."""
         if not self._leased:
             raise RuntimeError("this arena was already released; another call may be using it")
         self._leased = False
@@ -63,7 +63,7 @@ class Arena:
 
 
 class ArenaPool:
-    """Hands out arenas. Threads may share a pool: two leases at once never give the same arena."""
+    """Hands out arenas. Threads may share a pool: no two leases hold the same arena at the same time."""
 
     def __init__(self) -> None:
         # A stack, so that nested calls find the arenas they had last time. list.pop and list.append are atomic.
@@ -72,9 +72,9 @@ class ArenaPool:
         self._lock = threading.Lock()
 
     def lease(self, nbytes: int) -> Arena:
-        """An arena of at least `nbytes` that nobody else holds; its content is whatever was left there.
+        """An arena of at least `nbytes` that nobody else holds. Its content is undefined.
 
-        Raises what torch.empty raises where there is no such memory.
+        Raises what torch.empty raises if memory runs out.
         """
         try:
             arena = self._free.pop()
@@ -86,7 +86,7 @@ class ArenaPool:
         larger = self._exchange(arena, nbytes)
         if larger is not None:
             return larger
-        del arena  # the last reference: freed before its successor is allocated, so the two never count together
+        del arena  # frees the small arena before the larger one is allocated, so that both never exist together
         return self._allocate(nbytes)
 
     def trim(self) -> None:
@@ -100,13 +100,13 @@ class ArenaPool:
             return sum(arena.nbytes for arena in self._all)
 
     def _exchange(self, small: Arena, nbytes: int) -> Arena | None:
-        """Puts a free arena that is too small back, for a free one of at least `nbytes`. None where there is none."""
+        """Exchanges an arena that is too small for a free one of at least `nbytes`. None if there is none."""
         for arena in reversed(self._free.copy()):
             if arena.nbytes < nbytes:
                 continue
             try:
                 self._free.remove(arena)
-            except ValueError:  # another thread took it meanwhile
+            except ValueError:  # another thread took this arena meanwhile
                 continue
             self._free.append(small)
             arena._leased = True

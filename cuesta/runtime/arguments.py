@@ -1,17 +1,19 @@
-"""Arguments that a program's own check turned down: copies of them that fit, or an error that says what is wrong.
+"""Handles arguments that failed a program's check: copies them into a form that fits, or says what is wrong with them.
 
 A program reads memory by the dtypes, sizes and strides that it was compiled for, so it checks every argument before it
-runs (lowering/host_to_llvm/argument_step.py). Here is what happens to an argument that does not pass:
+runs (lowering/host_to_llvm/argument_step.py). This is what happens to an argument that does not pass:
 
-    conjugated or negated lazily, a ZeroTensor     a copy that holds the values
-    other strides, or an address that is not       a copy in the layout that the program was compiled for
-      aligned as its kernels rely on
-    an inference tensor that is written outside    RuntimeError, as eager has it
-      of inference mode, a ZeroTensor likewise
+    a lazily conjugated or negated tensor,         a copy that holds the values
+      a ZeroTensor
+    other strides, or an address less aligned      a copy in the layout that the program was compiled for
+      than the kernels rely on
+    an inference tensor that is written outside    RuntimeError, as in eager
+      of inference mode, a ZeroTensor that is
+      written
     another dtype, size, device or layout,         InputError
       no tensor, a storage that was made too small
 
-What the program writes into a copy is copied back into the argument.
+If the program writes into a copy, the copy is copied back into the argument.
 """
 
 from __future__ import annotations
@@ -29,9 +31,9 @@ from cuesta.runtime.strides import same_places
 
 Tensor = torch.Tensor
 
-#: What a program returns where an argument does not fit; nothing has run then.
+#: The code that a program returns if an argument does not fit. Nothing has run then.
 MISFIT = -(1 << 31)
-#: Bytes: the kernels of a GPU rely on arguments that begin at a multiple of it.
+#: Bytes: a GPU's kernels rely on arguments whose addresses are multiples of this.
 ALIGNMENT = 16
 
 _data_ptr: Callable[[Tensor], int] = torch._C.TensorBase.data_ptr
@@ -48,7 +50,7 @@ _INFERENCE = (
 
 @dataclass(frozen=True)
 class Fitted:
-    """Arguments of one call, with copies in the places of those that did not fit."""
+    """The arguments of one call, with copies in place of the arguments that did not fit."""
 
     tensors: list[Any]
     """What to call the program with."""
@@ -62,8 +64,8 @@ class Fitted:
     """The results, as the metadata describe them."""
 
     def finish(self, results: list[Tensor]) -> list[Tensor]:
-        """The call's results, once what it wrote is copied back. A result that lies in an argument lies in the
-        caller's, not in its copy."""
+        """Copies written copies back and returns the call's results. A result that lies in an argument is moved from
+        the copy to the caller's argument."""
         with _ours():
             for i, copy in self.written.items():
                 self.given[i].copy_(copy)
@@ -74,10 +76,10 @@ class Fitted:
 
 
 class Arguments:
-    """What a program was compiled for."""
+    """The arguments that a program was compiled for."""
 
     def __init__(self, metadata: Mapping[str, Any]) -> None:
-        """Of a program whose sizes are all numbers."""
+        """`metadata` are those of a program whose sizes are all numbers."""
         program = torch.device(metadata["device"])
         self._expected = [
             _Expected(i, tuple(a["sizes"]), tuple(a["strides"]), DTYPES[a["dtype"]], device, _alignment(a, metadata))
@@ -88,10 +90,10 @@ class Arguments:
         self._mutates = frozenset(metadata["mutates"])
 
     def fit(self, tensors: Sequence[Any]) -> Fitted:
-        """What to call the program with in place of `tensors`, which its check turned down.
+        """The arguments to call the program with in place of `tensors`, which failed its check.
 
-        Raises InputError where one of them is no copy of what the program was compiled for, and RuntimeError, as eager
-        does, for a write into a ZeroTensor, or into an inference tensor outside of inference mode.
+        Raises InputError if one of them cannot be copied into what the program was compiled for. Raises RuntimeError,
+        as eager does, for a write into a ZeroTensor, or into an inference tensor outside of inference mode.
         """
         given = list(tensors)
         if len(given) != len(self._expected):
@@ -110,7 +112,7 @@ class Arguments:
 
 @dataclass(frozen=True)
 class _Expected:
-    """What a program was compiled for in the place of one argument."""
+    """One argument as the program was compiled for it."""
 
     number: int
     sizes: tuple[int, ...]
@@ -159,7 +161,7 @@ class _Expected:
 
 @contextmanager
 def _ours() -> Iterator[None]:
-    """What is done to tensors within is no op of the user's: no gradient, class or mode of his takes part in it."""
+    """Hides tensor ops from the user: no gradients, tensor subclasses or dispatch modes take part in them."""
     with torch.no_grad(), torch._C.DisableTorchFunctionSubclass(), torch._C._DisableTorchDispatch():
         yield
 
@@ -171,7 +173,7 @@ def _alignment(argument: Mapping[str, Any], metadata: Mapping[str, Any]) -> int:
 
 
 def missing_memory(tensor: Tensor) -> str | None:
-    """Why a strided tensor's elements cannot be read, None where they can: nothing of torch's looks at that."""
+    """Why a strided tensor's elements cannot be read; None if they can. Torch itself does not check this."""
     if not tensor.numel() or tensor._is_zerotensor():
         return None
     held, address = _memory(tensor)
@@ -182,15 +184,15 @@ def missing_memory(tensor: Tensor) -> str | None:
 
 
 def _memory(tensor: Tensor) -> tuple[int, int] | tuple[None, None]:
-    """Bytes of a tensor's storage and the address of its first element; None where torch does not say."""
+    """Bytes of a tensor's storage and the address of its first element; None for both if torch does not tell."""
     try:
         return tensor.untyped_storage().nbytes(), _data_ptr(tensor)
-    except (NotImplementedError, RuntimeError):  # a tensor in name only: a fake one, one that wraps others
+    except (NotImplementedError, RuntimeError):  # no memory of its own: a fake tensor, or a subclass that wraps others
         return None, None
 
 
 def _plain(tensor: Tensor) -> Tensor:
-    """The same tensor, of no class of its own: a program's check knows torch's classes alone."""
+    """The tensor without its subclass, because a program's check knows only torch's own classes."""
     is_plain = type(tensor) in (Tensor, torch.nn.Parameter)
     return tensor if is_plain else _view(tensor, tuple(tensor.shape), tensor.stride(), 0)
 
@@ -205,14 +207,14 @@ def is_lazy(tensor: Tensor) -> bool:
 
 
 def _memory_of(tensor: Tensor) -> Tensor:
-    """What a tensor's memory holds: the tensor without its lazy bits."""
+    """A tensor of the values in memory: the same tensor without its lazy conjugate and negative bits."""
     memory = tensor.detach()
     memory = memory._conj() if memory.is_conj() else memory
     return torch._neg_view(memory) if memory.is_neg() else memory
 
 
 def aligned_copy(tensor: Tensor) -> Tensor:
-    """A copy with the same values, sizes and strides, overlapping ones too, in memory of its own."""
+    """A copy in its own memory with the same values, sizes and strides, even if elements overlap."""
     memory = _memory_of(tensor)
     if not tensor.numel() or tensor.is_contiguous():
         copy = memory.clone(memory_format=torch.contiguous_format) if tensor.numel() else memory.clone()
@@ -228,12 +230,13 @@ def aligned_copy(tensor: Tensor) -> Tensor:
 
 
 def extent(tensor: Tensor) -> int:
-    """Elements from a tensor's first to its last in memory."""
+    """The number of elements from a tensor's first to its last in memory, gaps included."""
     return 1 + sum((n - 1) * s for n, s in zip(tensor.shape, tensor.stride(), strict=True))
 
 
 def shares_places(sizes: Sequence[int], strides: Sequence[int]) -> bool:
-    """Whether elements may share a place: strides, from the least, do not step over what the lesser ones reach."""
+    """Whether two elements may share an address: taken in ascending order, some stride is less than the span of the
+    smaller ones."""
     reach = 1
     for stride, size in sorted((stride, size) for size, stride in zip(sizes, strides, strict=True) if size > 1):
         if stride < reach:
@@ -243,12 +246,13 @@ def shares_places(sizes: Sequence[int], strides: Sequence[int]) -> bool:
 
 
 def flat_view(tensor: Tensor) -> Tensor:
-    """All memory from a tensor's first element to its last, as one dim."""
+    """The memory from a tensor's first element to its last, gaps included, as a tensor of one dim."""
     return _view(tensor.detach(), (extent(tensor),), (1,), 0)
 
 
 def _result_in(given: Tensor, copy: Tensor, result: Mapping[str, Any], computed: Tensor) -> Tensor:
-    """A result that lies in an argument: in the given one where its memory is laid out as the copy's."""
+    """A result that lies in an argument which was copied: a view of the given argument if its layout is the copy's,
+    else the computed result."""
     if result["whole"]:
         return given
     if given._is_zerotensor() or not same_places(copy.shape, given.stride(), copy.stride()):
@@ -271,8 +275,8 @@ def argument_result(argument: Tensor, result: Mapping[str, Any]) -> Tensor:
 
 
 def elements_in_reach(memory: Mapping[str, Any], result: Mapping[str, Any]) -> int:
-    """How many elements of a tensor, as the metadata describe it, lie one behind the other from its first to its last,
-    or to where the last whole one ends of another dtype, that of a result which lies in it."""
+    """Elements from the first to the last of a tensor that the metadata describe, gaps included. Rounded down to whole
+    elements of the dtype of `result`, which lies in that memory."""
     extent = 1 + sum((n - 1) * s for n, s in zip(memory["sizes"], memory["strides"], strict=True))
     return _whole_elements(extent, DTYPES[memory["dtype"]], DTYPES[result["dtype"]])
 

@@ -1,9 +1,9 @@
-"""The one artefact of a compiled graph: its native code, and what calling it takes.
+"""Reads and writes artefacts: an artefact holds the native code of a compiled graph and the metadata to call it.
 
     bytes:  magic  version  length of JSON  length of objects  length of kernels  SHA-256 of the rest
             | JSON | objects | kernels, one after another; JSON has their names and sizes
 
-Never pickle: an artefact from a cache that somebody else wrote may be refused, and cannot run while it is read.
+Artefacts are never pickled: a cache may hold artefacts that somebody else wrote, and reading one must not run code.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Annotated, Any, TypedDict
 from cuesta.errors import ArtefactError
 from cuesta.runtime.schema.checks import an_object, check_of, refusing, whole
 
-_MAGIC = b"cuestaA\n"  # the newline shows a file that was mangled as text
+_MAGIC = b"cuestaA\n"  # if the file was converted as text, the newline differs
 _VERSION = 4
 _HEADER = struct.Struct("<8sIQQQ32s")
 
@@ -35,7 +35,7 @@ _check_content = check_of(_Content)
 
 @dataclass(frozen=True)
 class Artefact:
-    """What is cached of a compiled graph, and loaded to run it."""
+    """A compiled graph as it is cached, and loaded to run it."""
 
     objects: bytes
     """A relocatable object: host function, and on CPU the kernels."""
@@ -47,14 +47,14 @@ class Artefact:
     """The code of a GPU's kernels, by name."""
 
     def to_bytes(self) -> bytes:
-        """The artefact as bytes. Raises ArtefactError for metadata that would be read back as something else."""
+        """The artefact as bytes. Raises ArtefactError for metadata that JSON would not read back as they are."""
         sizes = [[name, len(code)] for name, code in self.kernels.items()]
         content = {"entry": self.entry, "metadata": self.metadata, "kernels": sizes}
         try:
             text = json.dumps(content, sort_keys=True, separators=(",", ":")).encode()
         except (TypeError, ValueError, RecursionError) as error:
             raise ArtefactError(f"the metadata of {self.entry} is not plain JSON: {error}") from error
-        # A tuple or an int key would make a graph behave otherwise from a warm cache than from a cold one.
+        # A tuple or an int key would make a graph from a warm cache behave differently from one just compiled.
         if json.loads(text) != content:
             changed = [key for key, value in self.metadata.items() if not _survives_json({key: value})]
             raise ArtefactError(
@@ -67,7 +67,7 @@ class Artefact:
     def from_bytes(cls, data: bytes) -> Artefact:
         """Reads what `to_bytes` wrote. Raises ArtefactError for bytes that are foreign, damaged or cut short.
 
-        What the metadata hold is not looked at: schema.read_artefact does that, for bytes from a file.
+        Does not check the metadata: schema.read_artefact does that, for bytes from a file.
         """
         text, objects, code = unframed(data)
         try:
@@ -86,7 +86,7 @@ class Artefact:
 
 
 def framed(text: bytes, objects: bytes, kernels: bytes) -> bytes:
-    """The bytes of an artefact of these sections, with lengths and checksum."""
+    """The bytes of an artefact with these sections: a header with lengths and checksum, then the sections."""
     header = _HEADER.pack(_MAGIC, _VERSION, len(text), len(objects), len(kernels), _digest(text, objects, kernels))
     return header + text + objects + kernels
 

@@ -1,4 +1,4 @@
-"""A call into ATen as dialects/aten.py writes it, read without MLIR."""
+"""Reads the text form of a call into ATen, which dialects/aten.py writes, without MLIR."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from cuesta.sizes import parse
 
 Arguments = tuple[list[Any], dict[str, Any]]
 
-#: Kind of an argument → name → what torch has of that kind. The text of a call names nothing else of torch's.
+#: Kind of an argument → name → torch's object of that kind. The text of a call names no other objects of torch's.
 ATTRIBUTES: dict[str, dict[str, Any]] = {
     kind: {name: value for name, value in vars(torch).items() if isinstance(value, of)}
     for kind, of in (("dtype", torch.dtype), ("layout", torch.layout), ("memory_format", torch.memory_format))
@@ -28,7 +28,7 @@ def find_overload(name: str) -> Any:
     """
     namespace, op, overload = name.split(".")
     found: Any = torch.ops
-    # What else torch.ops has are functions that import modules and load libraries.
+    # Other attributes of torch.ops are functions that import modules and load libraries: these must not be reached.
     for part, kind in (
         (namespace, torch._ops._OpNamespace),
         (op, torch._ops.OpOverloadPacket),
@@ -43,7 +43,7 @@ def find_overload(name: str) -> Any:
 
 
 def read_call(text: str) -> Callable[[Sequence[Any]], Arguments]:
-    """A function from operands to positional and keyword arguments, for an `args` text."""
+    """Parses an `args` text into a function from operands to positional and keyword arguments."""
     items = json.loads(text)
     keywords: dict[str, Any] = {}
     if items and isinstance(items[-1], dict) and "kwargs" in items[-1]:
@@ -56,7 +56,7 @@ def read_call(text: str) -> Callable[[Sequence[Any]], Arguments]:
 
 
 def takes_sizes(text: str) -> bool:
-    """Whether the arguments of a call have integers that depend on the program's call."""
+    """Whether the arguments of a call contain symbolic integers."""
     found: list[str] = []
 
     def number(spelled: str) -> int:
@@ -69,14 +69,14 @@ def takes_sizes(text: str) -> bool:
 
 
 def with_numbers(text: str, number: Callable[[str], int]) -> str:
-    """An `args` text with `number` of each size in its place."""
+    """An `args` text in which `number(size)` replaces each symbolic size."""
 
     def argument(item: Any) -> Any:
         if isinstance(item, list):
             return [argument(i) for i in item]
         if not isinstance(item, dict):
             return item
-        if "kwargs" in item:  # the names in it are those of arguments, which may be called "size"
+        if "kwargs" in item:  # the keys are names of arguments, one of which may be "size"
             return {"kwargs": {name: argument(value) for name, value in item["kwargs"].items()}}
         return number(item["size"]) if "size" in item else item
 

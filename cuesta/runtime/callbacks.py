@@ -1,7 +1,7 @@
-"""Calls into ATen that a host program makes through Python: what torch's C shim cannot take.
+"""Runs those calls of a host program into ATen that go through Python because torch's C shim cannot make them.
 
-The program hands over an array of handles to its operands, which this module takes, and an array
-for handles to the results. An exception is kept for the thread's caller, who raises it.
+The program passes an array of handles to the operands, which this module takes over, and an array for the handles of
+the results. An exception is kept for the thread until the program's caller raises it.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class PythonCalls:
         self._raised = threading.local()
 
     def run(self, number: int, operands: Any, results: Any) -> int:
-        """The callback. Never raises: ctypes would print the exception and go on."""
+        """The callback. It never raises, because ctypes would print the exception and continue."""
         try:
             tensors = steal(*operands[: self._calls[number]["operands"]])
             made = self._run(number, tensors)
@@ -50,16 +50,16 @@ class PythonCalls:
         return 0
 
     def keep_exception(self, error: SystemError) -> int:
-        """Keeps what Python raised within torch for `take_exception`; the code of a program that failed.
+        """Keeps for `take_exception` what Python raised within torch. Returns the code of a program that failed.
 
-        Torch tells the program that it failed, and leaves Python's exception set, as where a dispatch mode raises:
-        ctypes then raises a SystemError instead of returning the program's code.
+        If, for example, a dispatch mode raises, torch reports a failure to the program but leaves Python's exception
+        set. Then ctypes raises a SystemError instead of returning the program's code.
         """
         self._raised.exception = error.__cause__ or error
         return 1
 
     def take_exception(self) -> BaseException | None:
-        """The exception that a call on this thread raised last, and forgets it."""
+        """Returns the exception that a call on this thread raised last, and forgets it."""
         raised: BaseException | None = getattr(self._raised, "exception", None)
         self._raised.exception = None
         return raised
@@ -68,7 +68,7 @@ class PythonCalls:
         call = self._calls[number]
         args, kwargs = self._arguments[number](tensors)
         returned = self._overloads[number](*args, **kwargs)
-        if returned is None:  # it was run for what it may raise
+        if returned is None:  # the op was run only because it may raise
             return []
         every = list(returned) if isinstance(returned, (list, tuple)) else [returned]
         kept = every if call["positions"] is None else [every[i] for i in call["positions"]]
@@ -80,11 +80,13 @@ class PythonCalls:
 
 
 def _checked(overload: str, result: Tensor | None, expected: dict[str, Any], operands: set[int]) -> Tensor:
-    """The result, copied where it is a view of an operand, whose memory is used again after its last use, where its
-    strides are not those that torch's fake kernel foretold, and where its memory does not hold its values (a lazily
-    conjugated tensor, a ZeroTensor).
+    """The result, or a copy of it. A result is copied
 
-    Raises ExecutionError where its sizes or dtype are not those that the graph was traced with.
+    - if it is a view of an operand, because the operand's memory is reused after the operand's last use,
+    - if its strides are not those that torch's fake kernel predicted,
+    - if its memory does not hold its values (a lazily conjugated tensor, a ZeroTensor).
+
+    Raises ExecutionError if its sizes or dtype are not those that the graph was traced with.
     """
     sizes, strides, dtype = expected["sizes"], expected["strides"], DTYPES[expected["dtype"]]
     if result is None:
@@ -103,7 +105,8 @@ def _checked(overload: str, result: Tensor | None, expected: dict[str, Any], ope
 
 
 def _copied(result: Tensor, made: Tensor, same_strides: bool) -> Tensor:
-    """`made` with the values of `result`. Where elements of it share a place, torch writes to none of them."""
+    """Copies `result` into `made`. Elements may share an address, and torch refuses to write to such tensors: the copy
+    goes over a flat view, or over one element of each dim of stride 0."""
     if same_strides:
         extent = 1 + sum((n - 1) * s for n, s in zip(made.shape, made.stride(), strict=True))
         made.as_strided((extent,), (1,)).copy_(result.as_strided((extent,), (1,)))

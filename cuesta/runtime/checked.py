@@ -1,14 +1,16 @@
-"""What the runtime does for programs compiled with `options={"checked": True}`, whose metadata have "checked":
+"""Finds accesses outside of buffers in programs compiled with `options={"checked": True}`.
+
+The metadata of these programs have "checked":
 
     operands   [{what, offset, sizes, strides, itemsize, memory: {sizes, strides, itemsize}}]
-               operands that only a call's sizes tell to lie within their memory; offset in bytes, sizes and strides in
-               elements of itemsize bytes
+               operands of which only a call's sizes tell whether they lie within their memory; offset in bytes, sizes
+               and strides in elements of itemsize bytes
     accesses   [[buffer, "read" or "write", source line]]
-               the places where kernels access memory, by their numbers in a record, the first one 1; buffer is the
-               operand of the launch, -1 for scratch memory of the kernel's own
+               the places where kernels access memory; a record counts them from 1; buffer is the operand of the launch,
+               -1 for the kernel's own scratch memory
 
-Kernels look at addresses themselves (lowering/loops_to_llvm/check_bounds). What ATen does to memory nobody can look at,
-so around the arena and around what a call allocates on a CPU there are red zones, which are looked at after the call:
+Kernels check their addresses themselves (lowering/loops_to_llvm/check_bounds). ATen's accesses cannot be checked, so
+red zones surround the arena and the memory that a call allocates on a CPU. They are compared after the call:
 
     | 64 … bytes of ZONE | the arena, or a result: all bits set, a NaN in every float | bytes of ZONE |
 """
@@ -29,18 +31,18 @@ from cuesta.sizes import at, parse
 Tensor = torch.Tensor
 Call = Callable[[list[Tensor]], list[Tensor]]
 
-#: A red zone, written around memory before a call; a multiple of the arena's alignment long.
+#: The content of a red zone, written around memory before a call. Its length is a multiple of the arena's alignment.
 ZONE = bytes(0xA0 + n % 61 for n in range(4096))
-#: Bits of a record that say how far outside an access was; see check_bounds/inside.py.
+#: Bits of a record that hold the distance of an access from its buffer; see check_bounds/inside.py.
 _DISTANCE_BITS = 40
-#: Fills memory before a call: a NaN in floats, so that what is read and was never written shows.
+#: Fills memory before a call: all bits set are a NaN in every float type, so that reads of unwritten memory show.
 _UNWRITTEN = 0xFF
 
 _view: Callable[..., Tensor] = torch._C._dynamo.guards._reinterpret_tensor  # type: ignore[attr-defined]
 
 
 class Zones:
-    """Memory with red zones around it, in numpy's hands: a tensor over the middle has a storage that ends there."""
+    """Memory with red zones around it. Numpy holds it, so that the storage of a tensor over the middle ends there."""
 
     def __init__(self, what: str, nbytes: int) -> None:
         self._what = what
@@ -57,12 +59,12 @@ class Zones:
         return self.address - len(ZONE), self.address + self._nbytes
 
     def tensor(self, sizes: Sequence[int], strides: Sequence[int], dtype: torch.dtype) -> Tensor:
-        """The memory between the zones, which is not empty, as a tensor."""
+        """The memory between the zones as a tensor. It must not be empty."""
         memory = self._storage.numpy()[self._start : self._start + self._nbytes]
         return _view(torch.frombuffer(memory, dtype=dtype), sizes, strides, 0)
 
     def problem(self) -> str | None:
-        """What was written, or None where nothing was."""
+        """Which red zone was written, and how far; None if neither was."""
         before, behind = (ctypes.string_at(zone, len(ZONE)) for zone in self._around())
         if before != ZONE:
             first = next(i for i, (a, b) in enumerate(zip(before, ZONE, strict=True)) if a != b)
@@ -74,20 +76,20 @@ class Zones:
 
     # -- as an arena --------------------------------------------------------------------------
     def release(self) -> None:
-        """The call is over. What was leased lives on, to be looked at."""
+        """Does nothing: the memory must outlive the call, because its red zones are compared afterwards."""
 
     drop = release
 
 
 class _Calls(threading.local):
-    """The memory of the calls that a thread is in, the innermost last."""
+    """The memory of the running calls of a thread, the innermost call last."""
 
     def __init__(self) -> None:
         self.running: list[list[Zones]] = []
 
 
 class CheckedCall:
-    """Puts red zones around what a program's calls use, and looks at them after each call."""
+    """Puts red zones around the memory that a program's calls use, and compares them after each call."""
 
     def __init__(self, metadata: Mapping[str, Any]) -> None:
         self._calls = _Calls()
@@ -115,7 +117,7 @@ class CheckedCall:
         return zones
 
     def around(self, call: Call) -> Call:
-        """`call`, looked at afterwards. Raises BoundsError where a red zone was written."""
+        """`call`, followed by a comparison of the red zones. Raises BoundsError if one was written."""
 
         def looked_at(tensors: list[Tensor]) -> list[Tensor]:
             self._calls.running.append([])
@@ -133,7 +135,7 @@ class CheckedCall:
 
 
 def access_error(step: Mapping[str, Any], accesses: Sequence[Sequence[Any]], record: int) -> BoundsError:
-    """The error for what a kernel recorded of its first access outside; `step` is that of its launch."""
+    """The error for the record of a kernel's first access outside of a buffer; `step` is the kernel's launch."""
     word = record & ((1 << 64) - 1)
     distance = word & ((1 << _DISTANCE_BITS) - 1)
     if distance >> (_DISTANCE_BITS - 1):
@@ -149,7 +151,7 @@ def access_error(step: Mapping[str, Any], accesses: Sequence[Sequence[Any]], rec
 
 
 def check_operands(rows: Sequence[Mapping[str, Any]], values: Mapping[str, int]) -> None:
-    """Raises BoundsError where an operand is not within its memory for these values of the symbols in sizes."""
+    """Raises BoundsError if an operand is not within its memory for these values of the symbols in sizes."""
     for row in rows:
         offset = _number(row["offset"], values)
         length, memory = (_length(region, values) for region in (row, row["memory"]))

@@ -1,4 +1,4 @@
-"""The dtypes as an artefact's metadata and the cuesta dialect spell them, without MLIR."""
+"""Maps the names of dtypes in an artefact's metadata and in the cuesta dialect to torch's dtypes, without MLIR."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import torch
 
 #: The spelling of an MLIR element type → dtype.
 DTYPES: dict[str, torch.dtype] = {
-    # No dtypes of torch's, but as wide: pairs of numbers in memory. First, so that SPELLING has what follows.
+    # Torch has no dtypes for these three pairs of numbers. Each maps to a dtype of the same width. They come first so
+    # that later entries replace them in SPELLING.
     "i128": torch.complex128,
     "complex<bf16>": torch.int32,
     "complex<f16>": torch.int32,
@@ -31,7 +32,7 @@ DTYPES: dict[str, torch.dtype] = {
 
 SPELLING: dict[torch.dtype, str] = {dtype: spelling for spelling, dtype in DTYPES.items()}
 
-#: What kernels compute on. The rest reaches ATen as it is.
+#: The dtypes that kernels compute on. Tensors of other dtypes are passed to ATen as they are.
 COMPUTABLE = frozenset(
     {"f32", "f64", "bf16", "f16", "i64", "i32", "i16", "i8", "ui8", "i1", "complex<f32>", "complex<f64>"}
 )

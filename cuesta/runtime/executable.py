@@ -1,23 +1,31 @@
-"""Runs an artefact: loads its code and calls it with torch's tensors.
+"""Loads the machine code of an artefact and calls it with torch's tensors.
 
     executable = Executable(artefact)
     results = executable([x, weight])           # tensors in the order of the graph's arguments
 
-The artefact's metadata hold under "program": `arguments`, each {sizes, strides, dtype}; `arena`, in
-bytes; `keeps_arena`, whether the next call may find it; `bases`, the memory that results lie in, each
-with its owner: "caller" is allocated here, "torch" arrives as a handle, and "aten" as that of what an op of ATen
-returned; `released`, the numbers of the arguments that the program gives back, whose places in the list of tensors
-become None; `kept`, how many tensors that torch is given stay with the slots from call to call; `results`, each in an
-argument or a base at an offset in elements; `calls`, the calls into ATen that go through Python;
-`words`, those of the program's tables that depend on sizes; `buffers`, what shares an arena whose offsets do;
-`grids`, those of a GPU's launches that do; `late`, the kernels whose code may be wanting; `assumed`, what was taken
-for granted of sizes (sized.py has these five); `checked`, where accesses are checked (checked.py); `steps`, what may
-fail, for the message; `mutates`, the numbers of the arguments that it writes; `lent`, of those that it writes as nobody
-needs them after the call: where anybody has one still, a copy takes its place (sole_owner.py); `target` and `device`;
-`kernels`, those of a GPU. The slots that the entry takes are described in lowering/host_to_llvm/layout.py.
+The artefact's metadata have these keys under "program":
+
+    arguments     each {sizes, strides, dtype}
+    arena         bytes of scratch memory; `keeps_arena`: whether the arena stays in the pool after a call
+    bases         the memory of the results, each with its owner: "caller" is allocated here, "torch" and "aten" arrive
+                  as tensor handles; an op of ATen returned the tensor of an "aten" base
+    released      numbers of the arguments that the program frees; their places in the list of tensors become None
+    kept          how many tensor handles that are passed to torch stay in the slots between calls
+    results       each lies in an argument or a base, at an offset in elements
+    calls         the calls into ATen that go through Python
+    steps         the steps that may fail, for the error message
+    mutates       numbers of the arguments that the program writes
+    lent          numbers of the arguments that the program overwrites because nobody needs them after the call; if
+                  anybody still holds one, the program gets a copy instead (sole_owner.py)
+    target, device
+    kernels       the kernels of a GPU
+    words, buffers, grids, late, assumed     everything that depends on sizes (sized.py)
+    checked       where accesses are checked (checked.py)
+
+lowering/host_to_llvm/layout.py describes the slots that the entry takes.
 
 A call on a GPU takes its arena and its results from torch's caching allocator and launches on torch's current
-stream, so work that is queued there may go on using memory that the call has given back.
+stream, so work that is queued there may still use memory that the call has freed.
 """
 
 from __future__ import annotations
@@ -51,35 +59,35 @@ from cuesta.runtime.sole_owner import own
 
 Tensor = torch.Tensor
 
-#: Shared by all graphs, so that their scratch memory does not add up.
+#: All graphs share this pool, so that their scratch memory does not add up.
 ARENAS = ArenaPool()
 
 #: The function of a program that checks its arguments.
 CHECK = "cuesta_check_arguments"
 
-#: Slots between those of the arguments and those of the bases.
+#: The count of slots between the slots of the arguments and the slots of the bases.
 _BEFORE_BASES = 5
 
 _ENTRY = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p)  # releases the GIL while it runs
 _Call = Callable[[list[Tensor]], list[Tensor]]
 _Fits = Callable[[list[Tensor]], bool]
 
-# Other sizes, strides and an offset to add, over the same memory; for autograd no view, as it was traced without one.
+# A tensor over the same memory with other sizes and strides, and an offset to add. Autograd does not see it as a view,
+# because the graph was traced without one.
 _view: Callable[..., Tensor] = torch._C._dynamo.guards._reinterpret_tensor  # type: ignore[attr-defined]
 
 
 class Executable:
-    """A loaded artefact. Threads may call it at once.
+    """A loaded artefact. Several threads may call it at the same time.
 
-    Raises ArtefactError where the code does not load. A call raises IndexError or RuntimeError for a failed check,
-    ExecutionError with torch's message for a failed call of torch, torch.OutOfMemoryError where a GPU has
-    no memory left, and what Python raised where a call of torch reached Python: one that goes that way, or that a
-    dispatch mode saw. Tensors that are not what `arguments` say are copied into that layout, or are an InputError
-    (arguments.py).
+    Raises ArtefactError if the code does not load. A call raises IndexError or RuntimeError for a failed check,
+    ExecutionError with torch's message for a failed call of torch, and torch.OutOfMemoryError if a GPU has no memory
+    left. If a call of torch runs Python, by its route or because a dispatch mode sees it, Python's exception is raised
+    as it is. Tensors that do not match `arguments` are copied into that layout, or raise InputError (arguments.py).
     """
 
     def __init__(self, artefact: Artefact, kernels: KernelTable | None = None) -> None:
-        """`kernels` are those of an artefact for a GPU; cuesta/driver/loading.py loads them."""
+        """`kernels` are the loaded kernels of an artefact for a GPU (cuesta/driver/loading.py)."""
         self.metadata: dict[str, Any] = artefact.metadata["program"]
         self._kernels = kernels
         loaded = load_object(artefact.objects, _resolver(kernels))
@@ -96,16 +104,16 @@ class Executable:
         return self._call(tensors)
 
     def fits(self, tensors: list[Tensor]) -> bool:
-        """Whether the program would take these tensors as they are: what it asks before it runs."""
+        """Whether these tensors pass the check that the program makes before it runs, so that none is copied."""
         return self._fits(tensors)
 
     def admits(self, values: Mapping[str, int]) -> bool:
-        """Whether the program is right for these values of the symbols in its sizes."""
+        """Whether the program may be called with these values of the symbols in its sizes."""
         return admits(self.metadata, values)
 
     def with_sizes(self, values: Mapping[str, int]) -> Executable:
-        """The program for these values of the symbols in its sizes: the same code, with tables of its own. One without
-        symbols is itself. Raises CompileError where the sizes need a kernel that was left for later and fails now."""
+        """The program for these values of the symbols in its sizes: the same code with other tables. Returns `self` if
+        no size has symbols. Raises CompileError if the sizes need a late kernel and that fails to compile now."""
         if not is_sized(self.metadata):
             return self
         made = copy.copy(self)
@@ -137,13 +145,15 @@ def _resolver(kernels: KernelTable | None) -> Resolve:
 def _specialise(
     metadata: dict[str, Any], loaded: LoadedObject, entry: int, kernels: KernelTable | None
 ) -> tuple[_Call, _Fits]:
-    """The call of one artefact alone, a general one would spend its time on looking things up; and the check of its
-    arguments."""
+    """The call of an artefact and the check of its arguments.
+
+    The call is generated for this artefact: a general one would spend its time on looking things up.
+    """
     calls = PythonCalls(metadata["calls"])
     callback = CALLBACK(calls.run) if metadata["calls"] else None
     device = torch.device(metadata["device"])
     failures = Failures(metadata, device)
-    stream = len(metadata["arguments"]) + 1  # after a failed launch, the driver's code, or a checked kernel's record
+    stream = len(metadata["arguments"]) + 1  # after a failed launch: the driver's error or a checked kernel's record
 
     def fail(code: int, slots: Any) -> None:
         launch_error = kernels.take_exception() if kernels is not None else None
@@ -153,7 +163,7 @@ def _specialise(
     count = len(metadata["arguments"]) + _BEFORE_BASES + len(metadata["bases"]) + len(released)
     tables = (ctypes.c_int64 * len(metadata["words"]))(*metadata["words"])
     names: dict[str, Any] = {
-        "keep": (loaded, callback, kernels, tables),  # for as long as the function lives
+        "keep": (loaded, callback, kernels, tables),  # they must live as long as the function
         "tables": ctypes.addressof(tables),
         "entry": _ENTRY(entry),
         "free_slots": [],
@@ -178,20 +188,20 @@ def _specialise(
     }
     around_call: Callable[[_Call], _Call] | None = None
     if "checked" in metadata and device.type == "cpu":
-        from cuesta.runtime.checked import CheckedCall  # few programs are
+        from cuesta.runtime.checked import CheckedCall  # imported here because few programs are checked
 
         checked = CheckedCall(metadata)
         names |= {"lease": checked.lease, "allocate": checked.allocate}
         around_call = checked.around
     exec(compile(_source(metadata), "<cuesta call>", "exec"), names)
-    call: _Call = names.pop("call")  # or it would keep itself alive
+    call: _Call = names.pop("call")  # its globals must not refer to it, or it would never be freed
     call = around_call(call) if around_call else call
     fits = _checker(loaded, metadata, (ctypes.addressof(tables), tables))
     return (call if kernels is None else on_device(call, device)), fits
 
 
 def _checker(loaded: LoadedObject, metadata: dict[str, Any], tables: tuple[int, Any]) -> _Fits:
-    """The program's own check of its arguments, for who does not call the program."""
+    """A function that runs the program's check of its arguments without running the program."""
     count = len(metadata["arguments"])
     if not count:
         return lambda tensors: not tensors
@@ -210,10 +220,13 @@ def _checker(loaded: LoadedObject, metadata: dict[str, Any], tables: tuple[int, 
 
 
 def _slots_maker(count: int, kept: int) -> Callable[[], tuple[Any, int]]:
-    """Makes slots, and their address. They own the handles of the tensors kept, which begin behind slot `count`."""
+    """A function that makes slots and returns them with their address.
+
+    The slots own the handles of the kept tensors, which follow the first `count` slots.
+    """
 
     class Slots(ctypes.c_int64 * (count + 2 * kept)):  # type: ignore[misc]
-        # As a default: at the very end Python has cleared this module's names.
+        # `is_finalizing` is a default argument because Python clears this module's names at exit.
         def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
             if not is_finalizing():
                 steal(*filter(None, self[count + 1 :: 2]))
@@ -226,7 +239,7 @@ def _slots_maker(count: int, kept: int) -> Callable[[], tuple[Any, int]]:
 
 
 def _take(tensors: list[Any], released: Sequence[int]) -> list[int]:
-    """Handles of the released arguments, whose places in the list become None."""
+    """Makes handles of the released arguments and replaces these arguments by None in the list."""
     handles = make_handles([tensors[i] for i in released])
     for i in released:
         tensors[i] = None
@@ -234,16 +247,16 @@ def _take(tensors: list[Any], released: Sequence[int]) -> list[int]:
 
 
 def _give_back(tensors: list[Any], released: Sequence[int], handles: Sequence[int]) -> None:
-    """Undoes `_take`, for a program that has not begun."""
+    """Undoes `_take`, for a program that refused its arguments before it ran."""
     for i, tensor in zip(released, steal(*handles), strict=True):
         tensors[i] = tensor
 
 
 def _source(metadata: dict[str, Any]) -> str:
-    """The text of `call`. Slots are taken from a stack: a thread, or a call within a call, finds its own.
+    """The source text of `call`. Slots come from a stack, so that no two calls use the same slots at the same time.
 
-    The program finds the arguments in the list itself, and checks them before it does anything else. Where one does not
-    fit, it is called once more with what `fit` makes of them.
+    The program reads the arguments from the list and checks them before it does anything else. If one does not fit, the
+    program is called once more with the arguments that `fit` returns.
     """
     arguments, bases = metadata["arguments"], metadata["bases"]
     device = torch.device(metadata["device"])
@@ -298,8 +311,8 @@ def _source(metadata: dict[str, Any]) -> str:
         add(f"{', '.join(f'b{i}' for i in owned)}, = steal({handles})")
     for i in owned:
         if bases[i]["owner"] == "aten":
-            # A part of what an op made knows that, and AOTAutograd takes arguments that share memory, one of which is
-            # written, all with a base or none: views that are made here have none.
+            # If an op returned a view, `_base` is set. AOTAutograd accepts arguments that share memory, one of which is
+            # written, only if all of them have a base or none has. Views made here have none, so this one gets none.
             add(f"if b{i}._base is not None:")
             add(f"    b{i} = view(b{i}, {_ints(bases[i]['sizes'])}, {_ints(bases[i]['strides'])}, 0)")
     add("free_slots.append((slots, address))")
@@ -312,14 +325,14 @@ def _source(metadata: dict[str, Any]) -> str:
 
 
 def _result(i: int, result: dict[str, Any], metadata: dict[str, Any], returned: set[str]) -> str:
-    """The text of a result. Every result is a tensor object of its own, so a base or an argument is returned itself
-    once, and as a view from then on; `returned` holds those that were."""
+    """The source text of a result. Every result is a separate tensor object, so a base or an argument is returned
+    itself only once, and as a view from then on. `returned` collects the bases and arguments returned so far."""
     index = _int(result["index"])
     if result["kind"] == "base":
         source, base = f"b{index}", metadata["bases"][index]
     else:
         source, base = f"tensors[{index}]", metadata["arguments"][index]
-    # What was saved for a gradient keeps what autograd knows of it to itself.
+    # A lent argument was saved for a gradient. A view keeps its autograd state out of the result.
     if result["whole"] and source not in returned and not (result["kind"] == "argument" and index in metadata["lent"]):
         returned.add(source)
         return source
@@ -333,7 +346,7 @@ def _byte_count(tensor: dict[str, Any]) -> int:
 
 
 def _int(value: object) -> int:
-    """The value, which is about to become text of a program: whatever the metadata hold, only numbers do."""
+    """The value, if it is an int. Only ints may enter the generated source, whatever the metadata hold."""
     if type(value) is not int:
         raise TypeError(f"{value!r} is no int")
     return value

@@ -1,4 +1,4 @@
-"""How many bytes a tensor reaches over, from its first element to behind its last.
+"""Computes the extent of a tensor: the bytes from its first element to the end of its last.
 
 extent([3, 4], [8, 1], 4) == 4 * (1 + 2 * 8 + 3 * 1)          # rows of 4 floats, 8 apart
 """
@@ -11,9 +11,9 @@ from cuesta.sizes import Number
 
 
 def extent(sizes: Sequence[Number], strides: Sequence[Number], itemsize: int) -> Number:
-    """Bytes; sizes and strides are in elements of `itemsize` bytes. 0 where a size is 0.
+    """The extent in bytes; sizes and strides are in elements of `itemsize` bytes. 0 if a size is 0.
 
-    A size that depends on the call counts as one that is not 0.
+    A symbolic size is taken to be other than 0.
     """
     if any(isinstance(n, int) and n == 0 for n in sizes):
         return 0

@@ -1,4 +1,4 @@
-"""The exception for the code that a host program returned."""
+"""Makes the exception for the error code that a host program returned."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from cuesta.torch_library import torch_library
 
 
 class Failures:
-    """Codes of one program by its steps; see lowering/host_to_llvm/__init__.py for what a code says."""
+    """Maps error codes of one program to its steps; lowering/host_to_llvm/__init__.py describes the codes."""
 
     def __init__(self, program: Mapping[str, Any], device: torch.device) -> None:
         self._steps: Sequence[dict[str, Any]] = program["steps"]
@@ -25,9 +25,10 @@ class Failures:
         self._seen_without_memory = _times_without_memory(device)
 
     def error(self, code: int, driver_code: int = 0) -> Exception:
-        """The exception to raise; `driver_code` is that of a launch on a GPU, or what a checked kernel recorded.
+        """The exception to raise. `driver_code` is the driver's code of a failed launch on a GPU, or the record of a
+        checked kernel.
 
-        To be called on the thread that ran the program, before it calls torch again.
+        Must be called on the thread that ran the program, before that thread calls torch again.
         """
         if code == MISFIT:
             return ExecutionError("torch made copies of the arguments that do not fit either; this is a bug of cuesta")
@@ -36,7 +37,7 @@ class Failures:
             return _RAISED[step["raises"]](step["message"])
         where = f" ({step['where']})" if step["where"] else ""
         if step["kind"] == "launch" and self._accesses:
-            from cuesta.runtime.checked import access_error  # few programs have accesses that are checked
+            from cuesta.runtime.checked import access_error  # imported here because few programs are checked
 
             return access_error(step, self._accesses, driver_code)
         if step["kind"] == "launch":
@@ -54,14 +55,14 @@ class Failures:
         )
 
     def _without_memory(self, message: str | None) -> bool:
-        """Whether the device had no memory left: by torch's message, or, before 2.13, by the allocator's count."""
+        """Whether the device had no memory left, by torch's message or, before torch 2.13, by the allocator's count."""
         times = _times_without_memory(self._device)
         counted, self._seen_without_memory = times > self._seen_without_memory, times
         return "out of memory" in message if message is not None else counted
 
     def _out_of_memory(self, step: dict[str, Any], message: str | None) -> Exception:
         if message is None and step["kind"] == "allocation":
-            try:  # the allocator's own words, by asking again
+            try:  # repeats the allocation to get the allocator's own message
                 torch.empty_strided(step["sizes"], step["strides"], dtype=DTYPES[step["dtype"]], device=self._device)
             except torch.OutOfMemoryError as error:
                 return error
@@ -69,7 +70,7 @@ class Failures:
         return torch.OutOfMemoryError(message or f"{self._device} is out of memory for {what}")
 
 
-#: What eager raises where a check fails, by its name.
+#: The exception that eager raises if a check fails, by its name.
 _RAISED: dict[str, type[Exception]] = {"IndexError": IndexError, "RuntimeError": RuntimeError}
 _NO_MESSAGE = "torch refused the call; its reason is on stderr"
 
@@ -81,8 +82,8 @@ def _times_without_memory(device: torch.device) -> int:
 
 
 def _last_message() -> str | None:
-    """What the last failed call of torch's C shim on this thread threw, without the C++ backtrace; None where torch
-    does not say (before 2.13 the shim printed the message and forgot it)."""
+    """The message of the last failed call of torch's C shim on this thread, without the C++ backtrace. None if torch
+    does not keep it (before 2.13 the shim printed the message and forgot it)."""
     library = torch_library()
     try:
         what = library.torch_exception_get_what_without_backtrace

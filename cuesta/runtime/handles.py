@@ -1,4 +1,4 @@
-"""Tensor handles of torch's C shim (the addresses of at::Tensor objects) as Python's tensors, and back."""
+"""Converts tensor handles of torch's C shim (addresses of at::Tensor objects) to Python's tensors and back."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _capsule_pointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
 
 
 def steal(*handles: int) -> list[torch.Tensor]:
-    """The tensors of handles, which must not be used afterwards."""
+    """Takes over handles and returns their tensors. The handles must not be used afterwards."""
     capsules = [_new_capsule(handle, None, None) for handle in handles]
     tensors: list[torch.Tensor] = torch._C._aoti.alloc_tensors_by_stealing_from_void_ptrs(capsules)
     return tensors
 
 
 def of_handle(handle: int) -> torch.Tensor:
-    """The tensor of a handle that stays whose it is."""
+    """Borrows a handle as a tensor; the caller keeps ownership."""
     made = ctypes.c_void_p()
     torch_library().aoti_torch_new_tensor_handle(ctypes.c_void_p(handle), ctypes.byref(made))
     assert made.value is not None
@@ -34,6 +34,6 @@ def of_handle(handle: int) -> torch.Tensor:
 
 
 def make_handles(tensors: Sequence[torch.Tensor]) -> list[int]:
-    """New handles of tensors; whoever takes them deletes them."""
+    """New handles of tensors. The receiver must delete them."""
     capsules = torch._C._aoti.unsafe_alloc_void_ptrs_from_tensors(list(tensors))
     return [_capsule_pointer(capsule, None) for capsule in capsules]

@@ -1,11 +1,11 @@
-"""What machine code takes for granted of how it is called, as a digest that the code itself states.
+"""Checks that machine code was compiled for the metadata beside it, by a digest of them that the code contains.
 
     @cuesta_interface = constant: SHA-256 of the sizes, offsets and slots that the metadata give
 
 The code reads and writes memory by numbers that were compiled into it: the arena's bytes, the sizes of the arguments,
-the count of its slots. The metadata beside it repeat these numbers, for those who allocate and pass that memory.
-Metadata that are valid by themselves but belong to other code would have it write past the end of what is allocated,
-so a program is loaded only where the code states the digest of these very metadata.
+the count of its slots. The caller allocates and passes that memory by the same numbers in the metadata. With valid
+metadata of another program, the code would write past the end of the memory, so a program is loaded only if its code
+contains the digest of these very metadata.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from cuesta.errors import ArtefactError
 #: The symbol of the digest, 32 bytes.
 INTERFACE = "cuesta_interface"
 
-#: What the code does not depend on: the words of error messages (their count it does), numbers for the report, and
-#: what a GPU's kernels take, which changes as their code is made; of those the names count.
+#: Keys that the code does not depend on: error messages (only their count matters), numbers for the report, and the
+#: launch data of a GPU's kernels, which change when their code is compiled (only their names matter).
 _APART = frozenset({"steps", "memory", "kernels"})
 
 
@@ -34,7 +34,7 @@ def digest_of(program: Mapping[str, Any]) -> bytes:
 
 
 def check_interface(symbols: Mapping[str, int], entry: str, program: Mapping[str, Any]) -> None:
-    """Raises ArtefactError unless loaded code, by the addresses of its symbols, was compiled for this program."""
+    """Raises ArtefactError unless the loaded code was compiled for this program; `symbols` has the code's addresses."""
     for name in (entry, INTERFACE):
         if name not in symbols:
             raise ArtefactError(f"the machine code defines no {name}: it is not a program's")

@@ -1,9 +1,9 @@
-"""The kernels of a GPU program as its code finds them: one table in memory, and what launches them.
+"""Holds the kernels of a GPU program for its code: one table in memory, and the functions that launch kernels.
 
     words:  context | function  grid x  y  z  threads  shared bytes | …        lowering/host_to_llvm/gpu_step.py
 
-For the driver `symbols` has the table alone, since the launcher is the driver's own; kernels that are interpreted
-bring launchers along.
+With the driver, `symbols` has only the table, because the driver itself has the launcher. Interpreted kernels add their
+own launchers.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 TABLE = "cuesta_kernels"
-#: Words of a kernel.
+#: Words of a kernel's row in the table.
 ROW = 6
 
 
@@ -25,7 +25,7 @@ def _nothing() -> BaseException | None:
 
 @dataclass
 class KernelTable:
-    """Kernels that are loaded; what they need lives as long as this."""
+    """Loaded kernels. The table keeps alive everything that they need."""
 
     words: Any
     """The table, a ctypes array of i64."""
@@ -45,7 +45,7 @@ class KernelTable:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def complete(self, numbers: Sequence[int]) -> None:
-        """Makes those of the kernels that are not there yet. Raises what `make` does."""
+        """Loads those kernels among `numbers` that are still missing. Raises what `make` raises."""
         with self._lock:
             missing = [n for n in numbers if n in self.late]
             if missing:
@@ -60,17 +60,17 @@ class KernelTable:
 
 
 def row_of(function: int, kernel: dict[str, Any], warp_size: int) -> list[int]:
-    """The row of a kernel as the metadata describe it. A grid that depends on the call is the launch's: here 0."""
+    """The row of a kernel that the metadata describe. A symbolic side of its grid is 0: the launch computes it."""
     grid = [0 if isinstance(n, str) else n for n in kernel["grid"]]
     return [function, *grid, kernel["warps"] * warp_size, kernel["shared"]]
 
 
 def make_words(context: int, rows: Sequence[Sequence[int]]) -> Any:
-    """The table of these rows."""
+    """The table with these rows."""
     words = [context, *(word for row in rows for word in row)]
     return (ctypes.c_int64 * len(words))(*words)
 
 
 def numbers_of_late(kernels: Sequence[dict[str, Any]]) -> set[int]:
-    """The kernels that are loaded when sizes need them."""
+    """The numbers of the kernels that are loaded only when sizes need them."""
     return {number for number, kernel in enumerate(kernels) if kernel["late"]}

@@ -1,4 +1,4 @@
-"""What this machine's processor is, and which instructions it has, to refuse code that needs others."""
+"""Identifies this machine's processor and its instruction sets, so that code for other instructions can be refused."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ import re
 
 CPUINFO = "/proc/cpuinfo"
 
-#: Flags of /proc/cpuinfo on x86-64 that stand for instructions which a compiler may choose.
+#: Flags of /proc/cpuinfo on x86-64 for instruction sets that a compiler may use.
 _INSTRUCTIONS = re.compile(
     r"(sse|ssse|avx|amx|fma|f16c|bmi|sha|vaes|vpclmul|gfni|rd)\w*|abm|popcnt|movbe|adx|aes|pclmulqdq|cx16|lahf_lm"
 )
 
 
 def first_processor() -> dict[str, str]:
-    """What Linux says of the first processor, which stands for all, in its order; nothing elsewhere.
+    """The fields of the first processor in /proc/cpuinfo, in order; empty on other systems than Linux.
 
-    Reading on costs milliseconds a hundred processors.
+    The first processor stands for all: reading on costs milliseconds per hundred processors.
     """
     try:
         with open(CPUINFO, encoding="utf-8", errors="replace") as file:
@@ -30,8 +30,8 @@ def first_processor() -> dict[str, str]:
 
 @functools.cache
 def instructions() -> frozenset[str]:
-    """The names of the instruction sets that this machine's first processor has, after its architecture's own name."""
+    """The name of this machine's architecture, and the names of the instruction sets of its first processor."""
     processor = first_processor()
     flags = {flag for flag in processor.get("flags", "").split() if _INSTRUCTIONS.fullmatch(flag)}
-    listed = processor.get("Features", "").split()  # Arm lists instructions only
+    listed = processor.get("Features", "").split()  # on Arm this field has only instruction sets
     return frozenset({platform.machine(), *flags, *listed})

@@ -1,4 +1,4 @@
-"""Offsets for buffers that share one arena: largest first, each in the smallest gap that it fits.
+"""Assigns offsets to buffers that share one arena: largest first, each into the smallest gap that it fits.
 
 Greedy by size with lifetimes (Pisarchyk and Lee, "Efficient Memory Management for Deep Neural Net
 Inference", 2020). Deterministic: ties go to the buffer that was born first.
@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-#: Bytes: a cache line, the widest vector register, and what the arena itself is aligned to.
+#: Bytes: a cache line, the widest vector register, and the alignment of the arena itself.
 ALIGNMENT = 64
 
 
 @dataclass(frozen=True)
 class Buffer:
-    """Memory that is needed from step `first` to step `last`, both included."""
+    """Memory that is live from step `first` to step `last`, both included."""
 
     nbytes: int
     first: int
@@ -32,7 +32,7 @@ def aligned(nbytes: int) -> int:
 
 
 def place(buffers: Sequence[Buffer]) -> tuple[list[int], int]:
-    """The offset of each buffer, a multiple of ALIGNMENT, and the bytes of the arena that holds them all."""
+    """The offset of each buffer, a multiple of ALIGNMENT, and the size in bytes of an arena for all of them."""
     offsets = [0] * len(buffers)
     order = sorted(range(len(buffers)), key=lambda i: (-buffers[i].nbytes, buffers[i].first, i))
     placed: list[tuple[int, int, Buffer]] = []  # (start, end, buffer)
@@ -49,7 +49,7 @@ def place(buffers: Sequence[Buffer]) -> tuple[list[int], int]:
 
 
 def _best_gap(taken: Sequence[tuple[int, int]], nbytes: int) -> int:
-    """The start of the smallest gap of at least `nbytes` between ranges sorted by start, else their end."""
+    """The start of the smallest gap of at least `nbytes` between ranges sorted by start; their end if there is none."""
     best, best_size, free = -1, 0, 0
     for start, end in taken:
         gap = start - free
@@ -60,7 +60,7 @@ def _best_gap(taken: Sequence[tuple[int, int]], nbytes: int) -> int:
 
 
 def live_bytes(buffers: Sequence[Buffer], steps: int) -> list[int]:
-    """Bytes that are live at each of `steps` steps, each buffer rounded up to ALIGNMENT."""
+    """The live bytes at each of `steps` steps, each buffer rounded up to ALIGNMENT."""
     change = [0] * (steps + 1)
     for buffer in buffers:
         change[buffer.first] += aligned(buffer.nbytes)

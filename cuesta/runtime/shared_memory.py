@@ -1,4 +1,4 @@
-"""Which of a call's tensors share memory, where one of them is written."""
+"""Finds pairs of a call's tensors that share memory and of which at least one is written."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ Tensor = torch.Tensor
 
 
 def pairs_written(tensors: Mapping[int, Tensor], written: Collection[int]) -> Iterator[tuple[int, int]]:
-    """Pairs of keys of strided tensors that have a byte in common, the lower key first. `written` holds the keys of the
-    tensors that the call writes; a pair has at least one of them."""
+    """Pairs of keys of strided tensors that share at least one byte, the lower key first. `written` holds the keys of
+    the tensors that the call writes; each pair has at least one of these keys."""
     ranges = sorted((*_range(tensor), i) for i, tensor in tensors.items())
     before: list[tuple[int, int]] = []
     for start, end, i in ranges:
@@ -28,7 +28,7 @@ def pairs_written(tensors: Mapping[int, Tensor], written: Collection[int]) -> It
 
 
 def _range(tensor: Tensor) -> tuple[int, int]:
-    """The address of a tensor's first byte, and the one behind its last byte. Both are the same for a tensor without
+    """The address of a tensor's first byte, and the address after its last byte. They are equal for a tensor without
     elements or without memory."""
     start = tensor.data_ptr()
     if not start or not tensor.numel():

@@ -1,10 +1,13 @@
-"""A program whose sizes depend on the call, for the sizes of one call.
+"""Evaluates the metadata of a program with symbolic sizes for the sizes of one call.
 
-The metadata of such a program spell sizes, strides, offsets and words of its tables as text, `"64*s0"`. With the
-symbols' values they are numbers, and the program is one like any other. Offsets in the arena, a0, a1, …, are worked
-out anew: what fits where depends on the sizes. So are the launches on a GPU: k0, k1, … is the version of its kernel
-that each runs, and g0, g1, … that one's grid, whose text is in terms of the parameters p0, p1, … that the launch
-passes. `late` has then the numbers of those kernels that the sizes need and whose code was left for later.
+The metadata of a program with symbolic sizes spell sizes, strides, offsets and words of its tables as text, `"64*s0"`.
+The symbols' values turn them into numbers. Some numbers are computed anew for each set of values:
+
+    a0, a1, …     offsets of the buffers in the arena, because the sizes decide which buffers fit where
+    k0, k1, …     the version of its kernel that each launch on a GPU runs
+    g0, g1, …     the grid of each launch; its text is in terms of the parameters p0, p1, … that the launch passes
+
+`late` then has the numbers of the kernels that the sizes need and whose code was left for later.
 """
 
 from __future__ import annotations
@@ -21,8 +24,8 @@ from cuesta.sizes import at, parse
 
 
 def is_sized(program: Mapping[str, Any]) -> bool:
-    """Whether a program has symbols in its sizes. Those of a view may be nowhere else (`x[:n]`, n from the data), and
-    those that a call through Python takes need be no size at all (`op(x, n)`)."""
+    """Whether a program has symbols in its sizes. A symbol may occur only in a view (`x[:n]`, n from the data), or only
+    as an argument of a call through Python (`op(x, n)`)."""
     tensors = (tensor for key in ("arguments", "bases", "results") for tensor in program[key])
     numbers = (n for t in tensors for n in (*t.get("sizes", ()), *t.get("strides", ()), t.get("offset", 0)))
     if bool(program["words"]) or any(isinstance(n, str) for n in numbers):
@@ -31,8 +34,8 @@ def is_sized(program: Mapping[str, Any]) -> bool:
 
 
 def admits(program: Mapping[str, Any], values: Mapping[str, int]) -> bool:
-    """Whether the program is right for these values of its symbols: `assumed` has sizes, and whether each of them was
-    negative where it was compiled. It is not where one of them cannot be computed, as it divides by 0."""
+    """Whether the program may be called with these values of its symbols. `assumed` maps expressions to whether each
+    was negative at compile time. The program may not be called if one of them now has another sign or divides by 0."""
     try:
         return all((at(parse(size), values) < 0) == negative for size, negative in program["assumed"].items())
     except ZeroDivisionError:
@@ -40,10 +43,10 @@ def admits(program: Mapping[str, Any], values: Mapping[str, int]) -> bool:
 
 
 def with_sizes(program: Mapping[str, Any], values: Mapping[str, int]) -> dict[str, Any]:
-    """The metadata of the program for these values of its symbols. Raises KeyError for one without a value.
+    """The metadata of the program for these values of its symbols. Raises KeyError for a symbol without a value.
 
-    What a file's schema could not check without numbers is checked here: ArtefactError where a result would lie outside
-    its memory, a buffer has a negative size, or a size cannot be computed.
+    Checks what the schema cannot check without numbers: raises ArtefactError if a result would lie outside of its
+    memory, a buffer has a negative size, or a size cannot be computed.
     """
     with refusing(f"program for {', '.join(f'{name} = {value}' for name, value in values.items())}"):
         try:
@@ -59,7 +62,7 @@ def _with_sizes(program: Mapping[str, Any], values: Mapping[str, int]) -> dict[s
     grids = _grids(program, placed)
     numbers = {**placed, **grids}
 
-    @functools.cache  # thousands of words, few of them different
+    @functools.cache  # there are thousands of words, but few different ones
     def number(spelled: int | str) -> int:
         return at(parse(spelled), numbers) if isinstance(spelled, str) else spelled
 
@@ -80,7 +83,7 @@ def _with_sizes(program: Mapping[str, Any], values: Mapping[str, int]) -> dict[s
 
 
 def _places(buffers: list[list[int | str]], values: Mapping[str, int]) -> dict[str, int]:
-    """The offset of each buffer of the arena, and the arena's bytes."""
+    """The offset of each buffer in the arena, and the arena's size in bytes."""
     if not buffers:
         return {}
     placed = [
@@ -95,7 +98,7 @@ def _places(buffers: list[list[int | str]], values: Mapping[str, int]) -> dict[s
 
 
 def _grids(program: Mapping[str, Any], values: Mapping[str, int]) -> dict[str, int]:
-    """Which version of its kernel each launch that depends on the call runs, and in how many programs."""
+    """For each launch with symbolic sizes: the version of its kernel that it runs, and the first side of its grid."""
 
     def number(spelled: int | str, known: Mapping[str, int]) -> int:
         return at(parse(spelled), known) if isinstance(spelled, str) else spelled

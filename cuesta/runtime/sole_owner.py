@@ -1,7 +1,7 @@
-"""Arguments that a program writes to because nobody needs them after the call: it makes sure that nobody has them.
+"""Makes sure that nobody else holds an argument that a program overwrites because nobody needs it after the call.
 
-AOTAutograd says which tensors its forward graph saves for its backward graph alone. Who looks at them before the
-backward graph runs it cannot know: hooks for saved tensors, `grad_fn.saved_tensors`, views of either.
+AOTAutograd says which tensors its forward graph saves for its backward graph alone. It cannot know who else holds them
+before the backward graph runs: hooks for saved tensors, `grad_fn.saved_tensors`, views of either.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _memory_uses = torch._C._storage_Use_Count
 
 
 def _uses(tensors: list[torch.Tensor], i: int) -> tuple[int, int, int, int]:
-    """How many refer to a tensor's object, from Python and from C++; to its storage's object; and to its memory."""
+    """Reference counts of `tensors[i]`: of its Python object, its C++ object, its storage object and its memory."""
     tensor = tensors[i]
     storage = tensor.untyped_storage()
     return (
@@ -27,14 +27,14 @@ def _uses(tensors: list[torch.Tensor], i: int) -> tuple[int, int, int, int]:
     )
 
 
-#: Of a tensor that a list alone has; what torch's objects count of one another is not the same in all its versions.
+#: The counts of a tensor that only a list holds. Measured, because they differ between torch's versions.
 _ALONE = _uses([torch.empty(1)], 0)
 
 
 def own(tensors: list[torch.Tensor], i: int, nbytes: int) -> None:
-    """Puts a copy in the place of `tensors[i]` unless the list alone has it, no other tensor is in its memory, and that
-    is `nbytes`, no more than it needs: it may be handed out then as memory of its own."""
+    """Replaces `tensors[i]` by a copy unless only the list holds it, no other tensor uses its memory, and its storage
+    is exactly `nbytes` long. Only then may its memory be handed out as a result."""
     if not isinstance(tensors[i], torch.Tensor):
-        return  # the program's check turns it down
+        return  # the program's check refuses it
     if _uses(tensors, i) != _ALONE or tensors[i].untyped_storage().nbytes() != nbytes:
         tensors[i] = aligned_copy(tensors[i])

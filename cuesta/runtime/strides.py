@@ -1,4 +1,4 @@
-"""Which strides put the elements of a tensor at the same places."""
+"""Compares strides by the places of the elements that they address."""
 
 from __future__ import annotations
 
@@ -10,6 +10,6 @@ from cuesta.sizes import Number
 def same_places(sizes: Sequence[Number], a: Sequence[Number], b: Sequence[Number]) -> bool:
     """Whether strides `a` and `b` put every element at the same place.
 
-    Nothing is stepped along a dim of size one, nor where there are no elements.
+    The stride of a dim of size one does not matter, nor does any stride of a tensor without elements.
     """
     return 0 in sizes or all(size == 1 or x == y for size, x, y in zip(sizes, a, b, strict=True))

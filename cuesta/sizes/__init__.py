@@ -1,7 +1,8 @@
-"""Symbolic sizes: numbers that a call brings, and what is known of them whatever the call is.
+"""Computes with symbolic sizes: numbers that only a call tells, and facts about them that hold in every call.
 
-`polynomial` has the sizes themselves, which this package names; `rules` says which polynomials are 0 in every call,
-`facts` what divides a size or bounds it, `long_division` divides polynomials. Imports nothing of cuesta but errors.
+`polynomial` has the sizes themselves, which this package exports; `rules` rewrites polynomials by others that are 0 in
+every call, `facts` finds divisors and consequences of zeros, `long_division` divides polynomials. Imports nothing of
+cuesta but errors.
 """
 
 from cuesta.sizes.polynomial import (

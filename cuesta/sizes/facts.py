@@ -1,4 +1,4 @@
-"""What is known of a size whatever the call is, and sizes in terms of others."""
+"""Derives facts about sizes that hold in every call, and substitutes sizes for symbols."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ _NONE: Mapping[str, int] = {}
 
 
 def divisor_of(size: Number, known: Mapping[str, int] = _NONE) -> int:
-    """A number that divides the size, as large as its terms tell: 16 for `64*s0 + 16*s1`, 0 for 0. `known` has one for
-    symbols; others may be anything."""
+    """The greatest number that, by its terms, divides the size: 16 for `64*s0 + 16*s1`, 0 for 0. `known` has known
+    divisors of symbols; other symbols may have any value."""
     if not isinstance(size, Size):
         return abs(size)
     parts = (factor * math.prod(known.get(a, 1) for a in term if isinstance(a, str)) for term, factor in size.terms)
@@ -24,12 +24,13 @@ def divisor_of(size: Number, known: Mapping[str, int] = _NONE) -> int:
 
 
 def substituted(size: Number, values: Mapping[str, Number]) -> Number:
-    """The size with other sizes in the place of its symbols. Raises KeyError for a symbol that has none."""
+    """The size with its symbols replaced by sizes. Raises KeyError for a symbol that is not in `values`."""
     return compute(size, values, Operators[Number]())
 
 
 def primitive(size: Number) -> Number:
-    """The size without what divides all its terms: it is 0 wherever that is not and the size is."""
+    """The size divided by the greatest common divisor of its terms: it is 0 wherever the size is 0 and that divisor is
+    not."""
     if not isinstance(size, Size):
         return size
     names = [Counter(a for a in monomial if isinstance(a, str)) for monomial, _ in size.terms]
@@ -42,22 +43,22 @@ def primitive(size: Number) -> Number:
 
 @functools.lru_cache(maxsize=64)
 def rules(zeros: tuple[str, ...]) -> tuple[Rule, ...]:
-    """What sizes that are 0 in every call say of others.
+    """The rules that follow from sizes that are 0 in every call.
 
-    Where 2 divides s0, that is twice `s0 // 2`: sizes that are made of it then have common factors, which reshapes and
-    strides ask for.
+    If 2 divides s0, s0 is rewritten as twice `s0 // 2`, so that sizes that contain s0 get the common factors that
+    reshapes and strides need.
     """
     with follow(()):
         found = [*_multiples(map(parse, zeros))]
     for zero in zeros:
         with follow(found):
-            new = _of(parse(zero))  # as the rules so far have it
+            new = _of(parse(zero))  # simplified by the rules so far
         found = without_implied([*found, *new])
     return tuple(found)
 
 
 def _multiples(zeros: Iterable[Number]) -> Iterator[Rule]:
-    """Of symbols that numbers divide."""
+    """The rules for symbols that are multiples of numbers."""
     divisors: dict[Size, int] = {}
     for x, y in filter(None, map(_division, zeros)):
         if isinstance(x, Size) and x.is_symbol and isinstance(y, int):
@@ -79,7 +80,8 @@ def _of(zero: Number) -> list[Rule]:
 
 
 def _division(zero: Number) -> tuple[Number, Number] | None:
-    """x and y where the size is `x % y`, or the difference of x and `x // y * y`."""
+    """The x and y of which the zero size says that y divides x: it is `x % y`, or the difference of x and `x // y *
+    y`."""
     for monomial, _ in as_terms(zero):
         for atom in monomial:
             if isinstance(atom, Quotient):

@@ -1,4 +1,5 @@
-"""Division of polynomials, which are monomial → coefficient; a monomial is its atoms in the order of their text."""
+"""Divides polynomials, which map monomials to coefficients. A monomial is a tuple of its atoms, sorted by their
+text."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ A = TypeVar("A")
 
 
 def quotient(x: Mapping[tuple[A, ...], int], y: Mapping[tuple[A, ...], int]) -> dict[tuple[A, ...], int] | None:
-    """x / y where that is a polynomial with whole coefficients, as (3*s - 6) / (s - 2) is: by long division."""
+    """x / y by long division, None unless that is a polynomial with whole coefficients, as (3*s - 6) / (s - 2) is."""
     left, found = dict(x), dict[tuple[A, ...], int]()
     lead = max(y, key=_order)
     while left:
@@ -18,7 +19,7 @@ def quotient(x: Mapping[tuple[A, ...], int], y: Mapping[tuple[A, ...], int]) -> 
         if kept is None or left[term] % y[lead]:
             return None
         found[kept] = left[term] // y[lead]
-        for monomial, factor in y.items():  # the leading term goes, what comes is smaller
+        for monomial, factor in y.items():  # cancels the leading term; new terms are smaller
             product = tuple(sorted((*kept, *monomial), key=str))
             left[product] = left.get(product, 0) - found[kept] * factor
         left = {monomial: factor for monomial, factor in left.items() if factor}
@@ -30,7 +31,7 @@ def _order(monomial: tuple[A, ...]) -> tuple[int, list[str]]:
 
 
 def without(term: tuple[A, ...], divisor: tuple[A, ...]) -> tuple[A, ...] | None:
-    """The atoms of `term` that are not in `divisor`, None where that has others."""
+    """The atoms of `term` that are not in `divisor`; None if `divisor` has others."""
     atoms = list(term)
     for atom in divisor:
         if atom not in atoms:

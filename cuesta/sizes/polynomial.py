@@ -1,13 +1,12 @@
-"""Symbolic sizes: polynomials over the numbers that a call brings, such as `64*s0 + s1`.
+"""Implements symbolic sizes: polynomials over the numbers that a call brings, such as `64*s0 + s1`.
 
     s0 = symbol("s0")
     64 * s0 // 64 == s0          # decided by normal form
     at(64 * s0 + 1, {"s0": 8})   # 513
 
-A number is an int where it is known, else a `Size`; arithmetic mixes both, and gives an int where the symbols cancel;
-a torch.SymInt beside a Size counts as one. Equal means equal for all values of the symbols. There is no order but
-within `assumptions`; code that only wants to know about how much something is asks `hint`. Printed text is Python's
-and is read back by `parse`.
+A number is an int if it is known, else a `Size`. Arithmetic mixes both, and gives an int if the symbols cancel; a
+torch.SymInt beside a Size counts as one. Equal means equal for all values of the symbols. Sizes have no order except
+within `assumptions`; `hint` gives a rough magnitude. Printed text is Python's; `parse` reads it back.
 """
 
 from __future__ import annotations
@@ -34,15 +33,15 @@ N = TypeVar("N", int, "int | Size")
 
 _HINTS: ContextVar[Mapping[str, int]] = ContextVar("hints", default={})  # noqa: B039  never written to
 _ASSUMED: ContextVar[dict[str, bool] | None] = ContextVar("assumed", default=None)
-#: The classes of sympy's, and of torch's beside them, that a size may be made of.
+#: The names of the classes, of sympy and of torch, from which a size may be converted.
 _COMPUTED = frozenset({"Add", "Mul", "Pow", "FloorDiv", "CleanDiv", "Mod", "PythonMod"})
-#: What a symbol counts for where nobody said.
+#: The hint of a symbol without one.
 _USUAL = 64
 
 
 @dataclass(frozen=True)
 class Quotient:
-    """`x // y`, or `x % y`, of what does not divide; y is not negative."""
+    """`x // y`, or with `rest` `x % y`, which does not simplify; y is not negative."""
 
     x: Number
     y: Number
@@ -58,7 +57,7 @@ Monomial: TypeAlias = tuple[Atom, ...]
 
 @dataclass(frozen=True, eq=False)
 class Size:
-    """A sum of products: monomial, its atoms in order, → coefficient, none of them 0."""
+    """A sum of products: pairs of a monomial, which is its sorted atoms, and a coefficient, which is not 0."""
 
     terms: tuple[tuple[Monomial, int], ...]
 
@@ -129,7 +128,7 @@ class Size:
 
     @property
     def is_symbol(self) -> bool:
-        """Whether it is one symbol and no more."""
+        """Whether the size is a single symbol."""
         return _is_atom(self) and isinstance(self.terms[0][0][0], str)
 
     def __str__(self) -> str:
@@ -147,12 +146,12 @@ class Size:
 
 
 def symbol(name: str) -> Size:
-    """The number of that name, an identifier."""
+    """The symbol of that name, an identifier."""
     return Size((((name,), 1),))
 
 
 def number(value: int | torch.SymInt | Size) -> Number:
-    """What torch counts by, as a number of ours. Raises Unsupported for a SymInt beyond sums, products, // and %."""
+    """A size of torch's as a Number. Raises Unsupported for a SymInt beyond sums, products, // and %."""
     if not isinstance(value, torch.SymInt):
         return value
     known = value.node.maybe_as_int()
@@ -160,7 +159,7 @@ def number(value: int | torch.SymInt | Size) -> Number:
 
 
 def stride(value: int | torch.SymInt | Size) -> Number:
-    """A stride as `number` has it, but that `Max(1, s0)` is s0: without elements strides say nothing."""
+    """As `number`, but `Max(1, s0)` is s0: the two differ only without elements, where strides mean nothing."""
     if isinstance(value, torch.SymInt) and value.node.maybe_as_int() is None:
         return of_sympy(value.node.expr.replace(lambda e: type(e).__name__ == "Max", _without_one))
     return number(value)
@@ -172,7 +171,7 @@ def _without_one(maximum: Any) -> Any:
 
 
 def of_sympy(expression: Any) -> Number:
-    """By the names of its classes: a saved program computes sizes without sympy, which takes long to import."""
+    """Converts a sympy expression by its classes' names. A saved program has no sympy, which takes long to import."""
     if expression.is_Integer:
         return int(expression)
     if expression.is_Symbol:
@@ -198,7 +197,7 @@ def of_sympy(expression: Any) -> Number:
 
 
 def as_terms(value: int | torch.SymInt | Size) -> tuple[tuple[Monomial, int], ...]:
-    """Those of the sum that a number is: one of no atoms is an int, none are 0."""
+    """The terms of a number: an int is one term without atoms, and 0 has none."""
     known = number(value)
     if isinstance(known, Size):
         return known.terms
@@ -216,7 +215,7 @@ def _collected(total: Mapping[Monomial, int]) -> Number:
 
 
 def _divide(x: Number, y: Number, rest: bool) -> Number:
-    """Term by term where each divides, else as an atom of its own."""
+    """Divides term by term; what does not divide becomes a Quotient atom."""
     if y == 1:
         return 0 if rest else x
     divisor = as_terms(y)
@@ -230,7 +229,7 @@ def _divide(x: Number, y: Number, rest: bool) -> Number:
                 left[term] = f
             else:
                 whole[kept] = f // factor
-        # Multiples of y come out of both: (64*s0 + r) // 64 is s0 + r // 64.
+        # Multiples of y are split off: (64*s0 + r) // 64 is s0 + r // 64.
         if whole or not left:
             remainder = _collected(left)
             inner = 0 if remainder == 0 else _divide(remainder, y, rest)
@@ -254,7 +253,7 @@ def _is_atom(size: Size) -> bool:
 
 # -- values -----------------------------------------------------------------------------------
 class Arithmetic(Protocol[T]):
-    """How to compute with something that stands for numbers."""
+    """How to compute with values that stand for numbers."""
 
     def constant(self, number: int) -> T: ...
 
@@ -266,7 +265,7 @@ class Arithmetic(Protocol[T]):
 
 
 def compute(size: Number, values: Mapping[str, T], using: Arithmetic[T]) -> T:
-    """The number from what the symbols stand for. Raises KeyError for a symbol that stands for nothing."""
+    """Evaluates the size from its symbols' values. Raises KeyError for a symbol that has none."""
     if isinstance(size, int):
         return using.constant(size)
     products = []
@@ -283,7 +282,7 @@ def compute(size: Number, values: Mapping[str, T], using: Arithmetic[T]) -> T:
 
 
 class Operators(Generic[N]):
-    """Python's own, on numbers or on sizes."""
+    """Python's operators, on ints or on sizes."""
 
     def constant(self, number: int) -> N:
         return number
@@ -299,12 +298,12 @@ class Operators(Generic[N]):
 
 
 def at(size: Number, values: Mapping[str, int]) -> int:
-    """The number where the symbols have these values. Raises KeyError for a symbol without one."""
+    """The size where the symbols have these values. Raises KeyError for a symbol without one."""
     return compute(size, values, Operators[int]())
 
 
 def symbols(size: Number) -> set[str]:
-    """The names in a number."""
+    """The names of the symbols in a number."""
     found: set[str] = set()
     for term, _ in as_terms(size):
         for atom in term:
@@ -313,7 +312,7 @@ def symbols(size: Number) -> set[str]:
 
 
 def _is_negative(size: Number) -> bool:
-    """As it is by the hints. What is compiled is right only for calls where it is so: noted by `assumptions`."""
+    """Whether the hints make the size negative; noted as an assumption, with which calls must agree."""
     if isinstance(size, int):
         return size < 0
     noted = _ASSUMED.get()
@@ -324,8 +323,8 @@ def _is_negative(size: Number) -> bool:
 
 @contextmanager
 def assumptions() -> Iterator[dict[str, bool]]:
-    """Within it, sizes may be compared: by their hints. It fills in what a call must agree with: size → whether it is
-    negative."""
+    """Within this context, hints decide comparisons of sizes. Yields size → whether it is negative, which calls must
+    agree with."""
     noted: dict[str, bool] = {}
     token = _ASSUMED.set(noted)
     try:
@@ -335,13 +334,13 @@ def assumptions() -> Iterator[dict[str, bool]]:
 
 
 def assumed() -> dict[str, bool]:
-    """What `assumptions` has noted up to here; nothing where none are noted."""
+    """The assumptions noted so far; empty outside of `assumptions`."""
     return dict(_ASSUMED.get() or {})
 
 
 @contextmanager
 def hints(values: Mapping[str, int]) -> Iterator[None]:
-    """Within it, `hint` takes symbols for these values."""
+    """Within this context, `hint` uses these values of symbols."""
     token = _HINTS.set(values)
     try:
         yield
@@ -350,7 +349,7 @@ def hints(values: Mapping[str, int]) -> Iterator[None]:
 
 
 def hint(size: Number) -> int:
-    """About how much it is: for what costs, never for what is right."""
+    """About how large the size is: for estimates of cost, never for correctness."""
     if isinstance(size, int):
         return size
     known = _HINTS.get()
@@ -364,7 +363,7 @@ def estimate(sizes: Iterable[Number]) -> int:
 
 # -- text -------------------------------------------------------------------------------------
 def parse(text: str) -> Number:
-    """What was printed. Raises ValueError for any other text."""
+    """The number that prints as `text`. Raises ValueError for any other text."""
     return _parsed(text, current())
 
 

@@ -1,10 +1,10 @@
-"""Polynomials that are 0 in every call, and others by what these say.
+"""Rewrites polynomials by rules that follow from polynomials that are 0 in every call.
 
     s0 // 2 - 1 is 0     3*(s0//2) + s1   →   s1 + 3
 
-A polynomial is monomial → coefficient; a monomial is its atoms in the order of their text. The greatest monomial of one
-that is 0 gives way to the others, so that a polynomial gets smaller with each step; a multiple gives way to the number
-of times, where rules may go round in circles.
+A polynomial maps monomials to coefficients; a monomial is its atoms sorted by their text. A rule replaces the greatest
+monomial of a zero polynomial by the other terms, so each step makes a polynomial smaller. A rule that replaces a
+multiple x of y by `x // y * y` does not, so rules may form cycles.
 """
 
 from __future__ import annotations
@@ -33,12 +33,14 @@ class Rule:
 Rules: TypeAlias = tuple[Rule, ...]
 _RULES: ContextVar[Rules] = ContextVar("rules", default=())
 
-#: Steps that a polynomial takes at most. Each is right, so that to stop early only leaves equal ones that differ.
+#: The most steps for one polynomial. Each step preserves the value, so stopping early only leaves equal polynomials in
+#: different forms.
 _STEPS = 400
 
 
 def rule_of(zero: Polynomial) -> Rule | None:
-    """What a polynomial that is 0 says of others; None where it says that a symbol is: no size would have it then."""
+    """The rule that follows from a zero polynomial; None if it would replace a symbol, since then no size would have
+    the symbol."""
     lead = max(zero, key=_order, default=())
     if lead == () or (len(lead) == 1 and isinstance(lead[0], str)):
         return None
@@ -47,13 +49,13 @@ def rule_of(zero: Polynomial) -> Rule | None:
 
 
 def current() -> Rules:
-    """Those within whose `follow` this is called."""
+    """The rules of the innermost `follow`."""
     return _RULES.get()
 
 
 @contextmanager
 def follow(rules: Iterable[Rule]) -> Iterator[None]:
-    """Within it, `by_rules` goes by these."""
+    """Within this context `by_rules` applies these rules."""
     token = _RULES.set(tuple(rules))
     try:
         yield
@@ -62,7 +64,7 @@ def follow(rules: Iterable[Rule]) -> Iterator[None]:
 
 
 def by_rules(polynomial: Polynomial) -> Polynomial:
-    """The last polynomial that the rules make of one; without terms that are 0 where one was followed."""
+    """Applies the rules to a polynomial until none applies. Removes terms that are 0 only if a rule was applied."""
     rules, left = _RULES.get(), dict(polynomial)
     for _ in range(_STEPS):
         if (step := _step(rules, left)) is None:
@@ -76,8 +78,8 @@ def by_rules(polynomial: Polynomial) -> Polynomial:
 
 
 def without_implied(rules: Iterable[Rule]) -> list[Rule]:
-    """The rules but those that the others imply, the first ones first. Where s0 // s1 is s2, `s1*s2 → s0` and
-    `s0 → s1*(s0//s1)` go round in a circle: either will do."""
+    """Removes rules that the other rules imply, the first ones first. Where s0 // s1 is s2, `s1*s2 → s0` and `s0 →
+    s1*(s0//s1)` form a cycle: either suffices."""
     left = list(rules)
     for rule in list(left):
         others = [other for other in left if other is not rule]
@@ -89,16 +91,16 @@ def without_implied(rules: Iterable[Rule]) -> list[Rule]:
 
 
 def _step(rules: Rules, polynomial: Polynomial) -> tuple[Rule, int, Monomial] | None:
-    """A rule to follow, how many times, and what else is in the monomial that has its lead."""
+    """A rule that applies, how many times, and the other atoms of the monomial that contains its lead."""
     for rule in rules:
         for monomial, factor in polynomial.items():
             others = without(monomial, rule.lead)
-            # What is left has a coefficient of 0 to factor - 1: the same one for equal polynomials.
+            # The remaining coefficient is 0 to factor - 1, so equal polynomials get the same one.
             if others is not None and factor // rule.factor:
                 return rule, factor // rule.factor, others
     return None
 
 
 def _order(monomial: Monomial) -> tuple[int, list[tuple[bool, str]]]:
-    """More factors are greater, and quotients than symbols."""
+    """A monomial of more atoms is greater; of equally many, quotients are greater than symbols."""
     return len(monomial), sorted(((not isinstance(atom, str), str(atom)) for atom in monomial), reverse=True)

@@ -1,11 +1,11 @@
-"""Attention as torch sees it until the importer does: custom ops that AOTAutograd keeps whole.
+"""Defines the custom ops for attention that AOTAutograd keeps whole until the importer reads them.
 
     output, logsumexp = cuesta::attention(q, k, v, mask, causal, scale, route)
     dq, dk, dv = cuesta::attention_backward(grad, q, k, v, output, logsumexp, mask, causal, scale, route)
 
-the same two with dropout, and two of ATen's efficient kernel (frontend/attention/efficient_attention.py). `route`
-names the kernel of ATen's that does the work (cuesta/policy/attention_routes.py). The fake implementation runs that
-kernel's own, so shapes, strides and dtypes of the results are what torch says of it, in every version.
+There are also these two with dropout, and two for ATen's efficient kernel (frontend/attention/efficient_attention.py).
+`route` names the ATen kernel that does the work (cuesta/policy/attention_routes.py). The fake implementation runs that
+kernel's fake implementation, so that shapes, strides and dtypes of the results match the kernel in every torch version.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ aten = torch.ops.aten
 def _forward(
     q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causal: bool, scale: float, p: float, route: str
 ) -> tuple[Tensor, Tensor, Tensor | None, Tensor | None]:
-    """Output, logsumexp, and seed and offset of the random numbers where the kernel gives them."""
+    """Output, logsumexp, and the seed and offset of the random numbers where the kernel returns them."""
     match route:
         case "cudnn":
             r = aten._scaled_dot_product_cudnn_attention(q, k, v, mask, True, p, causal, False, scale=scale)
@@ -75,7 +75,7 @@ def _backward(
 def attention(
     q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causal: bool, scale: float, route: str
 ) -> tuple[Tensor, Tensor]:
-    """Attention whose results are those of the route's kernel."""
+    """Attention without dropout, by the kernel of `route`: output and logsumexp."""
     output, logsumexp, _, _ = _forward(q, k, v, mask, causal, scale, 0.0, route)
     return output, logsumexp
 
@@ -94,7 +94,7 @@ def attention_backward(
     route: str,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """The gradients of q, k and v."""
-    # Kernels want seeds though they draw no numbers.
+    # The kernels take seeds although they draw no random numbers here.
     nothing = q.new_empty((), dtype=torch.int64)
     saved = (grad, q, k, v, output, logsumexp)
     return _backward(*saved, mask, causal, scale, 0.0, route, (nothing, nothing))
@@ -123,10 +123,10 @@ attention.register_autograd(_differentiate, setup_context=_save)
 def dropout_attention(
     q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causal: bool, scale: float, p: float, route: str, call: int
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Attention that drops weights. `call` tells calls on the same operands apart: each has its own numbers."""
+    """Attention with dropout. `call` distinguishes calls on the same operands: each draws its own random numbers."""
     output, logsumexp, seed, offset = _forward(q, k, v, mask, causal, scale, p, route)
     assert seed is not None and offset is not None, f"route {route} has no dropout"
-    # The efficient kernel leaves them on the CPU, except within a CUDA graph.
+    # The efficient kernel leaves seed and offset on the CPU, except within a CUDA graph.
     return output, logsumexp, seed.to(q.device), offset.to(q.device)
 
 
@@ -146,7 +146,7 @@ def dropout_attention_backward(
     p: float,
     route: str,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """The gradients of q, k and v, with the weights dropped that were dropped."""
+    """The gradients of q, k and v, with the same weights dropped as in the forward pass."""
     if route == "efficient" and not torch.cuda.is_current_stream_capturing():
         seed, offset = seed.cpu(), offset.cpu()
     saved = (grad, q, k, v, output, logsumexp)
@@ -186,7 +186,7 @@ dropout_attention.register_autograd(_differentiate_dropout, setup_context=_save)
 def seeded_attention(
     q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None, p: float, causal: bool, scale: float
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Attention that drops weights, its seed and offset on the device of `q`."""
+    """Attention with dropout by the efficient kernel; seed and offset are returned on the device of `q`."""
     output, logsumexp, seed, offset = _forward(q, k, v, bias, causal, scale, p, "efficient")
     assert seed is not None and offset is not None
     return output, logsumexp, seed.to(q.device), offset.to(q.device)
@@ -207,7 +207,7 @@ def biased_attention_backward(
     scale: float,
     p: float,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """The gradients of q, k, v and of a bias of the scores' shape."""
+    """The gradients of q, k, v and of a bias that has the scores' shape."""
     if p and not torch.cuda.is_current_stream_capturing():
         seed, offset = seed.cpu(), offset.cpu()
     return _bias_backward(grad, q, k, v, output, logsumexp, bias, seed, offset, causal, scale, p)

@@ -1,7 +1,7 @@
-"""Attention masks that the graph itself computes, and what they turn out to be.
+"""Classifies attention masks that the graph itself computes, by evaluating them.
 
-Transformers' models build their masks from arange and comparisons. Such a mask depends on no input: its
-subgraph is run, on the CPU, and the result looked at.
+Models of the transformers library build their masks from arange and comparisons. Such a mask depends on no input: its
+subgraph is run on the CPU, and the result inspected.
 
     kv <= q, expanded   →  "causal"          q >= 0, expanded   →  "all"
 """
@@ -19,16 +19,16 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from cuesta.frontend.attention import symbolic_masks
 from cuesta.frontend.attention.mask_nodes import NotConstant, meta_of, steps_of
 
-#: Elements beyond which nothing is evaluated: a mask for 8192 positions.
+#: Tensors of more elements are not evaluated: a mask over 8192 positions has this many.
 _LIMIT = 1 << 26
 
 
 def classify_mask(node: torch.fx.Node, user: torch.fx.Node, length: Any, keys: Any) -> str | None:
-    """What a mask over [.., `length`, `keys`] is where `user` reads it.
+    """The kind of a mask over [.., `length`, `keys`], with its value where `user` reads it.
 
     "all" (nothing hidden), "causal" (row i sees columns ≤ i), else None.
 
-    A boolean mask shows where it is true. An additive one shows where it is 0 and hides where it is at or
+    A boolean mask shows where it is true. An additive mask shows where it is 0 and hides where it is at or
     below the lowest finite number.
     """
     if not isinstance(length, int) or not isinstance(keys, int):
@@ -41,7 +41,7 @@ def classify_mask(node: torch.fx.Node, user: torch.fx.Node, length: Any, keys: A
         return None
     if not isinstance(mask, torch.Tensor) or not (mask.dtype == torch.bool or mask.is_floating_point()):
         return None
-    # One of what is repeated is enough.
+    # Along a broadcast dim, one element stands for all.
     mask = mask[tuple(slice(0, 1) if stride == 0 else slice(None) for stride in mask.stride())]
     if mask.dtype == torch.bool:
         shown = mask
@@ -60,7 +60,7 @@ def classify_mask(node: torch.fx.Node, user: torch.fx.Node, length: Any, keys: A
 
 
 def evaluate(node: torch.fx.Node, user: torch.fx.Node) -> Any:
-    """The value that `user` finds in a node that depends on no input, computed on the CPU by the graph's own calls.
+    """The value of a node that depends on no input, where `user` reads it; the graph's own calls are run on the CPU.
 
     Works on the graphs of Dynamo and of AOTAutograd. Raises NotConstant for any other node.
     """
@@ -72,12 +72,12 @@ def evaluate(node: torch.fx.Node, user: torch.fx.Node) -> Any:
             except NotConstant:
                 raise
             except Exception as problem:
-                # Whatever a call cannot do here (a size of another device, too much memory), it is not known.
+                # A call may fail here for many reasons (an argument of another device, too little memory).
                 raise NotConstant(f"{step.target} failed: {problem}") from problem
     return values[node]
 
 
-#: Where functions may come from: others could do anything.
+#: Modules whose functions are run; functions from elsewhere could have any effect.
 _KNOWN_MODULES = ("torch", "_operator", "operator", "math", "builtins")
 
 
@@ -105,7 +105,7 @@ def _run(node: torch.fx.Node, values: dict[torch.fx.Node, Any]) -> Any:
 
 
 def _stand_in(node: Any) -> torch.Tensor:
-    """A tensor of a node's shape and dtype, for calls that read no values."""
+    """A tensor of a node's shape and dtype, for calls that do not read the node's values."""
     meta = meta_of(node)
     if not isinstance(meta, torch.Tensor) or not all(isinstance(n, int) for n in meta.shape):
         raise NotConstant(f"the shape of {node} is symbolic")
@@ -113,7 +113,7 @@ def _stand_in(node: Any) -> torch.Tensor:
 
 
 def _attribute(node: torch.fx.Node) -> torch.Tensor:
-    """A tensor that the graph holds as a constant; parameters and buffers may change."""
+    """A tensor that the graph holds as a constant. Raises NotConstant for parameters and buffers, which may change."""
     value: Any = node.graph.owning_module
     for part in str(node.target).split("."):
         value = getattr(value, part, None)
@@ -139,7 +139,7 @@ class _Careful(TorchDispatchMode):
 
 
 def _elements(arguments: Iterable[Any]) -> int:
-    """How many elements a result may have: operands broadcast against each other, or sizes given."""
+    """An upper bound of a result's elements: from operands broadcast against each other, or from sizes as arguments."""
     shapes, largest = [], 0
     for argument in arguments:
         if isinstance(argument, torch.Tensor):

@@ -1,9 +1,9 @@
-"""ATen's memory-efficient attention on GPUs, where AOTAutograd calls it by itself: a bias with a gradient, or what
-`frontend.attention` leaves to torch.
+"""Decomposes ATen's memory-efficient attention on GPUs into cuesta's ops, where AOTAutograd calls it by itself: for a
+bias with a gradient, or for calls that `frontend.attention` leaves to torch.
 
-Its kernel leaves the seed and the offset of its random numbers on the CPU, and torch's fake tensors say that they are
-on the GPU: what is saved for a backward graph would be read from there. Without dropout nobody reads them, and with it
-ops of ours move them.
+The kernel leaves the seed and offset of its random numbers on the CPU, but torch's fake tensors say that they are on
+the GPU, where a backward graph would read the saved values. Without dropout nobody reads seed and offset; with dropout
+cuesta's ops move them to the GPU.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""Keeps attention one op on its way through AOTAutograd, in Dynamo's graph, before that takes it apart.
+"""Replaces attention calls in Dynamo's graph by one custom op each, so that AOTAutograd does not decompose them.
 
     scaled_dot_product_attention(q, k, v, attn_mask=m)   →   cuesta::attention(q, k, v, bias, causal, scale, route)
 
-First every mask that the graph itself computes is looked at: one that hides nothing is dropped, a
-lower triangle becomes `is_causal`. Then, for GPUs, each call that a kernel of ATen's takes whole becomes
-a custom op with a backward of its own; the others stay what they are. On CPU torch keeps attention
-whole itself.
+First every mask that the graph itself computes is evaluated: a mask that hides nothing is dropped, a
+lower triangle becomes `is_causal`. Then, for GPUs, each call that one of ATen's kernels computes whole
+becomes a custom op with its own backward; other calls stay as they are. On CPU torch itself keeps
+attention whole.
 """
 
 from __future__ import annotations
@@ -67,9 +67,9 @@ class _Call:
 
 
 def keep_attention_whole(gm: torch.fx.GraphModule, target: Target | None = None) -> None:
-    """Rewrites Dynamo's graph in place, and graphs within it.
+    """Rewrites Dynamo's graph and the graphs nested in it, in place.
 
-    `target` is what the user asked for; where None, the device of each call's tensors says.
+    `target` is the user's choice; None stands for the device of each call's tensors.
     """
     for module in list(gm.modules()):
         if isinstance(module, torch.fx.GraphModule):
@@ -80,9 +80,9 @@ def keep_attention_whole(gm: torch.fx.GraphModule, target: Target | None = None)
 class _Rewriter:
     gm: torch.fx.GraphModule
     target: Target | None
-    #: (mask, writes before it is read, sizes and so on) → the bias that was made of it, which layers share
+    #: (mask, number of writes before it is read, dtype, route, sizes) → the bias made from the mask; layers share it
     biases: dict[tuple[Any, ...], Node] = field(default_factory=dict)
-    #: (mask, writes before it is read, sizes) → what it is
+    #: (mask, number of writes before it is read, sizes) → the mask's kind, by `classify_mask`
     kinds: dict[tuple[Any, ...], str | None] = field(default_factory=dict)
     random_calls: int = 0
 
@@ -104,7 +104,7 @@ class _Rewriter:
 
     # -- masks --------------------------------------------------------------------------------
     def prove_mask(self, node: Node, call: _Call) -> None:
-        """Replaces a mask of the call that is none, or causal."""
+        """Drops the call's mask where it hides nothing or is causal; in the second case sets `is_causal`."""
         q, k = _meta(call.q), _meta(call.k)
         if not isinstance(call.attn_mask, Node) or q is None or k is None or call.is_causal is not False:
             return
@@ -117,7 +117,7 @@ class _Rewriter:
 
     # -- the op -------------------------------------------------------------------------------
     def make_whole(self, node: Node, call: _Call) -> bool:
-        """Replaces the node by the custom op, where a kernel takes it; returns whether one does."""
+        """Replaces the node by the custom op where one of ATen's kernels takes the call; returns whether it did."""
         output, q, k, v = _meta(node), _meta(call.q), _meta(call.k), _meta(call.v)
         mask = _meta(call.attn_mask)
         if output is None or q is None or k is None or v is None or (mask is None and call.attn_mask is not None):
@@ -127,7 +127,7 @@ class _Rewriter:
         if target is None or not plain or not isinstance(call.is_causal, bool):
             return False
         if mask is not None and (mask.requires_grad or call.is_causal or mask.dim() > 4):
-            return False  # no kernel gives the gradient of a mask that is broadcast; the other torch refuses
+            return False  # no kernel gives the gradient of a broadcast mask; torch refuses a mask with `is_causal`
         if not _aligned(q, k, v) or (q.shape[-3] != k.shape[-3] and not call.enable_gqa):
             return False
         few_k, few_v = _unrepeated(call.k), _unrepeated(call.v)
@@ -146,7 +146,7 @@ class _Rewriter:
             repeats = heads > 1 and not takes_fewer_kv_heads(route)
             if repeats and keys is not call.k:
                 keys, values, repeats = call.k, call.v, False
-            # Under autocast the call is done in the type of its output.
+            # Under autocast the call computes in the type of its output.
             tensors = [graph.cast(n, output.dtype) for n in (call.q, keys, values)]
             if repeats:
                 tensors[1:] = [graph.repeat(n, heads) for n in tensors[1:]]
@@ -174,27 +174,27 @@ class _Rewriter:
         return True
 
     def target_for(self, q: torch.Tensor) -> Target | None:
-        """What a call on `q` is compiled for; None where torch keeps it whole itself, or nothing is compiled."""
+        """The target of a call on `q`; None where torch itself keeps the call whole, or where cuesta has no target."""
         if self.target is None and q.device.type in ("cuda", "xpu"):
             try:
                 return target_of_device(q.device)
             except CuestaError:
-                return None  # said again, and to the user, where the graph itself is compiled
+                return None  # compiling the graph raises this again, for the user to see
         return None if self.target is None or self.target == CPU else self.target
 
 
 def _relate(call: _Call) -> None:
-    """Has Dynamo's guards say that there are as many keys as values, as attention needs: sizes that are marked as open
-    have symbols of their own, and a kernel has to know that they are equal."""
+    """Adds a guard that there are as many keys as values, as attention requires. Sizes that are marked as dynamic have
+    separate symbols, and a kernel has to know that these are equal."""
     k, v = _meta(call.k), _meta(call.v)
     if k is not None and v is not None and min(k.dim(), v.dim()) > 1:
         guard_or_false(k.shape[-2] == v.shape[-2])
 
 
 def _stays_fast(node: Node, call: _Call) -> bool:
-    """Whether torch has a kernel for a call that is left to it, now that its mask is another.
+    """Whether torch has a kernel for a call that is left to torch, with the call's new mask.
 
-    What it takes apart it makes a new mask for where it is told "causal": the old one is as good.
+    Where torch decomposes the call, it would build a mask for `is_causal`: the old mask is as good then.
     """
     output, q, k, v = _meta(node), _meta(call.q), _meta(call.k), _meta(call.v)
     if not call.is_causal or output is None or q is None or k is None or v is None:
@@ -208,8 +208,8 @@ def _stays_fast(node: Node, call: _Call) -> bool:
 
 
 def _calls(graph: torch.fx.Graph) -> Iterator[Node]:
-    """The attention calls outside vmap, grad and the like, which have no rule for our op; none where the
-    user chooses kernels within the graph."""
+    """The attention calls outside vmap, grad and the like, which have no rule for cuesta's op. No calls where
+    the user chooses kernels within the graph."""
     nesting = 0
     nodes = list(graph.nodes)
     if any(n.op == "call_function" and n.target is torch.nn.attention._sdpa_kernel for n in nodes):
@@ -222,48 +222,48 @@ def _calls(graph: torch.fx.Graph) -> Iterator[Node]:
 
 
 def _meta(node: Any) -> torch.Tensor | None:
-    """The fake tensor of a node; None for all but plain strided ones."""
+    """The fake tensor of a node; None where the node has no plain strided tensor."""
     value = node.meta.get("example_value") if isinstance(node, Node) else None
     plain = isinstance(value, torch.Tensor) and value.layout == torch.strided and not value.is_nested
     return value if plain else None
 
 
 def _aligned(*tensors: torch.Tensor) -> bool:
-    """Whether kernels can read them: four dims, the last one dense."""
+    """Whether kernels can read the tensors: four dims, the last one dense."""
     return all(x.dim() == 4 and (x.stride(-1) == 1 or x.shape[-1] == 1) for x in tensors)
 
 
 def _dim_order(x: torch.Tensor) -> list[int]:
-    """The dims of more than one element, outermost in memory first."""
+    """The dims of size other than 1, outermost in memory first."""
     return sorted((d for d in range(x.dim()) if x.shape[d] != 1), key=lambda d: x.stride(d), reverse=True)
 
 
 def _kernel_order(route: str, q: torch.Tensor) -> list[int] | None:
-    """That of a route's output, in general like q; None where q has elements in the same place."""
+    """The dim order of a route's output, for most routes that of q; None where q has a stride of 0."""
     if 0 in q.stride():
         return None
     return [d for d in (0, 2, 1, 3) if q.shape[d] != 1] if route == "efficient" else _dim_order(q)
 
 
-#: Calls whose result has the same strides whatever their operand's are, and calls that pass an order of dims on.
+#: Calls whose result's strides do not depend on their operand's, and calls that may pass their operand's dim order on.
 _CONTIGUOUS = ("contiguous", torch._C._nn.linear)
 _PASS_ON = ("transpose", "permute", "swapaxes", "reshape", "flatten")
 
 
 def _loses_strides(node: Node) -> bool:
-    """Whether nobody can tell in what order the node's elements are: eager may take a kernel of other strides."""
+    """Whether no user of the node depends on its strides, so that they may differ from eager's."""
     return all(
         user.target in _CONTIGUOUS or (user.target in _PASS_ON and _loses_strides(user)) for user in node.users
     ) and bool(node.users)
 
 
 def _allowed(target: Target) -> list[str]:
-    """The routes that the user's switches leave."""
+    """The routes that the user's switches in torch allow."""
     if target.device_type != "cuda":
         return list(ROUTES)
     cuda = torch.backends.cuda
     switches = {
-        # cuDNN's backward adds up in any order.
+        # cuDNN's backward adds up in no fixed order.
         "cudnn": cuda.cudnn_sdp_enabled() and not torch.are_deterministic_algorithms_enabled(),
         "flash": cuda.flash_sdp_enabled(),
         "efficient": cuda.mem_efficient_sdp_enabled(),
@@ -272,14 +272,15 @@ def _allowed(target: Target) -> list[str]:
 
 
 _ALL = slice(None, None, None)
-#: A call after its first argument that puts a dim behind the heads.
+#: Target and arguments, without the first, of calls that insert a dim after the heads.
 _ADDS_DIM = ((operator.getitem, ((_ALL, _ALL, None, _ALL, _ALL),)), ("unsqueeze", (2,)))
 
 
 def _unrepeated(node: Node) -> tuple[Node, Any] | None:
-    """Keys or values before each head was repeated for a group of q's, with their shape; else the node itself.
+    """Keys or values before each head was repeated for a group of q's heads, with their shape; else the node itself.
+    None where the node has no plain tensor.
 
-    x of reshape(expand(x[:, :, None])), as transformers' models write it.
+    Finds x in reshape(expand(x[:, :, None])), as models of the transformers library repeat heads.
     """
     whole = _meta(node)
     if whole is None:
@@ -302,13 +303,13 @@ def _unrepeated(node: Node) -> tuple[Node, Any] | None:
 
 @dataclass
 class _Builder:
-    """Adds nodes in the place of `node`."""
+    """Adds nodes with the meta of `node`, which they replace."""
 
     graph: torch.fx.Graph
     node: Node
 
     def call(self, target: Any, *args: Any, **kwargs: Any) -> Node:
-        """A function, or a method by its name."""
+        """Adds a call of a function, or of a method where `target` is a name."""
         method = isinstance(target, str)
         new = (self.graph.call_method if method else self.graph.call_function)(target, args, kwargs)
         new.meta = {k: v for k, v in self.node.meta.items() if k != "example_value"}
@@ -318,20 +319,20 @@ class _Builder:
         return x if x.meta["example_value"].dtype == dtype else self.call("to", x, dtype)
 
     def repeat(self, x: Node, times: int) -> Node:
-        """Each head of [B, H, S, D], that many times."""
+        """Repeats each head of [B, H, S, D] `times` times."""
         return self.call("flatten", self.call("expand", self.call("unsqueeze", x, 2), -1, -1, times, -1, -1), 1, 2)
 
     def in_order(self, x: Node, order: list[int]) -> Node:
-        """x with its dims in memory as `order` has them, outermost first."""
+        """x copied so that its dims are in memory in the order `order`, outermost first."""
         full = [d for d in range(4) if d not in order] + order
         back = [full.index(d) for d in range(4)]
         return self.call("permute", self.call("contiguous", self.call("permute", x, full)), back)
 
     def bias(self, mask: Node, dtype: torch.dtype, route: str, sizes: list[Any]) -> Node:
-        """The mask as the kernel takes it: additive, dense in its last dim, four dims.
+        """Converts a mask to a kernel's form: additive, dense in its last dim, four dims.
 
-        The efficient kernel wants it over all of [B, H, L, S], rows aligned; where nothing differs
-        between batches or heads they share one.
+        The efficient kernel takes it over all of [B, H, L, S], with aligned rows; batches or heads along
+        which the mask is broadcast share memory.
         """
         meta = mask.meta["example_value"]
         x = mask
@@ -354,11 +355,11 @@ class _Builder:
         return self.call("expand", x, *sizes)
 
     def size(self, x: Node, dim: int) -> Any:
-        """A size of x: a number, or a node where it is symbolic."""
+        """The size of x along `dim`: a number, or a node where the size is symbolic."""
         size = x.meta["example_value"].shape[dim]
         return size if isinstance(size, int) else self.call("size", x, dim)
 
     def arithmetic(self, function: Any, *numbers: Any) -> Any:
-        """A function of sizes."""
+        """A function of sizes: a number, or a node where an argument is a node."""
         symbolic = any(isinstance(n, Node) for n in numbers)
         return self.call(function, *numbers) if symbolic else function(*numbers)

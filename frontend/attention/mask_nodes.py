@@ -1,4 +1,4 @@
-"""The nodes of a graph that compute an attention mask, and what changes any of them.
+"""Finds the nodes of a graph that compute an attention mask, and the nodes that write to any of these.
 
 Works on the graphs of Dynamo and of AOTAutograd.
 """
@@ -12,10 +12,10 @@ from typing import Any
 
 import torch
 
-#: Nodes beyond which a mask counts as depending on more than positions.
+#: A mask computed by more nodes than this counts as not constant.
 _MOST_NODES = 500
 
-#: Calls that read no more of their first tensor than its shape, dtype and device.
+#: Calls that read only the shape, dtype and device of their first operand.
 _LIKE_METHODS = frozenset({"new_ones", "new_zeros", "new_full", "new_tensor", "size", "dim", "numel"})
 _LIKE_FUNCTIONS = frozenset(
     {torch.ones_like, torch.zeros_like, torch.full_like}
@@ -25,18 +25,18 @@ _LIKE_FUNCTIONS = frozenset(
 
 
 class NotConstant(Exception):
-    """A value depends on an input, on random numbers, or is too large to look at."""
+    """Raised for a value that depends on an input or on random numbers, or that is too large to evaluate."""
 
 
 def writers_before(user: torch.fx.Node) -> list[torch.fx.Node]:
-    """The nodes before `user` that change one of their operands."""
+    """The nodes before `user` that write to one of their operands."""
     return [n for n in itertools.takewhile(lambda n: n is not user, user.graph.nodes) if _writes(n)]
 
 
 def steps_of(node: torch.fx.Node, user: torch.fx.Node) -> list[torch.fx.Node]:
-    """All that `node` is made by, in the graph's order; what writes into any of it before `user` included.
+    """All nodes that compute `node`, in the graph's order, with the nodes that write into any of them before `user`.
 
-    Raises NotConstant where a tensor that is passed is among it; a number may be.
+    Raises NotConstant where a tensor argument of the graph is among them; a number argument may be.
     """
     wanted: set[torch.fx.Node] = set()
     order = {n: i for i, n in enumerate(node.graph.nodes)}
@@ -71,7 +71,7 @@ def _reads_no_values(node: torch.fx.Node) -> bool:
 
 
 def _writes(node: torch.fx.Node) -> bool:
-    """Whether a node changes one of its operands."""
+    """Whether a node writes to one of its operands."""
     target = node.target
     if node.op == "call_method":
         return _names_writer(str(target))
@@ -89,7 +89,7 @@ def _names_writer(name: str) -> bool:
 
 
 def _written(writer: torch.fx.Node) -> set[torch.fx.Node]:
-    """What a node may write into: its first operand, and what that may be a view of."""
+    """The nodes that `writer` may write into: its `out` or first operand, and what that may be a view of."""
     found: set[torch.fx.Node] = set()
     target = writer.kwargs.get("out", writer.args[0] if writer.args else None)
     while isinstance(target, torch.fx.Node):
@@ -109,12 +109,12 @@ _WRITING = frozenset(
 
 
 def meta_of(node: Any) -> Any:
-    """What Dynamo, or AOTAutograd, says of a node: a fake tensor, a number; None where it says nothing."""
+    """A node's value as Dynamo or AOTAutograd traced it: a fake tensor, a number; None where the node has no value."""
     return (node.meta.get("example_value", node.meta.get("val"))) if isinstance(node, torch.fx.Node) else None
 
 
 def erase_unused(nodes: Iterable[torch.fx.Node]) -> None:
-    """Erases those of `nodes`, and of what they are made by, that nobody uses; not those that write."""
+    """Erases the unused nodes among `nodes` and among the nodes that compute them, except for nodes that write."""
     waiting = list(nodes)
     while waiting:
         node = waiting.pop()

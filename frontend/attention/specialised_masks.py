@@ -1,7 +1,7 @@
-"""Masks that are constants once a graph's symbolic sizes are numbers.
+"""Drops attention masks that are constants once a graph's symbolic sizes are numbers.
 
-With dynamic shapes Dynamo's graph cannot tell what a mask is, as its sizes are not known. When the graph
-is traced for the sizes of a call they are, and attention is one op still:
+With dynamic shapes, Dynamo's graph has masks of unknown sizes, which may not be classified. When the graph
+is specialised to the sizes of a call, they are known, and attention is still one op:
 
     cuesta.attention(q, k, v, where(kv <= q, 0, -inf), False, …)   →   cuesta.attention(q, k, v, None, True, …)
 """
@@ -19,14 +19,14 @@ from cuesta.frontend.attention.mask_nodes import erase_unused
 
 @dataclass(frozen=True)
 class _Places:
-    """Where a call has its q (k follows it), its mask and whether it is causal."""
+    """Positions of q (k follows), mask and `causal` among a call's arguments; a name stands for a keyword argument."""
 
     q: int
     mask: int | str
     causal: int
 
 
-#: What is called → its places.
+#: Overload of an attention op → the positions of its arguments.
 _CALLS = {
     "cuesta.attention.default": _Places(0, 3, 4),
     "cuesta.attention_backward.default": _Places(1, 6, 7),
@@ -38,7 +38,7 @@ _CALLS = {
 
 
 def prove_masks(gm: torch.fx.GraphModule) -> None:
-    """Drops the masks of an ATen graph that hide nothing, and says "causal" for those that are, in place."""
+    """Drops the masks of an ATen graph that hide nothing or are causal, and sets "causal" for the latter, in place."""
     loose: list[torch.fx.Node] = []
     for node in gm.graph.nodes:
         places = _CALLS.get(str(node.target))
@@ -47,10 +47,10 @@ def prove_masks(gm: torch.fx.GraphModule) -> None:
             continue
         length, keys = (node.args[i].meta["val"].shape[2] for i in (places.q, places.q + 1))
         kind = classify_mask(mask, node, length, keys)
-        # Not every kernel aligns "causal" to the first row and column where there are fewer of one.
+        # Where rows and columns differ in number, not every kernel aligns "causal" to the first row and column.
         if kind is None or (kind == "causal" and length != keys):
             continue
-        # ATen's forward op may leave out that nothing is dropped and that it is not causal.
+        # A call of ATen's forward op may omit dropout and `is_causal`, whose defaults are 0.0 and False.
         arguments = [*node.args, *(0.0, False)[len(node.args) - 3 :]] if len(node.args) < 5 else [*node.args]
         arguments[places.causal] = kind == "causal"
         if isinstance(places.mask, int):

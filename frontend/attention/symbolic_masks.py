@@ -1,10 +1,10 @@
-"""Attention masks over symbolic sizes: what a graph computes is followed as formulas of the position.
+"""Classifies attention masks over symbolic sizes, by evaluating a graph's nodes as formulas of the position.
 
     arange(s0)[:, None] >= arange(s0)        →   {i - j >= 0}, which is causal
-    (arange(s0) < s0) & …                    →   s0 - 1 - j >= 0, true of every position: nothing is hidden by it
+    (arange(s0) < s0) & …                    →   s0 - 1 - j >= 0, true at every position: it hides nothing
 
-An integer is a sum of multiples of the position along each dim and of a number; a truth value a set of such sums that
-are all at least 0. Whatever else a node computes, nothing is known of it.
+An integer tensor is a `Sum`: a multiple of the position along each dim, plus a number. A boolean tensor is an `All`: a
+set of sums, true where all of them are at least 0. Any other value is unknown.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from cuesta.sizes import Number, Size, number
 
 @dataclass(frozen=True)
 class Sum:
-    """A multiple of the position along each dim, and a number."""
+    """An integer tensor: the sum of `factors[d]` times the position along dim d, plus `rest`."""
 
     factors: tuple[Number, ...]
     rest: Number
@@ -31,7 +31,7 @@ class Sum:
 
 @dataclass(frozen=True)
 class All:
-    """Whether all sums are at least 0, of a tensor of `rank` dims."""
+    """A boolean tensor of `rank` dims: true where all `sums` are at least 0."""
 
     sums: frozenset[Sum]
     rank: int
@@ -42,7 +42,7 @@ _INTEGERS = (torch.int64, torch.int32)
 
 
 def classify(node: torch.fx.Node, user: torch.fx.Node, length: Any, keys: Any) -> str | None:
-    """What a boolean mask over [.., `length`, `keys`] is whatever these are: "all", "causal" or None for unknown."""
+    """The kind of a boolean mask over [.., `length`, `keys`] for all values of these: "all", "causal", else None."""
     try:
         steps = steps_of(node, user)
         values: dict[torch.fx.Node, Any] = {}
@@ -64,13 +64,13 @@ def classify(node: torch.fx.Node, user: torch.fx.Node, length: Any, keys: Any) -
 
 
 class _Bounds:
-    """The positions in a tensor that has any: from 0 to one less than its sizes."""
+    """The positions in a tensor with elements: along each dim from 0 to its size - 1."""
 
     def __init__(self, shape: Sequence[Number]) -> None:
         self.shape = shape
 
     def is_positive(self, value: Sum) -> bool:
-        """Whether it is at least 0 everywhere."""
+        """Whether `value` is known to be at least 0 at every position."""
         least = value.rest
         for factor, size in zip(value.factors, self.shape, strict=True):
             if not isinstance(factor, int):
@@ -79,7 +79,8 @@ class _Bounds:
         return self._is_positive(least)
 
     def _is_positive(self, size: Number) -> bool:
-        """A sum of positive multiples of sizes and of products of them is least where all are 1."""
+        """Whether `size` is known to be at least 0. All sizes are at least 1 here: if all terms but the number have
+        positive factors, the value where all sizes are 1 is the least."""
         if not isinstance(size, Size):
             return size >= 0
         own = {str(n) for n in self.shape if isinstance(n, Size) and n.is_symbol}
@@ -117,7 +118,7 @@ def _evaluate(node: Any, values: Mapping[torch.fx.Node, Any]) -> Any:
         raise NotConstant(f"nothing is known of this {name}")
     if not isinstance(found, (Sum, All)):
         return found
-    # Along a dim of size 1 there is no other position than 0.
+    # Along a dim of size 1 the only position is 0.
     shape = _shape(node)
     return _moved(found, lambda factors: [0 if n == 1 else f for f, n in zip(factors, shape, strict=True)])
 
@@ -164,12 +165,12 @@ def _plus(a: Sum, b: Sum, sign: int = 1) -> Sum:
 
 
 def _operands(node: Any, *values: Any) -> list[Sum | None]:
-    """The operands of a pointwise call over the dims of its result."""
+    """The operands of a pointwise call, broadcast to the dims of its result."""
     return [_spread(value, given, _shape(node)) for value, given in zip(values, node.args, strict=True)]
 
 
 def _spread(value: Any, given: Any, shape: Sequence[Number]) -> Sum | None:
-    """A number, or the value of the node `given`, over the dims of a shape."""
+    """A number, or the value of the node `given`, broadcast to the dims of `shape`."""
     if isinstance(value, (int, Size)) and not isinstance(value, bool):
         return Sum((0,) * len(shape), value)
     return _wider(value, _shape(given), shape) if isinstance(value, Sum) else None
@@ -183,7 +184,7 @@ def _wider(value: Sum, own: Sequence[Number], shape: Sequence[Number]) -> Sum | 
 
 
 def _comparison(*signs: tuple[int, int]) -> Callable[..., Value | None]:
-    """x - y, times each sign, plus what stands beside it, is at least 0."""
+    """A rule for: sign * (x - y) + more >= 0, for each pair (sign, more)."""
 
     def rule(node: Any, x: Any, y: Any) -> Value | None:
         a, b = _operands(node, x, y)
@@ -197,7 +198,7 @@ def _comparison(*signs: tuple[int, int]) -> Callable[..., Value | None]:
 
 
 def _differs(node: Any, x: Any, y: Any) -> Value | None:
-    """Known where both differ by a number."""
+    """x != y, known where x - y is a constant."""
     a, b = _operands(node, x, y)
     apart = None if a is None or b is None else _plus(a, b, -1)
     if apart is None or any(f != 0 for f in apart.factors) or not isinstance(apart.rest, int):
@@ -216,7 +217,7 @@ def _both(node: Any, x: Any, y: Any) -> Value | None:
 
 
 def _moved(value: Any, factors: Callable[[tuple[Number, ...]], Sequence[Number]]) -> Value | None:
-    """A value with the factors of its sums rearranged."""
+    """A value with the factors of its sums rearranged by `factors`."""
     if isinstance(value, Sum):
         return Sum(tuple(factors(value.factors)), value.rest)
     if isinstance(value, All):
@@ -226,7 +227,7 @@ def _moved(value: Any, factors: Callable[[tuple[Number, ...]], Sequence[Number]]
 
 
 def _expand(node: Any, x: Any, *_: Any) -> Value | None:
-    """What is repeated stays the same along that dim: its factor is 0, or its size was 1 and its position 0."""
+    """Along a broadcast dim the value does not change: the factor is 0. A source dim of size 1 has only position 0."""
     source, rank = _shape(node.args[0]), len(_shape(node))
 
     def wider(factors: tuple[Number, ...]) -> list[Number]:
@@ -242,7 +243,7 @@ def _unsqueeze(node: Any, x: Any, dim: int) -> Value | None:
 
 
 def _to(node: Any, x: Any, *args: Any, **kwargs: Any) -> Value | None:
-    """To a device, or to the type that it has."""
+    """A move to a device, or a conversion to the type that x has already."""
     before, after = (n.meta["example_value"].dtype for n in (node.args[0], node))
     return x if before == after and isinstance(x, (Sum, All)) else None
 
@@ -284,7 +285,7 @@ def _is_plain(n: Any) -> bool:
 
 
 def _gathered(node: Any, x: Any, places: Sequence[Sum | None]) -> Value | None:
-    """x[i, j, …] with a tensor for each dim: the sums of x at those places, if all exist and count from its start."""
+    """x[i, j, …] with an index tensor for each dim, if all indices are known to be in range and not negative."""
     shape, source = _shape(node), _shape(node.args[0])
     if not isinstance(x, Sum) or len(places) != len(source):
         return None
@@ -301,7 +302,7 @@ def _gathered(node: Any, x: Any, places: Sequence[Sum | None]) -> Value | None:
 
 
 def _diff(node: Any, x: Any, n: int = 1, dim: int = -1, prepend: Any = None, append: Any = None) -> Any:
-    """The same step everywhere, where what is put in front is one step back."""
+    """torch.diff of a sum is its factor along `dim`, if `prepend` is one step below the first element."""
     if not isinstance(x, Sum) or n != 1 or append is not None:
         return None
     rank = len(x.factors)
@@ -317,7 +318,7 @@ def _diff(node: Any, x: Any, n: int = 1, dim: int = -1, prepend: Any = None, app
 
 
 def _cumsum(node: Any, x: Any, dim: int, **_: Any) -> Value | None:
-    """Of zeros, or of truth values that are never true."""
+    """The cumulative sum of zeros, or of a boolean tensor that is false everywhere."""
     never = isinstance(x, All) and any(s.rest == -1 and not any(s.factors) for s in x.sums)
     rank = len(_shape(node))
     return Sum((0,) * rank, 0) if never or x == Sum((0,) * rank, 0) else None

@@ -1,4 +1,4 @@
-"""Hugging Face's accelerate knows the backends of torch.compile by an enum of its own: it is told of cuesta here."""
+"""Adds cuesta to the enum in which Hugging Face's accelerate lists the backends of torch.compile."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ _NAME = "CUESTA"
 
 
 def register_with_accelerate() -> None:
-    """Lets accelerate take "cuesta", and with it Trainer: `TrainingArguments(torch_compile_backend="cuesta")`.
+    """Lets accelerate, and so Trainer, accept "cuesta": `TrainingArguments(torch_compile_backend="cuesta")`.
 
     Raises ImportError where accelerate is not installed.
     """

@@ -1,10 +1,10 @@
-"""Which results of a graph AOTAutograd makes anew as views of an argument that the graph writes.
+"""Finds results of a graph that AOTAutograd replaces by views of an argument that the graph writes.
 
     x[:2].add_(1); return x.t()    →    copy_(x, new); return new.t()
 
-AOTAutograd takes sizes, strides and the offset of `new.t()`, and views x so: the offset counts from where the memory
-begins that x is part of. So such a result has to lie in x itself, wherever that lies in a call; it is what x holds
-after the call anyway. Where sizes are numbers, AOTAutograd repeats the views instead.
+AOTAutograd returns x viewed with the sizes, strides and storage offset of `new.t()`; the offset counts from the start
+of x's storage. Such a result must therefore share x's own memory, wherever x begins in its storage in a call. Its
+values are those of x after the call anyway. Where sizes are numbers, AOTAutograd repeats the views on x instead.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from cuesta.frontend.graph_key import ALIASES
 
 
 def note_aliased_outputs(gm: GraphModule) -> None:
-    """Notes, at the output of the graph that AOTAutograd has compiled now, what it says of the results."""
+    """Notes such results of the graph that AOTAutograd has compiled now, in the meta of the graph's output node."""
     context = torch._guards.TracingContext.try_get()
     metadata = context.fw_metadata if context is not None else None
     placeholders = gm.graph.find_nodes(op="placeholder")
@@ -38,13 +38,13 @@ def note_aliased_outputs(gm: GraphModule) -> None:
 
 
 def aliases_of(output: Node) -> Mapping[int, int]:
-    """What was noted at the output of a graph, or of the graph that it is a copy of."""
+    """Position of a result → position of the argument, as `note_aliased_outputs` or `keep_aliases` noted them."""
     found: Mapping[int, int] = output.meta.get(ALIASES, {})
     return found
 
 
 def keep_aliases(output: Node, of: Node) -> None:
-    """Notes at the output of a copied graph what was noted at that of the graph."""
+    """Copies the note from the output node `of` to the output node of a copy of its graph."""
     if ALIASES in of.meta:
         output.meta[ALIASES] = of.meta[ALIASES]
 
@@ -52,8 +52,8 @@ def keep_aliases(output: Node, of: Node) -> None:
 def results_in_arguments(
     output: Node, results: Iterable[Node], written: Container[Node]
 ) -> dict[Node, tuple[Node, Node]]:
-    """Result → the argument that it lies in after the call, and the node that is the argument's value then: views of
-    arguments that are not `written`, and what was noted at the graph's output."""
+    """Result → (the argument whose memory it shares after the call, the node whose value the argument holds then).
+    Includes views of arguments that are not `written`, and the results noted at the graph's output."""
     graph = output.graph
     placeholders = graph.find_nodes(op="placeholder")
     copies = graph.find_nodes(op="call_function", target=torch.ops.aten.copy_.default)

@@ -1,4 +1,4 @@
-"""AOTAutograd as all of cuesta uses it: which graphs it makes of Dynamo's, and how it splits them."""
+"""Runs AOTAutograd with cuesta's compilers, decompositions and partitioner."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ def around(
 ) -> Callable[..., Any]:
     """A backend for Dynamo that hands functional ATen graphs to compilers.
 
-    `compiler` gives the compiler of a kind of graph: "forward", "backward" or "inference"; `partition_fn` splits a
-    joint graph, as `partition` does by default.
+    `compiler` gives the compiler for a kind of graph: "forward", "backward" or "inference". `partition_fn` splits a
+    joint graph into forward and backward; the default is `partition`.
     """
     compilers: dict[str, Any] = {
         "fw_compiler": compiler("forward"),
@@ -58,7 +58,7 @@ def around(
                     partition_fn=partition_fn or partition,
                     keep_inference_input_mutations=True,
                 )
-        except TensorifyScalarRestartAnalysis:  # Dynamo begins again
+        except TensorifyScalarRestartAnalysis:  # no failure: Dynamo traces again
             raise
         except Exception:
             counters["aot_autograd"]["not_ok"] += 1
@@ -75,7 +75,8 @@ def _never_traced(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _untraced(compile: Callable[..., Any]) -> Callable[..., Any]:
-    """A compiler of backward graphs that runs while Dynamo may trace, and so does what it makes."""
+    """Excludes a compiler of backward graphs, and the functions that it makes, from tracing: both may run while Dynamo
+    traces."""
     inner = compile.compiler_fn if isinstance(compile, SerializableAOTDispatchCompiler) else compile
 
     def compile_untraced(*args: Any) -> Any:
@@ -87,9 +88,9 @@ def _untraced(compile: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _files_of_torchs_log() -> contextlib.AbstractContextManager[Any]:
-    """Within it AOTAutograd's log goes to files where TORCH_COMPILE_DEBUG asks for that, and only then is loaded what
-    writes them: with Inductor's scheduler, a tenth of a second of every process, which is why torch's own wrapper
-    (torch._dynamo.backends.common) is not used."""
+    """A context in which AOTAutograd's log goes to files where TORCH_COMPILE_DEBUG asks for that. Only then is the
+    module loaded that writes them: with Inductor's scheduler it takes a tenth of a second of every process, which is
+    why torch's own wrapper (torch._dynamo.backends.common) is not used."""
     if os.environ.get("TORCH_COMPILE_DEBUG", "0") != "1":
         return contextlib.nullcontext()
     from torch._inductor.debug import enable_aot_logging
@@ -99,9 +100,9 @@ def _files_of_torchs_log() -> contextlib.AbstractContextManager[Any]:
 
 
 def partition(joint: torch.fx.GraphModule, joint_inputs: Any, *, exact: bool = False, **kwargs: Any) -> Any:
-    """The forward and the backward graph of a joint one, as AOTAutograd's partitioners return them.
+    """Splits a joint graph into a forward and a backward graph, returned as by AOTAutograd's partitioners.
 
-    With `exact`, they add up in eager's order, and what one hands to the other lies as in eager's.
+    With `exact`, sums keep eager's order, and saved tensors keep eager's layout.
     """
     from torch._functorch.partitioners import min_cut_rematerialization_partition
 
@@ -110,7 +111,7 @@ def partition(joint: torch.fx.GraphModule, joint_inputs: Any, *, exact: bool = F
         merge_equal_nodes(joint.graph)
     save_compared(joint.graph)
     read_undetached(joint.graph)
-    # "inductor" stands for: recomputing pointwise ops is cheap, because the compiler fuses them.
+    # compiler="inductor" means: recomputing pointwise ops is cheap, because the compiler fuses them.
     with torch._functorch.config.patch(cse=False), cheap_ops_known():
         forward, backward = min_cut_rematerialization_partition(joint, joint_inputs, compiler="inductor", **kwargs)
     backward = _written_when_read(backward)
@@ -124,8 +125,9 @@ def partition(joint: torch.fx.GraphModule, joint_inputs: Any, *, exact: bool = F
 
 
 def _written_when_read(gm: torch.fx.GraphModule) -> torch.fx.GraphModule:
-    """A graph module that makes its Python where somebody reads it, as all are while Dynamo compiles but one that the
-    partitioner makes itself: who changes that, and who copies it, has the Python of all its nodes made anew."""
+    """A graph module that generates its Python code only when the code is read. While Dynamo compiles, all graph
+    modules are lazy but the one that the partitioner makes: there each change and each copy regenerates the code of all
+    nodes."""
     if not torch._dynamo.config.use_lazy_graph_module:
         return gm
     lazy = _LazyGraphModule.from_graphmodule(gm)
@@ -134,11 +136,11 @@ def _written_when_read(gm: torch.fx.GraphModule) -> torch.fx.GraphModule:
 
 
 def _keep_old_values(forward: torch.fx.GraphModule, backward: torch.fx.GraphModule, outputs: int) -> None:
-    """Saves a copy of each argument that the forward graph, or who calls it, writes to after the backward graph's
-    values are fixed. Torch's partitioner saves the argument itself and the backward graph computes from what is written
-    there since: a wrong gradient where no autograd watches the argument, and an error where it does.
+    """Saves a copy, not the argument itself, of each saved argument that the forward graph or AOTAutograd's wrapper
+    writes to. Torch's partitioner saves the argument, so that the backward graph reads the new values: a wrong gradient
+    where autograd does not track the argument, an error where it does.
 
-    What the backward graph writes to is still the argument itself."""
+    Where the backward graph writes to the argument, it still gets the argument itself for that."""
     graph = forward.graph
     written = {storage_of(node) for node in _written_arguments(graph)} - {None}
     if not written:
@@ -170,7 +172,7 @@ def _keep_old_values(forward: torch.fx.GraphModule, backward: torch.fx.GraphModu
 
 
 def _written_arguments(graph: torch.fx.Graph) -> Iterator[torch.fx.Node]:
-    """Arguments that a graph copies into, and those that AOTAutograd's wrapper copies its first results into."""
+    """Arguments that a graph copies into, and those into which AOTAutograd's wrapper copies its first results."""
     arguments = [node for node in graph.nodes if node.op == "placeholder"]
     descriptions = graph.output_node().meta.get("desc", ())
     later = [d.mutated_input for d in descriptions if isinstance(d, InputMutationAOTOutput)]

@@ -1,10 +1,10 @@
-"""The keys under which AOTAutogradCache keeps what it makes of graphs for cuesta, without what is Inductor's alone.
+"""Makes the keys of AOTAutogradCache's entries for cuesta, without the parts that only Inductor needs.
 
-torch's key loads all of Inductor's code generators, which register themselves, to ask them for their custom passes, and
-hashes the sources of Triton: more than a second of every process. No code generator of Inductor's has a part in what
-cuesta compiles, and of Triton and the GPU the names are enough. It reads torch's own sources as well, 50 MB,
-where ours asks what installed them, and loads the generator of Python code for a function that users' kernels in Triton
-are given to: a tenth of a second each.
+torch's key loads all of Inductor's code generators, to ask them for their custom passes, and hashes the sources of
+Triton: more than a second of every process. cuesta uses no code generator of Inductor's, and Triton's version and the
+GPU's name are enough. torch's key also reads torch's own sources, 50 MB, where cuesta's takes the digests that the
+installer noted, and loads the generator of Python code for one function that takes users' Triton kernels: a tenth of a
+second each.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from torch._inductor import codecache
 
 from cuesta.cache import content_key
 
-#: Names in torch's module, and what they are meanwhile; each torch has its own set.
+#: Names in torch's module → their replacements while a key is made. Not every version of torch has all of them.
 _INDUCTORS_OWN: dict[str, Any] = {
     "init_backend_registration": lambda: None,
     "custom_backend_passes": {},
     "custom_backend_codegen_configs": {},
 }
 
-#: torch's own, which reads them all.
+#: torch's own function, which reads all of torch's sources.
 _READ_ALL = codecache.torch_key
 _GENERATOR, _SOURCE_OF_KERNEL = (
     "torch._inductor.codegen.wrapper",
@@ -42,7 +42,7 @@ _GENERATOR, _SOURCE_OF_KERNEL = (
 
 @contextlib.contextmanager
 def keys_of_ours(*parts: str) -> Iterator[None]:
-    """Within it torch's keys are made of its graphs and settings, and of `parts`."""
+    """A context in which torch makes its keys from its graphs and settings, and from `parts`."""
     tag = f"{torch.compiler.config.cache_key_tag} cuesta {content_key(*parts, *_machine())}"
     present = {name: value for name, value in _INDUCTORS_OWN.items() if hasattr(codecache, name)}
     present["torch_key"] = _torch_key
@@ -56,7 +56,7 @@ def keys_of_ours(*parts: str) -> Iterator[None]:
 
 
 def _machine() -> list[str]:
-    """What torch's description of the system tells apart."""
+    """The properties of the machine that torch's description of the system distinguishes."""
     gpu = torch.cuda.get_device_name() if torch.cuda.is_available() else ""
     try:
         triton = importlib.metadata.version("triton")
@@ -67,15 +67,15 @@ def _machine() -> list[str]:
 
 @functools.cache
 def _torch_key() -> bytes:
-    """In the place of what torch makes of the contents of its sources: of their digests, as they were installed. It is
-    the same on another machine, which may be given what torch has kept here."""
+    """Replaces torch's key of the contents of its sources by a key of their digests at installation. The key is the
+    same on another machine, so that cache entries can be moved there."""
     digests = _installed_digests()
     return _READ_ALL() if digests is None else content_key(str(torch.version.git_version), *digests).encode()
 
 
 def _installed_digests() -> list[str] | None:
-    """The line of each of torch's Python files in what its installer noted; None where it noted none, or a file has
-    changed since."""
+    """The lines of torch's Python files in the RECORD that its installer wrote; None where there is no RECORD, or where
+    a file has changed since."""
     try:
         torchs = importlib.metadata.distribution("torch")
     except importlib.metadata.PackageNotFoundError:
@@ -93,7 +93,7 @@ def _installed_digests() -> list[str] | None:
 
 
 def _changes(folder: str) -> Iterator[int]:
-    """When each Python file of a package, and of those in it, was last changed."""
+    """The modification times, in ns, of the Python files of a package and of its subpackages."""
     with os.scandir(folder) as entries:
         for entry in entries:
             if entry.name.endswith(".py"):
@@ -104,7 +104,7 @@ def _changes(folder: str) -> Iterator[int]:
 
 @contextlib.contextmanager
 def _without_generator() -> Iterator[None]:
-    """Within it torch's generator of Python code is loaded when something of it is called, not when it is named."""
+    """A context in which importing torch's generator of Python code loads it only when one of its functions is used."""
     if _GENERATOR in sys.modules:
         yield
         return

@@ -1,4 +1,4 @@
-"""Which arguments of a backward graph are its own: what the forward graph saved for it and nobody else has."""
+"""Finds the donated arguments of a backward graph: tensors that the forward graph saved and nobody else holds."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ import torch
 
 
 def donated_arguments(gm: torch.fx.GraphModule) -> list[int]:
-    """Positions of the arguments whose memory is free after their last use, by what AOTAutograd says of the graph
-    that is being compiled.
+    """Positions of the arguments whose memory is free after their last use, as AOTAutograd reports for the graph that
+    is being compiled.
 
-    AOTAutograd says so where the backward runs once (no retain_graph); it refuses later calls that would keep the
-    saved tensors. Left out are tensors that share memory with another argument: which of them frees it, no plan knows.
+    AOTAutograd donates where the backward graph runs once (no retain_graph), and refuses later calls that would keep
+    the saved tensors. Tensors that share memory with another argument are left out, because their ownership would be
+    ambiguous.
     """
     context = torch._guards.TracingContext.try_get()
     metadata = context.fw_metadata if context is not None else None
@@ -22,8 +23,8 @@ def donated_arguments(gm: torch.fx.GraphModule) -> list[int]:
 
 
 def expected_arguments(forward: torch.fx.GraphModule, backward: torch.fx.GraphModule, outputs: int) -> list[int]:
-    """The same before AOTAutograd has said so, by what the partitioner made: what only the forward graph computes, and
-    returns after its own `outputs` for the backward graph alone."""
+    """Predicts `donated_arguments` from the partitioner's graphs, before AOTAutograd has reported them: values that the
+    forward graph computes and saves for the backward graph, behind its own `outputs` results and not among them."""
     results: Any = forward.graph.output_node().args[0]
     saved = {node.name for node in results[outputs:] if isinstance(node, torch.fx.Node) and node.op == "call_function"}
     saved -= {node.name for node in results[:outputs] if isinstance(node, torch.fx.Node)}
@@ -38,7 +39,7 @@ def expected_arguments(forward: torch.fx.GraphModule, backward: torch.fx.GraphMo
 
 
 def _storage(value: object) -> int | None:
-    """A number for a tensor's storage, None for what is no strided tensor."""
+    """A number that identifies a tensor's storage; None for values that are no strided tensors."""
     if not isinstance(value, torch.Tensor) or value.layout != torch.strided:
         return None
     return value.untyped_storage()._cdata

@@ -1,11 +1,11 @@
-"""Ops that give no tensor and are run for what they may raise: a program holds them where they stand.
+"""Unwraps ops that return no tensor and run only for the error that they may raise, so that programs contain them.
 
     %with_effects = with_effects(%token, aten._linalg_check_errors, %info, "linalg.inv", is_matrix = True)
     %next = %with_effects[0]
 →
     aten._linalg_check_errors(%info, "linalg.inv", is_matrix = True)                          %token in place of %next
 
-Tokens only say that such ops keep their order, which those of a program do. Imports no MLIR.
+Tokens only keep such ops in order; the ops of a program keep their order anyway. Imports no MLIR.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch.fx import GraphModule, Node
 
-#: They read their operands and raise, or do nothing.
+#: Ops that read their operands and either raise or do nothing.
 _CHECKS: frozenset[Any] = frozenset(
     {
         torch.ops.aten._assert_async.default,
@@ -29,7 +29,8 @@ for _op in _CHECKS:
 
 
 def is_effect(node: Node) -> bool:
-    """Whether a node is run for what it may raise, on a CPU: on a GPU a program would wait for what it looks at."""
+    """Whether a node is a check on the CPU. A check on a GPU does not count: the program would have to wait for the
+    value that it reads."""
     return node.op == "call_function" and node.target in _CHECKS and _is_on_cpu(node)
 
 
@@ -39,7 +40,7 @@ def _is_on_cpu(node: Node) -> bool:
 
 
 def unwrap_effects(gm: GraphModule) -> None:
-    """Takes the ops that programs hold out of `with_effects`."""
+    """Replaces each `with_effects` around a check by the plain call of the check."""
     nodes = gm.graph.find_nodes(op="call_function", target=torch.ops.higher_order.with_effects)
     wrapped = [n for n in nodes if n.args[1] in _CHECKS and _is_on_cpu(n)]
     for node in wrapped:
@@ -47,13 +48,13 @@ def unwrap_effects(gm: GraphModule) -> None:
         with gm.graph.inserting_before(node):
             plain = gm.graph.call_function(op, tuple(args), dict(node.kwargs))
         plain.meta = node.meta | {"val": None}
-        for part in list(node.users):  # item 0 is the next token; item 1 is what the op returns, which is nothing
+        for part in list(node.users):  # item 0 is the next token; item 1 is the op's result, which is None
             if part.args[1] == 0:
                 part.replace_all_uses_with(token)
             if not part.users:
                 gm.graph.erase_node(part)
         gm.graph.erase_node(node)
         if token.op == "placeholder" and all(user.op == "output" for user in token.users):
-            token.meta = token.meta | {"val": None}  # which it is in a call
+            token.meta = token.meta | {"val": None}  # a call passes None as the token
     if wrapped:
         gm.recompile()

@@ -1,8 +1,8 @@
-"""Numbers of Python's `random` in a function: Dynamo draws them before the call and hands them on as tensors.
+"""Corrects the dtype of numbers of Python's `random`, which Dynamo draws before the call and passes as tensors.
 
     x * random.uniform(0, 1)      →      graph(x, tensor(0.48, dtype=float64)):  x * number.to(float32)
 
-It traces each as a tensor of the default dtype and passes one of f64, in which a program would read other bits.
+Dynamo traces each as a tensor of the default dtype but passes an f64 tensor, whose bits a program would misread.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from torch._dynamo.source import RandomValueSource
 
 
 def take_random_numbers_as_passed(gm: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> list[Any]:
-    """Has Dynamo's graph convert such numbers from the dtype that they come in; gives the inputs to trace it with."""
+    """Makes Dynamo's graph convert such numbers from f64 to the traced dtype; returns the inputs to trace it with."""
     inputs = [*example_inputs]
     for i, node in enumerate(gm.graph.find_nodes(op="placeholder")):
         given = node.meta.get("grapharg")

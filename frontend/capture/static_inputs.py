@@ -1,4 +1,4 @@
-"""Which arguments of a graph stay where they are from call to call: parameters and buffers."""
+"""Finds the arguments of a graph that keep their memory from call to call: parameters and buffers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _PRIMAL = re.compile(r"primals_(\d+)$")
 
 def static_arguments(gm: torch.fx.GraphModule, kind: str) -> list[int]:
     """Positions of the arguments that Dynamo and AOTAutograd know to keep their memory, for the graph that is being
-    compiled. Of a backward graph those are the ones that it takes of the forward graph's own.
+    compiled. A backward graph's are those that are also arguments of the forward graph.
     """
     context = torch._guards.TracingContext.try_get()
     metadata = context.fw_metadata if context is not None else None

@@ -1,10 +1,10 @@
-"""Graphs with `with torch.cuda.stream(s):` inside: Dynamo notes the stream of each node, and keeps waits as ops.
+"""Handles graphs with `with torch.cuda.stream(s):` inside: Dynamo notes each node's stream and keeps waits as ops.
 
     s.wait_stream(current)                     streams.wait_stream
     with torch.cuda.stream(s):         →       %y = sin(%x) {stream = 1}      a piece of its own, which runs on s
         y = x.sin()
 
-A stream is a number, by which torch finds the user's object in the call; None is the stream that is current.
+A stream is a number, from which torch looks up the user's object at run time; None is the current stream.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ Run = Callable[[list[Any]], list[Any]]
 
 
 def stream_of(node: Node) -> int | None:
-    """The stream that a node's result is computed on."""
+    """The stream on which a node's result is computed; None for the current stream."""
     return (node.meta.get("custom") or {}).get("stream")
 
 
 def uses_streams(gm: GraphModule) -> bool:
-    """Whether a graph computes on other streams than the current one, or waits for any."""
+    """Whether a graph computes on a stream other than the current one, or waits for a stream."""
     return any((launches(node) and stream_of(node) is not None) or _is_wait(node) for node in gm.graph.nodes)
 
 
 def without_stream(meta: dict[str, Any]) -> dict[str, Any]:
-    """What is known of a node, for a piece that is on one stream as a whole."""
+    """A node's meta without its stream, for a piece of a graph that runs on one stream as a whole."""
     custom = {name: value for name, value in (meta.get("custom") or {}).items() if name != "stream"}
     return {**meta, "custom": custom}
 
@@ -43,15 +43,16 @@ def launches(node: Node) -> bool:
 
 
 def unwrap_waits(gm: GraphModule) -> None:
-    """Makes `control_deps`, which hands tensors through a wait to say what it comes before, the wait itself: pieces of
-    a graph with streams keep its order, and a program should know that a tensor is handed to it once only."""
+    """Replaces each `control_deps` by the wait inside. `control_deps` passes tensors through a wait to order their uses
+    after it. Pieces of a graph with streams keep the graph's order anyway, and a program should receive each tensor
+    only once."""
     wrapped = [n for n in gm.graph.nodes if getattr(n.target, "__name__", "") == "control_deps"]
     for node in wrapped:
         _, graph, *handed = node.args
         (wait,) = (n for n in getattr(gm, graph.target).graph.nodes if n.op == "call_function")
         with gm.graph.inserting_before(node):
             gm.graph.call_function(wait.target, wait.args, wait.kwargs)
-        for part in list(node.users):  # item 0 is what the wait returns, which is nothing
+        for part in list(node.users):  # item 0 is the wait's result, which is None
             part.replace_all_uses_with(handed[part.args[1] - 1])
             gm.graph.erase_node(part)
         gm.graph.erase_node(node)
@@ -61,8 +62,8 @@ def unwrap_waits(gm: GraphModule) -> None:
 
 
 def run_on(stream: int | None, run: Run, foreign: Sequence[int]) -> Run:
-    """`run` with that stream as the current one. The values at the positions `foreign` were made on other streams:
-    their memory is not to be given out again before this one is done with it."""
+    """`run` with `stream` as the current stream. The values at the positions `foreign` were made on other streams:
+    their memory must not be reused before `stream` is done with it."""
 
     def call(values: list[Any]) -> list[Any]:
         if stream is None:
@@ -74,7 +75,7 @@ def run_on(stream: int | None, run: Run, foreign: Sequence[int]) -> Run:
 
 
 def find_stream(number: int) -> torch.Stream:
-    """The stream that the call in progress means."""
+    """The user's stream object with this number, in the call in progress."""
     from torch._dynamo.graph_bytecode_inputs import get_external_object_by_index
 
     return get_external_object_by_index(number)

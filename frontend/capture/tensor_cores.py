@@ -1,4 +1,4 @@
-"""Whether torch lets f32 be computed in TF32, which tensor cores multiply: its settings, older and newer."""
+"""Reads torch's settings, older and newer, that allow f32 products in TF32 on tensor cores."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ import torch
 
 
 def cudnn_allows_tf32() -> bool:
-    """For convolutions."""
+    """Whether torch allows TF32 for convolutions."""
     try:
         return bool(torch.backends.cudnn.allow_tf32)
-    except RuntimeError:  # what it raises where the newer setting was used
+    except RuntimeError:  # raised where the user has set the newer setting
         return bool(torch.backends.cudnn.conv.fp32_precision == "tf32")  # type: ignore[attr-defined]
 
 
 def products_allow_tf32() -> bool:
-    """For matrix products."""
+    """Whether torch allows TF32 for matrix products."""
     try:
         return bool(torch.backends.cuda.matmul.allow_tf32)
     except RuntimeError:
@@ -25,14 +25,14 @@ def products_allow_tf32() -> bool:
 
 
 def settings() -> str:
-    """All that compiled code may depend on, as text that is the same in every process."""
+    """The settings that compiled code may depend on, as text that is the same in every process."""
     enabled = torch.backends.cudnn.enabled
     return f"tf32: products {products_allow_tf32()}, convolutions {cudnn_allows_tf32()}, cudnn {enabled}"
 
 
 @contextmanager
 def without_tf32() -> Iterator[None]:
-    """Lets no library compute f32 in TF32, which is a thousand times coarser: for results to compare with."""
+    """A context in which no library computes f32 in TF32, which is a thousand times coarser: for reference results."""
     conv, products = torch.backends.cudnn, torch.backends.cuda.matmul
     allowed = conv.allow_tf32, products.allow_tf32
     conv.allow_tf32 = products.allow_tf32 = False

@@ -1,5 +1,5 @@
-"""Which ATen ops AOTAutograd takes apart, and into what.
+"""Says which ATen ops AOTAutograd decomposes, and into which ops.
 
-In goes an op with its arguments, out come calls of simpler ops that mean the same. `table` joins torch's own
-decompositions with those of the other modules, a family of ops each.
+A decomposition takes an op's arguments and calls simpler ops that compute the same. `table` joins torch's own
+decompositions with those of the other modules; each of these has a family of ops.
 """

@@ -1,12 +1,12 @@
-"""Batch norm in training as AOTAutograd sees it: its statistics and its gradients are one op each.
+"""Defines two custom ops for batch norm in training: one for its statistics, one for its gradients.
 
     mean, rstd, new_mean, new_var = cuesta::batch_norm_statistics(x, running_mean, running_var, momentum, eps)
     dx, dweight, dbias = cuesta::batch_norm_backward(grad, x, weight, mean, rstd)
 
-torch's own decompositions make more than 40 ops of a layer, each of which AOTAutograd traces and partitions: most of
-the time that a DenseNet's training step takes before there is a graph to compile. batch_norm_training.py puts the two
-ops there instead, and the importer takes them apart. What is done to each element stays apart from the statistics, so
-that the partitioner may have it computed again.
+torch's own decompositions turn a layer into more than 40 ops, each of which AOTAutograd traces and partitions. For a
+DenseNet's training step, that is most of the time before there is a graph to compile. batch_norm_training.py uses these
+two ops instead, and the importer decomposes them. The pointwise part is separate from the statistics, so that the
+partitioner may recompute it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _TORCHS = get_decompositions([_BACKWARD])
 def statistics(
     x: Tensor, running_mean: Tensor, running_var: Tensor, momentum: float, eps: float
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Mean and 1 / sqrt(var + eps) of each channel, in the type that x is computed in; the new running statistics."""
+    """Mean and 1 / sqrt(var + eps) of each channel, in the type of `computed_in`; the new running statistics."""
     var, mean = torch.var_mean(x.to(computed_in(x)), _dims(x), correction=0)
     count = x.numel() // x.shape[1]
     unbiased = var * (count / (count - 1))
@@ -61,7 +61,7 @@ def _fake_backward(
 
 
 def computed_in(x: Tensor) -> torch.dtype:
-    """The type in which batch norm computes."""
+    """The type in which batch norm of x computes."""
     return torch.float32 if x.dtype in (torch.float16, torch.bfloat16) else x.dtype
 
 

@@ -1,4 +1,4 @@
-"""What AOTAutograd takes batch norm in training apart into: cuesta's two ops (batch_norm_ops.py) and the rest."""
+"""Decomposes batch norm in training into cuesta's two ops (batch_norm_ops.py) and pointwise ops."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _forward(
     y = (x - mean.view(shape)) * rstd.view(shape)
     y = y if weight is None else y * weight.view(shape)
     y = y if bias is None else y + bias.view(shape)
-    if x.device.type == "cpu":  # where torch keeps them in x's own type
+    if x.device.type == "cpu":  # on a CPU, torch returns mean and rstd in x's type
         mean, rstd = mean.to(x.dtype), rstd.to(x.dtype)
     return y.to(x.dtype), mean, rstd, new_mean, new_var
 
@@ -58,7 +58,7 @@ def _backward(
 
 
 def _fits(x: Tensor) -> bool:
-    """Whether there are numbers to take statistics of."""
+    """Whether x is a float tensor that is known to have channels, and more than one element in each."""
     return x.is_floating_point() and guard_or_false(x.numel() > x.shape[1]) and guard_or_false(x.shape[1] > 0)
 
 

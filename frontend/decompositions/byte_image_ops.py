@@ -1,4 +1,4 @@
-"""Resizing of uint8 images as one op (byte_images.py puts it into a graph)."""
+"""Defines a custom op that resizes uint8 images (byte_images.py puts it into graphs)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from cuesta.frontend.fx_passes.byte_images import RESIZES
 def resize_bytes(
     x: Tensor, size: list[int] | None, scale: list[float] | None, mode: str, align_corners: bool
 ) -> Tensor:
-    """A uint8 image [N, C, H, W] in another size: `size`, or its own times `scale`."""
+    """Resizes uint8 images [N, C, H, W] to `size`, or where that is None to their own size times `scale`."""
     result: Tensor = RESIZES[mode](x, size, align_corners, scale)
     return result
 

@@ -1,4 +1,4 @@
-"""Ops that look at their arguments' values on a CPU and raise: what they are taken apart into asserts the same.
+"""Decomposes ops that check their arguments' values on a CPU, adding assertions of the same conditions.
 
 binary_cross_entropy(x, y)   →   _assert_async(all(0 <= x <= 1), "all elements of input should be …"); …
 """
@@ -18,7 +18,7 @@ aten = torch.ops.aten
 
 
 def _assert_all(holds: Tensor, message: str) -> None:
-    """Nothing on a GPU, where eager's kernel ends the process and a program does not wait to look."""
+    """Asserts on a CPU only. On a GPU eager's kernel ends the process, and a program does not wait for the values."""
     if holds.device.type == "cpu":
         aten._assert_async.msg(holds.all(), message)
 
@@ -30,7 +30,7 @@ def _within(x: Tensor, low: float, end: float) -> Tensor:
 
 def _probabilities(x: Tensor, target: Tensor, *_: Any, **__: Any) -> None:
     for name, values in (("input", x), ("target", target)):
-        # Not a number is in no range.
+        # NaN fails both comparisons, and so the assertion.
         _assert_all((values >= 0) & (values <= 1), f"all elements of {name} should be between 0 and 1")
 
 
@@ -45,7 +45,7 @@ def _classes(x: Tensor, target: Tensor, *_: Any, **__: Any) -> None:
 
 
 def _checked(op: Any, check: Callable[..., None]) -> Callable[..., Any]:
-    """torch's decomposition behind what it does not look at."""
+    """torch's decomposition of an op, preceded by the check that the decomposition lacks."""
     decomposition = get_decompositions([op])[op]
 
     @functools.wraps(decomposition)

@@ -1,4 +1,4 @@
-"""torch.cdist and pdist, taken apart into sums that kernels hold."""
+"""Decomposes torch.cdist and torch.pdist into pointwise ops and reductions, which kernels can compute."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from torch.fx.experimental.symbolic_shapes import guard_or_true
 
 aten = torch.ops.aten
 
-#: Points beyond which ATen computes Euclidean distances by a matrix product.
+#: For more points than this, ATen computes Euclidean distances by a matrix product.
 _MOST_POINTS = 25
 
 
 def _differences(x: Tensor, y: Tensor) -> Tensor:
-    """[..., P, M] and [..., R, M] → [..., P, R, M], in the type that arithmetic is carried out in."""
+    """x - y for all pairs of points: [..., P, M] and [..., R, M] → [..., P, R, M], in the type of x - y."""
     return x.unsqueeze(-2) - y.unsqueeze(-3)
 
 
@@ -30,15 +30,15 @@ def _may_be_empty(x: Tensor) -> bool:
 
 
 def cdist_forward(x: Tensor, y: Tensor, p: float, compute_mode: int | None) -> Tensor:
-    """The distance of each point of x to each of y. Left to ATen: its matrix products, points
-    without numbers, and what may be either, where the data decide a size."""
+    """The distance of each point of x to each of y. Left to ATen are calls that ATen computes by a matrix
+    product, calls with empty tensors, and calls whose data-dependent sizes may make them either."""
     if (p == 2 and _by_product(x, y, compute_mode)) or _may_be_empty(x) or _may_be_empty(y):
         return NotImplemented
     return _norms(_differences(x, y), p)
 
 
 def _norms(apart: Tensor, p: float) -> Tensor:
-    """The p-norm of each [..., M]."""
+    """The p-norm over the last dim."""
     if p == 0:
         return (apart != 0).to(apart.dtype).sum(-1)
     if p == 2:
@@ -50,7 +50,7 @@ def _norms(apart: Tensor, p: float) -> Tensor:
 
 
 def cdist_backward(grad: Tensor, x: Tensor, y: Tensor, p: float, distances: Tensor) -> Tensor:
-    """x's gradient for each batch that the two broadcast to, by ATen's formulas: 0 where a distance is 0."""
+    """x's gradient over the broadcast batch dims of x and y, by ATen's formulas: 0 where a distance is 0."""
     if _may_be_empty(x) or _may_be_empty(y):
         return NotImplemented
     apart, grad, far = _differences(x, y), grad.unsqueeze(-1), distances.unsqueeze(-1)
@@ -73,7 +73,7 @@ def cdist_backward(grad: Tensor, x: Tensor, y: Tensor, p: float, distances: Tens
 
 
 def pdist_forward(x: Tensor, p: float = 2) -> Tensor:
-    """The distance of each point of x, [N, M], to each that follows it: [N * (N - 1) / 2]."""
+    """The distance of each point of x, [N, M], to each later point: [N * (N - 1) / 2]."""
     if isinstance(x.shape[0], torch.SymInt) or x.shape[0] < 2 or _may_be_empty(x):
         return NotImplemented
     first, second = torch.triu_indices(x.shape[0], x.shape[0], 1, device=x.device)
@@ -81,7 +81,7 @@ def pdist_forward(x: Tensor, p: float = 2) -> Tensor:
 
 
 def pdist_backward(grad: Tensor, x: Tensor, p: float, distances: Tensor) -> Tensor:
-    """x's gradient, as that of the distances of all pairs: each is named twice, once from either side."""
+    """x's gradient, by `cdist_backward` from x to x: each pair's gradient is read twice, once for either point."""
     if isinstance(x.shape[0], torch.SymInt) or x.shape[0] < 2 or _may_be_empty(x):
         return NotImplemented
     point = torch.arange(x.shape[0], device=x.device)

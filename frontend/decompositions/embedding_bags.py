@@ -1,4 +1,4 @@
-"""The gradients of embedding_bag, taken apart into those of an embedding: each row's is its bag's."""
+"""Decomposes the gradients of embedding_bag into an embedding's: the gradient of each row is that of its bag."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ _MEAN, _MAX = 1, 2
 
 
 def _may_be_empty(x: Tensor) -> bool:
-    """Whether x has no rows, or the data decide how many."""
+    """Whether x has no rows, or a data-dependent number of rows."""
     return guard_or_true(x.shape[0] == 0)
 
 
 def _bag_of_each(rows: int, offsets: Tensor, known: Tensor) -> Tensor:
-    """The bag that each of `rows` rows is in; `known`, what the forward pass has said of it, may be empty."""
+    """The bag of each of `rows` rows. `known` is the forward pass's answer (offset2bag), which may be empty."""
     if guard_or_false(known.shape[0] == rows):
         return known
     begun = offsets.new_zeros(rows + 1).index_add(0, offsets, torch.ones_like(offsets))
@@ -27,7 +27,7 @@ def _bag_of_each(rows: int, offsets: Tensor, known: Tensor) -> Tensor:
 
 
 def _spread(bags: Tensor, offsets: Tensor, place: Tensor) -> Tensor:
-    """What each row's bag has; 0 behind the end of the last one, where offsets have it."""
+    """The entry of `bags` for each row's bag. Where `offsets` ends with the end of the last bag, later rows get 0."""
     if guard_or_false(offsets.shape[0] == bags.shape[0]):
         return bags.index_select(0, place)
     inside = (place < bags.shape[0]).unsqueeze(1)
@@ -48,7 +48,7 @@ def backward(
     per_sample_weights: Tensor | None,
     padding_idx: int = -1,
 ) -> Tensor:
-    """The table's gradient, [num_weights, columns]. A sparse one, and one of nothing, are ATen's."""
+    """The table's gradient, [num_weights, columns]. ATen computes it where it is sparse or from empty tensors."""
     if sparse or _may_be_empty(indices) or _may_be_empty(grad):
         return NotImplemented
     if mode == _MAX:
@@ -72,7 +72,7 @@ def per_sample_weights_backward(
     mode: int,
     padding_idx: int = -1,
 ) -> Tensor:
-    """[indices]: each weight's gradient is the product of its row and the gradient of the row's bag."""
+    """Gradients of the per-sample weights, one per index: the dot product of its row and its bag's gradient."""
     if _may_be_empty(indices) or _may_be_empty(grad):
         return NotImplemented
     rows = _spread(grad, offsets, _bag_of_each(indices.shape[0], offsets, offset2bag))

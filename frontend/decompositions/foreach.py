@@ -1,5 +1,5 @@
-"""ATen's ops over lists of tensors, which optimizers use, as one op for each tensor: what they do to one parameter
-then becomes one kernel, in place, where each of them would write all of its results to memory.
+"""Decomposes ATen's ops over lists of tensors, which optimizers use, into one op for each tensor. All ops on one
+parameter can then be fused into one in-place kernel, where each list op would write all of its results to memory.
 
     %new = _foreach_add.Scalar([%a, %b], 1)        →       [add(%a, 1), add(%b, 1)]
 """
@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-#: Ops that torch has a function of the same name for, which does the same to one tensor.
+#: Ops for which torch has a function of the same name that does the same to one tensor.
 _SAME_NAME = (
     *("add", "sub", "mul", "div", "addcmul", "addcdiv", "lerp", "pow", "clamp_min", "clamp_max", "max", "clone"),
     *("neg", "abs", "sign", "reciprocal", "sqrt", "rsqrt", "exp", "expm1", "log", "log10", "log1p", "log2", "lgamma"),
@@ -19,7 +19,7 @@ _SAME_NAME = (
     *("ceil", "floor", "round", "trunc", "frac"),
 )
 
-#: Others, with the function for one tensor. Their numbers may be one for all, one for each, or tensors.
+#: Other ops → the function for one tensor. Number arguments may be one for all, one for each, or tensors.
 _OTHERS: dict[str, Callable[..., torch.Tensor]] = {
     "maximum": torch.clamp_min,
     "minimum": torch.clamp_max,
@@ -28,7 +28,7 @@ _OTHERS: dict[str, Callable[..., torch.Tensor]] = {
     "zero": torch.zeros_like,
 }
 
-#: The numbers of these are one tensor, which would have to be taken apart.
+#: Overloads not decomposed: their numbers are one tensor, which would have to be split.
 _LEFT_ALONE = frozenset({"aten._foreach_addcmul.Tensor", "aten._foreach_addcdiv.Tensor"})
 
 
@@ -39,7 +39,7 @@ def foreach_decompositions() -> dict[Any, Callable[..., Any]]:
 
 def _overloads() -> Iterator[Any]:
     for name in (*_SAME_NAME, *_OTHERS):
-        # Each torch has its own set: 2.11 has no _foreach_clone.
+        # Versions of torch differ in these ops: 2.11 has no _foreach_clone.
         packet = getattr(torch.ops.aten, f"_foreach_{name}", None)
         for variant in packet.overloads() if packet else ():
             overload = getattr(packet, variant)
@@ -53,7 +53,7 @@ def _each(overload: Any) -> Callable[..., list[torch.Tensor]]:
     name = overload._schema.name.partition("_foreach_")[2]
     function = _OTHERS.get(name) or getattr(torch, name)
     lists = {a.name for a in arguments if a.type.kind() == "ListType"}
-    # Where torch's function takes a number by name alone.
+    # Number arguments that torch's function takes by keyword only → the keyword.
     spelling = {"alpha": "alpha", **({"value": "value", "scalars": "value"} if name.startswith("addc") else {})}
 
     def decomposition(*args: Any, **kwargs: Any) -> list[torch.Tensor]:

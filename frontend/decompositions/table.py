@@ -1,5 +1,5 @@
-"""Which ATen ops AOTAutograd takes apart before cuesta sees them: those that cuesta has no op for and
-torch has a decomposition into ops that cuesta has. What has a rule or a row stays whole."""
+"""Lists the decompositions that AOTAutograd applies before cuesta imports a graph: torch's, and some of cuesta's own.
+Ops with an import rule, or with a row in the table of pointwise ops, stay whole."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from cuesta.frontend.refused_types import refused_type, refused_types
 
 aten = torch.ops.aten
 
-#: Beyond torch's own core list: what training uses of batch norm, and what Inductor's list has.
+#: Decomposed beyond torch's own core list: batch norm in training, and ops from Inductor's list.
 _MORE = (
     aten.native_batch_norm,
     aten.native_batch_norm_backward,
@@ -48,7 +48,7 @@ _MORE = (
     aten.permute_copy,
 )
 
-#: Left to ATen's own kernels, which do better than what these are taken apart into; more in frontend/aten/called.py.
+#: Ops left to ATen's kernels, which do better than the decompositions; more are in frontend/aten/called.py.
 _KEEP = frozenset(
     {
         "aten.convolution_backward",
@@ -56,18 +56,18 @@ _KEEP = frozenset(
     }
 )
 
-#: Those whose results torch's decompositions lay out as rows, where the ops' kernels keep their first operand's format.
+#: Ops whose decompositions in torch give row-major results, where their kernels keep the first operand's memory format.
 _KEEP_FORMAT = frozenset({"aten.max_unpool2d"})
 
 
 def _take(x: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
-    """torch's own writes x[index], which reads an index without dimensions as a number that the data decide."""
+    """As torch's decomposition, without its x[index], which reads a 0-d index as a data-dependent number."""
     result: torch.Tensor = aten.index(x.reshape(-1), [index])
     return result
 
 
 def _rot90(x: torch.Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> torch.Tensor:
-    """As eager lays it out; torch's own makes rows."""
+    """With eager's layout; torch's decomposition gives row-major results."""
     match k % 4:
         case 0:
             return x.clone(memory_format=torch.contiguous_format)
@@ -78,13 +78,14 @@ def _rot90(x: torch.Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> torch.T
 
 
 def _scattering(op: Any) -> Callable[..., Any]:
-    """Into a clone, as eager does, where elements of x share memory: torch 2.11 says that the result's share it too."""
+    """Scatters into a clone, as eager does, where elements of x share memory. In torch 2.11, elements of the traced
+    result would share memory as well."""
 
     def scatter(x: torch.Tensor, *rest: Any, **kwargs: Any) -> Any:
         sides = zip(x.shape, x.stride(), strict=True)
-        # Of strides and sizes that the data decide, nothing says that elements share memory, and none do.
+        # Data-dependent strides and sizes are not known to make elements share memory, and they never do.
         stretched = any(guard_or_false(stride == 0) and guard_or_true(size != 1) for size, stride in sides)
-        if not stretched or any(type(size) is int and size == 0 for size in x.shape):  # a clone of none has its strides
+        if not stretched or any(type(size) is int and size == 0 for size in x.shape):  # an empty clone has x's strides
             return NotImplemented
         return op(x.clone(), *rest, **kwargs)
 
@@ -94,7 +95,7 @@ def _scattering(op: Any) -> Callable[..., Any]:
 def _vector_norm(
     x: torch.Tensor, ord: float = 2, dim: Sequence[int] | None = None, keepdim: bool = False, **dtype: Any
 ) -> torch.Tensor:
-    """torch's own, which in 2.11 keeps a dim of size 1 that is counted from the end."""
+    """torch's decomposition with dims counted from the front: in 2.11 it keeps a dim of size 1 counted from the end."""
     dims = dim if dim is None else [d % max(x.dim(), 1) for d in dim]
     whole = aten.linalg_vector_norm
     result: torch.Tensor = get_decompositions([whole])[whole.default](x, ord, dims, keepdim, **dtype)
@@ -102,7 +103,7 @@ def _vector_norm(
 
 
 def _huber_loss(x: torch.Tensor, target: torch.Tensor, reduction: int = 1, delta: float = 1.0) -> torch.Tensor:
-    """torch's own, of the type that x has, to which eager writes each loss."""
+    """torch's decomposition with each loss converted to x's type, as in eager."""
     whole = aten.huber_loss
     table = get_decompositions([whole])
     if x.dtype == target.dtype:
@@ -112,7 +113,7 @@ def _huber_loss(x: torch.Tensor, target: torch.Tensor, reduction: int = 1, delta
 
 
 def _nll_loss_forward(x: torch.Tensor, target: torch.Tensor, weight: torch.Tensor | None, *rest: Any) -> Any:
-    """Whole where the op of the dialect is the same loss; class weights and a single sample are taken apart."""
+    """Keeps the op whole where the dialect's op computes the same loss; decomposes class weights and single samples."""
     if weight is None and x.dim() == 2:
         return NotImplemented
     return get_decompositions([aten.nll_loss_forward])[aten.nll_loss_forward.default](x, target, weight, *rest)
@@ -127,11 +128,12 @@ def _nll_loss_backward(
 
 
 def _whole(*_: Any, **__: Any) -> Any:
-    """Of ops that have rules: here it is only asked, while a guard can still say so, whether their sizes fit."""
+    """Keeps an op with a rule whole. Its entry in the table makes `_unless_refused` check the call's sizes while guards
+    can still be added."""
     return NotImplemented
 
 
-#: In place of torch's, or of a rule that takes some calls only.
+#: cuesta's own decompositions, which take precedence over torch's, and over import rules that take only some calls.
 _OURS: dict[Any, Callable[..., Any]] = {
     aten.take.default: _take,
     aten.rot90.default: _rot90,
@@ -157,10 +159,10 @@ _OURS: dict[Any, Callable[..., Any]] = {
 def decompositions(root: Path | None = None) -> dict[Any, Callable[..., Any]]:
     """overload → its decomposition, as AOTAutograd takes it.
 
-    The cache in the folder `root` keeps which ops stay whole: the rules and rows that say so come with MLIR, half a
-    second that a process does without whose graphs are all cached.
+    The cache in the folder `root` keeps which ops stay whole. Finding that out loads rules and rows and with them MLIR:
+    half a second, which a process saves whose graphs are all cached.
     """
-    # Not core_aten_decompositions(), a dict of another kind: `|` of it with a dict drops all that it holds.
+    # Not core_aten_decompositions(), which is no plain dict: `|` of it with a dict drops all its entries.
     table = _core_aten_decompositions_post_autograd() | get_decompositions(_MORE) | foreach_decompositions() | _OURS
     whole = _whole_ops(table, root)
     return {
@@ -171,7 +173,7 @@ def decompositions(root: Path | None = None) -> dict[Any, Callable[..., Any]]:
 
 
 def _whole_ops(ops: Iterable[Any], root: Path | None) -> frozenset[str]:
-    """The names of those among `ops` that stay whole: what the cache says, where it says that of them alone."""
+    """The names of those among `ops` that stay whole. The cache's answer is used where it names only ops in `ops`."""
     names = {str(op) for op in ops if isinstance(op, torch._ops.OpOverload)}
     cache, key = open_cache(root), content_key("ops that stay whole", environment_key())
     found = cache.get(key)
@@ -207,8 +209,8 @@ def _with_format(op: Any, decomposition: Callable[..., Any]) -> Callable[..., An
 
 
 def _in_own_memory(op: Any, decomposition: Callable[..., Any]) -> Callable[..., Any]:
-    """Copies what turns out to be an argument, or a view of one, where the op's result has memory of its own: padding
-    by nothing, a shuffle of one group. Who writes to the result writes to the argument otherwise."""
+    """Clones a decomposition's results that are arguments or views of arguments (padding by 0, a shuffle of one group),
+    where the op returns new memory. Otherwise writes to the result would change the argument."""
     schema = op._schema
     if schema.is_mutable or any(result.alias_info is not None for result in schema.returns):
         return decomposition
@@ -229,8 +231,7 @@ def _memory_of(x: Any) -> int | None:
 
 
 def _unless_refused(op: Any, decomposition: Callable[..., Any]) -> Callable[..., Any]:
-    """Leaves whole what ATen refuses for its type, or for other arguments: what it is taken apart into may be
-    computed."""
+    """Keeps calls whole that ATen refuses for their type or other arguments; their decomposition might not raise."""
     if not (refused_types(op) or is_checked(op)):
         return decomposition
 

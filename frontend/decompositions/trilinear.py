@@ -1,4 +1,4 @@
-"""torch._trilinear, which nn.Bilinear and its gradients are, taken apart into two products."""
+"""Decomposes torch._trilinear, which computes nn.Bilinear and its gradients, into two products."""
 
 from __future__ import annotations
 
@@ -28,9 +28,10 @@ def trilinear(
     summed: Sequence[int],
     unroll_dim: int = 1,
 ) -> Tensor:
-    """The sum over the dims `summed` of x * y * z, each of which lacks the dims of its list and has all the others."""
+    """The sum over the dims `summed` of x * y * z. Each operand has all dims but those in its list `without_…`."""
     operands = [(x, set(without_x)), (y, set(without_y)), (z, set(without_z))]
-    # What one operand lacks is summed in the product of the other two; most of it in the first product.
+    # A summed dim that one operand lacks can be summed in the product of the other two. The operand that lacks most of
+    # the summed dims comes last, so that the first product sums most of them.
     last = max(range(3), key=lambda i: len(operands[i][1] & set(summed)))
     (u, without_u), (v, without_v) = (operands[i] for i in range(3) if i != last)
     w, without_w = operands[last]
@@ -41,11 +42,11 @@ def trilinear(
 
 
 def _sum_of_products(x: Tensor, y: Tensor, summed: Sequence[int]) -> Tensor:
-    """The sum over `summed` of x * y, whose dims are 1 or alike; those dims are kept."""
+    """The sum over `summed` of x * y, whose dims broadcast; summed dims are kept with size 1."""
     if not summed:
         return x * y
     if any(_stretches(u, v) for u, v in ((x, y), (y, x))):
-        # One operand has what the other has: each product is read once.
+        # One operand has the full shape: each of its elements is read for one product only.
         return (x * y).sum(list(summed), keepdim=True)
     every = range(x.dim())
     total = torch.einsum(x, list(every), y, list(every), [d for d in every if d not in summed])
@@ -55,7 +56,7 @@ def _sum_of_products(x: Tensor, y: Tensor, summed: Sequence[int]) -> Tensor:
 
 
 def _stretches(x: Tensor, y: Tensor) -> bool:
-    """Whether x alone is stretched to the shape of x * y."""
+    """Whether y has the shape of x * y, so that at most x is broadcast."""
     return all(guard_or_true(m != 1) or guard_or_false(n == 1) for n, m in zip(x.shape, y.shape, strict=True))
 
 

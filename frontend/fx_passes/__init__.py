@@ -1,6 +1,6 @@
-"""Rewrites of torch's FX graphs, one a module.
+"""Rewrites torch's FX graphs; each module has one rewrite.
 
-In goes an FX graph, out comes one that computes the same: of Dynamo (`byte_images`), of forward and backward together
-before AOTAutograd parts them (`common_subexpressions`, `recomputed_values`, `saved_operands`), of the two after it
-(`saved_*`, `tied_tables`), or of ATen ops right before the import (`eagers_calls`, `bitwise`, `users_kernels`).
+A rewritten graph computes the same. The graph is Dynamo's (`byte_images`), the joint graph before AOTAutograd splits it
+into forward and backward (`common_subexpressions`, `recomputed_values`, `saved_operands`), the two graphs after the
+split (`saved_*`, `tied_tables`), or the graph of ATen ops before import (`eagers_calls`, `bitwise`, `users_kernels`).
 """

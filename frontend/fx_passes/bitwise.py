@@ -1,8 +1,8 @@
-"""`options={"bitwise_eager": True}`: results with the bits of eager's on CPU.
+"""Decides what `options={"bitwise_eager": True}` compiles, so that results have the bits of eager's on CPU.
 
-Compiled is what can have one result only: what moves data, and what IEEE 754 rounds once. All else (exp, tanh, x ** 3,
-sums, matrix products, a + alpha * b, which ATen rounds once and we twice) is called in ATen, whole: an op that torch
-could take apart into others would be rounded otherwise. docs/options.md says what this cannot hold.
+Ops with only one possible result are compiled: ops that move data, and ops that IEEE 754 rounds once. All other ops
+(exp, tanh, x ** 3, sums, matrix products, a + alpha * b, which ATen rounds once and cuesta twice) are calls into ATen.
+They are not decomposed, because the decomposition would round differently. docs/options.md states the limits.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from cuesta.frontend.decompositions.foreach import foreach_decompositions
 from cuesta.frontend.decompositions.table import decompositions
 from cuesta.options import Options
 
-#: Ops of ATen's that make, move or choose numbers and compute none.
+#: ATen ops that create, move or select numbers and compute none.
 _MOVES = frozenset(
     (
         "_conj_copy",
@@ -101,7 +101,7 @@ _MOVES = frozenset(
     )
 )
 
-#: Ops that round once, or not at all, for every dtype.
+#: ATen ops that round once, or not at all, for every dtype.
 _EXACT = frozenset(
     (
         "abs",
@@ -143,7 +143,8 @@ _EXACT = frozenset(
     )
 )
 
-#: Ops that are exact on integers. On floats the larger of 0.0 and -0.0 is either, and a quotient is rounded twice.
+#: ATen ops that are exact only on integers. On floats, the maximum of 0.0 and -0.0 may be either, and a quotient is
+#: rounded twice.
 _EXACT_ON_INTEGERS = frozenset(
     ("arange", "clamp", "clamp_max", "clamp_min", "floor_divide", "maximum", "minimum", "relu", "remainder")
 )
@@ -151,12 +152,12 @@ _EXACT_ON_INTEGERS = frozenset(
 
 def decompositions_of(options: Options) -> dict[Any, Callable[..., Any]]:
     """overload → its decomposition, as AOTAutograd takes it."""
-    # An op over lists is on CPU what its function does to one tensor after the other.
+    # On CPU, an op over lists computes what its function computes on each tensor.
     return foreach_decompositions() if options.bitwise_eager else decompositions(options.cache_root)
 
 
 def is_exact(node: Node) -> bool:
-    """Whether a call of an op of ATen's has the bits of eager's when we compile it."""
+    """Whether a call of an ATen op has eager's bits when cuesta compiles it."""
     name = node.target._schema.name.removeprefix("aten::")  # type: ignore[union-attr]
     if name in _MOVES or name == "copy_":
         return True
@@ -166,7 +167,7 @@ def is_exact(node: Node) -> bool:
 
 
 def _scales(node: Node) -> bool:
-    """Whether an op adds a multiple: `alpha` of add, sub and rsub."""
+    """Whether an op multiplies an operand by an `alpha` other than 1, as add, sub and rsub may."""
     alpha = node.kwargs.get("alpha", node.args[2] if len(node.args) > 2 else 1)
     return "alpha" in {a.name for a in node.target._schema.arguments} and bool(alpha != 1)  # type: ignore[union-attr]
 

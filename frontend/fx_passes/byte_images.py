@@ -1,5 +1,5 @@
-"""Resizing of uint8 images stays one op, ATen's: it computes in whole numbers, where torch's own decomposition, which
-AOTAutograd cannot be told to leave out, rounds floats (bilinear) and weights (bicubic) and is off by one.
+"""Keeps resizing of uint8 images one op, which ATen computes in integers. torch's own decomposition, which AOTAutograd
+cannot be told to leave out, rounds floats (bilinear) and weights (bicubic), so that its results are off by one.
 
     interpolate(x, scale_factor=2, mode="bilinear")   →   cuesta::resize_bytes(x, None, [2.0, 2.0], "bilinear", False)
 """
@@ -22,7 +22,7 @@ _SIGNATURE = inspect.signature(F.interpolate)
 
 
 def keep_byte_images_whole(gm: torch.fx.GraphModule) -> None:
-    """Rewrites Dynamo's graph in place, and graphs within it."""
+    """Rewrites Dynamo's graph and the graphs nested in it, in place."""
     for module in gm.modules():
         if isinstance(module, torch.fx.GraphModule):
             found = [n for n in module.graph.nodes if n.op == "call_function" and n.target is F.interpolate]
@@ -35,7 +35,7 @@ def keep_byte_images_whole(gm: torch.fx.GraphModule) -> None:
 
 
 def _arguments(node: torch.fx.Node) -> tuple[Any, ...] | None:
-    """What the op takes, of a call of F.interpolate; None of a call that it is not for."""
+    """The op's arguments for a call of F.interpolate; None where the op does not support the call."""
     bound = _SIGNATURE.bind(*node.args, **node.kwargs)
     bound.apply_defaults()
     given = bound.arguments
@@ -46,7 +46,7 @@ def _arguments(node: torch.fx.Node) -> tuple[Any, ...] | None:
     if given["antialias"]:
         return None
     size, scale = (_pair(given[name]) for name in ("size", "scale_factor"))
-    if given["recompute_scale_factor"]:  # from the size that the given factor leads to
+    if given["recompute_scale_factor"]:  # from the size that the given scale leads to
         size, scale = list(node.meta["example_value"].shape[2:]), None
         if not all(isinstance(n, int) for n in size):
             return None
@@ -58,13 +58,14 @@ def _arguments(node: torch.fx.Node) -> tuple[Any, ...] | None:
 
 
 def _pair(value: Any) -> Any:
-    """A number for both sides, or one for each; of Dynamo's values that are no tensors, numbers alone have examples."""
+    """`value` as a pair where it is one number for both sides. Of Dynamo's nodes without tensors, only numbers have an
+    `example_value`."""
     example = value.meta.get("example_value") if isinstance(value, torch.fx.Node) else value
     return [value, value] if isinstance(example, (int, float, torch.SymInt, torch.SymFloat)) else value
 
 
 def _decomposition(mode: str) -> Any:
-    """Of the ATen op, for graphs that torch.export captured."""
+    """The decomposition of the ATen op of `mode`, for graphs that torch.export captured."""
     op = RESIZES[mode]
 
     def resize(x: Tensor, size: Any, align_corners: bool, scale: Any) -> Tensor:

@@ -1,6 +1,6 @@
-"""Equal nodes of a joint graph, merged before it is split.
+"""Merges equal nodes of a joint graph before the graph is split.
 
-torch's partitioner does it too (`torch._functorch.config.cse`), with two functions of a module that loads all of
+torch's partitioner can do this too (`torch._functorch.config.cse`), with two functions of a module that loads all of
 Inductor's lowerings: more than a second of every process that trains.
 """
 
@@ -19,10 +19,10 @@ _SYMBOLIC = (torch.SymInt, torch.SymFloat, torch.SymBool)
 
 
 def merge_equal_nodes(graph: torch.fx.Graph) -> None:
-    """Of nodes that compute the same from the same, the first stays.
+    """Replaces each node by the first node that computes the same from the same operands.
 
-    All stay that draw random numbers, have no value but memory, share memory with a result of the graph (results that
-    eager keeps apart stay apart), are computed on different streams, or come after a write.
+    Nodes stay that draw random numbers, allocate uninitialised memory, share memory with a result of the graph (results
+    that eager keeps apart stay apart), run on different streams, or come after a write.
     """
     results = {storage_of(node) for node in graph.output_node().all_input_nodes} - {None}
     first: dict[Hashable, torch.fx.Node] = {}
@@ -45,17 +45,17 @@ def _writes(node: torch.fx.Node) -> bool:
 
 
 def _is_value(node: torch.fx.Node) -> bool:
-    """Whether the same call gives the same again."""
+    """Whether repeating a node's call gives the same value."""
     if not isinstance(node.target, torch._ops.OpOverload):
         return not isinstance(node.target, torch._ops.HigherOrderOperator)
     if torch.Tag.nondeterministic_seeded in node.target.tags or node.target._schema.name.startswith("aten::empty"):
         return False
-    # A number that the data decide has a name of its own wherever it is read.
+    # Each read of a data-dependent number has a symbol of its own.
     return not isinstance(node.meta.get("val"), _SYMBOLIC)
 
 
 def _meaning(node: torch.fx.Node) -> Hashable | None:
-    """Equal where two nodes compute the same; None where that cannot be told."""
+    """A key that is equal for nodes that compute the same; None where that cannot be decided."""
     leaves, form = tree_flatten((node.args, node.kwargs))
     if any(isinstance(leaf, _SYMBOLIC) for leaf in leaves):
         return None
@@ -63,5 +63,5 @@ def _meaning(node: torch.fx.Node) -> Hashable | None:
 
 
 def _leaf(value: Any) -> Hashable:
-    # 1, 1.0 and True are equal; so are 0.0 and -0.0, where a NaN is not itself.
+    # Python's == does not do: 1 == 1.0 == True, 0.0 == -0.0, and a NaN differs from itself.
     return value if isinstance(value, torch.fx.Node) else (type(value), repr(value))

@@ -1,4 +1,4 @@
-"""Ops that the options want called in ATen, though cuesta could compile them: the importer reads the marks."""
+"""Marks ops that the options want called in ATen, though cuesta could compile them; the importer reads the marks."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from cuesta.options import EAGERS_BITS, EAGERS_NUMBERS, Options
 
 
 def mark_calls(gm: torch.fx.GraphModule, options: Options) -> None:
-    """Marks the nodes of a functional ATen graph with the reason why each is to be called."""
+    """Marks nodes of a functional ATen graph that must be called in ATen, each with the reason."""
     for node in gm.graph.nodes:
         reason = _reason(node, options)
         if reason is not None:
@@ -29,6 +29,6 @@ def _reason(node: Node, options: Options) -> str | None:
 
 
 def _drops_on_gpu(node: Node) -> bool:
-    """Whether a node is a dropout that eager computes with a kernel of its own, which draws in another order than the
-    mask that we draw; on a CPU both draw the mask."""
+    """Whether a node is a dropout on a GPU. Eager's kernel there draws random numbers in another order than cuesta,
+    which draws the mask; on a CPU both draw the mask."""
     return node.target is torch.ops.aten.native_dropout.default and node.meta["val"][0].device.type != "cpu"

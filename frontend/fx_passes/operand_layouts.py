@@ -1,5 +1,5 @@
-"""Pointwise ops of two tensors whose results torch's fake kernels lay out otherwise than eager does where the operands'
-dims lie in different orders: they are computed of operands laid out as eager lays out the result.
+"""Corrects the layout of pointwise ops of two tensors, where the operands' dim orders differ and torch's fake kernels
+lay out the result differently from eager: brings the operands into the layout of eager's result first.
 
     copysign(x.t(), y)   →   copysign(x.contiguous(), y.t().contiguous()).t()
 """
@@ -19,15 +19,15 @@ aten = torch.ops.aten
 
 
 def _strides(op: Callable[..., Any], *operands: Any, **kwargs: Any) -> tuple[Any, ...]:
-    """Those of a result, by torch's fake kernels; nothing of it is traced."""
+    """The strides of an op's result by torch's fake kernels; the call is not traced."""
     with _disable_current_modes():
         return tuple(op(*operands, **kwargs).stride())
 
 
 def _order(op: Callable[..., Any], x: Tensor, y: Tensor, *rest: Any, **kwargs: Any) -> list[int] | None:
-    """The dims of eager's result, the outermost first; None where torch foretells them right.
+    """The dims of eager's result, outermost first; None where torch's fake kernel gives eager's strides.
 
-    Comparisons have the iterator of eager's own loops as their fake kernel.
+    Eager's strides are those of a comparison, whose fake kernel uses the iterator of eager's own loops.
     """
     alike = x.shape == y.shape and x.stride() == y.stride()
     if alike or max(x.dim(), y.dim()) < 2:
@@ -48,7 +48,7 @@ def _as_eager(op: Any) -> Callable[..., Any]:
         if order is None:
             return NotImplemented if decomposition is None else decomposition(x, y, *rest, **kwargs)
         sizes = torch.broadcast_shapes(x.shape, y.shape)
-        # A number as it is: it has no say in the result's type.
+        # 0-d operands stay 0-d, so that they keep no influence on the result's type.
         operands = [z.expand(sizes).permute(order).contiguous() if z.dim() else z for z in (x, y)]
         return op(*operands, *rest, **kwargs).permute([order.index(d) for d in range(len(order))])
 

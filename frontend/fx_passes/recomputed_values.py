@@ -1,12 +1,13 @@
-"""What gradients compute again and what is saved for them, where that depends on what cuesta fuses.
+"""Makes torch's partitioner recompute, instead of save, values that cuesta computes in the loops of other ops.
 
-torch's partitioner saves what is not on its list of ops that cost nothing in another's loop. The list lacks ops that
-Inductor takes apart before and cuesta has whole, and `detach`, through which autograd hands results to gradients:
+torch's partitioner saves results of ops that are not on its list of fusible ops. The list lacks ops that Inductor
+decomposes before and cuesta keeps whole, and `detach`, through which autograd passes results to gradients:
 
     %y = relu(%x)       forward graph: returns %x, which others need, and %y     →   returns %x
     %d = detach(%y)     backward graph: threshold_backward(%g, %d)               →   threshold_backward(%g, relu(%x))
 
-What takes longer to compute than to read stays detached, and so is saved: a loss's gradient may lie in its memory.
+Values that take longer to compute than to read stay detached, and so are saved: a loss's gradient may reuse their
+memory.
 """
 
 from __future__ import annotations
@@ -23,10 +24,10 @@ from cuesta.frontend.fx_nodes import memory_root
 
 aten = torch.ops.aten
 
-#: Ops that cuesta computes in the loops of others and that are not on torch's list.
+#: Ops that cuesta computes in the loops of other ops, and that torch's list lacks.
 _CHEAP = frozenset({aten.hardswish, aten.amin})
 
-#: Results that autograd hands to gradients as they take so long to compute.
+#: Ops whose results autograd passes to gradients because they take long to compute.
 _DEAR = frozenset(
     {
         *(aten.exp, aten.expm1, aten.exp2, aten.tanh, aten.sigmoid, aten.tan, aten.pow, aten.special_ndtri),
@@ -37,7 +38,7 @@ _DEAR = frozenset(
 
 @contextlib.contextmanager
 def cheap_ops_known() -> Iterator[None]:
-    """Within it torch's partitioner computes again what cuesta computes in the loops of others."""
+    """A context in which torch's partitioner counts `_CHEAP` as fusible and recomputable."""
     types = partitioners.get_default_op_list()
     ours = dataclasses.replace(
         types, fusible_ops=types.fusible_ops | _CHEAP, recomputable_ops=types.recomputable_ops | _CHEAP
@@ -47,8 +48,8 @@ def cheap_ops_known() -> Iterator[None]:
 
 
 def read_undetached(graph: torch.fx.Graph) -> None:
-    """Lets what reads a detached value in a joint graph, which has no gradients to come, read the value itself, unless
-    that takes long to compute."""
+    """Makes users of a detached value in a joint graph read the value itself, except where it takes long to compute.
+    No gradient of a joint graph is taken any more, so that `detach` has no effect."""
     for node in graph.find_nodes(op="call_function", target=aten.detach.default):
         value = node.args[0]
         assert isinstance(value, torch.fx.Node)

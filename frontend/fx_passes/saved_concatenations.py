@@ -1,12 +1,12 @@
-"""What a forward graph saves is saved once, where a concatenation that it saves holds it too.
+"""Saves a tensor only as part of a concatenation, where the forward graph saves that concatenation as well.
 
     forward                            backward
     %1 = cat(%0, %a)                   uses %0, %1, %2
     %2 = cat(%0, %a, %b)       →
     saves %0, %1, %2                   saves %2; the backward graph takes slices of it
 
-Each layer of a DenseNet's block saves what all the layers before it gave. Once only the last concatenation is saved,
-the others are parts of its buffer, and nothing is copied.
+Each layer of a DenseNet's block saves the results of all layers before it. Once only the last concatenation is saved,
+the other concatenations are parts of its buffer, and nothing is copied.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from cuesta.frontend.fx_nodes import keep_results, last_placeholder
 
 aten = torch.ops.aten
 
-#: Bytes that must lie together for a part to be read as fast as a tensor of its own: two sectors of a GPU's memory.
+#: Contiguous bytes that a part needs to be read as fast as a separate tensor: two sectors of a GPU's memory.
 _LEAST_RUN = 64
-#: What a part must begin at, in bytes, for wide loads.
+#: Alignment of a part's first byte, in bytes, for wide loads.
 _ALIGNMENT = 16
-#: What reads a strided tensor as it is, beside pointwise ops: all of it becomes cuesta's kernels.
+#: Ops that read a strided tensor in place, besides pointwise ops: cuesta compiles all of them to kernels.
 _READERS = frozenset(
     {
         *("aten.sum", "aten.mean", "aten.var_mean", "aten.amax", "aten.slice", "aten.cat", "aten._to_copy"),
@@ -39,7 +39,7 @@ _VIEWS = frozenset({aten.view, aten.reshape, aten.permute, aten.expand, aten.uns
 
 @dataclass(frozen=True)
 class Part:
-    """Where a node's elements lie along the dim of a concatenation that is saved as well."""
+    """A node's elements are `start` to `end` along `dim` of `whole`, a saved concatenation."""
 
     whole: Node
     dim: int
@@ -48,7 +48,7 @@ class Part:
 
 
 def save_once(forward: GraphModule, backward: GraphModule, outputs: int) -> None:
-    """Takes from the two graphs of a training step what is part of another saved tensor.
+    """Removes saved tensors that are part of another saved tensor, from the two graphs of a training step.
 
     The first `outputs` results of the forward graph are not saved; its other results are arguments of the backward
     graph, of the same names.
@@ -72,7 +72,7 @@ def save_once(forward: GraphModule, backward: GraphModule, outputs: int) -> None
 
 
 def _parts(saved: Sequence[Node], returned: set[Node]) -> dict[Node, Part]:
-    """Saved node → the largest saved concatenation that it is a part of, which is part of none itself."""
+    """Saved node → its place in the largest saved concatenation that contains it, which is itself part of none."""
     leaves = {n: _leaves(n) for n in saved if n.target is aten.cat.default}
     found: dict[Node, Part] = {}
     for whole in sorted(leaves, key=lambda n: -len(leaves[n])):
@@ -97,7 +97,7 @@ def _dim(node: Node) -> int:
 
 
 def _leaves(node: Node) -> list[Node]:
-    """What a concatenation is made of, looking through those of the same dim."""
+    """The operands of a concatenation; operands that are concatenations along the same dim are flattened."""
     found: list[Node] = []
     for value in node.args[0]:  # type: ignore[union-attr]
         assert isinstance(value, Node)
@@ -107,7 +107,7 @@ def _leaves(node: Node) -> list[Node]:
 
 
 def _find(part: Sequence[Node], whole: Sequence[Node]) -> int | None:
-    """Where `part` stands in `whole`, None where it does not, or fills it."""
+    """The index at which `part` occurs in `whole`; None where it does not, or is all of `whole`."""
     if len(part) >= len(whole):
         return None
     starts = (i for i in range(len(whole) - len(part) + 1) if list(whole[i : i + len(part)]) == list(part))
@@ -115,7 +115,7 @@ def _find(part: Sequence[Node], whole: Sequence[Node]) -> int | None:
 
 
 def _part(node: Node, whole: Node, dim: int, before: Sequence[Node]) -> Part | None:
-    """The place of `node` behind the tensors `before` it, None where its readers would be slower there."""
+    """The place of `node` in `whole`, behind the tensors `before`; None where reading it there would be slower."""
     own, all_of_it = node.meta["val"], whole.meta["val"]
     tensors = [n.meta["val"] for n in before]
     if own.dtype != all_of_it.dtype or any(t.dim() != own.dim() for t in (*tensors, all_of_it)):
@@ -131,7 +131,7 @@ def _part(node: Node, whole: Node, dim: int, before: Sequence[Node]) -> Part | N
 
 
 def _reads(node: Node) -> bool:
-    """Whether all that uses a value can do so where it lies: a library would be given a copy."""
+    """Whether all users of a node can read it as a slice, in place; a library call would need a copy."""
     return all(_reads(user) if _packet(user) in _VIEWS else _is_reader(user) for user in node.users)
 
 
@@ -147,7 +147,7 @@ def _packet(node: Node) -> Any:
 
 
 def _take_slice(graph: Graph, argument: Node, whole: Node, part: Part) -> None:
-    """Puts a slice of `whole` in the place of an argument."""
+    """Replaces an argument by a slice of `whole`."""
     with graph.inserting_after(last_placeholder(graph)):
         made = graph.call_function(aten.slice.Tensor, (whole, part.dim, part.start, part.end))
     value: Tensor = whole.meta["val"]

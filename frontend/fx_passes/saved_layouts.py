@@ -1,12 +1,12 @@
-"""What a training step saves for its backward graph is saved in the layout in which both graphs' convolutions work.
+"""Saves images for the backward graph in channels_last, where the convolutions of both graphs compute in that layout.
 
     forward                               backward
     %1 = convolution(%0, %w)              convolution_backward(…, %0, %w)
     saves %0, %1                    →
     saves clone(%0), clone(%1), both in channels_last
 
-`passes/choose_layouts` chooses for each graph alone; what is handed from one to the other is chosen here, by the same
-rule, while both graphs are there to see. The copies move nothing where the forward graph computes in that layout.
+`passes/choose_layouts` chooses layouts within each graph. The layouts of saved tensors are chosen here by the same
+rule, while both graphs are at hand. The copies move nothing where the forward graph computes in channels_last.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from cuesta.frontend.fx_nodes import last_placeholder, memory_root
 from cuesta.policy.convolution_layouts import cuts_patches, moves_less_in_channels_last
 
 aten = torch.ops.aten
-#: They name elements by strides: under another layout they would name others.
+#: Ops that address elements by strides: in another layout they would read other elements.
 _BY_STRIDES = frozenset({aten.as_strided, aten.as_strided_copy, aten.as_strided_scatter})
 
 
 def save_channels_last(forward: GraphModule, backward: GraphModule, outputs: int) -> None:
-    """Has the two graphs of a training step hand images to one another in channels_last, where oneDNN computes their
-    convolutions and that moves less.
+    """Makes the forward graph save images in channels_last, where oneDNN computes their convolutions and that layout
+    moves fewer elements.
 
     The first `outputs` results of the forward graph are not saved; its other results are arguments of the backward
     graph, of the same names.
@@ -58,7 +58,7 @@ def save_channels_last(forward: GraphModule, backward: GraphModule, outputs: int
 
 
 def _in_channels_last(forward: GraphModule) -> set[Node]:
-    """Images that convolutions in channels_last read or give, and what is computed from such images in their shape."""
+    """Images that convolutions in channels_last read or give, and images computed from those (`_passes_images_on`)."""
     found: set[Node] = set()
     for node in forward.graph.nodes:
         if _packet(node) is aten.convolution:
@@ -70,19 +70,19 @@ def _in_channels_last(forward: GraphModule) -> set[Node]:
 
 
 def _passes_images_on(node: Node) -> bool:
-    """Whether a node has images, alone or among several results, that no row-major convolution reads; other dims end a
-    chain: heads of an attention behind it are no images."""
+    """Whether a node gives an image, or several results, and does not feed only row-major convolutions. A result that
+    is no image ends the chain: heads of an attention that follows are no images."""
     return (_is_image(node) or isinstance(node.meta.get("val"), (list, tuple))) and not _feeds_row_major(node)
 
 
 def _feeds_row_major(node: Node) -> bool:
-    """Whether convolutions read a value, and none of them in channels_last."""
+    """Whether convolutions read a node's value, and none of them computes in channels_last."""
     readers = [user for user in node.users if _packet(user) is aten.convolution]
     return bool(readers) and not any(map(_moves_less, readers))
 
 
 def _moves_less(convolution: Node) -> bool:
-    """As choose-layouts decides."""
+    """Whether a convolution computes in channels_last, decided as by choose-layouts."""
     x, weight, _, *parameters = convolution.args
     transposed = parameters[3]
     tensors = [n.meta["val"] for n in (x, weight, convolution) if _is_image(n)]

@@ -1,7 +1,7 @@
-"""What is compared with its extreme for a gradient is not computed again: it, or the mask, is saved.
+"""Saves values that a gradient compares with their own extreme (or saves the mask), instead of recomputing them.
 
-The gradient of amax goes to the elements that equal it, divided by how many there are. A backward graph that computes
-these again may round otherwise, in another kernel: none equals the saved maximum then, and 0 / 0 is NaN.
+The gradient of amax is shared equally among the elements that equal the maximum. A backward graph that recomputes the
+elements in another kernel may round them differently. Then none equals the saved maximum, and 0 / 0 is NaN.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _EXTREMES = frozenset({aten.amax.default, aten.amin.default, aten.max.default, a
 
 
 def save_compared(graph: torch.fx.Graph) -> None:
-    """Marks, in a joint graph, values that are compared with their own extremes."""
+    """Marks values in a joint graph that are compared with their own extremes as values to save."""
     for node in graph.find_nodes(op="call_function", target=aten.eq.Tensor):
         values = [memory_root(value) for value in node.all_input_nodes]
         for x, extreme in itertools.permutations(values, 2):

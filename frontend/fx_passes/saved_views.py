@@ -1,4 +1,4 @@
-"""What a forward graph saves as several views is saved once, as the tensor that they are views of.
+"""Saves several views of one tensor once, as the tensor itself.
 
     forward                            backward
     %1 = attention(…)                  uses %1, %3
@@ -6,8 +6,8 @@
     %3 = view(%2)                 →
     saves %1, %3                       saves %1; the backward graph makes %3 of it
 
-Memory that two arguments of a backward graph share is not its own to free (`donation`): an attention's result, which
-its gradient reads as it is and a product's as rows, would be held to the end of the step.
+A backward graph cannot free memory that two of its arguments share (`donation`). An attention's result, for example, is
+read whole by the attention's gradient and as rows by a product's, and would be kept until the end of the step.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from cuesta.frontend.fx_nodes import keep_results, lies_in_operands_memory, memo
 
 
 def save_views_once(forward: GraphModule, backward: GraphModule, outputs: int) -> None:
-    """Has the two graphs of a training step hand one tensor over where they would hand over several views of it.
+    """Makes the two graphs of a training step save one tensor where they would save several views of it.
 
     The first `outputs` results of the forward graph are not saved; its other results are arguments of the backward
     graph, of the same names.
@@ -38,7 +38,7 @@ def save_views_once(forward: GraphModule, backward: GraphModule, outputs: int) -
     handed = {k: v for k, v in groups.items() if k not in returned and _can_be_handed_over(k, v)}
     if not handed:
         return
-    # All of them before any copy of a call, which could take the name of one.
+    # All arguments are made before any call is copied, because a copy could take an argument's name.
     made = {root: _argument(backward, root, saved[0], arguments) for root, saved in handed.items()}
     changed, gone = [*results], set()
     for root, saved in handed.items():
@@ -56,12 +56,12 @@ def save_views_once(forward: GraphModule, backward: GraphModule, outputs: int) -
 
 
 def _can_be_handed_over(root: Node, saved: Sequence[Node]) -> bool:
-    """Whether `root` is what the forward graph computes, no larger than the views of it that are saved, and these are
-    made of it by numbers that the backward graph has: those in the calls."""
+    """Whether `root` can be saved instead of the views `saved`: the forward graph computes it, it is no larger than the
+    views together, and the views' calls take nothing from the forward graph but their operand."""
     whole = root.meta.get("val")
     if root.op != "call_function" or not isinstance(whole, Tensor):
         return False
-    # What torch's autograd keeps elsewhere than other saved tensors comes after them.
+    # autograd stores such tensors apart from other saved tensors, and passes them after those.
     if any(node.meta.get("saved_tensor_with_no_vc_check", False) for node in (root, *saved)):
         return False
     if any(type(n) is not int for node in (root, *saved) for n in node.meta["val"].shape):
@@ -72,7 +72,7 @@ def _can_be_handed_over(root: Node, saved: Sequence[Node]) -> bool:
 
 
 def _steps(view: Node, root: Node) -> list[Node]:
-    """The calls that make `view` of `root`, first to last."""
+    """The calls that compute `view` from `root`, first to last."""
     found: list[Node] = []
     while view is not root:
         assert lies_in_operands_memory(view)
@@ -82,13 +82,13 @@ def _steps(view: Node, root: Node) -> list[Node]:
 
 
 def _argument(backward: GraphModule, root: Node, saved: Node, arguments: Mapping[str, Node]) -> Node:
-    """An argument of the backward graph for `root`, in the place of that for `saved`, the first of its views.
+    """An argument of the backward graph for `root`, at the position of the argument for `saved`, its first view.
 
-    `arguments` are those of the partitioner's, by name: what has the root's name otherwise is a call of the backward
-    graph's own, which computes it again.
+    `arguments` are the partitioner's, by name. Another node with the root's name is a call of the backward graph that
+    recomputes the root.
     """
     first, own = arguments[saved.name], arguments.get(root.name)
-    if own is not None:  # saved itself, perhaps after a view of it
+    if own is not None:  # the root itself is saved too, perhaps after a view of it
         if own is not first:
             first.prepend(own)
         return own
@@ -99,7 +99,7 @@ def _argument(backward: GraphModule, root: Node, saved: Node, arguments: Mapping
 
 
 def _make_view(backward: GraphModule, view: Node, root: Node, whole: Node, argument: Node) -> None:
-    """Puts the calls that make `view` of `root` in the place of an argument, with `whole` for `root`."""
+    """Replaces an argument by copies of the calls that compute `view` from `root`, with `whole` in place of `root`."""
     made = {root: whole}
     with backward.graph.inserting_before(next(n for n in backward.graph.nodes if n.op != "placeholder")):
         for step in _steps(view, root):

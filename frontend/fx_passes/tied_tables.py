@@ -1,11 +1,11 @@
-"""An embedding's gradient is added to what else its table gets, where a table of zeros would be made for it first.
+"""Adds the rows of an embedding's gradient to its table's other gradient, without a separate table of zeros.
 
     %1 = mm(…)                                         %1 = mm(…)
     %2 = embedding_dense_backward(%g, %i, …)    →      %2 = _unsafe_index_put(%1, [%i], %g, accumulate=True)
     %3 = add(%1, %2)
 
-A language model's head often is its embedding: of two tables of gradients, each as large as the weights, one is left,
-and only the rows that were read are touched again.
+A language model's head often shares the embedding's weights. Of two tables of gradients, each as large as the weights,
+one is left, and only the rows that were read are written again.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from torch.fx import Graph, GraphModule, Node
 from cuesta.frontend.rules import sizes_of
 
 aten = torch.ops.aten
-#: Wide enough for rows to be added one by one to a sum that is large already.
+#: Types wide enough to add rows one by one to an already large sum.
 _DTYPES = (torch.float32, torch.float64)
 
 
 def add_rows_to_tables(backward: GraphModule) -> None:
-    """Rewrites a backward graph. On a GPU eager's one order of a row's sums is kept, by eager's kernel."""
+    """Rewrites a backward graph on a CPU. On a GPU eager's kernel stays, which keeps one order of a row's sums."""
     graph = backward.graph
     found = list(_sums(graph))
     for total, gradient in found:
@@ -45,7 +45,7 @@ def add_rows_to_tables(backward: GraphModule) -> None:
 
 
 def _sums(graph: Graph) -> Iterator[tuple[Node, Node]]:
-    """Each sum of a table and a gradient that it alone reads, with that; a sum comes once."""
+    """Pairs (sum, gradient): the sum of a table and an embedding's gradient that nothing else reads. Each sum once."""
     taken: set[Node] = set()
     for gradient in graph.find_nodes(op="call_function", target=aten.embedding_dense_backward.default):
         by_frequency = gradient.args[4]
@@ -75,7 +75,7 @@ def _is_like(value: Any, total: torch.Tensor) -> bool:
 
 
 def _without(graph: Graph, rows: Node, index: Node, padding: int) -> Node:
-    """`rows`, those that were read for padding as zeros."""
+    """`rows` with zeros in the rows of the padding index."""
     value, at = rows.meta["val"], index.meta["val"]
     steps: list[tuple[Any, tuple[Any, ...], Any]] = [
         (aten.eq.Scalar, (index, padding), at == padding),

@@ -1,7 +1,7 @@
-"""A user's Triton kernel, without copies of what it is the first to write to.
+"""Runs a user's Triton kernel without copying tensors that the kernel is the first to write.
 
-torch's functional form of such a kernel copies every tensor that the kernel writes, runs it, and returns the copies.
-Memory that has only been allocated, for the kernel to fill, it may as well fill as it is.
+torch's functional form of such a kernel copies every tensor that the kernel writes, runs the kernel on the copies and
+returns them. Memory that is allocated only for the kernel to fill needs no copy.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from cuesta.frontend.python_steps import UNWRITTEN
 
 
 def target_of(step: Node) -> Callable[..., Any]:
-    """What runs a node in Python: its target, but for a user's kernel that fills new memory."""
+    """The function that runs a node in Python: its target, except for a user's kernel that fills new memory."""
     functional = torch.ops.higher_order.triton_kernel_wrapper_functional
     new = _new_tensors(step) if step.target is functional else []
     if not new:
@@ -35,7 +35,7 @@ def target_of(step: Node) -> Callable[..., Any]:
 
 
 def _new_tensors(step: Node) -> list[str]:
-    """The names of the kernel's arguments that it writes, and that are new memory which nothing else reads."""
+    """The names of arguments that the kernel writes and that are new memory, passed once and used by no other node."""
     arguments: Any = step.kwargs["kwargs"]
     written: Any = step.kwargs["tensors_to_clone"]
     given = list(arguments.values())

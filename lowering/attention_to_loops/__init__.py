@@ -1,11 +1,11 @@
-"""Attention's kernels, each of one op, as loops of vectors over blocks of queries and keys.
+"""Lowers attention kernels, each of one op, to loops of vectors over blocks of queries and keys.
 
 func @attention(%q, %k, %v, %o, %lse) {          scf.forall (%b, %h, %i) = (0, 0, 0) to (2, 12, 4) {
   kernel.attention(%q, %k, %v, %o, %lse)    →      scf.for %n = 0 to 256 step 128 {
     {tile = "64x128 by 4"}                           scores = k · q,  weights = exp(scores - peak)
 }                                                    output = output * exp(old - peak) + v · weights } }
 
-Batch, queries and keys may be what the call says: their sizes are the kernel's parameters, and so are strides.
+The sizes of batch, queries and keys may be symbolic: these sizes and the strides are then the kernel's parameters.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _WRITERS = {FORWARD.name: write_forward, BACKWARD.name: write_backward}
 
 @register_pass("tile-attention")
 class TileAttention(Pass):
-    """Makes attention loops over tiles of queries."""
+    """Lowers attention to loops over tiles of queries."""
 
     def run(self, module: ir.Module) -> None:
         with module.context:
@@ -41,7 +41,7 @@ class TileAttention(Pass):
 
 
 def _compute_sizes(function: func.FuncOp) -> None:
-    """Sizes, from the parameters that a kernel is passed."""
+    """Replaces symbolic sizes by arithmetic on the kernel's parameters."""
     given = parameters(function)
     for op in [o for o in walk(function.operation) if o.name == "cuesta.size"]:
         with ir.InsertionPoint(op), op.location:

@@ -1,6 +1,7 @@
-"""The gradients of attention: a tile is a head of k and v, whose gradients are added up query by query in one order.
+"""Writes the loops for the gradients of attention. A tile is a head of k and v; its gradients are sums over the
+queries, added in a fixed order.
 
-Weights are computed again from the logsumexp. For a panel of queries and a block of keys:
+Weights are recomputed from the logsumexp. For a panel of queries and a block of keys:
 
     p = exp(k · q - lse)      dv += p · grad                      rows of keys
     ds = p * (v · grad - delta) * scale
@@ -30,13 +31,13 @@ from cuesta.lowering.linalg_to_loops.vector_loops import blocks, loop
 
 Value: TypeAlias = ir.Value
 
-#: Vectors of a gradient's row whose sums are in registers at once, those of ROWS keys.
+#: Vectors of a gradient's row whose sums are in registers at the same time, for each of ROWS keys.
 _VECTORS = 4
 
 
 @dataclass(frozen=True)
 class _Buffers:
-    """What the loops of a tile keep: [D, M], [Dv, M], the larger of both, two of [keys, M] and [1, M]."""
+    """Scratch memory of a tile's loops: [D, M], [Dv, M], [max(D, Dv), M], two of [keys, M], and [1, M]."""
 
     queries: Value
     gradients: Value
@@ -47,7 +48,7 @@ class _Buffers:
 
 
 def write_backward(op: ir.Operation) -> None:
-    """The loops of a kernel's op, before it."""
+    """Writes the loops of an attention gradient before the op."""
     attention = Attention.of(op, 1, 6)
     (batch, _, _, depth), tile = attention.sizes, attention.tile
     sizes = (
@@ -83,7 +84,8 @@ def _clear(gradient: Value, batch: Value, head: Value) -> None:
 
 
 def _across(depth: int, body: Callable[[Value, list[Mask]], None]) -> None:
-    """Some vectors of a row at a time, from an element on; the last vector may be cut off."""
+    """Calls `body(first element, masks)` for each group of up to _VECTORS vectors of a row. The last vector may be
+    masked."""
 
     def part(first: Value, count: int, _: Value | None) -> None:
         body(first, [Mask.of_first(count - j) for j in range(0, count, LANES)])
@@ -92,7 +94,7 @@ def _across(depth: int, body: Callable[[Value, list[Mask]], None]) -> None:
 
 
 class _Backward:
-    """What a panel of queries adds to the gradients."""
+    """Adds the contribution of a panel of queries to the gradients."""
 
     def __init__(self, panel: Panel, op: ir.Operation, buffers: _Buffers) -> None:
         self.panel, self.buffers = panel, buffers
@@ -108,7 +110,7 @@ class _Backward:
         delta = self._delta()
         panel.read_each(self.logsumexp, buffers.logsumexp)
         lse = panel.load_row(buffers.logsumexp, zero)
-        # A row that sees nothing has -inf there, and no weights.
+        # A query that sees no keys has the logsumexp -inf, and all its weights are 0.
         lse = [arith.select(arith.cmpf(arith.CmpFPredicate.OEQ, x, splat(-numbers.inf)), splat(0.0), x) for x in lse]
         nothing = [splat(0.0)] * width
         loop(0, panel.op.sizes[3], 1, lambda d: panel.store_row(nothing, buffers.total, d))
@@ -117,8 +119,8 @@ class _Backward:
         panel.turn_back(buffers.total, self.dq)
 
     def _delta(self) -> list[Value]:
-        """The sum over a row of the output's gradient times the output, added up as its products with values are: with
-        one key alone both are the same. Takes the memory of dq."""
+        """The sum of grad * output over each query's row. The sum has the order of the products grad * value: with a
+        single key both are exactly equal. Uses the memory `total`, which later holds dq."""
         panel, buffers = self.panel, self.buffers
         panel.turn(self.output, buffers.total)
 
@@ -136,7 +138,7 @@ class _Backward:
         lse: Sequence[Value],
         delta: Sequence[Value],
     ) -> None:
-        """What a block of keys adds."""
+        """Adds the contribution of a block of keys to the gradients."""
         panel, buffers = self.panel, self.buffers
 
         def rows(row: Value) -> None:
@@ -172,7 +174,7 @@ class _Backward:
                 lambda r, m: memref.load(weights, [plus(row, r), m]),
                 lambda j, m: masks[j].load(source, [panel.batch, panel.head, arith.addi(panel.first, m), columns[j]]),
             )
-            # In order: keys behind the last are the last once more, and weigh nothing.
+            # Keys past the end repeat the last key with weights of 0. So keys are added one after the other.
             for key, values in zip(keys, found, strict=True):
                 for x, mask, column in zip(values, masks, columns, strict=True):
                     at = [panel.batch, panel.kv_head, key, column]

@@ -1,4 +1,4 @@
-"""Attention, block by block of keys: their scores, the maximum so far, what they weigh, and the values so weighed."""
+"""Writes the loops of attention. For each block of keys: scores, running maximum, weights, and weighted values."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Value: TypeAlias = ir.Value
 
 
 def write_forward(op: ir.Operation) -> None:
-    """The loops of a kernel's op, before it."""
+    """Writes the loops of an attention op before the op."""
     attention = Attention.of(op, 0, 3)
     output, logsumexp = list(op.operands)[-2:]
     (batch, heads, _, depth), tile, width = attention.sizes, attention.tile, attention.width
@@ -36,7 +36,7 @@ def write_forward(op: ir.Operation) -> None:
 
 
 class _Forward:
-    """A panel's output."""
+    """Computes the output of a panel of queries."""
 
     def __init__(self, panel: Panel, queries: Value, weights: Value, total: Value, last: Value) -> None:
         self.panel, self.queries, self.weights, self.total, self.last = panel, queries, weights, total, last
@@ -52,7 +52,7 @@ class _Forward:
         start = [splat(-numbers.inf)] * width + nothing
         state = panel.key_blocks(lambda first, count, *s: self._block(first, count, limits, s), start)
         peak, total = state[:width], state[width:]
-        # A row that sees nothing is 0, as ATen's kernel has it.
+        # The output of a query that sees no keys is 0, as in ATen's kernel.
         safe = [arith.select(arith.cmpf(arith.CmpFPredicate.OEQ, t, splat(0.0)), splat(1.0), t) for t in total]
         zero = index_value(0)
         panel.store_row([arith.addf(x, math.log(t)) for x, t in zip(peak, total, strict=True)], self.last, zero)
@@ -61,7 +61,7 @@ class _Forward:
         panel.turn_back(self.total, output, lambda x, m: arith.mulf(x, Mask().load(self.last, [zero, m])))
 
     def _block(self, first: Value, count: Value, limits: Sequence[Value] | None, state: Sequence[Value]) -> list[Value]:
-        """What a block of keys makes of the maxima and sums; its share of the output is added."""
+        """Updates the running maxima and sums of weights for a block of keys, and adds its share of the output."""
         panel, width = self.panel, self.vectors
 
         def rows(row: Value, *peak: Value) -> list[Value]:
@@ -74,7 +74,7 @@ class _Forward:
 
         before, totals = state[:width], state[width:]
         peak = loop(0, count, panel.op.tile.rows, rows, before)
-        # Where nothing was seen yet, -inf would be taken from -inf.
+        # A query that has seen no key yet has the maximum -inf, and -inf - -inf is NaN.
         base = [arith.select(arith.cmpf(arith.CmpFPredicate.OEQ, x, splat(-numbers.inf)), splat(0.0), x) for x in peak]
         old = [math.exp(arith.subf(x, y)) for x, y in zip(before, base, strict=True)]
 

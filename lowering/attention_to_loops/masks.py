@@ -1,4 +1,4 @@
-"""The mask of a panel of queries, turned round as its scores are: rows of keys, f32 to be added."""
+"""Reads the mask of a panel of queries, transposed like the scores: a row for each key, as f32 to add to the scores."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Value: TypeAlias = ir.Value
 
 @dataclass(frozen=True)
 class MaskPanel:
-    """mask[B, H, L, S], any dim of which may be 1, for the queries from `first` on."""
+    """The part of mask[B, H, L, S] for the queries from `first` on. Dims of size 1 are broadcast."""
 
     mask: Value
     batch: Value
@@ -28,16 +28,16 @@ class MaskPanel:
     queries: Number
     keys: Number
     panel: int
-    #: keys x queries of a block; None where every query has the same
+    #: memory for a block's mask, [keys, queries]; None if all queries have the same mask
     buffer: Value | None
 
     @staticmethod
     def memory(mask: Value, keys: int, panel: int) -> Value | None:
-        """Scratch memory for a block of so many keys."""
+        """Scratch memory for the mask of a block of `keys` keys; None if all queries have the same mask."""
         return None if _sizes(mask)[2] == 1 else scratch(-(-keys // LANES) * LANES, panel)
 
     def prepare(self, block: Value, count: Value) -> None:
-        """Reads what a block of keys needs."""
+        """Reads the mask of a block of keys into the buffer, if there is one."""
         if self.buffer is None:
             return
         _, strides = memref_shape(self.mask.type)
@@ -47,14 +47,14 @@ class MaskPanel:
             self._read_each(block, count)
 
     def row(self, row: Value, key: Value) -> list[Value]:
-        """What is added to the scores of a key, which is row `row` of its block, by vector."""
+        """The vectors to add to the scores of a key, which is row `row` of its block."""
         vectors = self.panel // LANES
         if self.buffer is None:
             return [spread(self._element(index_value(0), key))] * vectors
         return [Mask().load(self.buffer, [row, index_value(j * LANES)]) for j in range(vectors)]
 
     def _turn(self, block: Value, count: Value) -> None:
-        """16 queries by 16 keys at a time."""
+        """Transposes squares of 16 queries by 16 keys into the buffer."""
         kind = ir.MemRefType(self.mask.type).element_type
 
         def square(m: Value, n: Value) -> None:
@@ -93,7 +93,7 @@ def _sizes(mask: Value) -> tuple[Number, ...]:
 
 
 def _to_add(x: Value) -> Value:
-    """What a mask's elements add to scores: of those that say what is seen, nothing or -inf."""
+    """Converts elements of a mask to numbers to add to scores. A boolean mask adds 0 if a key is seen, else -inf."""
     vector = isinstance(x.type, ir.VectorType)
     if isinstance(ir.VectorType(x.type).element_type if vector else x.type, ir.F32Type):
         return x

@@ -1,7 +1,7 @@
-"""A panel of queries against blocks of keys: what attention and its gradients have in common.
+"""Builds the parts that attention and its gradients share: a panel of queries against blocks of keys.
 
-Queries lie along vectors, so that a row of scores is a key's, and maxima, sums and the logsumexp are vectors too:
-nothing is added up across a vector. Queries are turned round once a panel, keys and values are read where they lie.
+The lanes of a vector are queries: a row of scores belongs to a key, and maxima, sums and the logsumexp are vectors too,
+so nothing is reduced across lanes. Queries are transposed once per panel; keys and values are read in place.
 
     scores[n, m] = sum over d of k[n, d] * queries[d, m]        4 keys x 4 vectors of queries in registers
 """
@@ -38,8 +38,8 @@ MINUS_INFINITY = -math.inf
 
 @dataclass(frozen=True)
 class Attention:
-    """The sizes of a kernel's op, [B, H, L, D], [B, Hkv, S, D] and [B, Hkv, S, Dv], and how it is cut. B, L and S may
-    be what the call says."""
+    """An attention op: q [B, H, L, D], k [B, Hkv, S, D], v [B, Hkv, S, Dv], and its tile. B, L and S may be
+    symbolic."""
 
     q: Value
     k: Value
@@ -51,7 +51,7 @@ class Attention:
 
     @staticmethod
     def of(op: ir.Operation, first: int, mask: int) -> Attention:
-        """That of an op whose q is its operand `first`; its mask, where it has one, its operand `mask`."""
+        """Reads an op. Its q is operand number `first`; its mask, if it has one, is operand number `mask`."""
         q, k, v = list(op.operands)[first : first + 3]
         given = op.operands[mask] if op.attributes["masked"].value else None
         scale, causal = op.attributes["scale"].value, bool(op.attributes["causal"].value)
@@ -59,7 +59,7 @@ class Attention:
 
     @property
     def sizes(self) -> FourSizes:
-        """Batch, heads, queries and elements of each."""
+        """B, H, L and D."""
         return four_sizes(self.q)
 
     @property
@@ -68,7 +68,7 @@ class Attention:
 
     @property
     def group(self) -> int:
-        """Heads of q that share one of k and v."""
+        """The count of heads of q that share a head of k and v."""
         return self.sizes[1] // self.kv_heads
 
     @property
@@ -77,7 +77,7 @@ class Attention:
 
     @property
     def width(self) -> int:
-        """Elements of a value."""
+        """Dv, the elements of a row of v."""
         return four_sizes(self.v)[3]
 
     @property
@@ -86,49 +86,49 @@ class Attention:
 
     @property
     def vectors(self) -> int:
-        """Vectors of a panel's queries."""
+        """The count of vectors that hold a panel's queries."""
         return self.tile.queries // LANES
 
     @property
     def work(self) -> Number:
-        """Scalar operations of the forward op."""
+        """The count of scalar operations of the forward op."""
         batch, heads, queries, depth = self.sizes
         return batch * queries * self.keys * (heads * (depth + self.width + LANES) // (2 if self.causal else 1))
 
     def tiles(self, counts: Sequence[Number], work: Number) -> scf.ForallOp:
-        """The loops over so many tiles, of so many scalar operations in all of them."""
+        """Loops over tiles, `counts` in each dim. `work` is the count of scalar operations of all tiles together."""
         made = scf.ForallOp([0] * len(counts), [extent(n) for n in counts], [1] * len(counts), [])
         count_tiles(made, counts, work)
         return made
 
 
 def four_sizes(value: Value) -> FourSizes:
-    """The sizes of q, k, v or a result like them."""
+    """The sizes of q, k, v or a result of the same rank."""
     (batch, heads, rows, depth), _ = memref_shape(value.type)
     assert isinstance(heads, int) and isinstance(depth, int)
     return batch, heads, rows, depth
 
 
 def extent(number: Number) -> Extent:
-    """A size as the end of a loop."""
+    """A size as the bound of a loop."""
     return number if isinstance(number, int) else index_value(number)
 
 
 @dataclass(frozen=True)
 class Panel:
-    """Queries of one head, from `first` on."""
+    """A panel: the queries of one head, from `first` on."""
 
     op: Attention
     batch: Value
     head: Value
     kv_head: Value
     first: Value
-    #: of the masks of a block of keys, where they are looked up by query
+    #: the panel's part of the mask, if there is one
     mask: MaskPanel | None
 
     @staticmethod
     def of(op: Attention, batch: Value, head: Value, kv_head: Value, first: Value, memory: Value | None) -> Panel:
-        """The panel, with its mask; `memory` is for a block of that."""
+        """A panel with its mask. `memory` is scratch memory for the mask of a block of keys."""
         mask = None
         if op.mask is not None:
             mask = MaskPanel(op.mask, batch, head, first, op.sizes[2], op.keys, op.tile.queries, memory)
@@ -136,14 +136,14 @@ class Panel:
 
     # -- queries ----------------------------------------------------------------------------------
     def there(self, row: Value) -> Mask:
-        """Whether there is such a query: the last panel may have more rows."""
+        """The mask that is set if query `row` exists: the last panel may have surplus rows."""
         _, _, queries, _ = self.op.sizes
         if queries % self.op.tile.queries == 0:
             return Mask()
         return Mask.of_all(arith.cmpi(arith.CmpIPredicate.ult, row, index_value(queries)))
 
     def count(self) -> Extent:
-        """How many queries there are."""
+        """The count of the panel's existing queries."""
         _, _, queries, _ = self.op.sizes
         size = self.op.tile.queries
         if queries % size == 0:
@@ -151,7 +151,7 @@ class Panel:
         return arith.minui(index_value(size), arith.subi(index_value(queries), self.first))
 
     def turn(self, source: Value, target: Value, change: Callable[[Value, Value, Value], Value] | None = None) -> None:
-        """target[d, m] = source[first + m, d]; `change` makes another vector of one, which lies at [d, m]."""
+        """Transposes: target[d, m] = source[first + m, d]. `change(x, d, m)` maps each vector that is stored."""
 
         def square(m: Value, d: Value, count: int) -> None:
             rows = self._load_square(source, m, d, count)
@@ -163,7 +163,7 @@ class Panel:
         loop(0, self.op.tile.queries, LANES, lambda m: blocks(depth, LANES, lambda d, n, _: square(m, d, n)))
 
     def turn_back(self, source: Value, target: Value, change: Callable[[Value, Value], Value] | None = None) -> None:
-        """target[first + m, d] = source[d, m]; `change` makes another vector of one, which is that of queries m on."""
+        """Transposes back: target[first + m, d] = source[d, m]. `change(x, m)` maps each vector of queries."""
 
         def square(m: Value, d: Value, count: int) -> None:
             columns = [Mask().load(source, [plus(d, i), m]) for i in range(count)]
@@ -180,7 +180,7 @@ class Panel:
         return [(self.there(r) & Mask.of_first(count)).load(source, [self.batch, self.head, r, d]) for r in rows]
 
     def write_each(self, row: Value, target: Value) -> None:
-        """target[first + m], [B, H, L] with any strides, from row[0, m]."""
+        """target[first + m] = row[0, m]. `target` is [B, H, L] with any strides."""
 
         def one(m: Value) -> None:
             memref.store(memref.load(row, [index_value(0), m]), target, self._place(m))
@@ -188,7 +188,7 @@ class Panel:
         loop(0, self.count(), 1, one)
 
     def read_each(self, source: Value, row: Value) -> None:
-        """row[0, m] from source[first + m]; zeros where there is no query."""
+        """row[0, m] = source[first + m]; zeros for surplus queries."""
         self.store_row([splat(0.0)] * self.op.vectors, row, index_value(0))
         loop(0, self.count(), 1, lambda m: memref.store(memref.load(source, self._place(m)), row, [index_value(0), m]))
 
@@ -197,13 +197,13 @@ class Panel:
 
     # -- keys -------------------------------------------------------------------------------------
     def end(self) -> Value:
-        """The key behind the last one that any query sees."""
+        """The end of the keys that any query of the panel sees (exclusive)."""
         if not self.op.causal:
             return index_value(self.op.keys)
         return arith.minui(index_value(self.op.keys), plus(self.first, self.op.tile.queries))
 
     def key_blocks(self, body: Callable[..., Sequence[Value] | None], carried: Sequence[Value] = ()) -> list[Value]:
-        """A loop over blocks of keys; `body` is given the first, how many there are, and what is carried."""
+        """A loop over blocks of keys. `body` takes a block's first key, its count of keys, and the carried values."""
         end, size = self.end(), self.op.tile.keys
         whole = not self.op.causal and self.op.keys % size == 0
 
@@ -216,7 +216,7 @@ class Panel:
         return loop(0, end, size, block, carried)
 
     def limits(self) -> list[Value] | None:
-        """The last key that each query sees, by vector; None where all see all."""
+        """Vectors of the last key that each query sees; None if all queries see all keys."""
         i32 = ir.IntegerType.get_signless(32)
         vector_of_i32 = ir.VectorType.get([LANES], i32)
         whole = spread(arith.index_cast(i32, index_value(self.op.keys - 1)))
@@ -233,14 +233,14 @@ class Panel:
         return found
 
     def places(self, first: Value, rows: int) -> list[Value]:
-        """So many keys: of those behind the last, the last again."""
+        """The indices of `rows` keys from `first` on. Indices past the last key are replaced by the last key."""
         keys = [plus(first, r) for r in range(rows)]
         if self.op.keys % self.op.tile.rows == 0:
             return keys
         return [arith.minui(key, index_value(self.op.keys - 1)) for key in keys]
 
     def products(self, factor: Value, keys: Sequence[Value], columns: Value) -> Rows:
-        """factor[key, :] times columns[:, m], a row for each key."""
+        """The products factor[key, :] · columns[:, m], with a row for each key."""
         depth = four_sizes(factor)[3]
         return sums(
             len(keys),
@@ -251,7 +251,7 @@ class Panel:
         )
 
     def scores(self, block: Value, row: Value, queries: Value, limits: Sequence[Value] | None) -> Rows:
-        """The scores of the keys from block + row on; -inf where a query does not see one."""
+        """The scores of the keys from block + row on; -inf for a key that a query does not see."""
         first = arith.addi(block, row)
         keys = self.places(first, self.op.tile.rows)
         found = self.products(self.op.k, keys, queries)
@@ -270,7 +270,7 @@ class Panel:
     ) -> None:
         """total[d, m] = total[d, m] * share[m] + the sum over a block's keys of factor[key, d] * weights[key, m].
 
-        A block is added up by itself: sums of 64 are more exact than of a thousand.
+        Each block is summed separately: sums of 64 numbers are more exact than sums of a thousand.
         """
 
         def rows(d: Value, height: int, _: Value | None) -> None:

@@ -1,7 +1,7 @@
-"""Sums and masks of vectors of 16 f32: what attention's kernels are put together from.
+"""Builds the sums and masks of vectors of 16 f32 that attention's kernels consist of.
 
-A product here is a block of rows x vectors of sums that stay in registers; what it multiplies is given element by
-element on the left, which is broadcast, and vector by vector on the right.
+A product keeps a block of rows x vectors of sums in registers. The left factor is read element by element and
+broadcast; the right factor is read vector by vector.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Value: TypeAlias = ir.Value
 
 
 def splat(number: float) -> Value:
-    """A vector of one number."""
+    """A constant vector with the same number in each lane."""
     return arith.ConstantOp(vector_type(), ir.DenseElementsAttr.get_splat(vector_type(), f32_attr(number))).result
 
 
@@ -28,7 +28,7 @@ def f32_attr(number: float) -> ir.FloatAttr:
 
 
 def spread(scalar: Value) -> Value:
-    """A vector of one element."""
+    """Broadcasts a scalar to a vector."""
     return vector.broadcast(ir.VectorType.get([LANES], scalar.type), scalar)
 
 
@@ -37,12 +37,12 @@ def plus(index: Value, number: int) -> Value:
 
 
 def scratch(*sizes: int) -> Value:
-    """f32 on the stack, at the beginning of a line of the cache."""
+    """Scratch memory of f32 on the stack, aligned to a cache line."""
     return memref.AllocaOp(ir.MemRefType.get(list(sizes), ir.F32Type.get()), [], [], alignment=64).result
 
 
 def larger(a: Value, b: Value) -> Value:
-    """The maximum, one instruction; b where one of them is NaN."""
+    """The maximum, as one instruction; `b` if either operand is NaN."""
     return arith.select(arith.cmpf(arith.CmpFPredicate.OGT, a, b), a, b)
 
 
@@ -53,7 +53,7 @@ def sums(
     left: Callable[[int, Value], Value],
     right: Callable[[int, Value], Value],
 ) -> list[list[Value]]:
-    """rows x width vectors, each the sum over k of left(r, k), a number, times right(j, k), a vector."""
+    """rows x width vectors; each is the sum over k of left(r, k), a scalar, times right(j, k), a vector."""
 
     def step(k: Value, *totals: Value) -> list[Value]:
         row = [right(j, k) for j in range(width)]
@@ -69,25 +69,25 @@ def sums(
 
 @dataclass(frozen=True)
 class Mask:
-    """Which lanes of a vector there are; None: all of them."""
+    """The lanes of a vector that are loaded and stored; None means all lanes."""
 
     lanes: Value | None = None
 
     @staticmethod
     def of_first(count: int) -> Mask:
-        """The first lanes."""
+        """The first `count` lanes; `count` is a constant."""
         if count >= LANES:
             return Mask()
         return Mask(vector.constant_mask(_bits(), [count]))
 
     @staticmethod
     def of_all(there: Value) -> Mask:
-        """All lanes where a condition holds, none elsewhere."""
+        """All lanes if a condition holds, else none."""
         return Mask(vector.broadcast(_bits(), there))
 
     @staticmethod
     def up_to(count: Value) -> Mask:
-        """The lanes before a count."""
+        """The first `count` lanes; `count` is an index value."""
         return Mask(vector.create_mask(_bits(), [count]))
 
     def __and__(self, other: Mask) -> Mask:
@@ -96,7 +96,7 @@ class Mask:
         return Mask(arith.andi(self.lanes, other.lanes))
 
     def load(self, buffer: Value, at: Sequence[Value], kind: ir.Type | None = None) -> Value:
-        """16 elements that lie together; zeros where no lane is."""
+        """Loads 16 contiguous elements, with zeros in masked-off lanes."""
         kind = kind or vector_type()
         if self.lanes is None:
             return vector.load(kind, buffer, list(at))

@@ -1,4 +1,4 @@
-"""cuesta → linalg. What is computed becomes linalg on tensors; views and calls into ATen stay.
+"""cuesta → linalg: ops that compute become linalg on tensors; views and calls into ATen stay.
 
 func @graph(%x: tensor<4x8xf32>) {                func @graph(%x: tensor<4x8xf32>) {
   %0 = cuesta.exp(%x)                        →      %0 = linalg.generic ins(%x) { math.exp }
@@ -37,7 +37,7 @@ def _storage_type(value: ir.Value) -> ir.Type:
 class CuestaToLinalg(Pass):
     """Lowers the cuesta dialect to linalg on tensors."""
 
-    #: Whether positions outside a tensor are reported; they are clamped in any case.
+    #: Whether an index out of range is reported; indices are clamped in any case.
     checks: bool = True
 
     def run(self, module: ir.Module) -> None:
@@ -80,7 +80,7 @@ def _lower_op(b: LinalgBuilder, op: ir.Operation) -> None:
 
 
 def _lower_call(b: LinalgBuilder, op: ir.Operation) -> None:
-    # From here on i8 may be int8, uint8 or bool: the call remembers which.
+    # From here on i8 may be int8, uint8 or bool: the attribute `dtypes` of the call says which.
     dtypes = [ir.StringAttr.get(spelling_of(v)) for v in (*op.operands, *op.results)]
     attributes = dict(op.attributes.items()) | {"dtypes": ir.ArrayAttr.get(dtypes)}
     call = ir.Operation.create(
@@ -113,7 +113,7 @@ def _copy_attributes(old: func.FuncOp, new: func.FuncOp, old_entry: ir.Block) ->
 
 
 def _erase_dead(block: ir.Block) -> None:
-    """Erases what nobody uses: accesses look through views, which leaves most views without a user."""
+    """Erases ops without users: accesses look through views, so most views have no users left."""
     for op in reversed(list(block.operations)):
         operation = op.operation
         if operation.name in ("func.return", "aten.call") or operation.name.startswith("host."):

@@ -1,4 +1,4 @@
-"""Attention that is a kernel of ours stays one op, on what memory holds."""
+"""Lowers attention that becomes a kernel of cuesta's own: to one op, on operands in their storage types."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def lower_attention_backward(b: LinalgBuilder, op: ir.Operation) -> None:
 
 
 def _lower(b: LinalgBuilder, op: ir.Operation, kind: OpenOp, masked: bool) -> None:
-    """The op of a kernel. Raises Unsupported for one that nobody made a kernel of."""
+    """Builds the op of a kernel. Raises Unsupported for attention without a tile, which no kernel was chosen for."""
     if TILE not in op.attributes:
         raise Unsupported(f"attention that is neither called nor a kernel of ours, at {op.location}")
     strides = op.attributes.get("result_strides", None)

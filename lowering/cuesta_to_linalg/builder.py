@@ -1,9 +1,8 @@
-"""What every rule of this step builds with: accesses through views, and `linalg.generic`.
+"""Provides what every lowering rule builds with: accesses through views, and `linalg.generic`.
 
-Inside generics tensors have no dims of size 1 (a mean with keepdim is as good as one without), so
-that maps are projected permutations and fusion sees through `keepdim`. Each value of the graph thus
-has a full form, with the shape it had, and a squeezed one; a `cuesta.reshape`, which costs nothing,
-leads from one to the other.
+Tensors inside generics have no dims of size 1, so that maps are projected permutations, and fusion treats a mean with
+`keepdim` like one without. Each value of the graph thus has a full form, in its original shape, and a squeezed form,
+without dims of size 1; a `cuesta.reshape`, which costs nothing, converts one to the other.
 """
 
 from __future__ import annotations
@@ -28,10 +27,9 @@ PARALLEL, REDUCTION = "parallel", "reduction"
 
 @dataclass(frozen=True)
 class Access:
-    """How an op reads a value: dim i of the squeezed `source` is dim `dims[i]` of what was asked for.
+    """How an op reads a value: dim i of the squeezed `source` is dim `dims[i]` of the value.
 
-    A constant or a range has no source: `number` holds in every place, or `start + step * index`
-    along `dims[0]`.
+    A constant or a range has no source: each element is `number`, or `start + step * index` along `dims[0]`.
     """
 
     source: Value | None
@@ -44,11 +42,11 @@ class Access:
 
 @dataclass
 class LinalgBuilder:
-    """The state of one lowering: what each value of the graph has become."""
+    """The state of one lowering: the lowered forms of each value of the graph."""
 
     full: dict[Value, Value] = field(default_factory=dict)
     squeezed: dict[Value, Value] = field(default_factory=dict)
-    #: Whether positions are checked to lie inside the tensor that they are read from.
+    #: Whether indices are checked to be within the tensor that they index.
     checks: bool = True
 
     # -- values -------------------------------------------------------------------------------
@@ -70,7 +68,7 @@ class LinalgBuilder:
         return self.squeezed[value]
 
     def _materialise(self, value: Value) -> None:
-        # Constants and ranges live inside the ops that use them until somebody needs them in memory.
+        # Constants and ranges are computed inside the ops that use them, until an op needs them in memory.
         access = self.access(value)
         sizes = shape_of(value)
         loops = [d for d, s in enumerate(sizes) if s != 1]
@@ -79,9 +77,9 @@ class LinalgBuilder:
         )
 
     def access(self, value: Value) -> Access:
-        """Reads `value` through the views that only permute, stretch, or add and drop unit dims."""
+        """The access of `value`, which looks through views that only permute, broadcast, or add and drop unit dims."""
         sizes = shape_of(value)
-        dims: list[int | None] = list(range(len(sizes)))  # dim of `value` → dim of what was asked for
+        dims: list[int | None] = list(range(len(sizes)))  # dim of `value` → dim of the value asked for
         spelling = spelling_of(value)
         while True:
             owner = value.owner
@@ -130,7 +128,7 @@ class LinalgBuilder:
         )
 
     def broadcast_access(self, value: Value, sizes: Sequence[Number], loops: Sequence[int]) -> Access:
-        """The access of an operand that broadcasts to `sizes`, on the loops over its dims `loops`."""
+        """The access of an operand that is broadcast to `sizes`, in loops over the dims `loops` of `sizes`."""
         access = self.access(value)
         shift = len(sizes) - len(shape_of(value))
         shifted = Access(
@@ -144,8 +142,8 @@ class LinalgBuilder:
         return self.on_loops(shifted, loops)
 
     def covering_access(self, value: Value, loops: Sequence[int]) -> Access:
-        """The access of `value` over all of `loops`, for a reduction, which must find every loop's bound
-        among its operands: what was stretched or is a constant is spelled out first."""
+        """The access of `value` over all of `loops`, for a reduction, which must find every loop's bound among its
+        operands: a broadcast value or a constant is materialised first."""
         access = self.on_loops(self.access(value), loops)
         if access.source is not None and len(access.dims) == len(loops):
             return access
@@ -164,10 +162,10 @@ class LinalgBuilder:
         reduced: Sequence[int] = (),
         identity: Callable[[ir.Type], float] | None = None,
     ) -> Value:
-        """One generic over loops of `sizes`; result dims are the loops that are not `reduced`.
+        """Builds one generic over loops of `sizes`; result dims are the loops that are not `reduced`.
 
-        `body(s, *operands)` gives the element, in the computing type; a reduction's body takes the
-        accumulator first. The result has `spelling` in its storage type.
+        `body(s, *operands)` gives the element, in the computing type; a reduction's body takes the accumulator first.
+        The element type of the result is the storage type of `spelling`.
         """
         out_dims = [d for d in range(len(sizes)) if d not in set(reduced)]
         (result,) = self.generics(
@@ -188,7 +186,7 @@ class LinalgBuilder:
         *,
         reduced: Sequence[int] = (),
     ) -> list[Value]:
-        """A generic of several results, each (its loop dims in order, element type, identity or None)."""
+        """Builds a generic of several results, each (its loop dims in order, element type, identity or None)."""
         sources = [a for a in accesses if a.source is not None]
         inits, result_types = [], []
         for dims, spelling, identity in outputs:
@@ -239,7 +237,8 @@ class LinalgBuilder:
 
 
 def _accumulated(value: Value, spelling: str) -> Value:
-    """What a reduction has so far. A bool that it wrote itself is 0 or 1: of a comparison LLVM makes no vectors."""
+    """The accumulator of a reduction. A bool that the reduction wrote is 0 or 1, so it is truncated, not compared with
+    0: LLVM does not vectorise that comparison."""
     return arith.trunci(types.element("i1"), value) if spelling == "i1" else value
 
 

@@ -1,4 +1,4 @@
-"""Complex numbers as integers of twice a part's width: the real part is the lower half, as memory holds it.
+"""Lowers complex numbers to integers of twice a part's width: the real part is the lower half, as in memory.
 
 %1 = cuesta.real(%0)   →   linalg.generic ins(%0) { arith.trunci, arith.bitcast }
 """

@@ -1,4 +1,4 @@
-"""Reads at computed positions: a generic over the result that extracts from the whole source.
+"""Lowers reads at computed positions to a generic over the result that extracts from the whole source.
 
 %2 = cuesta.index(%w, %i) {dims = [0]}   →   linalg.generic ins(%i) { tensor.extract %w[%i, linalg.index 1] }
 """
@@ -20,14 +20,14 @@ from cuesta.lowering.cuesta_to_linalg.ranges import range_of
 from cuesta.lowering.cuesta_to_linalg.rules import lowers
 from cuesta.sizes import Number, Size
 
-#: Positions that one thread takes a while to look at: L2 does not hold them.
+#: The count of indices from which several threads check them: so many do not fit in L2.
 _MANY = 1 << 16
 
 
 def _position(s: Scalar, index: Value, size: Number) -> Value:
     """`index` as a position within [0, size): negative ones count from the end.
 
-    What is out of range was reported by the check before; clamping keeps the read inside the memory.
+    An earlier check reported an index out of range; clamping keeps the read inside the memory.
     """
     zero, last, n = s.const(index, 0), s.const(index, size - 1), s.const(index, size)
     wrapped = s.select(s.compare("lt", index, zero), s.add(index, n), index)
@@ -35,7 +35,7 @@ def _position(s: Scalar, index: Value, size: Number) -> Value:
 
 
 def _places(index: Value, size: Number) -> Callable[[Scalar, Value], Value]:
-    """What makes an element of `index` a position within [0, size)."""
+    """The function that converts an element of `index` to a position within [0, size)."""
     known = range_of(index)
     if known is not None and not isinstance(size, Size) and known[0] >= 0 and known[1] < size:
         return lambda s, x: arith.index_cast(ir.IndexType.get(), x)
@@ -43,8 +43,8 @@ def _places(index: Value, size: Number) -> Callable[[Scalar, Value], Value]:
 
 
 def check_range(b: LinalgBuilder, index: Value, size: Number, first: Number) -> None:
-    """Emits a reduction that tells whether any index is outside [first, size), and the check of it. Many are looked at
-    row by row, so that threads share them."""
+    """Emits a reduction that tells whether any index is outside [first, size), and a check of its result. Many indices
+    are first reduced row by row, so that threads share the rows."""
     if not b.checks:
         return
     access = b.access(index)
@@ -74,7 +74,7 @@ def _either(s: Scalar, found: Value, x: Value) -> Value:
 
 
 def _has_many_rows(sizes: Sequence[Number]) -> bool:
-    """Whether there are positions enough, in rows, that several threads are worth it."""
+    """Whether there are enough indices, in rows, for several threads to pay off."""
     return len(sizes) > 1 and not any(isinstance(n, Size) for n in sizes) and math.prod(sizes) >= _MANY
 
 
@@ -92,12 +92,12 @@ def _lies_within(access: Access, sizes: tuple[Number, ...], size: Number, first:
 
 
 def _first(op: ir.Operation, size: Number) -> Number:
-    """The least index that an op may have along a dim."""
+    """The least valid index of an op along a dim of `size`."""
     return 0 if "from_zero" in op.attributes else -size
 
 
 def _extract(source: Value, positions: list[Value | None], sizes: tuple[Number, ...], spelling: str) -> Value:
-    """The element of the squeezed `source` at one position a dim of its full shape."""
+    """The element of the squeezed `source` at `positions`, one for each dim of its full shape `sizes`."""
     chosen = [p for p, size in zip(positions, sizes, strict=True) if size != 1]
     assert all(p is not None for p in chosen)
     return load_storage(tensor.extract(source, chosen), spelling)
@@ -116,7 +116,7 @@ def lower_index(b: LinalgBuilder, op: ir.Operation) -> None:
     if "in_range" not in op.attributes:
         for index, dim in zip(indices, dims, strict=True):
             check_range(b, index, sizes[dim], _first(op, sizes[dim]))
-    # Result dims: those of x before, the indices' own, those of x after.
+    # Result dims: dims of x before `at`, the broadcast dims of the indices, the other dims of x.
     kept = [d for d in range(len(sizes)) if d not in dims]
     result_dim = {d: i if i < at else i + len(broadcast) for i, d in enumerate(kept)}
     accesses = []
@@ -204,7 +204,7 @@ def lower_window(b: LinalgBuilder, op: ir.Operation) -> None:
             low, high = start // divisor, (start + (count - 1) * step) // divisor
             if step < 0:
                 low, high = high, low
-            # Numbers that are not negative are divided with a shift, or with one multiplication.
+            # The dividend is made non-negative, so that the division is a shift or one multiplication.
             whole = max(-low, 0) if divisor != 1 else 0
             if start + whole * divisor:
                 at = arith.addi(at, arith.constant(index, start + whole * divisor))

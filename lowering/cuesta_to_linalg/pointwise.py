@@ -1,4 +1,4 @@
-"""Pointwise ops: every row of the table through one rule.
+"""Lowers pointwise ops: one rule serves every row of the table.
 
 %2 = cuesta.add(%0, %1)   →   %2 = linalg.generic ins(%0, %1) { arith.addf }
 """

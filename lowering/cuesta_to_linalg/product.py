@@ -1,4 +1,4 @@
-"""Matrix products that are kernels of ours: one generic, which fusion and tensor cores find whole.
+"""Lowers a matrix product that becomes a kernel of cuesta's to one generic, so that fusion sees it whole.
 
 %2 = cuesta.mm(%a, %b)   →   %e = linalg.fill 0
                              %2 = linalg.generic {parallel, reduction, parallel} ins(%a, %b) outs(%e)
@@ -20,13 +20,13 @@ from cuesta.sizes import hint
 
 @lowers("mm")
 def lower_product(b: LinalgBuilder, op: ir.Operation) -> None:
-    """A product that has a tile. Raises Unsupported for one that nobody made a kernel of."""
+    """Lowers a product that has a tile. Raises Unsupported for a product that no kernel was chosen for."""
     if PRODUCT not in op.attributes:
         raise Unsupported(f"a matrix product that is neither called nor a kernel of ours, at {op.location}")
     left, right = op.operands
     sizes = [*shape_of(left), shape_of(right)[-1]]
     at_m, at_k, at_n = range(len(sizes) - 3, len(sizes))
-    if len(shape_of(right)) == 2:  # of several dims of rows, blocks are of the longest
+    if len(shape_of(right)) == 2:  # if several dims are rows, blocks are along the longest
         at_m = max(range(at_k), key=lambda d: hint(sizes[d]))
     if 1 in (sizes[at_m], sizes[at_k], sizes[at_n]):
         raise Unsupported(f"a product of a vector, as one of matrices, at {op.location}")
@@ -58,7 +58,7 @@ def lower_product(b: LinalgBuilder, op: ir.Operation) -> None:
 
 
 def _access(b: LinalgBuilder, operand: Value, dims: list[int], loops: list[int]) -> Access:
-    """`operand`, whose dims are the loops' `dims`; spelled out where its matrices are stretched."""
+    """The access of `operand`, whose dim i is loop `dims[i]`. If its matrices are broadcast, it is materialised."""
     access = b.access(operand)
     own = shape_of(operand)
     if access.source is None or not {len(own) - 2, len(own) - 1} <= set(access.dims):

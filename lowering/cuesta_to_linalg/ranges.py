@@ -1,11 +1,11 @@
-"""What integers that a graph computes can be, from how it computes them.
+"""Computes the ranges of a graph's integers from the ops that produce them.
 
     %0 = cuesta.iota {start = 0, step = 8} : tensor<255xi64>       0 … 2032
     %1 = cuesta.iota {start = 0, step = 1} : tensor<16xi64>        0 … 15
     %2 = cuesta.add(%0, %1)                                        0 … 2047
 
-A position that is known to lie in a tensor is neither wrapped nor clamped, so that LLVM sees that the elements of a
-window lie beside each other.
+An index that is known to be within a tensor is neither wrapped nor clamped, so that LLVM sees that the elements of a
+window are contiguous.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from cuesta._mlir import ir
 from cuesta.dialects.types import shape_of, spelling_of
 from cuesta.sizes import Size
 
-#: The least and the greatest.
+#: The least and the greatest value.
 Range: TypeAlias = tuple[int, int]
 
 _INTEGERS = ("i64", "i32")
-#: What gives some of its operand's elements and no others.
+#: Ops whose result has only elements of their operand.
 _VIEWS = ("cuesta.reshape", "cuesta.permute", "cuesta.expand", "cuesta.slice", "cuesta.copy")
 #: Op → the range of its result, given those of its operands.
 _RANGES: dict[str, Callable[..., Range]] = {
@@ -33,8 +33,8 @@ _RANGES: dict[str, Callable[..., Range]] = {
 
 
 def range_of(value: ir.Value) -> Range | None:
-    """The least and the greatest that an element of `value` can be; None where nothing says that, or no 32 bits hold
-    them."""
+    """The least and the greatest value that an element of `value` can have; None if they are unknown or do not fit in
+    32 bits."""
     found = _range_of(value)
     return found if found is not None and found[0] >= -(1 << 31) and found[1] < 1 << 31 else None
 

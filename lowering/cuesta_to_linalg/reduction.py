@@ -1,4 +1,4 @@
-"""Reductions, running sums and positions of extremes.
+"""Lowers reductions, running sums, and argmax and argmin.
 
 %1 = cuesta.sum(%0) {dims = [1]}   →   %e = linalg.fill 0
                                        %1 = linalg.generic {parallel, reduction} ins(%0) outs(%e)
@@ -33,7 +33,7 @@ def lower_reduction(b: LinalgBuilder, op: ir.Operation) -> None:
     dims = set(ints(op.attributes["dims"]))
     spelling = spelling_of(op.results[0])
     if not dims & set(loops):
-        # Over dims of size 1 there is nothing to combine; without a reduced loop nothing says that it accumulates.
+        # Dims of size 1 leave nothing to combine, and a generic without a reduced loop would not accumulate.
         access = b.on_loops(b.access(op.operands[0]), loops)
         b.squeezed[op.results[0]] = b.generic([access], [sizes[d] for d in loops], spelling, lambda s, x: x)
         return
@@ -91,9 +91,9 @@ def lower_argmax(b: LinalgBuilder, op: ir.Operation) -> None:
 
 
 def _log_add(s: Scalar, x: Value, y: Value) -> Value:
-    """log(e^x + e^y). Of equal infinities, that infinity."""
+    """log(e^x + e^y); for two equal infinities, that infinity."""
     low, high, one = s.minimum(x, y), s.maximum(x, y), s.const(x, 1)
-    # log(1 + e) as log u · e / (u - 1) with u = 1 + e rounded: GPUs combine in regions that call no library.
+    # log(1 + e) is log u · e / (u - 1), with u = 1 + e rounded: the combine regions of GPUs cannot call a library.
     e = math.exp(s.sub(low, high))
     u = s.add(one, e)
     more = s.select(s.compare("eq", u, one), e, s.div(s.mul(math.log(u), e), s.sub(u, one)))
@@ -101,7 +101,7 @@ def _log_add(s: Scalar, x: Value, y: Value) -> Value:
     return s.select(apart, s.add(high, more), high)
 
 
-#: op → (what is carried at first, given its type; one step)
+#: op → (the initial accumulator, given its type; one step)
 _RUNNING: dict[str, tuple[Callable[[ir.Type], float], Callable[[Scalar, Value, Value], Value]]] = {
     "cumsum": (lambda kind: 0, lambda s, x, y: s.add(x, y)),
     "cumprod": (lambda kind: 1, lambda s, x, y: s.mul(x, y)),
@@ -111,8 +111,8 @@ _RUNNING: dict[str, tuple[Callable[[ir.Type], float], Callable[[Scalar, Value, V
 }
 
 
-#: Those that round at each step. On a CPU one step follows the other, and what is carried is f64, as ATen's is there:
-#: in f32 ten million tenths would come to 1.09 million. GPUs join parts.
+#: Running ops that round at each step. On a CPU the steps are sequential, and the accumulator is f64, as ATen's is
+#: there: in f32 the sum of ten million tenths would be 1.09 million. GPUs combine partial results instead.
 _ROUNDING = frozenset({"cumsum", "cumprod", "logcumsumexp"})
 
 
@@ -134,7 +134,7 @@ def lower_running(b: LinalgBuilder, op: ir.Operation) -> None:
         carried = "f64"
 
     def body(s: Scalar, outs: list[Value], ins: list[Value]) -> list[Value]:
-        # One step after the other: this loop carries its total and stores it at each step.
+        # The steps are sequential: this loop carries its total and stores it at each step.
         total = step(s, outs[0], s.convert(ins[0], outs[0].type))
         return [total, s.convert(total, ins[0].type)]
 

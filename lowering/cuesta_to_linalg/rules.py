@@ -1,4 +1,4 @@
-"""The registry of lowering rules of this step, filled by the modules beside it."""
+"""Holds the registry of lowering rules from cuesta to linalg, which the modules beside this one fill."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable
 from cuesta._mlir import ir
 from cuesta.lowering.cuesta_to_linalg.builder import LinalgBuilder
 
-#: A rule enters what the op's results become into the builder's `squeezed` or `full`.
+#: A rule stores the lowered results of an op in the builder's `squeezed` or `full`.
 Rule = Callable[[LinalgBuilder, ir.Operation], None]
 
 RULES: dict[str, Rule] = {}

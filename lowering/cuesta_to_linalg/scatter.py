@@ -1,9 +1,9 @@
-"""Writes at computed positions: `kernel.scatter` over the loops of what is written.
+"""Lowers writes at computed positions to `kernel.scatter`, over the loops of the written values.
 
 %2 = cuesta.scatter(%x, %v, %i) {walks = [-1, 1], combine = "add"}
 →    %2 = kernel.scatter(%v, %i, %x) {walks = [-1, 1], combine = "add", element = "f32"}
 
-As in generics, loops have no dims of size 1, and neither has x but where positions say where along them to write.
+As in generics, no loop walks a dim of size 1, and x keeps such a dim only if an index gives the position along it.
 """
 
 from __future__ import annotations
@@ -46,13 +46,13 @@ def lower_scatter(b: LinalgBuilder, op: ir.Operation) -> None:
     )
     if "wraps" in op.attributes:
         written.attributes["wraps"] = op.attributes["wraps"]
-    if b.checks or "in_range" in op.attributes:  # nothing is written before the checks
+    if b.checks or "in_range" in op.attributes:  # the checks run before anything is written
         written.attributes["in_range"] = ir.UnitAttr.get()
     b.full[op.results[0]] = _B.reshape(written.results[0], sizes)
 
 
 def _in_memory(b: LinalgBuilder, index: ir.Value, sizes: Sequence[Number], loops: Sequence[int]) -> Access:
-    """The access of an index on `loops`; a constant or a range is spelled out."""
+    """The access of an index on `loops`; a constant or a range is materialised."""
     access = b.access(index)
     if access.source is None:
         own = b.on_loops(access, access.dims)

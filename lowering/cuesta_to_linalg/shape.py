@@ -1,4 +1,4 @@
-"""Views stay what they are; they cost nothing, and accesses have looked through most of them already.
+"""Keeps views as they are: they cost nothing, and accesses have looked through most of them already.
 
 %1 = cuesta.permute(%0)   stays for a slice, a call into ATen or a return that needs it
 """
@@ -49,14 +49,14 @@ def lower_unfold(b: LinalgBuilder, op: ir.Operation) -> None:
 
 @lowers("cat")
 def lower_cat(b: LinalgBuilder, op: ir.Operation) -> None:
-    """A part that no generic writes is copied by one, which can be in a kernel with others."""
+    """A part that no generic of its own writes is copied by a generic, which can share a kernel with others."""
     parts = [_copied(b, x) if _is_given(b.access(x)) else b.full_form(x) for x in op.operands]
     b.full[op.results[0]] = shape.Cat(*parts, op.attributes["dim"], _type(op)).result
 
 
 def _is_given(access: Access) -> bool:
-    """Whether a part is there already, has one number, or lies otherwise than it is written: no generic of its own
-    writes it to its place."""
+    """Whether no generic of its own can write a part to its place: the part is in memory already, is a constant or a
+    range, or has its dims permuted."""
     value = access.source
     if value is None:
         return True
@@ -79,10 +79,10 @@ def _copied(b: LinalgBuilder, x: ir.Value) -> ir.Value:
 
 @lowers("copy")
 def lower_copy(b: LinalgBuilder, op: ir.Operation) -> None:
-    # A value has no address on this level: who needs other strides makes the copy.
+    # A value has no address on this level: an op that needs other strides makes the copy.
     b.full[op.results[0]] = b.full_form(op.operands[0])
 
 
 @lowers("constant", "extent", "iota")
 def lower_constant(b: LinalgBuilder, op: ir.Operation) -> None:
-    """Nothing to do: users read it in place, and `LinalgBuilder` materialises it for those who cannot."""
+    """Nothing to do: users compute the value in place, and `LinalgBuilder` materialises it for users that cannot."""

@@ -6,10 +6,13 @@
       host.launch(%x, %0) {@kernels::@exp}                    llvm.call @cuesta_run(…, @_mlir_exp__tiles)
       return %0                                               llvm.return 0
 
-The entry returns 0; or n where step n failed (a call of torch, a check, a launch on a GPU, or one of a checked
-kernel), whose message is torch's last; or -n where call n returned other sizes or dtypes than it was traced with; or
-MISFIT, and nothing has run, where an argument is not what the program was compiled for (argument_step.py).
-`layout.py` has the slots.
+The entry returns
+- 0 if all steps succeed;
+- n if step n failed: a call of torch, whose message is torch's last, a check, a launch on a GPU, or a launch of a
+  checked kernel;
+- -n if the call of step n returned other sizes or dtypes than at trace time;
+- MISFIT if an argument is not what the program was compiled for (argument_step.py); nothing has run then.
+`layout.py` describes the slots.
 """
 
 from __future__ import annotations
@@ -33,8 +36,8 @@ WORDS = "cuesta.words"
 class HostToLLVM(Pass):
     """Lowers the planned host function and merges it with the kernels, which are LLVM already.
 
-    On a GPU the kernels go: the host program launches them by their number, and `host.check` has no effect, since
-    to look at its byte would make the host wait for the GPU at every call.
+    For a GPU the kernels are erased: the host program launches them by number. `host.check` has no effect there,
+    because reading its byte would make the host wait for the GPU at every call.
     """
 
     def run(self, module: ir.Module) -> None:
@@ -46,14 +49,14 @@ class HostToLLVM(Pass):
             text = writer.write()
             if writer.words:
                 module.operation.attributes[WORDS] = int_array(map(signed, writer.words))
-            for kernels_module in kernel_modules(module):  # a GPU's kernels are code of their own
+            for kernels_module in kernel_modules(module):  # a GPU's kernels are compiled separately
                 kernels_module.operation.erase()
             graph.operation.erase()
             _append(module, text)
 
 
 def host_function(module: ir.Module) -> func.FuncOp:
-    """The one function at the top of a planned module. Raises CompileError where there is another count of them."""
+    """The only function at the top of a planned module. Raises CompileError unless there is exactly one."""
     graphs = [op for op in module.body.operations if isinstance(op, func.FuncOp)]
     if len(graphs) != 1:
         raise CompileError(f"a program has one host function, found {len(graphs)}")
@@ -61,7 +64,7 @@ def host_function(module: ir.Module) -> func.FuncOp:
 
 
 def _merge_kernels(module: ir.Module, launched: set[str]) -> dict[str, Kernel]:
-    """Moves what stands in `module @kernels` to the top; the launched kernels."""
+    """Moves the contents of `module @kernels` to the top; returns the launched kernels by name."""
     kernels: dict[str, Kernel] = {}
     for op in list(module.body.operations):
         if op.operation.name != "builtin.module":
@@ -78,7 +81,7 @@ def _merge_kernels(module: ir.Module, launched: set[str]) -> dict[str, Kernel]:
 
 
 def _append(module: ir.Module, text: str) -> None:
-    """Adds the functions and globals of `text`, but for declarations that are there already."""
+    """Adds the functions and globals of `text`, except those whose name the module already has."""
     present = {
         op.operation.attributes["sym_name"].value
         for op in module.body.operations

@@ -1,4 +1,4 @@
-"""The steps that have torch make a tensor. steps.py has their table."""
+"""Defines the steps that allocate a tensor through torch. steps.py describes their table."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ HELPERS: dict[str, str] = {
 ^end(%code: i32):
   {REFUSED}{STEP_END}""",
     ),
-    # The same on a CPU, in huge pages where it has room for one.
+    # As cuesta_allocate, on a CPU; requests huge pages for the part of the memory that covers whole ones.
     "cuesta_allocate_large": define(
         "cuesta_allocate_large",
         TABLE,

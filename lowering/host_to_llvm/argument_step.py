@@ -1,18 +1,18 @@
-"""The first step of a program: are its arguments what it was compiled for? Their addresses go into the slots.
+"""Defines the first step of a program: it checks the arguments, and stores their addresses in the slots.
 
-Dynamo's guards look at most of what a program relies on, but not at all of it (a gradient that is conjugated lazily, a
-storage that was resized, tensors that a hook for saved tensors gives back), and a program may be called by others. So
-every argument is looked at here, in its own C++ object: dtype, device, sizes, strides, lazy bits, alignment, and
-whether its storage reaches as far as its last element. Where one does not fit, nothing has run yet, and
-cuesta/runtime/arguments.py makes a copy that does, or raises an error.
+Dynamo's guards check most of what a program relies on, but not all of it (a gradient that is conjugated lazily, a
+storage that was resized, tensors that a hook for saved tensors returns), and a program may be called without Dynamo.
+So this step reads each argument's own C++ object: dtype, device, sizes, strides, lazy bits, alignment, and whether the
+storage is large enough for the last element. If an argument does not fit, nothing has run yet, and
+cuesta/runtime/arguments.py makes a copy that fits, or raises an error.
 
-The results of ATen's ops are checked by the same function.
+The same function, `cuesta_fits`, checks the results of ATen's ops.
 
     arguments    count, slot of the list's address, an item for each argument
-    item         place in the list (-1 - n: the handle in slot n), 0, mask of its address with WRITTEN where the
-                 program writes it, shape (steps.py)
+    item         index in the list (-1 - n: the handle in slot n), 0, mask of the address bits that must be 0, with
+                 WRITTEN if the program writes the argument, shape (steps.py)
 
-An inference tensor cannot be written outside of inference mode, which eager says as well.
+An inference tensor must not be written outside of inference mode; eager raises an error too.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _IN_INFERENCE_MODE = "_ZN3c1013InferenceMode10is_enabledEv"
 
 
 def _ask_facts() -> str:
-    """Each fact of a tensor in a word of its own, and %asked, which is 0 where torch had an answer for all."""
+    """Text that stores each fact of a tensor in a word of its own; %asked is 0 if torch answered every query."""
     lines = []
     for i, fact in enumerate(_FACTS):
         call = f"llvm.call @aoti_torch_get_{fact}(%handle, %{fact}_at) : ({PTR}, {PTR}) -> i32"
@@ -48,7 +48,7 @@ def _ask_facts() -> str:
 
 
 def _ask_lazy() -> str:
-    """%lazy, which is 0 for a tensor whose memory holds its values."""
+    """Text that computes %lazy, which is 0 for a tensor whose memory holds its values."""
     lines = []
     for name, symbol in _LAZY.items():
         lines.append(f"%{name} = llvm.call @{symbol}(%handle) : {DECLARATIONS[symbol]}")
@@ -60,9 +60,9 @@ def _ask_lazy() -> str:
 
 #: Name → definition.
 HELPERS: dict[str, str] = {
-    # FITS where the tensor of a handle is what its item says; its data address is then in `place`. OTHER_LAYOUT where
-    # a copy of it would fit: its strides, its alignment or its lazy bits are others. Else OTHER. Strides matter where
-    # the size is not 1 and there are elements at all.
+    # Compares the tensor of a handle with its item. FITS: they agree, and the data address is in `place`.
+    # OTHER_LAYOUT: a copy would fit, because only strides, alignment or lazy bits differ. OTHER: anything else. A dim
+    # of size 1 may have any stride, and so may all dims of a tensor without elements.
     "cuesta_fits": define(
         "cuesta_fits",
         f"%handle: {PTR}, %item: {PTR}, %place: {PTR}",
@@ -157,7 +157,7 @@ HELPERS: dict[str, str] = {
 ^end(%code: i32):
   llvm.return %code : i32""",
     ),
-    # Whether all arguments fit: 0, and their addresses are in the first slots; else not 0.
+    # 0 if all arguments fit; their addresses are then in the first slots. Otherwise not 0.
     "cuesta_all_fit": define(
         "cuesta_all_fit",
         f"%slots: {PTR}, %table: {PTR}",

@@ -1,4 +1,4 @@
-"""What a program expects of its arguments, as the table of its first step, and the function that looks."""
+"""Builds the table of what a program expects of its arguments, and the function that checks them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def arguments_table(layout: HostLayout, shape: Shape) -> list[Number]:
 
 
 def check_function(layout: HostLayout, lines: Sequence[str], table: str) -> str:
-    """The text of the function that checks the arguments; `lines` give `table`, the address of the table."""
+    """The text of the function that checks the arguments; `lines` compute `table`, the address of the table."""
     return "\n".join(
         [
             f"llvm.func @{CHECK}(%slots: {PTR}) -> i32 attributes {{{FAST_TO_COMPILE}}} {{",
@@ -45,7 +45,7 @@ def check_function(layout: HostLayout, lines: Sequence[str], table: str) -> str:
 
 
 def _item(layout: HostLayout, argument: Value, written: bool, shape: Shape) -> list[Number]:
-    """The item of one argument. One that the program gives back is in a slot, no more in the list."""
+    """The item of one argument. An argument that the program frees is in a slot, no longer in the list."""
     metadata = layout.argument(argument)
     where = layout.places[argument].root.index
     if argument in layout.released:

@@ -1,8 +1,8 @@
-"""The step behind each launch of a checked program on a CPU: has an access of the kernel been outside? steps.py has its
-table.
+"""Defines the step after each launch of a checked program on a CPU, which fails if the kernel made an access out of
+bounds. steps.py describes its table.
 
-The record that kernels write to is a word behind the handles and addresses of the frame; the word before it has its
-address, so that a launch passes it like a buffer.
+Kernels write to a record, one word in the frame after the handles and addresses. The word before the record holds its
+address, so that a launch passes the record like a buffer.
 """
 
 from __future__ import annotations
@@ -10,12 +10,13 @@ from __future__ import annotations
 from cuesta.lowering.host_to_llvm.layout import HostLayout
 from cuesta.lowering.host_to_llvm.steps import I64, PTR, TABLE, at, define
 
-#: Words of the frame that a checked program has behind the others: the record's address, and the record.
+#: Words that a checked program has at the end of its frame: the record's address, and the record.
 RECORD_WORDS = 2
 
 #: Name → definition.
 HELPERS: dict[str, str] = {
-    # The record goes where the count of threads was, as a launch's error code on a GPU.
+    # Copies the record of a bad access to the slot of the thread count; the GPU's launch step likewise copies its error
+    # code to the stream's slot.
     "cuesta_bounds": define(
         "cuesta_bounds",
         TABLE,
@@ -44,7 +45,7 @@ def record_place(layout: HostLayout) -> list[int]:
 
 
 def empty_record(layout: HostLayout) -> list[str]:
-    """The lines of the entry that make the record."""
+    """The lines of the entry that set up an empty record."""
     first = 2 * len(layout.handles)
     return [
         "  %no_access = llvm.mlir.constant(0 : i64) : i64",

@@ -1,4 +1,4 @@
-"""What the runtime must know of a planned host function, as plain JSON; runtime/executable.py reads it."""
+"""Describes a planned host function for the runtime, as plain JSON that runtime/executable.py reads."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ _Step: TypeAlias = CheckStep | AllocationStep | LaunchStep | CallStep
 
 
 def describe(module: ir.Module) -> dict[str, Any]:
-    """The metadata of the one host function of `module`, which plan-memory has seen and host-to-llvm has not.
+    """The metadata of the only host function of `module`, after plan-memory and before host-to-llvm.
 
     Sizes and offsets are in elements, memory in bytes; see runtime/executable.py for each key, and
-    runtime/schema/program.py for what it may hold.
+    runtime/schema/program.py for its valid values.
     """
     with module.context, ir.Location.unknown():
         layout = read_host(host_function(module))
@@ -67,7 +67,7 @@ def describe(module: ir.Module) -> dict[str, Any]:
 
 
 def add_accesses(program: dict[str, Any], module: ir.Module) -> None:
-    """Moves what the lowering says of the accesses of a checked module's kernels from the module to its metadata."""
+    """Moves the accesses of a checked module's kernels, which the lowering left in an attribute, to the metadata."""
     attributes = module.operation.attributes
     if ACCESSES in attributes:
         program["checked"]["accesses"] = [[cell.value for cell in row] for row in attributes[ACCESSES]]
@@ -75,7 +75,7 @@ def add_accesses(program: dict[str, Any], module: ir.Module) -> None:
 
 
 def _kernels(layout: HostLayout) -> list[dict[str, Any]]:
-    """A row for each kernel; what traced sizes do not run is late: its code is made, and loaded, when sizes need it."""
+    """A row for each kernel. A version that the traced sizes do not run is late: compiled once a call needs it."""
     first = {launched_kernels(op)[0] for op in layout.operations if op.name == "host.launch"}
     return [{"name": name, "late": name not in first, "made": name in first} for name in layout.kernels]
 
@@ -86,7 +86,7 @@ def _tensor(metadata: Metadata) -> Tensor:
 
 
 def _spelled(number: Number) -> int | str:
-    """A number as JSON has it: text where it depends on the call."""
+    """A number for JSON: text if it depends on the call's sizes."""
     return str(number) if isinstance(number, Size) else number
 
 
@@ -98,13 +98,13 @@ def _buffers(layout: HostLayout) -> list[list[int | str]]:
 
 
 def _argument(layout: HostLayout, value: Value) -> dict[str, Any]:
-    """What the program expects of an argument; its device where that is not the program's."""
+    """What the program expects of an argument; names its device only if that is not the program's."""
     elsewhere = {"device": str(layout.devices[value])} if value in layout.devices else {}
     return {**_tensor(layout.argument(value)), **elsewhere}
 
 
 def _operands(layout: HostLayout) -> list[dict[str, Any]]:
-    """The operands that only a call's sizes tell to lie within their memory, each once."""
+    """The operands whose bounds depend on the call's sizes, so that only a call can check them; without duplicates."""
     rows = []
     for operand in operands_of(layout.block):
         memory = Region.of(operand.base)
@@ -136,7 +136,7 @@ def _arena_bytes(layout: HostLayout) -> Number:
 
 
 def _result(layout: HostLayout, value: Value, metadata: Metadata) -> Result:
-    """Where a result lies: in an argument or in a returned base, as the whole of it or from an offset on."""
+    """Where a result is stored: in an argument or in a returned base, as the whole of it or at an offset."""
     base = layout.origins[value]
     offset = layout.places[value].offset // byte_size(metadata.dtype)
     if base in layout.returned:
@@ -168,7 +168,7 @@ def _call(op: ir.Operation) -> Call:
 
 
 def _step(op: ir.Operation, layout: HostLayout) -> _Step:
-    """What an error of a step says."""
+    """The facts of a step that its error messages need."""
     if op.name == "host.check":
         raises: Literal["IndexError", "RuntimeError"] = "IndexError"
         if "raises" in op.attributes:
@@ -190,8 +190,8 @@ def _step(op: ir.Operation, layout: HostLayout) -> _Step:
 
 
 def origin(op: ir.Operation) -> Origin:
-    """Where an op comes from: `where`, the `file:line` of its Python or, where there is none, the path of its module
-    and the node's name; `node`, the name of the node of the graph that made it, "" where no node did."""
+    """Where an op comes from. `where` is the `file:line` of its Python code or, if unknown, the path of its module and
+    the node's name. `node` is the name of the graph's node that made the op, "" if none did."""
     text = str(op.location)
     found, name = _FILE.search(text), _NAME.search(text)
     node = name.group(1).rpartition(":")[2] if name else ""

@@ -1,7 +1,7 @@
-"""The step that calls any overload by name, through torch's dispatcher. steps.py has its table.
+"""Defines the step that calls any overload by name, through torch's dispatcher. steps.py describes its table.
 
-Words are read from the table one by one, lists and optionals by recursion. The dispatcher consumes
-what they become; only where one cannot be made, for want of memory, those before it are lost.
+The step converts words of the table to arguments one by one, lists and optionals by recursion. The dispatcher takes
+ownership of the arguments. Arguments leak only if a later argument cannot be made because memory is exhausted.
 typed_step.py uses the same words and results.
 """
 
@@ -10,8 +10,8 @@ from __future__ import annotations
 from cuesta.dialects.host.aten_abi import torch_exports
 from cuesta.lowering.host_to_llvm.steps import I64, PTR, STEP_END, TABLE, at, define
 
-# What an optional holds stands in a box, which torch deletes. Before 2.13 torch has no function that makes one,
-# and says (torch/csrc/stable/stableivalue_conversions.h) that it comes from operator new.
+# The value of an optional is stored in a box on the heap, which torch deletes. torch before 2.13 has no function that
+# makes a box; torch/csrc/stable/stableivalue_conversions.h says that operator new allocates it.
 BOX_FROM_TORCH = f"%boxed = llvm.call @torch_new_stable_ivalue(%made) : ({PTR}) -> i32"
 BOX_FROM_NEW = f"""%box_bytes = llvm.mlir.constant(8 : i64) : i64
   %new_box = llvm.call @_Znwm(%box_bytes) : (i64) -> {PTR}
@@ -20,7 +20,7 @@ BOX_FROM_NEW = f"""%box_bytes = llvm.mlir.constant(8 : i64) : i64
 
 
 def word_helper(box: str) -> str:
-    """The next word: `cursor` holds where it begins in the table, then the codes of all failures so far."""
+    """Reads the next word. `cursor` holds the address of that word, then the codes of all failures so far, or-ed."""
     return define(
         "cuesta_word",
         f"%slots: {PTR}, %frame: {PTR}, %cursor: {PTR}",
@@ -107,7 +107,7 @@ def word_helper(box: str) -> str:
 #: Name → definition.
 HELPERS: dict[str, str] = {
     "cuesta_word": word_helper(BOX_FROM_TORCH if torch_exports("torch_new_stable_ivalue") else BOX_FROM_NEW),
-    # The arguments of a call as words on a stack; the codes of all failures.
+    # Stores the arguments of a call on a stack. Returns the codes of all failures, or-ed.
     "cuesta_words": define(
         "cuesta_words",
         f"{TABLE}, %stack: {PTR}",
@@ -135,7 +135,7 @@ HELPERS: dict[str, str] = {
   %failed = llvm.load %failures : {PTR} -> i32
   llvm.return %failed : i32""",
     ),
-    # Takes the results of a call from an array: into the frame, or nowhere. Not 0 where one is not as traced.
+    # Moves the results of a call from an array into the frame, or drops them. Not 0 if one differs from the traced.
     "cuesta_take": define(
         "cuesta_take",
         f"%frame: {PTR}, %table: {PTR}, %made: {PTR}",

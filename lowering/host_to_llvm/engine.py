@@ -1,7 +1,7 @@
-"""LLVM's optimiser and code generator, by MLIR's C interface, from any thread.
+"""Runs LLVM's optimiser and code generator through MLIR's C interface, from any thread.
 
-MLIR's Python bindings hold Python's lock all the while that LLVM works; what is called here does not. Each call has a
-context of its own, as MLIR's are for one thread each.
+MLIR's Python bindings hold Python's lock while LLVM works; the C functions called here do not. Each call makes a
+context of its own, because an MLIR context is for one thread.
 """
 
 from __future__ import annotations
@@ -73,9 +73,9 @@ def _interface() -> _Interface:
 
 
 def make_object(text: str, opt_level: int) -> bytes:
-    """The relocatable object of a module in the LLVM dialect that defines all that it names.
+    """Compiles a module in the LLVM dialect, which must define every symbol that it uses, to a relocatable object.
 
-    Raises CompileError where LLVM makes none; what it says about that goes to stderr only.
+    Raises CompileError if LLVM fails; LLVM's own message goes to stderr only.
     """
     mlir = _interface()
     context = mlir.create_context(False)
@@ -106,7 +106,7 @@ def _object_of(mlir: _Interface, module: _Handle, opt_level: int) -> bytes:
 
 
 def _written(write: Callable[[str], None]) -> bytes:
-    """What `write` writes into the path that it is given. The engine takes only a path; a full disk stops nothing."""
+    """The bytes that `write` writes to a path. The engine needs a path; a file in memory works on a full disk too."""
     if resource.getrlimit(resource.RLIMIT_FSIZE)[0] != resource.RLIM_INFINITY:
         return _written_into_pipe(write)
     with open(os.memfd_create("graph.o"), "rb") as file:
@@ -115,18 +115,19 @@ def _written(write: Callable[[str], None]) -> bytes:
 
 
 def _written_into_pipe(write: Callable[[str], None]) -> bytes:
-    """The same under a limit on the size of files, which holds for those in memory too: LLVM ends the process where it
-    cannot write. Not the only way, because starting a thread takes 0.2 ms, ten times a small file in memory."""
+    """As `_written`, under a limit on the size of files: it holds for files in memory too, and LLVM ends the process if
+    a write fails. Not the default, because starting a thread takes 0.2 ms, ten times as long as a small file."""
     reading, writing = os.pipe()
     received = bytearray()
-    # Not the pipe's end: a child that another thread forks meanwhile holds the pipe open for as long as it lives.
+    # The reader stops at this marker, not at the pipe's end: a child that another thread forks meanwhile holds the
+    # pipe open for as long as the child lives.
     end = os.urandom(16)
 
     def read() -> None:
         while not received.endswith(end):
             received.extend(os.read(reading, _PIPE_BYTES))
 
-    reader = threading.Thread(target=read, name="cuesta object")  # a pipe holds less than an object
+    reader = threading.Thread(target=read, name="cuesta object")  # a pipe's buffer is smaller than an object
     reader.start()
     try:
         write(f"/proc/self/fd/{writing}")

@@ -1,6 +1,6 @@
-"""Writes the entry of the host program, `cuesta_main`: one short call for each op that does something.
+"""Writes the entry of the host program, `cuesta_main`: one short call for each op that has an effect.
 
-What a step works on is in a constant table of its own; steps.py has the tables and what they are for.
+Each step reads its data from its own constant table; steps.py describes the tables.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ ENTRY = "cuesta_main"
 
 @dataclass
 class EntryWriter:
-    """The text of the entry of one host function."""
+    """Writes the text of the entry of one host function."""
 
     layout: HostLayout
     kernels: dict[str, Kernel]
@@ -59,8 +59,8 @@ class EntryWriter:
     #: the tables that depend on the call's sizes, one after another, and where each begins
     words: list[SizeNumber] = field(default_factory=list)
     starts: dict[tuple[SizeNumber, ...], int] = field(default_factory=dict)
-    helpers: dict[str, str] = field(default_factory=dict)  # name → definition, of those made for this program
-    functions: dict[str, None] = field(default_factory=dict)  # those of kernels that are run
+    helpers: dict[str, str] = field(default_factory=dict)  # name → definition of each helper made for this program
+    functions: dict[str, None] = field(default_factory=dict)  # the functions of kernels that are run
     names: int = 0
 
     def write(self) -> str:
@@ -105,14 +105,14 @@ class EntryWriter:
         return lines
 
     def _check(self) -> str:
-        """The function that checks the arguments: one of its own, as recorded programs are checked, not run."""
+        """The function that checks the arguments; it is separate because recorded programs are checked, not run."""
         entry, self.body = self.body, []
         address = self._table(arguments_table(self.layout, self._shape))
         lines, self.body = self.body, entry
         return check_function(self.layout, lines, address)
 
     def _tail(self) -> list[str]:
-        """Where a failed step goes: torch gets everything back that the program holds."""
+        """The block that a failed step branches to: it deletes every tensor handle that the call owns."""
         lines = ["^failed(%code: i32):"]
         if self.layout.handles:
             lines += [
@@ -143,7 +143,7 @@ class EntryWriter:
                 slot = self._handle(op.operands[0])
                 self._add(f"llvm.call @cuesta_delete({slot}, %one) : ({PTR}, i64) -> ()")
             case "host.check" if self.layout.target.gpu:
-                pass  # to read the byte would stop the host until the GPU has come that far
+                pass  # reading the byte would make the host wait for the GPU
             case "host.check":
                 self._step("cuesta_check", op, self._place(op.operands[0]))
             case "host.aten":
@@ -180,7 +180,7 @@ class EntryWriter:
             self._step("cuesta_bounds", op, [*bounds_step.record_place(self.layout), threads])
 
     def _function(self, name: str | None) -> str:
-        """The address of what runs a kernel's function, null where it has none."""
+        """The address of the JIT's wrapper of a kernel's function; null if there is no such function."""
         address = self._name()
         if name is None:
             self._add(f"{address} = llvm.mlir.zero : {PTR}")
@@ -196,7 +196,7 @@ class EntryWriter:
         kernel: SizeNumber = symbol(f"k{number}") if len(versions) > 1 else versions[0][0]
         programs: SizeNumber = -1 if number is None else symbol(f"g{number}")
         stream = self.layout.arguments + 1
-        if self.layout.target.kind == "tt":  # whose interpreter takes them behind what the kernel takes
+        if self.layout.target.kind == "tt":  # its interpreter takes the extents after the kernel's sizes
             sizes = [*sizes, *self.layout.extents_of(op)]
         self._step("cuesta_launch", op, [kernel, len(op.operands), len(sizes), stream, programs, *buffers, *sizes])
 
@@ -214,7 +214,7 @@ class EntryWriter:
         self._step(helper, op, scalars + self._tensors(op, range(len(op.operands))))
 
     def _python_call(self, op: ir.Operation) -> None:
-        # The handles of one call's results stand side by side.
+        # The handles of one call's results are adjacent in the frame.
         first = self.layout.handles[op.results[0]] if op.results else 0
         tensors = self._tensors(op, range(len(op.operands)))
         callback = self.layout.arguments + 2
@@ -249,7 +249,7 @@ class EntryWriter:
         self._step(helper, op, [len(words), len(returns), *starts, *(n for part in parts for n in part)])
 
     def _device_type(self, op: ir.Operation) -> str:
-        """The device whose kernels a call runs."""
+        """The type of the device whose kernels a call runs."""
         return (
             torch.device(op.attributes["device"].value).type if "device" in op.attributes else self.layout.device.type
         )
@@ -264,7 +264,7 @@ class EntryWriter:
 
     # -- tables -------------------------------------------------------------------------------
     def _place(self, value: Value) -> list[SizeNumber]:
-        """Root and offset."""
+        """The root of a value and its offset in bytes, as words of a table."""
         place = self.layout.places[value]
         index = place.root.index
         return [-1 - (len(self.layout.handles) + index) if place.root.in_frame else index, place.offset]
@@ -288,7 +288,7 @@ class EntryWriter:
         return [len(metadata.sizes), dtype_code(metadata.dtype), *where, *metadata.sizes, *metadata.strides]
 
     def _results(self, op: ir.Operation) -> dict[int, list[SizeNumber]]:
-        """The positions of an op's results among those of its overload, which may have more → an item for each."""
+        """Position of each of an op's results among the overload's results, of which there may be more → its item."""
         dtypes = [d.value for d in op.attributes["dtypes"]][len(op.operands) :]
         kept = ints(op.attributes["positions"]) if "positions" in op.attributes else list(range(len(op.results)))
         results = zip(kept, op.results, dtypes, strict=True)
@@ -314,7 +314,7 @@ class EntryWriter:
 
     # -- text ---------------------------------------------------------------------------------
     def _step(self, function: str, op: ir.Operation, table: Sequence[SizeNumber]) -> None:
-        """A call that may fail."""
+        """Adds the call of a step, and a branch to ^failed in case the step fails."""
         address = self._table([self.layout.steps[op], *table])
         code, passed = self._name(), self._name()
         on = f"^on{self.names}"
@@ -344,7 +344,7 @@ class EntryWriter:
         return address
 
     def _at(self, array: str, index: int, load: str = "") -> str:
-        """The address of a word of an array, or, with a type, its value."""
+        """Computes the address of a word of an array, or loads its value if `load` names a type; returns the name."""
         name = self._name()
         self._add(at(name, array, index, load))
         return name
@@ -366,7 +366,7 @@ def _operands(buffers: int, sizes: int) -> str:
 
 
 def _string(text: str) -> list[SizeNumber]:
-    """The count of bytes, then the bytes as words, at least one zero behind them."""
+    """The count of bytes, then the bytes as words, padded with at least one zero."""
     data = text.encode()
     padded = data + bytes(8 - len(data) % 8)
     return [len(data), *(_word_of(padded[i : i + 8]) for i in range(0, len(padded), 8))]
@@ -384,5 +384,5 @@ def _global(name: str, numbers: Sequence[SizeNumber]) -> str:
 
 
 def signed(word: SizeNumber) -> SizeNumber:
-    """A word as MLIR and struct take it."""
+    """A word as a signed number, as MLIR and struct expect it."""
     return word - (1 << 64) if isinstance(word, int) and word >= 1 << 63 else word

@@ -1,8 +1,8 @@
-"""The step of a program for a GPU: launches through the driver. steps.py has its table.
+"""Defines the step that launches a kernel on a GPU through the driver. steps.py describes its table.
 
-What a launch needs of a kernel stands in the table that the runtime makes, `cuesta_kernels`: a context, then for each
-kernel a function, a grid of three, threads and bytes of shared memory, a word each. A thread that never called CUDA
-has no context: its first launch makes the table's current and launches again.
+The runtime makes a table of the kernels, `cuesta_kernels`: a context, then for each kernel its function, the three
+sizes of its grid, its threads and its bytes of shared memory, one word each. A thread that never called CUDA has no
+current context: its first launch fails, makes the table's context current and launches again.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ _LAUNCH = f"""llvm.call @cuLaunchKernel(
 
 #: Name → definition.
 HELPERS: dict[str, str] = {
-    # The addresses of the buffers, the sizes, then two nulls for Triton's global and profiling scratch; the driver's
-    # error code goes where the stream was. No programs, no launch: the driver refuses an empty grid.
+    # Passes the addresses of the buffers, the sizes, then two nulls for Triton's global and profiling scratch. An error
+    # code of the driver is stored in the stream's slot. An empty grid is not launched: the driver refuses it.
     "cuesta_launch": define(
         "cuesta_launch",
         TABLE,

@@ -1,4 +1,4 @@
-"""Has the machine code state what it takes for granted of how it is called (runtime/interface.py says why)."""
+"""Adds to the machine code a digest of how it must be called (runtime/interface.py says why)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from cuesta.runtime.interface import INTERFACE, digest_of
 
 
 def state_interface(module: ir.Module, program: Mapping[str, Any]) -> None:
-    """Adds the digest of `program`, the metadata of a flat module in the LLVM dialect, as a constant of the module."""
+    """Adds a constant to a flat module in the LLVM dialect: the digest of `program`, the metadata of the module."""
     words = list(struct.unpack("<4q", digest_of(program)))
     text = f"llvm.mlir.global constant @{INTERFACE}(dense<{words}> : tensor<4xi64>) : !llvm.array<4 x i64>"
     with module.context, ir.Location.unknown():

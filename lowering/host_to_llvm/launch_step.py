@@ -1,12 +1,12 @@
-"""How the host program runs a kernel on a CPU: its tiles, shared out among torch's OpenMP pool, then its tail.
+"""Defines how the host program runs a kernel on a CPU: its tiles in torch's OpenMP pool, then its tail.
 
     llvm.func @k__tiles(pointers…, sizes…, first, end)       cuesta_run(slots, frame, table,
     llvm.func @k__tail(pointers…, sizes…)                               @_mlir_k__tiles, @_mlir_k__tail)
 
-The JIT writes `@_mlir_f(%packed)` for every function f of an object: it takes an array of pointers to the arguments.
-One function runs all kernels by it, where drivers of their own took a quarter of LLVM's time. One pool with torch's
-own kernels, so no thread waits for a core that another pool spins on. A kernel too small for the threads' wake-up runs
-where it is called.
+For every function f of an object the JIT writes a wrapper `@_mlir_f(%packed)`, which takes an array of pointers to the
+arguments. One function, `cuesta_run`, runs all kernels through their wrappers; a driver for each kernel took a quarter
+of LLVM's time. Kernels share the thread pool of torch's own kernels, so that no thread waits for a core on which
+another pool spins. A kernel with too little work to wake threads for runs on the calling thread.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from cuesta.dialects.kernel_module import TAIL, TILES
 from cuesta.lowering.host_to_llvm.steps import DECLARATIONS, I64, PTR, TABLE, at, define
 from cuesta.sizes import Number, Operators, compute
 
-#: What the JIT calls the function that takes an array of pointers to f's arguments: this, then f.
+#: Prefix of the JIT's wrapper of a function f, which takes an array of pointers to f's arguments.
 PACKED = "_mlir_"
 
-#: Scalar operations that a thread must have to itself to be worth waking.
+#: The least work, in scalar operations, that a thread is woken for.
 WORK_PER_THREAD = 1 << 15
 
 _Operators: TypeAlias = "Operators[Number]"
@@ -45,14 +45,14 @@ class Kernel:
         return self.buffers, self.sizes
 
     def functions(self, name: str) -> tuple[str | None, str | None]:
-        """The names of its tiles and its tail."""
+        """The names of the functions for the tiles and for the tail; None for one that the kernel lacks."""
         return (None if self.tiles == 0 else name + TILES), (name + TAIL if self.has_tail else None)
 
     def table(
         self, threads: int, places: Sequence[Number], sizes: Sequence[Number], extents: Sequence[Number] = ()
     ) -> list[Number]:
-        """The words of a launch; `threads` is the slot of their count. A checked kernel is passed the bytes of its
-        buffers, `extents`, before its sizes."""
+        """The table of a launch. `threads` is the slot of the thread count. A checked kernel is passed `extents`, the
+        bytes of its buffers, before its sizes."""
         given = {f"p{i}": size for i, size in enumerate(sizes)}
         using: _Operators = Operators()
         counts = [compute(n, given, using) for n in (self.tiles, self.work // WORK_PER_THREAD)]
@@ -60,7 +60,7 @@ class Kernel:
 
 
 def with_function(kernel: Kernel | None, function: ir.Operation) -> Kernel:
-    """The kernel with one of its functions."""
+    """The kernel with one more of its functions, tiles or tail."""
     kinds = str(function.attributes["function_type"].value)
     is_tail = function.attributes["sym_name"].value.endswith(TAIL)
     known = kernel or Kernel(kinds.count("ptr"), kinds.count("i64") - (0 if is_tail else 2))
@@ -71,7 +71,7 @@ def with_function(kernel: Kernel | None, function: ir.Operation) -> Kernel:
 
 
 def _loop(name: str, limit: str, body: str, after: str) -> str:
-    """`body` with %name_i from 0 to below the limit, then on at ^after."""
+    """Text of a loop that runs `body` with %name_i from 0 to `limit` - 1, then continues at ^after."""
     i = f"%{name}_i"
     return f"""
   llvm.br ^{name}(%zero : i64)
@@ -178,7 +178,7 @@ HELPERS = {
 ^done:
   llvm.return""",
     ),
-    # What each thread of the team does: its share [first, end) of the tiles, with arguments of its own for that.
+    # Each thread of the team runs its share [first, end) of the tiles, with an argument array of its own.
     "cuesta_share": define(
         "cuesta_share",
         f"%shared: {PTR}",

@@ -1,21 +1,21 @@
-"""Where everything of a planned host function is at run time; the lowering and the metadata agree by it.
+"""Assigns each value of a planned host function its place at run time, for both the lowering and the metadata.
 
 The entry takes an array of 64-bit slots:
 
     | data of each argument | arena | threads or stream | callback | tables | list | each returned base
     | each released argument | address and handle of each tensor kept |
 
-`tables` are those words of the program's tables that depend on the call's sizes. `list` is the address of the Python
-list of the arguments: the program takes their data addresses from the tensors in it once it has checked them
-(argument_step.py).
+`tables` is the address of those words of the program's tables that depend on the call's sizes. `list` is the address
+of the Python list of arguments: the program checks the tensors in the list, then stores their data addresses in the
+slots of the arguments (argument_step.py).
 
-A returned base is memory that the results lie in: the caller puts the address of one it allocated
-itself (owner "caller") into its slot, and finds there the tensor handle of any other at the end. A
-released argument is one that the program gives back after its last use: the caller puts a tensor
-handle into its slot, which the program deletes, also where it fails. A tensor kept is one over memory of ours that
-torch was given: its handle stays for the next call with the same slots, which are zeros at first, where that finds the
-memory at the same address.
-The entry's own frame holds a handle and a data address for each base that torch owns, returned or not.
+A returned base is memory that holds results. If the caller allocates the base (owner "caller"), the caller puts its
+address into the slot; otherwise the program stores the tensor handle of the base there at the end.
+A released argument is freed by the program after its last use: the caller puts a tensor handle into the slot, and the
+program deletes that handle, even if a step fails.
+A kept tensor wraps memory of the program for a call into torch. Its handle stays in the slots, which are zeros at
+first; the next call with the same slots reuses the handle if the memory is at the same address.
+The entry's own stack frame holds a handle and a data address for each base that torch owns, returned or not.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Metadata:
 
     @staticmethod
     def of(value: Value, dtype: str | None = None) -> Metadata:
-        """That of a memref; `dtype` where storage does not tell bool from int8."""
+        """The metadata of a memref. `dtype` is given where the storage type does not tell bool from int8."""
         sizes, strides = memref_shape(value.type)
         return Metadata(sizes, strides, dtype or spelled(value.type.element_type))
 
@@ -64,7 +64,7 @@ class Metadata:
 
 @dataclass(frozen=True)
 class Root:
-    """Where a base's address is: in slot `index`, or in the frame beside handle `index`."""
+    """Where the address of a base is stored: in slot `index`, or in the frame, as the data of handle `index`."""
 
     in_frame: bool
     index: int
@@ -72,23 +72,23 @@ class Root:
 
 @dataclass(frozen=True)
 class Place:
-    """The first byte of a value."""
+    """The first byte of a value, `offset` bytes from the address that a root holds."""
 
     root: Root
     offset: Number
 
 
-#: Versions of a kernel of a GPU, by their numbers, with what is 0 where they are right, and what they are passed beside
-#: their buffers: which of them runs, and in how many programs, goes by that.
+#: A launch on a GPU: the versions of its kernel, each with its number and an expression that is 0 where the version is
+#: valid, and the sizes that the launch passes. They decide which version runs, and in how many programs.
 Grid: TypeAlias = tuple[tuple[tuple[int, Number], ...], tuple[Number, ...]]
 
-#: What tells a tensor over memory of ours from others.
+#: Identifies a kept tensor.
 Kept: TypeAlias = tuple[Place, Metadata, torch.device]
 
 
 @dataclass(frozen=True)
 class ReturnedBase:
-    """Memory that results lie in and the program does not give back."""
+    """Memory that holds results, and that the program does not free."""
 
     owner: str  # "caller", "torch" or "aten"
     metadata: Metadata
@@ -97,23 +97,23 @@ class ReturnedBase:
 
 @dataclass
 class HostLayout:
-    """A planned host function, read."""
+    """The layout of a planned host function."""
 
     function: func.FuncOp
     places: dict[Value, Place] = field(default_factory=dict)
     origins: dict[Value, Value] = field(default_factory=dict)  # value → the base it is a view of
     returned: dict[Value, ReturnedBase] = field(default_factory=dict)  # by base, in the order of their slots
-    released: list[Value] = field(default_factory=list)  # arguments that the program gives back, by their slots
-    handles: dict[Value, int] = field(default_factory=dict)  # base that torch owns → its place in the frame
+    released: list[Value] = field(default_factory=list)  # arguments that the program frees, in the order of their slots
+    handles: dict[Value, int] = field(default_factory=dict)  # base that torch owns → index of its handle in the frame
     steps: dict[ir.Operation, int] = field(default_factory=dict)  # ops that may fail, counted from 1
     calls: dict[ir.Operation, int] = field(default_factory=dict)  # calls through Python, counted from 0
     kernels: dict[str, int] = field(default_factory=dict)  # launched kernels, counted from 0
-    grids: dict[Grid, int] = field(default_factory=dict)  # those that depend on the call, counted from 0
+    grids: dict[Grid, int] = field(default_factory=dict)  # grids that depend on the call's sizes, counted from 0
     devices: dict[Value, torch.device] = field(default_factory=dict)  # bases that are not on the program's device
-    kept: dict[Kept, int] = field(default_factory=dict)  # tensors that torch is given, counted from 0
+    kept: dict[Kept, int] = field(default_factory=dict)  # kept tensors, counted from 0
     target: Target = CPU
     device: torch.device = torch.device("cpu")  # noqa: RUF009  immutable
-    checked: bool = False  # whether kernels look at each address, and are passed what that takes
+    checked: bool = False  # whether kernels check each access, which takes more parameters
 
     @property
     def arguments(self) -> int:
@@ -165,29 +165,29 @@ class HostLayout:
         return sorted({arguments[base] for value in written if (base := self.origins[value]) in arguments})
 
     def kept_slot(self, value: Value, metadata: Metadata) -> int:
-        """The slot of the address of a tensor kept; that of its handle follows."""
+        """The slot of a kept tensor's address; the slot of its handle follows."""
         number = self.kept[self.places[value], metadata, self.device_of(value)]
         return self.first_released + len(self.released) + 2 * number
 
     def versions_of(self, launch: ir.Operation) -> tuple[tuple[int, Number], ...]:
-        """The kernels that a launch may run, each with what is 0 where it does."""
+        """The number of each kernel that a launch may run, with a condition: the launch runs the first that has 0."""
         pairs = zip(launched_kernels(launch), conditions(launch), strict=True)
         return tuple((self.kernels[name], condition) for name, condition in pairs)
 
     def grid_of(self, launch: ir.Operation) -> int:
-        """Which of the grids that depend on the call a launch has."""
+        """The number of a launch's grid among those that depend on the call's sizes."""
         return self.grids[self.versions_of(launch), tuple(launch_parameters(launch))]
 
     def extents_of(self, launch: ir.Operation) -> list[Number]:
-        """The bytes of each buffer that a checked kernel is passed; nothing where kernels are not checked."""
+        """The bytes of each buffer, which a checked kernel is passed; empty for a program that is not checked."""
         return numbers(launch.attributes[EXTENTS]) if self.checked else []
 
     def device_of(self, value: Value) -> torch.device:
-        """Where a value's memory is."""
+        """The device of a value's memory."""
         return self.devices.get(self.origins[value], self.device)
 
     def results(self) -> list[tuple[Value, Metadata]]:
-        """What is returned, with the strides that torch expects of dims of size 1 as well."""
+        """The returned values and their metadata, with the strides that torch expects even of dims of size 1."""
         values = list(self.operations[-1].operands)
         attributes = self.function.attributes
         wanted: Sequence[ir.DictAttr] = attributes["res_attrs"] if "res_attrs" in attributes else [{}] * len(values)
@@ -195,7 +195,7 @@ class HostLayout:
 
 
 def read_host(function: func.FuncOp) -> HostLayout:
-    """The layout of a host function that plan-memory has seen."""
+    """The layout of a host function after plan-memory has run."""
     module = function.operation.parent
     checked = CHECKED in module.attributes
     layout = HostLayout(function, target=target_of(module), device=device_of(module), checked=checked)
@@ -245,13 +245,13 @@ def read_host(function: func.FuncOp) -> HostLayout:
 
 def _add_grid(layout: HostLayout, launch: ir.Operation) -> None:
     sizes, versions = launch_parameters(launch), layout.versions_of(launch)
-    if sizes or len(versions) > 1:  # an offset alone may choose as well
+    if sizes or len(versions) > 1:  # an offset alone may decide between versions
         layout.grids.setdefault((versions, tuple(sizes)), len(layout.grids))
 
 
 def _keep_operands(layout: HostLayout, op: ir.Operation) -> None:
     dtypes = [d.value for d in op.attributes["dtypes"]]
-    for value, dtype in zip(op.operands, dtypes, strict=False):  # behind them the results'
+    for value, dtype in zip(op.operands, dtypes, strict=False):  # the dtypes of the results follow
         key = (layout.places[value], Metadata.of(value, dtype), layout.device_of(value))
         layout.kept.setdefault(key, len(layout.kept))
 
@@ -290,7 +290,7 @@ def _add_owned(
 
 
 def _returned_bases(layout: HostLayout) -> dict[Value, list[tuple[Value, Metadata, Number]]]:
-    """Base that the program makes → the results that lie in it, each with its offset in bytes."""
+    """Base that the program makes → the results stored in the base, each with its offset in bytes."""
     found: dict[Value, list[tuple[Value, Metadata, Number]]] = {}
     for value, metadata in layout.results():
         base, offset = base_of(value)
@@ -300,7 +300,7 @@ def _returned_bases(layout: HostLayout) -> dict[Value, list[tuple[Value, Metadat
 
 
 def _allocated_as(base: Value, results: Sequence[tuple[Value, Metadata, Number]]) -> Metadata:
-    """As the first result that fills the buffer, so that it is the tensor itself; else as its type says."""
+    """The metadata of the first result that fills a base, so that the base is its tensor; else those of its type."""
     own = Metadata.of(base)
     for value, metadata, offset in results:
         filled = 1 + sum((n - 1) * s for n, s in zip(metadata.sizes, metadata.strides, strict=True))
@@ -312,7 +312,7 @@ def _allocated_as(base: Value, results: Sequence[tuple[Value, Metadata, Number]]
 
 
 def _as_wanted(metadata: Metadata, attributes: ir.DictAttr) -> Metadata:
-    """With the dtype and strides that a result's attributes name, where they mean the same places."""
+    """Metadata with the dtype that a result's attributes name, and their strides if these address the same elements."""
     dtype = attributes["cuesta.dtype"].value if "cuesta.dtype" in attributes else metadata.dtype
     strides = metadata.strides
     if "cuesta.strides" in attributes:

@@ -1,4 +1,4 @@
-"""The functions that the text of an entry calls: those of the steps, and what is outside."""
+"""Collects the functions that the text of an entry calls: helpers of the steps, and external functions."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _HELPERS = {name: text for steps in _STEPS for name, text in steps.HELPERS.items
 
 
 def needed(texts: Sequence[str]) -> list[str]:
-    """The helpers that texts call, those that they call, and the declarations of torch's functions."""
+    """The helpers that `texts` call, directly or through others, and declarations of the external functions."""
     found: dict[str, str] = {}
     pending = list(texts)
     while pending:

@@ -1,4 +1,4 @@
-"""Machine code from a flat module in the LLVM dialect, by MLIR's JIT; nothing of it is run here."""
+"""Compiles a flat module in the LLVM dialect to machine code with MLIR's JIT; runs none of it."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from cuesta.runtime.archive import pack
 
 
 def compile_to_object(module: ir.Module, opt_level: int = 2) -> bytes:
-    """The relocatable object of `module`, whose functions must all have external linkage: an archive of the objects of
-    its parts, which threads of LLVM's own make, as many as the process has cores.
+    """Compiles `module`, whose functions must all have external linkage, to a relocatable object or, if it has several
+    parts, to an archive of their objects. Threads compile the parts, at most as many as the process has cores.
 
-    Raises CompileError where LLVM makes none; what it says about that goes to stderr only.
+    Raises CompileError if LLVM fails; LLVM's own message goes to stderr only.
     """
     parts = _parts(module)
     make = functools.partial(_make, opt_level=opt_level)
@@ -28,11 +28,11 @@ def compile_to_object(module: ir.Module, opt_level: int = 2) -> bytes:
     try:
         return pack(list(pool.map(make, parts)))
     finally:
-        pool.shutdown(cancel_futures=True)  # an interrupted compile waits for the parts begun, no others
+        pool.shutdown(cancel_futures=True)  # an interrupted compile waits only for parts already begun
 
 
 def begin_object(module: ir.Module, opt_level: int = 2) -> Callable[[], bytes]:
-    """What gives the object that `compile_to_object` would: threads of LLVM's make it from now on."""
+    """Begins what `compile_to_object` does, in threads. The returned function waits for the object."""
     parts = _parts(module)
     pool = _pool(len(parts))
     made = [pool.submit(_make, part, opt_level) for part in parts]
@@ -60,9 +60,9 @@ def _pool(parts: int) -> ThreadPoolExecutor:
 
 
 def _stand_in_for_declarations(module: ir.Module) -> None:
-    """Gives every external function a weak body that is never run, so that the JIT has nothing to look up;
-    the loader puts the process's own in its place. Looking up would cost 0.3 s a graph, which is what
-    libtorch_cpu's symbol table takes to read."""
+    """Gives every external function a weak body that never runs, so that the JIT looks up no symbols; the loader
+    replaces these bodies by the process's own functions. Looking up would cost 0.3 s a graph, the time to read
+    libtorch_cpu's symbol table."""
     weak = ir.Attribute.parse("#llvm.linkage<weak>")
     for view in module.body.operations:
         op = view.operation

@@ -1,11 +1,11 @@
-"""A module in the LLVM dialect as several, which LLVM makes machine code of side by side.
+"""Splits a module in the LLVM dialect into parts, which LLVM compiles in parallel.
 
     @a__tiles  @b__tiles  @b__aligned  @cuesta_main    →   { @a__tiles }  { @b__tiles  @b__aligned }
                                                            { @cuesta_main, with weak stand-ins for what it runs }
 
-Functions that LLVM could look into, from one another, stay together. The host program, which it does not optimise, is a
-part of its own: the wrappers that the JIT writes, one for each function, are not to be optimised there either, which
-took half of its time. How a module is parted depends on nothing but the module, so its machine code is the same on
+Functions that LLVM could optimise across, such as by inlining, stay in one part. The host program, which LLVM does not
+optimise, is a separate part, so that the wrappers that the JIT writes for its functions are not optimised either; that
+took half of the time of the host program. The split depends on the module alone, so the machine code is the same on
 machines with more cores and with fewer.
 """
 
@@ -18,13 +18,13 @@ from dataclasses import dataclass
 from cuesta._mlir import ir
 from cuesta.lowering.host_to_llvm.launch_step import PACKED
 
-#: Characters of text that a part has at least: 0.15 s of LLVM, which takes 0.01 to begin with one.
+#: One more part is made for each so many characters of text: 0.15 s of LLVM's work; a part costs 0.01 s to start.
 _PART = 120_000
 
-#: Parts at most.
+#: The most parts, beside the host program.
 _MOST = 8
 
-#: An operation's name is @name or @"name"; one of a vector function is in an attribute, (name).
+#: A symbol in an operation's text is @name or @"name"; the name of a vector function is in an attribute, as (name).
 _NAMED = re.compile(r'[@(]"?([\w.$-]+)')
 
 
@@ -46,8 +46,8 @@ class _Symbol:
 
 
 def parts_of(module: ir.Module) -> list[Part]:
-    """The modules; each function's and global's own is in one of them. `module` declares nothing but what the JIT
-    writes, and has weak definitions in place of other declarations."""
+    """Splits `module`; each function and global that is not weak is defined in one part. `module` must declare nothing
+    but the JIT's wrappers, and have weak definitions in place of other declarations."""
     symbols = _symbols(module)
     together = _groups(symbols)
     host = [group for group in together if not _is_optimised(symbols, group)]
@@ -87,7 +87,7 @@ def _symbols(module: ir.Module) -> dict[str, _Symbol]:
 
 
 def _groups(symbols: dict[str, _Symbol]) -> list[list[str]]:
-    """Names of what stays together. Weak symbols are in no group: each part has those that it needs."""
+    """Groups of symbols that stay in one part. Weak symbols are in no group: each part defines those that it uses."""
     leader = {name: name for name in symbols}
 
     def find(name: str) -> str:
@@ -100,7 +100,7 @@ def _groups(symbols: dict[str, _Symbol]) -> list[list[str]]:
         if not symbol.optimised:
             leader[find(name)] = find(host)
         for other in _strong(symbols, symbol):
-            # A function that is not optimised does not look into those that it calls.
+            # LLVM inlines nothing into a function that it does not optimise.
             if symbol.optimised or not symbols[other].type:
                 leader[find(other)] = find(name)
     groups: dict[str, list[str]] = {}
@@ -115,12 +115,12 @@ def _strong(symbols: dict[str, _Symbol], symbol: _Symbol) -> Iterator[str]:
 
 
 def _text(symbols: dict[str, _Symbol], part: list[str]) -> str:
-    """The module of a part, with stand-ins for what it names of others."""
+    """The text of a part, with weak stand-ins for the symbols of other parts that it uses."""
     needed = sorted({name for own in part for name in symbols[own].named if name in symbols} - set(part))
     lines = []
     for name in needed:
         if name.startswith(PACKED) and name.removeprefix(PACKED) not in part:
-            lines.append(f'llvm.mlir.global weak @"{name}"(0 : i8) : i8')  # no function: one would be compiled
+            lines.append(f'llvm.mlir.global weak @"{name}"(0 : i8) : i8')  # not a function, which would be compiled
         elif symbols[name].weak:
             lines.append(symbols[name].text)
         else:

@@ -1,30 +1,30 @@
-"""What the host program's steps call: functions over torch's C shim, each driven by a constant table.
+"""Declares what all steps of the host program share: the format of their tables, and the external functions.
 
-A step is `f(slots, frame, table) -> i32`, so that the entry is one short call a step and compiles fast
-however many there are. It returns 0; or the step's number, the table's first word, where torch refused;
-or minus that number where a result is not what the graph was traced with. Tables are i64 words:
+A step is a function `f(slots, frame, table) -> i32`, driven by a constant table, so that the entry is one short call
+for each step and compiles fast. A step returns 0 if it succeeds; its number, the table's first word, if torch refused;
+or minus its number if a result differs from that of the traced graph. Tables are i64 words:
 
     tensor    root, offset in bytes, kept, shape                root n: slots[n]; -1 - n: frame[n]
-              kept: the slot of an address and of a handle to a tensor over it, from an earlier call; -1: of none
-    result    handle's place in the frame (-1: dropped; -2: a number, no tensor), data's place, 0, shape
+              kept: the first of two slots, the address and the handle of a kept tensor (layout.py); -1: none
+    result    index of the handle in the frame (-1: dropped; -2: a number, no tensor), index of the data, 0, shape
     shape     rank, dtype, device's type, device's index, sizes…, strides…
-    word      0, bits | 1, tensor | 2, word (an optional) | 3, count, words… (a list) | 4, string | 5 (no tensor) |
-              6, root, offset in bytes of a handle (a fresh one of the same tensor)
-    string    bytes, then the text, its end filled with zeros
+    word      0, bits | 1, tensor | 2, word (an optional) | 3, count, words… (a list) | 4, string |
+              5 (an undefined tensor) | 6, root and offset in bytes of a handle (a new handle of its tensor is made)
+    string    count of bytes, then the text, padded with zeros
 
-    allocate  step, result                                               also of allocate_large
-    out       step, scalars…, tensors…                                   the last is written
-    packed_mm step, left factor, what MKL has packed, the product
-    python    step, call, callback's slot, operands, results, first result's handle, where results…
-              begin, tensors…, results…
-    dispatch  step, words, results, where name, overload, words… and results… begin, each of them
+    allocate  step, result                                               allocate_large too
+    out       step, scalars…, tensors…                                   the last tensor is written
+    packed_mm step, left factor, right factor as MKL packed it, product
+    python    step, call, callback's slot, count of operands, count of results, first result's handle,
+              index of results…, tensors…, results…
+    dispatch  step, count of words, count of results, indices of name, overload, words… and results…, then these four
     typed     as dispatch
     check     step, root, offset
-    bounds    step, root and offset of the record, slot that the record goes to
-    launch    on CPU: buffers, sizes, tiles, threads with enough to do, slot of the count of threads, root and offset of
-              each buffer, sizes…
-              on GPU: step, kernel, buffers, sizes, slot of the stream, programs along x (-1: the kernel's own), root
-              and offset of each buffer, sizes…
+    bounds    step, root and offset of the record, slot that receives the record
+    launch    on CPU: counts of buffers, of sizes, of tiles, of threads that have enough work, slot of the thread count,
+              root and offset of each buffer, sizes…
+              on GPU: step, kernel, counts of buffers and of sizes, slot of the stream, programs along x (-1: the
+              kernel's own number), root and offset of each buffer, sizes…
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ from cuesta.runtime.elf.object_layout import SYMBOL as OBJECTS
 
 PTR, I64 = "!llvm.ptr", "i64"
 
-# Typed entries that write into a tensor of ours: what they take beside it and the first two others.
+# Typed entries that write into a given tensor: the types of their parameters after it and the first two operands.
 _TYPED = {"mm": "", "bmm": "", "addmm": f", {PTR}, f64, f64", "baddbmm": f", {PTR}, f64, f64"}
 
-#: Name → type of everything outside that the host program may call.
+#: Name → type of each external function that the host program may call.
 DECLARATIONS: dict[str, str] = {
     "aoti_torch_create_tensor_from_blob": f"({PTR}, {I64}, {PTR}, {PTR}, {I64}, i32, i32, i32, {PTR}) -> i32",
     "aoti_torch_empty_strided": f"({I64}, {PTR}, {PTR}, i32, i32, i32, {PTR}) -> i32",
@@ -53,7 +53,7 @@ DECLARATIONS: dict[str, str] = {
     },
     "aoti_torch_dtype_element_size": f"(i32) -> {I64}",
     # at::native::is_conj, is_neg, _is_zerotensor and is_inference, and c10::InferenceMode::is_enabled: torch's C shim
-    # does not tell.
+    # has no such functions.
     "_ZN2at6native12is_inferenceERKNS_6TensorE": f"({PTR}) -> i8",
     "_ZN3c1013InferenceMode10is_enabledEv": "() -> i8",
     "_ZN2at6native7is_conjERKNS_6TensorE": f"({PTR}) -> i8",
@@ -78,15 +78,15 @@ DECLARATIONS: dict[str, str] = {
     "GOMP_parallel": f"({PTR}, {PTR}, i32, i32) -> ()",
     "omp_get_thread_num": "() -> i32",
     "omp_get_num_threads": "() -> i32",
-    # The driver's; the runtime puts its own in their places where kernels are interpreted.
+    # CUDA's driver; where kernels are interpreted, the runtime substitutes functions of its own.
     "cuLaunchKernel": f"({PTR}, i32, i32, i32, i32, i32, i32, i32, {PTR}, {PTR}, {PTR}) -> i32",
     "cuCtxSetCurrent": f"({PTR}) -> i32",
-    # No functions: tables that the runtime makes, of a program's kernels and of where Python keeps things.
+    # Not functions but tables that the runtime makes: a program's kernels, and field offsets in Python's objects.
     "cuesta_kernels": "()",
     OBJECTS: "()",
 }
 
-#: For what calls and waits: optimising the steps takes as long as all the rest of them, and saves 0.03 µs a call.
+#: For functions that mostly call others: optimising the steps doubles their compile time, and saves 0.03 µs a call.
 FAST_TO_COMPILE = 'passthrough = ["noinline", "optnone"]'
 
 # Constants that every function below may use.
@@ -104,7 +104,7 @@ def define(name: str, arguments: str, result: str, body: str) -> str:
 
 
 def at(result: str, array: str, index: int | str, load: str = "") -> str:
-    """Text for the address of a word of an array, or, with a type, for its value."""
+    """Text that computes the address of a word of an array, or loads its value if `load` names a type."""
     step = f"{array}[{index}] : ({PTR}{', i64' if isinstance(index, str) else ''}) -> {PTR}, i64"
     if not load:
         return f"{result} = llvm.getelementptr {step}"
@@ -123,7 +123,7 @@ DEVICE = f"""
   {at("%device_type", "%item", 5, "i32")}
   {at("%device_index", "%item", 6, "i32")}"""
 
-# Ends a function with the code of its step: 0 where %code is, else the number in the table, of sign %sign.
+# Ends a step: returns 0 if %code is 0, else the step's number from the table, times %sign.
 STEP_END = f"""
   %passed = llvm.icmp "eq" %code, %good : i32
   %number = llvm.load %table : {PTR} -> i32

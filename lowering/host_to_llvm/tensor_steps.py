@@ -1,4 +1,4 @@
-"""Steps over tensors: typed entries, calls through Python, checks, launches. steps.py has their tables."""
+"""Defines steps on tensors: typed entries, packed products, calls through Python, checks (tables: steps.py)."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from cuesta.lowering.host_to_llvm.steps import (
 
 
 def _for_all(name: str, helper: str, undo: str = "") -> str:
-    """The function that calls `helper` for `count` tensors, one behind the other in a table; where that fails for
-    number %i, it does `undo` and ends with the code."""
+    """The function that calls `helper` for `count` consecutive tensors of a table. If that fails for tensor %i, the
+    function runs `undo` and returns the code."""
     return define(
         name,
         f"%slots: {PTR}, %frame: {PTR}, %first: {PTR}, %count: i64, %handles: {PTR}",
@@ -46,7 +46,7 @@ def _for_all(name: str, helper: str, undo: str = "") -> str:
 
 #: Name → definition.
 HELPERS: dict[str, str] = {
-    # Deletes the handles that are not null among `count`, and nulls them.
+    # Deletes those of `count` handles that are not null, and sets them to null.
     "cuesta_delete": define(
         "cuesta_delete",
         f"%handles: {PTR}, %count: i64",
@@ -69,7 +69,7 @@ HELPERS: dict[str, str] = {
 ^end:
   llvm.return""",
     ),
-    # The word behind a tensor or a result.
+    # The address of the word after a tensor or a result.
     "cuesta_behind": define(
         "cuesta_behind",
         f"%item: {PTR}",
@@ -78,7 +78,7 @@ HELPERS: dict[str, str] = {
   {at("%behind", "%strides", "%rank")}
   llvm.return %behind : {PTR}""",
     ),
-    # The address that the first two words of a tensor say.
+    # The address given by the first two words of a tensor, root and offset.
     "cuesta_address": define(
         "cuesta_address",
         f"%slots: {PTR}, %frame: {PTR}, %item: {PTR}",
@@ -94,7 +94,7 @@ HELPERS: dict[str, str] = {
   %address = llvm.getelementptr %base[%offset] : ({PTR}, i64) -> {PTR}, i8
   llvm.return %address : {PTR}""",
     ),
-    # A new handle to a tensor over memory of ours.
+    # A new handle to a tensor that wraps memory of the program.
     "cuesta_wrap": define(
         "cuesta_wrap",
         f"%slots: {PTR}, %frame: {PTR}, %item: {PTR}, %handle: {PTR}",
@@ -106,8 +106,8 @@ HELPERS: dict[str, str] = {
     : {DECLARATIONS["aoti_torch_create_tensor_from_blob"]}
   llvm.return %code : i32""",
     ),
-    # A handle to a tensor over memory of ours, which stays in the slots: the one of an earlier call where the memory
-    # is where it was then.
+    # The handle of a kept tensor, which stays in the slots: that of an earlier call if the memory is at the same
+    # address as then, else a new one.
     "cuesta_borrow": define(
         "cuesta_borrow",
         f"%slots: {PTR}, %frame: {PTR}, %item: {PTR}, %handle: {PTR}",
@@ -140,13 +140,14 @@ HELPERS: dict[str, str] = {
     ),
     # Borrowed handles to `count` tensors.
     "cuesta_borrow_all": _for_all("cuesta_borrow_all", "cuesta_borrow"),
-    # New handles to `count` tensors; none where one cannot be made.
+    # New handles to `count` tensors. If one cannot be made, the others are deleted.
     "cuesta_wrap_all": _for_all(
         "cuesta_wrap_all", "cuesta_wrap", f"llvm.call @cuesta_delete(%handles, %i) : ({PTR}, i64) -> ()"
     ),
-    # Takes a tensor in the frame that ATen returned for what its item says; its data address goes to the frame, too.
-    # Not 0 where it is another. Some of torch's fake kernels foretell other strides than the real ones give, and a real
-    # one may return a lazily conjugated tensor: such a tensor is copied into the layout that the program was made for.
+    # Checks a tensor that ATen returned, whose handle is in the frame, against its item, and stores the data address in
+    # the frame. Not 0 if the tensor does not fit. Some of torch's fake kernels predict other strides than the real
+    # kernels return, and a real kernel may return a lazily conjugated tensor: such a tensor is copied into the layout
+    # that the program was compiled for.
     "cuesta_adopt": define(
         "cuesta_adopt",
         f"%frame: {PTR}, %item: {PTR}",
@@ -181,7 +182,7 @@ HELPERS: dict[str, str] = {
 ^end(%result: i32):
   llvm.return %result : i32""",
     ),
-    # Adopts `count` results.
+    # Adopts those of `count` results that are not dropped.
     "cuesta_adopt_all": define(
         "cuesta_adopt_all",
         f"%frame: {PTR}, %first: {PTR}, %count: i64",
@@ -204,7 +205,7 @@ HELPERS: dict[str, str] = {
 ^end(%result: i32):
   llvm.return %result : i32""",
     ),
-    # Not 0 where the byte is not.
+    # Fails if the byte is not 0.
     "cuesta_check": define(
         "cuesta_check",
         TABLE,
@@ -216,7 +217,7 @@ HELPERS: dict[str, str] = {
   %code = llvm.zext %byte : i8 to i32
   {REFUSED}{STEP_END}""",
     ),
-    # A row-major matrix times what MKL has packed; 101 to 151 are row-major, not transposed, packed.
+    # A row-major matrix times a matrix that MKL has packed. CBLAS: 101 is row-major, 111 not transposed, 151 packed.
     "cuesta_packed_mm": define(
         "cuesta_packed_mm",
         TABLE,
@@ -240,7 +241,7 @@ HELPERS: dict[str, str] = {
     : {DECLARATIONS["cblas_sgemm_compute"]}
   llvm.return %good : i32""",
     ),
-    # Python takes the operands' handles, whatever it returns.
+    # Python takes ownership of the operands' handles, even if the call fails.
     "cuesta_python": define(
         "cuesta_python",
         TABLE,
@@ -276,7 +277,7 @@ HELPERS: dict[str, str] = {
 
 
 def out_helper(name: str, entry: str, tensors: int, scalars: int) -> str:
-    """The step that calls a typed entry: out (the last tensor), the other tensors, the scalars."""
+    """The step that calls a typed entry with the output (the last tensor), the other tensors and the scalars."""
     handles = [tensors - 1, *range(tensors - 1)]
     arguments = ", ".join([f"%h{i}" for i in handles] + [f"%s{i}" for i in range(scalars)])
     loads = "\n  ".join(at(f"%h{i}", "%handles", i, PTR) for i in handles)

@@ -1,5 +1,6 @@
-"""The step that calls a typed function of torch's C shim (dialects/host/typed_entries.py). It has the table of the
-dispatcher's step, whose words become the function's arguments; unlike the dispatcher, the function consumes none.
+"""Defines the step that calls a typed function of torch's C shim (dialects/host/typed_entries.py). Its table is that of
+the dispatcher's step, and the words become the function's arguments. Unlike the dispatcher, the function does not take
+ownership of its arguments, so the step frees them.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ _TYPES = {"tensor": PTR, "bool": "i32", "float": "f64", "int": I64, "tensor?": P
 
 
 def free_helper(call: str) -> str:
-    """Gives the box of an optional back, which dispatch_step.py made, with the tensor in it where it holds one."""
+    """Frees the box of an optional, which dispatch_step.py made, and the tensor in the box if there is one."""
     return define(
         "cuesta_free_box",
         f"%box: {PTR}, %holds_tensor: i1",
@@ -44,7 +45,7 @@ HELPERS: dict[str, str] = {
 
 
 def typed_helper(name: str, entry: TypedEntry) -> str:
-    """The step, and the declaration of what it calls."""
+    """The step, and the declaration of the function that it calls."""
     count, made = len(entry.arguments), len(entry.results)
     kinds = [_TYPES[kind] for kind in entry.arguments]
     loads = [at(f"%a{i}", "%stack", i, kind) for i, kind in enumerate(kinds)]

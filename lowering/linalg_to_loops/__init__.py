@@ -1,1 +1,1 @@
-"""linalg on buffers → loops. Upstream's convert-linalg-to-affine-loops does it; beside it stands what it lacks."""
+"""Lowers linalg on buffers to loops, by upstream's convert-linalg-to-affine-loops and passes for what that lacks."""

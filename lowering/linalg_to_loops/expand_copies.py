@@ -1,4 +1,4 @@
-"""Makes copies of buffers loops like any other; upstream would call a run-time library for strided ones.
+"""Rewrites copies of buffers as linalg ops, which become loops. Upstream calls a run-time library for strided copies.
 
 memref.copy %a, %b : memref<4x8xf32, strided<[16, 1]>> to …   →   linalg.copy ins(%a) outs(%b)
 """
@@ -13,7 +13,7 @@ from cuesta.passes.infra.registry import Pass, register_pass
 
 @register_pass("expand-copies")
 class ExpandCopies(Pass):
-    """Makes copies of buffers linalg ops."""
+    """Rewrites copies of buffers as linalg ops."""
 
     def run(self, module: ir.Module) -> None:
         with module.context:

@@ -1,4 +1,4 @@
-"""Loops with numbers as bounds for the tiles that are whole, in a kernel that is passed sizes.
+"""Gives full tiles loops with constant bounds, in kernels whose tile sizes are not constant.
 
 func.func @k__tiles(%size, %lo, %hi) {       func.func @k__tiles(%size, %lo, %hi) {
   scf.for %tile = %lo to %hi {                 scf.if (%size < 64) { call @k__rest(%size, %lo, %hi) }
@@ -10,9 +10,9 @@ func.func @k__tiles(%size, %lo, %hi) {       func.func @k__tiles(%size, %lo, %hi
                                              }
                                              func.func @k__rest(%size, %lo, %hi): as it was
 
-Of a size that tiles are smaller than, all but the last ones are whole. Behind a loop whose bound is no number, LLVM
-puts one with narrower vectors and one of scalars, and their constants would take registers away from the first: so
-they are a function of their own.
+If a size is at least a tile, all tiles but the last ones are full. After a loop whose bound is not constant, LLVM emits
+a loop with narrower vectors and a scalar loop. Their constants would take registers from the main loop, so partial
+tiles are computed in a separate function.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from cuesta.passes.infra.registry import Pass, register_pass
 
 
 def is_cut(function: func.FuncOp) -> bool:
-    """Whether sizes of a kernel's tiles are no numbers: those depend on the call, or the last tiles are smaller."""
+    """Whether a kernel's tiles have sizes that are not constant: sizes are symbolic, or the last tiles are smaller."""
     views = (op for op in walk(function.operation) if op.name == "memref.subview")
     return sized(function) or any(not view.results[0].type.has_static_shape for view in views)
 
 
 @register_pass("full-tiles")
 class FullTiles(Pass):
-    """Gives whole tiles loops of their own."""
+    """Gives full tiles loops with constant bounds."""
 
     def run(self, module: ir.Module) -> None:
         with module.context:
@@ -46,7 +46,7 @@ class FullTiles(Pass):
 
 
 def _split(function: func.FuncOp) -> None:
-    """Makes the body of a function's loop over tiles that of whole ones."""
+    """Makes a function's loop over tiles compute full tiles, and call a copy of the function for partial ones."""
     entry = function.regions[0].blocks[0]
     loops = [op for op in entry.operations if isinstance(op, scf.ForOp) and _widths(op)]
     if len(loops) != 1:
@@ -78,7 +78,7 @@ def _split(function: func.FuncOp) -> None:
 
 
 def _skip_where_none_is_whole(loop: scf.ForOp, sizes: list[tuple[ir.Value, int]], rest: str) -> None:
-    """Has @rest compute all tiles where a size is less than a whole one's."""
+    """Has @rest compute all tiles if a size is less than a full tile."""
     arguments = list(loop.operation.parent.regions[0].blocks[0].arguments)
     with ir.InsertionPoint(loop), loop.location:
         is_less = [arith.cmpi(arith.CmpIPredicate.slt, size, index_value(width)) for size, width in sizes]
@@ -101,7 +101,7 @@ def _size_of(extent: ir.Value) -> ir.Value:
 
 
 def _widths(loop: scf.ForOp) -> dict[ir.Value, int]:
-    """How many elements a tile has → how many a whole one has, of those counts that bound loops."""
+    """Element count of a tile that bounds a loop → element count of a full tile."""
     found = {}
     for view in loop.body.operations:
         op = view.operation
@@ -124,7 +124,7 @@ def _replace(region: ir.Region, numbers: Mapping[ir.Value, ir.Value]) -> None:
         for inner in block.operations:
             for op in (inner.operation, *walk(inner.operation)):
                 if op.name == "memref.subview":
-                    continue  # upstream's verifier refuses some with fewer dims than their source, and no loop asks
+                    continue  # no loop needs it, and upstream's verifier refuses some rank-reducing subviews
                 for i, operand in enumerate(op.operands):
                     if operand in numbers:
                         op.operands[i] = numbers[operand]

@@ -1,12 +1,12 @@
-"""Writes narrow columns along with the rows that they lie beside.
+"""Fuses loops that write narrow columns into the loops over the rows beside these columns.
 
 affine.for %r = 0 to 56 { store %zero, %left[%r] }          affine.for %r = 0 to 56 {
 affine.for %r = 0 to 56 {                                     store %zero, %left[%r]
   affine.for %c = 0 to 56 { store %v, %rows[%r, %c] } }  →    affine.for %c = 0 to 56 { store %v, %rows[%r, %c] }
                                                             }
 
-Alone, the column of a padded or joined image fetches each of its lines for a few elements, one after the other or as
-what LLVM scatters, and the rows write them again: padding 8x64x56x56 took 1.7 times as long.
+A loop over the column of a padded or concatenated image alone fetches a cache line for each few elements, one by one or
+in a scatter of LLVM's, and the loop over rows writes these lines again: padding 8x64x56x56 took 1.7 times as long.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from cuesta.passes.infra.registry import Pass, register_pass
 
 Value: TypeAlias = ir.Value
 
-#: Elements of a row of what counts as a narrow column, at most: a line of the cache, as f32.
+#: The most elements per row of a narrow column: a cache line of f32.
 _NARROW = 16
 _LOOP, _STORE = "affine.for", "affine.store"
-#: What leaves buffers as they are.
+#: Ops that do not change buffers.
 _LEAVE = (*VIEWS, "affine.load", "memref.load", "memref.dim")
 _BOUNDS = ("lowerBoundMap", "upperBoundMap", "step")
 
 
 @register_pass("join-loops")
 class JoinLoops(Pass):
-    """Joins loops down narrow columns with the loops over rows beside them."""
+    """Fuses loops that write narrow columns into the loops over the rows beside them."""
 
     def run(self, module: ir.Module) -> None:
         with module.context:
@@ -56,17 +56,17 @@ def _join(function: ir.Operation) -> None:
             if partner is not None and column not in rows and _is_narrow_column(column):
                 _move_into(partner, column, ops)
                 column.erase()
-                ops = [op.operation for op in block.operations]  # views have moved, too
+                ops = [op.operation for op in block.operations]  # views may have moved too
 
 
 def _is_over_rows(loop: ir.Operation) -> bool:
-    """Whether a loop has a longer one inside it."""
+    """Whether a loop contains a loop of more than `_NARROW` iterations."""
     return any(op.name == _LOOP and _count(op) > _NARROW for op in walk(loop))
 
 
 def _is_narrow_column(loop: ir.Operation) -> bool:
-    """Whether each pass of a loop writes a few elements that lie apart from those of the next one, and computes
-    nothing that vectors were better for."""
+    """Whether each iteration of a loop writes a few elements, which are not contiguous with those of the next
+    iteration, and calls no math function, which is faster on vectors."""
     ops = list(walk(loop))
     stores = [op for op in ops if op.name == _STORE]
     written = 0
@@ -84,13 +84,13 @@ def _holds(loop: ir.Operation, op: ir.Operation) -> bool:
 
 
 def _are_alike(one: ir.Operation, other: ir.Operation) -> bool:
-    """Whether two loops, neither of which carries anything, have the same bounds, all of them numbers."""
+    """Whether two loops without carried values have the same constant bounds."""
     plain = all(not loop.results and not loop.operands for loop in (one, other))
     return plain and one != other and all(one.attributes[name] == other.attributes[name] for name in _BOUNDS)
 
 
 def _count(loop: ir.Operation) -> int:
-    """How often a loop runs; very often where its bounds are no numbers."""
+    """The iterations of a loop; a very large number if its bounds are not constant."""
     if loop.operands:
         return 1 << 30
     first, last = (ir.AffineConstantExpr(loop.attributes[name].value.results[0]).value for name in _BOUNDS[:2])
@@ -102,8 +102,8 @@ def _counter(loop: ir.Operation) -> Value:
 
 
 def _may_join(ops: Sequence[ir.Operation], row: ir.Operation, column: ir.Operation) -> bool:
-    """Whether a column may be written where the rows are: nothing from the one loop to the other writes what the
-    column reads, or touches what it writes."""
+    """Whether a column's loop may move into a row's loop: neither the row's loop nor any op between the two writes
+    memory that the column's loop reads, or accesses memory that it writes."""
     first, last = sorted((ops.index(row), ops.index(column)))
     between = [op for op in ops[first : last + 1] if op != column]
     touched, written = _touched(column), _touched(column, _LEAVE)
@@ -111,14 +111,14 @@ def _may_join(ops: Sequence[ir.Operation], row: ir.Operation, column: ir.Operati
 
 
 def _touched(op: ir.Operation, but: Collection[str] = ()) -> set[Value]:
-    """The memory that an op, or what is inside it, takes, but for what ops of these names do with it."""
+    """The memory that an op or its nested ops use, apart from uses by ops whose names are in `but`."""
     inside = [inner for inner in (op, *walk(op)) if inner.name not in but]
     return {memory_of(v) for inner in inside for v in inner.operands if isinstance(v.type, ir.MemRefType)}
 
 
 def _move_into(row: ir.Operation, column: ir.Operation, ops: Sequence[ir.Operation]) -> None:
-    """Makes what a loop down a column does a part of each pass of the other one: before what that does, or after it,
-    as the loops were."""
+    """Moves the body of a column's loop into each iteration of a row's loop: before or after the row's body, in the
+    order of the two loops."""
     inside = list(row.regions[0].blocks[0].operations)
     before = ops.index(column) < ops.index(row)
     place = inside[0 if before else -1].operation
@@ -131,7 +131,7 @@ def _move_into(row: ir.Operation, column: ir.Operation, ops: Sequence[ir.Operati
 
 
 def _needed(loop: ir.Operation, later: set[ir.Operation]) -> Iterator[ir.Operation]:
-    """The views and constants among `later` that a loop needs, each behind what it is of."""
+    """The ops among `later` that a loop depends on, such as views and constants, each after its own operands."""
     seen: set[ir.Operation] = set()
 
     def visit(op: ir.Operation) -> Iterator[ir.Operation]:

@@ -1,10 +1,10 @@
-"""Loops of linalg's ops on buffers: affine ones, or scf ones in a kernel whose tiles are of several sizes.
+"""Lowers linalg ops on buffers to loops: affine loops, or scf loops in kernels whose tiles differ in size.
 
 linalg.generic ins(%x : memref<64xf32>)    →   affine.for %i = 0 to 64
 linalg.generic ins(%x : memref<?xf32>)     →   scf.for %i = %c0 to %n
 
-Accesses of affine loops stay readable; but what is left over of a tile is computed within a loop, and no bound of an
-affine one can be.
+Accesses in affine loops stay readable. But the size of a partial tile is computed within a loop, and no such value can
+bound an affine loop.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from cuesta.passes.infra.registry import Pass, register_pass
 
 @register_pass("make-loops")
 class MakeLoops(Pass):
-    """Makes kernels' linalg ops loops."""
+    """Lowers kernels' linalg ops to loops."""
 
     def run(self, module: ir.Module) -> None:
         with module.context:

@@ -1,4 +1,4 @@
-"""Matrix products of f32 on a CPU: a panel of the right factor is packed, and registers hold blocks of the sums.
+"""Lowers matrix products of f32 on a CPU: packs a panel of the right factor, and keeps blocks of sums in registers.
 
 linalg.generic {mulf, addf}                     %panel = memref.alloca() : memref<768x48xf32>
   ins(%a : memref<256x768xf32>,                 %panel[k, n] = %b[n, k]                16 x 16 at a time, in registers
@@ -7,11 +7,11 @@ linalg.generic {mulf, addf}                     %panel = memref.alloca() : memre
   {cuesta.product_tile = "256x48x768 by 8x48"}        scf.for %k { 24 times vector.fma }
                                                   store %sums, %c }
 
-8 x 48 sums take 24 of 32 registers, and 24 multiplications wait for 11 loads. While a panel is multiplied the next one
-is prefetched, as weights are in no cache, and rows of its own, where it does not stay in L1. Sums of blocks of K are
-added up: as exact as MKL's, which does the same.
-What of a tile's rows and columns is left over of blocks is computed in whole ones, and masked. Where the sums begin
-with zeros these are not written: the first block of K stores.
+8 x 48 sums take 24 of 32 registers, and each step has 24 FMAs for 11 loads. While a panel is multiplied, the next panel
+is prefetched, because weights are not in a cache. If the panel does not fit into L1, its own next rows are prefetched
+too. The sums of the blocks of K are added up, which is as exact as MKL's, which does the same.
+Remainders of a tile's rows and columns are computed in full blocks with masks. If the sums begin with zeros, these are
+not written: the first block of K stores its sums instead of adding them.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ from cuesta.passes.infra.registry import Pass, register_pass
 
 Value: TypeAlias = ir.Value
 
-#: What may stand between the zeros that sums begin with and the product: it reads and writes nothing else of them.
+#: Ops that may stand between the fill with zeros and the product, because they do not access the sums.
 _BETWEEN = ("memref.subview", "memref.alloca", "linalg.fill", "arith.constant", "arith.addi", "arith.muli")
 
 
 @register_pass("multiply-panels")
 class MultiplyPanels(Pass):
-    """Makes matrix products of tiles loops around register blocks."""
+    """Lowers matrix products of tiles to loops around register blocks."""
 
     def run(self, module: ir.Module) -> None:
         with module.context:
@@ -61,8 +61,7 @@ def _multiply(function: func.FuncOp) -> None:
 
 
 def _is_plain(op: ir.Operation) -> bool:
-    """Whether a generic multiplies matrices of f32, or of f16 that it widens, and sums up in f32, and does nothing
-    else."""
+    """Whether a generic is a plain matrix product: factors in f32, or in f16 that it widens to f32, and sums in f32."""
     *factors, result = (str(ir.MemRefType(v.type).element_type) for v in op.operands)
     names = [inner.name for inner in body_ops(op)]
     matrices = all(len(dims_of(m.value)) == 2 for m in op.attributes["indexing_maps"])
@@ -76,7 +75,8 @@ def _is_plain(op: ir.Operation) -> bool:
 
 
 def _zeros_before(op: ir.Operation) -> ir.Operation | None:
-    """The op just before that fills the result with zeros: the first sums may as well be stored there."""
+    """The fill of the result with zeros before `op`, if there is one. It can go if the first sums are stored, not
+    added."""
     ops = [other.operation for other in op.operation.block.operations]
     for other in reversed(ops[: ops.index(op.operation)]):
         if other.name == "linalg.fill" and other.operands[1] == op.operands[-1]:
@@ -89,7 +89,8 @@ def _zeros_before(op: ir.Operation) -> ir.Operation | None:
 
 
 def _product_of(op: ir.Operation, entry: ir.Block, fresh: bool) -> Product:
-    """What a generic multiplies; a panel's memory is the whole call's, at the beginning of `entry`."""
+    """The product that a generic computes. The memory for a packed panel is allocated at the beginning of `entry`, once
+    for the whole call."""
     at_m, at_n, at_k = _loops_of(op)
     tile = Panels.parse(op.attributes[TILE].value)
     maps = [dims_of(m.value) for m in op.attributes["indexing_maps"]]
@@ -109,7 +110,7 @@ def _product_of(op: ir.Operation, entry: ir.Block, fresh: bool) -> Product:
 
 
 def _loops_of(op: ir.Operation) -> list[int]:
-    """Those that walk M, N and K; what is in no tile says their classes."""
+    """The loops over M, N and K, in this order. `cuesta.classes`, if the op has it, maps roles to loops."""
     roles = roles_of(op)
     if "cuesta.classes" not in op.attributes:
         return list(roles)
@@ -118,9 +119,11 @@ def _loops_of(op: ir.Operation) -> list[int]:
 
 
 def _write(product: Product) -> None:
-    """A product's loops, at the current insertion point. A block of K is done with for all panels before the next: the
-    part of the left factor that they read stays in L2. What of them only the call counts has its first block apart: it
-    stores sums, where the others add."""
+    """Writes a product's loops at the current insertion point.
+
+    All panels are multiplied over one block of K before the next block, so that the part of the left factor that they
+    read stays in L2. If K is symbolic, the first block is peeled: it stores sums, where later blocks add.
+    """
     if not product.c.runs(1):
         beside = Matrix(_own_sums(product), (0, 1))
         if not product.fresh:
@@ -154,7 +157,7 @@ def _own(sizes: list[int]) -> Value:
 
 
 def _own_sums(product: Product) -> Value:
-    """Memory of its own for a tile's sums [m, n]."""
+    """Allocates scratch memory for a tile's sums [m, n]."""
     sizes, most = (product.m, product.n), (product.tile.m, product.tile.n)
     whole = _own([n if isinstance(n, int) else limit for n, limit in zip(sizes, most, strict=True)])
     if all(isinstance(n, int) for n in sizes):
@@ -166,7 +169,7 @@ def _own_sums(product: Product) -> Value:
 
 
 def _copy(source: Matrix, target: Matrix) -> None:
-    """Copies a matrix into one whose dims may be in another order."""
+    """Copies a matrix into another, whose dims may be in another order."""
     maps = ir.ArrayAttr.get([projection(2, [x.order.index(d) for d in range(2)]) for x in (source, target)])
     kinds = ir.ArrayAttr.get([ir.Attribute.parse("#linalg.iterator_type<parallel>")] * 2)
     op = linalg.GenericOp([], [source.buffer], [target.buffer], maps, kinds)
@@ -176,7 +179,8 @@ def _copy(source: Matrix, target: Matrix) -> None:
 
 
 def _is_packed(b: Matrix, tile: Panels) -> bool:
-    """Whether a right factor is one panel, as `freezing` has panels lie: rows of whole vectors, all together."""
+    """Whether a right factor is already one packed panel, as `freezing` lays panels out: contiguous rows of full
+    vectors."""
     _, n = b.sizes
     _, strides = memref_shape(b.buffer.type)
     return b.runs(1) and n == tile.columns == strides[0] and n % LANES == 0

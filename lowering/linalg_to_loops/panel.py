@@ -1,4 +1,4 @@
-"""A panel of a product's right factor: packed, multiplied by every row of the left one, and the next one asked for."""
+"""Writes the loops of one panel of a product's right factor: packing, multiplication, prefetch of the next panel."""
 
 from __future__ import annotations
 
@@ -25,34 +25,34 @@ from cuesta.lowering.linalg_to_loops.vector_loops import (
 
 Value: TypeAlias = ir.Value
 
-#: Blocks of rows from which on a packed panel is multiplied for long enough to ask for the next one meanwhile.
+#: A packed panel is multiplied for long enough to prefetch the next one if there are at least this many blocks of rows.
 _FEWEST_BLOCKS = 3
-#: Rows of a packed panel that are asked for ahead where few rows are multiplied by it.
+#: A packed panel that is multiplied by few rows prefetches its own rows, this many rows ahead.
 _ROWS_AHEAD = 32
-#: Elements of a packed panel that stay in L1 beside the rest. Of a larger one, rows are asked for so many ahead.
+#: A packed panel of at most so many elements stays in L1. Of a larger panel, rows are prefetched so many rows ahead.
 _IN_L1, _ROWS_FOLLOWING = 6144, 8
-#: Lines that are asked for in each pass, at most: it loads 11 times in 12 cycles, which have room for 24.
+#: The most cache lines to prefetch in each step of K: a step has 11 loads in 12 cycles, in which 24 are possible.
 _MOST_LINES = 4
 
 
 @dataclass(frozen=True)
 class Matrix:
-    """A buffer of f32 or f16 with two of the loops M, N and K; `order` says which dim each is."""
+    """A buffer of f32 or f16 that two of the loops M, N and K walk. `order` has the buffer's dim of each loop."""
 
     buffer: Value
     order: tuple[int, int]
 
     def at(self, first: Value, second: Value) -> list[Value]:
-        """The indices of an element, from those along its two loops."""
+        """The indices of an element in the buffer, from its indices along the two loops."""
         given = (first, second)
         return [given[self.order.index(dim)] for dim in range(2)]
 
     def number(self, first: Value, second: Value) -> Value:
-        """An element, in f32."""
+        """Loads an element as f32."""
         return self._wide(memref.load(self.buffer, self.at(first, second)), ir.F32Type.get())
 
     def vector(self, first: Value, second: Value, mask: Value | None = None) -> Value:
-        """Elements that lie together, from one on, in f32; zeros where there is a mask that lacks them."""
+        """Loads a vector of contiguous elements as f32, with zeros in the lanes that `mask` excludes."""
         kind = vector_type(self.buffer.type.element_type)
         place = self.at(first, second)
         if mask is None:
@@ -64,12 +64,12 @@ class Matrix:
 
     @property
     def sizes(self) -> tuple[Extent, Extent]:
-        """Elements along its two loops."""
+        """The sizes along the two loops."""
         first, second = (_extent(self.buffer, d) for d in self.order)
         return first, second
 
     def runs(self, along: int) -> bool:
-        """Whether elements along its first or second loop (0 or 1) lie together."""
+        """Whether elements along the first or second loop (0 or 1) are contiguous."""
         _, strides = memref_shape(self.buffer.type)
         return self.order[along] == 1 and strides[1] == 1
 
@@ -85,16 +85,16 @@ class Product:
     n: Extent
     k: Extent
     tile: Panels
-    #: where a panel is packed: a block of K, and whole vectors along N; None where it is packed already
+    #: memory for a packed panel: a block of K x full vectors along N; None if `b` is packed already
     memory: Value | None
-    #: whether nothing is in c yet
+    #: whether c is still undefined, so that the first sums are stored instead of added
     fresh: bool
 
 
 @dataclass(frozen=True)
 class Panel:
-    """A block of `depth` x `width` elements of a product's right factor, from (start, column) on; where `left` is
-    given, it has so many columns of those. `is_first` where it is known to be the first along K."""
+    """A block of `depth` x `width` elements of a product's right factor, from (start, column) on. If `left` is given,
+    only so many of the columns exist. `is_first` says that the block is known to be the first along K."""
 
     product: Product
     start: Value
@@ -109,7 +109,7 @@ class Panel:
         return vectors_of(self.width)
 
     def write(self) -> None:
-        """Packs it, and adds what it is multiplied by to the result."""
+        """Packs the panel, multiplies all rows of the left factor by it, and adds the products to the result."""
         along = self._lanes()
         if self.product.memory is not None:
             self._pack(along)
@@ -119,7 +119,7 @@ class Panel:
         )
 
     def _lanes(self) -> list[_Lanes]:
-        """The panel's vectors, the last of which may be cut off."""
+        """The panel's vectors of columns. The last one may be masked."""
         found = []
         for at in range(0, self.width, LANES):
             mask = None
@@ -138,8 +138,8 @@ class Panel:
         along: Sequence[_Lanes],
         ahead: Callable[[Value, Value], None],
     ) -> None:
-        """The sums of `count` rows, which stay in registers along the block; where `left` is given, of so many, and of
-        the last one over and over."""
+        """Computes the sums of `count` rows, which stay in registers along the block of K. If `left` is given, only so
+        many rows exist; the surplus rows repeat the last one and are not stored."""
         a, c, width = self.product.a, self.product.c, len(along)
         inside = [index_value(r) for r in range(count)]
         if left is not None:
@@ -184,7 +184,7 @@ class Panel:
             where(begins, lambda: each(store), lambda: each(add))
 
     def _row(self, k: Value, at: Value, along: Sequence[_Lanes]) -> list[Value]:
-        """The vectors of row k of the panel, which is row `at` of the factor."""
+        """Loads the vectors of row k of the panel, which is row `at` of the right factor."""
         memory = self.product.memory
         if memory is None:
             return [lanes.load(self.product.b, at) for lanes in along]
@@ -198,7 +198,7 @@ class Panel:
 
     # -- packing ----------------------------------------------------------------------------------
     def _pack(self, along: Sequence[_Lanes]) -> None:
-        """memory[k, n] = b[start + k, column + n]; beyond the width columns are of no use."""
+        """memory[k, n] = b[start + k, column + n]. Columns beyond the width are not used."""
         if self.product.b.runs(1):
             loop(0, self.depth, 1, lambda k: self._pack_row(k, along))
             return
@@ -215,7 +215,7 @@ class Panel:
         blocks(self.width, LANES, lambda n, count, _: self._transpose(k, n, count))
 
     def _transpose(self, k: Value, n: Value, count: int) -> None:
-        """Packs 16 elements along K of each of so many columns."""
+        """Packs 16 elements along K of each of `count` columns, by a transpose in registers."""
         b, at = self.product.b, arith.addi(self.start, k)
         rows = []
         for i in range(LANES):
@@ -239,7 +239,8 @@ class Panel:
 
     # -- the next panel ---------------------------------------------------------------------------
     def _ahead(self) -> Callable[[Value, Value], None]:
-        """What asks for a part of the next panel while rows from the first on are multiplied by row k of this one."""
+        """A function that prefetches a part of the next panel. It takes the first row of the left factor's block and
+        the row k of this panel that are being multiplied."""
         b, m, tile = self.product.b, self.product.m, self.product.tile
         count = -(-(m if isinstance(m, int) else tile.m) // tile.rows)
         view = b.buffer.owner
@@ -250,8 +251,8 @@ class Panel:
             return self._ask_packed if count < _FEWEST_BLOCKS else self._next_packed(view)
         if len(starts) != 2:
             return _nothing
-        # Together passes ask for each line once or more. One along K is asked for in 16 passes, or, where these would
-        # ask for many, in one of them: its turn.
+        # Over all blocks of rows, each cache line is prefetched at least once. A line along K is prefetched in 16 steps
+        # of K or, if that makes too many prefetches per step, in only one of the 16: its turn.
         columns = range(0, self.width, LANES) if b.runs(1) else range(self.width)
         in_turn = len(columns) > count * _MOST_LINES
         if in_turn:
@@ -274,21 +275,21 @@ class Panel:
         return ask
 
     def _ask_packed(self, _: Value, k: Value) -> None:
-        """Asks for a row of the panel itself, some rows ahead: it is not multiplied for long."""
+        """Prefetches a row of the same panel, some rows ahead, because few rows are multiplied by the panel."""
         last = arith.subi(value_of(self.product.k), index_value(1))
         ahead = arith.minui(arith.addi(arith.addi(self.start, k), index_value(_ROWS_AHEAD)), last)
         for j in range(self.vectors):
             memref.prefetch(self.product.b.buffer, [ahead, index_value(j * LANES)], False, 3, True)
 
     def _next_packed(self, view: ir.Operation) -> Callable[[Value, Value], None]:
-        """What asks for a line of the panel behind a packed one, at most of the last. `view` is the packed one: a
-        [K, N] of a tensor of such panels, which has any number of dims beside these two."""
+        """A function that prefetches a cache line of the panel after a packed one. `view` is the packed panel: a [K, N]
+        subview of a tensor of panels, which has any number of other dims. The last panel prefetches itself."""
         source, starts = view.operands[0], _starts(view)
         in_panel = _kept_dims(view)
         beside = [d for d in range(len(starts)) if d not in in_panel]
         if not beside:
             return _nothing
-        along = beside[-1]  # which tiles walk fastest
+        along = beside[-1]  # the dim that tiles walk fastest
         last = arith.subi(value_of(_extent(source, along)), index_value(1))
 
         def ask(first: Value, k: Value) -> None:
@@ -303,7 +304,7 @@ class Panel:
         return ask
 
     def _next(self) -> tuple[Value, Value]:
-        """Where in K and N the panel that follows begins; behind a tile's last one, the next tile's first."""
+        """The start of the next panel in K and N. After a tile's last panel, this is the next tile's first panel."""
         product = self.product
         columns = value_of(product.n)
         column = arith.addi(self.column, index_value(self.width))
@@ -317,7 +318,7 @@ class Panel:
 
 @dataclass(frozen=True)
 class _Lanes:
-    """A vector's columns of a tile, from `column` on; where there is a mask, those that it has."""
+    """A vector of a tile's columns, from `column` on. If there is a mask, only its lanes exist."""
 
     column: Value
     mask: Value | None
@@ -334,12 +335,12 @@ class _Lanes:
 
 
 def vectors_of(width: int) -> int:
-    """Vectors that so many columns take."""
+    """The number of vectors that hold `width` columns."""
     return -(-width // LANES)
 
 
 def rows_in_memory(depth: int, width: int) -> int:
-    """Rows of the memory for a packed panel: as many more as are asked for ahead, where it does not stay in L1."""
+    """Rows of the memory for a packed panel, plus rows for prefetches past the end if the panel does not stay in L1."""
     return depth if depth * vectors_of(width) * LANES <= _IN_L1 else depth + _ROWS_FOLLOWING
 
 
@@ -352,9 +353,9 @@ def _starts(view: ir.Operation) -> list[Value]:
 
 
 def _kept_dims(view: ir.Operation) -> list[int]:
-    """The dims of a subview's source that the subview has too, in order; the others are of size 1 in it.
+    """The dims of a subview's source that the subview keeps, in order; the dropped dims have size 1.
 
-    Where dims of size 1 are kept as well, any choice of them gives the same elements: the last ones are taken.
+    If dims of size 1 are kept too, any choice of them gives the same elements; the last ones are taken.
     """
     sizes = list(ir.DenseI64ArrayAttr(view.attributes["static_sizes"]))
     wanted = list(view.results[0].type.shape)
@@ -373,4 +374,4 @@ def _extent(buffer: Value, dim: int) -> Extent:
 
 
 def _nothing(first: Value, k: Value) -> None:
-    """Asks for nothing."""
+    """Prefetches nothing."""

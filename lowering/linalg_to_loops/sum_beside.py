@@ -1,12 +1,12 @@
-"""Sums that lie apart in memory are summed beside one another, and written to their places when they are done.
+"""Accumulates sums that are strided in memory in a contiguous buffer, and copies them to their places at the end.
 
 linalg.generic {addf}                             %sums = memref.alloca() : memref<120xf32>
   ins(%x : memref<98x120xf32>)              →     linalg.copy ins(%r) outs(%sums)
   outs(%r : memref<120xf32, strided<[25]>>)       linalg.generic {addf} ins(%x) outs(%sums)
                                                   linalg.copy ins(%sums) outs(%r)
 
-What is read runs along vectors, and so do the sums then. It is so where a sum is returned in another order than what is
-summed lies in.
+The input is contiguous along vectors, and with the buffer the sums are too. This occurs if a sum is returned in another
+memory order than its input.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from cuesta.sizes import estimate
 
 Value: TypeAlias = ir.Value
 
-#: Elements of sums that stay in L1 with what is summed.
+#: The most sums that stay in L1 together with the input.
 _MOST = 1 << 11
 
 
 @register_pass("sum-beside")
 class SumBeside(Pass):
-    """Gives sums whose places lie apart memory of their own."""
+    """Accumulates strided sums in contiguous scratch memory."""
 
     def run(self, module: ir.Module) -> None:
         with module.context:
@@ -43,7 +43,7 @@ class SumBeside(Pass):
 
 
 def _lies_apart(op: ir.Operation) -> bool:
-    """Whether it sums along vectors, and the sums are none in memory."""
+    """Whether an op is a reduction that reads contiguous elements along the last dim of its strided result."""
     if op.name != "linalg.generic" or len(op.operands) < 2:
         return False
     kinds = [str(kind) for kind in op.attributes["iterator_types"]]
@@ -51,7 +51,7 @@ def _lies_apart(op: ir.Operation) -> bool:
     own, result = maps[-1], op.operands[-1]
     if len(list(op.results)) or not own or not any("reduction" in kind for kind in kinds):
         return False
-    # In a kernel a size that depends on the call is `?`, which counts as a number: ask for that first.
+    # In a kernel a symbolic size is `?`, whose marker `memref_shape` takes for a number. So check for `?` first.
     if not ir.MemRefType(result.type).has_static_shape:
         return False
     sizes, strides = memref_shape(result.type)
@@ -62,7 +62,7 @@ def _lies_apart(op: ir.Operation) -> bool:
 
 
 def _runs_along(value: Value, dims: Sequence[int], loop: int) -> bool:
-    """Whether the elements along a loop are next to one another."""
+    """Whether the elements along a loop are contiguous."""
     if not isinstance(value.type, ir.MemRefType) or loop not in dims:
         return False
     _, strides = memref_shape(value.type)
@@ -72,7 +72,7 @@ def _runs_along(value: Value, dims: Sequence[int], loop: int) -> bool:
 def _sum_beside(op: ir.Operation, entry: ir.Block) -> None:
     result = op.operands[-1]
     own = ir.MemRefType(result.type)
-    # At the beginning of the whole call, as a stack grows with each alloca that a loop comes to.
+    # At the beginning of the function, because an alloca in a loop grows the stack in each iteration.
     with ir.InsertionPoint.at_block_begin(entry), op.location:
         sums = memref.AllocaOp(ir.MemRefType.get(own.shape, own.element_type), [], [], alignment=64).result
     with ir.InsertionPoint(op), op.location:

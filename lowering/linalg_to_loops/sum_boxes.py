@@ -1,4 +1,4 @@
-"""Sums of more numbers than f32 adds up well, where only the call tells how many, are added up box by box.
+"""Splits sums of f32 over symbolic sizes into boxes, because a long sequential sum in f32 is inexact.
 
 linalg.generic {addf}                 %part = memref.alloca() : memref<64xf32>
   ins(%x : memref<?x64xf32>)          scf.for %i = 0 to %n step 2048 {
@@ -6,9 +6,9 @@ linalg.generic {addf}                 %part = memref.alloca() : memref<64xf32>
                                         linalg.generic {addf} ins(%x[%i .. %i + 2048]) outs(%part)
                                         linalg.generic {addf} ins(%part) outs(%r) }
 
-One after the other, ten million tenths lose 0.0015 of their sum, in boxes 0.000001. What is summed along vectors stays
-one loop where the call has no more than a box: how that ends is known for more sizes. How many numbers a sum has in a
-program for numbers alone, split-reductions sees.
+Added one by one, ten million tenths lose 0.0015 of their sum; in boxes, 0.000001. A sum along vectors stays one loop if
+the call has no more numbers than a box, because the remainder of that loop is known for more sizes. If all sizes are
+constant, split-reductions splits the sum.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from cuesta.passes.infra.registry import Pass, register_pass
 
 Value: TypeAlias = ir.Value
 
-#: Elements of a tile's sums, at most, that a box has memory for.
+#: The most sums of a tile for which a box gets scratch memory.
 _MOST = 1 << 12
 _DYNAMIC, _DYNAMIC_OFFSET = ir.ShapedType.get_dynamic_size(), ir.ShapedType.get_dynamic_stride_or_offset()
 
@@ -39,9 +39,9 @@ _DYNAMIC, _DYNAMIC_OFFSET = ir.ShapedType.get_dynamic_size(), ir.ShapedType.get_
 @register_pass("sum-boxes")
 @dataclass(frozen=True)
 class SumBoxes(Pass):
-    """Adds up long sums of f32 box by box, in kernels that are passed sizes."""
+    """Adds up long sums of f32 box by box, in kernels with symbolic sizes."""
 
-    #: How many numbers are added up one after the other.
+    #: The most numbers that are added one after the other.
     longest: int = 2048
 
     def run(self, module: ir.Module) -> None:
@@ -57,7 +57,7 @@ class SumBoxes(Pass):
         if limits is None:
             return
         kinds = ["reduction" in str(kind) for kind in op.attributes["iterator_types"]]
-        along = kinds[-1]  # a vector's lanes share the numbers of a sum then
+        along = kinds[-1]  # the sum runs along vectors: each lane adds up a share of the numbers
         most = self.longest * (LANES if along else 1)
         with ir.InsertionPoint.at_block_begin(entry), op.location:
             part = memref.AllocaOp(ir.MemRefType.get(limits, ir.F32Type.get()), [], [], alignment=64).result
@@ -79,7 +79,7 @@ class SumBoxes(Pass):
 
 
 def _sums(op: ir.Operation) -> bool:
-    """Whether an op adds f32 up along a dim whose size the call tells."""
+    """Whether an op adds up f32 along a dim of symbolic size."""
     if op.name != "linalg.generic" or len(op.results) or not op.operands:
         return False
     block = op.regions[0].blocks[0]
@@ -96,19 +96,19 @@ def _sums(op: ir.Operation) -> bool:
 
 
 def _walked(op: ir.Operation, loop: int) -> tuple[Value, int]:
-    """An operand that a loop walks, and along which of its dims; one that knows its size, if any does."""
+    """An operand that a loop walks, and the operand's dim of that loop: a dim of constant size if there is one."""
     maps = (dims_of(m.value) for m in op.attributes["indexing_maps"])
     found = [(v, dims.index(loop)) for v, dims in zip(op.operands, maps, strict=True) if loop in dims]
     return min(found, key=lambda place: _is_told(*place))
 
 
 def _is_told(value: Value, at: int) -> bool:
-    """Whether only the call tells a size."""
+    """Whether a size is symbolic."""
     return bool(ir.MemRefType(value.type).shape[at] == _DYNAMIC)
 
 
 def _limits(result: Value) -> list[int] | None:
-    """How large a tile of sums is at most; None where nothing tells, or it is too large."""
+    """The largest sizes of a tile of sums; None if they are unknown or too large."""
     shape = list(ir.MemRefType(result.type).shape)
     view = result.owner
     if _DYNAMIC in shape:
@@ -120,7 +120,7 @@ def _limits(result: Value) -> list[int] | None:
 
 
 def _width(size: Value) -> int:
-    """The number T of min(size - start, T), as tiling writes what is left over for a tile; very many of others."""
+    """The constant T of min(size - start, T), tiling's size of a partial tile; more than `_MOST` for other values."""
     op = size.owner
     if not isinstance(op, ir.Block) and op.name == "arith.minsi":
         for operand in op.operands:
@@ -130,7 +130,7 @@ def _width(size: Value) -> int:
 
 
 def _steps(sizes: Mapping[int, Extent], most: int) -> dict[int, Value]:
-    """How much of each reduced dim a box has, the last one's as much as can be, `most` elements in all."""
+    """The sizes of a box along the reduced dims, at most `most` elements in all. Later dims get as much as possible."""
     one, left = index_value(1), index_value(most)
     if len(sizes) == 1:
         return dict.fromkeys(sizes, left)
@@ -142,7 +142,7 @@ def _steps(sizes: Mapping[int, Extent], most: int) -> dict[int, Value]:
 
 
 def _in_boxes(sizes: Mapping[int, Extent], most: int, body: Callable[[dict[int, tuple[Value, Value]]], object]) -> None:
-    """Loops over boxes of a space: `body` gets for each dim where a box begins and how much of it the box has."""
+    """Loops over the boxes of an iteration space. `body` gets each dim's (start, size) of a box."""
     steps = _steps(sizes, most)
 
     def loop(left: list[int], box: dict[int, tuple[Value, Value]]) -> None:
@@ -160,7 +160,7 @@ def _in_boxes(sizes: Mapping[int, Extent], most: int, body: Callable[[dict[int, 
 
 
 def _sum_box(op: ir.Operation, memory: Value, box: Mapping[int, tuple[Value, Value]]) -> None:
-    """Adds a box's sums, which are made in `memory`, to those so far."""
+    """Computes a box's sums in `memory` and adds them to the result."""
     *inputs, result = op.operands
     maps = [dims_of(m.value) for m in op.attributes["indexing_maps"]]
     whole = [_extent(result, at) for at in range(len(maps[-1]))]
@@ -184,17 +184,17 @@ def _sum_box(op: ir.Operation, memory: Value, box: Mapping[int, tuple[Value, Val
 
 
 def _extent(value: Value, at: int) -> Extent:
-    """A buffer's size along a dim."""
+    """The size of a buffer along a dim."""
     if _is_told(value, at):
         return memref.DimOp(value, index_value(at)).result
     return int(ir.MemRefType(value.type).shape[at])
 
 
 def _view(value: Value, places: Sequence[tuple[Value, Extent]]) -> Value:
-    """The part of a buffer that begins, along each dim, at a place, and has so many elements."""
+    """A subview of a buffer; `places` has (start, size) for each dim."""
     kind = ir.MemRefType(value.type)
     strides, offset = kind.get_strides_and_offset()
-    stays = not any(strides)  # of one element that is expanded, MLIR knows that every part begins where it does
+    stays = not any(strides)  # all strides are 0: MLIR infers the source's offset for every subview of such a broadcast
     shape = [n if isinstance(n, int) else _DYNAMIC for _, n in places]
     given = [n for _, n in places if not isinstance(n, int)]
     layout = ir.StridedLayoutAttr.get(offset if stays else _DYNAMIC_OFFSET, strides)
@@ -204,7 +204,7 @@ def _view(value: Value, places: Sequence[tuple[Value, Extent]]) -> Value:
 
 
 def _add(part: Value, result: Value) -> None:
-    """Adds one buffer to another of its sizes."""
+    """Adds a buffer to another of the same sizes."""
     rank = ir.MemRefType(result.type).rank
     maps = ir.ArrayAttr.get([projection(rank, range(rank))] * 2)
     kinds = ir.ArrayAttr.get([ir.Attribute.parse("#linalg.iterator_type<parallel>")] * rank)

@@ -6,8 +6,8 @@ linalg.transpose ins(%x : memref<128x32xf32>)        scf.for %i = 0 to 128 step 
                                                          64 times vector.shuffle
                                                          16 times vector.store %y[%j + c, %i] } }
 
-A loop would gather 16 elements from 16 lines, one after the other: adding a transposed matrix took 1.3 times as long.
-Where a side is no multiple of 16 the last squares reach back into those before them; one that is shorter is masked.
+A plain loop would gather 16 elements from 16 cache lines one by one: adding a transposed matrix took 1.3 times as long.
+If a side is no multiple of 16, the last squares overlap the squares before them. A side shorter than 16 is masked.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from cuesta.passes.infra.registry import Pass, register_pass
 
 Value: TypeAlias = ir.Value
 
-#: Bytes of the widest vector, and its elements, at most: 16 of each of 16 rows fill half of the registers.
+#: Bytes of the widest vector, and the most elements of a vector: 16 x 16 elements fill half of the registers.
 _BYTES, _LANES = 64, 16
 
 
 @register_pass("transpose-tiles")
 class TransposeTiles(Pass):
-    """Makes transpositions of buffers loops around squares in registers."""
+    """Lowers transposes of buffers to loops around squares in registers."""
 
     def run(self, module: ir.Module) -> None:
         with module.context:
@@ -43,7 +43,7 @@ class TransposeTiles(Pass):
 
 
 def _expand(op: ir.Operation) -> None:
-    """Writes the loops for a transposition. For buffers that vectors do not fit, it is one of make-loops'."""
+    """Writes the loops for a transpose. If vectors do not fit the buffers, leaves the op to make-loops."""
     source, target = op.operands
     if not fits(source) or not fits(target):
         return
@@ -52,7 +52,7 @@ def _expand(op: ir.Operation) -> None:
 
 
 def fits(buffer: Value) -> bool:
-    """Whether elements of the last dim lie together, and vectors of them take the same memory."""
+    """Whether the last dim is contiguous, and a vector has the same layout in memory as its elements."""
     kind = ir.MemRefType(buffer.type)
     _, strides = memref_shape(buffer.type)
     element = kind.element_type
@@ -70,32 +70,32 @@ def _is_memory(buffer: Value) -> bool:
 
 
 def lanes_of(source: Value) -> int:
-    """Elements of a buffer that fill a vector, and rows of a square of them, which fill half of the registers."""
+    """The elements of a vector of a buffer's type, which is also the count of rows of a square in registers."""
     return min(_BYTES * 8 // ir.MemRefType(source.type).element_type.width, _LANES)
 
 
 @dataclass(frozen=True)
 class Squares:
-    """Squares of a buffer, along two of its dims."""
+    """Squares of a buffer along two of its dims."""
 
     whole: Value
-    #: the dim that lies across what is read, and the last one
+    #: the two dims: that along which the source is contiguous, and the buffer's last dim
     across: tuple[int, int]
     lanes: int
-    #: rows of a few squares to their ends, then the next: else columns first
+    #: whether the loop along the buffer's rows is the inner one
     along_rows: bool = True
 
     def over(self, body: Callable[[list[Value], int, int], None]) -> None:
-        """Loops, at the current insertion point: over all other dims, then squares. `body` takes where in the buffer
-        a square begins, and how many elements it has along the last dim and along the other one. A size of those that
-        only the call tells is as long as a vector, or longer."""
+        """Writes loops at the current insertion point, over all other dims and then over the squares. `body` takes the
+        first index of a square, and the square's sizes along the last dim and along the other one. Symbolic sizes of
+        these two dims must be at least a vector."""
         rank = len(self.whole.type.shape)
         outer = [d for d in range(rank) if d not in self.across]
         self._over(outer, [index_value(0)] * rank, body)
 
     def replace(self, ops: Sequence[ir.Operation], body: Callable[[list[Value], int, int], None]) -> None:
-        """The loops, at the current insertion point, in place of `ops`, which are left for where a size that only the
-        call tells is shorter than a vector."""
+        """Replaces `ops` by the loops, at the current insertion point. If sizes are symbolic, `ops` stay as the else
+        branch, for sizes shorter than a vector."""
         sizes = [memref.dim(self.whole, index_value(d)) for d in self.across if self.whole.type.is_dynamic_dim(d)]
         if sizes:
             lanes = index_value(self.lanes)
@@ -135,7 +135,7 @@ class Squares:
         )
 
     def _blocks(self, dim: int, body: Callable[[Value, int], None]) -> None:
-        """Blocks along a dim; `body` takes where one begins and how many elements it has."""
+        """Writes a loop over blocks along a dim. `body` takes a block's start and size."""
         size, step = memref.dim(self.whole, index_value(dim)), index_value(self.lanes)
         count, known = self.lanes, self.whole.type.shape[dim]
         if not self.whole.type.is_dynamic_dim(dim):
@@ -149,7 +149,7 @@ class Squares:
 
 @dataclass(frozen=True)
 class _Transposition:
-    """target[j, …, i] = source[i, …, j]: loops are numbered as dims of the target are."""
+    """target[j, …, i] = source[i, …, j]. Loops have the numbers of the target's dims."""
 
     source: Value
     target: Value
@@ -160,14 +160,15 @@ class _Transposition:
     @staticmethod
     def of(source: Value, target: Value, permutation: list[int]) -> _Transposition:
         last = len(permutation) - 1
-        # Into memory, a few of its rows from their beginnings to their ends: of more at a time each would lose its
-        # place in L1, where rows are a power of two apart. What is on the stack is there anyway.
+        # A target in memory is written a few whole rows at a time. If rows are a power of two apart, writing more rows
+        # at a time would evict their lines from L1. A target on the stack stays in L1 anyway.
         across = (permutation.index(last), last)
         squares = Squares(target, across, lanes_of(source), along_rows=_is_memory(target))
         return _Transposition(source, target, permutation, squares)
 
     def square(self, place: list[Value], rows: int, columns: int) -> None:
-        """`rows` along the target's last dim and `columns` along the source's, from a place of the target on."""
+        """Transposes a square: `rows` elements along the target's last dim and `columns` along the source's. `place` is
+        the first index in the target."""
         j, i = self.squares.across
         mask_of_row, mask_of_column = self._mask(columns), self._mask(rows)
         places = [put(place, {i: arith.addi(place[i], index_value(r))}) for r in range(rows)]
@@ -177,7 +178,7 @@ class _Transposition:
             self._store(column, put(place, {j: arith.addi(place[j], index_value(c))}), mask_of_column)
 
     def _mask(self, count: int) -> Value | None:
-        """The first elements of a vector; None for all of them."""
+        """The mask of the first `count` lanes; None if these are all lanes."""
         kind = ir.VectorType.get([self.squares.lanes], ir.IntegerType.get_signless(1))
         return None if count == self.squares.lanes else vector.constant_mask(kind, [count])
 
@@ -204,5 +205,5 @@ class _Transposition:
 
 
 def put(place: list[Value], changes: dict[int, Value]) -> list[Value]:
-    """A place with other indices along some dims."""
+    """`place` with the indices of some dims replaced."""
     return [changes.get(d, index) for d, index in enumerate(place)]

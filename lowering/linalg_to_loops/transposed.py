@@ -1,4 +1,4 @@
-"""Squares of elements transposed in registers."""
+"""Transposes squares of elements in registers."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from cuesta._mlir import ir, vector
 
 
 def transposed(rows: Sequence[ir.Value]) -> list[ir.Value]:
-    """The columns of a square of vectors, as many as each has elements, a power of two. In each round rows of the upper
-    half and of the lower half are shuffled like cards: a round halves the distance of what was a column."""
+    """The columns of a square of vectors: as many rows as each has elements, a power of two. Each round interleaves the
+    rows of the upper half with the rows of the lower half, which halves the distance between elements of a column."""
     lanes = len(rows)
     half = lanes // 2
     low = [place for i in range(half) for place in (i, lanes + i)]

@@ -1,16 +1,16 @@
-"""Computes on what is transposed while it is in registers, 16 x 16 elements at a time.
+"""Fuses transposes into the pointwise op that reads them: transposes 16 x 16 elements in registers and computes there.
 
 linalg.transpose ins(%x) outs(%tile)          scf.for %i { scf.for %j {
 linalg.generic {addf}                    →      16 times vector.load %x, 64 times vector.shuffle
   ins(%y, %tile) outs(%z)                       16 times vector.load %y, arith.addf
                                                 16 times vector.store %z } }
 
-A tile of its own would be written and read once more, and memory waits meanwhile: adding a transposed 1000x1000 took
-1.5 times as long. It is so where few ops follow, each of which is the same on vectors.
+A separate tile would be written and read once more while memory idles: adding a transposed 1000x1000 took 1.5 times as
+long. The pass applies if few ops follow, each of which works the same on vectors.
 
-All of a square is computed before any of it is stored. Rows a power of two apart have addresses that end in the same
-bits, and by those a processor decides whether a load may read what was just stored: row by row each load of %y waited
-for the store before it, and 1024x1024 took up to 1.7 times as long (an EPYC of Zen 4).
+All of a square is computed before any of it is stored. Addresses of rows a power of two apart end in the same bits. By
+these bits a processor decides whether a load may depend on a recent store. Row by row, each load of %y waited for the
+store before it, and 1024x1024 took up to 1.7 times as long (an EPYC of Zen 4).
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from cuesta.passes.infra.registry import Pass, register_pass
 
 Value: TypeAlias = ir.Value
 
-#: Ops that follow, at most: each is there for every row of a square.
+#: The most ops of the consumer: each is repeated for every row of a square.
 _MOST = 12
-#: Those that are the same on vectors, and that no later pass takes for one of numbers.
+#: Ops that work the same on vectors, and that no later pass expects to be scalar.
 _FLOATS = "addf subf mulf divf negf maximumf minimumf maxnumf minnumf cmpf"
 _INTEGERS = "addi subi muli andi ori xori shli shrui shrsi cmpi minsi maxsi minui maxui"
 _OTHERS = "select constant extf truncf extsi extui trunci sitofp uitofp bitcast"
@@ -42,13 +42,13 @@ _SAME = {f"arith.{name}" for name in f"{_FLOATS} {_INTEGERS} {_OTHERS}".split()}
     "math.sqrt",
     "math.fma",
 }
-#: What may stand between: it leaves memory as it is.
+#: Ops that may stand between transpose and consumer, because they do not change the memory that either uses.
 _LEAVE = ("memref.subview", "memref.alloca", "memref.dim", "linalg.transpose")
 
 
 @register_pass("transposed-operands")
 class TransposedOperands(Pass):
-    """Makes transpositions and the pointwise op that reads them one loop around squares in registers."""
+    """Fuses transposes and the pointwise op that reads them into one loop around squares in registers."""
 
     def run(self, module: ir.Module) -> None:
         with module.context:
@@ -63,7 +63,7 @@ class TransposedOperands(Pass):
 
 @dataclass(frozen=True)
 class _Consumer:
-    """A pointwise generic, and the transpositions whose tiles nothing else reads: the number of the operand → op."""
+    """A pointwise generic, and the transposes whose results only it reads, by operand number."""
 
     op: ir.Operation
     transposes: dict[int, ir.Operation]
@@ -71,7 +71,7 @@ class _Consumer:
 
     @staticmethod
     def of(op: ir.Operation) -> _Consumer | None:
-        """None where squares in registers do not do."""
+        """The consumer for a generic; None if squares in registers do not apply."""
         if any("parallel" not in str(kind) for kind in op.attributes["iterator_types"]) or op.results:
             return None
         found = {i: t for i, v in enumerate(op.operands) if (t := _transpose_of(v, op)) is not None}
@@ -90,7 +90,8 @@ class _Consumer:
         return consumer if consumer._is_possible() else None
 
     def _is_possible(self) -> bool:
-        """Whether vectors run along memory, a square fits into a tile, and none is computed from its own result."""
+        """Whether vectors are contiguous in memory, a square fits into the tile, and overlapping squares do not read
+        their own results."""
         loops = tuple(range(len(self.op.attributes["iterator_types"])))
         maps = _maps(self.op)
         sizes = [self.squares.whole.type.shape[d] for d in self.squares.across]
@@ -112,14 +113,14 @@ class _Consumer:
         written = {memory_of(v) for v in _outputs(self.op)}
         if written & {memory_of(t.operands[0]) for t in self.transposes.values()}:
             return False
-        # The last squares reach back into those before.
+        # The last squares overlap the squares before them, unless sizes are multiples of a vector.
         again = written & {
             memory_of(v) for v in list(self.op.operands)[: -len(written)] if isinstance(v.type, ir.MemRefType)
         }
         return not again or all(n != dynamic and n % lanes == 0 for n in sizes)
 
     def compute(self, place: list[Value], rows: int, columns: int) -> None:
-        """A square from a place on: each of its rows in the result is a vector."""
+        """Computes the square that begins at `place`. Each of its rows in the result is a vector."""
         j, _ = self.squares.across
         outputs = _outputs(self.op)
         written = list(zip(outputs, _maps(self.op)[-len(outputs) :], strict=True))
@@ -142,7 +143,7 @@ class _Consumer:
         return transposed(lines)
 
     def _row(self, at: list[Value], known: dict[int, Value]) -> list[Value]:
-        """What the generic's body gives on a vector of each operand."""
+        """Computes the generic's body on vectors. `known` has the vectors of transposed operands by number."""
         block = self.op.regions[0].blocks[0]
         outputs, maps = _outputs(self.op), _maps(self.op)
         values: dict[Value, Value] = {}
@@ -154,7 +155,7 @@ class _Consumer:
         return [self._of(value, values) for value in end.operands]
 
     def _copy(self, op: ir.Operation, values: dict[Value, Value]) -> None:
-        """An op of the body on vectors."""
+        """Copies an op of the body, with vectors in place of scalars."""
         if op.name == "arith.constant":
             values[op.results[0]] = vector.broadcast(self._vector(op.results[0].type), op.clone().operation.results[0])
             return
@@ -167,7 +168,7 @@ class _Consumer:
         values.update(zip(op.results, copy.results, strict=True))
 
     def _of(self, value: Value, values: dict[Value, Value]) -> Value:
-        """The vector of a number of the body; of one from outside it all lanes are that."""
+        """The vector for a scalar of the body. A scalar from outside the body is broadcast."""
         return values[value] if value in values else vector.broadcast(self._vector(value.type), value)
 
     def _load(self, source: Value, at: list[Value], dims: Sequence[int]) -> Value:
@@ -192,7 +193,7 @@ def _maps(op: ir.Operation) -> list[tuple[int, ...]]:
 
 
 def _is_short(op: ir.Operation, outputs: int) -> bool:
-    """Whether a body is a few ops on numbers that are the same on vectors, and never reads what it writes over."""
+    """Whether a body has few ops, all of which work the same on vectors, and never reads the outputs' old values."""
     *ops, _ = body_ops(op)
     block = op.regions[0].blocks[0]
     kinds = {v.type for inner in ops for v in (*inner.operands, *inner.results)}
@@ -206,14 +207,15 @@ def _is_index(kind: ir.Type) -> bool:
 
 
 def _runs_along(value: Value, dims: Sequence[int], loop: int) -> bool:
-    """Whether a vector of a buffer's elements along a loop is one in memory, or all are one element."""
+    """Whether a buffer's elements along a loop are contiguous in memory, or the loop does not walk the buffer."""
     if not isinstance(value.type, ir.MemRefType) or loop not in dims:
         return True
     return dims[-1] == loop and dims.count(loop) == 1 and fits(value)
 
 
 def _transpose_of(value: Value, reader: ir.Operation) -> ir.Operation | None:
-    """The transposition before `reader`, in its block, that fills a tile on the stack which `reader` alone reads."""
+    """The transpose that writes `value`, a tile on the stack, if it is in the block of `reader` and only `reader` reads
+    the tile."""
     if not isinstance(value.type, ir.MemRefType) or isinstance(value.owner, ir.Block) or not fits(value):
         return None
     memory = memory_of(value)
@@ -232,7 +234,7 @@ def _transpose_of(value: Value, reader: ir.Operation) -> ir.Operation | None:
 
 
 def _users(memory: Value) -> Iterator[ir.Operation]:
-    """What takes a buffer or a view of it."""
+    """The ops that use a buffer or a subview of it."""
     for use in memory.uses:
         op = use.owner.operation
         if op.name == "memref.subview":

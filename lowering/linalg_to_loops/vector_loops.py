@@ -1,4 +1,4 @@
-"""Loops around vectors of f32, whose ends are numbers, or values that a call tells."""
+"""Builds loops around vectors of f32, with constant or symbolic bounds."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from cuesta._mlir import arith, ir, scf, vector
 from cuesta.dialects.types import index_value
 
 Value: TypeAlias = ir.Value
-#: Elements along a loop.
+#: A size or a bound of a loop: a constant, or an index value.
 Extent: TypeAlias = int | ir.Value
 
 #: f32 elements of a vector.
@@ -21,15 +21,15 @@ def value_of(extent: Extent) -> Value:
 
 
 def whole_blocks(size: Extent, step: int) -> Extent:
-    """What of a size whole blocks take."""
+    """`size`, rounded down to a multiple of `step`."""
     if isinstance(size, int):
         return size // step * step
     return arith.subi(size, arith.remui(size, index_value(step)))
 
 
 def equal_blocks(size: Value, most: int, multiple: int, body: Callable[[Value, Value, bool], object]) -> None:
-    """As few blocks as can be of at most so many, about equal, all but the last one of a multiple: `body(start, count,
-    is_first)`, for the first one, and in a loop for the others."""
+    """Splits `size` into as few blocks as possible, of about equal sizes up to `most`. All block sizes except the last
+    are multiples of `multiple`. `body(start, count, is_first)` is called for the peeled first block and in a loop."""
 
     def up(n: Value, step: Value) -> Value:
         return arith.divui(arith.addi(n, arith.subi(step, index_value(1))), step)
@@ -46,8 +46,8 @@ def equal_blocks(size: Value, most: int, multiple: int, body: Callable[[Value, V
 
 
 def blocks(size: Extent, step: int, body: Callable[[Value, int, Value | None], object]) -> None:
-    """A loop over blocks: `body(start, step, None)`. What is left over of them is one behind it: `body(start, count,
-    None)` of a size that is a number, else `body(start, step, count)` of at most so many."""
+    """A loop over full blocks, `body(start, step, None)`, followed by the remainder: `body(start, count, None)` if the
+    size is constant, else `body(start, step, count)`, where `count` is less than `step`."""
     if isinstance(size, int):
         whole = size // step * step
         loop(0, whole, step, lambda at: body(at, step, None))
@@ -60,8 +60,8 @@ def blocks(size: Extent, step: int, body: Callable[[Value, int, Value | None], o
 
 
 def loop(first: Extent, end: Extent, step: int, body: Callable[..., Any], carried: Sequence[Value] = ()) -> list[Value]:
-    """A loop that hands `body` its index and what is carried, and carries on what that gives, if anything; of numbers
-    none where it would not run, and one pass of it as it is."""
+    """A loop that calls `body(index, *carried)`, and carries the values that `body` returns, if any. With constant
+    bounds, a loop without iterations is left out, and a single iteration is written without a loop."""
     if isinstance(first, int) and isinstance(end, int):
         if first >= end:
             return list(carried)
@@ -76,7 +76,7 @@ def loop(first: Extent, end: Extent, step: int, body: Callable[..., Any], carrie
 
 
 def where(condition: Value | None, body: Callable[[], object], otherwise: Callable[[], object] | None = None) -> None:
-    """`body` where a condition holds, and else, if given, the other; None always holds."""
+    """Runs `body` if a condition holds, and else `otherwise`, if given. The condition None always holds."""
     if condition is None:
         body()
         return
@@ -88,7 +88,7 @@ def where(condition: Value | None, body: Callable[[], object], otherwise: Callab
 
 
 def vector_type(element: ir.Type | None = None) -> ir.Type:
-    """A vector of so many floats of a type, which is f32 where none is given."""
+    """The type of a vector of LANES floats, f32 by default."""
     return ir.VectorType.get([LANES], element or ir.F32Type.get())
 
 
@@ -100,7 +100,7 @@ def zeros(kind: ir.Type | None = None) -> Value:
 
 
 def first_lanes(count: Extent) -> Value:
-    """The mask of so many lanes, of all where there are more."""
+    """The mask of the first `count` lanes; of all lanes if `count` exceeds LANES."""
     kind = ir.VectorType.get([LANES], ir.IntegerType.get_signless(1))
     if isinstance(count, int):
         return vector.constant_mask(kind, [count])

@@ -1,4 +1,4 @@
-"""A second version of a kernel that is passed sizes, for sizes that fill its vectors.
+"""Adds a second version of each kernel with symbolic sizes, for sizes that are multiples of its vectors.
 
 func.func @k__tiles(%n: index) {        func.func @k__tiles(%n: index) {
   scf.for %i = %c0 to %n {…}        →     scf.if (%n rem 16 == 0) { call @k__aligned(%n) }
@@ -8,8 +8,9 @@ func.func @k__tiles(%n: index) {        func.func @k__tiles(%n: index) {
                                           %even = (%n / 16) * 16
                                           scf.for %i = %c0 to %even {…}
 
-LLVM follows every loop over such a size with one of narrower vectors and one of scalars, whose constants then take the
-registers of the first: bias and gelu took 1.10 times as long as with numbers, and 1.02 with this. Most sizes are even.
+LLVM adds a loop with narrower vectors and a scalar loop after every loop over a symbolic size. Their constants take
+registers from the main loop: bias and gelu took 1.10 times as long as with constant sizes, and 1.02 times with this
+pass. Most sizes are multiples of a vector.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ LANES = 16
 
 @register_pass("version-sizes")
 class VersionSizes(Pass):
-    """Adds to each kernel with sizes a version for sizes that are multiples of its vectors."""
+    """Adds to each kernel with symbolic sizes a version for sizes that are multiples of its vectors."""
 
     def run(self, module: ir.Module) -> None:
         with module.context:
@@ -51,13 +52,13 @@ def _add_version(function: func.FuncOp) -> None:
 
 
 def _bounds(function: func.FuncOp) -> list[int]:
-    """Which arguments bound innermost loops, themselves or what is left of them for a tile."""
+    """The numbers of the arguments that bound innermost loops, directly or as the size of a partial tile."""
     sizes = (_size(loop.operands[1], function) for loop in _innermost(function.operation))
     return sorted({size for size in sizes if size is not None})
 
 
 def _size(bound: ir.Value, function: func.FuncOp) -> int | None:
-    """The argument that a bound is, or that of min(size - i * T, T), as tiling writes what is left over for a tile."""
+    """The number of the argument `size` of a bound: either `size`, or min(size - i * T, T), tiling's partial tile."""
     if isinstance(bound.owner, ir.Block):
         is_own = bound.owner == function.regions[0].blocks[0]
         return ir.BlockArgument(bound).arg_number if is_own else None
@@ -79,7 +80,7 @@ def _constant(value: ir.Value) -> int | None:
 
 
 def _innermost(op: ir.Operation) -> list[ir.Operation]:
-    """The loops below an op that hold no loop."""
+    """The loops within an op that contain no other loop."""
     found = []
     for region in op.regions:
         for block in region.blocks:
@@ -91,7 +92,7 @@ def _innermost(op: ir.Operation) -> list[ir.Operation]:
 
 
 def _align(aligned: ir.Operation, sizes: list[int]) -> None:
-    """Says in the version that its sizes are multiples of its vectors."""
+    """Replaces each size in the version by (size / LANES) * LANES, so that LLVM knows it is a multiple of a vector."""
     block = aligned.regions[0].blocks[0]
     with ir.InsertionPoint.at_block_begin(block), ir.Location.unknown():
         for position in sizes:
@@ -101,7 +102,7 @@ def _align(aligned: ir.Operation, sizes: list[int]) -> None:
 
 
 def _choose(function: func.FuncOp, aligned: ir.Operation, sizes: list[int]) -> None:
-    """Has the kernel call its version where every size fills vectors, and else go on as it did."""
+    """Has the kernel call the version if every size is a multiple of a vector, and else run its old body."""
     block = function.regions[0].blocks[0]
     ops = list(block.operations)
     with ir.InsertionPoint.at_block_begin(block), ir.Location.unknown():

@@ -1,4 +1,4 @@
-"""linalg → Triton IR: each kernel becomes a function of which every program computes one block.
+"""linalg → Triton IR: each kernel becomes a function; each of its programs computes one block.
 
     func.func @exp(%x: tensor<4096xf32>, %y: …)       tt.func @exp(%x: !tt.ptr<f32>, %y: !tt.ptr<f32>) {
       cuesta.blocks = [1024]                            %p = tt.get_program_id x
@@ -6,8 +6,8 @@
              { math.exp }                               %v = tt.load (%x + %i)
                                                         tt.store (%y + %i), math.exp %v
 
-A class of loops is an axis of the block; a value that lacks a class has size 1 there. What lies
-outside a class that its block does not divide is masked at loads, stores and reductions.
+Each class of loops is an axis of the block; a value that lacks a class has size 1 along that axis. If the block does
+not divide the size of a class, loads, stores and reductions mask the positions beyond its end.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from cuesta.passes.infra.registry import Pass, register_pass
 class LinalgToTT(Pass):
     """Lowers the kernels whose blocks are chosen to the tt level."""
 
-    #: Whose names the calls of mathematics take: "nv" (libdevice) or "ocml".
+    #: The library that mathematical functions are called from: "nv" (libdevice) or "ocml".
     library: str = "nv"
 
     def run(self, module: ir.Module) -> None:

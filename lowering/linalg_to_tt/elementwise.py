@@ -1,4 +1,4 @@
-"""The body of a generic, which works on numbers, as ops on blocks."""
+"""Translates the body of a generic, whose ops work on scalars, to ops on blocks."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from cuesta.dialects.tt.types import element_of, shape_of
 from cuesta.lowering.linalg_to_tt import narrow_math
 from cuesta.lowering.linalg_to_tt.frame import Frame, Value, common_shape
 
-#: Mathematics that Triton has no op for → the function of libdevice and of ocml, without affixes.
+#: Ops that Triton lacks → the function of libdevice and of ocml, without prefix and suffix.
 _LIBRARY = {
     "math.tanh": "tanh",
     "math.tan": "tan",
@@ -37,8 +37,8 @@ _LIBRARY = {
     "arith.remf": "fmod",
 }
 
-#: What Triton only approximates in f32, and eager rounds correctly: 6 / 3 must not be a little less than 2, which floor
-#: takes for 1, nor the mean of equal numbers another number, which gives them a variance.
+#: Ops that Triton only approximates in f32, while eager rounds them correctly. If 6 / 3 were a little less than 2, its
+#: floor would be 1; if the mean of equal numbers differed from them, they would have a variance.
 _ROUNDED: dict[str, Callable[..., Value]] = {"arith.divf": tt.precise_divf, "math.sqrt": tt.precise_sqrt}
 
 
@@ -54,7 +54,7 @@ class Elementwise:
     narrow: bool = False
 
     def run(self, ops: Iterable[ir.Operation], values: dict[Value, Value], classes: list[int]) -> None:
-        """Adds to `values` what each result of a body's `ops` is as a block; `classes` are the generic's loops."""
+        """Adds the block of each result of a body's `ops` to `values`; `classes` are those of the generic's loops."""
         for op in ops:
             if op.name == "linalg.yield":
                 return
@@ -75,7 +75,7 @@ class Elementwise:
                 return _floor_division(*common_shape([values[v] for v in op.operands]))
         operands = common_shape([values[v] for v in op.operands])
         kind = tt.block_type(shape_of(operands[0]), self._element(op.results[0].type))
-        if op.name == "arith.negf":  # which Triton lacks; from -0, so that the negative of 0 is -0
+        if op.name == "arith.negf":  # Triton lacks it; subtracts from -0, so that the negative of 0 is -0
             return arith.subf(tt.full(shape_of(operands[0]), element_of(operands[0]), -0.0), operands[0])
         if op.name == "arith.bitcast":
             return tt.bitcast(operands[0], element_of(kind))
@@ -115,7 +115,7 @@ class Elementwise:
 
 
 def _floor_division(x: Value, y: Value) -> Value:
-    """The quotient rounded down; Triton's own rounds towards zero."""
+    """The quotient rounded down; Triton's own op rounds towards zero."""
     zero = tt.full(shape_of(x), element_of(x), 0)
     one = tt.full(shape_of(x), element_of(x), 1)
     quotient, rest = arith.divsi(x, y), arith.remsi(x, y)

@@ -1,4 +1,4 @@
-"""Where a program's block lies: the positions along each class, and which of them exist."""
+"""Tracks the block of a program: its positions along each class, and a mask of those within bounds."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ Value: TypeAlias = ir.Value
 class Frame:
     """The block of one program.
 
-    Every block value has a dim for each of `axes`, the classes whose block is larger than 1 (at least
-    one class, so that nothing has rank 0), of size 1 where the value lacks the class.
+    Every block value has a dim for each of `axes`, the classes whose block is larger than 1, and at least one dim, so
+    that no value has rank 0. A dim has size 1 if the value lacks the class.
     """
 
     sizes: Sequence[Number]
@@ -45,7 +45,7 @@ class Frame:
 
     @property
     def unit(self) -> list[int]:
-        """The shape of what is the same everywhere."""
+        """The shape of a value that is the same at all positions."""
         return [1] * self.rank
 
     def shape(self, classes: Iterable[int]) -> list[int]:
@@ -57,8 +57,8 @@ class Frame:
         return self.scalars.of(number)
 
     def place(self, c: int, start: Value | None, covered: int = 1) -> None:
-        """Puts the block at `start` along class c (None: at 0), where all starts together cover a multiple of
-        `covered` elements, and of the block."""
+        """Places the block at `start` along class c (None: at 0). The blocks of all starts together cover a multiple of
+        the block and of `covered` elements; a size that is such a multiple needs no mask."""
         if c not in self.axes:
             self.positions[c] = tt.splat(start if start is not None else self.scalar(0), self.unit)
             return
@@ -77,7 +77,7 @@ class Frame:
             self.masks[c] = arith.cmpi(arith.CmpIPredicate.slt, block, bound)
 
     def loop(self, classes: Sequence[int], starts: Sequence[Value]) -> scf.ForOp:
-        """A loop over all blocks along `classes`; place_in_loop puts each of its turns in its place."""
+        """A loop over all blocks along `classes`; `place_in_loop` places the block of an iteration."""
         if len(classes) == 1:
             (c,) = classes
             bounds = [self.scalar(n) for n in (0, self.sizes[c], self.blocks[c])]
@@ -86,7 +86,7 @@ class Frame:
         return scf.ForOp(*bounds, starts)
 
     def place_in_loop(self, classes: Sequence[int], turn: Value) -> None:
-        """Puts the block where a turn of the loop over `classes` has it, the last class the fastest."""
+        """Places the block of iteration `turn` of the loop over `classes`; the last class varies fastest."""
         if len(classes) == 1:
             self.place(classes[0], turn)
             return
@@ -100,7 +100,7 @@ class Frame:
         return [blocks_along(self.sizes[c], self.blocks[c]) for c in classes]
 
     def mask(self, classes: Iterable[int]) -> Value | None:
-        """Whether a position along `classes` exists; None where all do."""
+        """The mask of the positions along `classes` that are within bounds; None if all are."""
         total = None
         for c in sorted(set(classes)):
             if c in self.masks:
@@ -129,17 +129,17 @@ def blocks_along(size: Number, block: int) -> Number:
 
 
 def common_shape(values: Sequence[Value]) -> list[Value]:
-    """The values, stretched to one shape."""
+    """The values, broadcast to one shape."""
     shape = [max(sizes) for sizes in zip(*(shape_of(v) for v in values), strict=True)]
     return [stretched(v, shape) for v in values]
 
 
 def stretched(value: Value, shape: Sequence[int]) -> Value:
-    """`value` with dims of size 1 stretched to `shape`.
+    """`value` with dims of size 1 broadcast to `shape`.
 
-    A computed number goes by way of a scalar: Triton would stretch it in the layout of what it comes from, ahead of
-    the loop that uses it, and send each block through shared memory (50 s in its compiler for a batch norm). Positions
-    do not: what Triton knows of their multiples ends there.
+    A computed float of one element is first made a scalar. Else Triton would broadcast it in the layout of its source,
+    before the loop that uses it, and send each block through shared memory (50 s in its compiler for a batch norm).
+    Positions are not made scalars, because Triton would no longer know what they are multiples of.
     """
     number = math.prod(shape_of(value)) == 1 < math.prod(shape) and not _is(value, "arith.constant")
     if not (number and isinstance(element_of(value), ir.FloatType)):

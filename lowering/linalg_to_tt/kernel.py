@@ -1,4 +1,4 @@
-"""One kernel, from its generics to a tt.func."""
+"""Writes the body of one kernel's tt.func from the generics of the kernel."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from cuesta.lowering.linalg_to_tt.elementwise import Elementwise
 from cuesta.lowering.linalg_to_tt.frame import Frame, Value, common_shape, stretched
 from cuesta.sizes import Number
 
-#: A node, its result, the argument that this is written to, and the classes that its dims walk.
+#: A node, one of its results, the argument that the result is written to, and the classes of the result's dims.
 Output: TypeAlias = "tuple[Node, Value, Value, list[int]]"
 
 
 @dataclass
 class Node:
-    """A generic of the kernel: the classes of its loops, which are reduced, and how its operands walk them."""
+    """A generic of the kernel: the classes of its loops, the reduced ones, and the classes of each operand's dims."""
 
     op: ir.Operation
     classes: list[int]
@@ -38,7 +38,7 @@ class Node:
 
     @property
     def runs(self) -> bool:
-        """Whether a result keeps a dim that is reduced: a running sum."""
+        """Whether the node is a running sum: a result keeps a reduced dim."""
         return any(set(a) & set(self.reduced) for a in self.accesses[-len(self.op.results) :])
 
 
@@ -51,14 +51,14 @@ class KernelWriter:
     strides: dict[Value, list[Number]]
     pointers: dict[Value, Value]
     library: str
-    #: The sizes that bodies compute with.
+    #: The size parameters that bodies compute with → their blocks.
     given: dict[Value, Value] = field(default_factory=dict)
     #: The value of each tensor inside the kernel, as a block.
     blocks: dict[Value, Value] = field(default_factory=dict)
     loaded: dict[tuple[Value, tuple[int, ...]], Value] = field(default_factory=dict)
 
     def copy(self) -> KernelWriter:
-        """One that goes on from here on its own."""
+        """A copy whose state is independent of this writer's from here on."""
         frame = replace(self.frame, positions=dict(self.frame.positions), masks=dict(self.frame.masks))
         return replace(self, frame=frame, blocks=dict(self.blocks), loaded=dict(self.loaded))
 
@@ -86,7 +86,7 @@ class KernelWriter:
         tt.store(stretched(pointer, shape), stretched(value, shape), mask)
 
     def gather(self, argument: Value, positions: list[Value]) -> Value:
-        """Elements at computed positions. Where a lane does not exist its position may be anything: masked."""
+        """Elements at computed positions. Lanes out of bounds may have any position, so the load is masked."""
         total: Value | None = None
         for position, stride in zip(positions, self.strides[argument], strict=True):
             part = self.frame.scaled(position, stride)
@@ -101,7 +101,7 @@ class KernelWriter:
 
     # -- nodes --------------------------------------------------------------------------------
     def emit(self, node: Node) -> None:
-        """Computes a node whole, its reductions along the axes of the block."""
+        """Computes a node without a loop; reductions run along axes of the block."""
         with node.op.location:
             if not node.reduced:
                 values = self.body(node)
@@ -128,7 +128,7 @@ class KernelWriter:
         }
 
     def value(self, value: Value) -> Value:
-        """The block of a tensor inside the kernel; a fill that nobody reduces into is a constant."""
+        """The block of a tensor inside the kernel; a fill that no reduction accumulates into is a constant."""
         if value not in self.blocks and value.owner.name == "linalg.fill":
             attribute = value.owner.operands[0].owner.attributes["value"]
             kind = tt.block_type(self.frame.unit, attribute.type)
@@ -151,15 +151,15 @@ class KernelWriter:
         self.blocks.update(zip(node.op.results, totals, strict=True))
 
     def running(self, node: Node, before: Value | None = None) -> Value | None:
-        """A running sum along its one reduced class. In a loop, `before` is the sum of the parts before this one, and
-        the sum of those and this one is returned."""
+        """Computes a running sum along its one reduced class. In a loop, `before` is the sum of the earlier parts, and
+        the returned value is the sum that includes this part."""
         taken = reduction.running(node.op)
         (contribution,) = self.contributions(node, taken)
         shape = self.frame.shape(node.classes)
         (c,) = node.reduced
         current = stretched(contribution, shape)
         if c in self.frame.axes:
-            # Without dims of size 1: Triton 3.6 ends in an assertion over some, where a reduction came before.
+            # Scans without dims of size 1: on some of these, after a reduction, Triton 3.6 fails an assertion.
             axis = sum(size > 1 for size in shape[: self.frame.axes.index(c)])
             current = tt.reshape(current, [size for size in shape if size > 1])
             (current,) = tt.scan([current], axis, lambda a, b: taken.combine([a], [b])[0])
@@ -172,7 +172,7 @@ class KernelWriter:
         values = {list(node.op.regions[0].blocks[0].arguments)[-2]: current}
         terminator = list(body_ops(node.op))[-1]
         stored = terminator.operands[1]
-        # What is stored is the sum, converted: the body with the sum in the place of its own.
+        # The stored value is the sum, converted: evaluates the conversion with the scanned sum as its operand.
         values = {terminator.operands[0]: current}
         if stored not in values:
             self.evaluate.run([stored.owner], values, node.classes)
@@ -180,7 +180,7 @@ class KernelWriter:
         return after
 
     def outputs(self, nodes: Iterable[Node]) -> list[Output]:
-        """What `nodes` write to memory."""
+        """The results that `nodes` write to memory."""
         found: list[Output] = []
         for node in nodes:
             count = len(node.op.results)
@@ -193,11 +193,11 @@ class KernelWriter:
 
     # -- the whole ----------------------------------------------------------------------------
     def write(self) -> None:
-        """Every node in order; stores last, since an argument that is read may be written too.
+        """Computes every node in order; stores last, because an argument that is read may be written too.
 
-        Beside a reduction, what nobody reads from memory is stored as soon as it is computed, after all loads: Triton
-        3.6 cannot compile some kernels that store several results of reductions at their end (its pass
-        TritonGPURemoveLayoutConversions uses a conversion above the place where it puts it).
+        In a kernel with a reduction, an output whose memory is not read is stored as soon as it is computed, after all
+        loads: Triton 3.6 cannot compile some kernels that store several results of reductions at their end (its pass
+        TritonGPURemoveLayoutConversions places a conversion below one of its uses).
         """
         early: list[Output] = []
         if any(node.reduced for node in self.nodes):
@@ -220,11 +220,11 @@ class KernelWriter:
                 self.store(argument, classes, self.value(result))
 
     def write_looped(self, loops: Sequence[int]) -> None:
-        """Runs over the classes of `loops` a part at a time.
+        """Writes a kernel that walks the classes of `loops` in loops, one block at a time.
 
-        Reductions along the same of them that need no other's result share a loop; what follows from them is in the
-        next, which computes again what it needs of those classes. Each output is stored in the first loop that has
-        it, but in the last one where its memory is read as well.
+        Reductions along the same classes that do not depend on one another share a loop. Ops that depend on their
+        results are in the next loop, which recomputes the values along these classes that it needs. Each output is
+        stored in the first loop that computes it, but in the last loop if its memory is read as well.
         """
         levels = self._levels(loops)
         walked = {n.op: tuple(c for c in loops if c in n.classes) for n in self.nodes}
@@ -251,13 +251,13 @@ class KernelWriter:
     def _emit_outside(
         self, walked: dict[ir.Operation, tuple[int, ...]], levels: dict[ir.Operation, int], most: int
     ) -> None:
-        """Computes what no loop walks and at most `most` of their reductions lie behind."""
+        """Computes the nodes that walk no looped class and whose level, as by `_levels`, is at most `most`."""
         for node in self.nodes:
             if not walked[node.op] and levels[node.op] <= most and node.op.results[0] not in self.blocks:
                 self.emit(node)
 
     def _levels(self, loops: Sequence[int]) -> dict[ir.Operation, int]:
-        """Node → how many reductions along `loops` lie behind it."""
+        """Node → how many reductions along `loops` it depends on in succession."""
         levels: dict[ir.Operation, int] = {}
         reducing = {n.op for n in self.nodes if set(n.reduced) & set(loops) and not n.runs}
         for node in self.nodes:
@@ -269,15 +269,15 @@ class KernelWriter:
         return levels
 
     def _check_looped(self, node: Node, loops: Sequence[int]) -> None:
-        """Raises Unsupported for a reduction of which a loop makes only a part."""
+        """Raises Unsupported for a reduction that keeps a looped class, as a loop would compute it only in part."""
         walked = [c for c in loops if c in node.classes]
         count = math.prod(self.frame.sizes[c] for c in walked)
         if not set(walked) <= set(node.reduced):
             raise Unsupported(f"a reduction that leaves a part of {count} elements, at {node.op.location}")
 
     def _loop(self, classes: Sequence[int], reductions: list[Node], stores: list[Output]) -> None:
-        """One loop over all blocks along `classes`: accumulates `reductions`, then `stores`. A running sum goes on from
-        the parts before."""
+        """Writes one loop over all blocks along `classes`, which accumulates `reductions`, then writes `stores`. A
+        running sum continues from the earlier parts."""
         taken = [reduction.analyse(n.op) for n in reductions]
         needed = self.needed([*reductions, *(o[0] for o in stores)])
         walked = set(classes)
@@ -296,7 +296,7 @@ class KernelWriter:
         sums = dict(zip((node.op for node in running), list(loop.inner_iter_args)[accumulated:], strict=True))
         with ir.InsertionPoint(loop.body):
             frame.place_in_loop(classes, loop.induction_variable)
-            # Nothing that walks the classes may be taken from another place along them.
+            # A value along the classes must not be reused at another position along them, so all are recomputed here.
             for node in self.nodes:
                 if node.op in sums:
                     with node.op.location:
@@ -323,7 +323,7 @@ class KernelWriter:
                 self.finish(node, r, [next(totals) for _ in r.identities])
 
     def _identities(self, classes: Iterable[int], taken: reduction.Reduction) -> list[Value]:
-        """What a loop's accumulators start with."""
+        """The initial values of a loop's accumulators."""
         kinds = [tt.block_type(self.frame.shape(classes), identity.type) for identity in taken.identities]
         return [
             arith.ConstantOp(kind, ir.DenseElementsAttr.get_splat(kind, identity)).result
@@ -331,7 +331,7 @@ class KernelWriter:
         ]
 
     def needed(self, targets: Sequence[Node]) -> set[ir.Operation]:
-        """The nodes that `targets` need, themselves included, as far as they are not computed yet."""
+        """The ops of `targets` and of the nodes that they depend on, as far as these are not computed yet."""
         by_op = {n.op: n for n in self.nodes}
         needed: set[ir.Operation] = set()
         pending = [n.op for n in targets]

@@ -1,4 +1,4 @@
-"""A kernel whose blocks are chosen as a tt.func: where its programs' blocks lie, and what they compute."""
+"""Lowers a kernel whose blocks are chosen to a tt.func: places each program's block, and writes its computation."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _MULTIPLE = 16
 
 
 def lower_kernel(function: func.FuncOp, library: str) -> None:
-    """Replaces a kernel by its tt.func. Raises Unsupported, with the place, for what has no form there."""
+    """Replaces a kernel by its tt.func. Raises Unsupported, with the location, for an op that has no form in Triton."""
     attributes = function.attributes
     sizes, blocks = numbers(attributes["cuesta.sizes"]), ints(attributes["cuesta.blocks"])
     parallel = ints(attributes["cuesta.parallel"])
@@ -90,8 +90,8 @@ def lower_kernel(function: func.FuncOp, library: str) -> None:
 
 
 def _write_either(writer: KernelWriter, loops: Sequence[int]) -> None:
-    """Without loops where the sizes fit the block, with them where they do not, and where there are no elements, which
-    nothing would hide in a block without a mask."""
+    """Writes the kernel without loops for sizes that fit the block, and with loops for all others. A size of 0 takes
+    the loops, because a block may have no mask that would exclude all its elements."""
     frame = writer.frame
     fits = None
     for c in loops:
@@ -124,7 +124,7 @@ def _nodes(entry: ir.Block) -> list[Node]:
 
 
 def _place(frame: Frame, parallel: Sequence[int], programs: Sequence[Number]) -> None:
-    """Reads off the program's number where its block lies along each parallel class, the last one the fastest."""
+    """Places the program's block along each parallel class by the program's number; the last class varies fastest."""
     left = tt.get_program_id(0) if any(n != 1 for n in programs) else None
     for c, count in reversed(list(zip(parallel, programs, strict=True))):
         if count == 1:
@@ -142,7 +142,7 @@ def _place(frame: Frame, parallel: Sequence[int], programs: Sequence[Number]) ->
 
 
 def _count(frame: Frame, programs: Number) -> Value:
-    """A number of programs, which i32 has room for."""
+    """A number of programs as an i32, which is wide enough."""
     if not isinstance(programs, Size):
         return tt.constant(programs, "i32")
     count = frame.scalar(programs)

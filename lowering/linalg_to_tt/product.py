@@ -1,17 +1,17 @@
-"""Kernels of matrix products: a loop over K that adds up a block with tensor cores, and what follows from its result.
+"""Writes kernels of matrix products: a loop over K that accumulates a block with tensor cores, then the epilogue.
 
     acc = 0                                              one program: BLOCK_M x BLOCK_N of the result
     for k in 0..K step BLOCK_K:
         acc = tt.dot(a[BLOCK_M, BLOCK_K], b[BLOCK_K, BLOCK_N], acc)
     store(gelu(acc + bias))
 
-Operands are blocks of their own two classes, [M, K] and [K, N]; what makes an operand is computed on these. Triton
-finds by itself how they lie in memory. All else is on blocks [M, N], or on some columns of them after the other where a
-thread would hold too much at once.
+Operands are blocks of their own two classes, [M, K] and [K, N]; the producers of an operand are computed on its block.
+Triton derives the layout of operands in memory itself. The epilogue works on blocks [M, N], or on some of their columns
+at a time if a thread would hold too many elements.
 
-Memory is loaded 16 bytes at a time while tensor cores multiply, unless a mask parts these bytes. Where rows begin at
-such places but end elsewhere, the last part of K is multiplied behind the loop, and of rows along M or N the rest of
-the last 16 bytes is loaded as well: it makes what is not stored.
+Loads are 16 bytes wide and overlap with the tensor cores' work, unless a mask splits these bytes. If rows begin at
+multiples of 16 bytes but do not end there, K is peeled: its last part is multiplied after the loop. Along M or N, the
+last 16 bytes of a row are loaded whole; the surplus elements contribute only to results that are not stored.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ from cuesta.sizes import Number
 if TYPE_CHECKING:
     from cuesta.lowering.linalg_to_tt.kernel import KernelWriter, Node
 
-#: Blocks along M whose programs run one after the other for each block along N: they share operands in the cache.
+#: Blocks along M in a group. For each block along N the programs of a group run in succession and share the cache.
 _GROUP = 8
-#: Bytes of one load on its way.
+#: Bytes of one asynchronous load.
 _WIDE = 16
-#: Elements of the sums that a thread has at most where it goes on with all at once, and that it takes at a time where
-#: it has more: what follows from 128 (gelu, or the addresses of ragged rows) does not fit in registers.
+#: The most elements of the sums per thread with which the epilogue works on all at once, and how many it takes at a
+#: time if there are more: the epilogue of 128 (gelu, or the addresses of ragged rows) does not fit in registers.
 _AT_ONCE, _AT_A_TIME = 64, 32
 
 
 def write_products(writer: KernelWriter, products: Sequence[Node], parallel: Sequence[int], warps: int) -> None:
-    """Writes a kernel of `products`, which walk the same classes, and what else the writer's nodes are."""
+    """Writes a kernel of `products`, which walk the same classes, and of the writer's other nodes."""
     _Products(writer, products, *roles_of(products[0].op), warps).write(parallel)
 
 
@@ -77,7 +77,7 @@ class _Products:
             self._follow(self._on([self.m, self.n], moved, {self.n: width}), totals)
 
     def _follow(self, writer: KernelWriter, sums: Sequence[Value]) -> None:
-        """Writes what follows from the sums."""
+        """Writes the epilogue of the sums."""
         for node, total in zip(self.products, sums, strict=True):
             writer.blocks[node.op.results[0]] = total
         for node in writer.nodes:
@@ -88,7 +88,7 @@ class _Products:
     def _on(
         self, axes: list[int], starts: dict[int, Value], blocks: dict[int, int], ends: dict[int, Number] | None = None
     ) -> KernelWriter:
-        """A writer on blocks with these axes, some of them of another size, at these starts, up to these ends."""
+        """A writer on blocks with `axes`, at `starts`; `blocks` and `ends` replace sizes of blocks and of classes."""
         frame = self.writer.frame
         sizes = [(ends or {}).get(c, size) for c, size in enumerate(frame.sizes)]
         own = [blocks.get(c, block) for c, block in enumerate(frame.blocks)]
@@ -100,8 +100,8 @@ class _Products:
         return replace(self.writer, frame=frame, blocks={}, loaded={})
 
     def _starts(self, parallel: Sequence[int]) -> dict[int, Value]:
-        """Where the program's block starts along each parallel class. Along M it is one of a group that moves along N
-        together, so that a group's rows and a few columns are all that the programs of a while read."""
+        """Where the program's block starts along each parallel class. A group of blocks along M advances along N
+        together, so that programs that run at about the same time read only the group's rows and a few columns."""
         frame = self.writer.frame
         left = tt.get_program_id(0)
         if str(frame.index_type) != "i32":
@@ -121,7 +121,7 @@ class _Products:
         return starts
 
     def _sums(self, whole: KernelWriter, starts: dict[int, Value], making: set[ir.Operation]) -> list[Value]:
-        """The products' sums. `making` are the nodes that make operands."""
+        """The products' sums. `making` are the nodes that compute operands."""
         frame = self.writer.frame
         shape = whole.frame.shape([self.m, self.n])
         kinds = [node.op.results[0].type.element_type for node in self.products]
@@ -147,7 +147,7 @@ class _Products:
         sums: Sequence[Value],
         end: Number,
     ) -> list[Value]:
-        """The sums and a block of K, of which nothing from `end` on."""
+        """The sums with the products of one block of K added, without elements from `end` on."""
         left, right = (
             self._on(axes, starts, {self.k: block}, {self.k: end}) for axes in ([self.m, self.k], [self.k, self.n])
         )
@@ -167,7 +167,7 @@ class _Products:
         return found
 
     def _operand(self, own: KernelWriter, value: Value, classes: list[int]) -> Value:
-        """The block of an operand, 0 outside K: there is a factor beside it that may be anything."""
+        """The block of an operand, 0 beyond the end of K, where the other factor may be anything."""
         shape = own.frame.shape(own.frame.axes)
         outside = own.frame.mask([self.k])
         if isinstance(value.owner, ir.Block):
@@ -182,8 +182,8 @@ class _Products:
         return arith.select(stretched(outside, shape), block, tt.full(shape_of(block), element_of(block), 0))
 
     def _mask(self, own: KernelWriter, value: Value, classes: list[int]) -> Value | None:
-        """What is loaded of an operand. Beyond M or N it may be anything, and of the 16 bytes that a row ends in all
-        are there: no page of memory ends within them."""
+        """The mask of an operand's load. Elements beyond M or N may be anything, and the 16 bytes in which a row ends
+        can be loaded whole, because no page of memory ends within them."""
         frame = own.frame
         fast = self._along(value, classes)
         if fast not in (self.m, self.n) or fast not in frame.masks:
@@ -195,7 +195,7 @@ class _Products:
         return rounded.mask(classes)
 
     def _parts_loads(self) -> bool:
-        """Whether K's end would part the 16 bytes of a load that could be one."""
+        """Whether a mask at the end of K would split the 16 bytes of a load."""
         size = self.writer.frame.sizes[self.k]
         return any(
             isinstance(value.owner, ir.Block)
@@ -206,8 +206,8 @@ class _Products:
         )
 
     def _along(self, value: Value, classes: list[int]) -> int | None:
-        """The class along which an operand's elements lie together, in rows that begin at multiples of 16 bytes; None
-        where there is none."""
+        """The class along which an operand is contiguous, in rows that begin at multiples of 16 bytes; None if there is
+        none."""
         strides = self.writer.strides[value]
         unit = _WIDE // byte_size(spelling_of(value))
         fast = [c for c, stride in zip(classes, strides, strict=True) if stride == 1]
@@ -225,14 +225,14 @@ def _halves(total: Value) -> tuple[Value, Value]:
 
 
 def _divisibility(pointer: Value) -> int:
-    """What the address of an argument is known to be a multiple of."""
+    """The number of bytes of which the address of an argument is known to be a multiple."""
     argument = ir.BlockArgument(pointer)
     attributes = argument.owner.owner.attributes["arg_attrs"][argument.arg_number]
     return int(attributes["tt.divisibility"]) if "tt.divisibility" in attributes else 1
 
 
 def _parted(number: Value, size: Value) -> tuple[Value, Value]:
-    """The rest and the quotient."""
+    """The remainder and the quotient."""
     return arith.remsi(number, size), arith.divsi(number, size)
 
 

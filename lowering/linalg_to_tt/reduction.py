@@ -1,7 +1,7 @@
-"""Reductions: what each element contributes, and how two partial results become one.
+"""Decomposes reductions into the contribution of each element and the combination of two partial results.
 
-A generic's body says how an element joins an accumulator. A block is reduced as a tree and in any
-order, which takes a combination of two accumulators; both are read off the body:
+A generic's body combines an element with an accumulator. A block is reduced as a tree, in any order, which needs a
+combination of two accumulators. Contribution and combination are both derived from the body:
 
     ^bb0(%in, %out): %s = addf %out, f(%in)      →    contribution f(%in), combination addf
     ^bb0(%in, %best, %at): … select …            →    contribution (%in, index), combination: the body with
@@ -27,17 +27,17 @@ Combine = Callable[[Sequence[Value], Sequence[Value]], list[Value]]
 
 @dataclass
 class Reduction:
-    """One reducing generic, taken apart."""
+    """One reducing generic, decomposed."""
 
     op: ir.Operation
-    #: Accumulated results, by position; a running sum has a second one that is stored at each step.
+    #: The initial value of each accumulated result. A running sum has one; its second result is stored at each step.
     identities: list[ir.Attribute]
     combine: Combine
     contributions: Callable[[Elementwise, dict[Value, Value], list[int]], list[Value]]
 
 
 def analyse(op: ir.Operation) -> Reduction:
-    """Takes the body of a reducing generic apart. Raises Unsupported for a body that is no known kind."""
+    """Decomposes the body of a reducing generic. Raises Unsupported for a body of no known kind."""
     block = op.regions[0].blocks[0]
     outputs = len(op.results)
     outs = list(block.arguments)[-outputs:]
@@ -53,7 +53,7 @@ def analyse(op: ir.Operation) -> Reduction:
 
 
 def running(op: ir.Operation) -> Reduction:
-    """A running sum or its like: what each element adds. Its second result holds the sum at each step."""
+    """Decomposes a running sum or another scan, whose second result holds the total at each step."""
     block = op.regions[0].blocks[0]
     total = list(block.arguments)[-2]
     identity = _identity(list(op.operands)[-2])
@@ -66,7 +66,7 @@ def running(op: ir.Operation) -> Reduction:
 
 
 def _composed(op: ir.Operation, total: Value, users: set[ir.Operation], identity: ir.Attribute) -> Reduction:
-    """A step of several ops, each of whose readers of the total reads the same element beside it."""
+    """Decomposes a scan whose step has several ops. All ops that read the total must read the same one element."""
     elements = {v for user in users for v in user.operands} - {total}
     if len(elements) != 1:
         raise Unsupported(f"a running reduction that joins {len(elements)} values, at {op.location}")
@@ -97,7 +97,7 @@ def _identity(init: Value) -> ir.Attribute | None:
 
 
 def _user(op: ir.Operation, value: Value) -> ir.Operation:
-    """The op that joins an element to the accumulator; a bool is a byte, which is cut off to one bit first."""
+    """The op that combines an element with the accumulator. A bool accumulator is a byte, truncated to a bit first."""
     users = [use.owner.operation for use in value.uses]
     if len(users) == 1 and users[0].name == "arith.trunci" and str(value.type) == "i8":
         users = [use.owner.operation for use in users[0].results[0].uses]
@@ -123,7 +123,7 @@ def _read_off(op: ir.Operation, out: Value, step: ir.Operation, identity: ir.Att
         needed = _cone(op, element, {out, *compared})
         evaluate.run((o for o in body_ops(op) if o in needed), values, classes)
         found = values[element]
-        if element_of(found) != out.type:  # a bool, in memory a byte
+        if element_of(found) != out.type:  # a bool is a byte in memory
             found = arith.extui(tt.block_type(shape_of(found), out.type), found)
         return [found]
 
@@ -131,7 +131,7 @@ def _read_off(op: ir.Operation, out: Value, step: ir.Operation, identity: ir.Att
 
 
 def _cone(op: ir.Operation, value: Value, without: set[Value]) -> set[ir.Operation]:
-    """The ops of a body that `value` needs."""
+    """The ops of a body that `value` depends on, except through `without`."""
     found: set[ir.Operation] = set()
     pending = [value]
     while pending:
@@ -144,7 +144,7 @@ def _cone(op: ir.Operation, value: Value, without: set[Value]) -> set[ir.Operati
 
 
 def _extreme(op: ir.Operation, outs: list[Value], identities: list[ir.Attribute]) -> Reduction:
-    """The largest or smallest element and where it stands."""
+    """Decomposes argmax or argmin: the largest or smallest element and its index."""
     block = op.regions[0].blocks[0]
     body = list(body_ops(op))
     (element,) = list(block.arguments)[: -len(outs)]
@@ -195,11 +195,11 @@ def _same(x: Value, y: Value) -> Value:
 
 
 def masked(frame: Frame, reduction: Reduction, values: Sequence[Value], reduced: Sequence[int]) -> list[Value]:
-    """Contributions, those outside the reduced classes replaced by the identity."""
+    """Contributions, with the identity at positions beyond the end of a reduced class."""
     mask = frame.mask(reduced)
     found = []
     for value, identity in zip(values, reduction.identities, strict=True):
-        # A value that lacks a reduced class counts once for each of its positions.
+        # A value that lacks a reduced class counts once for each position along that class.
         shape = [max(a, b) for a, b in zip(shape_of(value), frame.shape(reduced), strict=True)]
         value = stretched(value, shape)
         if mask is not None:
@@ -211,7 +211,7 @@ def masked(frame: Frame, reduction: Reduction, values: Sequence[Value], reduced:
 
 
 def along(frame: Frame, reduction: Reduction, values: Sequence[Value], reduced: Sequence[int]) -> list[Value]:
-    """Blocks reduced along classes, which keep dims of size 1."""
+    """Reduces blocks along the classes `reduced`, whose dims stay, with size 1."""
 
     def combine(*both: Value) -> list[Value]:
         half = len(both) // 2

@@ -1,4 +1,4 @@
-"""Numbers of one program: constants, and sizes that the launch passes."""
+"""Builds the scalar numbers of one program: constants, and sizes that the launch passes."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ class Scalars:
     multiples: Mapping[str, int] = field(default_factory=dict)
 
     def of(self, number: Number) -> ir.Value:
-        """A number as a scalar of that type."""
+        """A number as a scalar of type `kind`."""
         return compute(number, self.given, self)
 
     def block(self, number: Number, shape: list[int]) -> ir.Value:
-        """A block of equal numbers of that type."""
+        """A block of equal numbers of type `kind`."""
         return tt.splat(self.of(number), shape) if isinstance(number, Size) else tt.full(shape, self.kind, number)
 
     def divides(self, divisor: int, number: Number) -> bool:
-        """Whether it divides the number in every launch, as far as is known."""
+        """Whether `divisor` is known to divide the number in every launch."""
         return divisor_of(number, self.multiples) % divisor == 0
 
     # -- arithmetic, for `compute` -------------------------------------------------------------

@@ -1,9 +1,9 @@
-"""Writes at computed positions: stores where they set, atomic ops where they combine.
+"""Lowers writes at computed positions: to stores if they set elements, to atomic ops if they combine.
 
     kernel.scatter(%v, %i, %x) {walks = [-1, 1], combine = "add"}
 →   tt.atomic_rmw fadd, %x + (%i * stride + %j), %v
 
-Every loop is parallel: nothing says which of several writes to one place comes last, or in which order they add up.
+Every loop is parallel: which of several writes to one element is last, or in which order they add up, is undefined.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from cuesta.sizes import Number
 
 
 def write_scatter(writer: KernelWriter, op: ir.Operation, sizes: Sequence[Number]) -> None:
-    """Writes one scatter; `sizes` are those of the tensor that it writes to. Raises Unsupported for a way to combine
-    that has no atomic op."""
+    """Writes one scatter; `sizes` are those of the tensor that the scatter writes to. Raises Unsupported for a
+    combination that has no atomic op."""
     frame, target = writer.frame, op.operands[-1]
     classes, accesses = ints(op.attributes["cuesta.classes"]), operand_classes(op)
     values = [
@@ -52,7 +52,7 @@ def write_scatter(writer: KernelWriter, op: ir.Operation, sizes: Sequence[Number
 
 
 def _position(frame: Frame, op: ir.Operation, index: Value, size: Number) -> Value:
-    """An index as a place within [0, size): clamped before it is narrowed, so that what is no place stays in memory."""
+    """An index as a position in [0, size): clamped before it is narrowed, so that any index stays within the memory."""
     shape, element = list(shape_of(index)), element_of(index)
     last, count, zero = (_number(frame, n, index) for n in (size - 1, size, 0))
     if "wraps" in op.attributes:
@@ -67,7 +67,7 @@ def _position(frame: Frame, op: ir.Operation, index: Value, size: Number) -> Val
 
 
 def _number(frame: Frame, number: Number, like: Value) -> Value:
-    """A block of a size in the type of an index."""
+    """A size as a block of the shape and type of an index."""
     shape, element = list(shape_of(like)), element_of(like)
     if isinstance(number, int):
         return tt.full(shape, element, number)

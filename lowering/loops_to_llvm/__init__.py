@@ -1,5 +1,5 @@
-"""Loops over memrefs and scalars to LLVM's dialect: what upstream's conversions need before them.
+"""Prepares loops over memrefs and scalars for upstream's conversions to LLVM's dialect.
 
-In come kernels as loops, out come the same with functions of libm as arithmetic (`expand_math`), bf16 as f32
-(`expand_bf16`), rows unrolled, and marks for LLVM's optimiser.
+Inputs are kernels as loops. Outputs are the same kernels with functions of libm as arithmetic (`expand_math`), bf16 as
+f32 (`expand_bf16`), and loop annotations for LLVM's optimiser.
 """

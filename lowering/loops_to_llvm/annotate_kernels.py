@@ -1,4 +1,4 @@
-"""Tells LLVM how to compile kernels' functions: with the widest vectors, and each on its own.
+"""Tells LLVM by attributes how to compile kernels' functions: with the widest vectors, and without inlining.
 
 llvm.func @k__tiles(…)   →   llvm.func @k__tiles(…) attributes {passthrough = ["noinline", …]}
 """
@@ -9,14 +9,14 @@ from cuesta._mlir import ir
 from cuesta.dialects.kernel_module import ALIGNED, LOOP_ANNOTATION, REST, TAIL, TILES, kernel_modules
 from cuesta.passes.infra.registry import Pass, register_pass
 
-#: Not inlined: the JIT wraps every function, and each wrapper would compile the loops again. No loop becomes a call of
-#: memcpy: vectors copy the rows of an embedding (1 KB) in 0.88 of its time (an EPYC of Zen 4, a Xeon).
+#: noinline: the JIT wraps every function, and each wrapper would compile the loops again. no-builtin-memcpy: vectors
+#: copy the rows of an embedding (1 KB) in 0.88 of memcpy's time (an EPYC of Zen 4, a Xeon).
 _ASKED = '["noinline", "no-builtin-memcpy", ["prefer-vector-width", "512"]]'
 
 
 @register_pass("annotate-kernels")
 class AnnotateKernels(Pass):
-    """Asks for the widest vectors in kernels' loops, and has them compiled once."""
+    """Asks LLVM for the widest vectors in kernels' loops, and keeps their functions from being inlined."""
 
     def run(self, module: ir.Module) -> None:
         with module.context, ir.Location.unknown():
@@ -34,7 +34,8 @@ def _mark(function: ir.Operation) -> None:
 
 
 def _annotate_loops(function: ir.Operation) -> None:
-    """Makes what a loop was annotated with the branch's own: upstream's passes carry it there and leave it beside."""
+    """Moves loop annotations into the branches' own attribute. Upstream's passes carry them to the branch under another
+    name."""
     for block in function.regions[0].blocks:
         branch = block.operations[len(block.operations) - 1].operation
         if LOOP_ANNOTATION in branch.attributes:

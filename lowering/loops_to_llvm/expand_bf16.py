@@ -1,11 +1,11 @@
-"""Turns bf16, alone or in vectors, into integers: conversions are integer arithmetic, to the nearest even number, as
-torch rounds, and kernels move numbers as i16.
+"""Rewrites bf16 scalars and vectors as i16: conversions become integer arithmetic that rounds to nearest even, as torch
+rounds, and kernels load and store i16.
 
 %y = arith.extf %x : bf16 to f32      →      %0 = arith.extui %x : i16 to i32
                                              %y = bitcast (%0 << 16)
 
-With AVX512-BF16 LLVM has an instruction for the conversion, which turns denormals into zeros, and which it also
-puts behind plain loads; and it fails to select the copies of bf16 that it has vectorised itself.
+With AVX512-BF16, LLVM converts by an instruction that flushes denormals to zero, even after plain loads. LLVM also
+fails to select instructions for copies of bf16 that it has vectorised itself.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from cuesta.dialects.kernel_module import kernel_modules
 from cuesta.passes.infra.registry import Pass, register_pass
 
 _NAN = 0x7FC0
-#: Ops that hand numbers on as they are.
+#: Ops that pass numbers on unchanged.
 _MOVES = (
     *("affine.", "memref.", "scf.", "func.", "arith.select", "arith.constant", "arith.bitcast"),
     *(f"vector.{name}" for name in ("load", "store", "maskedload", "maskedstore", "broadcast", "shuffle")),
@@ -43,7 +43,7 @@ class ExpandBf16(Pass):
 
 
 def extend(x: ir.Value, target: ir.Type) -> ir.Value:
-    """bf16 as f32 or f64: its bits are the upper half of an f32's."""
+    """Converts bf16 to f32 or f64: its bits are the upper half of an f32."""
     i16, i32, f32 = _words(x.type)
     bits = arith.extui(i32, arith.bitcast(i16, x))
     wide = arith.bitcast(f32, arith.shli(bits, _constant(i32, 16)))
@@ -51,12 +51,12 @@ def extend(x: ir.Value, target: ir.Type) -> ir.Value:
 
 
 def truncate(x: ir.Value, target: ir.Type) -> ir.Value:
-    """f32 or f64 as bf16; f64 is rounded to f32 first, as torch rounds it."""
+    """Converts f32 or f64 to bf16. f64 is rounded to f32 first, as in torch."""
     i16, i32, f32 = _words(target)
     x = x if x.type == f32 else arith.truncf(f32, x)
     bits = arith.bitcast(i32, x)
     sixteen = _constant(i32, 16)
-    # Half of the last place that stays, less one unless that place is odd: ties go to even.
+    # Adds half of the last bit that stays, minus one unless that bit is odd, so that ties go to even.
     odd = arith.andi(arith.shrui(bits, sixteen), _constant(i32, 1))
     rounded = arith.addi(bits, arith.addi(odd, _constant(i32, 0x7FFF)))
     upper = arith.trunci(i16, arith.shrui(rounded, sixteen))
@@ -65,7 +65,7 @@ def truncate(x: ir.Value, target: ir.Type) -> ir.Value:
 
 
 def _words(kind: ir.Type) -> tuple[ir.Type, ir.Type, ir.Type]:
-    """i16, i32 and f32, or vectors of them where `kind` is one."""
+    """i16, i32 and f32; vectors of these if `kind` is a vector."""
     words = ir.IntegerType.get_signless(16), ir.IntegerType.get_signless(32), ir.F32Type.get()
     if not isinstance(kind, ir.VectorType):
         return words
@@ -87,7 +87,7 @@ def _constant(kind: ir.Type, number: int) -> ir.Value:
 def _rewrite(
     narrow: Callable[[ir.OpView], ir.Type], convert: Callable[[ir.Value, ir.Type], ir.Value]
 ) -> Callable[[ir.OpView, rewrite.PatternRewriter], bool]:
-    """The pattern for ops whose narrow side is bf16; returns True, "no match", for others."""
+    """The rewrite pattern for conversions whose narrow type is bf16; returns True, "no match", for other ops."""
     bf16 = ir.BF16Type.get()
 
     def expand(op: ir.OpView, rewriter: rewrite.PatternRewriter) -> bool:
@@ -102,7 +102,7 @@ def _rewrite(
 
 
 def _has_bf16(function: func.FuncOp) -> bool:
-    """Whether any value of the function is one of bf16, or holds some."""
+    """Whether any value of the function is a bf16, or a memref or vector of bf16."""
     kinds: set[ir.Type] = set()
     for op in [function.operation, *walk(function.operation)]:
         kinds.update(result.type for result in op.results)
@@ -111,7 +111,7 @@ def _has_bf16(function: func.FuncOp) -> bool:
 
 
 def _hold_as_integers(function: func.FuncOp) -> None:
-    """Gives every bf16 of the function the type i16. What still computes on bf16 does so in f32."""
+    """Gives every bf16 of the function the type i16. Ops that still compute on bf16 compute in f32."""
     bf16 = ir.BF16Type.get()
     for op in list(walk(function.operation)):
         if op.name.startswith(_MOVES):
@@ -133,7 +133,7 @@ def _hold_as_integers(function: func.FuncOp) -> None:
 
 
 def _truncate_behind(op: ir.Operation, result: ir.Value, kind: ir.Type) -> None:
-    """Hands the users of `result`, which is f32, its bf16, of type `kind`."""
+    """Rounds `result`, which is f32, to bf16 of type `kind` for its users."""
     uses = [(use.owner, use.operand_number) for use in result.uses]
     with ir.InsertionPoint.after(op), op.location:
         narrow = truncate(result, kind)
@@ -159,7 +159,7 @@ def _retype(op: ir.Operation) -> None:
 
 
 def _constant_bits(number: ir.Attribute) -> ir.Value:
-    """A number of bf16, or a vector of one, as i16."""
+    """A constant bf16 scalar or splat vector, as i16."""
     is_vector = isinstance(number.type, ir.VectorType)
     scalar = number.get_splat_value() if is_vector else number
     (word,) = struct.unpack("<I", struct.pack("<f", scalar.value))
@@ -168,7 +168,7 @@ def _constant_bits(number: ir.Attribute) -> ir.Value:
 
 
 def _as_integer(kind: ir.Type) -> ir.Type:
-    """The type that holds `kind`: i16 for bf16, and memrefs and vectors of it for those of bf16."""
+    """`kind` with i16 in place of bf16, also as the element of a memref or vector."""
     bf16, i16 = ir.BF16Type.get(), ir.IntegerType.get_signless(16)
     if kind == bf16:
         return i16

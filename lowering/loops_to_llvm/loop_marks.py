@@ -1,4 +1,4 @@
-"""Marks of loops where LLVM reads them: upstream's way down leaves them beside the branch's own.
+"""Moves loop annotations to the attribute that LLVM reads: upstream's lowering leaves them under another name.
 
 llvm.br ^bb1 {llvm.loop_annotation = #a}      →      llvm.br ^bb1 {loop_annotation = #a}
 """
@@ -14,7 +14,7 @@ _MARK, _LLVMS = "llvm.loop_annotation", "loop_annotation"
 
 @register_pass("loop-marks")
 class LoopMarks(Pass):
-    """Hands the marks of loops to LLVM's branches."""
+    """Moves the annotations of loops to the attribute of branches that LLVM reads."""
 
     def run(self, module: ir.Module) -> None:
         for op in walk(module.operation):

@@ -1,13 +1,13 @@
-"""Keeps LLVM from vectorising across rows that are short: of a row that it unrolls first it makes vectors along it.
+"""Keeps LLVM from vectorising across short rows: with this annotation it unrolls a row and then vectorises along it.
 
     scf.for %i = 0 to %n {                               scf.for %i = 0 to %n {
       scf.for %j = 0 to 10 {                   →           …
         memref.store %v, %y[%i, %j]                      } {llvm.loop_annotation = <vectorize = <disable = true>>}
 
-Ten elements of sixteen rows at a time are ten scatters; a row is a store of eight and one of two.
+Across sixteen rows of ten elements LLVM would emit ten scatters; along a row it emits a store of eight and one of two.
 
-A short row in which a position is found is not unrolled: LLVM makes a vector of the loop, and of what it has unrolled a
-choice after the other (argmax of rows of 16 takes 0.28 of the time). Up to eight elements several rows fill a vector.
+A short row that is searched for a position (argmax) is not unrolled: LLVM vectorises the loop, but not a chain of
+unrolled selects (argmax of rows of 16 takes 0.28 of the time). With up to eight elements, several rows fill a vector.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from cuesta.dialects import walk
 from cuesta.dialects.kernel_module import kernel_modules
 from cuesta.passes.infra.registry import Pass, register_pass
 
-#: Elements: longer rows LLVM does not unroll, and makes vectors along them itself.
+#: Elements: LLVM does not unroll longer rows, and vectorises along them by itself.
 _SHORT = 32
-#: Bytes: shorter rows it interleaves, or they leave most of a vector empty.
+#: Bytes: LLVM interleaves shorter rows, or they would leave most of a vector empty.
 _LEAST = 32
-#: Elements: so many of several rows fill a vector, and are put into it by shuffles.
+#: Elements: several rows of up to this length fill a vector, by shuffles.
 _FEW = 8
 _KINDS = ("vectorize", "unroll")
 
 
 @register_pass("short-rows")
 class ShortRows(Pass):
-    """Marks the loops around short rows that are written element by element."""
+    """Annotates loops around short rows that are written element by element, and short rows that find a position."""
 
     def run(self, module: ir.Module) -> None:
         with module.context:
@@ -42,7 +42,8 @@ class ShortRows(Pass):
 
 
 def _writes_short_rows(outer: ir.Operation) -> bool:
-    """Whether all that a loop does is one loop over a short row, each pass of which writes an element and no more."""
+    """Whether a loop contains one loop over a short row, which only writes contiguous elements, and no other stores or
+    loops."""
     body = [op.operation for op in outer.regions[0].blocks[0].operations]
     rows = [op for op in body if op.name == "scf.for"]
     if len(rows) != 1 or any(op.name == "memref.store" or op.regions for op in body if op not in rows):
@@ -52,7 +53,8 @@ def _writes_short_rows(outer: ir.Operation) -> bool:
 
 
 def _finds_a_position(row: ir.Operation) -> bool:
-    """Whether a loop over a short row reduces what it makes of its counter."""
+    """Whether a loop over a short row updates values in memory and uses its induction variable as a number, as argmax
+    does."""
     counter = row.regions[0].blocks[0].arguments[0]
     ops = [op.operation for op in row.regions[0].blocks[0].operations]
     kept = {op.operands[0] for op in ops if op.name == "memref.load"} & {
@@ -63,14 +65,14 @@ def _finds_a_position(row: ir.Operation) -> bool:
 
 
 def _length(loop: ir.Operation) -> int:
-    """Passes of a loop, 0 where they are no number."""
+    """The iterations of a loop; 0 if they are not constant or the step is not 1."""
     first, end, step = (_number(value) for value in list(loop.operands)[:3])
     return end - first if first is not None and end is not None and step == 1 else 0
 
 
 def _is_along(row: ir.Operation, length: int) -> bool:
-    """Whether a row is short, every store is to the next place in memory, and none to what is read: sums wait for one
-    another."""
+    """Whether a row is short, and its stores are contiguous and go to buffers that it does not read: such sums would
+    depend on one another."""
     block = row.regions[0].blocks[0]
     ops = [op.operation for op in block.operations]
     stores = [op for op in ops if op.name == "memref.store"]

@@ -2,6 +2,6 @@
 
     KernelText("softmax", '"builtin.module"() …', warps=4, stages=3)   →   KernelBinary(code=<cubin>, shared=16, …)
 
-`kernels.py` is the way in; a worker is `worker.py`, which needs `compile.py` and Triton, and neither torch nor MLIR's
-bindings. So this module imports nothing: every worker imports it.
+`kernels.py` is the entry point. A worker runs `worker.py`, which needs `compile.py` and Triton, but neither torch nor
+MLIR's bindings. This module imports nothing, because every worker imports it.
 """

@@ -1,7 +1,7 @@
-"""One kernel through Triton's own stages: the text is parsed, simplified (ttir), laid out (ttgir), made LLVM's (llir),
-then PTX and a cubin, AMD's assembly and an hsaco, or SPIR-V.
+"""Compiles one kernel through Triton's own stages: parses the text, simplifies it (ttir), assigns layouts (ttgir),
+lowers it to LLVM (llir), then to PTX and a cubin, AMD's assembly and an hsaco, or SPIR-V.
 
-`triton.compile` on a file would skip the first of them, which simplifies; so the stages are run one by one.
+`triton.compile` on a file would skip the first stage, which simplifies; so the stages are run one by one.
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ _LONGEST_DIAGNOSTIC = 4000  # characters
 
 
 class Log:
-    """What Triton, LLVM and ptxas print: they know no other way to say what is wrong.
+    """The output of Triton, LLVM and ptxas, which report errors only by printing them.
 
-    `descriptor` is a file, open for reading and appending, that this process's stdout and stderr go to.
+    `descriptor` is a file, open for reading and appending, to which this process's stdout and stderr are redirected.
     """
 
     def __init__(self, descriptor: int) -> None:
@@ -60,16 +60,16 @@ class Log:
         os.ftruncate(self._descriptor, 0)
 
     def text(self) -> str:
-        """All since the last `clear`."""
+        """All output since the last `clear`."""
         sys.stdout.flush()
         sys.stderr.flush()
         return os.pread(self._descriptor, os.fstat(self._descriptor).st_size, 0).decode(errors="replace")
 
 
 def compile_kernel(kernel: KernelText, target: Target, log: Log, *, keep_assembly: bool = False) -> KernelBinary:
-    """The kernel as the target runs it.
+    """Compiles a kernel to code that the target runs.
 
-    Raises KernelRefused, which holds what Triton said, for a kernel that Triton fails on, and OutOfResources for one
+    Raises KernelRefused, with Triton's messages, for a kernel that Triton fails on, and OutOfResources for a kernel
     that is too large for the target.
     """
     log.clear()
@@ -93,7 +93,7 @@ def _compile(kernel: KernelText, target: Target, log: Log, keep_assembly: bool) 
     for stage, step in make_stages(backend, options, version).items():
         form = forms[stage] = step(form, metadata)
         if stage == "llir":
-            # Now, because the rest of a kernel that is too large can take a minute.
+            # Now, because the remaining stages of a kernel that is too large can take a minute.
             _check_resources(kernel, target, metadata)
     assembly = forms.get("ptx") or forms.get("amdgcn")
     registers, spills = _count_registers(target, log.text(), assembly or "")
@@ -163,7 +163,7 @@ def _number(pattern: str, text: str) -> int | None:
 
 
 def diagnostic(log: str, error: str) -> str:
-    """What matters of a log: the lines that say so, without the IR and assembly that may surround them."""
+    """The lines of a log that report errors or notes, without the IR and assembly that may surround them."""
     telling = re.compile(r"\b(error|fatal|note)\b|LLVM ERROR|Assertion", re.IGNORECASE)
     lines = [re.sub(r'"?/\S*/kernel\.ttir"?', "kernel", line) for line in log.splitlines() if telling.search(line)]
     text = "\n  ".join(dict.fromkeys(lines)) or log.strip()[-_LONGEST_DIAGNOSTIC:] or error

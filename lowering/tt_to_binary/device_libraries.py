@@ -1,4 +1,4 @@
-"""Functions that Triton lacks come from the target's library: libdevice's names are the ones that texts use.
+"""Renames library functions, which texts name as libdevice does, to the names of the target's library.
 
 "__nv_tanhf"   →   "__ocml_tanh_f32" (AMD),   "__imf_tanhf" (Intel)
 """
@@ -11,12 +11,12 @@ from cuesta.targets import Target
 
 _SYMBOL = re.compile(r'symbol = "__nv_(\w+)"')
 
-#: Functions of f64 whose names end as those of f32 do.
+#: Functions of f64 whose names end in f, as the names of f32 functions do.
 _ENDING_IN_F = {"erf", "normcdf"}
 
 
 def name_functions(text: str, target: Target) -> str:
-    """`text` with the library functions that it calls spelled as `target`'s library does."""
+    """`text` with the names of its library functions replaced by those of `target`'s library."""
     if target.kind == "hip":
         return _SYMBOL.sub(lambda match: f'symbol = "__ocml_{_ocml(match[1])}"', text)
     if target.kind == "xpu":

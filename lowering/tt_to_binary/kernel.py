@@ -1,4 +1,4 @@
-"""What goes into Triton and what comes out, and both as bytes for pipes and for the disk."""
+"""Defines a kernel before and after Triton, and converts both to bytes for pipes and for the disk."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any, TypeAlias
 
-#: Programs of a kernel along x, y and z; text, in terms of the scalars p0, p1, … that it takes, where they decide.
+#: Programs of a kernel along x, y and z; text in terms of its parameters p0, p1, … if the count depends on them.
 Grid: TypeAlias = "tuple[int | str, int | str, int | str]"
 
 
@@ -28,7 +28,7 @@ class KernelText:
 
     @staticmethod
     def from_bytes(data: bytes) -> KernelText:
-        """What `to_bytes` wrote."""
+        """The kernel that `to_bytes` wrote."""
         head, text = unpack(data)
         return KernelText(text=text.decode(), **head)
 
@@ -44,7 +44,7 @@ class KernelBinary:
     warps: int
     #: what the driver looks up in `code`
     symbol: str
-    #: registers of a thread, and bytes of them that it keeps in memory; None where the compiler does not say
+    #: registers of a thread, and bytes of its spills; None where the compiler does not say
     registers: int | None
     spills: int | None
     #: PTX or AMD's assembly; None where nobody asked for it
@@ -57,7 +57,7 @@ class KernelBinary:
 
     @staticmethod
     def from_bytes(data: bytes) -> KernelBinary:
-        """Raises ValueError for bytes that are none of `to_bytes`."""
+        """Raises ValueError for bytes that `to_bytes` did not write."""
         try:
             head, code = unpack(data)
             return KernelBinary(code=code, **_checked(head))
@@ -65,7 +65,7 @@ class KernelBinary:
             raise ValueError(f"not a kernel: {error}") from None
 
 
-#: What the head of a kernel's bytes may hold, by the name of the field.
+#: Field in the head of a kernel's bytes → the types that it may have.
 _TYPES: dict[str, tuple[type, ...]] = {
     "name": (str,),
     "shared": (int,),
@@ -91,13 +91,13 @@ _SIZES = struct.Struct("<QQ")  # bytes of the head, bytes of the body
 
 
 def pack(head: dict[str, Any], body: bytes) -> bytes:
-    """A message: `head` as JSON and `body` as it is, with the lengths of both in front."""
+    """A message: the lengths of both parts, `head` as JSON, and `body` unchanged."""
     encoded = json.dumps(head).encode()
     return _SIZES.pack(len(encoded), len(body)) + encoded + body
 
 
 def unpack(data: bytes) -> tuple[dict[str, Any], bytes]:
-    """What `pack` was given."""
+    """The head and the body that `pack` was given."""
     head, body = _SIZES.unpack_from(data)
     start = _SIZES.size + head
     return json.loads(data[_SIZES.size : start]), data[start : start + body]

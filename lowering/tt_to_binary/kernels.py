@@ -1,4 +1,4 @@
-"""Many kernels at once: what is known already is looked up, the rest goes to the pool, the longest text first.
+"""Compiles many kernels at once: looks up known ones, and sends the others to the pool, the longest text first.
 
 warm_up(target)                                    early: starts the processes, and returns at once
 compiling = start_compiling(texts, target, cache)  returns at once too
@@ -29,18 +29,18 @@ from cuesta.reports.progress import Progress
 from cuesta.reports.quantities import count_text
 from cuesta.targets import Target
 
-#: Modules whose change changes binaries.
+#: Modules whose source affects the binaries.
 _SOURCES = ("compile", "device_libraries", "kernel", "triton_versions")
 
 _REMEMBERED = 512  # kernels, some ten megabytes; the disk has the rest
 
-#: Environment variables that Triton, LLVM and ptxas take orders from, but for those that only say where files go.
+#: Prefixes of environment variables that configure Triton, LLVM and ptxas, and those that only say where files go.
 _SWITCHES = ("TRITON_", "AMDGCN_", "MLIR_", "LLVM_", "NVPTX_", "PTXAS_", "DISABLE_")
 _PLACES = {"TRITON_HOME", "TRITON_CACHE_DIR", "TRITON_DUMP_DIR", "TRITON_OVERRIDE_DIR"}
 
 
 class _State:
-    """What lasts from one compile to the next in this process. A forked child starts without it."""
+    """State that lasts from one compile to the next in this process. A forked child starts with an empty state."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
@@ -63,7 +63,7 @@ _state = _State()
 
 
 def _forget() -> None:
-    global _state  # the parent's pipes are the parent's
+    global _state  # a child must not use the parent's pipes
     _state = _State()
 
 
@@ -84,7 +84,7 @@ def compile_kernels(
 ) -> list[KernelBinary]:
     """The binaries of `kernels`, in their order. `cache` keeps them on disk; None keeps them in this process only.
 
-    Raises the CompileError of the first kernel that has one; by then all others are compiled and kept.
+    Raises the CompileError of the first kernel that failed, once all others are compiled and kept.
     """
     return start_compiling(kernels, target, cache, keep_assembly=keep_assembly).binaries()
 
@@ -118,7 +118,7 @@ def start_compiling(
 
 @dataclass(frozen=True)
 class Compiling:
-    """Kernels on their way."""
+    """Kernels that are being compiled."""
 
     _futures: list[Future[KernelBinary]]
     _names: list[str]
@@ -126,7 +126,7 @@ class Compiling:
     _start: float
 
     def binaries(self) -> list[KernelBinary]:
-        """The binaries, in the kernels' order. Raises the CompileError of the first kernel that has one."""
+        """The binaries, in the kernels' order. Raises the CompileError of the first kernel that failed."""
         outcomes = self.outcomes()
         for outcome in outcomes:
             if isinstance(outcome, CompileError):
@@ -134,7 +134,7 @@ class Compiling:
         return [outcome for outcome in outcomes if isinstance(outcome, KernelBinary)]
 
     def outcomes(self) -> list[KernelBinary | CompileError]:
-        """A binary or an error for each kernel. Waits for all, and says on stderr how far they are."""
+        """A binary or an error for each kernel. Waits for all, and reports progress on stderr."""
         try:
             self._wait()
         except BaseException:  # Ctrl-C, mostly: nobody waits for the rest
@@ -161,7 +161,7 @@ def _outcome(future: Future[KernelBinary], name: str) -> KernelBinary | CompileE
 
 
 def _known_or_new(key: str, cache: Cache | None) -> tuple[Future[KernelBinary], bool]:
-    """What will be the binary of `key`, and whether nobody works on it yet."""
+    """The future of the binary of `key`, and whether the caller has to compile it."""
     with _state.lock:
         if key in _state.known:
             _state.known.move_to_end(key)
@@ -192,7 +192,7 @@ def _compile(
         binary = pool.compile(kernel, target, keep_assembly)
     except BaseException as error:
         with _state.lock:
-            _state.known.pop(key, None)  # so that a later attempt is one
+            _state.known.pop(key, None)  # so that a later request tries again
         future.set_exception(error)
         return
     if cache is not None:
@@ -216,7 +216,7 @@ def _key(kernel: KernelText, target: Target, version: str, keep_assembly: bool) 
 
 @functools.cache
 def _surroundings() -> str:
-    """What else shapes a binary: the sources that call Triton, and the environment that workers are started with."""
+    """Further inputs of every binary: the sources that call Triton, and the environment that workers start with."""
     switches = sorted(
         f"{name}={value}" for name, value in os.environ.items() if name.startswith(_SWITCHES) and name not in _PLACES
     )
@@ -225,12 +225,12 @@ def _surroundings() -> str:
 
 
 def _python(target: Target) -> str | None:
-    """The interpreter for workers; None for this one. Intel's Triton is a package of the same name as Triton."""
+    """The interpreter for workers; None for this one. Intel's Triton has the same package name as Triton."""
     return Environment.read().xpu_python if target.kind == "xpu" else None
 
 
 def _version(target: Target) -> str:
-    """The version of Triton that workers will import; CompileError where it will not do."""
+    """The version of Triton that workers will import. Raises CompileError if cuesta does not work with it."""
     python = _python(target)
     version = triton_versions.installed_version() if python is None else _version_of(python)
     triton_versions.check_version(version, target)

@@ -1,5 +1,5 @@
-"""The kernels of a module on their way to a target, with smaller blocks where it has no room for those chosen, or
-Triton fails on them.
+"""Compiles the kernels of a module for a target, and retries a kernel with smaller blocks if it is too large for the
+target or Triton fails on it.
 
 making = start_kernels(module, target, cache, smaller)      returns at once
 for made in making.finish(): …                              waits; some are made again, with smaller blocks
@@ -38,7 +38,7 @@ class MadeKernel:
 
 @dataclass
 class KernelMaking:
-    """Kernels on their way."""
+    """Kernels that are being compiled."""
 
     _kernels: list[tuple[KernelText, Grid]]
     _start: Callable[[Sequence[tuple[KernelText, Grid]]], Compiling]
@@ -46,10 +46,10 @@ class KernelMaking:
     _smaller: Smaller | None
 
     def finish(self) -> list[MadeKernel]:
-        """The kernels, in their order.
+        """Waits, and returns the kernels in their order.
 
-        Raises Unsupported for one that is too large, or that Triton fails on, however small its block, and any other
-        CompileError, of the first that has one.
+        Raises Unsupported for a kernel that is too large, or that Triton fails on, however small its block; any other
+        CompileError is that of the first kernel that failed.
         """
         made: dict[str, MadeKernel] = {}
         kernels, compiling = self._kernels, self._compiling
@@ -80,8 +80,8 @@ def start_kernels(
     keep_assembly: bool = False,
     without: Collection[str] = (),
 ) -> KernelMaking:
-    """Begins to make every kernel of a module at the tt level but those named by `without`. Without `smaller` one that
-    is too large is an error.
+    """Begins to compile every kernel of a module at the tt level, except those named by `without`. If `smaller` is
+    None, a kernel that is too large is an error.
 
     Raises CompileError where there is no Triton, or one that cuesta does not work with.
     """

@@ -1,7 +1,8 @@
-"""Worker processes, and how a kernel gets its answer from one of them, whatever happens to it.
+"""Runs worker processes, and compiles kernels in them even if a worker dies or hangs.
 
-A worker is a plain `python -c …` with pipes: multiprocessing would import the user's main module again. It ends when
-its stdin does, so with this process, however that ends. Workers stay for the next kernels; `worker.py` says how long.
+A worker is a plain `python -c …` with pipes: multiprocessing would import the user's main module again. A worker ends
+when its stdin is closed, so it ends with this process, however this process ends. Workers stay for the next kernels;
+`worker.py` says how long.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ _SERVE = "from cuesta.lowering.tt_to_binary.worker import serve; serve()"
 
 
 class _Lost(Exception):
-    """A worker gave no answer. The text says how it ended; `by_itself` where it had only been idle for too long."""
+    """A worker gave no answer. The text says how the worker ended; `by_itself` is set if it was only idle too long."""
 
     def __init__(self, text: str, by_itself: bool = False) -> None:
         super().__init__(text)
@@ -37,12 +38,12 @@ class _Lost(Exception):
 
 
 class Worker:
-    """One worker process, seen from here. It answers one request at a time."""
+    """One worker process, as its parent sees it. It answers one request at a time."""
 
     def __init__(self, command: list[str], environment: dict[str, str] | None = None) -> None:
         """Starts the process and does not wait for it. Raises CompileError where it cannot be started."""
         self._log = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115
-        # A worker empties its log for each kernel: without this, the next write would come after a hole.
+        # A worker truncates its log for each kernel: without O_APPEND, the next write would leave a hole before it.
         fcntl.fcntl(self._log, fcntl.F_SETFL, fcntl.fcntl(self._log, fcntl.F_GETFL) | os.O_APPEND)
         try:
             self.process = subprocess.Popen(
@@ -82,7 +83,7 @@ class Worker:
         return answer
 
     def end(self) -> None:
-        """Kills the process and frees what belongs to it."""
+        """Kills the process, and closes its pipes and its log."""
         self.process.kill()
         self.process.wait()
         for pipe in (self.process.stdin, self.process.stdout, self._log):
@@ -103,7 +104,7 @@ class Worker:
 
 
 class Pool:
-    """At most `size` workers, started where there is none idle. Threads may share it."""
+    """At most `size` workers; a worker is started if none is idle. Threads may share a pool."""
 
     def __init__(self, python: str | None = None, size: int | None = None, timeout: float = _TIMEOUT) -> None:
         """`python` is the interpreter that has Triton, by default this one; `timeout` is in seconds for a kernel."""
@@ -122,9 +123,9 @@ class Pool:
                 self._idle.append(Worker(self.command))
 
     def compile(self, kernel: KernelText, target: str, keep_assembly: bool) -> KernelBinary:
-        """The kernel's binary. A worker that dies or hangs over it is replaced, once.
+        """The kernel's binary. A worker that dies or hangs while it compiles is replaced once.
 
-        Raises KernelRefused where Triton fails on the kernel, or both workers were lost over it.
+        Raises KernelRefused if Triton fails on the kernel, or if the second worker is lost as well.
         """
         head = {
             "name": kernel.name,
@@ -147,7 +148,7 @@ class Pool:
                     losses.append(str(lost))
                 self._give_back(worker)
                 continue
-            except BaseException:  # a worker that still computes has an answer that nobody waits for
+            except BaseException:  # the worker may still compute an answer that nobody waits for
                 worker.process.kill()
                 self._give_back(worker)
                 raise
@@ -156,7 +157,7 @@ class Pool:
         raise KernelRefused(f"Triton fails on kernel {kernel.name} for target {target}, twice: {losses[1]}")
 
     def end(self) -> None:
-        """Kills all workers; who waits for one gets a CompileError. The pool is of no more use."""
+        """Kills all workers; threads that wait for a worker get a CompileError. The pool cannot be used afterwards."""
         with self._changed:
             self._ended = True
             while self._idle:
@@ -193,9 +194,9 @@ class Pool:
 
 
 def _command(python: str | None) -> list[str]:
-    """How a worker is started."""
+    """The command that starts a worker."""
     if python is not None:
-        # Another environment: its own modules come first, and of ours it takes cuesta only.
+        # Another environment: its own modules come first, and it needs only cuesta of ours.
         return [python, "-P", "-c", f"import sys; sys.path.append({str(_root())!r}); {_SERVE}"]
     if not sys.executable:
         raise CompileError("cuesta runs Triton in processes of its own, and this Python does not know its executable")
@@ -203,8 +204,8 @@ def _command(python: str | None) -> list[str]:
 
 
 def worker_command(serve: str) -> list[str]:
-    """This Python with this process's paths, to run `serve`. -P: what lies in the current folder is no module of
-    anybody's."""
+    """The command that runs `serve` in this Python, with this process's paths. -P: no module is imported from the
+    current folder just because it is the current one."""
     path = [entry or os.getcwd() for entry in sys.path]
     return [sys.executable, "-P", "-c", f"import sys; sys.path[:] = {path!r}; {serve}"]
 

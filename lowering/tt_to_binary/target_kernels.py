@@ -1,4 +1,4 @@
-"""The kernels of a module at the tt level, made for a target, and how they are written to a folder.
+"""Compiles the kernels of a module at the tt level for a target, and writes them to a folder.
 
 kernels = make_kernels(module, target)
 write_kernels(kernels, target, "out")     # out/0/gelu.mlir, out/0/gelu.ptx, out/0/gelu.cubin, …, out/kernels.json
@@ -27,7 +27,7 @@ _SUFFIXES = {"cuda": (".ptx", ".cubin"), "hip": (".s", ".hsaco"), "xpu": ("", ".
 class TargetKernel:
     """A kernel made for a target."""
 
-    #: the graph that launches it, counted from 0; a model that Dynamo has to cut has several
+    #: the graph that launches it, counted from 0; a model with graph breaks has several
     graph: int
     name: str
     grid: Grid
@@ -66,7 +66,7 @@ def make_kernels(
     graph: int = 0,
     smaller: Smaller | None = None,
 ) -> list[TargetKernel]:
-    """The kernels of a module at the tt level, made for `target`; `smaller` is for those that are too large for it.
+    """Compiles the kernels of a module at the tt level for `target`; `smaller` remakes those that are too large for it.
 
     Raises OptionError where the target is no GPU, CompileError for a kernel that cannot be made.
     """
@@ -99,7 +99,7 @@ def write_kernels(
 ) -> Path:
     """Writes each kernel's text, assembly and binary below `folder`, and kernels.json, which lists them.
 
-    `graphs` says of what kind each graph is, `aten_calls` what they call beside kernels. Raises OSError where that
+    `graphs` has the kind of each graph, `aten_calls` the calls into ATen of all graphs. Raises OSError if a file
     cannot be written.
     """
     root = Path(folder)

@@ -1,4 +1,4 @@
-"""The kernels of a module at the tt level, as Triton takes them."""
+"""Converts the kernels of a module at the tt level to the texts that Triton reads."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from cuesta.lowering.tt_to_binary.kernel import Grid, KernelText
 
 
 def kernel_texts(module: ir.Module) -> list[KernelText]:
-    """Every kernel of `module`, in the order in which they stand there."""
+    """The text of every kernel of `module`, in the order of the module."""
     return [_text(op) for op in _kernels(module)]
 
 
@@ -19,8 +19,8 @@ def kernel_grids(module: ir.Module) -> list[Grid]:
 
 
 def grid_of(function: ir.Operation) -> Grid:
-    """How many programs of a kernel there are along x, y and z; text, in terms of its parameters p0, p1, …, where they
-    decide."""
+    """How many programs of a kernel there are along x, y and z; text in terms of the kernel's parameters p0, p1, … if
+    the count depends on them."""
     x, y, z = (size.value for size in function.attributes["cuesta.grid"])
     return x, y, z
 

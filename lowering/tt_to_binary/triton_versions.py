@@ -1,13 +1,13 @@
-"""Everything that differs between the versions of Triton that cuesta works with: 3.6 to 3.9, and triton-xpu 3.3.
+"""Handles all differences between the versions of Triton that cuesta works with: 3.6 to 3.9, and triton-xpu 3.3.
 
 The text that the tt level prints is Triton 3.6's. It means the same in 3.7 and 3.8. In 3.9
 
-- `cache` and `evict` of loads and stores are one attribute, `cachePolicy` (the old ones are ignored without a word);
-- whether products and sums are fused changes with the default of an environment variable, so `rounding_options` says;
+- `cache` and `evict` of loads and stores are one attribute, `cachePolicy` (the old ones are silently ignored);
+- a changed default of an environment variable decides whether products and sums fuse, so `rounding_options` says;
 - block pointers are gone, and with them `boundaryCheck`, which is ignored where it is empty.
 
-triton-xpu 3.3 has no knobs, no Language, and a backend that compiles C++ to ask what device there is; its arith.trunci
-has no overflow flags yet, and it takes a kernel named exp for OpenCL's exp.
+triton-xpu 3.3 has no knobs, no Language, and a backend that compiles C++ to query the device; its arith.trunci has no
+overflow flags yet, and it mistakes a kernel named exp for OpenCL's exp.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Any
 from cuesta.errors import CompileError
 from cuesta.targets import Target
 
-#: The versions, first and last, by who makes the kind's compiler.
+#: First and last version: of Triton, and of the kinds that have a Triton of their own.
 _RANGES = {"xpu": ((3, 3), (3, 3))}
 _TRITON = ((3, 6), (3, 9))
 _HINTS = {
@@ -31,9 +31,9 @@ _HINTS = {
 
 
 def rounding_options(text: str) -> dict[str, bool]:
-    """Given to every backend that knows them, for a kernel of that text. Denormals are kept, as eager keeps them, and
-    products are rounded before they are added to others, as between two of eager's ops: x * x - x * x is 0. Only a
-    matrix product that runs on no tensor cores is sums of products, fused."""
+    """Options for a kernel of that text, for each backend that knows them. Denormals are kept, as in eager. Products
+    are rounded before they are added (no FMA), as between two ops of eager: x * x - x * x is 0. Only matrix products
+    may use FMA; they do where they run on no tensor cores."""
     return {"enable_fp_fusion": "tt.dot" in text, "enable_reflect_ftz": False}
 
 
@@ -42,7 +42,7 @@ _EVICT = ("evict_normal", "evict_first", "evict_last")
 _POLICY = re.compile(r"cache = (\d) : i32, evict = (\d) : i32")
 _TRUNCATION = re.compile(r'("arith\.trunci"\([^)]*\)) <{overflowFlags = #arith\.overflow<none>}>')
 
-#: What an Intel data-centre GPU (PVC) can do, where there is none to be asked.
+#: Properties of an Intel data-centre GPU (PVC), for machines without one.
 _XPU = {
     "architecture": 0,
     "sub_group_sizes": [16, 32],
@@ -112,7 +112,7 @@ def make_backend(target: Target) -> Any:
 
 
 class _NoDevice:
-    """In place of the C++ module with which Intel's backend asks for the device's name."""
+    """Replaces the C++ module with which Intel's backend queries the device's name."""
 
     @staticmethod
     def parse_device_arch(architecture: int) -> str:
@@ -124,7 +124,7 @@ def _no_device(source: str, name: str) -> type[_NoDevice]:
 
 
 def make_stages(backend: Any, options: Any, version: str) -> dict[str, Any]:
-    """Triton's own functions from one form to the next, by the form that they make: ttir, ttgir, llir, …"""
+    """Triton's own functions from one form to the next, by the form that they produce: ttir, ttgir, llir, …"""
     stages: dict[str, Any] = {}
     if _numbers(version) < (3, 6):
         backend.add_stages(stages, options)
@@ -136,7 +136,7 @@ def make_stages(backend: Any, options: Any, version: str) -> dict[str, Any]:
 
 
 def quicken(version: str) -> None:
-    """Sets this process up: no line tables, which take time and which nothing reads; ptxas's log, for its counts."""
+    """Configures Triton: no line tables, which take time and are never read; ptxas's log, for its register counts."""
     if _numbers(version) < (3, 6):
         return
     from triton import knobs

@@ -1,4 +1,4 @@
-"""A worker process: reads kernels from stdin, writes binaries to stdout, until stdin ends.
+"""Runs a worker process: reads kernels from stdin, writes binaries to stdout, until stdin ends.
 
 It needs this folder, cuesta's errors and targets, and Triton; neither torch nor MLIR's bindings.
 """
@@ -16,7 +16,7 @@ from cuesta.lowering.tt_to_binary.compile import Log, compile_kernel
 from cuesta.lowering.tt_to_binary.kernel import KernelText, pack, receive
 from cuesta.targets import parse_target
 
-#: Head and body of a request → those of its reply.
+#: Head and body of a request → head and body of the reply.
 Answer: TypeAlias = Callable[[dict[str, Any], bytes], tuple[dict[str, Any], bytes]]
 
 _IDLE = 300.0
@@ -43,10 +43,10 @@ def serve() -> None:
 
 
 def answer_requests(prepare: Callable[[], None], answer: Answer, idle: float) -> None:
-    """Answers what stdin asks on stdout, until the parent ends or has asked nothing for `idle` seconds."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent's, which shuts the pipe when it ends by it
+    """Answers requests from stdin on stdout, until the parent ends or has sent none for `idle` seconds."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which closes the pipe if it ends
     replies = os.dup(1)
-    os.dup2(2, 1)  # what prints, prints into the log; stderr is that already
+    os.dup2(2, 1)  # prints go to the log, which is stderr already
     prepare()
     parent = os.getppid()
     waited = 0.0

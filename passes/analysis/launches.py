@@ -1,4 +1,4 @@
-"""What a module's launches say of a kernel: where its arguments begin, and what its parameters p0, p1, … are."""
+"""Reads a module's launches: where a kernel's arguments begin, and what its parameters p0, p1, … are."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from cuesta.sizes.facts import divisor_of, substituted
 class Launch:
     """One launch of a kernel."""
 
-    #: of each argument from an aligned address, in bytes
+    #: for each argument, its offset from an aligned address, in bytes
     offsets: list[Number]
     parameters: dict[str, Number]
     op: ir.Operation | None = None
 
     def size(self, size: Number) -> Number:
-        """A size of the kernel in the call's symbols."""
+        """A size in terms of the kernel's parameters, rewritten in the call's symbols."""
         return substituted(size, self.parameters)
 
 
@@ -43,19 +43,19 @@ def launches_of(module: ir.Module) -> dict[str, list[Launch]]:
 
 
 def largest(launches: Sequence[Launch], sizes: Sequence[Number]) -> list[int]:
-    """About what a kernel's sizes are in the launch that has the most work."""
+    """An estimate of a kernel's `sizes` in the launch with the most work."""
     known = [[hint(launch.size(n)) for n in sizes] for launch in launches]
     return max(known, key=math.prod, default=[hint(n) for n in sizes])
 
 
 def traced_parameters(launches: Sequence[Launch]) -> dict[str, int]:
-    """About what a kernel's parameters are in the launch that has most of everything."""
+    """An estimate of a kernel's parameters in the launch where their product is largest."""
     known = [{name: hint(value) for name, value in launch.parameters.items()} for launch in launches]
     return max(known, key=lambda values: math.prod(values.values()), default={})
 
 
 def common_divisor(numbers: Iterable[Number], limit: int) -> int:
-    """What divides all of them whatever the call, at most `limit`, a power of two. Offsets in the arena are aligned."""
+    """The largest divisor of `limit`, a power of two, that divides all numbers in every call. The arena is aligned."""
     found = limit
     for number in numbers:
         arena = {name: ALIGNMENT for name in symbols(number) if name[0] == "a" and name[1:].isdigit()}
@@ -63,11 +63,11 @@ def common_divisor(numbers: Iterable[Number], limit: int) -> int:
     return found
 
 
-#: What i32 counts to, less the largest block: a position may lie that much behind the last one that exists.
+#: The largest i32, less the largest block: positions of a block may exceed the last existing one by that much.
 _LARGEST = (1 << 31) - 1 - (1 << 20)
 
 
 def is_wide(launches: Sequence[Launch], counts: Sequence[Number]) -> bool:
-    """Whether counts of a kernel need i64 in some launch. Where they do not in the traced call, that is noted."""
+    """Whether counts of a kernel need i64 in some launch. If not in the traced call, that becomes a guard."""
     counted = dict.fromkeys(launch.size(count) for launch in launches for count in counts)
     return any(hint(count) > _LARGEST for count in counted) or any(count > _LARGEST for count in counted)

@@ -1,4 +1,4 @@
-"""Where the elements of a tensor lie: strides over a buffer, and how views change them."""
+"""Describes where the elements of a tensor lie: strides over a buffer, and how views change the strides."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 from cuesta.runtime.strides import same_places
 from cuesta.sizes import Number, hint
 
-#: Bytes: of the loads that multiprocessors make on their way, and of a line of the cache.
+#: Bytes: of a GPU's asynchronous loads, and of a cache line.
 _ALIGNED, _LINE = 16, 128
-#: Elements that ATen's kernels load at once, at most.
+#: The most elements that ATen's kernels load at once.
 _LOADED = 16
 
 
@@ -31,7 +31,7 @@ class Layout:
         return replace(self, sizes=tuple(self.sizes[d] for d in dims), strides=tuple(self.strides[d] for d in dims))
 
     def expand(self, sizes: Sequence[Number]) -> Layout:
-        """Stretched dims get stride 0."""
+        """Broadcast dims get stride 0."""
         lead = len(sizes) - len(self.sizes)
         strides = [0] * lead + [
             0 if old == 1 and new != 1 else stride
@@ -45,16 +45,16 @@ class Layout:
         return replace(self, offset=offset, sizes=tuple(sizes), strides=strides)
 
     def once(self, strides: Sequence[Number]) -> Layout:
-        """Without the repetitions along dims in which a view with these strides repeats itself."""
+        """The layout with size 1 along the dims where `strides` is 0, as a broadcast repeats one element there."""
         return replace(self, sizes=tuple(1 if s == 0 else n for n, s in zip(self.sizes, strides, strict=True)))
 
     def unfold(self, dim: int, step: int, sizes: Sequence[Number]) -> Layout:
-        """Windows along a dim, `step` apart, whose elements are the last of `sizes`."""
+        """Windows along `dim`, `step` apart. The elements of a window are the last of the dims of `sizes`."""
         strides = [stride * step if d == dim else stride for d, stride in enumerate(self.strides)]
         return replace(self, sizes=tuple(sizes), strides=(*strides, self.strides[dim]))
 
     def reshape(self, sizes: Sequence[Number]) -> Layout | None:
-        """The same elements in row-major order under other sizes, None where no strides say that."""
+        """The same elements in row-major order under other sizes; None where no strides express that."""
         strides = view_strides(self.sizes, self.strides, sizes)
         return None if strides is None else replace(self, sizes=tuple(sizes), strides=strides)
 
@@ -63,7 +63,7 @@ class Layout:
         return Layout(self.base, self.offset * 2, (*self.sizes, 2), (*(s * 2 for s in self.strides), 1))
 
     def as_complex(self) -> Layout | None:
-        """The complex numbers whose parts the last dim holds, None where these do not lie so in memory."""
+        """The complex numbers whose parts the last dim holds; None where the parts are not adjacent aligned pairs."""
         if self.strides[-1] != 1 or any(n % 2 != 0 for n in (self.offset, *self.strides[:-1])):
             return None
         strides = tuple(s // 2 for s in self.strides[:-1])
@@ -78,7 +78,7 @@ def view_strides(
     if 0 in old_sizes:  # there is nothing to copy
         return dense_strides([1 if n == 0 else n for n in new_sizes], range(len(new_sizes)))
     if tuple(old_strides) == dense_strides(old_sizes, range(len(old_sizes))):
-        return dense_strides(new_sizes, range(len(new_sizes)))  # whatever is known of symbolic sizes
+        return dense_strides(new_sizes, range(len(new_sizes)))  # needs no facts about symbolic sizes
     runs: list[list[Number]] = []  # [elements, stride of the innermost]
     for size, stride in zip(old_sizes, old_strides, strict=True):
         if size == 1:
@@ -106,13 +106,13 @@ def view_strides(
     if left != 1 or run > 0:
         return None
     for d in range(len(new_sizes) - 1, -1, -1):
-        if new_sizes[d] == 1:  # as torch counts: a dim of size 1 steps over what follows it
+        if new_sizes[d] == 1:  # as in torch: the stride of a dim of size 1 is the extent of the next dim
             strides[d] = strides[d + 1] * new_sizes[d + 1] if d + 1 < len(new_sizes) else 1
     return tuple(strides)
 
 
 def memory_order(sizes: Sequence[Number], strides: Sequence[Number]) -> list[int]:
-    """The dims from the slowest to the fastest in memory; equals keep their order."""
+    """The dims from the slowest to the fastest in memory; equal strides keep their order."""
     return sorted(range(len(sizes)), key=lambda d: -hint(strides[d]))
 
 
@@ -127,7 +127,7 @@ def dense_strides(sizes: Sequence[Number], order: Sequence[int]) -> tuple[Number
 
 
 def is_dense(sizes: Sequence[Number], strides: Sequence[Number]) -> bool:
-    """Whether the strides are those of some order of the dims, without gaps and overlaps."""
+    """Whether the strides have no gaps and no overlaps in some order of the dims."""
     order = memory_order(sizes, strides)
     kept = [d for d in order if sizes[d] != 1]
     expected = dense_strides([sizes[d] for d in kept], range(len(kept)))
@@ -135,10 +135,10 @@ def is_dense(sizes: Sequence[Number], strides: Sequence[Number]) -> bool:
 
 
 def strides_for_call(layout: Layout, traced: Sequence[Number], aligned: bool) -> tuple[Number, ...] | None:
-    """The strides in which a call that was traced with `traced` is to get a copy; None where the layout will do.
+    """The strides of the copy that a call needs which was traced with the strides `traced`; None if none is needed.
 
-    An order without gaps has to be met. Of one with gaps, as a part of something larger has, or with a dim that is
-    stretched (stride 0), only a call that wants its operands `aligned` asks anything: see `_is_aligned`.
+    Dense traced strides have to be met exactly. Traced strides with gaps (part of a larger tensor) or with a broadcast
+    dim (stride 0) matter only to a call that wants its operands `aligned`: see `_is_aligned`.
     """
     sizes = layout.sizes
     if same_places(sizes, layout.strides, traced):
@@ -154,8 +154,8 @@ def strides_for_call(layout: Layout, traced: Sequence[Number], aligned: bool) ->
 
 
 def _is_aligned(sizes: Sequence[Number], strides: Sequence[Number], traced: Sequence[Number]) -> bool:
-    """Whether strides are 1 where those that a call was traced with are, and else as even as these are, up to 16
-    elements, of which kernels load no more at once. What depends on the call is taken to be."""
+    """Whether strides are as aligned as a call's traced ones: 1 where these are 1, else a multiple of their greatest
+    common divisor with 16, the most elements that kernels load at once. Symbolic strides count as aligned."""
     for n, stride, t in zip(sizes, strides, traced, strict=True):
         if n == 1 or (t != 1 and not (isinstance(stride, int) and isinstance(t, int))):
             continue
@@ -165,7 +165,7 @@ def _is_aligned(sizes: Sequence[Number], strides: Sequence[Number], traced: Sequ
 
 
 def overlaps(sizes: Sequence[Number], strides: Sequence[Number]) -> bool:
-    """Whether two elements may lie in one place. Strides with gaps that depend on the call count as such."""
+    """Whether two elements may share an address. Strides that are symbolic and not dense count as overlapping."""
     if is_dense(sizes, strides):
         return False
     reach = 0
@@ -180,8 +180,8 @@ def overlaps(sizes: Sequence[Number], strides: Sequence[Number]) -> bool:
 
 
 def aligned_strides(sizes: Sequence[Number], width: int) -> list[int] | None:
-    """Row-major strides of elements of `width` bytes, with gaps that let every row begin at a multiple of a cache
-    line; None where rows begin at multiples of 16 bytes without, or sizes depend on the call."""
+    """Row-major strides, for elements of `width` bytes, that pad every row to a multiple of a cache line; None where
+    rows begin at multiples of 16 bytes without padding, or a size is symbolic."""
     fixed = [n for n in sizes if isinstance(n, int)]
     if len(fixed) < max(len(sizes), 2) or fixed[-1] * width % _ALIGNED == 0:
         return None

@@ -1,4 +1,4 @@
-"""Reading a graph upwards from a value: who made it, which number it is, what it is a multiple of."""
+"""Reads a graph upwards from a value: the op that made it, its constant number, the value it is a multiple of."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from cuesta._mlir import ir
 from cuesta.dialects.types import shape_of, spelling_of
 from cuesta.passes.infra.graph_rewrite import users
 
-#: Ops that move no number and change none.
+#: Ops whose result has only elements of their operand, unchanged.
 VIEWS = frozenset({"cuesta.reshape", "cuesta.permute", "cuesta.expand", "cuesta.slice", "cuesta.copy"})
 _NARROW = frozenset({"bf16", "f16", "f32"})
 
 
 def maker(value: ir.Value, name: str | None = None) -> ir.Operation | None:
-    """The op that gives `value`, None for an argument or where the op is not called `name`."""
+    """The op that produces `value`; None for an argument, and where the op is not called `name`."""
     owner = value.owner
     if isinstance(owner, ir.Block) or (name is not None and owner.name != f"cuesta.{name}"):
         return None
@@ -26,9 +26,9 @@ def only_user(value: ir.Value) -> ir.Operation | None:
 
 
 def wide(value: ir.Value) -> ir.Value:
-    """`value` before it was rounded to bf16 or f16, or made wide from one.
+    """`value` before conversions between bf16, f16 and f32.
 
-    Conversions to and from f64 stay: who asks for f64 wants its arithmetic.
+    Conversions to and from f64 stay: a model that asks for f64 wants its arithmetic.
     """
     while (op := maker(value, "convert")) is not None:
         if not {spelling_of(value), spelling_of(op.operands[0])} <= _NARROW:
@@ -38,14 +38,14 @@ def wide(value: ir.Value) -> ir.Value:
 
 
 def unreshaped(value: ir.Value) -> ir.Value:
-    """`value` before it was reshaped."""
+    """The value that `value` was reshaped from, above all reshapes."""
     while (op := maker(value, "reshape")) is not None:
         value = op.operands[0]
     return value
 
 
 def number(value: ir.Value) -> float | None:
-    """The number that `value` holds in every place, None where it is no constant."""
+    """The number that every element of `value` is; None where `value` is no constant."""
     while (op := maker(value)) is not None:
         if op.name == "cuesta.constant":
             return float(op.attributes["value"].value)
@@ -56,7 +56,7 @@ def number(value: ir.Value) -> float | None:
 
 
 def multiple(value: ir.Value) -> tuple[float, ir.Value] | None:
-    """(factor, x) where `value` is x times or over a constant and has x's shape, else None."""
+    """(factor, x) where `value` is x times a constant, or divided by one, in x's shape; else None."""
     op = maker(value)
     if op is None or op.name not in ("cuesta.mul", "cuesta.div"):
         return None

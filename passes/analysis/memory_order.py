@@ -1,7 +1,7 @@
-"""Where the elements of a tensor lie, as far as a graph tells before layouts are decided.
+"""Infers the memory order of a graph's tensors, before form-kernels decides their layouts.
 
-form-kernels lays out what is computed as its largest operand lies, so what arguments and calls into libraries say of
-theirs carries through whole chains. Where that ends, tensors count as row-major.
+form-kernels gives a computed tensor the memory order of its largest operand. So the strides of arguments and of calls
+into libraries determine the order of whole chains of ops. Where no strides are known, tensors count as row-major.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Strides = tuple[Number, ...]
 
 
 class MemoryOrder:
-    """Remembers what it has found: ask one object about all values of a function."""
+    """Caches its answers: use one object for all values of a function."""
 
     def __init__(self) -> None:
         self._known: dict[Value, Strides | None] = {}
@@ -31,11 +31,11 @@ class MemoryOrder:
         return list(range(len(sizes))) if strides is None else memory_order(sizes, strides)
 
     def knows(self, value: Value) -> bool:
-        """Whether anything tells; row-major is a guess otherwise."""
+        """Whether the order follows from known strides; otherwise row-major is a guess."""
         return self._strides(value) is not None
 
     def is_aligned(self, value: Value, multiple: int) -> bool:
-        """Whether all rows of `value` are known to begin at multiples of so many bytes from where it begins."""
+        """Whether all rows of `value` are known to begin at multiples of `multiple` bytes from its begin."""
         strides, width = self._strides(value), byte_size(spelling_of(value))
         return strides is not None and all(
             stride == 1 or (isinstance(stride, int) and stride * width % multiple == 0) for stride in strides
@@ -43,7 +43,7 @@ class MemoryOrder:
 
     def _strides(self, value: Value) -> Strides | None:
         if value not in self._known:
-            self._known[value] = None  # for where it meets itself
+            self._known[value] = None  # ends the recursion where a value depends on itself
             self._known[value] = _said(value) or self._derived(value)
         return self._known[value]
 
@@ -64,7 +64,7 @@ class MemoryOrder:
                 return tuple(strides[d] for d in ints(op.attributes["dims"]))
             return view_strides(shape_of(x), strides, shape_of(value))
         if op.name == "cuesta.cat":
-            # form-kernels lays it out as most of its parts lie: here as the largest that says so.
+            # form-kernels takes the order of most parts. Here: the order of the largest part whose order is known.
             parts = sorted(op.operands, key=lambda x: -estimate(shape_of(x)))
             part = next((strides for x in parts if (strides := self._strides(x)) is not None), None)
             return None if part is None else dense_strides(shape_of(value), memory_order(shape_of(value), part))
@@ -72,7 +72,7 @@ class MemoryOrder:
         return next((strides for x in like if (strides := self._strides(x)) is not None), None)
 
     def _of_generic(self, op: ir.Operation, value: Value) -> Strides | None:
-        """The strides of a result whose dims are walked as those of an operand that has them all."""
+        """The strides of a result in the memory order of an operand that has all of the result's loops."""
         maps = [dims_of(m.value) for m in op.attributes["indexing_maps"]]
         inputs = list(op.operands)[: -len(op.results)]
         own = maps[len(inputs) + list(op.results).index(value)]
@@ -84,7 +84,7 @@ class MemoryOrder:
 
 
 def _said(value: Value) -> Strides | None:
-    """What an argument or a call says itself."""
+    """The strides that an attribute gives for an argument, a call's result or a copy."""
     owner = value.owner
     if isinstance(owner, ir.Block):
         attributes = owner.owner.attributes

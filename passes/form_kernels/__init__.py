@@ -1,4 +1,4 @@
-"""Forms kernels: generics that belong together become one function, the rest a host function.
+"""Forms kernels: generics that are fused become one function, and a host function launches them and makes the calls.
 
 func @graph(%x: tensor<4x8xf32>) {          module @kernels {
   %0 = linalg.generic ins(%x) {exp}           func @exp_add(%x, %out) { linalg.generic … }
@@ -26,11 +26,11 @@ class FormKernels(Pass):
     """Groups generics into kernels and writes the host function that launches them."""
 
     fuse: bool = True
-    #: Whether what reads a matrix product may be in the product's kernel.
+    #: Whether readers of a matrix product may be in the product's kernel.
     epilogues: bool = True
     #: The machine whose limits kernels keep to: "cpu" or "gpu".
     target: str = "cpu"
-    #: Whether the host function may compute things in another order than the program to hold less memory.
+    #: Whether the host function may deviate from the program's order to hold less memory.
     lower_peak: bool = False
 
     def run(self, module: ir.Module) -> None:

@@ -1,8 +1,8 @@
-"""The host function: items in a valid order, every value in a buffer, every kernel launched.
+"""Writes the host function: items in a valid order, every value in a buffer, every kernel launched.
 
-Views become layouts over the buffer of what they view. A kernel's result that a concatenation takes
-is written straight into its part of the concatenation's buffer; copies are made where no strides say
-what is asked for.
+Views become layouts over the buffer of the viewed value. A kernel's result that is an operand of a concatenation
+is written straight into its part of the concatenation's buffer. A value is copied only where no strides can express
+the layout that is required.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from cuesta.passes.form_kernels.routes import choose_route
 from cuesta.passes.form_kernels.schedule import schedule
 
 Value: TypeAlias = ir.Value
-#: Of a call into ATen: what it was traced with, which the memory that it is given tells.
+#: Attributes of trace time of a call into ATen; redundant once the operands are memrefs, which carry strides.
 _TRACED = ("operand_strides", "result_strides", "rows_aligned")
 _NODE_NAME = re.compile(r'loc\("(?:[^":]*:)?([A-Za-z_][A-Za-z_0-9]*?)(?:_\d+)?"')
 
@@ -61,7 +61,7 @@ class HostWriter:
         shape = squeeze(source.sizes)
         squeezed = types.tensor(shape, spelling_of(value))
         with ir.InsertionPoint(self.function), ir.Location.name("copy"):
-            # A generic to describe the copy; it stands in the function that is about to be erased.
+            # This generic only describes the copy. It is built in the old function, which is erased in the end.
             block = self.function.regions[0].blocks[0]
             with ir.InsertionPoint.at_block_terminator(block):
                 empty, stand_in = (types.empty(shape, spelling_of(value)) for _ in range(2))
@@ -131,7 +131,7 @@ class HostWriter:
 
     # -- other items --------------------------------------------------------------------------
     def call(self, op: ir.Operation) -> None:
-        """A call into ATen, its operands with the strides that it was traced with."""
+        """Writes a call into ATen, with its operands in the strides that it was traced with."""
         wanted = op.attributes.get("operand_strides", None)
         dtypes = [d.value for d in op.attributes["dtypes"]]
         buffers = []
@@ -154,7 +154,7 @@ class HostWriter:
             self.where.layouts[result] = layout
             host.CALL([*buffers, self.where.view(layout, spelling_of(result))], [], **attributes)
             return
-        # A result that nobody reads is not asked for: an overload may leave it out at run time (an LSTM's workspace).
+        # Unused results are not requested: an overload may leave them out at run time (an LSTM's workspace).
         used = [i for i, r in enumerate(op.results) if next(iter(r.uses), None) is not None]
         if len(used) < len(op.results):
             stands = ints(attributes["positions"]) if "positions" in attributes else range(len(op.results))
@@ -171,7 +171,7 @@ class HostWriter:
         host.CHECK([self.where.view(layout, "i8")], [], **dict(op.attributes.items()))
 
     def concatenate(self, op: ir.Operation, order: Sequence[int]) -> None:
-        """Copies those parts of a concatenation that were not written in place."""
+        """Copies the parts of a concatenation that were not written in place."""
         target = self.where.placed.get(op.results[0]) or self.where.buffer(op.results[0], order)
         self.where.layouts[op.results[0]] = target
         for value, part in parts(op, target):
@@ -189,7 +189,7 @@ def _layout(operand: Operand) -> Layout:
 
 
 def op_name(op: ir.Operation) -> str:
-    """The name of the torch op that an op came from, by its location."""
+    """The name of the torch op that an op came from, taken from the op's location."""
     found = _NODE_NAME.search(str(op.location))
     return found.group(1) if found else "kernel"
 
@@ -197,7 +197,7 @@ def op_name(op: ir.Operation) -> str:
 def build_host(
     function: func.FuncOp, kernels: ir.Block, fuse: bool, machine: Machine, lower_peak: bool = False
 ) -> None:
-    """Writes the host function that stands for `function`, just before it, and its kernels."""
+    """Replaces `function` by a host function, and writes the kernels that this launches into `kernels`."""
     old = function.regions[0].blocks[0]
     terminator = list(old.operations)[-1].operation
     returned = list(terminator.operands)

@@ -1,4 +1,4 @@
-"""How the host program reaches an ATen overload."""
+"""Chooses how the host program calls an ATen overload."""
 
 from __future__ import annotations
 
@@ -10,19 +10,21 @@ from cuesta.sizes import Size
 
 
 def choose_route(overload: str, args: str, dtypes: Sequence[str], on_device: bool = True) -> str:
-    """ "out", "shim" or "python", as the host dialect names them: the first that can take the call.
+    """ "out", "shim" or "python", as the host dialect names the routes: the first that can take the call.
 
-    Memory of ours, for "out" to write into, is on the graph's device: `on_device` says whether the result is.
+    "out" writes into memory of the host program, which is on the graph's device; `on_device` says whether the result
+    is there too.
     """
     if overload == PACKED_PRODUCT or (on_device and overload in OUT_ENTRIES and _has_doubles(args)):
         return "out"
-    # What is run for what it raises raises that through Python only: the shim hands on the message.
+    # An overload without results runs for the error that it raises. Through Python it raises that very error; the shim
+    # passes on only the message.
     raises = not find_overload(overload)._schema.returns
     return "python" if raises or dispatcher_words(overload, args) is None else "shim"
 
 
 def _has_doubles(args: str) -> bool:
-    """Whether alpha and beta are doubles, as the typed entries take them: no complex number, none that depends on the
+    """Whether alpha and beta are doubles, as the typed entries require: neither complex nor dependent on the sizes of a
     call."""
     _, keywords = decode_call(args, range(args.count('"%')))
     return not any(isinstance(value, (complex, Size)) for value in keywords.values())

@@ -1,12 +1,12 @@
-"""In which order the host function computes what it has: valid, and near the program's or with less memory held.
+"""Orders the steps of the host function: a valid order, near the program's or with less memory held.
 
 %a = exp(%x)     %c = sort(%a)              %a = exp(%x)
-%b = exp(%y)  →  %d = sort(%b)    becomes   %c = sort(%a)      %a is given back before there is %b
+%b = exp(%y)  →  %d = sort(%b)    becomes   %c = sort(%a)      %a is freed before %b is allocated
                                             %b = exp(%y)
                                             %d = sort(%b)
 
-Large results of little, such as the gradient of a linear layer's weight from a few rows, come last: what is saved for
-other gradients has been given back by then, and the little that they are made of is held instead.
+Large results of small operands, such as the gradient of a linear layer's weight from a few rows, come last. By then the
+memory saved for other gradients has been freed, and only the small operands are held in the meantime.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ from cuesta.passes.form_kernels.placement import plan as placement
 Value: TypeAlias = ir.Value
 Unit: TypeAlias = Item | Group
 
-#: Bytes of a result from which on it may come last, and how many times those that are held for it until then.
+#: A step may come last if its results have at least `_LARGE` bytes, and `_TIMES` the bytes held for it until then.
 _LARGE, _TIMES = 1 << 18, 8
 
 
 @dataclass
 class Step:
-    """A unit, and what it needs and leaves, each by the unit's place in program order."""
+    """A unit with the steps that it needs and the steps that use it, as indices of steps in program order."""
 
     unit: Unit
     needs: set[int] = field(default_factory=set)
     users: list[int] = field(default_factory=list)
-    #: root → bytes that it takes from here on
+    #: root that the step makes → bytes that the root takes from here on
     makes: dict[Value, int] = field(default_factory=dict)
-    #: roots that it reads and that can be given back: this function's, and donated arguments
+    #: roots that the step reads and that can be freed: values of this function, and donated arguments
     reads: set[Value] = field(default_factory=set)
 
 
@@ -51,8 +51,8 @@ def schedule(
     donated: Collection[Value],
     lower_peak: bool = False,
 ) -> list[Unit]:
-    """Items and groups so that everything comes after what it needs, large results of little last, else in program
-    order; or with `lower_peak` in one that holds less memory, where one is found."""
+    """Items and groups in an order in which everything comes after what it needs: program order, but large results of
+    small operands last. With `lower_peak`, an order that holds less memory, if one is found."""
     steps = _steps(items, grouping)
     _measure(steps, grouping, set(returned), donated)
     order = _ordered(range(len(steps)), steps, set(), heapq.heappop)
@@ -62,7 +62,7 @@ def schedule(
 
 
 def _comes_last(step: Step, kept: set[Value]) -> bool:
-    """Whether a step makes large results alone, of little that could be given back before."""
+    """Whether a step makes only large results that are returned, from small operands that could be freed earlier."""
     made = sum(step.makes.values())
     if step.users or made < _LARGE or not step.makes.keys() <= kept or not _may_move(step.unit):
         return False
@@ -70,7 +70,7 @@ def _comes_last(step: Step, kept: set[Value]) -> bool:
 
 
 def _may_move(unit: Unit) -> bool:
-    """Whether nobody can tell when it is computed: random numbers have an order, and what others' ops do is unknown."""
+    """Whether moving a unit is unobservable: random ops draw in order, and ops from outside ATen may do anything."""
     if isinstance(unit, Group):
         return True
     if unit.op.name != "aten.call":
@@ -80,9 +80,10 @@ def _may_move(unit: Unit) -> bool:
 
 
 def _holding_less(usual: list[int], steps: Sequence[Step], kept: set[Value]) -> list[int]:
-    """An order that holds less memory than the usual one, where one is found; between checks, which stay in place.
+    """An order that holds less memory than the usual one, if one is found. Checks stay in place, and steps move only
+    between them.
 
-    Each time that comes next of all that can which lets go of most, or takes least.
+    Greedy: of all steps that are ready, the next is the one that frees most memory, or allocates least.
     """
     found: list[int] = []
     for part in _between_checks(usual, steps):
@@ -91,7 +92,7 @@ def _holding_less(usual: list[int], steps: Sequence[Step], kept: set[Value]) -> 
 
 
 def peak_of(order: Sequence[int], steps: Sequence[Step], kept: Collection[Value]) -> int:
-    """The most bytes that are held at once, arguments aside."""
+    """The most bytes that are held at once, without the arguments."""
     left = _reader_counts(steps)
     held: dict[Value, int] = {}
     peak = 0
@@ -107,7 +108,7 @@ def peak_of(order: Sequence[int], steps: Sequence[Step], kept: Collection[Value]
 
 
 class _Greedy:
-    """Prefers what leaves least behind."""
+    """Picks the ready step that grows memory least."""
 
     def __init__(self, steps: Sequence[Step], kept: Collection[Value], done: Iterable[int]) -> None:
         self.steps, self.kept = steps, kept
@@ -117,7 +118,7 @@ class _Greedy:
             self._count(i)
 
     def pop(self, ready: list[int]) -> int:
-        """Takes the one that grows memory least out of `ready`, the first in program order among equals."""
+        """Removes the step that grows memory least from `ready`; among equals, the first in program order."""
         best = min(ready, key=lambda i: (self._growth(i), i))
         ready.remove(best)
         self._count(best)
@@ -166,13 +167,13 @@ def _measure(steps: Sequence[Step], grouping: Grouping, returned: set[Value], do
 
 
 def _read_by(unit: Unit) -> set[Value]:
-    """The roots that a unit reads, those that it makes itself among them."""
+    """The roots that a unit reads, including those that it makes itself."""
     found: set[Value] = set()
     for item in unit.members if isinstance(unit, Group) else [unit]:
         if item.op.name in VIEWS:
             continue
         if isinstance(item, Node):
-            # What a generic writes to is no operand of the program's.
+            # The destination of a generic holds no value of the program, so the generic's reads leave it out.
             base = [] if item.base is None else [item.base]
             operands = [*(read.value for read in item.reads), *item.gathers, *base]
         else:
@@ -190,7 +191,7 @@ def _reader_counts(steps: Sequence[Step]) -> dict[Value, int]:
 
 
 def _between_checks(order: Sequence[int], steps: Sequence[Step]) -> Iterable[list[int]]:
-    """The parts of an order that checks end: what follows one may rely on it."""
+    """Splits an order after each check: a step after a check may rely on it."""
     part: list[int] = []
     for i in order:
         part.append(i)
@@ -202,8 +203,8 @@ def _between_checks(order: Sequence[int], steps: Sequence[Step]) -> Iterable[lis
 
 
 def _ordered(part: Iterable[int], steps: Sequence[Step], done: set[int], pop: Callable[[list[int]], int]) -> list[int]:
-    """`part` so that each step comes after what it needs; which of those that can come next, `pop` says: it takes one
-    out of a heap of them."""
+    """`part`, ordered so that each step comes after what it needs. `pop` chooses the next step, by removing it from the
+    heap of those that are ready."""
     members = set(part)
     missing = {i: len(steps[i].needs - done) for i in members}
     ready = sorted(i for i, n in missing.items() if n == 0)

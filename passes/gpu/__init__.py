@@ -1,5 +1,5 @@
-"""Blocks of a GPU's kernels: which part of a kernel's loops one program computes.
+"""Chooses the blocks of GPU kernels: the part of a kernel's loops that one program computes.
 
-In come kernels of linalg, out come the same with the sizes of their blocks as attributes, from which linalg_to_tt goes
-on.
+The input is kernels of linalg. The output is the same kernels, with block sizes as attributes, which linalg_to_tt
+reads.
 """

@@ -1,4 +1,4 @@
-"""The block of a kernel on a GPU, by its sizes as numbers and by how its tensors lie in memory."""
+"""Computes the block of a GPU kernel from the kernel's sizes, as numbers, and its tensors' memory order."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from cuesta.passes.form_kernels.fusion.limits import PROGRAMS, SECTOR, STRIP
 
 #: Elements of a block of a kernel that has parallel classes only: eight for each of 128 threads.
 BLOCK = 1024
-#: Elements that a program may hold at once where it needs a class whole.
+#: Most elements that a program holds at once if it needs a class whole.
 WHOLE = 16384
-#: Elements that a loop takes at a time.
+#: Most elements that a loop takes at a time.
 AT_A_TIME = 4096
 #: Width, along each of two classes, of a block that is transposed.
 SQUARE = 32
-#: Elements that a block has at least where sizes are others in each call.
+#: Least elements of a block if sizes differ from call to call.
 FEW = 256
-#: Elements a thread works on at most before a program gets more threads.
+#: Most elements per thread; a program with more work gets more threads.
 PER_THREAD = 8
 _NONE: Mapping[int, int] = {}
-#: Sums of matrix products for each warp: 128 registers of a thread.
+#: Most sums of matrix products per warp: 128 registers of each thread.
 SUMS = 4096
 
 
@@ -39,12 +39,12 @@ def power_at_most(n: int) -> int:
 
 @dataclass(frozen=True)
 class Blocks:
-    """The block of a kernel: a size a class, the classes that a loop walks, warps of 32 threads."""
+    """The block of a kernel: a size for each class, the classes that a loop walks, the number of 32-thread warps."""
 
     sizes: tuple[int, ...]
     loops: tuple[int, ...]
     warps: int
-    #: of the loop over a matrix product's K: loads on their way at once
+    #: for the loop over a matrix product's K: how many of its loads are in flight at once
     stages: int = 1
 
 
@@ -55,9 +55,9 @@ def choose(
     spaces: Sequence[Sequence[int]],
     least: Mapping[int, int] = _NONE,
 ) -> Blocks:
-    """The block of a kernel; `tensors` lists the classes of each tensor's dims in memory order, `spaces` those that
-    each generic walks: two classes that none walks together take no room together. `least` has for the classes whose
-    size is another in each call what their blocks are to have room for at least."""
+    """The block of a kernel. `tensors` lists the classes of each tensor's dims in memory order. `spaces` lists the
+    classes that each generic walks; the largest product over one generic is what a program holds at once. `least` maps
+    classes whose size differs from call to call to the least size that their blocks must cover."""
     fastest = fastest_classes(sizes, tensors)
     blocks = dict.fromkeys(range(len(sizes)), 1)
     covers = [power_at_least(max(n, least.get(c, 1))) for c, n in enumerate(sizes)]
@@ -95,14 +95,15 @@ def choose(
 
 
 def fastest_classes(sizes: Sequence[int], tensors: Sequence[Sequence[int]]) -> set[int]:
-    """The classes that are walked along memory."""
+    """The classes that walk the contiguous dim of a large tensor."""
     elements = [math.prod(sizes[c] for c in classes) for classes in tensors]
     # Only large tensors decide.
     return {t[-1] for t, n in zip(tensors, elements, strict=True) if t and 4 * n >= max(elements)}
 
 
 def product_blocks(products: Sequence[ir.Operation], classes: int) -> Blocks:
-    """The block of a kernel of matrix products, which share their loops: their tile, where all sums fit registers."""
+    """The block of a kernel of matrix products, which share their loops: their tile, halved until all sums fit
+    registers."""
     tile = tile_of(products[0])
     assert tile is not None
     m, n, k = roles_of(products[0])
@@ -114,11 +115,11 @@ def product_blocks(products: Sequence[ir.Operation], classes: int) -> Blocks:
 
 
 def _strip(sizes: Sequence[int], parallel: set[int]) -> int:
-    """Columns of a strip: fewer, down to a sector of floats, where there would be too few programs."""
+    """Columns of a strip: fewer, down to a memory sector of floats, if there would be too few programs."""
     programs = math.prod(sizes[c] for c in parallel)
     return max(min(STRIP, power_at_most(2 * programs // PROGRAMS)), SECTOR)
 
 
 def _parallel_limit(total: int) -> int:
-    """Elements of a block, of `total` in all: fewer where there would be too few programs."""
+    """Most elements of a block, of `total` in all: fewer if there would be too few programs."""
     return min(BLOCK, max(power_at_most(total // PROGRAMS), 64))

@@ -3,16 +3,16 @@
     func @softmax {cuesta.parallel = [0], cuesta.sizes = [3072, 250]}
 →   func @softmax {…, cuesta.blocks = [4, 256], cuesta.warps = 4, cuesta.align = [16, 16]}
 
-`cuesta.blocks` has a power of two for each class: of a parallel class, what one program takes; of
-another, all of it (the next power of two), or, where that does not fit the registers, the part that
-a loop takes at a time, whose classes `cuesta.loops` names. `cuesta.align` has for each argument what
-every launch's pointer is a multiple of, in bytes, as far as offsets tell; `cuesta.wide` says that
+`cuesta.blocks` has a power of two for each class. For a parallel class it is the part that one program takes. For
+another class it is the whole (rounded up to a power of two) or, if that does not fit the registers, the part that
+a loop takes at a time; `cuesta.loops` lists the classes with such a loop. `cuesta.align` has, for each argument, the
+alignment of its pointer in every launch, in bytes, as far as offsets tell; `cuesta.wide` says that
 positions take i64.
 
-Where sizes depend on the call, blocks are chosen for those of the traced call. A kernel that sizes like those make
-faster has a second version for all others (`kernel_versions`): there a class to reduce has a loop in any case;
-`cuesta.fits` says that it takes none where the sizes fit the block. `cuesta.multiples` has for each parameter what it
-is a multiple of in every launch that runs the version.
+If sizes depend on the call, blocks are chosen for the sizes of the traced call. A kernel that is faster for sizes like
+these has a second version for all others (`kernel_versions`), which has a loop over each class to reduce;
+`cuesta.fits` says that the loop is left out if the sizes fit the block. `cuesta.multiples` has, for each parameter, a
+number that divides it in every launch that runs the version.
 """
 
 from __future__ import annotations
@@ -49,14 +49,15 @@ from cuesta.passes.tiles.kernel_versions import (
 from cuesta.sizes import Number, Size, hint, symbol
 from cuesta.sizes.facts import divisor_of
 
-#: A pointer's alignment that wide loads ask for, in bytes.
+#: The pointer alignment that wide loads require, in bytes.
 ALIGNED = 16
-#: What a size may be known for a multiple of: the widest block.
+#: The largest multiple that is tracked for a size: the widest block.
 MULTIPLES = 1 << 20
-#: Rows that one block takes whole have versions of half, a quarter, twice as many elements and so on, none shorter.
+#: If one block takes a whole row, there are versions for rows of half, a quarter, twice as many elements and so on
+#: (`_SHIFTS`), none shorter than `_SHORTEST`.
 _SHIFTS, _SHORTEST = (-1, -2, -3, 1, 2), 32
-#: Elements that a block has at least along a class to reduce whose size is another in each call, where it is fastest
-#: in memory; along one that no loop can walk, so that no call has more.
+#: Least elements of a block along a class to reduce whose size differs from call to call: `PART` if the class is
+#: fastest in memory, `ROOM` if no loop can walk the class, so that no call may have more elements.
 PART, ROOM = 128, 2048
 _NONE: Mapping[int, int] = {}
 _NO_NAMES: Mapping[str, int] = {}
@@ -76,16 +77,16 @@ class ChooseBlocks(Pass):
 
 @dataclass(frozen=True)
 class _Kernel:
-    """A kernel, as blocks are chosen for it."""
+    """A kernel, with everything that the choice of its blocks depends on."""
 
     function: func.FuncOp
     launches: Sequence[Launch]
     generics: list[ir.Operation]
     sizes: list[Number]
-    #: about what they are
+    #: estimates of `sizes`
     about: list[int]
     parallel: set[int]
-    #: the classes of each tensor in memory, and of each generic
+    #: the classes of each tensor's dims in memory order, and the classes of each generic
     tensors: list[list[int]]
     spaces: list[list[int]]
 
@@ -102,14 +103,14 @@ class _Kernel:
         sizes = numbers(function.attributes["cuesta.sizes"])
         parallel = set(ints(function.attributes["cuesta.parallel"]))
         spaces = [ints(g.attributes["cuesta.classes"]) for g in generics]
-        # What the traced call has nothing of, others have some of.
+        # A symbolic size that is 0 in the traced call is larger in other calls.
         counts = zip(largest(launches, sizes), sizes, strict=True)
         about = [_SHORTEST if n == 0 and isinstance(size, Size) else n for n, size in counts]
         return _Kernel(function, launches, generics, sizes, about, parallel, tensors or [[]], spaces or [[]])
 
     @property
     def unknown(self) -> set[int]:
-        """The classes whose size is another in each call."""
+        """The classes whose size differs from call to call."""
         return {c for c, size in enumerate(self.sizes) if isinstance(size, Size)}
 
     @property
@@ -123,7 +124,7 @@ class _Kernel:
 
 
 def _annotate(kernel: _Kernel) -> None:
-    """Chooses for a kernel, and for versions of it that some sizes allow, those of the traced call first."""
+    """Chooses blocks for a kernel and for versions of it that only some sizes allow, those of the traced call first."""
     function, name = kernel.function, kernel.function.name.value
     offsets = wide_offsets(kernel.launches)
     versions = [v for v in _versions(kernel) if v.unless or offsets]
@@ -146,7 +147,7 @@ def _annotate(kernel: _Kernel) -> None:
 
 @dataclass(frozen=True)
 class _Version:
-    """A version of a kernel, in terms of its parameters: `unless` is 0 where it is right."""
+    """A version of a kernel, in terms of its parameters. It may run if all numbers of `unless` are 0."""
 
     blocks: Blocks
     unless: list[Number]
@@ -155,7 +156,7 @@ class _Version:
 
 
 def _versions(kernel: _Kernel) -> list[_Version]:
-    """For the traced sizes, then for others; nothing where known sizes would make no difference."""
+    """Versions for the traced sizes, then for other sizes; none if known sizes would make no difference."""
     if not kernel.launches:
         return []
     least = dict.fromkeys(kernel.unknown & kernel.parallel, SQUARE)
@@ -191,26 +192,26 @@ def _versions(kernel: _Kernel) -> list[_Version]:
 
 
 def _is_whole(kernel: _Kernel, c: int, block: int) -> bool:
-    """Whether a class is one full block in the traced call, which needs no mask."""
+    """Whether a class is exactly one full block in the traced call, so that the block needs no mask."""
     size = kernel.sizes[c]
     return isinstance(size, Size) and size.is_symbol and all(hint(n.size(size)) == block for n in kernel.launches)
 
 
 def _masks(kernel: _Kernel, c: int, blocks: Blocks, wide: Mapping[str, int]) -> bool:
-    """Whether a block along a class has a mask, behind which nothing is read where the size is 0."""
+    """Whether a block along a class has a mask, so that nothing is read if the size is 0."""
     known = {**_multiples(kernel), **wide}
     return blocks.sizes[c] > 1 and divisor_of(kernel.sizes[c], known) % blocks.sizes[c] != 0
 
 
 def _multiples(kernel: _Kernel) -> dict[str, int]:
-    """What each parameter is a multiple of in every launch, whatever the call."""
+    """Parameter → a number that divides it in every launch of every call."""
     names = parameters(kernel.function)
     return {p: common_divisor((launch.parameters[p] for launch in kernel.launches), MULTIPLES) for p in names}
 
 
 def _exact(kernel: _Kernel, chosen: Blocks, wide: Mapping[str, int]) -> list[_Version]:
-    """The version for as many blocks along each class but the first as in the traced call, whole ones if they are: a
-    program finds its place by dividing by numbers."""
+    """The version for the traced call's number of blocks along each parallel class but the first, and for full blocks
+    if the traced ones are: a program then finds its position by dividing by constants."""
     parallel = ints(kernel.function.attributes["cuesta.parallel"])
     about = {c: {hint(launch.size(kernel.sizes[c])) for launch in kernel.launches} for c in parallel}
     several = [c for c in parallel if any(n > chosen.sizes[c] for n in about[c])]
@@ -232,7 +233,7 @@ def _exact(kernel: _Kernel, chosen: Blocks, wide: Mapping[str, int]) -> list[_Ve
 
 
 def _annotate_general(kernel: _Kernel) -> None:
-    """Chooses for all sizes."""
+    """Chooses the blocks that are valid for all sizes."""
     walked = kernel.unknown - kernel.parallel
     can_loop = _can_loop(kernel.generics, walked)
     fastest = fastest_classes(kernel.about, kernel.tensors)
@@ -255,8 +256,8 @@ def _write(
     wide: Mapping[str, int] = _NO_NAMES,
     offsets: Mapping[int, int] = _NONE,
 ) -> None:
-    """Writes what was chosen; `wide` has what parameters, and `offsets` what arguments' offsets are multiples of beyond
-    what is known in any call."""
+    """Writes the choice as attributes. `wide` (by parameter) and `offsets` (by argument) hold divisors of parameters
+    and of arguments' offsets that are larger than those known for every call."""
     function, launches = kernel.function, kernel.launches
     attributes = function.attributes
     attributes["cuesta.blocks"] = int_array(chosen.sizes)
@@ -280,7 +281,8 @@ def _write(
 
 
 def _can_loop(generics: Sequence[ir.Operation], walked: set[int]) -> bool:
-    """Whether loops may walk these classes: of those that a generic walks, each reduction takes all."""
+    """Whether loops may walk the classes `walked`: a generic that reduces one of them must reduce all of them that it
+    walks."""
     for op in generics:
         if is_scatter(op):  # all its loops are parallel
             continue
@@ -293,14 +295,15 @@ def _can_loop(generics: Sequence[ir.Operation], walked: set[int]) -> bool:
 
 
 def _require_room(function: func.FuncOp, covered: Sequence[tuple[Number, int]]) -> None:
-    """Notes that sizes are at most what the block has for them, and not 0."""
+    """Guards that each size fits its block and is not 0 (comparisons of sizes become guards). Raises Unsupported if the
+    traced sizes fail."""
     for size, block in covered:
         if not 0 < hint(size) <= block or size > block or size < 1:
             raise Unsupported(f"kernel @{function.name.value} needs {size} elements in one block of {block}")
 
 
 def _in_memory(value: ir.Value) -> bool:
-    """Whether a kernel's tensor is an argument, as itself or filled."""
+    """Whether a kernel's tensor is an argument, directly or filled."""
     if isinstance(value.owner, ir.Block):
         return True
     return value.owner.name == "linalg.fill" and _in_memory(value.owner.operands[1])

@@ -1,12 +1,12 @@
-"""Halves the blocks of GPU kernels: what a kernel whose block a target has no room for is tried with next.
+"""Halves the blocks of GPU kernels, to retry a kernel whose block does not fit the target.
 
     func @softmax {cuesta.blocks = [2, 256], cuesta.parallel = [0]}
 →   func @softmax {cuesta.blocks = [1, 256], cuesta.parallel = [0]}
 →   func @softmax {cuesta.blocks = [1, 128], cuesta.loops = [1], cuesta.parallel = [0]}
 
-The largest block of a parallel class goes first, then that of a class that a loop walks; where there is
-neither, the largest class becomes one that a loop walks. Where all are 1 nothing changes. A matrix product first gives
-up stages, of which each has its loads in shared memory.
+The largest block of a parallel class is halved first, then that of a class that a loop walks. If there is
+neither, the largest class gets a loop. If all blocks are 1, nothing changes. A matrix product first gives
+up stages, because each stage keeps its loads in shared memory.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from cuesta.passes.infra.registry import Pass, register_pass
 class HalveBlocks(Pass):
     """Halves the blocks that choose-blocks chose."""
 
-    #: How often.
+    #: How often each kernel's blocks are halved.
     times: int = 1
 
     def run(self, module: ir.Module) -> None:

@@ -1,6 +1,6 @@
-"""Passes on graphs of the cuesta dialect, a file each: patterns recognised, ops taken apart, reductions cut, views
-moved.
+"""Passes on graphs of the cuesta dialect, one a file: they recognise patterns, decompose ops, split reductions and move
+views.
 
-In comes a function of cuesta ops, out comes one that computes the same. Who computes products, convolutions and
-attention is decided in passes/libraries.
+Input and output are functions of cuesta ops that compute the same. passes/libraries decides whether a library or a
+kernel computes products, convolutions and attention.
 """

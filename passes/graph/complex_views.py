@@ -1,12 +1,12 @@
-"""Takes views between complex numbers and their parts out from between what computes on the parts.
+"""Removes views between complex numbers and their parts that separate ops which compute on the parts.
 
     %1 = cuesta.view_as_real(cuesta.complex(%re, %im))           %1 = cuesta.complex(convert %re, convert %im)
     %2 = cuesta.convert(%1) : … -> tensor<4x2xbf16>         →    %2 = cuesta.view_as_real(%1)
     %4 = cuesta.slice(%3 = cuesta.view_as_real(%z)) of [:, 1]    →    %4 = cuesta.imag(%z)
     %6 = cuesta.real(cuesta.view_as_complex(convert %x))         →    %6 = convert(cuesta.real(view_as_complex %x))
 
-A view is of memory, so kernels end at it; what is left of views then is of arguments, of calls and of results. Pairs of
-bf16 or f16, which torch has no type for, are complex numbers here like all others.
+A view needs its operand in memory, so a kernel ends there. The views that are left are of arguments, of calls and of
+results. Pairs of bf16 or f16, which torch has no type for, are complex numbers here like all others.
 """
 
 from __future__ import annotations
@@ -45,12 +45,12 @@ def _slice(op: ir.Operation) -> Sequence[ir.Value] | None:
     if not view or sizes[-1] != 1 or sizes[:-1] != shape_of(view.operands[0]):
         return None
     if maker(view.operands[0], "complex") is None and not _is_computed_with(result):
-        return None  # a view of memory for who wants one
+        return None  # its users want a view of memory
     return [_B.reshape(_B.parts(view.operands[0])[1 if starts[-1] else 0], sizes)]
 
 
 def _is_computed_with(value: ir.Value) -> bool:
-    """Whether a value has users, and all do nothing but compute with it, through reshapes too."""
+    """Whether a value has users, and all of them only compute with it, directly or through reshapes."""
     found = users(value)
     return bool(found) and all(
         op.name in _COMPUTE or (op.name == "cuesta.reshape" and _is_computed_with(op.results[0])) for op in found
@@ -69,7 +69,7 @@ def _part(op: ir.Operation) -> Sequence[ir.Value] | None:
 
 @register_pass("complex-views")
 class ComplexViews(Pass):
-    """Takes views between complex numbers and their parts out from between what computes on the parts."""
+    """Removes views between complex numbers and their parts that separate ops which compute on the parts."""
 
     def run(self, module: ir.Module) -> None:
         rules: dict[str, Rule] = {

@@ -1,13 +1,13 @@
-"""Sums down columns beside sums along rows: parts of some rows each, so that one kernel does both.
+"""Cuts rows into parts where a matrix is reduced both along rows and down columns, so that one kernel does both.
 
 %1 = cuesta.sum(%0) {dims = [1], keepdim}         %a = cuesta.reshape %0 : 1024x768 → 64x16x768
   : 1024x768 → 1024x1                        →    %1 = cuesta.sum(%a) {dims = [2], keepdim} : 64x16x768 → 64x16x1
 %2 = cuesta.sum(%0) {dims = [0]}                  %b = cuesta.sum(%a) {dims = [1]} : 64x16x768 → 64x768
   : 1024x768 → 768                                %2 = cuesta.sum(%b) {dims = [0]} : 64x768 → 768
 
-No loop would be parallel in both, as in the gradients of a norm and of its weights: the columns' kernel would read all
-of it again, a strip at a time, each row of which is on another page. Whatever is computed element by element between
-them, and along rows, is cut in the same way.
+Uncut, no loop is parallel in both, for example in the gradients of a norm and of its weights. A kernel for the columns
+would read the whole matrix again, a strip at a time, with each row of a strip on another page. The elementwise ops and
+the reductions along rows that are connected with the two are cut in the same way.
 """
 
 from __future__ import annotations
@@ -32,20 +32,20 @@ from cuesta.sizes import Number, estimate
 Value: TypeAlias = ir.Value
 _B = GraphBuilder()
 _REDUCTIONS = frozenset(f"cuesta.{name}" for name in reduction.BY_NAME)
-#: Reductions whose parts are joined by themselves.
+#: Reductions whose partial results are joined by the same reduction.
 _JOINED = frozenset({"cuesta.sum", "cuesta.amax", "cuesta.amin"})
 
-#: Bytes of a part's rows, at most: some tensors of them fit L2 together.
+#: The most bytes of a part's rows: several tensors of this size fit L2 together.
 _PART = 1 << 16
-#: Rows of a part, at least: its sums are written, and read again.
+#: The fewest rows of a part, as the sums of each part are written and read again.
 _FEWEST_ROWS = 4
-#: Bytes from which on a tensor is worth cutting: what is smaller stays in L2 between two kernels.
+#: The fewest bytes of a tensor that is cut: a smaller one stays in L2 between two kernels.
 _LEAST = 1 << 18
 
 
 @register_pass("cut-rows")
 class CutRows(Pass):
-    """Cuts rows in parts where reductions down columns meet such along rows."""
+    """Cuts rows into parts where reductions down columns meet reductions along rows."""
 
     def run(self, module: ir.Module) -> None:
         with module.context:
@@ -70,8 +70,8 @@ class CutRows(Pass):
 
 @dataclass(frozen=True)
 class _Cut:
-    """A dim of `rank` dims, so many elements long, that is taken apart into `parts`; those before it, which `leading`
-    ends with, count rows too."""
+    """Cuts the last of the `leading` dims, given by their sizes, of a tensor of `rank` dims into `parts`. All leading
+    dims count rows."""
 
     leading: tuple[Number, ...]
     rank: int
@@ -94,7 +94,7 @@ class _Cut:
         return len(sizes) == self.rank and sizes[: len(self.leading)] == self.leading
 
     def of(self, value: Value) -> Value:
-        """A value that broadcasts to what has all the rows, so that it does to what is cut."""
+        """A value that broadcasts to the whole tensor, reshaped so that it broadcasts to the cut tensor."""
         sizes = shape_of(value)
         at = len(sizes) - self.rank + self.dim
         if at < 0:
@@ -104,7 +104,7 @@ class _Cut:
 
 
 def _cut_of(op: ir.Operation, memory: MemoryOrder) -> _Cut | None:
-    """How the rows of a reduction down columns are cut; None where an op is none, or they are not worth it."""
+    """How to cut the rows of a reduction down columns; None for another op, and where cutting does not pay."""
     if op.name not in _JOINED:
         return None
     x, dims = op.operands[0], ints(op.attributes["dims"])
@@ -135,7 +135,7 @@ def _is_down_columns(op: ir.Operation, cut: _Cut) -> bool:
 
 
 def _is_inside(op: ir.Operation, cut: _Cut, products: dict[Value, bool]) -> bool:
-    """Whether an op can be cut like its neighbours. What follows a product is left to the product's kernel."""
+    """Whether an op can be cut like its neighbours. Ops after a product are left to the product's kernel."""
     if op.name not in _REDUCTIONS:
         own = op.name in POINTWISE or op.name == "cuesta.expand"
         return own and cut.fits(op.results[0]) and op.results[0] not in products
@@ -143,7 +143,7 @@ def _is_inside(op: ir.Operation, cut: _Cut, products: dict[Value, bool]) -> bool
 
 
 def _region(op: ir.Operation, cut: _Cut, products: dict[Value, bool]) -> set[ir.Operation]:
-    """All that is connected with an op and can be cut like it."""
+    """The ops that are connected with `op` and can be cut like it."""
     region, pending = {op}, [op]
     while pending:
         for neighbour in _neighbours(pending.pop()):
@@ -163,7 +163,7 @@ def _neighbours(op: ir.Operation) -> Iterator[ir.Operation]:
 
 @dataclass
 class _Rewriting:
-    """Makes ops of a region anew, in program order; `places` is where each op of the function stands."""
+    """Rebuilds the ops of a region, in program order. `places` maps each op of the function to its position."""
 
     cut: _Cut
     places: dict[ir.Operation, int]
@@ -183,7 +183,7 @@ class _Rewriting:
                     late.append((op, parts, views))
                 else:
                     op.results[0].replace_all_uses_with(self._total(op, parts))
-        # Behind all else: fusion goes by the order of ops, and would put the parts together again first.
+        # After all other ops: fusion goes by the order of ops, and would fuse the joining of the parts first.
         for op, parts, views in late:
             for view in reversed(views):
                 view.move_after(last)
@@ -200,7 +200,7 @@ class _Rewriting:
                             use.owner.operation.operands[use.operand_number] = whole
 
     def _views_before(self, last: ir.Operation, op: ir.Operation) -> list[ir.Operation] | None:
-        """The reshapes of a result that stand before an op, in order; None where others use it there."""
+        """The reshapes of `op`'s result before `last`, in order; None where other ops before `last` use the result."""
         found: list[ir.Operation] = []
         for user in users(op.results[0]):
             if self.places.get(user, len(self.places)) > self.places[last]:
@@ -227,7 +227,7 @@ class _Rewriting:
         return ir.Operation.create(op.name, results=[kind], operands=operands, attributes=attributes).results[0]
 
     def _parts(self, op: ir.Operation) -> Value:
-        """The results of the parts of rows; those of narrow floats in f32."""
+        """The partial results, one for each part of the rows; in f32 for narrow floats."""
         x = op.operands[0]
         wide = _B.convert(self._value(x), opmath(spelling_of(x)))
         return _B.reduce(op.name.removeprefix("cuesta."), wide, [self.cut.dim + 1])

@@ -1,4 +1,4 @@
-"""Takes whole ops apart into pointwise ops and reductions, which fusion puts back into one kernel.
+"""Decomposes whole ops into pointwise ops and reductions, which fusion puts back into one kernel.
 
     %1 = cuesta.softmax(%0) {dim = 1}   →   %m = cuesta.amax(%0) {dims = [1]}
                                             %e = cuesta.exp(%0 - %m)
@@ -30,7 +30,7 @@ _DIVISIONS = tuple(f"cuesta.{name}" for name in ("floor_divide", "trunc_divide",
 
 
 def _wide(*values: Value) -> list[Value]:
-    """The values in the type that arithmetic on them is carried out in."""
+    """The values, converted to the type in which arithmetic on them is done."""
     return [_B.convert(v, opmath(spelling_of(v))) for v in values]
 
 
@@ -44,7 +44,7 @@ def softmax(op: ir.Operation) -> Values:
     top = _B.reduce("amax", x, dim, keepdim=True)
     shift = top
     if op.attributes["safe"].value:
-        # A row of -inf alone: subtract 0, so that its exponentials are zeros and not NaN.
+        # For a row of nothing but -inf, subtract 0, so that its exponentials are zeros and not NaN.
         shift = _B.where(_B.with_number("eq", top, -math.inf), _B.constant(0, spelling_of(x)), top)
     e = _B.pointwise("exp", _B.pointwise("sub", x, shift))
     total = _B.reduce("sum", e, dim, keepdim=True)
@@ -132,7 +132,7 @@ def _one_hot(op: ir.Operation, target: Value, classes: Number) -> tuple[Value, V
 
 
 def _check_classes(target: Value, valid: Value, classes: Number) -> None:
-    """A target that is no class is an error, as in eager: the masked sum would count it as 0."""
+    """Makes a target that is no class an error, as in eager; the masked sum alone would count it as 0."""
     column = _B.reshape(_B.convert(target, "i64"), shape_of(valid))
     outside = _B.pointwise("logical_or", _B.with_number("lt", column, 0), _B.with_number("ge", column, classes))
     bad = _B.reduce("any", _B.pointwise("logical_and", valid, outside), [0, 1])
@@ -147,8 +147,8 @@ def nll_loss(op: ir.Operation, checks: bool = True) -> Values:
     zero = _B.constant(0, spelling_of(x))
     if checks:
         _check_classes(op.operands[1], valid, classes)
-    # A masked sum reads the row once more; where the row comes from a fused log_softmax it is in the
-    # cache, and the log-probabilities need not be written at all.
+    # A masked sum reads the whole row once more. Where a fused log_softmax computes the row, it is in the
+    # cache, and the log-probabilities need not be written to memory at all.
     picked = _B.reduce("sum", _B.where(hit, x, zero), [1], keepdim=True)
     each = _B.where(valid, _B.pointwise("neg", picked), zero)
     loss, total = op.results
@@ -177,7 +177,7 @@ def nll_loss_backward(op: ir.Operation) -> Values:
 
 
 def scatter_one(op: ir.Operation, checks: bool = True) -> Values:
-    """A choice for each element: the value where its place is the line's index."""
+    """Selects for each element of x: `value` where its position along `dim` is its line's index, else the element."""
     x, index, value = op.operands
     dim, sizes = op.attributes["dim"].value, shape_of(x)
     wide = _B.convert(index, "i64")
@@ -190,8 +190,8 @@ def scatter_one(op: ir.Operation, checks: bool = True) -> Values:
 
 
 def divide_integers(op: ir.Operation, checks: bool = True) -> Values | None:
-    """A division of integers by 1 where the divisor is 0, which is an error as in eager, or -1, of which the lowest
-    number has no quotient: processors trap at both. None for floats, known divisors, and where nothing checks."""
+    """Divides integers by 1 in place of divisors at which processors trap: 0, which is an error as in eager, and -1, by
+    which the lowest number has no quotient. None for floats, for other constant divisors, and without `checks`."""
     x, y = op.operands
     owner = y.owner
     known = not isinstance(owner, ir.Block) and owner.name == "cuesta.constant" and owner.attributes["value"].value
@@ -213,7 +213,7 @@ def divide_integers(op: ir.Operation, checks: bool = True) -> Values | None:
 
 
 def dropout(op: ir.Operation) -> Values:
-    """Only the mask is drawn by ATen, as its own dropout draws it; the rest is pointwise."""
+    """Has ATen draw the mask, as ATen's own dropout does; the rest is pointwise."""
     (x,), p = op.operands, op.attributes["p"].value
     sizes = shape_of(x)
     like = _B.expand(_B.constant(0, "i1"), sizes)
@@ -233,9 +233,9 @@ def dropout(op: ir.Operation) -> Values:
 @register_pass("decompose")
 @dataclass(frozen=True)
 class Decompose(Pass):
-    """Takes norms, softmax, losses, dropout, divisions of integers and writes of one element a line apart."""
+    """Decomposes norms, softmax, losses, dropout, divisions of integers and writes of one element per line."""
 
-    #: Whether what eager checks while it runs (a target that is no class) is checked.
+    #: Whether to check at run time what eager checks (that a target is a class).
     checks: bool = True
 
     def run(self, module: ir.Module) -> None:

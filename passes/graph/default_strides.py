@@ -1,4 +1,4 @@
-"""Strides of a graph's arguments and results where a module written by hand says none: row-major ones."""
+"""Adds row-major strides to a graph's arguments and results where a module written by hand gives none."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from cuesta.sizes import Number
 def add_strides(function: func.FuncOp) -> None:
     """Gives arguments and results that lack `cuesta.strides` row-major ones.
 
-    Raises CuestaError for what is no tensor or memref of known sizes.
+    Raises CuestaError for a type other than a tensor or memref of known sizes.
     """
     kinds = ir.FunctionType(function.attributes["function_type"].value)
     for name, values in (("arg_attrs", kinds.inputs), ("res_attrs", kinds.results)):
@@ -32,7 +32,7 @@ def add_strides(function: func.FuncOp) -> None:
 
 
 def known_sizes(kind: ir.Type) -> Sequence[Number] | None:
-    """The sizes of a tensor or memref, None where nothing says them."""
+    """The sizes of a tensor or memref; None where the type does not tell them."""
     if not isinstance(kind, ir.RankedTensorType | ir.MemRefType):
         return None
     if (

@@ -1,14 +1,15 @@
-"""Finds the extreme of a row first and then where it stands, so that both fill vectors.
+"""Rewrites argmax and argmin as the extreme of a row and then its first position, so that both fill vectors.
 
 %1 = cuesta.argmax(%0) {dim = 1}   →   %m = cuesta.amax(%0) {dims = [1]}
                                        %p = cuesta.where(%0 == %m or %0 is NaN, 0 1 2 …, the row's length)
                                        %1 = cuesta.amin(%p) {dims = [1]}
 
-A loop that carries the best float and its position waits at every element for the element before. Of integers LLVM
-makes lanes that carry their own; so it does of rows that are not contiguous, each in a lane. Both stay as they are.
+A loop that carries the best float and its position waits at every element for the element before. LLVM vectorises the
+loop for integers, with a best element in each lane, and for rows that are not contiguous, with a row in each lane. Both
+stay as they are.
 
-A row that is longer than L1 is found in parts, each of which is read from there the second time, and among these the
-first whose extreme is the row's.
+A row that is too long for L1 is searched in parts, so that the second read of each part is from L1. The position is
+then that of the first part whose extreme is the row's.
 """
 
 from __future__ import annotations
@@ -29,11 +30,11 @@ from cuesta.sizes import Number, Size
 Value: TypeAlias = ir.Value
 _B = GraphBuilder()
 
-#: Op → the extreme that it is the position of.
+#: Op → the reduction whose result it gives the position of.
 _EXTREMES = {"cuesta.argmax": "amax", "cuesta.argmin": "amin"}
-#: Elements of a part of a long row, at most: as f32 they fill half of L1.
+#: The most elements of a part of a long row: as f32 they fill half of L1.
 _PART = 4096
-#: More than any position of the type.
+#: The largest number of each type, which is above any position.
 _FAR = {"i32": (1 << 31) - 1, "i64": (1 << 63) - 1}
 
 
@@ -43,7 +44,7 @@ class FindPositions(Pass):
 
     def run(self, module: ir.Module) -> None:
         memory = MemoryOrder()
-        # Which rows are contiguous is asked before anything is rewritten: MemoryOrder goes by values.
+        # Contiguous rows are found before anything is rewritten: MemoryOrder is keyed by values.
         rows = {
             op.operation
             for function in functions(module)
@@ -57,7 +58,7 @@ class FindPositions(Pass):
 
 
 def _is_along_rows(op: ir.Operation, memory: MemoryOrder) -> bool:
-    """Whether the elements that an op compares lie beside each other."""
+    """Whether the elements that an op compares are adjacent in memory."""
     sizes = shape_of(op.operands[0])
     order = [d for d in memory.order(op.operands[0]) if sizes[d] != 1]
     return bool(order) and order[-1] == op.attributes["dim"].value
@@ -81,20 +82,20 @@ def _find(op: ir.Operation, rows: set[ir.Operation]) -> Sequence[Value] | None:
 
 
 def _first(name: str, x: Value, dim: int, places: Value) -> tuple[Value, Value]:
-    """The extreme of each row along `dim`, and the least of the `places` of the elements that are it."""
+    """The extreme of each row along `dim`, and the least of the `places` of the elements that are equal to it."""
     sizes = shape_of(x)
-    # Without the dim, as a maximum with its positions asks for it: the two are one then.
+    # Without keepdim, as the amax of a maximum with its positions: cse then makes the two one.
     extreme = _B.reduce(name, x, [dim])
     beside = _B.reshape(extreme, [1 if d == dim else size for d, size in enumerate(sizes)])
-    # Where there is a NaN the extreme is one, and equals nothing.
+    # If a row has a NaN, its extreme is NaN, which equals nothing.
     found = _B.pointwise("logical_or", _B.pointwise("eq", x, beside), _B.pointwise("ne", x, x))
-    # Some element is found in every row: what the others have is never the result.
+    # In every row some element matches, so the number of those that do not is never the result.
     none = _B.constant(_FAR[spelling_of(places)], spelling_of(places))
     return extreme, _B.reduce("amin", _B.where(found, places, none), [dim])
 
 
 def _part_of(size: Number) -> int | None:
-    """How long the parts are that a row of so many elements is found in; None where it is found as a whole."""
+    """The length of the parts in which a row of `size` elements is searched; None where it is searched as a whole."""
     if isinstance(size, Size) or size < 2 * _PART:
         return None
     part = max(d for d in range(1, _PART + 1) if size % d == 0)
@@ -102,5 +103,5 @@ def _part_of(size: Number) -> int | None:
 
 
 def _position_type(size: Number) -> str:
-    """The type that positions below a size are compared in: a vector has more of the narrower."""
+    """The type in which positions below a size are compared: i32 where it suffices, as a vector holds more of them."""
     return "i32" if isinstance(size, int) and size < 1 << 31 else "i64"

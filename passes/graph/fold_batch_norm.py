@@ -1,13 +1,13 @@
-"""Folds what is done to each channel of a convolution's result into its weight and bias.
+"""Folds scales and shifts of the channels of a convolution's result into its weight and bias.
 
     %1 = cuesta.convolution(%x, %w)             %w1 = %w * (%rstd * %g)
     %2 = (%1 - %mean) * %rstd * %g + %b    →    %b1 = -%mean * %rstd * %g + %b
     %3 = cuesta.relu(%2)                        %2 = cuesta.convolution(%x, %w1, %b1)
                                                 %3 = cuesta.relu(%2)
 
-A batch norm in eval is that, and so is whatever else multiplies and adds a number a channel. The weight is
-computed in f32 and rounded once; the bias likewise. It is done where the library then takes bias, residual and
-relu into the convolution, on CUDA: elsewhere the kernel behind the convolution moves the same bytes without it.
+A batch norm in eval is such a scale and shift, as is any other op with one number per channel. The weight is
+computed in f32 and rounded once; so is the bias. The pass folds only where cuDNN then takes bias, residual and relu
+into the convolution, on CUDA: elsewhere the kernel after the convolution moves the same bytes without folding.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ _B = GraphBuilder()
 
 @dataclass(frozen=True)
 class _Step:
-    """`name` is add, sub, mul or div; the operand holds a number a channel, or one number."""
+    """`name` is add, sub, mul or div; `operand` holds one number per channel, or a single number."""
 
     name: str
     operand: Value
 
 
 def _steps(convolution: ir.Operation) -> tuple[Value, list[_Step]]:
-    """(the last value of the convolution's type that its channels' steps lead to, those steps)."""
+    """(the last value, in the convolution's type, of the chain of steps behind it; the steps up to this value)."""
     (value,) = convolution.results
     best: tuple[Value, list[_Step]] = (value, [])
     steps: list[_Step] = []
@@ -75,7 +75,7 @@ def _fold(convolution: ir.Operation) -> None:
     (result,) = convolution.results
     reason = refusal(convolution)
     if reason is None and spelling_of(result) == "f16":
-        # A weight times a small scale falls below f16's normal numbers; bf16 has f32's range.
+        # A weight times a small scale may fall below f16's normal numbers; bf16 has f32's range.
         reason = "scaled weights may leave the range of f16"
     if reason is not None:
         remark(convolution, epilogue.relu, reason, moved_bytes(convolution))
@@ -85,7 +85,7 @@ def _fold(convolution: ir.Operation) -> None:
 
 
 def _folded(convolution: ir.Operation, steps: list[_Step]) -> Value:
-    """The convolution that does the steps as well; they are walked in the type that arithmetic is done in."""
+    """The convolution with the steps folded in; scale and shift are computed in the type that arithmetic is done in."""
     _, weight, *bias = convolution.operands
     kind = opmath(spelling_of(weight))
     channels = shape_of(weight)[0]
@@ -109,7 +109,7 @@ def _folded(convolution: ir.Operation, steps: list[_Step]) -> Value:
 
 
 def _column(value: Value, kind: str) -> Value:
-    """A number a channel, or one number, as a tensor of one dim in type `kind`."""
+    """One number per channel, or a single number, as a tensor of one dim in type `kind`."""
     return _B.reshape(_B.convert(value, kind), [math.prod(shape_of(value))])
 
 

@@ -5,8 +5,8 @@
     %4 = cuesta.reshape(cuesta.reshape(%3))      →   cuesta.reshape(%3)
     %6 = cuesta.copy(%5)                         →   %5
 
-A tensor of this level has no address, so a copy is the value itself; who needs it in memory of
-certain strides (a call into ATen, a result) says so and gets it there.
+A tensor of this level has no address, so a copy is the value itself. A call into ATen or a result
+that needs certain strides in memory states them itself, and the value is copied for it there.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def _convert(op: ir.Operation) -> Sequence[ir.Value] | None:
     if inner is None:
         return None
     source, between, target = spelling_of(inner.operands[0]), spelling_of(x), spelling_of(result)
-    # Only a widening in the middle loses nothing.
+    # A pair of conversions loses nothing only if the first one widens.
     widening = {("bf16", "f32"), ("f16", "f32"), ("f32", "f64"), ("i32", "i64"), ("i1", "f32"), ("i1", "i64")}
     if (source, between) in widening and target in (source, "f32", "f64", "i64"):
         return [_B.convert(inner.operands[0], target)]

@@ -1,14 +1,14 @@
-"""Moves a reshape above the pointwise op whose only user it is, so that pointwise ops meet.
+"""Moves a reshape above the pointwise op whose only user it is, so that pointwise ops become neighbours.
 
     %1 = cuesta.gelu(%0) : tensor<2x128x8xf32>        %1 = cuesta.reshape(%0) : tensor<256x8xf32>
     %2 = cuesta.reshape(%1) : tensor<256x8xf32>   →   %2 = cuesta.gelu(%1)
 
-Every operand must have the result's shape, or be a single number: a reshape of something that
-broadcasts is no reshape. One that is only returned stays below an op whose operand others read: it meets nothing above.
+Every operand of the op must have the result's shape or be a single number, as other operands that broadcast cannot be
+reshaped alike. A reshape that is only returned stays below an op whose operand others read: it has no neighbour above.
 
 With `repeat`, a cheap op that has other users too is computed twice, and its operands may broadcast along whole
-runs of dims: what is wide (f32 of bf16) need not be written for the sake of a view of it. Two
-results that are one value stay one memory, which the caller may write.
+runs of dims. So a widened tensor (f32 of bf16) is not written to memory only because a view of it is read. Two
+results that are one value keep sharing memory, to which the caller may write.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _B = GraphBuilder()
 POINTWISE = frozenset(f"cuesta.{name}" for name in (*pointwise.BY_NAME, "where", "convert", "real", "imag", "complex"))
 
 
-#: Ops of one addition's cost that a kernel may as well compute again as read.
+#: Ops that cost no more than an addition: a kernel may as well recompute their result as read it.
 _CHEAP = frozenset(f"cuesta.{row.name}" for row in pointwise.BY_NAME.values() if row.cost <= 1) | {"cuesta.convert"}
 
 
@@ -53,7 +53,7 @@ def _hoistable(op: ir.Operation) -> bool:
 
 
 def _repeatable(op: ir.Operation) -> bool:
-    """Whether the reshape's source is as well computed again, from one tensor of no more bytes, reshaped."""
+    """Whether the reshape's source may as well be recomputed, from one reshaped tensor of no more bytes."""
     source = op.operands[0]
     owner = source.owner
     if isinstance(owner, ir.Block) or owner.name not in _CHEAP:
@@ -70,9 +70,9 @@ def _repeatable(op: ir.Operation) -> bool:
 
 
 def reshaped_operand(sizes: Sequence[Number], old: Sequence[Number], new: Sequence[Number]) -> list[Number] | None:
-    """The sizes with which an operand that broadcasts to `old` broadcasts to `new`, None where no reshape of it does.
+    """The sizes that make an operand that broadcasts to `old` broadcast to `new`; None where no reshape does that.
 
-    Both are cut into runs of dims with equal products; an operand has all of a run or none of it.
+    Both shapes are cut into runs of dims with equal products. An operand must have all dims of a run or none of them.
     """
     padded = [1] * (len(old) - len(sizes)) + list(sizes)
     result: list[Number] = []
@@ -104,7 +104,7 @@ def reshaped_operand(sizes: Sequence[Number], old: Sequence[Number], new: Sequen
 
 
 def _hoist(op: ir.Operation) -> list[ir.Value]:
-    """Moves the reshape up, past a copy of the op above where that has other users; the values reshaped then."""
+    """Moves the reshape above its producer, or above a copy if that has other users; returns the reshaped values."""
     producer, target = op.operands[0].owner, types.shape_of(op.results[0])
     shape = types.shape_of(op.operands[0])
     with ir.InsertionPoint(producer), producer.location:
@@ -128,15 +128,16 @@ def _hoist(op: ir.Operation) -> list[ir.Value]:
 
 
 def reshaped(x: ir.Value, sizes: Sequence[Number]) -> ir.Value:
-    """x with these sizes, not by way of others: a reshape that undoes another would keep it where it is."""
+    """x with these sizes, as one reshape of its source: reshaping a reshape back would keep the inner one in place."""
     x = unreshaped(x)
     return x if types.shape_of(x) == tuple(sizes) else _B.reshape(x, sizes)
 
 
 def behind_products(ops: Sequence[ir.Operation]) -> dict[ir.Value, bool]:
-    """What pointwise ops make of a product that is a kernel of ours: that kernel takes them in, unless a reshape stands
-    between. Where no other pointwise op reads what is reshaped, it need not; of a product in packed panels (True) none
-    does, as call-libraries has moved it behind."""
+    """Product that is our kernel, and values that pointwise ops compute from it → whether it is of packed panels.
+
+    The product's kernel takes these ops in, unless a reshape stands between. So a reshape that no pointwise op reads
+    stays below them; after a product of packed panels every reshape does, as call-libraries has moved it there."""
     found: dict[ir.Value, bool] = {}
     for op in ops:
         of = [found[x] for x in op.operands if x in found] if op.name in (*POINTWISE, "cuesta.permute") else []
@@ -152,7 +153,7 @@ def behind_products(ops: Sequence[ir.Operation]) -> dict[ir.Value, bool]:
 class HoistReshapes(Pass):
     """Moves reshapes above pointwise ops."""
 
-    #: Whether cheap ops with other users are computed again on the other side of a reshape, rather than read there.
+    #: Whether cheap ops with other users are recomputed on the other side of a reshape, rather than read there.
     repeat: bool = False
 
     def run(self, module: ir.Module) -> None:

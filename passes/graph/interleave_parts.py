@@ -1,11 +1,11 @@
-"""Makes a concatenation of a few single elements along the last dim a choice for each element.
+"""Rewrites a concatenation of a few single elements along the last dim as a select for each element.
 
     %2 = cuesta.cat(%0, %1) {dim = 1}     →     %c = cuesta.eq(0 1, 0)
       : 64x1, 64x1 → 64x2                       %2 = cuesta.where(%c, %0, %1)
 
-Its parts would each be written in steps, by loops of their own, that vectors scatter. As a choice the loop over the
-parts is unrolled, nothing is chosen any more, and vectors are interleaved in registers: a stack of two takes 0.27 of
-the time.
+In a concatenation a loop for each part writes the part with a stride, which vectorises to scatters. With a select the
+loop over the parts is unrolled, no select is left, and vectors are interleaved in registers: a stack of two takes 0.27
+of the time.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from cuesta.passes.infra.registry import Pass, register_pass
 Value: TypeAlias = ir.Value
 _B = GraphBuilder()
 
-#: Parts, at most: as many vectors are interleaved well.
+#: The most parts: up to so many vectors are interleaved well.
 _MOST = 4
-#: Bytes of a result below which it does not matter.
+#: A result of fewer bytes stays a concatenation, as the time does not matter.
 _LITTLE = 4096
 
 
 @register_pass("interleave-parts")
 class InterleaveParts(Pass):
-    """Makes stacks along the last dim choices."""
+    """Rewrites stacks along the last dim as selects."""
 
     def run(self, module: ir.Module) -> None:
         rewrite_ops(module, {"cuesta.cat": _interleave})

@@ -1,13 +1,13 @@
-"""Joins sums of matrix products into one product, whose sum is longer.
+"""Joins a sum of matrix products into one product with a longer K.
 
     %0 = cuesta.mm(%a, %b) : 2048x8, 8x512            %0 = cuesta.cat(%a, %c) {dim = 1} : 2048x16
     %1 = cuesta.mm(%c, %d) : 2048x8, 8x512        →   %1 = cuesta.cat(%b, %d) {dim = 0} : 16x512
     %2 = cuesta.add(%0, %1)                           %2 = cuesta.mm(%0, %1)
 
-The gradient of a weight that a loop uses in every step, as a recurrent network does, is such a sum. Each step's product
-is as large as the weight, is written, and read again to be added up, for a few multiplications of an element; joined,
-sums stay in registers, and what is copied are the factors. So only products whose factors are smaller than what they
-give are joined.
+The gradient of a weight that a recurrent network uses in every step is such a sum. Each step's product is as large as
+the weight, and is written and read again to be added up, after only a few multiplications per element. In the joined
+product the sums stay in registers, and only the factors are copied. So products are joined only where their factors are
+smaller than their results.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class JoinProducts(Pass):
 
 
 def _join(root: ir.Operation) -> None:
-    """Makes one product of those of a sum that are alike and worth it."""
+    """Joins the products of a sum that are alike, where that is worth it."""
     terms = _terms(root)
     alike = defaultdict(list)
     for term in terms:
@@ -64,7 +64,7 @@ def _join(root: ir.Operation) -> None:
 
 
 def _terms(root: ir.Operation) -> list[Value]:
-    """What a sum of sums adds up, in order."""
+    """The terms of a sum of sums, in order."""
     found: list[Value] = []
     pending = list(root.operands)[::-1]
     while pending:
@@ -83,13 +83,13 @@ def _is_plain(op: ir.Operation) -> bool:
 
 
 def _is_term(op: ir.Operation) -> bool:
-    """Whether a sum is only for another one to add to."""
+    """Whether the only user of a sum is another sum."""
     user = only_user(op.results[0])
     return user is not None and user.name == "cuesta.add" and _is_plain(user)
 
 
 def _kind(product: ir.Operation) -> tuple[object, ...]:
-    """What products have in common that one may stand for; their sizes but for K are the sum's."""
+    """The key that products to be joined have in common. Their sizes but for K are those of the sum."""
     precision = product.attributes[PRECISION].value if PRECISION in product.attributes else ""
     return precision, len(shape_of(product.results[0])), spelling_of(product.operands[0])
 
@@ -101,7 +101,7 @@ def _is_worth_it(products: Sequence[Value]) -> bool:
 
 
 def _product_of(products: Sequence[Value]) -> Value:
-    """The sum of products, as one."""
+    """The sum of `products`, as one product."""
     a = _cat([product.owner.operands[0] for product in products], 1)
     b = _cat([product.owner.operands[1] for product in products], 0)
     joined = MatMul(a, b, products[0].type)
@@ -112,7 +112,7 @@ def _product_of(products: Sequence[Value]) -> Value:
 
 
 def _cat(values: Sequence[Value], dim: int) -> Value:
-    """A concatenation; of matrices that are all turned, of what they are made of."""
+    """Concatenates operands. If all of them are transposes, concatenates their sources and transposes once."""
     permutes = [maker(value, "permute") for value in values]
     if not all(op is not None and ints(op.attributes["dims"]) == [1, 0] for op in permutes):
         return _B.cat(values, dim)

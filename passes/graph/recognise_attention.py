@@ -1,12 +1,12 @@
-"""Makes one attention op of a product, a softmax and a product.
+"""Rewrites a product, a softmax and a product as one attention op.
 
     %1 = cuesta.mm(%q, %k^T)
     %2 = cuesta.softmax(%1 * 0.125 + %mask)   →   %3 = cuesta.attention(%q, %k, %v, %mask) {scale = 0.125}
     %3 = cuesta.mm(%2, %v)
 
-Masks are added, or fill where a condition says; keys and values repeated for groups of heads are taken
-before they are repeated. Where nothing but -inf is left of a row, softmax gives NaN and ATen's kernel 0:
-such rows are found in the mask and made NaN again.
+A mask is added to the scores, or fills them where a condition says so. Keys and values that are repeated
+for groups of heads are taken before the repetition. For a row of nothing but -inf, softmax gives NaN and
+ATen's kernel 0: such rows are found in the mask and made NaN again.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ from cuesta.passes.libraries.attention_operands import heads_of, strides_for, tr
 from cuesta.sizes import Number, estimate, hint
 
 _B = GraphBuilder()
-#: The kernel's maximum of fewer columns than a vector has lanes passes over NaN.
+#: With fewer columns than a vector has lanes, the kernel's maximum ignores NaN.
 _COLUMNS = 16
-#: Where a row's scores are all filled with a number this low, adding the lowest number instead leaves the same.
+#: A fill at most this low may become the addition of the lowest number: even where it fills a row, the result is equal.
 _LOW = -1e9
 
 
@@ -44,12 +44,12 @@ class _Scores:
 
     product: ir.Operation
     scale: float = 1.0
-    #: innermost first: ("add", mask, factor), or ("where", condition, what fills, whether the condition keeps)
+    #: innermost first: ("add", mask, factor), or ("where", condition, fill, whether the condition keeps the score)
     masks: list[tuple[str, ir.Value, float, bool]] = field(default_factory=list)
 
 
 def _scores(x: ir.Value) -> _Scores | None:
-    """The chain above a softmax's operand; None where it is another's, or has other users on its way."""
+    """The chain from a softmax's operand up to a product; None where there is no such chain, or it has other users."""
     shape, factor = shape_of(x), 1.0
     masks: list[tuple[str, ir.Value, float, bool]] = []
     while only_user(x) is not None:
@@ -80,7 +80,7 @@ def _scores(x: ir.Value) -> _Scores | None:
 
 
 def _mask(op: ir.Operation, factor: float) -> tuple[ir.Value, tuple[str, ir.Value, float, bool]] | None:
-    """(the scores below a mask, the mask); `factor` is what their sum is multiplied by."""
+    """(scores, mask) where `op` applies a mask to scores, else None; `factor` is applied to the op's result."""
     if op.name == "cuesta.add":
         x, y = op.operands
         if not _leads_to_product(x):
@@ -111,7 +111,7 @@ def _leads_to_product(value: ir.Value) -> bool:
 
 
 def _product_of(probabilities: ir.Value) -> ir.Operation | None:
-    """The product that alone uses a softmax's result, as its first operand."""
+    """The product that is the only user of a softmax's result and takes it as its first operand, else None."""
     while (op := only_user(probabilities)) is not None:
         if op.name == "cuesta.mm":
             return op if op.operands[0] == probabilities else None
@@ -126,7 +126,7 @@ def _product_of(probabilities: ir.Value) -> ir.Operation | None:
 
 
 def _finite(value: ir.Value) -> bool:
-    """Whether a mask is made of numbers above -inf, as far as the graph shows."""
+    """Whether the graph shows that a mask holds only numbers above -inf."""
     op = maker(value)
     if op is None:
         return False
@@ -154,7 +154,7 @@ def _four_dims(mask: ir.Value, shape: Sequence[Number]) -> list[Number]:
 
 
 def _built_mask(found: _Scores, shape: Sequence[Number], kind: str) -> tuple[ir.Value | None, bool]:
-    """(what is added to the scaled product, whether rows of -inf alone may be in it)."""
+    """(the mask to add to the scaled product, if any; whether it may have rows of nothing but -inf)."""
     total: ir.Value | None = None
     finite = True
     lowest = torch.finfo(types.torch_dtype(kind)).min
@@ -177,7 +177,7 @@ def _alike(x: ir.Value, y: ir.Value) -> tuple[ir.Value, ir.Value]:
 
 
 def _fits(found: _Scores, shape: Sequence[Number], kind: str) -> bool:
-    """Whether the masks mean, on ATen's kernel, what they mean in the graph."""
+    """Whether ATen's kernel can take the masks and compute with them what the graph does."""
     fills = [amount for how, _, amount, _ in found.masks if how == "where"]
     if any(amount > -math.inf for amount in fills) and len(found.masks) > 1:
         return False  # the lowest number, plus another mask, may be -inf
@@ -202,7 +202,7 @@ def _attention(softmax: ir.Operation, least: int) -> bool:
     q, k = list(found.product.operands)[-2:]
     v = second.operands[1]
     kind, depth = spelling_of(q), shape_of(q)[-1]
-    # Scores beyond what f16 holds are infinite in eager and not in the kernel, which keeps them in f32.
+    # Scores beyond f16's range are infinite in eager, but not in the kernel, which keeps them in f32.
     if kind not in ("f32", "f64", "bf16") or spelling_of(v) != kind or shape_of(v)[-1] != depth:
         return False
     if not _fits(found, shape, kind):
@@ -236,11 +236,11 @@ def _unscaled(q: ir.Value) -> tuple[float, ir.Value]:
 
 
 def _saved_bytes(q: ir.Value, k: ir.Value, found: _Scores, mask: ir.Value | None) -> int:
-    """About how many bytes of what need not be written where attention is one op, less what is written for it."""
+    """About how many bytes one attention op saves: intermediates that are not written, less the mask that is."""
     (batch, heads, rows, depth), (_, kv_heads, columns, _) = (map(hint, shape_of(x)) for x in (q, k))
     count = batch * heads * rows * columns
     if (batch > 1 and heads > 1) or kv_heads < heads:
-        # A product takes one batch dim: operands with two in another order, or with heads repeated, are copied.
+        # A product takes one batch dim: operands whose batch and heads do not merge, or whose heads repeat, are copied.
         count += batch * heads * (rows + 2 * columns) * depth
     if mask is not None and any(how == "where" for how, *_ in found.masks):
         count -= estimate(shape_of(mask))
@@ -248,12 +248,12 @@ def _saved_bytes(q: ir.Value, k: ir.Value, found: _Scores, mask: ir.Value | None
 
 
 def _build(q: ir.Value, k: ir.Value, v: ir.Value, mask: ir.Value | None, scale: float, empty_rows: bool) -> ir.Value:
-    """The attention op, with the strides that its operands have, and NaN where softmax gives it."""
+    """The attention op, with its operands' strides as attributes, and NaN in the rows where softmax gives NaN."""
     (batch, heads, rows, _), kind = shape_of(q), spelling_of(q)
     statistics = types.tensor([batch, heads, rows], types.opmath(kind))
     op = attention.Attention(q, k, v, mask, float_attr(scale), int_attr(0), q.type, statistics).operation
     operands = [strides_for(x) for x in op.operands]
-    # As torch lays out what is like q.
+    # The layout that torch.empty_like gives for q.
     like_q = operands[0] if is_dense(shape_of(q), operands[0]) else row_major(shape_of(q))
     op.attributes["operand_strides"] = ir.ArrayAttr.get([int_array(s) for s in operands])
     results = [int_array(like_q), int_array([heads * rows, 1, heads])]
@@ -264,7 +264,7 @@ def _build(q: ir.Value, k: ir.Value, v: ir.Value, mask: ir.Value | None, scale: 
         top = _B.reduce("amax", mask, [len(shape_of(mask)) - 1], keepdim=True)
         wrong.append(_B.with_number("eq", top, -math.inf))
     if kind == "bf16":
-        # The kernel's exponential in bf16 makes 0 of inf - inf.
+        # In bf16, the kernel's exponential of inf - inf is 0, not NaN.
         top = _B.reshape(logsumexp, [batch, heads, rows, 1])
         wrong.append(_B.with_number("eq", top, math.inf))
     for rows_of_nan in wrong:
@@ -273,7 +273,7 @@ def _build(q: ir.Value, k: ir.Value, v: ir.Value, mask: ir.Value | None, scale: 
 
 
 def _leave_apart(softmax: ir.Operation) -> None:
-    """Says why, where a softmax between two products is used elsewhere as well."""
+    """Remarks on a softmax between two products that is no attention, as its result is used elsewhere as well."""
     (probabilities,) = softmax.results
     products = [u for u in _users_through_views(probabilities) if u.name == "cuesta.mm"]
     if len(users(probabilities)) > 1 and products and _leads_to_product(softmax.operands[0]):
@@ -292,15 +292,15 @@ def _users_through_views(value: ir.Value) -> list[ir.Operation]:
 @register_pass("recognise-attention")
 @dataclass(frozen=True)
 class RecogniseAttention(Pass):
-    """Makes one attention op of a product, a softmax and a product."""
+    """Rewrites a product, a softmax and a product as one attention op."""
 
-    #: Bytes that must be saved in f32 and f64; bf16 always gains. Measured against two products and a fused
-    #: softmax, 1 to 32 x 12 heads of 64 in f32: 0.6 to 1.0 of their time from there on, up to 1.6 below.
+    #: The fewest bytes that must be saved in f32 and f64; bf16 always gains. Measured against two products and a
+    #: fused softmax, 1 to 32 x 12 heads of 64 in f32: 0.6 to 1.0 of their time from this number on, up to 1.6 below.
     least: int = 1 << 24
 
     def run(self, module: ir.Module) -> None:
         if "cuesta.target" in module.operation.attributes:
-            return  # not the CPU: what is known of its kernel here does not hold of others
+            return  # not the CPU: this pass relies on how ATen's CPU kernel behaves
         tried = False
         for function in functions(module):
             for op in list(function.regions[0].blocks[0].operations):

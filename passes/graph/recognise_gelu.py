@@ -1,4 +1,4 @@
-"""Makes one gelu of its formula, however it is spelled.
+"""Rewrites the formula of gelu as one op, however the formula is spelled.
 
     %1 = cuesta.erf(%0 / 1.4142…)
     %2 = %0 * 0.5 * (%1 + 1)        →   %2 = cuesta.gelu(%0)
@@ -6,8 +6,8 @@
     %1 = cuesta.tanh(0.7978… * (%0 + 0.044715 * %0 * %0 * %0))
     %2 = %0 * 0.5 * (%1 + 1)        →   %2 = cuesta.gelu_tanh(%0)
 
-Both sides are polynomials: the argument in x, and the result in x and the erf or tanh. Comparing their
-coefficients takes every order of the factors.
+The argument of erf or tanh is a polynomial in x; the result is a polynomial in x and the erf or tanh. Comparing
+coefficients matches every order of terms and factors.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _X: Polynomial = {(1, 0): 1.0}
 _T: Polynomial = {(0, 1): 1.0}
 _RESULT: Polynomial = {(1, 0): 0.5, (1, 1): 0.5}
 _ARITHMETIC = frozenset(f"cuesta.{name}" for name in ("add", "sub", "mul", "div", "square", "neg", "pow", "convert"))
-#: How far a coefficient may be off, relative to it: what rounds away in the type.
+#: How far a coefficient may be off, relative to its value: the rounding of the type.
 _TOLERANCE = {"f64": 1e-14, "f32": 5e-7, "bf16": 1e-4, "f16": 1e-4}
 #: Ops between the erf or tanh and the result, and values above an argument, in the longest spelling.
 _STEPS, _VALUES = 6, 16
@@ -47,13 +47,13 @@ _STEPS, _VALUES = 6, 16
 
 @dataclass
 class _Reader:
-    """Reads values as polynomials in the `variables`; `ops` collects what stands between."""
+    """Reads values as polynomials in the `variables`; `ops` collects the ops in between."""
 
     variables: dict[ir.Value, Polynomial]
     ops: set[ir.Operation] = field(default_factory=set)
 
     def read(self, value: ir.Value, depth: int = 0) -> Polynomial | None:
-        """None where the value is no polynomial, or a deeper one than any spelling of gelu."""
+        """The value as a polynomial; None where it is none, or is nested more deeply than any spelling of gelu."""
         if value in self.variables:
             return self.variables[value]
         if (constant := number(value)) is not None:
@@ -64,7 +64,7 @@ class _Reader:
         if op.name == "cuesta.convert" and wide(value) == value:
             return None
         if wide(value) not in self.variables or self.variables[wide(value)] != _X:
-            self.ops.add(op)  # x itself in another type may be anyone's
+            self.ops.add(op)  # x itself in another type may have other users
         if op.name == "cuesta.convert":
             return self.read(op.operands[0], depth)
         first = self.read(op.operands[0], depth + 1)
@@ -141,7 +141,7 @@ def _gelu(curve: ir.Operation) -> bool:
 
 
 def _closed(inside: set[ir.Operation], last: ir.Operation) -> bool:
-    """Whether nothing else uses what the ops give on the way (a training graph saves some of it)."""
+    """Whether no other op uses the intermediate results of `inside` (a training graph saves some of them)."""
     return all(user in inside or user == last for op in inside for r in op.results for user in users(r))
 
 
@@ -157,7 +157,7 @@ def _replace(last: ir.Operation, name: str, x: ir.Value) -> bool:
 
 @register_pass("recognise-gelu")
 class RecogniseGelu(Pass):
-    """Makes one gelu of its formula with erf or tanh."""
+    """Rewrites the formula of gelu, with erf or tanh, as one op."""
 
     def run(self, module: ir.Module) -> None:
         changed = False

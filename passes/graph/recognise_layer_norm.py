@@ -1,11 +1,11 @@
-"""Makes one layer norm of its formula.
+"""Rewrites the formula of a layer norm as one op.
 
     %m = mean(%x)
     %v = mean((%x - %m)²)                                →   %y, _, _ = cuesta.layer_norm(%x, %w, %b) {eps = 1e-5}
     %y = (%x - %m) / sqrt(%v + 1e-5) * %w + %b
 
-Over the last dims, with sqrt or rsqrt, with or without weight and bias. The unbiased variance, and eps
-outside the root, are other norms and stay.
+The norm is over the last dims, with sqrt or rsqrt, with or without weight and bias. Formulas with the
+unbiased variance, or with eps outside the root, are other norms and stay.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ _B = GraphBuilder()
 
 @dataclass
 class _Reader:
-    """Reads means and what is made of them; `ops` collects what stands between."""
+    """Matches means, centred values and variances; `ops` collects the ops that are matched."""
 
     ops: set[ir.Operation] = field(default_factory=set)
 
     def above(self, value: ir.Value, *names: str) -> ir.Operation | None:
-        """The op of one of these names that gives `value`, but for roundings."""
+        """The op that produces `value`, above conversions, if it has one of these names; else None."""
         source = wide(value)
         while value != source and (op := maker(value)) is not None:
             self.ops.add(op)
@@ -46,7 +46,7 @@ class _Reader:
         return op
 
     def mean(self, value: ir.Value) -> tuple[ir.Value, int] | None:
-        """(x, r) where `value` is the mean of x over its last r dims, which it keeps."""
+        """(x, r) where `value` is the mean of x over its last r dims, with keepdim."""
         if self.above(value, "div", "mul") is None:
             return None
         scaled = multiple(wide(value))
@@ -62,7 +62,7 @@ class _Reader:
         return (x, len(dims)) if known else None
 
     def centred(self, value: ir.Value) -> tuple[ir.Value, int] | None:
-        """(x, r) where `value` is x less its mean over its last r dims."""
+        """(x, r) where `value` is x minus its mean over its last r dims."""
         op = self.above(value, "sub")
         found = None if op is None else self.mean(op.operands[1])
         if op is None or found is None or wide(found[0]) != wide(op.operands[0]):
@@ -70,7 +70,7 @@ class _Reader:
         return op.operands[0], found[1]
 
     def variance(self, value: ir.Value) -> tuple[ir.Value, int] | None:
-        """(x, r) where `value` is the variance, without correction, of x over its last r dims."""
+        """(x, r) where `value` is the biased variance (no correction) of x over its last r dims."""
         found = self.mean(value)
         square = None if found is None else self.above(found[0], "square", "mul")
         if found is None or square is None or (square.name == "cuesta.mul" and len(set(square.operands)) > 1):
@@ -111,7 +111,7 @@ def _norm(root: ir.Operation) -> bool:
     centred = reader.centred(x)
     if y != scale or centred is None or (wide(centred[0]), centred[1]) != (wide(found[0]), found[1]):
         return False
-    # Nothing else may use what stands between: a training graph saves some of it.
+    # No other op may use the values in between: a training graph saves some of them.
     inside = reader.ops | {user}
     if any(u not in inside for op in reader.ops for r in op.results for u in users(r)):
         return False
@@ -120,11 +120,11 @@ def _norm(root: ir.Operation) -> bool:
 
 
 def _replace(last: ir.Operation, x: ir.Value, rank: int, eps: float) -> None:
-    """A layer norm of x instead of `last`, and of a product with a weight and a sum with a bias after it."""
+    """Puts a layer norm of x in the place of `last` and of a following weight (mul) and bias (add)."""
     sizes, kind = shape_of(x), spelling_of(x)
     normalised = sizes[len(sizes) - rank :]
     weight = bias = None
-    if opmath(kind) == kind:  # a narrow type rounds before each of them
+    if opmath(kind) == kind:  # a narrow type rounds before each of the two
         last, weight = _parameter(last, "cuesta.mul", normalised, sizes)
         last, bias = _parameter(last, "cuesta.add", normalised, sizes)
     with ir.InsertionPoint(last), named("layer_norm", last):
@@ -154,7 +154,7 @@ def _parameter(
 
 @register_pass("recognise-layer-norm")
 class RecogniseLayerNorm(Pass):
-    """Makes one layer norm of means, a root and a quotient."""
+    """Rewrites means, a root and a quotient as one layer norm."""
 
     def run(self, module: ir.Module) -> None:
         changed = False

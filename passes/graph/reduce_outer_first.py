@@ -1,10 +1,11 @@
-"""Reduces along dims that lie apart in memory first, and along the short one that is fastest there last.
+"""Splits reductions in two: over the dims that are slow in memory first, over short dims that are fastest there last.
 
     %1 = cuesta.sum(%0) {dims = [1, 3]}       %a = cuesta.sum(%0) {dims = [1]} : 64x8x7x8 → 64x7x8
       : 64x8x7x8 → 64x7                  →    %1 = cuesta.sum(%a) {dims = [2]} : 64x7x8 → 64x7
 
-What one pass of the first adds lies beside each other, 56 elements here, and fills vectors; as one reduction each of
-its results would take eight at a time, and add these up eight times as often. So are pools of equal windows.
+The first reduction adds contiguous runs, of 56 elements here, which fill vectors. In a single reduction each result
+would take eight elements at a time, and add up these eight, eight times as often. Pools of equal windows are such
+reductions, too.
 """
 
 from __future__ import annotations
@@ -22,17 +23,17 @@ from cuesta.sizes import Size, estimate
 _B = GraphBuilder()
 _REDUCTIONS = frozenset(f"cuesta.{name}" for name in reduction.BY_NAME)
 
-#: Elements that lie together and are reduced, up to which they are too few to fill vectors by themselves.
+#: The most elements of a reduced contiguous run that is too short to fill vectors by itself.
 _SHORT = 32
 
 
 @register_pass("reduce-outer-first")
 class ReduceOuterFirst(Pass):
-    """Takes reductions apart that would go over short runs of memory."""
+    """Splits reductions that would go over short contiguous runs."""
 
     def run(self, module: ir.Module) -> None:
         memory = MemoryOrder()
-        # All is found before anything is rewritten: MemoryOrder goes by values.
+        # All are found before anything is rewritten: MemoryOrder is keyed by values.
         found: dict[ir.Operation, list[int]] = {}
         for function in functions(module):
             for view in function.regions[0].blocks[0].operations:
@@ -43,8 +44,8 @@ class ReduceOuterFirst(Pass):
 
 
 def _outer_dims(op: ir.Operation, memory: MemoryOrder) -> list[int]:
-    """The reduced dims that a kept one parts from a short run of reduced ones, which is fastest in memory; none where
-    they do not lie so."""
+    """The reduced dims that are slower in memory than a kept dim, where the dims faster than that are reduced and a
+    short run; else none."""
     (x,), dims = op.operands, ints(op.attributes["dims"])
     sizes = shape_of(x)
     if any(isinstance(n, Size) for n in sizes):

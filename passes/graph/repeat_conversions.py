@@ -1,12 +1,12 @@
-"""Gives each reader of a widened tensor a conversion of its own, so that none of them has to read it wide.
+"""Gives each reader of a widened tensor a conversion of its own, so that none of them has to read the wide tensor.
 
     %1 = cuesta.convert(%0) : bf16 → f32        %1 = cuesta.convert(%0) : bf16 → f32
     %2 = cuesta.exp(%1)                         %2 = cuesta.exp(%1)
     %3 = cuesta.sum(%1)                    →    %4 = cuesta.convert(%0) : bf16 → f32
                                                 %3 = cuesta.sum(%4)
 
-Where the readers become one kernel it converts twice, which costs nothing beside its traffic; where they become
-two, the first need not write the wide tensor for the second.
+If the readers become one kernel, the kernel converts twice, which costs nothing beside its memory traffic. If they
+become two, the first need not write the wide tensor for the second.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _B = GraphBuilder()
 class RepeatConversions(Pass):
     """Repeats conversions to wider types, one for each reader."""
 
-    #: Bytes of a wide tensor that are not worth a conversion.
+    #: The most bytes of a wide tensor that is not worth another conversion.
     small: int = 1 << 16
 
     def run(self, module: ir.Module) -> None:
@@ -45,7 +45,7 @@ class RepeatConversions(Pass):
         if len(readers) < 2:
             return None
         results = returning(result)
-        # A value's uses come in no order of use.
+        # A value's uses are not in program order.
         first = functools.reduce(lambda a, b: b if b.is_before_in_block(a) else a, readers)
         for reader in readers:
             if reader == first or reader.name == "func.return" or (len(results) > 1 and reader in results):

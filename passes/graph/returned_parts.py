@@ -1,12 +1,13 @@
-"""What a reduction in parts computes for itself, and the graph returns, is returned from there.
+"""Returns from a split reduction the values that it recomputes in parts and that the graph returns.
 
     %0 = cuesta.sub(%x, %y) : 2048x2048          %a = cuesta.sub(…) : 64x32x2048
     %a = cuesta.sub(…)      : 64x32x2048    →    %b = cuesta.sum(cuesta.abs(%a))
     %b = cuesta.sum(cuesta.abs(%a))              %0 = cuesta.reshape(%a) : 2048x2048
     return %0, %b                                return %0, %b
 
-The shapes would keep the two computations in two kernels, which both read the operands: what a loss saves for its
-gradient, and its sum. So it goes with an elementwise op between the two and what is returned.
+Otherwise the two shapes keep the two computations in two kernels that both read the operands: for example what a loss
+saves for its gradient, and the loss's sum. An elementwise op between such a value and a returned one is repeated in
+parts, too.
 """
 
 from __future__ import annotations
@@ -27,9 +28,9 @@ _B = GraphBuilder()
 
 
 def return_parts(reduction: ir.Operation, made: Mapping[Value, Value]) -> None:
-    """Has the graph return what `reduction` is given in parts, rather than the same computed once more.
+    """Makes the graph return values that are computed in parts for `reduction`, rather than compute them once more.
 
-    `made` has the parts of each value that elementwise ops compute for the reduction alone, or to be returned.
+    `made` maps each value that elementwise ops compute for the reduction to the same value in parts.
     """
     chain = {reduction, *(value.owner for value in made)}
     for value, parts in made.items():
@@ -44,7 +45,7 @@ def return_parts(reduction: ir.Operation, made: Mapping[Value, Value]) -> None:
 
 
 def _can_follow(op: ir.Operation, reduction: ir.Operation, made: Mapping[Value, Value]) -> bool:
-    """Whether an elementwise op of values in parts, arguments and single numbers computes what is only returned."""
+    """Whether `op` is elementwise, is only returned, and takes only values in parts, arguments and single numbers."""
     if op.name not in POINTWISE:
         return False
     (result,) = op.results
@@ -63,12 +64,12 @@ def _is_argument(x: Value) -> bool:
 
 
 def _is_there(x: Value, reduction: ir.Operation) -> bool:
-    """Whether a number is known before the reduction, or a constant, which can be."""
+    """Whether a single number is computed before the reduction, or is a constant, which can be moved there."""
     return _is_argument(x) or x.owner.name == "cuesta.constant" or x.owner.is_before_in_block(reduction)
 
 
 def _updates(value: Value) -> bool:
-    """Whether a returned value is an argument's new one, which is computed where the old one lies."""
+    """Whether a returned value is the new value of an argument, which is written over the old one."""
     end = _end(value.owner)
     attributes = end.parent.attributes
     mutates = ints(attributes["cuesta.mutates"]) if "cuesta.mutates" in attributes else []
@@ -77,7 +78,7 @@ def _updates(value: Value) -> bool:
 
 
 def _in_parts(reduction: ir.Operation, op: ir.Operation, value: Value, made: Mapping[Value, Value]) -> Value:
-    """What `op` computes, in the parts of `value`, one of its operands."""
+    """Repeats `op` in the shape that `value`, one of its operands, has in parts."""
     shape = shape_of(made[value])
     with op.location:
         for x in op.operands:

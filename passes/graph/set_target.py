@@ -1,8 +1,8 @@
-"""Says what a module is for, in place of what it was made for.
+"""Sets the target of a module, in place of the target that it was made for.
 
     module attributes {cuesta.products = {across = "kernel"}}   →   module attributes {cuesta.target = "cuda:90", …}
 
-`cuesta-opt --target` begins with it: a graph that was dumped on a CPU has a CPU's marks, or none.
+`cuesta-opt --target` runs this pass first, as a graph that was dumped on a CPU has a CPU's marks, or none.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from cuesta.targets import parse_target
 @register_pass("set-target")
 @dataclass(frozen=True)
 class SetTarget(Pass):
-    """Says what a module is for, and forgets what was measured for another target."""
+    """Sets the target of a module, and drops what was measured for another target."""
 
     target: str = "cpu"
 

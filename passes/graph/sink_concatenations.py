@@ -1,11 +1,11 @@
-"""Does to the parts of a concatenation what is done to each of its elements, so that it is written once, as a result.
+"""Applies elementwise ops to the parts of a concatenation, not to the whole, so that only the result is written.
 
     %2 = cuesta.cat(%0, %1) {dim = 1}         %a = cuesta.mul(%0, cuesta.slice(%y))
     %3 = cuesta.mul(%2, %y)             →     %b = cuesta.mul(%1, cuesta.slice(%y))
                                               %3 = cuesta.cat(%a, %b) {dim = 1}
 
-Kernels write parts where the concatenation lies, but what reads it waits for all of them. A concatenation that others
-read too is in memory anyway, and stays.
+Kernels write parts directly into the concatenation's buffer, but a reader of the whole has to wait for all parts. A
+concatenation that other ops read too is in memory anyway, and stays.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ from cuesta.sizes import Number
 Value: TypeAlias = ir.Value
 _B = GraphBuilder()
 
-#: Parts of a concatenation, at most: each has a kernel of its own, or loops of its own.
+#: The most parts of a concatenation: each gets a kernel of its own, or loops of its own.
 _MOST = 4
-#: The share of a result's bytes up to which it does not matter that an operand is written to memory.
+#: An operand of at most this share of the result's bytes may be written to memory.
 _SMALL = 0.25
 
 
 @register_pass("sink-concatenations")
 class SinkConcatenations(Pass):
-    """Moves concatenations below what is done to each of their elements."""
+    """Moves concatenations below elementwise ops."""
 
     def run(self, module: ir.Module) -> None:
         with module.context:
@@ -64,8 +64,8 @@ def _sink(op: ir.Operation) -> None:
 
 
 def _is_worth_it(op: ir.Operation, cat: ir.Operation) -> bool:
-    """Whether a result is of the concatenation's shape, and as narrow; of one element where all are joined, it has one
-    part."""
+    """Whether the op's result has the concatenation's shape and no wider type. A concatenation of size 1 along its dim
+    has only one part, so moving it gains nothing."""
     (x,), (result,) = cat.results, op.results
     if shape_of(x)[cat.attributes["dim"].value] == 1:
         return False
@@ -81,8 +81,8 @@ class _Parts:
     dim: int
 
     def has(self, value: Value, user: ir.Operation) -> bool:
-        """Whether parts of what `user` reads cost no more than the whole of it: it is in memory, is the same in all of
-        them, or is computed for the user alone from what is so."""
+        """Whether reading `value` in parts costs `user` no more than reading the whole: `value` is in memory, is the
+        same for all parts, or is computed for `user` alone from such values."""
         if value == self.whole or self._at(value) is None:
             return True
         op = maker(value)
@@ -97,7 +97,7 @@ class _Parts:
         return all(self.has(x, op) for x in op.operands)
 
     def each(self, op: ir.Operation) -> list[Value]:
-        """What a pointwise op gives for each part."""
+        """The results of a pointwise op, one for each part."""
         made = []
         start: Number = 0
         for value in self.values:
@@ -107,7 +107,7 @@ class _Parts:
         return made
 
     def flipped(self, op: ir.Operation) -> list[Value]:
-        """The parts reversed, along `dim` the last one first."""
+        """The flipped parts, in reverse order where `dim` is flipped."""
         made = []
         for value in self.values:
             flip = ir.Operation.create(
@@ -123,7 +123,7 @@ class _Parts:
         return at if at >= 0 and sizes[at] != 1 else None
 
     def _of(self, value: Value, part: Value, start: Number, size: Number) -> Value:
-        """What of a value belongs to a part."""
+        """The slice of a value that belongs to a part."""
         if value == self.whole:
             return part
         at, op = self._at(value), maker(value)
@@ -136,7 +136,7 @@ class _Parts:
         return _B.slice(value, at, start, size)
 
     def _again(self, op: ir.Operation, part: Value, start: Number, size: Number) -> Value:
-        """A pointwise op on what belongs to a part."""
+        """Repeats a pointwise op on the slices of its operands that belong to a part."""
         sizes = list(shape_of(op.results[0]))
         at = self._at(op.results[0])
         assert at is not None

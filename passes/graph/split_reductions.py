@@ -1,15 +1,15 @@
-"""Reduces in two steps where one would leave most of a GPU idle, or of a CPU's threads, or add up too many numbers one
-after the other.
+"""Splits a reduction into two steps where one step would leave most of a GPU, or of a CPU's threads, idle, or would
+add up too many numbers one after the other.
 
     %1 = cuesta.sum(%0) {dims = [0]}         %a = cuesta.reshape %0 : 8192x768 → 64x128x768
       : 8192x768 → 768                  →    %b = cuesta.sum(%a) {dims = [1]} : 64x128x768 → 64x768
                                              %1 = cuesta.sum(%b) {dims = [0]} : 64x768 → 768
 
-A size that depends on the call is cut by what divides it whatever the call is, or in even parts with what is left at
-its end beside them. Partial results of narrow floats stay in f32.
+A symbolic size is cut by a divisor that holds in every call, or into even parts and a remainder, which is reduced
+beside them. Partial results of narrow floats stay in f32.
 
-A variance, the sum of the squares of x less its mean, would have to wait for the mean; each part takes the squares
-about its own mean instead, and the means' own spread is added (Chan, Golub, LeVeque: Updating formulae and a pairwise
+A variance, the sum of (x - mean)², would have to wait for the mean and read x twice. Instead each part sums the squares
+about its own mean, and the spread of the parts' means is added (Chan, Golub, LeVeque: Updating formulae and a pairwise
 algorithm for computing sample variances, 1979), so x is read once.
 """
 
@@ -43,32 +43,32 @@ _B = GraphBuilder()
 
 _REDUCTIONS = frozenset(f"cuesta.{name}" for name in reduction.BY_NAME)
 
-#: Elements for one program from which on splitting pays for a second kernel.
+#: From this many elements per program on, splitting pays for a second kernel.
 LONG = 8192
-#: Elements that a part keeps at least, to be worth a program.
+#: The fewest elements of a part that are worth a program.
 SHORT = 2048
-#: Numbers that a CPU adds up side by side where what is reduced is fastest in memory.
+#: Sums that a CPU keeps side by side where the reduced dim is the fastest in memory.
 _LANES = 16
-#: Elements of one program from which on a GPU would stand still for so long (a sum of 16 million: 3.3 ms on an H200,
-#: 0.02 in parts) that a program for each set of sizes is better, where sizes that depend on the call cannot be cut.
+#: From this many elements in one program on, most of a GPU idles for so long (a sum of 16 million: 3.3 ms on an H200,
+#: 0.02 in parts) that compiling for each set of sizes is better, where symbolic sizes cannot be cut.
 _TOO_LONG = 1 << 18
-#: Where numbers alone would make so many times too few parts, sizes that depend on the call are taken, which may make
-#: so many times too many, of so many elements at least.
+#: If constant divisors make over _FEW times too few parts, symbolic divisors are tried as well. They may make up to
+#: _MORE times too many parts, each of at least _FEWEST elements.
 _FEW, _MORE, _FEWEST = 4, 32, 256
-#: How many times the bytes of a value a reduction may move for the sake of computing it itself.
+#: A reduction recomputes a value itself only if that moves at most this many times the value's bytes.
 _MOST_MOVED = 8
-#: Along what is fastest in memory each part begins at a multiple of so many elements: 16 bytes of bf16.
+#: Along the dim that is fastest in memory, parts begin at multiples of this many elements: 16 bytes of bf16.
 _UNIT = 8
-#: Reductions of which parts of any size may be joined, and by what.
+#: Reductions whose parts may differ in size → the op that joins two parts.
 _JOINED = {"cuesta.sum": "add", "cuesta.amax": "maximum", "cuesta.amin": "minimum"}
-#: What gives a value that is in memory, whoever reads it.
+#: Ops whose result is in memory in any case, whoever reads it.
 _IN_MEMORY = frozenset(
     {"aten.call", "cuesta.reshape", "cuesta.permute", "cuesta.slice", "cuesta.unfold", "cuesta.expand"}
 )
 
 
 def parts(sizes: Sequence[Number], dims: Sequence[int], wanted: int) -> dict[int, Number]:
-    """Reduced dim → the number of parts that it is cut in, about `wanted` parts in all, the first of `dims` first."""
+    """Reduced dim → the number of parts it is cut into, about `wanted` parts in all. Earlier `dims` are cut first."""
     chosen: dict[int, Number] = {}
     left = estimate(sizes[d] for d in dims)
     for d in dims:
@@ -76,7 +76,7 @@ def parts(sizes: Sequence[Number], dims: Sequence[int], wanted: int) -> dict[int
             break
         known = divisor_of(sizes[d])
         divisor: Number = max(n for n in range(1, min(known, wanted) + 1) if known % n == 0)
-        # Sizes that depend on the call divide it whatever they are, into more parts than wanted if need be.
+        # Symbols that are factors of the size divide it in every call, if need be into more parts than wanted.
         own = [n for n in _factors(sizes[d]) if hint(n) <= wanted * _MORE and left >= hint(n) * _FEWEST]
         if own and _far(hint(divisor), wanted) > _FEW:
             divisor = min([divisor, *own], key=lambda n: _far(hint(n), wanted))
@@ -88,7 +88,7 @@ def parts(sizes: Sequence[Number], dims: Sequence[int], wanted: int) -> dict[int
 
 
 def _factors(size: Number) -> list[Number]:
-    """Products of symbols that divide a size; their multiples by what else is known to are as good as they."""
+    """Products of symbols that divide a size. Their multiples by other divisors are left out, as they are no better."""
     if not isinstance(size, Size):
         return []
     atoms = [[a for a in term if isinstance(a, str)] for term, _ in size.terms]
@@ -98,16 +98,16 @@ def _factors(size: Number) -> list[Number]:
 
 
 def _far(parts: int, wanted: int) -> float:
-    """How many times more or fewer parts there are than wanted."""
+    """By which factor there are more or fewer parts than wanted."""
     return max(parts, wanted) / max(min(parts, wanted), 1)
 
 
 @dataclass(frozen=True)
 class Cut:
-    """How a tensor is cut: `shape` has for each cut dim the parts and, unless it is 1, what each part has left.
+    """How a tensor is cut: `shape` has for each cut dim the number of parts and, unless it is 1, the size of a part.
 
-    `inside` are the dims of `shape` that a part reduces, `across` those of a part's results that join the parts, and
-    `kept` is the shape of those results with 1 for every part.
+    `inside` are the dims of `shape` that the first step reduces. `across` are the dims of its results that the second
+    step reduces to join the parts. `kept` is the shape of these results with 1 along the dims of `across`.
     """
 
     shape: list[Number]
@@ -119,7 +119,7 @@ class Cut:
 
 
 def cut_shape(sizes: Sequence[Number], dims: Sequence[int], cut: Mapping[int, Number]) -> Cut:
-    """`sizes` with the dims of `cut`, all among the reduced `dims`, taken apart."""
+    """Cuts a tensor of `sizes` along the dims of `cut`, which are all among the reduced `dims`."""
     shape: list[Number] = []
     inside: list[int] = []
     across: list[int] = []
@@ -140,7 +140,7 @@ def cut_shape(sizes: Sequence[Number], dims: Sequence[int], cut: Mapping[int, Nu
 
 @dataclass(frozen=True)
 class _Ragged:
-    """A dim of which so many elements are cut, and the others are reduced beside the parts."""
+    """A dim whose first `whole` elements are cut into `parts`. The remainder is reduced beside the parts."""
 
     dim: int
     parts: int
@@ -149,34 +149,34 @@ class _Ragged:
 
 @dataclass(frozen=True)
 class _Split:
-    """What to make of one reduction. No values: those of reductions are others once these are split."""
+    """How to split one reduction. It holds no values: splitting another reduction may replace them."""
 
-    #: whether it sums the squares of what is less its mean, which is then what is cut
+    #: whether the reduction sums (x - mean)²; then x is cut
     centred: bool
     form: Cut
     ragged: _Ragged | None = None
-    #: whether the dims lie in memory in their order: what is returned of others would be written in it, and copied
+    #: whether x is row-major in memory: in another order, parts that are returned would be written row-major and copied
     in_order: bool = False
 
 
 @register_pass("split-reductions")
 @dataclass(frozen=True)
 class SplitReductions(Pass):
-    """Splits reductions that too few programs would share."""
+    """Splits reductions that too few programs would share, or that are long."""
 
-    #: Programs that keep a GPU busy, or tiles that keep a CPU's threads so.
+    #: Programs that keep a GPU busy, or tiles that keep a CPU's threads busy.
     programs: int = PROGRAMS
-    #: Whether what depends on the call is split, too.
+    #: Whether reductions of symbolic sizes are split, too.
     symbolic: bool = True
-    #: Whether what a reduction computes for itself is returned from there, where it is returned.
+    #: Whether a graph's result that the reduction recomputes for itself is returned from there (see returned_parts).
     returned: bool = False
-    #: How many numbers are added up one after the other, about, where parts can be made; 0 for any number. The error of
-    #: f32 grows with it: 0.00004 of the result after 2048 equal numbers.
+    #: About how many numbers are added up one after the other at most, where parts can be made; 0 for no limit. The
+    #: error of f32 grows with their count: 0.00004 of the result after 2048 equal numbers.
     longest: int = 0
 
     def run(self, module: ir.Module) -> None:
-        # All is found before anything is split: a mean in two steps would not be known for one, and MemoryOrder goes
-        # by values, whose place in memory others take once they are erased.
+        # All splits are planned before any is made: a mean in two steps would not be recognised as one, and MemoryOrder
+        # is keyed by values, whose addresses new values reuse once they are erased.
         memory = MemoryOrder()
         splits: dict[ir.Operation, _Split] = {}
         for function in functions(module):
@@ -226,11 +226,11 @@ class SplitReductions(Pass):
         return [_B.convert(_B.reshape(total, shape_of(op.results[0])), spelling_of(op.results[0]))]
 
     def _wanted(self, order: Sequence[int], sizes: Sequence[Number], dims: Sequence[int]) -> int:
-        """How many parts would keep the machine busy; 1 where there are programs enough."""
+        """How many parts would keep the machine busy; 1 where there are enough programs, or little work for each."""
         programs = estimate(sizes[d] for d in order if d not in dims)
         work = estimate(sizes[d] for d in dims)
         if order and order[-1] not in dims:
-            # A program reduces so many results side by side where the dim that is fastest in memory is kept.
+            # Where the dim that is fastest in memory is kept, a program reduces a strip of results side by side.
             strip = min(STRIP, hint(sizes[order[-1]]))
             programs, work = max(programs // strip, 1), work * strip
         if work < LONG or programs >= self.programs // 2:
@@ -238,7 +238,7 @@ class SplitReductions(Pass):
         return min(4 * self.programs // programs, work // SHORT)
 
     def _exact(self, order: Sequence[int], sizes: Sequence[Number], dims: Sequence[int]) -> int:
-        """How many parts leave no more than `longest` numbers to add up one after the other."""
+        """How many parts are needed so that at most `longest` numbers are added up one after the other."""
         count = estimate(sizes[d] for d in dims)
         if not self.longest or not order:
             return 1
@@ -247,7 +247,7 @@ class SplitReductions(Pass):
     def _refuse_too_long(
         self, order: Sequence[int], sizes: Sequence[Number], dims: Sequence[int], found: Mapping[int, Number]
     ) -> None:
-        """Raises Undecided where a program would reduce so much that a program for each set of sizes is better."""
+        """Raises Undecided where one program would reduce so much that compiling for each set of sizes is better."""
         if any(isinstance(sizes[d], Size) for d in dims):
             alone = estimate(sizes[d] for d in dims) // max(estimate(found.values()), 1)
             if order[-1] not in dims:
@@ -258,7 +258,7 @@ class SplitReductions(Pass):
 
 
 def _ragged(order: Sequence[int], sizes: Sequence[Number], dims: Sequence[int], wanted: int) -> _Ragged | None:
-    """How the slowest dim that depends on the call and is long enough is cut in parts, and where these end."""
+    """Cuts the slowest reduced dim that is symbolic and long enough into even parts; None where there is none."""
     for d in order:
         if d not in dims or not isinstance(sizes[d], Size):
             continue
@@ -270,7 +270,7 @@ def _ragged(order: Sequence[int], sizes: Sequence[Number], dims: Sequence[int], 
 
 
 def _ragged_total(op: ir.Operation, x: Value, form: Cut, ragged: _Ragged) -> Value:
-    """The parts, and beside them what is left at the end of the dim."""
+    """The reduction of the parts, joined with that of the remainder at the end of the dim."""
     name, sizes, dim = op.name.removeprefix("cuesta."), shape_of(x), ragged.dim
     even = [ragged.whole if d == dim else n for d, n in enumerate(sizes)]
     rest = [n - m for n, m in zip(sizes, even, strict=True)][dim]
@@ -297,12 +297,12 @@ def _ragged_total(op: ir.Operation, x: Value, form: Cut, ragged: _Ragged) -> Val
 
 
 def in_parts(x: Value, shape: list[Number], made: dict[Value, Value] | None = None) -> Value:
-    """x in another shape, with the pointwise ops that made it: `made` gets what they make, → the same in that shape."""
+    """x in `shape`: the pointwise ops that make x are repeated in this shape. `made` gets old result → new result."""
     sizes = shape_of(x)
 
     def view(value: Value) -> Value:
         own = reshaped_operand(shape_of(value), sizes, shape)
-        assert own is not None  # each dim of `sizes` became a run of its own
+        assert own is not None  # each dim of `sizes` is a run of its own in `shape`
         return _B.reshape(value, own)
 
     return _viewed(x, shape, view, made)
@@ -311,10 +311,10 @@ def in_parts(x: Value, shape: list[Number], made: dict[Value, Value] | None = No
 def _viewed(
     x: Value, shape: list[Number], view: Callable[[Value], Value], computed: dict[Value, Value] | None = None
 ) -> Value:
-    """A view of x, which has that shape, with the pointwise ops that made it.
+    """x in `shape`: the pointwise ops that make x are repeated in this shape, on operands taken through `view`.
 
-    A reshape between them and the reduction would keep them out of its kernel, and what they make in memory. That is
-    as well where they make it of much: each place in the window of a pool would be in memory instead.
+    A reshape between these ops and the reduction would keep them out of the reduction's kernel, and x in memory. That
+    is better where x is computed from much more data: of a pool, each place of the window would be in memory instead.
     """
     sizes = shape_of(x)
     made: dict[Value, Value] = {}
@@ -345,7 +345,7 @@ def _viewed(
 
 
 def _traffic(value: Value, known: dict[Value, dict[Value, int]]) -> dict[Value, int]:
-    """What pointwise ops make `value` of → the bytes that each moves; not all of it where that is much already."""
+    """Value that pointwise ops compute `value` from → the bytes it moves; incomplete once the sum is over the limit."""
     if value in known:
         return known[value]
     op, sizes = maker(value), shape_of(value)
@@ -361,7 +361,7 @@ def _traffic(value: Value, known: dict[Value, dict[Value, int]]) -> dict[Value, 
 
 
 def _variance(x: Value, mean: Value, form: Cut) -> Value:
-    """The sum of the squares of x less `mean`, which has a 1 for each part."""
+    """The sum of (x - mean)² from the parts of x; `mean` has size 1 along the dims of the parts."""
     own = _B.mean(x, form.inside)
     beside = _B.reshape(own, [1 if d in form.inside else n for d, n in enumerate(shape_of(x))])
     spread = _B.reduce("sum", _B.pointwise("square", _B.pointwise("sub", x, beside)), form.inside)
@@ -371,7 +371,7 @@ def _variance(x: Value, mean: Value, form: Cut) -> Value:
 
 
 def _is_centred(op: ir.Operation) -> bool:
-    """Whether `op` sums the squares of something less its mean over the same dims."""
+    """Whether `op` is the sum of (x - mean)², with the mean of x over the same dims."""
     square = maker(op.operands[0], "square") if op.name == "cuesta.sum" else None
     if square is None or maker(square.operands[0], "sub") is None:
         return False
@@ -385,7 +385,7 @@ def _is_centred(op: ir.Operation) -> bool:
 
 
 def _count(value: Value) -> Number | float | None:
-    """The number that `value` holds in every place; None where it holds others."""
+    """The number, maybe symbolic, that every element of `value` is; None where there is no such number."""
     extent = maker(value, "extent")
     return number(value) if extent is None else number_of(extent.attributes["at"])
 

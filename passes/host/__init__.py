@@ -1,1 +1,1 @@
-"""Passes on the host function, after kernels were formed: what is written in place, and what is checked."""
+"""Rewrites the host function after kernels were formed: writes sums in place, and checks operands."""

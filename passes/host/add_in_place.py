@@ -1,10 +1,10 @@
-"""Convolutions that add to what nobody reads again write the sum over it.
+"""Lets convolutions that add to a summand write the sum over it, if the summand is dead afterwards.
 
     %r = host.aten(%x, %y, %held) {packed_convolution_add}       host.aten(%x, %y, %held) {packed_convolution_add_}
     host.launch(%r, %z)                                     →    host.launch(%y, %z)
 
-oneDNN then reads and writes one memory, not two. %y may be in a buffer of ours or a call's result: torch's own calls
-on the route "shim" give memory that nothing else knows (dialects/host/aten_abi.py).
+oneDNN then reads and writes one memory, not two. %y may be in a buffer of the host function, or a call's result:
+torch's own calls on the route "shim" return memory that nothing else refers to (dialects/host/aten_abi.py).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from cuesta.passes.infra.registry import Pass, register_pass
 
 @register_pass("add-in-place")
 class AddInPlace(Pass):
-    """Lets convolutions write a sum over the summand that dies in it."""
+    """Lets convolutions write a sum over its summand, if the summand is dead afterwards."""
 
     def run(self, module: ir.Module) -> None:
         with module.context:
@@ -35,7 +35,7 @@ def _adds(op: ir.Operation) -> bool:
 
 
 def _may_write(op: ir.Operation) -> bool:
-    """Whether nothing reads the summand, or what it is a part of, but before the convolution."""
+    """Whether the convolution may write over the summand: its memory may be overwritten, and nothing reads it later."""
     x, summand, _ = op.operands
     root, _ = host.base_of(summand)
     if summand.type != op.results[0].type or isinstance(root.owner, ir.Block) or root == host.base_of(x)[0]:
@@ -44,13 +44,13 @@ def _may_write(op: ir.Operation) -> bool:
     if maker.name == host.CALL.name:
         ours = maker.attributes["route"].value == "shim"
     else:
-        # What is returned takes memory of its own, no more than it needs.
+        # A returned sum gets memory of its own, no larger than it needs.
         ours = maker.name == host.ALLOC.name and not any(user.name == "func.return" for user in _readers(op.results[0]))
     return ours and all(user == op or user.is_before_in_block(op) for user in _readers(root))
 
 
 def _readers(value: ir.Value) -> Iterator[ir.Operation]:
-    """The ops that touch a value, through views or not."""
+    """The ops that use a value, directly or through views."""
     for user in users(value):
         if user.name == host.VIEW.name:
             yield from _readers(user.results[0])

@@ -1,9 +1,9 @@
-"""Marks a planned program as checked: its launches say how large their operands are, and none leaves its memory.
+"""Checks that no operand of a planned program exceeds its memory, and states in each launch how large its operands are.
 
     host.launch(%v, %r) {kernel = @k}   →   host.launch(%v, %r) {kernel = @k, extents = [128, 256]}
 
-Run for `options={"checked": True}` only. An operand that does not lie within the memory that it is a view of is a
-CompileError; where its place depends on the call, the runtime looks (`checked` in the metadata has these operands).
+Run for `options={"checked": True}` only. An operand that is not within the memory that it is a view of is a
+CompileError. If its place depends on the call, the runtime checks it (`checked` in the metadata lists these operands).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from cuesta.passes.infra.registry import Pass, register_pass
 
 @register_pass("check-operands")
 class CheckOperands(Pass):
-    """Refuses operands that are not within their memory, and says how many bytes each launch may touch."""
+    """Refuses operands that are not within their memory, and states how many bytes of each a launch may touch."""
 
     def run(self, module: ir.Module) -> None:
         with module.context, ir.Location.unknown():

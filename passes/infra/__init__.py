@@ -1,4 +1,4 @@
-"""What passes are made of: the registry of passes by name, pipelines and their text, diagnostics, rewriting in place.
+"""Holds what all passes use: the registry of passes by name, pipelines and their text, diagnostics, in-place rewriting.
 
-May import dialects; no pass.
+Modules here may import dialects, but no pass.
 """

@@ -1,4 +1,4 @@
-"""MLIR diagnostics as plain data, so that errors, tools and tests can carry them past their context."""
+"""Copies MLIR diagnostics to plain data, so that errors, tools and tests can keep them longer than their context."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rewriting a graph function in place, op by op, in program order."""
+"""Rewrites a graph function in place, op by op, in program order."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from cuesta._mlir import func, ir
 from cuesta.dialects.cuesta.dialect import int_attr
 
-#: A rule builds before `op` and returns what replaces its results, or None to leave it.
+#: A rule builds ops before `op` and returns the values that replace its results, or None to leave `op`.
 Rule = Callable[[ir.Operation], Sequence[ir.Value | None] | None]
 
 
@@ -19,7 +19,7 @@ def functions(module: ir.Module) -> Iterator[func.FuncOp]:
 
 
 def rewrite_ops(module: ir.Module, rules: dict[str, Rule]) -> None:
-    """Applies the rule of each op's name once, operands before users. What a rule builds is not visited."""
+    """Applies to each op the rule for its name, once, operands before users. Ops that a rule builds are not visited."""
     with module.context:
         for function in functions(module):
             for op in list(function.regions[0].blocks[0].operations):
@@ -45,7 +45,7 @@ def is_unused(value: ir.Value) -> bool:
 
 
 def users(value: ir.Value) -> list[ir.Operation]:
-    """The operations that use a value, one entry a use."""
+    """The operations that use a value, one entry per use."""
     return [use.owner.operation for use in value.uses]
 
 
@@ -60,12 +60,12 @@ def erase_dead(module: ir.Module) -> None:
 
 
 def named(name: str, op: ir.Operation) -> ir.Location:
-    """The location of an op that stands for several, `op` the last of them: the report calls it `name`."""
+    """The location of an op that replaces several, the last of which is `op`. The report calls the new op `name`."""
     return ir.Location.name(name, op.location)
 
 
 def remark(producer: ir.Operation, consumer: ir.Operation, reason: str, byte_count: int) -> None:
-    """Notes on their function that two ops stay apart, and the bytes that this costs; the report shows it."""
+    """Records on the function, for the report, why two ops are not combined, and the bytes that this costs."""
     function = producer.parent
     row = {
         "producer": ir.StringAttr.get(producer.name.partition(".")[2]),

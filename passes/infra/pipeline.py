@@ -1,4 +1,4 @@
-"""Pipelines that mix cuesta's passes with upstream MLIR's.
+"""Parses and runs pipelines that mix cuesta's passes with upstream MLIR's.
 
     Pipeline.parse("builtin.module(fold-permutes{limit=4},func.func(canonicalize,cse))").run(module)
 
@@ -23,7 +23,7 @@ from cuesta.passes.infra.pipeline_text import Item, error_at, parse_text, split_
 from cuesta.passes.infra.registry import Pass, all_passes, find_pass, make_pass, spelled
 from cuesta.sizes import hints
 
-# Names offered beside our own when a name is mistyped; the bindings cannot list upstream's registry.
+# Upstream names to suggest for a mistyped name; the bindings cannot list upstream's registry.
 _FAMILIAR_UPSTREAM = (
     *("canonicalize", "cse", "inline", "symbol-dce", "sccp", "transform-interpreter", "loop-invariant-code-motion"),
     *("linalg-fuse-elementwise-ops", "linalg-generalize-named-ops", "linalg-fold-unit-extent-dims"),
@@ -147,12 +147,12 @@ class Pipeline:
         """Runs every pass on `module`, in place.
 
         `verify` checks the module after each pass. `observe(pass text, module)` is called after each
-        pass; to that end upstream's then run one at a time. `on_diagnostic` hears every diagnostic;
+        pass; upstream's passes then run one at a time. `on_diagnostic` hears every diagnostic;
         without it warnings and remarks go to the context's other handlers, and errors only into the
         exception.
 
-        Raises PassFailed where a pass fails or raises something of Python's, VerifyError where a
-        pass leaves invalid IR behind; a CuestaError of a pass comes through with a note that names it.
+        Raises PassFailed where a pass fails or raises a Python exception, VerifyError where a pass
+        leaves invalid IR behind. A CuestaError of a pass propagates, with a note that names the pass.
         """
         for step in self.passes if observe else self.steps:
             run_step(step, module, verify=verify, on_diagnostic=on_diagnostic)
@@ -164,7 +164,7 @@ class Pipeline:
 
 
 def hints_of(module: ir.Module) -> dict[str, int]:
-    """What the symbols in a module's sizes were in the call that was traced."""
+    """Symbol of a module's sizes → its value in the traced call."""
     attributes = module.operation.attributes
     return {a.name: a.attr.value for a in attributes["cuesta.hints"]} if "cuesta.hints" in attributes else {}
 
@@ -297,5 +297,5 @@ def _explain(item: Item, anchor: str, upstream: str) -> str:
 
 @functools.cache
 def _scratch_context() -> ir.Context:
-    """Only checks names: no IR is ever made in it."""
+    """A context that only checks names: no IR is ever made in it."""
     return ir.Context()

@@ -1,10 +1,10 @@
-"""The grammar of pipeline text, which is upstream's:
+"""Parses pipeline text, whose grammar is upstream's:
 
     pipeline := anchor "(" list ")"        list := item ("," item)*
     item     := pass-name options?  |  anchor "(" list ")"
     options  := "{" text, braces and quotes balanced "}"
 
-Only the shape is read here; which names exist is decided in pipeline.py.
+Only the syntax is checked here; pipeline.py checks which names exist.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Item:
 
     name: str
     position: int  # of the name's first character in the pipeline text, from 0
-    options: str = ""  # what stood between the braces, untouched
+    options: str = ""  # the text between the braces, unchanged
     children: tuple[Item, ...] | None = None
 
     def __str__(self) -> str:
@@ -46,7 +46,7 @@ def error_at(text: str, position: int, message: str) -> PipelineError:
 
 
 def parse_text(text: str) -> Item:
-    """Reads one pipeline. Raises PipelineError, with the position, for text that is not of the grammar."""
+    """Parses one pipeline. Raises PipelineError, with the position, for text that the grammar does not allow."""
     reader = _Reader(text)
     root = reader.item()
     if root.children is None:
@@ -58,7 +58,7 @@ def parse_text(text: str) -> Item:
 def split_options(options: str) -> dict[str, str]:
     """`limit=4 verbose only={a b}` → {"limit": "4", "verbose": "true", "only": "a b"}.
 
-    Raises ValueError, naming it, for a key that is given twice.
+    Raises ValueError, which names the key, for a key that is given twice.
     """
     found: dict[str, str] = {}
     for word in _split_words(options):

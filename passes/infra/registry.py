@@ -1,5 +1,5 @@
-"""The passes of cuesta by name. A pass is a frozen dataclass whose fields are its options; one that has none says
-nothing of it.
+"""Registers cuesta's passes by name. A pass is a frozen dataclass whose fields are its options; a pass without options
+needs no `@dataclass` of its own.
 
 @register_pass("fold-permutes")
 @dataclass(frozen=True)

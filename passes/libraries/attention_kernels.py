@@ -1,4 +1,4 @@
-"""Which attention is a kernel of ours on a CPU, and how it is cut.
+"""Decides which attention ops become kernels of ours on a CPU, and how these are tiled.
 
 %o, %lse = cuesta.attention(%q, %k, %v)   →   %o, %lse = cuesta.attention(%q, %k, %v) {tile = "64x128 by 4"}
 """
@@ -20,22 +20,22 @@ from cuesta.targets import Target
 #: Position of q among the operands of each op.
 _FIRST = {"cuesta.attention": 0, "cuesta.attention_backward": 1}
 
-#: Attribute of an op of which no kernel is made: why.
+#: Attribute of an op that no kernel can compute: why not.
 REASON = "reason"
 
-#: Of fewer queries most lanes would be empty: the library took 0.65 of a kernel's time for one, 1.2 for four.
+#: With fewer queries most lanes would be empty: the library took 0.65 of a kernel's time for one, 1.2 for four.
 _FEWEST_QUERIES = 8
-#: Vectors of queries that a panel has at most.
+#: The most vectors of queries in a panel.
 _MOST_VECTORS = 4
-#: Work of a panel beside what its queries take, in vectors of them.
+#: Fixed cost of a panel, in query vectors.
 _PANEL = 0.4
-#: Keys of a block, at most: its scores for a panel stay in L1.
+#: The most keys of a block: its scores for a panel stay in L1.
 _MOST_KEYS = 64
 
 
 def mark_attention(module: ir.Module, option: str, target: Target) -> None:
-    """Marks the attention of a module that is to become kernels, and says of the other why not; `option` is that named
-    `attention`."""
+    """Marks the attention ops of a module that are to become kernels, and those that cannot with the reason. `option`
+    is the option `attention`."""
     if target.device_type != "cpu" or target.gpu or option == "library":
         return
     measured = measured_products(module)
@@ -51,7 +51,7 @@ def mark_attention(module: ir.Module, option: str, target: Target) -> None:
 
 
 def refusal(op: ir.Operation) -> str | None:
-    """What no kernel takes of an op; None where one does."""
+    """The property of an op that no kernel supports; None where there is a kernel for the op."""
     masked = len(op.operands) in (4, 7)
     if {spelling_of(x) for x in op.operands} - ({"i1"} if masked else set()) != {"f32"}:
         return "elements other than f32"
@@ -62,13 +62,13 @@ def refusal(op: ir.Operation) -> str | None:
 
 
 def tile_of(op: ir.Operation) -> AttentionTile:
-    """How a kernel cuts an op."""
+    """The tile of a kernel for an op."""
     q, k = list(op.operands)[_FIRST[op.name] :][:2]
     return tile_for(hint(shape_of(q)[2]), hint(shape_of(k)[2]))
 
 
 def tile_for(queries: int, keys: int) -> AttentionTile:
-    """The tile of so many queries and keys: panels that leave few lanes empty, and blocks of keys that are alike."""
+    """The tile for so many queries and keys: panels with few empty lanes, and blocks of about equally many keys."""
 
     def cost(vectors: int) -> float:
         return math.ceil(queries / (vectors * LANES)) * (vectors + _PANEL)
@@ -80,6 +80,6 @@ def tile_for(queries: int, keys: int) -> AttentionTile:
 
 
 def _is_faster(op: ir.Operation, measured: Mapping[str, str]) -> bool:
-    """Whether a kernel was measured to be faster on this machine, and has queries for its lanes."""
+    """Whether kernels were measured to be faster on this machine, and the op has enough queries to fill lanes."""
     queries = shape_of(op.operands[_FIRST[op.name]])[2]
     return hint(queries) >= _FEWEST_QUERIES and measured.get(op.name.removeprefix("cuesta.")) == KERNEL

@@ -1,5 +1,5 @@
-"""The operands of two products as an attention op takes them: four dims, heads not yet repeated, and the
-strides that they have in memory.
+"""Turns the operands of two products into those of an attention op: four dims, heads before they are repeated,
+and the strides that the operands have in memory.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Sizes: TypeAlias = tuple[Number, Number, Number, Number]
 
 
 def heads_of(operand: ir.Value, sizes: Sizes, grouped: bool = True) -> ir.Value:
-    """A product's operand [B*H, N, D] as [B, H, N, D], the value that it was reshaped from where that has these sizes.
+    """A product's operand [B*H, N, D] as [B, H, N, D]: the value that it was reshaped from, if that has these sizes.
 
     `grouped` gives [B, H/n, N, D] where each head was repeated n times.
     """
@@ -31,7 +31,7 @@ def heads_of(operand: ir.Value, sizes: Sizes, grouped: bool = True) -> ir.Value:
 
 
 def transposed_heads_of(operand: ir.Value, sizes: Sizes, grouped: bool = True) -> ir.Value:
-    """The same of an operand [B*H, D, N], which the attention op takes the other way round."""
+    """Like `heads_of`, for an operand [B*H, D, N], which the attention op takes transposed."""
     batch, heads, rows, depth = sizes
     value = _above_reshapes(operand, (batch, heads, depth, rows))
     op = maker(value, "permute")
@@ -44,14 +44,14 @@ def transposed_heads_of(operand: ir.Value, sizes: Sizes, grouped: bool = True) -
 
 
 def _above_reshapes(value: ir.Value, sizes: Sizes) -> ir.Value:
-    """What `value` was reshaped from; it stops where the sizes are right."""
+    """The value that `value` was reshaped from, above reshapes up to the first value of these sizes."""
     while shape_of(value) != sizes and (op := maker(value, "reshape")) is not None:
         value = op.operands[0]
     return value
 
 
 def _unrepeated(value: ir.Value, sizes: Sizes) -> ir.Value | None:
-    """[B, H/n, N, D] where `value` is that with each head repeated n times."""
+    """[B, H/n, N, D] if `value` repeats each head of such a tensor n times, else None."""
     while (op := maker(value, "reshape")) is not None:
         value = op.operands[0]
     op = maker(value, "expand")
@@ -68,18 +68,18 @@ def _unrepeated(value: ir.Value, sizes: Sizes) -> ir.Value | None:
 
 
 def strides_for(value: ir.Value) -> Sequence[Number]:
-    """The strides with which an attention op is to see an operand: those it has in memory as far as that is known
-    here, with 1 for the last dim, which ATen's kernel takes for granted."""
+    """The strides that an attention op states for an operand: those in memory, as far as they are known here. ATen's
+    kernel relies on 1 for the last dim; without it, row-major strides."""
     sizes = shape_of(value)
     layout, known = _layout(value)
     if layout is None or (sizes[-1] != 1 and layout.strides[-1] != 1):
         return row_major(sizes)
-    # What is not dense is not copied to where it was expected: it must be there already.
+    # An operand with gaps is not copied to match the stated strides: it must have them already.
     return layout.strides if known or is_dense(sizes, layout.strides) else row_major(sizes)
 
 
 def _layout(value: ir.Value) -> tuple[Layout | None, bool]:
-    """(where the value's elements lie, None where a view copies; whether that is sure: a kernel may place its own)."""
+    """(the value's layout, None where a view copies; whether it is certain: a kernel may choose its result's)."""
     owner, sizes = value.owner, shape_of(value)
     if isinstance(owner, ir.Block):
         arguments = owner.owner.attributes

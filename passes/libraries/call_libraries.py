@@ -1,10 +1,10 @@
-"""Hands matrix products, convolutions and attention to the libraries behind ATen.
+"""Rewrites matrix products, convolutions and attention as calls of the libraries behind ATen.
 
     %2 = cuesta.mm(%0, %1)   →   %2 = aten.call(%0, %1) {overload = "aten.mm.default"}
 
-On CPU they run in MKL and oneDNN. There a bias that is added to rows is left to the kernel that reads the product: ATen
-writes it to the result first, and has MKL read that. Of some products `product_routes` makes kernels instead; one that
-is to use tensor cores stays a product, and its tile says so.
+On CPU the libraries are MKL and oneDNN. There a bias that is added to rows is left to the kernel that reads the
+product: ATen would write the bias to the result first, and have MKL read it again. `product_routes` makes kernels of
+some products instead. A product that is to use tensor cores stays a product, marked with its tile.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _GEMM = "matrix products run in the library"
 def _call(
     op: ir.Operation, overload: str, args: Sequence[Any], kwargs: dict[str, Any], reason: str, any_strides: bool = False
 ) -> list[ir.Value]:
-    """The call with the strides that the op was traced with, row-major ones where it was not."""
+    """The call, with the strides that the op was traced with, or row-major ones without a trace."""
     if "result_strides" in op.attributes:
         strides: list[Sequence[Number]] = [numbers(s) for s in op.attributes["result_strides"]]
     else:
@@ -62,14 +62,14 @@ def _addmm(op: ir.Operation) -> list[ir.Value]:
 
 
 def _mm_and_bias(op: ir.Operation) -> list[ir.Value]:
-    """The product, and the bias added behind it."""
+    """The product as a call, and an op after it that adds the bias."""
     bias, *factors = op.operands
     (product,) = _call(op, "aten.mm.default", factors, {}, _GEMM, any_strides=True)
     return [_B.pointwise("add", product, bias)]
 
 
 def _has_bias(op: ir.Operation) -> bool:
-    """Whether what an addmm adds is the same in all rows, in the type that the product is summed in."""
+    """Whether an addmm adds the same bias to all rows, unscaled and in the type that the product is summed in."""
     (result,) = op.results
     columns = (*(1,) * (len(shape_of(op.operands[0])) - 1), shape_of(result)[-1])
     plain = all(op.attributes[name].value == 1 for name in ("beta", "alpha"))
@@ -77,7 +77,7 @@ def _has_bias(op: ir.Operation) -> bool:
 
 
 def _kernels_read(value: ir.Value) -> bool:
-    """Whether all that reads a value is pointwise, so that kernels of ours read it anyway."""
+    """Whether all readers of a value are pointwise, so that kernels of ours read it anyway."""
     readers = users(value)
     return bool(readers) and all(
         op.name in POINTWISE or (op.name == "cuesta.reshape" and _kernels_read(op.results[0])) for op in readers
@@ -85,7 +85,7 @@ def _kernels_read(value: ir.Value) -> bool:
 
 
 def _product(op: ir.Operation, biases: bool) -> list[ir.Value] | None:
-    """The op as a call, one without a bias where it may go into `biases` of kernels; None where it stays a product."""
+    """The op as a call or a kernel; None where it stays a product. With `biases`, kernels may add a call's bias."""
     if PRODUCT in op.attributes:
         return None
     if op.attributes[ROUTE].value != LIBRARY:
@@ -106,7 +106,7 @@ def _convolution(op: ir.Operation) -> list[ir.Value]:
 class CallLibraries(Pass):
     """Turns contractions and attention into calls of ATen."""
 
-    #: Who computes matrix products on a GPU: the option of that name.
+    #: Who computes matrix products: the option of that name.
     gemm: str = "auto"
 
     #: Who computes attention on a CPU: the option of that name.
@@ -127,6 +127,6 @@ class CallLibraries(Pass):
         with module.context:
             for function in functions(module):
                 ops = [view.operation for view in function.regions[0].blocks[0].operations]
-                # Found before any is changed: that erases ops behind them, and a view of an erased op must not be read.
+                # All are found before any is changed: a change erases later ops, whose Python views must not be read.
                 for product in [op for op in ops if PACKED in op.attributes]:
                     keep_panels_apart(product)

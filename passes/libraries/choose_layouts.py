@@ -1,20 +1,20 @@
-"""Puts convolutions in channels_last where the library computes them faster so.
+"""Puts convolutions in channels_last where the library is faster in that layout.
 
     cuesta.convolution(%x, %w) {result_strides = [[3136, 49, 7, 1]]}   →   {result_strides = [[3136, 1, 448, 64]]}
 
-cuDNN's fast kernels work in channels_last; any other layout they convert on every call. That holds where tensor cores
-compute (`cudnn` on the op): bf16, f16, and f32 where torch allows TF32. In full f32, row-major is the faster one. A
-graph with grouped convolutions is left as it is: channels_last is the slower one for them.
+cuDNN's fast kernels work in channels_last, and convert any other layout on every call. That holds where tensor cores
+compute (`cudnn` on the op): bf16, f16, and f32 where torch allows TF32. In full f32, row-major is faster. A graph with
+grouped convolutions is left as it is: channels_last is slower for them.
 
-oneDNN's kernels (`onednn` on the op) convert the images of a row-major call, there and back, and in channels_last
-none; but ATen then wants the weight in channels_last too, in which only a window of one element has it already. So
-each convolution has what moves less, and one that is to be a product of patches is left as it is.
+oneDNN's kernels (`onednn` on the op) convert the images of a row-major call, there and back. In channels_last they
+convert none, but ATen then wants the weight in channels_last too, and converts it unless its window is one element. So
+each convolution gets the layout that moves less. A convolution that is to become a product of patches is left as it is.
 
-Kernels follow the memory order of what they read, so one kernel at each end of the network is all that converts. What
-a graph returns keeps the layout that is asked for: on a GPU a graph that returns most of what it computes on the way
-(the forward one of a training step) is left as it is, on a CPU a convolution whose result is returned row-major. What a
-training step saves on a CPU is asked for in channels_last (`frontend/saved_layouts`), and the gradients of convolutions
-are computed in the layout in which their images come.
+Kernels follow the memory order of their operands, so only one kernel at each end of the network converts. The results
+of a graph keep the layout that the caller asks for. So on a GPU a graph that returns most of its intermediates (the
+forward graph of a training step) is left as it is, and on a CPU a convolution whose result is returned row-major. On a
+CPU, the tensors that a training step saves are asked for in channels_last (`frontend/saved_layouts`), and the gradients
+of convolutions are computed in the layout of their images.
 """
 
 from __future__ import annotations
@@ -36,23 +36,23 @@ from cuesta.policy.convolution_layouts import cuts_patches, moves_less_in_channe
 from cuesta.runtime.strides import same_places
 from cuesta.sizes import Number
 
-#: Of the convolutions of a function, those to be in channels_last.
+#: Chooses, from the convolutions of a function, those to put in channels_last.
 _Rule: TypeAlias = Callable[[func.FuncOp, list[ir.Operation]], list[ir.Operation]]
 
-#: Calls into ATen whose results lie as their first operand does.
+#: Calls into ATen whose results have the memory order of their first operand.
 _FOLLOWS = frozenset({"aten.max_pool2d_with_indices.default", "aten.avg_pool2d.default"})
-#: Calls for gradients, whose second operand is the images: how many of their operands are as these are.
+#: Calls for gradients, whose second operand is the images → how many of their operands get the images' layout.
 _GRADIENTS = {
     "aten.convolution_backward.default": 3,
     "aten.max_pool2d_with_indices_backward.default": 3,
     "aten.avg_pool2d_backward.default": 2,
 }
-#: Returned tensors of four dims for each convolution from which on a graph is left as it is.
+#: A graph that returns more than this many tensors of four dims per chosen convolution is left as it is.
 _RETURNED_SHARE = 0.5
 
 
 def channels_last(sizes: Sequence[Number]) -> list[Number]:
-    """The strides of an [N, C, H, W] tensor whose channels are next to one another, as torch counts them."""
+    """The strides of an [N, C, H, W] tensor whose channels are contiguous, as torch computes them."""
     _, c, h, w = sizes
     return [c * h * w, 1, w * c, c]
 
@@ -78,7 +78,7 @@ def _choose(function: func.FuncOp, rule: _Rule) -> None:
     chosen = rule(function, [op for op in convolutions if len(shape_of(op.results[0])) == 4])
     for op in chosen:
         _set_strides(op, operands=2)
-    # oneDNN computes by what it has packed in this layout alone.
+    # oneDNN's convolutions with packed weights work in this layout only.
     packed = [op for op in ops if op.name == "aten.call" and op.attributes["overload"].value in PACKED_CONVOLUTIONS]
     for op in packed:
         _set_strides(op, operands=len(op.operands) - 1)
@@ -89,7 +89,7 @@ def _choose(function: func.FuncOp, rule: _Rule) -> None:
 
 
 def _gradients(function: func.FuncOp) -> None:
-    """Puts gradients in channels_last whose images come so: most are what the forward graph has saved."""
+    """Puts gradients in channels_last if their images are: most images are tensors that the forward graph saved."""
     memory = MemoryOrder()
     for op in function.regions[0].blocks[0].operations:
         operands = _GRADIENTS.get(op.attributes["overload"].value) if op.name == "aten.call" else None

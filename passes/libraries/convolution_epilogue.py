@@ -1,4 +1,4 @@
-"""What cuDNN does behind a convolution in the same kernel: a bias, a residual and relu.
+"""Matches the epilogues that cuDNN computes in the kernel of a convolution: a bias, a residual and relu.
 
 `aten.cudnn_convolution_relu` and `aten.cudnn_convolution_add_relu` add in f32 and round once; in f32 they follow
 torch's setting for TF32, as the convolution alone does.
@@ -27,7 +27,7 @@ class Epilogue:
 
 
 def epilogue_of(value: Value) -> Epilogue | None:
-    """What `value` goes through and nothing else reads, None where that is not what cuDNN has."""
+    """The epilogue of `value`, which has no other readers; None where cuDNN has no such epilogue."""
     user = only_user(value)
     residual = None
     if user is not None and user.name == "cuesta.add":
@@ -40,7 +40,7 @@ def epilogue_of(value: Value) -> Epilogue | None:
 
 
 def on_tensor_cores(convolution: ir.Operation) -> bool:
-    """Whether cuDNN computes it with tensor cores, whose kernels want channels_last."""
+    """Whether cuDNN computes the convolution with tensor cores, whose kernels want channels_last."""
     return _cudnn(convolution) == "tensor_cores"
 
 
@@ -67,7 +67,7 @@ def refusal(convolution: ir.Operation) -> str | None:
     if attributes["transposed"].value or attributes["groups"].value != 1:
         return "cuDNN has no epilogues for transposed and grouped convolutions"
     if on_tensor_cores(convolution) and not _is_channels_last(convolution):
-        # Up to three times the time of the parts, on an H100: 1x1 of 16x256x32x32 in TF32 takes 34.7 µs for 14.8.
+        # Up to three times the time of separate ops, on an H100: 1x1 of 16x256x32x32 in TF32 takes 34.7 µs, not 14.8.
         return "cuDNN's epilogues are slow on row-major tensors"
     return None
 

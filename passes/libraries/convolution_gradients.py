@@ -1,4 +1,4 @@
-"""Calls of ATen for a convolution's gradients, as passes that compute some of them otherwise read them.
+"""Reads and replaces ATen calls for a convolution's gradients, for passes that compute some of these otherwise.
 
 %dx, %dw = aten.convolution_backward(%gradient, %x, %w, …, [true, true, false])
 """
@@ -21,14 +21,14 @@ _OVERLOAD = "aten.convolution_backward.default"
 
 
 def are_gradients(op: ir.Operation) -> bool:
-    """Whether an op is such a call, and not one for the bits of eager's results."""
+    """Whether an op is an ATen call for a convolution's gradients, but not one that is made for eager's bits."""
     if op.name != "aten.call" or op.attributes["overload"].value != _OVERLOAD:
         return False
     return bool(op.attributes["reason"].value != EAGERS_BITS)
 
 
 def gradient_arguments(op: ir.Operation) -> list[Any]:
-    """What it is called with. ATen takes one number for all dims of a stride, a padding and a dilation."""
+    """The call's arguments. Stride, padding and dilation, which may be one number for all dims, have one per dim."""
     arguments, _ = decode_call(op.attributes["args"].value, list(op.operands))
     dims = len(shape_of(arguments[2])) - 2
     arguments[4:7] = [given * dims if len(given) == 1 else given for given in arguments[4:7]]
@@ -45,8 +45,8 @@ def replace_on_cpu(
     is_chosen: Callable[[ir.Operation, MemoryOrder], bool],
     rule: Callable[[ir.Operation], Sequence[ir.Value]],
 ) -> None:
-    """Replaces the chosen ops of a module for a CPU. All are found before one is replaced: what is computed otherwise
-    does not say how it lies."""
+    """Replaces the chosen ops of a module for a CPU. All are chosen before one is replaced: unlike a call, the new ops
+    do not state their results' strides."""
     if target_of(module).kind != "cpu":
         return
     with module.context:

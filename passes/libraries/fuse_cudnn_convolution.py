@@ -1,11 +1,11 @@
-"""Takes bias, residual and relu into cuDNN's convolution.
+"""Fuses bias, residual and relu into cuDNN's convolution.
 
     %1 = cuesta.convolution(%x, %w, %b)         %1 = cuesta.convolution(%x, %w, %b)
     %2 = %1 + %z                            →
     %3 = cuesta.relu(%2)                        %3 = aten.call(%x, %w, %z, %b) {cudnn_convolution_add_relu}
 
-A residual that is a convolution with a bias gives its bias to the other one: ATen adds a bias that stands alone
-by a kernel of its own.
+If the residual is a convolution with a bias, that bias moves to the fused convolution: ATen adds the bias of a plain
+convolution in a kernel of its own.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def _fused(convolution: ir.Operation, epilogue: Epilogue) -> Sequence[Value]:
 
 
 def _without_bias(residual: Value, bias: Value | None) -> tuple[Value, Value | None]:
-    """(the residual less a bias of its own that nobody else sees, the bias with that one added)."""
+    """(the residual without its bias, `bias` plus that bias), if the residual has a bias and no other users."""
     op = maker(residual, "convolution")
     if op is None or len(op.operands) < 3 or only_user(residual) is None:
         return residual, bias
@@ -75,7 +75,7 @@ def _without_bias(residual: Value, bias: Value | None) -> tuple[Value, Value | N
     bare = rebuilt(op, weight, None)
     if bias is None:
         return bare, own
-    # Added before they are rounded, where a fold has just made them.
+    # Added before they are rounded, if fold-batch-norm has just made them.
     kind = opmath(spelling_of(own))
     total = _B.pointwise("add", _B.convert(wide(bias), kind), _B.convert(wide(own), kind))
     return bare, _B.convert(total, spelling_of(own))
@@ -83,7 +83,7 @@ def _without_bias(residual: Value, bias: Value | None) -> tuple[Value, Value | N
 
 @register_pass("fuse-cudnn-convolution")
 class FuseCudnnConvolution(Pass):
-    """Makes a convolution and what follows it one call of cuDNN's, on CUDA."""
+    """Fuses a convolution and its epilogue into one call of cuDNN, on CUDA."""
 
     def run(self, module: ir.Module) -> None:
         if target_of(module).kind != "cuda":

@@ -1,9 +1,9 @@
-"""Attention as calls of ATen's kernels; a part of call-libraries.
+"""Rewrites attention ops as calls of ATen's kernels; a part of call-libraries.
 
     %1:2 = cuesta.attention(%q, %k, %v) {route = "flash", …}
       →   %1:2 = aten.call(%q, %k, %v) {overload = "aten._scaled_dot_product_flash_attention.default", …}
 
-What the kernels return; "seen" is [B, L, H, D] in memory, seen as [B, H, L, D]:
+What the kernels return; "seen" is [B, L, H, D] in memory, viewed as [B, H, L, D]:
 
 | route | output | logsumexp | seed, offset | gradients |
 |---|---|---|---|---|
@@ -12,8 +12,8 @@ What the kernels return; "seen" is [B, L, H, D] in memory, seen as [B, H, L, D]:
 | efficient | seen | [B, H, L rounded up to 32] | i64 [], i64 [], on the CPU | seen |
 | cpu | like q | [B, L, H] seen as [B, H, L] | none | seen |
 
-An op that was not traced for a route (a recognised one) gets one here, and a logsumexp [B, H, L] from
-what the kernel returns.
+An op that was not traced for a route (one that recognise-attention made) gets its route here, and its
+logsumexp [B, H, L] is made from what the kernel returns.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _B = GraphBuilder()
 
 @dataclass(frozen=True)
 class LibraryAttention:
-    """The rules for a target."""
+    """The rewrite rules for a target."""
 
     target: Target
 
@@ -84,7 +84,7 @@ class LibraryAttention:
         return _backward(op, route, saved, mask[0] if mask else None, [seed, offset], op.attributes["p"].value)
 
     def route(self, op: ir.Operation, q: ir.Value, k: ir.Value, v: ir.Value, masked: bool, p: float = 0.0) -> str:
-        """The op's own route, or the one chosen for its operands. Raises Unsupported where no kernel takes it."""
+        """The op's own route, or the one chosen for its operands. Raises Unsupported where no kernel takes them."""
         known = route_of(op) or ("cpu" if self.target.device_type == "cpu" else None)
         if known is not None:
             return known
@@ -111,7 +111,7 @@ class _Forward:
         q, k, v, mask, p = self.q, self.k, self.v, self.mask, self.p
         causal, scale = bool(self.op.attributes["causal"].value), {"scale": self.op.attributes["scale"].value}
         if p and self.route == "efficient":
-            # Its seeds come and go on the CPU, which the custom op sees to.
+            # This kernel takes and returns its seeds on the CPU, which the custom op handles.
             args = [q, k, v, mask, causal, scale["scale"], p, self.route, 0]
             return self.call("cuesta.dropout_attention.default", args, {}, shapes, None)
         match self.route:
@@ -120,7 +120,7 @@ class _Forward:
             case "flash":
                 args, positions = [q, k, v, p, causal, False], [0, 1, 6, 7]
             case "efficient":
-                # Asked for less it returns a logsumexp of no rows, for which the op has no name.
+                # Asked for no logsumexp, the kernel returns one of no rows, which does not fit the op's result.
                 args, positions = [q, k, v, mask, True, p, causal], [0, 1, 2, 3]
             case _:
                 name = "aten._scaled_dot_product_flash_attention_for_cpu.default"
@@ -130,7 +130,7 @@ class _Forward:
 
     @property
     def wants_logsumexp(self) -> bool:
-        """Only a backward op reads it."""
+        """Whether anything reads the logsumexp; only a backward op does."""
         return next(iter(self.op.results[1].uses), None) is not None
 
     def call(
@@ -201,7 +201,7 @@ def _call(
     kwargs: dict[str, Any],
     results: Sequence[tuple[Sequence[Number], str, Sequence[Number]]],
 ) -> list[ir.Value]:
-    """Calls a kernel, whose order of arguments is not the op's. It wants dense rows, and those of a mask even."""
+    """Calls a kernel, which orders its arguments differently. It wants dense rows, and aligned ones in a mask."""
     traced = dict(zip(op.operands, _operand_strides(op), strict=True))
     operands = [x for x in (*args, *kwargs.values()) if isinstance(x, ir.Value)]
     strides = [traced[x] if x in traced else row_major(shape_of(x)) for x in operands]
@@ -211,26 +211,26 @@ def _call(
 
 
 def _reason(op: ir.Operation) -> str:
-    """Why it is called."""
+    """The reason for the call, which the report shows."""
     return str(op.attributes[REASON].value) if REASON in op.attributes else "attention runs in the library"
 
 
 def _operand_strides(op: ir.Operation) -> list[list[Number]]:
-    """Those that the op was traced with; where it was not, row-major: the kernels want the last dim dense."""
+    """The strides that the op was traced with, or row-major ones without a trace: kernels want the last dim dense."""
     if "operand_strides" in op.attributes:
         return [numbers(s) for s in op.attributes["operand_strides"]]
     return [row_major(shape_of(x)) for x in op.operands]
 
 
 def _traced_strides(op: ir.Operation, route: str) -> list[list[Number]] | None:
-    """The results' strides where the op was traced for this route."""
+    """The results' strides if the op was traced for this route, else None."""
     if "result_strides" not in op.attributes or (route_of(op) or "cpu") != route:
         return None
     return [numbers(s) for s in op.attributes["result_strides"]]
 
 
 def _ordered_as(strides: Sequence[Number], sizes: Sequence[Number]) -> list[Number]:
-    """Dense strides for `sizes` with the dims in the order in which `strides` has them."""
+    """Dense strides for `sizes` in the memory order of `strides`."""
     made: list[Number] = [1] * len(sizes)
     step: Number = 1
     for d in sorted(range(len(sizes)), key=lambda d: (hint(strides[d]), -d)):
@@ -240,13 +240,13 @@ def _ordered_as(strides: Sequence[Number], sizes: Sequence[Number]) -> list[Numb
 
 
 def _heads_inside(sizes: Sequence[Number]) -> list[Number]:
-    """The strides of [B, L, H, D] seen as [B, H, L, D]."""
+    """The strides of a row-major [B, L, H, D] viewed as [B, H, L, D], the shape `sizes`."""
     _, heads, length, depth = sizes
     return [heads * length * depth, depth, heads * depth, 1]
 
 
 def _unpadded(logsumexp: ir.Value, shape: Sequence[Number]) -> ir.Value:
-    """A kernel's logsumexp as the op has it."""
+    """A kernel's logsumexp in the shape of the op's result."""
     if list(shape_of(logsumexp)) == list(shape):
         return logsumexp
     if len(shape_of(logsumexp)) == 3:
@@ -255,7 +255,7 @@ def _unpadded(logsumexp: ir.Value, shape: Sequence[Number]) -> ir.Value:
 
 
 def _padded(logsumexp: ir.Value, shape: Sequence[Number]) -> ir.Value:
-    """An op's logsumexp as the kernel returned it; what was cut off is not read."""
+    """An op's logsumexp in the shape that the kernel returned; the kernel does not read the padding."""
     if list(shape_of(logsumexp)) == list(shape):
         return logsumexp
     if len(shape) == 3:

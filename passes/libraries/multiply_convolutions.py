@@ -1,14 +1,14 @@
-"""Makes a matrix product of a convolution on a CPU whose window is one element, or whose windows lie side by side.
+"""Rewrites a convolution on a CPU as a matrix product, if its window is one element or its windows lie side by side.
 
     cuesta.convolution(%x, %w, %bias)      %1 = reshape(permute(%x)) : tensor<6272x64xf32>
       : tensor<2x256x56x56xf32>        →   %2 = cuesta.addmm(%bias, %1, permute(reshape(%w)))
                                            permute(reshape(%2)) : tensor<2x256x56x56xf32>
 
-In channels_last the images are a matrix, a row for each place, and all of these are views. MKL multiplies it in 0.6 to
-1 of the time that oneDNN's convolution takes, and few rows are a kernel of ours (`product_routes`); the gradients, two
-products more, take 0.5 to 0.95 of the time (decision 17). Images that lie otherwise stay oneDNN's.
+In channels_last the images are a matrix with one row per pixel, and all reshapes and permutes are views. MKL's product
+takes 0.6 to 1 of the time of oneDNN's convolution, and one of few rows is a kernel of ours (`product_routes`). The
+gradients, two more products, take 0.5 to 0.95 of the time (decision 17). Images in another layout stay with oneDNN.
 
-Large windows side by side over images of few channels are copied, a row for each (`cuts_patches`).
+Large windows side by side over images of few channels (`cuts_patches`) are copied by im2col, one row per window.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ Value: TypeAlias = ir.Value
 _B = GraphBuilder()
 
 _CHANNELS_LAST, _BACK = [0, 2, 3, 1], [0, 3, 1, 2]
-#: N, C, windows down, rows of one, windows across, columns of one, with each window together; and back.
+#: Permutes [N, C, windows down, a window's rows, windows across, its columns] to have windows together; and back.
 _BY_WINDOW, _BY_IMAGE = [0, 2, 4, 1, 3, 5], [0, 3, 1, 4, 2, 5]
 
 
 @register_pass("multiply-convolutions")
 class MultiplyConvolutions(Pass):
-    """Makes matrix products of convolutions of single places, and of patches."""
+    """Rewrites convolutions of single pixels, and of patches, as matrix products."""
 
     def run(self, module: ir.Module) -> None:
         replace_on_cpu(
@@ -53,8 +53,8 @@ class MultiplyConvolutions(Pass):
 
 
 def _is_product(op: ir.Operation, memory: MemoryOrder) -> bool:
-    """Whether an op is a convolution in f32, or its gradients, with a window of one element and images that are
-    matrices, or of patches."""
+    """Whether an op is a convolution in f32, or its gradients, that cuts images into patches, or has a window of one
+    element and images that are matrices."""
     if op.name == "cuesta.convolution" and "onednn" in op.attributes:
         x, weight = list(op.operands)[:2]
         parameters = convolution_arguments(op)
@@ -67,12 +67,12 @@ def _is_product(op: ir.Operation, memory: MemoryOrder) -> bool:
     if len(shape_of(x)) != 4 or spelling_of(x) != "f32" or transposed or groups != 1:
         return False
     if any(isinstance(n, int) and n == 0 for n in (*shape_of(x), *shape_of(weight))):
-        return False  # no places, or nothing to sum: not worth views of it
+        return False  # no pixels, or nothing to sum: not worth the views
     if cuts_patches(shape_of(x), shape_of(weight), parameters):
         return True
     _, _, *window = shape_of(weight)
     plain = all(n == 1 for n in (*window, *stride)) and not any(padding)
-    # Images of one place are a row of channels each in any layout.
+    # Images of one pixel are a row of channels each, in any layout.
     return plain and (memory.order(x) == _CHANNELS_LAST or shape_of(x)[2:] == (1, 1))
 
 
@@ -91,7 +91,7 @@ def _gradients(op: ir.Operation) -> list[Value]:
         made.append(_images(_multiply(rows, _matrix(weight)), x, weight))
     if wanted[1]:
         product = _multiply(_B.permute(rows, [1, 0]), _patches(x, weight))
-        # Its sums are long, and it may be one tile of a kernel's: one thread's.
+        # Its sums are long, and as a kernel it may be a single tile, computed by one thread.
         product.owner.attributes[ROUTE] = ir.StringAttr.get(LIBRARY)
         made.append(_B.reshape(product, shape_of(weight)))
     if wanted[2]:
@@ -101,13 +101,13 @@ def _gradients(op: ir.Operation) -> list[Value]:
 
 
 def _rows(images: Value) -> Value:
-    """[N, C, H, W] as a matrix, a row for each place."""
+    """[N, C, H, W] as a matrix with one row per pixel."""
     n, c, h, w = shape_of(images)
     return _B.reshape(_B.permute(images, _CHANNELS_LAST), [n * h * w, c])
 
 
 def _patches(images: Value, weight: Value) -> Value:
-    """[N, C, H, W] as a matrix, a row for each window: that of its elements of [C, h, w]."""
+    """im2col of [N, C, H, W]: one row per window, flattened [C, h, w]."""
     n, c, height, width, h, w = _cut(images, weight)
     if h == w == 1:
         return _rows(images)
@@ -125,7 +125,7 @@ def _images(rows: Value, images: Value, weight: Value) -> Value:
 
 
 def _cut(images: Value, weight: Value) -> tuple[Number, ...]:
-    """N, C, windows down and across, and a window's sizes."""
+    """N, C, the numbers of windows down and across, and a window's sizes."""
     n, c, *places = shape_of(images)
     _, _, *window = shape_of(weight)
     height, width = (size if k == 1 else size // k for size, k in zip(places, window, strict=True))

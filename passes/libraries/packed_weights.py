@@ -1,12 +1,12 @@
-"""A matrix product whose right factor lies in panels already, as `freezing` has weights lie.
+"""Rewrites a matrix product whose right factor is packed in panels already, as `freezing` packs weights.
 
     %1 = cuesta.permute(%w) {dims = [1, 0, 2]}        %1 = cuesta.mm(expand %x, %w) {product = …} : tensor<16x96x48xf32>
     %2 = cuesta.reshape(%1) : tensor<768x768xf32> →   %2 = cuesta.permute(%1) {dims = [1, 0, 2]} : tensor<96x16x48xf32>
     %3 = cuesta.mm(%x, %2) : tensor<96x768xf32>       %3 = cuesta.add(%2, reshape %bias)
     %4 = cuesta.add(%3, %bias)                        %4 = cuesta.reshape(%3) : tensor<96x768xf32>
 
-%w is tensor<16x768x48xf32>: panels, rows, columns. The product is one for each panel; what follows has panels and
-columns apart too, or a reshape would stand between it and the product.
+%w is tensor<16x768x48xf32>: panels, rows, columns. The new product is a batch, one product per panel. The ops after it
+keep panels and columns as two dims, too: otherwise a reshape would stand between them and the product.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _B = GraphBuilder()
 
 
 def packed_panels(b: ir.Value) -> ir.Value | None:
-    """The panels [P, K, C] that a right factor [K, P * C] is made of; None for another factor."""
+    """The panels [P, K, C] from which a right factor [K, P * C] is put together; None for another factor."""
     reshape = maker(b, "reshape")
     permute = maker(reshape.operands[0], "permute") if reshape is not None else None
     if permute is None or ints(permute.attributes["dims"]) != [1, 0, 2]:
@@ -35,15 +35,15 @@ def packed_panels(b: ir.Value) -> ir.Value | None:
 
 
 def apart(x: ir.Value, product: ir.Value) -> ir.Value:
-    """x, which broadcasts to [M, N], with the dims of `product` [M, P, C]."""
+    """x, which broadcasts to [M, N], reshaped so that it broadcasts to `product` [M, P, C]."""
     m, count, columns = shape_of(product)
     sizes = reshaped_operand(shape_of(x), [m, count * columns], [m, count, columns])
-    assert sizes is not None  # it has all of N or a 1
+    assert sizes is not None  # x has all of N there, or a 1
     return _B.reshape(x, sizes)
 
 
 def multiply_panels(a: ir.Value, panels: ir.Value, tile: str) -> ir.Value:
-    """a @ the matrix that `panels` [P, K, C] are of, as [M, P, C]."""
+    """a @ b as [M, P, C], where b is the matrix that is packed as `panels` [P, K, C]."""
     count, k, columns = static_shape(panels)
     m = shape_of(a)[0]
     result = tensor([count, m, columns], spelling_of(a))
@@ -54,14 +54,14 @@ def multiply_panels(a: ir.Value, panels: ir.Value, tile: str) -> ir.Value:
 
 
 def keep_panels_apart(product: ir.Operation) -> None:
-    """Has pointwise ops behind a product of `multiply_panels` keep its dims, where they read a reshape of it."""
+    """Makes the pointwise ops after a product of `multiply_panels` that read a reshape of it keep its dims."""
     pending = [user.results[0] for user in users(product.results[0])]
     while pending:
         own = pending.pop()
         aliases = [op.results[0] for op in users(own) if op.name == "cuesta.reshape"]
         pending += [op.results[0] for op in users(own) if op.name in POINTWISE]
         for alias in aliases:
-            for user in dict.fromkeys(users(alias)):  # once, though it read the alias twice: it is erased
+            for user in dict.fromkeys(users(alias)):  # once, even if it reads the alias twice, as it is erased
                 if user.name == "cuesta.reshape":
                     aliases.append(user.results[0])
                 elif user.name in POINTWISE and (new := _on_shape(user, alias, own)) is not None:
@@ -69,7 +69,7 @@ def keep_panels_apart(product: ir.Operation) -> None:
 
 
 def _on_shape(op: ir.Operation, alias: ir.Value, own: ir.Value) -> ir.Value | None:
-    """A pointwise op that reads `alias`, a reshape of `own`, on the latter's shape; None where it has none there."""
+    """Rebuilds a pointwise op that reads `alias`, a reshape of `own`, in `own`'s shape; None if it does not fit."""
     old, shape = shape_of(op.results[0]), shape_of(own)
     if shape_of(alias) != old:
         return None

@@ -1,9 +1,8 @@
-"""What belongs to a matrix product that may be a kernel: what its kernel would take in, so that both ways are timed
-with it.
+"""Finds the ops that the kernel of a matrix product would fuse, so that library and kernel are timed with them.
 
-    %0 = cuesta.mm(%x, %gate)                        of either product: both, silu and mul, and the views
-    %1 = cuesta.mm(%x, %up)                     →    that their operands are
-    %2 = cuesta.mul(cuesta.silu(%0), %1)
+%0 = cuesta.mm(%x, %gate)                        for either product: both products, silu and mul,
+%1 = cuesta.mm(%x, %up)                     →    and the views that are their operands
+%2 = cuesta.mul(cuesta.silu(%0), %1)
 """
 
 from __future__ import annotations
@@ -20,14 +19,14 @@ from cuesta.sizes import Number, estimate
 
 PRODUCTS = ("cuesta.mm", "cuesta.addmm")
 _VIEWS = ("cuesta.permute", "cuesta.expand", "cuesta.reshape")
-#: Attributes of products: strides that the arguments have too, and the answer to the question.
+#: Attributes that `program_text` leaves out: strides, which the arguments have too, and the answer to the question.
 _LEFT_OUT = ("operand_strides", "route")
-#: Ops that follow, at most: kernels of more are rare, and each is written out for every candidate.
+#: The most ops of a cluster, views aside: larger kernels are rare, and each op is written out for every candidate.
 _MOST = 24
 
 
 def cluster(product: ir.Operation) -> list[ir.Operation]:
-    """The ops of a product's kernel in program order: the products, what follows them, and views that they read."""
+    """The ops of a product's kernel in program order: products, the ops fused after them, and views that they read."""
     found = [product]
     block = product.operation.block
     wanted = estimate(shape_of(product.results[0]))
@@ -43,7 +42,7 @@ def cluster(product: ir.Operation) -> list[ir.Operation]:
 
 
 def _joining(found: list[ir.Operation], wanted: int) -> Iterator[ir.Operation]:
-    """Ops that a kernel of `found` would take in: pointwise on the whole result, and products beside it."""
+    """Ops that a kernel of `found` would fuse: pointwise ops on the whole result, and products beside the first."""
     first = next(op for op in found if op.name in PRODUCTS)
     for op in found:
         for result in op.results:
@@ -57,7 +56,7 @@ def _joining(found: list[ir.Operation], wanted: int) -> Iterator[ir.Operation]:
 
 
 def _leads_to_product_beside(value: ir.Value, first: ir.Operation, wanted: int) -> bool:
-    """Whether a value is a product beside `first`, or made of nothing else of its size."""
+    """Whether a value is a product beside `first`, or is computed pointwise from one and no other value of its size."""
     while not isinstance(value.owner, ir.Block):
         op = value.owner.operation
         if op.name in PRODUCTS:
@@ -76,7 +75,7 @@ def _alike(a: ir.Operation, b: ir.Operation) -> bool:
 
 
 def _made_of_views(op: ir.Operation, members: set[ir.Operation]) -> Iterator[ir.Operation]:
-    """The views and constants that are an op's operands: how these lie counts."""
+    """The views and constants that are an op's operands: their memory order affects the time."""
     for operand in op.operands:
         value = operand
         while not isinstance(value.owner, ir.Block) and value.owner.operation not in members:
@@ -91,7 +90,7 @@ def _made_of_views(op: ir.Operation, members: set[ir.Operation]) -> Iterator[ir.
 
 
 def boundary(ops: list[ir.Operation]) -> tuple[list[ir.Value], list[ir.Value]]:
-    """The values that `ops`, in program order, take from outside, and their results that are read there."""
+    """The values that `ops`, in program order, take from outside, and their results that are read outside."""
     members = set(ops)
     inside = {result for op in ops for result in op.results}
     taken = dict.fromkeys(value for op in ops for value in op.operands if value not in inside)
@@ -100,7 +99,7 @@ def boundary(ops: list[ir.Operation]) -> tuple[list[ir.Value], list[ir.Value]]:
 
 
 def program_text(ops: list[ir.Operation], memory: MemoryOrder) -> str:
-    """`ops` as a function of a module, whose arguments lie as they lie in the graph: equal for equal work."""
+    """The text of a function of `ops`, whose arguments have their strides in the graph: equal for equal work."""
     taken, given = boundary(ops)
     names: dict[ir.Value, str] = {value: f"%arg{i}" for i, value in enumerate(taken)}
     arguments = ", ".join(
@@ -122,7 +121,7 @@ def program_text(ops: list[ir.Operation], memory: MemoryOrder) -> str:
 
 
 def _strides(value: ir.Value, memory: MemoryOrder) -> list[Number]:
-    """Where the elements of a value lie, as far as the graph tells, without gaps."""
+    """Dense strides in the memory order of a value, as far as the graph tells it."""
     strides = dense_strides(shape_of(value), memory.order(value))
     return list(strides)
 

@@ -1,8 +1,8 @@
-"""How a product of f32 is cut for a CPU: tiles that tasks share out, panels of their columns, blocks of their sums.
+"""Decides how an f32 product is cut for a CPU: tiles for tasks, panels of a tile's columns, blocks of its sums.
 
-The numbers are a machine's with 32 vector registers of 16 f32, and 2 MB of L2 for each core. There panels take 0.4 to
-0.8 of MKL's time with 2 to 64 rows, as MKL multiplies few rows with weights that no cache holds slowly; 0.8 to 1 of it
-with 128 rows by a linear layer's weight; from 256 rows on they are as fast, a little slower, or a little faster.
+The numbers are for a machine with 32 vector registers of 16 f32, and 2 MB of L2 per core. There panels take 0.4 to 0.8
+of MKL's time with 2 to 64 rows, as MKL is slow at multiplying few rows by weights that no cache holds. With 128 rows by
+a linear layer's weight they take 0.8 to 1 of it. From 256 rows on they are as fast, a little slower or a little faster.
 """
 
 from __future__ import annotations
@@ -11,26 +11,26 @@ import torch
 
 from cuesta.dialects.product import Panels
 
-#: Rows and columns of the sums in registers: 24 vectors, and three or four of the right factor.
+#: Rows and columns of a block of sums in registers: 24 vectors, beside three or four of the right factor.
 _BLOCK, _WIDE_BLOCK = (8, 48), (6, 64)
-#: Of K at a time: sums of so many are added up, as MKL does. Up to some rows a panel that stays in L1 takes no longer,
-#: and is more exact.
+#: How much of K is summed at a time; these partial sums are then added up, as in MKL. With few rows, a panel that is
+#: short enough to stay in L1 takes no longer, and its sums are more exact.
 _DEPTH, _DEPTH_IN_L1 = 384, 128
-#: Of few rows libraries sum along K in vectors, many sums at a time: as exact are shorter blocks.
+#: With very few rows, libraries sum along K in vectors, with many partial sums: shorter blocks are as exact as that.
 _FEW_ROWS, _SHORT_DEPTH = 16, 64
-#: Rows of a tile: the left factor's block stays in L2. Columns: enough of them read it from there.
+#: The most rows of a tile: its block of the left factor stays in L2. The most columns: enough to reuse that block.
 _MOST_ROWS, _MOST_COLUMNS, _FEWER_COLUMNS = 512, 192, 96
-#: Rows of a tile where the call says how many there are: a multiple of a block's, and of what batches mostly have.
+#: Rows of a tile where the number of rows is symbolic: a multiple of a block's rows, and of most batches' rows.
 ANY_ROWS = 256
-#: Rows up to which panels are faster, and by a weight whose rows are columns of the product.
+#: The most rows with which panels are faster: in general, and by a weight that is transposed in memory.
 _ROWS, _ROWS_ACROSS = 64, 128
-#: Elements of a right factor below which a cache holds it, and a library does as well.
+#: A right factor of fewer elements stays in a cache, and a library is as fast.
 _LITTLE = 1 << 16
-#: Elements of a left factor that stays in L2 while every panel is multiplied by it.
+#: The most elements of a left factor that stays in L2 while every panel is multiplied by it.
 _IN_CACHE = 1 << 18
-#: Tiles that there should be, for some threads.
+#: The fewest tiles that there should be, so that several threads have work.
 _FEW_TILES = 8
-#: What of the vectors that a tile's columns take may lie beyond them, where they need not be whole panels.
+#: Where a tile's columns need not be whole panels, its vectors may be this many times as wide as the columns.
 _PADDED = 1.05
 
 
@@ -52,21 +52,21 @@ def is_faster(m: int, n: int, k: int, across: bool) -> bool:
     if not (2 <= m <= rows and n % 16 == 0 and n * k >= _LITTLE and _has_wide_vectors()):
         return False
     found = panels_of(m, n, k)
-    return m > found.m or n > found.n  # one tile would be one thread's
+    return m > found.m or n > found.n  # a single tile would run on one thread
 
 
 def packed_columns(n: int) -> int:
-    """Columns of the panels that a weight of n columns is packed in, a divisor of it; 0 where there is none."""
+    """Columns of the panels that a weight of n columns is packed in, a divisor of n; 0 where there is none."""
     return next((columns for _, columns in (_BLOCK, _WIDE_BLOCK) if n % columns == 0), 0)
 
 
 def is_worth_packing(m: object, n: object, k: object) -> bool:
-    """Whether a weight [k, n] that m rows are multiplied by should lie in panels; sizes that are no numbers have
-    none."""
+    """Whether a weight [k, n] by which m rows are multiplied should be packed in panels; not where a size is
+    symbolic."""
     if not (isinstance(m, int) and isinstance(n, int) and isinstance(k, int)) or not packed_columns(n):
         return False
     if m <= _FEW_ROWS:
-        return False  # columns of a weight as it is come from memory 16 at once, a panel row by row
+        return False  # an unpacked weight comes from memory 16 columns at once, a panel row by row
     return is_faster(m, n, k, True) and m * k <= _IN_CACHE
 
 
@@ -80,7 +80,7 @@ def _has_wide_vectors() -> bool:
 
 
 def _height(m: int, rows: int) -> int:
-    """Rows of a tile: all of them, a divisor, or else so many blocks that tiles are about equal."""
+    """Rows of a tile: all m, the largest divisor above half the limit, or else blocks that make tiles about equal."""
     if m <= _MOST_ROWS:
         return m
     divisors = [d for d in range(_MOST_ROWS // 2 + 1, _MOST_ROWS + 1) if m % d == 0]
@@ -88,7 +88,7 @@ def _height(m: int, rows: int) -> int:
 
 
 def _width(n: int, columns: int, others: int, limit: int) -> int:
-    """Columns of a tile, at most `limit`, of whole panels, or a divisor of n that nearly fills vectors; there are
+    """Columns of a tile, at most `limit`: whole panels, or a divisor of n that nearly fills vectors. In all there are
     `others` times as many tiles as along n."""
     panels = -(-n // columns)
     most = max(min(limit // columns, panels * others // _FEW_TILES), 1)
@@ -101,5 +101,5 @@ def _width(n: int, columns: int, others: int, limit: int) -> int:
 
 
 def _about_equal(count: int, most: int) -> int:
-    """How many of so many things are in a part, at most `most`, where parts are as few and as equal as can be."""
+    """The size of a part, at most `most`, where `count` things are in as few and as equal parts as possible."""
     return -(-count // -(-count // most))

@@ -1,4 +1,4 @@
-"""The ways to compute a matrix product, of which call-libraries takes one.
+"""Chooses one of these ways to compute each matrix product; a part of call-libraries.
 
     library        %2 = aten.call(%a, %b) {overload = "aten.mm.default"}
     columns        %2 = cuesta.sum(%a[M, K, 1] * %b[1, K, N]) {dims = [1]}    a kernel that walks along b's rows
@@ -6,13 +6,13 @@
     tensor cores   %2 = cuesta.mm(%a, %b) {product = "128x256x64/8/4"}        a kernel that multiplies blocks
     panels         %2 = cuesta.mm(%a, %b) {product = "256x192x384 by 8x48"}   the same on a CPU, of f32
 
-A library is made for large products. On CPU it loses on thousands of 3x3 ones, and on bf16 beside a vector: a kernel
-may be 20 times as fast, or as slow, and no rule of thumb tells which. Large ones of f32 in panels take 0.4 to 1.1 of
-MKL's time, and take in what follows: who wins is the machine's, and the module says what was measured. On a GPU a
-kernel on tensor cores is about as fast as the library's, and takes in what follows; where rows do not begin at
-multiples of 16 bytes the library falls to kernels that take two to five times as long (a vocabulary of 30522: 1.8 ms,
-ours 0.7). So the library is taken unless rows are ragged on a GPU or few on a CPU, it was measured otherwise, the op
-says otherwise (attribute `route`), or the option `gemm` asks for kernels.
+A library is made for large products. On CPU it loses on thousands of 3x3 products, and on bf16 products by a vector: a
+kernel may be 20 times as fast, or as slow, and no rule of thumb tells which. Large f32 products in panels take 0.4 to
+1.1 of MKL's time, and fuse their epilogue. Which is faster depends on the machine, and the module says what was
+measured. On a GPU a kernel on tensor cores is about as fast as the library's, and fuses its epilogue. Where rows do not
+begin at multiples of 16 bytes, the library falls back to kernels that take two to five times as long (a vocabulary of
+30522: 1.8 ms, ours 0.7). So the library is taken unless rows are ragged on a GPU or few on a CPU, measurements say
+otherwise, the op's attribute `route` says otherwise, or the option `gemm` asks for kernels.
 """
 
 from __future__ import annotations
@@ -46,31 +46,31 @@ _B = GraphBuilder()
 COLUMNS, ROWS, TENSOR_CORES = "columns", "rows", "tensor cores"
 PANELS = "panels"
 
-#: Attribute of a product: its way, and behind "tensor cores" the plan.
+#: Attribute of a product: the way to compute it, and after "tensor cores" the plan.
 ROUTE = "route"
-#: A kernel has a chance where a matrix has a side of at most so many elements,
+#: On CPU a kernel may beat the library if M, K or N is at most this many.
 _NARROW = 16
-#: where a sum in order is as exact as a library's in blocks,
+#: The largest K for which a sum in order is as exact as a library's sum in blocks.
 _LONGEST_SUM = 4096
-#: and where measuring takes milliseconds: products of elements.
+#: The most multiplications of a product that can be measured within milliseconds.
 _MOST_WORK = 1 << 26
 _FLOATS = ("f32", "f64", "bf16", "f16")
-#: What panels are packed of, in f32. Of bf16 oneDNN reaches 0.87 of what a CPU with instructions for it can.
+#: Element types that are packed in panels, as f32. For bf16, oneDNN reaches 0.87 of the peak of a CPU with bf16.
 _IN_PANELS = ("f32", "f16")
-#: Kernels on a GPU that are timed beside the library, and the share of its time that another must save it: its own
-#: results count on a GPU, which does the same work in the same time again.
+#: The most kernels that are timed beside the library on a GPU, and the share of the first candidate's time that another
+#: one may take at most: timings on a GPU repeat closely, so a small gain counts.
 _MEASURED, _WORTH = 7, 0.97
-#: Bytes that a row is a multiple of where the library has fast kernels, and products of elements from which on it
-#: matters.
+#: The library's fast kernels need rows that are multiples of this many bytes. This matters from so many multiplications
+#: on.
 _ALIGNED, _RAGGED_WORK = 16, 1 << 24
-#: What tensor cores multiply, f32 where torch allows TF32; without that a GPU's other units do.
+#: Element types that tensor cores multiply, f32 if torch allows TF32; else a GPU's other units multiply f32.
 _ON_GPU = ("f32", "bf16", "f16")
 
 
 def mark_routes(module: ir.Module, gemm: str) -> None:
-    """Marks the products of a module that are to become kernels. No op is built meanwhile: a candidate is a module.
+    """Marks each product of a module with its route. Builds no ops, as measured candidates are modules of their own.
 
-    `gemm` is the option of that name: "auto", "library", or "kernel", which counts on a GPU.
+    `gemm` is the option of that name: "auto", "library" or "kernel".
     """
     memory, target, measured = MemoryOrder(), target_of(module), measured_products(module)
     for function in functions(module):
@@ -98,14 +98,14 @@ def _route(op: ir.Operation, memory: MemoryOrder, gemm: str, measured: Mapping[s
         ways.insert(0 if _is_faster(op, sizes, memory, measured) else 1, own)
     if not _may_be_a_kernel(sizes):
         return _measured_with_what_follows(op, sizes, memory, tuple(ways)) if measuring() else ways[0]
-    # One column has no rows of b to walk along.
+    # With one column, b has no rows to walk along.
     ways += [ROWS] if sizes[-1] == 1 else [COLUMNS, ROWS]
     return choose(_question(op, sizes, tuple(dict.fromkeys(ways))), op)
 
 
 def _route_of_any_rows(op: ir.Operation, memory: MemoryOrder, gemm: str, measured: Mapping[str, str]) -> str:
-    """The route where sizes depend on the call: panels where only the number of rows does. How many there will be no
-    rule can go by, but what was measured holds for all."""
+    """The route of a product with symbolic sizes: panels if only the number of rows is symbolic. No rule of thumb can
+    go by an unknown number of rows, but what was measured holds for any number."""
     about = _about(op)
     if about is None or min(about[1:]) < 2 or spelling_of(op.results[0]) != "f32":
         return LIBRARY
@@ -115,13 +115,13 @@ def _route_of_any_rows(op: ir.Operation, memory: MemoryOrder, gemm: str, measure
 
 
 def _kind(op: ir.Operation, memory: MemoryOrder) -> tuple[str, bool]:
-    """A product's kind, and whether columns of its right factor lie together."""
+    """A product's kind, and whether the columns of its right factor are contiguous."""
     turned, across = (_is_turned(x, memory) for x in list(op.operands)[-2:])
     return kind_of(turned, across), across
 
 
 def _is_turned(x: ir.Value, memory: MemoryOrder) -> bool:
-    """Whether columns of a matrix lie together in memory, and not rows; what nothing is known of lies row by row."""
+    """Whether the columns of a matrix are contiguous, not its rows. A value of unknown order counts as row-major."""
     order, view = memory.order(x), maker(x, "permute")
     if view is not None and not memory.knows(x):
         order = ints(view.attributes["dims"])
@@ -129,22 +129,22 @@ def _is_turned(x: ir.Value, memory: MemoryOrder) -> bool:
 
 
 def _is_faster(op: ir.Operation, sizes: list[int], memory: MemoryOrder, measured: Mapping[str, str]) -> bool:
-    """Whether a kernel beats the library: for the product's kind this was measured, or it has few rows; of f16 where
-    the library has no instructions for it."""
+    """Whether a kernel beats the library: as measured for the product's kind, or because the product has few rows. For
+    f16, whether the library lacks f16 instructions."""
     if spelling_of(op.results[0]) == "f16":
         return has_slow_f16()
     kind, across = _kind(op, memory)
     *batch, m, k, n = sizes
     if batch and 1 in (m, k, n):
-        return False  # was not measured
+        return False  # never measured
     return measured.get(kind) == KERNEL or (not batch and is_faster(m, n, k, across))
 
 
 def _measured_with_what_follows(
     op: ir.Operation, sizes: list[int], memory: MemoryOrder, candidates: tuple[str, ...]
 ) -> str:
-    """The candidate that takes the least time with what a kernel would take in; the first where sizes of that depend on
-    the call."""
+    """The candidate that is fastest together with the ops that a kernel would fuse; the first one if any of these ops
+    has symbolic sizes."""
     ops = cluster(op)
     if any(isinstance(n, Size) for inner in ops for value in inner.operands for n in shape_of(value)):
         return candidates[0]
@@ -154,7 +154,7 @@ def _measured_with_what_follows(
 
 
 def _in_panels_of(op: ir.Operation, sizes: list[int]) -> str | None:
-    """The route in panels of products of matrices of f32 or f16; None where they have none."""
+    """The route in panels of a product of f32 or f16 matrices; None for other products."""
     if math.prod(sizes) == 0 or min(sizes[-3:]) < 2 or spelling_of(op.results[0]) not in _IN_PANELS:
         return None
     *batch, m, k, n = sizes
@@ -163,8 +163,9 @@ def _in_panels_of(op: ir.Operation, sizes: list[int]) -> str | None:
 
 
 def _by_a_vector(op: ir.Operation, sizes: list[int], memory: MemoryOrder) -> str | None:
-    """The route of products of f32 by vectors, whose matrix is read once, as it lies; None for others, where a sum in
-    order would be long, and of what the caller gives turned, for which fusion takes two kernels."""
+    """The route of an f32 product by a vector: the kernel reads the matrix once, in memory order. None for other
+    products, where a sum in order would be long, and for matrices that are transposed in the caller's memory, for which
+    fusion makes two kernels."""
     if math.prod(sizes) == 0 or 1 not in sizes[-3:] or spelling_of(op.results[0]) != "f32":
         return None
     *_, k, n = sizes
@@ -186,7 +187,7 @@ def _question(op: ir.Operation, sizes: list[int], ways: tuple[str, ...]) -> Ques
 def _route_on_gpu(op: ir.Operation, memory: MemoryOrder, gemm: str, target: Target) -> str:
     known, spelling = _sizes(op), spelling_of(op.results[0])
     sizes = known if known is not None else _about(op)
-    # Candidates are programs of their own, which take numbers.
+    # Candidates are programs of their own, whose sizes must be numbers.
     measured = gemm == "auto" and measuring() and known is not None
     if sizes is None or math.prod(sizes) == 0 or spelling not in _ON_GPU:
         return LIBRARY
@@ -196,8 +197,8 @@ def _route_on_gpu(op: ir.Operation, memory: MemoryOrder, gemm: str, target: Targ
         return LIBRARY
     *batch, m, k, n = sizes
     if 1 in (m, k, n):
-        # A vector has nothing to multiply twice. Along rows of a wide matrix sums are split, which takes two kernels:
-        # 1x2048x8192 took 50 us on an H200, and 16 us along columns, however they lie.
+        # By a vector, each element of the matrix is multiplied only once. Along rows of a wide matrix sums are split,
+        # which takes two kernels: 1x2048x8192 took 50 us on an H200, and 16 us along columns, in either memory order.
         ways = [ROWS] if n == 1 else [COLUMNS, ROWS]
     elif measured and spelling == "f32" and PRECISION not in op.attributes:
         return LIBRARY  # without tensor cores a library's kernels are twice as fast
@@ -212,7 +213,7 @@ def _route_on_gpu(op: ir.Operation, memory: MemoryOrder, gemm: str, target: Targ
 
 
 def _is_ragged(op: ir.Operation, sizes: list[int], memory: MemoryOrder) -> bool:
-    """Whether a large product of narrow floats has a matrix with a row that ends where the next may not begin."""
+    """Whether some matrix of a large product of narrow floats has rows that are no multiple of `_ALIGNED` bytes."""
     *_, m, k, n = sizes
     if spelling_of(op.results[0]) not in ("bf16", "f16") or min(m, n, k) == 1 or math.prod(sizes) < _RAGGED_WORK:
         return False
@@ -222,8 +223,8 @@ def _is_ragged(op: ir.Operation, sizes: list[int], memory: MemoryOrder) -> bool:
 
 
 def _is_scattered(op: ir.Operation, memory: MemoryOrder) -> bool:
-    """Whether a factor's rows begin anywhere, so that its elements are loaded one by one. What our kernels compute they
-    write in rows that begin aligned."""
+    """Whether the rows of a factor begin unaligned, so that its elements are loaded one by one. Our kernels write their
+    own results in aligned rows."""
     for x in list(op.operands)[-2:]:
         row = hint(shape_of(x)[memory.order(x)[-1]]) * byte_size(spelling_of(x))
         if row % _ALIGNED and _is_given(x) and not memory.is_aligned(x, _ALIGNED):
@@ -239,14 +240,14 @@ def _is_given(x: ir.Value) -> bool:
 
 
 def _sizes(op: ir.Operation) -> list[int] | None:
-    """[batch,] M, K, N where they are numbers."""
+    """[batch,] M, K, N if all of them are numbers, else None."""
     a, b = (shape_of(x) for x in list(op.operands)[-2:])
     sizes = [*a, b[-1]]
     return None if any(isinstance(n, Size) for n in sizes) else [n for n in sizes if isinstance(n, int)]
 
 
 def _about(op: ir.Operation) -> list[int] | None:
-    """M, K, N of a product that is no batch of them, where M alone depends on the call: about what it is."""
+    """M, K, N of a product without a batch where only M may be symbolic, with an estimate of M; else None."""
     (*batch, m, k), n = shape_of(op.operands[-2]), shape_of(op.operands[-1])[-1]
     if batch or not isinstance(k, int) or not isinstance(n, int):
         return None
@@ -254,7 +255,7 @@ def _about(op: ir.Operation) -> list[int] | None:
 
 
 def _has_known_rows(op: ir.Operation, memory: MemoryOrder) -> bool:
-    """Whether the rows of both factors, as they lie in memory, are known."""
+    """Whether the length of a row in memory is a number for both factors."""
     return all(isinstance(shape_of(x)[memory.order(x)[-1]], int) for x in list(op.operands)[-2:])
 
 
@@ -264,7 +265,7 @@ def _may_be_a_kernel(sizes: list[int]) -> bool:
 
 
 def as_kernel(op: ir.Operation) -> list[ir.Value]:
-    """A product that is marked to become a kernel, with sums in f32 where it is narrower."""
+    """Builds the ops of a product that is marked to become a kernel. Sums of narrower floats are in f32."""
     route, result = op.attributes[ROUTE].value, spelling_of(op.results[0])
     *bias, a, b = op.operands
     panels = packed_panels(b) if route.startswith(PANELS) else None
@@ -281,15 +282,15 @@ def as_kernel(op: ir.Operation) -> list[ir.Value]:
         product = _as_sum(route, a, b)
     if bias:
         product = _scaled(product, op.attributes["alpha"].value)
-        if op.attributes["beta"].value != 0:  # as in BLAS: what is not counted may be NaN
+        if op.attributes["beta"].value != 0:  # as in BLAS: with beta = 0 the bias may be NaN
             wide = _B.convert(bias[0], opmath(spelling_of(bias[0])))
             product = _B.pointwise("add", product, _scaled(wide, op.attributes["beta"].value))
     return [_B.reshape(_B.convert(product, result), shape_of(op.results[0]))]
 
 
 def _first_dims(op: ir.Operation, operands: Sequence[ir.Value], batch: bool) -> list[Number]:
-    """The dims that M, or of a `batch` of products that, is in what follows, where all that read the product take the
-    same apart: no reshape then stands between the product and that. Else M, or the batch."""
+    """The dims into which all readers of the product split M (with `batch`, the batch of a batched product), where they
+    agree: built with these dims, no reshape stands between the product and its readers. Else M, or the batch."""
     first, *rest = shape_of(op.results[0])
     readers = users(op.results[0])
     shapes = {shape_of(r.results[0]) if r.name == "cuesta.reshape" else () for r in readers}
@@ -298,13 +299,13 @@ def _first_dims(op: ir.Operation, operands: Sequence[ir.Value], batch: bool) -> 
     if plain and len(shapes) == 1:
         (shape,) = shapes
         if len(shape) > rank and list(shape[1 - rank :]) == rest:
-            # Of a batch operands are taken apart as well, where they were made of several dims.
+            # The operands of a batch are split as well, where their batch was merged from several dims.
             return list(shape[: 1 - rank]) if rank > 2 or any(map(_is_computed_with, readers)) else [first]
     return [first]
 
 
 def _is_computed_with(view: ir.Operation) -> bool:
-    """Whether anything but a view, or the caller, reads what a view or a conversion gives."""
+    """Whether an op other than a view or a return reads the result of `view`, directly or through conversions."""
     return any(
         _is_computed_with(user) if user.name == "cuesta.convert" else user.name not in (*VIEWS, "func.return")
         for user in users(view.results[0])
@@ -312,13 +313,13 @@ def _is_computed_with(view: ir.Operation) -> bool:
 
 
 def _split(x: ir.Value, dims: Sequence[Number]) -> ir.Value:
-    """x, an operand or a bias, with its first dim in `dims`."""
+    """x, an operand or a bias, with its first dim split into `dims`."""
     first, *rest = shape_of(x)
     return x if len(dims) == 1 else reshaped(x, [*(dims if first != 1 else [1] * len(dims)), *rest])
 
 
 def _as_sum(route: str, a: ir.Value, b: ir.Value) -> ir.Value:
-    """A multiplication and a sum."""
+    """The product as a multiplication and a sum."""
     a, b = (_B.convert(v, opmath(spelling_of(v))) for v in (a, b))
     *batch, m, k, n = [*shape_of(a), shape_of(b)[-1]]
     if route == COLUMNS:
@@ -332,14 +333,14 @@ def _as_sum(route: str, a: ir.Value, b: ir.Value) -> ir.Value:
 
 
 def _in_panels(op: ir.Operation, a: ir.Value, b: ir.Value) -> ir.Value:
-    """A product that stays whole, and says what a tile of it is."""
+    """A product that stays one op, with its tile as an attribute."""
     product = MatMul(a, b, tensor([*shape_of(a)[:-1], shape_of(b)[-1]], opmath(spelling_of(a)))).result
     product.owner.attributes[PRODUCT] = ir.StringAttr.get(op.attributes[ROUTE].value.removeprefix(f"{PANELS} "))
     return product
 
 
 def _on_tensor_cores(op: ir.Operation, a: ir.Value, b: ir.Value) -> ir.Value:
-    """A product that keeps its narrow operands; the parts of a sum that is split are a batch, which is added up."""
+    """A product that keeps its narrow operands. If K is split, the parts are a batch, whose results are added up."""
     plan = Plan.parse(op.attributes[ROUTE].value.removeprefix(f"{TENSOR_CORES} "))
     *rows, k = shape_of(a)
     n = shape_of(b)[-1]

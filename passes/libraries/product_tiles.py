@@ -1,10 +1,10 @@
-"""Tiles of matrix products on tensor cores: which there are, and which a rule of thumb takes.
+"""Chooses tiles for matrix products on tensor cores: the tiles there are, and a rule of thumb that ranks them.
 
-The rule reckons with three limits of a tile's time on a multiprocessor: what tensor cores multiply, what the cache
-gives, and what memory gives when all are at it. Programs run in waves of as many for each multiprocessor as fit there.
-Its numbers were fitted to an H200: of 18 products that were then timed there, the tile that it takes was at most 3 %
-slower than the best that was tried, but for one of 8192x768x768 with a residual, where it was 16 %. How an operand lies
-(K together, or N) and what follows are not reckoned with; TF32 is far off.
+The rule estimates a tile's time on a multiprocessor from three limits: the rate of the tensor cores, the bandwidth of
+the cache, and that of memory when all multiprocessors use it. Programs run in waves of as many per multiprocessor as
+fit there. The rule's numbers were fitted to an H200. Of 18 products that were then timed there, the chosen tile was at
+most 3 % slower than the best one tried, except for 8192x768x768 with a residual, where it was 16 %. The rule ignores an
+operand's memory order (K or N contiguous) and the epilogue. For TF32 its estimates are far off.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ from cuesta.dialects.product import LEAST, Tile
 #: Multiprocessors, and what each has: bytes of shared memory, and registers.
 _MULTIPROCESSORS = 132
 SHARED, _REGISTERS = 227 * 1024, 65536
-#: Shared memory of one of AMD's.
+#: Bytes of shared memory of an AMD multiprocessor.
 SHARED_ON_AMD = 64 * 1024
-#: Bytes a second for each multiprocessor: from the cache, with few rows (whose loads wait for memory), and of memory.
+#: Bytes a second per multiprocessor: from the cache; the same with few rows, whose loads wait for memory; from memory.
 _FROM_CACHE, _FROM_CACHE_FEW, _FROM_MEMORY = 8.0e10, 5.0e10, 2.5e10
-#: What the cache gives beside what comes from memory costs this share of its time there.
+#: A byte that is loaded again, from the cache, costs this share of its time from memory.
 _AGAIN = 0.3
-#: Seconds that a program takes beside its loop, and more for each load that fills its pipeline.
+#: Seconds that a program takes outside its loop, and for each load that fills its pipeline.
 _BESIDE, _FILL = 0.6e-6, 0.35e-6
 #: Seconds that a launch costs.
 _LAUNCH = 2.5e-6
-#: What a part of a split sum has of K at least, and the most parts.
+#: The least K of a part of a split sum, and the most parts.
 _LEAST_PART = 256
 _MOST_PARTS = 32
 
-#: Of two-byte elements, with the products a second, in 1e12, of one on a multiprocessor and of several there. A warp
-#: group multiplies 64 rows at once (wgmma), so that fewer rows than 64 take the older instruction, which is as good
-#: where memory is the limit: there loads on their way count, and tiles are long in K.
+#: Tile of two-byte elements → multiplications a second, in 1e12, of one program on a multiprocessor, and of several
+#: there. A warp group multiplies 64 rows at once (wgmma), so tiles of fewer rows use the older instruction. That is as
+#: good where memory is the limit: there the loads in flight count, and tiles are long in K.
 _TILES = {
     Tile(128, 256, 64, 8, 3): (3.05, 3.05),
     Tile(128, 256, 64, 8, 4): (3.08, 3.08),
@@ -56,8 +56,8 @@ _TILES = {
     Tile(16, 32, 256, 4, 5): (0.2, 0.4),
     Tile(16, 16, 512, 4, 4): (0.1, 0.1),
 }
-#: Where rows begin anywhere, every element is a load of its own, none of them on its way while others are multiplied:
-#: small tiles, of which several share a multiprocessor. As small where f32 is multiplied as it is, by each thread.
+#: Where rows begin unaligned, every element is a load of its own, and loads do not overlap with multiplications. So
+#: tiles are small, and several programs share a multiprocessor. Also for f32 without TF32, multiplied by each thread.
 _SCATTERED = (
     Tile(64, 64, 64, 4, 3),
     Tile(32, 64, 64, 4, 3),
@@ -67,17 +67,17 @@ _SCATTERED = (
     Tile(64, 16, 64, 4, 3),
     Tile(16, 16, 64, 4, 3),
 )
-#: Seconds that a step of such a loop takes, and more for each element that a thread loads; elements a second that a
-#: multiprocessor loads, and programs that share it.
+#: For these tiles: seconds that a step of the loop takes, and for each element that a thread loads; elements a second
+#: that a multiprocessor loads, and programs that share it.
 _STEP, _ELEMENT, _ELEMENTS, _TOGETHER = 0.5e-6, 1.4e-8, 1.1e10, 4
 
-#: Products a second, in 1e12, of one program on a multiprocessor, and of several there.
+#: Multiplications a second, in 1e12, of one program on a multiprocessor, and of several there.
 Rates: TypeAlias = "tuple[float, float]"
 
 
 @dataclass(frozen=True)
 class Plan:
-    """How a product becomes kernels: its tile, and the parts that K is cut into, each with a program of its own."""
+    """How a product becomes kernels: its tile, and the parts that K is cut into, each for programs of its own."""
 
     tile: Tile
     parts: int = 1
@@ -87,13 +87,13 @@ class Plan:
 
     @staticmethod
     def parse(text: str) -> Plan:
-        """The plan whose text it is. Raises ValueError for any other text."""
+        """The plan that `text` spells. Raises ValueError for any other text."""
         tile, _, parts = text.partition(" in ")
         return Plan(Tile.parse(tile), int(parts.removesuffix(" parts")) if parts else 1)
 
 
 def plans(batch: int, m: int, n: int, k: int, width: int, scattered: bool = False, shared: int = SHARED) -> list[Plan]:
-    """The plans for a product of elements of `width` bytes, by the time that the rule reckons, the shortest first.
+    """The plans for a product of elements of `width` bytes, sorted by the rule's estimate of their time.
 
     `scattered`: elements are loaded one by one, or f32 is multiplied without tensor cores. `shared`: bytes of shared
     memory that a program may have.
@@ -106,7 +106,7 @@ def plans(batch: int, m: int, n: int, k: int, width: int, scattered: bool = Fals
     blocks = {(tile.m, tile.n) for tile in _TILES}
     for tile, rates in _TILES.items():
         own = _fitted(tile, sizes, width)
-        # Triton keeps a step less than there are stages; an NVIDIA GPU's memory has room for every tile here.
+        # Triton keeps one step less in shared memory than there are stages. On an NVIDIA GPU every tile here fits.
         stages = 1 + shared // ((own.m + own.n) * own.k * width)
         if stages < 2:
             continue
@@ -119,7 +119,7 @@ def plans(batch: int, m: int, n: int, k: int, width: int, scattered: bool = Fals
 
 
 def _fitted(tile: Tile, sizes: tuple[int, int, int, int], width: int) -> Tile:
-    """The tile for elements of that width, no larger than the product wants."""
+    """`tile` for elements of `width` bytes, no larger than the product needs."""
     _, m, n, k = sizes
     m, n = min(tile.m, _power(m)), min(tile.n, _power(n))
     k = min(max(tile.k * 2 // width, LEAST), _power(k))
@@ -147,13 +147,13 @@ def _parts(tile: Tile, sizes: tuple[int, int, int, int]) -> Sequence[int]:
 
 
 def seconds(plan: Plan, rates: Rates, sizes: tuple[int, int, int, int], width: int) -> float:
-    """About how long a product takes, on an H200. `rates`: products a second, in 1e12, of one program on a
-    multiprocessor, and of several there."""
+    """About how many seconds a product takes on an H200. `rates`: multiplications a second, in 1e12, of one program on
+    a multiprocessor, and of several there."""
     tile = plan.tile
     batch, m, n, k = sizes
     programs = batch * math.ceil(m / tile.m) * math.ceil(n / tile.n) * plan.parts
     length = k / plan.parts
-    # A loop that runs once keeps no loads on their way.
+    # A loop of fewer steps than stages has fewer loads in flight.
     shared = (tile.m + tile.n) * tile.k * width * min(tile.stages, math.ceil(length / tile.k))
     fit = max(1, min(SHARED // shared, _REGISTERS // (tile.m * tile.n + 60 * 32 * tile.warps)))
     cache = _FROM_CACHE if tile.m >= 64 else _FROM_CACHE_FEW
@@ -168,7 +168,7 @@ def seconds(plan: Plan, rates: Rates, sizes: tuple[int, int, int, int], width: i
 
     whole, left = divmod(programs, fit * _MULTIPROCESSORS)
     total = whole * wave(fit) + (wave(math.ceil(left / _MULTIPROCESSORS)) if left else 0)
-    # Everything comes from memory once, and from the cache for each block across it.
+    # Each operand is loaded from memory once, and from the cache again for each tile that needs it.
     once = batch * (m * k + k * n + m * n) * width
     loaded = programs * length * (tile.m + tile.n) * width
     memory = (once + _AGAIN * max(loaded - once, 0)) / (_FROM_MEMORY * _MULTIPROCESSORS)

@@ -1,14 +1,14 @@
-"""Makes sums of the weight's gradient of a depthwise convolution with a large window, on a CPU.
+"""Rewrites the weight's gradient of a depthwise convolution with a large window as a sum, on a CPU.
 
     %dw = aten.convolution_backward(%g, %x, %w)      %1 = unfold(unfold(pad(permute(%x))))   a window for each place
       {groups = 960} : tensor<960x1x5x5xf32>     →   %2 = cuesta.sum(%1 * permute(%g))       over images and places
                                                      %dw = reshape(permute(%2))
 
-oneDNN has a kernel for windows of up to 3x3 alone: others it computes in blocks of 16 x 16 channels, of which it needs
-one row, in 256 times the weight's memory. The windows are a view of a padded copy of the images. Where that is more
-than twice as large, in large batches, the sum is not worth it.
+oneDNN has a kernel only for windows of up to 3x3. It computes larger ones in blocks of 16 x 16 channels, of which it
+needs one row, in 256 times the weight's memory. For the sum, the windows are a view of a padded copy of the images.
+Where this copy is more than twice as large as oneDNN's memory, in large batches, the sum is not worth it.
 
-On one thread of an AMD EPYC (Zen 5) it takes 0.2 to 0.65 of oneDNN's time for the four shapes of MobileNetV3.
+On one thread of an AMD EPYC (Zen 5) the sum takes 0.2 to 0.65 of oneDNN's time for the four shapes of MobileNetV3.
 """
 
 from __future__ import annotations
@@ -34,22 +34,22 @@ Value: TypeAlias = ir.Value
 _B = GraphBuilder()
 
 _CHANNELS_LAST = [0, 2, 3, 1]
-#: Sizes of windows up to which oneDNN has a kernel.
+#: The largest window for which oneDNN has a kernel.
 _LARGEST = 3
-#: Elements of padded images for each of the weight from which on oneDNN computes it.
+#: The most elements of padded images per element of the weight; with more, oneDNN computes the gradient.
 _MOST = 2 * 256
 
 
 @register_pass("sum-depthwise-gradients")
 class SumDepthwiseGradients(Pass):
-    """Makes sums of the weights' gradients of depthwise convolutions."""
+    """Rewrites the weights' gradients of depthwise convolutions as sums."""
 
     def run(self, module: ir.Module) -> None:
         replace_on_cpu(module, _is_chosen, _apart)
 
 
 def _is_chosen(op: ir.Operation, memory: MemoryOrder) -> bool:
-    """Whether an op computes such a gradient in f32, of images in channels_last."""
+    """Whether an op computes a gradient that this pass rewrites, in f32, with images in channels_last."""
     if not are_gradients(op):
         return False
     _, x, weight, _, _, padding, dilation, transposed, _, groups, wanted = gradient_arguments(op)
@@ -64,13 +64,13 @@ def _is_chosen(op: ir.Operation, memory: MemoryOrder) -> bool:
 
 
 def _padded(images: Value, padding: list[int]) -> int:
-    """About how many elements padded images have."""
+    """About how many elements the padded images have."""
     n, c, *places = shape_of(images)
     return estimate((n, c, *(size + 2 * around for size, around in zip(places, padding, strict=True))))
 
 
 def _apart(op: ir.Operation) -> list[Value]:
-    """The results of the call, the weight's gradient as a sum."""
+    """The results of the call, with the weight's gradient as a sum."""
     gradient, x, weight, _, stride, padding, *_ = gradient_arguments(op)
     stands = given_gradients(op)
     made = {1: _weight_gradient(gradient, x, weight, stride, padding)}
@@ -89,14 +89,15 @@ def _weight_gradient(gradient: Value, x: Value, weight: Value, stride: list[int]
         images = _B.pad(images, dim, amount, amount)
     windows = _B.unfold(images, 1, height, h, stride[0])
     windows = _B.permute(_B.unfold(windows, 2, width, w, stride[1]), [4, 5, 0, 1, 2, 3])
-    # Windows of one element: of what is in memory, lest a kernel computes the gradient anew for each place in a window.
+    # An unfold needs its operand in memory. One with windows of one element keeps a kernel from computing the gradient
+    # again for each element of a window.
     places = _B.reshape(_B.unfold(places, 1, height, 1), [n, height, width, c])
     product = _B.pointwise("mul", windows, _B.expand(places, [h, w, n, height, width, c]))
     return _B.reshape(_B.permute(_B.reduce("sum", product, [2, 3, 4]), [2, 0, 1]), shape_of(weight))
 
 
 def _image_gradient(op: ir.Operation, result: int) -> Value:
-    """The gradient of the images, by the same call without the weight's."""
+    """The gradient of the images, by the same call without the weight's gradient."""
     refs = [OperandRef(i) for i in range(len(op.operands))]
     arguments, keywords = decode_call(op.attributes["args"].value, refs)
     arguments[-1] = [True, False, False]

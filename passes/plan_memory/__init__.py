@@ -1,4 +1,4 @@
-"""Decides where every buffer lies: in the one arena of the call, or in memory that torch owns.
+"""Decides where every buffer is stored: in the one arena of the call, or in memory that torch owns.
 
     %a = host.alloc() {owner = "plan"}           %arena = host.arena() : memref<4096xi8>
     host.launch(%x, %a) {@exp}                   %a = host.view(%arena) {offset = 0}
@@ -7,17 +7,17 @@
     return %b                                    host.launch(%a, %b) {@sort}
                                                  return %b
 
-What is returned belongs to torch, and is allocated just before its first use; small results of short
-calls are allocated by the caller (owner "caller"), which takes a third of the time. What torch owns and
-nobody returns gets a `host.free` after its last use; so does an argument that the call owns
-(`cuesta.donated` among its attributes), but for a few small ones. The function's `cuesta.memory` says
-what the call takes: `arena`; `peak`, the highest level of arena and torch's allocations above what
-there was when the call began; `kept`, the level of torch's allocations when it ends; `inputs`, its arguments, not part
-of the peak; all in bytes.
+A returned buffer belongs to torch and is allocated just before its first use. Small results of short
+calls are allocated by the caller (owner "caller"), which takes a third of the time. Memory that torch owns and
+the function does not return gets a `host.free` after its last use. So does an argument that the call owns
+(`cuesta.donated` among its attributes), except for a few small ones. The function's `cuesta.memory` states
+the call's memory in bytes: `arena`; `peak`, the highest level of arena and torch's allocations, relative to the
+start of the call; `kept`, the level of torch's allocations at its end; `inputs`, its arguments, which are not part
+of the peak.
 
-Where the size of a buffer depends on the call, so do the offsets: they are symbols a0, a1, … then, which the runtime
-works out for the sizes of a call as it is done here, from the function's `cuesta.buffers`: bytes, first and last step
-of each. What else is decided goes by the sizes of the call that was traced.
+If the size of a buffer depends on the call, so do the offsets, which are then symbols a0, a1, … The runtime computes
+them for the sizes of a call, in the same way as this pass, from the function's `cuesta.buffers`: bytes, first and last
+step of each buffer. Everything else is decided by the sizes of the traced call.
 """
 
 from __future__ import annotations
@@ -44,17 +44,17 @@ from cuesta.sizes import Number, Size, hint, symbol
 class PlanMemory(Pass):
     """Places the buffers of host functions."""
 
-    #: Bytes up to which a result is allocated by the caller, who holds it from the start of the call.
+    #: Most bytes of a result that the caller allocates, who holds it from the start of the call.
     caller_limit: int = 64 << 10
-    #: Bytes of all buffers together up to which a call is so short that every malloc tells: no buffer moves out of
-    #: the arena, and the caller allocates small results.
+    #: Most bytes of all buffers together in a small call, which is so short that every malloc shows: no buffer is
+    #: spilled from the arena, and the caller allocates small results.
     small_call: int = 1 << 20
-    #: Bytes from which a buffer may leave the arena where the peak is lower without it; each that does costs a malloc.
+    #: Least bytes of a buffer that may be spilled from the arena if that lowers the peak; each spill costs a malloc.
     spill_from: int = 0
-    #: Bytes from which an argument that the call owns is given back before the end; smaller ones too where the call is
-    #: not small and they are more together: a recurrent network saves some hundred states.
+    #: Least bytes of an argument owned by the call that is freed before the call's end. If the call is not small,
+    #: smaller arguments that exceed this together are freed too: a recurrent network saves some hundred states.
     release_limit: int = 16 << 10
-    #: Whether all that is returned is the caller's to allocate, which can look after what lies around it.
+    #: Whether the caller allocates every returned buffer, so that it can check the memory around the buffer.
     guarded: bool = False
 
     def run(self, module: ir.Module) -> None:
@@ -101,7 +101,7 @@ class PlanMemory(Pass):
             _fill_arena(block, planned, offsets, arena)
 
     def _staying(self, owned: Sequence[Base], is_small: bool) -> set[ir.Value]:
-        """Those of the arguments that the call owns which are not worth giving back before the end."""
+        """The arguments owned by the call that are not worth freeing before its end."""
         small = sorted((base for base in owned if base.nbytes < self.release_limit), key=lambda base: base.nbytes)
         together = itertools.accumulate(base.nbytes for base in small)
         return {
@@ -110,7 +110,7 @@ class PlanMemory(Pass):
 
 
 def _sink(base: Base) -> None:
-    """Moves an alloc, and the views that stand before its first use, to just before that use."""
+    """Moves an alloc, and those of its views that precede its first use, to just before that use."""
     if not base.is_alloc or not base.users:
         return
     first = base.users[0]

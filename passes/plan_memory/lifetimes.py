@@ -1,4 +1,4 @@
-"""What memory a host function holds, and from which op to which."""
+"""Computes the liveness of a host function's memory: which pieces it holds, and from which op to which."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ _BITS = re.compile(r"\d+")
 
 @dataclass
 class Base:
-    """Memory of its own: an alloc, a result of a call into ATen, or an argument that the call owns."""
+    """A separate piece of memory: an alloc, a result of a call into ATen, or an argument that the call owns."""
 
     value: Value
-    users: list[ir.Operation]  # ops that touch it through any view, in program order
-    views: list[ir.Operation]  # its views, in program order
+    users: list[ir.Operation]  # ops that use the memory, directly or through a view, in program order
+    views: list[ir.Operation]  # views of the memory, in program order
     is_returned: bool
 
     @property
@@ -37,7 +37,7 @@ class Base:
 
     @property
     def nbytes(self) -> int:
-        """Bytes; about how many, where that depends on the call."""
+        """Bytes; an estimate if they depend on the call."""
         return hint(self.size)
 
     @property
@@ -46,8 +46,7 @@ class Base:
         return byte_count(self.value.type)
 
     def span(self, step: dict[ir.Operation, int], end: int) -> Buffer:
-        """The steps during which it holds something: from the start where it is an argument, to the end where it
-        is returned."""
+        """The steps during which the memory is live: from the start for an argument, to the end if it is returned."""
         steps = [step[user] for user in self.users]
         if self.is_argument:
             steps.append(0)

@@ -1,7 +1,7 @@
-"""What a call into ATen takes of torch's allocator while it runs, and gives back before it returns, where that is much.
+"""Estimates the scratch of calls into ATen that take much: memory from torch's allocator, freed before they return.
 
-The plan cannot change it, but what lies in the arena meanwhile comes on top of it. What each thread has for itself is
-counted for as many as torch has when the graph is compiled.
+The plan cannot change a call's scratch, but the buffers that are in the arena meanwhile come on top of it. Scratch per
+thread is counted for as many threads as torch has when the graph is compiled.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from cuesta.sizes import hint
 
 
 def scratch_bytes(op: ir.Operation) -> int:
-    """Bytes, about; 0 for what takes little, or nobody knows."""
+    """Estimated bytes of an op's scratch; 0 if it takes little, or an unknown amount."""
     rule = _RULES.get(op.attributes["overload"].value) if op.name == "host.aten" else None
     return 0 if rule is None else rule(op)
 
 
 def _rnn_layer(op: ir.Operation) -> int:
-    """oneDNN's LSTM: both weights in its own layout, the gates of every step, and states, of which it holds a dozen.
+    """oneDNN's LSTM: both weights in oneDNN's own layout, the gates of every step, and a dozen states.
 
-    Measured with torch 2.13 and AVX-512: within 1 % at 8 and 16 sequences of 1 to 64 steps and 512 states; 12 % more is
-    taken at 256 states.
+    Measured with torch 2.13 and AVX-512: within 1 % at 8 and 16 sequences of 1 to 64 steps and 512 states; at 256
+    states, 12 % more is taken.
     """
     x, *weights = (op.operands[i].type for i in range(3))
     (steps, batch, _), (gates, _) = memref_shape(x)[0], memref_shape(weights[0])[0]
@@ -38,10 +38,10 @@ def _rnn_layer(op: ir.Operation) -> int:
 
 
 def _convolution(op: ir.Operation) -> int:
-    """oneDNN's convolution of two dims in f32: the weight in its own layout, and of a row-major call the images too.
+    """oneDNN's convolution of two dims in f32: the weight in oneDNN's layout, and in a row-major call the images too.
 
-    This and what gradients take was measured with torch 2.13 and AVX-512, for the layers of ResNet-18, ResNet-50 and
-    MobileNetV3; what each thread has for itself, 8 KB and more, is not in it.
+    This and the scratch of gradients were measured with torch 2.13 and AVX-512, for the layers of ResNet-18, ResNet-50
+    and MobileNetV3. Scratch per thread, 8 KB and more, is not included.
     """
     x, weight = (op.operands[i].type for i in range(2))
     if not _is_onednn(op, x):
@@ -51,7 +51,7 @@ def _convolution(op: ir.Operation) -> int:
 
 
 def _gradients(op: ir.Operation) -> int:
-    """What gradients of a convolution take beside what they return."""
+    """Gradients of oneDNN's convolution: their scratch, without the tensors that they return."""
     result, x, weight = (op.operands[i].type for i in range(3))
     if not _is_onednn(op, x):
         return 0
@@ -67,14 +67,14 @@ def _gradients(op: ir.Operation) -> int:
     return 2 * _size(weight)
 
 
-#: Windows of depthwise convolutions up to which oneDNN has a kernel of its own for the weight's gradient; another one
-#: has blocks of 16 x 16 channels for it, of which a depthwise weight has one element in use.
+#: Largest window of a depthwise convolution for which oneDNN has a special kernel for the weight's gradient. For larger
+#: windows oneDNN uses blocks of 16 x 16 channels, in each of which a depthwise weight uses one element.
 _LARGEST_WINDOW, _BLOCK = 3, 256
 
 
 def _attention(op: ir.Operation) -> int:
     """ATen's attention on a CPU: each thread's scores of a block, with their maxima, sums and weighted values; and the
-    logsumexp where nobody asks for it."""
+    logsumexp if it is not a result of the op."""
     query, key = (memref_shape(op.operands[i].type)[0] for i in range(2))
     batch, heads, length, size = map(hint, query)
     rows, columns = _attention_block(length, hint(key[2]))
@@ -83,14 +83,14 @@ def _attention(op: ir.Operation) -> int:
 
 
 def _attention_gradients(op: ir.Operation) -> int:
-    """Its gradients: each thread's weights of a block and their gradients, and a row's sums."""
+    """Gradients of ATen's attention: each thread's weights of a block and their gradients, and the sums of rows."""
     _, query, key = (memref_shape(op.operands[i].type)[0] for i in range(3))
     rows, columns = _attention_block(hint(query[2]), hint(key[2]))
     return _F32 * (torch.get_num_threads() * 2 * rows * columns + rows)
 
 
 def _attention_block(queries: int, keys: int) -> tuple[int, int]:
-    """Queries and keys of the blocks of aten/src/ATen/native/cpu/FlashAttentionKernel.cpp."""
+    """Queries and keys per block in aten/src/ATen/native/cpu/FlashAttentionKernel.cpp."""
     rows = 256 if queries >= 768 else 64 if queries >= 192 else 32
     return min(rows, queries), min(512, keys)
 

@@ -1,4 +1,4 @@
-"""How many bytes a host function holds at each of its steps, and which buffers the arena is better without."""
+"""Computes how many bytes a host function holds at each step, and which buffers to spill from the arena."""
 
 from __future__ import annotations
 
@@ -19,17 +19,16 @@ def owner_of(base: Base) -> str:
 
 @dataclass
 class Timeline:
-    """The life of every base over the ops of a block, one step each.
+    """The liveness of every base over the ops of a block, one step each.
 
-    Levels are bytes above what there was when the call began: an argument that the call gives back
-    makes them fall below 0.
+    Levels are bytes relative to the start of the call: an argument that the call frees may make a level negative.
     """
 
     spans: dict[ir.Value, Buffer]
     planned: list[Base]
     #: bytes live in the arena if it holds all of `planned`, by step
     inside: list[int]
-    #: the level of what torch owns, calls' scratch with it, if the arena holds all of `planned`, by step
+    #: the level of memory that torch owns, including calls' scratch, if the arena holds all of `planned`, by step
     outside: list[int]
 
     @staticmethod
@@ -50,7 +49,7 @@ class Timeline:
         return Timeline(spans, planned, live_bytes([spans[b.value] for b in planned], len(step)), outside)
 
     def peak(self, arena: int, spilled: Iterable[Base]) -> int:
-        """The highest level: the arena, which stays, and what torch owns at each step."""
+        """The highest level of any step: the arena, which is held throughout, plus memory that torch owns."""
         outside = list(self.outside)
         for base in spilled:
             span = self.spans[base.value]
@@ -58,13 +57,13 @@ class Timeline:
         return arena + max(outside)
 
     def spill(self, least: int = 0) -> list[Base]:
-        """Buffers of `least` bytes or more that the peak is lower without in the arena.
+        """Buffers of `least` bytes or more to spill from the arena, because this lowers the peak.
 
         The arena is held to the end, so a buffer that is needed only while torch holds little costs
-        its bytes later, when torch holds much. Out go all buffers from some size on, as few as bring
-        the lowest peak; then each of them goes back that the peak does not need out, as memory of its
-        own takes a malloc and may take page faults.
-        The arena's size is taken to be the most bytes live in it, which `place` comes close to.
+        its bytes later, when torch holds much. First all buffers above some size are spilled, as few as reach
+        the lowest peak. Then each of them moves back if that does not raise the peak, because a spilled
+        buffer costs a malloc and perhaps page faults.
+        The arena's size is estimated as the most bytes live in it, which `place` comes close to.
         """
         large = sorted((b for b in self.planned if b.nbytes >= least), key=lambda b: -b.nbytes)
         moved = _Moved(self.spans, list(self.inside), list(self.outside))

@@ -1,4 +1,5 @@
-"""Kernels of a CPU in tiles: a range of tiles for each thread, and the memory that a tile needs for itself.
+"""Cuts CPU kernels into tiles: each thread runs a range of tiles, and a tile may have scratch of its own.
 
-In come kernels of linalg on whole tensors, out come functions over a range of tiles, on tensors and then on memrefs.
+The input is kernels of linalg on whole tensors. The output is functions over a range of tiles, on tensors and, after
+bufferisation, on memrefs.
 """

@@ -1,9 +1,9 @@
-"""Gives the buffers of a kernel the shapes that its parameters say.
+"""Gives the buffers of a kernel their shapes, computed from the kernel's parameters.
 
     func @k(%x: memref<?x64xf32>, %p0: index)   →   func @k(%m: memref<f32>, %p0: index) {
                                                       %x = memref.reinterpret_cast %m to [%p0, 64], strides [64, 1]
 
-A memref whose shape is static is passed as an address alone, and so is each of these then.
+A memref with a static shape is passed as an address alone. So are buffers of dynamic shape after this rewrite.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from cuesta.sizes import Size
 
 
 def bind_shapes(entry: ir.Block, shapes: Sequence[ir.Attribute | None], given: Mapping[str, ir.Value]) -> None:
-    """`shapes` has sizes and strides of each argument, in terms of `given`; None where its type says them."""
+    """Casts each argument to its shape: `shapes` has the argument's sizes and strides, in terms of the parameters
+    `given`; None if its type states them."""
     first = entry.operations[0]
     for argument, shape in zip(entry.arguments, shapes, strict=False):
         if shape is None:

@@ -1,11 +1,11 @@
-"""A value that goes to two destinations goes to the second from the first, and an argument before it is written.
+"""Chains the destinations of a value: the second is copied from the first, and an argument before it is overwritten.
 
 %1 = bufferization.materialize_in_destination %0 in %a      →      %1 = … %0 in %a
 %2 = bufferization.materialize_in_destination %0 in %b             %2 = … %1 in %b
 
-Results of different ops when a kernel is formed may turn out to be one value (a maximum of x and x), or an argument
-(`where(c, x, x)`). Bufferisation gives a value one buffer: of two destinations it would read one before it is written,
-and an argument that the kernel writes in place it would read behind that.
+Results that are different ops when a kernel is formed may later become one value (a maximum of x and x), or an argument
+(`where(c, x, x)`). Bufferisation gives a value one buffer. If the value had two destinations, bufferisation would read
+one of them before it is written; and it would read an argument that the kernel updates in place after the update.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from cuesta.passes.infra.registry import Pass, register_pass
 
 @register_pass("chain-destinations")
 class ChainDestinations(Pass):
-    """Chains the destinations of one value, and has arguments that are written go to theirs first."""
+    """Chains the destinations of one value, and copies arguments to theirs before they are overwritten."""
 
     def run(self, module: ir.Module) -> None:
         ops = [op for op in walk(module.operation) if op.name == "bufferization.materialize_in_destination"]

@@ -1,4 +1,4 @@
-"""Frees what a kernel allocates for itself: tiles whose size depends on the call, which the stack cannot hold.
+"""Frees the memory that a kernel allocates for itself: tiles of symbolic size, which cannot be on the stack.
 
 %a = memref.alloc(%n) : memref<?xf32>        %a = memref.alloc(%n) : memref<?xf32>
 …                                        →   …
@@ -16,7 +16,7 @@ from cuesta.passes.infra.registry import Pass, register_pass
 
 @register_pass("free-scratch")
 class FreeScratch(Pass):
-    """Frees a kernel's own allocations at the end of the block that they stand in."""
+    """Frees a kernel's own allocations at the end of the block that contains them."""
 
     def run(self, module: ir.Module) -> None:
         with module.context:

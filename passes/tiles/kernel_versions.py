@@ -1,4 +1,4 @@
-"""Versions of a kernel whose sizes depend on the call: one for sizes like those of the traced call, one for all.
+"""Makes versions of a kernel whose sizes depend on the call: one for sizes like those of the traced call, one for all.
 
     func @softmax {cuesta.sizes = ["p0", "p1"]}              func @softmax {…}, @softmax__1 {…}, @softmax__any {…}
     host.launch(%x, %y) {@softmax,                     →     host.launch(%x, %y) {@softmax,
@@ -6,11 +6,11 @@
                                                                unless = [["(s1 % 16)", …], ["(s1 % 16)", …]],
                                                                parameters = ["s0", "s1"]}
 
-The first takes for granted that rows begin and end at multiples of 16, or of 8, 4 or 2 elements where they do in the
-traced call, as wide loads ask for; that a class which one block has room for there fits, and fills more than half of
-it; and where a program finds its place by dividing, that it divides by the numbers of that call. Others are for rows
-of half, a quarter, twice as many elements and so on, or do with fewer of these. A launch runs the first of which all
-of `unless` is 0, or the last. The code of those that the traced call does not run is made when sizes need it
+The first version assumes what holds in the traced call. Rows begin and end at multiples of 16 elements (or 8, 4 or 2),
+as wide loads require. A class that fits one block fits it, and fills more than half of it. A program that finds its
+position by dividing divides by the numbers of that call. Other versions are for rows of half, a quarter, twice as many
+elements and so on, or make fewer of these assumptions. A launch runs the first version whose numbers in `unless` are
+all 0, or the last version. The code of versions that the traced call does not run is made when sizes need it
 (cuesta/driver/late/late_kernels.py).
 """
 
@@ -25,14 +25,14 @@ from cuesta.dialects.kernel_module import OTHERWISE, UNLESS, argument_shapes, pa
 from cuesta.passes.analysis.launches import Launch, common_divisor
 from cuesta.sizes import Number, hint, symbols
 
-#: The largest multiple that wide loads ask for: of sizes and strides in elements, of offsets in bytes.
+#: The largest multiple that wide loads require: in elements for sizes and strides, in bytes for offsets.
 WIDE = 16
 
 
 def widening(function: func.FuncOp, launches: Sequence[Launch], fastest: Iterable[int]) -> dict[str, int]:
-    """What parameters are multiples of in every launch of the traced call, at most `WIDE`, where no more than a part of
-    that is known for other calls, and wide loads ask for it: strides, and sizes of the classes that are walked along
-    memory."""
+    """Parameter → its multiple, at most `WIDE`, in every launch of the traced call. Includes only parameters on which
+    wide loads depend (strides, and sizes of the classes `fastest`, which are contiguous in memory), and only if a
+    smaller multiple is known for other calls."""
     sizes = numbers(function.attributes["cuesta.sizes"])
     wanted = [stride for _, strides in argument_shapes(function).values() for stride in strides]
     wanted += [sizes[c] for c in fastest]
@@ -43,20 +43,20 @@ def widening(function: func.FuncOp, launches: Sequence[Launch], fastest: Iterabl
 
 
 def wide_offsets(launches: Sequence[Launch]) -> dict[int, int]:
-    """Likewise what arguments' offsets, in bytes, are multiples of."""
+    """Argument → the multiple of its offset in bytes, found as in `widening`."""
     count = len(launches[0].offsets) if launches else 0
     found = {i: _widened([launch.offsets[i] for launch in launches]) for i in range(count)}
     return {i: multiple for i, multiple in found.items() if multiple is not None}
 
 
 def _widened(values: Sequence[Number]) -> int | None:
-    """What all are multiples of in the traced call, where it is more than what is known."""
+    """The common divisor of all values in the traced call, if it is larger than the one known for every call."""
     traced = math.gcd(WIDE, *map(hint, values))
     return traced if common_divisor(values, WIDE) % traced else None
 
 
 def add_version(function: func.FuncOp, name: str) -> func.FuncOp:
-    """A copy of a kernel beside it, under that name."""
+    """Adds a copy of a kernel, called `name`, before it."""
     with ir.InsertionPoint(function):
         added = function.operation.clone().opview
     added.attributes["sym_name"] = ir.StringAttr.get(name)
@@ -65,14 +65,14 @@ def add_version(function: func.FuncOp, name: str) -> func.FuncOp:
 
 
 def choose_at_launch(launch: Launch, versions: Sequence[tuple[str, Iterable[Number]]]) -> None:
-    """Has a launch run the first of a kernel's versions, by name, of which all numbers beside it, which are not
-    negative, are 0."""
+    """Makes a launch run the first of `versions` whose numbers are all 0. Each version is given as (name, numbers); no
+    number is negative."""
     names: list[str] = []
     unless: list[list[Number]] = []
     for name, given in versions:
         needed = sorted({n for n in given if n != 0}, key=str)
         if any(isinstance(n, int) for n in needed):
-            continue  # it never is right here
+            continue  # a constant other than 0: this launch can never run the version
         names.append(name)
         unless.append(needed)
         if not needed:
@@ -88,8 +88,8 @@ def choose_at_launch(launch: Launch, versions: Sequence[tuple[str, Iterable[Numb
 
 
 def excess(size: Number, block: int, masked: bool = False) -> Number:
-    """0 where the block has room for the size, else more; where it has no mask, which would hide what is not there, not
-    for a size of 0 either."""
+    """0 if the size fits the block, else more. If the block has no mask, a size of 0 also gives more than 0, because
+    nothing would hide the missing elements."""
     if masked:
         return size // (block + 1)
     turns = (size - 1) // block
@@ -97,7 +97,7 @@ def excess(size: Number, block: int, masked: bool = False) -> Number:
 
 
 def needs_more_than_half(size: Number, block: int) -> Number:
-    """0 where the block has room for the size, and half of it has not; else more."""
+    """0 if the size fits the block but not half of it; else more."""
     if block < 2:
         return excess(size, block)
     off = (size - 1) // (block // 2) - 1

@@ -21,7 +21,7 @@ from cuesta.sizes import hint
 @register_pass("limit-stack")
 @dataclass(frozen=True)
 class LimitStack(Pass):
-    """Leaves each kernel this many bytes of buffers on the stack at most; the smallest stay."""
+    """Leaves each kernel at most `bytes` of buffers on the stack; the smallest stay."""
 
     bytes: int = 1 << 20
 

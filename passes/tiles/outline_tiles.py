@@ -1,4 +1,4 @@
-"""Makes each kernel's forall a function over a range of tiles, which any number of threads can share out.
+"""Turns each kernel's forall into a function over a range of tiles, so that any number of threads can share the tiles.
 
     func @k(%x, %o) {                        func @k__tiles(%x, %o, %lo: index, %hi: index) {
       scf.forall (%i) = (0) to (256)    →      scf.for %i = %lo to %hi { … }
@@ -25,8 +25,8 @@ from cuesta.passes.infra.registry import Pass, register_pass
 from cuesta.passes.tiles.bound_shapes import bind_shapes
 from cuesta.sizes import Number
 
-#: Where loops inside a tile are so short that LLVM unrolls them, it would make vectors of elements of several tiles,
-#: which lie apart: a sum along rows of 16 floats gathered each of them (3.4 times as long).
+#: If loops inside a tile are so short that LLVM unrolls them, LLVM would vectorise across tiles, whose elements are not
+#: contiguous: a sum along rows of 16 floats gathered each element (3.4 times as long).
 _ONE_BY_ONE = "#llvm.loop_annotation<vectorize = <disable = true>>"
 
 
@@ -90,8 +90,8 @@ def _range(function: func.FuncOp, loop: scf.ForallOp) -> None:
 
 
 def _counts_of(loop: scf.ForallOp, rank: int) -> list[Number]:
-    """How many tiles there are along each of a loop's dims, where that depends on the call. Upstream's canonicalisation
-    has dropped the dims that have one tile in every call (attention of one head), and they are still counted."""
+    """The number of tiles along each of a loop's dims, if that depends on the call. Upstream's canonicalisation drops
+    dims that have one tile in every call (attention of one head), but `cuesta.tiles` still counts them."""
     counts = numbers(loop.attributes["cuesta.tiles"])
     if len(counts) != rank:
         counts = [count for count in counts if count != 1]
@@ -102,8 +102,8 @@ def _counts_of(loop: scf.ForallOp, rank: int) -> list[Number]:
 
 
 def _finds_positions(loop: scf.ForallOp) -> bool:
-    """Whether tiles reduce what they make of positions: of up to eight elements of a row LLVM makes vectors across rows
-    then (argmax of rows of 8 takes 0.1 of the time)."""
+    """Whether tiles reduce values computed from loop indices. For rows of up to eight elements LLVM then does well to
+    vectorise across rows (argmax of rows of 8 takes 0.1 of the time)."""
     reductions = (op for op in walk(loop.operation) if "reduction" in str(op.attributes.get("iterator_types")))
     return any(inner.name == "linalg.index" for op in reductions for inner in walk(op))
 
@@ -125,7 +125,7 @@ def _delinearise(tile: ir.Value, counts: list[Number], steps: list[int], given: 
 
 
 def _finish(function: func.FuncOp, name: str) -> None:
-    """Drops results (they are arguments), renames, and says that arguments do not alias."""
+    """Drops the results (they are arguments), renames the function, and marks its arguments as not aliasing."""
     entry = function.regions[0].blocks[0]
     terminator = list(entry.operations)[-1]
     with ir.InsertionPoint(terminator), function.location:
@@ -139,7 +139,7 @@ def _finish(function: func.FuncOp, name: str) -> None:
     if "res_attrs" in function.attributes:
         del function.attributes["res_attrs"]
     unit = ir.UnitAttr.get()
-    # A launch writes fresh memory: its outputs overlap neither one another nor what it reads.
+    # A launch writes fresh memory: its outputs overlap neither one another nor its inputs.
     noalias = {"llvm.noalias": unit}
     function.attributes["arg_attrs"] = ir.ArrayAttr.get(
         [ir.DictAttr.get(noalias if isinstance(t, ir.MemRefType) else {}) for t in arguments]
@@ -159,7 +159,7 @@ def _attribute(entries: ir.DictAttr, name: str) -> ir.Attribute | None:
 
 @register_pass("outline-tiles")
 class OutlineTiles(Pass):
-    """Makes foralls functions over ranges of tiles."""
+    """Turns foralls into functions over ranges of tiles."""
 
     def run(self, module: ir.Module) -> None:
         with module.context, ir.Location.unknown():

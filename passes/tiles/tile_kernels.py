@@ -40,27 +40,27 @@ from cuesta.sizes import Number, Size, hints
 
 Value: TypeAlias = ir.Value
 
-#: Elements of the largest tile that is transposed to be read across: it stays in L2.
+#: Most elements of a tile that is transposed because loops walk it against its memory order: it stays in L2.
 _TRANSPOSED = 1 << 14
 
 
 @dataclass
 class Tiler:
-    """The tiles of one kernel. Tensors are known by the classes of their dims."""
+    """The tiles of one kernel. A tensor is described by the classes of its dims."""
 
     sizes: list[Number]
     tiles: dict[int, int]
     offsets: dict[int, Value] = field(default_factory=dict)
-    #: class → elements along it in a tile, where that depends on the call, or on the tile
+    #: class → elements along it in a tile, if that depends on the call or on the tile
     extents: dict[int, Value] = field(default_factory=dict)
-    #: old value → tile; for arguments made on first use
+    #: old value → tile; the tile of an argument is made on first use
     values: dict[Value, Value] = field(default_factory=dict)
     destinations: dict[Value, Value] = field(default_factory=dict)
-    #: what matrix products read: they pack it as they need it
+    #: operands of matrix products, which pack them as they need
     factors: set[Value] = field(default_factory=set)
 
     def kept(self, classes: Sequence[int]) -> list[int]:
-        """The classes that a tile still has a dim for."""
+        """The classes for which a tile still has a dim."""
         return [c for c in classes if self.tiles.get(c, 0) != 1]
 
     def extent(self, c: int) -> int:
@@ -74,7 +74,7 @@ class Tiler:
         return ir.RankedTensorType.get([self.extent(c) for c in self.kept(classes)], types.element(spelling))
 
     def bounds(self, classes: Sequence[int]) -> tuple[list[Value], list[Value], list[int], list[int]]:
-        """(dynamic offsets, dynamic sizes, static offsets, static sizes) of the tile in a tensor of those classes."""
+        """(dynamic offsets, dynamic sizes, static offsets, static sizes) of the tile in a tensor of these `classes`."""
         offsets = [self.offsets[c] for c in classes if c in self.offsets]
         extents = [self.extents[c] for c in classes if c in self.extents]
         marker = ir.ShapedType.get_dynamic_stride_or_offset()
@@ -91,7 +91,8 @@ class Tiler:
         tensor.parallel_insert_slice(tile, whole, offsets, extents, [], static, sizes, [1] * len(classes))
 
     def fresh(self, classes: Sequence[int], spelling: str) -> Value:
-        """An empty tile; one that may be smaller at the end of a class is part of a whole one, which fits the stack."""
+        """An empty tile. If the last tile along a class may be smaller, it is a slice of a tile of full, static size,
+        which can be on the stack."""
         kept = self.kept(classes)
         sizes = [self.tiles.get(c, self.extents.get(c, self.sizes[c])) for c in kept]
         whole = tensor.EmptyOp(sizes, types.element(spelling)).result
@@ -103,7 +104,7 @@ class Tiler:
         return tensor.extract_slice(self.tile_type(classes, spelling), whole, [], inside, [], zeros, static, ones)
 
     def emit(self, op: ir.Operation) -> None:
-        """One generic on tiles."""
+        """Emits one generic on tiles."""
         classes = ints(op.attributes["cuesta.classes"])
         accesses = operand_classes(op)
         loops = self.kept(classes)
@@ -137,23 +138,23 @@ class Tiler:
         return self.offsets[c] if inside is None else arith.addi(self.offsets[c], inside)
 
     def read(self, value: Value, classes: Sequence[int]) -> Value:
-        """A tile, its dims as `order` says."""
+        """The tile of a value, its dims in the order that `order` gives."""
         if value in self.values:
             return self.values[value]
-        # An argument that is written too is read where the loop writes it.
+        # An argument that is also written is read through the loop's shared output.
         tile = self.slice(self.destinations.get(value, value), classes)
         kept, order = self.kept(classes), self.order(value, classes)
         if order != kept:
             tile = transpose(tile, self.fresh(order, spelling_of(tile)), [kept.index(c) for c in order])
         if isinstance(value.owner, ir.Block):
-            # One argument may be read along two sets of classes only as two arguments: cache by value.
+            # A tensor that is read along two sets of classes is two arguments, so the value alone is the key.
             self.values[value] = tile
         return tile
 
     def order(self, value: Value, classes: Sequence[int]) -> list[int]:
-        """The classes of a tile's dims: as in memory; for an argument that is only read, against its order in memory
-        by the innermost loop, in the loops' order. Else each row would be fetched once for every element of it, where
-        rows are a power of two apart, so that a column's elements share a few places of the cache."""
+        """The classes of a tile's dims, in memory order. But if the innermost loop walks a read-only argument against
+        its memory order, in the loops' order: the tile is transposed. Otherwise each row might be fetched once per
+        element, because rows a power of two apart map the elements of a column to a few sets of the cache."""
         kept = self.kept(classes)
         is_read_only = isinstance(value.owner, ir.Block) and value not in self.destinations
         if len(kept) < 2 or kept[-1] == max(kept) or not is_read_only or value in self.factors:
@@ -162,7 +163,7 @@ class Tiler:
         return sorted(kept) if isinstance(elements, int) and elements <= _TRANSPOSED else kept
 
     def init(self, value: Value, classes: Sequence[int]) -> Value:
-        """Where a generic writes: a fresh tile, or a slice of the kernel's destination, filled or not."""
+        """The tile that a generic writes to: a fresh tile, or a slice of the kernel's destination, filled or not."""
         owner = value.owner
         if isinstance(owner, ir.Block):
             return self.values.get(value) or self.slice(self.destinations[value], classes)
@@ -233,8 +234,8 @@ def _tile(function: func.FuncOp) -> None:
 
 
 def _is_written_again(tiled: Sequence[ir.Operation]) -> bool:
-    """Whether what a kernel writes is also what it reads, or a product's sums: the last tile may not do a part of the
-    one before again."""
+    """Whether a kernel reads a tensor that it writes, or sums a product: the last tile may then not recompute a part of
+    the tile before it."""
     written = {destination_of(init) for g in tiled for init in list(g.operands)[-len(g.results) :]}
     read = {value for g in tiled for value in list(g.operands)[: -len(g.results)]}
     return bool(written & read) or any(product.panels_of(g) is not None for g in tiled)
@@ -243,7 +244,7 @@ def _is_written_again(tiled: Sequence[ir.Operation]) -> bool:
 def extents_of(
     sizes: Sequence[Number], tiles: dict[int, int], offsets: dict[int, Value], given: dict[str, Value]
 ) -> dict[int, Value]:
-    """Class → elements along it in a tile, where that depends on the call, or on the tile."""
+    """Class → elements along it in a tile, if that depends on the call or on the tile."""
     found = {}
     for c, size in enumerate(sizes):
         tile = tiles.get(c)
@@ -256,7 +257,7 @@ def extents_of(
 
 
 def _move_after_loop(entry: ir.Block, loop: scf.ForallOp, tiled: list[ir.Operation]) -> None:
-    """Erases what the forall replaced; the tail stands behind it already."""
+    """Erases the ops that the forall replaced; the tail follows the forall already."""
     for g in reversed(tiled):
         g.erase()
     for op in reversed(list(entry.operations)):
@@ -283,7 +284,7 @@ class TileKernels(Pass):
 
 
 def _anchor_results(function: func.FuncOp) -> None:
-    """Says that what is returned lies in the destinations: later passes may replace an unread init."""
+    """Materialises returned values in their destinations; otherwise later passes may replace an unread init."""
     entry = function.regions[0].blocks[0]
     terminator = list(entry.operations)[-1].operation
     tensors = [a for a in entry.arguments if isinstance(a.type, ir.RankedTensorType)]
@@ -298,7 +299,7 @@ def _anchor_results(function: func.FuncOp) -> None:
 
 def spell_layouts(function: func.FuncOp) -> None:
     """Gives every argument its layout. Bufferisation then infers a result's layout from the argument that
-    it is returned in; with layouts left out it would copy strided destinations into row-major results."""
+    holds the result; without layouts it would copy strided destinations into row-major results."""
     entries = []
     for argument, attributes in zip(
         function.regions[0].blocks[0].arguments, function.attributes["arg_attrs"], strict=True

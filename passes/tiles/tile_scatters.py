@@ -1,13 +1,13 @@
-"""Makes loops of each kernel that writes at computed positions.
+"""Writes each kernel that has a scatter (a write at computed positions) as loops.
 
     func @index_add(%v: tensor<256x768xf32>,        scf.forall (%j) = (0) to (768) step (256) {
                     %i: tensor<256xi64>, %x)    →     scf.for %n = 0 to 256 {
       kernel.scatter(%v, %i, %x)                        scf.for %k = 0 to 256 {
                                                           %x[%i[%n], %j + %k] += %v[%n, %j + %k] } } }
 
-Tiles run over the loops that walk the tensor itself. Along those that positions depend on one write follows another;
-what is computed on the way is computed in the same tiles, one row at a time, or a run of numbers where there are no
-rows.
+Tiles run over the loops that walk the written tensor itself. Along the loops that positions depend on, writes are
+sequential. The values to be written are computed in the same tiles, one row at a time, or in runs of elements if there
+are no rows.
 """
 
 from __future__ import annotations
@@ -30,16 +30,17 @@ from cuesta.sizes import Number, Size
 
 Value: TypeAlias = ir.Value
 
-#: Elements of a run of what is computed before it is written, where it is no row: it stays in L1.
+#: Elements of a run of values that are computed before they are written, if they form no row: the run stays in L1.
 _RUN = 1024
-#: Wide strips: each reads every position. 4096 rows of 256 that are added up in 1000 take 0.86 of the time in strips of
-#: 256 that they take in strips of 64.
+#: Strips are wide, because each strip reads every position. Adding 4096 rows of 256 up in 1000 rows takes, in strips of
+#: 256, 0.86 of the time that it takes in strips of 64.
 _LIMITS = Limits(strip=256)
 
 
 @dataclass
 class _Writer:
-    """The loops of one kernel with a scatter. Classes behind the kernel's own stand for what positions say."""
+    """The loops of one kernel with a scatter. Classes numbered after the kernel's own stand for dims that are written
+    at computed positions."""
 
     function: func.FuncOp
     op: ir.Operation
@@ -47,7 +48,7 @@ class _Writer:
     sizes: list[Number]
     parallel: set[int]
     given: dict[str, Value]
-    #: the classes of the dims that are written, class → the number of the index that has its position
+    #: the classes of the written tensor's dims, and class → the number of the index operand that holds its position
     target: list[int] = field(default_factory=list)
     indexed: dict[int, int] = field(default_factory=dict)
 
@@ -75,7 +76,7 @@ class _Writer:
         return list(range(len(self.sizes) - len(self.indexed)))
 
     def tiles(self) -> dict[int, int]:
-        """Class → its size in a tile, where that is not all of it."""
+        """Class → its size in a tile, for the classes that tiles cut."""
         tensors = [classes for op in (*self.generics, self.op) for classes in operand_classes(op) if classes]
         sizes = [self.sizes[c] for c in self.loops]
         tiles = tile_sizes(sizes, self.parallel, tensors, _LIMITS)
@@ -105,7 +106,7 @@ class _Writer:
                 stale.erase()
 
     def _share(self, whole: Value, tiles: dict[int, int], shared: list[int], serial: list[int]) -> Value:
-        """Tiles over the classes that walk what is written, for threads to share."""
+        """Writes a forall over the classes that walk the written tensor, whose tiles threads share."""
         loop = scf.ForallOp([0] * len(shared), [self._bound(c) for c in shared], [tiles[c] for c in shared], [whole])
         work = sum(work_of(g, self.sizes) for g in self.generics) + math.prod(self.sizes[c] for c in self.loops)
         count_tiles(loop, [(self.sizes[c] + tiles[c] - 1) // tiles[c] for c in shared], work)
@@ -128,7 +129,7 @@ class _Writer:
         return Tiler(self.sizes, inside, dict(offsets), extents_of(self.sizes, inside, offsets, self.given))
 
     def _follow(self, into: Value, tiles: dict[int, int], offsets: dict[int, Value], serial: list[int]) -> Value:
-        """Loops over the classes of `serial`, one after the other, then what happens in one tile."""
+        """Writes sequential loops over the classes of `serial`, nested, with the work of one tile inside."""
         if not serial:
             tiler = self._tiler(tiles, offsets)
             for g in self.generics:
@@ -164,7 +165,8 @@ class _Writer:
         operands: list[Value],
         orders: list[list[int]],
     ) -> Value:
-        """Loops over the classes `left`; positions are computed as soon as what they depend on is known."""
+        """Writes loops over the classes `left`. Each position is computed as soon as the loops that it depends on are
+        open."""
         for c, k in self.indexed.items():
             needed = orders[1 + k]
             if c not in places and all(n in at for n in needed):
@@ -190,7 +192,7 @@ def _index(number: int) -> Value:
 
 @register_pass("tile-scatters")
 class TileScatters(Pass):
-    """Makes loops of kernels that write at computed positions."""
+    """Writes kernels that have scatters as loops."""
 
     def run(self, module: ir.Module) -> None:
         with module.context, ir.Location.unknown():

@@ -1,8 +1,8 @@
-"""How large a kernel's tiles are: by a rule of thumb, as the kernel says, or as `max_autotune` measured.
+"""Chooses the sizes of a kernel's tiles: by a rule of thumb, from the kernel's mark, or as `max_autotune` measured.
 
-A tile is one point of the parallel classes with all of the others (a row), or some where elementwise work has short
-rows; where nothing else is left, a run of the fastest class; where the fastest class is itself parallel and others are
-not (sums down columns), a strip of it.
+A tile is one point of the parallel classes with the whole of all other classes (a row), or several rows if elementwise
+work has short rows. If all classes are parallel, a tile is a run along the fastest class. If the fastest class is
+parallel and others are not (sums down columns), a tile is a strip of the fastest class.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from cuesta.sizes import Number, Size, hint
 
 @dataclass(frozen=True)
 class Limits:
-    """About how large tiles are, in elements."""
+    """Approximate sizes of tiles, in elements."""
 
-    #: of a tile that has the fastest class to itself: a few passes over it stay in L1
+    #: of a tile that is a run along the fastest class: a few passes over it stay in L1
     run: int = 4096
-    #: width of a strip of columns; None: as `_strip` says
+    #: width of a strip of columns; None: `_strip` decides
     strip: int | None = None
-    #: width, along the fastest class of a tensor that is read across, of a tile that is transposed
+    #: width of a transposed tile, along the fastest class of the tensor that loops read against its memory order
     block: int = 32
 
 
 USUAL = Limits()
-#: What is measured beside it.
+#: Limits that are measured against the usual ones.
 _OTHERS = (
     Limits(run=1024),
     Limits(run=16384),
@@ -41,27 +41,28 @@ _OTHERS = (
     *(Limits(block=n) for n in (8, 16, 64)),
 )
 
-#: Elements of a row up to which a tile has some rows.
+#: Most elements of a short row, of which a tile takes several.
 _SHORT = 1024
-#: Elements that lie together and are reduced, up to which a tile takes several such runs that lie side by side, where
-#: there are tiles enough.
+#: A tile takes several neighbouring runs of contiguous elements to reduce if a run has at most `_BESIDE` elements, and
+#: if at least about `_FEWEST_TILES` tiles are left.
 _BESIDE, _FEWEST_TILES = 32, 64
 
-#: Elements of a side of what is transposed in registers.
+#: Side, in elements, of a square that is transposed in registers.
 _SQUARE = 16
 
-#: Elements of a run, by how many tensors have as many: all of them take less than half of L1, or 20 KB.
+#: Elements of a run, by the number of large tensors: together their runs take less than half of L1, or 20 KB.
 _IN_L1 = (4096, 4096, 4096, 2048, 1024)
 
 #: Attribute of a kernel: the tile's size along each of its parallel classes, in order.
 TILE = "cuesta.tile"
-#: Scalar operations below which tiles make no difference that could be measured.
+#: Scalar operations below which tile sizes make no measurable difference.
 _LITTLE_WORK = 1 << 15
 _GENERIC, _TAIL = "linalg.generic", "cuesta.tail"
 
 
 def largest_divisor(size: int, limit: int) -> int:
-    """The largest divisor of `size` that is at most `limit`; `size` itself where that is tiny."""
+    """The largest divisor of `size` that is at most `limit`; `size` itself if that divisor is less than an eighth of
+    the limit (or of `size`, if smaller)."""
     best = max((d for d in range(1, min(size, limit) + 1) if size % d == 0), default=1)
     return best if best * 8 >= min(size, limit) else size
 
@@ -78,11 +79,11 @@ def tile_sizes(
     """Class → tile size for the parallel classes.
 
     `tensors` lists, for each tensor of the kernel, the classes of its dims in memory order. Along a class whose size
-    depends on the call the last tile is what is left over. A tile of a kernel without reductions has about so many
-    `rows` or more, where there are rows; where nothing `reduces` and rows are short, it has some. Where the last tile
-    `reaches` back into the one before, those that are read across are of whole squares, and need not divide a size.
+    depends on the call, the last tile is the remainder. If all classes are parallel, a tile has about `rows` rows
+    or more, if there are rows. If nothing `reduces` and rows are short, a tile has several rows. If the last tile
+    `reaches` back into the tile before it, transposed tiles consist of whole squares and need not divide a size.
     """
-    about = [max(hint(n), 1) for n in sizes]  # a guess of none is no divisor
+    about = [max(hint(n), 1) for n in sizes]  # 0 would be no valid divisor
 
     def tile(c: int, limit: int) -> int:
         return limit if isinstance(sizes[c], Size) else largest_divisor(about[c], limit)
@@ -134,9 +135,10 @@ def tile_sizes(
 
 
 def _across(read: int, written: int, block: int) -> tuple[int, int]:
-    """How large a tile is of what is read across, along the dim that runs along what is read and along the last one.
-    Runs of memory are long on one side at least: where rows are short, those of the other side, 16 at a time, which the
-    processor foresees (a copy of 64 channels of 56x56 to channels_last takes 0.6 of the time)."""
+    """The sides of a transposed tile: along the dim that is contiguous in the tensor read, and along the last dim.
+    Contiguous runs are long on at least one side. If the rows of one side are short, the runs of the other side are
+    long, 16 at a time, which the hardware prefetches (a copy of 64 channels of 56x56 to channels_last takes 0.6 of the
+    time)."""
     wide = 4 * block
     if written <= wide < read:
         return 2 * wide, _SQUARE
@@ -146,22 +148,24 @@ def _across(read: int, written: int, block: int) -> tuple[int, int]:
 
 
 def loop_order(tiles: dict[int, int], tensors: Sequence[Sequence[int]]) -> list[int]:
-    """The classes that tiles are cut along, as loops go over them, the last one fastest: as they are numbered. But
-    where tiles are long along what is read across, they follow one another along that."""
+    """The classes that tiles cut, in the order of the loops over tiles, the last fastest: the order of their numbers.
+    But if transposed tiles are long along the contiguous class of the tensor read, that class comes last."""
     order = sorted(tiles)
     long = [c for c in order if tiles[c] > tiles[order[-1]] == _SQUARE and any(t[-1] == c for t in tensors)]
     return [c for c in order if c not in long] + long
 
 
 def _is_read_again(classes: Sequence[int], c: int, strips: set[int], rest: Sequence[int]) -> bool:
-    """Whether each tile along class c reads the same of a tensor, across: what that transposes is for several then."""
+    """Whether all points of class c read the same elements of a tensor, against its memory order. Several points in one
+    tile then share the transpose."""
     return c not in classes and classes[-1] in rest and bool(strips & set(classes))
 
 
 def _strip(columns: int) -> int:
-    """How wide strips of about so many columns are, each summed by one thread: the wider, the longer the runs that are
-    read of each row (of 2048 rows of 1024, with small pages, 128 take 0.87 of the time of 64, 256 take 0.57; where the
-    call counts the columns 0.75 and 0.61); but eight threads shall have one each."""
+    """The width of a strip, which one thread sums, for about `columns` columns. The wider the strip, the longer the
+    runs that are read of each row: for 2048 rows of 1024, with small pages, width 128 takes 0.87 of the time of 64,
+    and 256 takes 0.57 (0.75 and 0.61 if the number of columns is symbolic). But eight threads shall have a strip each.
+    """
     return min(max(columns // 8, NARROWEST_STRIP), 4 * NARROWEST_STRIP)
 
 
@@ -173,9 +177,10 @@ def tiles_of(
     work: Number,
     reaches: bool,
 ) -> dict[int, int]:
-    """Class → tile size for the parallel classes of a kernel, which is marked with what was chosen by measuring.
+    """Class → tile size for the parallel classes of a kernel. Marks the kernel with the tile that was chosen by
+    measuring, unless that is the usual one.
 
-    `work` is how many scalar operations the kernel takes. Raises VerifyError where the kernel is marked with tiles
+    `work` is how many scalar operations the kernel takes. Raises VerifyError if the kernel is marked with tiles
     that do not divide its sizes.
     """
     order = sorted(parallel)
@@ -206,8 +211,8 @@ def tiles_of(
 
 
 def _limits(function: func.FuncOp) -> Limits:
-    """About how large the tiles of a kernel are. Where it has several results their loops follow one another, and what
-    one leaves to the next stays in L1 where all of a tile fits there: a step of SGD takes 0.81 of the time."""
+    """The approximate tile sizes of a kernel. If it has several results, their loops follow one another, and values
+    that pass between the loops stay in L1 if the whole tile fits there: a step of SGD takes 0.81 of the time."""
     *_, end = function.regions[0].blocks[0].operations
     if len(end.operands) < 2:
         return USUAL
@@ -218,12 +223,12 @@ def _limits(function: func.FuncOp) -> Limits:
 
 
 def _repeats(function: func.FuncOp, parallel: set[int]) -> bool:
-    """Whether a generic of the kernel lacks a parallel class, so that tiles along it do its work again."""
+    """Whether a generic of the kernel lacks a parallel class, so that every tile along the class repeats it."""
     return any(not parallel <= set(ints(g.attributes["cuesta.classes"])) for g in _generics(function))
 
 
 def _generics(function: func.FuncOp) -> list[ir.Operation]:
-    """What the tiles of a kernel do."""
+    """The generics that run in the tiles of a kernel, without its tail."""
     ops = (op.operation for op in function.regions[0].blocks[0].operations)
     return [op for op in ops if op.name == _GENERIC and _TAIL not in op.attributes]
 
@@ -231,8 +236,8 @@ def _generics(function: func.FuncOp) -> list[ir.Operation]:
 def _of_product(
     generic: ir.Operation, tile: product.Panels, sizes: Sequence[Number], parallel: set[int]
 ) -> dict[int, int]:
-    """Class → tile size for a kernel with a matrix product: its tile's rows and columns, or as many of them as divide
-    what there are, if that is more than half of them; one of all else that is parallel."""
+    """Class → tile size for a kernel with a matrix product. Along M and N: the size in the product's tile, or the
+    size's largest divisor above half of that. Along every other parallel class: 1."""
     m, n, _ = product.roles_of(generic)
     tiles = dict.fromkeys(parallel, 1)
     for c, wanted in ((m, tile.m), (n, tile.n)):
@@ -244,7 +249,7 @@ def _of_product(
 
 
 def mark_tile(function: func.FuncOp, tile: str) -> None:
-    """Marks a kernel with the tile to take, such as "16x128"."""
+    """Marks a kernel with its tile, such as "16x128"."""
     function.attributes[TILE] = int_array([int(size) for size in tile.split("x")])
 
 
@@ -258,6 +263,6 @@ def _marked(function: func.FuncOp, sizes: list[Number]) -> list[int]:
 
 
 def kernel_text(function: func.FuncOp) -> str:
-    """A kernel as text that is equal for equal kernels of other names, and without Python's lines."""
+    """A kernel as text that is equal for equal kernels with different names, without Python source lines."""
     text: str = function.operation.get_asm(enable_debug_info=False, use_local_scope=True)
     return text.replace(f"@{function.name.value}", "@kernel", 1)

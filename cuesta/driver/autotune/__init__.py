@@ -1,6 +1,6 @@
-"""Choices that are made by time: who computes something, and in what tiles.
+"""Makes choices by measuring: who computes something, and in what tiles.
 
 In comes a question of a pass or of the driver (cuesta/policy has the rules that answer it without measuring), out comes
-an answer, which is kept in the cache (`choice_store`). `machine_trial` asks once a machine about kinds of products and
-attention (`specimen`), `measured_choices` about one graph's own kernels (`max_autotune`).
+an answer, which the cache keeps (`choice_store`). `machine_trial` times kinds of products and attention once per
+machine (`specimen`). `measured_choices` times one graph's own kernels (`max_autotune`).
 """

@@ -1,8 +1,9 @@
-"""Attention of f32 as a specimen of what a machine's library and our kernels take: forward, and its gradients.
+"""Defines the attention specimens of f32, forward and backward, that a machine's library and our kernels are timed on.
 
-ATen's kernel multiplies by the library that computes products: where a kernel of ours is faster at them (0.45 and 0.88
-to 0.92 of the library's time on two EPYCs), it is at attention too (0.38 and 0.60 to 0.72 forward, 0.48 and 0.65 to
-0.78 backward), which is not timed then. Where it is not nothing is told of attention, whose kernel packs no factors.
+ATen's attention kernel multiplies by the library that also computes products. Where our kernel is faster than the
+library at products (0.45 and 0.88 to 0.92 of the library's time on two EPYCs), it is faster at attention too (0.38 and
+0.60 to 0.72 forward, 0.48 and 0.65 to 0.78 backward), so attention is not timed there. Where our kernel is slower at
+products, that tells nothing about attention, because its kernel packs no operands.
 """
 
 from __future__ import annotations
@@ -21,19 +22,19 @@ _ATEN = torch.ops.aten
 _FORWARD = _ATEN._scaled_dot_product_flash_attention_for_cpu
 _BACKWARD = _ATEN._scaled_dot_product_flash_attention_for_cpu_backward
 
-#: What Dynamo's graphs call it.
+#: The functions by which Dynamo's graphs call attention.
 CALLED = frozenset({torch.nn.functional.scaled_dot_product_attention})
 
-#: Batch, heads, length and head dim of a transformer's, and how they lie in memory; the logsumexp's.
+#: Batch, heads, length and head dim of a transformer's attention, and their strides; then those of the logsumexp.
 _SIZES, _STRIDES = (1, 12, 128, 64), (98304, 64, 768, 1)
 _SUMS, _SUM_STRIDES = (1, 12, 128), (1536, 1, 12)
 
-#: What may tell the answer: a linear layer's product, where it is a kernel's.
+#: The specimen whose result may decide, a linear layer's product, and the range of ratios in which it does not.
 _TOLD_BY = (linear_layer(), (WORTH, math.inf))
 
 
 def kinds(gm: torch.fx.GraphModule) -> Iterator[str]:
-    """The names of the kinds of a graph's attention of f32; a product, a softmax and a product may become one."""
+    """The kinds of f32 attention in a graph. A product, a softmax and a product may be fused into attention later."""
     found = set()
     for node in gm.graph.nodes:
         first = node.args[0].meta.get("val") if node.args and isinstance(node.args[0], torch.fx.Node) else None
@@ -95,5 +96,5 @@ def _strides(count: int) -> str:
     return str([list(_STRIDES)] * count)
 
 
-#: Kind → its specimen.
+#: Name of a kind → its specimen.
 ALL = {specimen.name: specimen for specimen in (_forward(), _backward())}

@@ -1,4 +1,4 @@
-"""What is timed for a choice: one product, or one kernel, as a program of its own, on tensors like those it will meet.
+"""Builds the programs that are timed for a choice: one product, or one kernel, with inputs like those of the graph.
 
 func.func @graph(%arg0: tensor<64x1x64xbf16>, …) {          func.func @graph(%arg0: memref<256x768xf32>, …) {
   %0 = "cuesta.mm"(…) {route = "rows"}                        "host.launch"(…) {kernel = @kernels::@sum}
@@ -30,7 +30,7 @@ _SEED = 0
 
 
 def product(op: ir.Operation, route: str) -> tuple[ir.Module, str]:
-    """A program that computes `op`, a cuesta.mm or cuesta.addmm, by `route`, and its level."""
+    """A program that computes `op` (a cuesta.mm or cuesta.addmm) by `route`, and the program's level."""
     module = ir.Module.create()
     inputs, outputs = [v.type for v in op.operands], [r.type for r in op.results]
     with ir.InsertionPoint(module.body):
@@ -46,7 +46,8 @@ def product(op: ir.Operation, route: str) -> tuple[ir.Module, str]:
 
 
 def gemm(op: ir.Operation, route: str) -> tuple[ir.Module, str]:
-    """A program of the product `op`, and of what a kernel would take in with it, whose products all go by `route`."""
+    """A program of the product `op` and the ops that a kernel would fuse with it, whose products all take `route`; its
+    level."""
     parent = op.operation.parent.parent.operation
     module = ir.Module.parse(program_text(cluster(op), MemoryOrder()))
     for name in (TARGET, DEVICE):
@@ -59,7 +60,7 @@ def gemm(op: ir.Operation, route: str) -> tuple[ir.Module, str]:
 
 
 def _strides(op: ir.Operation, name: str, values: Sequence[ir.Value]) -> ir.ArrayAttr:
-    """The strides that the op was traced with, row-major ones where it was not."""
+    """The strides with which the op was traced; row-major ones if it has none."""
     known = [numbers(s) for s in op.attributes[name]] if name in op.attributes else []
     if len(known) != len(values):
         known = [row_major(shape_of(value)) for value in values]
@@ -67,12 +68,12 @@ def _strides(op: ir.Operation, name: str, values: Sequence[ir.Value]) -> ir.Arra
 
 
 def kernel(function: func.FuncOp, tile: str) -> tuple[ir.Module, str]:
-    """A program that launches a kernel, cut into tiles of that size, and its level."""
+    """A program that launches a kernel with this tile, and the program's level."""
     launch = _launch_of(function)
     names = [f"%arg{i}" for i in range(len(launch.operands))]
     types = [str(v.type) for v in launch.operands]
     signature = ", ".join(f"{name}: {kind}" for name, kind in zip(names, types, strict=True))
-    # Results are arguments: that they are allocated and given back is the same for all candidates.
+    # Results are passed as arguments: allocating and freeing them takes the same time for all candidates.
     module = ir.Module.parse(
         f"""module {{
           module @kernels {{ {kernel_text(function)} }}
@@ -99,9 +100,10 @@ def _launch_of(function: func.FuncOp) -> ir.Operation:
 
 
 def inputs_of(program: Executable) -> list[torch.Tensor]:
-    """Tensors to call a program on: the same each time; integers are zeros, which are places in any tensor."""
+    """The tensors to call a program on. They are the same each time. Integers are zeros, because 0 is a valid index
+    anywhere."""
     device = torch.device(program.metadata["device"])
-    generator = torch.Generator(device).manual_seed(_SEED)  # the user's own is left where it is
+    generator = torch.Generator(device).manual_seed(_SEED)  # leaves the user's generator alone
     tensors = []
     for argument in program.metadata["arguments"]:
         dtype = torch_dtype(argument["dtype"])

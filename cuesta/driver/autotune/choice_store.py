@@ -1,7 +1,7 @@
-"""Choices that were measured, kept in the cache of compiled graphs. Imports no MLIR: what is remembered needs none.
+"""Keeps measured choices in the cache of compiled graphs. Imports no MLIR: looking a choice up needs none.
 
-An answer is kept under the question, the machine, its threads and all versions, so it is measured once: later graphs
-and processes find it there.
+The key of an answer contains the question, the machine, its thread count and all versions, so each is measured once:
+later graphs and processes find the answer there.
 """
 
 from __future__ import annotations
@@ -18,40 +18,40 @@ from cuesta.driver.autotune.stopwatch import winner
 from cuesta.options import Options
 from cuesta.policy.choices import Question
 
-#: Of what an answer holds: another format has another key.
+#: The format of an answer. Another format has other keys.
 _FORMAT = "1"
 
 
 @dataclass(frozen=True)
 class Choice:
-    """One choice that was made."""
+    """One measured choice."""
 
     kind: str
     about: str
     taken: str
     #: what the rule of thumb takes
     usual: str
-    #: candidate → seconds of a call; those that cannot be run have none
+    #: candidate → seconds of a call; candidates that cannot run have no entry
     times: dict[str, float]
     #: "measured", "remembered", or why neither
     source: str
 
     @staticmethod
     def of(question: Question, times: Mapping[str, float], source: str) -> Choice:
-        """What such times say."""
+        """The choice that follows from these times."""
         taken = winner(times, question.candidates, question.worth)
         return Choice(question.kind, question.about, taken, question.candidates[0], dict(times), source)
 
 
 def choice_key(question: Question, options: Options, device: tuple[str, ...] = ()) -> str:
-    """Where the answer is kept; `device` is what it depends on beside CPU, versions and question."""
+    """The key of the answer. `device` is what the answer depends on besides CPU, versions and question."""
     asked = (question.kind, question.key, *question.candidates)
     machine = (environment_key(), f"{torch.get_num_threads()} threads", f"opt_level {options.opt_level}")
     return content_key("choice", _FORMAT, *asked, *machine, *device)
 
 
 def remembered(key: str, question: Question, options: Options) -> Choice | None:
-    """The choice that is kept under `key`; None where there is none, or something else."""
+    """The choice that is kept under `key`; None if there is none or the entry is not valid."""
     given = cache_artifacts.loaded(key)
     found = open_cache(options.cache_root).get(key) if given is None else Hit(given)
     times = _read(found.payload, question) if isinstance(found, Hit) else None
@@ -62,14 +62,14 @@ def remembered(key: str, question: Question, options: Options) -> Choice | None:
 
 
 def keep(key: str, times: Mapping[str, float], options: Options) -> None:
-    """Keeps what was measured; without a cache, for torch.compiler.save_cache_artifacts alone."""
+    """Keeps measured times. Without a cache, only torch.compiler.save_cache_artifacts keeps them."""
     payload = json.dumps(times).encode()
     cache_artifacts.record(key, payload)
     open_cache(options.cache_root).put(key, payload)
 
 
 def _read(payload: bytes, question: Question) -> dict[str, float] | None:
-    """The times that an entry holds; None where it holds anything else."""
+    """The times in an entry; None if the entry holds anything else."""
     try:
         times = json.loads(payload)
     except (ValueError, RecursionError):

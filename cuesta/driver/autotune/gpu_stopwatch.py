@@ -1,4 +1,4 @@
-"""Which of several programs of a GPU is the fastest."""
+"""Times programs on a GPU against one another."""
 
 from __future__ import annotations
 
@@ -9,21 +9,23 @@ from statistics import median
 
 import torch
 
-#: Bytes, more than any GPU's cache has.
+#: Bytes to flush the cache with: more than any GPU's cache holds.
 _CACHE = 256 << 20
 
 
 @dataclass(frozen=True)
 class GpuStopwatch:
-    """Times what calls launch on the current stream, in seconds. A call finds nothing of its tensors in the cache, as
-    in a model, whose other layers have been there since."""
+    """Times the GPU work that calls launch on the current stream, in seconds.
+
+    The cache holds none of a call's tensors when the call begins, as in a model, where other layers ran in between.
+    """
 
     clock: Callable[[], float] = time.perf_counter
     rounds: int = 12
     warm: int = 2
 
     def race(self, calls: Mapping[str, Callable[[], object]]) -> dict[str, float]:
-        """The median time of each call, by name. They take turns."""
+        """The median time of each call, by name. The calls take turns."""
         flush = torch.empty(_CACHE, dtype=torch.int8, device="cuda")
         for call in calls.values():
             for _ in range(self.warm):
@@ -36,8 +38,8 @@ class GpuStopwatch:
         return {name: median(a.elapsed_time(b) for a, b in pairs) / 1e3 for name, pairs in marks.items()}
 
     def _mark(self, call: Callable[[], object], flush: torch.Tensor) -> tuple[torch.cuda.Event, torch.cuda.Event]:
-        """Events around what a call launches. Flushing takes longer than the host's part of a call, so that the GPU
-        never waits for that in between."""
+        """Records events around the work that a call launches. Flushing takes longer than the host's part of a call, so
+        the GPU never waits for the host between the events."""
         start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
         flush.zero_()
         start.record()

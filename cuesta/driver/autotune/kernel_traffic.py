@@ -1,7 +1,7 @@
-"""What a kernel moves between memory and a processor, by what its ops say.
+"""Estimates the bytes that a kernel moves between memory and a processor from its ops.
 
-An argument counts where it is read and where it is written, a table that elements are gathered from only by as many
-as there are places to fill. A block that is loaded again, of a transpose or a matrix product, counts once.
+An argument counts once if it is read and once if it is written. A table that elements are gathered from counts at most
+the elements gathered. A block that is loaded again, in a transpose or a matrix product, counts once.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def kernel_functions(module: ir.Module) -> dict[str, ir.Operation]:
 
 
 def launch_bytes(launch: ir.Operation, kernel: ir.Operation | None) -> int:
-    """Bytes that a host.launch reads and writes; without the kernel as linalg ops, those of its operands."""
+    """Bytes that a host.launch reads and writes. Without the kernel as linalg ops, the bytes of its operands."""
     sizes = [_span(operand) for operand in launch.operands]
     if kernel is None:
         return sum(sizes)
@@ -39,7 +39,7 @@ def launch_bytes(launch: ir.Operation, kernel: ir.Operation | None) -> int:
 
 
 def _passes(kernel: ir.Operation) -> dict[ir.Value, int]:
-    """How often each argument's memory is gone through: to be read, and to be written."""
+    """How often each argument's memory is traversed: 1 if it is read, plus 1 if it is written."""
     read: set[ir.Value] = set()
     written: set[ir.Value] = set()
     for view in kernel.regions[0].blocks[0].operations:
@@ -53,7 +53,7 @@ def _passes(kernel: ir.Operation) -> dict[ir.Value, int]:
 
 
 def _gathered(kernel: ir.Operation) -> dict[ir.Value, int]:
-    """The bytes of elements that are taken one by one of an argument."""
+    """The bytes that are gathered element by element from each argument."""
     found: dict[ir.Value, int] = {}
     for view in kernel.regions[0].blocks[0].operations:
         for inner in walk(view.operation):
@@ -64,13 +64,13 @@ def _gathered(kernel: ir.Operation) -> dict[ir.Value, int]:
 
 
 def _elements(results: Sequence[ir.Value]) -> int:
-    """How many places a generic fills; more than any table has, where only a call tells."""
+    """How many elements a generic computes; more than any table has if the size is symbolic."""
     shapes = [ir.RankedTensorType(result.type) for result in results]
     return max((estimate(shape.shape) if shape.has_static_shape else sys.maxsize for shape in shapes), default=0)
 
 
 def _span(operand: ir.Value) -> int:
-    """The memory that an operand of a kernel spans; what is repeated by a stride of 0 counts once."""
+    """The bytes that an operand of a kernel spans. Elements repeated by a stride of 0 count once."""
     sizes, strides = memref_shape(operand.type)
     elements = estimate(size for size, stride in zip(sizes, strides, strict=True) if stride != 0)
     return elements * byte_size(spelled(operand.type.element_type))

@@ -1,9 +1,10 @@
-"""Who computes something of f32 on this CPU, the library behind ATen or a kernel of ours, where the options say "auto".
+"""Measures who computes f32 products and attention faster on this CPU: the library behind ATen, or our kernels.
 
-It depends on the machine: MKL has 1.1 times a kernel's speed on an Intel Xeon, and 0.4 times it on an AMD EPYC. So one
-specimen of each kind that a graph has is timed, once a machine and number of threads, and the answer kept
-(choice_store.py); kinds of which a linear layer's product tells the answer are not. What was decided is part of the
-graph's key in the cache, and an attribute of its module. Where it is remembered, no MLIR is imported.
+The result decides where the options say "auto". It depends on the machine: MKL has 1.1 times a kernel's speed on an
+Intel Xeon, and 0.4 times it on an AMD EPYC. So one specimen of each kind in a graph is timed once per machine and
+thread count, and the answer is kept (choice_store.py). A kind is not timed if the result for a linear layer's product
+decides it. The decision is part of the graph's cache key, and an attribute of its module. If it is remembered, no MLIR
+is imported.
 """
 
 from __future__ import annotations
@@ -33,28 +34,28 @@ from cuesta.targets import CPU, Target
 log = logging.getLogger("cuesta")
 T = TypeVar("T")
 
-#: What this process knows, by the choice's key: without a cache it measures once.
+#: Choices that this process knows, by key: without a cache it measures once.
 _KNOWN: dict[str, Choice] = {}
-#: What this process has begun to compile and not timed yet, by the choice's key, and the seconds that took.
+#: Kernels that this process has begun to compile and not timed yet, by the choice's key, with the seconds spent so far.
 _BEGUN: dict[str, tuple[Callable[[], Artefact], float]] = {}
-#: Seconds for which each of the two is timed.
+#: Seconds for which each of the two, library and kernel, is timed.
 _BUDGET = 0.02
-#: How many times as long one of the two takes that is called no more, once each had its fewest calls.
+#: Once each had its fewest calls, a candidate that takes this many times as long as the other is not called again.
 _HOPELESS = 1.43
-#: Calls that each has at least: what is decided stays, and threads of a busy machine wait for one another.
+#: The fewest calls of each: the decision is kept, and on a busy machine threads wait for one another.
 _FEWEST = 10
 
 
 def decide(gm: torch.fx.GraphModule, options: Options, target: Target, report: GraphReport) -> dict[str, str]:
-    """Name of a kind → LIBRARY or KERNEL, for the kinds that a graph has, where that is measured; fills the report."""
+    """Maps each kind in a graph to LIBRARY or KERNEL, measuring if necessary; fills the report."""
     return decide_kinds(kinds_of(gm, options, target), options, report)
 
 
 def kinds_of(gm: torch.fx.GraphModule, options: Options, target: Target) -> list[str]:
-    """The names of the kinds that a graph has, where the clock decides about them.
+    """The kinds in a graph that are decided by measuring.
 
-    It does not for another target, with options that say who computes it, on a CPU without AVX-512, or where torch is
-    to use deterministic algorithms.
+    None for another target, for options that say who computes the kind, on a CPU without AVX-512, or where torch is to
+    use deterministic algorithms.
     """
     if target != CPU or options.bitwise_eager or not is_measured():
         return []
@@ -63,7 +64,7 @@ def kinds_of(gm: torch.fx.GraphModule, options: Options, target: Target) -> list
 
 
 def decide_kinds(names: Sequence[str], options: Options, report: GraphReport) -> dict[str, str]:
-    """As `decide`, in a process that does not have the graph."""
+    """As `decide`, for the names of kinds, in a process that does not have the graph."""
 
     def measure(key: str, question: Question, specimen: Specimen) -> Choice:
         return _measured(key, question, specimen, options, report)
@@ -72,7 +73,7 @@ def decide_kinds(names: Sequence[str], options: Options, report: GraphReport) ->
 
 
 def recall_kinds(names: Sequence[str], options: Options, report: GraphReport) -> dict[str, str] | None:
-    """As `decide_kinds`, None where something is to be measured."""
+    """As `decide_kinds`, but None if something would have to be measured."""
     known = {name: _choice(_specimen(name), options, lambda *_: None) for name in names}
     found = {name: choice for name, choice in known.items() if choice is not None}
     return _told(found, report) if len(found) == len(known) else None
@@ -88,13 +89,15 @@ def _specimen(name: str) -> Specimen:
 
 
 def is_measured() -> bool:
-    """Whether the clock may decide here."""
+    """Whether choices may be measured on this machine."""
     return torch.backends.cpu.get_cpu_capability() == "AVX512" and not torch.are_deterministic_algorithms_enabled()
 
 
 def begin(gm: torch.fx.GraphModule, options: Options) -> None:
-    """Has LLVM begin with the kernel that `decide` will time first, where Dynamo's graph has products and the answer is
-    not known: LLVM leaves Python's lock to AOTAutograd, which traces meanwhile."""
+    """Starts LLVM on the kernel that `decide` will time first, if Dynamo's graph has products and no answer is known.
+
+    LLVM releases the GIL, so AOTAutograd traces meanwhile.
+    """
     if options.target not in (None, CPU) or options.bitwise_eager or not is_measured():
         return
     asked = [(options.gemm, product_trial.CALLED), (options.attention, attention_trial.CALLED)]
@@ -116,7 +119,7 @@ def begin(gm: torch.fx.GraphModule, options: Options) -> None:
 
 
 def _choice(specimen: Specimen, options: Options, measure: Callable[[str, Question, Specimen], T]) -> Choice | T:
-    """What is known of it, else what `measure` gives."""
+    """The known choice for a specimen, else the result of `measure`."""
     question = _question(specimen)
     if specimen.like is not None:
         told = _choice(specimen.like, options, measure)
@@ -143,12 +146,12 @@ def _question(specimen: Specimen) -> Question:
 def _measured(key: str, question: Question, specimen: Specimen, options: Options, report: GraphReport) -> Choice:
     start = time.perf_counter()
     begun, seconds = _BEGUN.pop(key, (None, 0.0))
-    # As a program calls the library: nothing of torch's that is in force where a graph is compiled.
+    # The library is timed as a program calls it: without torch's modes that are active while a graph is compiled.
     with _disable_current_modes(), torch.no_grad(), torch.autocast("cpu", enabled=False):
         inputs = specimen.inputs()
         try:
             finish = begun or _begin_kernel(specimen, options)
-            import cuesta.frontend.importer  # noqa: F401  the graph's turn is next, and LLVM is still at work
+            import cuesta.frontend.importer  # noqa: F401  the graph needs it next, and LLVM is still at work
 
             program = load(finish())
             calls = {LIBRARY: lambda: specimen.library(*inputs), KERNEL: lambda: program(list(inputs))}
@@ -162,8 +165,9 @@ def _measured(key: str, question: Question, specimen: Specimen, options: Options
 
 
 def _begin_kernel(specimen: Specimen, options: Options) -> Callable[[], Artefact]:
-    """What gives the program that computes it in a kernel. Raises CompileError where none is made."""
-    # Here, as what is remembered needs no MLIR.
+    """Begins to compile the specimen's kernel, and returns a function that waits for the program. Raises CompileError
+    where none is made."""
+    # Imported here: a remembered choice needs no MLIR.
     from cuesta._mlir import ir
     from cuesta.dialects import make_context
     from cuesta.driver.compile import begin_lowering

@@ -1,4 +1,4 @@
-"""What `max_autotune` adds to a compile: choices that passes ask about are made by timing each candidate here.
+"""Answers the questions of passes under `max_autotune` by timing each candidate on this machine.
 
 Answers are remembered (choice_store.py). A graph's report lists its choices.
 """
@@ -30,10 +30,10 @@ from cuesta.targets import CPU, Target
 
 log = logging.getLogger("cuesta")
 
-#: Seconds for which a graph's compile makes and times candidates: what is asked later goes by the rule of thumb.
+#: Seconds that a graph's compile spends on making and timing candidates. Later questions go by the rule of thumb.
 MOST_SECONDS = 60.0
 
-#: kind of question → the program of a candidate, and its level
+#: kind of question → builds a candidate's program and tells its level
 _PROGRAMS: dict[str, Callable[[Any, str], tuple[ir.Module, str]]] = {
     "product": candidate_programs.product,
     "gemm": candidate_programs.gemm,
@@ -49,13 +49,13 @@ class MeasuredChoices:
 
     options: Options
     report: GraphReport
-    #: makes a candidate something to call
+    #: compiles a candidate into a callable
     build: Build
     stopwatch: Stopwatch | GpuStopwatch = field(default_factory=Stopwatch)
     made: dict[str, str] = field(default_factory=dict)
-    #: begins to make a candidate's code, where that takes other processes
+    #: begins to compile a candidate in other processes; None where none are used
     begin: Begin | None = None
-    #: what the answers depend on beside CPU, versions and question
+    #: what the answers depend on besides CPU, versions and question
     device: tuple[str, ...] = ()
 
     @staticmethod
@@ -64,7 +64,7 @@ class MeasuredChoices:
     ) -> MeasuredChoices:
         """`lower` is lower_module; `begin(module, options, level)` begins to make the code of a GPU's kernels."""
         plain = replace(options, max_autotune=False, dump=None, trace_enabled=False, trace_graph_diagram=False)
-        plain = replace(plain, memory_limit=None)  # of a call: what is measured now is not part of one
+        plain = replace(plain, memory_limit=None)  # the limit is for a call, and candidates are no part of one
 
         def build(question: Question, subject: Any, candidate: str) -> Callable[[], object]:
             module, level = _PROGRAMS[question.kind](subject, candidate)
@@ -99,7 +99,7 @@ class MeasuredChoices:
         with chosen_by(None), _disable_current_modes(), torch.no_grad():
             if self.begin is not None:
                 for candidate in question.candidates:
-                    with contextlib.suppress(CompileError):  # which building it raises again
+                    with contextlib.suppress(CompileError):  # building the candidate raises it again
                         self.begin(question, subject, candidate)
             for candidate in question.candidates:
                 try:

@@ -1,4 +1,4 @@
-"""Products of f32 as specimens of what a machine's library and our kernels take, one for each kind of them."""
+"""Defines the f32 products, one for each kind, on which a machine's library and our kernels are timed."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from cuesta.driver.autotune.specimen import Specimen, argument, is_plain, random
 from cuesta.policy.product_kinds import KINDS, Kind, kind_of
 
 _ATEN = torch.ops.aten
-#: What Dynamo's graphs call them.
+#: The functions by which Dynamo's graphs call products.
 CALLED = frozenset({torch.nn.functional.linear, torch.addmm, torch.mm, torch.bmm, torch.matmul, operator.matmul})
 _PRODUCTS = (_ATEN.mm.default, _ATEN.addmm.default, _ATEN.bmm.default, _ATEN.baddbmm.default)
 
 
 def kinds(gm: torch.fx.GraphModule) -> list[str]:
-    """The names of the kinds that a graph has."""
+    """The kinds of f32 products in a graph."""
     return sorted(set(_kinds(gm)))
 
 
 def specimen_of(kind: Kind) -> Specimen:
-    """The one product that is measured for all of a kind.
+    """The specimen that is measured for all products of a kind.
 
-    By the library's time kinds differ by up to 1.2 from one another on a machine, and machines by 2.5: where a linear
-    layer's product is far from 0.9, which decides, the others are on the same side of it.
+    Relative to the library's time, kinds differ by up to 1.2 on one machine, and machines by 2.5. So where a linear
+    layer's product is far from the threshold of 0.9, the other kinds are on the same side of it.
     """
     left, right, result = (kind.m, kind.k), (kind.k, kind.n), (kind.m, kind.n)
     a, b, c = (f"tensor<{m}x{n}xf32>" for m, n in (left, right, result))
@@ -45,12 +45,12 @@ def specimen_of(kind: Kind) -> Specimen:
 
 
 def linear_layer() -> Specimen:
-    """The product that is asked first, as it may tell what all others are."""
+    """The specimen that is measured first, because its result may decide all others."""
     return specimen_of(KINDS["across"])
 
 
 def _kinds(gm: torch.fx.GraphModule) -> Iterator[str]:
-    """The kinds of a graph's products of f32; a convolution whose window is one element may become one."""
+    """The kind of each f32 product in a graph. A convolution with a window of one element may become a product."""
     for node in gm.graph.nodes:
         values = [x.meta.get("val") for x in node.args if isinstance(x, torch.fx.Node)]
         if node.target in _PRODUCTS and all(map(is_plain, values)):
@@ -59,11 +59,11 @@ def _kinds(gm: torch.fx.GraphModule) -> Iterator[str]:
         elif node.target is _ATEN.convolution.default and _is_of_one_element(values[1]):
             yield "across"
         elif node.target is _ATEN.convolution_backward.default and _is_of_one_element(values[2]):
-            yield "along"  # of the images; the weight's gradient is the library's
+            yield "along"  # the gradient of the images; the weight's gradient is the library's
 
 
 def _is_turned(matrix: torch.Tensor) -> bool:
-    """Whether the elements of a column lie together, and not those of a row."""
+    """Whether a matrix is column-major."""
     row, column = matrix.stride()[-2:]
     return isinstance(row, int) and row == 1 and column != 1
 

@@ -1,4 +1,4 @@
-"""Which of several calls is the fastest."""
+"""Times calls against one another."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ class Stopwatch:
     clock: Callable[[], float] = time.perf_counter
     #: about how long each call is timed for
     budget: float = 0.02
-    #: a timed batch takes at least about as long: much more than reading the clock does
+    #: least duration of a timed batch: much more than reading the clock takes
     batch: float = 0.0002
     rounds: int = 50
-    #: calls that each has before one is given up: beside other work one may take ten times as long as the next
+    #: calls of each before one is given up: on a busy machine one call may take ten times as long as the next
     fewest: int = 1
-    #: a call that takes so many times the fastest one's time is not called again
+    #: a candidate that takes more than this many times the fastest one's time is not called again
     hopeless: float = 3.0
 
     def race(self, calls: Mapping[str, Callable[[], object]]) -> dict[str, float]:
         """The shortest time of each call, by name.
 
-        They take turns, so that a machine that is busy for a while slows all of them, and it is the shortest time that
-        counts, as nothing makes a call faster than it is.
+        The calls take turns, so that a machine that is busy for a while slows all of them. The shortest time counts,
+        because nothing makes a call faster than it is.
         """
         settle()  # LLVM's threads would be timed too
         best: dict[str, float] = {}
         for name, call in calls.items():
-            call()  # what only a first call does: memory is touched, a library makes its plan
+            call()  # warm-up: a first call touches memory, and a library makes its plan
             best[name] = self._time(call, 1)
         for _ in range(1, self.fewest):
             for name, call in calls.items():
@@ -59,8 +59,8 @@ class Stopwatch:
 
 
 def winner(times: Mapping[str, float], candidates: Sequence[str], worth: float) -> str:
-    """The candidate to take: the fastest where it takes at most the share `worth` of the first's time, else the first,
-    the rule of thumb's."""
+    """The candidate to take: the fastest if it takes at most `worth` times as long as the first, else the first, which
+    is the rule of thumb's."""
     usual = candidates[0]
     fastest = min((name for name in candidates if name in times), key=lambda name: times[name], default=usual)
     if usual not in times:

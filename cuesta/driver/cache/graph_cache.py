@@ -1,4 +1,4 @@
-"""The disk cache of compiled graphs, seen from one compile. Imports no MLIR: a hit needs none."""
+"""Loads one graph's program from the disk cache, and stores it there. Imports no MLIR: a hit needs none."""
 
 from __future__ import annotations
 
@@ -26,21 +26,22 @@ from cuesta.runtime.schema.metadata import read_artefact
 from cuesta.sizes import number
 from cuesta.targets import Target
 
-#: Programs of one graph, for as many sets of sizes, that torch may save.
+#: How many programs of one graph (one for each set of sizes) torch may save.
 _MOST_RECORDED = 32
 
 
 @dataclass
 class GraphCache:
-    """The disk cache of one compile: what the key was, and what to say about it."""
+    """The cache entry of one compile."""
 
     cache: Cache
     key: str
 
     @staticmethod
     def of(text: str, options: Options, target: Target, products: Mapping[str, str]) -> GraphCache:
-        """Of a graph's text; `products` is who computes which kinds of products, as far as that was measured."""
-        # What was measured with some threads is not the choice for others.
+        """The entry for a graph's text. `products` maps kinds of products to who computes them, as far as that was
+        measured."""
+        # Choices that were measured with one number of threads do not hold for another.
         measured = ""
         if options.max_autotune:
             measured = ", ".join([f"{torch.get_num_threads()} threads", *gpu_key(target)])
@@ -50,8 +51,8 @@ class GraphCache:
         return GraphCache(open_cache(options.cache_root), content_key(*parts))
 
     def load(self, gm: torch.fx.GraphModule, report: GraphReport) -> tuple[Artefact, Executable, Convention] | None:
-        """The cached program of a graph and how it is called, None where there is none that loads; the report says
-        which and why."""
+        """The cached program of a graph with its calling convention; None if there is no entry that loads. The report
+        gets the outcome and the reason."""
         given = cache_artifacts.loaded(self.key)
         found = self.cache.get(self.key) if given is None else Hit(given)
         if not isinstance(found, Hit):
@@ -70,7 +71,7 @@ class GraphCache:
             report.cache["reason"] = "torch.compiler.load_cache_artifacts brought it"
             self.cache.put(self.key, given)
         report.take_program(artefact.metadata["report"])
-        # Names are no part of the key: an equal graph may have given its tensors others.
+        # The key does not contain names: the graph in the cache may have had other names for its tensors.
         names = [str(node.target) for node in held_nodes(gm)]
         convention = replace(Convention.from_dict(artefact.metadata["convention"]), constants=names)
         return artefact, executable, convention
@@ -82,15 +83,15 @@ class GraphCache:
             report.cache["reason"] += f"; not kept: {self.cache.failure}"
 
     def _record(self, payload: bytes, report: GraphReport) -> None:
-        """Hands the program to torch.compiler.save_cache_artifacts; of a graph that is compiled for each set of sizes
-        the first ones, as torch keeps in memory all that it is handed."""
+        """Hands the program to torch.compiler.save_cache_artifacts. For a graph that is compiled for each set of sizes,
+        only the first programs are handed over, because torch keeps them all in memory."""
         if report.sets is None or report.sets.compiled < _MOST_RECORDED:
             cache_artifacts.record(self.key, payload)
 
 
 def check_calls_graph(convention: Mapping[str, Any], gm: torch.fx.GraphModule) -> None:
-    """Raises ArtefactError unless a convention is that of a graph: it takes the tensors that the graph has, in their
-    order, and symbols from where the graph has them. Machine code reads as much of a tensor as it was compiled for."""
+    """Raises ArtefactError unless a calling convention fits a graph: the same tensors in the same order, and symbols at
+    the same places. Machine code reads as much of a tensor as it was compiled for, whatever its size."""
     values = [node.meta.get("val") for node in gm.graph.find_nodes(op="placeholder")]
     tensors = [i for i, value in enumerate(values) if isinstance(value, torch.Tensor)]
     with refusing("convention"):
@@ -107,14 +108,15 @@ def check_calls_graph(convention: Mapping[str, Any], gm: torch.fx.GraphModule) -
 
 
 def gpu_key(target: Target) -> tuple[str, ...]:
-    """What measurements on a GPU depend on beside the question; nothing for another target."""
+    """The parts of a measurement's key that are specific to a GPU; empty for other targets."""
     if target.kind != "cuda" or not torch.cuda.is_available():
         return ()
     return (_target_key(target), tensor_cores.settings(), torch.cuda.get_device_name(), str(torch.version.cuda))
 
 
 def _target_key(target: Target) -> str:
-    """What shapes a target's code beside what shapes all: a GPU's name has its capability; Triton makes the code."""
+    """The part of a key that is specific to the target. A GPU target's text names its compute capability; its code also
+    depends on Triton's version."""
     if target.kind in ("cpu", "tt"):
         return str(target)
     try:

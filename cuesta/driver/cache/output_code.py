@@ -1,12 +1,12 @@
-"""A compiled graph as what torch's own caches keep of one, to be loaded in another process.
+"""Serialises a compiled graph for torch's own caches, which load it in another process.
 
-AOTAutogradCache keeps what AOTAutograd made of a graph, so that a warm process does not trace again; of our program it
-keeps the key, under which our own cache has the code. `aot_compile`, and who sets
-`torch._functorch.config.bundled_autograd_cache`, gets the code itself:
+AOTAutogradCache keeps the result of AOTAutograd for a graph, so that a warm process does not trace again. Of our
+program it keeps the key, under which our own cache has the code. `aot_compile`, and users who set
+`torch._functorch.config.bundled_autograd_cache`, get the code itself:
 
     torch.compile(model, backend="cuesta").aot_compile(((x,), {})).save_compiled_function("model.pt")
 
-Torch offers a backend that is not Inductor the bundled form alone, so that setting is made while we compile.
+Torch offers only the bundled form to backends other than Inductor, so we enable that setting while we compile.
 """
 
 from __future__ import annotations
@@ -45,35 +45,36 @@ from cuesta.reports.compile_report import GraphReport
 from cuesta.runtime.schema.metadata import read_artefact
 from cuesta.unread_logs import graphs_are_wanted
 
-#: Nodes of a graph of Dynamo's from which on it is worth while in training. Torch's key and what it keeps cost a
-#: process 0.2 to 0.3 s, whatever the graph: it reads torch's sources. To trace a node, to split its graphs and to find
-#: them takes 10 ms or more (75 nodes of linear layers: a warm start of 0.9 s instead of 1.6 s; 15 nodes: 0.6 s both);
+#: The least number of nodes of a Dynamo graph for which keeping it pays in training. Torch's key and entry cost a
+#: process 0.2 to 0.3 s for any graph, because torch reads its own sources for the key. Tracing a node, partitioning its
+#: graphs and looking them up takes 10 ms or more (75 nodes of linear layers: a warm start of 0.9 s instead of 1.6 s; 15
+#: nodes: 0.6 s both).
 WORTH_KEEPING = 50
-#: without gradients so many times less (75 nodes 0.9 s either way, 300 nodes 2.0 s instead of 2.4 s).
+#: In inference a node costs this factor less (75 nodes 0.9 s either way, 300 nodes 2.0 s instead of 2.4 s).
 _INFERENCE = 4
 
-#: Attribute of a callable: what is pickled of it.
+#: Attribute of a boxed callable: the KeptProgram to pickle in its place.
 _KEPT = "_cuesta_kept"
 
 
 class Keeping(enum.Enum):
-    """What torch is to keep of the programs of a graph."""
+    """What torch keeps of the programs of a graph."""
 
     NOTHING = "nothing"
-    #: where our cache has it
+    #: the key, under which our cache has the program
     KEY = "key"
     #: the code itself: torch was asked to bundle
     CODE = "code"
 
 
 def keeping(gm: torch.fx.GraphModule, example_inputs: Sequence[Any], options: Options) -> Keeping:
-    """What torch is to keep of what is compiled of a graph of Dynamo's with these options."""
-    if torch._dynamo.config.repro_after == "aot":  # its graphs are to be seen
+    """What torch keeps of the programs that are compiled for a Dynamo graph with these options."""
+    if torch._dynamo.config.repro_after == "aot":  # the minifier must see the graphs
         return Keeping.NOTHING
     if should_bundle_autograd_cache():
         return Keeping.CODE
-    # A dump wants every stage; a recorded CUDA graph and packed weights are more than a program; a limit wants both
-    # graphs at once.
+    # A dump wants every stage. A recorded CUDA graph and packed weights are state beyond the program. A memory limit
+    # wants both graphs at once.
     more = (options.cudagraphs and torch.cuda.is_available()) or options.freezing or options.memory_limit is not None
     if options.cache_root is None or options.dump or more or not should_use_local_autograd_cache():
         return Keeping.NOTHING
@@ -84,10 +85,10 @@ def keeping(gm: torch.fx.GraphModule, example_inputs: Sequence[Any], options: Op
 
 @dataclass
 class KeptProgram:
-    """What is pickled of a program."""
+    """The pickled form of a program."""
 
     kind: str
-    #: its place in our cache
+    #: the root of our cache, and the key there
     root: Path | None
     key: str
     #: the code, where torch is to keep it
@@ -97,12 +98,11 @@ class KeptProgram:
     tensors_only: bool
 
     def load(self) -> Boxed:
-        """The program, to be called. Raises ArtefactError or DeviceError where it does not load here; torch then
-        compiles."""
+        """Loads the program. Raises ArtefactError or DeviceError if it does not load here; torch then compiles."""
         artefact = read_artefact(self._code())
         if len(artefact.metadata["convention"]["constants"]) != len(self.constants):
             raise ArtefactError("torch has kept another count of tensors than the program takes")
-        if self.artefact is None:  # whose code our cache has for equal graphs of any lines
+        if self.artefact is None:  # our cache has one entry for equal graphs from any source lines
             without_lines(artefact.metadata)
         executable = load(artefact)
         report = GraphReport(self.kind, cache={"hit": True, "reason": "torch kept it with what AOTAutograd made"})
@@ -127,14 +127,15 @@ class KeptProgram:
 
 @dataclass
 class CuestaOutputCode(OutputCode):
-    """A graph that cuesta compiled; `kept` is None where it is not one program, and then torch does not keep it."""
+    """A graph that cuesta compiled. `kept` is None if the graph is not a single program; torch then does not keep
+    it."""
 
     call: Boxed | None
     kept: KeptProgram | None
     bundling: Any = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
-        self._boxed_call = True  # in the instance's own dict, which torch's wrappers copy
+        self._boxed_call = True  # torch's wrappers copy the instance's own dict
 
     def __call__(self, inputs: Sequence[Any]) -> Any:
         assert self.call is not None
@@ -143,10 +144,10 @@ class CuestaOutputCode(OutputCode):
         return self.call(inputs)  # type: ignore[arg-type]
 
     def bundle_until_called(self) -> None:
-        """To be kept by torch although the setting has ended that this takes.
+        """Re-enables the bundling setting until the first call, so that torch saves this graph.
 
-        A backward graph is compiled as it is first run: torch compiles, saves, calls, in one thread, and nothing else
-        of ours stands around these three.
+        Torch compiles a backward graph at its first run, when the setting has ended already. It then compiles, saves
+        and calls the graph in one thread; no other code of ours encloses these three steps.
         """
         self.bundling = torch._functorch.config.patch(bundled_autograd_cache=True)
         self.bundling.__enter__()
@@ -156,7 +157,7 @@ class CuestaOutputCode(OutputCode):
         self.bundling = None
 
     def prepare_for_serialization(self) -> None:
-        """Forgets the loaded code. Raises BypassAOTAutogradCache for a graph that torch is not to keep."""
+        """Drops the loaded code. Raises BypassAOTAutogradCache for a graph that torch is not to keep."""
         if self.kept is None:
             raise BypassAOTAutogradCache("a graph that cuesta runs in pieces, by its sizes or op by op is not kept")
         self.call = self.bundling = None
@@ -168,11 +169,11 @@ class CuestaOutputCode(OutputCode):
             self.call = self.kept.load()
 
     def set_triton_bundle(self, triton_bundle: Any) -> None:
-        """Nothing: the artefact holds its kernels itself."""
+        """Does nothing: the artefact holds its kernels itself."""
 
 
 def serialisable(compile: Callable[..., Boxed]) -> SerializableAOTDispatchCompiler:
-    """A compiler of ATen graphs whose results torch can pickle."""
+    """Wraps a compiler of ATen graphs so that torch can pickle its results."""
 
     def compile_to_output_code(gm: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> CuestaOutputCode:
         boxed = compile(gm, example_inputs)
@@ -187,7 +188,7 @@ def serialisable(compile: Callable[..., Boxed]) -> SerializableAOTDispatchCompil
 def remember(
     boxed: Boxed, kind: str, made: MadeProgram, gm: torch.fx.GraphModule, options: Options, keeping: Keeping
 ) -> None:
-    """Hangs what is pickled of a program on the callable that was made of it."""
+    """Attaches the pickled form of a program to its boxed callable."""
     constants = [attribute(gm, name) for name in made.convention.constants]
     code = made.artefact().to_bytes() if keeping is Keeping.CODE else None
     kept = KeptProgram(kind, options.cache_root, made.key, code, constants, takes_tensors_only(gm))
@@ -196,16 +197,16 @@ def remember(
 
 @contextlib.contextmanager
 def kept_by_torch(options: Options, keeping: Keeping) -> Iterator[None]:
-    """Within it AOTAutograd keeps what it makes, under keys that are cuesta's own: its own do not tell compilers
-    apart, nor see what decides how an attention is traced."""
+    """Within this context AOTAutograd keeps its results under keys of cuesta's. Torch's own keys do not tell compilers
+    apart, nor contain the switches that decide how an attention is traced."""
     if keeping is Keeping.NOTHING:
         yield
         return
     key = content_key(options.key(), environment_key(), repr(_switches()))
-    # Keys of another folder's programs lead nowhere.
+    # Keys into a cache at another root lead nowhere.
     place = str(options.cache_root) if keeping is Keeping.KEY else ""
-    threads = str(torch.get_num_threads())  # with which choices were measured (machine_trial.py, max_autotune)
-    text = "with text" if graphs_are_wanted() else ""  # which a warm process logs
+    threads = str(torch.get_num_threads())  # measured choices depend on it (machine_trial.py, max_autotune)
+    text = "with text" if graphs_are_wanted() else ""  # the text of the graphs, which a warm process logs
     with keys_of_ours(key, place, threads, text), torch._functorch.config.patch(bundled_autograd_cache=True):
         yield
 

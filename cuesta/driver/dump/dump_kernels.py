@@ -1,4 +1,4 @@
-"""What a dump holds beside the stages: each kernel in a file of its own, and the picture of the graph."""
+"""Writes the part of a dump that is no stage: each kernel in a file of its own, and the picture of the graph."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What torch's own logging shows of a compile, for those who ask for it.
+"""Reports a compile to torch's own logging, if the user asks for it.
 
     TORCH_LOGS="cuesta" (or "+cuesta")     a report of each graph; with +, the module after each stage
     TORCH_LOGS="output_code"               the code of each graph before LLVM: its kernels as loops, or as Triton IR
@@ -19,14 +19,14 @@ from cuesta.reports.compile_report import GraphReport
 log = logging.getLogger("cuesta")
 _code_log = torch_logging.getArtifactLogger("cuesta", "output_code")
 
-#: Stages whose module goes to TORCH_TRACE.
+#: Stages whose module is written to TORCH_TRACE.
 _TRACED = ("graph", "kernels", "loops", "tt")
 #: The last stages that a person can read.
 _CODE = ("loops", "tt")
 
 
 def tell_stage(name: str, text: Callable[[], str]) -> None:
-    """Hears of a stage that has run; `text` gives its module, and is called where somebody wants it."""
+    """Logs a stage that has run. `text` makes the text of its module, and is called only if a log wants it."""
     if name in _CODE and _wants_code():
         _code_log.debug("cuesta, stage %s:\n%s", name, text())
     if log.isEnabledFor(logging.DEBUG):
@@ -36,7 +36,7 @@ def tell_stage(name: str, text: Callable[[], str]) -> None:
 
 
 def tell_report(report: GraphReport) -> None:
-    """Hears of a graph that is compiled, or was taken from the cache."""
+    """Logs the report of a graph that was compiled or taken from the cache."""
     if log.isEnabledFor(logging.INFO):
         log.info("%s", "\n".join(report.lines()))
     _trace("cuesta_report", lambda: "\n".join(report.lines()))
@@ -48,7 +48,8 @@ def _trace(name: str, text: Callable[[], str]) -> None:
 
 
 def _wants_code() -> bool:
-    """Whether TORCH_LOGS or torch._logging.set_logs asked for output_code; torch gives handlers to its own loggers."""
+    """Whether TORCH_LOGS or torch._logging.set_logs asked for output_code. Torch adds handlers to its own loggers only,
+    so this adds one to ours."""
     if not torch_logging.log_state.is_artifact_enabled("output_code"):
         return False
     if not _code_log.hasHandlers():

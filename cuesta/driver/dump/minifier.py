@@ -1,11 +1,11 @@
-"""TORCHDYNAMO_REPRO_AFTER=aot: the ATen graph that failed to compile, or is wrong, as a script, which makes it smaller.
+"""Writes the ATen graph that fails to compile, or gives wrong results, as a script that reduces it.
 
     TORCHDYNAMO_REPRO_AFTER=aot TORCHDYNAMO_REPRO_LEVEL=2 python train.py
     python torch_compile_debug/…/minifier/minifier_launcher.py        # leaves repro.py, the smallest graph that fails
 
-At level 1 the script compiles the graph, at levels 2 and 3 it makes it smaller first. At level 4 each call of each
-graph is compared with eager, and the script makes one that is wrong smaller. Torch's own scripts after AOTAutograd run
-Inductor, whatever failed; these are written as torch writes them, and call minifier_script.py.
+At level 1 the script compiles the graph; at levels 2 and 3 it reduces the graph first. At level 4 each call of each
+graph is compared with eager, and the script reduces a graph with wrong results. Torch's own scripts for failures after
+AOTAutograd always run Inductor. Ours have the same form, but call minifier_script.py.
 """
 
 from __future__ import annotations
@@ -39,16 +39,16 @@ log = logging.getLogger("cuesta")
 
 _TORCHS = "from torch._dynamo.repro.after_aot import run_repro"
 _OURS = "from cuesta.driver.dump.minifier_script import run_repro"
-#: Where a script's graph comes from and goes to says nothing of why it failed.
+#: Options for files and folders, which have no effect on the failure.
 _PLACES = ("dump", "cache", "cache_dir", "trace.enabled", "trace.graph_diagram")
 
 
 def watched(
     gm: torch.fx.GraphModule, inputs: Sequence[Any], kind: str, options: Options, compile: Callable[[], Boxed]
 ) -> Boxed:
-    """What `compile` makes of `gm`. Where that raises, and at level 4 where a call gives wrong results, a script is
-    written first."""
-    original = copied(gm)  # compiling changes the one
+    """Compiles `gm`. If that raises, or at level 4 if a call gives wrong results, writes a script before the error is
+    raised."""
+    original = copied(gm)  # compiling changes `gm`
     donated = donated_arguments(gm) if kind == "backward" else []
     settings = {"kind": kind, "options": _spelled(options)}
     try:
@@ -70,7 +70,7 @@ def watched(
 
 
 def _write_first(gm: torch.fx.GraphModule, inputs: Sequence[Any], settings: Mapping[str, Any]) -> None:
-    """Writes the script of a whole graph."""
+    """Writes the script for the whole graph, before any reduction."""
     folder = Path(minifier_dir()) / "checkpoints"
     folder.mkdir(parents=True, exist_ok=True)
     if torch._dynamo.config.repro_level == 1:
@@ -80,13 +80,13 @@ def _write_first(gm: torch.fx.GraphModule, inputs: Sequence[Any], settings: Mapp
 
 
 def agrees(compiled: Boxed, gm: torch.fx.GraphModule, inputs: Sequence[Any], donated: Sequence[int] = ()) -> bool:
-    """Whether results, and afterwards arguments that are not donated, are eager's: as torch's minifier judges it, by
-    the same in float64."""
+    """Whether results, and arguments that are not donated, equal eager's after a call. As in torch's minifier, both are
+    compared with the same computation in float64."""
     config = torch._dynamo.config
 
     def after(call: Boxed, given: Sequence[Any]) -> list[Any]:
         given = [clone_preserve_strides(x) if isinstance(x, torch.Tensor) else x for x in given]
-        # Random numbers are each time the same.
+        # The random numbers are the same in each run.
         with torch.no_grad(), torch.random.fork_rng(_indices(inputs)):
             results = call([*given])
         return [*results, *(x for i, x in enumerate(given) if i not in donated)]
@@ -96,7 +96,7 @@ def agrees(compiled: Boxed, gm: torch.fx.GraphModule, inputs: Sequence[Any], don
         try:
             wide, widened = cast_to_fp64(copy.deepcopy(gm), [*inputs])
             exact = after(_unboxed(wide), widened)
-        except Exception as problem:  # whatever an op says that has no such form
+        except Exception as problem:  # an op may have no float64 form
             log.warning("there is nothing in float64 to compare with: %s", problem)
     return same(
         wanted,
@@ -114,7 +114,7 @@ def _unboxed(gm: torch.fx.GraphModule) -> Boxed:
 
 
 def _indices(inputs: Sequence[Any]) -> set[int]:
-    """The GPUs of tensors."""
+    """The indices of the GPUs that tensors are on."""
     devices = {x.device for x in inputs if isinstance(x, torch.Tensor)}
     return {device.index for device in devices if device.type == "cuda"}
 
@@ -124,7 +124,7 @@ def copied(gm: torch.fx.GraphModule) -> torch.fx.GraphModule:
 
 
 def fakes(inputs: Sequence[Any]) -> list[Any]:
-    """The inputs without their values, which have nothing to do with whether a graph compiles."""
+    """Fake tensors for the inputs: values do not matter for whether a graph compiles."""
     mode = FakeTensorMode()
     return [mode.from_tensor(x) if type(x) is torch.Tensor else x for x in inputs]
 
@@ -143,7 +143,7 @@ def script(
 
 
 def write(script: str, gm: torch.fx.GraphModule, folder: Path) -> None:
-    """Writes a script among the checkpoints, and as repro.py where we are, as torch does."""
+    """Writes a script into the folder of checkpoints, and as repro.py into the current folder, as torch does."""
     count = len(gm.graph.nodes)
     for path in (folder / f"{count}.py", Path("repro.py")):
         try:
@@ -154,7 +154,7 @@ def write(script: str, gm: torch.fx.GraphModule, folder: Path) -> None:
 
 
 def _spelled(options: Options) -> dict[str, Any]:
-    """The options that are not as by default, as torch.compile takes them and a script can spell them."""
+    """The options that differ from their defaults, by torch.compile's names, with values that a script can spell."""
     spelled = {}
     for field, (name, _, usual, _) in zip(dataclasses.fields(Options), options_of(Options), strict=True):
         value = getattr(options, field.name)

@@ -1,4 +1,4 @@
-"""What the scripts that minifier.py writes call: they compile a graph that failed, or make it smaller."""
+"""Compiles or reduces a failing graph: the functions that the scripts of minifier.py call."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ def run_repro(
     tracing_mode: str,
     **others: Any,
 ) -> Any:
-    """What a script calls: `command` is "run", "minify", or "get_args" for the graph and its arguments alone.
+    """Runs a script's `command`: "run", "minify", or "get_args", which returns the graph and its arguments.
 
-    `failure` names the exception that a smaller graph has to raise as well, AccuracyError where its results have to be
-    wrong; `others` are torch's, for accuracy.
+    `failure` names the exception that a reduced graph has to raise as well. If it is AccuracyError, the reduced graph's
+    results have to be wrong. `others` are torch's arguments, for accuracy.
     """
     gm, inputs = repro_common(argparse.Namespace(save_dir=save_dir, tracing_mode=tracing_mode), mod, load_args)
     if command == "get_args":

@@ -1,4 +1,4 @@
-"""A program as an event in torch's profiler, named for what it is and the Python that it came from."""
+"""Shows a program as an event in torch's profiler, named for the graph and the Python line that it came from."""
 
 from __future__ import annotations
 
@@ -12,13 +12,16 @@ from cuesta.reports.compile_report import GraphReport
 
 Run = Callable[[list[torch.Tensor]], list[torch.Tensor]]
 
-#: Kernels that the name of an event lists.
+#: Kernels that an event's name lists.
 _NAMED = 3
 
 
 def profiled(run: Run, report: GraphReport, steps: Sequence[dict[str, Any]]) -> Run:
-    """`run`, which the profiler shows while it is on, and below it the calls into ATen that go through torch's
-    dispatcher. Kernels on CPU, and products of matrices, are called natively and have no events of their own."""
+    """Wraps `run` in a profiler event while the profiler is on.
+
+    Below it appear the calls into ATen that go through torch's dispatcher. CPU kernels and matrix products are called
+    natively and have no events of their own.
+    """
     event = torch._C._profiler._RecordFunctionFast
     name = event_name(report, steps)
 

@@ -1,10 +1,11 @@
-"""The smallest command that repeats a failed compile: one pass, on the module as it was before that pass.
+"""Finds the smallest command that reproduces a failed compile: one pass, on the module before that pass.
 
     pass 'form-kernels' raised KeyError: 'lost' (grouping.py:31)
       to reproduce: cuesta-opt --pass-pipeline='builtin.module(form-kernels)' ir/03_before_form-kernels.mlir
 
-A compile that succeeds pays for one clone of the imported module (1 ms for 2,000 ops): passes rewrite in place, so the
-module before the one that failed is made again from there. A failure that somebody goes around leaves no file.
+A successful compile pays only for one clone of the imported module (1 ms for 2,000 ops). Passes rewrite in place, so
+after a failure the module before the failing pass is computed again from the clone. A failure that is worked around
+leaves no file.
 """
 
 from __future__ import annotations
@@ -25,26 +26,27 @@ from cuesta.sizes import assumptions
 
 
 class LoweringFailed(CompileError):
-    """A pass, or LLVM, fails on IR that cuesta made: an error of cuesta's, and not of what was to be compiled.
+    """A pass or LLVM fails on IR that cuesta made: an error of cuesta's, not of the user's graph.
 
-    Who compiles may go around it. Who lets it reach the user raises what `told` gives instead, which names the command
-    that repeats the failure and leaves a file for it.
+    A caller may work around it. A caller that lets it reach the user raises the result of `told` instead, which names
+    the command that reproduces the failure and leaves a file for it.
     """
 
     def __init__(self, error: CompileError, original: ir.Operation, pipelines: Mapping[str, Pipeline], stage: str):
-        """`original` is the module before `pipelines`, the stages' by name; `stage` is the one that failed, "machine
-        code" behind all of them."""
+        """`original` is the module before `pipelines`, which are by stage name. `stage` is the stage that failed, or
+        "machine code" if all stages succeeded."""
         super().__init__(str(error))
         self.error, self.original, self.pipelines, self.stage = error, original, pipelines, stage
         self._told: CuestaError | None = None
 
     @property
     def first_line(self) -> str:
-        """What failed, without the diagnostics behind it."""
+        """The first line: what failed, without the diagnostics."""
         return str(self).partition("\n")[0]
 
     def told(self, dump: Dump | None = None) -> CuestaError:
-        """The error for the user; the module before the pass that fails goes to `dump`, else to a temporary folder."""
+        """The error for the user. The module before the failing pass is written to `dump`, else to a temporary
+        folder."""
         if self._told is None:
             with self.original.context, ir.Location.unknown(), assumptions():
                 self._told = reproduced(self.error, as_text(self.original), self.pipelines.values(), dump)
@@ -52,15 +54,15 @@ class LoweringFailed(CompileError):
 
 
 def reproduced(error: CompileError, start: str, pipelines: Iterable[Pipeline], dump: Dump | None) -> CuestaError:
-    """The error to raise in place of `error`: of the pass that fails, ending in the command that repeats it.
+    """The error to raise in place of `error`: that of the failing pass, ending in the command that reproduces it.
 
-    Runs `pipelines` on `start`, a module's text, one pass at a time, each followed by verification. The module before
-    the pass that fails goes to `dump`, or to a temporary folder that stays. Where every pass succeeds by itself, the
-    error is `error`, and the command runs the whole way.
+    Runs `pipelines` on `start`, a module's text, one pass at a time, and verifies after each. The module before the
+    failing pass is written to `dump`, or to a temporary folder that stays. If every pass succeeds by itself, the result
+    is `error` with a command that runs the whole pipeline.
     """
     try:
         module = ir.Module.parse(start)
-    except ir.MLIRError:  # IR that was built but does not verify: the level above it is at fault
+    except ir.MLIRError:  # the IR was built but does not verify: the level above is at fault
         return _with_command(error, "cuesta-opt", "whole", start, dump)
     for step in (step for pipeline in pipelines for step in pipeline.passes):
         before = as_text(module.operation)
@@ -95,5 +97,5 @@ def as_bytecode(module: ir.Module) -> bytes:
 
 
 def as_text(module: ir.Operation) -> str:
-    """A module as it is written into files: with locations."""
+    """A module's text for files: with locations."""
     return str(module.get_asm(enable_debug_info=True))

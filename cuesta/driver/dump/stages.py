@@ -1,4 +1,4 @@
-"""CUESTA_DUMP: every stage of every graph, in files that cuesta-opt reads back, with an index.
+"""Writes every stage of every graph (CUESTA_DUMP) into files that cuesta-opt reads back, with an index.
 
     ir/index.md
     ir/000_inference_4711/00_import.mlir 01_graph.mlir … machine_code.o report.txt kernels/NAME.mlir graph.svg
@@ -21,7 +21,7 @@ from cuesta._mlir import ir
 
 _log = logging.getLogger("cuesta.dump")
 _NUMBERS = itertools.count()
-_WARNED: set[Path] = set()  # the roots that were warned of
+_WARNED: set[Path] = set()  # roots for which a warning was logged
 _INDEX = """# Graphs that cuesta compiled
 
 Each folder holds a file a stage. Go on from one of them with, for example,
@@ -32,7 +32,7 @@ Each folder holds a file a stage. Go on from one of them with, for example,
 
 @dataclass
 class Dump:
-    """The dump of one graph: a folder `NNN_kind_pid` with a numbered file a stage."""
+    """The dump of one graph: a folder `NNN_kind_pid` with one numbered file per stage."""
 
     folder: Path
     files: list[str] = field(default_factory=list)
@@ -43,7 +43,7 @@ class Dump:
 
     @staticmethod
     def open(root: Path, kind: str) -> Dump:
-        """A fresh folder for a graph below `root`."""
+        """Creates a new folder for a graph below `root`."""
         dump = Dump(root / f"{next(_NUMBERS):03d}_{kind}_{os.getpid()}")
         try:
             dump.folder.mkdir(parents=True, exist_ok=True)
@@ -57,7 +57,7 @@ class Dump:
             self.write_text(stage, module.operation.get_asm(enable_debug_info=True))
 
     def write_text(self, name: str, text: str) -> Path | None:
-        """Writes the text of a module into the next file. None where the dump has stopped."""
+        """Writes the text of a module into the next file. Returns None if the dump has stopped."""
         path = self.folder / f"{len(self.files):02d}_{name}.mlir"
         try:
             if self.failure is not None:
@@ -70,7 +70,7 @@ class Dump:
         return path
 
     def write_beside(self, name: str, content: str | bytes) -> None:
-        """Writes another file, whose name may lead through one folder; `name` is its whole name."""
+        """Writes a file that is no stage. `name` is the whole name, and may contain one subfolder."""
         path = self.folder / name
         try:
             if self.failure is None:
@@ -90,7 +90,7 @@ class Dump:
         index = self.folder.parent / "index.md"
         try:
             _write_whole(self.folder / "report.txt", report)
-            # Processes may share the index: none may empty it for the others.
+            # Processes may share the index, so it is only created if missing.
             with contextlib.suppress(FileExistsError), index.open("x") as out:
                 out.write(_INDEX)
             with index.open("a") as out:
@@ -99,7 +99,7 @@ class Dump:
             self._stop(error)
 
     def outcome(self) -> str:
-        """Where the dump is, or why it is not whole; for the report."""
+        """The dump's folder, or why the dump is incomplete; for the report."""
         return str(self.folder) if self.failure is None else f"{self.folder} is not whole: {self.failure}"
 
     def _stop(self, error: OSError) -> None:
@@ -110,7 +110,7 @@ class Dump:
 
 
 def _write_whole(path: Path, content: str | bytes) -> None:
-    """Writes a file; one cut short on a full disk would read as a broken module, and is removed."""
+    """Writes a file. If the disk is full, removes the partial file, which would read as a broken module."""
     try:
         path.write_bytes(content if isinstance(content, bytes) else content.encode())
     except OSError:

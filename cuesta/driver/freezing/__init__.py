@@ -1,5 +1,5 @@
-"""`options={"freezing": True}`: weights of an inference graph are packed once and kept so.
+"""`options={"freezing": True}`: packs the weights of an inference graph once and keeps them packed.
 
-In comes an ATen graph, out comes one whose products and convolutions take packed weights, which are made anew when a
-parameter changes.
+In comes an ATen graph, out comes one whose products and convolutions take packed weights. A weight is packed anew when
+its parameter changes.
 """

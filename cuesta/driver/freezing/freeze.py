@@ -1,11 +1,11 @@
-"""`freezing`: weights of an inference graph are packed when they are first met, and kept so: those of products here.
+"""Implements `freezing` for matrix products: packs the weights of an inference graph when first met, and keeps them.
 
     %2 = addmm(%bias, %x, t(%weight))   →   %2 = addmm(%bias, %x, reshape(permute(%panels, [1, 0, 2])))
                                         or  %2 = add(packed_mm(%x, %packed, N), %bias)
 
-%panels is an argument of its own, float [P, K, C] for a weight of P * C columns, which a kernel of ours reads; %packed
-is what MKL makes of a weight for itself. Convolutions are in frozen_convolutions.py, and when a weight is packed anew
-in frozen_arguments.py.
+%panels is a new argument, float [P, K, C] for a weight of P * C columns, which a kernel of ours reads. %packed holds
+the weight in MKL's own packed format. frozen_convolutions.py has convolutions; frozen_arguments.py decides when a
+weight is packed anew.
 """
 
 from __future__ import annotations
@@ -32,21 +32,21 @@ _ATEN = torch.ops.aten
 _PRODUCTS = (_ATEN.mm.default, _ATEN.addmm.default)
 
 
-#: Rows from which on MKL's products are taken, where panels are not worth it; and elements of a weight.
+#: The least rows of a product, and elements of its weight, for MKL's packed products, where panels do not pay.
 _FEWEST_ROWS, _FEWEST_ELEMENTS = 65, 1 << 16
 
 
 @dataclass(frozen=True)
 class FrozenWeights:
-    """The weights of a graph that are kept packed."""
+    """The packed weights of a graph."""
 
     arguments: list[FrozenArgument]
-    #: how many of them are for products, and of these lie in panels
+    #: how many of the arguments are for products, and how many of these are panels
     products: int
     panels: int
 
     def text(self) -> str:
-        """For the report."""
+        """The text for the report."""
         count = {"kept in panels": self.panels, "kept as MKL packs them": self.products - self.panels}
         parts = [", ".join(f"{n} {how}" for how, n in count.items() if n)]
         texts = [f"weights of matrix products: {part}" for part in parts if part]
@@ -55,14 +55,14 @@ class FrozenWeights:
         return "; ".join(texts)
 
     def bind(self, boxed: Boxed) -> Boxed:
-        """The call of the graph, which takes what is packed as its last arguments, without them."""
+        """The graph's call without the packed arguments, which are the last ones."""
         return bind(self.arguments, boxed)
 
 
 def freeze_if_possible(
     gm: torch.fx.GraphModule, kind: str, options: Options, static: Sequence[int], kept_by_torch: bool
 ) -> tuple[FrozenWeights | None, str]:
-    """What `freeze` gives where it can be, and what to report."""
+    """The result of `freeze`, or None where it does not apply, and the text for the report."""
     if kind != "inference":
         return None, "nothing: the graph is for gradients, and weights change"
     if options.target not in (None, CPU):
@@ -76,8 +76,8 @@ def freeze_if_possible(
 
 
 def freeze(gm: torch.fx.GraphModule, static: Sequence[int], options: Options) -> FrozenWeights | None:
-    """Has the products and convolutions of an inference graph take packed weights; None where there are none. `static`
-    are the positions of parameters and buffers."""
+    """Rewrites the products and convolutions of an inference graph to take packed weights; None if there are none to
+    pack. `static` are the positions of parameters and buffers."""
     placeholders = [node for node in gm.graph.nodes if node.op == "placeholder"]
     written = {n.args[0] for n in gm.graph.nodes if n.target is _ATEN.copy_.default}
     positions = {placeholders[i]: i for i in static if placeholders[i] not in written}
@@ -94,11 +94,11 @@ def freeze(gm: torch.fx.GraphModule, static: Sequence[int], options: Options) ->
 def _freeze_products(
     gm: torch.fx.GraphModule, positions: Mapping[Node, int], options: Options, library: Collection[str]
 ) -> tuple[list[FrozenArgument], int]:
-    """Has products take weights in panels, where kernels of ours compute them, or as MKL packs them, where MKL computes
-    their kind; how many of them are in panels."""
+    """Rewrites products to take packed weights: panels where our kernels compute them, MKL's format where MKL computes
+    their kind. Returns the new arguments and how many of them are panels."""
     if options.gemm == "library":
         return [], 0
-    # Here: who does not ask for it, and has a cached program, needs no MLIR.
+    # Imported here: a cached program without freezing needs no MLIR.
     from cuesta.passes.libraries.product_panels import is_worth_packing, packed_columns
 
     weights: list[FrozenArgument] = []
@@ -147,8 +147,10 @@ def _panels(weight: Tensor, across: bool, columns: int) -> Tensor:
 
 
 def _weight_of(node: Node, positions: Mapping[Node, int]) -> tuple[Node, bool, tuple[int, int, int]] | None:
-    """The weight that a product of f32 multiplies by, whether it is transposed, and rows, inner size and columns of the
-    product; None where it is no weight, or sizes are no numbers."""
+    """The weight that a product of f32 multiplies by, whether it is transposed, and (rows, inner size, columns).
+
+    None if the right operand is not a weight, or if sizes are symbolic.
+    """
     if node.target not in _PRODUCTS:
         return None
     left, right = node.args[-2:]
@@ -168,14 +170,14 @@ def _weight_of(node: Node, positions: Mapping[Node, int]) -> tuple[Node, bool, t
 
 
 def _is_for_mkl(node: Node, weight: Node, m: int) -> bool:
-    """Whether a product is one of many rows by a large weight, both row-major, and nothing but a bias."""
+    """Whether MKL's packed product applies: many rows, a large weight, both row-major, and no epilogue but a bias."""
     x, w = (factor.meta["val"] for factor in (node.args[-2], weight))  # type: ignore[union-attr]
     is_large = m >= _FEWEST_ROWS and w.numel() >= _FEWEST_ELEMENTS
     return is_large and x.is_contiguous() and w.is_contiguous() and not node.kwargs
 
 
 def _matrix_of(graph: torch.fx.Graph, panels: Node) -> Node:
-    """The matrix [K, N] that panels are of."""
+    """Builds the matrix [K, N] from panels [P, K, C] in the graph."""
     count, k, columns = panels.meta["val"].shape
     with graph.inserting_after(panels):
         rows = graph.call_function(_ATEN.permute.default, (panels, [1, 0, 2]))
@@ -187,7 +189,7 @@ def _matrix_of(graph: torch.fx.Graph, panels: Node) -> Node:
 
 
 def _multiply_packed(graph: torch.fx.Graph, node: Node, packed: Node, n: int) -> None:
-    """A product by what MKL has packed, in the place of one by the weight; a bias is added behind it."""
+    """Replaces a product by one with the weight that MKL has packed; a bias is added after it."""
     *bias, left, _ = node.args
     with graph.inserting_before(node):
         result = graph.call_function(torch.ops.cuesta.packed_mm.default, (left, packed, n))

@@ -1,8 +1,8 @@
-"""Arguments of a program that are made of its parameters and buffers once, and made anew when one of these changes.
+"""Computes arguments of a program from its parameters and buffers once, and anew when one of these changes.
 
-Before every call it is seen whether each source is the tensor that it was, in the same memory and version. What is
-written through `.data`, or by a library that torch knows nothing of, changes no version: it is not seen. Tensors made
-under `inference_mode` have none, and what is made of them is made in every call.
+Before every call each source is compared with the last call: the same tensor, memory and version. Writes through
+`.data`, or by a library that torch does not know, change no version and go unnoticed. Tensors made under
+`inference_mode` have no version, so arguments computed from them are computed in every call.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ _version: Callable[[Tensor], int] = operator.attrgetter("_version")
 
 
 class Make(Protocol):
-    """Makes an argument of its sources."""
+    """Computes an argument from its sources."""
 
     def __call__(self, *sources: Tensor) -> Tensor: ...
 
 
 @dataclass(frozen=True)
 class _Seen:
-    """Tensors as they were."""
+    """The identity, addresses and versions of tensors at one time."""
 
     tensors: list[weakref.ref[Tensor]]
     addresses: list[int]
@@ -40,25 +40,25 @@ class _Seen:
 
     @staticmethod
     def of(tensors: Sequence[Tensor]) -> _Seen:
-        """Raises RuntimeError where one has no version."""
+        """Raises RuntimeError where a tensor has no version."""
         return _Seen(list(map(weakref.ref, tensors)), list(map(_address, tensors)), list(map(_version, tensors)))
 
     def same(self, tensors: Sequence[Tensor]) -> bool:
-        """Whether these are they, unchanged. Raises RuntimeError where one has no version."""
+        """Whether these are the same tensors, unchanged. Raises RuntimeError where a tensor has no version."""
         same = all(map(operator.is_, map(weakref.ref.__call__, self.tensors), tensors))
         return same and list(map(_version, tensors)) == self.versions and list(map(_address, tensors)) == self.addresses
 
 
 @dataclass
 class FrozenArgument:
-    """An argument, and which arguments it is made of."""
+    """A computed argument, and the positions of its sources."""
 
     sources: tuple[int, ...]
     make: Make
     kept: tuple[_Seen, Tensor] | None = field(default=None)
 
     def made(self, args: Sequence[Any]) -> Tensor:
-        """The argument for sources as they are now."""
+        """The argument for the current values of its sources."""
         now = [args[i] for i in self.sources]
         kept = self.kept
         if any(source.is_inference() for source in now):
@@ -75,14 +75,14 @@ class FrozenArgument:
 
 
 def bind(frozen: Sequence[FrozenArgument], boxed: Boxed) -> Boxed:
-    """The call of a graph whose last arguments are `frozen`, without them."""
+    """Wraps the call of a graph whose last arguments are `frozen`, so that callers do not pass these."""
     sources = sorted({i for argument in frozen for i in argument.sources})
     last: tuple[_Seen, list[Tensor]] | None = None
 
     def unchanged(now: Sequence[Tensor]) -> list[Tensor] | None:
         try:
             return last[1] if last is not None and last[0].same(now) else None
-        except RuntimeError:  # one has no version
+        except RuntimeError:  # a tensor has no version
             return None
 
     def call(args: list[Any]) -> list[Any]:
@@ -102,9 +102,9 @@ def bind(frozen: Sequence[FrozenArgument], boxed: Boxed) -> Boxed:
 
 
 def add_argument(graph: torch.fx.Graph, name: str, value: Tensor) -> Node:
-    """A new last argument of a graph, as `value` is."""
+    """Adds a last argument to a graph, with the sizes and type of `value`."""
     with graph.inserting_after(last_placeholder(graph)):
         argument = graph.placeholder(name)
-        argument.target = argument.name  # no other node's, which the graph's own code would take for it
+        argument.target = argument.name  # unique: FX's generated code would confuse it with a node of the same name
         argument.meta["val"] = value
     return argument

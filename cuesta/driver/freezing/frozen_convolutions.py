@@ -1,10 +1,10 @@
-"""Convolutions of an inference graph by weights that oneDNN has packed, with what follows in the same call.
+"""Rewrites convolutions of an inference graph to use weights packed by oneDNN, fused with the ops that follow them.
 
     %2 = convolution(%x, %w)                      %held: handles of %w · %g / sqrt(%var + eps), packed, and of
     %3 = batch_norm(%2, %g, %b, %mean, %var)  →          %b - %mean · %g / sqrt(%var + eps)
     %4 = relu(%3 + %y)                            %4 = packed_convolution_add(%x, %y, %held, …, "relu")
 
-Weight and bias are made in f64 and rounded once, when they are first met or have changed (frozen_arguments.py).
+Weight and bias are computed in f64 and rounded once, when first met and whenever they change (frozen_arguments.py).
 """
 
 from __future__ import annotations
@@ -27,26 +27,26 @@ from cuesta.sizes import estimate
 
 _ATEN = torch.ops.aten
 _NORM = _ATEN._native_batch_norm_legit_no_training.default
-#: Rows of a product up to which kernels of ours are faster than a library (passes/libraries/product_panels.py).
+#: Up to this many rows our kernels compute a product faster than a library (passes/libraries/product_panels.py).
 _FEW_ROWS = 64
-#: Channels of the result for one of the images from which norm and activation are better in oneDNN's call.
+#: From this ratio of output to input channels on, batch norm and activation are faster inside oneDNN's call.
 _WIDENING = 3
 _STATISTICS = ("scale", "shift", "mean", "var")
 
 
-#: padding, stride, dilation and groups, as oneDNN's ops take them.
+#: padding, stride, dilation and groups, in the order of oneDNN's ops.
 _Places: TypeAlias = tuple[list[int], list[int], list[int], int]
 
 
 @dataclass
 class _Convolution:
-    """A convolution, and what its call takes in of what follows."""
+    """A convolution with the following ops that its call fuses."""
 
     x: Node
     #: the last node that the call computes
     last: Node
     places: _Places
-    #: what weight and bias are made of, by what they are
+    #: the operands from which weight and bias are computed, by role
     sources: dict[str, Node]
     eps: float = 0.0
     added: Node | None = None
@@ -61,9 +61,12 @@ class _Convolution:
 def freeze_convolutions(
     gm: torch.fx.GraphModule, positions: Mapping[Node, int], products: bool
 ) -> list[FrozenArgument]:
-    """Has the convolutions of a graph take packed weights, one more argument each; `positions` are those of parameters
-    and buffers that the graph does not write. With `products` those too that are matrix products, as the library would
-    compute these; without, those of them that widen images."""
+    """Rewrites the convolutions of a graph to take packed weights, one more argument each.
+
+    `positions` are those of parameters and buffers that the graph does not write. With `products`, convolutions that
+    are matrix products are rewritten as well, because the library would compute these anyway; without, only those that
+    widen images.
+    """
     if not packed_convolutions.can_pack():
         return []
     frozen: list[FrozenArgument] = []
@@ -97,21 +100,21 @@ def _can_be_packed(node: Node, positions: Mapping[Node, int]) -> bool:
 
 
 def _is_product(node: Node) -> bool:
-    """Whether it is one in channels_last, as `multiply-convolutions` has it."""
+    """Whether the convolution is a matrix product in channels_last, by the rule of `multiply-convolutions`."""
     _, weight, _, stride, padding, *_, groups = _arguments(node)
     _, _, *window = weight.meta["val"].shape
     return groups == 1 and all(n == 1 for n in (*window, *stride)) and not any(padding)
 
 
 def _has_many_rows(node: Node) -> bool:
-    """Whether it has more places than products by few rows, which kernels of ours compute."""
+    """Whether the product has too many rows (places of the result) for our kernels for few rows."""
     n, _, h, w = sizes_of(node.meta["val"])
     return estimate((n, h, w)) > _FEW_ROWS
 
 
 def _widens(node: Node) -> bool:
-    """Whether its result is so much larger than the images that a kernel behind the product, which reads it again,
-    takes more than kernels of ours save."""
+    """Whether the result has so many more channels than the images that a separate epilogue kernel, which reads the
+    result again, costs more than our products save."""
     _, weight, *_ = _arguments(node)
     outputs, inputs, *_ = sizes_of(weight.meta["val"])
     return bool(outputs >= _WIDENING * inputs)
@@ -131,7 +134,7 @@ def _with_what_follows(node: Node, positions: Mapping[Node, int]) -> _Convolutio
 
 
 def _take_norm(found: _Convolution, positions: Mapping[Node, int]) -> None:
-    """Takes in a batch norm in evaluation."""
+    """Fuses a batch norm in evaluation mode."""
     norm = _only_user(found.last)
     if norm is None or norm.target is not _NORM:
         return
@@ -146,7 +149,7 @@ def _take_norm(found: _Convolution, positions: Mapping[Node, int]) -> None:
 
 
 def _take_sum(found: _Convolution) -> None:
-    """Takes in what the result is added to, where it is of the same sizes."""
+    """Fuses an addition to the result, if both operands have the same sizes."""
     total = _only_user(found.last)
     if total is None or total.target is not _ATEN.add.Tensor or total.kwargs:
         return
@@ -176,7 +179,7 @@ def _replace(graph: torch.fx.Graph, found: _Convolution, held: Node) -> None:
 
 
 def _make(*sources: Tensor, names: Sequence[str], eps: float, places: _Places, images: Sequence[int] | None) -> Tensor:
-    """Handles of the packed weight and of the bias."""
+    """Makes the handles of the packed weight and of the bias, with the batch norm folded into both."""
     given = dict(zip(names, sources, strict=True))
     weight, bias = given["weight"], given.get("bias")
     if "var" in given:

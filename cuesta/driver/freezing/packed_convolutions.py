@@ -1,8 +1,8 @@
-"""Convolutions of f32 whose weight oneDNN has packed, as `freezing` keeps it, with what follows in the same call.
+"""Packs weights of f32 convolutions with oneDNN for `freezing`, and defines the convolutions that take them.
 
-`mkldnn._reorder_convolution_weight` gives an opaque tensor, which has no address and no strides: no argument of a
-program. So an argument holds handles: int64 [2], that of the weight and that of the bias, 0 where there is none. The
-tensors live as long as that argument's.
+`mkldnn._reorder_convolution_weight` gives an opaque tensor. It has no address and no strides, so it cannot be an
+argument of a program. The argument therefore holds handles: int64 [2], the weight's and the bias's (0 if there is
+none). The opaque tensors live as long as the argument.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from torch import Tensor
 
 from cuesta.runtime.handles import make_handles, of_handle, steal
 
-#: What oneDNN does to each element behind a convolution that takes no numbers: ATen's op → its name there.
+#: Activations without parameters that oneDNN fuses into a convolution: ATen's op → oneDNN's name.
 ACTIVATIONS: dict[torch._ops.OpOverload, str] = {
     torch.ops.aten.relu.default: "relu",
     torch.ops.aten.sigmoid.default: "sigmoid",
@@ -26,12 +26,12 @@ ACTIVATIONS: dict[torch._ops.OpOverload, str] = {
     torch.ops.aten.hardsigmoid.default: "hardsigmoid",
 }
 
-#: Those behind a sum.
+#: Activations that oneDNN fuses after a sum.
 ACTIVATIONS_OF_SUMS = {torch.ops.aten.relu.default: "relu"}
 
 
 def can_pack() -> bool:
-    """Whether this torch can pack."""
+    """Whether this torch can pack weights."""
     return torch.backends.mkldnn.is_available() and hasattr(torch.ops.mkldnn, "_convolution_pointwise")
 
 
@@ -44,7 +44,8 @@ def pack(
     groups: int,
     images: Sequence[int] | None,
 ) -> Tensor:
-    """Handles of a weight of f32 [O, I, H, W], packed for images of these sizes where they are known, and of a bias."""
+    """Packs a weight of f32 [O, I, H, W], for images of these sizes if they are known; returns handles of it and of the
+    bias."""
     packed = torch.ops.mkldnn._reorder_convolution_weight(
         weight.contiguous(), list(padding), list(stride), list(dilation), groups, images
     )
@@ -54,7 +55,7 @@ def pack(
     return held
 
 
-#: What each of the ops takes behind its images.
+#: The parameters of each op after its images.
 _REST = (
     "Tensor packed, bool has_bias, SymInt[] window, SymInt[] padding, SymInt[] stride, SymInt[] dilation, "
     "SymInt groups, str activation, bool row_major"
@@ -63,8 +64,9 @@ _REST = (
 
 @torch.library.custom_op("cuesta::packed_convolution", mutates_args=(), schema=f"(Tensor x, {_REST}) -> Tensor")
 def packed_convolution(x: Tensor, *rest: Any) -> Tensor:
-    """The convolution of x by a weight of sizes `window` that was packed, and `activation` ("none" or one of
-    ACTIVATIONS), `row_major` or in channels_last. Programs call oneDNN's op (dialects/host/packed_convolutions.py)."""
+    """The convolution of x by a packed weight of sizes `window`, then `activation` ("none" or one of ACTIVATIONS). The
+    result is row-major if `row_major`, else channels_last. Programs call oneDNN's op
+    (dialects/host/packed_convolutions.py)."""
     *held, activation, row_major = _held(*rest)
     result: Tensor = torch.ops.mkldnn._convolution_pointwise(x, *held, activation, [], "")
     return result.contiguous() if row_major else result
@@ -74,7 +76,7 @@ def packed_convolution(x: Tensor, *rest: Any) -> Tensor:
     "cuesta::packed_convolution_add", mutates_args=(), schema=f"(Tensor x, Tensor other, {_REST}) -> Tensor"
 )
 def packed_convolution_add(x: Tensor, other: Tensor, *rest: Any) -> Tensor:
-    """The same plus `other`, before the activation."""
+    """As packed_convolution, plus `other`, before the activation."""
     *held, activation, row_major = _held(*rest)
     last = None if activation == "none" else activation
     binary = torch.ops.mkldnn._convolution_pointwise.binary
@@ -86,12 +88,12 @@ def packed_convolution_add(x: Tensor, other: Tensor, *rest: Any) -> Tensor:
     "cuesta::packed_convolution_add_", mutates_args=("other",), schema=f"(Tensor x, Tensor(a1!) other, {_REST}) -> ()"
 )
 def packed_convolution_add_(x: Tensor, other: Tensor, *rest: Any) -> None:
-    """The same, written over `other`."""
+    """As packed_convolution_add, with the result written over `other`."""
     other.copy_(packed_convolution_add(x, other, *rest))
 
 
 def _held(packed: Tensor, has_bias: bool, _: Sequence[int], *places: Any) -> tuple[Any, ...]:
-    """The same arguments with the tensors for their handles, without the weight's sizes."""
+    """The arguments with handles replaced by their tensors, and without the weight's sizes."""
     weight, bias = packed.tolist()
     return of_handle(weight), of_handle(bias) if has_bias else None, *places
 

@@ -1,7 +1,7 @@
-"""Matrix products of f32 whose right factor MKL has packed, as `freezing` keeps weights.
+"""Packs the right operand of f32 matrix products with MKL for `freezing`, and defines the product that takes it.
 
-`cblas_sgemm_pack` writes a factor in the order in which MKL's kernel reads it, for products of so many rows;
-`cblas_sgemm_compute` multiplies by it. Both are in the libtorch_cpu.so of builds with MKL.
+`cblas_sgemm_pack` writes an operand in the order in which MKL's kernel reads it, for products of a given number of
+rows; `cblas_sgemm_compute` multiplies by it. Both are in the libtorch_cpu.so of builds with MKL.
 https://www.intel.com/content/www/us/en/docs/onemkl/developer-reference-c/current/cblas-gemm-pack-001.html
 """
 
@@ -21,7 +21,7 @@ _INT, _FLOAT, _POINTER = ctypes.c_int, ctypes.c_float, ctypes.c_void_p
 
 @functools.cache
 def _mkl() -> ctypes.CDLL | None:
-    """torch's own library where it has the functions."""
+    """torch's own library; None if it lacks MKL's pack functions."""
     library = torch_library()
     if not all(hasattr(library, f"cblas_sgemm_{name}") for name in ("pack_get_size", "pack", "compute")):
         return None
@@ -33,19 +33,19 @@ def _mkl() -> ctypes.CDLL | None:
 
 
 def can_pack() -> bool:
-    """Whether this torch can pack."""
+    """Whether this torch can pack weights."""
     return _mkl() is not None
 
 
 def packed_size(m: int, n: int, k: int) -> int:
-    """Elements of f32 that a factor [k, n] takes that m rows are multiplied by."""
+    """The packed size, in elements of f32, of a right operand [k, n] for products of m rows."""
     library = _mkl()
     assert library is not None
     return -(-library.cblas_sgemm_pack_get_size(_RIGHT, m, n, k) // 4)
 
 
 def pack(weight: Tensor, across: bool, m: int) -> Tensor:
-    """A contiguous weight of f32, [n, k] where `across` and else [k, n], packed for products of m rows."""
+    """Packs a contiguous weight of f32, [n, k] if `across`, else [k, n], for products of m rows."""
     library = _mkl()
     assert library is not None and weight.is_contiguous() and weight.dtype == torch.float32
     n, k = weight.shape if across else weight.shape[::-1]
@@ -58,7 +58,7 @@ def pack(weight: Tensor, across: bool, m: int) -> Tensor:
 
 @torch.library.custom_op("cuesta::packed_mm", mutates_args=())
 def packed_mm(x: Tensor, packed: Tensor, columns: int) -> Tensor:
-    """x [m, k] of f32 times the matrix [k, columns] that was packed. Programs call MKL themselves (host_to_llvm)."""
+    """The product of x [m, k] of f32 by a packed matrix [k, columns]. Programs call MKL themselves (host_to_llvm)."""
     library = _mkl()
     assert library is not None
     x = x.contiguous()

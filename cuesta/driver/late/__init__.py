@@ -1,6 +1,6 @@
-"""Code that is still being made when its program is there already.
+"""Makes code that is finished only after its program was returned.
 
 In comes a program without machine code for the host (`late_code`) or for kernels of a GPU (`kernel_code`,
-`late_kernels`), out comes the code when a call needs it. `smaller_blocks` lowers a kernel again that a GPU has no room
-for.
+`late_kernels`), out comes the code when a call needs it. `smaller_blocks` lowers a kernel again if a GPU has no room
+for it.
 """

@@ -1,7 +1,7 @@
-"""The code of a program's kernels on a GPU, made beside its host program.
+"""Compiles a program's GPU kernels in parallel with its host program.
 
 prepare(target)                                             before the graph is lowered: worker processes start
-making = start(module, kernels, target, cache, smaller)     at the tt level: they begin
+making = start(module, kernels, target, cache, smaller)     at the tt level: compiling begins
 …                                                           the host program is lowered meanwhile
 code = making.finish()                                      name → code; rows of `kernels` are filled in
 """
@@ -26,15 +26,16 @@ from cuesta.targets import Target
 
 @dataclass(frozen=True)
 class Making:
-    """Kernels on their way."""
+    """Kernels that are being compiled."""
 
     rows: list[dict[str, Any]]
     wait: Callable[[], list[MadeKernel]]
-    #: those whose texts stand for their code
+    #: kernels that are compiled later, when a call needs them
     late: list[MadeKernel] = field(default_factory=list)
 
     def finish(self) -> dict[str, bytes]:
-        """The code of each kernel; of one that is late its text. Raises the CompileError of the first that has none."""
+        """The code of each kernel; for a late kernel its text. Raises the CompileError of the first kernel that
+        fails."""
         made = {kernel.text.name: kernel for kernel in [*self.late, *self.wait()]}
         for row in self.rows:
             kernel = made[row["name"]]
@@ -43,9 +44,9 @@ class Making:
 
 
 def prepare(target: Target) -> None:
-    """Has Triton load in worker processes while this one lowers a graph for `target`."""
+    """Starts worker processes that load Triton while this one lowers a graph for `target`."""
     if target.gpu and target.kind != "tt":
-        # A graph that has no kernels needs no Triton; for one that has, `start` raises the same.
+        # A graph without kernels needs no Triton; for one with kernels, `start` raises the same error.
         with contextlib.suppress(CompileError):
             warm_up(target)
 
@@ -53,7 +54,8 @@ def prepare(target: Target) -> None:
 def start(
     module: ir.Module, rows: list[dict[str, Any]], target: Target, cache: Cache | None, smaller: Smaller | None
 ) -> Making:
-    """Begins to make the kernels of a module at the tt level, which `rows` name; `smaller` is for those too large."""
+    """Begins to compile the kernels of a module at the tt level, which `rows` name. `smaller` makes smaller versions of
+    kernels that do not fit."""
     kernels = list(zip(kernel_texts(module), kernel_grids(module), strict=True))
     if target.kind == "tt":
         return Making(rows, lambda: [_as_text(text, grid, text.text.encode()) for text, grid in kernels])

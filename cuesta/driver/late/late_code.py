@@ -1,8 +1,8 @@
-"""Programs whose machine code LLVM's threads still make while torch goes on with a compile: it makes guards, keeps
-what it traced, has other graphs compiled. Who calls one waits.
+"""Returns programs while LLVM's threads still make their machine code, so that torch goes on: it makes guards, keeps
+traces, has other graphs compiled. The first call of a program waits for its code.
 
-Nobody is left with half a program: a process that forks, a compile that begins with more code, and who times something
-wait for all of them first (`settle`).
+`settle` waits for the code of all programs. It runs before a fork, before LLVM starts on another program, and before
+anything is timed.
 """
 
 from __future__ import annotations
@@ -26,15 +26,16 @@ from cuesta.runtime.executable import Executable
 
 @dataclass(frozen=True)
 class Begun:
-    """A program of which LLVM's threads make the code."""
+    """A program whose code LLVM's threads are making."""
 
     #: the artefact's "program"
     program: dict[str, Any]
-    #: waits for them; raises CompileError where LLVM makes none
+    #: waits for the code; raises CompileError where LLVM makes none
     finish: Callable[[], Artefact]
 
 
-#: Of the error of making or loading a program's code, what is called instead; raises CuestaError where nothing is.
+#: Maps the error of making or loading a program's code to a replacement to call; raises CuestaError where there is
+#: none.
 Otherwise: TypeAlias = Callable[[CuestaError], Callable[[list[torch.Tensor]], list[torch.Tensor]]]
 
 
@@ -46,19 +47,25 @@ def _load_nothing(_: Artefact) -> NoReturn:
     raise AssertionError("a program is loaded once")
 
 
-#: Those whose code nobody has waited for yet.
+#: Executables whose code nobody has waited for yet.
 _UNFINISHED: weakref.WeakSet[LateExecutable] = weakref.WeakSet()
 
 
 class LateExecutable(Executable):
-    """An executable whose code is on its way; `metadata` are there. Once it has been called it costs no more to call
-    than any other. Who waits for it gets the CuestaError of making or loading its code, each time."""
+    """An executable whose code LLVM is still making; `metadata` exist already.
+
+    After its first call, it costs no more to call than any other. Everyone who waits for it gets the CuestaError of
+    making or loading its code.
+    """
 
     def __init__(
         self, begun: Begun, load: Callable[[Artefact], Executable], report: GraphReport, otherwise: Otherwise = _raise
     ) -> None:
-        """Of a program without symbols in its sizes. `load` makes of the artefact what is called; the report is told
-        how long that and waiting took. `otherwise` gives what is called instead where there is no code."""
+        """Takes a program without symbolic sizes.
+
+        `load` makes an executable of the artefact. The report gets the times of waiting and loading. `otherwise` gives
+        the replacement to call if there is no code.
+        """
         self.metadata = begun.program
         self._kernels = None
         self._begun: Begun | None = begun
@@ -69,7 +76,7 @@ class LateExecutable(Executable):
         _UNFINISHED.add(self)
 
     def artefact(self) -> Artefact:
-        """What is kept of it, once LLVM is done."""
+        """The artefact, once LLVM is done."""
         with self._lock:
             if self._outcome is None:
                 _UNFINISHED.discard(self)
@@ -88,7 +95,7 @@ class LateExecutable(Executable):
         done = time.perf_counter()
         loaded = self._load(artefact)
         self._call, self._fits = loaded._call, loaded._fits
-        # They hold the graph and its modules, which nobody needs any more.
+        # They hold the graph and its modules, which are not needed any more.
         self._begun, self._load, self._otherwise = None, _load_nothing, _raise
         self._add("machine code", done - start)
         self._add("load and keep", time.perf_counter() - done)
@@ -106,7 +113,7 @@ class LateExecutable(Executable):
         return self._fits(tensors)
 
     def _replace(self, failure: CuestaError) -> None:
-        """Calls something else from now on. Raises what is to be told where there is nothing else."""
+        """Switches to the replacement. Raises the error for the user where there is none."""
         with self._lock:
             if self._call == self._call_first:
                 self._call = self._otherwise(failure)
@@ -116,7 +123,7 @@ class LateExecutable(Executable):
 
 
 def settle() -> None:
-    """Waits for the code of all programs that were made late. One that fails says so to who calls it."""
+    """Waits for the code of all late programs. Errors are left to the callers of the program that failed."""
     for program in list(_UNFINISHED):
         with contextlib.suppress(CuestaError):
             program.artefact()

@@ -1,7 +1,7 @@
-"""Kernels of a program for a GPU whose code is made when a call's sizes need it: until then their texts stand for it.
+"""Compiles kernels of a GPU program only when a call's sizes need them; until then the program holds their texts.
 
-The second versions of kernels (passes/tiles/kernel_versions.py) are such. Imports no MLIR: Triton compiles in processes
-of its own.
+The second versions of kernels (passes/tiles/kernel_versions.py) are compiled so. Imports no MLIR: Triton compiles in
+processes of its own.
 """
 
 from __future__ import annotations
@@ -17,12 +17,13 @@ from cuesta.targets import parse_target
 
 
 def described(binary: KernelBinary) -> dict[str, Any]:
-    """What a program's metadata say of a kernel's code."""
+    """The fields of a compiled kernel in a program's metadata."""
     return {key: getattr(binary, key) for key in ("warps", "shared", "symbol", "registers", "spills")}
 
 
 def make_late(artefact: Artefact, numbers: Sequence[int], cache: Cache | None = None) -> list[dict[str, Any]]:
-    """Makes those kernels, by number, in place, but for those that are made; their rows. `cache` keeps them on disk.
+    """Compiles the kernels of these numbers in place, unless they are compiled; returns their rows. `cache` keeps them
+    on disk.
 
     Raises the CompileError of the first that cannot be made, or where there is no Triton.
     """
@@ -30,7 +31,7 @@ def make_late(artefact: Artefact, numbers: Sequence[int], cache: Cache | None = 
     rows = [program["kernels"][n] for n in numbers]
     missing = [row for row in rows if not row["made"]]
     texts = [KernelText.from_bytes(artefact.kernels[row["name"]]) for row in missing]
-    # Where nothing is missing there need be no Triton.
+    # If nothing is missing, Triton is not needed.
     made = compile_kernels(texts, parse_target(program["target"]), cache) if texts else []
     for row, binary in zip(missing, made, strict=True):
         artefact.kernels[row["name"]] = binary.code
@@ -39,7 +40,7 @@ def make_late(artefact: Artefact, numbers: Sequence[int], cache: Cache | None = 
 
 
 def make_all(artefact: Artefact) -> None:
-    """Makes all that are still texts, for a process without a compiler. Raises what `make_late` does."""
+    """Compiles all kernels that are still texts, for a process without a compiler. Raises what `make_late` does."""
     program = artefact.metadata["program"]
     numbers = [n for n, row in enumerate(program["kernels"]) if not row["made"]]
     if numbers and parse_target(program["target"]).kind != "tt":

@@ -1,4 +1,4 @@
-"""Kernels lowered again with smaller blocks, for a target that has no room for those that were chosen."""
+"""Lowers kernels again with smaller blocks for a target on which the chosen blocks do not fit."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from cuesta.passes.pipelines import stages_for
 
 
 def smaller_blocks(module: ir.Module) -> Smaller:
-    """Makes kernels of `module`, which is at the blocks level now and may go down meanwhile, with smaller blocks."""
+    """Returns a function that lowers kernels of `module` with smaller blocks. `module` is at the blocks level now, and
+    may be lowered further meanwhile."""
     kept = module.operation.clone()
     lower = stages_for(target_of(module))["tt"].pipeline
 

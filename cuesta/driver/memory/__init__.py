@@ -1,5 +1,5 @@
-"""`options={"memory_limit": bytes}`: a plan that holds no more, or an error before anything runs.
+"""`options={"memory_limit": bytes}`: makes a plan that takes no more memory, or raises an error before anything runs.
 
-`memory_limit` is about one program, `step_memory` about what a training step's forward graph saves for the backward
-one.
+`memory_limit` plans one program. `step_memory` limits what a training step's forward graph saves for the backward
+graph.
 """

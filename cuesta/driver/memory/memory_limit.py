@@ -1,10 +1,11 @@
-"""`options={"memory_limit": bytes}`: a plan that holds no more, or an error before anything runs.
+"""Implements `options={"memory_limit": bytes}` for one program: finds a plan within the limit, or raises an error.
 
-A plan is made as always. Where it takes too much, these are tried, each on top of the last, until one is within:
+The usual plan is made first. If its peak is too high, these are tried, each on top of the previous, until a plan is
+within the limit:
 
-1. every buffer that the peak is lower without lies outside the arena and is freed when dead, however small;
-2. the host function computes things in another order, what lets go of most first;
-3. for training (step_memory.py): less is saved for the backward graph, and more computed again there.
+1. Each buffer, however small, is placed outside of the arena and freed when dead if that lowers the peak.
+2. The host function runs its steps in another order: those that free most memory first.
+3. For training (step_memory.py): the forward graph saves less, and the backward graph recomputes more.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ NAMED = 5
 
 @dataclass(frozen=True)
 class _Way:
-    """A way to hold less: what it does, and with which options of passes."""
+    """A way to lower the peak: its description, and the options of passes that it sets."""
 
     what: str
     options: Mapping[str, Mapping[str, object]]
@@ -44,9 +45,9 @@ _WAYS = (
 
 
 def planned_within(module: ir.Module, pipeline: Pipeline, limit: int, report: GraphReport) -> ir.Module:
-    """`module` after the stage whose pipeline plans memory, with a peak of at most `limit` bytes; says in `report` how.
+    """Runs the stage that plans memory on `module`, with a peak of at most `limit` bytes; the report says how.
 
-    Raises MemoryLimitError where no way there is within.
+    Raises MemoryLimitError where no way is within the limit.
     """
     kept = as_bytecode(module)
     lowest = None
@@ -61,7 +62,7 @@ def planned_within(module: ir.Module, pipeline: Pipeline, limit: int, report: Gr
             report.memory_limit = {"limit": limit, "by": way.what}
             return tried
         lowest = peak if lowest is None else min(lowest, peak)
-    # What is held at once is told by the plan that came last, before it became offsets.
+    # The error names the largest live buffers of the last way, read before plan-memory turns buffers into offsets.
     *passes, _ = pipeline.passes
     unplanned = ir.Module.parse(kept, module.context)
     for step in passes:
@@ -76,7 +77,7 @@ def planned_within(module: ir.Module, pipeline: Pipeline, limit: int, report: Gr
 
 
 def largest_at_peak(host: func.FuncOp) -> list[tuple[int, str]]:
-    """The largest buffers that a host function holds at the step at which it holds most: bytes, and who writes them."""
+    """The largest buffers that are live at a host function's peak: their bytes, and the ops that write them."""
     with host.context:
         block = host.regions[0].blocks[0]
         bases = bases_of(block, donated_arguments(host))

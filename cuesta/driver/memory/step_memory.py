@@ -1,8 +1,9 @@
-"""`memory_limit` for training: what the forward graph saves counts against the backward graph's share.
+"""Implements `memory_limit` for training: subtracts what the forward graph saves from the backward graph's limit.
 
-A step's peak is that of the forward graph, or what it leaves (results and what is saved) and the peak of the backward
-graph on top. Where that is above the limit, torch's partitioner is asked to save less and less and to compute it again
-in the backward graph (torch._functorch.config.activation_memory_budget), until a plan is within.
+A step's peak is the larger of two: the forward graph's peak, or what the forward graph leaves (results and saved
+tensors) plus the backward graph's peak. If it is above the limit, torch's partitioner is asked to save less and less,
+and to recompute more in the backward graph (torch._functorch.config.activation_memory_budget), until a plan is within
+the limit.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from cuesta.reports.quantities import size_text
 
 log = logging.getLogger("cuesta")
 
-#: Shares of what the forward graph would save, tried in this order.
+#: Shares of the saved activations that the partitioner may keep, tried in this order.
 BUDGETS = (1.0, 0.7, 0.5, 0.35, 0.2, 0.1, 0.0)
 
 Compile = Callable[[torch.fx.GraphModule, Sequence[Any], str, Options], Boxed]
@@ -34,14 +35,14 @@ Compile = Callable[[torch.fx.GraphModule, Sequence[Any], str, Options], Boxed]
 
 @dataclass
 class StepMemory:
-    """Shares a limit out between the graphs that AOTAutograd makes of one of Dynamo's."""
+    """Divides a limit between the graphs that AOTAutograd makes of one Dynamo graph."""
 
     options: Options
-    #: what the forward graph leaves to the backward graph, in bytes
+    #: bytes that the forward graph leaves allocated for the backward graph
     left: int = 0
 
     def compiler(self, kind: str, compile: Compile) -> Callable[..., Boxed]:
-        """A compiler of graphs of this kind, with options that hold its share."""
+        """A compiler of graphs of this kind, with the graph's share of the limit in its options."""
 
         def compile_within(gm: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Boxed:
             if kind != "backward" or self.options.memory_limit is None:
@@ -56,7 +57,7 @@ class StepMemory:
         return compile_within
 
     def partition(self, joint: torch.fx.GraphModule, joint_inputs: Any, **kwargs: Any) -> Any:
-        """As `aot.partition`, with as much computed again as the limit takes."""
+        """As `aot.partition`, but recomputes as much as the limit requires."""
         kwargs["exact"] = self.options.bitwise_eager
         if self.options.memory_limit is None:
             return partition(joint, joint_inputs, **kwargs)
@@ -70,7 +71,7 @@ class StepMemory:
             tried.append((peak, position, left, (forward, backward)))
             if peak <= self.options.memory_limit:
                 break
-        # Where none is within, the nearest, for the compile to refuse.
+        # If no budget is within the limit, the lowest peak is taken, and the compile raises the error.
         peak, position, self.left, graphs = min(tried, key=lambda entry: entry[:2])
         share = f"{BUDGETS[position]:.0%} of what pays is saved for the backward graph"
         log.info("memory_limit: %s: a step is to take %s", share, size_text(peak))
@@ -79,8 +80,8 @@ class StepMemory:
     def _planned(
         self, forward: torch.fx.GraphModule, backward: torch.fx.GraphModule, donated: Sequence[int]
     ) -> tuple[int, int]:
-        """A step's peak and what the forward graph leaves, in bytes; 0 where they cannot be planned, which the compile
-        refuses."""
+        """A step's peak and what the forward graph leaves, in bytes. Zeros if a graph cannot be planned; the compile
+        then raises the error."""
         try:
             first = self._plan(forward, "forward", 0, ())
             second = self._plan(backward, "backward", first.kept_bytes, donated)
@@ -90,7 +91,7 @@ class StepMemory:
             return 0, 0
 
     def _plan(self, gm: torch.fx.GraphModule, kind: str, taken: int, donated: Sequence[int]) -> GraphReport:
-        """The plan of a graph within what is left of the limit, or the usual one where none is."""
+        """Plans a graph within what `taken` leaves of the limit, or without a limit if no plan is within it."""
         assert self.options.memory_limit is not None
         for limit in (max(self.options.memory_limit - taken, 1), None):
             report = GraphReport(kind)
@@ -101,7 +102,7 @@ class StepMemory:
 
 
 def _copied(graph: torch.fx.Graph) -> torch.fx.Graph:
-    """A graph like this one; the partitioner changes what it is given."""
+    """A copy of a graph: the partitioner changes its input."""
     copied = torch.fx.Graph()
     found: Any = copied.graph_copy(graph, {}, return_output_node=True)
     results, output = found
@@ -110,8 +111,8 @@ def _copied(graph: torch.fx.Graph) -> torch.fx.Graph:
 
 
 def at_once(options: Options) -> contextlib.AbstractContextManager[Any]:
-    """Within it the backward graph is compiled with the forward graph, where a limit is to be refused before either
-    runs, and not when it is first called."""
+    """Within this context the backward graph is compiled together with the forward graph and not at its first call, so
+    that a memory limit is checked before either runs."""
     if options.memory_limit is None:
         return contextlib.nullcontext()
     patch: contextlib.AbstractContextManager[Any] = torch._functorch.config.patch(force_non_lazy_backward_lowering=True)
@@ -119,6 +120,6 @@ def at_once(options: Options) -> contextlib.AbstractContextManager[Any]:
 
 
 def refuse_unplanned(kind: str, options: Options, reason: str) -> None:
-    """Raises MemoryLimitError where memory is limited: for a graph of which nobody knows before what it takes."""
+    """Raises MemoryLimitError under a memory limit for a graph whose memory is not known before it runs."""
     if options.memory_limit is not None:
         raise MemoryLimitError(f"memory_limit: what this {kind} graph takes is not known before it runs: {reason}")

@@ -1,8 +1,8 @@
-"""Compiling in another process while this one goes on: one worker, and a thread that waits for its answers.
+"""Compiles in another process while this one goes on: one worker, and a thread that waits for its answers.
 
-MLIR's passes hold Python's lock while they run, so a thread that compiled would stop all others. The worker
-(tier_worker.py) is started when it is first wanted and ends with this process. Nothing here stops a process from
-ending, and a forked child begins anew: what its parent was waiting for, it does not get.
+MLIR's passes hold the GIL while they run, so compiling in a thread would stop all other threads. The worker
+(tier_worker.py) starts when it is first needed and ends with this process. Nothing here keeps a process from ending. A
+forked child starts afresh: it does not get the answers that its parent waited for.
 """
 
 from __future__ import annotations
@@ -21,33 +21,34 @@ from cuesta.lowering.tt_to_binary.pool import Worker, worker_command
 
 log = logging.getLogger("cuesta")
 
-#: Seconds that a program may take; kernels of a GPU are made within it.
+#: Seconds that a program may take, kernels of a GPU included.
 TIMEOUT = 1800.0
 
-#: At the priority of this process: a lower one gave it a second of 50 where six others kept two cores busy.
+#: The worker has this process's priority: with a lower one it got a second of 50 where six other processes kept two
+#: cores busy.
 _SERVE = "from cuesta.driver.tiers.tier_worker import serve; serve()"
 
 Answer = tuple[dict[str, Any], bytes]
-#: Makes the process that answers.
+#: Starts the worker process.
 Start = Callable[[], Worker]
 
 
 @dataclass
 class Job:
-    """A request, and what is done with its answer."""
+    """A request, and the callbacks for its outcome."""
 
-    #: what it is about, for the log
+    #: the program's name, for the log
     name: str
     request: bytes
-    #: is given the answer, in the service's thread; what it raises is why there is none
+    #: called with the answer, in the service's thread; an exception that it raises counts as failure
     finish: Callable[[Answer], None]
-    #: is told why there is none
+    #: called with the reason of a failure
     fail: Callable[[str], None]
     over: threading.Event = field(default_factory=threading.Event)
 
 
 class Service:
-    """Answers jobs one after another."""
+    """Sends jobs to the worker one after another."""
 
     def __init__(self, start: Start) -> None:
         self._start = start
@@ -69,11 +70,11 @@ class Service:
         self._jobs.put(job)
 
     def wait(self, timeout: float | None) -> bool:
-        """Whether all jobs are over, waiting for that up to `timeout` seconds for each."""
+        """Waits up to `timeout` seconds for each job; returns whether all are over."""
         return all(job.over.wait(timeout) for job in list(self._pending))
 
     def abandon(self) -> None:
-        """In a forked child, which has no thread and no worker of its own: jobs fail."""
+        """Fails all jobs in a forked child, which has no thread and no worker of its own."""
         for job in self._pending:
             over, job.over = job.over, threading.Event()
             job.over.set()
@@ -81,7 +82,7 @@ class Service:
                 job.fail("this process was forked from the one that compiles")
 
     def end(self) -> None:
-        """Kills the process and waits for the thread, which then has nothing left to wait for."""
+        """Kills the worker and waits for the thread, which then ends."""
         with self._lock:
             self._ended = True
             if self._worker is not None:
@@ -95,18 +96,18 @@ class Service:
         while (job := self._jobs.get()) is not None and not self._ended:
             try:
                 job.finish(self._ask(job.request))
-            except Exception as error:  # whatever it is, the program goes on as it was
+            except Exception as error:  # whatever fails, the program stays at its first tier
                 if not self._ended:
                     reason = str(error) if isinstance(error, CuestaError) else f"{type(error).__name__}: {error}"
                     job.fail(reason)
                     log.warning("%s stays at its first tier, op by op: %s", job.name, reason)
             finally:
                 job.over.set()
-                # So that nothing of a graph is kept for the list of what was asked for.
+                # A finished job in `_pending` must not keep its graph alive.
                 job.finish, job.fail, job.request = _nothing, _nothing, b""
 
     def _ask(self, request: bytes) -> Answer:
-        """The worker's answer; one that has ended by itself, having been idle, is replaced."""
+        """The worker's answer. A worker that has ended by itself after being idle is replaced."""
         with self._lock:
             if self._ended:
                 raise CompileError("this process ends")
@@ -117,7 +118,7 @@ class Service:
 
 
 def _nothing(_: Any) -> None:
-    """For a job that is over."""
+    """Replaces the callbacks of a job that is over."""
 
 
 def _start_worker() -> Worker:
@@ -128,15 +129,15 @@ _SERVICE = Service(_start_worker)
 
 
 def service() -> Service:
-    """That of this process."""
+    """The service of this process."""
     return _SERVICE
 
 
 def wait_for_tiers(timeout: float | None = None) -> bool:
     """Waits until no program of `options={"tiered": True}` is being compiled in the background.
 
-    `timeout` is in seconds for each; False where it was not enough. Programs that failed are over as well: the report
-    and the log say so.
+    `timeout` is in seconds for each program; returns False if it was not enough. Programs that failed count as
+    finished: the report and the log say so.
     """
     return _SERVICE.wait(timeout)
 

@@ -1,8 +1,8 @@
-"""The process that compiles programs in the background: reads modules from stdin, writes artefacts to stdout.
+"""Compiles programs in a background process: reads modules from stdin, writes artefacts to stdout.
 
-A request is a module fresh from the importer as MLIR's bytecode, with the options, what the importer assumed of sizes,
-and the kinds of products of which it is to be measured who computes them; the answer is the artefact with the times of
-the stages and what was measured, or the error.
+A request holds a module fresh from the importer as MLIR bytecode, the options, the importer's assumptions about sizes,
+and the kinds of products for which the worker is to measure who computes them. The answer is the artefact with the
+times of the stages and the measured choices, or the error.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from cuesta.options import Environment, Options
 from cuesta.reports.compile_report import GraphReport
 from cuesta.targets import Target
 
-#: Seconds without a request after which it ends by itself.
+#: Seconds without a request after which the worker ends by itself.
 _IDLE = 300.0
 
 
 def request_of(
     module: bytes, kind: str, options: Options, assumed: dict[str, bool], unknown: Sequence[str], threads: int
 ) -> bytes:
-    """What `serve` reads of one program."""
+    """The bytes of a request, which `serve` reads."""
     values: dict[str, Any] = {}
     for name, option in zip(_names(), dataclasses.fields(Options), strict=True):
         value = getattr(options, option.name)
@@ -37,7 +37,7 @@ def request_of(
 
 
 def answer_to(head: dict[str, Any], module: bytes) -> tuple[dict[str, Any], bytes]:
-    """The artefact of a request, or why there is none."""
+    """The answer to a request: the artefact, or the error."""
     import torch
 
     from cuesta._mlir import ir

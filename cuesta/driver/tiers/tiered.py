@@ -1,9 +1,9 @@
-"""`options={"tiered": True}`: the first call does not wait for the compiler.
+"""Implements `options={"tiered": True}`: the first call does not wait for the compiler.
 
-A graph's program is taken from the cache where that has it. Else the graph is imported, which takes a tenth of a
-second for a thousand ops, and handed to another process (background.py); until its answer is here the graph runs op by
-op in ATen, and then its program takes over, between two calls. What both compute is the same but for rounding: the
-ops are those that the program was made of, and results are laid out as they were traced.
+A program in the cache is used at once. Otherwise the graph is imported, which takes a tenth of a second for a thousand
+ops, and handed to another process (background.py). Until the answer arrives the graph runs op by op in ATen; then its
+program takes over between two calls. Both compute the same but for rounding: the program is made of the same ops, and
+the results have the traced strides.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from cuesta.runtime.artefact import Artefact
 
 log = logging.getLogger("cuesta")
 
-#: Namespaces of ops that another process has too.
+#: Namespaces of ops that the worker process knows too.
 _KNOWN = frozenset({"aten", "prims", "prim", "cuesta", "_c10d_functional", "_c10d_functional_autograd", "quantized"})
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ Ready = Callable[[MadeProgram], Boxed]
 def begin_program(
     gm: torch.fx.GraphModule, kind: str, options: Options, report: GraphReport, donated: Sequence[int], whole: bool
 ) -> MadeProgram | FirstTier:
-    """The program of a graph where it is there or has to be made at once, which the report says, else its first tier.
+    """The program of a graph if it is cached or must be made at once (the report says why), else its first tier.
 
     `whole` says that the code itself is wanted now. Raises what make_program does.
     """
@@ -70,7 +70,7 @@ def begin_program(
 
 
 def _at_once(wanted: Wanted) -> str | None:
-    """Why a program cannot be made in another process; None where it can."""
+    """Why a program cannot be made in another process; None if it can."""
     options = wanted.options
     if options.dump is not None:
         return "a dump wants every stage here"
@@ -89,7 +89,7 @@ def _at_once(wanted: Wanted) -> str | None:
 
 @dataclass(frozen=True)
 class FirstTier:
-    """A graph that runs op by op until its program is there."""
+    """A graph that runs op by op until its program is ready."""
 
     wanted: Wanted
     convention: Convention
@@ -97,7 +97,8 @@ class FirstTier:
     request: bytes
 
     def start(self, ready: Ready) -> Boxed:
-        """A boxed callable; `ready` makes one of the program, in another thread."""
+        """Starts the background compile and returns a boxed callable. `ready` makes a boxed callable of the program, in
+        another thread."""
         from cuesta.driver.tiers import background
 
         tiers = _Tiers(op_by_op(self.wanted.gm, self.convention.sources))
@@ -140,7 +141,7 @@ class FirstTier:
 
 @dataclass
 class _Tiers:
-    """The tier that runs now; to set `run` is all that a change takes."""
+    """The tier that runs now. Assigning `run` switches tiers."""
 
     run: Boxed
 

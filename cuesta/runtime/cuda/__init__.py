@@ -1,1 +1,1 @@
-"""Programs on an NVIDIA GPU: the driver's library, launches, and CUDA graphs that record a call and repeat it."""
+"""Supports programs on an NVIDIA GPU: loads kernels by the driver, and records calls into CUDA graphs."""

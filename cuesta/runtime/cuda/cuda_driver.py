@@ -1,7 +1,7 @@
-"""Kernels' machine code on an NVIDIA GPU, by the driver's own interface: no compiler, no Triton.
+"""Loads the machine code of kernels on an NVIDIA GPU by the driver's own interface: no compiler, no Triton.
 
-What is loaded once stays loaded, since work that is queued or recorded in a graph may still refer to it; the same code
-is never loaded twice on a device.
+Loaded code stays loaded, because queued work or a recorded graph may still refer to it. The same code is never loaded
+twice on a device.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from typing import Any
 from cuesta.errors import DeviceError
 from cuesta.runtime.kernel_table import ROW, KernelTable, make_words, numbers_of_late, row_of
 
-#: Bytes of shared memory that a kernel has without asking.
+#: Bytes of shared memory that a kernel may use without setting an attribute.
 _PLAIN_SHARED = 48 << 10
 _MAX_DYNAMIC_SHARED = 8  # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
 _DRIVER = "libcuda.so.1"
-#: CUDA_ERROR_INVALID_IMAGE, NO_BINARY_FOR_GPU, INVALID_PTX, UNSUPPORTED_PTX_VERSION: what a driver says of code for
-#: another GPU, or of code that is newer than it.
+#: CUDA_ERROR_INVALID_IMAGE, NO_BINARY_FOR_GPU, INVALID_PTX, UNSUPPORTED_PTX_VERSION: the driver's errors for code for
+#: another GPU, or code that is newer than the driver.
 _CODE_REFUSED = (200, 209, 218, 222)
 
 _LOCK = threading.Lock()
@@ -30,7 +30,8 @@ _LOADED: dict[tuple[int, bytes], int] = {}  # device and digest of code and symb
 
 @functools.cache
 def driver() -> ctypes.CDLL:
-    """The driver's library, where the loader of compiled code finds it too. Raises DeviceError where it is missing."""
+    """The driver's library, opened so that the loader of compiled code finds its symbols. Raises DeviceError if it is
+    missing."""
     try:
         return ctypes.CDLL(_DRIVER, mode=ctypes.RTLD_GLOBAL)
     except OSError as error:
@@ -40,10 +41,10 @@ def driver() -> ctypes.CDLL:
 def load_kernels(
     kernels: Sequence[dict[str, Any]], code: Mapping[str, bytes], target: str, device: int, libraries: list[ctypes.CDLL]
 ) -> KernelTable:
-    """The table of `kernels`, as an artefact describes them, on a device, by torch's number of it. Those that are late
-    have rows of zeros.
+    """Loads `kernels`, as an artefact describes them, onto a device, by torch's number of it. Returns their table, in
+    which late kernels have rows of zeros.
 
-    Raises DeviceError where there is no such device, or one that cannot run code for `target`.
+    Raises DeviceError if there is no such device, or if it cannot run code for `target`.
     """
     late = numbers_of_late(kernels)
     present = iter(rows_of([k for k in kernels if not k["late"]], code, target, device))
@@ -52,7 +53,7 @@ def load_kernels(
 
 
 def rows_of(kernels: Sequence[dict[str, Any]], code: Mapping[str, bytes], target: str, device: int) -> list[list[int]]:
-    """The table's rows of kernels, which it loads. Raises what `load_kernels` does."""
+    """Loads kernels and returns their rows of the table. Raises what `load_kernels` raises."""
     _call("cuCtxPushCurrent_v2", ctypes.c_void_p(_primary_context(device)))
     try:
         functions = [_load(kernel, code[kernel["name"]], target, device) for kernel in kernels]
@@ -84,7 +85,7 @@ def _load_anew(kernel: dict[str, Any], code: bytes, symbol: str, target: str) ->
 
 @functools.cache
 def _primary_context(device: int) -> int:
-    """The context that torch uses on a device."""
+    """The device's primary context, which torch uses."""
     _call("cuInit", 0)
     number, context = ctypes.c_int(), ctypes.c_void_p()
     _call("cuDeviceGet", ctypes.byref(number), device, what=f"device {device}")
@@ -108,7 +109,7 @@ def _driver_hint() -> str:
 
 
 def describe_error(code: int) -> str:
-    """An error code of the driver by its name and what the driver says of it."""
+    """The name and the description that the driver has for an error code."""
     words = []
     for name in ("cuGetErrorName", "cuGetErrorString"):
         text = ctypes.c_char_p()

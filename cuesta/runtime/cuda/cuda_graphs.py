@@ -1,16 +1,16 @@
-"""Programs recorded into CUDA graphs: a call is then one replay, whatever the count of its launches.
+"""Records programs into CUDA graphs, so that a call is one replay instead of many launches.
 
     run = RecordedProgram(executable, metadata, static={0, 1}, recorder=CudaRecorder(device))
-    results = run([weight, bias, x])      # first call: as it is; second: recorded; from then on replayed
+    results = run([weight, bias, x])      # first call: not recorded; second: recorded; later calls: replayed
 
-A recording is bound to addresses. Arguments that keep theirs (parameters, buffers, and what another recording
-returned) are read where they are; others are copied into memory of the recording's own. What a recording returns lies
-in memory that its next replay writes: where somebody still holds a result then, its memory is moved away first; where
-somebody holds a view of it, or autograd has saved it, that call runs as it is, without the recording. So no result
-ever changes under its owner.
+A recording is bound to addresses. Arguments that keep their addresses (parameters, buffers, and results of other
+recordings) are read in place. All other arguments are copied into memory of the recording. A replay writes its results
+to the same memory as the replay before. If somebody still holds such a result, its values are moved to other memory
+before the replay. If somebody holds a view of the result, or autograd has saved it, the call runs the program without
+the recording. So no result ever changes under its owner.
 
-All recordings of a device share one pool of memory, and results keep theirs for good; so replays follow one another,
-whatever streams they are called on.
+All recordings of a device share one memory pool, and results keep their memory for good. So replays run one after
+another, whatever streams they are called on.
 """
 
 from __future__ import annotations
@@ -29,9 +29,11 @@ from cuesta.runtime.arguments import aligned_copy, argument_result, flat_view
 Tensor = torch.Tensor
 Program = Callable[[list[Tensor]], list[Tensor]]
 
-#: Recordings of one program, each for other addresses of its static arguments, before it is left as it is.
+#: A program is recorded at most this often, each time for other addresses of its static arguments. Then it runs
+#: unrecorded.
 MOST_RECORDINGS = 8
-#: Calls in a row that run as they are because what they read is not where another recording leaves it.
+#: Consecutive calls that run unrecorded because an argument is not where another recording returns it. Later such
+#: arguments are copied.
 STRAY_CALLS = 2
 
 _view: Callable[..., Tensor] = torch._C._dynamo.guards._reinterpret_tensor  # type: ignore[attr-defined]
@@ -40,25 +42,26 @@ _uses: Callable[[int], int] = torch._C._storage_Use_Count
 
 
 class Recorder(Protocol):
-    """What records work on a device."""
+    """Records work on a device."""
 
     lock: threading.RLock
-    #: addresses of the results of recordings
+    #: the addresses of all results of recordings
     returned: set[int]
 
     def record(self, run: Callable[[], list[Tensor]]) -> tuple[Callable[[], None], list[Tensor]]:
-        """What replays the work that `run` queues, and its results; nothing has run then."""
+        """Records the work that `run` queues, without running it. Returns a function that replays it, and the results
+        of `run`."""
 
     def is_busy(self) -> bool:
-        """Whether the current stream is being recorded by somebody else."""
+        """Whether somebody else is recording the current stream."""
 
     def follow(self) -> None:
-        """Makes the current stream wait for what earlier replays, on other streams, have queued."""
+        """Makes the current stream wait for earlier replays on other streams."""
 
 
 @dataclass(frozen=True)
 class _Result:
-    """Memory that a recording writes a result into, as a tensor of ours."""
+    """Memory that a recording writes a result into. `owner` is the tensor that keeps this memory alive."""
 
     owner: Tensor
     sizes: tuple[int, ...]
@@ -71,18 +74,18 @@ class _Recording:
     """A program recorded for one set of addresses."""
 
     replay: Callable[[], None]
-    fixed: list[int]  # arguments that are read where they are
-    addresses: list[int]  # of those
-    copied: dict[int, Tensor]  # argument → memory of ours that stands for it
-    made: list[_Result]  # no two of them the same tensor
-    places: list[int]  # of each result among those; -1: it lies in an argument
-    own_uses: dict[int, int]  # of the storages of those, by `made` alone
-    targets: list[Tensor]  # of `copied`; as one dim where elements leave gaps or overlap
-    flat: frozenset[int]  # the arguments for which that is so
-    handed: list[weakref.ref[Tensor]] = field(default_factory=list)  # the tensors of the last replay, as `made`
+    fixed: list[int]  # arguments that are read in place
+    addresses: list[int]  # the addresses of the arguments `fixed`
+    copied: dict[int, Tensor]  # argument → the recording's own copy of it
+    made: list[_Result]  # the memory of the results, each tensor once
+    places: list[int]  # result → index in `made`; -1: the result lies in an argument
+    own_uses: dict[int, int]  # storage of a result → its use count while only `made` holds it
+    targets: list[Tensor]  # the tensors `copied`; flat views if elements leave gaps or overlap
+    flat: frozenset[int]  # the arguments whose targets are flat views
+    handed: list[weakref.ref[Tensor]] = field(default_factory=list)  # the last replay's results, in order of `made`
 
     def copy_in(self, tensors: Sequence[Tensor]) -> None:
-        """Copies the arguments that are read at an address of ours."""
+        """Copies the arguments `copied` into the recording's memory."""
         if self.targets:
             sources = [flat_view(tensors[i]) if i in self.flat else tensors[i] for i in self.copied]
             with torch.no_grad():
@@ -92,14 +95,14 @@ class _Recording:
                     torch._foreach_copy_(self.targets, sources)
 
     def misplaced(self, tensors: Sequence[Tensor]) -> list[int]:
-        """The arguments that are not where they were."""
+        """The fixed arguments whose addresses differ from the recorded ones."""
         found = list(map(_data_ptr, map(tensors.__getitem__, self.fixed)))
         if found == self.addresses:
             return []
         return [i for i, a, b in zip(self.fixed, found, self.addresses, strict=True) if a != b]
 
     def make_room(self) -> bool:
-        """Moves results that are still held away. False where some cannot be moved."""
+        """Moves results that somebody still holds to other memory. False if one of them cannot be moved."""
         held = {storage for storage, own in self.own_uses.items() if _uses(storage) != own}
         if not held:
             return True
@@ -108,7 +111,7 @@ class _Recording:
             tensor = ref() if result.storage in held else None
             if tensor is not None:
                 moving[result.storage] = tensor
-        # One use that is no tensor of ours, or a second one, may be a view or what autograd has saved.
+        # A use by anything but the tensor handed out, or a second use, may be a view or a tensor that autograd saved.
         if len(moving) < len(held) or any(_uses(storage) != self.own_uses[storage] + 1 for storage in held):
             return False
         with torch.no_grad():
@@ -117,14 +120,14 @@ class _Recording:
         return True
 
     def hand_out(self) -> list[Tensor]:
-        """New tensors over what a replay has written."""
+        """New tensors over the memory that a replay has written."""
         tensors = [_view(r.owner, r.sizes, r.strides, 0) for r in self.made]
         self.handed = list(map(weakref.ref, tensors))
         return tensors
 
 
 class RecordedProgram:
-    """A program that records itself. Takes and gives what the program does; threads take turns."""
+    """A program that records itself. Takes the program's arguments and returns its results; threads take turns."""
 
     def __init__(
         self,
@@ -135,8 +138,8 @@ class RecordedProgram:
         fits: Callable[[list[Tensor]], bool],
         tell: Callable[[str], None] = lambda outcome: None,
     ) -> None:
-        """`static` are the arguments that keep their addresses; `fits` says whether the program takes arguments as they
-        are; `tell` hears what became of the recording."""
+        """`static` are the arguments that keep their addresses. `fits` says whether arguments pass the program's check
+        without copies. `tell` is called with the outcome of the recording, as text."""
         self._program, self._metadata, self._static, self._fits = program, metadata, frozenset(static), fits
         self._recorder, self._tell = recorder, tell
         self._recording: _Recording | None = None
@@ -144,16 +147,16 @@ class RecordedProgram:
         self._is_warm = False
         self._strays = 0
         self._without = 0
-        self._wandering: set[int] = set()  # arguments that only seemed to come from one recording
+        self._wandering: set[int] = set()  # arguments that a recording returned once, but not in every call
         self._reason: str | None = None
 
     def __call__(self, tensors: list[Tensor]) -> list[Tensor]:
-        # A replay looks at nothing: what the program would copy, or refuse, goes to the program.
+        # A replay checks nothing, so arguments that the program would copy or refuse must go to the program.
         if self._reason is not None or self._recorder.is_busy() or not self._fits(tensors):
             return self._program(tensors)
         with self._recorder.lock:
             if not self._is_warm:
-                # What libraries choose and load at a first call cannot be recorded.
+                # The first call is not recorded, because libraries choose and load code in it.
                 self._is_warm = True
                 return self._program(tensors)
             recording = self._recording_for(tensors)
@@ -166,14 +169,14 @@ class RecordedProgram:
         return self._program(tensors)
 
     def _recording_for(self, tensors: list[Tensor]) -> _Recording | None:
-        """The recording that these arguments fit, made where there is none; None where they go without one."""
+        """The recording for these arguments, made if there is none. None if the call runs without a recording."""
         if self._recording is not None:
             misplaced = self._recording.misplaced(tensors)
             if not misplaced:
                 self._strays = 0
                 return self._recording
             if not self._static.intersection(misplaced):
-                # From a call that ran without its recording: where that is the rule, they are copied.
+                # These arguments come from a call that ran without its recording. If that repeats, they are copied.
                 self._strays += 1
                 if self._strays <= STRAY_CALLS:
                     return None
@@ -183,7 +186,7 @@ class RecordedProgram:
             return None
         try:
             self._recording = self._record(tensors)
-        except Exception as error:  # out of memory too: without copies of its arguments the call may fit
+        except Exception as error:  # also if out of memory: the call may fit without copies of its arguments
             self._give_up(str(error).strip().partition("\n")[0] or type(error).__name__)
             return None
         self._recorded += 1
@@ -248,7 +251,7 @@ class RecordedProgram:
 
 
 def _is_dense(tensor: Tensor) -> bool:
-    """Whether elements fill the tensor's memory, each a place of its own."""
+    """Whether the tensor's elements leave no gaps and do not overlap."""
     filled = 1
     for stride, size in sorted((s, n) for n, s in zip(tensor.shape, tensor.stride(), strict=True) if n != 1):
         if stride != filled:

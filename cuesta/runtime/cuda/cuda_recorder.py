@@ -1,4 +1,4 @@
-"""Records work on a CUDA device with torch's CUDA graphs, and puts torch right again where that fails."""
+"""Records work on a CUDA device with torch's CUDA graphs, and repairs torch's state if a recording fails."""
 
 from __future__ import annotations
 
@@ -16,29 +16,30 @@ Tensor = torch.Tensor
 
 
 class CudaRecorder:
-    """Records on a CUDA device; one for each device."""
+    """Records on a CUDA device. Each device has one recorder."""
 
     def __init__(self, device: torch.device) -> None:
         self.lock = threading.RLock()
         self.returned: set[int] = set()
         self._device = device
         self._pool: Any = None
-        self._graphs: weakref.WeakSet[Any] = weakref.WeakSet()  # of that pool
+        self._graphs: weakref.WeakSet[Any] = weakref.WeakSet()  # the graphs that use `_pool`
         self._stream: torch.cuda.Stream | None = None
         self._last: torch.cuda.Stream | None = None
         self._last_raw = 0
 
     def record(self, run: Callable[[], list[Tensor]]) -> tuple[Callable[[], None], list[Tensor]]:
-        """What replays the work that `run` queues, and its results; nothing has run then.
+        """Records the work that `run` queues, without running it. Returns a function that replays it, and the results
+        of `run`.
 
-        Raises what `run` raises, or torch where the work cannot be recorded; both leave no trace.
+        Raises what `run` raises, or what torch raises if the work cannot be recorded. Torch's state is restored then.
         """
         with torch.cuda.device(self._device):
             if self._stream is None:
                 self._stream = torch.cuda.Stream(self._device)
-            others = list(self._graphs)  # held until the end: torch must not see the pool without a graph meanwhile
+            others = list(self._graphs)  # held until the end, because the pool must never be without a graph meanwhile
             if self._pool is None or not others:
-                # Torch closes a pool with the last of its graphs, and then refuses to record into it.
+                # Torch closes a pool when its last graph goes, and then refuses to record into the pool.
                 self._pool = torch.cuda.graph_pool_handle()
             torch.cuda.synchronize()
             self._stream.wait_stream(torch.cuda.current_stream())
@@ -54,27 +55,27 @@ class CudaRecorder:
         return graph.replay, results
 
     def _capture(self, graph: Any, run: Callable[[], list[Tensor]]) -> list[Tensor]:
-        # Other threads may go on allocating meanwhile.
+        # With "thread_local", other threads may allocate during the capture.
         graph.capture_begin(pool=self._pool, capture_error_mode="thread_local")
         try:
             results = run()
         except BaseException:
-            with contextlib.suppress(RuntimeError):  # what `run` raised says more
+            with contextlib.suppress(RuntimeError):  # the exception of `run` is more useful
                 graph.capture_end()
             raise
         graph.capture_end()
         return results
 
     def _recover(self) -> None:
-        """After a recording that failed torch still sends memory to its pool, by a filter that belongs to the graph,
-        and takes the default generator for one that is being recorded: every later random number would fail."""
-        pool, self._pool = self._pool, None  # torch cannot use it again
+        """Repairs torch's state after a failed recording. Torch still routes allocations to the pool, by a filter of
+        the graph, and still treats the default generator as being recorded: every later random number would fail."""
+        pool, self._pool = self._pool, None  # torch cannot use this pool again
         self._graphs = weakref.WeakSet()
         index = self._device.index
-        with contextlib.suppress(RuntimeError):  # raised where the recording had not begun, or has ended
+        with contextlib.suppress(RuntimeError):  # raised if the recording had not begun, or has ended
             torch._C._cuda_endAllocateToPool(index, pool)
             torch._C._cuda_releasePool(index, pool)
-        # A recording that succeeds gives the generator back.
+        # A successful recording resets the generator.
         graph = torch.cuda.CUDAGraph()
         graph.capture_begin(capture_error_mode="thread_local")
         try:
@@ -83,11 +84,11 @@ class CudaRecorder:
             graph.capture_end()
 
     def is_busy(self) -> bool:
-        """Whether the current stream is being recorded by somebody else."""
+        """Whether somebody else is recording the current stream."""
         return bool(torch.cuda.is_current_stream_capturing())
 
     def follow(self) -> None:
-        """Makes the current stream wait for what earlier replays, on other streams, have queued."""
+        """Makes the current stream wait for earlier replays on other streams."""
         raw: int = torch._C._cuda_getCurrentRawStream(self._device.index)
         if self._last is None or raw != self._last_raw:
             current = torch.cuda.current_stream(self._device)
@@ -98,13 +99,13 @@ class CudaRecorder:
 
 @functools.cache
 def recorder_of(device: torch.device) -> CudaRecorder:
-    """The one that all programs of a device share."""
+    """The recorder of a device, which all its programs share."""
     return CudaRecorder(device)
 
 
 @contextlib.contextmanager
 def _no_garbage_collection() -> Iterator[None]:
-    """What is collected may be a graph, or memory with events, whose end a recording does not survive."""
+    """Turns garbage collection off: freeing a graph, or memory with events, would make a recording fail."""
     if not gc.isenabled():
         yield
         return

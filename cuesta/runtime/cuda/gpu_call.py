@@ -1,4 +1,4 @@
-"""What a call on a GPU has around it: its memory, its stream, and the right current device."""
+"""Provides a generated call with its device's allocator and stream, and makes its device the current one."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ Call = Callable[[list[Tensor]], list[Tensor]]
 
 
 def device_names(device: torch.device) -> dict[str, Any]:
-    """What a generated call uses of its device: `allocate` (sizes, strides, dtype) and `stream`, the current one."""
+    """The names of a generated call that depend on its device: `allocate` (sizes, strides, dtype), and `stream`, which
+    gives the current stream."""
     guards, c = torch._C._dynamo.guards, torch._C
     match device.type:
         case "cuda":
@@ -23,7 +24,7 @@ def device_names(device: torch.device) -> dict[str, Any]:
 
 
 def on_device(call: Call, device: torch.device) -> Call:
-    """`call`, whatever device is current."""
+    """`call`, made to run with `device` as the current device."""
     if device.type != "cuda" or torch.cuda.device_count() < 2:
         return call
     current: Callable[[], int] = torch._C._cuda_getDevice

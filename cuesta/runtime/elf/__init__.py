@@ -1,4 +1,5 @@
-"""Machine code into memory: object files (ELF) are read, linked with what they call, and made executable.
+"""Loads machine code: reads object files (ELF), links them with the functions they call, and makes them executable.
 
-In come an object's bytes and the addresses of symbols, out come addresses of its functions (`loader`).
+Inputs are an object's bytes and the addresses of symbols; outputs are the addresses of the object's functions
+(`loader`).
 """

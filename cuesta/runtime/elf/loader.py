@@ -1,17 +1,17 @@
 """Loads relocatable x86-64 ELF objects, as LLVM writes them, and links them in memory: no linker, no compiler, no file.
 
     loaded = load_object(objects, process_resolver())
-    entry = loaded.symbols["graph_4f1c"]    # an address; valid for as long as `loaded` is kept
+    entry = loaded.symbols["graph_4f1c"]    # an address; valid as long as `loaded` lives
 
-An object's mapping holds three regions of whole pages. It is written while no page of it may run; afterwards no page
-that may run can be written:
+An object's mapping has three regions of whole pages. While it is written, none of its pages is executable; afterwards
+no executable page is writable:
 
     | code, stubs for far calls | .rodata, .data.rel.ro, GOT | .data, .bss, COMMON |
       read and run                read                         read and write
 
-`.eh_frame` and debug sections stay behind: no C++ exception crosses compiled code, because torch's C shim returns
-codes. Relocation formulas are those of the System V ABI, AMD64 supplement, "Relocation Types"; the 64-bit GOT forms
-are what LLVM's large position-independent code model emits (`ExecutionEngine(enable_pic=True)`).
+`.eh_frame` and debug sections are not loaded: no C++ exception crosses compiled code, because torch's C shim returns
+error codes. Relocation formulas are those of the System V ABI, AMD64 supplement, "Relocation Types"; LLVM's large
+position-independent code model emits the 64-bit GOT forms (`ExecutionEngine(enable_pic=True)`).
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ Resolve = Callable[[str], int]
 """The address of an external symbol by its name; raises LookupError where there is none."""
 
 _CODE, _CONSTANT, _DATA = range(3)  # the regions, in their order in memory
-_STUB = struct.Struct("<6sQ2x")  # jmp *0(%rip), and its target behind it
+_STUB = struct.Struct("<6sQ2x")  # jmp *0(%rip), followed by the target's address
 _WORD = struct.Struct("<Q")
 
 
 @dataclass
 class LoadedObject:
-    """Linked code and data in memory. They live until `close`, or until this object is collected."""
+    """Linked code and data in memory. They stay mapped until `close`, or until this Python object is collected."""
 
     symbols: dict[str, int]
     """The address of each global symbol that the object defines."""
@@ -59,19 +59,19 @@ class LoadedObject:
 
 
 def load_object(data: bytes, resolve: Resolve) -> LoadedObject:
-    """Loads an object file, or an archive of some that name each other's functions, and links it against what
-    `resolve` finds.
+    """Loads an object file, or an archive of object files that may call each other, and links it. `resolve` gives the
+    addresses of external symbols.
 
     Raises ArtefactError for bytes that are not a whole x86-64 object, for a symbol that does not resolve, and for
-    what is not handled: thread-local storage, global constructors, unknown relocations.
+    unsupported features: thread-local storage, global constructors, unknown relocations.
     """
     images: list[_Image] = []
     try:
         images += map(_Image, map(elf.ElfTables, members(data)))
         defined = [image.definitions() for image in images]
         times = Counter(name for names in defined for name in names)
-        # What several define (the JIT's wrappers of stand-ins) is each one's own: a name of theirs that another asks
-        # for has to be unique.
+        # A name that several objects define (the JIT's wrappers of stand-ins) stays local to each of them. Only a
+        # unique name can be linked from another object.
         symbols = {name: address for names in defined for name, address in names.items() if times[name] == 1}
         for image in images:
             image.link(lambda name: symbols[name] if name in times else resolve(name))
@@ -84,10 +84,9 @@ def load_object(data: bytes, resolve: Resolve) -> LoadedObject:
 
 
 def process_resolver(*libraries: ctypes.CDLL) -> Resolve:
-    """A `resolve` for load_object: looks in `libraries`, then where the dynamic linker looks on torch's behalf.
+    """A `resolve` for load_object: searches `libraries`, then the process, then libtorch_cpu.so with its dependencies.
 
-    That is the process, then libtorch_cpu.so with all it depends on: libm, and the one OpenMP runtime that torch
-    uses, whatever file name the wheel gave it.
+    These dependencies include libm and the one OpenMP runtime that torch uses, whatever file name the wheel gave it.
     """
     torch_cpu = torch_library()
     scopes = (*libraries, _PROCESS, torch_cpu)
@@ -116,7 +115,7 @@ def _protect(address: int, nbytes: int, protection: int) -> None:
 
 
 class _Layout:
-    """Where each loaded section and COMMON symbol stands, as offsets in the mapping, and where the regions end."""
+    """The offsets in the mapping of each loaded section and COMMON symbol, and of the ends of the regions."""
 
     def __init__(self, tables: elf.ElfTables) -> None:
         self.sections: dict[int, int] = {}
@@ -127,7 +126,7 @@ class _Layout:
             if section.flags & elf.ALLOC and (region := _region(section, tables.section_name(index))) is not None:
                 regions[region].append(index)
 
-        # Stubs and GOT get room for every symbol that could ask for one: a page never touched costs nothing.
+        # Stubs and GOT have room for every symbol that could need an entry: an untouched page costs nothing.
         self._take_sections(tables, regions[_CODE])
         undefined = sum(symbol.section == elf.UNDEFINED for symbol in tables.symbols)
         self.stubs = self._take(_STUB.size * undefined, _STUB.size, "the stubs")
@@ -158,7 +157,7 @@ def _round_up(value: int, alignment: int) -> int:
 
 
 def _region(section: elf.Section, name: str) -> int | None:
-    """The region of an allocated section; None for one that stays behind."""
+    """The region of an allocated section; None for a section that is not loaded."""
     if section.kind in (elf.UNWIND, elf.NOTE) or name == ".eh_frame":
         return None
     if section.flags & elf.TLS:
@@ -174,7 +173,7 @@ def _region(section: elf.Section, name: str) -> int | None:
 
 
 class _Image:
-    """An object in its mapping, all of which is writable until it is linked."""
+    """An object in its mapping. The whole mapping is writable until the object is linked."""
 
     def __init__(self, tables: elf.ElfTables) -> None:
         self._tables = tables
@@ -190,7 +189,7 @@ class _Image:
         self._addresses: list[int | None] = []
 
     def definitions(self) -> dict[str, int]:
-        """What the object defines for others too."""
+        """The addresses of the symbols that other objects may link to."""
         found: dict[str, int] = {}
         for index, symbol in enumerate(self._tables.symbols):
             if symbol.binding == elf.GLOBAL and symbol.section not in (elf.UNDEFINED, elf.COMMON, elf.ABSOLUTE):
@@ -200,7 +199,7 @@ class _Image:
         return found
 
     def link(self, resolve: Resolve) -> None:
-        """Puts everything into its place, and protects the pages."""
+        """Copies the sections, applies the relocations, and protects the pages."""
         layout = self._layout
         self._addresses = self._find_addresses(resolve)
         self._copy_sections()
@@ -257,7 +256,7 @@ class _Image:
         return address
 
     def callee(self, symbol: int) -> int:
-        """What a 32-bit call of the symbol jumps to: the symbol, or a stub where it may be out of reach."""
+        """The target of a 32-bit call of the symbol: the symbol itself, or a stub if it may be out of reach."""
         address = self.address(symbol)
         if self._tables.symbols[symbol].section != elf.UNDEFINED or abs(address - self.base) < 1 << 30:
             return address
@@ -276,13 +275,13 @@ class _Image:
         return self.base + offset
 
     def _find_addresses(self, resolve: Resolve) -> list[int | None]:
-        addresses: list[int | None] = [0]  # the null symbol, named by relocations that need none
+        addresses: list[int | None] = [0]  # the null symbol, which relocations without a symbol name
         missing: list[str] = []
         for index, symbol in enumerate(self._tables.symbols[1:], 1):
             try:
                 addresses.append(self._find_address(index, symbol, resolve))
             except LookupError:
-                addresses.append(0)  # what the ABI gives a weak symbol that nobody defines
+                addresses.append(0)  # the ABI's address of a weak symbol that nobody defines
                 if symbol.binding != elf.WEAK or symbol.section != elf.UNDEFINED:
                     missing.append(self._tables.symbol_name(index) or f"symbol {index}, which has no name")
         if missing:
@@ -290,7 +289,8 @@ class _Image:
         return addresses
 
     def _find_address(self, index: int, symbol: elf.Symbol, resolve: Resolve) -> int | None:
-        """A symbol's address; None where its section stays behind. LookupError where it is external and nowhere."""
+        """A symbol's address; None if its section is not loaded. Raises LookupError for an external symbol that nobody
+        defines."""
         if symbol.kind in (elf.TLS_SYMBOL, elf.INDIRECT_FUNCTION):
             kind = "thread-local" if symbol.kind == elf.TLS_SYMBOL else "an indirect function"
             raise ArtefactError(f"symbol {self._tables.symbol_name(index)} is {kind}; that is not handled")
@@ -298,8 +298,8 @@ class _Image:
             name = self._tables.symbol_name(index)
             return self.got if name == "_GLOBAL_OFFSET_TABLE_" else resolve(name)
         if symbol.binding == elf.WEAK:
-            # A weak definition is the compiler's stand-in for a symbol of the process (`object_code.py`):
-            # as in any link the strong one goes before it, and it must be there.
+            # A weak definition is the compiler's stand-in for a symbol of the process (`object_code.py`). As in any
+            # link, the strong definition takes precedence; here it must exist.
             return resolve(self._tables.symbol_name(index))
         if symbol.section == elf.ABSOLUTE:
             return symbol.value
@@ -314,7 +314,7 @@ class _Image:
 class _Rule(NamedTuple):
     name: str
     word: struct.Struct
-    value: Callable[[_Image, int, int, int], int]  # of image, symbol, addend, and the address to be written
+    value: Callable[[_Image, int, int, int], int]  # takes image, symbol, addend, and the address to write to
 
 
 def _absolute(image: _Image, symbol: int, addend: int, place: int) -> int:

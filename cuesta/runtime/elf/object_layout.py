@@ -1,8 +1,8 @@
-"""Where CPython and torch keep what a compiled program reads of its list of tensors.
+"""Finds the offsets in CPython's and torch's objects by which a compiled program reads its list of tensors.
 
-A program takes the list itself. Its first step reads the tensors in the list and checks them natively
-(lowering/host_to_llvm/argument_step.py); to ask each of them through Python would take longer than the check.
-For that it needs six numbers, which differ between builds of Python and releases of torch:
+A program takes the Python list itself. Its first step reads the tensors from the list and checks them natively
+(lowering/host_to_llvm/argument_step.py); asking each tensor through Python would take longer than the check.
+The program needs six numbers for that, which differ between builds of Python and releases of torch:
 
     word 0   bytes from an object's address to the address of its type
     word 1   bytes from a list to the address of its items; the word before that is their count
@@ -11,8 +11,8 @@ For that it needs six numbers, which differ between builds of Python and release
     word 4   the type `torch.Tensor`
     word 5   the type `torch.nn.Parameter`
 
-Programs find them under the name `cuesta_objects`. They are worked out from the sizes that Python itself gives, and
-tried on a list and a tensor before anybody relies on them.
+Programs find them under the symbol `cuesta_objects`. They are computed from the object sizes that Python reports, and
+tested on a list and a tensor before any program uses them.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import torch
 
 from cuesta.errors import DeviceError
 
-#: The name that programs know the words by.
+#: The symbol of the words in programs.
 SYMBOL = "cuesta_objects"
 
 _WORD = ctypes.sizeof(ctypes.c_void_p)
@@ -32,10 +32,11 @@ _WORD = ctypes.sizeof(ctypes.c_void_p)
 
 @functools.cache
 def object_layout() -> ctypes.Array[ctypes.c_int64]:
-    """The six words, at an address that stays. Raises DeviceError where this Python or torch keeps them elsewhere."""
+    """The six words, at an address that does not change. Raises DeviceError if this Python or torch has an unknown
+    layout."""
     tensor, parameter = torch.empty(1), torch.nn.Parameter(torch.empty(1))
     objects = [tensor, parameter, tensor]
-    # Of the parts of an object the type is the last one that all have; a list ends in its items and their capacity.
+    # The type is the last field that all objects have. The last two fields of a list are its items and their capacity.
     type_at, items_at = object.__basicsize__ - _WORD, list.__basicsize__ - 2 * _WORD
     is_known = all(_word(id(x) + type_at) == id(type(x)) for x in (objects, tensor, parameter))
     is_known = is_known and _word(id(objects) + items_at - _WORD) == len(objects)

@@ -1,7 +1,7 @@
 """Reads the tables of a relocatable x86-64 ELF object: section headers, symbols, relocations, names.
 
-Nothing here trusts the bytes: whatever reaches beyond the file, or has no end, is an ArtefactError.
-Field by field as in the System V ABI, "Object Files"; the comments give the ABI's names.
+The bytes are not trusted: a range beyond the end of the file, or a name without an end, raises ArtefactError.
+The fields follow the System V ABI, "Object Files"; the comments give the ABI's names.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Section(NamedTuple):
 
 
 class Symbol(NamedTuple):
-    """A symbol; `value` is an offset in its section, or for a COMMON symbol its alignment."""
+    """A symbol. `value` is an offset in its section; for a COMMON symbol, its alignment."""
 
     name: int
     info: int
@@ -77,7 +77,7 @@ class Symbol(NamedTuple):
 
 
 class ElfTables:
-    """The sections and symbols of an object file. Raises ArtefactError for what is not a whole x86-64 object."""
+    """The sections and symbols of an object file. Raises ArtefactError for bytes that are no whole x86-64 object."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
@@ -106,7 +106,7 @@ class ElfTables:
         return _string(self._symbol_names, symbol.name)
 
     def content(self, index: int) -> bytes:
-        """The bytes of a section that has any in the file (PROGBITS)."""
+        """The bytes of a section that has bytes in the file (PROGBITS)."""
         section = self.sections[index]
         return self._range(section.offset, section.size, f"section {self.section_name(index)}")
 
@@ -141,7 +141,7 @@ def _check(header: _Header) -> None:
             "not a relocatable 64-bit x86-64 object: (class, byte order, type, machine) are "
             f"{found}; (2, 1, {RELOCATABLE}, {X86_64}) is valid"
         )
-    # More than 0xff00 sections are counted elsewhere, and this field is 0.
+    # If there are more than 0xff00 sections, this field is 0 and their count is elsewhere.
     if header.section_size != _SECTION.size or header.section_count == 0:
         raise ArtefactError(
             f"{header.section_count} section headers of {header.section_size} bytes; "

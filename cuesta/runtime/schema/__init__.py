@@ -1,1 +1,1 @@
-"""What files may hold: one schema of types and of what has to hold between them. `metadata.py` is the way in."""
+"""Checks the contents of artefact files against one schema of types and consistency rules. Start with `metadata.py`."""

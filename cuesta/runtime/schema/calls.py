@@ -1,5 +1,5 @@
-"""A call into ATen through Python: its overload is one that torch has, its arguments are as dialects/aten.py writes
-them, and they fit the overload's schema as far as names and counts go."""
+"""Checks a call into ATen through Python: torch must have its overload, and its arguments must be in the form that
+dialects/aten.py writes and fit the overload's schema in names and counts."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from cuesta.runtime.schema.checks import Check, Wrong, check_of, text, whole
 from cuesta.runtime.schema.numbers import check_text
 from cuesta.runtime.schema.tensors import Tensor, check_dims
 
-#: Operands and results of a call at most: far more than any has.
+#: The most operands or results of a call: far more than any call has.
 _MANY = 1 << 20
 
 Count: TypeAlias = Annotated[int, whole(f"0 to {_MANY} are valid", most=_MANY)]
 
 
 class Call(TypedDict):
-    """A call into ATen that goes through Python; `operands` counts its tensors."""
+    """A call into ATen that goes through Python. `operands` is the count of its tensors."""
 
     overload: str
     args: str
@@ -35,7 +35,7 @@ _shape = check_of(Call)
 
 
 def check_call(value: Any) -> None:
-    """Raises Wrong unless `value` is a call that can be made."""
+    """Raises Wrong unless `value` is a valid call of an overload that torch has."""
     _shape(value)
     for number, result in enumerate(value["results"]):
         try:
@@ -59,13 +59,13 @@ def _check_positions(call: Mapping[str, Any], returned: int) -> None:
         return
     if len(positions) != len(call["results"]):
         raise Wrong(positions, f"one for each of {len(call['results'])} results is valid").within(".positions")
-    # One list of tensors is a single return of any length.
+    # A single return may be a list of any number of tensors.
     if returned > 1 and positions and max(positions) >= returned:
         raise Wrong(max(positions), f"the overload returns {returned} values").within(".positions")
 
 
 def check_arguments(spelled: str, operands: int, schema: Any) -> None:
-    """Raises Wrong unless `spelled` is a list of arguments that a call with so many operands can take."""
+    """Raises Wrong unless `spelled` is a list of arguments for a call of `schema` with `operands` tensors."""
     try:
         items = json.loads(spelled, parse_constant=_no_constant)
     except (ValueError, RecursionError):
@@ -129,7 +129,7 @@ def _finite(value: Any) -> None:
 
 
 def _attribute(kind: str) -> Check:
-    """A check of the name of one of torch's dtypes, layouts or memory formats."""
+    """Makes a check for names of torch's dtypes, layouts or memory formats."""
 
     def check(value: Any) -> None:
         if type(value) is not str or value not in ATTRIBUTES[kind]:

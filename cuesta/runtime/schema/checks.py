@@ -1,4 +1,4 @@
-"""Checks of JSON, made from types: a TypedDict, a Literal or a list says what is valid, and `check_of` makes its check.
+"""Makes checks of JSON from types: `check_of` makes the check for a TypedDict, a Literal, a list and other types.
 
     class Tensor(TypedDict):
         sizes: list[Annotated[int, whole("a size is 0 or more")]]
@@ -6,8 +6,8 @@
     check = check_of(Tensor)
     check({"sizes": [2, -4]})      # raises Wrong; its path is .sizes[1], its text "-4; a size is 0 or more"
 
-A check returns nothing and raises `Wrong`. A path is put together only where something is wrong, from the inside out,
-so that valid data costs little: a load of 2,000 steps runs about 50,000 checks.
+A check returns nothing, or raises `Wrong`. The path is built only for wrong values, from the inside out, so that valid
+data costs little: loading a program of 2,000 steps runs about 50,000 checks.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ from cuesta.errors import ArtefactError
 
 Check: TypeAlias = Callable[[Any], None]
 
-#: Sizes, offsets and counts of bytes are at most this: C++ keeps them in 64 bits with a sign.
+#: The largest size, offset or count of bytes: C++ keeps them in signed 64-bit integers.
 MOST = (1 << 63) - 1
-#: Characters of a wrong value that a message shows.
+#: The most characters of a wrong value that a message shows.
 _SHOWN = 60
 
 
 class Wrong(Exception):
-    """A value that is not valid, and where it is in what was checked."""
+    """Raised for an invalid value. Knows the value's path in the data that was checked."""
 
     def __init__(self, found: object, valid: str) -> None:
         """`found` is the wrong value; `valid` says what is valid."""
@@ -48,17 +48,17 @@ class Wrong(Exception):
         self.found, self.valid = found, valid
 
     def within(self, step: str) -> Wrong:
-        """The same, seen from one level further out."""
+        """Prepends a step to the path, for one level further out, and returns self."""
         self.path = step + self.path
         return self
 
     def text(self, whole: str) -> str:
-        """The message, where `whole` is the name of what was checked."""
+        """The message; `whole` is the name of the data that were checked."""
         return f"{whole}{self.path}: {_shown(self.found)}; {self.valid}"
 
 
 def _shown(value: object) -> str:
-    """The value as JSON has it; of a list or an object, which may be long, the kind."""
+    """The value as text, shortened; for a list or an object only its kind and length."""
     if isinstance(value, (list, dict)):
         return f"{'a list' if isinstance(value, list) else 'an object'} of {len(value)}"
     try:
@@ -70,7 +70,7 @@ def _shown(value: object) -> str:
 
 @contextmanager
 def refusing(whole: str) -> Iterator[None]:
-    """Makes an ArtefactError of what is Wrong within it, or nested too deep; `whole` names what is checked."""
+    """Turns Wrong and RecursionError into an ArtefactError. `whole` is the name of the data that are checked."""
     try:
         yield
     except Wrong as wrong:
@@ -79,9 +79,9 @@ def refusing(whole: str) -> Iterator[None]:
         raise ArtefactError(f"{whole}: nested too deep; no program of cuesta's is") from None
 
 
-# -- what single values may be ----------------------------------------------------------------
+# -- checks of single values ------------------------------------------------------------------
 def whole(valid: str, least: int = 0, most: int = MOST) -> Check:
-    """A whole number from `least` to `most`. True and False are none, though Python counts them as such."""
+    """A whole number from `least` to `most`. True and False do not count, though they are ints in Python."""
 
     def check(value: Any) -> None:
         if type(value) is not int or not least <= value <= most:
@@ -91,10 +91,10 @@ def whole(valid: str, least: int = 0, most: int = MOST) -> Check:
 
 
 def text(value: Any) -> None:
-    """Any text that can be printed: JSON may hold halves of characters, which no file or terminal takes."""
+    """Any text that can be encoded. JSON may hold half a surrogate pair, which cannot be written or printed."""
     if type(value) is not str:
         raise Wrong(value, "a text is valid")
-    if not value.isascii():  # few are
+    if not value.isascii():  # a fast test, as nearly all texts are ASCII
         try:
             value.encode()
         except UnicodeEncodeError:
@@ -118,13 +118,13 @@ def null(value: Any) -> None:
 
 
 def an_object(value: Any) -> None:
-    """An object, whatever is in it."""
+    """A JSON object with any content."""
     if type(value) is not dict:
         raise Wrong(value, "an object is valid")
 
 
 def one_of(choices: tuple[Any, ...]) -> Check:
-    """One of a few texts or numbers."""
+    """One of the given texts or numbers."""
     listed = ", ".join(map(str, choices))
 
     def check(value: Any) -> None:
@@ -134,9 +134,9 @@ def one_of(choices: tuple[Any, ...]) -> Check:
     return check
 
 
-# -- what holds others ------------------------------------------------------------------------
+# -- checks of containers ---------------------------------------------------------------------
 def listing(item: Check) -> Check:
-    """A list of any length."""
+    """A list of any length, each item of which passes `item`."""
 
     def check(value: Any) -> None:
         if type(value) is not list:
@@ -152,7 +152,7 @@ def listing(item: Check) -> Check:
 
 
 def row(items: tuple[Check, ...]) -> Check:
-    """A list of as many values as there are checks."""
+    """A list with one value for each check."""
 
     def check(value: Any) -> None:
         if type(value) is not list or len(value) != len(items):
@@ -167,7 +167,7 @@ def row(items: tuple[Check, ...]) -> Check:
 
 
 def table(key: Check, item: Check) -> Check:
-    """An object whose keys are data."""
+    """An object whose keys are data: each key passes `key`, and each value passes `item`."""
 
     def check(value: Any) -> None:
         if type(value) is not dict:
@@ -211,7 +211,7 @@ def _check_keys(value: Mapping[str, Any], required: Mapping[str, Check], known: 
 
 
 def tagged(key: str, kinds: Mapping[str, Check]) -> Check:
-    """An object whose `key` says which of several kinds it is."""
+    """An object whose value of `key` selects one of several checks."""
     tag = one_of(tuple(kinds))
 
     def check(value: Any) -> None:
@@ -227,7 +227,7 @@ def tagged(key: str, kinds: Mapping[str, Check]) -> Check:
 
 
 def either(checks: tuple[Check, ...]) -> Check:
-    """A value that passes one of the checks; the message is that of the last one."""
+    """A value that passes at least one of the checks. An error message comes from the last check."""
     *first, last = checks
 
     def check(value: Any) -> None:
@@ -247,11 +247,11 @@ _PLAIN: dict[Any, Check] = {str: text, bool: boolean, float: real, int: whole("a
 
 
 def check_of(kind: Any) -> Check:
-    """The check of a type: str, bool, int, float, None, a Literal, a list, a tuple (a list of that length), a dict, a
-    union, a TypedDict, or `Annotated` with a check, which then is the whole check."""
+    """The check for a type: str, bool, int, float, None, a Literal, a list, a tuple (a JSON list of that length), a
+    dict, a union, a TypedDict, or `Annotated` with a check, which replaces the check of the annotated type."""
     if is_typeddict(kind):
         fields = get_type_hints(kind, include_extras=True)
-        # Not by __optional_keys__, which does not see into annotations that are kept as text.
+        # __optional_keys__ would miss NotRequired in annotations that are kept as text.
         optional = {name for name, field in fields.items() if get_origin(field) is NotRequired}
         return record(
             {name: check_of(field) for name, field in fields.items() if name not in optional},
@@ -273,6 +273,6 @@ def check_of(kind: Any) -> Check:
         case origin if origin is dict:
             return table(check_of(arguments[0]), check_of(arguments[1]))
         case origin if origin in (Union, UnionType):
-            # None is the cheapest, and says the least where it does not hold.
+            # None goes first: its check is the cheapest, and its message is the least useful.
             return either(tuple(map(check_of, sorted(arguments, key=lambda a: a is not NoneType))))
     raise TypeError(f"no check is known for {kind}")

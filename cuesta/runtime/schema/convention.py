@@ -1,6 +1,6 @@
-"""The "convention" of an artefact's metadata: how a call's arguments become the program's tensors, and what it returns.
+"""Checks the "convention" of an artefact's metadata: how a call's arguments map to the program's tensors and results.
 
-frontend/convention.py has the same as dataclasses.
+frontend/convention.py has the same data as dataclasses.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _Index: TypeAlias = Annotated[int, whole("an index is 0 or more")]
 
 
 class Output(TypedDict):
-    """An output of the graph; what `index` and `value` mean depends on its kind."""
+    """An output of the graph. Its kind decides what `index` and `value` mean."""
 
     kind: Literal["tensor", "argument", "value", "size"]
     index: _Index
@@ -23,7 +23,7 @@ class Output(TypedDict):
 
 
 class Source(TypedDict):
-    """Where a symbol's number is: argument `argument`, or its size along `dim`."""
+    """Where a call finds a symbol's value: argument `argument` itself, or its size along `dim`."""
 
     name: str
     argument: _Index
@@ -32,7 +32,7 @@ class Source(TypedDict):
 
 
 class Convention(TypedDict):
-    """Positions among a call's arguments, and among the program's tensors."""
+    """The convention of a program. Its indices count a call's arguments or the program's results."""
 
     outputs: list[Output]
     tensor_arguments: list[_Index]
@@ -44,7 +44,7 @@ _check_keys = check_of(Convention)
 
 
 def check_convention(convention: Any) -> None:
-    """Raises Wrong unless `convention` is one by itself."""
+    """Raises Wrong unless `convention` is valid by itself."""
     _check_keys(convention)
     names = [source["name"] for source in convention["sources"]]
     for number, name in enumerate(names):
@@ -60,12 +60,12 @@ def check_convention(convention: Any) -> None:
 
 
 def symbols_of(convention: Mapping[str, Any]) -> frozenset[str]:
-    """The symbols whose numbers a call brings."""
+    """The symbols whose values a call provides."""
     return frozenset(source["name"] for source in convention["sources"])
 
 
 def check_fit(convention: Mapping[str, Any], program: Mapping[str, Any]) -> None:
-    """Raises Wrong unless a convention is one for this program."""
+    """Raises Wrong unless a convention fits this program."""
     tensors, arguments = len(convention["tensor_arguments"]), len(program["arguments"])
     if tensors + len(convention["constants"]) != arguments:
         raise Wrong(tensors, f"with the constants the program takes {arguments} tensors").within(".tensor_arguments")
@@ -79,7 +79,7 @@ def check_fit(convention: Mapping[str, Any], program: Mapping[str, Any]) -> None
 
 
 def _check_sources(convention: Mapping[str, Any], program: Mapping[str, Any]) -> None:
-    """A tensor's size is read along a dim that the tensor has."""
+    """Raises Wrong unless each symbol that is a tensor's size names a dim that the tensor has."""
     tensors = dict(zip(convention["tensor_arguments"], program["arguments"], strict=False))
     for number, source in enumerate(convention["sources"]):
         tensor, dim = tensors.get(source["argument"]), source["dim"]
@@ -88,7 +88,7 @@ def _check_sources(convention: Mapping[str, Any], program: Mapping[str, Any]) ->
 
 
 def check_arguments(convention: Mapping[str, Any], ranks: Sequence[int | None]) -> None:
-    """Raises Wrong unless a convention is one for a call with arguments of so many dims, None for each that is no
+    """Raises Wrong unless a convention fits a call with arguments of these ranks; None for an argument that is no
     tensor."""
     for i, index in enumerate(convention["tensor_arguments"]):
         if index >= len(ranks) or ranks[index] is None:

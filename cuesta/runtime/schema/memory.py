@@ -1,6 +1,6 @@
-"""Where tensors that an artefact describes lie: inside the memory that they are said to be in, or they are refused.
+"""Checks that the results of an artefact's program lie inside the memory that they are said to be in.
 
-Everything is in bytes. The memory of a tensor ends behind its last element: gaps that its strides leave belong to it.
+Everything is in bytes. A tensor's memory extends to the end of its last element, including gaps between elements.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ _WIDTHS = {name: dtype.itemsize for name, dtype in DTYPES.items()}
 
 
 def extent(tensor: Mapping[str, Any]) -> int:
-    """Bytes from a tensor's first element to behind its last; 0 without elements. Raises Wrong for a negative size or
-    stride and for more bytes than 64 bits count."""
+    """Bytes from a tensor's first element to the end of its last; 0 if it has no elements. Raises Wrong for a negative
+    size or stride, and for more bytes than MOST."""
     elements = extent_in_elements(tensor["sizes"], tensor["strides"])
     nbytes = elements * _WIDTHS[tensor["dtype"]]
     if nbytes > MOST:
@@ -25,14 +25,14 @@ def extent(tensor: Mapping[str, Any]) -> int:
 
 
 def extent_in_elements(sizes: Sequence[int], strides: Sequence[int]) -> int:
-    """The same in elements."""
+    """Elements from a tensor's first to its last, gaps included; 0 if it has no elements."""
     last = 0
     for number, size in enumerate(sizes):
         if size < 0:
             raise Wrong(size, "a size is 0 or more").within(f".sizes[{number}]")
         if size > 1:
             last += (size - 1) * strides[number]
-    if 0 in sizes:  # then strides say nothing
+    if 0 in sizes:  # then the strides do not matter
         return 0
     for number, stride in enumerate(strides):
         if stride < 0:
@@ -41,7 +41,7 @@ def extent_in_elements(sizes: Sequence[int], strides: Sequence[int]) -> int:
 
 
 def check_result(result: Mapping[str, Any], memory: Mapping[str, Any], nbytes: int) -> None:
-    """Raises Wrong unless a result lies inside `memory`, a tensor as described, which is `nbytes` long."""
+    """Raises Wrong unless a result lies inside `memory`, the description of a tensor of `nbytes` bytes."""
     if result["whole"]:
         if result["offset"] != 0 or any(result[key] != memory[key] for key in ("sizes", "strides", "dtype")):
             raise Wrong(True, "it is another tensor than the whole memory").within(".whole")
@@ -50,7 +50,7 @@ def check_result(result: Mapping[str, Any], memory: Mapping[str, Any], nbytes: i
     if offset < 0:
         raise Wrong(offset, "an offset is 0 or more").within(".offset")
     needed = extent(result)
-    if needed == 0:  # reads nothing, wherever it begins
+    if needed == 0:  # a result without elements reads no memory, so its offset does not matter
         return
     end = offset * _WIDTHS[result["dtype"]] + needed
     if end > nbytes:
@@ -58,7 +58,7 @@ def check_result(result: Mapping[str, Any], memory: Mapping[str, Any], nbytes: i
 
 
 def check_places(program: Mapping[str, Any]) -> None:
-    """Raises Wrong unless every result of a program, all of whose sizes are numbers, lies inside its memory."""
+    """Raises Wrong unless every result of a program lies inside its memory. All sizes must be numbers."""
     extents = {}
     for key in ("arguments", "bases"):
         for number, tensor in enumerate(program[key]):
@@ -74,5 +74,5 @@ def check_places(program: Mapping[str, Any]) -> None:
             raise wrong.within(f".results[{number}]") from None
 
 
-#: Kind of a result → the list of the program that has its memory.
+#: Kind of a result → the program's list of the tensors that it may lie in.
 MEMORY_OF = {"argument": "arguments", "base": "bases"}

@@ -1,8 +1,8 @@
-"""What an artefact's metadata may hold: one schema, checked in full where an artefact comes from a file.
+"""Reads an artefact from a file's bytes and checks all of its metadata against one schema.
 
     artefact = read_artefact(data)      # ArtefactError: program.results[0].sizes[1]: -4; a size is 0 or more
 
-A program that was just compiled is not checked at run time; the tests check each that they compile.
+The metadata of a program that was just compiled are not checked at run time; the tests check each that they compile.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ _check_report = check_of(Report)
 
 
 def read_artefact(data: bytes) -> Artefact:
-    """The artefact that `to_bytes` wrote, all of whose metadata are valid.
+    """Reads an artefact that `to_bytes` wrote, and checks its metadata.
 
-    Raises ArtefactError, which names the field by its path, for what is damaged, foreign or crafted.
+    Raises ArtefactError, which names the field by its path, for damaged, foreign or crafted bytes.
     """
     artefact = Artefact.from_bytes(data)
     if artefact.entry != _ENTRY:
@@ -37,8 +37,8 @@ def read_artefact(data: bytes) -> Artefact:
 
 
 def check_metadata(metadata: dict[str, Any], code: Collection[str]) -> None:
-    """Raises ArtefactError unless the metadata are a program's with its convention and its report; `code` are the
-    names of the kernels whose code the artefact has."""
+    """Raises ArtefactError unless the metadata have a valid program, convention and report. `code` are the names of the
+    kernels whose code the artefact has."""
     for name in _PARTS:
         if name not in metadata:
             raise ArtefactError(f"{name}: this key is missing")

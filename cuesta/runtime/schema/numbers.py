@@ -1,4 +1,4 @@
-"""Sizes, strides and offsets as an artefact spells them: a number, or text in terms of the call's symbols."""
+"""Checks sizes, strides and offsets as an artefact spells them: a number, or text in terms of the call's symbols."""
 
 from __future__ import annotations
 
@@ -13,21 +13,22 @@ from typing import Annotated, Any, TypeAlias
 from cuesta.runtime.schema.checks import MOST, Check, Wrong
 from cuesta.sizes import Size, parse, symbols
 
-#: A product of sums in a text: only such has many more terms than characters.
+#: Matches a product of sums in a text. Only with such products can a text expand to many more terms than characters.
 _MAY_GROW = re.compile(r"\)\s*\*|\*\s*[(+-]")
-#: Terms of the sum that a size is. Those of real programs have some 10; so many take a fraction of a second.
+#: The most terms of a size, expanded into a sum. Sizes of real programs have about 10; this many take a fraction of a
+#: second.
 _MOST_TERMS = 1 << 16
 
-#: Characters of a size's text. Those of real programs have some 100.
+#: The most characters of a size's text. Texts of real programs have about 100.
 _LONGEST = 10_000
 
-#: The symbols that a size may name; None where nobody knows them.
+#: The symbols that a size may name; None if they are unknown, and any name is valid.
 _KNOWN: ContextVar[frozenset[str] | None] = ContextVar("known symbols", default=None)
 
 
 @contextmanager
 def known_symbols(names: frozenset[str] | None) -> Iterator[None]:
-    """Within it, sizes may name these symbols and no others."""
+    """Within this context, sizes may name only these symbols."""
     token = _KNOWN.set(names)
     try:
         yield
@@ -36,7 +37,7 @@ def known_symbols(names: frozenset[str] | None) -> Iterator[None]:
 
 
 def number(valid: str, least: int = 0) -> Check:
-    """A number of at least `least`, or a text whose value only a call tells."""
+    """Makes a check for a number of at least `least`, or a text of a symbolic size."""
 
     def check(value: Any) -> None:
         if type(value) is int:
@@ -49,7 +50,7 @@ def number(valid: str, least: int = 0) -> Check:
 
 
 def check_text(value: Any, valid: str, least: int) -> None:
-    """A text that is a size, of known symbols."""
+    """Raises Wrong unless `value` is the text of a size that names only known symbols."""
     if type(value) is not str:
         raise Wrong(value, valid)
     try:
@@ -66,13 +67,13 @@ def check_text(value: Any, valid: str, least: int) -> None:
 
 
 def names_in(value: int | str) -> frozenset[str]:
-    """The symbols that a number which was checked names."""
+    """The symbols that a checked number or text names."""
     return frozenset() if isinstance(value, int) else _read(value)[0]
 
 
 @functools.lru_cache(maxsize=4096)
 def _read(value: str) -> tuple[frozenset[str], int | None]:
-    """The symbols that a text names, and its value where it names none. Raises ValueError for text that is no size."""
+    """The symbols that a text names, and its value if it names none. Raises ValueError for text that is no size."""
     if len(value) > _LONGEST:
         raise ValueError(f"a size of {len(value)} characters; up to {_LONGEST} are read")
     try:
@@ -89,8 +90,8 @@ def _read(value: str) -> tuple[frozenset[str], int | None]:
 
 
 def _terms(value: str) -> int:
-    """Terms at most of the sum that a text is: a short product of sums may have millions. Raises ValueError for text
-    that is no size."""
+    """An upper bound of the terms of a text, expanded into a sum: a short product of sums may have millions. Raises
+    ValueError for text that is no size."""
     try:
         return _terms_of(ast.parse(value, mode="eval").body)
     except SyntaxError:

@@ -1,6 +1,7 @@
-"""The "program" of an artefact's metadata: what runtime/executable.py calls the machine code with.
+"""Checks the "program" of an artefact's metadata, by which runtime/executable.py calls the machine code.
 
-Its docstring says what each key means. Here is what each may hold, and what has to hold between them.
+The docstring of executable.py says what each key means. This module says which values are valid, by themselves and
+together.
 """
 
 from __future__ import annotations
@@ -20,14 +21,14 @@ from cuesta.runtime.schema.report import Origin
 from cuesta.runtime.schema.tensors import Tensor, check_dims
 from cuesta.targets import parse_target
 
-#: Tensors that stay with the slots of a program, each of which takes 16 bytes: far more than any program has.
+#: The most tensor handles kept in a program's slots, each of 16 bytes: far more than any program has.
 _MOST_KEPT = 1 << 20
 
 _side = number("a side of a grid is 0 or more")
 
 
 def _check_side(value: Any) -> None:
-    """A side of a kernel's grid is in terms of what a launch passes it, not of the call's symbols."""
+    """Checks a side of a kernel's grid: its text names the parameters that a launch passes, not the call's symbols."""
     with known_symbols(None):
         _side(value)
 
@@ -54,19 +55,19 @@ _Side: TypeAlias = Annotated["int | str", _check_side]
 
 
 class Argument(Tensor):
-    """A tensor that the program is given; `device` where that is not the program's."""
+    """A tensor that the program takes. `device` is given if it is not the program's device."""
 
     device: NotRequired[_Device]
 
 
 class Base(Tensor):
-    """Memory that results lie in, and who allocates it."""
+    """Memory of results. `owner` says who allocates it."""
 
     owner: Literal["caller", "torch", "aten"]
 
 
 class Result(Tensor):
-    """Where a result lies: `offset` elements behind the first one of argument or base `index`."""
+    """A result: it begins `offset` elements after the first element of argument or base `index`."""
 
     kind: Literal["argument", "base"]
     index: _Index
@@ -89,7 +90,8 @@ class AllocationStep(Tensor, Origin):
 
 
 class LaunchStep(Origin):
-    """A step that launches a kernel: on a GPU, or in a checked program, whose messages name its buffers."""
+    """A step that launches a kernel, on a GPU or in a checked program. `buffers` are the names of the launch's buffers
+    for messages of a checked program."""
 
     kind: str
     kernel: str
@@ -105,7 +107,7 @@ class CallStep(Origin):
 
 
 class Kernel(TypedDict):
-    """A kernel of a GPU's. Its code is a section of the artefact; these are what a launch of it takes."""
+    """A kernel of a GPU. Its code is a section of the artefact; these fields are what a launch needs."""
 
     name: str
     late: bool
@@ -120,7 +122,7 @@ class Kernel(TypedDict):
 
 
 class Memory(TypedDict):
-    """Sizes and strides in elements of so many bytes."""
+    """Sizes and strides, in elements of `itemsize` bytes."""
 
     sizes: list[SizeNumber]
     strides: list[Stride]
@@ -128,7 +130,7 @@ class Memory(TypedDict):
 
 
 class Operand(Memory):
-    """An operand that only a call's sizes tell to lie within its memory; its offset is in bytes."""
+    """An operand of which only a call's sizes tell whether it lies within its memory. Its offset is in bytes."""
 
     what: str
     offset: Offset
@@ -143,7 +145,7 @@ _Access: TypeAlias = tuple[
 
 
 class Checked(TypedDict):
-    """What a program of the checked mode (runtime/checked.py) has beside the others."""
+    """The additional data of a program of the checked mode (runtime/checked.py)."""
 
     operands: list[Operand]
     accesses: list[_Access]
@@ -168,7 +170,7 @@ _Call: TypeAlias = Annotated[Any, check_call]
 
 
 class Program(TypedDict):
-    """All that the machine code is called with."""
+    """The "program": everything that is needed to call the machine code."""
 
     arguments: list[Argument]
     arena: SizeNumber
@@ -198,10 +200,10 @@ _check_keys = check_of(Program)
 
 
 def check_program(program: Any, symbols: frozenset[str] | None, code: Collection[str]) -> None:
-    """Raises Wrong unless `program` is one that can be called.
+    """Raises Wrong unless `program` is valid and can be called.
 
-    `symbols` are those that its sizes may name, None where nobody knows; `code` are the names of the kernels whose code
-    the artefact has.
+    `symbols` are the symbols that its sizes may name, None if they are unknown. `code` are the names of the kernels
+    whose code the artefact has.
     """
     with known_symbols(None if symbols is None else symbols | _made_up(program)):
         _check_keys(program)
@@ -213,7 +215,7 @@ def check_program(program: Any, symbols: frozenset[str] | None, code: Collection
 
 
 def _made_up(program: Any) -> set[str]:
-    """Names that runtime/sized.py gives numbers to: offsets in the arena, and versions and grids of launches."""
+    """The names whose values runtime/sized.py computes: offsets in the arena, and versions and grids of launches."""
     names = {"arena"}
     for key, letters in _MADE.items():
         rows = program.get(key) if type(program) is dict else None
@@ -222,7 +224,7 @@ def _made_up(program: Any) -> set[str]:
     return names
 
 
-#: Key → the letters of the names that stand for each of its rows.
+#: Key → the first letters of the names made up for each of its rows.
 _MADE = {"buffers": "a", "grids": "kg"}
 
 
@@ -235,7 +237,8 @@ def _within(step: str) -> Iterator[None]:
 
 
 def _check_tensors(program: Mapping[str, Any]) -> None:
-    """Each tensor has as many strides as sizes, and each result lies in its memory, as far as that has numbers."""
+    """Checks that each tensor has as many strides as sizes. Checks that each result lies inside its memory, if the
+    sizes of both are numbers."""
     extents: dict[tuple[str, int], int | None] = {}
     for key in ("arguments", "bases", "results", "steps"):
         for i, tensor in enumerate(program[key]):
@@ -268,13 +271,13 @@ def _check_dims_of_all(tensors: list[Mapping[str, Any]]) -> None:
 
 
 def _is_plain(tensor: Mapping[str, Any]) -> bool:
-    """Whether all that is said of a tensor is a number."""
+    """Whether sizes, strides and offset of a tensor are all numbers."""
     numbers = (*tensor["sizes"], *tensor["strides"], tensor.get("offset", 0))
     return not any(type(n) is str for n in numbers)
 
 
 def _check_indices(program: Mapping[str, Any]) -> None:
-    """What counts arguments does so, each once."""
+    """Checks that lists of argument numbers name existing arguments, each once."""
     for key in ("released", "mutates", "lent"):
         with _within(f".{key}"):
             _check_list(program[key], len(program["arguments"]), "arguments")
@@ -329,7 +332,7 @@ def _check_code(program: Mapping[str, Any], code: Collection[str]) -> None:
 
 
 def _check_names(program: Mapping[str, Any], symbols: frozenset[str]) -> None:
-    """What is worked out before offsets and grids are known names neither."""
+    """Checks that expressions which are evaluated before arena offsets or grids are known do not name these."""
     offsets = symbols | {f"a{i}" for i in range(len(program["buffers"]))} | {"arena"}
     parts: list[tuple[str, list[Any], frozenset[str]]] = [
         ("buffers", [row[0] for row in program["buffers"]], symbols),

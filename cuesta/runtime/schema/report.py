@@ -1,4 +1,4 @@
-"""The "report" of an artefact's metadata: what compile_report.py shows of a program. Nothing is called by it."""
+"""Describes the "report" of an artefact's metadata, which compile_report.py shows. Calls do not use the report."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from cuesta.runtime.schema.checks import whole
 
 
 class Kernel(TypedDict):
-    """A kernel, and on a GPU what a launch of it takes."""
+    """A kernel. On a GPU, also the data of its launches."""
 
     name: str
     ops: list[str]
@@ -23,15 +23,15 @@ class Kernel(TypedDict):
 
 
 class Origin(TypedDict):
-    """Where a step comes from: a line of Python, and the node of the graph that made it, by its number in what is kept
-    and by its name while it is compiled."""
+    """Where a step comes from: a line of Python, and a node of the graph. The node is a number in a stored artefact and
+    a name during compilation."""
 
     where: str
     node: NotRequired[Annotated[int, whole("a node's number is 0 or more")] | str]
 
 
 class AtenCall(Origin):
-    """An overload of ATen that is called, and why."""
+    """An overload of ATen that the program calls, and why."""
 
     op: str
     reason: str
@@ -40,7 +40,7 @@ class AtenCall(Origin):
 
 
 class Apart(TypedDict):
-    """Two neighbours that stayed two kernels, and why."""
+    """Two neighbouring kernels that were not fused, and why."""
 
     producer: str
     consumer: str
@@ -60,21 +60,21 @@ class Choice(TypedDict):
 
 
 class MemoryLimit(TypedDict):
-    """The limit that was asked for, and what keeps it."""
+    """The memory limit that was requested, and what keeps the program within it."""
 
     limit: int
     by: str
 
 
 class Instead(TypedDict):
-    """Ops of a kernel that did not compile, which are called in ATen instead."""
+    """The ops of a kernel that did not compile. The program calls ATen for them instead."""
 
     ops: list[str]
     error: str
 
 
 class Report(TypedDict):
-    """The part of a GraphReport that is kept."""
+    """The part of a GraphReport that is stored."""
 
     kernels: list[Kernel]
     launches: int

@@ -1,4 +1,4 @@
-"""A tensor as an artefact describes it. Sizes and strides are in elements of the dtype."""
+"""Checks the description of a tensor in an artefact. Sizes and strides are in elements of the dtype."""
 
 from __future__ import annotations
 

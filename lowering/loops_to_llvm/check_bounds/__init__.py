@@ -1,16 +1,16 @@
-"""Has kernels look at each address before they read or write there: what is outside of its buffer is not touched.
+"""Inserts a bounds check before each access of a kernel: an access outside of its buffer is redirected to a dummy.
 
     llvm.func @k__tiles(%x: ptr, %n: i64) {      llvm.func @k__tiles(%x: ptr, %record: ptr, %bytes: i64, %n: i64) {
       %p = llvm.getelementptr %x[%n]               %p = llvm.getelementptr %x[%n]
       %v = llvm.load %p : f32             →        %q = llvm.call @k__tiles__inside(%p, 0, 4, %x, %bytes, …)
                                                    %v = llvm.load %q : f32
 
-Run for `options={"checked": True}` only, on kernels that are LLVM already. A kernel is passed, behind its buffers,
-where the first access outside is recorded, and the bytes of each buffer; `check-operands` has the launches pass them.
-Scratch memory of a kernel's own is checked against its own size. `cuesta.accesses` of the module says what the places
-in a record are: [buffer, "read" or "write", source line], the buffer -1 for scratch.
+Runs only for `options={"checked": True}`, on kernels in the LLVM dialect. Each kernel gets extra parameters after its
+buffers: a pointer to the record of the first access outside, and the bytes of each buffer; `check-operands` makes the
+launches pass these. A kernel's own scratch memory is checked against its size. `cuesta.accesses` of the module
+describes the places that a record may name: [buffer, "read" or "write", source line]; the buffer is -1 for scratch.
 
-What promises LLVM that an address does not overflow goes: a check of a promise is one that LLVM may leave out.
+Flags that promise LLVM that an address does not overflow are removed: LLVM may drop checks of what it was promised.
 """
 
 from __future__ import annotations
@@ -41,18 +41,18 @@ from cuesta.passes.infra.registry import Pass, register_pass
 
 Value: TypeAlias = ir.Value
 
-#: Ends the name of the function that looks at addresses.
+#: Suffix of the name of the function that checks addresses.
 _INSIDE = "__inside"
-#: Ops that may carry a promise not to overflow. Made anew, they carry none.
+#: Ops that may carry flags against overflow. They are created anew without these flags.
 _PROMISING = frozenset(f"llvm.{name}" for name in ("getelementptr", "add", "sub", "mul", "shl", "trunc", "zext"))
-#: Functions that kernels call with pointers and that are no kernels.
+#: Functions other than kernels that kernels call with pointers.
 _ALLOCATOR = frozenset({"malloc", "free"})
 _PARAMETERS = re.compile(r"(?<=\()[^()]*(?=\)>$)")
 
 
 @dataclass
 class _Sites:
-    """The places of accesses, by what is said of them, numbered from 1."""
+    """The places of accesses, numbered from 1. Accesses with the same description share a number."""
 
     numbers: dict[tuple[int, str, str], int] = field(default_factory=dict)
 
@@ -76,7 +76,7 @@ class _Sites:
 
 @register_pass("check-bounds")
 class CheckBounds(Pass):
-    """Has kernels look at each address before they read or write there."""
+    """Inserts a bounds check before each access of a kernel."""
 
     def run(self, module: ir.Module) -> None:
         with module.context, ir.Location.unknown():
@@ -125,7 +125,7 @@ def _drop_promises(function: ir.Operation) -> None:
 
 
 class _Writer:
-    """Rewrites one function."""
+    """Inserts the checks into one function."""
 
     def __init__(self, function: ir.Operation, sites: _Sites) -> None:
         self._function, self._sites = function, sites
@@ -138,7 +138,7 @@ class _Writer:
             self._dummy = zeros(self._dummy_bytes)
 
     def _add_parameters(self) -> list[Value]:
-        """(pointers…, others…) becomes (pointers…, record, bytes…, others…); the pointers."""
+        """Changes the parameters (pointers…, others…) to (pointers…, record, bytes…, others…). Returns the pointers."""
         entry, unknown = _entry(self._function), ir.Location.unknown()
         arguments = list(entry.arguments)
         count = sum(map(is_pointer, arguments))
@@ -181,7 +181,7 @@ class _Writer:
         return checked
 
     def _each(self, access: Access, pointers: Value, memory: Memory, site: int) -> Value:
-        """Pointers, each checked where its element is active."""
+        """A vector of checked pointers for a gather or scatter. The check of an inactive element always passes."""
         assert access.mask is not None
         mask, zero = access.op.operands[access.mask], constant(0)
         for lane in range(access.lanes):
@@ -194,7 +194,7 @@ class _Writer:
         return pointers
 
     def extend(self, op: ir.Operation) -> None:
-        """Passes a kernel's function, which another one calls, what it takes beside its buffers."""
+        """Adds the extra arguments to a call of another function of the kernel."""
         operands = list(op.operands)
         count = sum(map(is_pointer, operands))
         memories = [self.memories.of(pointer) for pointer in operands[:count]]
@@ -206,7 +206,7 @@ class _Writer:
         op.erase()
 
     def finish(self, widest: int) -> None:
-        """Makes the dummy large enough for every access, and adds the function that looks at addresses."""
+        """Makes the dummy large enough for every access, and adds the function that checks addresses."""
         self._dummy_bytes.owner.attributes["value"] = ir.IntegerAttr.get(integer(64), max(widest, 1))
         made = ir.Module.parse(inside_function(self._name + _INSIDE))
         (function,) = made.body.operations
@@ -214,7 +214,8 @@ class _Writer:
 
 
 def _between_active(mask: Value, access: Access) -> tuple[Value, Value]:
-    """The bytes from the first active element to behind the last: how many before them, and how many. Of none, none."""
+    """The bytes before the first active element, and the bytes from there to the end of the last active element; 0 if
+    no element is active."""
     lanes = access.lanes
     bits = create("llvm.bitcast", [mask], integer(lanes))
     if lanes < 64:

@@ -1,4 +1,4 @@
-"""What ops of the LLVM dialect do to memory: which bytes they read or write, and which memory a pointer points into."""
+"""Describes memory accesses of LLVM dialect ops: the bytes they read or write, and the memory a pointer points into."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Value: TypeAlias = ir.Value
 _VECTOR = re.compile(r"vector<(\d+)x(.+)>")
 _BITS = re.compile(r"(?:[if]|bf)(\d+)")
 _POINTERS = re.compile(r"!llvm\.ptr|vector<\d+x!llvm\.ptr>|!llvm\.vec<\d+ x ptr>")
-#: Ops with a pointer among their operands that touch no memory, or none that can be wrong: a prefetch has no effect.
+#: Ops with a pointer operand that do not access memory, or whose accesses cannot be wrong, such as prefetches.
 _HARMLESS = frozenset(
     {
         *("llvm.getelementptr", "llvm.ptrtoint", "llvm.select", "llvm.icmp", "llvm.intr.prefetch"),
@@ -28,30 +28,31 @@ _HARMLESS = frozenset(
 class Access:
     """An op that reads or writes memory through the pointer that is its operand number `pointer`.
 
-    `mask` is the number of the operand that says which elements, where it has one; the pointer may then be a vector
-    of them, one for each element.
+    If the op is masked, `mask` is the number of its mask operand. Then the operand `pointer` may be a vector of
+    pointers, one for each element.
     """
 
     op: ir.Operation
     pointer: int
-    #: bytes; with a mask, of an element
+    #: bytes of the access; of one element if there is a mask
     width: int
     writes: bool
     mask: int | None = None
-    #: elements, where there is a mask
+    #: the count of elements if there is a mask
     lanes: int = 1
-    #: whether the pointer is a vector
+    #: whether the op takes a vector of pointers
     scattered: bool = False
 
     @property
     def nbytes(self) -> int:
-        """The most bytes that lie behind one pointer of it."""
+        """The most bytes that the op accesses through one pointer."""
         return self.width if self.scattered else self.width * self.lanes
 
 
 @dataclass(frozen=True)
 class Memory:
-    """What a pointer points into: bytes from `base` on. `number` is the kernel's argument, None for scratch."""
+    """The memory that a pointer points into: `nbytes` bytes from `base` on. `number` is the kernel's argument, None for
+    scratch memory."""
 
     base: Value
     nbytes: Value
@@ -63,7 +64,7 @@ def is_pointer(value: Value) -> bool:
 
 
 def byte_count(kind: ir.Type) -> int:
-    """Bytes that a value of a type takes in memory. Raises CompileError for one that no kernel has."""
+    """Bytes that a value of a type takes in memory. Raises CompileError for an unknown type."""
     text = str(kind)
     if (vector := _VECTOR.fullmatch(text)) and vector[2] != "i1":
         return int(vector[1]) * byte_count(ir.Type.parse(vector[2]))
@@ -75,9 +76,9 @@ def byte_count(kind: ir.Type) -> int:
 
 
 def access_of(op: ir.Operation) -> Access | None:
-    """What an op does to memory; None for one that does nothing, and for calls.
+    """The memory access of an op; None for an op without one, and for calls.
 
-    Raises CompileError for one that nobody has said it of: nothing may go unchecked.
+    Raises CompileError for an unknown op with a pointer operand, because no access may go unchecked.
     """
     match op.name:
         case "llvm.load":
@@ -105,14 +106,15 @@ def _masked(op: ir.Operation, pointer: int, kind: ir.Type, mask: int, writes: bo
 
 @dataclass
 class Memories:
-    """Finds the memory of each pointer of a function. Values that this takes are made where the memory is."""
+    """Finds the memory of each pointer of a function. Ops that compute its size are inserted after the op that defines
+    the pointer."""
 
-    #: those of the function's arguments
+    #: the memories of the function's arguments
     known: dict[Value, Memory]
     found: dict[Value, Memory] = field(default_factory=dict)
 
     def of(self, pointer: Value) -> Memory:
-        """Raises CompileError for a pointer of which it cannot be told."""
+        """The memory of a pointer. Raises CompileError if that cannot be found out."""
         if pointer in self.known:
             return self.known[pointer]
         if pointer not in self.found:
@@ -150,8 +152,8 @@ def _callee(call: ir.Operation) -> str:
 
 
 def _aligned(pointer: Value, address: Value) -> Memory:
-    """Memory of malloc whose begin is moved on to a multiple: `(p + (a - 1)) - (p + (a - 1)) % a`, of a bytes more than
-    are used."""
+    """Memory of malloc whose start is rounded up to a multiple of a: `(p + (a - 1)) - (p + (a - 1)) % a`. The
+    allocation is a bytes larger than the memory."""
     difference = _made_by(address, "llvm.sub")
     total = difference and _made_by(difference.operands[0], "llvm.add")
     rest = difference and _made_by(difference.operands[1], "llvm.urem")

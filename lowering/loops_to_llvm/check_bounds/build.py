@@ -1,4 +1,4 @@
-"""Ops of the LLVM dialect on integers of 64 bits and pointers, at the current insertion point."""
+"""Builds LLVM dialect ops on 64-bit integers and pointers, at the current insertion point."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def select(condition: Value, x: Value, y: Value) -> Value:
 
 
 def call(name: str, operands: Sequence[Value], result: ir.Type | None) -> list[Value]:
-    """A call of a function in the same module; what it returns, nothing where `result` is None."""
+    """Calls a function of the same module and returns its results; no results if `result` is None."""
     attributes = {
         "callee": ir.FlatSymbolRefAttr.get(name),
         "operandSegmentSizes": ir.DenseI32ArrayAttr.get([len(operands), 0]),
@@ -44,7 +44,7 @@ def call(name: str, operands: Sequence[Value], result: ir.Type | None) -> list[V
 
 
 def zeros(nbytes: Value) -> Value:
-    """A pointer to so many bytes of the stack, all 0, at a multiple of 64."""
+    """Allocates `nbytes` zero bytes on the stack, aligned to 64 bytes, and returns their address."""
     attributes = {"elem_type": ir.TypeAttr.get(integer(8)), "alignment": ir.IntegerAttr.get(integer(64), 64)}
     made = create("llvm.alloca", [nbytes], pointer_type(), attributes)
     zero = create("llvm.mlir.constant", [], integer(8), {"value": ir.IntegerAttr.get(integer(8), 0)})

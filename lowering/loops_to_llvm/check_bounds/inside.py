@@ -1,29 +1,30 @@
-"""The function that stands before each access of a checked kernel: the address, or that of a dummy where it is outside.
+"""Builds the function that checks an access of a kernel: it returns the address, or a dummy's if that is outside.
 
     %p' = call @k__tiles__inside(%p, %start, %width, %base, %extent, %site, %record, %dummy)
 
-The access takes the bytes [%p + %start, %p + %start + %width) and may take [%base, %base + %extent); one of no bytes is
-always right. The first access of a call that is outside is written to %record, one word:
+The access covers the bytes [%p + %start, %p + %start + %width) and must lie within [%base, %base + %extent). An access
+of no bytes is always valid. The first access of a call that is outside is written to %record as one word:
 
-    site + 1, 24 bits | how far outside, 40 bits, signed: bytes behind the end, or minus the bytes before the begin
+    %site, 24 bits | distance, 40 bits, signed: bytes after the end, or minus the bytes before the beginning
 
-LLVM inlines it. It compares integers: of pointers LLVM may take for granted that they stay within their memory.
+Sites are counted from 1. LLVM inlines the function. It compares integers, because LLVM may assume that pointers stay
+within their memory.
 """
 
 from __future__ import annotations
 
 PTR, I64 = "!llvm.ptr", "i64"
 
-#: Bits of a record that say how far outside.
+#: Bits of a record that hold the distance.
 DISTANCE_BITS = 40
-#: Places of accesses that a program may have.
+#: The most places of accesses that a program may have.
 MOST_SITES = (1 << (64 - DISTANCE_BITS)) - 2
 _FARTHEST = (1 << (DISTANCE_BITS - 1)) - 1
 PARAMETERS = (PTR, I64, I64, PTR, I64, I64, PTR, PTR)
 
 
 def inside_function(name: str) -> str:
-    """Its text, in the LLVM dialect."""
+    """The text of the function in the LLVM dialect."""
     return f"""
 llvm.func @"{name}"(%p: {PTR}, %start: i64, %width: i64, %base: {PTR}, %extent: i64, %site: i64, %record: {PTR},
     %dummy: {PTR}) -> {PTR} attributes {{passthrough = ["alwaysinline"]}} {{

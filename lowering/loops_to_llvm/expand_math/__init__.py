@@ -1,12 +1,12 @@
-"""Expands transcendental functions and remf of floats, and divisions of integers, into arithmetic that LLVM vectorises,
-and says what conversions to integers make of what those do not hold.
+"""Expands transcendental functions and remf of floats, and divisions of integers, into arithmetic that LLVM vectorises.
+Also defines the result of conversions to integers for floats out of the integer's range.
 
     %y = math.exp %x : f32      →      %0 = math.fma %x, %c, %magic : f32
                                        … a polynomial and a scale by a power of two
 
-Special values come out as in torch eager: NaN, infinities, signed zeros, denormals, overflow and
-gradual underflow. f16 and bf16 are computed in f32. sin, cos and tan of f64 become calls (vector_functions.py). remf of
-f64, vectors of f16 and bf16, of f64 for those three, and the functions without a row here are left for libm.
+Special values come out as in torch eager: NaN, infinities, signed zeros, denormals, overflow and gradual underflow. f16
+and bf16 are computed in f32. sin, cos and tan of f64 become calls (vector_functions.py). These are left for libm: remf
+of f64, vectors of f16 and bf16, f64 vectors of sin, cos and tan, and functions that are not in FUNCTIONS.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from cuesta.passes.infra.registry import Pass, register_pass
 
 @dataclass(frozen=True)
 class MathFunction:
-    """One function: its op, and what builds its value from f32 operands, and from f64 ones if anything does."""
+    """A function: its op, and the emitters that build its value from f32 operands and, if there is one, from f64."""
 
     op: type[ir.OpView]
     emit: Callable[..., ir.Value]
@@ -97,7 +97,7 @@ class ExpandMath(Pass):
 
 
 def _expansion(b: Builder, function: MathFunction) -> Callable[[ir.OpView, rewrite.PatternRewriter], bool]:
-    """The rewrite pattern of one function; returns True, "no match", for types that stay."""
+    """The rewrite pattern of a function; returns True, "no match", for types that are not expanded."""
 
     def expand(op: ir.OpView, rewriter: rewrite.PatternRewriter) -> bool:
         kind = op.results[0].type

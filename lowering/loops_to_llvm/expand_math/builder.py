@@ -1,8 +1,7 @@
-"""A terse builder of arith and math ops on scalars or vectors: plain numbers are constants of the other operand's type.
+"""Builds arith and math ops on scalars or vectors tersely: Python numbers become constants of the other operand's type.
 
-Every op it builds maps to one LLVM instruction or one intrinsic that LLVM's loop vectoriser widens.
-No op carries fastmath flags, so what is written is what runs: the magic-number roundings and the
-split constants of the emitters depend on it.
+Every op maps to one LLVM instruction, or to one intrinsic that LLVM's loop vectoriser widens. No op has fastmath flags:
+the emitters' roundings by magic numbers and their split constants depend on exact evaluation.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ _UNORDERED = arith.CmpFPredicate.UNO
 
 @dataclass(frozen=True)
 class ByWidth(Generic[T]):
-    """What a function of both widths takes for f32 and for f64."""
+    """A pair of values for f32 and for f64, such as constants or coefficients."""
 
     narrow: T
     wide: T
@@ -33,7 +32,7 @@ class ByWidth(Generic[T]):
 
 
 class Builder:
-    """Builds at the current insertion point. Holds the types of one context."""
+    """Builds ops at the current insertion point. Holds the types of one context."""
 
     def __init__(self) -> None:
         self.f16 = ir.F16Type.get()
@@ -49,8 +48,8 @@ class Builder:
 
     # -- constants ---------------------------------------------------------------------------
     def const(self, value: float | int, kind: ir.Type) -> Value:
-        """`value` in `kind`, in each element of a vector; an integer is taken modulo the width, so bit masks can be
-        written unsigned."""
+        """A constant of type `kind`; in a vector, each element is `value`. Integers are taken modulo the width, so that
+        bit masks can be written unsigned."""
         if isinstance(kind, ir.VectorType):
             one = self.const(value, kind.element_type).owner.attributes["value"]
             return arith.ConstantOp(kind, ir.DenseElementsAttr.get_splat(kind, one)).result
@@ -94,14 +93,14 @@ class Builder:
         return math.TruncOp(a).result
 
     def round(self, a: Value) -> Value:
-        """To the nearest whole number, halves to the even one."""
+        """Rounds to the nearest whole number, ties to even."""
         return math.RoundEvenOp(a).result
 
     def copysign(self, magnitude: Operand, sign: Value) -> Value:
         return math.CopySignOp(*self._same(magnitude, sign)).result
 
     def poly(self, x: Value, coefficients: tuple[float, ...]) -> Value:
-        """Horner's rule; coefficients from the highest power down to the constant."""
+        """A polynomial by Horner's rule. Coefficients go from the highest power down to the constant."""
         acc: Operand = coefficients[0]
         for c in coefficients[1:]:
             acc = self.fma(x, acc, c)
@@ -109,7 +108,7 @@ class Builder:
         return acc
 
     def balanced_poly(self, x: Value, coefficients: tuple[float, ...]) -> Value:
-        """Estrin's scheme, for a chain of so many fma that a processor runs out of other elements to compute meanwhile.
+        """A polynomial by Estrin's scheme, for so many coefficients that Horner's chain of FMAs would stall the loop.
 
         Coefficients as in `poly`.
         """
@@ -144,7 +143,7 @@ class Builder:
         return arith.SelectOp(condition, *self._same(a, b)).result
 
     def any(self, condition: Value) -> Value:
-        """Whether one of a vector's conditions holds; a single one itself."""
+        """Whether any element of a vector of conditions holds; a scalar condition is returned as it is."""
         if not isinstance(condition.type, ir.VectorType):
             return condition
         return vector.reduction(self.i1, vector.CombiningKind.OR, condition)
@@ -157,12 +156,12 @@ class Builder:
         return arith.XOrIOp(condition, self.const(1, condition.type)).result
 
     def at_most(self, x: Value, limit: float) -> Value:
-        """min(x, limit) that lets NaN through; exactly x86's minps, which arith.minimumf is not."""
+        """min(x, limit), or NaN if x is NaN; exactly x86's minps, unlike arith.minimumf."""
         bound = self.const(limit, x.type)
         return self.select(self.less(bound, x), bound, x)
 
     def at_least(self, x: Value, limit: float) -> Value:
-        """max(x, limit) that lets NaN through; exactly x86's maxps."""
+        """max(x, limit), or NaN if x is NaN; exactly x86's maxps."""
         bound = self.const(limit, x.type)
         return self.select(self.less(x, bound), bound, x)
 
@@ -222,10 +221,10 @@ class Builder:
 
 
 def element_of(kind: ir.Type) -> ir.Type:
-    """The type itself, or that of a vector's elements."""
+    """The element type of a vector type; any other type itself."""
     return kind.element_type if isinstance(kind, ir.VectorType) else kind
 
 
 def _shaped(kind: ir.Type, like: Value) -> ir.Type:
-    """The type, or a vector of it as long as another one."""
+    """`kind`, or a vector of `kind` with the shape of `like` if that is a vector."""
     return ir.VectorType.get(like.type.shape, kind) if isinstance(like.type, ir.VectorType) else kind

@@ -1,10 +1,11 @@
-"""Floats as integers, what no integer holds included: the least one, as x86 converts NaN, infinities and large numbers.
+"""Defines float-to-integer conversions for values out of range: the least integer, as on x86, for NaN, infinities and
+large numbers.
 
     %i = arith.fptosi %x : f32 to i32      →      %0 = arith.fptosi %x : f32 to i32
                                                   %i = |%x| < 2^31 ? %0 : -2^31
 
-LLVM leaves open what those become, and takes the choice where it sees a constant: a masked NaN was what a register
-held. On x86 the selection is a comparison and a masked conversion.
+In LLVM the result for such values is poison, and LLVM uses that for constants: a masked NaN became whatever a register
+held. On x86 the select is a comparison and a masked conversion.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from cuesta.lowering.loops_to_llvm.expand_math.builder import Builder, element_o
 
 
 def define_conversions(b: Builder, module: ir.Module) -> None:
-    """Says for each conversion of the module what it makes of what its type does not hold."""
+    """Guards each conversion of the module by a select, which gives the least integer for values out of range."""
     for op in [op for op in walk(module.operation) if op.name == "arith.fptosi"]:
         (x,), kind = op.operands, op.results[0].type
         width = element_of(kind).width

@@ -1,7 +1,7 @@
-"""erf: an odd polynomial below 0.9, 1 - 2^q(a) above (the shape of Norbert Juffa's erff). erfc: e^(-a^2) by a
-polynomial of (a - 2) / (a + 2).
+"""Computes erf by an odd polynomial below 0.9 and 1 - 2^q(a) above (the form of Norbert Juffa's erff), and erfc by
+e^(-a^2) times a polynomial of (a - 2) / (a + 2).
 
-The coefficients are computed as those of exponential.py.
+The coefficients are computed like those of exponential.py.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def erf(b: Builder, x: Value) -> Value:
 
 
 def erfc(b: Builder, x: Value) -> Value:
-    """Its tail to the last digits, which 1 - erf x has not: e^(-a^2) takes back what rounding a^2 lost."""
+    """erfc x, with a tail to the last digits, unlike 1 - erf x: e^(-a^2) is corrected for the rounding error of a^2."""
     # erfc(10.1) rounds to 0.
     a = b.at_most(b.abs(x), 10.1)
     scaled = b.poly(b.div(b.sub(a, 2.0), b.add(a, 2.0)), _SCALED_ERFC)

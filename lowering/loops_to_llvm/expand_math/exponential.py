@@ -1,7 +1,7 @@
-"""exp, exp2, expm1 and tanh.
+"""Computes exp, exp2, expm1 and tanh of f32.
 
-The coefficients are minimax in relative error, computed by Lawson's reweighted least squares in
-double precision and rounded to float from the low order up, refitting the rest after each.
+The coefficients are minimax in relative error. They are computed by Lawson's reweighted least squares in double
+precision, and rounded to float from the low order up, refitting the rest after each. Comments state a table's error.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _EXP2_WIDE = (
     0.6931472420692444,
     1.0,
 )
-# 2^r on |r| <= 1/2: 2^-23.0, for where the result is added to something larger.
+# 2^r on |r| <= 1/2: 2^-23.0, for results that are added to something larger.
 _EXP2_SHORT = (
     0.0013416250003501773,
     0.009680361486971378,
@@ -73,16 +73,16 @@ def power_of_two(b: Builder, shifted: Value) -> Value:
 def exp(b: Builder, x: Value) -> Value:
     """e^x = (p * 2^m) * 2^m, with m = round(x / (2 ln 2)).
 
-    The even split keeps 2^m normal wherever the result is none, so overflow and gradual underflow come out of the
-    last product with one rounding; it costs one degree of the polynomial and no integer ops. From -175.4 on down 2^m
-    is zero itself, as a masked softmax has it: a product that underflows takes a processor some 150 cycles.
+    The even split keeps 2^m normal even if the result is not, so overflow and gradual underflow arise in the last
+    product, with one rounding. The split costs one degree of the polynomial and no integer ops. Below -175.4, which
+    occurs in a masked softmax, 2^m itself is zero: a product that underflows takes a processor some 150 cycles.
     """
     scaled, scale = _exp_in_two(b, b.at_least(b.at_most(x, 89.0), -176.0))
     return b.mul(scaled, scale)
 
 
 def half_exp(b: Builder, x: Value) -> Value:
-    """e^x / 2 for x >= 0: finite wherever sinh x and cosh x are."""
+    """e^x / 2 for x >= 0; finite whenever sinh x and cosh x are."""
     scaled, scale = _exp_in_two(b, b.at_most(x, 90.0))
     return b.mul(scaled, b.mul(scale, 0.5))
 
@@ -97,7 +97,7 @@ def _exp_in_two(b: Builder, x: Value) -> tuple[Value, Value]:
 
 
 def exp2(b: Builder, x: Value) -> Value:
-    """2^x, split as in exp; here the reduction is exact."""
+    """2^x, split as in exp. Here the reduction is exact."""
     x = b.at_least(b.at_most(x, 129.0), -254.0)
     shifted = b.fma(x, 0.5, _MAGIC)
     r = b.fma(b.sub(shifted, _MAGIC), -2.0, x)
@@ -119,7 +119,7 @@ def exp2_short(b: Builder, x: Value) -> tuple[Value, Value]:
 def expm1(b: Builder, x: Value) -> Value:
     """e^x - 1 = 2 * (s p + (s - 1/2)), with s = 2^(n-1) and p = e^r - 1.
 
-    Half the scale, because 2^128 is no float while n reaches 128 before the result overflows.
+    The scale is halved because n reaches 128 before the result overflows, and 2^128 is not a float.
     """
     clamped = b.at_least(b.at_most(x, 89.0), -20.0)
     shifted = b.fma(clamped, _LOG2_E, _MAGIC - 1.0)
@@ -129,7 +129,7 @@ def expm1(b: Builder, x: Value) -> Value:
     p = b.fma(square, b.poly(r, _EXPM1), r)
     scale = power_of_two(b, shifted)
     y = b.mul(b.fma(scale, p, b.sub(scale, 0.5)), 2.0)
-    # Tiny x is its own answer: keeps -0.0, and the last bit of denormals, which the halving drops.
+    # For tiny x the result is x. This keeps -0.0 and the last bit of denormals, which the halved scale would drop.
     return b.select(b.less(square, 1e-30), x, y)
 
 

@@ -1,6 +1,6 @@
-"""sinh and cosh from half an exponential, asinh, acosh and atanh from log1p, of f32 and f64.
+"""Computes sinh and cosh from e^x / 2, and asinh, acosh and atanh from log1p, of f32 and f64.
 
-The coefficients are computed as those of exponential.py, and those for f64 by tools/minimax.py.
+The coefficients for f32 are computed like those of exponential.py, those for f64 by tools/minimax.py.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from cuesta.lowering.loops_to_llvm.expand_math.double import logarithm as double
 
 _NAN = float("nan")
 _LN2 = 0.6931471805599453
-#: Above it 1 is nothing beside the square of a number.
+#: For larger numbers, adding 1 to their square does not change it.
 _LARGE = ByWidth(1e8, 1e17)
 _HALF_EXP = ByWidth(exponential.half_exp, double_exponential.half_exp)
 _LOG1P = ByWidth(logarithm.log1p, double_logarithm.log1p)
@@ -48,7 +48,7 @@ def cosh(b: Builder, x: Value) -> Value:
 
 
 def _log1p_or_log_of_double(b: Builder, large: Value, a: Value, rest: Value) -> Value:
-    """log(2 a) where `large`, log1p(rest) elsewhere."""
+    """log(2 a) if `large`, else log1p(rest)."""
     y = _LOG1P.of(a)(b, b.select(large, a, rest))
     return b.add(y, b.select(large, b.const(_LN2, a.type), 0.0))
 

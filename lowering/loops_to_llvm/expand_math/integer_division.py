@@ -1,10 +1,11 @@
-"""Quotients and remainders of integers by divisors that are no constants, by way of floats, which LLVM vectorises.
+"""Rewrites divisions of integers by divisors that are not constant as divisions of floats, which LLVM vectorises.
 
     %q = arith.divsi %x, %y : i32      →      %q = fptosi (sitofp %x : f64) / (sitofp %y : f64)
 
-x / y lies at least 1 / |y| off the next whole number, that is by 2^-31 of itself in 32 bits: f64 rounds nothing up to
-it, and f32 nothing of 16 bits. Of 64 bits the float's quotient is off by up to 2^11; it is computed once more of what
-is left, and then it may be off by one. The divisor must not be 0, nor -1 of the lowest number.
+If x / y is not whole, it differs from the next whole number by at least 1 / |y|, that is, by 2^-31 of itself in 32
+bits. So f64 never rounds it up to that number, nor does f32 for 16 bits. For 64 bits, the float's quotient is off by up
+to 2^11. The remainder is divided once more, after which the quotient may be off by one. The divisor must not be 0, nor
+-1 if the dividend is the lowest number.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ OPS: tuple[type[ir.OpView], ...] = (
 
 
 def expansion(b: Builder, kind: type[ir.OpView]) -> Callable[[ir.OpView, rewrite.PatternRewriter], bool]:
-    """The rewrite pattern of one op; it leaves constant divisors, which LLVM multiplies by, and wide unsigned types."""
+    """The rewrite pattern of an op. Leaves wide unsigned types, and constant divisors, for which LLVM multiplies."""
 
     def expand(op: ir.OpView, rewriter: rewrite.PatternRewriter) -> bool:
         x, y = op.operands
@@ -34,7 +35,7 @@ def expansion(b: Builder, kind: type[ir.OpView]) -> Callable[[ir.OpView, rewrite
             return True
         if not isinstance(y.owner, ir.Block) and y.owner.name == "arith.constant":
             return True
-        if op.operation.parent.name == "scf.while":  # of which LLVM makes no vectors
+        if op.operation.parent.name == "scf.while":  # LLVM does not vectorise these loops
             return True
         with rewriter.ip, op.location:
             quotient, rest = _divide(b, x, y, unsigned)
@@ -47,7 +48,7 @@ def expansion(b: Builder, kind: type[ir.OpView]) -> Callable[[ir.OpView, rewrite
 
 
 def _divide(b: Builder, x: Value, y: Value, unsigned: bool) -> tuple[Value, Value]:
-    """(quotient, rounded to zero, and remainder)"""
+    """The quotient, rounded to zero, and the remainder."""
     if x.type.width == 64:
         return _divide_wide(b, x, y)
     wide = b.f64 if x.type.width == 32 else b.f32
@@ -62,7 +63,7 @@ def _divide_wide(b: Builder, x: Value, y: Value) -> tuple[Value, Value]:
     left = b.isub(x, arith.muli(quotient, y))
     more = arith.fptosi(b.i64, b.div(arith.sitofp(b.f64, left), divisor))
     quotient, left = b.iadd(quotient, more), b.isub(left, arith.muli(more, y))
-    # A remainder has the sign of x and is less than y: `towards` leads from one that has not to one that has.
+    # A remainder must have the sign of x and be less than y in magnitude. A step of `towards` corrects the quotient.
     sign = arith.shrsi(b.xor(x, y), b.const(63, b.i64))
     towards = arith.ori(sign, b.const(1, b.i64))
     wrong_sign = arith.cmpi(_SLT, b.xor(left, x), b.const(0, b.i64))
@@ -79,7 +80,7 @@ def _magnitude(b: Builder, x: Value) -> Value:
 
 
 def _floored(b: Builder, quotient: Value, rest: Value, y: Value) -> Value:
-    """One less where the remainder has not the divisor's sign."""
+    """The quotient rounded down: one less if the remainder and the divisor have different signs."""
     zero = b.const(0, y.type)
     differ = arith.cmpi(_SLT, b.xor(rest, y), zero)
     adjust = b.both(differ, b.invert(arith.cmpi(_EQ, rest, zero)))

@@ -1,7 +1,7 @@
-"""asin, acos, atan and atan2: odd polynomials where the functions are flat, and identities for the rest, of f32
-and f64.
+"""Computes asin, acos, atan and atan2 of f32 and f64: odd polynomials where the functions are flat, and identities for
+the rest.
 
-The coefficients are computed as those of exponential.py, and those for f64 by tools/minimax.py.
+The coefficients for f32 are computed like those of exponential.py, those for f64 by tools/minimax.py.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def _less(b: Builder, unit: ByWidth[tuple[float, float]], y: Value) -> Value:
 
 
 def _halved(b: Builder, a: Value) -> tuple[Value, Value]:
-    """(t, t^2) with t = a below 1/2 and sqrt((1 - a) / 2) above, where asin a = pi/2 - 2 asin t."""
+    """(t, t^2) with t = a below 1/2, else t = sqrt((1 - a) / 2), for which asin a = pi/2 - 2 asin t."""
     near = b.less(a, 0.5)
     square = b.select(near, b.mul(a, a), b.mul(b.sub(1.0, a), 0.5))
     return b.select(near, a, b.sqrt(square)), square
@@ -101,7 +101,7 @@ def asin(b: Builder, x: Value) -> Value:
 
 
 def acos(b: Builder, x: Value) -> Value:
-    """pi/2 - asin x in the middle, 2 asin t at the right, pi - 2 asin t at the left."""
+    """pi/2 - asin x for |x| < 1/2, 2 asin t for larger x, pi - 2 asin t for smaller x."""
     a = b.abs(x)
     y = _odd(b, *_halved(b, a), _ASIN)
     twice = b.mul(y, 2.0)
@@ -110,7 +110,7 @@ def acos(b: Builder, x: Value) -> Value:
 
 
 def _atan_of_ratio(b: Builder, y: Value, x: Value) -> Value:
-    """atan(y / x) of non-negative numbers, that of the greater by the less taken from pi/2."""
+    """atan(y / x) of non-negative numbers; if y > x, computed as pi/2 - atan(x / y)."""
     steep = b.less(x, y)
     low, high = b.select(steep, x, y), b.select(steep, y, x)
     t = b.div(low, high)
@@ -123,11 +123,12 @@ def atan(b: Builder, x: Value) -> Value:
 
 
 def atan2(b: Builder, y: Value, x: Value) -> Value:
-    """The angle of (x, y), by the signs of both: those of zeros count, and infinities stand at 45 degrees."""
+    """The angle of (x, y) in the quadrant of their signs. Signs of zeros count; two infinities give odd multiples
+    of 45 degrees."""
     rise, run = b.abs(y), b.abs(x)
     same = b.equal(rise, run)
     zero = b.both(same, b.equal(rise, 0.0))
-    # Equal numbers, infinities among them, have the ratio 1; two zeros the angle 0.
+    # Equal numbers have the ratio 1, also infinities; two zeros have the angle 0.
     angle = _atan_of_ratio(b, b.select(same, 1.0, rise), b.select(same, 1.0, run))
     angle = b.select(zero, 0.0, angle)
     left = b.less(b.copysign(1.0, x), 0.0)

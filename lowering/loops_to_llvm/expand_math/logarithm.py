@@ -1,6 +1,6 @@
-"""log, log2, log10 and log1p: x = 2^n (1 + f) with 1 + f in [sqrt(1/2), sqrt(2)), then f Q(f) + n log 2.
+"""Computes log, log2, log10 and log1p of f32: x = 2^n (1 + f), 1 + f in [sqrt(1/2), sqrt(2)), then f Q(f) + n log 2.
 
-The minimax coefficients of Q are computed as those of exponential.py.
+The minimax coefficients of Q are computed like those of exponential.py.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ _SMALLEST_NORMAL = 2.0**-126
 _INF = float("inf")
 _NAN = float("nan")
 
-# n is kept as n * 2^23, the exponent's bits read as an integer: exact, and one shift less.
+# n is kept as n * 2^23, the exponent's bits as an integer. This is exact and saves a shift.
 _UNIT = 2.0**-23
 _LN2 = 0.6931471824645996 * _UNIT  # within 0.05 ulp of ln 2, so that no low part is needed
 _LOG10_2 = (0.3010300099849701 * _UNIT, -1.432098883924482e-08 * _UNIT)
@@ -71,7 +71,7 @@ _LOG10 = (
 
 
 def _split(b: Builder, x: Value) -> tuple[Value, Value]:
-    """n * 2^23 and f for positive finite x, denormals included; anything for other x."""
+    """n * 2^23 and f for positive finite x, denormals included; undefined for other x."""
     denormal = b.less(x, _SMALLEST_NORMAL)
     bits = b.bits(b.select(denormal, b.mul(x, 2.0**23), x))
     exponent = b.both(b.isub(bits, _SQRT_HALF_BITS), _EXPONENT_MASK)
@@ -81,7 +81,7 @@ def _split(b: Builder, x: Value) -> tuple[Value, Value]:
 
 
 def at_the_edges(b: Builder, x: Value, y: Value) -> Value:
-    """y for positive finite x; -inf at 0, NaN below; infinity and NaN as they are."""
+    """y for positive finite x; -inf for 0, NaN for negative x; infinity and NaN unchanged."""
     y = b.select(b.less(x, _INF), y, x)
     not_positive = b.select(b.equal(x, 0.0), b.const(-_INF, x.type), _NAN)
     return b.select(b.less(0.0, x), y, not_positive)
@@ -104,12 +104,12 @@ def log10(b: Builder, x: Value) -> Value:
 
 
 def log1p(b: Builder, x: Value) -> Value:
-    """log of u = 1 + x, where f takes back what rounding u lost: (x - (u - 1)) / 2^n."""
+    """log of u = 1 + x, where f is corrected for the rounding error of u: (x - (u - 1)) / 2^n."""
     u = b.add(x, 1.0)
     lost = b.sub(x, b.sub(u, 1.0))
     bits = b.bits(u)
     exponent = b.both(b.isub(bits, _SQRT_HALF_BITS), _EXPONENT_MASK)
-    # 2^-n; 0 for n > 126, where nothing was lost.
+    # 2^-n; 0 for n > 126, where u has no rounding error.
     unscale = b.from_bits(b.imax(b.isub(0x3F800000, exponent), 0))
     f = b.fma(lost, unscale, b.sub(b.from_bits(b.isub(bits, exponent)), 1.0))
     y = b.fma(b.to_float(exponent), _LN2, b.mul(f, b.poly(f, _LOG1P)))

@@ -1,4 +1,4 @@
-"""powf and rsqrt."""
+"""Computes powf of f32, and rsqrt."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ _LOG2 = (
 
 
 def rsqrt(b: Builder, x: Value) -> Value:
-    """Exactly rounded root and division, as eager does; signs of zero and NaN follow."""
+    """1 / sqrt(x) by an exactly rounded root and division, as in eager. Signed zeros and NaN come out right."""
     return b.div(1.0, b.sqrt(x))
 
 
 def _log2(b: Builder, a: Value) -> Value:
-    """log2 of a non-negative f32, in f64 (where float denormals are normal)."""
+    """log2 of a non-negative f32, computed in f64, in which denormals of f32 are normal."""
     n, f = split_normal(b, b.widen(a))
     return b.fma(f, b.poly(f, _LOG2), n)
 
@@ -47,7 +47,7 @@ def powf(b: Builder, x: Value, y: Value) -> Value:
     finite = b.less(a, _INF)
     log = b.select(finite, _log2(b, a), b.widen(a))
     log = b.select(b.equal(a, 0.0), -_INF, log)
-    # 1 to any power and any number to the power 0 are 1, NaN and infinity included.
+    # 1 to any power, and any number to the power 0, is 1, even for NaN and infinity.
     is_one = b.either(b.equal(a, 1.0), b.equal(y, 0.0))
     z = b.select(is_one, 0.0, b.mul(log, b.widen(y)))
     z = b.at_least(b.at_most(z, 200.0), -200.0)
@@ -58,7 +58,7 @@ def powf(b: Builder, x: Value, y: Value) -> Value:
 
 
 def with_sign(b: Builder, x: Value, y: Value, magnitude: Value) -> Value:
-    """x^y, given that of |x|: negative for odd powers of a negative x, NaN for those that are no integers."""
+    """x^y from |x|^y. For negative x, the result is negative if y is odd, and NaN if y is no integer."""
     is_integer = b.equal(y, b.trunc(y))
     half = b.mul(y, 0.5)
     is_even = b.equal(half, b.trunc(half))

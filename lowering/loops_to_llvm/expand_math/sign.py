@@ -1,12 +1,13 @@
-"""copysign of numbers that become f16, with the sign of an f64, in bits.
+"""Rewrites copysign as bit operations if the sign comes from an f64 and the result becomes f16.
 
     %s = arith.truncf %w : f64 to f32          %m = bits of %x, less the sign
     %y = math.copysign %x, %s          →       %y = %m or the sign in the bits of %w
     %z = arith.truncf %y : f32 to f16          %z = arith.truncf %y : f32 to f16
 
-Rounding keeps the sign, so LLVM's backend asks %w for it, and %x too is rounded before it is signed, however many
-conversions that takes. The sign is then that of %w in f16, and f64 to f16 is a call of a function that nothing has.
-Masked bits of one width are a copysign for LLVM, so that an f64 with the sign of an f64 is rounded to f32 first.
+Rounding keeps the sign, so LLVM's backend takes the sign from %w directly, and moves the rounding of %x before the
+copysign, through any number of conversions. Then it converts %w to f16 for its sign, and f64 to f16 is a call of a
+function that does not exist. LLVM also recognises masked bits of equal width as a copysign, so an f64 that gets the
+sign of an f64 is rounded to f32 first.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ _CONVERSIONS = (arith.TruncFOp.OPERATION_NAME, arith.ExtFOp.OPERATION_NAME)
 
 
 def expand(op: math.CopySignOp, rewriter: rewrite.PatternRewriter) -> bool:
-    """The rewrite pattern; returns True, "no match", for copysigns that LLVM's backend compiles."""
+    """The rewrite pattern of copysign; returns True, "no match", if LLVM's backend can compile the op."""
     magnitude, sign = op.operands
     told = _told_by(op, sign)
     if told is None or told.type == magnitude.type:
@@ -31,7 +32,7 @@ def expand(op: math.CopySignOp, rewriter: rewrite.PatternRewriter) -> bool:
 
 
 def expand_rounded(op: arith.TruncFOp, rewriter: rewrite.PatternRewriter) -> bool:
-    """The rewrite pattern of roundings to f32 of an f64 that has the sign of an f64."""
+    """The rewrite pattern for roundings to f32 of copysign(f64, f64). Rounds the magnitude first."""
     signed = op.operands[0].owner
     if not isinstance(element_of(op.operands[0].type), ir.F64Type) or not isinstance(signed, math.CopySignOp):
         return True
@@ -46,8 +47,8 @@ def expand_rounded(op: arith.TruncFOp, rewriter: rewrite.PatternRewriter) -> boo
 
 
 def _told_by(op: math.CopySignOp, sign: Value) -> Value | None:
-    """The number that has the sign in its bits, where LLVM must not be asked for it: the f64 that became it, or the f16
-    that was read from memory, which may be what was stored there of one."""
+    """The value to take the sign bit from, if LLVM's copysign would fail: the f64 that `sign` was converted from, or an
+    f16 from memory, which LLVM may trace to a stored rounded f64. None if LLVM's copysign works."""
     f16, wide = ir.F16Type.get(op.context), sign
     while isinstance(wide.owner, ir.Operation | ir.OpView) and wide.owner.name in _CONVERSIONS:
         wide = wide.owner.operands[0]
@@ -57,13 +58,13 @@ def _told_by(op: math.CopySignOp, sign: Value) -> Value | None:
 
 
 def _becomes(x: Value) -> set[ir.Type]:
-    """The types of numbers that x is converted to, its own among them."""
+    """The element type of x and all element types that x is converted to, through chains of conversions."""
     converted = [use.owner.results[0] for use in x.uses if use.owner.name in _CONVERSIONS]
     return {element_of(x.type)}.union(*map(_becomes, converted))
 
 
 def _has_f64(op: ir.OpView) -> bool:
-    """Whether the function that an op is in reads f64."""
+    """Whether the function that contains an op has values of f64."""
     function = op.operation
     while function.name != "func.func":
         function = function.parent.operation
@@ -71,7 +72,7 @@ def _has_f64(op: ir.OpView) -> bool:
 
 
 def _in_bits(b: Builder, x: Value, told: Value) -> Value:
-    """x with the sign of another number."""
+    """x with the sign of `told`, by bit operations."""
     bits, others = b.bits(x), b.bits(told)
     width, other = element_of(bits.type).width, element_of(others.type).width
     mask = 1 << (width - 1)

@@ -1,10 +1,10 @@
-"""sin, cos and tan of every f32, with the argument reduced in f64.
+"""Computes sin, cos and tan of every f32, with the argument reduced in f64.
 
-x / pi is wanted modulo 2, to some 56 bits behind the point. A large x is a multiple of a power of two, so whole
-binary places of 1 / pi can be left out that add multiples of 2 only (Payne and Hanek). What is left of it depends on
-the exponent of x: five ranges of it, each with a number in two doubles that fits, are told apart by selections,
-because a rare branch would keep the loop from being vectorised.
-The polynomials' coefficients are computed as those of exponential.py.
+The reduction needs x / pi modulo 2, with about 56 bits after the binary point. A large x is a multiple of a power of
+two, so the leading bits of 1 / pi, which only add multiples of 2, can be left out (Payne and Hanek). The remaining bits
+depend on the exponent of x: five ranges of exponents each have a constant in two doubles. Selects choose the range,
+because even a rare branch would keep LLVM from vectorising the loop.
+The polynomials' coefficients are computed like those of exponential.py.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ _COS_NARROW = (2.4432327336398885e-05, -0.0013887309469282627, 0.041666645556688
 
 @dataclass(frozen=True)
 class _Unit:
-    """What an argument is counted in.
+    """The unit of a reduction: pi or pi / 2.
 
-    `inverse` is 1 / size in two doubles. `ranges` has, for arguments from 2^n on, n and 1 / size modulo 2^(24 - n), the
-    nearest to 0, in two doubles: such f32 are multiples of 2^(n - 23).
+    `inverse` is 1 / size in two doubles. `ranges` has rows of n and, in two doubles, 1 / size modulo 2^(24 - n), as the
+    residue nearest to 0, for arguments from 2^n on: f32 of that magnitude are multiples of 2^(n - 23).
     """
 
     size: float
@@ -60,9 +60,10 @@ _HALF_PI = _Unit(
 
 
 def _reduce(b: Builder, x: Value, unit: _Unit, shift: float = 0.0) -> tuple[Value, Value]:
-    """(x - n * unit, bits of n in the low ones) for the n nearest to x / unit among whole numbers less `shift`, in f64.
+    """(x - n * unit, an i64 with the bits of n + shift in its low bits), in f64. n is nearest to x / unit among the
+    whole numbers minus `shift`.
 
-    n may be off by a multiple of 2. The sign of a zero x stays.
+    n may be off by a multiple of 2. The sign of a zero x is kept.
     """
     wide = b.widen(x)
     size = b.abs(wide)
@@ -71,7 +72,7 @@ def _reduce(b: Builder, x: Value, unit: _Unit, shift: float = 0.0) -> tuple[Valu
         is_less = b.less(size, 2.0**exponent)
         high, low = b.select(is_less, high, high_here), b.select(is_less, low, low_here)
     quotient, less = b.mul(wide, high), b.neg(wide)
-    # What rounding added to it. Subtracted, because -0.0 - 0.0 is -0.0.
+    # What rounding added to the quotient. Subtracted below, because -0.0 - 0.0 is -0.0.
     added = b.fma(less, low, b.fma(less, high, quotient))
     shifted = b.add(b.add(quotient, shift) if shift else quotient, _MAGIC)
     whole = b.sub(shifted, _MAGIC)
@@ -84,7 +85,7 @@ def _sine(b: Builder, r: Value, parity: Value) -> Value:
     r = b.narrow(b.from_bits(b.xor(b.bits(r), b.shift_left(parity, _SIGN_SHIFT))))
     square = b.mul(r, r)
     y = b.fma(b.mul(r, square), b.poly(square, _SIN), r)
-    # Rounding may reach just above 1. The sign is put back because -0.0 + 0.0 is 0.0.
+    # Rounding may give a result just above 1. The sign is restored because -0.0 + 0.0 is 0.0.
     return b.copysign(b.at_most(b.abs(y), 1.0), r)
 
 

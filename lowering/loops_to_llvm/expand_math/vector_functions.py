@@ -1,11 +1,11 @@
-"""Functions of f64 that LLVM's vectoriser calls for many elements at once: inlined, their branch would keep it away.
+"""Replaces sin, cos and tan of f64 by calls that LLVM's vectoriser widens: their inlined branch would prevent that.
 
     %y = math.sin %x : f64      →      %y = call @cuesta_sin(%x)
 
-    func.func @cuesta_sin(%x: f64)                   with an attribute that names the others
-    func.func @cuesta_sin_8(%x: vector<8xf64>)       and one for vectors of four
+    func.func @cuesta_sin(%x: f64)                   with an attribute that names the vector variants
+    func.func @cuesta_sin_8(%x: vector<8xf64>)       and a variant for vectors of four
 
-The branch of those for vectors is taken if any element wants it.
+The vector variants take their branch if any element needs it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ BODIES: dict[type[ir.OpView], Callable[[Builder, Value], Value]] = {
 
 
 def call_vector_functions(b: Builder, module: ir.Module) -> None:
-    """Makes calls of the ops of BODIES on f64 scalars, and defines what they call in the modules around them."""
+    """Replaces the ops of BODIES on f64 scalars by calls, and defines the called functions in the ops' modules."""
     bodies = {kind.OPERATION_NAME: body for kind, body in BODIES.items()}
     for op in [op for op in walk(module.operation) if op.name in bodies and op.results[0].type == b.f64]:
         name = f"cuesta_{op.name.removeprefix('math.')}"
@@ -39,13 +39,13 @@ def call_vector_functions(b: Builder, module: ir.Module) -> None:
 
 
 def _define(b: Builder, op: ir.Operation, name: str, body: Callable[[Builder, Value], Value]) -> None:
-    """Adds the functions to the module around `op`, unless they are there."""
+    """Adds a function and its vector variants to the module around `op`, unless the module has them."""
     module = op.parent
     while module.name != "builtin.module":
         module = module.parent
     if name in ir.SymbolTable(module):
         return
-    # As LLVM's "Vector Function ABI" spells that `name` of 8 elements is `name_8`.
+    # LLVM's "Vector Function ABI": `name` for 8 elements is `name_8`.
     variants = ",".join(f"_ZGV_LLVM_N{width}v_{name}({name}_{width})" for width in _WIDTHS)
     kinds = {f"{name}_{width}": ir.VectorType.get([width], b.f64) for width in _WIDTHS}
     with ir.InsertionPoint.at_block_begin(module.regions[0].blocks[0]):

@@ -1,5 +1,5 @@
-"""Which ops become one kernel.
+"""Decides which ops become one kernel.
 
-In comes a function of linalg ops, out come groups of them (`grouping`), each over one iteration space (`space`),
-within the limits of a machine (`limits`).
+The input is a function of linalg ops. The output is groups of these ops (`grouping`), each over one iteration space
+(`space`) and within the limits of a machine (`limits`).
 """

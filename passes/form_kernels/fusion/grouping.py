@@ -1,9 +1,9 @@
-"""Which generics become one kernel: greedy merging by bytes that need not move.
+"""Decides which generics become one kernel: merges greedily, the pairs that save most memory traffic first.
 
-A producer joins its consumer where they share a parallel class, no path leads from one to the other
-through a third, and the tile fits the cache. A small reduction over what the tiles wrote (the mean of
-a loss) follows as the kernel's tail, which runs once after the tiles. Every neighbour left apart is
-recorded with the reason and the bytes that it costs.
+A producer joins its consumer if they share a parallel class, no path leads from one to the other
+through a third kernel, and the tile fits the cache. A small reduction over the tiles' results (the mean of
+a loss) becomes the kernel's tail, which runs once after the tiles. Every producer and consumer that stay apart
+are recorded with the reason and the bytes that this costs.
 """
 
 from __future__ import annotations
@@ -26,24 +26,24 @@ from cuesta.passes.form_kernels.fusion.products import product_classes, product_
 from cuesta.passes.form_kernels.fusion.space import Conflict, Loop, Space, class_sizes, join, parallel_classes
 from cuesta.sizes import estimate, hint
 
-#: The share of what two groups read below which one of them is little work.
+#: A group that reads less than this share of the bytes that two groups read together counts as little work.
 _LITTLE = 0.1
 
 
 @dataclass
 class Group:
-    """Generics that are to be one kernel. `tail` holds those that run once after the tiles."""
+    """Generics that are to be one kernel. `tail` holds the generics that run once after the tiles."""
 
     nodes: list[Node]
     tail: list[Node] = field(default_factory=list)
     space: Space = field(default_factory=Space)
     parallel: set[tuple[int, int]] = field(default_factory=set)
-    #: How many tiles there are to share out, once somebody has asked.
+    #: The number of parallel tiles; None until it is first computed.
     tiles: int | None = None
 
     @functools.cached_property
     def bytes_read(self) -> int:
-        """Bytes of all operands, each counted for each of its readers."""
+        """Bytes of all operands; an operand with several readers counts once for each."""
         return sum(r.bytes for n in self.nodes for r in n.reads)
 
     @functools.cached_property
@@ -62,7 +62,7 @@ class Remark:
 
 
 class Grouping:
-    """Merges the items of one function; `groups` maps every node to its group at the end."""
+    """Merges the items of one function; `group` maps the index of every node to its group."""
 
     def __init__(self, items: list[Item], returned: set[ir.Value], machine: Machine = CPU) -> None:
         self.items = items
@@ -78,7 +78,7 @@ class Grouping:
             for value in (*item.op.operands, *(item.gathers if isinstance(item, Node) else ())):
                 self.readers.setdefault(value, set()).add(item.index)
 
-        #: Who reads a node's results; None where the graph returns one.
+        #: Node index → the items that read the node's results; None if the graph returns one of the results.
         self.inner_readers: dict[int, set[int] | None] = {
             item.index: self._inner_readers(item) for item in items if isinstance(item, Node)
         }
@@ -89,7 +89,7 @@ class Grouping:
         return {index for r in node.results for index in self.readers.get(r, ())}
 
     def run(self, fuse: bool = True) -> None:
-        """Forms the groups; without `fuse` every generic is one of its own."""
+        """Forms the groups; without `fuse` every generic is a group of its own."""
         for item in self.items:
             if isinstance(item, Node):
                 space = join([], [item])
@@ -99,7 +99,7 @@ class Grouping:
         if fuse:
             for item in self.items:
                 if isinstance(item, Node) and self._is_late(item) and len(self.group[item.index].members) == 1:
-                    self._merge_producers(item)  # no kernel reads it
+                    self._merge_producers(item)  # no reader's kernel has taken the conversion in
             self._merge_siblings()
             if self.machine.scalars_together:
                 self._merge_scalars()
@@ -128,15 +128,15 @@ class Grouping:
                 self._merge_producers(producer_node)
 
     def _is_late(self, node: Node) -> bool:
-        """Whether a node is better read narrow by its reader's kernel than written wide by another."""
+        """Whether a node only widens and should join its reader's kernel, which then reads the narrow tensor."""
         return self.machine.converts_late and node.widens
 
     def _is_little(self, node: Node) -> bool:
-        """Whether a launch costs more than doing a node's work again in every tile."""
+        """Whether recomputing a node in every tile costs less than a launch of its own."""
         return node.elements <= self.machine.repeated_elements and all(node.parallel) and not node.gathers
 
     def _merge_siblings(self) -> None:
-        """Groups that read one tensor along the same classes read it once."""
+        """Merges groups that read one tensor along the same classes, so that the tensor is read once."""
         for value, readers in self.readers.items():
             if byte_count(value) < 4096:
                 continue
@@ -147,7 +147,7 @@ class Grouping:
                     self._try_merge(a, b, siblings=True)
 
     def _merge_scalars(self) -> None:
-        """Groups of single numbers that read nothing but arguments become few: a network's counters of batches."""
+        """Merges groups that compute single numbers from arguments alone, such as a network's batch counters."""
         found: list[Group] = []
         for group in {id(g): g for g in self.group.values()}.values():
             inside = {n.index for n in group.members}
@@ -158,25 +158,25 @@ class Grouping:
             first, *others = found[start : start + self.machine.scalars_together]
             index = first.members[0].index
             for group in others:
-                if self._try_merge(self.group[index], group) is not None:  # it is full
+                if self._try_merge(self.group[index], group) is not None:  # the kernel so far is full
                     index = group.members[0].index
 
     def merge_twins(self, first: Sequence[Node], group: Group) -> str | None:
-        """Merges `group` into the one that the nodes `first` are in, whose loops have the sizes of its own, node by
-        node; the reason where it does not."""
+        """Merges `group` into the group of the nodes `first`. Node by node, the loops of both have the same sizes.
+        Returns the reason if the groups stay apart."""
         pairs = ((m.index, n.index, len(m.sizes)) for m, n in zip(first, group.members, strict=True))
         loops = [((m, d), (n, d)) for m, n, rank in pairs for d in range(rank)]
         return self.merge_along(self.group[first[0].index], group, loops)
 
     def merge_along(self, a: Group, b: Group, loops: Sequence[tuple[Loop, Loop]]) -> str | None:
-        """Merges two groups of which pairs of `loops` become one; the reason where it does not."""
+        """Merges two groups and unifies each pair of `loops`. Returns the reason if the groups stay apart."""
         return self._try_merge(a, b, loops=loops)
 
     # -- one merge ----------------------------------------------------------------------------
     def _try_merge(
         self, a: Group, b: Group, siblings: bool = False, loops: Sequence[tuple[Loop, Loop]] = ()
     ) -> str | None:
-        """Merges b into a; the reason where it does not. Each pair of `loops` becomes one."""
+        """Merges b into a and unifies each pair of `loops`. Returns the reason if the groups stay apart."""
         if len(a.members) + len(b.members) > self.machine.most_generics:
             return f"one kernel of both would have more than {self.machine.most_generics} generics"
         if not siblings and self.paths.between(a, b):
@@ -210,14 +210,14 @@ class Grouping:
             reason = self._refusal(a, b, nodes, space, parallel)
         if reason is not None:
             return self._extend_tail(a, b) if not siblings and reason == _NO_COMMON else reason
-        if siblings and self.paths.between(a, b):  # asked last, as siblings may be far apart
+        if siblings and self.paths.between(a, b):  # last, because the search is long for siblings far apart
             return _PATH
         self._replace(a, b, Group(nodes, tail, space, parallel))
         return None
 
     def _scatter_refusal(self, a: Group, b: Group) -> str | None:
-        """What keeps groups apart one of which writes at computed positions: into its kernel goes elementwise work on
-        what it writes, that nobody else reads."""
+        """The reason why two groups, one of which scatters (writes at computed positions), stay apart; None if they may
+        merge. A scatter's kernel takes in only elementwise producers whose results nothing else reads."""
         scatters = [n for n in (*a.members, *b.members) if n.base is not None]
         if not scatters:
             return None
@@ -253,7 +253,7 @@ class Grouping:
         return None
 
     def _tiles_wanted(self, a: Group, b: Group) -> int:
-        """The tiles that two groups keep when merged: those of the one that has fewer, of what is not little work."""
+        """The tiles that the merged kernel must keep: the smaller tile count of the groups that are not little work."""
         total = a.bytes_read + b.bytes_read
         if total <= self.machine.serial_bytes:
             return 0
@@ -266,7 +266,8 @@ class Grouping:
         return min(wanted, default=0)
 
     def _tiles(self, nodes: list[Node], space: Space, parallel: set[tuple[int, int]]) -> int:
-        """Tiles to share out. Where they cut what lies together in memory, some go together, in strips."""
+        """The number of parallel tiles. If tiles cut the contiguous dim of a large operand but leave another of its
+        dims whole, neighbouring tiles run together, and each such strip counts once."""
         sizes = class_sizes(space, nodes)
         tiles = math.prod(sizes[root] for root in parallel)
         reads = [(node, read) for node in nodes for read in node.reads if len(read.dims) > 1]
@@ -284,7 +285,7 @@ class Grouping:
         return tiles
 
     def _holds_stages(self, nodes: list[Node], space: Space, parallel: set[tuple[int, int]]) -> bool:
-        """Whether reductions that keep a part of what is no tile of its own keep little enough of it."""
+        """Whether each reduction that keeps a loop within the tile spans few enough elements of the tile."""
         limit = self.machine.staged_elements
         if limit is None:
             return True
@@ -303,7 +304,8 @@ class Grouping:
         return True
 
     def _extend_tail(self, a: Group, b: Group) -> str | None:
-        """Puts the whole of b behind a's tiles, where that is little work and needs nothing else's result."""
+        """Puts all of b into the tail of a, if b is little work and nothing in a reads its results. Returns the reason
+        if not."""
         if not self.machine.tails or b.tail or (a.tail and not b.nodes):
             return _NO_COMMON
         if any(n.base is not None for n in (*a.nodes, *b.nodes)):
@@ -320,7 +322,7 @@ class Grouping:
             return _NO_COMMON
         tail = sorted(a.tail + b.nodes, key=lambda n: n.index)
         try:
-            # The tail's loops get the classes of what they walk, so that one memory order serves both.
+            # The tail's loops join the classes of the tensors that they walk: one memory order serves tiles and tail.
             space = join([a.space, b.space], sorted(a.nodes + tail, key=lambda n: n.index))
         except Conflict:
             return _NO_COMMON
@@ -333,7 +335,7 @@ class Grouping:
             self.group[node.index] = merged
 
     def _internal(self, nodes: list[Node]) -> set[int]:
-        """Nodes whose results only the group reads."""
+        """Indices of the nodes whose results nothing outside `nodes` reads."""
         inside = {n.index for n in nodes}
         return {i for i in inside if (readers := self.inner_readers[i]) is not None and readers <= inside}
 
@@ -342,8 +344,8 @@ class Grouping:
 
 
 def _is_free(node: Node, scatters: bool) -> bool:
-    """Whether a node's work is nothing beside what its kernel does: cheap where that writes at computed positions, or
-    reads nothing but where its element stands."""
+    """Whether recomputing a node costs next to nothing in its kernel: the node is cheap, and either the kernel scatters
+    or the node reads no tensor, only loop indices."""
     return node.is_cheap and (scatters or (not node.reads and not node.gathers and all(node.parallel)))
 
 
@@ -352,14 +354,14 @@ _PATH = "a path between them leads through another kernel or call"
 
 
 def _gathers(reader: Group, writer: Group) -> bool:
-    """Whether one reads what the other writes at computed positions, which may lie in any tile."""
+    """Whether `reader` reads a result of `writer` at computed positions, which may be in any tile."""
     written = {r for n in writer.members for r in n.results}
     return any(v in written for n in reader.members for v in n.gathers)
 
 
 def _tile_bytes(nodes: list[Node], space: Space, parallel: set[tuple[int, int]], inside: Collection[int]) -> int:
-    """Bytes that the tensors passed inside the group take in one tile. What a node of `inside`, which only the group
-    reads, does to each element for one reader becomes part of that reader's loops, and takes none."""
+    """Bytes per tile of the tensors that pass between nodes of the group. An elementwise node of `inside` (read only by
+    the group) with a single reader is computed in that reader's loops, so its result takes no memory."""
     written = {r: (n, dims) for n in nodes for r, dims in zip(n.results, n.writes, strict=True)}
     passed = Counter(read.value for n in nodes for read in n.reads if read.value in written)
     total = 0

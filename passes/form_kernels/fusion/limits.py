@@ -1,4 +1,4 @@
-"""What fusion has to know of the machine that kernels run on."""
+"""Describes to fusion the machine that kernels run on."""
 
 from __future__ import annotations
 
@@ -11,57 +11,58 @@ from cuesta.errors import PipelineError
 class Machine:
     """Limits of one kernel. Each keeps a merge from costing more than the memory traffic that it saves."""
 
-    #: What the tensors inside a kernel may take per tile, in bytes.
+    #: Most bytes that a kernel's intermediate tensors take per tile.
     tile_bytes: int
-    #: A kernel that reads more than this, in bytes, wants at least `min_tiles` tiles.
+    #: A kernel that reads more bytes than this needs at least `min_tiles` tiles.
     serial_bytes: int
     min_tiles: int
-    #: Generics of one kernel. More of them save little traffic each, and trying a merge takes time for every one.
+    #: Most generics of one kernel. Each further one saves little traffic, and lengthens every attempt to merge.
     most_generics: int
-    #: What runs once, after the tiles or for want of any, may have this many elements.
+    #: Most elements of a generic that runs once: in the tail after the tiles, or in a kernel without tiles.
     tail_elements: int
-    #: Whether a kernel may end with a part that waits for all of its tiles.
+    #: Whether a kernel may end with a tail, which waits for all of its tiles.
     tails: bool
-    #: Whether a tile runs one op after the other, each over all of it. Else one without loops of its own computes each
-    #: value once and writes only then, and another may compute a value again at any time.
+    #: Whether a tile runs its ops one after the other, each over the whole tile. Otherwise a tile without loops
+    #: computes each value once and writes only after that, and a tile with loops may recompute a value at any time.
     in_sequence: bool
-    #: Whether what writes at computed positions may do it in any order, each write in one step. Else one follows the
-    #: other, along the loops that positions depend on.
+    #: Whether a scatter may write in any order, each write being atomic. Otherwise its writes are sequential along the
+    #: loops that the positions depend on.
     atomics: bool
-    #: Whether a conversion to a wider type belongs to what reads it first, and to what writes its operand after that.
+    #: Whether a conversion to a wider type joins its reader's kernel if possible, else its operand's producer's kernel.
     converts_late: bool
-    #: Kernels of a single number each that become one, at most; a launch costs more than all their work.
+    #: Most kernels of a single number each that become one kernel; a launch costs more than all their work.
     scalars_together: int
-    #: Elements up to which elementwise work for rows or columns may be done again by every tile that has some of them.
+    #: Most elements of elementwise work (a value per row or column) that every tile may recompute for its part.
     repeated_elements: int = 0
-    #: How many points of a loop a tile of elementwise work has, at least, where a part of that work lacks the loop.
+    #: Least points along a loop in a tile of elementwise work, if one of its generics lacks that loop and so is
+    #: repeated once per tile.
     repeated_rows: int = 1
-    #: What one reduction of a tile may leave to another one there, in elements; None for no limit.
+    #: Most elements of a tile that a reduction spans if it keeps a loop within the tile; None for no limit.
     staged_elements: int | None = None
-    #: Whether what reads a matrix product may be in the product's kernel.
+    #: Whether a reader of a matrix product (an epilogue) may be in the product's kernel.
     epilogues: bool = True
-    #: Tiles that go together where they lie side by side in memory and each would reach into it in steps.
+    #: How many neighbouring tiles run together as a strip, if a tile alone would access memory with a stride.
     strip: int = 1
-    #: Whether kernels that differ in one size may be one.
+    #: Whether kernels that differ in one size may become one kernel, with the size as a parameter.
     shares_code: bool = False
-    #: Bytes from which a donated argument is lent to a result; None for never. Where torch's allocator has free memory
-    #: at hand nothing is won, and a CUDA graph's argument is what another one writes in its next replay.
+    #: Least bytes of a donated argument whose memory a result may take; None for never. It saves nothing if torch's
+    #: allocator has free memory at hand, and a CUDA graph's argument is what another graph writes in its next replay.
     lent_from: int | None = None
 
 
-#: Columns of a strip on a GPU: what a warp reads at once.
+#: Columns of a strip on a GPU: a warp reads that many at once.
 STRIP = 32
-#: Columns of the narrowest strip: the floats that memory gives at once.
+#: Columns of the narrowest strip on a GPU: the floats of one memory sector.
 SECTOR = 8
 #: Programs that keep a GPU busy: two for each multiprocessor.
 PROGRAMS = 264
 
 #: Columns of the narrowest strip on a CPU: four cache lines of f32.
 NARROWEST_STRIP = 64
-#: Rows of a tile on a CPU, at least, where each tile does something again that rows share. `tile_sizes` keeps to it.
+#: Least rows of a tile on a CPU, if each tile recomputes a value that its rows share. `tile_sizes` keeps to it.
 LEAST_ROWS = 16
 
-#: Tiles go to a few threads, and to their caches: half of a usual L2.
+#: A few threads share the tiles, and a tile's tensors take half of a usual L2 cache.
 CPU = Machine(
     tile_bytes=1 << 20,
     serial_bytes=1 << 18,
@@ -78,7 +79,7 @@ CPU = Machine(
     shares_code=True,
     lent_from=1 << 16,
 )
-#: Thousands of threads want tiles; what does not fit registers is read again. Programs cannot wait for one another.
+#: Thousands of threads need tiles. What does not fit registers is read again. Programs cannot wait for one another.
 GPU = Machine(
     tile_bytes=1 << 22,
     serial_bytes=1 << 16,
@@ -99,7 +100,7 @@ _BY_NAME = {"cpu": CPU, "gpu": GPU}
 
 
 def machine(name: str) -> Machine:
-    """The machine of that name. Raises PipelineError for another."""
+    """The machine called `name`. Raises PipelineError for an unknown name."""
     if name not in _BY_NAME:
         raise PipelineError(f"form-kernels knows the targets {', '.join(_BY_NAME)}, not {name!r}")
     return _BY_NAME[name]

@@ -1,4 +1,4 @@
-"""What fusion sees of a linalg function: items in program order, and for generics their loops and accesses."""
+"""Describes a linalg function to fusion: its items in program order, and for generics their loops and accesses."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from cuesta.sizes import Number, Size, hint
 
 Value: TypeAlias = ir.Value
 
-#: Ops that belong to whichever generic uses them.
+#: Ops that are no items: each becomes part of the generics that use it.
 _INIT_OPS = ("tensor.empty", "linalg.fill", "arith.constant", "cuesta.size")
 
 
 @dataclass(frozen=True)
 class Read:
-    """One operand of a generic, of so many bytes: dim i of `value` is indexed by loop `dims[i]`."""
+    """One operand of a generic, `bytes` large: loop `dims[i]` indexes dim i of `value`."""
 
     value: Value
     dims: tuple[int, ...]
@@ -39,7 +39,7 @@ class Item:
 
     index: int
     op: ir.Operation
-    #: Items whose results this one needs.
+    #: Items whose results this item needs.
     sources: set[int] = field(default_factory=set)
 
 
@@ -52,50 +52,50 @@ class Node(Item):
     reads: tuple[Read, ...] = ()
     #: Tensors that the body reads at computed positions.
     gathers: tuple[Value, ...] = ()
-    #: Loop dims of each result's dims; of a scatter's also -1 - k, where its operand 1 + k has the position.
+    #: For each result, the loop of each dim. A scatter has -1 - k for a dim whose position its operand 1 + k holds.
     writes: tuple[tuple[int, ...], ...] = ()
     uses_index: bool = False
-    #: Whether it does nothing but widen a tensor.
+    #: Whether the node only widens a tensor's type.
     widens: bool = False
-    #: Of a matrix product for tensor cores: the loops of M, N and K, and its tile.
+    #: For a matrix product: the loops of M, N and K, and its tile.
     product: tuple[int, int, int] | None = None
     tile: str | None = None
-    #: Of a scatter, the tensor that it writes to.
+    #: For a scatter: the tensor that it writes to.
     base: Value | None = None
 
     @functools.cached_property
     def loops(self) -> tuple[tuple[int, int], ...]:
-        """Its loops, as a space of several nodes names them."""
+        """The node's loops, named as in a `Space` of several nodes."""
         return tuple((self.index, d) for d in range(len(self.sizes)))
 
     @functools.cached_property
     def hints(self) -> tuple[int, ...]:
-        """About the size of each loop."""
+        """The size of each loop, an estimate if it is symbolic."""
         return tuple(hint(size) for size in self.sizes)
 
     @functools.cached_property
     def elements(self) -> int:
-        """Points of the iteration space, about."""
+        """Points of the iteration space, an estimate if a size is symbolic."""
         return math.prod(self.hints)
 
     @functools.cached_property
     def body(self) -> list[ir.Operation]:
-        """The ops of its body, the yield last."""
+        """The ops of the node's body, the yield last."""
         return list(body_ops(self.op))
 
     @functools.cached_property
     def is_cheap(self) -> bool:
-        """Whether computing it again takes no longer than writing its result to a computed position."""
+        """Whether recomputing the node takes no longer than writing its result to a computed position."""
         return not any(op.name.startswith("math.") for op in self.body)
 
     @functools.cached_property
     def computed_with(self) -> tuple[Size, ...]:
-        """The sizes that its body takes for numbers."""
+        """The symbolic sizes that the body computes with."""
         return tuple(size_of(op) for op in self.body if op.name == "cuesta.size")
 
     @functools.cached_property
     def body_key(self) -> tuple[object, ...]:
-        """Equal for nodes that compute the same of what they read, of `gathers` and of `computed_with`, in order."""
+        """Equal for nodes that compute the same function of their reads, `gathers` and `computed_with`, in order."""
         if self.base is not None:
             return tuple((name, str(self.op.attributes[name])) for name in MEANING if name in self.op.attributes)
         names: dict[Value, object] = {v: ("gathered", i) for i, v in enumerate(self.gathers)}
@@ -111,7 +111,7 @@ class Node(Item):
 
     @functools.cached_property
     def initial_numbers(self) -> tuple[str | None, ...]:
-        """For each result the text of the number that it starts from, None where it starts from nothing."""
+        """For each result, the text of the number that it is initialised with; None if it is not initialised."""
         numbers: list[str | None] = []
         for init in list(self.op.operands)[-len(self.results) :]:
             owner = init.owner
@@ -125,14 +125,14 @@ class Node(Item):
 
 
 def is_check(op: ir.Operation) -> bool:
-    """Whether an op is run for what it may raise: a check, or a call without results."""
+    """Whether an op runs for the error that it may raise: a check, or a call without results."""
     return not op.results and op.name in ("host.check", "aten.call")
 
 
 def collect(block: ir.Block, atomics: bool = False, written: Collection[Value] = ()) -> list[Item]:
     """The items of a function of the linalg level: everything but initial values and the return.
 
-    `atomics` is that of the machine; `written` are the new values of arguments.
+    `atomics` is `Machine.atomics`; `written` holds the new values of arguments that the graph writes to.
     """
     items: list[Item] = []
     owner: dict[Value, int] = {}
@@ -146,12 +146,12 @@ def collect(block: ir.Block, atomics: bool = False, written: Collection[Value] =
         operands = [*op.operands, *(item.gathers if isinstance(item, Node) else ())]
         item.sources = {owner[v] for v in operands if v in owner}
         if op.name == "aten.call" and is_random(op.attributes["overload"].value):
-            # Draws from the generator keep their order.
+            # Random ops draw from one generator, so they keep their order.
             if last_random is not None:
                 item.sources.add(last_random)
             last_random = item.index
         if last_check is not None and (is_check(op) or is_scatter(op) or any(r in written for r in op.results)):
-            # Nothing is written where a check before it fails, and the first that fails is the one that raises.
+            # No write may run if a check before it fails, and of several failing checks the first must raise.
             item.sources.add(last_check)
         if is_check(op):
             last_check = item.index
@@ -168,8 +168,8 @@ def _item(index: int, op: ir.Operation, atomics: bool) -> Item:
 
 
 def _scatter_of(index: int, op: ir.Operation, atomics: bool) -> Node:
-    """What a scatter looks like to fusion. Loops that walk what is written are parallel, all others unless one write
-    may follow another in any order."""
+    """Describes a scatter as a node. Loops that walk the written tensor are parallel. The other loops are parallel only
+    if writes may happen in any order (`atomics`)."""
     maps = [dims_of(m.value) for m in op.attributes["indexing_maps"]]
     *inputs, base = list(op.operands)
     walks = tuple(ints(op.attributes["walks"]))
@@ -182,7 +182,7 @@ def _scatter_of(index: int, op: ir.Operation, atomics: bool) -> Node:
 
 
 def node_of(index: int, op: ir.Operation) -> Node:
-    """What a generic looks like to fusion, its sources aside."""
+    """Describes a generic as a node, without its sources."""
     maps = [dims_of(m.value) for m in op.attributes["indexing_maps"]]
     outputs = len(op.results)
     inputs = list(op.operands)[: len(maps) - outputs]

@@ -1,10 +1,10 @@
-"""Parts of a concatenation that lie in short runs side by side are written by one kernel.
+"""Merges the kernels that write the parts of one concatenation, if the parts are short runs side by side in memory.
 
-    %0 = exp(%x) : 4096x8                      a tile is some rows of %2: 8 numbers of the one and 8 of the other
+    %0 = exp(%x) : 4096x8                      a tile is some rows of %2: 8 numbers of %0 and 8 of %1
     %1 = sin(%y) : 4096x8                  →
     %2 = cat(%0, %1) {dim = 1} : 4096x16
 
-Each by itself would touch every line of the cache that the others touch, and take as long as all of them.
+A kernel for one part alone would touch every cache line that the other parts touch, and take as long as all of them.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from cuesta.passes.form_kernels.placement.plan import written_by_generic
 from cuesta.sizes import Number, estimate
 
 Value: TypeAlias = ir.Value
-#: For each dim of a value that has more than one element, the loop that walks it, of one node.
+#: For each dim of a value with more than one element, the loop of its node that walks the dim.
 Walk = dict[int, int]
 
-#: Bytes of a run from which on its lines are its own: those of a page.
+#: Bytes from which a run counts as long, sharing few cache lines with its neighbours: a page.
 _LONG = 4096
-#: Bytes of all parts in a tile, at most: they stay near until the tile is done.
+#: Most bytes of all parts in a tile: they stay in the cache until the tile is done.
 _TILE = 1 << 16
-#: Parts of one kernel, at most: each has loops of its own.
+#: Most parts of one kernel: each part has loops of its own.
 _MOST = 16
 
 
 def merge_parts(grouping: Grouping, wanted: Mapping[Value, Sequence[Number]]) -> None:
-    """Merges the kernels of elementwise work that write parts of one concatenation; `wanted` holds the strides of what
+    """Merges elementwise kernels that write parts of one concatenation; `wanted` holds the strides of each value that
     the function returns."""
     for item in grouping.items:
         if is_cat_end(item):
@@ -42,7 +42,7 @@ def merge_parts(grouping: Grouping, wanted: Mapping[Value, Sequence[Number]]) ->
 
 
 def is_cat_end(item: Item) -> bool:
-    """Whether an item is the whole of a chain of concatenations."""
+    """Whether an item is the last concatenation of a chain, whose result is the whole."""
     return any(map(is_cat, item.op.results)) and not is_inner(item.op)
 
 
@@ -64,8 +64,8 @@ def _merge(grouping: Grouping, op: ir.Operation, wanted: Mapping[Value, Sequence
 
 
 def _walk(grouping: Grouping, value: Value) -> tuple[Node, Walk] | None:
-    """The node that writes a part, and along which of its loops; of a concatenation that is a part itself, how all of
-    its own parts are walked."""
+    """The node that writes a part, and the loops that walk the part's dims. If the part is itself a concatenation, its
+    first part stands for all, without the concatenated dim."""
     if is_cat(value):
         inner = _walk(grouping, operands_of(value.owner)[0])
         return inner and (inner[0], {d: c for d, c in inner[1].items() if d != value.owner.attributes["dim"].value})
@@ -78,7 +78,7 @@ def _walk(grouping: Grouping, value: Value) -> tuple[Node, Walk] | None:
 
 
 def _is_short(op: ir.Operation, parts: Sequence[Value], wanted: Mapping[Value, Sequence[Number]]) -> bool:
-    """Whether some part's runs in memory are short."""
+    """Whether the contiguous runs of some part are short."""
     order = order_of(op, wanted)
     inside = order[order.index(op.attributes["dim"].value) :]
     shortest = min(estimate(shape_of(value)[d] for d in inside) for value in parts)

@@ -1,4 +1,4 @@
-"""Whether a path leads from one group to another through a third, while groups grow."""
+"""Tells whether a dependence path leads from one group to another through a third, while groups grow."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from cuesta.passes.form_kernels.fusion.nodes import Item, Node
 
 
 class Members(Protocol):
-    """What a group is here."""
+    """The part of a group that this module uses."""
 
     @property
     def members(self) -> list[Node]: ...
 
 
 class Paths:
-    """Dependences among the items of a function, of which those of a group count as one. `group` is that of each item
-    that has one, as it is at the time of a question."""
+    """Dependences among the items of a function; the items of a group count as one. `group` maps an item's index to its
+    current group, if it has one; the caller updates it."""
 
     def __init__(self, items: Sequence[Item], group: Mapping[int, Members]) -> None:
         self.items = items
         self.group = group
-        #: for each index, the groups with members both before it and not before it
+        #: for each index, how many groups have members both before and at or after it
         self.across = np.zeros(len(items) + 1, np.int64)
 
     def merge(self, a: Members, b: Members) -> None:
-        """Says that two groups are one from now on."""
+        """Records that two groups are one from now on."""
         indices = [[n.index for n in group.members] for group in (a, b)]
         for own in indices:
             self.across[min(own) + 1 : max(own) + 1] -= 1
@@ -36,7 +36,7 @@ class Paths:
         self.across[min(both) + 1 : max(both) + 1] += 1
 
     def between(self, a: Members, b: Members) -> bool:
-        """Whether something outside both depends on one and is needed by the other."""
+        """Whether an item outside both groups depends on one group and is needed by the other."""
         return self._reaches(a, b) or self._reaches(b, a)
 
     def _reaches(self, source: Members, target: Members) -> bool:
@@ -60,6 +60,6 @@ class Paths:
         return False
 
     def _cut(self, first: int) -> int:
-        """The last place up to `first` that no group is on both sides of: all that an item before it needs is before
-        it too."""
+        """The last position up to `first` that no group spans: everything that an item before this position needs is
+        before it too."""
         return int(np.flatnonzero(self.across[: first + 1] == 0)[-1])

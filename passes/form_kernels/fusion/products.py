@@ -1,8 +1,8 @@
-"""What a kernel may hold beside a matrix product: pointwise work on its result, and cheap work on its operands.
+"""Decides what a kernel may hold beside a matrix product: pointwise work on its result, cheap work on its operands.
 
-A program computes a block of the product, so every class but the summed one is parallel. What lacks the summed class is
-computed once, behind the sum. What has it makes an operand, and every program makes the part that it needs: that of
-the left one once for each block along N.
+A program computes a block of the product, so every class but the summed one is parallel. A node that lacks the summed
+class is an epilogue, computed once after the sum. A node that has the summed class makes an operand: every program
+recomputes the part that it needs, so the left operand is recomputed for each block along N.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from cuesta.dialects.product import Tile, is_in_panels
 from cuesta.passes.form_kernels.fusion.nodes import Node
 from cuesta.passes.form_kernels.fusion.space import Loop, Space
 
-#: Products of one kernel: each has a block of sums in registers.
+#: Most products of one kernel: each keeps a block of sums in registers.
 _MOST = 2
-#: An operand is made in the product's kernel where that takes at most so many elements for each that it has, each about
-#: as long as a byte of memory takes: writing and reading it, two bytes an element, are saved.
+#: An operand is made in the product's kernel if each of its elements is computed at most this many times. Computing an
+#: element takes about as long as moving a byte; fusing saves writing and reading two bytes per element.
 _REPEATS = 4
-#: Or where it takes at most this share of the bytes that the product reads.
+#: Or if all elements computed are at most this share of the bytes that the product reads.
 _SHARE = 0.125
 
 
@@ -28,7 +28,7 @@ def _roots(space: Space, node: Node) -> set[Loop]:
 
 
 def product_classes(space: Space, nodes: Sequence[Node]) -> set[Loop]:
-    """The classes along which programs of a kernel with a product are independent."""
+    """The classes along which the programs of a kernel with a product are independent."""
     product = next(n for n in nodes if n.product is not None)
     return {c for c, free in zip(space.classes[product.index], product.parallel, strict=True) if free}
 
@@ -36,8 +36,8 @@ def product_classes(space: Space, nodes: Sequence[Node]) -> set[Loop]:
 def product_refusal(
     space: Space, nodes: Sequence[Node], internal: Collection[int], epilogues: bool = True
 ) -> str | None:
-    """Why `nodes`, a product among them, are no kernel; None where they are one. `internal` are the nodes, by index,
-    that no other kernel reads; with `epilogues`, some may read the product."""
+    """Why `nodes`, which include a product, cannot be one kernel; None if they can. `internal` holds the indices of the
+    nodes that no other kernel reads. `epilogues` allows nodes that read the product."""
     products = [n for n in nodes if n.product is not None]
     first = products[0]
     classes = _roots(space, first)
@@ -74,7 +74,7 @@ def _roles(space: Space, node: Node) -> tuple[Loop, Loop, Loop]:
 
 
 def _is_dear(node: Node, own: set[Loop], product: Node, sides: dict[Loop, tuple[int, Loop]], space: Space) -> bool:
-    """Whether making an operand anew for each block across it takes longer than writing and reading it once."""
+    """Whether recomputing an operand for each block across it takes longer than writing and reading it once."""
     assert product.tile is not None
     tile = Tile.parse(product.tile)
     sizes = dict(zip(space.classes[product.index], product.hints, strict=True))

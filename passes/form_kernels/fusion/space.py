@@ -1,8 +1,8 @@
-"""The iteration space that the generics of a group share.
+"""Builds the iteration space that the generics of a group share.
 
 Loops of two generics are one *class* when a tensor that passes between them is written and read along
-them. The group's parallel classes, those along which every generic is independent of the others, are
-what its tiles run over: all a generic needs of its producers then lies in its own tile.
+them. Tiles run over the group's parallel classes: along these no point of a generic depends on another point,
+so everything that a generic needs from its producers is in its own tile.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from dataclasses import dataclass, field
 from cuesta._mlir import ir
 from cuesta.passes.form_kernels.fusion.nodes import Node
 
-#: A generic that is repeated in every tile of a class it lacks may cost this share of the group's work.
+#: A generic that lacks a class is repeated in each of its tiles; this may cost up to this share of the group's work.
 _REPEAT_SHARE = 0.1
 
 Loop = tuple[int, int]  # (node index, loop)
 
 
 class Conflict(Exception):
-    """Two loops of one generic would have to be one: the tensor is written and read transposed."""
+    """Two loops of one generic would fall into one class: a tensor is written and read transposed."""
 
 
 @dataclass
@@ -28,7 +28,7 @@ class Space:
     """Classes of loops, as a union-find over (node, loop)."""
 
     parent: dict[Loop, Loop] = field(default_factory=dict)
-    #: by its index, the class of each loop of a node, as of its last check
+    #: node index → the class of each of the node's loops, as of the node's last check
     classes: dict[int, tuple[Loop, ...]] = field(default_factory=dict)
 
     def find(self, loop: Loop) -> Loop:
@@ -54,7 +54,7 @@ class Space:
         return Space(dict(self.parent))
 
     def check(self, nodes: Iterable[Node]) -> None:
-        """Raises Conflict where two loops of one node fell into one class."""
+        """Raises Conflict if two loops of one node fell into one class."""
         for node in nodes:
             classes = tuple(map(self.find, node.loops))
             if len(set(classes)) < len(classes):
@@ -63,9 +63,9 @@ class Space:
 
 
 def join(spaces: Sequence[Space], nodes: Sequence[Node]) -> Space:
-    """The space of all `nodes`, whose spaces so far are given.
+    """The space of all `nodes`, joined from `spaces`, their spaces so far.
 
-    Raises Conflict where a tensor inside the group is read along other loops than it is written.
+    Raises Conflict if a tensor inside the group is read along other loops than it is written.
     """
     space = Space({k: v for s in spaces for k, v in s.parent.items()})
     written = {r: (n, dims) for n in nodes for r, dims in zip(n.results, n.writes, strict=True)}
@@ -84,7 +84,7 @@ def join(spaces: Sequence[Space], nodes: Sequence[Node]) -> Space:
     for a, a_dims, b, b_dims in shared:
         if all(space.find((a.index, da)) == space.find((b.index, db)) for da, db in zip(a_dims, b_dims, strict=True)):
             continue
-        # Two readers of one input had better walk it together, but need not.
+        # Two readers of one input share its classes if that causes no conflict; they need not.
         attempt = space.copy()
         _unify_dims(attempt, a, a_dims, b, b_dims)
         try:
@@ -101,7 +101,7 @@ def _unify_dims(space: Space, a: Node, a_dims: Sequence[int], b: Node, b_dims: S
 
 
 def class_sizes(space: Space, nodes: Iterable[Node]) -> dict[Loop, int]:
-    """About the size of each class, in order of first appearance."""
+    """The estimated size of each class, in order of first appearance."""
     sizes: dict[Loop, int] = {}
     for node in nodes:
         for c, size in zip(space.classes[node.index], node.hints, strict=True):
@@ -114,9 +114,9 @@ def parallel_classes(
 ) -> set[Loop]:
     """The classes that tiles may run over.
 
-    A node that lacks a class is repeated for each of its tiles: allowed where the node is `internal`
-    (by index; nothing outside the group reads it) and the repetition is cheap, as it is of the nodes in `free`. A tile
-    has at least so many `rows` where nothing is reduced.
+    A node that lacks a class is repeated for each tile along the class. This is allowed if the node is `internal`
+    (by index; nothing outside the group reads it) and the repetition is cheap; for nodes in `free` it always is. A tile
+    has at least `rows` points along the class if nothing is reduced.
     """
     sizes = class_sizes(space, nodes)
     chosen = set(sizes)

@@ -1,11 +1,11 @@
-"""Which groups are twins: the same elementwise ops over spaces of the same sizes, on other tensors.
+"""Merges twins: groups of the same elementwise ops over spaces of the same sizes, on different tensors.
 
     p0 -= rate * m0        p0 -= rate * m0
                        →   p1 -= rate * m1       one kernel, whose tiles do both
     p1 -= rate * m1
 
-An optimizer's step is hundreds of them, each little more than its launch. Only what reads arguments and leaves results
-of the graph is joined: any other tensor might have to be kept for longer.
+An optimizer's step has hundreds of twins, each little more work than its launch. Only groups that read arguments and
+write results of the graph are merged (horizontal fusion): any other tensor might have to be kept for longer.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from cuesta.passes.form_kernels.fusion.nodes import Node
 
 Value: TypeAlias = ir.Value
 
-#: Bytes that a group reads from which on its work outweighs its launch.
+#: Bytes read above which a group's work outweighs its launch.
 _LARGE = 8 << 20
-#: Bytes up to which it does not matter how long a tensor is kept.
+#: Bytes up to which a tensor may be kept longer without harm.
 _SMALL = 64 << 10
 
 
 def merge_twins(grouping: Grouping) -> None:
-    """Merges twins, as many as a kernel may hold."""
+    """Merges twins, up to as many as one kernel may hold."""
     open_groups: dict[Hashable, list[Node]] = {}
     for group in {id(g): g for g in grouping.group.values()}.values():
         key = _kind(grouping, group)
@@ -40,7 +40,7 @@ def merge_twins(grouping: Grouping) -> None:
 
 
 def _kind(grouping: Grouping, group: Group) -> Hashable | None:
-    """Equal for groups that are twins; None for one that had better stay alone."""
+    """A key that is equal for twins; None for a group that should stay alone."""
     if group.tail or any(n.gathers or n.uses_index or not all(n.parallel) for n in group.nodes):
         return None
     inside = {r for n in group.nodes for r in n.results}
@@ -52,7 +52,7 @@ def _kind(grouping: Grouping, group: Group) -> Hashable | None:
 
 
 def _is_there(value: Value) -> bool:
-    """Whether a tensor is in memory for the whole of the call, or as good as that."""
+    """Whether a tensor is in memory during the whole call (an argument), or is small enough not to matter."""
     return isinstance(root_of(value).owner, ir.Block) or _is_small(value)
 
 
@@ -61,6 +61,6 @@ def _is_small(value: Value) -> bool:
 
 
 def _node_kind(grouping: Grouping, node: Node) -> Hashable:
-    # Memory orders, so that the tiles of the one lie in memory as the other's do.
+    # The memory orders are part of the key, so that the tiles of twins have the same layout in memory.
     reads = tuple((r.dims, tuple(grouping.memory.order(r.value))) for r in node.reads)
     return (node.sizes, reads, node.writes, node.widens)

@@ -1,5 +1,5 @@
-"""The functions that kernels become.
+"""Turns groups into kernel functions.
 
-In comes a group with the layouts of its values, out comes a kernel in normal form (`kernel`), written as a function of
-linalg (`outline`), once for all that are equal (`kernel_names`) or differ in one size (`families`).
+The input is a group with the layouts of its values. The output is a kernel in normal form (`kernel`), written as a
+function of linalg (`outline`), once for all kernels that are equal (`kernel_names`) or differ in one size (`families`).
 """

@@ -1,4 +1,4 @@
-"""Attention as a kernel: a function of its one op, on buffers with any strides but along the last dim.
+"""Writes attention as a kernel: a function of this one op, on buffers with any strides except along the last dim.
 
 %o, %lse = kernel.attention(%q, %k, %v)   →   host.launch(%q, %k, %v, %o, %lse) {@kernels::@attention}
 
@@ -25,7 +25,7 @@ Value: TypeAlias = ir.Value
 
 
 def launch_attention(where: Assignment, kernels: KernelNames, op: ir.Operation) -> None:
-    """Launches the kernel of an op of the linalg level; it is written where no other has its operands' places."""
+    """Launches the kernel of an attention op; writes the kernel unless one with equal operand types exists."""
     masks = 1 if op.attributes["masked"].value else 0
     operands = list(op.operands)
     buffers = [_dense_rows(where, v) for v in operands[: len(operands) - masks]]
@@ -63,13 +63,13 @@ def launch_attention(where: Assignment, kernels: KernelNames, op: ir.Operation) 
 
 
 def _kind(buffer: ir.Type, sizes: Sequence[Number], strides: Sequence[Number]) -> ir.Type:
-    """The type of a buffer in the kernel's terms."""
+    """The type of a buffer, its sizes and strides in the kernel's parameters."""
     kind = ir.MemRefType(buffer)
     return buffer if kind.memory_space is None else memref(sizes, strides, spelled(kind.element_type))
 
 
 def _dense_rows(where: Assignment, value: Value) -> Value:
-    """Where a value lies, copied where elements along its last dim do not lie together."""
+    """The buffer of a value, copied if its last dim is not contiguous."""
     layout = where.layout_of(value)
     strides = _spelled_rows(value, layout.strides)
     if strides[-1] != 1 and len(strides) == 4:
@@ -79,12 +79,12 @@ def _dense_rows(where: Assignment, value: Value) -> Value:
 
 
 def _spelled_rows(value: Value, strides: tuple[Number, ...]) -> tuple[Number, ...]:
-    """The strides with 1 for a last dim of size 1, which vectors are loaded along."""
+    """The strides, with 1 for a last dim of size 1: vectors are loaded along the last dim."""
     return (*strides[:-1], 1) if shape_of(value)[-1] == 1 else strides
 
 
 def _unstretched(where: Assignment, value: Value) -> Value:
-    """Where a mask lies: four dims, with 1 for the sizes that it was stretched along."""
+    """The buffer of a mask as four dims, with size 1 where the mask was broadcast."""
     layout = where.layout_of(value)
     missing = 4 - len(layout.sizes)
     dims = [(1, 1)] * missing + [

@@ -1,4 +1,4 @@
-"""Kernels that differ in one size become one, which is passed it.
+"""Merges kernels that differ in one size into one kernel, which takes the size as a parameter.
 
     @relu   : 256x288 → 256x288
     @relu_2 : 256x320 → 256x320   →   @relu : 256x? → 256x?, launched with 288, 320, 352, …
@@ -6,7 +6,7 @@
     …
 
 Every layer of a DenseNet has another number of channels, and machine code for each would take most of its compile
-time. Loops over a size that is passed are as fast where it is long and fills vectors.
+time. Loops over a size that is a parameter are as fast if the size is long and fills vectors.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from cuesta.passes.form_kernels.kernels.kernel import Class, Kernel, KernelNode,
 from cuesta.passes.form_kernels.kernels.outline import emit_kernel
 from cuesta.sizes import Number, Size, at, symbol
 
-#: Kernels of which one is made, at least: for fewer it is not worth what a number tells LLVM.
+#: Fewest kernels that are merged: for fewer, constant sizes, which help LLVM optimise, are worth more.
 _FEWEST = 4
-#: The size that is passed is this at least, and a multiple of a vector's f32 elements.
+#: A size may become a parameter if it is at least `_LEAST` and a multiple of `_LANES`, a vector's f32 elements.
 _LEAST, _LANES = 64, 16
-#: What it is called until the kernel is written.
+#: The name of the size until the kernel is written.
 _SIZE = "size"
 
 
 @dataclass(frozen=True)
 class Written:
-    """A kernel that is to be written, under a name, and where it is launched."""
+    """A kernel that is to be written under `name`, and its launches."""
 
     kernel: Kernel
     name: str
@@ -42,21 +42,21 @@ class Written:
 
 @dataclass(frozen=True)
 class Member:
-    """A kernel of a family: what is written for all of them, but for the depth of its product, and its own size."""
+    """A kernel of a family: `general` is the family's kernel without the depth of its product, `size` its own size."""
 
     general: Kernel
     size: int
-    #: of K at a time, where it is a product
+    #: how much of K a product takes at a time; 0 without a product
     depth: int
 
 
-#: Members by their names, in order.
+#: Name of a kernel → member, in order.
 Family: TypeAlias = dict[str, Member]
 
 
 def write_kernels(kernels: Sequence[Written], shared: bool) -> None:
-    """Writes kernels at the current insertion point; where they may be `shared`, one for those that differ in one
-    size."""
+    """Writes kernels at the current insertion point; if they may be `shared`, kernels that differ in one size are
+    written as one."""
     families = _families(kernels) if shared else []
     family_of = {name: family for family in families for name in family}
     for written in kernels:
@@ -67,7 +67,8 @@ def write_kernels(kernels: Sequence[Written], shared: bool) -> None:
         first = next(iter(family))
         general = family[first].general
         if written.name == first:
-            # Blocks of K are as deep as each had them: as few as can be of at most the deepest, and about equal.
+            # With the deepest member's limit, each size still gets its own depth: K is split into the fewest blocks
+            # within the limit, of about equal depth.
             emit_kernel(_with_depth(general, max(member.depth for member in family.values())), first)
         values = {_SIZE: family[written.name].size}
         for launch in written.launches:
@@ -76,7 +77,7 @@ def write_kernels(kernels: Sequence[Written], shared: bool) -> None:
 
 
 def _families(kernels: Sequence[Written]) -> list[Family]:
-    """Families, the largest first; each kernel is in one at most."""
+    """Families, the largest first; each kernel is in at most one."""
     alike: dict[object, Family] = {}
     for written in kernels:
         for c in _variable(written.kernel):
@@ -93,8 +94,8 @@ def _families(kernels: Sequence[Written]) -> list[Family]:
 
 
 def _variable(kernel: Kernel) -> list[Class]:
-    """The classes whose size a kernel may be passed: tiles cut them, or a product sums along them what it is passed, so
-    that no memory within a tile has that size."""
+    """The classes whose size may become a parameter: classes that tiles cut, or along which a product sums its
+    operands. No memory within a tile may have that size."""
     if kernel.parameters or kernel.gathered or any(kn.node.base is not None for kn in kernel.nodes):
         return []
     products = [kn for kn in kernel.nodes if kn.node.product is not None]
@@ -114,7 +115,7 @@ def _is_long(size: Number) -> bool:
 
 
 def _member(kernel: Kernel, c: Class) -> Member:
-    """The kernel, passed the size of a class. What lies without gaps does so whatever that is."""
+    """The kernel with the size of class `c` as a parameter. Contiguous tensors stay contiguous for every size."""
     own, size = kernel.sizes[c], symbol(_SIZE)
     assert isinstance(own, int)
     new = {id(o): _resized(o, c, size) for o in kernel.tensors}
@@ -142,7 +143,7 @@ def _resized(operand: Operand, c: Class, size: Size) -> Operand:
 
 
 def _with_depth(kernel: Kernel, depth: int) -> Kernel:
-    """The kernel with at most so much of K at a time in its products."""
+    """The kernel with products that take at most `depth` of K at a time."""
 
     def deep(kn: KernelNode) -> KernelNode:
         if kn.node.tile is None:

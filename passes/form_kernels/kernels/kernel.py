@@ -1,4 +1,4 @@
-"""A group as a kernel in normal form: tensors in memory order, loops in one global order, dims merged
+"""Brings a group into normal form as a kernel: tensors in memory order, loops in one global order, dims merged
 where memory allows. Equal kernels have equal keys, whatever layer or shape spelling they came from.
 """
 
@@ -19,34 +19,34 @@ from cuesta.sizes import Number, Size, estimate
 Value: TypeAlias = ir.Value
 Class = int
 
-#: More than any tensor has elements.
+#: More elements than any tensor has; sorts a sequence of classes first.
 _FIRST = 1 << 63
 
 
 @dataclass(eq=False)
 class Operand:
-    """A tensor of the kernel, its dims in memory order: `classes[i]` walks dim i; of what is written at computed
-    positions it may be -1 - k, where the node's operand 1 + k has the position."""
+    """A tensor of the kernel, its dims in memory order: class `classes[i]` walks dim i. For a scatter's result
+    `classes[i]` may be -1 - k: operand 1 + k of the node holds the position along that dim."""
 
     value: Value
     spelling: str
     classes: list[Class]
     sizes: list[Number]
     strides: list[Number]
-    #: The value's dim that each dim of the tensor is.
+    #: For each dim of the tensor, the dim of `value` that it is.
     dims: list[int]
-    #: Of an argument: the place that the host passes. Of a tensor inside: None.
+    #: For an argument: the place that the host passes. For a tensor inside the kernel: None.
     layout: Layout | None = None
-    #: For a gathered tensor: position of each dim of the value within `sizes`, None where stride 0 dropped it.
+    #: For a gathered tensor: position of each dim of the value within `sizes`, None if stride 0 dropped the dim.
     positions: list[int | None] | None = None
 
     @property
     def base(self) -> int | None:
-        """The memory that it lies in; None for a tensor that has no place yet."""
+        """The number of the buffer that holds the tensor; None if the tensor has no place yet."""
         return None if self.layout is None else self.layout.base
 
     def walked_as(self, other: Operand) -> bool:
-        """Whether both are walked alike, so that the one may lie where the other does."""
+        """Whether loops walk both tensors alike, so that one may be stored in the memory of the other."""
         return (
             self.spelling == other.spelling
             and self.classes == other.classes
@@ -72,7 +72,7 @@ class KernelNode:
 
 @dataclass
 class Kernel:
-    """What the outliner emits and the host launches."""
+    """A kernel as the outliner emits it and the host launches it."""
 
     nodes: list[KernelNode]
     sizes: dict[Class, Number]
@@ -82,12 +82,12 @@ class Kernel:
     outputs: list[Operand]
     inner: list[Operand]
     gathered: list[Operand]
-    #: Node index → class → loop of the original generic; of a merged class any of its loops, all being alike.
+    #: Node index → class → loop of the original generic; for a merged class any one of its loops, which are all alike.
     loop_of: dict[int, dict[Class, int]]
 
     @property
     def parameters(self) -> list[Size]:
-        """The sizes and strides that depend on the call, each once: what a launch passes beside its buffers."""
+        """The sizes and strides that depend on the call, each once. A launch passes them beside its buffers."""
         numbers: list[Number] = [self.sizes[c] for c in self.order]
         for operand in (*self.inputs, *self.gathered, *self.outputs, *self.inner):
             numbers += [*operand.sizes, *operand.strides]
@@ -110,8 +110,8 @@ def build_kernel(
 ) -> Kernel:
     """The normal form of `group`, whose `outputs` are read outside it.
 
-    `layouts` places every value that the group reads. `preferred` gives, where somebody asked, the
-    memory order of an output's dims; `placed` gives outputs a place in a buffer that stands already.
+    `layouts` places every value that the group reads. `preferred` maps an output to the memory order of its
+    dims, if one is required; `placed` maps an output to a place in an existing buffer.
     """
     numbers: dict[object, Class] = {}
 
@@ -175,8 +175,8 @@ def build_kernel(
 
 
 def _place(value: Value, classes: Sequence[Class], layout: Layout, reduced: Collection[Class] = ()) -> Operand:
-    """The tensor in memory order. A stretched dim (stride 0) is left out, unless a reduction runs over it:
-    that must find the loop's bound at one of its operands."""
+    """The tensor in memory order. A broadcast dim (stride 0) is dropped, unless a reduction runs over it:
+    the reduction takes the loop's bound from one of its operands."""
     in_order = memory_order(layout.sizes, layout.strides)
     order = [d for d in in_order if layout.strides[d] != 0 or classes[d] in reduced]
     return Operand(
@@ -217,18 +217,18 @@ def _class_order(
         if value in written:
             node, dims = written[value]
             classes = [loops[node.index][dims[i]] for i in dims_order]
-            # What somebody asked for decides over inputs of the same size.
+            # A required order takes precedence over inputs of the same size.
             sequences.append((estimate(sizes[c] for c in classes) + 1, classes))
     for value, layout in placed.items():
         if value in written:
             node, dims = written[value]
             walks: list[int] = []
-            for i in memory_order(layout.sizes, layout.strides):  # where a position is read, what it depends on
+            for i in memory_order(layout.sizes, layout.strides):  # a scattered dim counts as its position's loops
                 walks += [dims[i]] if dims[i] >= 0 else node.reads[-dims[i]].dims
             classes = list(dict.fromkeys(loops[node.index][d] for d in walks))
             sequences.append((estimate(sizes[c] for c in classes) + 1, classes))
     for node, dims in written.values():
-        if is_in_panels(node.tile):  # rows, then panels, then their columns, which are what vectors hold
+        if is_in_panels(node.tile):  # rows, then panels, then a panel's columns, which vectors run along
             rows = node.reads[0].dims
             sequences.append((_FIRST, [loops[node.index][d] for d in sorted(dims, key=lambda d: d not in rows)]))
     sequences.sort(key=lambda s: -s[0])
@@ -246,7 +246,7 @@ def _class_order(
 
 
 def collapse(kernel: Kernel) -> None:
-    """Merges neighbouring classes into one wherever every tensor walks them as one."""
+    """Merges neighbouring classes into one wherever every tensor is walked along both as along one."""
     i = 0
     while i + 1 < len(kernel.order):
         outer, inner = kernel.order[i], kernel.order[i + 1]
@@ -265,7 +265,7 @@ def _collapsible(kernel: Kernel, outer: Class, inner: Class) -> bool:
             continue
         if not all(present) or kn.node.uses_index:
             return False
-        if kn.node.product is not None:  # blocks are cut along N and K, and what lies beside them is not
+        if kn.node.product is not None:  # blocks cut N and K, but not the neighbouring classes
             cut = {c for c in kn.loops if kernel.loop_of[kn.node.index][c] in kn.node.product[1:]}
             if cut & {outer, inner}:
                 return False
@@ -343,7 +343,7 @@ def kernel_key(kernel: Kernel) -> tuple[object, ...]:
 
 
 def _product_key(kn: KernelNode, number: dict[int, int]) -> tuple[object, ...] | None:
-    """What of a matrix product its body does not say; `number` numbers its loops."""
+    """The properties of a matrix product that its body does not show; `number` numbers its loops."""
     if kn.node.product is None:
         return None
     attributes = kn.node.op.attributes

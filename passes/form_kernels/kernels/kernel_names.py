@@ -1,4 +1,4 @@
-"""The kernels of one host function, by what is in them: equal ones are written once."""
+"""Names the kernels of one host function by their contents: equal kernels are written once."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from dataclasses import dataclass, field
 from cuesta._mlir import ir
 from cuesta.passes.form_kernels.kernels.families import Written
 
-#: Names of torch ops that kernels call libm's function of that name for: a kernel so called would hide it.
+#: Torch ops whose names are those of libm functions that kernels call: a kernel of such a name would hide the function.
 _LIBM = frozenset({"acos", "acosh", "asin", "asinh", "atan", "atanh", "cbrt", "cosh", "erf", "erfc", "sinh", "tan"})
 
 
 @dataclass
 class KernelNames:
-    """Key of a kernel → its name in `block`, the body of the module of kernels."""
+    """Maps a kernel's key to its name in `block`, the body of the module of kernels."""
 
     block: ir.Block
     names: dict[tuple[object, ...], str] = field(default_factory=dict)
-    #: key → the kernel of that name, which is written once all are known
+    #: key → the kernel, which is written once all kernels are known
     written: dict[tuple[object, ...], Written] = field(default_factory=dict)
 
     def add(self, key: tuple[object, ...], ops: Sequence[str]) -> str:

@@ -53,7 +53,7 @@ def emit_kernel(kernel: Kernel, name: str) -> None:
 
 
 def named(parameters: dict[Size, Size], number: Number) -> Number:
-    """A number as the kernel calls it."""
+    """A number in terms of the kernel's parameters."""
     return parameters[number] if isinstance(number, Size) else number
 
 
@@ -127,7 +127,7 @@ def _emit_node(
 
 
 def _emit_scatter(kn: KernelNode, position: dict[int, int], number: dict[int, int], values: dict[int, Value]) -> None:
-    """A scatter into the kernel's destination, whose dims are in memory order by now."""
+    """Emits a scatter into the kernel's destination, whose dims are already in memory order."""
     (result,) = kn.results
     base = values[id(result)]
     op = SCATTER(

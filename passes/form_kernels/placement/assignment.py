@@ -1,7 +1,7 @@
-"""Where each value of a graph lies: in which buffer, at what offset and with what strides.
+"""Assigns a place to each value of a graph: a buffer, an offset and strides.
 
-Views are layouts over the buffer of what they view. Where no strides say what is asked for, a value is copied: who
-writes the host function says how (`write_copy`).
+Views are layouts over the buffer of the viewed value. If no strides can express a layout, the value is copied by
+`write_copy`, which the writer of the host function provides.
 """
 
 from __future__ import annotations
@@ -25,24 +25,24 @@ Value: TypeAlias = ir.Value
 
 @dataclass
 class Assignment:
-    """The buffers of one host function, which is written at the current insertion point, and what lies in them."""
+    """The buffers of one host function and the values in them. Ops are written at the current insertion point."""
 
     #: writes a copy of a value from one place to another
     write_copy: Callable[[Value, Layout, Layout], None]
-    #: value → where it lies, once that is known
+    #: value → its place, once known
     layouts: dict[Value, Layout] = field(default_factory=dict)
-    #: buffers by the numbers that layouts give them: arguments, allocations, what calls return
+    #: buffers, by the numbers (`Layout.base`) that layouts give them: arguments, allocations, results of calls
     bases: list[Value] = field(default_factory=list)
-    #: value → where it has to be written
+    #: value → the place that it must be written to
     placed: dict[Value, Layout] = field(default_factory=dict)
-    #: value → the order of its dims in memory, where somebody wants one
+    #: value → the required order of its dims in memory, if there is one
     preferred: dict[Value, list[int]] = field(default_factory=dict)
     #: output → the buffer that it takes over from a dead input of its kernel
     reused: dict[Value, int] = field(default_factory=dict)
-    #: donated arguments that results may lie in, and the roots of results
+    #: donated arguments that results may take over, and the roots of results
     lent: set[int] = field(default_factory=set)
     results: set[Value] = field(default_factory=set)
-    #: output → the argument's place that it is the new value of
+    #: output → the place of the argument whose new value the output is
     updated: dict[Value, Layout] = field(default_factory=dict)
     #: root → position of the last unit that reads it, and the position of the unit being built
     last_use: dict[Value, int] = field(default_factory=dict)
@@ -55,14 +55,14 @@ class Assignment:
         return len(self.bases) - 1
 
     def allocate(self, spelling: str, elements: Number) -> int:
-        """A buffer of its own for `elements` numbers."""
-        # From the first element to the last of none is less than nothing, where other sizes and strides are large.
+        """Allocates a buffer for `elements` numbers."""
+        # For a tensor with a size of 0, `elements` may be negative if its other sizes and strides are large.
         kind = types.memref([max(elements, 1) if isinstance(elements, int) else elements], None, spelling)
         (value,) = host.ALLOC([], [kind], owner=ir.StringAttr.get("plan")).results
         return self.add_base(value)
 
     def view(self, layout: Layout, spelling: str) -> Value:
-        """The memref of a layout."""
+        """A memref with this layout."""
         key = (layout, spelling)
         if key not in self._views:
             base = self.bases[layout.base]
@@ -75,7 +75,8 @@ class Assignment:
 
     # -- values -------------------------------------------------------------------------------
     def layout_of(self, value: Value) -> Layout:
-        """Where a value lies; computes it for views, copying where strides cannot say it."""
+        """The place of a value. For a view it is computed from the view's operand, which is copied if no strides can
+        express the view."""
         if value in self.layouts:
             return self.layouts[value]
         op = value.owner
@@ -114,7 +115,7 @@ class Assignment:
         return self.buffer(value, range(len(shape_of(value))))
 
     def buffer(self, value: Value, order: Sequence[int]) -> Layout:
-        """A fresh buffer without gaps for a value, its dims in this order in memory."""
+        """A fresh dense buffer for a value, whose dims have this order in memory."""
         sizes = shape_of(value)
         base = self.allocate(spelling_of(value), math.prod(sizes))
         return Layout(base, 0, sizes, dense_strides(sizes, order))
@@ -126,14 +127,14 @@ class Assignment:
         return Layout(self.allocate(spelling_of(value), extent), 0, sizes, tuple(strides))
 
     def copy(self, value: Value, source: Layout, target: Layout) -> Layout:
-        """Copies `value`, or a part of it, from one place to another, which is returned."""
+        """Copies `value`, or a part of it, from `source` to `target`, and returns `target`."""
         if 0 not in source.sizes:
             self.write_copy(value, source, target)
         return target
 
     # -- liveness -----------------------------------------------------------------------------
     def dies(self, value: Value, layout: Layout) -> bool:
-        """Whether the buffer of a value is ours, and the unit being built its last reader."""
+        """Whether the host function allocates the value's buffer, and the unit being built is its last reader."""
         owner = self.bases[layout.base].owner
         return not isinstance(owner, ir.Block) and owner.name == "host.alloc" and self.is_last_use(value)
 
@@ -142,7 +143,7 @@ class Assignment:
 
 
 def memref(sizes: Sequence[Number], strides: Sequence[Number], spelling: str) -> ir.Type:
-    """The memref type of sizes and strides."""
+    """The memref type with these sizes and strides."""
     row = dense_strides(sizes, range(len(sizes)))
     # A tensor without elements keeps torch's strides, which count a size of 0 as 1.
     is_row_major = 0 not in sizes and same_places(sizes, strides, row)

@@ -1,11 +1,11 @@
-"""Concatenations that are buffers whose parts are written in place.
+"""Places concatenations: each is a buffer, and its parts are written in place.
 
     %2 = cat(%0, %1)        one buffer of %4's size; %2 is a view of its first part,
-    %4 = cat(%2, %3)   →    and nothing is copied but what a call into ATen gives
+    %4 = cat(%2, %3)   →    and only results of calls into ATen are copied
 
-A part that is a concatenation along the same dim lies in the outer one's buffer too, whoever else reads it: the
-layers of a DenseNet's block, each of which appends to all before it, share the block's one buffer. So does one along
-another dim that nothing else reads, such as an image that was padded at its sides and is now above and below.
+A part that is itself a concatenation along the same dim is stored in the outer concatenation's buffer too, even if
+others read it: the layers of a DenseNet's block, each of which appends to all before it, share one buffer. So is a
+concatenation along another dim that nothing else reads, such as an image padded at its sides, then above and below.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ _NAME = "cuesta.cat"
 
 
 def is_cat(value: Value) -> bool:
-    """Whether a concatenation gives `value`."""
+    """Whether `value` is the result of a concatenation."""
     return not isinstance(value.owner, ir.Block) and value.owner.name == _NAME
 
 
 def is_inner(op: ir.Operation) -> bool:
-    """Whether a concatenation only feeds another one along the same dim: a link of a chain of operands."""
+    """Whether the only use of a concatenation is another one along the same dim, so that both are links of a chain."""
     uses = list(op.results[0].uses)
     if len(uses) != 1:
         return False
@@ -43,8 +43,8 @@ def is_inner(op: ir.Operation) -> bool:
 
 
 def outer_of(value: Value) -> ir.Operation | None:
-    """The concatenation in whose buffer the one that gives `value` may lie: its first user along the same dim, or its
-    only user, along any; None where there is none or it takes `value` twice."""
+    """The concatenation whose buffer may hold the concatenation `value`: its first user along the same dim, or its only
+    user, along any dim. None if there is no such user, or if it takes `value` twice."""
     uses = list(value.uses)
     for use in uses:
         user = use.owner.operation
@@ -72,7 +72,7 @@ def _is_link(inner: ir.Operation, op: ir.Operation) -> bool:
 
 
 def parts(op: ir.Operation, target: Layout) -> list[tuple[Value, Layout]]:
-    """The operands of a chain of concatenations and where each lies within `target`."""
+    """The operands of a chain of concatenations, and the place of each within `target`."""
     dim = op.attributes["dim"].value
     result, start = [], 0
     ones = [1] * len(target.sizes)
@@ -86,18 +86,19 @@ def parts(op: ir.Operation, target: Layout) -> list[tuple[Value, Layout]]:
 
 @dataclass(frozen=True)
 class Concatenations:
-    """Places the concatenations of a function; `wanted` holds the strides of what it returns."""
+    """Places the concatenations of a function; `wanted` holds the strides of the values that it returns."""
 
     items: Sequence[Item]
     wanted: Mapping[Value, Sequence[Number]]
-    #: (the value to be placed that an operand is but for dims of size 1, its dims), None where nothing can be
+    #: operand → (the value to be placed, which equals the operand but for dims of size 1; the operand's dims that it
+    #: has), None if no value can be placed
     root_of: Callable[[Value], tuple[Value, list[int]] | None]
-    #: a fresh buffer for a value, its dims in this order in memory
+    #: makes a fresh buffer for a value, whose dims have this order in memory
     buffer: Callable[[Value, Sequence[int]], Layout]
 
     def place(self, placed: dict[Value, Layout]) -> None:
-        """Adds to `placed` where concatenations lie, and the parts that are written in place."""
-        # Outer ones first: they are below in the program.
+        """Adds to `placed` the places of concatenations and of the parts that are written in place."""
+        # Outer concatenations first: they are later in the program.
         for item in reversed(self.items):
             if item.op.name != _NAME or is_inner(item.op):
                 continue
@@ -123,8 +124,8 @@ class Concatenations:
 
 
 def order_of(op: ir.Operation, wanted: Mapping[Value, Sequence[Number]]) -> list[int]:
-    """The memory order of a concatenation's dims: what it is returned with, of which `wanted` holds the strides, or a
-    call wants of it, or most of what it is made of has."""
+    """The memory order of a concatenation's dims: that of the returned strides (in `wanted`), else of the strides that
+    a call requires, else of most elements of those operands that come from calls."""
     (value,) = op.results
     sizes = shape_of(value)
     asked: list[Sequence[Number] | None] = [wanted[value]] if value in wanted else []
@@ -144,19 +145,19 @@ def order_of(op: ir.Operation, wanted: Mapping[Value, Sequence[Number]]) -> list
 
 
 def _operand_strides(op: ir.Operation) -> list[list[Number] | None]:
-    """The strides that a call into ATen was traced with, [] for any other op."""
+    """The operands' strides that a call into ATen was traced with, [] for any other op."""
     if op.name != "aten.call" or "operand_strides" not in op.attributes:
         return []
     return [numbers(s) if isinstance(s, ir.ArrayAttr) else None for s in op.attributes["operand_strides"]]
 
 
 def _is_given(value: Value) -> bool:
-    """Whether a value is a copy of a call's result."""
+    """Whether a value is a call's result, or a copy of one."""
     while not isinstance(value.owner, ir.Block) and (value.owner.name == "cuesta.reshape" or is_copy(value.owner)):
         value = value.owner.operands[0]
     return not isinstance(value.owner, ir.Block) and value.owner.name == "aten.call"
 
 
 def is_copy(op: ir.Operation) -> bool:
-    """Whether a generic does nothing to what it reads."""
+    """Whether an op is a generic that only copies its operand."""
     return op.name == "linalg.generic" and len(op.operands) == 2 and [o.name for o in body_ops(op)] == ["linalg.yield"]

@@ -1,13 +1,13 @@
-"""Kernels that write where they read: an output takes over the memory of an input that nobody needs again.
+"""Lets kernels write in place: an output takes over the memory of an input that is dead after the kernel.
 
     host.launch(%h, %y) {@gelu}   →   host.launch(%h) {@gelu}, whose one argument is read and written
 
-The two become one argument of the kernel, so no promise about aliasing is broken. It is allowed where
-input and output are walked alike, the input is the whole of a buffer of ours, and the generic that
+The two become one argument of the kernel, so no promise about aliasing is broken. This is allowed if loops walk
+input and output alike, the input is the whole of a buffer that the host function allocates, and the generic that
 writes the output is the kernel's last: every other read of the tile has happened by then.
 
-What is returned may lie in a donated argument as well: a loss's gradient in what the forward graph saved for it. What
-is not returned may not: it would hold the argument where the arena may have room.
+A returned value may take over a donated argument as well: for example, a loss's gradient the tensor that the forward
+graph saved for it. Other values may not: they would keep the argument alive although the arena may have room.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _NEVER = 1 << 62
 
 def last_uses(order: Sequence[Item | Group], returned: Sequence[Value], placed: Sequence[Value]) -> dict[Value, int]:
     """Root → the position in `order` of the last unit that reads it; results and parts of a
-    concatenation are read for ever."""
+    concatenation never die."""
     last: dict[Value, int] = {}
     for position, unit in enumerate(order):
         for item in unit.members if isinstance(unit, Group) else [unit]:
@@ -49,7 +49,7 @@ def last_uses(order: Sequence[Item | Group], returned: Sequence[Value], placed: 
 
 
 def lent_arguments(function: func.FuncOp, machine: Machine) -> set[int]:
-    """The numbers of the donated arguments that are large enough for a result to lie in."""
+    """The numbers of the donated arguments that are large enough for a result to take them over."""
     donated = donated_arguments(function) if machine.lent_from is not None else []
     return {ir.BlockArgument(value).arg_number for value in donated if _bytes_of(value) >= (machine.lent_from or 0)}
 
@@ -59,7 +59,7 @@ def _bytes_of(value: Value) -> int:
 
 
 def reuse_inputs(kernel: Kernel, where: Assignment) -> dict[Value, int]:
-    """Merges outputs of `kernel` with inputs that die in it; output value → the base that it takes over."""
+    """Merges outputs of `kernel` with inputs that die in it. Returns output value → the base that it takes over."""
     taken: dict[Value, int] = {}
     if any(kn.tail for kn in kernel.nodes):
         return taken
@@ -86,9 +86,11 @@ def reuse_inputs(kernel: Kernel, where: Assignment) -> dict[Value, int]:
 
 
 def _may_lie_in(output: Operand, source: Operand, where: Assignment) -> bool:
-    """Whether the memory of `source` is ours, or for a result donated, and unread after the kernel being built."""
+    """Whether `output` may take over the memory of `source`: the host function allocates that memory, or it is donated
+    and `output` is a result; and nothing reads it after the kernel being built."""
     assert source.layout is not None
     if source.layout.base not in where.lent:
         return where.dies(source.value, source.layout)
-    # Bits of one float are no other dtype's: the result's tensor is made over the argument's as it is.
+    # The argument's tensor becomes the result as it is, so their dtypes must be equal. Equal spellings ensure that for
+    # floats only: several integer dtypes share a spelling.
     return output.value in where.results and "f" in output.spelling and where.is_last_use(source.value)

@@ -1,11 +1,11 @@
-"""New values of arguments that the graph writes to, computed where the old ones lie.
+"""Computes the new values of arguments that the graph writes to in place, over the old values.
 
     %v = 0.9 * %mean + 0.1 * %batch      host.launch(%batch, %mean) {@update}, which reads and writes %mean
     copy(%v, %mean)                  →
 
-It is allowed where nothing but the kernel that computes the new value reads the old one: it may then be overwritten
+This is allowed if only the kernel that computes the new value reads the old one, which may then be overwritten
 at any time of the call. The kernel itself must read each place before it writes it; `updates_last` and
-`in_order` say so.
+`in_order` check that.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ def place_updates(
     root_of_result: Callable[[Value], tuple[Value, list[int]] | None],
     taken: Collection[Value],
 ) -> dict[Value, Layout]:
-    """Generics' results → the argument's place, for those (new value, argument) of `updates` that can be written there.
+    """Result of a generic → the argument's place, for each (new value, argument) of `updates` that can be made there.
 
-    `returned` is all that the graph returns, the new values among it; `groups` has the group of each generic by its
-    index, `layouts` the places of arguments; `root_of_result` finds the generic's result that a value is; results in
-    `taken` have a place already.
+    `returned` holds all that the graph returns, including the new values; `groups` maps a generic's index to its group;
+    `layouts` has the places of arguments; `root_of_result` finds the result of a generic that a value is a view of;
+    results in `taken` have a place already.
     """
     readers = readers_of(items)
     writer = {result: item.index for item in items for result in item.op.results}
@@ -49,7 +49,7 @@ def place_updates(
         layout = layouts[argument]
         if root is None or root[0] in taken or root[0] in found or not is_dense(layout.sizes, layout.strides):
             continue
-        # Handed out as a result as well, it needs memory of its own.
+        # If the new or the old value is also returned as a result, the new value needs memory of its own.
         if seen[root[0]] != 1 or argument in seen:
             continue
         group = groups[writer[root[0]]]
@@ -61,7 +61,7 @@ def place_updates(
 
 
 def readers_of(items: Sequence[Item]) -> dict[Value, set[int]]:
-    """Root → the items that read it, through views or not."""
+    """Root → the items that read it, directly or through views."""
     readers: dict[Value, set[int]] = {}
     for item in items:
         if item.op.name in VIEWS:
@@ -73,9 +73,9 @@ def readers_of(items: Sequence[Item]) -> dict[Value, set[int]]:
 
 
 def merge_updates(kernel: Kernel, updated: Mapping[Value, Layout], machine: Machine) -> list[Value]:
-    """Makes one argument of each output in `updated` and the input that lies in the same place.
+    """Merges each output in `updated` and the input in the same place into one argument of the kernel.
 
-    Returns the outputs for which that cannot be done: they must be written elsewhere, and copied.
+    Returns the outputs for which this is impossible: they must be written elsewhere, and copied.
     """
     refused = []
     for output in kernel.outputs:
@@ -100,8 +100,8 @@ def merge_updates(kernel: Kernel, updated: Mapping[Value, Layout], machine: Mach
 
 
 def updates_last(kernel: Kernel, source: Operand, output: Operand) -> bool:
-    """Whether nothing but `output` depends on `source`, so that what reads it is never computed once more after
-    `output` has been written."""
+    """Whether only `output` depends on `source`, so that no reader of `source` is recomputed after `output` has been
+    written."""
     reached: list[Operand] = [source]
     for kn in kernel.nodes:
         if any(r is known for r in kn.reads for known in reached):
@@ -113,8 +113,8 @@ def updates_last(kernel: Kernel, source: Operand, output: Operand) -> bool:
 
 
 def in_order(kernel: Kernel, source: Operand, output: Operand, machine: Machine) -> bool:
-    """Whether each place of `source` belongs to one tile, which computes no value again, and all that reads it comes
-    before what reads `output`: the two have one name from here on."""
+    """Whether each place of `source` belongs to one tile, which recomputes no value, and every reader of `source` comes
+    before the readers of `output`. The order matters because the two become one tensor."""
     at = [any(r is output for r in kn.results) for kn in kernel.nodes].index(True)
     loops, tiles, places = set(kernel.order), set(kernel.parallel), set(source.classes)
     if machine.in_sequence:

@@ -1,4 +1,4 @@
-"""Who decides where a value lies: graph results, calls that were traced with certain strides, and
+"""Plans where values are stored, as required by graph results, by calls that were traced with certain strides, and by
 concatenations, whose parts are written in place.
 """
 
@@ -24,19 +24,19 @@ Value: TypeAlias = ir.Value
 
 
 def single_node(op: ir.Operation) -> Node:
-    """A generic that stands alone as a node."""
+    """A node for a generic on its own."""
     return node_of(0, op)
 
 
 def keep_dims(layout: Layout, dims: Sequence[Number]) -> Layout:
-    """The layout of the chosen dims; the others have size 1."""
+    """The layout with only the chosen dims; the dropped dims have size 1."""
     return Layout(
         layout.base, layout.offset, tuple(layout.sizes[d] for d in dims), tuple(layout.strides[d] for d in dims)
     )
 
 
 def written_by_generic(value: Value) -> tuple[Value, list[int]] | None:
-    """(the generic's result that `value` is but for dims of size 1, the dims of `value` that it has)."""
+    """(the generic's result that equals `value` but for dims of size 1, the dims of `value` that it has)."""
     kept = [d for d, s in enumerate(shape_of(value)) if s != 1]
     found = _through_views(value, list(range(len(shape_of(value)))))
     if found is None:
@@ -46,7 +46,8 @@ def written_by_generic(value: Value) -> tuple[Value, list[int]] | None:
 
 
 def _through_views(value: Value, dims: list[int | None]) -> tuple[Value, list[int]] | None:
-    """The generic's result below permutes and unit reshapes, with the dim of `value` that each of its dims is."""
+    """The generic's result that `value` views through permutes and unit reshapes, and for each of the result's dims the
+    dim of `value`. `dims` numbers the dims of `value`."""
     while True:
         owner = value.owner
         if isinstance(owner, ir.Block):
@@ -72,8 +73,8 @@ def _through_views(value: Value, dims: list[int | None]) -> tuple[Value, list[in
 
 
 def outputs_of(group: Group, grouping: Grouping, returned: set[Value]) -> list[Value]:
-    """The group's results that something outside it reads, and what its tail reads of its tiles:
-    the tail runs when all tiles are done, so that must lie in memory of the host's."""
+    """The group's results that something outside the group reads, and those results of its tiles that its tail reads:
+    the tail runs when all tiles are done, so these must be in memory that the host allocates."""
     inside = {n.index for n in group.members}
     for_tail = {r.value for n in group.tail for r in n.reads}
     tiled = {r for n in group.nodes for r in n.results}
@@ -95,8 +96,8 @@ def plan(
 ) -> None:
     """Fills `where.preferred`, `where.placed` and `where.updated` before anything is built.
 
-    `wanted` are the strides of what is returned, `updates` the new values of arguments that the graph writes to, with
-    those arguments.
+    `wanted` maps each returned value to its strides. `updates` pairs the new value of each argument that the graph
+    writes to with the argument.
     """
     for value, strides in wanted.items():
         _prefer(where, value, strides)
@@ -106,7 +107,7 @@ def plan(
             for value, strides in zip(item.op.operands, item.op.attributes["operand_strides"], strict=True):
                 if isinstance(strides, ir.ArrayAttr):
                     _prefer(where, value, numbers(strides))
-    for item in items:  # where no call asked for another order
+    for item in items:  # last: calls take precedence
         if item.op.name == "cuesta.reshape":
             _spare_copy(where, item.op)
 
@@ -124,8 +125,8 @@ def plan(
 
 
 def _align_rows(where: Assignment, items: Sequence[Item], grouping: Grouping, returned: Sequence[Value]) -> None:
-    """Has narrow matrices around a matrix product written in rows that begin at multiples of 16 bytes: its factors by
-    other kernels, as a program can load no less while it multiplies, and what its own kernel hands to others."""
+    """Pads rows of 2-byte matrices around a matrix product, so that each row begins at a multiple of 16 bytes: factors
+    that other kernels write, as a program can load no less while it multiplies, and outputs of the product's kernel."""
     kept = {*map(root_of, returned), *where.preferred, *where.placed}
     writer = {result: item.index for item in items for result in item.op.results}
     for node in items:
@@ -145,7 +146,7 @@ def _align_rows(where: Assignment, items: Sequence[Item], grouping: Grouping, re
 
 
 def _prefer(where: Assignment, value: Value, strides: Sequence[Number]) -> None:
-    """Has the generic that a value comes from write it with these strides, unless somebody asked for others before."""
+    """Makes the generic that computes a value write it with these strides, unless others were required before."""
     while not isinstance(value.owner, ir.Block) and value.owner.name == "cuesta.expand":
         value = value.owner.operands[0]
         strides = strides[len(strides) - len(shape_of(value)) :]
@@ -159,8 +160,8 @@ def _prefer(where: Assignment, value: Value, strides: Sequence[Number]) -> None:
 
 
 def _spare_copy(where: Assignment, reshape: ir.Operation) -> None:
-    """Has a generic whose result is permuted and then reshaped, as heads of an attention are, and read nowhere else,
-    write it in that order: the reshape is a view then. Elements that lie together stay together."""
+    """Saves a reshape's copy. If a generic's result is permuted and then reshaped (as attention heads are) and has no
+    other use, the generic writes it in the permuted order, and the reshape is a view. The contiguous dim must stay."""
     (value,) = reshape.operands
     while not isinstance(value.owner, ir.Block) and value.owner.name == "cuesta.permute" and len(list(value.uses)) == 1:
         value = value.owner.operands[0]

@@ -1,8 +1,9 @@
-"""What a host function returns: each result in the memory and with the strides that torch expects of it.
+"""Returns the results of a host function, each in the memory and with the strides that torch expects.
 
-Results that torch has in one memory get one, others do not, even where their values are equal: what a caller writes to
-one is seen in the other, or is not. The importer's `cuesta.storage` numbers that memory, an argument's with its views;
-`cuesta.offset` says where a result begins: behind an argument's first element, or in memory that several results share.
+Results that share memory in torch share memory here; all others are apart, even if their values are equal. So a write
+to one result shows in another exactly if it does in torch. The importer's `cuesta.storage` numbers the memories; an
+argument and its views have one number. `cuesta.offset` says at which element a result begins: relative to the first
+element of the argument that it is a view of, or in the memory that several results share.
 """
 
 from __future__ import annotations
@@ -21,14 +22,14 @@ from cuesta.runtime.strides import same_places
 from cuesta.sizes import Number, hint
 
 Value: TypeAlias = ir.Value
-#: A part of a buffer that is so many times as large leaves it for memory of its own.
+#: A result that is part of a buffer at least this many times as large is copied into memory of its own.
 _LARGE_BUFFER = 4
 
 
 @dataclass
 class _Result:
-    """A result: its strides, the memory that it is part of, -1 where nothing is said, and where it begins in the
-    argument that it is a view of, or in what it shares with other results; None where it shares with none."""
+    """A result with its strides. `storage` numbers the memory that it is part of; -1 if unknown. `offset` is where it
+    begins in the argument that it is a view of, or in memory shared with other results; None if it shares none."""
 
     value: Value
     strides: Sequence[Number]
@@ -41,12 +42,12 @@ class _Result:
 
     @property
     def width(self) -> int:
-        """The bytes of an element."""
+        """Bytes of one element."""
         return byte_size(spelling_of(self.value))
 
     @property
     def nbytes(self) -> int:
-        """Bytes; about how many, where that depends on the call."""
+        """Bytes; an estimate if they depend on the call."""
         return hint(math.prod(self.sizes)) * self.width
 
     @property
@@ -56,7 +57,7 @@ class _Result:
 
     @property
     def end(self) -> Number:
-        """Behind its last element."""
+        """The position after the last element."""
         return self.begin + 1 + sum((n - 1) * s for n, s in zip(self.sizes, self.strides, strict=True))
 
 
@@ -65,8 +66,8 @@ def finish(where: Assignment, function: func.FuncOp, returned: list[Value], want
     mutates = ints(function.attributes["cuesta.mutates"]) if "cuesta.mutates" in function.attributes else []
     outputs = len(returned) - len(mutates)
     arguments = function.regions[0].blocks[0].arguments
-    # Memory that results may share, by the importer's numbers: an argument's with its views only, unless a result has
-    # taken it over.
+    # Base → the importer's number of the memory whose results may be in it. An argument's base is for its views only,
+    # unless a result has taken it over.
     bases = [where.layouts[argument].base for argument in arguments]
     claimed = {base: i for i, base in enumerate(bases) if base not in where.reused.values()}
     results = [
@@ -75,7 +76,7 @@ def finish(where: Assignment, function: func.FuncOp, returned: list[Value], want
     ][:outputs]
     layouts = _placed_in_arguments(results, len(arguments), claimed)
     layouts |= _placed_together(where, results, layouts, claimed, mutates)
-    # The largest first: of those in one memory it stays there, and the others, parts of it often, are copied out.
+    # The largest first: of several results in one base, the largest stays, and the others (often parts) are copied out.
     for i in sorted(set(range(outputs)) - layouts.keys(), key=lambda i: (-results[i].nbytes, i)):
         layouts[i] = _place(where, results[i], claimed, mutates)
     views = []
@@ -85,7 +86,7 @@ def finish(where: Assignment, function: func.FuncOp, returned: list[Value], want
     for value, argument in zip(returned[outputs:], mutates, strict=True):
         layout, target = where.layout_of(value), where.layouts[arguments[argument]]
         if _is_same(layout, target):
-            continue  # its kernel has written it there
+            continue  # its kernel has written it in place
         if layout.base in mutates:
             layout = where.copy(value, layout, where.row_major(value))
         sources.append((value, layout, target))
@@ -100,11 +101,12 @@ def _memory(attributes: ir.DictAttr) -> tuple[int, Number | None]:
 
 
 def _place(where: Assignment, result: _Result, claimed: dict[int, int], mutates: Sequence[int]) -> Layout:
-    """Where a result lies: in a copy, where that is another's memory or its strides are others."""
+    """The place of a result: that of its value, or of a copy if that memory belongs to another result or has other
+    strides than expected."""
     value, strides = result.value, result.strides
     layout = where.layout_of(value)
     shared = result.storage >= 0 and claimed.setdefault(layout.base, result.storage) != result.storage
-    # Equal to another result or an argument, but a tensor of its own to the caller.
+    # Whether the caller must get separate memory, though the value is in that of another result or an argument.
     own = shared or layout.base in mutates or _is_small_part(where, result, layout)
     if 0 in strides and not overlaps(_once(layout.sizes, strides), strides):
         if own or not same_places(layout.sizes, layout.strides, strides):
@@ -117,18 +119,18 @@ def _place(where: Assignment, result: _Result, claimed: dict[int, int], mutates:
 
 
 def _is_small_part(where: Assignment, result: _Result, layout: Layout) -> bool:
-    """Whether a result would hold a buffer four times as large as it is, or larger, for the caller gets no more of it:
-    that of a concatenation that it is part of, or of what it was cut from."""
+    """Whether a result would keep a buffer at least `_LARGE_BUFFER` times its size alive, of which the caller gets no
+    other part: that of a concatenation that holds the result, or of a tensor that the result is a slice of."""
     base = where.bases[layout.base]
     if result.storage < 0 or isinstance(base.owner, ir.Block) or base.owner.name != "host.alloc":
-        return False  # an argument's memory or a call's result, which is as large as it is
+        return False  # an argument's memory or a call's result, whose size is given
     elements = math.prod(memref_shape(base.type)[0])
     extent = 1 + sum((n - 1) * s for n, s in zip(result.sizes, result.strides, strict=True))
     return _LARGE_BUFFER * hint(extent) <= hint(elements)
 
 
 def _placed_in_arguments(results: Sequence[_Result], arguments: int, claimed: Mapping[int, int]) -> dict[int, Layout]:
-    """The position of each result that is a view of an argument, as it is after the call → where it lies."""
+    """The index of each result that is a view of an argument, as the argument is after the call → its place."""
     base_of = {storage: base for base, storage in claimed.items()}
     return {
         i: Layout(base_of[result.storage], result.offset, tuple(result.sizes), tuple(result.strides))
@@ -144,7 +146,7 @@ def _placed_together(
     claimed: dict[int, int],
     mutates: Sequence[int],
 ) -> dict[int, Layout]:
-    """The position of each other result that shares memory with others → where it lies."""
+    """The index of each other result that shares memory with further results → its place."""
     groups: dict[int, list[int]] = {}
     for i, result in enumerate(results):
         if result.offset is not None and i not in placed:
@@ -154,23 +156,23 @@ def _placed_together(
         group = [results[i] for i in positions]
         whole = next((r for r in group if all(_holds(r, other) for other in group)), None)
         if whole is not None:
-            # Views of it, wherever their values lie: those of a reshape that copies, or of an argument that an op gives
-            # again as a tensor of its own, have several places.
+            # All become views of `whole`, wherever their values are stored. The values have several places after a
+            # reshape that copies, or if an op returns an argument again as a tensor of its own.
             layout = _place(where, whole, claimed, mutates)
             layouts = [layout if r is whole else _beside(r, whole, layout) for r in group]
         elif len({r.width for r in group}) == 1:
             layouts = _side_by_side(where, group, claimed, mutates)
         else:
-            continue  # complex numbers beside parts of others: apart, as nothing says where both lie
+            continue  # complex numbers beside parts of others: left apart, as no place is known to hold both
         found.update(zip(positions, layouts, strict=True))
     return found
 
 
 def _holds(whole: _Result, part: _Result) -> bool:
-    """Whether one result has all places of another, as far as their sizes tell."""
+    """Whether `whole` contains all elements of `part`, as far as their sizes tell."""
     if whole is part:
         return True
-    ratio, rest = divmod(whole.width, part.width)  # 2 where one is complex and the other its real parts
+    ratio, rest = divmod(whole.width, part.width)  # 2 if `whole` is complex and `part` its real and imaginary parts
     dense = is_dense(whole.sizes, whole.strides) and rest == 0
     return dense and _at_most(whole.begin * ratio, part.begin) and _at_most(part.end, whole.end * ratio)
 
@@ -181,7 +183,7 @@ def _at_most(a: Number, b: Number) -> bool:
 
 
 def _beside(result: _Result, other: _Result, layout: Layout) -> Layout:
-    """Where a result lies that shares its memory with another one, which lies in `layout`."""
+    """The place of a result that shares memory with `other`, whose place is `layout`."""
     offset = (layout.offset - other.begin) * (other.width // result.width) + result.begin
     return Layout(layout.base, offset, tuple(result.sizes), tuple(result.strides))
 
@@ -189,7 +191,8 @@ def _beside(result: _Result, other: _Result, layout: Layout) -> Layout:
 def _side_by_side(
     where: Assignment, group: Sequence[_Result], claimed: dict[int, int], mutates: Sequence[int]
 ) -> list[Layout]:
-    """Where results lie of which none holds the others: where they do, if that is one memory, or in a copy of it."""
+    """The places of results that share memory, none of which contains all others: their present places, if these fit
+    one memory, else places in a fresh copy."""
     first = group[0]
     layouts = [where.layout_of(result.value) for result in group]
     base = layouts[0].base
@@ -209,12 +212,12 @@ def _side_by_side(
 
 
 def _once(sizes: Sequence[Number], strides: Sequence[Number]) -> tuple[Number, ...]:
-    """The sizes of what a tensor repeats along dims of stride 0."""
+    """The sizes without repetition: 1 along each dim of stride 0."""
     return tuple(1 if stride == 0 else n for n, stride in zip(sizes, strides, strict=True))
 
 
 def _repeated(where: Assignment, value: Value, layout: Layout, target: Layout) -> Layout:
-    """A value that may repeat along dims, copied once to where their strides are 0."""
+    """Copies a value that may repeat along dims to `target`, once along each dim that has stride 0 there."""
     once = _once(layout.sizes, target.strides)
     where.copy(value, replace(layout, sizes=once), replace(target, sizes=once))
     return target
@@ -225,7 +228,7 @@ def _is_same(a: Layout, b: Layout) -> bool:
 
 
 def _named_strides(layout: Layout, strides: Sequence[Number]) -> Layout:
-    """The layout with the strides that torch gives to dims of size 1, which say nothing about places."""
+    """The layout with torch's strides for dims of size 1, which do not affect the places of elements."""
     return (
         Layout(layout.base, layout.offset, layout.sizes, tuple(strides))
         if same_places(layout.sizes, layout.strides, strides)

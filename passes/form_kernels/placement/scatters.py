@@ -1,10 +1,11 @@
-"""Where what is written at computed positions lies: where the tensor does that it is written into, if nobody needs that
-again, else in a copy.
+"""Places the results of scatters: in the memory of the tensor that is written into, if that is dead afterwards, else in
+a copy of it.
 
     %r = kernel.scatter(%v, %i, %x)    →    host.launch(%x, %r) {@copy}
                                             host.launch(%v, %i, %r) {@index_add}, which reads and writes %r
 
-A new value of an argument that the graph writes to is made in the argument: a cache of keys is not copied for one row.
+The new value of an argument that the graph writes to is made in the argument: a cache of keys is not copied to write
+one row.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ Value: TypeAlias = ir.Value
 
 
 def place_scatters(where: Assignment, group: Group) -> None:
-    """Gives the result of the group's scatter, if it has one that has no place yet, a place where its base lies."""
+    """Places the result of the group's scatter, if that has no place yet: in its base's memory, or in a copy."""
     for node in group.members:
         if node.base is None or node.results[0] in where.placed:
             continue
@@ -43,8 +44,8 @@ def place_scatters(where: Assignment, group: Group) -> None:
 def place_scatter_updates(
     where: Assignment, updates: Sequence[tuple[Value, Value]], returned: Sequence[Value], items: Sequence[Item]
 ) -> None:
-    """Places scatters in the argument whose new value they make, each after the other, of those (new value, argument)
-    of `updates` of which nothing else reads what is overwritten. `returned` is all that the graph returns."""
+    """Places chains of scatters in the argument whose new value they make, for each (new value, argument) of `updates`
+    if nothing else reads the values that are overwritten. `returned` holds all that the graph returns."""
     readers = readers_of(items)
     index = {item.op: item.index for item in items}
     seen = Counter(root_of(value) for value in returned)
@@ -74,5 +75,5 @@ def place_scatter_updates(
 
 
 def _is_whole(layout: Layout) -> bool:
-    """Whether each place of it is one element's."""
+    """Whether each place of the layout's memory belongs to exactly one element."""
     return 0 not in layout.strides and is_dense(layout.sizes, layout.strides)

@@ -1,6 +1,6 @@
-"""The picture of a compiled graph: `trace.graph_diagram` writes it beside the dump, as graph.svg.
+"""Draws the picture of a compiled graph: `trace.graph_diagram` writes it into the dump, as graph.svg.
 
-`steps.py` reads the host function into boxes and edges, `repeats.py` finds equal layers and draws them once,
+`steps.py` reads the host function into boxes and edges, `repeats.py` finds equal layers and keeps one of them,
 `layout.py` places the boxes, `svg.py` writes them.
 """
 
@@ -14,5 +14,5 @@ from cuesta.driver.dump.picture.svg import write_svg
 
 
 def draw(module: ir.Module, title: str) -> str:
-    """The module, whose host function and kernels stand apart and whose memory is planned, as the text of an SVG."""
+    """The text of an SVG of a module whose host function is separate from its kernels and whose memory is planned."""
     return write_svg(place(collapse(read_steps(module))), title)

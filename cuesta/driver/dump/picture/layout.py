@@ -1,5 +1,5 @@
-"""Where boxes and edges go: rows by the longest way from the beginning, order within a row by the neighbours' middle
-(the barycentre method of Sugiyama, Tagawa and Toda, 1981).
+"""Places boxes and edges: a box's row is its longest distance from the beginning, and the order within a row follows
+the mean position of its neighbours (the barycentre method of Sugiyama, Tagawa and Toda, 1981).
 
 An edge over several rows gets a point in each, so that it leads around boxes.
 """
@@ -22,14 +22,14 @@ _PADDING = 10.0
 _COLUMN_GAP = 34.0
 _ROW_GAP = 44.0
 _FRAME = 26.0
-_BEND = 10.0  # room that an edge takes in a row that it passes
+_BEND = 10.0  # width that an edge takes in a row that it crosses
 _MARGIN = 40.0
 _SWEEPS = 8
 
 
 @dataclass
 class Box:
-    """A step, or a bend of an edge where `step` is None. x and y are of the upper left corner."""
+    """A step, or a bend of an edge if `step` is None. x and y are the upper left corner."""
 
     step: Step | None
     row: int
@@ -53,7 +53,7 @@ class Edge:
 
 @dataclass
 class Frame:
-    """Around the boxes of a repeated run."""
+    """The frame around the boxes of a repeated run."""
 
     count: int
     boxes: list[Box] = field(default_factory=list)
@@ -94,7 +94,7 @@ def place(program: Steps) -> Picture:
 
 
 def _rows(program: Steps) -> list[int]:
-    """The row of each step. What is repeated has its rows for itself, so that a frame holds nothing else."""
+    """The row of each step. Repeated steps share no row with others, so that a frame holds nothing else."""
     first_of = {repeat.first for repeat in program.repeats}
     ends = {repeat.last for repeat in program.repeats}
     rows: list[int] = []
@@ -105,7 +105,7 @@ def _rows(program: Steps) -> list[int]:
         rows.append(max([floor, *(rows[source] + 1 for source, _ in step.sources)]))
         if number in ends:
             floor = max(rows) + 1
-    # A step without sources stands right above the first that reads it, not at the top.
+    # A step without sources is placed right above its first reader, not at the top.
     readers: dict[int, list[int]] = {}
     for number, step in enumerate(program.steps):
         for source, _ in step.sources:
@@ -134,7 +134,7 @@ def notes(step: Step) -> list[str]:
 
 
 def op_rows(step: Step) -> list[list[str]]:
-    """The ops of a kernel in rows of about as many letters as its name has."""
+    """The ops of a kernel in rows about as wide as its name, at least 36 letters."""
     limit = max(36, len(step.name))
     rows: list[list[str]] = []
     for op in step.ops:
@@ -160,14 +160,14 @@ def _set_columns(rows: list[list[Box]], edges: list[Edge]) -> None:
             wanted = {
                 id(box): statistics.fmean(n.middle for n in near) for box in row if (near := neighbours.get(id(box)))
             }
-            # What nothing pulls anywhere comes last, in the order that it had.
+            # Boxes without neighbours come last, in their previous order.
             row.sort(key=lambda box: wanted.get(id(box), math.inf))
             _spread(row, wanted)
 
 
 def _spread(row: list[Box], wanted: Mapping[int, float] = MappingProxyType({})) -> None:
-    """Places a row's boxes in order without overlap, near where they are wanted: first to the right of one another,
-    then the whole row moved by the mean of what is missing."""
+    """Places a row's boxes in order without overlap, near their wanted positions: first each to the right of its
+    neighbour, then the whole row shifted by the mean deviation."""
     right: float | None = None
     for box in row:
         x = wanted[id(box)] - box.width / 2 if id(box) in wanted else right or 0.0
@@ -188,6 +188,6 @@ def _set_heights(rows: list[list[Box]], repeats: list[Repeat], rows_of: list[int
         height = max(box.height for box in row)
         for box in row:
             box.height = height if box.step is None else box.height
-            box.y = y + height - box.height  # what a box gives is written below it, free of its neighbours
+            box.y = y + height - box.height  # aligned at the bottom, because labels of results follow below
         y += height + _ROW_GAP + (_FRAME if number in ends else 0.0)
     return y

@@ -1,4 +1,4 @@
-"""Equal layers drawn once: a run of steps that comes again right behind itself is kept once, with a count.
+"""Collapses equal layers: a run of steps that repeats immediately is kept once, with a count.
 
 addmm gelu addmm norm addmm gelu addmm norm addmm gelu addmm norm   →   [addmm gelu addmm norm] x 3
 """
@@ -10,14 +10,15 @@ from typing import Any
 
 from cuesta.driver.dump.picture.steps import Repeat, Step, Steps
 
-#: Steps that a run may have at most: longer ones do not come again in a model, and looking for them takes time.
+#: The most steps of a run: longer runs do not repeat in models, and searching for them takes time.
 _LONGEST = 256
-#: Shorter runs are often steps beside one another (a query's, a key's and a value's products): each is drawn.
+#: The fewest steps of a run: shorter runs are often independent steps (the products of a query, a key and a value),
+#: each of which is drawn.
 _SHORTEST = 3
 
 
 def collapse(program: Steps) -> Steps:
-    """The program with each repeated run in its first form."""
+    """The program with each repeated run kept once."""
     signatures = [_signature(step) for step in program.steps]
     kept: list[Step] = []
     new_number: dict[int, int] = {}
@@ -38,7 +39,8 @@ def collapse(program: Steps) -> Steps:
             repeats.append(Repeat(first, first + length - 1, count))
         position += length * count
     for number, step in enumerate(kept):
-        # A later step reads the last of equal ones, which the first stands for. What stands for itself reads earlier.
+        # A later step reads the last of the equal steps, which the first stands for. A step keeps only edges from
+        # earlier steps.
         edges = {new_number[source]: text for source, text in step.sources}
         step.sources = sorted((source, text) for source, text in edges.items() if source < number)
     return Steps(kept, repeats)
@@ -50,7 +52,7 @@ def _signature(step: Step) -> Any:
 
 
 def _run_at(signatures: Sequence[Any], start: int) -> tuple[int, int]:
-    """Steps of the run that begins at `start`, and how often it comes: the way that leaves the fewest steps."""
+    """The length of the run that begins at `start`, and its count: those that remove the most steps."""
     best = (1, 1)
     saved = 0
     for length in range(_SHORTEST, min(_LONGEST, (len(signatures) - start) // 2) + 1):

@@ -1,4 +1,4 @@
-"""A host function as boxes and edges: launches with the ops that each kernel fuses, and calls into ATen."""
+"""Reads a host function as boxes and edges: launches with the ops that each kernel fuses, and calls into ATen."""
 
 from __future__ import annotations
 
@@ -11,31 +11,31 @@ from cuesta.dialects.types import byte_size
 from cuesta.lowering.host_to_llvm import host_function
 from cuesta.reports.quantities import size_text
 
-#: Arguments that a box names; the others are counted.
+#: Arguments that a box names; further ones are counted.
 _NAMED_ARGUMENTS = 2
 _NAMED_RESULTS = 4
 
 
 @dataclass
 class Step:
-    """A box. `sources` are the numbers of the steps whose values it reads, with a text for each edge."""
+    """A box. `sources` are the numbers of the steps whose values the step reads, with a text for each edge."""
 
     kind: str  # "kernel" or "aten"
     name: str
     #: the torch ops that a kernel fuses
     ops: tuple[str, ...] = ()
-    #: what it reads of the graph's arguments
+    #: the graph's arguments that the step reads
     arguments: tuple[str, ...] = ()
     sources: list[tuple[int, str]] = field(default_factory=list)
-    #: the numbers of the graph's results that it writes
+    #: the numbers of the graph's results that the step writes
     results: list[int] = field(default_factory=list)
-    #: how often a step that stands for equal ones runs
+    #: how often the step runs, if it stands for equal steps
     count: int = 1
 
 
 @dataclass(frozen=True)
 class Repeat:
-    """The steps first … last stand for `count` equal runs of steps, each behind the other."""
+    """The steps first … last stand for `count` equal runs of steps in a row."""
 
     first: int
     last: int
@@ -44,7 +44,7 @@ class Repeat:
 
 @dataclass
 class Steps:
-    """A program in the order in which it runs."""
+    """The steps of a program in execution order."""
 
     steps: list[Step]
     repeats: list[Repeat] = field(default_factory=list)
@@ -59,7 +59,7 @@ class _Reader:
     def __init__(self, function: ir.Operation) -> None:
         self.block = function.regions[0].blocks[0]
         self.steps: list[Step] = []
-        self.origins: dict[ir.Value, ir.Value] = {}  # view → the memory of one value
+        self.origins: dict[ir.Value, ir.Value] = {}  # view → the memory that it views
         self.writers: dict[ir.Value, list[int]] = {}  # memory → the steps that wrote it
         self.numbers = {value: i for i, value in enumerate(self.block.arguments)}
 
@@ -91,7 +91,7 @@ class _Reader:
 
     def _view(self, op: ir.Operation) -> None:
         (operand,) = op.operands
-        # The arena holds many values, each of them a view of it.
+        # The arena holds many values, each a view of the arena.
         of_arena = not isinstance(operand.owner, ir.Block) and operand.owner.name == "host.arena"
         self.origins[op.results[0]] = op.results[0] if of_arena else self.origins.get(operand, operand)
 
@@ -110,7 +110,7 @@ class _Reader:
             memory = self.origins.get(value, value)
             part = _span(value) < _span(memory)
             before = self.writers.get(memory, [])
-            if not part:  # in place: it reads what it overwrites
+            if not part:  # written in place, so the step reads what it overwrites
                 edges |= {writer: _describe(value) for writer in before}
             self.writers[memory] = [*before, number] if part else [number]
         step.sources = sorted(edges.items())

@@ -1,4 +1,4 @@
-"""A placed picture as SVG: kernels blue with their ops inside, ATen orange, results in green letters."""
+"""Writes a placed picture as SVG: kernels blue with their ops inside, ATen orange, results in green letters."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def _box(box: Box) -> str:
 
 
 def _edge(edge: Edge) -> str:
-    """A line from box to box: straight through the rows that it passes, curved between them."""
+    """A line from box to box: straight through the rows that it crosses, curved between them."""
     start = edge.path[0]
     text = f"M{start.middle:.1f} {start.y + start.height:.1f}"
     for upper, lower in pairwise(edge.path):
@@ -74,7 +74,7 @@ def _edge(edge: Edge) -> str:
 
 
 def _labels(edges: list[Edge]) -> list[str]:
-    """The size of each value that a box gives, right below it: once, however many read it."""
+    """The size of each value that a box computes, right below the box: once, whatever the number of readers."""
     texts: dict[tuple[float, float], dict[str, None]] = {}
     for edge in edges:
         box = edge.path[0]

@@ -1,5 +1,5 @@
-"""Functions of f64, where libm's would be a call an element.
+"""Computes functions of f64 inline, because libm would take a call for each element.
 
-Coefficients are minimax in relative error (`python -m cuesta.tools.minimax`); what 53 bits do not hold is kept in two
-doubles.
+Coefficients are minimax in relative error (`python -m cuesta.tools.minimax`). Numbers that need more than 53 bits are
+kept in two doubles.
 """

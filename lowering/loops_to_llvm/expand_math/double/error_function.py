@@ -1,5 +1,5 @@
-"""erf and erfc of f64: one polynomial for both near 0, above 1 - 2^q(a) for erf, and for erfc e^(-a^2) by a polynomial
-of (a - 4) / (a + 4), as those of f32.
+"""Computes erf and erfc of f64. Both use the same polynomial near 0. Elsewhere, as for f32, erf is 1 - 2^q(a), and erfc
+is e^(-a^2) times a polynomial of (a - 4) / (a + 4).
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def erf(b: Builder, x: Value) -> Value:
 
 
 def erfc(b: Builder, x: Value) -> Value:
-    """Its tail to the last digits, which 1 - erf x has not: e^(-a^2) takes back what rounding a^2 lost."""
+    """erfc x, with a tail to the last digits, unlike 1 - erf x: e^(-a^2) is corrected for the rounding error of a^2."""
     # erfc(27.3) rounds to 0.
     a = b.at_most(b.abs(x), 27.3)
     scaled = b.poly(b.div(b.sub(a, 4.0), b.add(a, 4.0)), _SCALED_ERFC)

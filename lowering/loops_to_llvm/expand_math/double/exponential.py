@@ -1,19 +1,19 @@
-"""exp, exp2, expm1 and tanh of f64."""
+"""Computes exp, exp2, expm1 and tanh of f64."""
 
 from __future__ import annotations
 
 from cuesta.lowering.loops_to_llvm.expand_math.builder import Builder, Value
 
-#: 1.5 * 2^52: adding it rounds to an integer, which is left in the low bits of the significand.
+#: 1.5 * 2^52: adding this rounds to an integer, which then is in the low bits of the significand.
 MAGIC = 6755399441055744.0
-#: An exponent's bias, and that of two exponents.
+#: The bias of an exponent, and the sum of the biases of two exponents.
 BIAS = 1023.0
 _TWICE = 2 * BIAS
 _LOG2_E = 1.4426950408889634
 _LN2 = (0.6931471805599453, 2.3190468138462996e-17)
 _EXPONENT = 0x7FF0000000000000
-#: The exponent at which both of _two_powers are 0, as e^x of a masked softmax has it: a product that underflows takes
-#: a processor some 150 cycles.
+#: The exponent at which both results of _two_powers are 0, which occurs for e^x in a masked softmax: a product that
+#: underflows takes a processor some 150 cycles.
 _LOWEST = -2046.0
 
 # (e^r - 1 - r) / r^2 on |r| <= ln(2) / 2, weighted for e^r - 1: 2^-61.6.
@@ -47,13 +47,13 @@ _TANH_SMALL = (
 
 
 def power_of_two(b: Builder, shifted: Value) -> Value:
-    """2^n, normal, from n + MAGIC + BIAS."""
+    """2^n, which must be normal, from n + MAGIC + BIAS."""
     return b.from_bits(b.shift_left(b.bits(shifted), 52))
 
 
 def _two_powers(b: Builder, shifted: Value) -> tuple[Value, Value]:
-    """Two normal numbers whose product is 2^n, from n + MAGIC + 2 BIAS, |n| < 2044: what overflows or is subnormal
-    does so in the last product, with one rounding."""
+    """Two normal numbers whose product is 2^n, from n + MAGIC + 2 BIAS, |n| < 2044. With these, results overflow or
+    become subnormal only in the last product, with one rounding."""
     bits = b.bits(shifted)
     first = b.both(b.shift_left(bits, 51), _EXPONENT)
     return b.from_bits(first), b.from_bits(b.isub(b.shift_left(bits, 52), first))
@@ -71,7 +71,7 @@ def _scaled(b: Builder, r: Value, shifted: Value) -> Value:
 
 
 def _round(b: Builder, x: Value, bias: float) -> tuple[Value, Value]:
-    """n + MAGIC + bias and x - n ln 2 without the low part of ln 2, exact, for the n nearest to x / ln 2."""
+    """n + MAGIC + bias, and x - n * (high part of ln 2), which is exact, for the n nearest to x / ln 2."""
     shifted = b.fma(x, _LOG2_E, MAGIC + bias)
     return shifted, b.fma(b.sub(shifted, MAGIC + bias), -_LN2[0], x)
 
@@ -94,7 +94,7 @@ def exp(b: Builder, x: Value) -> Value:
 
 
 def half_exp(b: Builder, x: Value) -> Value:
-    """e^x / 2 for x >= 0: finite wherever sinh x and cosh x are."""
+    """e^x / 2 for x >= 0; finite whenever sinh x and cosh x are."""
     shifted, r = _reduce(b, b.at_most(x, 711.0), _TWICE)
     return _scaled(b, r, b.sub(shifted, 1.0))
 
@@ -105,7 +105,7 @@ def exp2(b: Builder, x: Value) -> Value:
 
 
 def exp2_of_sum(b: Builder, x: Value, low: Value) -> Value:
-    """2^(x + low) of numbers in two doubles; low may be anything where x is beyond 1100."""
+    """2^(x + low) of a number in two doubles. `low` is ignored if |x| is at least 1100."""
     low = b.select(b.less(b.abs(x), 1100.0), low, 0.0)
     shifted, r = _reduce_binary(b, b.at_least(b.at_most(x, 1025.0), _LOWEST), _TWICE)
     return _scaled(b, b.fma(low, _LN2[0], r), shifted)
@@ -121,7 +121,7 @@ def one_less_exp2(b: Builder, x: Value) -> Value:
 def expm1(b: Builder, x: Value) -> Value:
     """2 (s q + (s r + (s - 1/2))) with s = 2^(n-1) and r + q = e^r - 1.
 
-    Half the scale, because 2^1024 is no double while n reaches 1024 before the result overflows.
+    The scale is halved because n reaches 1024 before the result overflows, and 2^1024 is not a double.
     """
     bias = BIAS - 1.0
     shifted, rest = _round(b, b.at_least(b.at_most(x, 710.0), -40.0), bias)
@@ -132,12 +132,12 @@ def expm1(b: Builder, x: Value) -> Value:
     q = b.fma(square, b.balanced_poly(r, _EXPM1), lost)
     scale = power_of_two(b, shifted)
     y = b.mul(b.fma(scale, q, b.fma(scale, r, b.sub(scale, 0.5))), 2.0)
-    # Tiny x is its own answer: keeps -0.0, and the last bit of denormals, which the halving drops.
+    # For tiny x the result is x. This keeps -0.0 and the last bit of denormals, which the halved scale would drop.
     return b.select(b.less(square, 2.0**-108), x, y)
 
 
 def tanh(b: Builder, x: Value) -> Value:
-    """An odd polynomial where tanh is below 1/2, 1 - 2 / (e^2a + 1) above."""
+    """An odd polynomial up to tanh = 1/2, and 1 - 2 / (e^2a + 1) above."""
     a = b.abs(x)
     # tanh(20) rounds to 1.
     shifted, r = _reduce(b, b.mul(b.at_most(a, 20.0), 2.0), BIAS)

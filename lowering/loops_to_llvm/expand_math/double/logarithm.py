@@ -1,5 +1,5 @@
-"""log, log2, log10 and log1p of f64: x = 2^n (1 + f) with 1 + f in [sqrt(1/2), sqrt(2)), and log(1 + f) by
-s = f / (2 + f), in which it is odd (as in FreeBSD's e_log.c).
+"""Computes log, log2, log10 and log1p of f64: x = 2^n (1 + f) with 1 + f in [sqrt(1/2), sqrt(2)). log(1 + f) is an odd
+function of s = f / (2 + f) (as in FreeBSD's e_log.c).
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ _SMALLEST_NORMAL = 2.0**-1022
 _LN2 = (0.6931471805599453, 2.3190468138462996e-17)
 _LOG2_E = (1.4426950408889634, 2.0355273740931033e-17)
 _LOG10_E = (0.4342944819032518, 1.098319650216765e-17)
-# The high part ends in zeros: its product with an exponent is exact.
+# The high part ends in zero bits, so that its product with an exponent is exact.
 _LOG10_2 = (0.30102999566383914, 1.42050232272661e-13)
 
-# log((1 + s) / (1 - s)) / s less 2 and divided by s^2, in powers of s^2: 2^-59.5 of the logarithm.
+# (log((1 + s) / (1 - s)) / s - 2) / s^2 in powers of s^2: 2^-59.5 of the logarithm.
 _LOG = (
     0.14795368232854034,
     0.15314110412603185,
@@ -34,9 +34,9 @@ _LOG = (
 
 
 def split_normal(b: Builder, x: Value) -> tuple[Value, Value]:
-    """n and f for a positive normal x; anything for others."""
+    """n and f for a positive normal x; undefined for other x."""
     offset = b.iadd(b.bits(x), _ONE - _SQRT_HALF)
-    # The biased exponent as a double, by way of 2^52 + e: AVX2 has no conversion from i64.
+    # Converts the biased exponent e to a double by the bits of 2^52 + e, because AVX2 has no conversion from i64.
     exponent = b.from_bits(b.either(b.shift_right_unsigned(offset, 52), _TWO_52))
     f = b.sub(b.from_bits(b.iadd(b.both(offset, _SIGNIFICAND), _SQRT_HALF)), 1.0)
     return b.sub(exponent, 2.0**52 + 1023.0), f
@@ -66,7 +66,7 @@ def log(b: Builder, x: Value) -> Value:
 
 
 def _log_to_base(b: Builder, f: Value, inverse: tuple[float, float]) -> tuple[Value, Value]:
-    """log(1 + f) times a number in two doubles, in two."""
+    """log(1 + f) * `inverse`, both in two doubles."""
     half = b.mul(f, -0.5)
     high = b.fma(half, f, f)
     low = b.add(b.fma(half, f, b.sub(f, high)), _correction(b, f, b.neg(b.mul(half, f))))
@@ -94,10 +94,10 @@ def log10(b: Builder, x: Value) -> Value:
 
 
 def log1p(b: Builder, x: Value) -> Value:
-    """log of u = 1 + x, where f takes back what rounding u lost, over 2^n."""
+    """log of u = 1 + x, where f is corrected for the rounding error of u, divided by 2^n."""
     u, lost = exact_sum(b, 1.0, x)
     n, f = split_normal(b, u)
-    # 0 from n = 1023 on, where nothing was lost.
+    # 0 from n = 1023 on, where u has no rounding error.
     scale = power_of_two(b, b.sub(MAGIC + BIAS, b.at_most(n, 1023.0)))
     y = _log(b, n, b.fma(lost, scale, f))
     return b.copysign(at_the_edges(b, u, y), x)

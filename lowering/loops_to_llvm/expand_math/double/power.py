@@ -1,4 +1,4 @@
-"""powf of f64: 2^(y log2 |x|), where the logarithm and its product with y are sums of two doubles."""
+"""Computes powf of f64 as 2^(y log2 |x|), with the logarithm and its product with y in two doubles."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from cuesta.lowering.loops_to_llvm.expand_math.power import with_sign
 
 _INF = float("inf")
 
-# log2((1 + s) / (1 - s)) / s in powers of s^2: the first two, and the others: 2^-66.3 of the logarithm.
+# log2((1 + s) / (1 - s)) / s in powers of s^2: the first two coefficients in two doubles, then the others. 2^-66.3 of
+# the logarithm.
 _FIRST = (2.8853900817779268, 4.0710547481862066e-17)
 _SECOND = (0.9617966939259756, 5.0577616648125907e-17)
 _LOG2 = (
@@ -27,7 +28,7 @@ _LOG2 = (
 def _log2(b: Builder, a: Value) -> tuple[Value, Value]:
     """log2 of a positive finite number to 2^-66, in two doubles.
 
-    With s = f / (2 + f) it is n + s (c0 + s^2 (c1 + s^2 (...))); all but the inner polynomial in two doubles.
+    With s = f / (2 + f), log2 is n + s (c0 + s^2 (c1 + s^2 (...))); all but the inner polynomial is in two doubles.
     """
     n, f = split(b, a)
     divisor, lost = ordered_sum(b, 2.0, f)
@@ -53,7 +54,7 @@ def powf(b: Builder, x: Value, y: Value) -> Value:
     finite = b.less(a, _INF)
     log = b.select(finite, log, a)
     log = b.select(b.equal(a, 0.0), -_INF, log)
-    # 1 to any power and any number to the power 0 are 1, NaN and infinity included.
+    # 1 to any power, and any number to the power 0, is 1, even for NaN and infinity.
     is_one = b.either(b.equal(a, 1.0), b.equal(y, 0.0))
     high = b.mul(log, y)
     low = b.fma(log_low, y, b.fma(log, y, b.neg(high)))

@@ -1,4 +1,4 @@
-"""Sums and products of f64 with what rounding them lost: numbers in two doubles, (high, low)."""
+"""Computes sums and products of f64 together with their rounding errors: numbers in two doubles, (high, low)."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ Sum: TypeAlias = tuple[Operand, Operand]
 
 
 def exact_sum(b: Builder, x: Operand, y: Value) -> tuple[Value, Value]:
-    """x + y of any two numbers (Knuth)."""
+    """x + y and its rounding error, for any two numbers (Knuth)."""
     total = b.add(x, y)
     part = b.sub(total, x)
     return total, b.add(b.sub(x, b.sub(total, part)), b.sub(y, part))
 
 
 def ordered_sum(b: Builder, large: Operand, small: Value) -> tuple[Value, Value]:
-    """large + small, where large is 0 or exceeds small (Dekker)."""
+    """large + small and its rounding error, where large is 0 or exceeds small (Dekker)."""
     total = b.add(large, small)
     return total, b.add(b.sub(large, total), small)
 

@@ -1,7 +1,8 @@
-"""sin, cos and tan of f64: what is left of x after whole quarter turns, in two doubles, and the polynomials of both.
+"""Computes sin, cos and tan of f64: reduces x modulo pi / 2 into two doubles, and evaluates polynomials for sine and
+cosine.
 
-pi / 2 in three doubles is precise enough below 2^38. Beyond, which is rare, a branch asks libm: these are bodies for
-vector_functions.py.
+pi / 2 in three doubles is precise enough below 2^38. For larger x, which is rare, a branch calls libm. So these
+functions are bodies for vector_functions.py.
 """
 
 from __future__ import annotations
@@ -37,9 +38,9 @@ _COS = (
 
 
 def _reduce(b: Builder, x: Value) -> tuple[Value, Value, Value]:
-    """(r, what it lacks, bits of n in the low ones) with r = x - n pi / 2 for the nearest n.
+    """(r, low, an i64 with n in its low bits), where r + low = x - n pi / 2 for the nearest n.
 
-    The first of three products with parts of pi / 2 leaves an exact difference.
+    The difference of x and the first of three products with parts of pi / 2 is exact.
     """
     shifted = b.fma(x, _TWO_OVER_PI, MAGIC)
     n = b.sub(shifted, MAGIC)
@@ -53,7 +54,7 @@ def _reduce(b: Builder, x: Value) -> tuple[Value, Value, Value]:
 def _sine(b: Builder, r: Value, low: Value) -> Value:
     square = b.mul(r, r)
     y = b.add(r, b.fma(b.mul(r, square), b.balanced_poly(square, _SIN), low))
-    # -0.0 + 0.0 is 0.0.
+    # The sign is restored because -0.0 + 0.0 is 0.0.
     return b.copysign(y, r)
 
 
@@ -74,7 +75,7 @@ def _after_turns(b: Builder, x: Value, turns: int) -> Value:
 
 
 def _or_libm(b: Builder, x: Value, y: Value, libm: str) -> Value:
-    """y, and libm's function of x where x is large. Of a vector libm is asked for all elements if for any."""
+    """y, or libm's function of x if x is large. For a vector, libm computes all elements if any of them is large."""
     large = b.less(_LARGE, b.abs(x))
     branch = scf.IfOp(b.any(large), [y.type], has_else=True)
     with ir.InsertionPoint(branch.then_block):
