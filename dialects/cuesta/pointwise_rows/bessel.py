@@ -1,6 +1,6 @@
-"""Bessel functions of the first and second kind, in f32. Coefficients are interpolated at Chebyshev's points.
+"""Rows of Bessel functions of the first and second kind, in f32. Coefficients are interpolated at Chebyshev's points.
 
-From 5 on, with χ = x - π/4 - order · π/2: J = sqrt(2/πx) (P cos χ - Q sin χ), Y = sqrt(2/πx) (P sin χ + Q cos χ).
+For x > 5, with χ = x - π/4 - order · π/2: J = sqrt(2/πx) (P cos χ - Q sin χ), Y = sqrt(2/πx) (P sin χ + Q cos χ).
 """
 
 import math as pymath
@@ -16,7 +16,7 @@ from cuesta.dialects.scalar import Scalar
 
 Value: TypeAlias = ir.Value
 
-# J0(x) in powers of 2 x² / 25 - 1 on x <= 5, absolute, as those that follow: 2^-24.0.
+# J0(x) in powers of 2 x² / 25 - 1 on x <= 5. Error, absolute as in all tables that follow: 2^-24.0.
 _J0_SMALL = (
     3.941169325116789e-06,
     -7.718845881754532e-05,
@@ -62,7 +62,7 @@ _Y1_SMALL = (
     0.0910865068435669,
     0.13974939286708832,
 )
-# The part of J0 in phase and 1/x of the part out of phase, in powers of 50 / x² - 1 on x >= 5: 2^-26.1.
+# The in-phase part of J0, and its out-of-phase part divided by 5 / x, in powers of 50 / x² - 1 on x >= 5: 2^-26.1.
 _P0 = (
     3.159060497637256e-07,
     -2.5277468012063764e-06,
@@ -136,7 +136,7 @@ def _second(s: Scalar, x: Value, order: int) -> Value:
 
 
 def _spherical(s: Scalar, x: Value) -> Value:
-    """sin(x) / x; its series near 0."""
+    """sin(x) / x; near 0 its series."""
     series = [(-1) ** k / pymath.factorial(2 * k + 1) for k in range(5)]
     near = polynomial(s, s.mul(x, x), series[::-1])
     a = s.abs(x)

@@ -1,8 +1,8 @@
-"""The regularised incomplete gamma functions P(a, x) and Q(a, x) = 1 - P(a, x), of a, x >= 0.
+"""Rows of the regularised incomplete gamma functions P(a, x) and Q(a, x) = 1 - P(a, x), for a, x >= 0.
 
-By where (a, x) lies: Temme's uniform expansion (DLMF 8.12), the series of P (8.11.4), the continued fraction of Q
-(8.9.2), and for small numbers Q by the series of 8.7.1, where 1 - P would have no digits left. In f64 whatever the
-operands are, and with ATen's special cases.
+(a, x) decides the method: Temme's uniform expansion (DLMF 8.12), the series of P (8.11.4), the continued fraction of Q
+(8.9.2), or for small numbers the series of Q from 8.7.1, where 1 - P would cancel. Computed in f64 for all types of
+operands, and with ATen's special cases.
 """
 
 import functools
@@ -21,19 +21,19 @@ from cuesta.dialects.scalar import Scalar
 
 Value: TypeAlias = ir.Value
 
-#: What a term of a sum may be less than: for f64, and for what is rounded to f32.
+#: A sum ends at a term below this share of the total: for f64, and for results that are rounded to f32.
 _EPSILON, _NARROW_EPSILON = 2.0**-53, 2.0**-30
-#: Temme's expansion is for larger a, and for x no further off than this share of it.
+#: Temme's expansion is used for larger a, if x differs from a by less than this share of a.
 _LARGE, _NEAR = 80.0, 0.3
-#: Powers of 1 / a, and of eta in the first coefficient: what is left out is below 2^-54 there.
+#: The numbers of powers of 1 / a, and of eta in the first coefficient. The omitted terms are below 2^-54 there.
 _POWERS, _DEGREE = 9, 24
-#: From here on the gamma function is Stirling's, before it a product more.
+#: From here on the gamma function is computed by Stirling's series; below, by the series and a product.
 _STIRLING = 12
 
 
 @functools.cache
 def _temme() -> tuple[tuple[float, ...], ...]:
-    """Of each power of 1 / a the coefficients of the powers of eta, from the constant up (DLMF 8.12.10, 8.12.12).
+    """For each power of 1 / a, the coefficients of the powers of eta, from the constant up (DLMF 8.12.10, 8.12.12).
 
     With eta^2 / 2 = mu - log(1 + mu) for mu = x / a - 1, and g the coefficients of the scaled gamma function,
     c_0 = 1 / mu - 1 / eta, c_k = c_(k-1)' / eta + (-1)^k g_k / mu.
@@ -49,7 +49,7 @@ def _temme() -> tuple[tuple[float, ...], ...]:
     for n in range(1, count + 1):
         r.append(-sum((m[i + 1] * r[n - i] for i in range(1, n + 1)), Fraction(0)))
     g = _scaled_gamma(_POWERS)
-    row = r[1:]  # of eta^0 and up; the pole of c_0 is gone
+    row = r[1:]  # from eta^0 up; the poles of c_0 cancel
     rows = [row]
     for k in range(1, _POWERS):
         sign = -1 if k % 2 else 1
@@ -60,7 +60,7 @@ def _temme() -> tuple[tuple[float, ...], ...]:
 
 
 def _scaled_gamma(count: int) -> list[Fraction]:
-    """g_k of gamma(a) = sqrt(2 pi / a) (a / e)^a (g_0 + g_1 / a + ...): e to the power of Stirling's series."""
+    """g_k of gamma(a) = sqrt(2 pi / a) (a / e)^a (g_0 + g_1 / a + ...): the exponential of Stirling's series."""
     series = [Fraction(0)] * (count + 1)
     for k, bernoulli in enumerate(_bernoulli(count // 2 + 1), 1):
         if 2 * k - 1 <= count:
@@ -80,7 +80,7 @@ def _bernoulli(count: int) -> list[Fraction]:
 
 
 def _excess(s: Scalar, a: Value, x: Value) -> Value:
-    """mu - log(1 + mu) for mu = x / a - 1, to the last digits where that is small."""
+    """mu - log(1 + mu) for mu = x / a - 1, accurate to the last digits where the result is small."""
     one = s.const(a, 1)
     mu = s.div(s.sub(x, a), a)
     near = s.compare("lt", s.abs(mu), s.const(a, _NEAR))
@@ -105,8 +105,8 @@ def _large_density(s: Scalar, a: Value, x: Value) -> Value:
 
 
 def _small_density(s: Scalar, a: Value, x: Value) -> Value:
-    """With gamma(z) = sqrt(2 pi) z^(z - 1/2) e^-z e^rest for z = a + 12: powers of z are not in the exponent, whose
-    rounding is the result's."""
+    """With gamma(z) = sqrt(2 pi) z^(z - 1/2) e^-z e^rest for z = a + 12. Powers of z stay out of the exponent, since
+    the exponent's rounding error becomes the result's."""
     z = s.add(a, s.const(a, _STIRLING))
     exponent = s.sub(math.fma(a, math.log(s.div(x, z)), s.sub(z, x)), stirling_rest(s, z))
     product, inverse = s.const(a, 1), s.div(s.const(a, 1), z)
@@ -152,8 +152,8 @@ def _lower_series(s: Scalar, a: Value, x: Value, epsilon: float) -> Value:
 
 
 def _upper_fraction(s: Scalar, a: Value, x: Value, epsilon: float) -> Value:
-    """Q = a density / (x + 1 - a - 1 (1 - a) / (x + 3 - a - ...)), numerators and denominators over the product of the
-    partial denominators so far: each is the one before and a multiple of the one before that."""
+    """Q = a density / (x + 1 - a - 1 (1 - a) / (x + 3 - a - ...)). Numerators and denominators are divided by the
+    product of the partial denominators so far: each is the previous one plus a multiple of the one before that."""
     one, two, zero = s.const(a, 1), s.const(a, 2), s.const(a, 0)
 
     def goes_on(i: Value, b: Value, p: Value, q: Value, last_p: Value, last_q: Value) -> Value:
@@ -195,7 +195,7 @@ def _regularised(s: Scalar, a: Value, x: Value, upper: bool) -> Value:
     a, x = s.convert(a, wide), s.convert(x, wide)
     zero, one, infinity = s.const(a, 0), s.const(a, 1), s.const(a, pymath.inf)
     at_zero, at_infinity = (one, zero) if upper else (zero, one)
-    # What has no loop's end has a value of its own.
+    # Operands for which the loops might not end get their values below.
     inside = functools.reduce(arith.andi, (s.compare("lt", zero, v) for v in (a, x)))
     inside = functools.reduce(arith.andi, (s.compare("lt", v, infinity) for v in (a, x)), inside)
     b, y = (s.select(inside, v, one) for v in (a, x))
@@ -221,7 +221,7 @@ def _regularised(s: Scalar, a: Value, x: Value, upper: bool) -> Value:
     value = s.select(is_wanted, value, s.sub(one, value))
     value = s.branch(is_temmes, functools.partial(_by_temme, s, b, y, upper), value)
 
-    # In ATen's order, by which NaN beside 0 or infinity may be a number: negative, a = 0, x = 0, a and x infinite.
+    # In ATen's order, by which NaN beside 0 or infinity may give a number: negative, a = 0, x = 0, a and x infinite.
     edge = s.select(s.compare("eq", x, infinity), at_infinity, s.const(a, pymath.nan))
     both = s.select(s.compare("eq", x, infinity), s.const(a, pymath.nan), at_zero)
     edge = s.select(s.compare("eq", a, infinity), both, edge)

@@ -1,4 +1,4 @@
-"""Modified Bessel functions, in f32. Coefficients are interpolated at Chebyshev's points."""
+"""Rows of modified Bessel functions, in f32. Coefficients are interpolated at Chebyshev's points."""
 
 import math as pymath
 from collections.abc import Callable
@@ -142,7 +142,7 @@ def _i(s: Scalar, x: Value, order: int, scaled: bool) -> Value:
         root = math.exp(s.mul(s.const(x, 0.5), m))
         far = s.mul(s.mul(root, _far(s, m, 8, (_I0_LARGE, _I1_LARGE)[order])), root)
     value = s.select(s.compare("le", a, s.const(x, 8)), near, far)
-    # As ATen has it: that of -0 is 0.
+    # As in ATen, I1 of -0 is 0.
     return s.select(s.compare("lt", x, s.const(x, 0)), s.neg(value), value) if order else value
 
 

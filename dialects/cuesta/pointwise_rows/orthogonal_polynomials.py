@@ -1,7 +1,7 @@
-"""Orthogonal polynomials of degree n, which is an operand too: each by its recurrence, as often as n says.
+"""Rows of orthogonal polynomials of degree n, where n is an operand: n steps of a recurrence.
 
-p(0) = 1, p(1) = first(x), p(k + 1) = step(k, p(k), p(k - 1)). Where Chebyshev's have many steps to go within [-1, 1],
-they are what they are defined by: T(cos t) = cos nt, U = sin((n + 1) t) / sin t, V = cos((n + 1/2) t) / cos(t / 2),
+p(0) = 1, p(1) = first(x), p(k + 1) = step(k, p(k), p(k - 1)). Chebyshev's polynomials of high degree within [-1, 1] are
+computed by their definitions: T(cos t) = cos nt, U = sin((n + 1) t) / sin t, V = cos((n + 1/2) t) / cos(t / 2),
 W = sin((n + 1/2) t) / sin(t / 2).
 """
 
@@ -18,7 +18,7 @@ Value: TypeAlias = ir.Value
 #: (k, p(k), p(k - 1)) → p(k + 1)
 Step: TypeAlias = Callable[[Value, Value, Value], Value]
 
-#: Kind of Chebyshev's → the degree up to which it is computed by steps everywhere; torch's.
+#: Kind of Chebyshev polynomial → the degree up to which the recurrence is used everywhere, as in torch.
 _MOST = {"t": 6, "u": 8, "v": 8, "w": 8}
 _MOST_SHIFTED = {"t": 6, "u": 6, "v": 6, "w": 4}
 #: Degrees from which on torch's Hermite polynomials are NaN, by the bits of a float.
@@ -26,13 +26,13 @@ _HERMITE = {32: 128, 64: 512}
 
 
 def _degree(s: Scalar, n: Value) -> Value:
-    """n as a whole number; what no i64 holds is below 0, where polynomials are 0."""
+    """n as an i64; for an n that i64 cannot hold -1, for which polynomials are 0."""
     known = s.compare("lt", s.abs(n), s.const(n, 2.0**62))
     return arith.fptosi(ir.IntegerType.get_signless(64), s.select(known, n, s.const(n, -1)))
 
 
 def _recurrence(s: Scalar, n: Value, first: Value, step: Step) -> Value:
-    """p(n); NaN ends it early."""
+    """p(n) by the recurrence; a NaN ends the loop early."""
 
     def goes_on(k: Value, p: Value, _: Value) -> Value:
         return arith.andi(s.compare("lt", k, n), s.compare("eq", p, p))
@@ -59,13 +59,13 @@ def _by_angle(s: Scalar, x: Value, n: Value, kind: str) -> Value:
 
 
 def _chebyshev(s: Scalar, x: Value, n: Value, kind: str, most: int) -> Value:
-    """Of more than `most` steps within [-1, 1], by the angle."""
+    """By the angle for degrees above `most` within [-1, 1], else by the recurrence."""
     count = _degree(s, n)
     one, zero, twice = s.const(x, 1), s.const(x, 0), s.add(x, x)
     even = s.compare("eq", arith.andi(count, s.const(count, 1)), s.const(count, 0))
     number = arith.sitofp(x.type, count)
     ends = {"t": one, "u": s.add(number, one), "v": one, "w": s.add(s.add(number, number), one)}
-    # At -1: of V what W is at 1, with the sign of the degree's parity.
+    # The value at -1 is the value at 1, swapped between V and W, times (-1)^n.
     below = ends[{"v": "w", "w": "v"}.get(kind, kind)]
     at_end = s.select(s.compare("gt", x, zero), ends[kind], s.select(even, below, s.neg(below)))
     size = s.abs(x)
@@ -80,12 +80,12 @@ def _chebyshev(s: Scalar, x: Value, n: Value, kind: str, most: int) -> Value:
 
 
 def _shifted(s: Scalar, x: Value, n: Value, kind: str, most: int) -> Value:
-    """On [0, 1]."""
+    """Chebyshev's polynomial shifted to [0, 1]."""
     return _chebyshev(s, s.sub(s.add(x, x), s.const(x, 1)), n, kind, most)
 
 
 def _hermite(s: Scalar, x: Value, n: Value, factor: int) -> Value:
-    """Of weight e^(-x²) where `factor` is 2, of e^(-x²/2) where it is 1."""
+    """The polynomial for the weight e^(-x²) if `factor` is 2, for e^(-x²/2) if it is 1."""
     scaled = s.mul(x, s.const(x, factor))
 
     def step(k: Value, p: Value, before: Value) -> Value:

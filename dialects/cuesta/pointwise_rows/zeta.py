@@ -1,5 +1,5 @@
-"""Hurwitz' zeta function, the sum of (q + k)^-x for k from 0 on: the first terms one by one, the rest by the formula of
-Euler and Maclaurin. In f64 whatever the operands are, as ATen's on a CPU, and with its special cases."""
+"""Row of Hurwitz' zeta function, the sum of (q + k)^-x for k >= 0: the first terms one by one, the rest by the formula
+of Euler and Maclaurin. Computed in f64 for all types of operands, as ATen's on a CPU, and with ATen's special cases."""
 
 import math as pymath
 from typing import TypeAlias
@@ -12,7 +12,7 @@ from cuesta.dialects.scalar import Scalar
 
 Value: TypeAlias = ir.Value
 
-#: At least so many terms after the first are added up, and all whose q + k is no larger.
+#: At least this many terms after the first are added, and all terms whose q + k is at most this number.
 _TERMS = 9
 # Bernoulli's numbers B2, B4, ...
 _BERNOULLI = (
@@ -29,7 +29,7 @@ def _zeta(s: Scalar, x: Value, q: Value) -> Value:
     negative = s.compare("le", q, zero)
     pole = arith.andi(negative, s.compare("eq", q, math.floor(q)))
     complex_term = arith.andi(negative, s.compare("ne", x, math.floor(x)))
-    total = _sum(s, x, s.select(pole, one, q))  # of a pole the loop might have no end
+    total = _sum(s, x, s.select(pole, one, q))  # for a pole the loop might not end
     infinity, nan = s.const(x, pymath.inf), s.const(x, pymath.nan)
     total = s.select(pole, infinity, s.select(complex_term, nan, total))
     total = s.select(s.compare("lt", x, one), nan, s.select(s.compare("eq", x, one), infinity, total))
@@ -56,7 +56,7 @@ def _sum(s: Scalar, x: Value, q: Value) -> Value:
     done = is_nothing(term, total)
     rest = s.sub(s.div(s.mul(term, place), s.sub(x, one)), s.mul(term, s.const(x, 0.5)))
     total = s.select(done, total, s.add(total, rest))
-    # The derivatives of the terms at the place: x (x + 1) ... (x + 2k - 2) place^-(x + 2k - 1) B2k / (2k)!
+    # The terms with derivatives at `place`: x (x + 1) ... (x + 2k - 2) place^-(x + 2k - 1) B2k / (2k)!
     rising = x
     for k, bernoulli in enumerate(_BERNOULLI, 1):
         term = s.div(term, place)
