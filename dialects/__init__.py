@@ -1,4 +1,4 @@
-"""The dialects of cuesta and the contexts that know them."""
+"""Makes MLIR contexts with cuesta's dialects, and verifies modules."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ __all__ = [
 ]
 
 
-#: The dialects of MLIR's own whose ops are made in Python. What a parser or a pass meets of others, it loads; all that
-#: there are take 6 ms.
+#: MLIR's own dialects whose ops are built in Python. Parsers and passes load others when they meet them; loading all
+#: dialects here would take 6 ms.
 _UPSTREAM = (
     "affine",
     "arith",
@@ -43,15 +43,15 @@ _UPSTREAM = (
     "tensor",
     "vector",
 )
-#: MLIR's bindings keep the module that describes a dialect at the dialect's class while they load it, and let other
-#: threads run meanwhile: two that load at once would load each other's module, a crash.
+#: While MLIR's bindings load a dialect, they store the module that describes it at the dialect's class, and let other
+#: threads run. Two threads that load at once would load each other's module and crash.
 _LOADING = threading.Lock()
 
 
 def make_context() -> ir.Context:
     """An MLIR context with the cuesta and host dialects loaded and nothing else in it, for one thread at a time.
 
-    Threads may make contexts at once.
+    Several threads may make contexts at the same time.
     """
     with _LOADING:
         context = ir.Context(load_on_create_dialects=_UPSTREAM)
@@ -67,12 +67,12 @@ def walk(op: ir.Operation) -> Iterator[ir.Operation]:
         for block in region.blocks:
             for inner in block.operations:
                 yield inner.operation
-                if len(inner.operation.regions):  # most have none, and it is asked for a hundred thousand of them
+                if len(inner.operation.regions):  # most have none: saves a hundred thousand calls
                     yield from walk(inner.operation)
 
 
 def verify(module: ir.Module, where: str) -> None:
-    """MLIR's verifier, then the rules of our ops that field types cannot say.
+    """Runs MLIR's verifier, then checks the rules of our ops that field types cannot express.
 
     Raises VerifyError that names the op, its location, and `where` (a stage or a pass).
     """
@@ -89,17 +89,17 @@ def verify(module: ir.Module, where: str) -> None:
 
 
 def _outer_ops(op: ir.Operation) -> Iterator[ir.Operation]:
-    """The operations below `op`, but not those in loops and bodies where none of our ops stands."""
+    """The operations below `op`, except those in loops and bodies that hold none of our ops."""
     for inner in (o.operation for region in op.regions for block in region.blocks for o in block.operations):
         yield inner
         if inner.name in ("builtin.module", "func.func"):
             yield from _outer_ops(inner)
-        elif inner.name == "tt.func":  # there they stand in loops too
+        elif inner.name == "tt.func":  # here our ops are in loops too
             yield from walk(inner)
 
 
 def problem_of(op: ir.Operation) -> str | None:
-    """What breaks the rules of the op's dialect that MLIR's own verifier cannot know, or None."""
+    """How the op breaks a rule of its dialect that MLIR's own verifier does not know, or None."""
     declared = OPEN_OPS.get(op.name)
     if declared is not None:
         wrong = declared.problem(op)

@@ -1,4 +1,4 @@
-"""The affine maps that cuesta's generics use."""
+"""Builds and reads the affine maps that cuesta's generics use."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def projection(loops: int, dims: Sequence[int]) -> ir.AffineMapAttr:
 
 
 def dims_of(affine_map: ir.AffineMap) -> tuple[int, ...]:
-    """The dims that a projection has for results, in order."""
+    """The dims that are the results of a projection, in order."""
     return tuple(ir.AffineDimExpr(e).position for e in affine_map.results)
 
 

@@ -1,14 +1,15 @@
-"""`aten.call`: a call into ATen by overload, for what cuesta does not compile.
+"""Defines `aten.call`: a call into ATen by overload, for ops that cuesta does not compile.
 
     %1 = "aten.call"(%x) {overload = "aten.sort.default", args = "[\"%0\", -1, true]", reason = "…"}
 
 `args` is JSON: the positional arguments, "%i" for operand i, then one object of keyword
-arguments where there are any. What JSON lacks is an object with one key: {"dtype": "float32"},
+arguments if there are any. A value that JSON lacks is an object with one key: {"dtype": "float32"},
 {"layout": …}, {"memory_format": …}, {"device": …}, {"str": …}, {"inf": 1 or -1}, {"nan": 1},
-{"complex": [real, imaginary]}, and {"size": "64*s0"} for an integer that depends on the call.
-`positions` lists which of the overload's results the op has, where some of them are None.
-`operand_strides` are those that it was traced with: a dense order of dims is kept, and with `rows_aligned` what
-operands with gaps or stretched dims have of dense and even rows, which some kernels refuse to go without.
+{"complex": [real, imaginary]}, and {"size": "64*s0"} for a symbolic integer.
+`positions` lists the overload's results that the op has, if others are None.
+`operand_strides` are the operands' strides at trace time. If they are dense, the call gets operands with these
+strides. With `rows_aligned`, operands with gaps or broadcast dims get rows that are as contiguous and aligned as in
+the trace, without which some kernels refuse to run.
 """
 
 import json
@@ -39,7 +40,7 @@ _NAMED: dict[type, Callable[[Any], dict[str, str]]] = {
 
 
 def encode(value: Any) -> Any:
-    """A Python argument of an ATen call as JSON; tensors are already "%i" strings in `Operand`s."""
+    """A Python argument of an ATen call as JSON; an `OperandRef` stands for a tensor and becomes "%i"."""
     if isinstance(value, OperandRef):
         return f"%{value.index}"
     for kind, spell in _NAMED.items():
@@ -59,7 +60,7 @@ def encode(value: Any) -> Any:
 
 
 class OperandRef:
-    """Operand `index` of the op, as it stands among the arguments."""
+    """Stands for operand `index` of the op among the arguments of the call."""
 
     def __init__(self, index: int) -> None:
         self.index = index
@@ -84,7 +85,7 @@ def is_random(name: str) -> bool:
 def _run(op: ir.Operation, operands: list[torch.Tensor]) -> Any:
     args, kwargs = decode_call(op.attributes["args"].value, operands)
     results = find_overload(op.attributes["overload"].value)(*args, **kwargs)
-    if results is None:  # run for what it may raise
+    if results is None:  # an op that is only run for the error it may raise
         return []
     return [r for r in results if r is not None] if isinstance(results, (list, tuple)) else results
 

@@ -1,4 +1,4 @@
-"""Copies of ops whose operands are other values."""
+"""Copies ops and replaces their operands."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Value: TypeAlias = ir.Value
 
 
 def clone_op(op: ir.Operation, mapping: dict[Value, Value]) -> None:
-    """Copies an op with its regions, its operands through `mapping` where they are in it; its results are entered."""
+    """Copies an op with its regions. Replaces operands that are in `mapping`, and enters the results into `mapping`."""
     copy = ir.Operation.create(
         op.name,
         results=[r.type for r in op.results],

@@ -1,4 +1,4 @@
-"""Builds ops of the cuesta dialect the way an importer thinks: values in, values out, types inferred."""
+"""Builds ops of the cuesta dialect from values, and infers the types of their results."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class GraphBuilder:
 
     # -- pointwise ----------------------------------------------------------------------------
     def constant(self, number: complex | Size, spelling: str, sizes: Shape = ()) -> Value:
-        """`number` in every place of a tensor."""
+        """A tensor of `sizes` filled with `number`."""
         if spelling in PARTS:
             real, imag = (number, 0) if isinstance(number, Size) else (complex(number).real, complex(number).imag)
             return self.complex(
@@ -40,7 +40,7 @@ class GraphBuilder:
         return shape.Constant(attribute, types.tensor(list(sizes), spelling)).result
 
     def convert(self, x: Value, spelling: str) -> Value:
-        """x in another element type; x itself where it has it."""
+        """x converted to the element type `spelling`; x itself if it has that type."""
         source = spelling_of(x)
         if source == spelling:
             return x
@@ -52,7 +52,7 @@ class GraphBuilder:
         return pointwise.Convert(x, types.tensor(shape_of(x), spelling)).result
 
     def pointwise(self, name: str, *operands: Value, result: str | None = None, **params: float) -> Value:
-        """The op of that row. Operands must have the type that it computes in, else WrongElementType is raised."""
+        """The op of the row `name`. Raises WrongElementType if the operands have no type that the op computes in."""
         sizes = _broadcast(name, operands)
         row = pointwise.BY_NAME[name]
         if not row.takes(taken := spelling_of(operands[0])):
@@ -71,12 +71,12 @@ class GraphBuilder:
 
     # -- complex numbers ----------------------------------------------------------------------
     def complex(self, real: Value, imag: Value) -> Value:
-        """Complex numbers of their parts, floats of one type, which broadcast."""
+        """Complex numbers from their parts, which are floats of one type and broadcast."""
         sizes = _broadcast("complex", (real, imag))
         return complex_numbers.Complex(real, imag, types.tensor(sizes, WHOLES[spelling_of(real)])).result
 
     def parts(self, x: Value) -> tuple[Value, Value]:
-        """The real and the imaginary parts, in x's shape; of real numbers, themselves and zeros."""
+        """The real and imaginary parts, in x's shape; for a real x, x itself and zeros."""
         spelling = spelling_of(x)
         if spelling not in PARTS:
             return x, self.constant(0, spelling, shape_of(x))
@@ -95,12 +95,12 @@ class GraphBuilder:
         return complex_numbers.ViewAsReal(x, types.tensor((*shape_of(x), 2), PARTS[spelling_of(x)])).result
 
     def view_as_complex(self, x: Value) -> Value:
-        """The complex numbers whose parts the last dim holds."""
+        """The inverse of `view_as_real`: the last dim, of size 2, holds the parts."""
         return complex_numbers.ViewAsComplex(x, types.tensor(shape_of(x)[:-1], WHOLES[spelling_of(x)])).result
 
     # -- reductions ---------------------------------------------------------------------------
     def reduce(self, name: str, x: Value, dims: Sequence[int], keepdim: bool = False) -> Value:
-        """The reduction of that row over `dims` (non-negative); x itself where there are none."""
+        """The reduction of the row `name` over `dims` (non-negative); x itself if `dims` is empty."""
         if not dims:
             return x
         chosen = set(dims)
@@ -147,7 +147,7 @@ class GraphBuilder:
         return shape.Unfold(x, int_attr(dim), int_attr(step), types.tensor([*sizes, width], spelling_of(x))).result
 
     def cat(self, xs: Sequence[Value], dim: int) -> Value:
-        """The operands one after another, as a chain of binary concatenations; those without elements are left out."""
+        """Concatenates the operands along `dim` by a chain of binary ops. Operands of size 0 there are left out."""
         joined, *others = [x for x in xs if shape_of(x)[dim] != 0] or xs[:1]
         for x in others:
             sizes = list(shape_of(joined))
@@ -156,7 +156,7 @@ class GraphBuilder:
         return joined
 
     def pad(self, x: Value, dim: int, before: Number, after: Number, number: float = 0) -> Value:
-        """x with `before` and `after` elements of `number` around it along `dim`; negative ones cut."""
+        """Pads x along `dim` with `before` and `after` elements of `number`; negative amounts cut elements off."""
         sizes: list[Number] = list(shape_of(x))
         cut_before, cut_after = (-n if n < 0 else 0 for n in (before, after))
         if cut_before or cut_after:
@@ -171,13 +171,13 @@ class GraphBuilder:
         return self.cat([*front, x, *back], dim)
 
     def ramp(self, count: Number, step: int = 1, start: int = 0, spelling: str = "i64") -> Value:
-        """start, start + step, … as `count` integers, which their type must hold."""
+        """The `count` integers start, start + step, …, which the type `spelling` must be able to hold."""
         return shape.Iota(int_attr(start), int_attr(step), types.tensor([count], spelling)).result
 
     def along(self, sizes: Shape, dim: int, step: Number = 1, spelling: str = "i64") -> Value:
-        """`step` times where along `dim` an element stands, for a tensor of `sizes`: integers, of a shape that
-        broadcasts to it."""
-        if isinstance(step, Size):  # a ramp counts in numbers
+        """For each element of a tensor of `sizes`, `step` times its index along `dim`. The integers have a shape that
+        broadcasts to `sizes`."""
+        if isinstance(step, Size):  # Iota takes no symbolic step
             return self.with_number("mul", self.along(sizes, dim, spelling=spelling), step)
         ramp = self.ramp(sizes[dim], step, spelling=spelling)
         return self.reshape(ramp, [n if d == dim else 1 for d, n in enumerate(sizes)])
@@ -195,7 +195,7 @@ class GraphBuilder:
         """Calls `overload`; ir.Values among the arguments become operands.
 
         `results` gives shape, element type and strides of each result. `operand_strides` gives the
-        strides that the overload saw when it was traced (None: any will do).
+        strides that the overload saw when it was traced (None: any strides will do).
         """
         operands: list[Value] = []
 
@@ -225,7 +225,7 @@ class GraphBuilder:
 
 
 def _broadcast(name: str, operands: Sequence[Value]) -> tuple[Number, ...]:
-    """The shape that the operands' broadcast to. Raises Undecided where that depends on the call, else ValueError."""
+    """The operands' broadcast shape. If they do not broadcast, raises Undecided for symbolic sizes, else ValueError."""
     shapes = [shape_of(x) for x in operands]
     sizes = pointwise.broadcast_shape(*shapes)
     if sizes is None:

@@ -1,4 +1,4 @@
-"""Sizes as values of type index: `index_of(64 * p0, {"p0": %p})` builds `arith.muli`."""
+"""Builds sizes as values of type index: `index_of(64 * p0, {"p0": %p})` builds `arith.muli`."""
 
 from __future__ import annotations
 
@@ -30,5 +30,5 @@ class IndexArithmetic:
 
 
 def index_of(size: Number, values: Mapping[str, Value]) -> Value:
-    """The size as an index, from what its symbols are."""
+    """The size as a value of type index, given the values of its symbols."""
     return compute(size, values, IndexArithmetic())

@@ -1,10 +1,11 @@
-"""Attention as a kernel of ours on a CPU, from linalg to its loops: what no linalg op expresses.
+"""Defines `kernel.attention`: attention as a CPU kernel of ours, from linalg to its loops. No linalg op expresses it.
 
     %o, %lse = "kernel.attention"(%q, %k, %v) {scale = 0.125, causal = 1, tile = "64x128 by 4", result_strides = …}
     "kernel.attention"(%q, %k, %v, %o, %lse) {scale = 0.125, causal = 1, tile = "64x128 by 4", masked = 0}
 
-The first stands in the host function until kernels are formed, the second is all that a kernel does: its results are
-operands there. Operands are those of the cuesta dialect's ops, f32; a mask is f32 to add, or i8 that says what is seen.
+The first form is in the host function until kernels are formed. The second form is the only op of a kernel and has the
+results as operands. Operands are those of the cuesta dialect's ops, in f32; a mask is f32 to add, or i8 that marks the
+visible keys.
 """
 
 from __future__ import annotations
@@ -25,22 +26,22 @@ _ATTRIBUTES = {
 FORWARD = OpenOp("kernel.attention", _ATTRIBUTES)
 BACKWARD = OpenOp("kernel.attention_backward", _ATTRIBUTES)
 
-#: Attribute of the graph's op, of which it makes a kernel.
+#: Attribute of the graph's op that makes the op a kernel.
 TILE = "tile"
 
 _TEXT = re.compile(r"(\d+)x(\d+) by (\d+)")
 
 
-#: Of so many keys, or a multiple, the scores are in registers at once.
+#: The scores of this many keys, or a multiple, are in registers at once.
 ROWS = 4
-#: Queries are a multiple of a vector's lanes.
+#: The lanes of a vector; a tile's queries are a multiple of them.
 LANES = 16
 
 
 @dataclass(frozen=True)
 class AttentionTile:
-    """How a kernel goes about it: so many queries at once, of so many keys at a time the scores, of so many keys in
-    registers. Queries are a multiple of 16, rows of 4, keys of rows."""
+    """How a kernel tiles attention: `queries` at once, the scores of `keys` at a time, those of `rows` keys in
+    registers. `queries` is a multiple of 16, `rows` of 4, `keys` of `rows`."""
 
     queries: int
     keys: int
@@ -51,7 +52,7 @@ class AttentionTile:
 
     @staticmethod
     def parse(text: str) -> AttentionTile:
-        """The tile whose text it is. Raises ValueError for any other text."""
+        """Reads the text of a tile. Raises ValueError for any other text."""
         found = _TEXT.fullmatch(text)
         if found is None:
             raise ValueError(f"{text!r} is no tile of attention: QUERIESxKEYS by ROWS, such as 64x128 by 4")

@@ -1,4 +1,4 @@
-"""`module @kernels`, where kernels live once the host function has parted from them: names, and how to read one."""
+"""Names and reads `module @kernels`, which holds the kernels once they are separated from the host function."""
 
 from __future__ import annotations
 
@@ -10,23 +10,24 @@ from cuesta.dialects.cuesta.dialect import int_array, int_attr, ints, numbers
 from cuesta.dialects.kernel_scatter import is_scatter
 from cuesta.sizes import Number, Size
 
-#: Kernel k as a function over a range of its tiles, and what runs once after them.
+#: Suffixes: of a kernel's function over a range of its tiles, and of the function that runs once after all tiles.
 TILES, TAIL = "__tiles", "__tail"
 
-#: The version of a kernel's tiles for sizes that fill its vectors.
+#: Suffix of the version of a kernel's tiles for sizes that are multiples of its vectors.
 ALIGNED = "__aligned"
-#: Attribute of a loop: what LLVM is told of it.
+#: Attribute of a loop: hints for LLVM.
 LOOP_ANNOTATION = "llvm.loop_annotation"
-#: What computes its tiles that are cut off at the end of a size.
+#: Suffix of the function for a kernel's partial tiles, which are cut off at the end of a size.
 REST = "__rest"
 
-#: Attribute of a kernel's argument whose sizes or strides depend on the call: both, in terms of the kernel's own
-#: parameters p0, p1, …, which are its arguments behind the tensors.
+#: Attribute of a kernel's argument with symbolic sizes or strides: both, in terms of the kernel's own parameters p0,
+#: p1, …, which are the arguments after the tensors.
 SHAPE = "cuesta.bound"
 
-#: Attributes of a launch: the other versions of its kernel, and of each but the last what is 0 where it is right.
+#: Attributes of a launch: the other versions of its kernel, and for each version but the last the sizes that must be 0
+#: for it to be valid.
 OTHERWISE, UNLESS = "otherwise", "unless"
-#: Attribute of a kernel: the number of blocks along each parallel class, 0 for what only a launch tells.
+#: Attribute of a kernel: the number of blocks along each parallel class, 0 if only a launch determines it.
 COUNTS = "cuesta.counts"
 
 
@@ -47,29 +48,29 @@ def launch_parameters(launch: ir.Operation) -> list[Number]:
 
 
 def launched_kernels(launch: ir.Operation) -> list[str]:
-    """The kernels of which a host.launch runs the first that is right for its sizes."""
+    """The versions of a kernel of a host.launch, which runs the first version that is valid for its sizes."""
     others = launch.attributes.get(OTHERWISE, [])
     return [str(launch.attributes["kernel"].value[-1]), *(str(other.value[-1]) for other in others)]
 
 
 def conditions(launch: ir.Operation) -> list[Number]:
-    """What is 0, and never negative, where each of these kernels is right; of the last one 0."""
+    """For each of `launched_kernels`, a number that is 0 if the kernel is valid, else positive; 0 for the last."""
     rows = launch.attributes.get(UNLESS, [])
     return [*(sum(numbers(row)) for row in rows), 0]
 
 
 def is_computed_with(parameter: ir.Value) -> bool:
-    """Whether the body of a generic takes a parameter for a number."""
+    """Whether the body of a generic computes with a parameter."""
     return any(use.owner.operation.parent.name == "linalg.generic" for use in parameter.uses)
 
 
 def sized(function: func.FuncOp) -> bool:
-    """Whether a kernel binds its buffers to sizes that it is passed."""
+    """Whether a kernel's buffers have sizes that are passed to it."""
     return any(op.operation.name == "memref.reinterpret_cast" for op in function.regions[0].blocks[0].operations)
 
 
 def operand_classes(op: ir.Operation) -> list[list[int]]:
-    """For each operand of a kernel's generic or scatter, the classes of its dims; those that nothing walks left out."""
+    """For each operand of a kernel's generic or scatter, the classes of its dims, without dims that no loop walks."""
     classes = ints(op.attributes["cuesta.classes"])
     found = [[classes[d] for d in dims_of(m.value)] for m in op.attributes["indexing_maps"]]
     if is_scatter(op):
@@ -78,7 +79,7 @@ def operand_classes(op: ir.Operation) -> list[list[int]]:
 
 
 def destination_of(init: ir.Value) -> ir.Value | None:
-    """The kernel argument that a generic's init stands for, through a fill."""
+    """The kernel argument that a generic's init is, or that a fill of the init overwrites."""
     if isinstance(init.owner, ir.Block):
         return init
     return destination_of(init.owner.operands[1]) if init.owner.name == "linalg.fill" else None
@@ -93,15 +94,15 @@ def body_ops(op: ir.Operation) -> Iterator[ir.Operation]:
 
 
 def shape_attributes(sizes: Sequence[Number], strides: Sequence[Number]) -> dict[str, ir.Attribute]:
-    """What says an argument's sizes and strides, in terms of the kernel's parameters; nothing where its type does."""
+    """The attribute for an argument's sizes and strides in terms of the kernel's parameters; none if all are static."""
     if not any(isinstance(n, Size) for n in (*sizes, *strides)):
         return {}
     return {SHAPE: ir.ArrayAttr.get([int_array(sizes), int_array(strides)])}
 
 
 def count_tiles(loop: scf.ForallOp, counts: Sequence[Number], work: Number) -> None:
-    """Says of a loop over tiles how many scalar operations all of them are, and how many tiles there are along each of
-    its dims where that depends on the call: its bounds do not tell then."""
+    """Annotates a loop over tiles with the number of scalar operations of all tiles, and with the number of tiles along
+    each dim if that is symbolic, since the loop's bounds do not tell it then."""
     loop.operation.attributes["cuesta.work"] = int_attr(work)
     if any(isinstance(n, Size) for n in counts):
         loop.operation.attributes["cuesta.tiles"] = int_array(counts)

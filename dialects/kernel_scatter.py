@@ -1,12 +1,12 @@
-"""`kernel.scatter`, a write at computed positions inside a kernel: what no linalg op expresses.
+"""Defines `kernel.scatter`, a write at computed positions inside a kernel. No linalg op expresses it.
 
     %r = "kernel.scatter"(%value, %index, %x) {indexing_maps = [(i, j) -> (i, j), (i, j) -> (i)],
                                                walks = [-1, 1], combine = "add", element = "f32"}
 
-over loops i and j: x[index[i], j] += value[i, j]. `indexing_maps` has a map for each operand but the last, the first of
-them one-to-one; `walks` says of each dim of x which loop walks it, or -1 - k: its place is in operand 1 + k. `element`
-spells x's element as the cuesta dialect does. `wraps` says that a negative index counts from the end;
-where `in_range` is not said, what is no place in x is clamped to one.
+computes x[index[i], j] += value[i, j] over loops i and j. `indexing_maps` has a map for each operand but the last; the
+first map is one-to-one. `walks` has an entry for each dim of x: the loop that walks it, or -1 - k if operand 1 + k
+holds the position. `element` is x's element type in the cuesta dialect. With `wraps`, a negative index counts from the
+end. Without `in_range`, an index outside x is clamped.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ SCATTER = OpenOp(
     },
 )
 
-#: The attributes that say what a scatter means, wherever it stands.
+#: The attributes that define what a scatter computes, in the graph as in a kernel.
 MEANING = ("combine", "element", "wraps", "in_range")
 
-#: What a GPU does to memory in one step that nothing comes between: (combine, element) → the tt dialect's name for it.
-#: Of 16-bit floats ATen adds up in f32; minima and maxima of floats and products have no such step.
+#: The atomics of GPUs: (combine, element) → the tt dialect's name of the atomic. ATen adds 16-bit floats in f32. There
+#: are none for products, nor for minima and maxima of floats.
 _ATOMIC = {
     **{("add", spelling): "fadd" for spelling in ("f32", "f64")},
     **{("add", spelling): "add" for spelling in ("i32", "i64")},
@@ -45,7 +45,7 @@ _ATOMIC = {
 
 
 def atomic_of(combine: str, spelling: str) -> str | None:
-    """The name of the atomic op that combines so, None where there is none (or none is needed, to set)."""
+    """The name of the atomic op for `combine`; None if there is none (or none is needed: "set")."""
     return _ATOMIC.get((combine, spelling))
 
 
@@ -55,7 +55,7 @@ def is_scatter(op: ir.Operation) -> bool:
 
 
 def combined(op: ir.Operation, current: Value, value: Value) -> Value:
-    """What a scatter leaves where `current` was, both in their storage type."""
+    """The value that a scatter stores in place of `current`; operands and result are in their storage type."""
     spelling, name = op.attributes["element"].value, op.attributes["combine"].value
     if name == "set":
         return value
@@ -68,7 +68,7 @@ def combined(op: ir.Operation, current: Value, value: Value) -> Value:
 
 
 def position(op: ir.Operation, index: Value, size: Value) -> Value:
-    """An index of a scatter as a place in [0, size), which is of type index; one that may lie outside is clamped."""
+    """An index of a scatter as a position in [0, size), of type index; clamps an index that may be outside."""
     place = arith.index_cast(ir.IndexType.get(), index)
     zero, one = (arith.constant(ir.IndexType.get(), n) for n in (0, 1))
     if "wraps" in op.attributes:

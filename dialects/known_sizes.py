@@ -1,8 +1,8 @@
-"""What is known of a module's sizes in every call: an attribute of the top module.
+"""Records which sizes of a module are known in every call: an attribute of the top module.
 
     module attributes {cuesta.zeros = ["(s0 % 2)"]} { … tensor<?xf32, ["2*(s0 // 2)"]> … }
 
-A program is used for the calls in which these sizes are 0.
+The program is used only for calls in which these sizes are 0.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ ZEROS = "cuesta.zeros"
 
 
 def mark_zeros(module: ir.Module, zeros: Sequence[str]) -> None:
-    """Says which sizes are 0."""
+    """Records which sizes are 0."""
     if zeros:
         module.operation.attributes[ZEROS] = ir.ArrayAttr.get([ir.StringAttr.get(zero) for zero in zeros])
 
@@ -30,5 +30,5 @@ def zeros_of(module: ir.Module) -> tuple[str, ...]:
 
 
 def known_sizes(module: ir.Module) -> AbstractContextManager[None]:
-    """Within it, sizes are computed and compared by what is known of them."""
+    """A context in which sizes are computed and compared with what is known of the module's sizes."""
     return follow(rules(zeros_of(module)))

@@ -1,9 +1,9 @@
-"""Who computes the products and attention of f32 in a module for a CPU, as far as that was measured: an attribute of
+"""Records who computes the products and attention of f32 in a module for a CPU, if that was measured: an attribute of
 the top module.
 
     module attributes {cuesta.products = {across = "kernel", attention = "library"}} { … }
 
-Of a kind (`cuesta.policy.product_kinds`) that it does not name passes go by a rule of thumb.
+For a kind (`cuesta.policy.product_kinds`) that the attribute does not name, passes use a rule of thumb.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ PRODUCTS = "cuesta.products"
 
 
 def mark_products(module: ir.Module, measured: Mapping[str, str]) -> None:
-    """Says who computes which kinds of products."""
+    """Records who computes which kinds of products."""
     if measured:
         words = {kind: ir.StringAttr.get(who, module.context) for kind, who in measured.items()}
         module.operation.attributes[PRODUCTS] = ir.DictAttr.get(words, module.context)
 
 
 def measured_products(module: ir.Module) -> dict[str, str]:
-    """Kind of products → who computes them, of the kinds that the module names."""
+    """Kind of products → who computes them, for the kinds that the module names."""
     attributes = module.operation.attributes
     if PRODUCTS not in attributes:
         return {}

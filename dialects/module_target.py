@@ -1,9 +1,9 @@
-"""The target and the device that a module is for: attributes of the top module, absent where it is the CPU.
+"""Records the target and the device of a module: attributes of the top module, absent for the CPU.
 
     module attributes {cuesta.target = "cuda:90", cuesta.device = "cuda:0"} { … }
 
-The device is where tensors are that nothing else is said of: an argument with `cuesta.device` among its
-attributes, or a result of a call with the attribute `device`, is on that one.
+All tensors are on this device, except arguments with an attribute `cuesta.device` of their own and results of calls
+with the attribute `device`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ TARGET, DEVICE = "cuesta.target", "cuesta.device"
 
 
 def mark_module(module: ir.Module, target: Target, device: torch.device) -> None:
-    """Says what `module` is for."""
+    """Records the target and the device of `module`."""
     if target == CPU:
         return
     module.operation.attributes[TARGET] = ir.StringAttr.get(str(target))
@@ -25,13 +25,13 @@ def mark_module(module: ir.Module, target: Target, device: torch.device) -> None
 
 
 def target_of(module: ir.Module | ir.Operation) -> Target:
-    """What a top module is for. Raises OptionError where its attribute names no target."""
+    """The target of a top module. Raises OptionError if the attribute names no target."""
     attributes = module.operation.attributes
     return parse_target(attributes[TARGET].value) if TARGET in attributes else CPU
 
 
 def device_of(module: ir.Module | ir.Operation) -> torch.device:
-    """Where a top module's tensors are; the first device of its target's type where it does not say."""
+    """The device of a top module's tensors; without the attribute, the first device of the target's type."""
     attributes = module.operation.attributes
     if DEVICE in attributes:
         return torch.device(attributes[DEVICE].value)
@@ -40,7 +40,7 @@ def device_of(module: ir.Module | ir.Operation) -> torch.device:
 
 
 def on_cpu(value: ir.Value) -> bool:
-    """Whether the module that a value is in is for a CPU."""
+    """Whether the target of a value's module is a CPU."""
     op = value.owner.owner if isinstance(value.owner, ir.Block) else value.owner
     while op.operation.parent is not None:
         op = op.operation.parent

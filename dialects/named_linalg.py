@@ -1,4 +1,4 @@
-"""The named ops of linalg that cuesta makes. Upstream's functions of these names come with a language of 0.2 s."""
+"""Builds linalg's named ops. Upstream's functions of these names import a language of their own, which takes 0.2 s."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from cuesta._mlir import ir, linalg
 
 
 def fill(number: ir.Value, destination: ir.Value) -> ir.Value:
-    """`linalg.fill`: the tensor `destination` with `number` in every place."""
+    """`linalg.fill`: the tensor `destination` filled with `number`."""
     op = linalg.FillOp([destination.type], [number], [destination])
     linalg.fill_builtin_region(op.operation)
     return op.results[0]

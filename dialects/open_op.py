@@ -1,8 +1,8 @@
-"""Ops whose operands mix types in any number: calls, launches.
+"""Declares ops that take any number of operands of mixed types: calls, launches.
 
-IRDL gives a variadic operand group one type variable, so all its operands would need one type. These
-ops are therefore unknown to MLIR itself (the context allows that), declared here, and checked by
-`cuesta.dialects.verify`, which also refuses every op that nobody declared.
+IRDL gives a variadic operand group one type variable, so all operands of the group would need the same type.
+Therefore these ops are unknown to MLIR itself (the context allows that). They are declared here and checked by
+`cuesta.dialects.verify`, which also refuses every undeclared op.
 """
 
 from __future__ import annotations

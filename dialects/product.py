@@ -1,4 +1,4 @@
-"""How a matrix product that is a kernel of ours is marked, from the graph down to its kernel.
+"""Marks matrix products that become kernels of ours, from the graph down to the kernel.
 
     graph    cuesta.mm … {route = "kernel", product = "128x256x64/8/3"}         [M, K] @ [K, N], its result in f32
     linalg   linalg.generic … {cuesta.product = [0, 2, 1], cuesta.product_tile = "128x256x64/8/3"}
@@ -6,7 +6,7 @@
 
 On a CPU the tile is written "256x192x384 by 8x48".
 
-Operands stay as narrow as they lie in memory; what widens them is in the generic's body.
+Operands keep their narrow type of memory; the generic's body widens them.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from dataclasses import dataclass
 from cuesta._mlir import ir
 from cuesta.dialects.cuesta.dialect import ints
 
-#: Attributes of the graph's op: its tile, and how f32 is multiplied, "tf32" or (where there is none) as it is.
+#: Attributes of the graph's op: its tile, and the precision of f32: "tf32", or full f32 without the attribute.
 PRODUCT, PRECISION = "product", "precision"
-#: Attribute of a product of the graph that is one for each panel of a right factor, as `freezing` packs it.
+#: Attribute of a batched product of the graph that multiplies each panel of a right factor that `freezing` has packed.
 PACKED = "packed"
-#: Attributes of the generic: the loops, or in a kernel the classes, of M, N and K; and those of the op.
+#: Attributes of the generic: the loops, or in a kernel the classes, of M, N and K; the op's tile and precision.
 ROLES, TILE, GENERIC_PRECISION = "cuesta.product", "cuesta.product_tile", "cuesta.product_precision"
 
-#: The least size, along each of M, N and K, of what tensor cores multiply at once.
+#: The smallest size along each of M, N and K that tensor cores multiply at once.
 LEAST = 16
 
 _TEXT = re.compile(r"(\d+)x(\d+)x(\d+)/(\d+)/(\d+)")
@@ -32,8 +32,8 @@ _TEXT = re.compile(r"(\d+)x(\d+)x(\d+)/(\d+)/(\d+)")
 
 @dataclass(frozen=True)
 class Tile:
-    """What a program computes of a product: m x n elements, k of each sum at a time, by so many warps, with so many
-    loads of the loop on their way at once."""
+    """The part of a product that a GPU program computes: m x n elements, k terms of each sum at a time, by `warps`
+    warps, with the loads of `stages` iterations in flight at once."""
 
     m: int
     n: int
@@ -46,7 +46,7 @@ class Tile:
 
     @staticmethod
     def parse(text: str) -> Tile:
-        """The tile whose text it is. Raises ValueError for any other text."""
+        """Reads the text of a tile. Raises ValueError for any other text."""
         found = _TEXT.fullmatch(text)
         if found is None:
             raise ValueError(f"{text!r} is no tile of a product: MxNxK/warps/stages, such as 128x256x64/8/3")
@@ -58,8 +58,8 @@ _PANELS = re.compile(r"(\d+)x(\d+)x(\d+) by (\d+)x(\d+)")
 
 @dataclass(frozen=True)
 class Panels:
-    """What a CPU computes of a product at once: m x n elements, k of each sum at a time, in panels of so many columns,
-    the sums of so many rows of which are in registers."""
+    """The part of a product that a CPU computes at once: m x n elements, k terms of each sum at a time, in panels of
+    `columns` columns, with the sums of `rows` rows of a panel in registers."""
 
     m: int
     n: int
@@ -72,7 +72,7 @@ class Panels:
 
     @staticmethod
     def parse(text: str) -> Panels:
-        """The panels whose text it is. Raises ValueError for any other text."""
+        """Reads the text of panels. Raises ValueError for any other text."""
         found = _PANELS.fullmatch(text)
         if found is None:
             raise ValueError(f"{text!r} is no product in panels: MxNxK by ROWSxCOLUMNS, such as 256x192x384 by 8x48")
@@ -80,7 +80,7 @@ class Panels:
 
 
 def is_in_panels(tile: str | None) -> bool:
-    """Whether that is the text of a tile of a CPU."""
+    """Whether `tile` is the text of panels, a CPU's tile."""
     return tile is not None and _PANELS.fullmatch(tile) is not None
 
 

@@ -1,6 +1,6 @@
-"""Runs a function of the cuesta dialect as it stands: op by op, each by its torch reference.
+"""Runs a function of the cuesta dialect op by op, each op by its torch reference.
 
-So the top level can be run without a compiler, and every level below is checked against it.
+This runs the top level without a compiler; every level below is checked against it.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def run_reference(module: ir.Module, inputs: Sequence[torch.Tensor], function: s
 
 
 def run_in_place(module: ir.Module, inputs: Sequence[torch.Tensor], function: str = "graph") -> list[torch.Tensor]:
-    """What a compiled program does: returns the graph's results and writes the arguments that it mutates."""
+    """Acts like a compiled program: returns the graph's results and writes the arguments that the graph mutates."""
     attributes = find_function(module, function).attributes
     mutates = ints(attributes["cuesta.mutates"]) if "cuesta.mutates" in attributes else []
     results = run_reference(module, inputs, function)
@@ -49,7 +49,7 @@ def run_in_place(module: ir.Module, inputs: Sequence[torch.Tensor], function: st
 
 
 def find_function(module: ir.Module, name: str) -> func.FuncOp:
-    """The function of that name. Raises CuestaError, naming those that are there."""
+    """The function `name`. Raises CuestaError, which lists the module's functions, if there is none of this name."""
     found = {op.name.value: op for op in module.body.operations if isinstance(op, func.FuncOp) and not op.is_external}
     if name not in found:
         raise CuestaError(f"the module has no function {name!r}; it has {', '.join(map(repr, found)) or 'none'}")
@@ -84,7 +84,7 @@ def _run(op: ir.Operation, operands: list[torch.Tensor]) -> list[torch.Tensor]:
 
 
 def _as_traced(op: ir.Operation, operands: list[torch.Tensor]) -> list[torch.Tensor]:
-    """The operands with the strides that the op was traced with: as_strided, for one, gives others their meaning."""
+    """The operands with the strides that the op was traced with. The result of as_strided, for one, depends on them."""
     if op.name != "aten.call" or "operand_strides" not in op.attributes:
         return operands
     wanted = op.attributes["operand_strides"]
@@ -95,7 +95,7 @@ def _as_traced(op: ir.Operation, operands: list[torch.Tensor]) -> list[torch.Ten
 
 
 def with_strides(x: torch.Tensor, strides: Sequence[int]) -> torch.Tensor:
-    """The same numbers in memory of these strides; where several elements share a place, the first counts."""
+    """x in memory of these strides; if several elements share an address, the first is stored."""
     if list(x.stride()) == list(strides):
         return x
     moved = torch.empty_strided(x.shape, strides, dtype=x.dtype, device=x.device)

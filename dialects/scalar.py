@@ -1,7 +1,7 @@
-"""Scalar arithmetic by meaning: `add` of two floats is arith.addf, of two integers arith.addi.
+"""Builds scalar arithmetic by meaning: `add` of two floats is arith.addf, of two integers arith.addi.
 
-The rows of the pointwise and reduction tables are written with it. Every function builds at the
-current insertion point and takes operands of one type.
+The rows of the pointwise and reduction tables use this module. Every function builds at the current insertion point
+and takes operands of one type.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ def _floating(value: Value) -> bool:
 
 @dataclass(frozen=True)
 class Scalar:
-    """Builds scalar ops; `unsigned` says how integers are read (bool counts as unsigned), `spelling` how the cuesta
-    dialect spells the operands' type, which is computed in a wider one where it is narrow."""
+    """Builds scalar ops. `unsigned`: whether integers are unsigned (bool counts as unsigned). `spelling`: the cuesta
+    dialect's type of the operands, which are computed in a wider type if it is narrow."""
 
     unsigned: bool = False
     spelling: str = ""
@@ -76,7 +76,7 @@ class Scalar:
         if _floating(x) and isinstance(target, ir.FloatType):
             if source.width == target.width:  # bf16 ↔ f16 pass through f32
                 return arith.truncf(target, arith.extf(ir.F32Type.get(), x))
-            if source.width == 64 and target.width == 16:  # and f64 too: torch rounds twice, LLVM has no other way
+            if source.width == 64 and target.width == 16:  # via f32 too: torch rounds twice, and LLVM has no other way
                 return arith.truncf(target, arith.truncf(ir.F32Type.get(), x))
             return arith.extf(target, x) if source.width < target.width else arith.truncf(target, x)
         if _floating(x):
@@ -90,14 +90,14 @@ class Scalar:
         return arith.trunci(target, x)
 
     def _float_to_int(self, x: Value, target: ir.Type) -> Value:
-        # What int32 does not hold becomes what it is converted to there, as in ATen.
+        # Narrow integers are converted through i32, as in ATen: it determines the result for floats beyond i32.
         wide = ir.IntegerType.get_signless(max(target.width, 32))
         whole = arith.fptosi(wide, x)
         return whole if wide == target else arith.trunci(target, whole)
 
     # -- arithmetic ---------------------------------------------------------------------------
     def add(self, x: Value, y: Value) -> Value:
-        """The sum; of two bools, whether either is true."""
+        """The sum; for two bools, whether either is true."""
         if types.spelled(x.type) == "i1":
             return arith.ori(x, y)
         return arith.addf(x, y) if _floating(x) else arith.addi(x, y)
@@ -151,7 +151,7 @@ class Scalar:
         step: Callable[..., Sequence[Value]],
         *first: Value,
     ) -> list[Value]:
-        """What `step` of the values, again and again while `condition` of them holds, makes of `first`."""
+        """A while loop: starts with the values `first`, and applies `step` to them while `condition` of them holds."""
         kinds = [x.type for x in first]
         loop = scf.WhileOp(kinds, list(first))
         before, after = (region.blocks.append(*kinds) for region in (loop.before, loop.after))
@@ -162,7 +162,7 @@ class Scalar:
         return list(loop.results)
 
     def branch(self, condition: Value, x: Callable[[], Value], y: Value) -> Value:
-        """`condition ? x() : y`, where x costs so much that it is computed only where it is wanted."""
+        """`condition ? x() : y` as a branch, for an x that is too expensive to compute where it is not needed."""
         chosen = scf.IfOp(condition, [y.type], has_else=True)
         with ir.InsertionPoint(chosen.then_block):
             scf.YieldOp([x()])
@@ -182,7 +182,7 @@ class Scalar:
 
 
 def scalar_for(spelling: str) -> Scalar:
-    """The builder for values that the cuesta dialect spells so."""
+    """The builder for values of the cuesta dialect's type `spelling`."""
     return Scalar(spelling.startswith("ui") or spelling == "i1", spelling)
 
 
@@ -194,7 +194,7 @@ def _wrap(number: int, kind: ir.Type) -> int:
 
 
 def load_storage(value: Value, spelling: str) -> Value:
-    """A value as kernels compute on it, from how memory holds it (bool comes as a byte)."""
+    """Converts a value from its storage type to the type that kernels compute on (a bool is stored as a byte)."""
     if spelling == "i1" and types.spelled(value.type) == "i8":
         return arith.cmpi(arith.CmpIPredicate.ne, value, Scalar().const(value, 0))
     return value

@@ -1,10 +1,10 @@
-"""Element types: torch's dtypes, MLIR's, and what each level calls them.
+"""Maps element types and shapes between torch, MLIR and cuesta's levels.
 
 The cuesta dialect keeps torch's meaning in the type: i1 is bool, i8 int8, ui8 uint8. From linalg
 down only storage counts: bool and uint8 are i8, and the ops carry the signedness.
 
-A size that depends on the call is `?`, and the type's encoding says what it is: `tensor<?x64xf32, ["s0"]>`. In a
-memref, the memory space says it of sizes and strides: `memref<?x?xf32, strided<[?, 1]>, {at = ["s0", "s1", "s1"]}>`.
+A symbolic size is `?` in a type, and the type's encoding names it: `tensor<?x64xf32, ["s0"]>`. In a memref, the memory
+space names symbolic sizes and strides: `memref<?x?xf32, strided<[?, 1]>, {at = ["s0", "s1", "s1"]}>`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from cuesta.runtime.dtypes import DTYPES
 from cuesta.runtime.dtypes import SPELLING as SPELLING
 from cuesta.sizes import Number, Size, estimate, number, parse
 
-#: What memory holds of them, where that has another name: complex numbers are both parts in one integer.
+#: Type → the type of its storage, if that is another one. A complex number is stored as one integer with both parts.
 _STORAGE = {
     "i1": "i8",
     "ui8": "i8",
@@ -63,7 +63,7 @@ def tensor(shape: Sequence[Number], spelling: str) -> ir.RankedTensorType:
 
 
 def unspelled_tensor(shape: Sequence[Number], spelling: str) -> ir.RankedTensorType:
-    """The tensor without what its symbolic sizes are."""
+    """The tensor type without the encoding that names its symbolic sizes."""
     return ir.RankedTensorType.get([static(n) for n in shape], element(spelling))
 
 
@@ -78,7 +78,7 @@ def sizes_of(kind: ir.RankedTensorType) -> tuple[Number, ...]:
 
 
 def empty(shape: Sequence[Number], spelling: str) -> ir.Value:
-    """A tensor of nothing in particular, at the current insertion point."""
+    """A tensor with unspecified contents, built at the current insertion point."""
     return ir.Operation.create(
         "tensor.empty",
         results=[tensor(shape, spelling)],
@@ -94,7 +94,7 @@ def size_value(size: Size) -> ir.Value:
 
 
 def size_of(op: ir.Operation) -> Size:
-    """Which size a `cuesta.size` is."""
+    """The size that a `cuesta.size` computes."""
     size = parse(op.attributes["at"].value)
     assert isinstance(size, Size)
     return size
@@ -106,7 +106,7 @@ def index_value(number: Number) -> ir.Value:
 
 
 def memref(sizes: Sequence[Number], strides: Sequence[Number] | None, spelling: str) -> ir.MemRefType:
-    """The memref of those sizes; of those strides, where they are not row-major."""
+    """The memref type of these sizes and strides; None stands for row-major strides."""
     symbolic = [n for n in (*sizes, *(strides or ())) if isinstance(n, Size)]
     space = (
         ir.DictAttr.get({"at": ir.ArrayAttr.get([ir.StringAttr.get(str(n)) for n in symbolic])}) if symbolic else None
@@ -142,18 +142,18 @@ def strided(strides: Sequence[Number]) -> ir.StridedLayoutAttr:
 
 
 def static(number: Number) -> int:
-    """The number, as a type spells it: `?` for one that depends on the call."""
+    """The number as MLIR's types take it: `?` for a symbolic one."""
     return ir.ShapedType.get_dynamic_size() if isinstance(number, Size) else number
 
 
 def _spelled(numbers: Sequence[int], symbolic: Iterator[ir.Attribute]) -> list[Number]:
-    """The numbers, those that are not static taken from `symbolic`."""
+    """The numbers, with each `?` replaced by the next one of `symbolic`."""
     unknown = ir.ShapedType.get_dynamic_size()
     return [parse(next(symbolic).value) if n == unknown else n for n in numbers]
 
 
 def static_shape(value: ir.Value) -> tuple[int, ...]:
-    """The shape of a tensor value whose sizes are all known. Raises Undecided for another."""
+    """The shape of a tensor value whose sizes are all static. Raises Undecided for any other value."""
     shape = shape_of(value)
     if any(isinstance(n, Size) for n in shape):
         raise Undecided(f"it is compiled for sizes that are numbers, not {list(shape)}")
@@ -161,12 +161,12 @@ def static_shape(value: ir.Value) -> tuple[int, ...]:
 
 
 def spelling_of(value: ir.Value) -> str:
-    """How the element type of a tensor value is spelled."""
+    """The spelling of a tensor value's element type."""
     return spelled(value.type.element_type)
 
 
 def spelled(kind: ir.Type) -> str:
-    """A type's text. MLIR prints it in 4 µs, and passes ask for it twenty thousand times where a graph has a thousand
+    """A type's text. MLIR takes 4 µs to print it, and passes ask for it twenty thousand times in a graph of a thousand
     ops."""
     if isinstance(kind, ir.IntegerType):
         return f"{'i' if kind.is_signless else 'ui' if kind.is_unsigned else 'si'}{kind.width}"
@@ -179,7 +179,7 @@ def byte_size(spelling: str) -> int:
 
 
 def byte_count(value: ir.Value) -> int:
-    """Bytes that a tensor takes in memory; about how many, where its sizes depend on the call."""
+    """Bytes that a tensor takes in memory; an estimate if its sizes are symbolic."""
     return byte_size(spelling_of(value)) * estimate(shape_of(value))
 
 

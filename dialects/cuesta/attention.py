@@ -1,7 +1,7 @@
-"""Scaled dot-product attention, whole, forward and backward, with and without dropout.
+"""Defines scaled dot-product attention as single ops: forward and backward, with and without dropout.
 
-Every op may carry `route`, one of ROUTES: the kernel of ATen's that its results were traced for. It
-decides the logsumexp's shape (`logsumexp_shape`) and the seeds' types. Without it the op is "cpu".
+An op may carry `route`, one of ROUTES: the ATen kernel that its results were traced for. The route determines the
+logsumexp's shape (`logsumexp_shape`) and the seeds' types. An op without a route has the route "cpu".
 """
 
 from typing import Any
@@ -22,8 +22,8 @@ class Attention(Operation, name="attention", traits=[ext.Pure]):
     """softmax(q @ k.T * scale + mask) @ v.
 
     q is [B, H, L, D], k [B, Hkv, S, D] and v [B, Hkv, S, Dv], where Hkv divides H; an additive or boolean
-    mask broadcasts to [B, H, L, S]. `causal` is 1 where row i sees columns ≤ i. Results: the output
-    [B, H, L, Dv] and the logsumexp of each row in f32, [B, H, L] in what shape the route gives it.
+    mask broadcasts to [B, H, L, S]. `causal` is 1 if row i sees only columns ≤ i. Results: the output
+    [B, H, L, Dv] and the logsumexp of each row in f32, [B, H, L] in the shape that the route determines.
     """
 
     q: ext.Operand[Any]
@@ -37,7 +37,7 @@ class Attention(Operation, name="attention", traits=[ext.Pure]):
 
 
 class AttentionBackward(Operation, name="attention_backward", traits=[ext.Pure]):
-    """The gradients of q, k and v from the output's gradient and what the forward op took and gave."""
+    """The gradients of q, k and v from the output's gradient and the forward op's operands and results."""
 
     grad: ext.Operand[Any]
     q: ext.Operand[Any]
@@ -56,8 +56,8 @@ class AttentionBackward(Operation, name="attention_backward", traits=[ext.Pure])
 class DropoutAttention(Operation, name="dropout_attention"):
     """Attention that drops each of its weights with probability `p` and scales the others by 1 / (1 - p).
 
-    Beside attention's results it gives what the backward op draws the same numbers from: ui64 [2] and []
-    on the route "flash", i64 [] and [] on the others. Not pure: it advances the generator.
+    Besides attention's results it has a seed and an offset, from which the backward op draws the same numbers: ui64
+    [2] and [] on the route "flash", i64 [] and [] on the others. Not pure: it advances the generator.
     """
 
     q: ext.Operand[Any]
@@ -74,7 +74,7 @@ class DropoutAttention(Operation, name="dropout_attention"):
 
 
 class DropoutAttentionBackward(Operation, name="dropout_attention_backward", traits=[ext.Pure]):
-    """The gradients of q, k and v with the weights dropped that the forward op dropped."""
+    """The gradients of q, k and v; drops the same weights as the forward op."""
 
     grad: ext.Operand[Any]
     q: ext.Operand[Any]
@@ -94,7 +94,7 @@ class DropoutAttentionBackward(Operation, name="dropout_attention_backward", tra
 
 
 def route_of(op: ir.Operation) -> str | None:
-    """The route that an op was traced for, None where it was traced for none."""
+    """The route that an op was traced for, or None."""
     return str(op.attributes["route"].value) if "route" in op.attributes else None
 
 
@@ -163,7 +163,7 @@ def _heads_of(x: torch.Tensor, q: torch.Tensor) -> torch.Tensor:
 def _weights(
     q: torch.Tensor, k: torch.Tensor, mask: torch.Tensor | None, causal: bool, scale: float
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """The softmax [B, H, L, S], 0 in rows that see nothing, and its logsumexp [B, H, L]."""
+    """The softmax [B, H, L, S], 0 in rows that see no column, and its logsumexp [B, H, L]."""
     scores = _wide(q) @ _heads_of(k, q).mT * scale
     if mask is not None:
         scores = scores.masked_fill(~mask, -torch.inf) if mask.dtype == torch.bool else scores + mask
@@ -173,13 +173,13 @@ def _weights(
 
 
 def _as_route(lse: torch.Tensor, route: str) -> torch.Tensor:
-    """The logsumexp in its route's shape and type; what the shape adds is 0."""
+    """The logsumexp in its route's shape and type, padded with 0."""
     sizes = [at(n, {}) for n in logsumexp_shape(route, [*lse.shape])]
     return torch.nn.functional.pad(lse.float(), (0, sizes[2] - lse.shape[2])).reshape(sizes)
 
 
 def _kept(weights: torch.Tensor, seed: torch.Tensor, p: float) -> torch.Tensor:
-    """1 / (1 - p) where a weight is kept, 0 where it is dropped: the same for the same seed."""
+    """1 / (1 - p) for kept weights, 0 for dropped ones; the same for the same seed."""
     numbers = torch.Generator().manual_seed(int(seed.flatten()[0].item()))
     return torch.bernoulli(torch.full_like(weights, 1 - p), generator=numbers) / (1 - p)
 
@@ -193,7 +193,7 @@ def _gradients(
     kept: torch.Tensor,
     scale: float,
 ) -> tuple[torch.Tensor, ...]:
-    """Those of q, k and v; heads of q that share one of k and v add up."""
+    """The gradients of q, k and v. The gradients of q's heads that share a head of k and v are summed."""
 
     def by_group(x: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
         return _narrow(x.unflatten(1, (like.shape[1], -1)).sum(2), like)

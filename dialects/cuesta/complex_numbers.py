@@ -1,11 +1,11 @@
-"""Complex numbers: their two parts, and views of memory as complex or as real numbers.
+"""Defines ops of complex numbers: their two parts, and views of memory as complex or as real numbers.
 
-A complex tensor is moved as a whole by the ops that move elements, as memory holds it: below the dialect its elements
-are integers of twice a part's width, the real part in the lower half. What computes does so on the parts:
+Ops that move elements move complex elements whole, as they are stored: below the dialect, an element is an integer of
+twice a part's width, with the real part in the lower half. Ops that compute work on the parts:
 
     %re = cuesta.real(%z)    %im = cuesta.imag(%z)    %w = cuesta.complex(%re, %im)
 
-Memory is never copied for a view. Kernels read through these ops, calls into ATen and results see a view.
+A view copies no memory. Kernels read through these ops; calls into ATen and results get a view.
 """
 
 from typing import Any
@@ -40,7 +40,7 @@ class Imag(Operation, name="imag", traits=[ext.Pure]):
 
 
 class Complex(Operation, name="complex", traits=[ext.Pure]):
-    """Complex numbers of their parts, which broadcast."""
+    """Complex numbers from their parts, which broadcast."""
 
     real: ext.Operand[Any]
     imag: ext.Operand[Any]
@@ -61,7 +61,7 @@ class ViewAsComplex(Operation, name="view_as_complex", traits=[ext.Pure]):
     result: ext.Result[Any]
 
 
-# Torch has no complex numbers of bf16: their parts are made wide, which changes none.
+# Torch has no complex numbers of bf16: their parts are widened, which is exact.
 def _stored(x: torch.Tensor, op: ir.Operation) -> torch.Tensor:
     return x.to(types.torch_dtype(spelling_of(op.results[0])))
 
@@ -129,7 +129,7 @@ def _verify_view_as_complex(op: ir.Operation) -> str | None:
 
 
 def _verify_types(whole: ir.Value, part: ir.Value) -> str | None:
-    """In the dialect's types, or in those that memory holds."""
+    """Accepts the dialect's types and the storage types."""
     spelled, parts = spelling_of(whole), spelling_of(part)
     known = PARTS.items() | {(types.storage(name), kind) for name, kind in PARTS.items()}
     return None if (spelled, parts) in known else f"leads between complex numbers and their parts, not {spelled}"

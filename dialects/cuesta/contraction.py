@@ -1,4 +1,4 @@
-"""Matrix products and convolutions. They stay whole until a pass decides who computes them."""
+"""Defines matrix products and convolutions, which stay single ops until a pass decides who computes them."""
 
 from typing import Any, TypeAlias
 
@@ -15,9 +15,9 @@ Tensors: TypeAlias = list[torch.Tensor]
 class MatMul(Operation, name="mm", traits=[ext.Pure]):
     """[M, K] @ [K, N], or with a leading batch dim on both.
 
-    On a GPU the attribute `precision` of a product of f32 says "tf32" where torch allows that. Where it is to be a
-    kernel of ours, `product` has its tile (dialects/product.py); the result may be wider than the operands then, and M
-    several dims, [*M, K] @ [K, N], or the batch. `packed` stands on one for each panel of a right factor.
+    On a GPU the attribute `precision` of an f32 product is "tf32" if torch allows TF32. If the product becomes a kernel
+    of ours, `product` is its tile (dialects/product.py); then the result may be wider than the operands, and M
+    ([*M, K] @ [K, N]) or the batch may be several dims. `packed` marks a product with the panels of a right factor.
     """
 
     a: ext.Operand[Any]
@@ -37,11 +37,11 @@ class AddMatMul(Operation, name="addmm", traits=[ext.Pure]):
 
 
 class Convolution(Operation, name="convolution", traits=[ext.Pure]):
-    """ATen's convolution: x [N, C, *S], weight [O, C/groups, *K] and, where there is one, bias [O].
+    """ATen's convolution: x [N, C, *S], weight [O, C/groups, *K] and an optional bias [O].
 
-    `transposed` is 1 for the transposed form, whose weight is [C, O/groups, *K]. Where cuDNN computes it, the
-    attribute `cudnn` says how: with "tensor_cores", where torch allows TF32 for f32, or in "full" f32. `onednn` stands
-    on those that ATen has oneDNN compute.
+    `transposed` is 1 for the transposed form, whose weight is [C, O/groups, *K]. If cuDNN computes the convolution, the
+    attribute `cudnn` says how: with "tensor_cores" (for f32 if torch allows TF32), or in "full" f32. `onednn` marks
+    convolutions that ATen leaves to oneDNN.
     """
 
     x: ext.Operand[Any]

@@ -1,7 +1,7 @@
-"""The cuesta dialect: functional tensor ops with ATen's names and meaning.
+"""Defines the base of the cuesta dialect, functional tensor ops with ATen's names and meaning.
 
 Ops print in MLIR's generic form, `"cuesta.softmax"(%0) {dim = 1} : …`. Every op carries a
-`reference`, a torch function on real tensors, so that a module can be run as it stands.
+`reference`, a torch function on real tensors, so that a module can be run without a compiler.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Cuesta(ext.Dialect, name="cuesta"):
     def load(cls) -> None:
         """Loads the dialect into the current context, for one thread at a time.
 
-        The bindings describe 170 ops to MLIR in 20 ms. Contexts after the first one read that description again."""
+        The bindings take 20 ms to describe 170 ops to MLIR. Contexts after the first one parse that description."""
         if not cls._bytecode:
             super().load()
             written = io.BytesIO()
@@ -52,7 +52,7 @@ VERIFIERS: dict[str, Callable[[ir.Operation], str | None]] = {}
 
 
 def reference(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Registers what the op means in torch: `f(op, operands) -> tensor or tuple of tensors`."""
+    """Registers the op's meaning in torch: `f(op, operands) -> tensor or tuple of tensors`."""
 
     def enter(function: Callable[..., Any]) -> Callable[..., Any]:
         REFERENCES[f"cuesta.{name}"] = function
@@ -72,7 +72,7 @@ def verifier(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
 
 
 def ints(attribute: ir.Attribute) -> list[int]:
-    """The integers of an array attribute. Raises Undecided where one depends on the call: `numbers` takes those."""
+    """The integers of an array attribute. Raises Undecided if one is symbolic; `numbers` accepts symbolic ones."""
     found = [item.value for item in attribute]
     if any(isinstance(value, str) for value in found):
         raise Undecided(f"{attribute} depends on the call")
@@ -80,22 +80,22 @@ def ints(attribute: ir.Attribute) -> list[int]:
 
 
 def numbers(attribute: ir.Attribute) -> list[Number]:
-    """The sizes, strides or positions of an array attribute; one that depends on the call is spelled as text."""
+    """The sizes, strides or positions of an array attribute, in which symbolic ones are text."""
     return [number_of(item) for item in attribute]
 
 
 def number_of(attribute: ir.Attribute) -> Number:
-    """The number that `int_attr` made the attribute of."""
+    """The inverse of `int_attr`."""
     return parse(attribute.value) if isinstance(attribute, ir.StringAttr) else attribute.value
 
 
 def int_array(values: Iterable[Number]) -> ir.ArrayAttr:
-    """`[1, 2]`, each an i64, or "64*s0" where it depends on the call."""
+    """`[1, 2]`: each number is an i64, or text such as "64*s0" if it is symbolic."""
     return ir.ArrayAttr.get([int_attr(n) for n in values])
 
 
 def int_attr(value: Number) -> ir.Attribute:
-    """An i64; text where the number depends on the call."""
+    """An i64, or text if the number is symbolic."""
     known = number(value)
     if isinstance(known, Size):
         return ir.StringAttr.get(str(known))

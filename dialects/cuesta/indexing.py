@@ -1,5 +1,5 @@
-"""Ops that read at computed positions. Indices are integers; negative ones count from the end, or, in an op with the
-attribute `from_zero`, are as wrong as those behind it."""
+"""Defines ops that read at computed positions. Indices are integers. Negative indices count from the end; in an op with
+the attribute `from_zero` they are out of range."""
 
 from collections.abc import Sequence
 from typing import Any, TypeAlias
@@ -19,10 +19,10 @@ Shape: TypeAlias = tuple[Number, ...]
 class Index(Operation, name="index", traits=[ext.Pure]):
     """x at positions: `dims[i]` of x is indexed by operand `indices[i]`, all of one shape and type.
 
-    The indices' shape stands where the indexed dims were, or first where those were not adjacent,
-    as in numpy: `aten.index`, `aten.embedding` and `aten.index_select` are this op. An index outside
-    [-size, size) raises IndexError when the graph runs, with the attribute `from_zero` one outside [0, size); an op
-    with the attribute `in_range` says that its indices are within [0, size), and nothing looks.
+    As in numpy, the indices' shape takes the place of the indexed dims, or comes first if these are not adjacent:
+    `aten.index`, `aten.embedding` and `aten.index_select` are this op. An index outside [-size, size), or outside
+    [0, size) with the attribute `from_zero`, raises IndexError when the graph runs. The attribute `in_range` promises
+    that all indices are within [0, size), and nothing checks them.
     """
 
     x: ext.Operand[Any]
@@ -32,7 +32,7 @@ class Index(Operation, name="index", traits=[ext.Pure]):
 
 
 class Gather(Operation, name="gather", traits=[ext.Pure]):
-    """result[i][j][k] = x[index[i][j][k]][j][k] for dim 0, and so on; index has the result's shape. What is out of
+    """result[i][j][k] = x[index[i][j][k]][j][k] for dim 0, and so on; index has the result's shape. An index out of
     range raises as in `Index`."""
 
     x: ext.Operand[Any]
@@ -42,9 +42,9 @@ class Gather(Operation, name="gather", traits=[ext.Pure]):
 
 
 class Window(Operation, name="window", traits=[ext.Pure]):
-    """result[i] = x[(start + i * step) // divisor] in each dim, and the number `outside` where x has no such element.
+    """result[i] = x[(start + i * step) // divisor] in each dim, or the number `outside` if x has no such element.
 
-    A pool's windows are this, one op for each place in the window, and so is an image with each pixel repeated.
+    Reads a pool's windows, with one op for each place in the window, and images with repeated pixels.
     """
 
     x: ext.Operand[Any]
@@ -106,7 +106,7 @@ def _window(op: ir.Operation, xs: Tensors) -> torch.Tensor:
 
 
 def indexed_shape(x: Shape, indices: Sequence[Shape], dims: list[int]) -> tuple[Shape, Shape, int] | None:
-    """(result shape, broadcast shape of the indices, where it stands in the result), None if they do not fit."""
+    """(result shape, the indices' broadcast shape, the latter's first dim in the result); None if they do not fit."""
     broadcast = broadcast_shape(*indices)
     if broadcast is None:
         return None

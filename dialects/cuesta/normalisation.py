@@ -1,4 +1,4 @@
-"""Softmax and the norms, forward and backward. They stay whole until `decompose`."""
+"""Defines softmax, norms and losses, forward and backward, which stay single ops until `decompose`."""
 
 from typing import Any, TypeAlias
 
@@ -14,7 +14,7 @@ aten = torch.ops.aten
 
 
 class Softmax(Operation, name="softmax", traits=[ext.Pure]):
-    """exp(x) over its sum along `dim`. `safe` is 1 where a row of -inf alone gives zeros, not NaN."""
+    """exp(x) over its sum along `dim`. `safe` is 1 if a row of only -inf gives zeros instead of NaN."""
 
     x: ext.Operand[Any]
     dim: ir.IntegerAttr
@@ -65,7 +65,7 @@ class LayerNorm(Operation, name="layer_norm", traits=[ext.Pure]):
 
 
 class LayerNormBackward(Operation, name="layer_norm_backward", traits=[ext.Pure]):
-    """The gradients of x, weight and bias from the output's gradient and what the forward op gave."""
+    """The gradients of x, weight and bias from the output's gradient and the forward op's results."""
 
     grad: ext.Operand[Any]
     x: ext.Operand[Any]

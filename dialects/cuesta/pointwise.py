@@ -1,7 +1,7 @@
-"""Pointwise ops: each row of the table in `pointwise_rows` is an op; `where` and `convert` have classes of their own.
+"""Defines pointwise ops: one for each row of the table in `pointwise_rows`; `where` and `convert` have own classes.
 
-Operands broadcast as torch's do (trailing dimensions aligned, size 1 stretches) and all have the
-type that the op computes in; `cuesta.convert` makes them so. bf16 and f16 compute in f32.
+Operands broadcast as in torch (trailing dims are aligned, dims of size 1 broadcast), and all have the type that the op
+computes in; `cuesta.convert` converts them. Ops on bf16 and f16 compute in f32.
 """
 
 from typing import Any
@@ -45,7 +45,7 @@ def parameters(op: ir.Operation) -> dict[str, float]:
 
 
 def broadcast_shape(*shapes: tuple[Number, ...]) -> tuple[Number, ...] | None:
-    """The shape that `shapes` broadcast to, or None where they do not."""
+    """The shape that `shapes` broadcast to, or None if they do not."""
     rank = max((len(s) for s in shapes), default=0)
     result = []
     for sizes in zip(*[(1,) * (rank - len(s)) + tuple(s) for s in shapes], strict=True):

@@ -1,4 +1,4 @@
-"""Random ops. Their numbers are torch's own, drawn from torch's generator in program order."""
+"""Defines random ops. Their numbers are drawn from torch's generator in program order."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from cuesta.dialects.cuesta.dialect import Operation, reference, verifier
 class Dropout(Operation, name="dropout"):
     """Zeroes each element with probability `p` and scales the others by 1 / (1 - p).
 
-    Results: the output and the mask of what was kept. Not pure: it advances the generator.
+    Results: the output and the mask of the kept elements. Not pure: it advances the generator.
     """
 
     x: ext.Operand[Any]

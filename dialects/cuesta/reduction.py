@@ -1,7 +1,7 @@
-"""Reductions, one row each: identity, combination, torch reference.
+"""Defines reductions: most by a row of identity, combination and torch reference.
 
-`dims` are removed from the shape, or kept with size 1 where `keepdim` is 1. Floats narrower than
-f32 accumulate in f32 (the lowering sees to it). `argmax` and its kin are structured: they carry two values.
+`dims` are removed from the shape, or kept with size 1 if `keepdim` is 1. Floats narrower than f32
+accumulate in f32 (by the lowering). `argmax` and `argmin` have own classes, because they carry two values.
 """
 
 import math as pymath
@@ -78,7 +78,7 @@ BY_NAME: dict[str, Reduction] = {row.name: row for row in ROWS}
 
 
 def kept_shape(op: ir.Operation) -> list[Number]:
-    """The shape that the op's `dims` and `keepdim` give its operand."""
+    """The shape of the op's result, from its operand, `dims` and `keepdim`."""
     dims, keep = set(ints(op.attributes["dims"])), op.attributes["keepdim"].value
     shape = types.shape_of(op.operands[0])
     return [1 if d in dims else size for d, size in enumerate(shape) if keep or d not in dims]
@@ -132,7 +132,7 @@ class ArgMin(Operation, name="argmin", traits=[ext.Pure]):
 
 
 def _ordered(x: torch.Tensor) -> torch.Tensor:
-    # torch's argmax refuses bool, its max along a dim, which becomes this op as well, does not.
+    # Torch's argmax refuses bool. Torch's max along a dim accepts bool, and becomes this op too.
     return x.byte() if x.dtype == torch.bool else x
 
 

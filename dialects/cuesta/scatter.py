@@ -1,4 +1,4 @@
-"""The op that writes at computed positions."""
+"""Defines the op that writes at computed positions."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -9,19 +9,19 @@ from cuesta._mlir import ext, ir
 from cuesta.dialects import types
 from cuesta.dialects.cuesta.dialect import Operation, ints, reference, verifier
 
-#: How what is written meets what is there → torch's name for it, None for what takes its place.
+#: How a written value combines with the old one → torch's name for it; None if the written value replaces the old one.
 COMBINE = {"set": None, "add": "sum", "mul": "prod", "max": "amax", "min": "amin"}
 
 
 class Scatter(Operation, name="scatter", traits=[ext.Pure]):
-    """x with every element of `value` written to a place of its own, or of several's, by `combine`.
+    """x with every element of `value` written to a position in x by `combine`; positions may repeat.
 
-    `walks` says of each dim of x where along it an element goes: d means where it stands along dim d of `value`, -1 - k
-    what `indices[k]` has for it; indices have the shape of `value`, which has the element type of x. Where several go
-    to one place, `set` leaves one of them there (on a CPU the last in row-major order), the others combine them all.
+    `walks` gives an element's position along each dim of x: d stands for its index along dim d of `value`, -1 - k for
+    its entry in `indices[k]`. Indices have the shape of `value`, which has the element type of x. If several elements
+    have one position, `set` keeps one of them (on a CPU the last in row-major order); the others combine all of them.
 
-    A negative index counts from the end where the op has the attribute `wraps`; any other that is no place in x raises
-    IndexError when the graph runs. `in_range` says that there are none, and nothing looks.
+    A negative index counts from the end if the op has the attribute `wraps`. Any other index outside x raises
+    IndexError when the graph runs. `in_range` promises that there is no such index, and nothing checks for it.
     """
 
     x: ext.Operand[Any]
@@ -49,7 +49,7 @@ def _scatter(op: ir.Operation, xs: list[torch.Tensor]) -> torch.Tensor:
         return flat.scatter(0, place, value).reshape(x.shape)
     if x.dtype != torch.bool:
         return flat.scatter_reduce(0, place, value, name).reshape(x.shape)
-    # Bytes whose sum may be more than one is true.
+    # Bools are combined as integers: a sum of more than one is true.
     counts = flat.to(torch.int64).scatter_reduce(0, place, value.to(torch.int64), name)
     return counts.bool().reshape(x.shape)
 

@@ -1,4 +1,4 @@
-"""Shape ops. ATen's many views are five ops here, each a change of indices and no work:
+"""Defines shape ops. ATen's many views are five ops here, which only change indices and do no work:
 `reshape`, `permute`, `expand`, `slice`, `unfold`. `cat` and `flip` move data.
 """
 
@@ -32,14 +32,14 @@ class Permute(Operation, name="permute", traits=[ext.Pure]):
 
 
 class Expand(Operation, name="expand", traits=[ext.Pure]):
-    """Broadcasts to the result's shape: new leading dims, and size 1 stretched."""
+    """Broadcasts to the result's shape: adds leading dims, and repeats dims of size 1."""
 
     x: ext.Operand[Any]
     result: ext.Result[Any]
 
 
 class Slice(Operation, name="slice", traits=[ext.Pure]):
-    """`x[starts[0] : … : steps[0], …]`, one start and step a dim; sizes are the result's."""
+    """`x[starts[0] : … : steps[0], …]`: one start and step for each dim; the sizes are those of the result."""
 
     x: ext.Operand[Any]
     starts: ir.ArrayAttr
@@ -74,7 +74,7 @@ class Flip(Operation, name="flip", traits=[ext.Pure]):
 
 
 class Copy(Operation, name="copy", traits=[ext.Pure]):
-    """The same tensor in memory of its own, row-major or as the `strides` say."""
+    """The same tensor in new memory, with `strides`."""
 
     x: ext.Operand[Any]
     strides: ir.ArrayAttr
@@ -82,14 +82,14 @@ class Copy(Operation, name="copy", traits=[ext.Pure]):
 
 
 class Constant(Operation, name="constant", traits=[ext.Pure]):
-    """One number in every place: `value` is a float or integer attribute."""
+    """A tensor filled with one number: `value` is a float or integer attribute."""
 
     value: ir.FloatAttr | ir.IntegerAttr
     result: ext.Result[Any]
 
 
 class Extent(Operation, name="extent", traits=[ext.Pure]):
-    """A size that depends on the call as a number in every place: `at` says which, as in `64*s0`."""
+    """A tensor filled with a symbolic size: `at` names the size, as in `64*s0`."""
 
     at: ir.StringAttr
     result: ext.Result[Any]
@@ -104,7 +104,7 @@ class Iota(Operation, name="iota", traits=[ext.Pure]):
 
 
 class SizeOp(Operation, name="size", traits=[ext.Pure]):
-    """A size that depends on the call, as an index: `at` says which, as in `64*s0`."""
+    """A symbolic size as an index: `at` names the size, as in `64*s0`."""
 
     at: ir.StringAttr
     result: ext.Result[Any]
@@ -170,7 +170,7 @@ def _copy(op: ir.Operation, xs: Tensors) -> torch.Tensor:
 @reference("constant")
 def _constant(op: ir.Operation, xs: Tensors) -> torch.Tensor:
     dtype = types.torch_dtype(types.spelling_of(op.results[0]))
-    # Through the widest type: a number that the narrow one cannot hold wraps or becomes infinite.
+    # Through the widest type: a number that the narrow type cannot hold wraps or becomes infinite.
     wide = torch.float64 if dtype.is_floating_point else torch.int64
     return torch.full(_static_result_shape(op), op.attributes["value"].value, dtype=wide).to(dtype)
 

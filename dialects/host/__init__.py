@@ -1,4 +1,4 @@
-"""The host dialect: what runs between kernels, on buffers (memrefs whose type states the strides).
+"""Defines the host dialect: the ops that run between kernels, on buffers (memrefs whose type states the strides).
 
     %b = "host.alloc"() {owner = "plan"} : () -> memref<196608xf32>
     %v = "host.view"(%b) {offset = 0} : (memref<196608xf32>) -> memref<256x768xf32>
@@ -7,7 +7,7 @@
     return %r : memref<256x768xf32>
 
 A view's `offset` is in bytes from its operand's first byte; sizes and strides (in elements) are
-those of its type. After `plan-memory` every alloc is a view of the one `host.arena` or owned by torch.
+those of its type. After `plan-memory` every alloc is a view of the only `host.arena`, or owned by torch.
 """
 
 import torch
@@ -23,13 +23,13 @@ ALLOC = OpenOp("host.alloc", {"owner": ir.StringAttr})
 #: The scratch memory of a call, kept between calls; its size is that of its type.
 ARENA = OpenOp("host.arena")
 
-#: Other sizes and strides over the operand's memory, from `offset` bytes on, spelled where they depend on the call.
-#: Moves nothing.
+#: The operand's memory from `offset` bytes on, with other sizes and strides. A symbolic `offset` is text. Moves no
+#: data.
 VIEW = OpenOp("host.view", {"offset": ir.IntegerAttr | ir.StringAttr})
 
 
 def base_of(value: ir.Value) -> tuple[ir.Value, Number]:
-    """What a view is a view of, through views of views, and how many bytes after its begin; of others, they and 0."""
+    """(the memref that a view, or a chain of views, is of, the view's offset in it in bytes); else (`value`, 0)."""
     offset: Number = 0
     while not isinstance(value.owner, ir.Block) and value.owner.name == VIEW.name:
         offset += number_of(value.owner.attributes["offset"])
@@ -37,9 +37,9 @@ def base_of(value: ir.Value) -> tuple[ir.Value, Number]:
     return value, offset
 
 
-#: Runs a kernel. The last `outputs` operands are written, the others read. `parameters`, where it has them, are the
-#: sizes that the kernel is passed. `otherwise`, where it has it, are other versions of the kernel, of which it
-#: runs the first where all of its row of `unless` is 0, or the last.
+#: Runs a kernel. The last `outputs` operands are written, the others read. The optional `parameters` are the sizes that
+#: the kernel is passed. The optional `otherwise` lists other versions of the kernel: the launch runs the first version
+#: whose row of `unless` is all 0, or the last version.
 LAUNCH = OpenOp("host.launch", {"kernel": ir.SymbolRefAttr, "outputs": ir.IntegerAttr})
 
 #: Calls an ATen overload; `args` as in aten.call, `dtypes` spells the operands' and results' element types.
@@ -56,13 +56,14 @@ CALL = OpenOp(
     },
 )
 
-#: Gives memory that torch owns back: the operand, which may be an argument that the call owns, has no later use.
+#: Gives memory that torch owns back to torch. The operand has no later use; it may be an argument that the call owns.
 FREE = OpenOp("host.free")
 
-#: Ends the call with an IndexError, or what `raises` names, that carries `message` unless the operand, one byte, is 0.
+#: Ends the call with an IndexError, or the error that `raises` names, unless the operand, one byte, is 0. The error's
+#: text is `message`.
 CHECK = OpenOp("host.check", {"message": ir.StringAttr})
 
-#: What a check may raise.
+#: Name → error that a check may raise.
 _RAISED: dict[str, type[Exception]] = {"IndexError": IndexError, "RuntimeError": RuntimeError}
 
 

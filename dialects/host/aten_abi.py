@@ -1,9 +1,9 @@
-"""How torch's C shim takes what a call into ATen takes: dtypes as numbers, arguments as 64-bit words.
+"""Encodes calls into ATen for torch's C shim: dtypes as numbers, arguments as 64-bit words.
 
-`aoti_torch_call_dispatcher(name, overload, words)` calls any overload. Its words are told apart by
-the overload's schema, as in torch/csrc/stable/stableivalue_conversions.h: numbers and handles as they
-are, None as 0, anything else that an optional holds behind a pointer, lists and strings as handles.
-Lists, strings, pointers and tensor handles are consumed; results come back in the words.
+`aoti_torch_call_dispatcher(name, overload, words)` calls any overload. The overload's schema determines the encoding,
+as in torch/csrc/stable/stableivalue_conversions.h: numbers and handles are stored directly, None as 0, any other value
+of an optional behind a pointer, lists and strings as handles. The call consumes lists, strings, pointers and tensor
+handles, and returns its results in the words.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ _MEMORY_FORMATS = {
     torch.channels_last_3d: 3,
 }
 
-#: Overloads with a typed entry, aoti_torch_DEVICE_NAME, that writes into memory of ours: out, then the tensors, then
-#: these scalars.
+#: Overload → (NAME, scalars) of its typed entry aoti_torch_DEVICE_NAME, which writes into our memory. The entry takes
+#: the output, then the tensors, then these scalars.
 OUT_ENTRIES: dict[str, tuple[str, tuple[str, ...]]] = {
     "aten.mm.default": ("mm_out", ()),
     "aten.bmm.default": ("bmm_out", ()),
@@ -60,10 +60,10 @@ OUT_ENTRIES: dict[str, tuple[str, tuple[str, ...]]] = {
     "aten.baddbmm.default": ("baddbmm_out", ("beta", "alpha")),
 }
 
-#: A product by what MKL has packed (cuesta/driver/freezing/packed_products.py): MKL is called on memory of ours.
+#: A product with a weight that MKL has packed (cuesta/driver/freezing/packed_products.py). MKL works on our memory.
 PACKED_PRODUCT = "cuesta.packed_mm.default"
 
-#: Overloads whose weight a library has packed, and which.
+#: Overload whose weight is packed → the library that packed it.
 PACKED = {PACKED_PRODUCT: "MKL", **dict.fromkeys(PACKED_CONVOLUTIONS, "oneDNN")}
 
 
@@ -74,7 +74,7 @@ def dtype_code(spelling: str) -> int:
 
 @dataclass(frozen=True)
 class Number:
-    """A constant word, or one that depends on the call's sizes."""
+    """A constant word, or a symbolic size."""
 
     bits: int | Size
 
@@ -88,7 +88,7 @@ class TensorWord:
 
 @dataclass(frozen=True)
 class HeldWord:
-    """A fresh handle of the tensor whose handle operand `index` holds at `position`."""
+    """A fresh handle to the tensor whose handle is element `position` of operand `index`."""
 
     index: int
     position: int
@@ -96,7 +96,7 @@ class HeldWord:
 
 @dataclass(frozen=True)
 class Undefined:
-    """A tensor that is none, where the schema has no optional: what Python passes None for."""
+    """An undefined tensor where the schema has no optional. Python passes None for it."""
 
 
 @dataclass(frozen=True)
@@ -115,7 +115,7 @@ class Items:
 
 @dataclass(frozen=True)
 class Present:
-    """What an optional holds where it is not None."""
+    """The value of an optional that is not None."""
 
     word: Word
 
@@ -123,7 +123,7 @@ class Present:
 Word = Number | TensorWord | HeldWord | Undefined | Text | Items | Present
 
 
-#: Their results are views of their operands, which their schemas do not say.
+#: Overloads whose results are views of their operands although their schemas do not say so.
 _UNSAFE_VIEWS = frozenset({"aten::_unsafe_view", "aten::unsafe_split", "aten::unsafe_split_with_sizes"})
 
 
@@ -135,8 +135,8 @@ class _NoWord(Exception):
 def dispatcher_words(overload: str, args: str) -> tuple[Word, ...] | None:
     """The arguments of a call as words, or None where the call needs Python.
 
-    That is: a Scalar or generator among the arguments, results that are neither tensors nor ints or that the dispatcher
-    mistakes for one another, an overload that may return or write to its arguments, or one that is not ATen's own.
+    The call needs Python if an argument is a Scalar or generator, if results are neither tensors nor ints or the
+    dispatcher mistakes their types, if the overload may return or write to its arguments, or if it is not ATen's own.
     """
     packed = PACKED_CONVOLUTIONS.get(overload)
     op = find_overload(packed or overload)

@@ -1,4 +1,4 @@
-"""Which part of which memory each operand of a host function's ops is.
+"""Finds the memory, and the part of it, that each operand of a host function's ops occupies.
 
 %b = host.alloc() : memref<64xf32>                      the first operand of the launch: bytes 128 to 256 of %b,
 %v = host.view(%b) {offset = 128} : … memref<32xf32>    which has 256
@@ -19,15 +19,15 @@ from cuesta.sizes import Number
 
 #: Attribute of a module that is compiled with `options={"checked": True}`.
 CHECKED = "cuesta.checked"
-#: Attribute of such a module once it is LLVM: the places of accesses, by their numbers in a record, the first one 1.
+#: Attribute of such a module once it is in LLVM: describes each access; records refer to accesses by number, from 1.
 ACCESSES = "cuesta.accesses"
-#: Attribute of a launch in such a module: the bytes of each operand.
+#: Attribute of a launch in such a module: the size of each operand in bytes.
 EXTENTS = "extents"
 
 
 @dataclass(frozen=True)
 class Region:
-    """What a memref reaches over. Sizes and strides are in elements."""
+    """The extent of a memref. Sizes and strides are in elements."""
 
     sizes: tuple[Number, ...]
     strides: tuple[Number, ...]
@@ -35,7 +35,7 @@ class Region:
 
     @staticmethod
     def of(value: ir.Value) -> Region:
-        """That of a value of memref type."""
+        """The region of a value of memref type."""
         sizes, strides = memref_shape(value.type)
         return Region(sizes, strides, max(ir.MemRefType(value.type).element_type.width // 8, 1))
 
@@ -79,7 +79,7 @@ def operands_of(block: ir.Block) -> Iterator[Operand]:
 
 
 def memory_of(value: ir.Value) -> tuple[ir.Value, Number]:
-    """The memory that a value is a part of, a buffer in the arena for one, and how many bytes after its begin."""
+    """(the memory that a value is part of, such as a buffer in the arena; the value's offset in it, in bytes)."""
     offset: Number = 0
     while not isinstance(value.owner, ir.Block) and value.owner.name == VIEW.name:
         source = value.owner.operands[0]
@@ -91,7 +91,7 @@ def memory_of(value: ir.Value) -> tuple[ir.Value, Number]:
 
 
 def name_of(base: ir.Value) -> str:
-    """For a message: where a memory is from."""
+    """For a message: the origin of a memory."""
     if isinstance(base.owner, ir.Block):
         return f"argument {ir.BlockArgument(base).arg_number}"
     return {"host.view": "a buffer in the arena", "host.alloc": "memory for a result"}.get(

@@ -1,8 +1,8 @@
-"""Convolutions by weights that oneDNN has packed (cuesta/driver/freezing): what a host program calls for
-them.
+"""Defines the overloads that a host program calls for convolutions with weights that oneDNN has packed
+(cuesta/driver/freezing).
 
-Their operand `packed` holds handles, of the weight in oneDNN's opaque layout and of the bias: the program passes on
-the tensors that these are of.
+Their operand `packed` holds two handles: of the weight in oneDNN's opaque layout, and of the bias. The program passes
+the tensors of these handles on to oneDNN.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 from cuesta.dialects.aten import OperandRef
 
 _ALONE, ADDING = "cuesta.packed_convolution.default", "cuesta.packed_convolution_add.default"
-#: The same as the last, but that it writes the sum where the summand was; passes/host/add_in_place.py makes it.
+#: Like `ADDING`, but writes the sum over the summand. Made by passes/host/add_in_place.py.
 ADDING_IN_PLACE = "cuesta.packed_convolution_add_.default"
 
 #: Our overload → oneDNN's.
@@ -27,14 +27,14 @@ PACKED_CONVOLUTIONS: dict[str, str] = {
 
 @dataclass(frozen=True)
 class HeldRef:
-    """The tensor whose handle operand `index` holds at `position`."""
+    """The tensor whose handle is element `position` of operand `index`."""
 
     index: int
     position: int
 
 
 def onednn_arguments(overload: str, arguments: Sequence[Any]) -> list[Any]:
-    """What `PACKED_CONVOLUTIONS` of an overload takes, for what the overload takes."""
+    """Converts an overload's arguments to those of its oneDNN overload in `PACKED_CONVOLUTIONS`."""
     *images, packed, has_bias, _, padding, stride, dilation, groups, activation, _ = arguments
     assert isinstance(packed, OperandRef)
     weight, bias = (HeldRef(packed.index, position) for position in range(2))

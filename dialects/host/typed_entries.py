@@ -1,10 +1,10 @@
-"""Overloads that torch's C shim has a typed function for, aoti_torch_DEVICE_NAME, with fresh results.
+"""Lists the overloads for which torch's C shim has a typed function, aoti_torch_DEVICE_NAME, with fresh results.
 
     i32 aoti_torch_cuda_NAME(handle, …, double, i32 (a bool), void** (an optional), …, handle* ret0, int64_t* ret4, …)
 
-The dispatcher pairs an overload's results with the types of its schema from the wrong end (torch 2.11 to 2.13 at
-least), so that it refuses results whose types do not read the same backwards, as those of attention on GPUs. A typed
-function has no such fault, is found by the loader and not by name in each call, and leaves its arguments to the caller.
+The dispatcher pairs an overload's results with the types of its schema in reverse order (torch 2.11 to 2.13 at least).
+So it refuses results whose types do not read the same backwards, such as those of attention on GPUs. A typed function
+has no such fault, is resolved by the loader instead of by name in each call, and does not consume its arguments.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 
 from cuesta.dialects.aten import find_overload
 
-#: Device → overloads, all of torch 2.11 and later; without lists, whose functions take another form.
+#: Device → overloads, all in torch 2.11 and later. None of them takes lists, for which functions have another form.
 _OVERLOADS: dict[str, frozenset[str]] = {
     "cpu": frozenset(
         {
@@ -40,8 +40,8 @@ _KINDS = {"TensorType": "tensor", "BoolType": "bool", "FloatType": "float", "Int
 
 @dataclass(frozen=True)
 class TypedEntry:
-    """A function of the shim. A kind is tensor, bool, float or int, of arguments also tensor? and value? (optionals:
-    a pointer to what they hold, or null)."""
+    """A function of the shim. A kind is tensor, bool, float or int. Arguments may also be tensor? or value?
+    (optionals: a pointer to the value, or null)."""
 
     symbol: str
     arguments: tuple[str, ...]
@@ -49,7 +49,7 @@ class TypedEntry:
 
 
 def typed_entry(overload: str, device: str) -> TypedEntry | None:
-    """The typed function of an overload for a type of device, None where there is none."""
+    """The typed function of an overload for a type of device; None if there is none."""
     if overload not in _OVERLOADS.get(device, ()):
         return None
     schema = find_overload(overload)._schema
@@ -59,7 +59,7 @@ def typed_entry(overload: str, device: str) -> TypedEntry | None:
 
 
 def dispatcher_mistakes_results(overload: str) -> bool:
-    """Whether the dispatcher takes a result for one of another type."""
+    """Whether the dispatcher pairs a result with a wrong type."""
     kinds = [_KINDS.get(result.type.kind()) for result in find_overload(overload)._schema.returns]
     return kinds != kinds[::-1]
 

@@ -1,7 +1,7 @@
-"""The tt dialect: Triton IR, built and verified here, compiled by Triton, run without a GPU by the interpreter.
+"""Defines the tt dialect: Triton IR, built and verified here, compiled by Triton, run by the interpreter without a GPU.
 
 `ops` lists the rows and builders, `types` the types, `upstream` which other ops a kernel may hold; the
-`rules` say what is verified; `text` is what Triton reads.
+`rules` verify ops; `text` writes what Triton reads.
 """
 
 from cuesta.dialects.tt import rules, shape_rules, value_rules  # they register the verifiers

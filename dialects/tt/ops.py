@@ -1,4 +1,4 @@
-"""The ops of the tt level, Triton IR as Triton 3.6 reads it: one row each, and a builder beside it.
+"""Defines the ops of the tt level, Triton IR as Triton 3.6 reads it: a row and a builder for each op.
 
 A builder makes its op at the current insertion point and location, and infers the result's type:
 
@@ -18,16 +18,16 @@ A builder makes its op at the current insertion point and location, and infers t
     scan(operands, axis, combine, reverse=False) → [values]
     extern_elementwise(operands, result_type, symbol, pure=True)
     precise_sqrt(x)    precise_divf(x, y)    mulhiui(x, y)    bitcast(x, element)
-    atomic_rmw(kind, pointer, value, mask=None, *, sem="relaxed", scope="gpu") → what was there before
+    atomic_rmw(kind, pointer, value, mask=None, *, sem="relaxed", scope="gpu") → old value
     dot(a, b, c, precision="ieee")
     cat(a, b)    join(a, b)    split(x) → (a, b)
 
-`combine` takes the values so far, then as many new ones, and returns the combined ones (one value or a
-sequence). `other` of a load may be a number. Types come from `types.py`: pointer_type("f32"),
+`combine` takes the accumulated values, then as many new values, and returns the combined values (one value or
+a sequence). `other` of a load may be a number. Types come from `types.py`: pointer_type("f32"),
 block_type((64, 128), "f32"). All other ops of a kernel are upstream's arith, math and scf.
 
-MLIR takes these ops as unregistered ones, so every attribute stands in the plain dictionary; Triton's
-parser moves the inherent ones to properties by itself. `rules.py` verifies them.
+To MLIR these ops are unregistered, so all attributes are in the attribute dictionary; Triton's parser moves
+inherent attributes to properties by itself. `rules.py` verifies the ops.
 """
 
 from __future__ import annotations
@@ -63,8 +63,8 @@ PRECISION = {"tf32": 0, "tf32x3": 1, "ieee": 2}
 
 _INTEGER, _BOOL, _TEXT = ir.IntegerAttr, ir.BoolAttr, ir.StringAttr
 
-#: A kernel. `cuesta.grid` is how many programs there are along x, y and z, as text where the scalars p0, p1, … that
-#: follow its pointers decide.
+#: A kernel. `cuesta.grid` is the number of programs along x, y and z: text if it depends on the scalars p0, p1, …,
+#: which are the arguments after the pointers.
 FUNC = OpenOp("tt.func", {"sym_name": _TEXT, "function_type": ir.TypeAttr, "arg_attrs": ir.ArrayAttr})
 RETURN = OpenOp("tt.return")
 GET_PROGRAM_ID = OpenOp("tt.get_program_id", {"axis": _INTEGER})
@@ -72,7 +72,7 @@ GET_NUM_PROGRAMS = OpenOp("tt.get_num_programs", {"axis": _INTEGER})
 #: start, start + 1, …, end - 1.
 MAKE_RANGE = OpenOp("tt.make_range", {"start": _INTEGER, "end": _INTEGER})
 SPLAT = OpenOp("tt.splat")
-#: The element of a block that has only one.
+#: The element of a block of one element.
 UNSPLAT = OpenOp("tt.unsplat")
 EXPAND_DIMS = OpenOp("tt.expand_dims", {"axis": _INTEGER})
 BROADCAST = OpenOp("tt.broadcast")
@@ -100,7 +100,7 @@ SCAN_RETURN = OpenOp("tt.scan.return")
 EXTERN_ELEMENTWISE = OpenOp(
     "tt.extern_elementwise", {"libname": _TEXT, "libpath": _TEXT, "pure": _BOOL, "symbol": _TEXT}
 )
-#: Rounded to nearest, where arith's and math's may be approximate on a GPU.
+#: Rounded to nearest; the ops of arith and math may be approximate on a GPU.
 PRECISE_SQRT = OpenOp("tt.precise_sqrt")
 PRECISE_DIVF = OpenOp("tt.precise_divf")
 #: The high half of the product of two unsigned integers.
@@ -108,9 +108,9 @@ MULHIUI = OpenOp("tt.mulhiui")
 BITCAST = OpenOp("tt.bitcast")
 ATOMIC_RMW = OpenOp("tt.atomic_rmw", {"atomic_rmw_op": _INTEGER, "sem": _INTEGER, "scope": _INTEGER})
 DOT = OpenOp("tt.dot", {"inputPrecision": _INTEGER, "maxNumImpreciseAcc": _INTEGER})
-#: One block after the other, in whatever order suits Triton.
+#: Concatenates two blocks; Triton chooses the order of the elements.
 CAT = OpenOp("tt.cat")
-#: Two blocks as the last dim, of size 2, and back.
+#: Stack two blocks along a new last dim, of size 2, and split such a block.
 JOIN = OpenOp("tt.join")
 SPLIT = OpenOp("tt.split")
 
@@ -189,14 +189,14 @@ def expand_dims(value: ir.Value, axis: int) -> ir.Value:
 
 
 def broadcast(value: ir.Value, shape: Sequence[int]) -> ir.Value:
-    """Dims of size 1 stretched to `shape`; the value itself where it has that shape."""
+    """Broadcasts dims of size 1 to `shape`; the value itself if it has that shape."""
     if shape_of(value) == tuple(shape):
         return value
     return BROADCAST([value], [block_type(shape, element_of(value))]).result
 
 
 def reshape(value: ir.Value, shape: Sequence[int], allow_reorder: bool = False) -> ir.Value:
-    """The elements in a block of another shape; the value itself where it has that shape."""
+    """The elements in a block of another shape; the value itself if it has that shape."""
     if shape_of(value) == tuple(shape):
         return value
     attributes = {"allow_reorder": ir.UnitAttr.get()} if allow_reorder else {}
@@ -224,7 +224,7 @@ def load(
     evict: str = "normal",
     volatile: bool = False,
 ) -> ir.Value:
-    """What `pointer` points to; `other` (undefined where not given) where `mask` is false."""
+    """Loads through `pointer`. Where `mask` is false, the result is `other`, or undefined without `other`."""
     kind = loaded_type(pointer)
     if isinstance(other, (int, float)):
         other = full(shape_of(kind), element_of(kind), other)
@@ -250,7 +250,7 @@ def store(
 
 
 def reduce(operands: Sequence[ir.Value], axis: int, combine: Combiner) -> list[ir.Value]:
-    """`operands`, blocks of one shape, combined along `axis`, which goes; scalars from blocks of one dim."""
+    """`operands`, blocks of one shape, combined along `axis`, which is removed; 1-d blocks give scalars."""
     shape = list(shape_of(operands[0]))
     del shape[axis]
     kinds = [block_type(shape, element_of(x)) for x in operands]
@@ -305,7 +305,7 @@ def atomic_rmw(
     sem: str = "relaxed",
     scope: str = "gpu",
 ) -> ir.Value:
-    """Combines `value` into memory and gives what was there before. `kind`: a key of ATOMIC."""
+    """Combines `value` into memory and returns the old value. `kind`: a key of ATOMIC."""
     given = [pointer, value] if mask is None else [pointer, value, mask]
     numbers = {"atomic_rmw_op": _i32(ATOMIC[kind]), "sem": _i32(SEM[sem]), "scope": _i32(SCOPE[scope])}
     return ATOMIC_RMW(given, [value.type], **numbers).result

@@ -1,4 +1,4 @@
-"""What the verifier checks of the tt ops, beyond the attributes that each row of `ops` names."""
+"""Verifies the tt ops, beyond the attributes that each row of `ops` names."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from cuesta.dialects.tt.types import (
 #: What is wrong with an op, or None.
 Rule: TypeAlias = Callable[[ir.Operation], str | None]
 
-#: Blocks that one reduction or scan can take. Triton has no limit; more than this is a mistake.
+#: The most blocks that one reduction or scan may take. Triton has no limit; more than this is a mistake.
 MOST_REDUCED = 64
 
 
 def rule(row: OpenOp, operands: int | tuple[int, int], results: int | None = 1) -> Callable[[Rule], Rule]:
-    """Registers what `row` must fulfil, once the numbers of operands and results are right (None: any number)."""
+    """Registers a check of `row`'s ops, to run if the numbers of operands and results are right (None: any number)."""
     fewest, most = operands if isinstance(operands, tuple) else (operands, operands)
 
     def register(check: Rule) -> Rule:
@@ -53,7 +53,7 @@ def integer(op: ir.Operation, name: str) -> int:
 
 
 def wants(op: ir.Operation, kind: ir.Type) -> str | None:
-    """The result must be of type `kind`."""
+    """Checks that the result is of type `kind`."""
     return None if op.result.type == kind else f"gives {kind}, not {op.result.type}"
 
 
@@ -121,7 +121,7 @@ rule(ops.GET_NUM_PROGRAMS, 0)(_program)
 
 # -- regions ---------------------------------------------------------------------------------------------------
 def _combiner_problem(op: ir.Operation, end: OpenOp) -> str | None:
-    """Blocks of one shape, and a region over two sets of their elements."""
+    """Checks that an op has blocks of one shape, and a region over two sets of their elements."""
     shapes = {shape_of(x) for x in op.operands}
     if len(shapes) != 1 or () in shapes:
         return f"takes blocks of one shape, not {', '.join(str(x.type) for x in op.operands)}"

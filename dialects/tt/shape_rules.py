@@ -1,4 +1,4 @@
-"""What the verifier checks of ops that make, stretch and move blocks."""
+"""Verifies the tt ops that make, broadcast and move blocks."""
 
 from __future__ import annotations
 

@@ -1,15 +1,15 @@
-"""A kernel as the text that Triton reads: one module that holds one tt.func, in generic form."""
+"""Writes a kernel as the text that Triton reads: one module that holds one tt.func, in generic form."""
 
 from __future__ import annotations
 
 from cuesta._mlir import ir
 
-#: Attributes of a kernel and of its arguments for cuesta's own use begin so; a binary does not depend on them.
+#: Prefix of the attributes of kernels and arguments that only cuesta uses; a binary does not depend on them.
 _OURS = "cuesta."
 
 
 def kernel_text(function: ir.Operation, locations: bool = False) -> str:
-    """The module that Triton's parser reads for the tt.func `function`, which stays as it is.
+    """The module that Triton's parser reads for the tt.func `function`, which is not changed.
 
     Without locations the text depends on nothing but the computation and the kernel's name, so it can be
     the key of a cache. With them each op carries the Python line and module path that made it. Triton hands

@@ -1,4 +1,4 @@
-"""Types of the tt level: scalars, pointers, and blocks of either.
+"""Makes and reads the types of the tt level: scalars, pointers, and blocks of either.
 
     f32    !tt.ptr<f32>    tensor<64x128xf32>    tensor<64x!tt.ptr<f32>>
 
@@ -14,7 +14,7 @@ from typing import TypeAlias
 
 from cuesta._mlir import ir
 
-#: What a kernel can load and store.
+#: Elements that a kernel can load and store.
 STORABLE = frozenset({"f64", "f32", "f16", "bf16", "f8E4M3FN", "f8E5M2", "i64", "i32", "i16", "i8"})
 
 #: Triton refuses larger blocks.
@@ -60,12 +60,12 @@ def element_of(x: Typed) -> ir.Type:
 
 
 def is_pointer(x: Typed) -> bool:
-    """Whether it is a pointer or a block of pointers."""
+    """Whether x is a pointer or a block of pointers."""
     return str(element_of(x)).startswith("!tt.ptr<")
 
 
 def pointee_spelling(x: Typed) -> str:
-    """How the type is spelled that a pointer, or a block of pointers, points to."""
+    """The spelling of the type that a pointer, or a block of pointers, points to."""
     return str(element_of(x)).removeprefix("!tt.ptr<").removesuffix(">").partition(",")[0]
 
 
@@ -76,12 +76,12 @@ def pointee(x: Typed) -> ir.Type:
 
 
 def loaded_type(pointer: Typed) -> ir.Type:
-    """What a load through `pointer` gives: a scalar, or a block of the pointers' shape."""
+    """The type of a load through `pointer`: a scalar, or a block of the pointers' shape."""
     return block_type(shape_of(pointer), pointee(pointer))
 
 
 def block_problem(x: Typed) -> str | None:
-    """What keeps the type from being one of Triton's, or None."""
+    """Why Triton does not accept the type, or None."""
     if is_block(x):
         shape = shape_of(x)
         wrong = next((d for d in shape if d <= 0 or d & (d - 1)), None)

@@ -1,7 +1,7 @@
-"""Which of upstream's ops a kernel may hold: those that Triton 3.6 lowers, for NVIDIA and for AMD.
+"""Lists the upstream ops that a kernel may hold: those that Triton 3.6 lowers, for NVIDIA and for AMD.
 
-Triton's parser takes every op of arith and math, but its lowering fails on the rest with a message that
-names no line of ours, so the verifier refuses them. Found by compiling each for cuda:90 and hip:gfx942.
+Triton's parser accepts every op of arith and math, but its lowering fails on the others with a message that
+names no line of ours, so the verifier refuses these. Found by compiling each op for cuda:90 and hip:gfx942.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _INSTEAD = {
 
 
 def problem(name: str) -> str | None:
-    """Why Triton does not take the upstream op `name`, and what to use instead; or None."""
+    """Why Triton does not lower the upstream op `name`, and what to use instead; or None."""
     if name in LOWERED or name.partition(".")[0] == "tt":
         return None
     return f"Triton does not lower {name}: {_INSTEAD.get(name, 'decompose it, or call tt.extern_elementwise')}"

@@ -1,4 +1,4 @@
-"""What the verifier checks of ops on memory, and of arithmetic."""
+"""Verifies the tt ops on memory, and arithmetic."""
 
 from __future__ import annotations
 

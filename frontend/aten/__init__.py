@@ -1,4 +1,4 @@
-"""ATen → cuesta: import rules, one module a family. Importing the package registers the rules of all its modules."""
+"""Import rules ATen → cuesta, one module for each family. Importing the package registers all rules."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Pools into a given number of parts. Where the parts tile the input, a mean is a reduction of blocks; else each place
-in the longest part is one read of the input. The parts that hold an element are counted as the elements of a part are,
-with the two sizes exchanged, so that gradients of means are gathered the same way."""
+"""Imports adaptive pools, which split the input into a given number of parts. If the parts tile the input, a mean is a
+reduction of blocks. Otherwise each place in the longest part is one read of the input. The formula for the elements of
+a part, with the two sizes exchanged, gives the parts that contain an element: gradients of means use it to gather."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Parts:
 
     @property
     def exchanged(self) -> Parts:
-        """Of each element, the parts that hold it."""
+        """The inverse: for each element, the parts that contain the element."""
         return Parts(self.count, self.size)
 
     def starts(self, b: GraphBuilder) -> Value:
@@ -48,14 +48,14 @@ class Parts:
         return b.with_number("floor_divide", b.ramp(self.count, self.size), self.count)
 
     def sides(self, b: GraphBuilder) -> Value:
-        """The lengths as i64s."""
+        """The lengths as an i64 tensor."""
         end = b.with_number("floor_divide", b.ramp(self.count, self.size, self.size + self.count - 1), self.count)
         return b.pointwise("sub", end, self.starts(b))
 
 
 def _parts(node: torch.fx.Node, sizes: Sequence[Number], counts: Sequence[Number]) -> list[Parts]:
-    """Those of each dim. Declines sizes that depend on the call, and images of which ATen reads vectors of channels on
-    a CPU (measured: up to twice as fast)."""
+    """The parts along each dim. Declines symbolic sizes, and channels_last images on a CPU, of which ATen reads vectors
+    of channels (measured: up to twice as fast)."""
     image = node.args[0].meta["val"]  # type: ignore[union-attr]
     if image.device.type == "cpu" and image.dim() == 4 and has_vectors_of_channels(image):
         raise Decline("overlapping parts of an image in channels_last")
@@ -68,13 +68,13 @@ def _parts(node: torch.fx.Node, sizes: Sequence[Number], counts: Sequence[Number
 
 
 def _along(b: GraphBuilder, x: Value, dim: int, rank: int) -> Value:
-    """A row of numbers as the dim-th of `rank` dims."""
+    """A 1-d tensor reshaped to be dim `dim` of `rank` dims; the other dims have size 1."""
     return b.reshape(x, [shape_of(x)[0] if d == dim else 1 for d in range(rank)])
 
 
 def _places(b: GraphBuilder, x: Value, parts: Sequence[Parts]) -> Iterator[tuple[tuple[int, ...], Value, Value | None]]:
-    """(place, x's elements at that place of every part, whether the parts are so long; None where all are), for each
-    place of the longest part."""
+    """Yields, for each place in the longest part: (place, x's elements at that place of every part, whether each part
+    is long enough to have the place; None if all are)."""
     longest = [max(p.lengths) for p in parts]
     if math.prod(longest) > MOST_PLACES:
         raise Decline(f"parts of more than {MOST_PLACES} elements")
@@ -107,7 +107,7 @@ def _tile(sizes: Sequence[Number], counts: Sequence[Number]) -> bool:
 
 
 def _in_blocks(b: GraphBuilder, x: Value, counts: Sequence[Number]) -> tuple[Value, list[int]]:
-    """(x with each of its last dims as count and block, the dims of the blocks)."""
+    """(x with each of its last dims split into count and block, the dims of the blocks)."""
     rank, sizes = len(counts), shape_of(x)
     first = len(sizes) - rank
     apart = [n for size, count in zip(sizes[-rank:], counts, strict=True) for n in (count, size // count)]
@@ -147,7 +147,7 @@ def adaptive_avg_pool_backward(b: GraphBuilder, node: torch.fx.Node, grad: Value
 
 @imports("adaptive_max_pool2d", "adaptive_max_pool3d")
 def adaptive_max_pool(b: GraphBuilder, node: torch.fx.Node, x: Value, counts: Sequence[int]) -> list[Value | None]:
-    """The largest of each part, and its position in the flattened input: the first of equal ones, but the last NaN."""
+    """The maximum of each part and its position in the flattened input: the first of equal elements, the last NaN."""
     refuse_integers(x)
     rank = len(counts)
     sizes = shape_of(x)[-rank:]

@@ -1,4 +1,4 @@
-"""Assertions about what tensors hold: the program ends with eager's error where one fails."""
+"""Imports assertions about tensors' values: a failed assertion ends the program with eager's error."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.types import shape_of
 from cuesta.frontend.rules import Decline, imports
 
-#: As ATen says it where a call says nothing.
+#: ATen's messages for calls without a message of their own.
 _UNSAID = {
     "aten._assert_async.default": "Expected Tensor with single nonzero value, but got zero",
     "aten._assert_async.msg": "Assertion is failed",
@@ -27,7 +27,8 @@ def assert_async(b: GraphBuilder, node: torch.fx.Node, x: ir.Value, message: str
 
 
 def _is_false(b: GraphBuilder, x: ir.Value) -> ir.Value:
-    """Not all of them: any that is not, as a reduction with nothing behind it shares a kernel with others."""
+    """Whether x is false. `not all(…)` is built as `any(not …)`: a reduction without an op after it can share a kernel
+    with others."""
     if not isinstance(x.owner, ir.Block) and x.owner.name == "cuesta.all":
         (each,), dims = x.owner.operands, ints(x.owner.attributes["dims"])
         return b.reshape(b.reduce("any", b.pointwise("logical_not", b.convert(each, "i1")), dims), [])

@@ -1,4 +1,4 @@
-"""Import rules of the custom ops that frontend/attention/keep_whole.py puts into a graph."""
+"""Imports the custom ops that frontend/attention/keep_whole.py puts into a graph."""
 
 from __future__ import annotations
 

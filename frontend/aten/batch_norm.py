@@ -1,4 +1,4 @@
-"""Batch norm in evaluation, and the custom ops that frontend/decompositions puts into a graph in training."""
+"""Imports batch norm in evaluation, and the custom ops that frontend/decompositions puts into a graph in training."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ def _dims(x: Value) -> list[int]:
 
 
 def _count(x: Value) -> Number:
-    """How many numbers a channel has."""
+    """The number of elements of a channel."""
     return math.prod(shape_of(x)[d] for d in _dims(x))
 
 
 def _correction(b: GraphBuilder, count: Number, spelling: str) -> Value:
-    """What a channel's variance is multiplied with to be that of a sample."""
+    """The factor n / (n - 1) that makes a channel's variance unbiased."""
     whole = b.constant(count, "f64")
     return b.convert(b.pointwise("div", whole, b.with_number("sub", whole, 1)), spelling)
 
@@ -60,7 +60,7 @@ def evaluated(
     momentum: float,
     eps: float,
 ) -> list[Value | None]:
-    """Whole until here, as AOTAutograd traces a dozen ops of torch's decomposition twice for each layer."""
+    """Kept as one op until here: AOTAutograd would trace a dozen ops of torch's decomposition twice per layer."""
     kind, column = opmath(spelling_of(x)), [shape_of(x)[1], *[1] * (len(shape_of(x)) - 2)]
     mean, var = b.convert(mean, kind), b.convert(var, kind)
     rstd = b.pointwise("reciprocal", b.pointwise("sqrt", b.with_number("add", var, eps)))
@@ -69,7 +69,7 @@ def evaluated(
     for name, factor in (("mul", weight), ("add", bias)):
         if factor is not None:
             y = b.pointwise(name, y, b.reshape(b.convert(factor, kind), column))
-    # On a CPU torch saves none, and what it leaves empty nobody has read.
+    # On a CPU torch saves no statistics: these results are empty, and nothing reads them.
     saved = [mean, rstd] if node.meta["val"][1].numel() else [None, None]
     return [b.convert(y, spelling_of(x)), *saved]
 

@@ -1,6 +1,6 @@
-"""What no loop over the places of a result expresses: calls into ATen, and why.
+"""Declines ops that no loop over the elements of a result expresses: they stay calls into ATen. Lists the reasons.
 
-Writes to positions that the graph computes are compiled (`scatter.py`), but for these.
+Writes to positions that the graph computes are compiled (`scatter.py`), except for those listed here.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ CALLED: dict[str, tuple[str, ...]] = {
     "segments as long as the lengths say, each of which ATen goes through in one loop": (
         *("segment_reduce", "_segment_reduce_backward"),
     ),
-    # Measured on a CPU, the weights computed for each pixel anew: images made smaller took 1.2 to 4.5 of ATen's time.
+    # Measured on a CPU, with the weights recomputed for each pixel: downscaling took 1.2 to 4.5 of ATen's time.
     "weights that ATen keeps in a table": tuple(
         f"_upsample_{mode}2d_aa{backward}"
         for mode in ("bilinear", "bicubic", "lanczos")

@@ -1,7 +1,7 @@
-"""Exponentials, roots and trigonometric functions of complex numbers.
+"""Imports exponentials, roots and trigonometric functions of complex numbers.
 
-Where a part is infinite, NaN or 0 the results are those of C's annex G, which eager keeps to. `wild` is a part that is
-no finite number.
+For parts that are infinite, NaN or 0, the results follow annex G of the C standard, as eager's do. A part is `wild` if
+it is infinite or NaN.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from cuesta.frontend.aten.complex_numbers import Pair, Value, on_complex
 from cuesta.frontend.aten.expressions import Expression, where
 from cuesta.frontend.rules import imports
 
-#: Type of a part → a power of two that makes the least of its numbers a normal one, and its square root.
+#: Type of a part → a power of two that makes the type's smallest number normal, and 1 / the power's square root.
 _RAISE = {"f32": (2.0**24, 2.0**-12), "f64": (2.0**54, 2.0**-27)}
-#: Type of a part → where tanh is 1 but for less than half an ulp.
+#: Type of a part → the number beyond which tanh differs from 1 by less than half an ulp.
 _FLAT = {"f32": 10.0, "f64": 20.0}
 
 
 def _times(x: Expression, y: Expression) -> Expression:
-    """x * y, a zero where x is one whatever y is: of 0 and an infinite length too."""
+    """x * y, but zero where x is zero, whatever y is: also where y is infinite."""
     return where(x.equals(0), x * y.number(1).of("copysign", y), x * y)
 
 
@@ -47,8 +47,8 @@ def _is_wild(x: Expression) -> Expression:
 
 @on_complex("sqrt")
 def sqrt(z: Pair) -> Pair:
-    """The root with a real part that is not negative. Its larger part is the root of (|re| + |z|) / 2, of numbers
-    scaled so that the sum neither overflows nor loses bits; the other follows from the product of both."""
+    """The root whose real part is not negative. Its larger part is the root of (|re| + |z|) / 2, on numbers scaled so
+    that the sum neither overflows nor loses bits. The other part is im / (2 · the larger part)."""
     raised, back = _RAISE[spelling_of(z.re.value)]
     large = (abs(z.re) > 1) | (abs(z.im) > 1)
     scale, unscale = where(large, z.re.number(1 / 16), raised), where(large, z.re.number(4), back)
@@ -98,7 +98,7 @@ def tan(z: Pair) -> Pair:
 
 
 def _swapped(z: Pair) -> Pair:
-    """i times the conjugate, which makes sin of sinh, tan of tanh, and cos of cosh."""
+    """i times the conjugate; turns sinh into sin, tanh into tan, and cosh into cos."""
     return Pair(z.im, z.re)
 
 
@@ -119,7 +119,7 @@ def cosh(z: Pair) -> Pair:
 
 @on_complex("tanh")
 def tanh(z: Pair) -> Pair:
-    """With s = sinh(re), t = tan(im), u = 1 + t²: (u s cosh(re), t) / (1 + u s²); far out 1 and what is left of the
+    """With s = sinh(re), t = tan(im), u = 1 + t²: (u s cosh(re), t) / (1 + u s²). For large |re|: ±1 and a small
     imaginary part (W. Kahan, Branch Cuts for Complex Elementary Functions, 1987)."""
     far = abs(z.re) > _FLAT[spelling_of(z.re.value)]
     near = where(far, z.re.number(0), z.re)
@@ -136,7 +136,7 @@ def tanh(z: Pair) -> Pair:
 # -- gradients --------------------------------------------------------------------------------
 @imports("tanh_backward", "sigmoid_backward", complex_numbers=True)
 def backward(b: GraphBuilder, node: torch.fx.Node, grad: Value, output: Value) -> Value:
-    """The gradient times the conjugate of 1 - y², or of y (1 - y)."""
+    """The gradient times the conjugate of 1 - y² for tanh, of y (1 - y) for sigmoid."""
     spelling = spelling_of(output)
     y = Pair.of(b, output, spelling)
     rest = y.one() - (y * y if "tanh" in str(node.target) else y)

@@ -1,4 +1,4 @@
-"""Logarithms of complex numbers: that of the length, which is near 0 where the length is near 1, and the angle."""
+"""Imports logarithms of complex numbers: log |z|, with care where |z| is near 1 and log |z| near 0, and the angle."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from cuesta.frontend.aten.expressions import Expression, where
 
 @dataclass(frozen=True)
 class _Scales:
-    """Of a floating type: 2 to half its precision plus 1, which cuts a number in two; beyond `far` and below 1 / far a
-    number is scaled by powers of two, so that no square overflows or is lost."""
+    """Constants of a float type. `cut`, 2 to half its precision plus 1, splits a number in two. Numbers beyond `far`
+    are scaled by 2^`down`, those below 1 / `far` by 2^`up`, so that no square overflows or underflows."""
 
     cut: float
     far: float
@@ -44,7 +44,7 @@ def log10(z: Pair) -> Pair:
 
 @on_complex("log1p")
 def log1p(z: Pair) -> Pair:
-    """Near 0 from |1 + z|² - 1, in which nothing cancels but what does in the result."""
+    """Near 0, computed from |1 + z|² - 1 as re (re + 2) + im², which cancels only where the result does."""
     shifted = Pair(z.re + 1, z.im)
     excess = z.re * (z.re + 2) + z.im * z.im
     length = where(abs(z) < 0.5, excess.of("log1p") * 0.5, _log_length(shifted))
@@ -57,7 +57,7 @@ def _log(z: Pair, unit: float) -> Pair:
 
 
 def _log_length(z: Pair) -> Expression:
-    """log |z| is log1p(re² + im² - 1) / 2 near 1, where the sum is one of squares that are exact in two parts each."""
+    """log |z|. Near |z| = 1 it is log1p(re² + im² - 1) / 2, where each square is an exact sum of two numbers."""
     scales = _SCALES[spelling_of(z.re.value)]
     x, y = abs(z.re), abs(z.im)
     large, small = x.of("maximum", y), x.of("minimum", y)
@@ -74,7 +74,7 @@ def _log_length(z: Pair) -> Expression:
 
 
 def _square(x: Expression, cut: float) -> tuple[Expression, Expression]:
-    """x² rounded, and what rounding left out, for x near 1 (T. J. Dekker, A Floating-Point Technique for Extending the
+    """x² rounded, and the rounding error, for x near 1 (T. J. Dekker, A Floating-Point Technique for Extending the
     Available Precision, 1971)."""
     stretched = x * cut
     upper = stretched - (stretched - x)

@@ -1,4 +1,4 @@
-"""Rules that complex numbers share with all others: those that move elements whole, or that convert what they take."""
+"""Registers for complex numbers the rules that they share with real ones: rules that move or convert elements."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _MOVES = (
     *("empty.memory_format", "empty_like", "new_empty", "empty_permuted", "empty_strided", "new_empty_strided"),
 )
 
-#: To another type, or to bool first.
+#: Ops that convert to another type, or that first convert their operand to bool.
 _CONVERTS = ("_to_copy", "any", "all")
 
 _SHARED = {f"aten.{name}" for name in (*_MOVES, *_CONVERTS)} | {"prims.convert_element_type"}

@@ -1,4 +1,4 @@
-"""Arithmetic of complex numbers, on their real and imaginary parts."""
+"""Imports arithmetic of complex numbers as arithmetic of their real and imaginary parts."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from cuesta.frontend.rules import Decline, imports
 
 Value: TypeAlias = ir.Value
 
-#: Powers that eager computes by products too. Others it finds from logarithms, where infinities end otherwise.
+#: Exponents for which eager multiplies too. For others eager uses logarithms, which treat infinities differently.
 _POWERS = (-2, -1, 0, 1, 2, 3)
 
 
 @dataclass(frozen=True)
 class Pair:
-    """A complex expression: its parts."""
+    """A complex expression as its real and imaginary parts."""
 
     re: Expression
     im: Expression
@@ -58,8 +58,8 @@ class Pair:
         return Pair(self.re * y.re - self.im * y.im, self.re * y.im + self.im * y.re)
 
     def __truediv__(self, y: Pair) -> Pair:
-        """By Smith's method, which squares nothing: 1e30 / 1e30 is 1. Each part over 0 is what it is of real numbers,
-        as in ATen's code for one number; its code for vectors gives NaN."""
+        """By Smith's method, which avoids squares: 1e30 / 1e30 is 1. A division by 0 divides each part as a real
+        number, as ATen's scalar code does; ATen's vector code gives NaN."""
         zero = y.re.equals(0) & y.im.equals(0)
         wide = abs(y.re) >= abs(y.im)
         large, small = where(wide, y.re, y.im), where(wide, y.im, y.re)
@@ -77,7 +77,7 @@ class Pair:
         return self.one() / self
 
     def power(self, exponent: int) -> Pair:
-        """To a whole power, by products."""
+        """Raises to an integer power by multiplication."""
         match exponent:
             case 0:
                 return self.one()
@@ -86,7 +86,7 @@ class Pair:
         return self.power(-exponent).reciprocal() if exponent < 0 else self.power(exponent - 1) * self
 
     def one(self) -> Pair:
-        """1 in each place."""
+        """Ones of this expression's shape."""
         b, x = self.re.b, self.re.value
         return Pair(*(Expression(b, b.constant(n, spelling_of(x), shape_of(x))) for n in (1, 0)))
 
@@ -95,15 +95,15 @@ Made = TypeVar("Made", Pair, Expression)
 
 
 def pairs(b: GraphBuilder, node: torch.fx.Node, spelling: str, *xs: Any) -> list[Pair]:
-    """The operands of a pointwise call. What is stretched is so as a whole: its parts are taken where they are used,
-    not in a kernel before."""
+    """The operands of a pointwise call. A complex operand is broadcast before it is split into parts, so that the
+    kernel that uses the parts also splits them."""
     sizes = node.meta["val"].shape
     tensors = [b.expand(x, sizes) if isinstance(x, ir.Value) and spelling_of(x) in PARTS else x for x in xs]
     return [Pair.of(b, x, spelling) for x in tensors]
 
 
 def on_complex(*names: str) -> Callable[[Callable[[Pair], Made]], Callable[[Pair], Made]]:
-    """Registers a function of one complex number as the rule of those ops; it stays what it is."""
+    """Registers a function of one complex number as the rule of the ops `names`; the function stays callable."""
 
     def enter(function: Callable[[Pair], Made]) -> Callable[[Pair], Made]:
         @imports(*names, complex_numbers=True)
@@ -171,7 +171,7 @@ def addcmul(b: GraphBuilder, node: torch.fx.Node, x: Value, y: Any, z: Any, valu
 
 @imports("lerp", complex_numbers=True)
 def lerp(b: GraphBuilder, node: torch.fx.Node, start: Value, end: Value, weight: Any) -> Value:
-    """From the nearer end, as ATen does."""
+    """Interpolates from the nearer end, as ATen does."""
     first, last, share = pairs(b, node, result_spelling(node), start, end, weight)
     apart = last - first
     from_first, from_last = first + share * apart, last - apart * (share.one() - share)
@@ -181,7 +181,7 @@ def lerp(b: GraphBuilder, node: torch.fx.Node, start: Value, end: Value, weight:
 
 @imports("pow", complex_numbers=True)
 def power(b: GraphBuilder, node: torch.fx.Node, x: Any, exponent: Any) -> Value:
-    """By a small whole number."""
+    """Raises to a small integer power."""
     known = exponent.real if isinstance(exponent, complex) and exponent.imag == 0 else exponent
     if not isinstance(known, (int, float)) or known not in _POWERS:
         raise Decline(f"a power that is none of {', '.join(map(str, _POWERS))}")
@@ -220,7 +220,7 @@ def angle(z: Pair) -> Expression:
 
 @on_complex("sgn")
 def sgn(z: Pair) -> Pair:
-    """The number of length 1 in the same direction, 0 of 0."""
+    """z / |z|; 0 for 0."""
     length = abs(z)
     zero = length.equals(0)
     return Pair(*(where(zero, part.number(0), part / length) for part in (z.re, z.im)))
@@ -267,14 +267,14 @@ def isinf(z: Pair) -> Expression:
 
 @on_complex("isfinite")
 def isfinite(z: Pair) -> Expression:
-    # Both parts are finite where no part of the difference of the number and itself is NaN.
+    # Subtracting a part from itself gives 0 if the part is finite, else NaN.
     gap = z - z
     return gap.re.equals(0) & gap.im.equals(0)
 
 
 # -- reductions -------------------------------------------------------------------------------
 def _each(b: GraphBuilder, x: Value, spelling: str, compute: Callable[[Value], Value]) -> Value:
-    """`compute` of the parts."""
+    """Applies `compute` to each part."""
     return b.complex(*(compute(part) for part in b.parts(b.convert(x, spelling))))
 
 

@@ -1,4 +1,4 @@
-"""Matrix products and convolutions."""
+"""Imports matrix products and convolutions."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def addmv(
     wide = opmath(spelling)
     total = _weighed(b, node, x, y)
     total = b.with_number("mul", total, alpha) if alpha != 1 else total
-    if beta == 0:  # what the bias holds does not matter, NaN neither
+    if beta == 0:  # the bias is ignored, even if it is NaN
         return b.convert(total, spelling)
     bias = b.expand(b.convert(bias, wide), shape_of(total))
     bias = b.with_number("mul", bias, beta) if beta != 1 else bias
@@ -60,8 +60,8 @@ def addmv(
 
 
 def _weighed(b: GraphBuilder, node: torch.fx.Node, x: Value, y: Value) -> Value:
-    """The sum over x's last dim of x · y, in the type that arithmetic is carried out in. BLAS reads f32 and f64 faster
-    than a loop (1.2 to 5 times on one thread); ATen's loops over integers and narrow floats on a CPU are slower."""
+    """The sum of x · y over x's last dim, in the type of its arithmetic. Declines f32 and f64, which BLAS reads faster
+    than our loop (1.2 to 5 times on one thread). On a CPU, ATen's loops over integers and narrow floats are slower."""
     spelling = result_spelling(node)
     if spelling in ("f32", "f64") or ("f" in spelling and node.meta["val"].device.type != "cpu"):
         raise Decline("products with vectors run in the library")
@@ -70,7 +70,7 @@ def _weighed(b: GraphBuilder, node: torch.fx.Node, x: Value, y: Value) -> Value:
 
 
 def _with_precision(product: Value, node: torch.fx.Node) -> Value:
-    """Says so where a product of f32 may be computed in TF32."""
+    """Marks a product of f32 that may be computed in TF32."""
     result = node.meta["val"]
     if result.device.type == "cuda" and result.dtype == torch.float32 and products_allow_tf32():
         product.owner.attributes[PRECISION] = ir.StringAttr.get("tf32")

@@ -1,4 +1,4 @@
-"""Tensors made of numbers."""
+"""Imports ops that create tensors: constants, ranges, copies and dropout masks."""
 
 from __future__ import annotations
 
@@ -43,13 +43,13 @@ def empty(b: GraphBuilder, node: torch.fx.Node, *_: Any, **__: Any) -> Value:
     meta = node.meta["val"]
     if _overlaps(meta):
         raise Decline("strides that give one place to several elements")
-    # What an empty tensor holds is nobody's business; zeros are reproducible.
+    # The contents of an empty tensor are unspecified; zeros are reproducible.
     return _filled(b, node, 0)
 
 
 def _overlaps(meta: torch.Tensor) -> bool:
-    """Whether two elements may lie in one place: a stride reaches no further than all smaller ones together."""
-    if torch._prims_common.is_non_overlapping_and_dense_or_false(meta):  # asks nothing of sizes that the data decide
+    """Whether two elements may share a place: a stride is no longer than the extent of all smaller strides."""
+    if torch._prims_common.is_non_overlapping_and_dense_or_false(meta):  # adds no guard on data-dependent sizes
         return False
     if free_unbacked_symbols(meta):
         return True
@@ -81,7 +81,7 @@ def arange(b: GraphBuilder, node: torch.fx.Node, *args: Any, **kwargs: Any) -> V
     if types.is_float(spelling) and spelling not in ("f32", "f64") and not _exact(spelling, start, step, count):
         raise Decline("a range in a narrow float accumulates its own way")
     result = types.tensor(tuple(node.meta["val"].shape), spelling)
-    if not types.is_float(spelling) and any(isinstance(n, Size) for n in (start, step)):  # a ramp counts in numbers
+    if not types.is_float(spelling) and any(isinstance(n, Size) for n in (start, step)):  # Iota takes no symbolic size
         ramp = b.with_number("mul", shape.Iota(int_attr(0), int_attr(1), result).result, step)
         return b.with_number("add", ramp, start)
     attribute = float_attr if types.is_float(spelling) else int_attr
@@ -89,7 +89,7 @@ def arange(b: GraphBuilder, node: torch.fx.Node, *args: Any, **kwargs: Any) -> V
 
 
 def _exact(spelling: str, start: float, step: float, count: Number) -> bool:
-    """Whether all numbers of a range, and so whatever leads to them, are whole numbers that the type holds."""
+    """Whether all numbers of a range, and so all intermediate sums, are integers that the type represents exactly."""
     if isinstance(count, Size) or any(isinstance(n, Size) for n in (start, step)):
         return False
     most = 2 / torch.finfo(types.torch_dtype(spelling)).eps

@@ -1,4 +1,4 @@
-"""Quotients, remainders, powers and shifts."""
+"""Imports quotients, remainders, powers and shifts."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ def _floor_divide(b: GraphBuilder, node: torch.fx.Node, x: Any, y: Any) -> Value
 def _whole_quotient(
     b: GraphBuilder, node: torch.fx.Node, x: Any, y: Any, row: str, stepwise: Callable[..., Value]
 ) -> Value:
-    """The quotient by `row`. In narrow floats ATen rounds each step, so that what rounds up to a whole number is that
-    number, but for one number as a CPU's divisor: then it rounds neither this number nor the steps."""
+    """The quotient by the pointwise op `row`. For narrow floats ATen rounds each step, so a quotient that rounds up to
+    an integer becomes that integer. But for a divisor of one element on a CPU, ATen rounds neither it nor the steps."""
     spelling = result_spelling(node)
     x = operand(b, x, spelling)
     if spelling in ("bf16", "f16") and isinstance(y, ir.Value):
@@ -61,7 +61,7 @@ def _narrow_trunc_divide(b: GraphBuilder, x: Value, y: Value) -> Value:
 
 
 def _narrow_floor_divide(b: GraphBuilder, x: Value, y: Value) -> Value:
-    """The steps of the row floor_divide."""
+    """The steps of the pointwise op floor_divide, one op each."""
     ratio, rest = b.pointwise("div", x, y), b.pointwise("fmod", x, y)
     quotient = b.pointwise("div", b.pointwise("sub", x, rest), y)
     differ = b.pointwise("ne", b.with_number("lt", y, 0), b.with_number("lt", rest, 0))
@@ -76,7 +76,7 @@ def _narrow_floor_divide(b: GraphBuilder, x: Value, y: Value) -> Value:
 
 
 def _nonzero_divisor(node: torch.fx.Node, y: Value) -> Value:
-    # Of a tensor, `decompose` has the program look for zeros.
+    # For a tensor divisor, `decompose` makes the program check for zeros.
     if "i" in spelling_of(y) and node.args[1] in (0, False):
         raise Decline("integer division by zero, which ATen refuses")
     return y
@@ -103,7 +103,7 @@ def pow_(b: GraphBuilder, node: torch.fx.Node, x: Any, exponent: Any) -> Value:
 
 
 def _whole_power(b: GraphBuilder, base: Value, exponent: Any) -> Value:
-    """base ** exponent of integers, wrapped as multiplications wrap."""
+    """base ** exponent of integers; overflow wraps as in multiplication."""
     if isinstance(exponent, ir.Value):
         if not on_cpu(base):
             raise Decline("kernels for GPUs have no loop whose end the operands say")
@@ -130,7 +130,7 @@ def shift(b: GraphBuilder, node: torch.fx.Node, x: Any, count: Any) -> Value:
 
 @imports("ldexp")
 def ldexp(b: GraphBuilder, node: torch.fx.Node, x: Value, exponent: Value) -> Value:
-    """x · 2^exponent, the power in a type of its own, as eager computes it."""
+    """x · 2^exponent. As in eager, the power is computed in a type of its own."""
     whole = "f" not in spelling_of(exponent)
     power_spelling = SPELLING[torch.get_default_dtype()] if whole else spelling_of(exponent)
     power = b.pointwise("exp2", b.convert(exponent, power_spelling))
@@ -140,7 +140,7 @@ def ldexp(b: GraphBuilder, node: torch.fx.Node, x: Value, exponent: Value) -> Va
 
 @imports("round.decimals")
 def round_decimals(b: GraphBuilder, node: torch.fx.Node, x: Value, *, decimals: int) -> Value:
-    """By a power of ten in x's own type. On a CPU eager rounds narrow floats once, on a GPU at each step."""
+    """Scales by a power of ten in x's own type. Eager rounds narrow floats once on a CPU, at each step on a GPU."""
     spelling = result_spelling(node)
     power = torch.tensor(10.0 ** abs(decimals), dtype=torch_dtype(spelling)).item()
     there, back = ("mul", "div") if decimals >= 0 else ("div", "mul")

@@ -1,7 +1,7 @@
-"""Sums, means and maxima of bags of a table's rows.
+"""Imports embedding bags: sums, means and maxima of bags of a table's rows.
 
-Bags of one length, as those of a matrix of indices are, are joined in the kernel that reads the rows. Others are as
-long as the offsets say: each row's maximum with what its bag has so far is written there; sums and means are ATen's.
+Bags of equal length, as from a matrix of indices, are reduced in the kernel that reads the rows. The length of other
+bags depends on the offsets: maxima are scattered into their bags row by row; sums and means are left to ATen.
 """
 
 from __future__ import annotations
@@ -27,29 +27,30 @@ Value: TypeAlias = ir.Value
 
 SUM, MEAN, MAX = range(3)
 
-#: Rows of equal bags beyond which they are a dim that is reduced: up to it each is an operand of the kernel.
+#: Up to this many rows in each bag of equal length, each row is an operand of the kernel. More are a dim to reduce.
 _MOST_ROWS = 32
-#: Columns below which that reduction is ATen's on a CPU. Measured: with 16 it took 14 to 22 times as long as ATen's,
-#: with 32 and more 0.4 to 2.3.
+#: With fewer columns, the reduction of this dim is left to ATen on a CPU. Measured: with 16 columns it took 14 to 22
+#: times as long as ATen's, with 32 and more 0.4 to 2.3 times.
 _FEWEST_COLUMNS = 32
-#: A reduction → (the pointwise op, the way to write) that joins two of its operands.
+#: A reduction → (pointwise op, `combine` of a scatter) for two of its operands.
 _JOIN = {"sum": ("add", "add"), "amax": ("maximum", "max"), "amin": ("minimum", "min")}
 
 
 @dataclass(frozen=True)
 class _Bags:
-    """`count` bags of `rows` rows. What is of the rows comes in `length` parts, for equal bags of few, each [count];
-    for equal bags of many in one part [count, length]; for others, of length 0, in one part [rows]."""
+    """`count` bags of `rows` rows in all. A tensor of [rows] is processed in parts: for short bags of equal length in
+    `length` parts of [count], for long ones in one part of [count, length], for others (`length` 0) in one of [rows].
+    """
 
     b: GraphBuilder
     count: Number
     rows: Number
     length: int
-    #: the bag of each row; `count` for those behind the last one
+    #: the bag of each row; `count` for rows behind the last bag
     place: Value
 
     def parts(self, x: Value) -> list[Value]:
-        """[rows] in parts."""
+        """Splits a tensor of [rows] into parts."""
         if not self.length:
             return [x]
         matrix = self.b.reshape(x, [self.count, self.length])
@@ -58,7 +59,7 @@ class _Bags:
         return [self.b.reshape(self.b.slice(matrix, 1, d, 1), [self.count]) for d in range(self.length)]
 
     def reduce(self, name: str, parts: Sequence[Value]) -> Value:
-        """Parts [..., columns] → [count, columns] by the reduction `name`; a bag without rows has its identity."""
+        """Reduces parts [..., columns] to [count, columns]; a bag without rows gets the identity of `name`."""
         row, combine = _JOIN[name]
         together = joined(self.b, row, parts)
         if self.length:
@@ -70,7 +71,7 @@ class _Bags:
         return self.b.slice(write_at(self.b, into, together, [place], [-1, 1], combine), 0, 0, self.count)
 
     def of_each(self, x: Value) -> Value:
-        """[count, columns] → what each row's bag has, which broadcasts to a part."""
+        """From a value for each bag, [count, columns], the value of each row's bag; it broadcasts to a part."""
         if self.length > _MOST_ROWS:
             return self.b.reshape(x, [self.count, 1, shape_of(x)[1]])
         if self.length:
@@ -87,7 +88,7 @@ def _bags(b: GraphBuilder, table: Value, rows: Number, offsets: Value, mode: int
             raise Decline(f"long bags of rows of less than {_FEWEST_COLUMNS} elements, which ATen adds up by vectors")
         return _Bags(b, count, rows, length, b.with_number("floor_divide", b.ramp(rows), length))
     if mode != MAX:
-        # Measured on a CPU: ours took 1.1 to 3.4 of its time. On a GPU no kernel adds up in one order.
+        # Measured on a CPU: our kernel took 1.1 to 3.4 of ATen's time. On a GPU no kernel adds in a fixed order.
         raise Decline("bags as long as the offsets say, each of which ATen adds up in one loop")
     ones, zeros = b.constant(1, "i64", shape_of(offsets)), b.constant(0, "i64", [rows + 1])
     begun = write_at(b, zeros, ones, [offsets], [-1], "add")
@@ -96,7 +97,7 @@ def _bags(b: GraphBuilder, table: Value, rows: Number, offsets: Value, mode: int
 
 
 def _length(offsets: Value) -> int:
-    """How far apart the offsets are, where they are a range from 0; else 0."""
+    """The step of the offsets if they are a range from 0, else 0."""
     if isinstance(offsets.owner, ir.Block) or offsets.owner.name != "cuesta.iota":
         return 0
     start, step = (offsets.owner.attributes[name].value for name in ("start", "step"))
@@ -117,8 +118,8 @@ def embedding_bag(
     last: bool = False,
     padding: int = -1,
 ) -> Sequence[Value | None]:
-    """(bags, the bag of each index, indices in each bag, the row that each maximum is of). A bag without rows is 0;
-    of NaN and a number the maximum is NaN."""
+    """(bags, the bag of each index, the number of indices in each bag, the row of each maximum). A bag without rows
+    is 0. The maximum of NaN and a number is NaN."""
     bags = _bags(b, table, shape_of(indices)[0], offsets, mode, last)
     spelling, wide = spelling_of(table), opmath(spelling_of(table))
     at = bags.parts(indices)
@@ -141,11 +142,11 @@ def embedding_bag(
         return bags.place
 
     def counts() -> Value:
-        longer = node.meta["val"][2].shape[0] - bags.count  # one more in inference, with the last bag's end
+        longer = node.meta["val"][2].shape[0] - bags.count  # inference has one more, for the last bag's end
         return b.pad(b.reshape(sizes, [bags.count]), 0, 0, longer)
 
     def maxima() -> Value:
-        # Of sums and means what it holds is nobody's business.
+        # For sums and means the contents are unspecified.
         sizes = node.meta["val"][3].shape
         return _rows_of(b, bags, rows, best, kept, indices) if mode == MAX else b.constant(0, "i64", sizes)
 
@@ -153,7 +154,7 @@ def embedding_bag(
 
 
 def _where_read(b: GraphBuilder, node: torch.fx.Node, *results: Callable[[], Value]) -> list[Value | None]:
-    """The node's results after its first one, whole numbers, that anybody reads."""
+    """The node's integer results, which follow its first one; None for results without users."""
     read = {user.args[1] for user in node.users}
     kinds = [SPELLING[meta.dtype] for meta in node.meta["val"][1:]]
     return [
@@ -169,7 +170,7 @@ def _column(b: GraphBuilder, x: Value) -> Value:
 def _rows_of(
     b: GraphBuilder, bags: _Bags, rows: Sequence[Value], best: Value, kept: Sequence[Value], indices: Value
 ) -> Value:
-    """Of each maximum the index of the first row that has it; 0 in a bag without rows."""
+    """For each maximum, the index of the first row that has it; 0 for a bag without rows."""
     found, none = [], b.constant(bags.rows, "i64")
     for row, keep, here in zip(rows, kept, bags.parts(b.ramp(bags.rows)), strict=True):
         equal = b.pointwise("logical_or", b.pointwise("eq", row, bags.of_each(best)), b.pointwise("isnan", row))

@@ -1,4 +1,4 @@
-"""Formulas over values of the graph, written as Python writes them: `x * y - 1`, `where(x > y, x, y)`."""
+"""Lets rules write formulas over values of the graph as Python expressions: `x * y - 1`, `where(x > y, x, y)`."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from cuesta.dialects.types import spelling_of
 
 @dataclass(frozen=True, eq=False)
 class Expression:
-    """A value, and the builder of what is computed of it. Operands are expressions of one type, or numbers."""
+    """A value, and the builder of ops on it. Operands are expressions of the same type, or numbers."""
 
     b: GraphBuilder
     value: ir.Value
 
     def of(self, name: str, *operands: Operand) -> Expression:
-        """The pointwise op of that row, on this and `operands`."""
+        """The pointwise op `name` on this value and `operands`."""
         return Expression(self.b, self.b.pointwise(name, self.value, *(self.number(y).value for y in operands)))
 
     def number(self, y: Operand) -> Expression:
-        """`y`; as a constant of this value's type where it is a number."""
+        """`y` as an expression; a number becomes a constant of this value's type."""
         return y if isinstance(y, Expression) else Expression(self.b, self.b.constant(y, spelling_of(self.value)))
 
     def __add__(self, y: Operand) -> Expression:
@@ -71,7 +71,7 @@ class Expression:
         return self.of("logical_or", y)
 
     def equals(self, y: Operand) -> Expression:
-        """Whether it is `y`, which == cannot say: a value is itself."""
+        """Element-wise equality with `y`. `==` is not overloaded: it compares expressions by identity."""
         return self.of("eq", y)
 
 

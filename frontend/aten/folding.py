@@ -1,4 +1,4 @@
-"""The sum of windows, which are columns of a matrix, as an image: each pixel is gathered from those that hold it."""
+"""Imports col2im, which sums windows (columns of a matrix) into an image: each pixel gathers from its windows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Maxima of windows that begin at random places, which the samples among the arguments say."""
+"""Imports fractional max pools: maxima of windows that begin at random places, computed from the argument `samples`."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _starts(b: GraphBuilder, sample: Value, size: int, kernel: int, count: int) 
     """Where each of the `count` windows along a dim of `size` begins, as i64 of [N, C, count], for random numbers
     [N, C, 1] from [0, 1).
 
-    On a CPU ATen rounds every step to the samples' type. Numbers that are not from [0, 1) lead into the image too.
+    On a CPU ATen rounds every step to the samples' type. Windows stay inside the image even for numbers not in [0, 1).
     """
     last = size - kernel
     if count == 1:
@@ -45,7 +45,7 @@ def _starts(b: GraphBuilder, sample: Value, size: int, kernel: int, count: int) 
 def fractional_max_pool(
     b: GraphBuilder, node: torch.fx.Node, x: Value, kernel: Sequence[int], counts: Sequence[int], samples: Value
 ) -> list[Value]:
-    """The largest of each window and its position in the flattened image: the first of equal ones, but the last NaN."""
+    """The maximum of each window and its position in the flattened image: the first of equal elements, the last NaN."""
     rank = pool_rank(node)
     sizes = shape_of(x)[-rank:]
     if math.prod(kernel) > MOST_PLACES:
@@ -59,7 +59,7 @@ def fractional_max_pool(
     whole: list[Number] = [*planes, *counts]
     axes = []
     for d, (size, side, count) in enumerate(zip(lengths, kernel, counts, strict=True)):
-        # Of an image the first sample is the row's, of a volume the last one.
+        # For an image the first sample belongs to the last dim, for a volume the last sample does.
         sample = b.slice(samples, 2, rank - 1 - d if rank == 2 else d, 1)
         starts = _starts(b, sample, size, side, count).value
         axes.append(b.reshape(starts, [*planes, *(n if e == d else 1 for e, n in enumerate(counts))]))

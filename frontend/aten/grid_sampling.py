@@ -1,8 +1,8 @@
-"""Images read between their pixels, where a grid says, and the gradients of both.
+"""Imports grid sampling, which interpolates an image at the places of a grid, and the gradients of image and grid.
 
-Along each axis a place is a few taps: pixels with weights. What is read is the sum over the taps of all axes, each
-pixel times its weights; so is the grid's gradient, with one axis's weights replaced by their derivatives, and the
-image's is written to the same pixels.
+Along each axis, a place has a few taps: pixels with weights. A sample is the sum over the taps of all axes, each pixel
+times its weights. The grid's gradient is this sum with one axis's weights replaced by their derivatives. The image's
+gradient is added to the same pixels.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ Value: TypeAlias = ir.Value
 BILINEAR, NEAREST, BICUBIC = range(3)
 ZEROS, BORDER, REFLECTION = range(3)
 
-#: Channels of an image below which a CPU's is ATen's to read: it finds a place once for all channels, kernels anew for
-#: each. Measured: 1 to 16 took 0.5 to 3.7 of its time, most 1.6 or more, 32 to 256 took 0.6 to 1.3.
+#: Images of fewer channels are left to ATen on a CPU: ATen computes a place once for all channels, our kernels once per
+#: channel. Measured: 1 to 16 channels took 0.5 to 3.7 of ATen's time, most 1.6 or more; 32 to 256 took 0.6 to 1.3.
 _FEWEST_CHANNELS = 32
-#: Of the cubic convolution: its second derivative at 1, ATen's choice.
+#: The parameter of cubic convolution, its second derivative at 1. ATen's choice.
 _A = -0.75
 
 
 @dataclass(frozen=True, eq=False)
 class _Tap:
-    """A pixel along one axis: where, whether there is one, its weight, and that weight's derivative by what the grid
-    has. None: always; 1; 0."""
+    """A pixel along one axis: its position, whether it is inside the image (None: always), its weight (None: 1), and
+    the weight's derivative by the grid's coordinate (None: 0)."""
 
     at: Value
     inside: Expression | None
@@ -47,20 +47,20 @@ class _Tap:
 
 
 def _number(like: Expression, size: Number) -> Operand:
-    """`size` as formulas take it: a number where it is known."""
+    """`size` as an operand of expressions: a number if it is static, else an expression."""
     return Expression(like.b, like.b.constant(size, spelling_of(like.value))) if isinstance(size, Size) else size
 
 
 @dataclass(frozen=True)
 class _Axis:
-    """An axis of the image, of `size` pixels, and how the grid's [-1, 1] lies on it."""
+    """An axis of the image, of `size` pixels, and how the grid's range [-1, 1] maps to it."""
 
     size: Number
     padding: int
     align_corners: bool
 
     def taps(self, x: Expression, mode: int) -> list[_Tap]:
-        """The pixels that the grid's coordinates `x` lie between."""
+        """The taps for the grid's coordinates `x`: the pixels around them."""
         size = _number(x, self.size)
         scale = (size - 1) * 0.5 if self.align_corners else size * 0.5
         place = (x + 1) * scale if self.align_corners else (x + 1) * scale - 0.5
@@ -86,11 +86,11 @@ class _Axis:
     def _tap(self, pixel: Expression, weight: Expression | None, slope: Expression | None) -> _Tap:
         last = pixel.number(_number(pixel, self.size) - 1)
         inside = (pixel >= 0) & (last >= pixel)
-        at = pixel.of("fmax", 0).of("fmin", last)  # of NaN 0
+        at = pixel.of("fmax", 0).of("fmin", last)  # NaN gives 0
         return _Tap(pixel.b.convert(at.value, "i32"), inside, weight, slope)
 
     def _padded(self, place: Expression) -> tuple[Expression, Expression | None]:
-        """Where in the image stands what `place` is, by the padding, and the derivative of that; None is 1."""
+        """Maps `place` to a place in the image by the padding mode; also the map's derivative, None for 1."""
         if self.padding == ZEROS:
             return place, None
         factor = None
@@ -103,7 +103,7 @@ class _Axis:
         return place.of("fmax", 0).of("fmin", last), factor
 
     def _reflected(self, place: Expression) -> tuple[Expression, Expression]:
-        """By the outermost pixels' centres, or by their edges."""
+        """Reflects `place` at the outermost pixels' centres, or at their edges; also the reflection's derivative."""
         size = _number(place, self.size)
         low, span = (place.number(0), size - 1) if self.align_corners else (place.number(-0.5), size)
         span = place.number(span)
@@ -114,7 +114,7 @@ class _Axis:
         even = flips.of("remainder", 2).equals(0)
         sign = where(place < low, place.number(-1), 1)
         reflected = low + where(even, rest, span - rest)
-        # An image of one pixel is all edge.
+        # Between the centres of one pixel there is no span to reflect in.
         none = span.equals(0)
         return where(none, place.number(0), reflected), where(none, place.number(0), where(even, sign, -sign))
 
@@ -137,7 +137,7 @@ class _Sampling:
     image: Value
     places: tuple[Number, ...]
     axes: list[list[_Tap]]
-    #: the taps of all axes → what is read there
+    #: one tap of each axis → the pixels read there
     known: dict[tuple[_Tap, ...], Expression]
 
     @staticmethod
@@ -149,13 +149,13 @@ class _Sampling:
         wide = b.convert(grid, opmath(spelling_of(grid)))
         axes = []
         for d, size in enumerate(shape_of(image)[2:]):
-            column = b.slice(wide, len(places), rank - 1 - d, 1)  # the last axis comes first
+            column = b.slice(wide, len(places), rank - 1 - d, 1)  # the grid lists the last axis first
             x = Expression(b, b.reshape(column, [places[0], 1, *places[1:]]))
             axes.append(_Axis(size, padding, align_corners).taps(x, mode))
         return _Sampling(b, image, tuple(places), axes, {})
 
     def read(self, taps: tuple[_Tap, ...]) -> Expression:
-        """The image's pixels there, 0 where it has none, in the type that arithmetic is carried out in."""
+        """The image's pixels at `taps`, one of each axis, in the type of its arithmetic; 0 outside the image."""
         if taps not in self.known:
             sizes = (self.places[0], shape_of(self.image)[1], *self.places[1:])
             at = [self.b.along(sizes, 0), self.b.along(sizes, 1), *(tap.at for tap in taps)]
@@ -166,7 +166,7 @@ class _Sampling:
         return self.known[taps]
 
     def total(self, read: Callable[[tuple[_Tap, ...]], Expression], by: int | None = None) -> Expression | None:
-        """The sum of what is read times its weights, or the derivative of that along the axis `by`; None is 0."""
+        """The sum of `read` times the weights, or the derivative of this sum along the axis `by`; None stands for 0."""
 
         def along(taps: tuple[_Tap, ...]) -> Expression | None:
             if len(taps) == len(self.axes):

@@ -1,4 +1,4 @@
-"""Reads at computed positions."""
+"""Imports reads at computed positions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from cuesta.frontend.rules import Decline, imports
 
 Value: TypeAlias = ir.Value
 
-#: Boundaries beyond which a search is ATen's: each doubling is a step of the kernel, ten ops.
+#: A search among more boundaries is left to ATen: each doubling adds a step of ten ops to the kernel.
 _MOST_BOUNDARIES = 4096
 
 
@@ -66,7 +66,7 @@ def bucketize(
     side: str | None = None,
     sorter: Value | None = None,
 ) -> Value:
-    """ATen's binary search, step by step, so that NaN and boundaries out of order lead to the same places."""
+    """Repeats ATen's binary search step by step, so that NaN and unsorted boundaries lead to the same results."""
     if str(node.target).startswith("aten.searchsorted"):
         x, boundaries = boundaries, x
     count = static_shape(boundaries)
@@ -77,7 +77,7 @@ def bucketize(
     start, end = (b.expand(b.constant(n, "i64"), shape_of(x)) for n in (0, count[0]))
     for _ in range(count[0].bit_length()):
         middle = b.pointwise("bitwise_right_shift", b.pointwise("add", start, end), b.constant(1, "i64"))
-        # Past the end where the search is over: what is read there is not used.
+        # `middle` may be past the end once a search is over; the element read then is not used.
         found = index_into(b, boundaries, [b.with_number("minimum", middle, count[0] - 1)], [0], in_range=True)
         stays = b.pointwise("gt" if right or side == "right" else "ge", found, x)
         going = b.pointwise("lt", start, end)

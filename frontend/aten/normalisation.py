@@ -1,4 +1,4 @@
-"""Softmax, norms, losses and attention: whole ops on both sides."""
+"""Imports softmax, norms, losses and attention. Most of them are one op in ATen and one in the dialect."""
 
 from __future__ import annotations
 
@@ -57,13 +57,13 @@ def softmax_backward(
 def layer_norm(
     b: GraphBuilder, node: torch.fx.Node, x: Value, shape: Sequence[int], weight: Any, bias: Any, eps: float
 ) -> list[Value]:
-    # A weight or bias that is not there is a constant, which `decompose` leaves out of the arithmetic.
+    # A missing weight or bias is imported as a constant, which `decompose` omits from the arithmetic.
     weight = b.constant(1, spelling_of(x), shape) if weight is None else weight
     bias = b.constant(0, spelling_of(x), shape) if bias is None else bias
     y, mean, _ = node.meta["val"]
     x, weight, bias = _of_one_type(b, x, weight, bias)
-    # Torch's inference and its kernels disagree on the statistics' dtype where weight and input differ
-    # in theirs; the graph goes by the inference.
+    # If weight and input have different dtypes, torch's dtype inference and its kernels disagree on the statistics'
+    # dtype; the graph follows the inference.
     kind = types.SPELLING[mean.dtype] if spelling_of(x) == types.SPELLING[y.dtype] else spelling_of(x)
     statistics = types.tensor(tuple(mean.shape), kind)
     op = normalisation.LayerNorm(x, weight, bias, int_attr(len(shape)), float_attr(eps), x.type, statistics, statistics)
@@ -71,7 +71,7 @@ def layer_norm(
 
 
 def _of_one_type(b: GraphBuilder, *values: Value) -> list[Value]:
-    """The values as they are where they agree, else in the type that arithmetic on the first is done in."""
+    """The values unchanged if their types agree, else converted to the type of arithmetic on the first value."""
     kinds = {spelling_of(v) for v in values}
     wide = opmath(spelling_of(values[0]))
     if len(kinds) > 1 and not kinds <= {spelling_of(values[0]), wide}:
@@ -117,7 +117,7 @@ def group_norm(
     groups: int,
     eps: float,
 ) -> list[Value]:
-    """All in one space, [samples, groups, channels of a group, pixels], so that it becomes one kernel."""
+    """Computes in one iteration space, [samples, groups, channels of a group, pixels], so that one kernel results."""
     if not node.args[0].meta["val"].is_contiguous():  # type: ignore[union-attr]
         raise Decline("a group whose channels lie apart in memory")
     spelling = spelling_of(x)
@@ -153,7 +153,8 @@ def group_norm_backward(
     groups: int,
     output_mask: Sequence[bool],
 ) -> list[Value | None]:
-    """In the space of `group_norm`, with ATen's formulas: sums over a channel's pixels give all three gradients."""
+    """Computes in the iteration space of `group_norm`, with ATen's formulas: sums over a channel's pixels give all
+    three gradients."""
     wide = opmath(spelling_of(x))
     space = [samples, groups, channels // groups, pixels]
     grad, x = (b.convert(b.reshape(v, space), wide) for v in (grad, x))
@@ -184,7 +185,7 @@ def _group_norm_input(
     weight: Value | None,
     sums: tuple[Value, Value],
 ) -> Value:
-    """The gradient of the input; `sums` are those of `grad` and of `grad` times `x` over a channel's pixels."""
+    """The gradient of the input. `sums`: `grad`, and `grad` times `x`, each summed over a channel's pixels."""
     _, groups, inside, pixels = shape_of(x)
     if weight is not None:
         along = b.reshape(b.convert(weight, spelling_of(x)), [1, groups, inside, 1])
@@ -237,7 +238,7 @@ def _scale(q: Value, scale: float | None) -> ir.FloatAttr:
 
 
 def _check_attention(q: Value, k: Value, v: Value, dropout_p: float) -> None:
-    """Raises Decline for what no kernel of ours computes, among it sizes that nobody knows to be equal."""
+    """Raises Decline for attention that no kernel of ours computes, such as with sizes not known to be equal."""
     if dropout_p:
         raise Decline("attention with dropout draws random numbers")
     batch, keys, values = shape_of(q)[0], shape_of(k)[:3], shape_of(v)[:3]

@@ -1,4 +1,4 @@
-"""Pointwise ATen ops. A row of the dialect's table imports by its name; here stand the exceptions."""
+"""Imports pointwise ATen ops. Ops of the dialect's table are imported by name; the exceptions have rules here."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from cuesta.frontend.rules import Decline, imports
 
 Value: TypeAlias = ir.Value
 
-#: Each is a polynomial of a higher degree, and a sum of more terms.
+#: Higher derivatives of digamma are left to ATen: each takes a polynomial of higher degree and a sum of more terms.
 _MOST_DERIVATIVES = 6
 
 
 def result_spelling(node: torch.fx.Node) -> str:
-    """How the dialect spells the dtype of a node's one result."""
+    """The dialect's name of the dtype of a node's only result."""
     return SPELLING[node.meta["val"].dtype]
 
 
@@ -32,29 +32,29 @@ def operand(b: GraphBuilder, x: Any, spelling: str) -> Value:
 
 
 def refuse_integers(x: Value) -> None:
-    """Leaves to ATen what it computes of floats only, for its own words."""
+    """Leaves an op that ATen computes for floats only to ATen, which raises its own error for other types."""
     if not is_float(spelling_of(x)):
         raise Decline("of integers, which ATen refuses")
 
 
 def at_least_1d(b: GraphBuilder, x: Value) -> Value:
-    """A scalar as a row of one; all else as it is."""
+    """A 0-d value reshaped to one dim of size 1; other values unchanged."""
     return x if shape_of(x) else b.reshape(x, [1])
 
 
 def joined(b: GraphBuilder, name: str, parts: Iterable[Value]) -> Value:
-    """The parts joined by the row `name`, from the first to the last."""
+    """The parts combined by the pointwise op `name`, from the first to the last."""
     return functools.reduce(lambda x, y: b.pointwise(name, x, y), parts)
 
 
 def in_opmath(b: GraphBuilder, spelling: str, compute: Callable[..., Value], *xs: Any) -> Value:
-    """`compute` of the operands in the type that arithmetic on `spelling` is carried out in, rounded once."""
+    """Applies `compute` to the operands in the type of arithmetic on `spelling`, and rounds the result once."""
     wide = opmath(spelling)
     return b.convert(compute(*(operand(b, x, wide) for x in xs)), spelling)
 
 
 def by_number(b: GraphBuilder, spelling: str, compute: Callable[..., Value], x: Any, y: Any) -> Value:
-    """`compute` of two operands; where one is a Python number, a narrow float does not round it, as in eager."""
+    """Applies `compute` to two operands. As in eager, a Python number is not rounded to a narrow float type."""
     if isinstance(x, ir.Value) and isinstance(y, ir.Value):
         return compute(b.convert(x, spelling), b.convert(y, spelling))
     return in_opmath(b, spelling, compute, *(b.convert(v, spelling) if isinstance(v, ir.Value) else v for v in (x, y)))
@@ -74,7 +74,7 @@ def common_spelling(node: torch.fx.Node, *positions: int) -> str:
 
 
 def import_row(b: GraphBuilder, node: torch.fx.Node, row: pointwise.Pointwise, args: tuple[Any, ...]) -> Value:
-    """A call whose op has a row and whose arguments are the row's operands, then its parameters."""
+    """Imports a call of an op that has a row. The call's arguments are the row's operands, then its parameters."""
     operands, rest = args[: row.arity], args[row.arity :]
     if len(rest) > len(row.params) or not set(node.kwargs) <= set(row.params):
         raise Decline("this overload takes more than its row")
@@ -111,7 +111,7 @@ def add(b: GraphBuilder, node: torch.fx.Node, x: Any, y: Any, alpha: float = 1) 
         name, x, y = "sub", y, x
     if alpha == 1:
         return b.pointwise(name, x, y)
-    # In a narrow float eager rounds alpha to it, and then the result only.
+    # For a narrow float type, eager rounds alpha to that type, then only the result.
     factor = torch.tensor(alpha, dtype=torch_dtype(spelling)).item()
     return in_opmath(b, spelling, lambda x, y: b.pointwise(name, x, b.with_number("mul", y, factor)), x, y)
 
@@ -166,7 +166,7 @@ def gelu(b: GraphBuilder, node: torch.fx.Node, *xs: Value, approximate: str = "n
 
 @imports("native_dropout_backward")
 def dropout_backward(b: GraphBuilder, node: torch.fx.Node, grad: Value, mask: Value, scale: float) -> Value:
-    spelling = result_spelling(node)  # a float's, whatever the gradient has
+    spelling = result_spelling(node)  # a float type, whatever the gradient's type is
     kept = b.pointwise("mul", b.convert(grad, spelling), b.convert(mask, spelling))
     return b.with_number("mul", kept, scale)
 
@@ -187,7 +187,7 @@ def addcmul(b: GraphBuilder, node: torch.fx.Node, x: Value, y: Any, z: Any, valu
 
 @imports("fma", namespace="prims")
 def fma(b: GraphBuilder, node: torch.fx.Node, x: Value, y: Any, z: Value) -> Value:
-    """x * y + z, which eager rounds twice: how torch takes apart what an optimizer says with addcmul."""
+    """x * y + z, which eager rounds twice. Torch decomposes an optimizer's addcmul into it."""
     spelling = result_spelling(node)
     return in_opmath(b, spelling, lambda x, y, z: b.pointwise("add", b.pointwise("mul", x, y), z), x, y, z)
 
@@ -274,7 +274,7 @@ def isfinite(b: GraphBuilder, node: torch.fx.Node, x: Value) -> Value:
 
 @imports("angle")
 def angle(b: GraphBuilder, node: torch.fx.Node, x: Value) -> Value:
-    """Of a real number: pi below zero, 0 above, NaN for NaN."""
+    """The angle of a real number: pi below zero, NaN for NaN, else 0."""
     spelling = result_spelling(node)
     wide = b.convert(x, spelling)
     flat = b.where(b.with_number("lt", wide, 0), b.constant(math.pi, spelling), b.constant(0, spelling))

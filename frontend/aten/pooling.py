@@ -1,5 +1,6 @@
-"""Pools. Each place in a window is one read of the input, and the reads are joined element by element. The gradient of
-an element is gathered from the windows that hold it; a maximum's is written to its position where that is faster."""
+"""Imports pools. Each place in a window is one read of the input; the reads are combined element by element. An input
+element's gradient is gathered from the windows that contain it, or scattered to a maximum's position if that is faster.
+"""
 
 from __future__ import annotations
 
@@ -25,13 +26,13 @@ from cuesta.sizes import Number, Size
 
 Value: TypeAlias = ir.Value
 
-#: Places in a window beyond which a pool is ATen's: each is an operand of the kernel.
+#: Pools of windows with more places than this are left to ATen: each place is an operand of the kernel.
 MOST_PLACES = 32
 
 
 @dataclass(frozen=True)
 class Window:
-    """How windows lie along one dim of `size` elements: `count` of them, `stride` apart, the first at -`padding`."""
+    """The windows along one dim of `size` elements: `count` windows, `stride` apart, the first at -`padding`."""
 
     size: Number
     count: Number
@@ -42,17 +43,17 @@ class Window:
 
     @property
     def after(self) -> Number:
-        """Elements past the end that the last window reaches; less than 0 where it ends before."""
+        """How far the last window reaches past the end of the dim, in elements; negative if it ends before."""
         return (self.count - 1) * self.stride + (self.kernel - 1) * self.dilation + 1 - self.size - self.padding
 
     @property
     def meeting(self) -> int:
-        """How many windows may hold one element."""
+        """The most windows that can contain one element."""
         return math.ceil(self.kernel / self.stride)
 
 
 def pool_rank(node: torch.fx.Node) -> int:
-    """How many dims a pool has, which its op's name says."""
+    """The number of dims of a pool's windows, from the name of its op."""
     return 2 if "2d" in str(node.target) else 3
 
 
@@ -81,7 +82,8 @@ def _windows(
 def window(
     b: GraphBuilder, x: Value, sizes: Sequence[Number], rows: Sequence[tuple[int, int, int]], outside: float = 0
 ) -> Value:
-    """x's last dims at (start + i * step) // divisor for i up to `sizes`; `rows` are those numbers of each dim."""
+    """x read along its last dims at (start + i * step) // divisor for each i below `sizes`; `outside` for positions
+    outside x. `rows`: (start, step, divisor) of each of these dims."""
     kept = len(shape_of(x)) - len(rows)
     columns = zip((0, 1, 1), zip(*rows, strict=True), strict=True)
     lists = [int_array([*[default] * kept, *column]) for default, column in columns]
@@ -90,19 +92,19 @@ def window(
 
 
 def _places(b: GraphBuilder, x: Value, windows: Sequence[Window], outside: float) -> Iterator[Value]:
-    """The elements of all windows at each place in a window, `outside` for what lies before or past x."""
+    """Yields, for each place in a window, the elements of all windows there; `outside` for positions outside x."""
     for place in itertools.product(*(range(w.kernel) for w in windows)):
         rows = [(k * w.dilation - w.padding, w.stride, 1) for w, k in zip(windows, place, strict=True)]
         yield window(b, x, [w.count for w in windows], rows, outside)
 
 
 def _along(b: GraphBuilder, sizes: Sequence[Number], windows: Sequence[Window], d: int) -> Value:
-    """The number along the d-th of the windows' dims, for each element of a tensor of `sizes`."""
+    """For each element of a tensor of `sizes`, its index along the d-th of the windows' dims."""
     return b.expand(b.along(sizes, len(sizes) - len(windows) + d), sizes)
 
 
 def _flat(b: GraphBuilder, windows: Sequence[Window], along: Sequence[Value]) -> Value:
-    """Positions along each dim as positions in the flattened input."""
+    """Combines positions along each dim to positions in the flattened input."""
     flat = along[0]
     for w, at in zip(windows[1:], along[1:], strict=True):
         flat = b.pointwise("add", b.with_number("mul", flat, w.size), at)
@@ -132,14 +134,14 @@ def max_pool(
         return [joined(b, "maximum", places), None]
     offsets = _offsets(windows)
     best = places[0]
-    # How far behind its window's first place the maximum was found; -1 where all are the lowest number there is.
+    # The maximum's offset from its window's first place; -1 if all elements are the type's lowest number.
     kind = "i64" if any(isinstance(n, Size) for n in offsets) else "i32"
     offset = b.expand(b.constant(0, kind), shape_of(best))
     if any(w.padding for w in windows):
         found = b.pointwise("logical_or", b.with_number("gt", best, lowest), b.pointwise("isnan", best))
         offset = b.where(found, offset, b.constant(-1, kind))
     for here, part in zip(offsets[1:], places[1:], strict=True):
-        # The first of equal ones, but the last NaN.
+        # Of equal elements the first is chosen, of NaNs the last.
         better = b.pointwise("logical_or", b.pointwise("gt", part, best), b.pointwise("isnan", part))
         offset = b.where(better, b.constant(here, kind), offset)
         best = b.where(better, part, best)
@@ -147,7 +149,7 @@ def max_pool(
 
 
 def _offsets(windows: Sequence[Window]) -> list[Number]:
-    """How far each place lies behind its window's first one in the flattened input."""
+    """The offset of each place from its window's first place, in the flattened input."""
     elements = math.prod(w.size for w in windows)
     if isinstance(elements, int) and elements >= 1 << 31:
         raise Decline("an image of 2³¹ elements")
@@ -157,8 +159,8 @@ def _offsets(windows: Sequence[Window]) -> list[Number]:
 
 
 def _position(b: GraphBuilder, windows: Sequence[Window], offset: Value) -> Value:
-    """The position in the flattened input so far behind each window's first place; where the offset is negative,
-    that of the first place inside the input."""
+    """The position in the flattened input at `offset` from each window's first place. A negative offset stands for
+    the window's first place inside the input."""
     sizes = shape_of(offset)
     starts = [_affine(b, _along(b, sizes, windows, d), w.stride, -w.padding) for d, w in enumerate(windows)]
     position = b.pointwise("add", _flat(b, windows, starts), offset)
@@ -172,16 +174,16 @@ def _position(b: GraphBuilder, windows: Sequence[Window], offset: Value) -> Valu
 
 
 def _meeting(b: GraphBuilder, x: Value, windows: Sequence[Window], outside: float) -> Iterator[tuple[list[int], Value]]:
-    """(how many windows back along each dim, x of the windows' shape at the window so many before the last one that
-    may hold an element) for each element, until all windows that may hold it are told."""
+    """Yields (steps along each dim, value) for all windows that may contain an element. For each element, the value is
+    x (of the windows' shape) at the window that is these steps before the last one that may contain the element."""
     for back in itertools.product(*(range(w.meeting) for w in windows)):
         rows = [(w.padding - steps * w.stride, 1, w.stride) for w, steps in zip(windows, back, strict=True)]
         yield list(back), window(b, x, [w.size for w in windows], rows, outside)
 
 
 def _scatters_faster(node: torch.fx.Node, windows: Sequence[Window]) -> bool:
-    """Whether, on a CPU, a gather of the gradients takes longer than ATen's serial loop over them (measured: 2 to 8
-    times): many windows hold an element, or vectors gather at every other place, or narrow numbers from rows."""
+    """Whether gathering the gradients takes longer on a CPU than ATen's serial loop (measured: 2 to 8 times). It does
+    if many windows contain an element, if vectors gather with gaps, or if narrow numbers are gathered from rows."""
     result = node.meta["val"]
     meeting = math.prod(w.meeting for w in windows)
     rows, narrow = statically_known_true(result.stride()[-1] == 1), result.dtype.itemsize < 4
@@ -215,16 +217,16 @@ def max_pool_backward(
 
 
 def has_vectors_of_channels(image: torch.Tensor) -> bool:
-    """Whether the channels of an image, dim 1, are several and side by side; False where only the data tell."""
+    """Whether an image has several channels (dim 1) and they are contiguous; False if that is not statically known."""
     return statically_known_true(image.stride(1) == 1) and statically_known_true(image.shape[1] > 1)
 
 
 def to_positions(b: GraphBuilder, node: torch.fx.Node, grad: Value, positions: Value, sizes: Sequence[Number]) -> Value:
-    """A tensor of `sizes`, the node's result, where each gradient is added at its position in a flattened image, in
-    the order of ATen's loop."""
+    """The node's result, of `sizes`: each gradient is added at its position in the flattened image, in the order of
+    ATen's loop."""
     result, rank = node.meta["val"], pool_rank(node)
     if result.device.type == "cpu" and result.dim() == rank + 2 and has_vectors_of_channels(result):
-        # Measured: ours took 1.3 to 3.8 of its time.
+        # Measured: our kernel took 1.3 to 3.8 of ATen's time.
         raise Decline("an image in channels_last, of which ATen adds up vectors of channels")
     planes = sizes[:-rank]
     flat = [*planes, math.prod(sizes[-rank:])]
@@ -238,7 +240,7 @@ def to_positions(b: GraphBuilder, node: torch.fx.Node, grad: Value, positions: V
 def _divisor(
     b: GraphBuilder, sizes: Sequence[Number], windows: Sequence[Window], spelling: str, padded: bool, given: int | None
 ) -> Value:
-    """What the sum over each window is divided by."""
+    """The divisor of the sum over each window."""
     if given:
         return b.constant(given, spelling)
     if all(isinstance(w.after, int) and w.after <= 0 and (padded or not w.padding) for w in windows):
@@ -293,7 +295,7 @@ def avg_pool_backward(
     for back, part in _meeting(b, b.pointwise("div", wide, divisor), windows, 0):
         for d, (w, steps) in enumerate(zip(windows, back, strict=True)):
             if w.kernel % w.stride and steps == w.meeting - 1:
-                # The window so far back ends before some of the elements.
+                # The window that is furthest back ends before some of the elements.
                 offset = b.with_number("add", _along(b, shape_of(x), windows, d), w.padding)
                 reached = b.with_number("lt", b.with_number("remainder", offset, w.stride), w.kernel - steps * w.stride)
                 part = b.where(reached, part, b.constant(0, spelling_of(part)))

@@ -1,6 +1,6 @@
-"""Builders of what reads and writes at positions that the graph computes: `cuesta.index` and `cuesta.scatter`.
+"""Builds reads and writes at positions that the graph computes: `cuesta.index` and `cuesta.scatter`.
 
-Rules of any family use them. No rule is here, so no rule module imports another for them.
+Rules of all families use these builders. This module has no rules, so no rule module has to import another.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ Value: TypeAlias = ir.Value
 def index_into(
     b: GraphBuilder, x: Value, indices: Sequence[Value], dims: list[int], in_range: bool = False, wraps: bool = False
 ) -> Value:
-    """x at `indices` along `dims`, which rise; the indices broadcast. `in_range`: they are known to lie in x. `wraps`:
-    negative ones count from the end; else they are out of range."""
+    """x at `indices` along `dims`, in ascending order; the indices broadcast. `in_range`: the indices are known to be
+    inside x. `wraps`: negative indices count from the end; else they are out of range."""
     shapes = indexing.indexed_shape(shape_of(x), [shape_of(i) for i in indices], dims)
     if shapes is None or 0 in shape_of(x):
         raise Decline("indexing of or into nothing")
@@ -52,7 +52,7 @@ def write_at(
 ) -> Value:
     """`cuesta.scatter` of `value`, of x's type; `indices` broadcast to its shape. `flag` is "wraps" or "in_range".
 
-    `ordered` says that eager combines in one order on a GPU too. Raises Decline where the call is to stay.
+    `ordered`: eager combines in a fixed order on a GPU too. Raises Decline where the call has to stay ATen's.
     """
     if combine != "set" and spelling_of(x).startswith("complex"):
         raise Decline("complex numbers that meet in one place")
@@ -67,7 +67,7 @@ def write_at(
 
 
 def _called_for(x: Value, combine: str, ordered: bool) -> str | None:
-    """Why kernels do not write so into x, or None. Decision 18."""
+    """Why kernels cannot combine values into x this way, or None if they can. Decision 18."""
     if on_cpu(x):
         return None
     spelling = spelling_of(x)

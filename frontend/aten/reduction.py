@@ -1,4 +1,4 @@
-"""Reductions of ATen: dims made explicit, means and variances taken apart."""
+"""Imports ATen's reductions: makes dims explicit, and decomposes means and variances."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _RUNNING: dict[str, Any] = {
 
 
 def all_dims(x: Value, dims: int | Sequence[int] | None) -> list[int]:
-    """`dims` as non-negative numbers; none or an empty list means all."""
+    """`dims` as non-negative numbers; None or an empty list stands for all dims."""
     rank = len(shape_of(x))
     if dims is None or (not isinstance(dims, int) and len(dims) == 0):
         return list(range(rank))
@@ -64,7 +64,7 @@ def any_(b: GraphBuilder, node: torch.fx.Node, x: Value, dims: Any = None, keepd
     if result_spelling(node) != "i1":
         raise Decline("the uint8 form keeps its dtype")
     _, name, overload = str(node.target).split(".")
-    # Alone among reductions, the form of several dims takes an empty list at its word.
+    # This overload, for several dims, reads an empty list as no dims; all other reductions read it as all dims.
     none = overload == "dims" and dims is not None and not dims
     return _reduce(b, name, b.convert(x, "i1"), [] if none else all_dims(x, dims), keepdim)
 
@@ -99,7 +99,7 @@ def max_dim(b: GraphBuilder, node: torch.fx.Node, x: Value, dim: int, keepdim: b
 
 
 def variance(b: GraphBuilder, x: Value, dims: list[int], correction: float, keepdim: bool) -> tuple[Value, Value]:
-    """(variance, mean) over `dims`, in two passes, as ATen's Welford is exact to rounding."""
+    """(variance, mean) over `dims`, in two passes, because ATen's Welford algorithm is exact to rounding."""
     kept_mean = b.mean(x, dims, keepdim=True)
     squares = b.pointwise("square", b.pointwise("sub", x, kept_mean))
     count = math.prod(shape_of(x)[d] for d in dims)
@@ -135,7 +135,7 @@ def var(b: GraphBuilder, node: torch.fx.Node, x: Value, dims: Any = None, *args:
 def logsumexp(b: GraphBuilder, node: torch.fx.Node, x: Value, dims: Any, keepdim: bool = False) -> Value:
     result = result_spelling(node)
     x, chosen = b.convert(x, opmath(result)), all_dims(x, dims)
-    if not chosen:  # of one number
+    if not chosen:  # x is 0-d
         return b.convert(x, result)
     top = b.reduce("amax", x, chosen, keepdim=True)
     # An infinite maximum would make inf - inf: subtract 0 there, as ATen does.
@@ -159,8 +159,8 @@ def running(b: GraphBuilder, node: torch.fx.Node, x: Value, dim: int, **_: Any) 
 
 
 def declines_along_rows(node: torch.fx.Node, dim: int) -> None:
-    """Leaves a running reduction along rows on a CPU to ATen, whose branches are guessed where a step of ours waits for
-    the one before: measured, its `logcumsumexp` takes two thirds of the time, its `cummax` a quarter."""
+    """Leaves a running reduction along rows on a CPU to ATen. The CPU predicts ATen's branches, but each step of ours
+    waits for the step before. Measured: ATen's `logcumsumexp` takes two thirds of our time, its `cummax` a quarter."""
     operand = node.args[0].meta["val"]  # type: ignore[union-attr]
     if operand.device.type == "cpu" and dim == operand.dim() - 1:
         raise Decline("along rows each step waits for the last one")

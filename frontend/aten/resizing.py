@@ -1,4 +1,4 @@
-"""Import rule of the custom op that frontend/fx_passes/byte_images.py puts into a graph."""
+"""Imports the custom op that frontend/fx_passes/byte_images.py puts into a graph."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Value: TypeAlias = ir.Value
 def resize_bytes(
     b: GraphBuilder, node: torch.fx.Node, x: Value, size: Any, scale: Any, mode: str, align_corners: bool
 ) -> Value:
-    """A call of ATen's own: a program need not know the custom op when it runs."""
+    """Becomes a call of an ATen op, so that a program does not need the custom op at run time."""
     source = node.args[0]
     assert isinstance(source, torch.fx.Node)
     result = (sizes_of(node.meta["val"]), result_spelling(node), strides_of(node.meta["val"]))

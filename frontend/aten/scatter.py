@@ -1,4 +1,4 @@
-"""Writes at computed positions: each call is `cuesta.scatter`, or a choice for each element where that is enough."""
+"""Imports writes at computed positions as `cuesta.scatter`, or as a select for each element where that is enough."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from cuesta.sizes import Number, Size
 
 Value: TypeAlias = ir.Value
 
-#: Elements of a mask that one program of a GPU counts.
+#: The most elements of a mask that one program counts on a GPU.
 _MOST_COUNTED = 8192
-#: The names that scatter_reduce, index_reduce and scatter.reduce give to ways of combining.
+#: Reduction names of scatter_reduce, index_reduce and scatter.reduce → how `cuesta.scatter` combines.
 _REDUCE = {
     "sum": "add",
     "add": "add",
@@ -37,7 +37,7 @@ _REDUCE = {
 
 
 def _shaped(b: GraphBuilder, index: Value, dim: int, rank: int) -> Value:
-    """A row of positions, to broadcast along `dim` of `rank`."""
+    """The positions along `dim` of `rank` dims, so that they broadcast along the others."""
     return b.reshape(index, [math.prod(shape_of(index)) if d == dim else 1 for d in range(rank)])
 
 
@@ -46,7 +46,7 @@ def _shaped(b: GraphBuilder, index: Value, dim: int, rank: int) -> Value:
 def index_put(
     b: GraphBuilder, node: torch.fx.Node, x: Value, indices: Sequence[Value | None], value: Value, add: bool = False
 ) -> Value:
-    """One number written where a mask says so is a choice; as many as a mask has ones are ATen's to count."""
+    """Writing one number under a mask is a select. Writing one value for each true element of a mask stays ATen's."""
     chosen = {d: i for d, i in enumerate(indices) if i is not None}
     value = b.convert(value, spelling_of(x))
     if any(spelling_of(i) not in ("i64", "i32") for i in chosen.values()):
@@ -73,8 +73,8 @@ def index_put(
 
 
 def _made_of_numbers(indices: Any) -> bool:
-    """Whether the data have no say in positions, as in those that torch resizes images with. Others are looked at,
-    whatever the op is called: what is written outside of x is other memory."""
+    """Whether the positions are independent of the data, as when torch resizes images. Other positions are checked even
+    for an op called unsafe, because a write outside x would hit other memory."""
     pending, seen = [i for i in indices if i is not None], set[torch.fx.Node]()
     while pending:
         node = pending.pop()
@@ -96,7 +96,7 @@ def put(b: GraphBuilder, node: torch.fx.Node, x: Value, index: Value, value: Val
 
 # -- along one dim, positions of each element -------------------------------------------------
 def _along(b: GraphBuilder, x: Value, dim: int, index: Value, value: Any, combine: str) -> Value:
-    """x with `value`, a tensor or a number, written where `index`, an element for each of it, says along `dim`."""
+    """x with `value`, a tensor or a number, written along `dim` at the positions `index`, one for each element."""
     sizes = shape_of(x)
     if not sizes:
         return b.reshape(_along(b, b.reshape(x, [1]), 0, index, value, combine), ())
@@ -114,7 +114,7 @@ def _along(b: GraphBuilder, x: Value, dim: int, index: Value, value: Any, combin
 
 
 def _of_shape(b: GraphBuilder, value: Any, sizes: Sequence[Number], spelling: str) -> Value:
-    """The first elements of a tensor along each dim, or a number in each place."""
+    """A tensor cut to its first elements along each dim, or a number broadcast to `sizes`."""
     if not isinstance(value, ir.Value):
         return b.constant(value, spelling, sizes)
     value = at_least_1d(b, value)
@@ -127,7 +127,7 @@ def _of_shape(b: GraphBuilder, value: Any, sizes: Sequence[Number], spelling: st
 def scatter(
     b: GraphBuilder, node: torch.fx.Node, x: Value, dim: int, index: Value, value: Any, *, reduce: str | None = None
 ) -> Value:
-    """Where each line along `dim` gets one value, as labels get their ones, that is a choice for each element."""
+    """If each line along `dim` gets one value, as in one-hot labels, the scatter is a select for each element."""
     sizes = list(shape_of(x))
     if reduce is not None or not sizes:
         return _along(b, x, dim, index, value, "set" if reduce is None else _REDUCE[reduce])
@@ -166,7 +166,7 @@ def reduce_into(
 
 
 def _reduced(b: GraphBuilder, x: Value, value: Value, reduce: str, include_self: bool, write: Any) -> Value:
-    """x with `value` reduced into it; `write(into, what, combine)` writes a tensor or a number where value goes."""
+    """x with `value` reduced into it. `write(into, what, combine)` writes a tensor or a number at `value`'s places."""
     combine, spelling = _REDUCE[reduce], spelling_of(x)
     if not include_self:
         identity = reduction.BY_NAME[{"add": "sum", "mul": "prod", "max": "amax", "min": "amin"}[combine]].identity
@@ -187,7 +187,7 @@ def _reduced(b: GraphBuilder, x: Value, value: Value, reduce: str, include_self:
 def _slices(
     b: GraphBuilder, x: Value, dim: int, index: Value, value: Value, combine: str, flag: str | None = None
 ) -> Value:
-    """x with slices of `value` along `dim` written where `index` says."""
+    """x with slices of `value` along `dim` written at the positions `index`."""
     sizes = shape_of(x)
     if not sizes:
         flat = [math.prod(shape_of(index))]
@@ -224,7 +224,7 @@ def index_fill(b: GraphBuilder, node: torch.fx.Node, x: Value, dim: int, index: 
 
 @imports("histc")
 def histc(b: GraphBuilder, node: torch.fx.Node, x: Value, bins: int = 100, low: float = 0, high: float = 0) -> Value:
-    """How many elements lie in each of `bins` equal parts of [low, high]; the others go to a place behind them."""
+    """Counts the elements in each of `bins` equal parts of [low, high]; an extra last bin takes the others."""
     spelling = spelling_of(x)
     if spelling not in ("f32", "f64"):
         raise Decline("it counts in a narrow float, in several parts")
@@ -258,8 +258,7 @@ def embedding_dense_backward(
 # -- under a mask ------------------------------------------------------------------------------
 @imports("masked_scatter")
 def masked_scatter(b: GraphBuilder, node: torch.fx.Node, x: Value, mask: Value, value: Value) -> Value:
-    """A choice for each element: where the mask is true, the element of `value` that comes after those of the ones
-    before."""
+    """A select for each element: the n-th element where the mask is true becomes the n-th element of `value`."""
     sizes = pointwise.broadcast_shape(shape_of(x), shape_of(mask))
     if sizes is None:
         raise Decline("sizes of which nothing says that they broadcast")
@@ -274,8 +273,8 @@ def masked_scatter(b: GraphBuilder, node: torch.fx.Node, x: Value, mask: Value, 
 def masked_scatter_backward(
     b: GraphBuilder, node: torch.fx.Node, grad: Value, mask: Value, sizes: Sequence[Number]
 ) -> Value:
-    """The gradients where the mask is true, side by side, and zeros behind them. Where it is false they go to a place
-    behind the last one."""
+    """The gradients where the mask is true, packed at the start, then zeros. Gradients where the mask is false are
+    written to an extra last place, which is cut off."""
     count = math.prod(shape_of(grad))
     flat, end = b.reshape(b.expand(mask, shape_of(grad)), [count]), math.prod(sizes)
     place = b.with_number("minimum", b.with_number("sub", _number_of_ones(b, flat), 1), end)
@@ -286,7 +285,7 @@ def masked_scatter_backward(
 
 
 def _number_of_ones(b: GraphBuilder, mask: Value) -> Value:
-    """How many ones there are up to each element of the flattened mask, in a row."""
+    """The running count of true elements of the flattened mask, each element included, in one dim."""
     count = math.prod(shape_of(mask))
     if not on_cpu(mask) and (isinstance(count, Size) or count > _MOST_COUNTED):
         raise Decline("a running sum longer than a GPU's program has room for")

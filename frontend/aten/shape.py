@@ -1,4 +1,4 @@
-"""ATen's views and data movements as the dialect's reshape, permute, expand, slice, cat and flip."""
+"""Imports ATen's views and data movements as the dialect's reshape, permute, expand, slice, cat and flip."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def slice_(b: GraphBuilder, node: torch.fx.Node, x: Value, dim: int = 0, start: 
 
 
 def clamped(position: Number | None, size: Number, default: Number) -> Number:
-    """A bound of a slice as a number in [0, size]."""
+    """The bound of a slice, clamped to [0, size]. A negative position counts from the end; None is `default`."""
     start = default if position is None else position
     counted = start + size if start < 0 else start
     return 0 if counted < 0 else size if counted > size else counted
@@ -137,10 +137,11 @@ def constant_pad(b: GraphBuilder, node: torch.fx.Node, x: Value, pad: Sequence[i
 
 
 def spread(b: GraphBuilder, part: Value, dim: int, size: Number, start: Number, step: int) -> Value:
-    """`part` along `dim` at start, start + step, … of a tensor of `size` there, zeros elsewhere."""
+    """A tensor of `size` along `dim` that has `part` at start, start + step, … and zeros elsewhere."""
     count = shape_of(part)[dim]
     if step > 1 and (isinstance(size, Size) or isinstance(count, Size)):
-        # No normal form says that so many elements with gaps fill the size: each place looks for its element instead.
+        # For symbolic sizes, nothing proves that the elements with their gaps fill the size. So each place reads its
+        # element instead.
         if isinstance(start, Size):
             raise Decline("steps from a position that depends on the call")
         inner = [(0, 1, 1)] * (len(shape_of(part)) - dim - 1)
@@ -204,7 +205,7 @@ def select_scatter(b: GraphBuilder, node: torch.fx.Node, x: Value, part: Value, 
 
 
 def _first_after_roll(count: int, size: Number) -> Number:
-    """The element that comes first where `size` of them go `count` places on."""
+    """The index of the element that comes first after rolling `size` elements by `count` places."""
     if isinstance(size, Size) and -size <= count <= size:
         return size - count if count > 0 else -count
     return -count % size

@@ -1,8 +1,8 @@
-"""Orders that the numbers decide. In a short row each element counts those that come before it, and is written where
-that says; the largest so far is a running reduction, and so is where it was found.
+"""Imports sorts, ranks, modes and running extremes. In a short row, each element counts the elements that come before
+it and is written to that position. The running extreme and its position are running reductions.
 
-Of equal numbers the first one comes first here. Where no stable order was asked for, eager names any of them, and which
-differs from machine to machine.
+Here equal numbers keep their order. If no stable order is requested, eager returns any of the equal numbers, and its
+choice differs from machine to machine.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from cuesta.sizes import Number, Size
 
 Value: TypeAlias = ir.Value
 
-#: Elements of a row beyond which it is ATen's to sort: each is compared with all others. Measured: rows of 8 to 64 took
-#: 0.2 to 1.2 of its time (the two largest of 64 2.2), of 128 up to 12 times as much.
+#: Longer rows are left to ATen: each element is compared with all others. Measured: sorting rows of 8 to 64 took 0.2 to
+#: 1.2 of ATen's time (finding the two largest of 64 took 2.2), rows of 128 took up to 12 times as long.
 _MOST_COMPARED = 64
 
 
 def _isnan(b: GraphBuilder, x: Value) -> Value | None:
-    """Whether each element is NaN; None of a type that has none."""
+    """Whether each element is NaN; None for a type without NaN."""
     return b.pointwise("isnan", x) if types.is_float(spelling_of(x)) else None
 
 
@@ -46,7 +46,7 @@ def _comes_before(b: GraphBuilder, x: Value, y: Value, descending: bool) -> Valu
 
 
 def _pairs(b: GraphBuilder, x: Value, dim: int) -> tuple[Value, Value, list[Number]]:
-    """(each element of a row along `dim`, each that it is compared with, the sizes of all pairs, `dim` twice)."""
+    """(x along `dim`, the elements to compare with along `dim` + 1, the sizes of all pairs, with `dim` twice)."""
     sizes = shape_of(x)
     count = sizes[dim]
     if isinstance(count, Size) or count > _MOST_COMPARED:
@@ -56,12 +56,12 @@ def _pairs(b: GraphBuilder, x: Value, dim: int) -> tuple[Value, Value, list[Numb
 
 
 def _count(b: GraphBuilder, holds: Value, square: list[Number], dim: int) -> Value:
-    """With how many of its row each element makes a pair of which `holds` is true, as i32s."""
+    """For each element, the number of elements of its row for which `holds` is true of the pair, as i32s."""
     return b.reduce("sum", b.convert(b.expand(holds, square), "i32"), [dim + 1])
 
 
 def _ranks(b: GraphBuilder, x: Value, dim: int, descending: bool) -> Value:
-    """Where in its row along `dim` each element stands once the row is sorted, as i32s; equal ones keep their order."""
+    """The position of each element in its sorted row along `dim`, as i32s; equal elements keep their order."""
     own, other, square = _pairs(b, x, dim)
     first = b.pointwise("lt", b.along(square, dim + 1), b.along(square, dim))
     stays = b.pointwise("logical_not", _comes_before(b, own, other, descending))
@@ -69,7 +69,7 @@ def _ranks(b: GraphBuilder, x: Value, dim: int, descending: bool) -> Value:
 
 
 def _sorted(b: GraphBuilder, values: Value, ranks: Value, dim: int) -> Value:
-    """`values` of the ranks' shape, each where its rank along `dim` says."""
+    """`values`, of the ranks' shape, each written at its rank along `dim`."""
     walks = [-1 if d == dim else d for d in range(len(shape_of(values)))]
     zeros = b.constant(0, spelling_of(values), shape_of(values))
     return write_at(b, zeros, values, [ranks], walks, "set", "in_range")
@@ -109,15 +109,15 @@ def topk(
     return [b.slice(values, dim, 0, count) for values in _in_order(b, x, dim, largest)]
 
 
-# -- the one with a rank ----------------------------------------------------------------------
+# -- the element of a given rank ---------------------------------------------------------------
 def _along_dim(b: GraphBuilder, x: Value, dim: int) -> tuple[Value, int]:
-    """x, a number as a row of one, and `dim` counted from its first."""
+    """(x with at least one dim, `dim` as a non-negative number)."""
     return (x, dim % len(shape_of(x))) if shape_of(x) else (b.reshape(x, [1]), 0)
 
 
 def _chosen(b: GraphBuilder, node: torch.fx.Node, x: Value, dim: int, which: Value) -> list[Value]:
-    """The largest element of each row of which `which` is true, and the last position of
-    those, in the shapes that the node says."""
+    """(in each row the largest element for which `which` is true, the last position where `which` is true), in the
+    shapes of the node's results."""
     spelling = spelling_of(x)
     nothing = b.constant(reduction.BY_NAME["amax"].identity(types.element(spelling)), spelling)
     here = b.where(which, b.along(shape_of(x), dim), b.constant(0, "i64"))
@@ -134,8 +134,8 @@ def kthvalue(
 
 
 def _is_middle(b: GraphBuilder, x: Value, dim: int, leaves_out_nan: bool) -> Value:
-    """Of which element of each row the rank is that of the lower of the two in the middle. Of a row with NaN it is the
-    first of these, or the middle of the other elements."""
+    """Whether each element is the median of its row, the lower one of two. The median of a row with NaN is the first
+    NaN, or with `leaves_out_nan` the median of the other elements."""
     count, ranks, nan = shape_of(x)[dim], _ranks(b, x, dim, descending=False), _isnan(b, x)
     middle = b.constant((count - 1) // 2, "i32")
     if nan is not None:
@@ -163,8 +163,8 @@ def median(b: GraphBuilder, node: torch.fx.Node, x: Value) -> Value:
 
 @imports("mode")
 def mode(b: GraphBuilder, node: torch.fx.Node, x: Value, dim: int = -1, keepdim: bool = False) -> list[Value]:
-    """The least of those that a row has most of; of NaN and a number as frequent, the number. (Eager sorts a row with
-    NaN by an order that is none.)"""
+    """The least of the most frequent elements of a row. If NaN and a number are equally frequent, the number wins.
+    (Eager sorts a row with NaN by a comparison that is no consistent order.)"""
     if node.meta["val"][0].device.type != "cpu":
         raise Decline("a GPU's mode is another than the CPU's where several values are as frequent: ATen finds it")
     x, dim = _along_dim(b, x, dim)
@@ -179,7 +179,7 @@ def mode(b: GraphBuilder, node: torch.fx.Node, x: Value, dim: int = -1, keepdim:
         numbers = b.pointwise("gt", most, nan)
         none = b.pointwise("logical_not", b.reduce("any", numbers, [dim], keepdim=True))
         most = b.where(none, most, numbers)
-    # Of several only the least is wanted.
+    # Of several equally frequent elements only the least is wanted.
     highest = b.constant(reduction.BY_NAME["amin"].identity(types.element(spelling_of(x))), spelling_of(x))
     least = b.reduce("amin", b.where(most, x, highest), [dim], keepdim=True)
     found = b.pointwise("le", x, least)
@@ -190,7 +190,7 @@ def mode(b: GraphBuilder, node: torch.fx.Node, x: Value, dim: int = -1, keepdim:
 # -- the extreme so far -----------------------------------------------------------------------
 @imports("cummax", "cummin")
 def running_extreme(b: GraphBuilder, node: torch.fx.Node, x: Value, dim: int) -> list[Value]:
-    """(the extreme so far, the position of the last element that is equal to it or NaN)."""
+    """(the extreme so far, the position of the last element that equals the extreme or is NaN)."""
     sizes, spelling = shape_of(x), spelling_of(x)
     if not sizes:
         return [x, b.constant(0, "i64")]

@@ -1,5 +1,5 @@
-"""Views that name the elements of a tensor's memory anew: diagonals, windows, any strides. They are read at computed
-positions, so that what follows joins the read in one kernel."""
+"""Imports views that index a tensor's memory anew: diagonals, windows, any strides. They become reads at computed
+positions, so that the ops that follow fuse with the read."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from cuesta.sizes import number
 
 Value: TypeAlias = ir.Value
 
-#: Windows that hold one element beyond which their gradients are ATen's to add: each is an operand of the kernel.
+#: If more windows contain one element, adding their gradients is left to ATen: each window is an operand of the kernel.
 _MOST_WINDOWS = 32
 
 
@@ -38,12 +38,12 @@ def diagonal(b: GraphBuilder, node: torch.fx.Node, x: Value, offset: int = 0, di
 def diagonal_scatter(
     b: GraphBuilder, node: torch.fx.Node, x: Value, part: Value, offset: int = 0, dim1: int = 0, dim2: int = 1
 ) -> Value:
-    """A choice for each element: that of `part` which stands in its row, where the row meets the diagonal."""
+    """A select for each element: on the diagonal the element of `part` for this row, else x."""
     rank, sizes, count = len(shape_of(x)), shape_of(x), shape_of(part)[-1]
     row, column = dim1 % rank, dim2 % rank
     start = max(-offset, 0)
     part = b.pad(b.convert(part, spelling_of(x)), rank - 2, start, sizes[row] - start - count)
-    # The diagonal's dim goes where the rows are; a dim of size 1 stands for the columns.
+    # The diagonal's dim takes the place of the rows; a dim of size 1 takes that of the columns.
     kept = [d for d in range(rank) if d not in (row, column)]
     order = [rank - 2 if d == row else kept.index(d) for d in range(rank) if d != column]
     part = b.permute(part, order)
@@ -68,9 +68,10 @@ def unfold(b: GraphBuilder, node: torch.fx.Node, x: Value, dim: int, size: int, 
 def unfold_backward(
     b: GraphBuilder, node: torch.fx.Node, grad: Value, sizes: Sequence[int], dim: int, size: int, step: int
 ) -> Value:
-    """The sum of what the windows that hold an element say of it: each is read at the element's place in it.
+    """Sums the gradients of the windows that contain an element: reads each window at the element's place in it.
 
-    `grad` broadcasts to the windows of a tensor of `sizes`: an inverse Fourier transform's window is the same for all.
+    `grad` broadcasts to the windows of a tensor of `sizes`: the window of an inverse Fourier transform is the same for
+    all.
     """
     if not sizes:
         return b.reshape(grad, ())
@@ -78,7 +79,7 @@ def unfold_backward(
 
 
 def _sum_of_windows(b: GraphBuilder, grad: Value, sizes: Sequence[int], dim: int, size: int, step: int) -> Value:
-    """`unfold_backward` in grad's sizes but for the windows."""
+    """`unfold_backward` before the result is broadcast: dims other than `dim` keep `grad`'s sizes."""
     meeting, spelling = math.ceil(size / step), spelling_of(grad)
     if meeting > _MOST_WINDOWS:
         raise Decline(f"more than {_MOST_WINDOWS} windows hold an element")
@@ -118,8 +119,8 @@ def as_strided(
     strides: Sequence[int],
     offset: int | None = None,
 ) -> Value:
-    """The same places named otherwise, as ATen's mean over the pixels of a channels_last image ends; other places
-    where x's elements lie side by side in some order."""
+    """Accepts a view that changes no address, as at the end of ATen's mean over the pixels of a channels_last image,
+    and any other view of an x that is dense in some order of its dims."""
     source: Any = node.args[0].meta["val"]  # type: ignore[union-attr]
     given, own = strides_of(source), number(source.storage_offset())
     moves = any(n != 1 and a != s for n, a, s in zip(sizes, strides, given, strict=False))

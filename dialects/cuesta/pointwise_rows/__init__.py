@@ -1,6 +1,6 @@
-"""The table of pointwise ops: the `ROWS` of every module in this package, one module a family.
+"""Collects the table of pointwise ops: the `ROWS` of every module in this package, one module for each family.
 
-A module without `ROWS` holds what rows share.
+A module without `ROWS` holds code that rows share.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Activations and their gradients."""
+"""Rows of activations and their gradients."""
 
 import math as pymath
 from typing import TypeAlias
@@ -14,7 +14,8 @@ from cuesta.dialects.scalar import Scalar
 Value: TypeAlias = ir.Value
 
 
-# -log2 of the normal distribution's upper tail on [0, 6], 2^-14.4 of the tail, and 2^r on |r| <= 1/2: 2^-13.7.
+# Polynomials of -log2 of the normal distribution's upper tail on [0, 6], with an error of 2^-14.4 of the tail, and of
+# 2^r on |r| <= 1/2, with an error of 2^-13.7.
 _TAIL = (
     -2.299036168551538e-05,
     0.0006111033144406974,
@@ -25,14 +26,14 @@ _TAIL = (
     1.0000648498535156,
 )
 _EXP2 = (0.05517180636525154, 0.2426110953092575, 0.6932609677314758, 0.9999280571937561)
-#: Beyond, 1 + erf is 0 in f32.
+#: Beyond this |x| the tail, 1 + erf, is 0 in f32.
 _NO_TAIL = 6.0
-#: 1.5 * 2^23 and an exponent's bias: adding it rounds to an integer, which is left in the low bits as an exponent.
+#: 1.5 * 2^23 plus an exponent's bias: adding it rounds to an integer, which is left in the low bits as an exponent.
 _MAGIC = 12582912.0 + 127.0
 
 
 def _gelu_of_bf16(s: Scalar, x: Value) -> Value:
-    """max(x, 0) less |x| times the tail, to 2^-13: what is rounded to 2^-9 needs no erf of f32."""
+    """max(x, 0) - |x| · tail, with an error of 2^-13: a result that is rounded to 2^-9 needs no erf in f32."""
     a, i32 = s.abs(x), ir.IntegerType.get_signless(32)
     log = s.neg(polynomial(s, a, _TAIL))
     shifted = s.add(log, s.const(x, _MAGIC))
@@ -41,7 +42,7 @@ def _gelu_of_bf16(s: Scalar, x: Value) -> Value:
     tail = s.mul(a, s.mul(power, scale))
     zero = s.const(x, 0)
     tail = s.select(s.compare("lt", a, s.const(x, _NO_TAIL)), tail, zero)
-    # So NaN stays one.
+    # This select keeps NaN.
     return s.sub(s.select(s.compare("lt", x, zero), zero, x), tail)
 
 
@@ -53,7 +54,7 @@ def _gelu(s: Scalar, x: Value) -> Value:
 
 
 def _gelu_tanh(s: Scalar, x: Value) -> Value:
-    """x/2·(1 + tanh u) as x·sigmoid(2u), which costs less and keeps the digits where tanh u is near -1."""
+    """x/2·(1 + tanh u) as x·sigmoid(2u), which costs less and does not cancel where tanh u is near -1."""
     return s.mul(x, s.sigmoid(s.mul(s.const(x, 2), s.polynomial_tanh_argument(x))))
 
 
@@ -64,7 +65,7 @@ def _gelu_backward(s: Scalar, g: Value, x: Value) -> Value:
 
 
 def _gelu_tanh_backward(s: Scalar, g: Value, x: Value) -> Value:
-    """The gate is sigmoid(2u), its change along u 2·e·high² with e = exp(-2·|u|): no difference of what is near 1."""
+    """The gate is sigmoid(2u), its derivative by u is 2·e·high² with e = exp(-2·|u|): no numbers near 1 cancel."""
     one, u = s.const(x, 1), s.polynomial_tanh_argument(x)
     e = math.exp(s.mul(s.const(x, -2), math.absf(u)))
     high = s.div(one, s.add(one, e))

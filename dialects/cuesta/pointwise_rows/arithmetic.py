@@ -1,4 +1,4 @@
-"""Sums, products, quotients, powers, and what chooses between numbers."""
+"""Rows of sums, products, quotients and powers, minima and maxima."""
 
 import math as pymath
 from typing import TypeAlias
@@ -66,7 +66,7 @@ def _smaller(s: Scalar, x: Value, y: Value) -> Value:
 
 
 def _hypot(s: Scalar, x: Value, y: Value) -> Value:
-    """The larger times sqrt(1 + ratio²): no square overflows. An infinity counts for more than a NaN."""
+    """The larger operand times sqrt(1 + ratio²): no square overflows. Infinity beside a NaN gives infinity."""
     x, y = s.abs(x), s.abs(y)
     large, infinity = s.maximum(x, y), s.const(x, pymath.inf)
     ratio = s.div(s.minimum(x, y), large)
@@ -85,7 +85,7 @@ def _gcd(s: Scalar, x: Value, y: Value) -> Value:
 
 
 def _lcm(s: Scalar, x: Value, y: Value) -> Value:
-    """|x / gcd · y|, of narrow integers in 32 bits, as C++ computes."""
+    """|x / gcd · y|; narrow integers are computed in 32 bits, as in C++."""
     narrow = x.type
     if narrow.width < 32:
         x, y = (s.convert(v, ir.IntegerType.get_signless(32)) for v in (x, y))
@@ -100,7 +100,7 @@ def _pow(s: Scalar, x: Value, y: Value) -> Value:
 
 
 def _whole_power(s: Scalar, x: Value, y: Value) -> Value:
-    """x ** y of integers, by squares, which wrap. Of a negative exponent the quotient 1 / x ** -y, rounded to 0."""
+    """x ** y of integers by repeated squaring, which wraps. For y < 0 the quotient 1 / x ** -y, rounded towards 0."""
     zero, one = s.const(x, 0), s.const(x, 1)
 
     def is_odd(number: Value) -> Value:

@@ -1,4 +1,4 @@
-"""Inverses and scaled forms of the error function, in f32. Coefficients are interpolated at Chebyshev's points."""
+"""Rows of inverse and scaled error functions, in f32. Coefficients are interpolated at Chebyshev's points."""
 
 import math as pymath
 from typing import TypeAlias
@@ -25,7 +25,7 @@ _ERFINV_CENTRE = (
     0.616600751876831,
     1.5014094114303589,
 )
-# The same divided by r = sqrt(w), in powers of what takes 1/r on 5 <= w <= 105 to [-1, 1]: 2^-24.6.
+# The same divided by r = sqrt(w), in powers of 1/r mapped from 5 <= w <= 105 to [-1, 1]: 2^-24.6.
 _ERFINV_TAIL = (
     -0.0001323546312050894,
     -2.0127879906794988e-05,
@@ -74,7 +74,7 @@ def _erfinv(s: Scalar, x: Value) -> Value:
 
 
 def _ndtri(s: Scalar, p: Value) -> Value:
-    """sqrt(2) erfinv(2p - 1); 1 - (2p - 1)² without a difference where p is small."""
+    """sqrt(2) erfinv(2p - 1). 1 - (2p - 1)² is computed as 4p (1 - p), which does not cancel where p is small."""
     x = affine(s, p, 2, -1)
     ratio = _inverse_ratio(s, s.mul(s.mul(s.const(p, 4), p), s.sub(s.const(p, 1), p)))
     return s.mul(s.mul(s.const(p, pymath.sqrt(2)), x), ratio)
@@ -84,9 +84,8 @@ def _erfcx(s: Scalar, x: Value) -> Value:
     one, a = s.const(x, 1), s.abs(x)
     t = math.fma(s.const(x, -4), s.div(one, s.add(a, s.const(x, 2))), one)
     right = s.div(polynomial(s, t, _ERFCX), affine(s, a, 2, 1))
-    # Of a negative number 2 e^(x²) - erfcx(-x); the bound is where
-    # that overflows. Half of the digits of x have an exact
-    # square, and the rest of the square is small.
+    # For a negative x: 2 e^(x²) - erfcx(-x), which overflows beyond the bound. x is split in two: the high half has an
+    # exact square, and the rest of x² is small.
     m = s.minimum(a, s.const(x, 9.4))
     scaled = s.mul(m, s.const(x, 4097))
     high = s.sub(scaled, s.sub(scaled, m))

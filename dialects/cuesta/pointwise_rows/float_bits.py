@@ -1,4 +1,4 @@
-"""What floats are made of: significands and exponents, and the numbers beside a number."""
+"""Rows that work on the bits of floats: significands, exponents, and the next number."""
 
 import math as pymath
 from typing import NamedTuple, TypeAlias
@@ -13,10 +13,10 @@ Value: TypeAlias = ir.Value
 
 
 class _Format(NamedTuple):
-    """How a float lies in memory."""
+    """The bit layout of a float."""
 
     bits: ir.Type
-    #: those of the significand that are stored
+    #: stored bits of the significand
     fraction: int
     #: the stored exponent of numbers from 1/2 to 1
     half: int
@@ -28,8 +28,7 @@ def _format(x: Value) -> _Format:
 
 
 def _taken_apart(s: Scalar, x: Value) -> tuple[Value, Value]:
-    """(a number from 1/2 to 1 with x's sign, the exponent of the power of two that it is to be multiplied by), for x
-    that is finite and not 0."""
+    """(m, e) with x = m · 2^e, where |m| is from 1/2 to 1, for an x that is finite and not 0."""
     kind = _format(x)
     tiny = s.compare("lt", s.abs(x), s.const(x, 2.0 ** (1 - kind.half)))  # denormals have no exponent of their own
     bits = arith.bitcast(kind.bits, s.select(tiny, s.mul(x, s.const(x, 2.0**kind.fraction)), x))
@@ -56,8 +55,8 @@ def _exponent(s: Scalar, x: Value) -> Value:
 
 
 def _nextafter(s: Scalar, x: Value, y: Value) -> Value:
-    """The number beside x on the side of y, whose bits are as an integer one more or less; those of bf16, computed in
-    f32, are its upper half."""
+    """The number next to x towards y: its bits, read as an integer, are those of x plus or minus 1. bf16 is computed in
+    f32, where its bits are the upper half."""
     kind = _format(x)
     bits, one = arith.bitcast(kind.bits, x), s.const(kind.bits, 1 << 16 if s.spelling == "bf16" else 1)
     away = arith.xori(s.compare("gt", y, x), s.compare("lt", x, s.const(x, 0)))

@@ -1,7 +1,7 @@
-"""The logarithm of the gamma function and its derivatives.
+"""Rows of the logarithm of the gamma function and its derivatives.
 
-Stirling's series where the argument is large; what is smaller is moved there by the recurrence, and what is negative
-by the reflection: as many steps and terms as f32 needs, or f64.
+Large arguments use Stirling's series. The recurrence moves smaller arguments to its range, the reflection negative
+ones. Steps and terms are as many as f32 or f64 needs.
 """
 
 import math as pymath
@@ -31,7 +31,7 @@ _LGAMMA = (
     0.16123351454734802,
     0.42278432846069336,
 )
-# lgamma(2 + t) / t in powers of t there (`python -m cuesta.tools.minimax`): 2^-56.2.
+# lgamma(2 + t) / t in powers of t on |t| <= 1/2 (`python -m cuesta.tools.minimax`): 2^-56.2.
 _WIDE_LGAMMA = (
     2.1678265397622154e-07,
     3.24480214555438e-08,
@@ -60,7 +60,7 @@ _STIRLING = 0.41893853320467274
 
 @dataclass(frozen=True)
 class _Precision:
-    """From where on a series holds, and how many of its terms count."""
+    """For each function, the argument from which its series is used, and the number of terms."""
 
     lgamma_limit: int
     lgamma_terms: int
@@ -89,14 +89,14 @@ def _lgamma_near_two(s: Scalar, t: Value) -> Value:
 
 
 def lgamma_of_next(s: Scalar, a: Value) -> Value:
-    """lgamma(1 + a) for 0 <= a <= 3/2, to the last digits where that is small."""
+    """lgamma(1 + a) for 0 <= a <= 3/2, accurate to the last digits where the result is small."""
     below = s.compare("lt", a, s.const(a, 0.5))
     y = _lgamma_near_two(s, s.select(below, a, s.sub(a, s.const(a, 1))))
     return s.select(below, s.sub(y, math.log1p(a)), y)
 
 
 def stirling_rest(s: Scalar, z: Value, terms: int = 8) -> Value:
-    """What Stirling's series adds to lgamma z: 1 / 12z - 1 / 360z³ + ...; 8 terms are f64 from 12 on."""
+    """The part 1 / 12z - 1 / 360z³ + ... of Stirling's series for lgamma z; 8 terms are exact to f64 from 12 on."""
     inverse = s.div(s.const(z, 1), z)
     series = [b / ((2 * k) * (2 * k - 1)) for k, b in enumerate(_BERNOULLI[:terms], 1)]
     return s.mul(inverse, polynomial(s, s.mul(inverse, inverse), series[::-1]))
@@ -111,7 +111,7 @@ def _lgamma(s: Scalar, x: Value) -> Value:
     precision = _precision(x)
     limit = precision.lgamma_limit
     one, a = s.const(x, 1), s.abs(x)
-    # Small: lgamma(2 + t) and the logarithm of what the recurrence multiplied.
+    # Small: lgamma(2 + t) and the logarithm of the recurrence's product.
     tiny, below = s.compare("lt", a, s.const(x, 0.5)), s.compare("lt", a, s.const(x, 1.5))
     y, product = a, one
     for _ in range(limit - 2):
@@ -121,7 +121,7 @@ def _lgamma(s: Scalar, x: Value) -> Value:
         y = s.select(high, less, y)
     t = s.select(tiny, a, s.select(below, s.sub(a, one), s.sub(y, s.const(x, 2))))
     factor = s.select(tiny, s.mul(a, s.add(a, one)), s.select(below, a, product))
-    # Large: (a - 1/2) (log a - 1) and what follows.
+    # Large: (a - 1/2) (log a - 1) and the rest of Stirling's series.
     large = s.compare("ge", a, s.const(x, limit))
     log = math.log(s.select(large, a, factor))
     small = s.add(_lgamma_near_two(s, t), s.select(below, s.neg(log), log))
@@ -161,7 +161,7 @@ def _digamma(s: Scalar, x: Value) -> Value:
 
 
 def _cotangent(s: Scalar, r: Value) -> Value:
-    """cot πr for |r| <= 1/2, to the last digits where it is small too."""
+    """cot πr for |r| <= 1/2, accurate to the last digits also where the result is small."""
     a = s.abs(r)
     near_zero = s.compare("gt", a, s.const(r, 0.25))
     tangent = math.tan(s.mul(s.const(r, pymath.pi), s.select(near_zero, s.sub(s.const(r, 0.5), a), a)))
@@ -194,7 +194,7 @@ def _polygamma(s: Scalar, x: Value, n: float) -> Value:
     bernoulli = _BERNOULLI[: _precision(x).polygamma_terms]
     series = [b * pymath.factorial(2 * k + order - 1) / pymath.factorial(2 * k) for k, b in enumerate(bernoulli, 1)]
     falling = [*series[::-1], factorial / 2, factorial / order]
-    # In powers of 1/w², but for the first two.
+    # A polynomial in 1/w², except for the first two terms.
     tail = polynomial(s, s.mul(inverse, inverse), falling[:-2])
     tail = math.fma(math.fma(tail, inverse, s.const(x, falling[-2])), inverse, s.const(x, falling[-1]))
     value = s.mul(tail, _power(s, inverse, order))

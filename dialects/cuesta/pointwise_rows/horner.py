@@ -1,4 +1,4 @@
-"""Polynomials of one element, for the rows whose meaning is an approximation."""
+"""Builds polynomials of one element, for rows that approximate their functions."""
 
 from collections.abc import Sequence
 from typing import TypeAlias

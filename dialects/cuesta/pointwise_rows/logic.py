@@ -1,4 +1,4 @@
-"""Rounding, tests, comparisons and bits."""
+"""Rows of rounding, tests, comparisons and bit operations."""
 
 import math as pymath
 from collections.abc import Callable
@@ -22,7 +22,7 @@ def _is_nan(s: Scalar, x: Value) -> Value:
 
 
 def _sign_bit(s: Scalar, x: Value) -> Value:
-    if isinstance(x.type, ir.FloatType):  # of zeros and NaN too
+    if isinstance(x.type, ir.FloatType):  # gives the sign of zeros and NaN too
         x = math.copysign(s.const(x, 1), x)
     return s.compare("lt", x, s.const(x, 0))
 
@@ -32,13 +32,13 @@ def _beyond(s: Scalar, x: Value, count: Value, most: int) -> Value:
 
 
 def _shift_left(s: Scalar, x: Value, count: Value) -> Value:
-    """Of a count that the type has no bits for, 0."""
+    """0 for a count that is negative or not below the type's width."""
     shifted = arith.shli(x, count)
     return s.select(_beyond(s, x, count, x.type.width - 1), s.const(x, 0), shifted)
 
 
 def _shift_right(s: Scalar, x: Value, count: Value) -> Value:
-    """Of a count that the type has no bits for, what its largest shift leaves: the sign."""
+    """A count that is negative or not below the type's width shifts as far as possible, which leaves the sign."""
     last = s.const(x, x.type.width - 1)
     beyond = _beyond(s, x, count, x.type.width - 1)
     if s.unsigned:

@@ -1,4 +1,4 @@
-"""What a row of the table of pointwise ops says."""
+"""Defines a row of the table of pointwise ops."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from typing import Any
 from cuesta._mlir import ir
 from cuesta.dialects.types import is_float
 
-#: Those that there are functions of; eager has none of float8 either.
+#: Floats that functions compute on. Like eager's, they do not compute on float8.
 _FLOATS = ("f16", "bf16", "f32", "f64")
 
 
@@ -20,8 +20,8 @@ class Pointwise:
     become f32), "integer" (common type, of integers or bool), "compare" (common type, bool result)
     or "logical" (operands become bool).
     `params` are float attributes. `cost` is in units of one addition, for the fusion's cost model.
-    `doubles` is False where the meaning is exact to f32 only: calls in f64 are ATen's.
-    `repeats` is True where it has a loop whose end the operands say: on a GPU calls are ATen's.
+    `doubles` is False if the meaning is exact to f32 only: calls in f64 are left to ATen.
+    `repeats` is True if the op has a loop whose trip count depends on the operands: GPU calls are left to ATen.
     """
 
     name: str

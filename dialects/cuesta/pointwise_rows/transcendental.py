@@ -1,4 +1,4 @@
-"""Exponentials, logarithms, trigonometric and hyperbolic functions and their inverses."""
+"""Rows of exponentials, logarithms, trigonometric and hyperbolic functions and their inverses."""
 
 import math as pymath
 from typing import TypeAlias
@@ -13,7 +13,7 @@ Value: TypeAlias = ir.Value
 
 
 def _atan2(s: Scalar, y: Value, x: Value) -> Value:
-    """MLIR folds the angle of two zeros that are constants to NaN, so that of zeros is told without it: 0 or pi."""
+    """MLIR folds the angle of two constant zeros to NaN, so this selects the angle of two zeros itself: 0 or pi."""
     zero, one = s.const(x, 0), s.const(x, 1)
     both = s.compare("eq", s.maximum(s.abs(y), s.abs(x)), zero)
     flat = s.select(s.compare("lt", math.copysign(one, x), zero), s.const(x, pymath.pi), zero)

@@ -3,7 +3,7 @@
     run_kernel(function, (64, 1, 1), [x.data_ptr(), y.data_ptr()])
 
 All programs of the grid run together, op by op, in chunks that bound the memory of intermediate values.
-A kernel whose atomics' old values are used runs program by program, as their order then counts.
+A kernel that uses the old values of its atomics runs program by program, because then the order matters.
 """
 
 from __future__ import annotations
@@ -33,29 +33,29 @@ __all__ = [
     "run_kernel",
 ]
 
-#: Bytes of intermediate values at a time: what caches hold, though memory would hold more.
+#: Bytes of intermediate values at a time: as many as caches hold, although memory holds more.
 CHUNK = 4 << 20
 
 
 @dataclass(frozen=True)
 class Kernel:
-    """A prepared kernel. Holds nothing of MLIR and no state: it may run any number of times, in any threads."""
+    """A prepared kernel. It holds no MLIR objects and no state: it may run any number of times, in any threads."""
 
     name: str
     steps: Steps
-    #: How many values it has.
+    #: The number of its values.
     values: int
     #: The dtype of each argument.
     arguments: tuple[np.dtype[Any], ...]
-    #: Which arguments it writes.
+    #: The arguments that it writes to.
     written: tuple[int, ...]
     ordered: bool
-    #: How many of the arguments, the first ones, are pointers.
+    #: The number of pointers, which are the first arguments.
     pointers: int
 
     def run(self, grid: Sequence[int], pointers: Sequence[int], extents: Sequence[int] | None = None) -> None:
-        """Runs every program of `grid` (x, y, z) on arguments at the addresses `pointers`, behind which are the numbers
-        that it takes.
+        """Runs every program of `grid` (x, y, z). `pointers` are the addresses of the arguments, followed by the scalar
+        arguments.
 
         `extents` is the length of each argument's memory in bytes, 0 for a number; with it, an access outside raises
         OutsideMemory, which names the op, its location and the program.
@@ -74,7 +74,7 @@ class Kernel:
 
 
 def prepare(function: ir.Operation) -> Kernel:
-    """The tt.func ready for running. Raises InterpreterError for an op that has no meaning here."""
+    """Prepares a tt.func for running. Raises InterpreterError for an op that the interpreter does not know."""
     builder = Builder()
     entry = function.regions[0].blocks[0]
     builder.origins = {argument: i for i, argument in enumerate(entry.arguments)}

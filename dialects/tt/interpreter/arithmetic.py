@@ -1,8 +1,8 @@
-"""arith and math on numpy arrays.
+"""Interprets arith and math on numpy arrays.
 
 - maximumf and minimumf give NaN where either operand is; maxnumf and minnumf give the other operand.
-- Integer division rounds towards zero; by zero it gives 0, where a GPU gives anything.
-- A shift by the width or more gives 0, or the sign for shrsi, as PTX has it.
+- Integer division rounds towards zero; by zero it gives 0, while a GPU's result is undefined.
+- A shift by the width or more gives 0, or the sign for shrsi, as in PTX.
 - fptosi and fptoui round towards zero and saturate, as PTX's cvt does. NaN gives 0, but the number with
   only the highest bit set where either side has 64 bits. To i8 they pass through 16 bits and wrap.
 - bf16 and f16 are computed in f32 and rounded once; f64 to bf16 is rounded twice.
@@ -140,7 +140,7 @@ def _select(op: ir.Operation) -> Action:
     return lambda run, x: (choose(*x),)
 
 
-#: By the number of the predicate, which is its place.
+#: Indexed by the number of the predicate.
 _INTEGER_COMPARISONS: tuple[tuple[Callable[..., Array], Callable[[Array], Array]], ...] = (
     (np.equal, unsigned),
     (np.not_equal, unsigned),
@@ -165,7 +165,7 @@ def _unordered(x: Array, y: Array) -> Array:
     return np.isnan(x) | np.isnan(y)
 
 
-#: By the number of the predicate: false, the ordered ones, ord, the unordered ones, uno, true.
+#: Indexed by the number of the predicate: false, the ordered ones, ord, the unordered ones, uno, true.
 _FLOAT_COMPARISONS: tuple[Callable[[Array, Array], Array], ...] = (
     lambda x, y: np.zeros(np.broadcast_shapes(x.shape, y.shape), np.bool_),
     np.equal,
@@ -207,7 +207,7 @@ def _float_to_integer(op: ir.Operation) -> Action:
 
 
 def saturate(x: Array, to: np.dtype[np.generic], nan: np.generic | Array) -> Array:
-    """Floats rounded towards zero into integers of dtype `to`, at its ends where they lie outside; `nan` for NaN."""
+    """Floats rounded towards zero to integers of dtype `to`, saturated at its limits; `nan` for NaN."""
     limits = np.iinfo(to)  # type: ignore[type-var]
     low, high = float(limits.min), float(limits.max) + 1  # powers of two, or zero: f64 has both
     wide = np.trunc(x.astype(np.float64))

@@ -1,4 +1,4 @@
-"""The tt ops that make, stretch, move and reduce blocks, on numpy arrays."""
+"""Interprets the tt ops that make, broadcast, move and reduce blocks, and block arithmetic, on numpy arrays."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def _expand_dims(op: ir.Operation) -> Action:
 
 @action_maker("tt.reshape", "tt.unsplat")
 def _reshape(op: ir.Operation) -> Action:
-    """`allow_reorder` leaves the order open; here it stays."""
+    """Keeps the order of the elements, which `allow_reorder` would leave open."""
     old, new = shape_of(op.operands[0]), shape_of(op.result)
     return lambda run, x: (whole(x[0], old).reshape(x[0].shape[:1] + new),)
 
@@ -82,7 +82,7 @@ def _trans(op: ir.Operation) -> Action:
 
 
 def _together(x: Sequence[Array], shape: tuple[int, ...]) -> list[Array]:
-    """Blocks at full size, over the same programs."""
+    """The blocks broadcast to full size, and to the same programs."""
     programs = max(a.shape[0] for a in x)
     return [np.broadcast_to(a, (programs, *shape)) for a in x]
 
@@ -136,7 +136,7 @@ def _bitcast(op: ir.Operation) -> Action:
 
 @action_maker("tt.dot")
 def _dot(op: ir.Operation) -> Action:
-    """Operands narrower than the sum are widened first; tf32 computes as ieee does."""
+    """Operands narrower than the accumulator are widened first; tf32 computes like ieee."""
     kind = spelling(op.result)
     wide = np.int32 if kind == "i32" else np.float64 if kind == "f64" else np.float32
     left, right = shape_of(op.operands[0]), shape_of(op.operands[1])
@@ -149,8 +149,8 @@ def _dot(op: ir.Operation) -> Action:
 
 
 # -- regions -------------------------------------------------------------------------------------
-#: Combiners of one op that numpy has as a whole and whose order of evaluation cannot be seen. Sums and products
-#: of floats are not among them: in a tree, as on a GPU, they are more exact than in numpy's order.
+#: Combiners of one op for which numpy has a reduction, and whose results do not depend on the order. Sums and products
+#: of floats are not among them: combined in a tree, as on a GPU, they are more exact than in numpy's order.
 _UFUNCS = {
     "arith.addi": np.add,
     "arith.muli": np.multiply,
@@ -167,7 +167,7 @@ _UFUNCS = {
 
 
 def _whole_ufunc(op: ir.Operation) -> np.ufunc | None:
-    """The ufunc that the combiner of `op` is, if it is one."""
+    """The ufunc that is equal to the combiner of `op`, or None."""
     body = [inner.operation for inner in op.regions[0].blocks[0].operations]
     if len(body) != 2 or len(op.operands) != 1 or spelling(op.operands[0]) in ("bf16", "f16", "i1"):
         return None
@@ -190,7 +190,7 @@ def _combiner(builder: Builder, op: ir.Operation) -> Callable[[Run, Values, Sequ
 
 @maker("tt.reduce")
 def _reduce(builder: Builder, op: ir.Operation) -> Execution:
-    """Halves the axis until one element is left; numpy's own reduction where the combiner is one of its ops."""
+    """Halves the axis until one element is left, or uses numpy's own reduction if `_UFUNCS` has the combiner."""
     axis, size = op.attributes["axis"].value + 1, shape_of(op.operands[0])[op.attributes["axis"].value]
     ufunc = _whole_ufunc(op)
     if ufunc is not None:
@@ -216,7 +216,7 @@ def _reduce(builder: Builder, op: ir.Operation) -> Execution:
 
 @maker("tt.scan")
 def _scan(builder: Builder, op: ir.Operation) -> Execution:
-    """In log2(n) rounds, each of which combines what lies 1, 2, 4, … before."""
+    """Scans in log2(n) rounds: combines each element with that 1, 2, 4, … places before."""
     axis, size = op.attributes["axis"].value + 1, shape_of(op.operands[0])[op.attributes["axis"].value]
     backwards = op.attributes["reverse"].value
     ufunc = _whole_ufunc(op)
@@ -249,7 +249,7 @@ def _scan(builder: Builder, op: ir.Operation) -> Execution:
 
 
 def _sized(x: Array, axis: int, size: int) -> Array:
-    """`x` with one axis at full size; a combiner that gives a constant may have shrunk its dims to one."""
+    """`x` with one axis broadcast to full size; a combiner that gives a constant may have shrunk dims to size 1."""
     if x.ndim <= axis:
         x = x.reshape(x.shape[0], *(1,) * axis)
     return np.broadcast_to(x, (*x.shape[:axis], size, *x.shape[axis + 1 :]))
@@ -260,7 +260,7 @@ def _part(x: Array, axis: int, part: slice) -> Array:
 
 
 def _joined(x: Array, y: Array, axis: int) -> Array:
-    """Along `axis`, where the other axes may have size 1 in either."""
+    """Concatenates x and y along `axis`; the other axes may have size 1 in either."""
     shape = np.broadcast_shapes(*(_part(a, axis, slice(0, 1)).shape for a in (x, y)))
     sized = [np.broadcast_to(a, (*shape[:axis], a.shape[axis], *shape[axis + 1 :])) for a in (x, y)]
     return np.concatenate(sized, axis=axis)

@@ -1,4 +1,4 @@
-"""scf on numpy arrays: all programs together, those that have left a loop or a branch switched off."""
+"""Interprets scf on numpy arrays: all programs run together, with those masked that have left a loop or a branch."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def _choose(condition: Array, x: Sequence[Array], y: Sequence[Array]) -> list[Ar
 
 
 def _among(run: Run, condition: Array) -> Array:
-    """`condition` where the program takes part at all."""
+    """`condition`, but false for programs that are not active."""
     return condition if run.active is None else condition & run.active
 
 
@@ -34,7 +34,7 @@ def _parted(run: Run, active: Array, body: Callable[[], list[Array]]) -> list[Ar
 
 
 def _all_agree(run: Run, condition: Array) -> bool | None:
-    """Whether the programs that take part all have `condition` true, or all false; None: they differ."""
+    """True if `condition` holds for all active programs, False if it holds for none, None if they differ."""
     held = condition if run.active is None else np.broadcast_to(condition, run.programs)[run.active]
     if held.all():
         return True
@@ -111,7 +111,7 @@ def _while(builder: Builder, op: ir.Operation) -> Execution:
             values[slot] = x
 
     def loop(run: Run, values: Values) -> list[Array]:
-        """Narrows `run.active` to the programs that are still going."""
+        """Narrows `run.active` to the programs that are still in the loop."""
         condition, *results = before.run(run, values, [get(values, s) for s in initial])
         passed = results
         while (agreed := _all_agree(run, condition)) is not False:

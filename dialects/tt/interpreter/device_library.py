@@ -1,6 +1,6 @@
-"""tt.extern_elementwise: the functions of libdevice (`__nv_*`) and ocml (`__ocml_*`) by their meaning.
+"""Interprets tt.extern_elementwise: the functions of libdevice (`__nv_*`) and ocml (`__ocml_*`).
 
-`__nv_tanhf` and `__ocml_tanh_f32` are both tanh. numpy has most, torch the special functions.
+`__nv_tanhf` and `__ocml_tanh_f32` are both tanh. numpy has most functions, torch the special functions.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ _FUNCTIONS: dict[str, Callable[..., Array]] = {
 
 
 def find(symbol: str) -> Callable[..., Array]:
-    """What `symbol` computes. Raises InterpreterError for one that is not known."""
+    """The function that `symbol` names. Raises InterpreterError for an unknown symbol."""
     name = _meaning(symbol)
     if name not in _FUNCTIONS:
         raise InterpreterError(f"the interpreter does not know {symbol}; it knows {', '.join(_FUNCTIONS)}")

@@ -1,9 +1,9 @@
-"""Loads, stores and atomics at raw addresses.
+"""Interprets loads, stores and atomics at raw addresses.
 
-Of a masked access only the lanes whose mask is true touch memory. Where the caller says how large each
-argument's memory is, a lane outside the memory of the argument that its pointer comes from is an error
-(where that cannot be told, a lane outside of all). A load without `other` gives NaN, or a strange
-integer, where its mask is false: nothing may depend on it.
+In a masked access, only lanes whose mask is true touch memory. If the caller gives the size of each argument's
+memory, a lane outside the memory of the argument that its pointer comes from is an error (if that argument is
+unknown, a lane outside the memory of all arguments). Where the mask is false, a load without `other` gives NaN or
+a strange integer: nothing may depend on it.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def _addptr(op: ir.Operation) -> Action:
 
 
 def view(first: int, count: int, dtype: np.dtype[Any]) -> Array:
-    """`count` elements of memory from address `first` on, to be touched only where they exist."""
+    """`count` elements of memory from address `first` on; only elements that exist may be accessed."""
     memory: Any = (ctypes.c_char * (count * dtype.itemsize)).from_address(first)
     return np.ndarray((count,), dtype, memory)
 
@@ -70,9 +70,8 @@ class Access:
         return active if mask is None else mask & active
 
     def locate(self, run: Run, addresses: Array, mask: Array | None) -> tuple[Array, Array] | None:
-        """Memory as one array, and the index of each address in it, of an allowed lane where `mask` is false.
-
-        None where no lane is to be touched.
+        """Memory as one array, and the index of each lane's address in it. Lanes whose `mask` is false get the index
+        of a lane whose mask is true. None if no lane touches memory.
         """
         if mask is not None:
             addresses, mask = np.broadcast_arrays(addresses, mask)
@@ -152,7 +151,7 @@ def _store(builder: Builder, op: ir.Operation) -> Execution:
 
 
 def _write(found: tuple[Array, Array], value: Array, mask: Array | None, shape: tuple[int, ...]) -> None:
-    """Of lanes with one address the last in program order wins."""
+    """If several lanes have one address, the last in program order wins."""
     memory, places = found
     arrays = [whole(places, shape), whole(value, shape)]
     if mask is not None:
@@ -181,7 +180,7 @@ _ATOMIC_NAMES = {number: name for name, number in ops.ATOMIC.items()}
 
 @maker("tt.atomic_rmw")
 def _atomic_rmw(builder: Builder, op: ir.Operation) -> Execution:
-    """One lane after the other, in program order; at once where nobody asks for the old values."""
+    """Updates one lane after the other, in program order, or all at once if nothing uses the old values."""
     access, kind = Access.of(builder, op), spelling(op.operands[1])
     name = _ATOMIC_NAMES[op.attributes["atomic_rmw_op"].value]
     asked = next(iter(op.result.uses), None) is not None

@@ -1,7 +1,7 @@
-"""A kernel prepared for running: its ops as a list of steps over numbered values, without MLIR.
+"""Prepares a kernel for running: turns its ops into a list of steps over numbered values, without MLIR.
 
-Each op of a dialect has a maker, registered under its name, that looks at the op once and returns what to do
-whenever it runs. Values are freed after their last use.
+Each op has a maker, registered under the op's name, that reads the op once and returns the step to run. Values are
+freed after their last use.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ class Run:
     grid: tuple[int, int, int]
     #: The index of each program along x, y and z, int32.
     ids: tuple[Array, Array, Array]
-    #: (first address, bytes) of each argument's memory, where the caller gave them.
+    #: (first address, bytes) of each argument's memory, if the caller gave them.
     memory: list[tuple[int, int]] | None
-    #: Which programs take part, where control flow has parted them; None: all.
+    #: Which programs are active, if control flow has diverged; None: all.
     active: Array | None = None
 
     @property
@@ -36,10 +36,10 @@ class Run:
 
 Values: TypeAlias = list[Array | None]
 
-#: From the operands' arrays to the results'.
+#: Computes the results' arrays from the operands' arrays.
 Action: TypeAlias = Callable[[Run, list[Array]], Sequence[Array]]
 
-#: From all values; writes the results there itself.
+#: Takes the list of all values, and writes the results into it.
 Execution: TypeAlias = Callable[[Run, Values], None]
 
 Maker: TypeAlias = Callable[["Builder", ir.Operation], Execution]
@@ -60,7 +60,7 @@ def maker(*names: str) -> Callable[[Maker], Maker]:
 
 
 def action_maker(*names: str) -> Callable[[Callable[[ir.Operation], Action]], Callable[[ir.Operation], Action]]:
-    """Registers ops that need nothing but their operands' values."""
+    """Registers ops that need only their operands' values."""
 
     def register(make: Callable[[ir.Operation], Action]) -> Callable[[ir.Operation], Action]:
         maker(*names)(lambda builder, op: builder.bind(op, make(op)))
@@ -81,7 +81,7 @@ def elementwise(name: str, compute: Callable[..., Array]) -> None:
 
 @dataclass
 class Steps:
-    """The ops of a block, its arguments and what its terminator hands over."""
+    """The ops of a block, its arguments and the values that its terminator yields."""
 
     arguments: list[int] = field(default_factory=list)
     steps: list[tuple[Execution, list[int]]] = field(default_factory=list)
@@ -116,18 +116,18 @@ class Builder:
     """Numbers the values of a kernel and prepares its blocks."""
 
     slots: dict[ir.Value, int] = field(default_factory=dict)
-    #: Which argument of the kernel a pointer comes from.
+    #: Pointer → the argument of the kernel that it comes from.
     origins: dict[ir.Value, int] = field(default_factory=dict)
-    #: Arguments that something is written through.
+    #: Arguments through which the kernel writes.
     written: set[int] = field(default_factory=set)
-    #: Whether the order of the programs shows in the results.
+    #: Whether the order of the programs affects the results.
     ordered: bool = False
 
     def slot(self, value: ir.Value) -> int:
         return self.slots.setdefault(value, len(self.slots))
 
     def bind(self, op: ir.Operation, action: Action) -> Execution:
-        """`action` between the values of the op's operands and those of its results."""
+        """An execution that applies `action` to the values of the op's operands and stores the op's results."""
         inputs, outputs = [self.slot(v) for v in op.operands], [self.slot(v) for v in op.results]
 
         def execute(run: Run, values: Values) -> None:
@@ -137,7 +137,7 @@ class Builder:
         return execute
 
     def block(self, block: ir.Block) -> Steps:
-        """Prepares a block and all below it. Raises InterpreterError for an op without a meaning here."""
+        """Prepares a block and the blocks below it. Raises InterpreterError for an op that has no maker."""
         made = Steps([self.slot(a) for a in block.arguments])
         *body, last = [op.operation for op in block.operations]
         made.terminator, made.yields = last.name, [self.slot(v) for v in last.operands]
@@ -157,11 +157,11 @@ class Builder:
         self.inner_peak = max(self.inner_peak, made.peak)
         return made
 
-    #: Of the blocks prepared since the caller last set it to 0.
+    #: The largest `peak` of the blocks prepared since the caller last set this field to 0.
     inner_peak: int = 0
 
     def _trace(self, op: ir.Operation) -> None:
-        """Follows pointers from their first operand that is one, which is how all tt ops derive them."""
+        """Records which argument a pointer result comes from, if all pointer operands come from the same one."""
         found = [self.origins[v] for v in op.operands if v in self.origins]
         if op.name in ("tt.store", "tt.atomic_rmw"):
             self.written |= set(found)
@@ -181,7 +181,7 @@ def _bytes(value: ir.Value) -> int:
 
 
 def _last_uses(body: list[ir.Operation], last: ir.Operation) -> list[list[ir.Value]]:
-    """For each op of a block, the values of the block that nobody needs after it."""
+    """For each op of a block, the values of the block that are dead after the op."""
     own = {result for op in body for result in op.results}
     ends: dict[ir.Value, int] = {}
     for i, op in enumerate(body):

@@ -1,4 +1,4 @@
-"""How numpy holds the values of a kernel.
+"""Represents the values of a kernel in numpy.
 
 A value is an array with a leading axis of programs, then the dims of its block. An axis along which
 the value is the same everywhere may have size 1: splats, constants and broadcasts cost nothing, and
@@ -7,7 +7,7 @@ numpy's own broadcasting does the rest.
     f64, f32, f16   float64, float32, float16
     bf16            float32 arrays that hold only numbers that bf16 has; rounded after every op
     i1              bool
-    i8 … i64        int8 … int64, viewed as unsigned by the ops that read them so
+    i8 … i64        int8 … int64, viewed as unsigned by unsigned ops
     index, pointers int64
 """
 
@@ -41,7 +41,7 @@ _BF16_HALF, _BF16_QUIET = np.uint32(0x7FFF), np.uint32(0x00400000)
 
 
 class InterpreterError(CuestaError):
-    """A kernel of the tt level does what its memory or the interpreter does not allow. Names the op."""
+    """A kernel of the tt level does something that its memory or the interpreter does not allow. Names the op."""
 
 
 class OutsideMemory(InterpreterError):
@@ -54,7 +54,7 @@ def spelling(x: ir.Value | ir.Type) -> str:
 
 
 def register_dtype(name: str) -> np.dtype[Any]:
-    """The dtype of arrays that hold values of element type `name`. Raises InterpreterError for one not held."""
+    """The dtype of arrays that hold values of element type `name`. Raises InterpreterError for an unknown type."""
     if name == "ptr":
         return np.dtype(np.int64)
     if name not in _REGISTER:
@@ -69,7 +69,7 @@ def memory_dtype(name: str) -> np.dtype[Any]:
 
 
 def from_memory(x: Array, name: str) -> Array:
-    """Elements as loaded, as the ops compute on them."""
+    """Converts loaded elements to the form that ops compute on."""
     return (x.astype(np.uint32) << np.uint32(16)).view(np.float32) if name == "bf16" else x
 
 
@@ -92,7 +92,7 @@ def to_bf16(x: Array) -> Array:
 
 
 def held(x: Array, name: str) -> Array:
-    """The outcome of an op as its element type holds it: rounded, in the right dtype."""
+    """The result of an op, rounded to its element type and in the dtype that holds it."""
     if name == "bf16":
         return to_bf16(x)
     return np.asarray(x).astype(register_dtype(name), copy=False)
