@@ -1,7 +1,7 @@
-"""Makes every test repeatable, and pytest collect each .mlir file that has a RUN line as one test.
+"""Makes every test repeatable, and makes pytest collect each .mlir file with a RUN line as one test.
 
-A RUN line of the plain form `cuesta-opt ARGS %s [2>&1] [| filecheck ARGS %s]`, or `cuesta-run` in its place, runs
-in this process: starting Python and importing torch for each of hundreds of files would take minutes. Any other
+A RUN line of the plain form `cuesta-opt ARGS %s [2>&1] [| filecheck ARGS %s]`, or the same with `cuesta-run`, runs in
+this process: starting Python and importing torch for each of hundreds of files would take minutes. Any other RUN line
 runs in bash. Tests marked `slow` run with CUESTA_FULL=1 only.
 """
 
@@ -47,28 +47,28 @@ from cuesta.tools import cuesta_opt, cuesta_run
 _RUN = re.compile(r"//\s*RUN:(.*)")
 _TOOLS: dict[str, Callable[[list[str]], int]] = {"cuesta-opt": cuesta_opt.main, "cuesta-run": cuesta_run.main}
 
-#: Sums are taken in as many parts as there are threads, so the count is the same on every machine. Two, not one: what
-#: splits work between threads is tested too.
+#: Thread count of torch, the same on every machine because sums are split into as many parts as there are threads. Two
+#: rather than one, to test code that splits work between threads.
 THREADS = 2
 
 hypothesis.settings.register_profile("repeatable", derandomize=True, deadline=None, database=None)
 hypothesis.settings.load_profile("repeatable")
 
 
-#: A folder for each test: torch keeps what it traced on the disk, for processes to come.
+#: Holds a folder for each test, because torch caches traced graphs on disk for later processes.
 _torch_caches = tempfile.TemporaryDirectory(prefix="cuesta-tests-", ignore_cleanup_errors=True)
 _tests = itertools.count()
 
 
 @pytest.fixture(autouse=True, scope="session")
 def every_program_passes_the_schema() -> Iterator[None]:
-    """What a compile makes is valid by the schema that files are held to: whatever a test loads is checked."""
+    """Checks every program that a test loads, also one just compiled, against the schema for files."""
     load = Executable.__init__
 
     def checked(self: Executable, artefact: Artefact, kernels: KernelTable | None = None) -> None:
         if "convention" in artefact.metadata:
             check_metadata(artefact.metadata, artefact.kernels)
-        else:  # made without a caller, from IR
+        else:  # compiled from IR, so without a calling convention
             with refusing("program"):
                 check_program(artefact.metadata["program"], None, artefact.kernels)
         load(self, artefact, kernels)
@@ -80,14 +80,14 @@ def every_program_passes_the_schema() -> Iterator[None]:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "slow: takes a quarter of a minute or more; runs with CUESTA_FULL=1")
-    # What a test compiles must not depend on what an earlier one, or an earlier run, has left on the disk.
+    # No cache: a test's compile must not depend on what an earlier test or an earlier run has left on disk.
     os.environ["CUESTA_CACHE_DIR"] = ""
-    # A kernel that does not compile fails the test, and is not gone around.
+    # A kernel that does not compile fails the test instead of falling back.
     os.environ["CUESTA_STRICT"] = "1"
     torch.set_num_threads(THREADS)
-    # Dynamo times each graph's guards for a log, 26 ms, and a reset before each test forgets that nobody reads it.
+    # Dynamo times each graph's guards for a log, 26 ms. The reset before each test turns that on again.
     torch._dynamo.guards.profile_guard_manager = lambda *_: 0.0
-    # What is compiled for large memory is so on a machine that gives free pages to its host, too.
+    # Programs request huge pages for large blocks on every machine, also on one that gives free pages to its host.
     huge_pages.gives_free_pages_away = lambda: False
 
 
@@ -101,7 +101,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_make_collect_report(collector: pytest.Collector) -> Iterator[None]:
-    """Seeds what a test's module draws as it is imported: alone or among others, the same numbers."""
+    """Seeds the random numbers that a test module draws on import, so that they do not depend on other modules."""
     if isinstance(collector, pytest.Module):
         seed()
     return (yield)
@@ -109,7 +109,7 @@ def pytest_make_collect_report(collector: pytest.Collector) -> Iterator[None]:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup() -> None:
-    """Seeds what fixtures of a whole module draw, which come before those of a test. Gives torch an empty cache."""
+    """Seeds the random numbers of module-scoped fixtures, which run before a test's own. Gives torch an empty cache."""
     seed()
     os.environ["TORCHINDUCTOR_CACHE_DIR"] = os.path.join(_torch_caches.name, str(next(_tests)))
 
@@ -121,7 +121,7 @@ def seed() -> None:
 
 
 def switches() -> dict[str, Any]:
-    """What one test could leave behind for the next."""
+    """The global state that one test could leave changed for the next."""
     return {
         "default dtype": torch.get_default_dtype(),
         "default device": torch.get_default_device(),
@@ -139,13 +139,13 @@ def switches() -> dict[str, Any]:
 
 @pytest.fixture(autouse=True)
 def alone() -> Iterator[None]:
-    """Every test draws the same numbers and finds nothing compiled: what fails alone fails among others, and again.
+    """Isolates each test: same random numbers, nothing compiled. A test that fails alone also fails among others.
 
-    Fails a test that leaves one of torch's switches, or a variable of the environment, otherwise than it found it.
+    Fails a test that leaves one of torch's switches or an environment variable changed.
     """
     before = switches()
     torch._dynamo.reset()
-    compile_report.clear()  # of programs that Dynamo does not know: exported ones
+    compile_report.clear()  # Dynamo's reset does not clear exported programs' reports
     seed()
     yield
     torch._dynamo.reset()
@@ -155,7 +155,9 @@ def alone() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def no_trials(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who computes products is the rule's choice on every machine; test_product_trial.py measures."""
+    """Makes the fixed rule choose each matrix product's implementation on every machine, not a measurement.
+
+    test_product_trial.py tests the measurement."""
     monkeypatch.setattr(machine_trial, "is_measured", lambda: False)
 
 
@@ -200,7 +202,7 @@ class RunFailed(Exception):
 
 
 def run_lines(path: Path) -> list[str]:
-    """The RUN lines of a file; one that ends in a backslash goes on in the next."""
+    """The RUN lines of a file; a line that ends in a backslash continues in the next RUN line."""
     lines: list[str] = []
     continued = False
     for text in _RUN.findall(path.read_text(errors="replace")):
@@ -238,7 +240,7 @@ class PlainCommand:
         return PlainCommand(line, tools[0][0], parts[0][1:], parts[1][1:] if len(parts) == 2 else None, joins_stderr)
 
     def run(self) -> None:
-        """Raises RunFailed with everything that was printed."""
+        """Runs the command; raises RunFailed with the whole output if it fails."""
         out, err = io.StringIO(), io.StringIO()
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out if self.joins_stderr else err):
             status = _TOOLS[self.tool](self.tool_arguments)
@@ -267,7 +269,7 @@ def _split(words: list[str], separator: str) -> Iterator[list[str]]:
 
 
 def run_in_bash(line: str, path: Path) -> None:
-    """Raises RunFailed where the line, or any part of its pipe, fails."""
+    """Runs the line in bash; raises RunFailed if the line, or any part of its pipe, fails."""
     search_path = os.pathsep.join([sysconfig.get_path("scripts"), os.environ.get("PATH", "")])
     done = subprocess.run(
         ["bash", "-o", "pipefail", "-c", line.replace("%s", shlex.quote(str(path)))],

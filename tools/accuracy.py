@@ -1,14 +1,14 @@
 """Judges compiled results against eager ones, with the same computation in float64 as the arbiter.
 
-Two float32 computations that round in another order differ by more than torch.testing's tolerances once a dozen
-layers lie between input and output, and gradients that are zero in exact arithmetic (the bias of an attention key)
-consist of nothing but rounding. So a fixed tolerance is either too tight for deep models or blind to small values.
-`check_close` accepts a tensor that is about as close to the float64 result as eager's own is.
+Two float32 computations that round in a different order differ by more than torch.testing's tolerances after a dozen
+layers. Gradients that are zero in exact arithmetic (the bias of an attention key) consist of rounding errors only. So a
+fixed tolerance is either too tight for deep models or blind to small values. `check_close` accepts a tensor that is
+about as close to the float64 result as eager's tensor is.
 
-Gradients of networks with ReLU are not even continuous: where an activation lies within rounding of zero, its sign
-decides, and ResNet-18's gradients move by a thousand times their rounding error when every weight is moved by half a
-unit in its last place (measured: 2.5e-6 becomes 6.9e-4; in channels_last, eager alone, 3.4e-3). So eager's error is
-taken over `neighbours` too: eager runs of the same model, rounded in other ways.
+Gradients of networks with ReLU are not even continuous: if an activation is within rounding of zero, its sign decides.
+ResNet-18's gradients move by a thousand times their rounding error when every weight is moved by half a unit in its
+last place (measured: 2.5e-6 becomes 6.9e-4; in channels_last, eager alone, 3.4e-3). So eager's error is the largest
+over `neighbours` too: eager runs of the same model, rounded in other ways.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ import torch
 from torch import Tensor, nn
 from torch.utils import _pytree as pytree
 
-# Rounding errors of two orders of summation are independent draws from like distributions; the largest of one may
-# exceed the largest of the other a few times. An error in the computation is larger by orders of magnitude.
+# Rounding errors of two orders of summation are independent draws from similar distributions. The largest of one may
+# be a few times the largest of the other. A wrong computation has an error larger by orders of magnitude.
 FACTOR = 8.0
 
 
@@ -44,7 +44,7 @@ _TOLERANCES = {
 
 
 def named_tensors(tree: Any) -> dict[str, Tensor]:
-    """The tensors of a nested structure (ModelOutput, dict, tuple, …), by their path in it."""
+    """Path → tensor, for the tensors of a nested structure (ModelOutput, dict, tuple, …)."""
     leaves, _ = pytree.tree_flatten_with_path(tree)
     return {pytree.keystr(path): leaf for path, leaf in leaves if isinstance(leaf, Tensor)}
 
@@ -56,7 +56,7 @@ def as_float64(module: nn.Module, inputs: Mapping[str, Any]) -> tuple[nn.Module,
 
 
 def neighbours(module: nn.Module, inputs: Mapping[str, Any]) -> Iterator[tuple[nn.Module, dict[str, Any]]]:
-    """Copies that are equal in all but rounding: channels_last, and every value moved within its last place, twice."""
+    """Copies that differ in rounding only: one in channels_last, two with every value moved within its last place."""
     channels_last = copy.deepcopy(module)
     for parameter in channels_last.parameters():
         parameter.data = parameter.data.contiguous(memory_format=_natural(parameter))
@@ -75,7 +75,7 @@ def _natural(value: Tensor) -> torch.memory_format:
 
 
 def within_rounding(value: Tensor, generator: torch.Generator) -> Tensor:
-    """The value, moved by about half a unit in its last place where it has floats."""
+    """`value`, moved by about half a unit in the last place if its dtype is floating-point or complex."""
     if value.is_complex():
         return torch.view_as_complex(within_rounding(torch.view_as_real(value.resolve_conj()), generator))
     if not value.is_floating_point():
@@ -88,11 +88,11 @@ def _noise(value: Tensor, generator: torch.Generator) -> Tensor:
 
 
 def same_form(name: str, actual: Tensor, expected: Tensor) -> Iterable[str]:
-    """A message for each of dtype, shape, strides and device in which `actual` is not as `expected`.
+    """A message for each of dtype, shape, device, requires_grad and strides in which `actual` differs from `expected`.
 
-    The stride of a dimension of size one addresses nothing, and eager's own kernels disagree with their fake tensors
-    about it (the gradient of a channels_last 1x1 convolution): it is not compared. Nor are those of an empty tensor
-    (flip of a slice of one).
+    Strides of dimensions of size one are not compared: they address nothing, and eager's own kernels disagree with
+    their fake tensors about them (the gradient of a channels_last 1x1 convolution). Strides of empty tensors (flip of a
+    slice of one) are not compared either.
     """
     for what in ("dtype", "shape", "device", "requires_grad"):
         got, want = getattr(actual, what), getattr(expected, what)
@@ -113,9 +113,10 @@ def largest_error(actual: Tensor, exact: Tensor) -> float:
 
 
 def close_values(name: str, actual: Tensor, eagers: Sequence[Tensor], exact: Tensor, scale: float) -> str | None:
-    """None where `actual` is right, or a message.
+    """A message if `actual` is wrong, else None.
 
-    `eagers` are eager's value and those of its neighbours; `scale` is the largest magnitude among tensors of the kind.
+    `eagers` are eager's value and the values of its neighbours; `scale` is the largest magnitude among tensors of the
+    same kind.
     """
     expected = eagers[0]
     tolerance = _TOLERANCES.get(expected.dtype)
@@ -131,10 +132,10 @@ def close_values(name: str, actual: Tensor, eagers: Sequence[Tensor], exact: Ten
 
 
 def compare_values(name: str, actual: Tensor, eagers: Sequence[Tensor], exact: Tensor) -> str | None:
-    """As `close_values`, of one computation that may give whole numbers, complex ones, NaN and infinity.
+    """Like `close_values`, for a computation whose result may be integer or complex, or have NaN and infinity.
 
-    Values are compared where they are numbers; where they are not, they must not be. Where whole numbers, NaN or
-    infinity differ from one of `eagers` to the next they hang on rounding, and anything may be right.
+    NaN and infinity must be at the same positions as in eager's result; the finite values are compared. If integers, or
+    the positions of NaN and infinity, differ among `eagers`, they depend on rounding, and every result is accepted.
     """
     expected = eagers[0]
     if expected.is_complex():
@@ -154,7 +155,7 @@ def compare_values(name: str, actual: Tensor, eagers: Sequence[Tensor], exact: T
 
 
 def settled(x: Tensor) -> Tensor:
-    """What neighbours agree on if rounding does not matter: which values are numbers, or the numbers themselves."""
+    """The part of `x` that must not depend on rounding: where floats are NaN or infinite; other dtypes entirely."""
     return x.isnan() + 2 * x.isposinf() + 3 * x.isneginf() if x.is_floating_point() else x
 
 
@@ -166,14 +167,15 @@ def check_close(
     what: str,
     nearby: Sequence[Mapping[str, Tensor]] = (),
 ) -> None:
-    """Raises AssertionError naming every tensor of `actual` that has not the form or the values of `expected`.
+    """Raises AssertionError if a tensor of `actual` differs from `expected` in form or values; names up to 20 problems.
 
-    `exact` is the same computation in float64, `nearby` that of eager's `neighbours`. `what` begins the message.
+    `exact` is the same computation in float64, and `nearby` are the results of eager's `neighbours`. `what` begins the
+    message.
     """
     if actual.keys() != expected.keys():
         extra, missing = sorted(actual.keys() - expected.keys()), sorted(expected.keys() - actual.keys())
         raise AssertionError(f"{what}: eager has no {extra}; missing are {missing}")
-    # One scale for all tensors of a kind: a gradient that is pure rounding is small beside the largest one.
+    # One scale for all tensors of a kind, so that a gradient of pure rounding errors counts as small.
     floating = [t for t in exact.values() if t.is_floating_point() and t.numel() > 0]
     scale = max((float(t.detach().abs().max()) for t in floating), default=0.0)
     problems: list[str] = []

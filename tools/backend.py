@@ -1,4 +1,4 @@
-"""The backend in processes of tools that run from a checkout."""
+"""Registers the backend in tools that run from a checkout."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import torch._dynamo
 
 
 def register_cuesta() -> None:
-    """Makes `cuesta` a backend where no installed distribution does."""
+    """Registers `cuesta` as a backend of torch.compile, unless an installed distribution did."""
     if "cuesta" not in torch._dynamo.list_backends(exclude_tags=()):
         import cuesta
 

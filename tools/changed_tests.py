@@ -1,10 +1,9 @@
-"""Prints the tests that belong to what has changed since a commit: `python -m cuesta.tools.changed_tests [COMMIT]`.
+"""Prints the tests of the files that have changed since a commit: `python -m cuesta.tools.changed_tests [COMMIT]`.
 
-`make quick` runs them. Without a commit, what has changed since HEAD counts, and files that git does not know yet. To
-a source file belong the tests of its name: `test_fold_views.py` and `fold_views.mlir` for
-`passes/graph/fold_views.py`; and those of the name of a folder that it lies in: `test_form_kernels.py` for
-`passes/form_kernels/fusion/parts.py`. The directions of imports and small graphs from end to end belong to every
-change.
+`make quick` runs these tests. Without a commit, prints those of changes since HEAD and of untracked files. The tests of
+a source file have the file's name (`test_fold_views.py` and `fold_views.mlir` for `passes/graph/fold_views.py`) or the
+name of a folder that contains the file (`test_form_kernels.py` for `passes/form_kernels/fusion/parts.py`). The tests of
+import directions and of small graphs from end to end belong to every change.
 """
 
 from __future__ import annotations
@@ -19,14 +18,14 @@ ALWAYS = ("test/test_imports.py", "test/end_to_end/test_dynamic.py")
 
 
 def changed_files(commit: str = "HEAD") -> list[Path]:
-    """What git says is changed or new, relative to the root. Raises CalledProcessError for an unknown commit."""
+    """Changed and untracked files, relative to the root. Raises CalledProcessError for an unknown commit."""
     commands = (["git", "diff", "--name-only", commit], ["git", "ls-files", "--others", "--exclude-standard"])
     lines = [subprocess.run(c, cwd=ROOT, check=True, text=True, capture_output=True).stdout for c in commands]
     return [Path(line) for line in "".join(lines).splitlines()]
 
 
 def tests_of(changed: Iterable[Path], tests: Iterable[Path]) -> list[Path]:
-    """Those of `tests` that belong to the changed files, and those that belong to every change."""
+    """The subset of `tests` that belongs to the changed files or to every change."""
     files = list(changed)
     sources = [path for path in files if path.parts[0] != "test"]
     names = {name for path in sources for name in (path.stem, *path.parts[1:-1])}

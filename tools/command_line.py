@@ -1,4 +1,4 @@
-"""What the tools over modules share: how they read arguments and files."""
+"""Reads arguments and files, and writes to stdout, for the tools that process modules."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _BYTECODE_MAGIC = b"ML\xefR"
 
 
 def write_to_stdout(text: str) -> None:
-    """Prints `text`. Raises CuestaError for a full disk, BrokenPipeError for a reader that has gone (head, less)."""
+    """Prints `text`. Raises CuestaError for a full disk, BrokenPipeError if the reader (head, less) is gone."""
     try:
         sys.stdout.write(text)
         sys.stdout.flush()
     except OSError as error:
-        # Point stdout elsewhere: what is still buffered would fail once more when Python ends.
+        # Redirect stdout: flushing the rest of its buffer would fail again when Python exits.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         if isinstance(error, BrokenPipeError):
             raise
@@ -31,7 +31,7 @@ def write_to_stdout(text: str) -> None:
 
 
 class Parser(argparse.ArgumentParser):
-    """Raises OptionError where argparse would print its usage and exit."""
+    """An ArgumentParser that raises OptionError instead of printing its usage and exiting."""
 
     def error(self, message: str) -> NoReturn:
         raise OptionError(f"{message} ({self.prog} --help lists the options)")
@@ -46,20 +46,20 @@ class Source:
 
     @staticmethod
     def read(path: str) -> Source:
-        """A file, or stdin for "-". Raises CuestaError for what cannot be read, or is neither text nor bytecode."""
+        """Reads a file, or stdin for "-". Raises CuestaError if it cannot be read, or is neither text nor bytecode."""
         name = "<stdin>" if path == "-" else path
         try:
             data = sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
         except OSError as error:
             raise CuestaError(f"cannot read {name}: {error.strerror}") from None
         if not data:
-            # To the parser an empty module; to a user a file that was cut short, or a pipe whose writer failed.
+            # MLIR would parse an empty module. An empty file is more likely truncated, or its pipe's writer failed.
             raise CuestaError(f"{name} is empty")
         if data.startswith(_BYTECODE_MAGIC):
             return Source(name, data)
         try:
             text = data.decode()
-            offset = data.find(b"\0")  # to the parser a NUL is white space, and a file of zeros an empty module
+            offset = data.find(b"\0")  # MLIR parses NUL as white space, and a file of zeros as an empty module
         except UnicodeDecodeError as error:
             offset = error.start
         if offset >= 0:
@@ -79,7 +79,7 @@ class Source:
         return chunks
 
     def line(self, diagnostic: Diagnostic) -> str:
-        """The source line that a diagnostic points at, or "" where it cannot be read."""
+        """The source line at a diagnostic's location, or "" if it cannot be read."""
         if diagnostic.file != self.name:
             return linecache.getline(diagnostic.file, diagnostic.line).rstrip("\n")
         lines = self.text.split("\n") if isinstance(self.text, str) else []

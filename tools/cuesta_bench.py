@@ -40,12 +40,12 @@ from cuesta.tools.command_line import write_to_stdout
 
 
 def progress(text: str) -> None:
-    """A line on stderr: what is being done now."""
+    """Prints a progress line on stderr."""
     print(f"cuesta-bench: {text}", file=sys.stderr, flush=True)
 
 
 def parser_of_arguments() -> argparse.ArgumentParser:
-    """Every option; `parse` checks what argparse cannot."""
+    """The parser with every option; `parse` checks what argparse cannot."""
     parser = argparse.ArgumentParser(prog="cuesta-bench", description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"), help="each has its own cases")
     parser.add_argument("--case", default="", metavar="REGEX", help="only cases whose name contains a match")
@@ -88,7 +88,7 @@ def parser_of_arguments() -> argparse.ArgumentParser:
 
 
 def parse(argv: Sequence[str] | None) -> tuple[argparse.Namespace, list[Any], list[str]]:
-    """Arguments, cases and backends. Ends the program with one message where they are wrong."""
+    """Arguments, cases and backends. Ends the program with one message if an argument is wrong."""
     parser = parser_of_arguments()
     arguments = parser.parse_args(argv)
     arguments.argv = argv
@@ -133,7 +133,7 @@ def parse(argv: Sequence[str] | None) -> tuple[argparse.Namespace, list[Any], li
 
 
 def _backends(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> list[str]:
-    """The backends to measure, or contenders on a GPU."""
+    """The contenders to measure. Registers cuesta's backend; ends the program with a message if one is unknown."""
     text, on_gpu = arguments.backends, arguments.device == "cuda"
     if text is None:
         text = CPU_DEFAULT
@@ -151,7 +151,7 @@ def _backends(parser: argparse.ArgumentParser, arguments: argparse.Namespace) ->
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Returns 1 where a backend failed in a case, was wrong on a GPU, or is slower than --check allows."""
+    """Returns 1 if a backend failed in a case, was wrong on a GPU, or is slower than --check allows."""
     arguments, cases, backends = parse(argv)
     if arguments.list:
         with contextlib.suppress(BrokenPipeError):  # the reader (head, less) has gone
@@ -173,12 +173,12 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def is_inductor(contender: str) -> bool:
-    """Whether it needs a C++ compiler."""
+    """Whether the contender's backend is Inductor, which needs a C++ compiler."""
     return Contender.parse(contender).backend == "inductor"
 
 
 def keep_history(arguments: argparse.Namespace, about: dict[str, Any], results: dict[str, Any]) -> int:
-    """Keeps a run's ratios and draws them, where the arguments ask for it. 1 where --check fails."""
+    """Keeps a run's ratios for --history and draws them for --trend. Returns 1 if --check fails."""
     if not arguments.history:
         return 0
     try:

@@ -36,7 +36,7 @@ OUTPUT_TOLERANCE = 1e-4
 
 @dataclass(frozen=True)
 class Size:
-    """Of the encoder and its batches."""
+    """Sizes of the encoder and its batches, and the number of training steps."""
 
     layers: int = 4
     hidden: int = 384
@@ -77,13 +77,13 @@ def batch(size: Size, step: int) -> tuple[Tensor, Tensor]:
 
 
 def say(text: str) -> None:
-    """A progress line."""
+    """Prints a progress line."""
     print(text, flush=True)
 
 
 @contextmanager
 def stage(title: str) -> Iterator[None]:
-    """A headline before a part of the demo, and the seconds it took after it."""
+    """Prints a headline before a part of the demo, and the part's seconds after it."""
     say(f"\n── {title}")
     started = time.perf_counter()
     yield
@@ -91,7 +91,7 @@ def stage(title: str) -> Iterator[None]:
 
 
 def loss_function(module: nn.Module, backend: str | None) -> Callable[[Tensor, Tensor], Tensor]:
-    """Loss of a batch; without a backend, eager."""
+    """The loss of a batch as a function, compiled by `backend`; eager if it is None."""
 
     def loss(tokens: Tensor, labels: Tensor) -> Tensor:
         return nn.functional.cross_entropy(module(tokens).flatten(0, 1), labels.flatten())
@@ -100,7 +100,7 @@ def loss_function(module: nn.Module, backend: str | None) -> Callable[[Tensor, T
 
 
 def train(module: nn.Module, size: Size, backend: str | None) -> list[float]:
-    """The loss of each step of AdamW, weights changed in place."""
+    """Trains `module` in place with AdamW, and returns the loss of each step."""
     loss_of = loss_function(module.train(), backend)
     optimizer = torch.optim.AdamW(module.parameters(), lr=1e-4)
     losses = []
@@ -114,7 +114,7 @@ def train(module: nn.Module, size: Size, backend: str | None) -> list[float]:
 
 
 def compare_training(module: nn.Module, size: Size) -> tuple[nn.Module, list[str]]:
-    """Trains copies of `module` with eager and cuesta; returns cuesta's, and what was wrong."""
+    """Trains copies of `module` with eager and cuesta. Returns cuesta's copy and a list of problems."""
     ours, theirs = copy.deepcopy(module), copy.deepcopy(module)
     say("   eager …")
     expected = train(theirs, size, None)
@@ -137,7 +137,7 @@ def compare_training(module: nn.Module, size: Size) -> tuple[nn.Module, list[str
 
 
 def compile_all(module: nn.Module, tokens: Tensor, backends: Sequence[str]) -> dict[str, Callable[[], Tensor]]:
-    """A call of each backend that compiles, after its first call; prints how long that took."""
+    """Compiles with each backend and prints the first call's time. Returns the calls of eager and of the others."""
     calls: dict[str, Callable[[], Tensor]] = {"eager": lambda: module(tokens)}
     rows = []
     for backend in backends:
@@ -157,13 +157,13 @@ def compile_all(module: nn.Module, tokens: Tensor, backends: Sequence[str]) -> d
 
 
 def call_of(module: nn.Module, tokens: Tensor, backend: str) -> Callable[[], Tensor]:
-    """A call of `module`, compiled."""
+    """A call of `module`, compiled by `backend`."""
     compiled = torch.compile(module, backend=backend, fullgraph=True)
     return lambda: compiled(tokens)
 
 
 def compare_outputs(calls: dict[str, Callable[[], Tensor]]) -> list[str]:
-    """Prints each backend's largest difference from eager; returns what was wrong."""
+    """Prints each backend's largest difference from eager; returns a list of problems."""
     expected = calls["eager"]()
     scale = float(expected.abs().max())
     errors = {name: largest_error(call(), expected) for name, call in calls.items() if name != "eager"}
@@ -176,7 +176,7 @@ def compare_outputs(calls: dict[str, Callable[[], Tensor]]) -> list[str]:
 
 
 def print_speed(calls: dict[str, Callable[[], Tensor]]) -> None:
-    """Interleaved medians."""
+    """Times the calls interleaved, and prints medians with quartiles."""
     times = interleaved(calls)
     rows = [
         [name, seconds_spread(Spread.of(values)), ratio(ratios(values, times["eager"]))]
@@ -186,7 +186,7 @@ def print_speed(calls: dict[str, Callable[[], Tensor]]) -> None:
 
 
 def parse(argv: Sequence[str] | None) -> Size:
-    """The size to run. Ends the program with one message where an argument is wrong."""
+    """The size to run. Ends the program with one message if an argument is wrong."""
     parser = argparse.ArgumentParser(prog="cuesta-demo", description=(__doc__ or "").splitlines()[0])
     for name, value in vars(Size()).items():
         parser.add_argument(f"--{name}", type=int, default=value, metavar="N", help="default: %(default)s")
@@ -200,7 +200,7 @@ def parse(argv: Sequence[str] | None) -> Size:
 
 
 def run(size: Size, dumps: Path) -> list[str]:
-    """The whole demo; returns what went wrong."""
+    """Runs the whole demo; returns a list of problems."""
     torch.manual_seed(0)
     with stage(f"Build a BERT encoder: {size.layers} layers, {size.hidden} wide, random weights"):
         module = Encoder(size)
@@ -217,7 +217,7 @@ def run(size: Size, dumps: Path) -> list[str]:
         backends.remove("inductor")
     tokens, _ = batch(size, size.steps)
     trained.eval()
-    torch._dynamo.reset()  # the report below is of the inference graph alone
+    torch._dynamo.reset()  # so that the report below has the inference graph only
     with torch.no_grad():
         with stage("Compile for inference"):
             calls = compile_all(trained, tokens, backends)
@@ -232,7 +232,7 @@ def run(size: Size, dumps: Path) -> list[str]:
 
 
 def print_report(dumps: Path) -> None:
-    """What cuesta says of the inference graph, and where its stages are."""
+    """Prints cuesta's report of the inference graph, and the folder with the dumps of its stages."""
     import cuesta
 
     say("\n── cuesta.report() of the inference graph")
@@ -241,12 +241,12 @@ def print_report(dumps: Path) -> None:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Returns 1 where cuesta and eager disagree."""
+    """Returns 1 if cuesta and eager disagree, or a part of the demo failed."""
     size = parse(argv)
     started = time.perf_counter()
     dumps = Path(os.environ.setdefault("CUESTA_DUMP", "cuesta_dump")).resolve()
     with tempfile.TemporaryDirectory(prefix="cuesta-demo-") as cache:
-        # Both compilers start from nothing, however often the demo has run before.
+        # Both compilers start with empty caches, however often the demo has run before.
         os.environ["CUESTA_CACHE_DIR"] = str(Path(cache) / "cuesta")
         os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(Path(cache) / "inductor")
         problems = run(size, dumps)

@@ -25,9 +25,9 @@ from cuesta.tools import tt_kernels
 from cuesta.tools.command_line import Parser, Source, write_to_stdout
 from cuesta.tools.module_inputs import arguments_of, random_inputs, read_inputs, symbols_of
 
-#: From the importer's output down to the last level that still shows one host function.
+#: The levels that can be run: from the importer's output down to the last level with one host function.
 LEVELS = ("import", *(name for name in STAGES if name != "llvm"))
-#: Kernels for a GPU, by themselves; the numpy interpreter runs them.
+#: The level of a module that has only GPU kernels; the numpy interpreter runs them.
 KERNEL_LEVEL = "tt"
 _WITH_REFERENCE = ("import", "graph")
 
@@ -38,10 +38,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _run(_parse_arguments(argv))
     except CuestaError as error:
         print(f"cuesta-run: error: {error}", file=sys.stderr)
-    except IndexError as error:  # what a compiled program raises for an index out of range
+    except IndexError as error:  # raised by a compiled program for an index out of range
         print(f"cuesta-run: error: {error} (--int-range sets the range of random integers)", file=sys.stderr)
     except BrokenPipeError:
-        pass  # whoever read the results has what they wanted
+        pass  # the reader (head, less) has closed the pipe
     return 1
 
 
@@ -109,7 +109,7 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def _sizes(function: func.FuncOp, hints: dict[str, int], given: Sequence[str]) -> dict[str, int]:
-    """The values of a module's symbols: its hints, but where the command line says otherwise."""
+    """The values of a module's symbols: its hints, overridden by --size. Raises CuestaError for an invalid --size."""
     values = dict(hints)
     known = sorted({*hints, *symbols_of(function)})
     for text in given:
@@ -148,7 +148,7 @@ def _function(module: ir.Module, name: str | None) -> func.FuncOp:
         return functions[0]
     chosen = find_function(module, name or "graph")
     for other in functions:
-        if other != chosen:  # a program has one host function
+        if other != chosen:  # compile_module expects a single host function
             other.operation.erase()
     return chosen
 
@@ -162,7 +162,7 @@ def _level(module: ir.Module, given: str | None) -> str:
 
 
 def detect_level(module: ir.Module) -> str:
-    """The level that a module's ops show. Raises CuestaError for one below the levels that can be run."""
+    """Detects a module's level from its ops. Raises CuestaError if the level is below those that can be run."""
     operations = list(dialects.walk(module.operation))
     names = {op.name for op in operations}
     if "llvm.func" in names:
@@ -220,7 +220,7 @@ def _write(folder: Path, results: list[torch.Tensor]) -> None:
 
 
 def _compare(actual: list[torch.Tensor], expected: list[torch.Tensor], results: int) -> int:
-    """Prints how far each result, and each argument after the run, is from the reference's."""
+    """Compares results, and arguments after the run, with the reference's. Prints differences; returns 1 if any."""
     good = True
     for i, (a, e) in enumerate(zip(actual, expected, strict=True)):
         what = f"result {i}" if i < results else f"argument {i - results}"

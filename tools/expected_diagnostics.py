@@ -1,10 +1,10 @@
 """Checks diagnostics against the `expected-…` comments of a test, as `mlir-opt --verify-diagnostics` does.
 
     // expected-error@+1 {{no op named}}         also -warning, -remark, -note
-    // expected-error@-2 {{…}}  @above {{…}}  @below {{…}}      and no @: this line; @unknown: no place
+    // expected-error@-2 {{…}}  @above {{…}}  @below {{…}}      and no @: this line; @unknown: no location
 
-`{{…}}` is a substring of the message; `expected-error-re` makes it a regular expression. A note that
-nobody expected is no mismatch: MLIR attaches "see current operation" to most errors.
+`{{…}}` is a substring of the message; `expected-error-re` makes it a regular expression. An unexpected note
+is no mismatch, because MLIR attaches "see current operation" to most errors.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Expectation:
     severity: str
     message: str
     is_regex: bool
-    line: int  # where the diagnostic is to be, from 1; 0: at no known place
+    line: int  # expected line of the diagnostic, from 1; 0: no known location
     written_at: int  # line of the comment
 
     def accepts(self, diagnostic: Diagnostic) -> bool:
@@ -53,7 +53,7 @@ def read_expectations(text: str, first_line: int = 1) -> list[Expectation]:
 
 
 def _target(index: int, where: str | None, holds_one: list[bool]) -> int | None:
-    """Index of the line that `@where` on line `index` means; None for @unknown."""
+    """Index of the line that `@where` on line `index` refers to; None for @unknown."""
     if where is None:
         return index
     if where == "unknown":
@@ -68,7 +68,7 @@ def _target(index: int, where: str | None, holds_one: list[bool]) -> int | None:
 
 
 def mismatches(file: str, expectations: list[Expectation], diagnostics: list[Diagnostic]) -> list[Diagnostic]:
-    """One error for each diagnostic that nobody expected and each expectation that nothing met."""
+    """One error for each unexpected diagnostic, and one for each expectation that no diagnostic met."""
     open_expectations = list(expectations)
     wrong = []
     for diagnostic in _flatten(diagnostics):

@@ -1,8 +1,8 @@
-"""Who imports whom: `python -m cuesta.tools.import_graph [--picture docs/rooms.svg]`.
+"""Prints the import graph of cuesta: `python -m cuesta.tools.import_graph [--picture docs/rooms.svg]`.
 
-Prints the rooms from the lowest up, each with what it imports, and the circles of modules that import one another.
-Imports within functions and for types alone count like those at a module's top. The picture has the same rooms, each
-above all that it imports.
+Prints the rooms (packages) from the lowest up, each with its imports, and the import cycles among modules. Imports
+within functions and imports for type checking count like those at a module's top. The picture shows each room above all
+rooms that it imports.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ import networkx
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDERS = ("cuesta", "dialects", "frontend", "lowering", "passes", "tools")
-#: Rooms that lie in cuesta/ as folders of their own; its other modules are one room.
+#: Folders in cuesta/ that are rooms of their own; the other modules of cuesta/ are one room.
 _WITHIN = ("driver", "export", "policy", "reports", "runtime", "sizes")
 
 
 def modules() -> dict[str, Path]:
-    """Every module of cuesta by its dotted name, each once: by its real folder, not by the link in cuesta/."""
+    """Dotted name → path of every module of cuesta, each once: in its real folder, not through the link in cuesta/."""
     found = {}
     for folder in FOLDERS:
         for path in (ROOT / folder).rglob("*.py"):
@@ -35,7 +35,7 @@ def modules() -> dict[str, Path]:
 
 
 def import_graph() -> networkx.DiGraph:
-    """Module → the modules that it imports, anywhere in it. A package that only holds what is imported is none."""
+    """Module → the modules that it imports anywhere. `from package import module` is an edge to the module only."""
     known = modules()
     graph = networkx.DiGraph()
     graph.add_nodes_from(known)
@@ -45,12 +45,12 @@ def import_graph() -> networkx.DiGraph:
 
 
 def circles(graph: networkx.DiGraph) -> list[list[str]]:
-    """The sets of modules that import one another, by way of others too."""
+    """The import cycles: sets of modules that import one another, directly or through others."""
     return sorted(sorted(group) for group in networkx.strongly_connected_components(graph) if len(group) > 1)
 
 
 def rooms(graph: networkx.DiGraph) -> networkx.DiGraph:
-    """The same for rooms: a top-level folder, or a folder within cuesta/. Nodes have a `size`, their modules."""
+    """The import graph of rooms: top-level folders, or folders in cuesta/. A node's `size` is its number of modules."""
     found = networkx.DiGraph()
     for module in graph:
         found.add_node(room_of(module))
@@ -69,11 +69,11 @@ def room_of(module: str) -> str:
 
 
 def draw(graph: networkx.DiGraph, path: Path) -> None:
-    """Writes a picture of the rooms: what stands higher imports what stands lower."""
+    """Writes a picture of the rooms, with importers above their imports."""
     import matplotlib as mpl
 
     mpl.use("svg")
-    mpl.rcParams["svg.hashsalt"] = "cuesta"  # the same file each time
+    mpl.rcParams["svg.hashsalt"] = "cuesta"  # makes the file reproducible
     from matplotlib import pyplot
 
     for height, level in enumerate(reversed(list(networkx.topological_generations(_without_circles(graph))))):
@@ -95,7 +95,7 @@ def draw(graph: networkx.DiGraph, path: Path) -> None:
 
 
 def _without_circles(graph: networkx.DiGraph) -> networkx.DiGraph:
-    """Without the edges from cuesta's own modules up to rooms that they only name: the package's lazy attributes."""
+    """The graph without the edges from room "cuesta" up to others: they are the package's lazy attributes."""
     up = [(a, b) for a, b in graph.edges if a == "cuesta"]
     found = graph.copy()
     found.remove_edges_from(up)
@@ -114,7 +114,7 @@ def _imports(path: Path, known: dict[str, Path]) -> Iterator[str]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Prints, and draws where asked to; exits with 1 where there is a circle."""
+    """Prints the graph, draws it for --picture, and returns 1 if there is a cycle."""
     parser = argparse.ArgumentParser(prog="python -m cuesta.tools.import_graph", description="who imports whom")
     parser.add_argument("--picture", type=Path, metavar="FILE", help="where a picture of the rooms goes (.svg)")
     given = parser.parse_args(arguments)

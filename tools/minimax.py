@@ -1,8 +1,8 @@
-"""The polynomials that mathematics of f64 is made of: `python -m cuesta.tools.minimax [NAME ...]` prints their
-coefficients, highest power first, and log2 of the largest error.
+"""Fits the polynomials of f64 math functions: `python -m cuesta.tools.minimax [NAME ...]` prints their coefficients,
+highest power first, and log2 of the largest error.
 
-Remez's exchange on a grid in 200 digits. The coefficients become doubles from the constant on, and after each those of
-higher powers are fitted again to what is left.
+Uses Remez's exchange on a grid in 200 digits. Coefficients are rounded to doubles one by one from the constant up.
+After each, the coefficients of higher powers are fitted again to the remainder.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Function = Callable[[mpf], mpf]
 
 @dataclass(frozen=True)
 class Fit:
-    """A polynomial near `target` on [low, high]: weight times the difference is what is made small."""
+    """The fit of a polynomial to `target` on [low, high] that minimises the largest weighted difference."""
 
     target: Function
     weight: Function
@@ -30,7 +30,7 @@ class Fit:
 
 
 def _odd(function: Function, limit: float, degree: int) -> Fit:
-    """(f(t) / t - 1) / t^2 in powers of t^2 on t <= limit, for f to a relative error."""
+    """The fit of (f(t) / t - 1) / t^2 in powers of t^2 on t <= limit. The weight makes f's relative error small."""
     return Fit(
         lambda z: (function(mp.sqrt(z)) / mp.sqrt(z) - 1) / z,
         lambda z: z * mp.sqrt(z) / function(mp.sqrt(z)),
@@ -107,7 +107,7 @@ def fit(wanted: Fit) -> tuple[list[float], float]:
 
 
 def _remez(points: list[mpf], targets: list[mpf], weights: list[mpf], degree: int) -> list[mpf]:
-    """The coefficients, constant first, whose largest weighted error on the grid is least."""
+    """The coefficients, constant first, with the least maximum weighted error. Raises ArithmeticError."""
     count = degree + 2
     chosen = [round((_GRID - 1) * i / (count - 1)) for i in range(count)]
     for _ in range(_ROUNDS):
@@ -121,7 +121,7 @@ def _remez(points: list[mpf], targets: list[mpf], weights: list[mpf], degree: in
 
 
 def _extremes(errors: list[mpf], count: int) -> list[int]:
-    """Where the errors are largest, one place for each run of one sign, `count` of them next to one another."""
+    """Indices of the extremes: the largest error of each run of equal sign, reduced to `count` of alternating signs."""
     runs: list[int] = []
     for i, error in enumerate(errors):
         if runs and (error > 0) == (errors[runs[-1]] > 0):
@@ -134,7 +134,7 @@ def _extremes(errors: list[mpf], count: int) -> list[int]:
         least = sizes.index(min(sizes))
         if len(runs) == count + 1 or least in (0, len(runs) - 1):
             runs.pop(0 if sizes[0] < sizes[-1] else -1)
-        else:  # Without it both of its neighbours are one run.
+        else:  # Its two neighbours have the same sign and become one run.
             del runs[least], runs[least - (sizes[least - 1] < sizes[least + 1])]
     return runs
 

@@ -1,4 +1,4 @@
-"""The tensors that a module's function takes: from .npy files or seeded random numbers, laid out as it asks."""
+"""Makes the input tensors of a module's function, from .npy files or seeded random numbers, with its strides."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Argument:
 
 
 def arguments_of(function: func.FuncOp, values: Mapping[str, int] = MappingProxyType({})) -> list[Argument]:
-    """What `function`, which has strides, takes where the symbols in its sizes have these values.
+    """The arguments of `function` for these values of the symbols in its sizes. Its arguments must have strides.
 
     Raises CuestaError for an element type that torch lacks, or a symbol without a value.
     """
@@ -54,7 +54,7 @@ def arguments_of(function: func.FuncOp, values: Mapping[str, int] = MappingProxy
 
 
 def symbols_of(function: func.FuncOp) -> set[str]:
-    """The symbols in the sizes and strides of what `function` takes."""
+    """The symbols in the sizes and strides of `function`'s arguments."""
     kinds = ir.FunctionType(function.attributes["function_type"].value).inputs
     strides = [numbers(attrs["cuesta.strides"]) for attrs in function.attributes["arg_attrs"]]
     return {
@@ -66,7 +66,7 @@ def symbols_of(function: func.FuncOp) -> set[str]:
 
 
 def random_inputs(arguments: list[Argument], seed: int, int_range: tuple[int, int]) -> list[torch.Tensor]:
-    """Normal floats, whole numbers from [low, high), coin flips."""
+    """Random arguments: normal floats and complex numbers, integers from [low, high), fair booleans."""
     generator = torch.Generator().manual_seed(seed)
     return [with_strides(_random(a, generator, int_range), a.strides) for a in arguments]
 
@@ -80,9 +80,9 @@ def _random(argument: Argument, generator: torch.Generator, int_range: tuple[int
 
 
 def read_inputs(arguments: list[Argument], paths: list[str]) -> list[torch.Tensor]:
-    """The arrays in .npy files. bf16, which numpy lacks, is read from float32.
+    """Reads the arguments from .npy files. bf16, which numpy lacks, is converted from float32.
 
-    Raises CuestaError, naming the file, where one cannot be read or does not fit its argument.
+    Raises CuestaError, which names the file, if a file cannot be read or does not match its argument.
     """
     if len(paths) != len(arguments):
         raise CuestaError(f"the function takes {len(arguments)} tensors, {len(paths)} --input were given")

@@ -1,4 +1,4 @@
-"""What cuesta-opt does with one input: split it, parse it, run passes, print the result or the diagnostics."""
+"""Processes one input of cuesta-opt: splits it, parses it, runs passes, and prints the result or the diagnostics."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from cuesta.tools.expected_diagnostics import mismatches, read_expectations
 
 @dataclass(frozen=True)
 class Settings:
-    """The command line of cuesta-opt, less its input, its output and its passes."""
+    """The options of cuesta-opt's command line, without its input, output and passes."""
 
     split_input: bool = False
     verify_diagnostics: bool = False
@@ -43,10 +43,10 @@ class Driver:
     steps: Sequence[Step]
     settings: Settings
     err: TextIO = field(default_factory=lambda: sys.stderr)
-    seconds: dict[str, float] = field(default_factory=dict)  # by step
+    seconds: dict[str, float] = field(default_factory=dict)  # by a step's text
 
     def run(self) -> tuple[str, bool]:
-        """The printed result and whether all went as it should (under verify_diagnostics: as expected)."""
+        """The printed result, and whether no step failed (with verify_diagnostics: diagnostics are as expected)."""
         outputs, good = [], True
         for first_line, chunk in self.source.chunks(self.settings.split_input):
             output, diagnostics = self._process(first_line, chunk)
@@ -65,7 +65,7 @@ class Driver:
         return f"\n{SPLIT_MARKER}\n\n".join(outputs), good
 
     def _process(self, first_line: int, chunk: str | bytes) -> tuple[str | None, list[Diagnostic]]:
-        """The module after every step, or None after a failure, and what was said on the way."""
+        """The module's text after all steps, or None after a failure, and the diagnostics of all steps."""
         heard: list[Diagnostic] = []
 
         def hear(diagnostic: Diagnostic) -> None:
@@ -79,7 +79,7 @@ class Driver:
                 self._dump("Before", step.text, module)
             start = time.perf_counter()
             try:
-                with assumptions():  # what a compile would note and check
+                with assumptions():  # collects the guards that a compile would record and check
                     run_step(step, module, verify=self.settings.verify_each, on_diagnostic=hear)
             except CuestaError as error:
                 self._explain(error, heard)
@@ -99,7 +99,7 @@ class Driver:
 
         handler = self.context.attach_diagnostic_handler(hear_warning)
         try:
-            # Empty lines in front make the parser count lines as the whole file does.
+            # Empty lines in front make the parser count lines from the start of the whole file.
             padded = "\n" * (first_line - 1) + chunk if isinstance(chunk, str) else chunk
             return ir.Module.parse(padded, self.context)
         except ir.MLIRError as error:
@@ -110,7 +110,7 @@ class Driver:
             handler.detach()
 
     def _keeps_rules(self, module: ir.Module, hear: Listener) -> bool:
-        """Reports what breaks the rules of our ops that MLIR's verifier does not know."""
+        """Whether all ops satisfy cuesta's own op rules, which MLIR's verifier does not check. Reports violations."""
         with known_sizes(module):
             given = walk(module.operation)
             ops = [op for op in given if not (self.settings.allow_unregistered and _is_unregistered(op))]
@@ -120,13 +120,13 @@ class Driver:
         return not problems
 
     def _explain(self, error: CuestaError, heard: list[Diagnostic]) -> None:
-        """Adds to `heard` what the exception of a step says and no diagnostic has said."""
+        """Adds a step's exception to `heard`: as a note if an error was already reported, else as an error."""
         headline, _, rest = str(error).partition("\n")
         notes = tuple(Diagnostic("note", note) for note in getattr(error, "__notes__", ()))
         if any(d.severity == "error" for d in heard):
             heard.append(Diagnostic("note", headline, notes=notes))
             return
-        # Errors of lowerings end in "… at loc(…)", the text of the op's location.
+        # Errors of lowerings end with the op's location, "… at loc(…)".
         message, _, location = f"{headline}\n{rest}".rstrip().partition(" at loc(")
         message = message.rstrip(",")
         heard.append(Diagnostic.at(location, "error", message, notes).renamed("-", self.source.name))
@@ -141,7 +141,7 @@ class Driver:
         for diagnostic in diagnostics:
             self.err.write(render(diagnostic, self.source))
             for note in diagnostic.notes:
-                # "see current operation" and its like stand where their error stands: show the line once.
+                # Notes such as "see current operation" have their error's location: show the source line once.
                 here = (note.file, note.line, note.col) == (diagnostic.file, diagnostic.line, diagnostic.col)
                 self.err.write(f"  note: {note.message}\n" if here else render(note, self.source))
 
@@ -166,6 +166,6 @@ def render(diagnostic: Diagnostic, source: Source) -> str:
     line = source.line(diagnostic)
     if not line.strip():
         return head
-    # Tabs stay in the caret's line, so that it lands under its character whatever their width.
+    # Tabs stay tabs in the caret's line, so that the caret is below its character for any tab width.
     indent = "".join("\t" if char == "\t" else " " for char in line[: max(diagnostic.col - 1, 0)])
     return f"{head}{line}\n{indent}^\n"

@@ -1,6 +1,6 @@
-"""cuesta-run on kernels by themselves: tt.func at the top of a module, run by the numpy interpreter.
+"""Runs single kernels for cuesta-run: each tt.func at the top of a module, with the numpy interpreter.
 
-A pointer says nothing of sizes: `cuesta.shape` among an argument's attributes does, or the .npy file given.
+A pointer has no sizes, so they come from the argument's attribute `cuesta.shape` or from the given .npy file.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from cuesta.tools.module_inputs import Argument, random_inputs, read_inputs
 
 
 def kernels_of(module: ir.Module) -> dict[str, ir.Operation]:
-    """The kernels at the top of a module, by name; those of a whole program stand in a module of their own."""
+    """Name → kernel at the top of a module. Kernels of a whole program are in a nested module and do not count."""
     found = [op.operation for op in module.body.operations if op.operation.name == "tt.func"]
     return {ir.StringAttr(op.attributes["sym_name"]).value: op for op in found}
 
@@ -31,9 +31,9 @@ def kernels_of(module: ir.Module) -> dict[str, ir.Operation]:
 def run(
     module: ir.Module, name: str | None, paths: list[str], seed: int, int_range: tuple[int, int]
 ) -> list[torch.Tensor]:
-    """Runs a kernel on .npy files, or on random numbers if there are none; gives the arguments that it writes.
+    """Runs a kernel on .npy files, or on random numbers if there are none; returns the arguments that it writes.
 
-    Raises CuestaError for what the kernel's attributes do not say, and for accesses outside the arguments.
+    Raises CuestaError if the kernel lacks a required attribute, and for accesses outside the arguments.
     """
     dialects.verify(module, "reading")
     kernel = _chosen(kernels_of(module), name)

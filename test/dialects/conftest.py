@@ -1,4 +1,4 @@
-"""Runs one op of the cuesta dialect on tensors: by its torch reference, and down through every stage to native code."""
+"""Runs one op of the cuesta dialect on tensors in two ways: by its torch reference, and compiled to native code."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Op:
           }}"""
 
     def run(self) -> tuple[list[Tensor], list[Tensor]]:
-        """(the reference's results, the compiled program's)."""
+        """(results of the reference, results of the compiled program)."""
         with make_context():
             module = ir.Module.parse(self.text())
             verify(module, "parse")
@@ -65,7 +65,7 @@ def _strides(strides: Sequence[int]) -> str:
 
 @pytest.fixture(scope="session")
 def check_op() -> Callable[..., None]:
-    """Compares the two ways to run an op, within torch.testing's tolerances for the dtype."""
+    """Compares an op's compiled results with its reference, within torch.testing's tolerances for the dtype."""
 
     def check(*arguments: object, **named: object) -> None:
         expected, actual = Op(*arguments, **named).run()  # type: ignore[arg-type]

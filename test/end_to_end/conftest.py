@@ -1,7 +1,7 @@
-"""Fixtures of the end-to-end tests.
+"""Defines the fixtures of the end-to-end tests.
 
-CUESTA_TEST_BACKEND names another backend to run them with ("aot_eager", "inductor"): a test that fails with each of
-them is wrong itself.
+CUESTA_TEST_BACKEND names another backend to run the tests with ("aot_eager", "inductor"). A test that fails with every
+backend is itself wrong.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ def backend() -> str:
 
 @pytest.fixture(scope="session")
 def cuesta_only(backend: str) -> None:
-    """Skips a test of what only cuesta has, where another backend is under test."""
+    """Skips a test of a cuesta-only feature if another backend is under test."""
     if backend != "cuesta":
         pytest.skip(f"tests cuesta itself; the backend under test is {backend}")
 
 
 @pytest.fixture(autouse=True)
 def fresh_dynamo(request: pytest.FixtureRequest, backend: str) -> Iterator[None]:
-    """No compiled code, seed or default left over from another test.
+    """Removes compiled code and resets the seed before each test.
 
-    Fails a test in which a graph fell back to Python as a whole: it agrees with eager because it is eager.
+    Fails a test in which a whole graph fell back to Python: such a graph agrees with eager because it is eager.
     """
     torch._dynamo.reset()
     torch.manual_seed(0)
@@ -66,15 +66,14 @@ def _form(tensor: Tensor) -> tuple[Any, ...]:
 def same_as_eager(backend: str) -> Callable[..., Any]:
     """`same_as_eager(f, *arguments, **compile_options)`: runs f twice compiled and compares each call with eager.
 
-    Compared are the results (values at torch.testing's tolerances, NaN equal to NaN; dtype, shape, strides, offset,
-    requires_grad), what was written to the arguments, and which of the tensors share memory. Returns the compiled
-    function.
+    Compares the results (values at torch.testing's tolerances, NaN equal to NaN; dtype, shape, strides, offset,
+    requires_grad), the arguments after the call, and which tensors share memory. Returns the compiled function.
     """
 
     def check(f: Callable[..., Any], *arguments: Any, fullgraph: bool = True, **options: Any) -> Callable[..., Any]:
         compiled = torch.compile(f, backend=backend, fullgraph=fullgraph, **options)
         for _ in range(2):
-            # One deepcopy for all arguments: it keeps those that share memory together.
+            # One deepcopy of all arguments, so that arguments that share memory still share it.
             ours, theirs = copy.deepcopy(arguments), copy.deepcopy(arguments)
             got, want = compiled(*ours), f(*theirs)
             actual, actual_spec = pytree.tree_flatten((got, ours))

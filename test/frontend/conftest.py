@@ -1,4 +1,4 @@
-"""Fixtures that carry a Python function to the cuesta dialect, as torch.compile would."""
+"""Defines fixtures that trace and import a Python function into the cuesta dialect, as torch.compile does."""
 
 from __future__ import annotations
 
@@ -35,20 +35,20 @@ class Run:
         return {op.attributes["overload"].value: op.attributes["reason"].value for op in calls}
 
     def execute(self, tensors: list[torch.Tensor]) -> list[torch.Tensor]:
-        """What a compiled program does: gives the results and writes the arguments that the graph mutates."""
+        """Runs the graph like a compiled program: returns its results, and writes the arguments that it mutates."""
         return run_in_place(self.graph.module, tensors)
 
 
 @dataclass
 class Capture:
-    """Traces functions; `runs` are the graphs of the last one: inference, or forward and backward."""
+    """Traces functions. `runs` holds the graphs of the last function: one for inference, or forward and backward."""
 
     runs: list[Run] = field(default_factory=list)
-    #: What is done to Dynamo's graph first.
+    #: Changes Dynamo's graph before AOTAutograd traces it.
     rewrite: Callable[[torch.fx.GraphModule], None] = lambda gm: None
 
     def compile(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """`function`, which Dynamo and AOTAutograd trace and the reference runner runs."""
+        """`function`, compiled: Dynamo and AOTAutograd trace the function, and the reference runner runs the graphs."""
         torch._dynamo.reset()
         self.runs.clear()
 
@@ -94,7 +94,7 @@ def matches_eager(capture: Capture) -> Callable[..., Run]:
         expected = function(*copies)
         actual = capture.compile(function)(*inputs)
         torch.testing.assert_close(actual, expected, atol=atol, rtol=rtol, equal_nan=True)
-        # Inputs that the function writes into are results too.
+        # The inputs are compared too, because the function may write to them.
         torch.testing.assert_close(list(inputs), copies, atol=atol, rtol=rtol, equal_nan=True)
         return capture.runs[0]
 
@@ -103,8 +103,8 @@ def matches_eager(capture: Capture) -> Callable[..., Run]:
 
 @pytest.fixture(scope="session")
 def split() -> Callable[..., tuple[Callable[..., Any], list[torch.fx.Graph]]]:
-    """Makes a function or a module its two graphs as `partition` has them, run op by op; the list has them once it has
-    been called."""
+    """Splits a function or a module by `partition` into a forward and a backward graph. Returns the function that runs
+    the graphs op by op, and a list that holds the graphs after calls of the function."""
 
     def in_two(function: Callable[..., Any]) -> tuple[Callable[..., Any], list[torch.fx.Graph]]:
         graphs: list[torch.fx.Graph] = []
@@ -121,7 +121,7 @@ def split() -> Callable[..., tuple[Callable[..., Any], list[torch.fx.Graph]]]:
 
 @pytest.fixture
 def accepted() -> Callable[..., list[Any]]:
-    """Those of some ops that eager runs on given arguments: not every op takes every dtype."""
+    """Selects the ops that eager runs on the given arguments, because not every op takes every dtype."""
 
     def choose(ops: Iterable[Any], *arguments: Any, **named: Any) -> list[Any]:
         return [op for op in ops if runs(op, *arguments, **named)]

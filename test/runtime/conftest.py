@@ -1,4 +1,4 @@
-"""Programs by hand at the planned stage, down to machine code."""
+"""Defines fixtures that compile programs written by hand in planned IR to machine code, and load them."""
 
 from __future__ import annotations
 
@@ -26,21 +26,21 @@ Tensor = torch.Tensor
 
 @pytest.fixture
 def load() -> Callable[..., Executable]:
-    """`load(text, passes="plan-memory")`: the module, compiled and loaded from an artefact's bytes, as a cache does."""
+    """`load(text, passes="plan-memory")` compiles a module, and loads it from an artefact's bytes as a cache does."""
     cuesta.passes.load_all()
     return _load
 
 
 @pytest.fixture
 def call_of(load: Callable[..., Executable]) -> Callable[..., Executable]:
-    """`call_of(overload, args, tensors, expected, route, positions)`: a program that makes one call on tensors like
-    `tensors` and returns the results at `positions`, all where not given, which look like `expected`."""
+    """`call_of(overload, args, tensors, expected, route, positions)`: a program of one ATen call, for operands with the
+    shapes, strides and dtypes of `tensors`. It returns the results at `positions` (default: all), like `expected`."""
     return _call_of
 
 
 @pytest.fixture
 def assert_same() -> Callable[[Sequence[Tensor], Sequence[Tensor]], None]:
-    """Equal bit for bit, and in strides, dtypes and devices."""
+    """Asserts that tensors are equal bit for bit, and equal in strides, dtypes and devices."""
 
     def check(actual: Sequence[Tensor], expected: Sequence[Tensor]) -> None:
         assert len(actual) == len(expected)

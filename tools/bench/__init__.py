@@ -1,1 +1,1 @@
-"""What cuesta-bench is made of: cases, interleaved timing, compile times and peak memory in fresh processes, output."""
+"""The parts of cuesta-bench: cases, interleaved timing, compile times and peak memory in fresh processes, output."""

@@ -1,4 +1,4 @@
-"""Which backends can be measured here."""
+"""Tells which backends can be measured on this machine, and describes their failures."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import torch
 
 
 def inductor_is_missing() -> str | None:
-    """Why Inductor cannot compile here, or None where it can."""
+    """The reason why Inductor cannot compile on this machine, or None if it can."""
     from torch._inductor import cpp_builder, exc
 
     try:
@@ -19,7 +19,7 @@ def inductor_is_missing() -> str | None:
 
 
 def unknown_backend(name: str) -> str | None:
-    """A message where `name` is neither "eager" nor a backend of torch.compile."""
+    """A message if `name` is neither "eager" nor a backend of torch.compile, else None."""
     known = ["eager", *(b for b in torch._dynamo.list_backends(exclude_tags=()) if b != "eager")]
     return None if name in known else f"no backend named {name!r}; there are {', '.join(known)}"
 
@@ -32,13 +32,13 @@ def one_line(error: BaseException) -> str:
 
 
 def failure(error: BaseException) -> dict[str, str]:
-    """{"failed": a line, "traceback": the whole of it}, for a result that is written down."""
+    """An exception as part of a JSON result: {"failed": one line, "traceback": the whole traceback}."""
     return {"failed": one_line(error), "traceback": "".join(traceback.format_exception(error))}
 
 
 def fallbacks() -> list[str]:
-    """Why graphs that cuesta got since Dynamo's last reset run op by op in Python, or without a kernel that does not
-    compile: one text for each."""
+    """Failures in the graphs that cuesta got since Dynamo's last reset: a reason for each graph that runs op by op in
+    Python, and an error for each kernel that did not compile and was replaced."""
     import cuesta
 
     graphs = cuesta.report().as_dict()["graphs"]

@@ -1,4 +1,4 @@
-"""`cuesta-bench` on a CPU: runs the cases, prints what they show, and keeps every number."""
+"""Runs the cases of `cuesta-bench` on a CPU, prints the tables, and writes every measured number to files."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ SECTIONS = {
 def run(
     arguments: argparse.Namespace, cases: Sequence[BenchCase], contenders: Sequence[str], progress: Progress
 ) -> tuple[int, Results]:
-    """Measures, or takes what earlier runs have measured. Returns 1 where something failed, and all."""
+    """Measures, or reads the results of earlier runs. Returns 1 if anything failed, else 0, and the results."""
     if arguments.results:
         results = read_results(arguments.results, tuple(SECTIONS), {case.name for case in cases})
     else:
@@ -61,7 +61,7 @@ def run(
 def measure(
     arguments: argparse.Namespace, cases: Sequence[BenchCase], contenders: Sequence[str], progress: Progress
 ) -> Results:
-    """One section, of all cases. What is found is kept case by case: a run that is stopped has what it measured."""
+    """Measures one section for all cases. Writes the files after each case, so an interrupted run keeps its results."""
     threads, rounds = torch.get_num_threads(), arguments.repeats
     about = machine.describe(threads)
     takes_times = not (arguments.compile or arguments.memory or arguments.survey)
@@ -72,7 +72,7 @@ def measure(
     found: dict[str, Any] = {}
     section = next(name for name, is_asked in kinds.items() if is_asked)
     results = {"machine": about, "commands": [command_line(arguments.argv)], section: found}
-    # Dynamo would break the graph at nn.LSTM, and nobody would compile what is inside.
+    # Without this, Dynamo breaks the graph at nn.LSTM, and no backend compiles the LSTM.
     with torch._dynamo.config.patch(allow_rnn=True):
         for case in cases:
             if arguments.compile:
@@ -85,7 +85,7 @@ def measure(
                 found[case.name] = time_case(case, contenders, rounds, progress)
             keep(arguments, results)
     if limits:
-        # Again: what disturbs the machine for seconds is no limit of it.
+        # Measured a second time, so that a disturbance of some seconds does not lower the limits.
         limits = limits.better(measured_limits(threads, progress))
         hold_to(limits, found)
         about["limits"] = limits.as_dict()
@@ -93,7 +93,7 @@ def measure(
 
 
 def keep(arguments: argparse.Namespace, results: Results) -> list[Path]:
-    """Writes the files of --json and --markdown, as far as they are asked for. Gives their paths."""
+    """Writes the files that --json and --markdown name, if any. Returns their paths."""
     if arguments.json:
         arguments.json.write_text(json.dumps(results, indent=1) + "\n")
     if arguments.markdown:
@@ -102,13 +102,13 @@ def keep(arguments: argparse.Namespace, results: Results) -> list[Path]:
 
 
 def measured_limits(threads: int, progress: Progress) -> Limits:
-    """What this machine can do now, with so many threads."""
+    """Measures this machine's limits with `threads` threads."""
     progress("the machine's limits")
     return Meter(make_loops(), threads).limits(cache_sizes(threads))
 
 
 def page(results: Results) -> Iterator[str]:
-    """The lines of a part of docs/benchmarks/cpu.md."""
+    """The lines of one machine's section of docs/benchmarks/cpu.md."""
     about = results["machine"]
     yield f"## On {about['cpu']}, threads: {about['threads']}"
     yield ""
@@ -124,7 +124,7 @@ def page(results: Results) -> Iterator[str]:
 
 
 def plot(path: Path, results: Results) -> None:
-    """A picture of the times relative to eager's."""
+    """Writes a picture of the times relative to eager's."""
     relative = {
         name: {contender: ratios(t, result["times"]["eager"]) for contender, t in result["times"].items()}
         for name, result in results.get("times", {}).items()

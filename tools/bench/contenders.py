@@ -1,4 +1,4 @@
-"""Who is measured: a backend of torch.compile, as `backend`, or with a mode or a set of options as `backend:form`."""
+"""Defines contenders: a backend of torch.compile, as `backend`, or with a mode or a set of options, `backend:form`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ GPU_DEFAULT = "eager,cuesta,cuesta:reduce-overhead,inductor,inductor:reduce-over
 
 MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs", "lite")
 
-#: What may stand in a mode's place, by backend: options of torch.compile.
+#: Backend → a form that is no mode → its options of torch.compile.
 OPTIONS: dict[str, dict[str, dict[str, Any]]] = {
     "inductor": {"freezing": {"freezing": True}, "cpp_wrapper": {"cpp_wrapper": True}},
     "cuesta": {"freezing": {"freezing": True}, "tiered": {"tiered": True}},
@@ -24,7 +24,7 @@ OPTIONS: dict[str, dict[str, dict[str, Any]]] = {
 
 @dataclass(frozen=True)
 class Contender:
-    """One of those that are measured."""
+    """A backend, in one form, that is measured."""
 
     backend: str
     form: str | None = None
@@ -43,7 +43,7 @@ class Contender:
         return self.backend != "eager"
 
     def compile(self, function: Callable[..., Any], *, fullgraph: bool) -> Callable[..., Any]:
-        """The function as torch.compile gives it; as it is for eager."""
+        """The function compiled by torch.compile; for eager, the function itself."""
         if not self.compiles:
             return function
         options = OPTIONS.get(self.backend, {}).get(self.form or "")
@@ -54,7 +54,7 @@ class Contender:
 
 
 def unknown_contender(text: str) -> str | None:
-    """A message where `text` names no contender, else None."""
+    """A message if `text` names no contender, else None."""
     contender = Contender.parse(text)
     forms = (*MODES, *OPTIONS.get(contender.backend, ())) if contender.compiles else ()
     if contender.form and not contender.compiles:
@@ -67,7 +67,7 @@ def unknown_contender(text: str) -> str | None:
 
 
 def _traced_with(options: dict[str, Any], function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function, with Inductor's settings in force during its first call: Dynamo asks them, and not the options,
+    """Patches Inductor's config during the function's first call: Dynamo reads from the config, not from the options,
     whether weights are constants (freezing)."""
     from torch._inductor import config
 

@@ -1,15 +1,15 @@
-"""The least that a call must do, whoever computes it: bytes to read and to write, and the operations of its products.
+"""Computes the least work of a call on any backend: bytes read, bytes written, and the operations of its products.
 
-Found out by running the call once in eager and looking at every op of ATen:
+Runs the call once in eager and observes every ATen op:
 
-- Read is, once, what of inputs, weights and buffers any op reads: of a table that rows are taken from, no more than the
-  rows. Written are, once, the results that leave the call, gradients among them, and what is updated in place.
-- Forward and backward are two such calls, as the second begins when the first has ended: weights and inputs that the
-  backward reads count again, and what a product in the backward takes of the forward's intermediates is written and
-  read once more. Other intermediates are not counted: they can be computed again from these without a product, or never
-  leave the registers.
-- Operations are those of matrix products, convolutions and attention by torch.utils.flop_counter, a multiplication and
-  an addition being two; of attention that is causal the part that is seen. Nothing else is counted.
+- Bytes read: the inputs, weights and buffers that any op reads, each once; of a gathered table only the gathered rows.
+  Bytes written: the call's results, gradients included, and tensors updated in place, each once.
+- Forward and backward count as two calls, because the backward begins when the forward has ended. Weights and inputs
+  that the backward reads count again. A forward intermediate that is an operand of a product in the backward counts as
+  written once and read once. Other intermediates do not count: they can be recomputed from the counted tensors without
+  a product, or never leave the registers.
+- Operations: matrix products, convolutions and attention, by torch.utils.flop_counter; a multiplication and an addition
+  are two. Causal attention counts its unmasked part only. Nothing else is counted.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ from cuesta.tools.bench.workload import Workload
 
 aten = torch.ops.aten
 
-#: Ops that read of their first tensor as much as they return; an embedding may return a row twice.
+#: Ops that read as many bytes of their first tensor as they return. Not embedding, which may return a row twice.
 _GATHERS = (aten.index, aten.index_select, aten.gather, aten.take)
 
 
 @dataclass(frozen=True)
 class Cost:
-    """Of one call. All but `operations` in bytes."""
+    """The cost of one call. All but `operations` in bytes."""
 
     read: int
     written: int
@@ -53,7 +53,7 @@ class Cost:
 def cost_of(workload: Workload) -> Cost:
     """Runs a call of the workload in eager, with gradients where the caller has enabled them."""
     call = workload.compiled("eager")
-    # oneDNN's LSTM is one op, whose products nobody sees.
+    # oneDNN's LSTM is one op, which would hide its products.
     enabled = torch._C._get_mkldnn_enabled()
     torch._C._set_mkldnn_enabled(False)
     try:
@@ -70,14 +70,14 @@ Extent = tuple[Any, ...]
 
 
 class _Observer(TorchDispatchMode):
-    """Sees every op of ATen in a call. A storage is known by its address: one that was there before is never freed."""
+    """Observes every ATen op of a call. Identifies storages by address; those older than the call are never freed."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.operations = 0
-        #: Storages that ops made → whether in the backward.
+        #: Storage that an op allocated → whether in the backward.
         self.made: dict[int, bool] = {}
-        #: Whether in the backward → storage that was there before → what is read of it → bytes.
+        #: Whether in the backward → storage older than the call → extent that is read → bytes.
         self.read: dict[bool, dict[int, dict[Extent, int]]] = {False: defaultdict(dict), True: defaultdict(dict)}
         self.updated: dict[int, int] = {}
         self.kept: dict[int, int] = {}
@@ -105,7 +105,7 @@ class _Observer(TorchDispatchMode):
         return result
 
     def _take(self, tensor: Tensor, is_backward: bool, is_product: bool, gathered: int | None) -> None:
-        """An op reads a tensor; of one that it gathers from, `gathered` bytes."""
+        """Records that an op reads a tensor: all of its elements, or `gathered` bytes if the op gathers from it."""
         key = _key(tensor)
         if key not in self.made:
             self.sizes[key] = tensor.untyped_storage().nbytes()
@@ -113,13 +113,13 @@ class _Observer(TorchDispatchMode):
             if gathered is None:
                 self.read[is_backward][key][extent] = _bytes(tensor)
             else:
-                # Each gather takes rows of its own.
+                # Each gather counts by itself: two gathers from one table need not read the same rows.
                 self.read[is_backward][key][*extent, len(self.read[is_backward][key])] = gathered
         elif is_backward and is_product and not self.made[key]:
             self.kept[key] = max(self.kept.get(key, 0), _bytes(tensor))
 
     def cost(self, results: Sequence[Tensor]) -> Cost:
-        """Of the call that was seen and left `results`."""
+        """The cost of the observed call, which returned `results`."""
         written = {key: _bytes(tensor) for tensor in results if (key := _key(tensor)) in self.made} | self.updated
         kept = sum(self.kept.values())
         phases = [self._bytes_read(extents) for extents in self.read.values()]
@@ -144,7 +144,7 @@ def _key(tensor: Tensor) -> int:
 
 
 def _bytes(tensor: Tensor) -> int:
-    """Of the elements, a stretched dim counted as one."""
+    """The bytes of a tensor's distinct elements: a broadcast dim (stride 0) counts as size 1."""
     count = tensor.element_size()
     for size, stride in zip(tensor.shape, tensor.stride(), strict=True):
         count *= size if stride or not size else 1
@@ -152,7 +152,7 @@ def _bytes(tensor: Tensor) -> int:
 
 
 def _is_view(func: Any) -> bool:
-    """Whether the op reads and writes no element."""
+    """Whether the op returns a view: it reads and writes no element."""
     return any(r.alias_info is not None and not r.alias_info.is_write for r in func._schema.returns)
 
 
@@ -164,7 +164,7 @@ def _updated(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Itera
 
 
 def _gathered(func: Any, args: Sequence[Any], result: Any) -> int | None:
-    """Bytes that an op takes of its first tensor, by a second one; None for what is no gather."""
+    """Bytes of its first tensor that a gather reads; None for other ops."""
     if func.overloadpacket is aten.embedding:
         rows: Tensor = args[1].unique()
         return rows.numel() * args[0].shape[-1] * args[0].element_size()
@@ -172,7 +172,7 @@ def _gathered(func: Any, args: Sequence[Any], result: Any) -> int | None:
 
 
 def _seen(query: Sequence[int], key: Sequence[int], is_causal: bool) -> float:
-    """The share of the scores that are not masked."""
+    """The share of attention scores that are not masked."""
     rows, columns = query[-2], key[-2]
     if not is_causal:
         return 1.0
@@ -190,7 +190,8 @@ def _attention_backward(
 
 
 def _convolution_backward(gradient: Any, image: Any, weight: Any, *rest: Any, **_: Any) -> int:
-    """Of the image and of the weight, each as many as forward; torch's formula takes no groups for the weight's."""
+    """The image's and the weight's gradient each cost as much as the forward. Torch's own formula ignores groups for
+    the weight's gradient."""
     transposed, wanted = rest[-4], rest[-1]
     return sum(wanted[:2]) * conv_flop_count(image, weight, gradient, transposed=transposed)
 
@@ -198,7 +199,7 @@ def _convolution_backward(gradient: Any, image: Any, weight: Any, *rest: Any, **
 _FORMULAS: dict[Any, Callable[..., int]] = {
     **flop_registry,
     aten.convolution_backward: shape_wrapper(_convolution_backward),
-    # A CPU's attention, which torch has no formula for.
+    # Attention on a CPU: torch has no formula for these ops.
     aten._scaled_dot_product_flash_attention_for_cpu: shape_wrapper(_attention),
     aten._scaled_dot_product_flash_attention_for_cpu_backward: shape_wrapper(_attention_backward),
 }

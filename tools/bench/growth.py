@@ -1,8 +1,8 @@
-"""Compile times of graphs of growing size: `python -m cuesta.tools.bench.growth [--most-ops 10000] [--threads 2]`.
+"""Measures compile times of growing graphs: `python -m cuesta.tools.bench.growth [--most-ops 10000] [--threads 2]`.
 
-Equal transformer layers, and chains of elementwise ops with a mean here and there, each compiled with nothing in the
-cache: seconds of processor time of the whole first call, of cuesta's part in it, and each for a layer or for a thousand
-ops. What else the machine does counts little so.
+The graphs are stacks of equal transformer layers, and chains of elementwise ops with a mean after every 50 of their
+steps. Each is compiled with an empty cache. Reported are seconds of processor time, on which other work of the machine
+has little influence: of the whole first call, of cuesta's part in it, and both for a layer or for a thousand ops.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ HEADER = ("graph", "first call", "of it cuesta's", "for each", "of it cuesta's")
 
 
 def layers(count: int) -> tuple[Callable[..., Tensor], Tensor]:
-    """So many equal layers of a transformer's encoder."""
+    """A transformer encoder of `count` equal layers, and its input."""
     layer = nn.TransformerEncoderLayer(64, 4, 128, dropout=0.0, batch_first=True)
     return nn.TransformerEncoder(layer, count, enable_nested_tensor=False), torch.randn(2, 16, 64)
 
 
 def ops(count: int) -> tuple[Callable[..., Tensor], Tensor]:
-    """A chain of about so many ops on one tensor."""
+    """A chain of about `count` ops on one tensor, and its input."""
 
     def chain(x: Tensor) -> Tensor:
         for n in range(count // 2):
@@ -47,8 +47,8 @@ def ops(count: int) -> tuple[Callable[..., Tensor], Tensor]:
 
 
 def measure(function: Callable[..., Tensor], x: Tensor) -> tuple[float, float]:
-    """Seconds of processor time, of all threads, of the first call and of cuesta's part in it: what it does with the
-    graphs that AOTAutograd hands it. Raises AssertionError where the result is not eager's or a graph ran op by op."""
+    """Seconds of processor time, over all threads, of the first call and of cuesta's part in it: compiling the graphs
+    that AOTAutograd passes. Raises AssertionError if the result differs from eager's or a graph ran op by op."""
     torch._dynamo.reset()
     ours = 0.0
 
@@ -70,7 +70,7 @@ def measure(function: Callable[..., Tensor], x: Tensor) -> tuple[float, float]:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Measures and prints."""
+    """Measures, and prints the table."""
     parser = argparse.ArgumentParser(
         prog="python -m cuesta.tools.bench.growth", description="compile times of graphs of growing size"
     )

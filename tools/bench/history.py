@@ -1,10 +1,10 @@
-"""What earlier runs measured on this machine: ratios of times, kept as JSON, and whether today's are slower.
+"""Keeps ratios of times that earlier runs measured on this machine, as JSON, and tells whether today's are slower.
 
     {"format": 1, "about": {cpu, cores, threads, gpu, torch},
      "runs": [{time, commit, load, packages, "ratios": {case: {"cuesta/inductor": [lower, median, upper]}}}]}
 
-A file is for one machine and one torch: a ratio of times on another says nothing. Of each case it keeps the time of
-each contender of cuesta's over that of each other one, by round, as median and quartiles.
+A file is for one machine and one version of torch: ratios of others are not comparable. For each case it keeps the
+ratio of the time of each cuesta contender to that of each other contender, by round, as median and quartiles.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ Ratios = dict[str, dict[str, Spread]]
 
 
 class HistoryError(Exception):
-    """A file that is no history, or another machine's; the text says which."""
+    """The file is no history, or one of another machine; the text says which."""
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """A case of today's beside what was last kept of it; None for a side that there is not."""
+    """A case's ratio today beside the last ratio kept; None for a missing side."""
 
     case: str
     pair: str
@@ -44,13 +44,13 @@ class Verdict:
 
     @property
     def row(self) -> tuple[str, ...]:
-        """Of a table: case, over what, kept, today, in words."""
+        """A table row: case, pair, kept ratio, today's ratio, verdict in words."""
         word = "slower" if self.is_slower else "new" if self.kept is None else "as fast"
         return (self.case, self.pair, _text(self.kept), _text(self.today), word)
 
     @property
     def is_slower(self) -> bool:
-        """More than a tenth by the medians, and by so much that the quartiles lie apart; or a case that has no time."""
+        """Whether the median grew by more than a tenth and the quartiles do not overlap, or today's time is missing."""
         if self.kept is None:
             return False
         if self.today is None:
@@ -76,7 +76,7 @@ class History:
 
     @staticmethod
     def read(path: Path, about: Mapping[str, Any]) -> History:
-        """What `path` holds, nothing where there is no such file. Raises HistoryError."""
+        """Reads `path`; an empty history if there is no such file. Raises HistoryError."""
         if not path.exists():
             return History(dict(about), [])
         try:
@@ -93,7 +93,7 @@ class History:
         return history
 
     def append(self, run: Mapping[str, Any], found: Ratios) -> None:
-        """Adds a run, where it has ratios; `run` says when and of which commit."""
+        """Adds a run if it has ratios; `run` holds its time and commit."""
         kept = {
             case: {pair: [round(x, 4) for x in (s.lower, s.median, s.upper)] for pair, s in pairs.items()}
             for case, pairs in found.items()
@@ -103,7 +103,7 @@ class History:
             self.runs.append({**run, "ratios": kept})
 
     def write(self, path: Path) -> None:
-        """Whole or not at all."""
+        """Writes the file atomically."""
         content = {"format": FORMAT, "about": self.about, "runs": self.runs}
         descriptor, temporary = tempfile.mkstemp(suffix=".tmp", dir=path.parent)
         with open(descriptor, "w") as file:
@@ -112,17 +112,17 @@ class History:
         os.replace(temporary, path)
 
     def series(self, case: str, pair: str) -> list[Spread | None]:
-        """The ratio in each run, None in one that has not measured it."""
+        """The ratio in each run, None for runs that did not measure it."""
         found = [run["ratios"].get(case, {}).get(pair) for run in self.runs]
         return [_spread(values) if values else None for values in found]
 
     def last(self, case: str, pair: str) -> Spread | None:
-        """The last ratio that was kept."""
+        """The most recent ratio kept, if any."""
         return next(filter(None, reversed(self.series(case, pair))), None)
 
     def verdicts(self, today: Ratios, reference: str | None = None) -> list[Verdict]:
-        """One for each case and each contender of cuesta's, over `reference`: by default Inductor in the same mode,
-        Inductor, or eager, the first that both sides have, or else one of them."""
+        """One verdict for each case and each cuesta contender, relative to `reference`. By default the reference is the
+        first of Inductor in the same mode, Inductor, and eager that both sides have, or else that one side has."""
         found = []
         for case, pairs in today.items():
             kept = sorted({pair for run in self.runs for pair in run["ratios"].get(case, {})})
@@ -135,7 +135,7 @@ class History:
 
 
 def ratios_of(cases: Mapping[str, Mapping[str, Any]]) -> Ratios:
-    """Of the "times" that cuesta-bench keeps of a run, on a CPU or a GPU. A case without times is empty."""
+    """Ratios from the "times" section of a cuesta-bench run, on a CPU or a GPU. Empty for a case without times."""
     found: Ratios = {}
     for case, result in cases.items():
         times = _times(result)
@@ -146,7 +146,7 @@ def ratios_of(cases: Mapping[str, Mapping[str, Any]]) -> Ratios:
 
 
 def about_machine(described: Mapping[str, Any]) -> dict[str, Any]:
-    """What a history is of, from a run's description of the machine: a GPU, whatever it stands in, or a CPU."""
+    """Identifies the machine of a history, from a run's description: the GPU, whatever its host, or the CPU."""
     gpu = (described.get("gpu") or {}).get("name")
     torch = described["packages"]["torch"]
     host = {name: None if gpu else described[name] for name in ("cpu", "cores", "threads")}
@@ -154,12 +154,12 @@ def about_machine(described: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def about_run(described: Mapping[str, Any]) -> dict[str, Any]:
-    """What is kept of a run beside its ratios."""
+    """The part of a run's description that is kept beside its ratios."""
     return {name: described[name] for name in ("time", "commit", "load", "packages")}
 
 
 def file_of(path: Path, about: Mapping[str, Any]) -> Path:
-    """`path`, or where that is a folder the file in it for this machine and torch."""
+    """`path`, or, if `path` is a folder, the file in it for this machine and torch."""
     if not path.is_dir():
         return path
     machine = about["gpu"] or f"{about['cpu']} {about['threads']} threads"
@@ -177,8 +177,8 @@ def keep(
 ) -> tuple[History, list[str]]:
     """Appends a run's ratios to the history in `path` and prints them beside those kept before.
 
-    With `check`, cases that are slower are not kept, so that the next run is held to the same; returned with the
-    history is a line for each of them, or one that says that nothing could be compared. Raises HistoryError.
+    With `check`, slower cases are not kept, so that the next run is compared with the same ratios. Returns the history
+    and a line for each slower case, or one that says that nothing could be compared. Raises HistoryError.
     """
     about = about_machine(described)
     path = file_of(path, about)
@@ -199,7 +199,7 @@ def keep(
 
 
 def _times(result: Mapping[str, Any]) -> dict[str, list[float]]:
-    """Contender → seconds by round, those alone that have as many rounds as most."""
+    """Contender → seconds by round. Omits contenders that have fewer rounds than another."""
     times = dict(result.get("times", {}))
     for name, part in result.get("contenders", {}).items():
         times[name] = [sample["device"] for sample in part.get("times", ())]

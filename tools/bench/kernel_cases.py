@@ -1,4 +1,4 @@
-"""Cases of a few ops each: mostly one kernel."""
+"""Defines the benchmark cases of a few ops each, which mostly compile to one kernel."""
 
 from __future__ import annotations
 

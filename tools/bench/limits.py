@@ -1,4 +1,4 @@
-"""What this machine can do at best with a number of threads, measured; and how long a call takes at least with it."""
+"""Measures this machine's peak bandwidths and FLOP rate with a number of threads, and derives a call's least time."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ class Level:
     """Bytes a second of a loop that reads and writes as many, both counted."""
 
     def seconds(self, read: float, written: float) -> float:
-        """For so many bytes: a written one takes what `scale` takes beyond reading."""
+        """The time to move these bytes. A written byte costs the time of `scale` less that of the read."""
         return read / self.read + written * max(2 / self.scale - 1 / self.read, 0.0)
 
 
 @dataclass(frozen=True)
 class Limit:
-    """How long a call takes at least."""
+    """The least time of a call, and the resource that sets it."""
 
     seconds: float
     by: str
@@ -53,15 +53,15 @@ class Limit:
 
 @dataclass(frozen=True)
 class Limits:
-    """Of the machine with a number of threads; the levels with the nearest one first, the memory last."""
+    """The machine's limits with a number of threads. Levels: nearest cache first, memory last."""
 
     levels: tuple[Level, ...]
     operations: float
     """Of f32, a second; a multiplication and an addition are two."""
 
     def of(self, cost: Cost) -> Limit:
-        """The later of two: the bytes have come and gone, at the speed of the nearest level that holds the footprint;
-        and the operations are done."""
+        """The larger of two times: that of the bytes, at the speed of the nearest level that holds the footprint, and
+        that of the operations."""
         level = next(level for level in self.levels if cost.footprint <= level.capacity)
         moved = Limit(level.seconds(cost.read, cost.written), level.name)
         return max(moved, Limit(cost.operations / self.operations, "FMA"), key=lambda limit: limit.seconds)
@@ -76,12 +76,12 @@ class Limits:
 
     @staticmethod
     def from_dict(content: Mapping[str, Any]) -> Limits:
-        """Of what `as_dict` gave."""
+        """The inverse of `as_dict`."""
         levels = [Level(**(level | {"capacity": level["capacity"] or math.inf})) for level in content["levels"]]
         return Limits(tuple(levels), content["operations"])
 
     def as_dict(self) -> dict[str, Any]:
-        """As JSON has it: no capacity is infinite there."""
+        """As JSON values: None replaces the memory's infinite capacity."""
         levels = [asdict(level) for level in self.levels]
         levels[-1]["capacity"] = None
         return {"operations": self.operations, "levels": levels}
@@ -92,8 +92,8 @@ class Limits:
 
 
 def cache_sizes(threads: int, cpus: Path = _CPUS) -> dict[str, int]:
-    """Name → bytes of the data caches that so many threads have together, nearest first; empty where Linux does not
-    say. Each thread is taken to be on a core of its own."""
+    """Name → total bytes of the data caches of `threads` threads, nearest level first; empty if Linux does not report
+    them. Assumes one thread per core."""
     found: dict[int, dict[str, int]] = {}
     for cpu in sorted(os.sched_getaffinity(0)):
         for index in sorted((cpus / f"cpu{cpu}" / "cache").glob("index*")):
@@ -109,7 +109,7 @@ def cache_sizes(threads: int, cpus: Path = _CPUS) -> dict[str, int]:
 
 
 class Meter:
-    """Runs loops on as many threads of its own as a call has, all at once, and takes their time."""
+    """Runs loops on `threads` threads at once and times them."""
 
     def __init__(self, loops: Loops, threads: int, clock: Callable[[], float] = time.perf_counter) -> None:
         self.loops = loops
@@ -117,8 +117,8 @@ class Meter:
         self.clock = clock
 
     def limits(self, caches: Mapping[str, int]) -> Limits:
-        """Of the levels in `caches` (name → bytes of all threads') and the memory. Takes some seconds, and memory of
-        several times the last cache's size."""
+        """Measures the levels in `caches` (name → bytes over all threads) and the memory. Takes some seconds, and
+        allocates several times the last cache's size."""
         sizes = self._sizes(caches)
         with ThreadPoolExecutor(self.threads) as self.pool:
             self.scratch = [_aligned(SCRATCH) for _ in range(self.threads)]
@@ -128,8 +128,8 @@ class Meter:
         return Limits(tuple(levels), iterations * self.loops.operations)
 
     def _sizes(self, caches: Mapping[str, int]) -> dict[str, int]:
-        """Level → bytes of a thread, a power of two: well within the level, and well beyond the nearer one; of the
-        memory, at least four times the last cache."""
+        """Level → bytes for each thread, a power of two. All threads together fit well within the level and exceed the
+        nearer level by far; for the memory, they exceed the last cache at least four times."""
         sizes = {}
         nearer = 0
         for name, capacity in caches.items():
@@ -141,7 +141,7 @@ class Meter:
     def _level(self, name: str, capacity: float, size: int) -> Level:
         scratch, memory = ([block.data_ptr() for block in blocks] for blocks in (self.scratch, self.memory))
         read = self._rate(lambda i, count: self.loops.read(scratch[i], memory[i], size, count), size)
-        # Two blocks, which together are as large.
+        # Source and destination together have the size of the block that `read` reads.
         half = size // 2
 
         def scaled(write: Callable[[int, int, int, int], None]) -> float:
@@ -150,7 +150,7 @@ class Meter:
         return Level(name, capacity, read, 2 * max(scaled(self.loops.scale), scaled(self.loops.stream)))
 
     def _rate(self, work: Callable[[int, int], None], unit: int) -> float:
-        """What all threads together do a second, at best; `work` takes a thread and how much, a multiple of `unit`."""
+        """The best rate of all threads together, per second. `work` takes a thread and an amount in steps of `unit`."""
         amount = unit
         while (shortest := self._seconds(work, amount)) < SAMPLE_SECONDS:
             amount *= 2
@@ -165,7 +165,7 @@ class Meter:
 
 
 def _aligned(size: int) -> torch.Tensor:
-    """So many bytes of f32 at a multiple of 64, all of them written to: what is not has no memory of its own."""
+    """`size` bytes of f32, aligned to 64. All are written, so that the kernel backs every page with memory."""
     block = torch.ones(size // 4 + 16)
     start = -block.data_ptr() % 64 // 4
     return block[start : start + size // 4]

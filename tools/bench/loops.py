@@ -1,7 +1,7 @@
-"""Loops that do nothing but read, read and write, or multiply and add, with vectors as wide as the machine's.
+"""Compiles loops that only read, only read and write, or only multiply and add, with vectors of the machine's width.
 
-They take the way of cuesta's own kernels from the LLVM dialect on, so no compiler is needed. LLVM finds no copy, sum or
-constant in them that it could do in another way.
+From the LLVM dialect on they are compiled as cuesta's own kernels are, so no C++ compiler is needed. They contain no
+copy, sum or constant that LLVM could replace or fold.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ _PIPELINE = "builtin.module(convert-scf-to-cf,convert-arith-to-llvm,convert-cf-t
 
 @dataclass(frozen=True)
 class Loops:
-    """The loops, for any thread; none holds Python's lock. Addresses are multiples of 64.
+    """The loops. Any thread may call them; they release Python's lock. Addresses are multiples of 64.
 
-    Memory of 2^n bytes, 1 KiB or more, is gone through from its start again and again until `bytes` are done.
+    A memory block has 2^n bytes, at least 1 KiB. A loop passes over the block repeatedly until `bytes` are processed.
     """
 
     multiply_add: Callable[[int, int], None]
@@ -51,7 +51,7 @@ class Loops:
 
 
 def make_loops() -> Loops:
-    """Compiles and loads them."""
+    """Compiles and loads the loops."""
     lanes = _LANES.get(torch.backends.cpu.get_cpu_capability(), 4)
     writes = {"scale": "", "stream": ", nontemporal"}
     functions = [_multiply_add(lanes), _read(lanes), *(_scale(name, lanes, how) for name, how in writes.items())]
@@ -130,7 +130,7 @@ llvm.func @{name}(%out: !llvm.ptr, %memory: !llvm.ptr, %size: i64, %bytes: i64) 
 
 
 def _constants(lanes: int) -> str:
-    """Those of a loop over %size bytes, a power of two, which an offset is kept within."""
+    """The constants of a loop over %size bytes. %size is a power of two, so %mask wraps an offset around."""
     return f"""%zero = llvm.mlir.constant(0 : i64) : i64
   %one = llvm.mlir.constant(1 : i64) : i64
   %step = llvm.mlir.constant({UNROLLED * lanes * 4} : i64) : i64
@@ -155,7 +155,7 @@ def _store(value: str, memory: str, index: int, lanes: int, how: str = "") -> st
 
 
 def _carried(count: int, kind: str) -> str:
-    """What a loop carries from one iteration to the next: %s0, …, from %i0, … on."""
+    """The loop-carried values %s0, …, with the initial values %i0, …."""
     return f"iter_args({', '.join(f'%s{i} = %i{i}' for i in range(count))}) -> ({', '.join([kind] * count)})"
 
 

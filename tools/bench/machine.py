@@ -1,4 +1,4 @@
-"""What a measurement was taken on."""
+"""Describes the machine and the software of a measurement."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def describe(threads: int) -> dict[str, object]:
 
 
 def describe_gpu(device: torch.device) -> dict[str, object]:
-    """Name, memory and libraries of a GPU, as JSON values; nothing of a CPU."""
+    """Name, memory and libraries of a GPU, as JSON values; empty for a CPU."""
     if device.type != "cuda":
         return {}
     properties = torch.cuda.get_device_properties(device)
@@ -48,7 +48,7 @@ def describe_gpu(device: torch.device) -> dict[str, object]:
 
 
 def gpu_driver() -> str | None:
-    """The version of NVIDIA's driver, where its tool says it."""
+    """The version of NVIDIA's driver; None if nvidia-smi does not tell it."""
     query = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
     try:
         done = subprocess.run(query, capture_output=True, text=True, check=False)
@@ -58,7 +58,7 @@ def gpu_driver() -> str | None:
 
 
 def _cpu_name() -> str:
-    """What the processor calls itself, with its family and model: a virtual one may say no more than "AMD EPYC"."""
+    """The processor's name, with family and model: the name of a virtual processor may be just "AMD EPYC"."""
     said = first_processor()
     name = said.get("model name", platform.machine() if said else platform.processor())
     return f"{name} (family {said['cpu family']}, model {said['model']})" if "cpu family" in said else name

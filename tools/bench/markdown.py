@@ -1,4 +1,4 @@
-"""Parts of a page in Markdown."""
+"""Formats parts of a Markdown page."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from cuesta.tools.bench.table import Table
 
 
 def commands_lines(commands: Sequence[str]) -> Iterator[str]:
-    """The command lines that measured, as they were typed."""
+    """The command lines of the measurements, as they were typed."""
     yield "```"
     yield from commands
     yield "```"
 
 
 def machine_lines(machine: Mapping[str, Any]) -> Iterator[str]:
-    """What it was measured on, as a list: the host, versions, the commit."""
+    """The machine of a measurement as a list: host, versions, commit."""
     yield f"- {machine['cpu']}, {machine['cores']} cores, {machine['system']}"
     versions = ", ".join(f"{name} {version}" for name, version in machine["packages"].items() if version)
     yield f"- Python {machine['python']}, {versions}"
@@ -31,7 +31,7 @@ def table_lines(table: Table) -> Iterator[str]:
 
 
 def paragraph(text: str) -> str:
-    """Lines as one."""
+    """Joins lines to one."""
     return " ".join(text.splitlines())
 
 

@@ -1,4 +1,4 @@
-"""What is measured of one case on a CPU in this process: times, differences from eager, and the least it must do."""
+"""Measures one case on a CPU in this process: times, differences from eager, and the least work of a call."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ Progress = Callable[[str], None]
 
 
 def time_case(case: BenchCase, contenders: Sequence[str], repeats: int | None, progress: Progress) -> dict[str, Any]:
-    """{"times": {contender: seconds per round}, "errors": {contender: difference from eager}, "cost": bytes and
-    operations as a Cost has them, "failed": {contender, or "cost": why}}."""
+    """{"times": {contender: seconds by round}, "errors": {contender: difference from eager}, "cost": the fields of a
+    Cost, "failed": {contender, or "cost": reason}}."""
     progress(f"{case.name}: build")
     workload = case.make()
     found: dict[str, Any] = {"times": {}, "errors": {}, "failed": {}}
@@ -42,7 +42,7 @@ def time_case(case: BenchCase, contenders: Sequence[str], repeats: int | None, p
 def first_calls(
     case: str, workload: Workload, contenders: Sequence[str], found: dict[str, Any], progress: Progress
 ) -> dict[str, Callable[[], Any]]:
-    """A warm call of each contender; into `found` go their differences from eager, and why some failed."""
+    """A warm call of each contender that works. Adds "errors" (differences from eager) and "failed" to `found`."""
     calls: dict[str, Callable[[], Any]] = {}
     reference = workload.results(workload.compiled("eager")())
     for name in contenders:
@@ -51,7 +51,7 @@ def first_calls(
         try:
             call = workload.compiled(contender.backend, contender.form)
             found["errors"][name] = difference(workload.results(call()), reference)
-            wait_for_tiers()  # what is timed is the last one
+            wait_for_tiers()  # only the last tier is timed
             call()
             if contender.backend == "cuesta" and (reasons := fallbacks()):
                 raise RuntimeError(f"not compiled, but run op by op in Python: {reasons[0]}")
@@ -77,7 +77,7 @@ def _numbers(x: torch.Tensor) -> torch.Tensor:
 
 
 def hold_to(limits: Limits, results: Mapping[str, dict[str, Any]]) -> None:
-    """Adds to each case with a cost its "limit", and as "of_limit" what share of each contender's time that is."""
+    """Adds to each case with a cost its "limit", and as "of_limit" the limit's share of each contender's time."""
     for result in results.values():
         if "cost" in result:
             limit = limits.of(Cost(**result["cost"]))

@@ -1,4 +1,4 @@
-"""Peak memory of a call, from torch's own allocation events."""
+"""Measures the peak memory of a call, from torch's own allocation events."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torch.profiler import ProfilerActivity, profile
 
 @dataclass(frozen=True)
 class MemoryUse:
-    """Bytes above what was allocated when the call, or a phase of it, began."""
+    """Bytes above the level at the start of the call, or of a phase of the call."""
 
     peak: int
     phases: dict[str, int]
@@ -21,13 +21,13 @@ class MemoryUse:
 def measure(call: Callable[[], Any], phases: Iterable[str] = ()) -> MemoryUse:
     """Runs `call` once under the profiler.
 
-    Seen is what goes through torch's CPU allocator: tensors, and scratch that takes the form of tensors; not what a
-    library takes from malloc. A block that was there before the call does not count, nor that the call frees it: torch
-    tells of such a free only where it happens to know the size.
+    Counts allocations by torch's CPU allocator: tensors, and scratch in the form of tensors. A library's own calls of
+    malloc are not seen. Blocks older than the call do not count, nor does freeing them: torch reports such a free only
+    where it happens to know the size.
     """
     with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiler:
         result = call()
-    # The result is freed after the profile: until then it is part of what the call needs.
+    # Freed after the profile only: the result is part of the call's memory.
     del result
     results = profiler.profiler.kineto_results
     changes = list(_changes(results.experimental_event_tree()))
@@ -43,7 +43,7 @@ def measure(call: Callable[[], Any], phases: Iterable[str] = ()) -> MemoryUse:
 
 
 def predicted_peak(graphs: Iterable[Mapping[str, Any]]) -> int:
-    """The peak that the graphs of cuesta's report say for a call that runs each of them once, in this order."""
+    """The peak that cuesta's report predicts for a call that runs each of `graphs` once, in this order."""
     level = arena = peak = 0
     for graph in graphs:
         arena = max(arena, graph["arena_bytes"])
@@ -55,7 +55,7 @@ def predicted_peak(graphs: Iterable[Mapping[str, Any]]) -> int:
 
 
 def _changes(roots: Iterable[Any]) -> Iterator[tuple[int, int]]:
-    """When (ns) a block of the call's own came or went, in order, and its bytes, negative where it went."""
+    """(time in ns, bytes) of each block that the call itself allocates, in order; bytes are negative for a free."""
     live: dict[int, int] = {}
     for when, event in sorted(((e.start_time_ns, e.extra_fields) for e in _allocations(roots)), key=lambda e: e[0]):
         if event.alloc_size > 0:

@@ -1,4 +1,4 @@
-"""Pictures: the time of each backend relative to eager's as grouped bars, and kept ratios from run to run."""
+"""Draws pictures: each backend's time relative to eager's as grouped bars, and a history's ratios from run to run."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def plot_ratios(path: Path, backends: Sequence[str], cases: Mapping[str, Mapping
 
 
 def plot_history(path: Path, history: History) -> None:
-    """Writes a picture: for each case its ratios over the runs that are kept, the quartiles as a band."""
+    """Writes a picture: each case's ratios over the runs of the history, with the quartiles as a band."""
     import matplotlib as mpl
 
     mpl.use("Agg")

@@ -1,4 +1,4 @@
-"""Starts workers: compile times from an empty and from a filled cache, and peak memory."""
+"""Starts worker processes that measure compile times with an empty and a filled cache, and peak memory."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ WORKER = "cuesta.tools.bench.worker"
 
 
 class WorkerFailed(Exception):
-    """A backend failed in a worker, or the worker itself did; the text says why."""
+    """A backend failed in a worker, or the worker itself failed; the text says why."""
 
 
 def run_worker(what: str, case: str, backend: str, threads: int, cache: Path) -> dict[str, Any]:
-    """The JSON that a worker printed. All caches of all compilers lie under `cache`.
+    """Runs a worker and returns the JSON that it printed. All caches of all compilers are under `cache`.
 
-    It finds cuesta's sources compiled to bytecode, as it does torch's.
+    Compiles cuesta's sources to bytecode before, as torch's are. Raises WorkerFailed.
     """
     _compile_sources()
     caches = {"CUESTA_CACHE_DIR": cache / "cuesta", "TORCHINDUCTOR_CACHE_DIR": cache / "inductor"}
@@ -47,8 +47,8 @@ def run_worker(what: str, case: str, backend: str, threads: int, cache: Path) ->
 
 @functools.cache
 def _compile_sources() -> None:
-    """Compiles what has changed to bytecode, as pip does of what it installs. Where a checkout keeps none
-    (PYTHONDONTWRITEBYTECODE), that would be 0.3 s of every process."""
+    """Compiles changed sources to bytecode, as pip does for installed packages. In a checkout that keeps no bytecode
+    (PYTHONDONTWRITEBYTECODE), compiling them would take 0.3 s in every process."""
     package = Path(cuesta.__file__).parent
     for folder in (package, *(path for path in package.iterdir() if path.is_dir())):
         compileall.compile_dir(folder, quiet=1)
@@ -57,9 +57,9 @@ def _compile_sources() -> None:
 def compile_rounds(
     case: str, backends: Sequence[str], threads: int, rounds: int, progress: Callable[[str], None]
 ) -> dict[str, dict[str, Any]]:
-    """For each backend {"cold": [...], "warm": [...]}, a worker's result each, or {"error": text}.
+    """Backend → {"cold": [...], "warm": [...]}, with one worker result a round, or {"error": text}.
 
-    The backends take turns, and each round begins with another one.
+    The backends take turns, and each round begins with a different backend.
     """
     results: dict[str, dict[str, Any]] = {backend: {"cold": [], "warm": []} for backend in backends}
     for index in range(rounds):
@@ -83,7 +83,7 @@ def compile_rounds(
 def memory_peaks(
     case: str, backends: Sequence[str], threads: int, progress: Callable[[str], None]
 ) -> dict[str, dict[str, Any]]:
-    """For each backend a worker's result, or {"error": text}."""
+    """Backend → a worker's result, or {"error": text}."""
     results: dict[str, dict[str, Any]] = {}
     with tempfile.TemporaryDirectory(prefix="cuesta-bench-") as cache:
         for backend in backends:

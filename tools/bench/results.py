@@ -1,4 +1,4 @@
-"""What runs keep with --json, read again and put together."""
+"""Reads and merges the results that runs wrote with --json."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ Results = dict[str, Any]
 
 
 def command_line(argv: Sequence[str] | None) -> str:
-    """As it was typed; None are the process's own arguments."""
+    """The command line as it was typed; None stands for the process's own arguments."""
     return shlex.join(["cuesta-bench", *(argv if argv is not None else sys.argv[1:])])
 
 
 def read_results(paths: Sequence[Path], sections: Sequence[str], cases: Collection[str]) -> Results:
-    """Files as one run, with the named cases alone."""
+    """Reads files as one run that has only the named cases."""
     results = merged([json.loads(path.read_text()) for path in paths], sections)
     for section in sections:
         results[section] = {name: found for name, found in results[section].items() if name in cases}
@@ -27,7 +27,7 @@ def read_results(paths: Sequence[Path], sections: Sequence[str], cases: Collecti
 
 
 def merged(parts: Sequence[Results], sections: Sequence[str]) -> Results:
-    """Runs as one; of a case that several have, the last. The machine is the last run's."""
+    """Merges runs. The last run wins for a case that several have, and for the machine."""
     result: Results = {"machine": parts[-1]["machine"], "commands": [], **{name: {} for name in sections}}
     for part in parts:
         result["commands"] += part.get("commands", [])

@@ -1,8 +1,8 @@
-"""A server's memory over many calls: `python -m cuesta.tools.bench.soak [--calls 20000] [--threads 4] [--plot FILE]`.
+"""Checks a server's memory: `python -m cuesta.tools.bench.soak [--calls 20000] [--threads 4] [--plot FILE]`.
 
-Threads call a small transformer with batches and lengths that change from call to call, both open, and now and then a
-graph that is compiled for each set of sizes by itself. After a warm-up, in which every table of programs and of sizes
-has filled up, the process must not grow: neither its resident memory, nor its mappings, open files and temporary files.
+Threads make many calls of a small transformer whose batch and length are symbolic sizes and vary, and now and then
+of a graph that is compiled for each set of sizes separately. A warm-up fills every table of programs and of sizes.
+After it the process must not grow: neither its resident memory nor its mappings, open files and temporary files.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from torch import Tensor, nn
 from cuesta.reports.quantities import size_text
 from cuesta.tools.bench.table import table
 
-#: How many sequences, of how many tokens: more pairs than the 256 sets of sizes whose tables a program keeps.
+#: Sequences, and tokens of each: more pairs than the 256 sets of sizes whose tables a program keeps.
 BATCHES, LENGTHS = range(2, 10), range(4, 100)
-#: Rows of the graph that is compiled for each number of them: more than the programs that such a graph keeps.
+#: Row counts of the graph that is compiled for each row count: more than the programs that such a graph keeps.
 ROWS = range(2, 66)
-#: One call in so many is of that graph.
+#: One call in so many runs the graph that is compiled for each row count.
 SPECIALISED = 50
 #: One call in so many is compared with eager.
 COMPARED = 20
@@ -73,13 +73,13 @@ class Transformer(nn.Module):
 
 
 def gates(x: Tensor) -> Tensor:
-    """Any numbers [rows, 32] → the same shape: what the graph computes that has a program for each number of rows."""
+    """[rows, 32] → the same shape: the graph that is compiled for each row count."""
     return (x.sigmoid() * x).softmax(-1) @ x.mT @ x
 
 
 @dataclass(frozen=True)
 class Sample:
-    """What a process has after so many calls; memory in bytes, the others by number."""
+    """A process's resources after a number of calls: memory in bytes, the others as counts."""
 
     calls: int
     memory: int
@@ -106,11 +106,11 @@ class Soak:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def run(self) -> list[Sample]:
-        """Makes the calls. Raises AssertionError where a result is not eager's."""
+        """Makes the calls. Raises AssertionError if a result differs from eager's."""
         torch._dynamo.reset()
         self.model = Transformer().eval()
         self.compiled = torch.compile(self.model, backend="cuesta", dynamic=True)
-        # Memory is planned for each set of sizes where it is limited.
+        # With a memory limit, cuesta compiles the graph for each set of sizes, because it plans the memory for each.
         limited: dict[str, Any] = {"memory_limit": 64 << 20}
         self.gates = torch.compile(gates, backend="cuesta", dynamic=True, options=limited)
         with ThreadPoolExecutor(self.threads) as pool:
@@ -146,7 +146,7 @@ class Soak:
 
 @dataclass(frozen=True)
 class Growth:
-    """A quantity in the second quarter of the calls, behind the warm-up, and in the last one, as medians."""
+    """The medians of a quantity in the second quarter of the calls, after the warm-up, and in the last quarter."""
 
     name: str
     before: float
@@ -159,9 +159,9 @@ class Growth:
 
 
 def growths(samples: Sequence[Sample]) -> list[Growth]:
-    """How each quantity has grown. Resident memory may by a hundredth, as malloc's heaps of the threads do not lie the
-    same at any two moments; so may the mappings by two for a thread, the ones that malloc makes and gives back for
-    large blocks. Files may not grow at all."""
+    """The growth of each quantity. Resident memory may grow by a hundredth, because the layout of malloc's heaps varies
+    from moment to moment. Mappings may grow by two for each thread: malloc maps and unmaps large blocks. Files may not
+    grow at all."""
     quarter = len(samples) // 4
     second, last = samples[quarter : 2 * quarter], samples[-quarter:]
 
@@ -202,15 +202,15 @@ def plot(path: Path, samples: Sequence[Sample], title: str) -> None:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Makes the calls, prints what has grown and draws it; exits with 1 where something has."""
+    """Makes the calls, prints and draws the growth, and returns 1 if something has grown."""
     parser = argparse.ArgumentParser(prog="python -m cuesta.tools.bench.soak", description="memory over many calls")
     parser.add_argument("--calls", type=int, default=20000, metavar="N", help="how many (20000)")
     parser.add_argument("--threads", type=int, default=4, metavar="N", help="that many call at a time (4)")
     parser.add_argument("--plot", type=Path, metavar="FILE", help="where the picture goes")
     arguments = parser.parse_args(argv)
-    torch.set_num_threads(1)  # each of the server's threads computes by itself
+    torch.set_num_threads(1)  # the server's threads are the only parallelism
     with tempfile.TemporaryDirectory() as folder:
-        os.environ["TMPDIR"], tempfile.tempdir = folder, None  # so that the files in it are this process's own
+        os.environ["TMPDIR"], tempfile.tempdir = folder, None  # so that only this process's files are counted
         start = time.monotonic()
         samples = Soak(arguments.calls, arguments.threads).run()
         seconds = time.monotonic() - start

@@ -1,7 +1,7 @@
-"""The survey: many small functions, timed so that other work on the machine matters little, the slowest of ours first.
+"""Times many small functions so that other work on the machine matters little, and lists cuesta's slowest first.
 
-Each contender runs for a burst in every round, and the least time of a single call counts: of many short calls some run
-undisturbed, where a median has whatever else the machine did.
+Each contender runs for a burst in every round, and its fastest single call counts: among many short calls some run
+undisturbed, while a median includes the disturbances.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from cuesta.tools.bench.workload import BenchCase
 
 ROUNDS = 40
 BURST_SECONDS = 0.01
-#: Calls of a burst, at least: the first one finds the caches as another contender has left them.
+#: Least calls of a burst: the first call runs with the caches that another contender has left.
 _FEWEST_CALLS = 3
 
 _OURS = "cuesta"
@@ -31,8 +31,8 @@ error is cuesta's largest difference from eager, relative to the largest value."
 
 
 def survey_case(case: BenchCase, contenders: Sequence[str], rounds: int | None, progress: Progress) -> dict[str, Any]:
-    """{"times": {contender: the least seconds of a call, of each round}, "errors": {contender: difference from eager},
-    "failed": {contender: why}}."""
+    """{"times": {contender: least seconds of a call, by round}, "errors": {contender: difference from eager},
+    "failed": {contender: reason}}."""
     progress(f"{case.name}: build")
     workload = case.make()
     found: dict[str, Any] = {"errors": {}, "failed": {}}
@@ -45,7 +45,7 @@ def survey_case(case: BenchCase, contenders: Sequence[str], rounds: int | None, 
 
 
 def bursts(calls: Mapping[str, Callable[[], Any]], rounds: int) -> dict[str, list[float]]:
-    """The least seconds of a call of each of `calls`, all of them warm, in each round."""
+    """Name → least seconds of a call, by round. All `calls` must be warm."""
     names = list(calls)
     times: dict[str, list[float]] = {name: [] for name in names}
     with no_collection():
@@ -69,8 +69,8 @@ def _burst(call: Callable[[], Any]) -> float:
 
 
 def survey_table(results: Mapping[str, Mapping[str, Any]]) -> Table:
-    """A row for each case, the one in which cuesta does worst first: beside Inductor, or eager where that is alone.
-    Those in which it failed are before all."""
+    """A row for each case, by cuesta's time over Inductor's, or eager's if only eager was measured, largest first.
+    Cases in which a contender failed come before all others."""
     names = list(dict.fromkeys(name for result in results.values() for name in result["times"] | result["failed"]))
     others = [name for name in names if name != _OURS]
     others.sort(key=lambda name: (name == "eager", name != "inductor"))
@@ -89,12 +89,12 @@ def survey_table(results: Mapping[str, Mapping[str, Any]]) -> Table:
 
 
 def _ratio(times: Mapping[str, float], other: str) -> float:
-    """Of our time to another's; infinite where one failed, so that its row comes first."""
+    """The ratio of cuesta's time to another's; infinite if either failed, so that the row comes first."""
     return times[_OURS] / times[other] if _OURS in times and other in times else math.inf
 
 
 def _mean(ratios: Sequence[float]) -> str:
-    """Of those that are numbers; of how many, where some are none."""
+    """The geometric mean of the finite ratios, with their number if some ratios are infinite."""
     values = [ratio for ratio in ratios if ratio < math.inf]
     if not values:
         return NOTHING

@@ -1,6 +1,6 @@
-"""Cases of `cuesta-bench --survey`: small functions of all kinds, mostly one kernel each, a row apiece.
+"""Defines the cases of `cuesta-bench --survey`: small functions of all kinds, mostly one kernel each.
 
-They are larger than what a call costs in itself, and small enough that caches hold most of them.
+Each takes longer than the overhead of a call, and most have data that fit in the caches.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Make: TypeAlias = Callable[[], tuple[Tensor, ...]]
 
 
 def _case(name: str, function: Callable[..., Any], make: Make) -> BenchCase:
-    """A function of what `make` gives; where some of that wants gradients, forward and backward of a loss."""
+    """A function with the arguments that `make` returns. If any requires gradients, forward and backward of a loss."""
 
     def build() -> Workload:
         arguments = make()
@@ -28,7 +28,7 @@ def _case(name: str, function: Callable[..., Any], make: Make) -> BenchCase:
 
 
 def _step(name: str, function: Callable[..., Tensor], make: Make) -> BenchCase:
-    """Forward and backward of a function of what `make` gives but for the last tensor: its result's gradient."""
+    """Forward and backward of a function. `make` returns its arguments, and last the gradient of its result."""
 
     def loss(*arguments: Tensor) -> Tensor:
         return (function(*arguments[:-1]) * arguments[-1]).sum()

@@ -1,4 +1,4 @@
-"""Plain text tables and numbers with units."""
+"""Formats plain text tables, and numbers with units."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ NOTHING = "–"
 
 @dataclass(frozen=True)
 class Table:
-    """Text in cells; the first column says what a row is about."""
+    """A table of text; the first column names the row."""
 
     header: Sequence[str]
     rows: Sequence[Sequence[str]]
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Columns as wide as their longest cell: the first flush left, the others flush right."""
+    """The table as text. Columns are as wide as their longest cell, the first flush left, the others flush right."""
     cells = [list(header), *map(list, rows)]
     widths = [max(len(row[column]) for row in cells) for column in range(len(header))]
     lines = [

@@ -1,4 +1,4 @@
-"""Tables of what was measured on a CPU, with geometric means of their ratios at the end."""
+"""Makes the tables of measurements on a CPU, with geometric means of their ratios at the end."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _KERNELS = {case.name for case in KERNEL_CASES}
 
 @dataclass(frozen=True)
 class Cell:
-    """Text, and the number that it stands for where a mean is to be taken of the column."""
+    """A cell's text, and its number if the column has a mean."""
 
     text: str = NOTHING
     value: float | None = None
@@ -27,7 +27,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Row:
-    """Of a case; a mean is taken of the rows with one `label`, which follows the case's name."""
+    """A case's row. `label` follows the case's name; rows with the same label are averaged together."""
 
     case: str
     cells: Sequence[Cell]
@@ -66,7 +66,7 @@ ABOUT_COMPILE = "From torch.compile to the end of the first call, in a fresh pro
 
 
 def compile_table(results: Mapping[str, Mapping[str, Any]]) -> Table:
-    """Two rows for each case."""
+    """Two rows for each case: cold and warm."""
     names = _contenders(results.values())
     pairs = list(_pairs(names))
     rows = []
@@ -109,18 +109,18 @@ def memory_table(results: Mapping[str, Mapping[str, Any]]) -> Table:
 
 @dataclass(frozen=True)
 class _Side:
-    """Of a ratio: a contender, or the best of several."""
+    """One side of a ratio: a contender, or the best of several."""
 
     label: str
     names: Sequence[str]
 
     def of(self, values: Mapping[str, list[float]]) -> str | None:
-        """The name of the one with the least median, None where there is none."""
+        """The name of the contender with the least median, None if none has values."""
         return min((n for n in self.names if n in values), key=lambda n: Spread.of(values[n]).median, default=None)
 
 
 def _pairs(names: Sequence[str]) -> Iterator[tuple[_Side, _Side]]:
-    """What is divided by what: cuesta's over Inductor's and eager's; and where there are several forms, the best."""
+    """The (numerator, denominator) of each ratio: cuesta over Inductor and eager, and the best forms if several."""
     forms = {backend: [n for n in names if n.split(":")[0] == backend] for backend in ("cuesta", "inductor", "eager")}
     plain = {backend: _Side(backend, [backend]) for backend in names if ":" not in backend}
     best = {backend: _Side(f"best {backend}", found) for backend, found in forms.items() if len(found) > 1}
@@ -135,7 +135,7 @@ def _pairs(names: Sequence[str]) -> Iterator[tuple[_Side, _Side]]:
 
 
 def _ratio_cell(values: Mapping[str, list[float]], ours: _Side, theirs: _Side) -> Cell:
-    """The ratio of the two sides, with the forms that are the best."""
+    """The ratio of the two sides; a side that is the best of several forms is followed by that form's name."""
     a, b = ours.of(values), theirs.of(values)
     if a is None or b is None:
         return Cell()
@@ -146,7 +146,7 @@ def _ratio_cell(values: Mapping[str, list[float]], ours: _Side, theirs: _Side) -
 
 
 def _limit_cells(limit: Mapping[str, Any], shares: Mapping[str, float], names: Sequence[str]) -> Iterator[Cell]:
-    """The limit, and what part of each time it is: no part of a mean where a call takes longer before it computes."""
+    """The limit, and its share of each time. A limit below the overhead of a call counts in no mean."""
     yield Cell(f"{seconds(limit['seconds'])} {limit['by']}")
     for name in names:
         if (share := shares.get(name)) is None:
@@ -157,7 +157,7 @@ def _limit_cells(limit: Mapping[str, Any], shares: Mapping[str, float], names: S
 
 
 def _contenders(results: Any) -> list[str]:
-    """Those of all cases, in the order in which they come."""
+    """The contenders of all cases, in the order of their first appearance."""
     return [name for name in dict.fromkeys(name for result in results for name in result) if name != "cost"]
 
 
@@ -167,7 +167,7 @@ def _absent(result: Mapping[str, Any], name: str) -> Cell:
 
 
 def _with_means(header: Sequence[str], rows: Sequence[Row]) -> Table:
-    """The rows, and for each label the geometric means of kernels, of models and of all."""
+    """The rows, followed for each label by the geometric means over kernels, over models and over all."""
     texts = [[row.case + row.label, *(cell.text for cell in row.cells)] for row in rows]
     groups: dict[str, Callable[[Row], bool]] = {
         "kernels": lambda row: row.case in _KERNELS,
@@ -187,7 +187,7 @@ def _with_means(header: Sequence[str], rows: Sequence[Row]) -> Table:
 
 
 def _mean(cells: Sequence[Cell]) -> str:
-    """Of the cells that have a number; of how many, where some have none."""
+    """The geometric mean of the cells with a number, with their count if some cells have none."""
     values = [cell.value for cell in cells if cell.value is not None and cell.value > 0]
     if not values:
         return ""

@@ -1,4 +1,4 @@
-"""Interleaved timing: every backend runs in every round, so that a slow second of the machine slows all of them."""
+"""Times backends interleaved: each runs in every round, so that a slow second of the machine slows all of them."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ class Spread:
 
 
 def interleaved(calls: Mapping[str, Callable[[], Any]], rounds: int | None = None) -> dict[str, list[float]]:
-    """Seconds per call, one value a round, for each of `calls`, all of them warm.
+    """Name → seconds per call, one value a round. All `calls` must be warm.
 
-    Without `rounds`, as many as fit in CASE_SECONDS, between FEWEST_ROUNDS and ROUNDS.
+    Without `rounds`, runs as many rounds as fit in CASE_SECONDS, between FEWEST_ROUNDS and ROUNDS.
     """
     names = list(calls)
     inner = {name: _inner_calls(calls[name]) for name in names}
@@ -47,7 +47,7 @@ def interleaved(calls: Mapping[str, Callable[[], Any]], rounds: int | None = Non
     times: dict[str, list[float]] = {name: [] for name in names}
     with no_collection():
         for index in range(rounds):
-            # Each backend comes first, second, … in turn: what runs before it leaves its data in the caches.
+            # The order rotates, because each backend leaves its data in the caches for the next.
             turn = index % len(names)
             for name in names[turn:] + names[:turn]:
                 times[name].append(_sample(calls[name], inner[name]))
@@ -55,12 +55,12 @@ def interleaved(calls: Mapping[str, Callable[[], Any]], rounds: int | None = Non
 
 
 def ratios(times: list[float], base: list[float]) -> Spread:
-    """Of times to base times, round by round: what slows a whole round cancels."""
+    """The ratio of times to base times, round by round, so that a disturbance of a whole round cancels."""
     return Spread.of([a / b for a, b in zip(times, base, strict=True)])
 
 
 def _inner_calls(call: Callable[[], Any]) -> int:
-    """How many calls make a sample."""
+    """The number of calls that fill a sample."""
     count = 1
     while True:
         seconds = _sample(call, count) * count

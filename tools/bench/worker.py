@@ -1,6 +1,6 @@
-"""One measurement in a fresh process: `python -m cuesta.tools.bench.worker compile CASE CONTENDER THREADS`.
+"""Makes one measurement in a fresh process: `python -m cuesta.tools.bench.worker compile CASE CONTENDER THREADS`.
 
-The last line on stdout is the result as JSON, {"error": text} where the backend failed.
+The last line on stdout is the result as JSON; {"error": text} if the backend failed.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from cuesta.tools.bench.workload import BACKWARD, FORWARD, Workload
 
 
 def compile_times(workload: Workload, contender: Contender) -> dict[str, Any]:
-    """Seconds from torch.compile to the end of the first call, and what torch and cuesta say of their parts."""
-    # Eager first: what torch and MKL set up in a process's first call is not compile time.
+    """Seconds from torch.compile to the end of the first call, and the times that torch and cuesta report of stages."""
+    # Eager first: one-time initialisation of torch and MKL is not compile time.
     workload.compiled("eager")()
     started = time.perf_counter()
     call = workload.compiled(contender.backend, contender.form)
@@ -52,7 +52,7 @@ def peak_memory(workload: Workload, contender: Contender) -> dict[str, Any]:
         parameter.grad = None
     graphs = _report_graphs(contender)
     if graphs:
-        # So that the measured call allocates the arena itself, as it does all else that it takes.
+        # Frees the arena, so that the measured call allocates it and its bytes count.
         ARENAS.trim()
     use = measure(call, (FORWARD, BACKWARD))
     result: dict[str, Any] = {"peak": use.peak, "phases": use.phases}
@@ -80,7 +80,7 @@ def main() -> None:
         with torch.set_grad_enabled(bool(workload.parameters)):
             result = measurement(workload, Contender.parse(contender))
     except Exception as error:
-        # Not a traceback: its last line, where a compiler failed, is Dynamo's advice and not the reason.
+        # Not as a traceback: if a compiler failed, the last line of that is Dynamo's advice and not the reason.
         result = {"error": one_line(error)}
     print(json.dumps(result, default=str))
 

@@ -1,4 +1,4 @@
-"""What cuesta-bench measures one of: a function, its arguments, and how a call of it trains."""
+"""Defines the workload of a benchmark case: a function, its arguments, and how a call of the function trains."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ FORWARD, BACKWARD = "bench:forward", "bench:backward"
 class Workload:
     """`function(*arguments)` is what gets compiled.
 
-    Without parameters a call is that, without gradients. With parameters the function returns a loss, and a call is
-    a training step: forward, loss, backward. With an optimizer, which is made of the parameters, the whole step is
-    compiled as one function, from zero_grad to the optimizer's step.
+    Without parameters, a call is `function(*arguments)` without gradients. With parameters, the function returns a
+    loss, and a call is a training step: forward, loss, backward. With `optimizer`, which builds an optimizer from the
+    parameters, the whole step is compiled as one function, from zero_grad to the optimizer's step.
     """
 
     function: Callable[..., Any]
@@ -32,7 +32,7 @@ class Workload:
     optimizer: Callable[[tuple[Tensor, ...]], torch.optim.Optimizer] | None = None
 
     def compiled(self, backend: str, form: str | None = None) -> Callable[[], Any]:
-        """One call on a contender's backend ("eager" for none), in its form, as a function without arguments."""
+        """One call as a function without arguments, compiled by a backend in `form`; not compiled for "eager"."""
         contender = Contender(backend, form)
 
         def run(function: Callable[..., Any], whole: bool) -> Callable[..., Any]:
@@ -45,7 +45,7 @@ class Workload:
         return self._training_call(once) if self.parameters else self._plain_call(once)
 
     def results(self, outcome: Any) -> list[Tensor]:
-        """The tensors to compare after a call that returned `outcome`; gradients as copies."""
+        """The tensors to compare after a call that returned `outcome`, and copies of the gradients."""
         leaves = [t for t in torch.utils._pytree.tree_leaves(outcome) if isinstance(t, Tensor)]
         gradients = [p.grad.clone() for p in self.parameters if p.grad is not None]
         return [leaf.detach() for leaf in leaves] + gradients
@@ -82,10 +82,10 @@ class Workload:
 
 
 def _of_its_own(function: Callable[..., Any], suffix: str) -> Callable[..., Any]:
-    """The function with a code object of its own.
+    """A copy of the function with its own code object.
 
-    Dynamo keeps one list of compiled code per code object: the backend that comes second in it would pay for the
-    first one's guards in every call.
+    Dynamo keeps one list of compiled code per code object. With a shared code object, each call of the second backend
+    would evaluate the first backend's guards too.
     """
     name = f"{function.__name__}_{suffix}"
     code = function.__code__.replace(co_name=name, co_qualname=name)
@@ -94,7 +94,7 @@ def _of_its_own(function: Callable[..., Any], suffix: str) -> Callable[..., Any]
 
 @dataclass(frozen=True)
 class BenchCase:
-    """A named workload, built when it is wanted."""
+    """A named workload, built on demand."""
 
     name: str
     build: Callable[[], Workload]

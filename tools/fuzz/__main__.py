@@ -1,4 +1,7 @@
-"""Command line of the fuzzer; exits with 1 where something fails, with 130 where Ctrl-C ended it."""
+"""Command line of the fuzzer; exits with 1 if something fails, with 130 if Ctrl-C ended the run.
+
+With --replay, exits with 2 if the file cannot be judged.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +19,8 @@ _FOLDER = Path("build/fuzz")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs a hunt, or what a file holds."""
-    os.environ.setdefault("CUESTA_STRICT", "1")  # a kernel that does not compile is a find, not to be gone around
+    """Runs a hunt over seeds, or judges the file that --replay names."""
+    os.environ.setdefault("CUESTA_STRICT", "1")  # a kernel that does not compile must fail, not fall back
     parser = argparse.ArgumentParser(prog="python -m cuesta.tools.fuzz", description="looks for wrong code")
     parser.add_argument("kind", nargs="?", choices=KINDS, default="graphs", help="what is made at random (graphs)")
     parser.add_argument("-n", "--count", type=int, default=1000, help="how many (1000)")

@@ -1,4 +1,4 @@
-"""What is found of a random graph or program."""
+"""Defines the verdicts on a random text: failure, note, tally, or unjudged."""
 
 from __future__ import annotations
 
@@ -9,32 +9,32 @@ from typing import TypeAlias
 
 
 class Unjudged(Exception):
-    """The text itself is at fault, or what it is compared with; the message begins with which."""
+    """A text cannot be judged: the text or its reference is at fault. The message begins with which of the two."""
 
 
 @dataclass(frozen=True)
 class Failure:
-    """`kind` is alike for failures that have one cause: reducing keeps it. `message` tells more."""
+    """Failures with one cause have the same `kind`, which reducing preserves. `message` has the details."""
 
     kind: str
     message: str
 
     @staticmethod
     def of(problem: Exception) -> Failure:
-        """A failure to compile or to run."""
+        """The Failure for an exception of compiling or running."""
         return Failure(kind_of(problem), str(problem))
 
 
 @dataclass(frozen=True)
 class Note:
-    """It is right; `text` is counted."""
+    """The text passed; `text` is a remark, whose occurrences are counted."""
 
     text: str
 
 
 @dataclass(frozen=True)
 class Tally:
-    """Of a text that says many things: counts by what is counted, and what failed, each as a text of its own."""
+    """Verdict on a text of many calls: counts by remark, and each failure with a text of its own."""
 
     counts: Mapping[str, int]
     failures: tuple[tuple[str, Failure], ...] = ()
@@ -44,14 +44,14 @@ Verdict: TypeAlias = Failure | Note | Tally | None
 
 
 def failures_of(found: Verdict) -> list[Failure]:
-    """What failed, of any verdict."""
+    """The failures in a verdict."""
     if isinstance(found, Tally):
         return [failure for _, failure in found.failures]
     return [found] if isinstance(found, Failure) else []
 
 
 def kind_of(problem: Exception) -> str:
-    """What a problem says without names, sizes and addresses, which differ from one graph to a smaller one."""
+    """The message of an exception without names, sizes and addresses, which change as a text is reduced."""
     text = str(problem)
     error = re.search(r"error: .*", text)
     told = error.group(0) if error else text.partition("\n")[0]

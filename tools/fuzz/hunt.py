@@ -1,4 +1,4 @@
-"""Goes through seeds, judges what each stands for, and keeps what fails."""
+"""Makes a text from each seed, judges the text, and writes failures to files."""
 
 from __future__ import annotations
 
@@ -34,46 +34,46 @@ from cuesta.tools.fuzz.shrink import Smaller, shrink
 
 @dataclass(frozen=True)
 class ReferenceOnly:
-    """Asks to run what `text` is compared with, alone."""
+    """Request to a Judge: runs only the reference of `text`, not the compiled program."""
 
     text: str
 
 
 def _no_parts(text: str) -> list[str]:
-    """Of a kind whose texts are judged as a whole. A function of its own: a kind goes to other processes."""
+    """`Kind.parts` of a kind whose texts are judged as a whole. Not a lambda, because a kind is pickled."""
     return []
 
 
 @dataclass(frozen=True)
 class Kind:
-    """What is made and judged: graphs of the cuesta dialect, torch programs, some called with several sizes, or many
-    calls of one function. Graphs are also judged on their way to a GPU, block by block."""
+    """A kind of text to make and judge: graphs of the cuesta dialect (compiled for the CPU, or for a GPU and run block
+    by block), torch programs (called once, or with several sizes), many calls of one function, or changed files."""
 
     name: str
     make: Callable[[int], str]
     check: Callable[..., Verdict]
-    #: what a text is compared with, alone
+    #: runs only what a text is compared with
     reference: Callable[[str], object]
     smaller: Smaller
     suffix: str
     comment: str
     #: whether the texts name a device, so that they can be judged on another one than the CPU
     on_devices: bool = False
-    #: the parts of a text that can be judged alone, where the whole takes its process along
+    #: the parts of a text that are judged one by one after the whole text crashed or hung its process
     parts: Callable[[str], list[str]] = _no_parts
-    #: variables of the environment of the process that judges
+    #: environment variables of the judging process
     environment: Mapping[str, str] = field(default_factory=dict)
-    #: how long the judgement of one text may take
+    #: time limit for one text
     seconds: float = SECONDS
-    #: whether the programs check each access of memory
+    #: whether the compiled programs check each memory access
     checked: bool = False
 
     def checking(self) -> Kind:
-        """The same, judged in programs that check each access of memory."""
+        """The same kind, compiled to check each memory access."""
         return dataclasses.replace(self, check=functools.partial(self.check, checked=True), checked=True)
 
     def answer(self, request: int | str | ReferenceOnly) -> Any:
-        """What a process of a Judge is asked: the text of that number, or the verdict on a text."""
+        """Answers a request in a Judge's process: makes the text of a seed, runs a reference, or judges a text."""
         if isinstance(request, ReferenceOnly):
             self.reference(request.text)
             return None
@@ -106,38 +106,38 @@ KINDS = {
 
 @dataclass
 class Hunt:
-    """The state of one run. `report` is given a line to print, `folder` takes the files of what fails; `device` is
-    where programs run."""
+    """The state of one run. `report` prints a line, `folder` receives a file for each failure, and programs run on
+    `device`."""
 
     kind: Kind
     folder: Path
     report: Callable[[str], None]
     device: str = "cpu"
     judged: int = 0
-    #: how many could not be judged, by the reason
+    #: reason → number of texts that could not be judged
     unjudged: Counter[str] = field(default_factory=Counter)
     failures: int = 0
-    #: whether the keyboard ended it
+    #: whether Ctrl-C ended the run
     interrupted: bool = False
     notes: Counter[str] = field(default_factory=Counter)
     _kinds: set[str] = field(default_factory=set)
-    #: how many failures of a seed have a file
+    #: file name without number → number of failures that have a file
     _kept: Counter[str] = field(default_factory=Counter)
     _lock: threading.Lock = field(default_factory=threading.Lock)
-    #: MLIR, which graphs are reduced with, is not for several threads
+    #: held while reducing: graphs are reduced with MLIR, which is not thread-safe here
     _reducing: threading.Lock = field(default_factory=threading.Lock)
 
     def run(self, seeds: Iterable[int], processes: int = 1) -> None:
-        """Judges every seed, or those before Ctrl-C, in that many processes; reduces the first failure of each kind."""
+        """Judges every seed, or those before Ctrl-C, in `processes` processes; reduces the first failure of a kind."""
         left = iter(seeds)
-        # Each with a thread for every core, they would spend their time waiting for one another.
+        # Divides the cores among the processes: a thread per core in each would oversubscribe the machine.
         own = max(1, (os.cpu_count() or 1) // processes)
         with ThreadPoolExecutor(processes) as threads:
             try:
                 for thread in [threads.submit(self._judge, left, own) for _ in range(processes)]:
                     thread.result()
             except KeyboardInterrupt:
-                self.interrupted = True  # what is being judged is judged, and no more
+                self.interrupted = True  # texts in progress are finished, and no new ones are begun
 
     def _judge(self, seeds: Iterator[int], threads: int) -> None:
         kind = self.kind
@@ -170,7 +170,7 @@ class Hunt:
             self._keep(seed, text, found, judge)
 
     def _take_parts(self, seed: int, text: str, found: Verdict, judge: Judge[Any]) -> bool:
-        """Judges each part of a text that took its process along; whether any of them fails."""
+        """Judges each part of a text that crashed or hung its process; returns whether any part fails."""
         before = self.failures
         if _takes_process(found):
             for part in self.kind.parts(text):
@@ -186,7 +186,7 @@ class Hunt:
 
     def _made(self, seed: int, judge: Judge[Any]) -> str:
         text = judge(seed)
-        if isinstance(text, Failure):  # it runs while it is made
+        if isinstance(text, Failure):  # making a program runs it in eager
             raise Unjudged(f"torch {text.kind}")
         assert isinstance(text, str)
         return on_device(text, self.device) if self.kind.on_devices else text
@@ -222,8 +222,7 @@ def _verdict(text: str, judge: Judge[Any]) -> Verdict:
 
 
 def _confirmed(text: str, found: Verdict, judge: Judge[Any]) -> Verdict:
-    """The verdict. Raises Unjudged where it is what the text is compared with that takes its process along, or does not
-    end."""
+    """The verdict as given. Raises Unjudged if the reference alone crashes or hangs its process as well."""
     if _takes_process(found):
         alone = judge(ReferenceOnly(text))
         if isinstance(alone, Failure):
@@ -236,7 +235,7 @@ def _takes_process(found: Verdict) -> bool:
 
 
 def with_header(kind: Kind, text: str, failure: Failure) -> str:
-    """The text as a file that says how to run it and what goes wrong."""
+    """The text behind comments that say how to run the file and what goes wrong."""
     checked = " --checked" if kind.checked else ""
     if kind.suffix == ".mlir":
         low, high = INT_RANGE
@@ -248,7 +247,7 @@ def with_header(kind: Kind, text: str, failure: Failure) -> str:
 
 
 class Progress:
-    """Prints how far a hunt is, every few seconds."""
+    """Reports the progress of a hunt every few seconds."""
 
     def __init__(self, hunt: Hunt, count: int, seconds: float = 5.0) -> None:
         self.hunt, self.count, self.seconds = hunt, count, seconds

@@ -1,4 +1,4 @@
-"""Judges texts in a process of their own: wrong code may take it down, or never end."""
+"""Judges texts in a separate process, because wrong code may crash the process or never end."""
 
 from __future__ import annotations
 
@@ -20,21 +20,23 @@ from cuesta.tools.fuzz.failure import Failure, Unjudged
 
 T = TypeVar("T")
 
-#: The slowest text takes a few seconds; on a machine that others use, a minute or two.
+#: Time limit. The slowest text takes a few seconds, or a minute or two on a busy machine.
 SECONDS = 300
-#: What a process that has nothing to do may take to end.
+#: Seconds in which an idle process must end by itself.
 _END = 10
-#: Kinds of failures that take a process along.
+#: Kinds of the failures that end the judging process.
 CRASHES, HANGS = "crashes", "hangs"
-#: This process's own variables are changed for the moment in which one is started, which takes them over.
+#: Held while a process starts: the child inherits environment variables that are set in this process for that moment.
 _ENVIRONMENT = threading.Lock()
-#: In what CUDA says after a kernel's assertion or a wrong access, of that call and of all that follow in the process.
+#: Matches CUDA's errors after a failed kernel assertion or a wrong access. All later calls of the process fail as well.
 _CONTEXT_LOST = re.compile("CUDA error|CUDA_ERROR|device-side assert")
 
 
 class Judge(Generic[T]):
-    """Calls `check`, a function of a module, on one text after another; gives it `seconds` for each, and torch so many
-    threads, None for as many as it takes. The process has the variables of `environment` beside this one's."""
+    """Calls `check` on one text after another in a separate process. `check` must be picklable.
+
+    Each text has `seconds`. torch uses `threads` threads, or its default for None. The process inherits this process's
+    environment variables and those of `environment`."""
 
     def __init__(
         self,
@@ -59,8 +61,8 @@ class Judge(Generic[T]):
         self._end()
 
     def __call__(self, text: Any) -> T | Failure:
-        """What `check` says; a Failure of its own where it takes its process down or does not end. Raises Unjudged
-        where `check` raises. A process whose GPU is lost to it, or that has ended since, is followed by a fresh one."""
+        """The answer of `check`; a Failure if `check` crashes its process or does not end. Raises Unjudged if `check`
+        raises. Starts a fresh process if the last one has ended or has lost its CUDA context."""
         if self._process is not None and not self._process.is_alive():
             self._stop()
         connection = self._connection or self._start()
@@ -84,7 +86,7 @@ class Judge(Generic[T]):
         return found
 
     def _start(self) -> Connection:
-        # Not forked: torch's threads do not survive that.
+        # Not forked: torch's threads do not survive a fork.
         context = multiprocessing.get_context("spawn")
         self._connection, theirs = context.Pipe()
         self._process = context.Process(target=_serve, args=(self.check, theirs, self.threads), daemon=True)
@@ -94,7 +96,7 @@ class Judge(Generic[T]):
         return self._connection
 
     def _end(self) -> None:
-        """Has the process end by itself, which takes down what it made for the whole system."""
+        """Lets the process end by itself, so that it removes its system-wide resources."""
         if self._process is not None and self._connection is not None:
             self._connection.close()
             self._process.join(_END)
@@ -113,7 +115,7 @@ def _exit(code: int | None) -> str:
 
 
 def _serve(check: Callable[[str], Any], connection: Connection, threads: int | None) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever asked ends it
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent process ends this one
     register_cuesta()
     if threads is not None:
         torch.set_num_threads(threads)
@@ -127,7 +129,7 @@ def _serve(check: Callable[[str], Any], connection: Connection, threads: int | N
             answer = check(text)
         except Unjudged as problem:
             answer = problem
-        except Exception as problem:  # the text itself is at fault; told to whoever asked
+        except Exception as problem:  # the text itself is at fault; the parent raises this
             answer = Unjudged(f"{type(problem).__name__}: {problem}")
         last = _CONTEXT_LOST.search(str(answer)) is not None
         connection.send((answer, last))

@@ -1,12 +1,12 @@
-"""How far results may differ for rounding alone: what they are compared with runs again with all rounding disturbed.
+"""Decides how far results may differ by rounding alone: reruns the reference with every rounding disturbed.
 
-What differs from run to run is what rounding decides (stochastic arithmetic: Vignes, "A stochastic arithmetic for
-reliable scientific computation", 1993). So no graph or program is too deep or too badly conditioned to be judged, and
-where a comparison or a position hangs on rounding, only that is let pass.
+The differences between the runs are what rounding decides (stochastic arithmetic: Vignes, "A stochastic arithmetic for
+reliable scientific computation", 1993). So no graph or program is too deep or too badly conditioned to be judged. Where
+a comparison or a position depends on rounding, only the affected elements are let pass.
 
-Inputs are exact, so they stay as they are. What an op gives is moved where float64 gives another number, as that is
-where it was rounded; what is only copied stays equal. So a variance of equal numbers, of which eager happens to have no
-error, has one here.
+Inputs are exact and are not disturbed. An element of an op's result is disturbed if float64 gives another number, since
+the op then rounded the element. Elements that are only copied stay equal. A variance of equal numbers, which eager may
+compute without an error, gets an error here.
 """
 
 from __future__ import annotations
@@ -22,44 +22,46 @@ from cuesta.tools.fuzz.failure import Failure
 
 Tensor = torch.Tensor
 
-#: Runs of what is compared with that have other rounding errors; and as many as it takes to show what rounding changes
-#: in one run of ten, before anything is called wrong.
+#: Disturbed runs of the reference. A result that fails with RUNS of them is compared with ALL_RUNS before it is called
+#: wrong: enough to show what rounding changes in one run of ten.
 RUNS, ALL_RUNS = 3, 40
-#: The largest of a few draws falls short of the largest difference there can be.
+#: Multiplies the observed spread: the largest difference in a few runs is below the largest possible one.
 FACTOR = 8.0
-#: Of an op that has no error in eager, in last places of the largest number: a kernel of ours may order it otherwise.
+#: Error allowed even if eager has none, in last places of the largest number: our kernels may compute in another order.
 #: Narrow floats are computed in f32 and rounded once.
 _WIDE_PLACES, _NARROW_PLACES = 8, 2
 
 _NARROW = (torch.float32, torch.bfloat16, torch.float16)
-#: Rounded once, and by everyone in the same way.
+#: Conversions round once, and every implementation rounds alike.
 _CONVERSIONS = frozenset({"_to_copy", "copy_", "copy"})
-#: A total may be exact though the partial sums are not, of which another order has others.
+#: Sums whose total may be exact in one order of addition although the partial sums of another order are rounded.
 _TOTALS = frozenset(
     {"sum", "nansum", "mean", "var", "var_mean", "std", "std_mean", "linalg_vector_norm", "norm", "cumsum", "cumsum_",
      "native_batch_norm", "mm", "bmm", "addmm", "baddbmm", "mv", "dot", "convolution"}
 )  # fmt: skip
-#: Disturbed step by step: a mean that is off is so for all that is taken from it, and moved operands have another.
+#: Decomposed, so that each step is disturbed: an error in a mean is the same for all elements that the mean is
+#: subtracted from, whereas disturbed operands have another mean.
 _IN_STEPS = torch._decomp.get_decompositions([torch.ops.aten.native_layer_norm, torch.ops.aten.native_group_norm])
-#: They take what they compute on the way from an operand, so that it is the operand's last place that counts.
+#: Ops that subtract an intermediate value from an operand, so that their error is a last place of the operand.
 _DIFFERENCES = frozenset(
     {"_softmax_backward_data", "_log_softmax_backward_data", "tanh_backward", "sigmoid_backward", "silu_backward",
      "gelu_backward", "mish_backward"}
 )  # fmt: skip
-#: The least number that they have on the way to a result which may be near 0: the logarithm of 10, beside reciprocals.
+#: Least magnitude of an op's intermediate values, where the result may be near 0. digamma adds reciprocals to the
+#: logarithm of 10.
 _ON_THE_WAY = {"digamma": 2.3}
-#: What ATen computes of f64 with fewer digits: a series that ends early, a constant of f32.
+#: Relative error of ops that ATen computes with fewer digits than f64 has: a truncated series, a constant in f32.
 _FEW_DIGITS = {"polygamma": 1e-9} | dict.fromkeys(
     ("hardsigmoid", "hardsigmoid_backward", "hardswish", "hardswish_backward"), 1e-7
 )
-#: Multiples of the one below the other have so few digits that f32 holds their products, and sums of some, exactly.
+#: Multiples of _STEP below _BOUND have so few digits that f32 holds their products, and sums of a few, exactly.
 _STEP, _BOUND = 1 / 8, 128.0
 
 
 class DisturbedRounding(TorchDispatchMode):
-    """While it is entered, what an op had to round is off by a unit in the last place, or by twice its error where that
-    is larger; of an op that is not pointwise the operands are too, in the precision that it adds up in. Each seed has
-    errors of its own."""
+    """Mode that adds a random error to each rounded element of an op's result: up to a unit in the last place, or up to
+    twice the element's own error if that is larger. The operands of an op that is not pointwise are disturbed as well,
+    in the precision of its accumulator. Each seed has other errors."""
 
     def __init__(self, seed: int) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -77,7 +79,7 @@ class DisturbedRounding(TorchDispatchMode):
             if _name(func) in _CONVERSIONS and _is_float(moves):
                 self._sign_nans(moves)
             return moves
-        # Both before the op, which may write to its operands.
+        # Both copies are made before the op, which may write to its operands.
         wide, moved = pytree.tree_map(_widened, given), pytree.tree_map(self._moved, given)
         total = _name(func) in _TOTALS
         operands = [*filter(_is_float, pytree.tree_leaves(given))]
@@ -89,7 +91,7 @@ class DisturbedRounding(TorchDispatchMode):
         rounded = {
             i: _rounded(func, x, exact[i] if known else None, numbers) for i, x in enumerate(leaves) if _is_float(x)
         }
-        if total:  # what it starts from, 0 or the first number, decides what sign a zero has
+        if total:  # the sign of a zero depends on whether a sum starts from 0 or from the first number
             rounded = {i: mask | (leaves[i] == 0) for i, mask in rounded.items()}
         if not any(bool((mask | leaves[i].isnan()).any()) for i, mask in rounded.items()):
             return found
@@ -102,7 +104,8 @@ class DisturbedRounding(TorchDispatchMode):
         return found
 
     def _disturb(self, x: Tensor, mask: Tensor, error: Tensor, exact: Tensor | None, start: Tensor) -> None:
-        """Puts `start` with an error, so large at least, in the place of x where `mask` says so."""
+        """Replaces the elements of x in `mask` by `start` plus a random error of up to `error`, or of up to twice the
+        difference of x from `exact` if that is larger."""
         if exact is not None:
             own = (x.double() - exact).abs()
             error = torch.maximum(error, torch.where(own.isfinite(), 2 * own, 0))
@@ -110,25 +113,25 @@ class DisturbedRounding(TorchDispatchMode):
         if start is not x:  # a sum's zero may have either sign
             moved = torch.where(moved == 0, moved.copysign(self._errors(x)), moved)
         known = x.isfinite()
-        if exact is not None:  # infinite as something on the way to it was, where the result itself fits
+        if exact is not None:  # an intermediate value overflowed, though the result itself fits
             fits = ~known & exact.to(x.dtype).isfinite() & (self._errors(x) > 0)
             known, moved = known | fits, torch.where(fits, exact.to(x.dtype).double(), moved)
         x.copy_(torch.where(mask & known, moved, x.double()))
         self._sign_nans(x)
 
     def _sign_nans(self, x: Tensor) -> None:
-        """Gives each NaN a sign: it has any, which another conversion takes from it or does not."""
+        """Gives each NaN a random sign: the sign is arbitrary, and only some conversions keep it."""
         x.copy_(torch.where(x.isnan(), x.copysign(self._errors(x).to(x.dtype)), x))
 
     def _moved(self, leaf: Any) -> Any:
-        """An operand in float64 with errors of the precision that it is computed in."""
+        """An operand in float64, with errors of the precision in which the op computes."""
         if not _is_float(leaf) or _is_coarse(leaf):
             return _widened(leaf)
         eps = torch.finfo(torch.float32 if leaf.dtype in _NARROW else torch.float64).eps
         return leaf.double() * (1 + eps * self._errors(leaf))
 
     def _errors(self, x: Tensor) -> Tensor:
-        """Numbers from -1 to 1."""
+        """Random numbers from -1 to 1 in the shape of x."""
         return (torch.rand(x.shape, generator=self.generator, dtype=torch.float64) * 2 - 1).to(x.device)
 
 
@@ -137,7 +140,7 @@ def _name(func: Any) -> str:
 
 
 def _is_exact(func: Any) -> bool:
-    """Whether it is a view, or a conversion, or makes memory that holds nothing yet."""
+    """Whether an op needs no disturbance: a view, a conversion, or an allocation of uninitialised memory."""
     aliases = [result.alias_info for result in func._schema.returns]
     is_view = any(a is not None and not a.is_write for a in aliases)
     return is_view or _name(func) in _CONVERSIONS or "empty" in _name(func)
@@ -156,29 +159,29 @@ def _largest(x: Tensor) -> float:
 
 
 def _rounded(func: Any, x: Tensor, exact: Tensor | None, numbers: Tensor) -> Tensor:
-    """Which elements of a result were rounded; `exact` is the result in float64 where that tells, `numbers` are those
-    of the operands."""
+    """Mask of the elements of a result x that were rounded. `exact` is the result in float64, or None if it does not
+    show that. `numbers` are all elements of the operands."""
     if exact is None:
         return torch.ones_like(x, dtype=torch.bool)
     if x.dtype != torch.float64:
         return x.double() != exact
-    # Nothing is wider: what has few digits passes for exact, and what an op has only moved.
+    # No dtype is wider than float64: numbers with few digits, and those copied from an operand, count as exact.
     if _is_coarse(x):
         return torch.zeros_like(x, dtype=torch.bool)
     return torch.ones_like(x, dtype=torch.bool) if torch.Tag.pointwise in func.tags else ~torch.isin(x, numbers)
 
 
 def _widened(leaf: Any) -> Any:
-    """A copy in float64 of what is narrower, a dtype included."""
+    """A copy of a tensor, in float64 if it is a narrower float; float64 for a narrower float dtype."""
     if isinstance(leaf, Tensor):
         return leaf.double() if leaf.dtype in _NARROW else leaf.clone()
     return torch.float64 if leaf in _NARROW else leaf
 
 
 def _run(func: Callable[..., Any], given: Any) -> list[Any] | None:
-    """What an op gives of operands in float64; None where torch has no such form of it."""
+    """The results of an op for operands in float64; None if torch does not support the op for them."""
     default = torch.get_default_dtype()
-    torch.set_default_dtype(torch.float64)  # which whole numbers become
+    torch.set_default_dtype(torch.float64)  # ops convert integers to the default dtype
     try:
         return pytree.tree_leaves(func(*given[0], **given[1]))
     except (RuntimeError, NotImplementedError):
@@ -188,8 +191,8 @@ def _run(func: Callable[..., Any], given: Any) -> list[Any] | None:
 
 
 def compare(name: str, actual: Tensor, eagers: Sequence[Tensor], exact: Tensor | None = None) -> Failure | None:
-    """None where `actual` is the first of `eagers` but for what rounding may change: the others are runs with other
-    rounding errors, `exact` is the same in float64 where that is known."""
+    """None if `actual` equals the first of `eagers` up to rounding. The other eagers are runs with other rounding
+    errors; `exact` is the result in float64, if known."""
     expected = eagers[0]
     if actual.dtype != expected.dtype or actual.shape != expected.shape:
         found, wanted = (f"{x.dtype}{list(x.shape)}" for x in (actual, expected))
@@ -198,7 +201,7 @@ def compare(name: str, actual: Tensor, eagers: Sequence[Tensor], exact: Tensor |
         steady = torch.stack([x == expected for x in eagers]).all(0)
         return _wrong(name, (actual != expected) & steady, actual, expected)
     want, runs = expected.double(), torch.stack([*eagers]).double()
-    # Where NaN or infinity come and go with rounding, anything may be right.
+    # Where rounding decides whether an element is NaN or infinite, every value is accepted.
     steady = (_class(runs) == _class(want)).all(0)
     misplaced = _wrong(name, (_class(actual) != _class(want)) & steady, actual, expected)
     if misplaced is not None or not want.numel():

@@ -1,4 +1,4 @@
-"""Makes a failing text small: the smaller texts that its kind knows are tried as long as one fails in the same way."""
+"""Reduces a failing text: replaces the text by a smaller variant for as long as one fails in the same way."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 from cuesta.tools.fuzz.failure import Failure, Unjudged, Verdict, failures_of
 
-#: Texts that are one step smaller, the boldest steps first.
+#: Gives the variants of a text that are one step smaller, the largest steps first.
 Smaller = Callable[[str], Iterator[str]]
 
 
@@ -22,6 +22,6 @@ def shrink(text: str, failure: Failure, judge: Callable[[str], Verdict], smaller
 def _fails(text: str, failure: Failure, judge: Callable[[str], Verdict]) -> bool:
     try:
         found = judge(text)
-    except Unjudged:  # it is none of its kind any more, or its reference refuses it
+    except Unjudged:  # the smaller text is malformed, or its reference refuses it
         return False
     return any(other.kind == failure.kind for other in failures_of(found))

@@ -1,6 +1,6 @@
-"""A kernel by the numpy interpreter of Triton IR against the linalg that it came from, compiled for the CPU.
+"""Compares a kernel, run by the numpy interpreter of Triton IR, with its linalg source, compiled for the CPU.
 
-Both get the same random memory, and all that either writes is compared.
+Both get the same random memory. All arguments are compared afterwards.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _QUICK = Options.from_torch(None, {"opt_level": 1})
 
 @dataclass(frozen=True)
 class Argument:
-    """A kernel's argument: the tensor that it views, from the start of its memory on."""
+    """A kernel's argument: a strided tensor at the start of its memory."""
 
     sizes: tuple[int, ...]
     strides: tuple[int, ...]
@@ -36,12 +36,12 @@ class Argument:
 
     @property
     def extent(self) -> int:
-        """Elements from the first to the last."""
+        """Number of elements in memory from the first to the last, gaps included."""
         return 1 + sum((n - 1) * s for n, s in zip(self.sizes, self.strides, strict=True))
 
     @property
     def memref(self) -> str:
-        """The type that the host function gives it."""
+        """The argument's memref type in the host function."""
         dims = "".join(f"{n}x" for n in self.sizes)
         return f"memref<{dims}{self.element}, strided<{list(self.strides)}>>"
 
@@ -51,24 +51,24 @@ class Argument:
         if dtype.is_floating_point:
             make = torch.rand if positive else torch.randn
             return (make(self.extent, generator=generator) + 0.5 * positive).to(dtype)
-        # A byte may be a bool.
+        # i8 may stand for bool, so it is 0 or 1.
         return torch.randint(0, 2 if self.element == "i8" else 64, (self.extent,), generator=generator).to(dtype)
 
 
 @dataclass(frozen=True)
 class Rounding:
-    """What two right computations of a kernel may differ by, beside the rounding of a result to its own type."""
+    """How far two correct computations of a kernel may differ, beyond the rounding of a result to its own type."""
 
     #: the most elements that one result is summed from
     summed: int
-    #: the narrowest type that values are rounded to on the way, which f32 results see as well
+    #: the narrowest type of intermediate values; their rounding affects f32 results too
     narrowest: torch.dtype
 
     def allowed(self, expected: Tensor) -> Tensor:
         """The allowed difference of each element.
 
-        Sums of n numbers in two orders part by about sqrt(n) roundings of the largest partial sum. A value that is
-        rounded on the way may go up in the one and down in the other.
+        Sums of n numbers in two orders differ by about sqrt(n) roundings of the largest partial sum. An intermediate
+        value may be rounded up in one computation and down in the other.
         """
         own = _TOLERANCES[expected.dtype]
         scale = expected.abs().where(expected.isfinite(), 0).max().float()
@@ -83,10 +83,10 @@ _TOLERANCES = {torch.float64: 1e-7, torch.float32: 1.3e-6, torch.bfloat16: 1.6e-
 
 
 def difference(kernel: SuiteKernel, seed: int = 0) -> str | None:
-    """None where both ways agree on random inputs, or a message.
+    """A message if the two results differ on random inputs, else None.
 
-    Raises InterpreterError for a kernel that reaches outside its arguments, CompileError for linalg that the CPU's
-    stages refuse.
+    Raises InterpreterError if the kernel accesses memory outside its arguments, CompileError if the CPU's stages reject
+    the linalg.
     """
     with make_context(), ir.Location.unknown():
         linalg, lowered = ir.Module.parse(kernel.linalg), ir.Module.parse(kernel.text.text)
@@ -105,7 +105,7 @@ def difference(kernel: SuiteKernel, seed: int = 0) -> str | None:
             break
     if not numbers:
         return f"{kernel}: random inputs give NaN, which says nothing"
-    # A product loads all of the 16 aligned bytes that a row ends in.
+    # A product loads whole aligned 16-byte units, past the end of a row.
     unit = 16 if ROLES in kernel.linalg else 1
     extents = [
         x.nbytes if a.written else math.ceil(x.nbytes / unit) * unit for a, x in zip(arguments, ours, strict=True)
@@ -174,7 +174,7 @@ def _program(kernel: SuiteKernel, arguments: list[Argument]) -> str:
 
 
 def _apart(actual: Tensor, expected: Tensor, rounding: Rounding) -> str | None:
-    """None where two memories agree, or how far they are apart."""
+    """A message that tells how far two memories differ, or None if they agree."""
     if not actual.is_floating_point():
         count = int((actual != expected).sum())
         return f"{count} of {actual.numel()} numbers differ" if count else None

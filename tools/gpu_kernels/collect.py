@@ -1,4 +1,4 @@
-"""The unique kernels of a model's graphs, each as linalg and as Triton IR."""
+"""Collects the unique kernels of a model's graphs, each as linalg and as Triton IR."""
 
 from __future__ import annotations
 
@@ -22,26 +22,26 @@ from cuesta.tools.gpu_kernels.suite import Size, SuiteModel
 
 @dataclass(frozen=True)
 class SuiteKernel:
-    """A kernel of the suite on two levels."""
+    """A kernel of the suite on two levels, linalg and Triton IR."""
 
-    #: where it is from, such as "gpt2, backward", and the kind of target that it is for
+    #: model and graph, such as "gpt2, backward", and the kind of target
     origin: str
     kind: str
     #: a func.func of linalg on tensors, as form-kernels leaves it
     linalg: str
     text: KernelText
     grid: tuple[int, int, int]
-    #: ops with the types of their elements, and kinds of shapes
+    #: ops with their element types, ranks, reduced dims and numbers of warps, for `cover`
     features: frozenset[str]
 
     @property
     def is_product(self) -> bool:
-        """Whether it multiplies matrices, in tiles that suit a kind of target."""
+        """Whether the kernel multiplies matrices; its tiles depend on the kind of target."""
         return '"tt.dot"' in self.text.text
 
     @property
     def structure(self) -> str:
-        """What it shares with kernels that differ from it in sizes only."""
+        """The kernel's text without numbers: equal for kernels that differ in sizes only."""
         text = re.sub(r"\d+", "#", self.text.text.replace(f'sym_name = "{self.text.name}"', ""))
         return f"{self.kind} {text}" if self.is_product else text
 
@@ -50,7 +50,7 @@ class SuiteKernel:
 
 
 def collect(model: SuiteModel, size: Size, training: bool, target: Target) -> list[SuiteKernel]:
-    """The kernels of a model's graphs for `target`; of those that differ by name only, the first."""
+    """The kernels of a model's graphs for `target`. Among kernels that differ by name only, keeps the first."""
     module, inputs = model.module(size)
     module.train(training)
     options = Options.from_torch(None, {"target": target})
@@ -77,7 +77,7 @@ def collect(model: SuiteModel, size: Size, training: bool, target: Target) -> li
 
 
 def cover(kernels: Sequence[SuiteKernel]) -> list[SuiteKernel]:
-    """Few of the kernels that have every feature among them: each time the one that adds most."""
+    """A small subset of the kernels that has all their features: greedily adds the kernel with the most new ones."""
     missing = frozenset[str]().union(*(kernel.features for kernel in kernels))
     chosen: list[SuiteKernel] = []
     while missing:

@@ -1,4 +1,4 @@
-"""The models whose kernels are checked: those that the benchmarks run, in the dtypes that they run in on GPUs."""
+"""Lists the models whose kernels are checked: the benchmarks' models, in their dtypes on GPUs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Size = Literal["small", "full"]
 class SuiteModel:
     """A model with real widths. `small` has few layers and small batches; `full` is what the benchmarks run.
 
-    Layers of a transformer are alike: two have all of its unique kernels.
+    Layers of a transformer are alike, so two layers have all of its unique kernels.
     """
 
     name: str
@@ -47,7 +47,7 @@ class SuiteModel:
 
 
 class Step(nn.Module):
-    """The outputs in eval mode, the loss in training mode."""
+    """Returns the outputs in eval mode, the loss in training mode."""
 
     targets: Tensor
 
@@ -62,7 +62,7 @@ class Step(nn.Module):
         return self.loss(outputs, self.targets) if self.training else outputs
 
 
-#: Rows are few, but for vit: 11 x 197 is enough for the sums over them to be split.
+#: Small models have few rows, except vit: its 11 x 197 rows are enough for sums over them to be split.
 SUITE = (
     SuiteModel(
         "bert-base",

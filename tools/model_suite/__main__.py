@@ -1,4 +1,4 @@
-"""Command line of the suite; exits with 1 where a model is wrong or raises."""
+"""Runs the suite from the command line; exits with 1 if a model is wrong or raises."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SUITE: tuple[SuiteCase, ...] = (*LANGUAGE, *VISION, *OTHERS)
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the models that the arguments choose."""
-    os.environ.setdefault("CUESTA_STRICT", "1")  # a kernel that does not compile is a find, not to be gone around
+    os.environ.setdefault("CUESTA_STRICT", "1")  # report a kernel that does not compile; no fallback
     parser = argparse.ArgumentParser(
         prog="python -m cuesta.tools.model_suite", description="compares small models, compiled, with eager"
     )
@@ -43,7 +43,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         results.append((case, verdicts))
         said = ", ".join(f"{way} {v.wrong or f'{v.counts.seconds:.1f} s'}" for way, v in verdicts.items())
         print(f"{case.name}: {said}", flush=True)
-        if arguments.page:  # after each, as all take half an hour
+        if arguments.page:  # after each model, because the whole suite takes half an hour
             arguments.page.write_text(_page(results))
     if not arguments.page and is_whole:
         print(_page(results))

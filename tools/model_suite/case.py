@@ -1,4 +1,4 @@
-"""A model of the suite: a small module of a real architecture, with inputs of any batch size."""
+"""Defines a model of the suite: a small module of a real architecture, with inputs of any batch size."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from torch.utils import _pytree as pytree
 
 @dataclass(frozen=True)
 class SuiteCase:
-    """`inputs(batch)` are the module's keyword arguments; `breaks` says why Dynamo breaks its graph, where it does."""
+    """A model. `inputs(batch)` are the module's keyword arguments; `breaks` says why Dynamo breaks its graph, if so."""
 
     name: str
     module: Callable[[], nn.Module]
@@ -22,12 +22,12 @@ class SuiteCase:
 
 
 def outputs_of(tree: Any) -> list[Tensor]:
-    """The tensors of a module's output that a loss can be made of, in order."""
+    """The floating-point tensors of a module's output, in order."""
     return [leaf for leaf in pytree.tree_leaves(tree) if isinstance(leaf, Tensor) and leaf.is_floating_point()]
 
 
 def loss_of(tree: Any) -> Tensor:
-    """A loss that every output takes part in, and every element of it by another weight."""
+    """A loss that uses every output, each element with a different weight."""
     return torch.stack(list(_losses(tree))).sum()
 
 

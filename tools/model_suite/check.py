@@ -20,31 +20,31 @@ from cuesta.tools.accuracy import as_float64, check_close, named_tensors, neighb
 from cuesta.tools.bench.backends import one_line
 from cuesta.tools.model_suite.case import SuiteCase, loss_of
 
-#: One batch size; and several: the least that Dynamo keeps one graph for is among them.
+#: The batch size of the single-size ways, and the sizes of the others. 2 is the least size of a dynamic dim in Dynamo.
 BATCH = 3
 BATCHES = (BATCH, 7, 2)
-#: Neither the cache nor a run before this one has a part in what is measured.
+#: Without the cache, so that earlier runs do not influence the measurements.
 OPTIONS: Mapping[str, Any] = {"cache": False}
 
-#: Compares a module with what it became, on such inputs.
+#: Compares a module with its compiled form on inputs.
 Compare = Callable[[nn.Module, Callable[..., Any], Mapping[str, Tensor]], "Counts"]
-#: Compiles a model with such options and compares it with eager.
+#: Compiles a model with options and compares it with eager.
 Way = Callable[[SuiteCase, Mapping[str, Any]], "Counts"]
-#: Does to inputs what their user would before a call.
+#: Prepares inputs before a call, as a user would.
 Prepare = Callable[[SuiteCase, Mapping[str, Tensor]], None]
 
 
 @dataclass
 class Counts:
-    """What became of a model's graphs, as `cuesta.report()` tells it."""
+    """Counts over a model's graphs, from `cuesta.report()`."""
 
     graphs: int = 0
     kernels: int = 0
     aten_calls: int = 0
-    #: of those, the ones through Python
+    #: the part of `aten_calls` that goes through Python
     python_calls: int = 0
     breaks: int = 0
-    #: of the first call, with nothing in the cache
+    #: time of the first call, with an empty cache
     seconds: float = 0.0
     fallbacks: list[str] = field(default_factory=list)
     #: why a graph was compiled for each set of sizes
@@ -53,7 +53,7 @@ class Counts:
 
 @dataclass
 class Verdict:
-    """What a way of running a model gave; `wrong` says how it is not eager's, or what was raised."""
+    """The result of one way to run a model; `wrong` says how it differs from eager's, or what was raised."""
 
     counts: Counts
     wrong: str | None = None
@@ -62,7 +62,7 @@ class Verdict:
 def check_case(
     case: SuiteCase, ways: Mapping[str, Way] | None = None, options: Mapping[str, Any] = OPTIONS
 ) -> dict[str, Verdict]:
-    """A verdict for each of the ways: of WAYS where none are given."""
+    """Way → verdict, for the given ways or by default all of WAYS."""
     verdicts = {}
     for name, run in (ways or WAYS).items():
         torch._dynamo.reset()
@@ -78,7 +78,7 @@ def check_case(
 
 
 def run_eval(case: SuiteCase, options: Mapping[str, Any] = OPTIONS) -> Counts:
-    """Two calls in eval mode. Raises AssertionError where their results are further from float64 than eager's."""
+    """Two calls in eval mode. Raises AssertionError if a result is further from float64 than `check_close` allows."""
     module, inputs = _make(case)
     compiled = torch.compile(module, backend="cuesta", options=dict(options))
     counts = _compare_call(module, compiled, inputs)
@@ -93,7 +93,7 @@ def run_training(case: SuiteCase, options: Mapping[str, Any] = OPTIONS) -> Count
 
 
 def _at_sizes(case: SuiteCase, options: Mapping[str, Any], compare: Compare, prepare: Prepare) -> Counts:
-    """One compiled module at each of BATCHES; `graphs` of the counts are those that Dynamo asked for."""
+    """Runs one compiled module at each of BATCHES. `graphs` of the counts is the number that Dynamo requested."""
     module, _ = _make(case)
     graphs = 0
 
@@ -116,19 +116,19 @@ def _at_sizes(case: SuiteCase, options: Mapping[str, Any], compare: Compare, pre
 
 
 def _leave(case: SuiteCase, inputs: Mapping[str, Tensor]) -> None:
-    """Dynamo finds out by itself that the batch's size differs: one graph for the first, one for all others."""
+    """Marks nothing. Dynamo detects the changed batch size: one graph for the first size, one for all others."""
 
 
 def _mark_batch(case: SuiteCase, inputs: Mapping[str, Tensor]) -> None:
-    """Says which dims are the batch's, those that no two batches have the same: one graph, or Dynamo raises."""
+    """Marks the dims that depend on the batch size as dynamic: Dynamo makes one graph, or raises."""
     for name, other in case.inputs(1 + max(BATCHES)).items():
         for dim, size in enumerate(other.shape):
             if size != inputs[name].shape[dim]:
                 torch._dynamo.mark_dynamic(inputs[name], dim)
 
 
-#: name → what compares a case that way. At batch sizes two graphs are right, one where their dim is marked; more only
-#: where Dynamo breaks the model's graph.
+#: Name → way to run and compare a case. At several batch sizes two graphs are right, or one if the batch's dim is
+#: marked; more only if Dynamo breaks the model's graph.
 WAYS: Mapping[str, Way] = {
     "eval": run_eval,
     "training": run_training,
@@ -156,7 +156,7 @@ def _compare_call(module: nn.Module, compiled: Callable[..., Any], inputs: Mappi
 
 
 def _compare_step(module: nn.Module, compiled: Callable[..., Any], inputs: Mapping[str, Tensor]) -> Counts:
-    """Leaves the module's buffers as they were, so that every size begins with the same."""
+    """Compares a training step. Restores the module's state, so that every batch size begins with the same buffers."""
     module.train()
     module.zero_grad()
     before = copy.deepcopy(module.state_dict())
@@ -183,7 +183,7 @@ def _step(module: nn.Module, run: Callable[..., Any], inputs: Mapping[str, Tenso
 
 @contextmanager
 def _counted() -> Iterator[Counts]:
-    """Counts, filled when the block ends."""
+    """Yields counts that are filled in when the block ends."""
     counts = Counts()
     start = time.perf_counter()
     yield counts

@@ -1,4 +1,4 @@
-"""Models on tokens and sound, from transformers' configurations."""
+"""Defines the suite's models on tokens and sound, from transformers' configurations."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def tokens(batch: int) -> dict[str, Tensor]:
 
 
 def padded_tokens(batch: int) -> dict[str, Tensor]:
-    """Token ids, with a mask that leaves out the end of the last row."""
+    """Token ids, with an attention mask that excludes the second half of the last row."""
     mask = torch.ones(batch, LENGTH, dtype=torch.int64)
     mask[-1, LENGTH // 2 :] = 0
     return {**tokens(batch), "attention_mask": mask}
@@ -57,7 +57,7 @@ def _mixtral() -> nn.Module:
         num_local_experts=4,
         num_experts_per_tok=2,
         use_cache=False,
-        experts_implementation="batched_mm",  # the default takes no float64, which decides what is right
+        experts_implementation="batched_mm",  # the default does not support float64, which the check needs
     )
     return MixtralForCausalLM(config)
 

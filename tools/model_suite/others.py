@@ -1,4 +1,4 @@
-"""Models of other kinds: recurrent, a recommender, in the frequency domain, with control flow."""
+"""Defines the suite's other models: recurrent, a recommender, in the frequency domain, with control flow."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from cuesta.tools.models.lstm import LSTMLanguageModel
 
 
 class Recommender(nn.Module):
-    """After DLRM (Naumov et al. 2019, https://arxiv.org/abs/1906.00091): bags of ids, numbers, and their products."""
+    """After DLRM (Naumov et al. 2019, https://arxiv.org/abs/1906.00091): id bags, numbers, and products of both."""
 
     def __init__(self, width: int = 8) -> None:
         super().__init__()
@@ -26,7 +26,7 @@ class Recommender(nn.Module):
 
 
 class SpectralMixer(nn.Module):
-    """After FNet (Lee-Thorp et al. 2021, https://arxiv.org/abs/2105.03824), and a filter that is learnt."""
+    """After FNet (Lee-Thorp et al. 2021, https://arxiv.org/abs/2105.03824), with a learnt filter added."""
 
     def __init__(self, length: int = 16, width: int = 8) -> None:
         super().__init__()
@@ -41,7 +41,7 @@ class SpectralMixer(nn.Module):
 
 
 class Deciding(nn.Module):
-    """Goes one way or another twice, by what its data are."""
+    """Has two branches that depend on the data."""
 
     def __init__(self) -> None:
         super().__init__()

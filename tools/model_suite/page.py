@@ -1,4 +1,4 @@
-"""The suite's results as a page of the docs."""
+"""Renders the suite's results as a page of the docs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Models on images, from transformers' configurations and our own."""
+"""Defines the suite's models on images, from transformers' configurations and cuesta's own models."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ PIXELS = 32
 
 
 def images(batch: int) -> dict[str, Tensor]:
-    """RGB images as transformers names them."""
+    """RGB images, under the argument name of transformers' models."""
     return {"pixel_values": torch.randn(batch, 3, PIXELS, PIXELS)}
 
 
@@ -73,7 +73,7 @@ def _swin() -> nn.Module:
 
 
 class UNetBlock(nn.Module):
-    """The blocks of a diffusion model's U-Net: time embedding, residual convolutions, attention, down and up again."""
+    """The blocks of a diffusion model's U-Net: time embedding, residual convolutions, attention, resampling."""
 
     def __init__(self, channels: int = 16) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""The models that tests, cuesta-bench and cuesta-demo run: real architectures, random weights, no downloads."""
+"""Defines the models of tests, benchmarks and suites: real architectures, random weights, no downloads."""
 
 from cuesta.tools.models.case import Built, ModelCase
 from cuesta.tools.models.registry import MODELS, find_model

@@ -1,4 +1,4 @@
-"""What a model case is: a module with its inputs, targets and loss, in a small and a full size."""
+"""Defines a model case: a module with its inputs, targets and loss, in a small and a full size."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ def lstm(
     length: int = 32,
     dropout: float = 0.0,
 ) -> Built:
-    """The language model with a batch of random tokens; targets are the inputs moved by one."""
+    """The language model with a batch of random tokens; the targets are the inputs shifted by one."""
     tokens = token_batch(batch, length, vocabulary)
     module = LSTMLanguageModel(vocabulary, hidden, layers, dropout)
     return Built(module, {"tokens": tokens}, torch.roll(tokens, -1, 1), next_token_loss)

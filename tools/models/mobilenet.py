@@ -13,7 +13,7 @@ from cuesta.tools.models.case import Built, image_batch
 
 
 class Row(NamedTuple):
-    """A block: kernel size, channels inside and at its end, squeeze-and-excite, hard swish (or relu), stride."""
+    """A block: kernel size, expanded and output channels, squeeze-and-excite, hard swish (or relu), stride."""
 
     kernel: int
     expanded: int
@@ -45,13 +45,13 @@ def _conv_norm(inputs: int, outputs: int, kernel: int = 1, stride: int = 1, grou
 
 
 def _divisible(channels: float) -> int:
-    """The nearest multiple of 8, or the next where that is less than 90 %."""
+    """The nearest multiple of 8, or the next one if the nearest is below 90 % of `channels`."""
     nearest = max(8, int(channels + 4) // 8 * 8)
     return nearest if nearest >= 0.9 * channels else nearest + 8
 
 
 class SqueezeExcite(nn.Module):
-    """Scales each channel by what a small network makes of all their means."""
+    """Squeeze-and-excite: scales each channel by a factor that a small network computes from all channel means."""
 
     def __init__(self, channels: int) -> None:
         super().__init__()
@@ -64,7 +64,7 @@ class SqueezeExcite(nn.Module):
 
 
 class Block(nn.Module):
-    """Expands the channels, convolves each for itself, and brings them together again."""
+    """Inverted residual block: expands the channels, convolves them depthwise, and projects them to the outputs."""
 
     def __init__(self, inputs: int, row: Row) -> None:
         super().__init__()

@@ -31,13 +31,13 @@ class Residual(nn.Module):
 
 
 def basic_block(inputs: int, width: int, stride: int) -> Residual:
-    """Two 3x3 convolutions, of ResNet-18 and -34."""
+    """The block of ResNet-18 and -34: two 3x3 convolutions."""
     body = nn.Sequential(_conv_norm(inputs, width, 3, stride), nn.ReLU(inplace=True), _conv_norm(width, width, 3))
     return Residual(body, inputs, width, stride)
 
 
 def bottleneck(inputs: int, width: int, stride: int) -> Residual:
-    """1x1, 3x3, 1x1 with four times the width at its end, of ResNet-50 and deeper."""
+    """The block of ResNet-50 and deeper: 1x1, 3x3, and 1x1 with four times the width as output."""
     body = nn.Sequential(
         _conv_norm(inputs, width, 1),
         nn.ReLU(inplace=True),

@@ -19,12 +19,12 @@ def _logits_loss(outputs: Any, targets: Tensor) -> Tensor:
 
 
 def _hidden_loss(outputs: Any, targets: Tensor) -> Tensor:
-    # Every output takes part: compiled code gives zeros, eager None, to parameters of an unused output.
+    # The loss uses every output: parameters of an unused output have gradient zero when compiled, None in eager.
     return F.mse_loss(outputs.last_hidden_state, targets) + outputs.pooler_output.square().mean()
 
 
 def _padding_mask(batch: int, length: int) -> Tensor:
-    """Ones, but for the end of the last sequence: a mask without zeros would test nothing."""
+    """A mask of ones, with zeros at the end of the last sequence: a mask without zeros would test nothing."""
     mask = torch.ones(batch, length, dtype=torch.int64)
     mask[-1, length - length // 4 :] = 0
     return mask

@@ -1,10 +1,10 @@
-"""PyTorch's operators, by its own samples of their arguments (OpInfo), compiled with cuesta and compared with eager.
+"""Compiles PyTorch's operators on torch's own sample arguments (OpInfo) with cuesta, and compares them with eager.
 
 entries.py    the operators and their samples
-sample.py     one sample: what a run of it gives, and the same with other roundings or in f64
-check.py      one sample judged: right, wrong, raised or refused by torch itself, and what was called in ATen
-positions.py  positions in rows, of which eager names any of equal numbers
+sample.py     runs one sample: as given, with other roundings, or in f64
+check.py      judges one sample: right, wrong, raised or refused by torch itself; lists its calls into ATen
+positions.py  accepts other positions of equal numbers (sort, topk, …), among which eager may return any
 core.py       torch's core overloads, and why some are not compiled
-survey.py     all of them, in several processes; a file of records, to be resumed
-table.py      docs/op_coverage.md
+survey.py     runs all samples in several processes; keeps a file of records, from which it can resume
+table.py      writes docs/op_coverage.md
 """

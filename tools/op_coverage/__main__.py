@@ -1,4 +1,4 @@
-"""Command line of the survey of operators; exits with 1 where a result is wrong or something raises."""
+"""Runs the survey of operators from the command line; exits with 1 if a result is wrong or something raises."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from cuesta.tools.op_coverage.survey import read_records, survey, write_records
 from cuesta.tools.op_coverage.table import render
 
 _RECORDS = Path("build/op_coverage.jsonl")
-#: Of each operator and dtype.
+#: Samples of each operator and dtype.
 _SAMPLES = 4
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Surveys what the arguments choose."""
-    os.environ.setdefault("CUESTA_STRICT", "1")  # a kernel that does not compile is a find, not to be gone around
+    """Surveys the operators that the arguments choose."""
+    os.environ.setdefault("CUESTA_STRICT", "1")  # report a kernel that does not compile; no fallback
     parser = argparse.ArgumentParser(
         prog="python -m cuesta.tools.op_coverage", description="compares torch's operators, compiled, with eager"
     )

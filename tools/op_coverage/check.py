@@ -1,4 +1,4 @@
-"""Judges one sample: compiled against eager, forward and backward."""
+"""Judges one sample: compares compiled results with eager's, forward and backward."""
 
 from __future__ import annotations
 
@@ -18,35 +18,36 @@ from cuesta.tools.op_coverage.entries import UNINITIALISED, Unit, entries
 from cuesta.tools.op_coverage.positions import name_equals
 from cuesta.tools.op_coverage.sample import Run, Sample, wide_defaults
 
-#: "refused": torch's own eager or backend aot_eager raises, or tracing alone changes the values.
+#: "refused": torch's eager or its backend aot_eager raises too, or tracing alone changes the values.
 Verdict = Literal["right", "wrong", "raised", "refused"]
 
-#: cuesta's, for each target.
+#: Target → options of cuesta's backend.
 _OPTIONS: dict[str, dict[str, Any]] = {
     "cpu": {"cache": False},
     "tt": {"cache": False, "target": "tt"},
-    # Random numbers as eager draws them.
+    # So that random numbers are those of eager.
     "cuda": {"cache": False, "fallback_random": True},
 }
-#: Runs of eager on arguments that are moved within their last place, which show what rounding decides.
+#: Number of eager runs on arguments moved within their last place, which show the influence of rounding.
 NEIGHBOURS = 3
-#: Where eager is this share of the largest value away from f64, f64 computes something else (other random numbers).
+#: If eager and f64 differ by more than this share of the largest value, f64 computes something else (such as other
+#: random numbers) and is not used.
 _ANOTHER = {torch.bfloat16: 0.25}
 _ANOTHER_BY_DEFAULT = 0.05
 
 
 @dataclass(frozen=True)
 class Checked:
-    """What became of a sample. `gradient` is None where it has none."""
+    """The result of a sample. `gradient` is None if the sample has no gradients."""
 
     forward: Verdict
     gradient: Verdict | None = None
     message: str = ""
-    #: graphs that Dynamo handed over; none where it leaves the operator to eager
+    #: graphs that Dynamo passed to cuesta; 0 if it leaves the operator to eager
     graphs: int = 0
-    #: overload and reason of each call into ATen, of forward and backward
+    #: overload and reason of each call into ATen, in forward and backward
     calls: list[tuple[str, str]] = field(default_factory=list)
-    #: the program in f64 decided, as values differ by more than torch.testing allows
+    #: values differ by more than torch.testing allows, so that the comparison with f64 decided
     by_f64: bool = False
 
 
@@ -58,7 +59,7 @@ def check(unit: Unit, index: int) -> Checked:
 
 
 def count(unit: Unit) -> int:
-    """How many samples it has."""
+    """The number of samples of a unit."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return len(_samples(unit))
@@ -73,12 +74,12 @@ def _check(unit: Unit, sample: Sample, function: Callable[..., Any]) -> Checked:
     train = unit.trains
     try:
         expected = sample.copy().run(function, train)
-    except Exception as problem:  # whatever eager raises
+    except Exception as problem:  # eager may raise anything
         return Checked("refused", message=f"eager: {_told(problem)}")
     train = train and expected.problem is None
     try:
         actual = _compiled(function, sample, train, "cuesta", _OPTIONS[unit.target])
-    except Exception as problem:  # whatever the compiler or its program raises is what is looked for
+    except Exception as problem:  # the survey looks for anything that the compiler or its program raises
         refused = _refused(function, sample)
         gradient: Verdict | None = ("refused" if refused else "raised") if expected.gradients else None
         return Checked("refused" if refused else "raised", gradient, refused or _told(problem), *_called())
@@ -99,17 +100,17 @@ class _Comparison:
 
     @functools.cached_property
     def traced(self) -> Run:
-        """aot_eager's: AOTAutograd changes strides here and there, and its graphs are what is to be met."""
+        """The run of backend aot_eager. AOTAutograd changes some strides, and cuesta must match its graphs."""
         with torch.enable_grad():
             return _compiled(self.function, self.sample, self.train, "aot_eager")
 
     @functools.cached_property
     def exact(self) -> Run | None:
-        """In f64 throughout; None where torch refuses that."""
+        """The run in f64 throughout; None if torch cannot run it in f64."""
         try:
             with torch.enable_grad(), wide_defaults():
                 run = self.sample.wide().run(self.function, self.train)
-        except Exception:  # many operators have no f64 form of what they were given
+        except Exception:  # many operators cannot take these arguments in f64
             return None
         return None if run.problem else run
 
@@ -159,7 +160,7 @@ class _Comparison:
 
 
 def _sane(exact: Tensor, want: Tensor) -> Tensor:
-    """`exact`, or `want` where that is another computation."""
+    """`exact`, or `want` if `exact` is far from it and so the result of another computation."""
     if exact.shape != want.shape or not want.is_floating_point():
         return want
     finite = want.isfinite() & exact.isfinite()
@@ -192,7 +193,7 @@ def _form(actual: Mapping[str, Tensor], expected: Mapping[str, Tensor]) -> str |
 def _compiled(
     function: Callable[..., Any], sample: Sample, train: bool, backend: str, options: dict[str, Any] | None = None
 ) -> Run:
-    """A run through torch.compile, of one graph where Dynamo can."""
+    """A run through torch.compile, as a single graph if Dynamo can trace one."""
 
     def call(*args: Any, **kwargs: Any) -> Any:
         return function(*args, **kwargs)
@@ -209,16 +210,16 @@ def _compiled(
 
 
 def _refused(function: Callable[..., Any], sample: Sample) -> str | None:
-    """What aot_eager raises on the sample, if it does."""
+    """The error that aot_eager raises on the sample, or None."""
     try:
         _compiled(function, sample, False, "aot_eager")
-    except Exception as problem:  # whatever torch raises
+    except Exception as problem:  # torch may raise anything
         return f"aot_eager: {_told(problem)}"
     return None
 
 
 def _called() -> tuple[int, list[tuple[str, str]]]:
-    """The number of graphs since the last reset, and their calls into ATen."""
+    """The number of graphs since Dynamo's last reset, and (op, reason) of each of their calls into ATen."""
     graphs = cuesta.report().graphs
     calls = {(call["op"], call["reason"]) for graph in graphs for call in graph.aten_calls}
     calls |= {("the whole graph", graph.fallback) for graph in graphs if graph.fallback}

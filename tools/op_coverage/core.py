@@ -1,4 +1,4 @@
-"""torch's core ATen overloads (`torch.Tag.core`), and why those that are not compiled are not."""
+"""Lists torch's core ATen overloads (`torch.Tag.core`), and why some are not compiled."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from cuesta.frontend.aten.called import CALLED
 from cuesta.frontend.decompositions.table import decompositions
 from cuesta.frontend.rules import find_rule
 
-#: Packet → why no kernel computes it; more in frontend/aten/called.py. Products and convolutions have rules, and run in
-#: the library where it is faster.
+#: Packet → why no kernel computes it; frontend/aten/called.py has more. Products and convolutions are not listed: they
+#: have rules, and run in a library where that is faster.
 _NOT_COMPILED = {
     "_local_scalar_dense": "its number is a Python one: it runs between programs",
     "nonzero": "the data decide its result's size: it runs between programs",
@@ -39,7 +39,7 @@ def core_overloads() -> Iterator[OpOverload]:
 
 
 def is_compiled(op: OpOverload) -> bool:
-    """Whether calls of the overload become ops of the dialect: by a rule, a row, or what they are taken apart into."""
+    """Whether calls of the overload become ops of the dialect: by a rule, a pointwise table row, or a decomposition."""
     composite = torch._C._dispatch_has_kernel_for_dispatch_key(op.name(), "CompositeImplicitAutograd")
     packet = op._schema.name.removeprefix("aten::")
     known = find_rule(op) is not None or packet in pointwise.BY_NAME
@@ -47,14 +47,14 @@ def is_compiled(op: OpOverload) -> bool:
 
 
 def why_not(op: OpOverload) -> str | None:
-    """Why calls of the overload are no kernels, where that is known."""
+    """Why calls of the overload are not compiled to kernels; None if unknown."""
     packet = op._schema.name.removeprefix("aten::")
     called = {name: reason for reason, names in CALLED.items() for name in names}
     return _NOT_COMPILED.get(packet) or called.get(packet) or called.get(f"{packet}.{op._overloadname}")
 
 
 def core_section() -> str:
-    """What docs/op_coverage.md says of the core overloads."""
+    """The section of docs/op_coverage.md about the core overloads."""
     every = list(core_overloads())
     called: defaultdict[str, list[str]] = defaultdict(list)
     for op in every:

@@ -1,4 +1,4 @@
-"""The operators whose samples are run: every entry of torch's op_db that takes one of our dtypes on a CPU."""
+"""Lists the operators of the survey: every entry of torch's op_db that supports one of DTYPES on the device."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-#: Those of the page, by the names that it and the command line give them.
+#: The dtypes of the page, by their names on the page and the command line.
 PAGE_DTYPES = ("f32", "bf16", "int64", "bool", "complex64")
 DTYPES = {
     "f32": torch.float32,
@@ -25,24 +25,24 @@ DTYPES = {
     "uint8": torch.uint8,
 }
 
-#: Which entries are not run, and why. Those that take none of DTYPES on a CPU (scaled_mm, the ops of flash attention)
-#: need no row: they have nothing to run.
+#: Prefix of entries that are not run → why. Entries that support none of DTYPES on a CPU (scaled_mm, the ops of flash
+#: attention) need no row, because they have no samples.
 LEFT_OUT = {"jiterator": "CUDA only"}
 
-#: These return memory as they find it: their results' form is compared, not their values.
+#: Entries that return uninitialised memory: the form of their results is compared, not the values.
 UNINITIALISED = re.compile(r"(new_)?empty\w*|resize_|resize_as_")
 
 
-#: How the samples' tensors lie in memory: as torch has them; with a gap beside each element; last dimension outermost.
+#: Memory layouts of the samples' tensors: as torch made them; with a gap beside each element; last dimension outermost.
 LAYOUTS = ("given", "gaps", "reversed")
 
-#: What is compiled for: a CPU, a GPU whose kernels an interpreter runs on the CPU, the GPU that torch has.
+#: Compile targets: a CPU, a GPU whose kernels an interpreter runs on the CPU, and the GPU that torch uses.
 TARGETS = ("cpu", "tt", "cuda")
 
 
 @dataclass(frozen=True)
 class Unit:
-    """An entry at a dtype: what one process does at a time."""
+    """An entry at a dtype, a layout and a target: the unit of work of a process."""
 
     entry: str
     dtype: str
@@ -51,7 +51,7 @@ class Unit:
 
     @staticmethod
     def read(text: str) -> Unit:
-        """The unit whose `str` this is."""
+        """The inverse of `str`."""
         return Unit(*text.split())
 
     def __str__(self) -> str:
@@ -59,7 +59,7 @@ class Unit:
 
     @property
     def device(self) -> str:
-        """Where the samples' tensors are."""
+        """The device of the samples' tensors."""
         return "cuda" if self.target == "cuda" else "cpu"
 
     @property
@@ -69,7 +69,7 @@ class Unit:
         return dtype == torch.float32 and dtype in entry.supported_backward_dtypes(self.device)
 
     def samples(self) -> list[Any]:
-        """torch's SampleInputs, the same ones each time."""
+        """torch's SampleInputs in this layout, seeded so that they are the same each time."""
         torch.manual_seed(0)
         found = list(entries()[self.entry].sample_inputs(self.device, DTYPES[self.dtype], requires_grad=self.trains))
         change = {"given": lambda x: x, "gaps": _with_gaps, "reversed": _reversed}[self.layout]
@@ -79,24 +79,25 @@ class Unit:
 @functools.cache
 def entries() -> dict[str, Any]:
     """Full name → torch's OpInfo. Importing them takes seconds."""
-    # The import forbids to set torch.backends' flags from then on, as suits torch's own tests: not here.
+    # Otherwise the import would forbid setting torch.backends' flags from then on, as torch's own tests want.
     with torch.backends.__allow_nonbracketed_mutation():
         from torch.testing._internal import common_methods_invocations as invocations
 
-    # Random operators are called through it, and Dynamo stops at its manual_seed. Every run here is seeded.
+    # Entries of random operators call through wrapper_set_seed, and Dynamo breaks the graph at its manual_seed. The
+    # survey seeds every run itself.
     invocations.wrapper_set_seed = _unseeded  # type: ignore[attr-defined]
     return {entry.full_name: entry for entry in invocations.op_db if not entry.name.startswith(tuple(LEFT_OUT))}
 
 
 def _with_gaps(x: Any) -> Any:
-    """A tensor with NaN, or the like, beside each element; all else as it is."""
+    """A copy of a strided tensor with NaN or another filler beside each element; returns anything else unchanged."""
     from torch.testing._internal.common_utils import noncontiguous_like
 
     return noncontiguous_like(x) if isinstance(x, torch.Tensor) and x.layout == torch.strided else x
 
 
 def _reversed(x: Any) -> Any:
-    """A tensor that shares no memory with itself, its last dimension outermost; all else as it is."""
+    """A copy of a strided tensor without overlap, last dimension outermost; returns anything else unchanged."""
     if not isinstance(x, torch.Tensor) or x.layout != torch.strided or x.dim() < 2:
         return x
     order = list(reversed(range(x.dim())))
@@ -110,7 +111,7 @@ def _unseeded(op: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
 def units(
     pattern: str = "", dtypes: tuple[str, ...] = PAGE_DTYPES, layout: str = "given", target: str = "cpu"
 ) -> list[Unit]:
-    """The entries whose name has the regular expression `pattern`, at each of `dtypes` that they support."""
+    """The entries whose name matches the regular expression `pattern`, at each of `dtypes` that they support."""
     found = [
         Unit(name, dtype, layout, target)
         for name, entry in entries().items()
@@ -121,9 +122,9 @@ def units(
 
 
 def spread(count: int, most: int | None) -> list[int]:
-    """`most` positions of `count`, evenly spread from the first to the last; all of them for None.
+    """`most` positions of `count`, evenly spread from the first to the last; all positions if `most` is None.
 
-    Neighbouring samples differ least: of the first 8 of 1440 poolings all have one kernel size.
+    Spread, because neighbouring samples are similar: the first 8 of 1440 poolings all have the same kernel size.
     """
     if most is None or count <= most:
         return list(range(count))

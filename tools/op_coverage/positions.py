@@ -1,4 +1,4 @@
-"""Positions that may differ: of equal numbers eager names any, unless a stable order was asked for."""
+"""Accepts positions that differ from eager's: among equal numbers any is right, unless a stable order was requested."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from cuesta.tools.op_coverage.sample import Sample
 
 @dataclass(frozen=True)
 class _Order:
-    """Where an operator that orders rows has its `dim` argument, and its positions among its results; whether they
-    are those of several elements of a row, which are different ones."""
+    """An operator that orders rows: the index of its `dim` argument, the name of its result with positions, and whether
+    that has several positions a row, which must differ from one another."""
 
     dim: int
     result: str
@@ -32,7 +32,7 @@ _ORDERS = {
 
 
 def name_equals(entry: str, sample: Sample, name: str, got: Tensor, want: Tensor) -> bool:
-    """Whether the result `name` is of positions, and those that were got are of elements equal to those wanted."""
+    """Whether the result `name` holds positions, and the elements at `got` equal the elements at `want`."""
     order = _ORDERS.get(entry)
     if order is None or name != order.result or sample.kwargs.get("stable"):
         return False

@@ -1,4 +1,4 @@
-"""One sample of an operator's arguments, and what a run on it gives."""
+"""Copies and runs one sample of an operator's arguments."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ _WIDE = {
 
 @dataclass(frozen=True)
 class Run:
-    """What a run gives. `forward` are its results and its arguments afterwards, by name."""
+    """The outcome of a run. `forward` maps names to its results, and to its arguments after the run."""
 
     forward: dict[str, Tensor]
     gradients: dict[str, Tensor]
-    #: what it returns beside tensors, and how that is nested
+    #: the returned values that are no tensors, and the nesting, as text
     others: str
     #: what the backward pass raised
     problem: Exception | None = None
@@ -35,7 +35,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Sample:
-    """Arguments of an operator. `differentiable` takes what it returns to what has a gradient."""
+    """Arguments of an operator. `differentiable` maps the operator's return value to its differentiable part."""
 
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
@@ -43,13 +43,13 @@ class Sample:
 
     @staticmethod
     def of(sample: Any) -> Sample:
-        """A SampleInput of torch's."""
+        """Converts torch's SampleInput."""
         return Sample((sample.input, *sample.args), sample.kwargs, sample.output_process_fn_grad)
 
     def copy(self, change: Callable[[Tensor], Tensor] = lambda x: x) -> Sample:
-        """The sample with tensors of its own, of the same strides, that share memory where the sample's do.
+        """A copy of the sample with new tensors. Strides and aliases among the tensors stay the same.
 
-        `change` is applied to whole storages, seen as vectors of one dtype.
+        `change` is applied to each whole storage, as a vector of one dtype.
         """
         storages: dict[tuple[int, torch.dtype], Tensor] = {}
 
@@ -60,7 +60,7 @@ class Sample:
         return Sample(args, kwargs, self.differentiable)
 
     def moved(self, seed: int) -> Sample:
-        """The sample with other roundings: each float moved within its last place."""
+        """A copy with other roundings: each float is moved within its last place."""
         generators: dict[torch.device, torch.Generator] = {}
 
         def move(x: Tensor) -> Tensor:
@@ -71,7 +71,7 @@ class Sample:
         return self.copy(move)
 
     def wide(self) -> Sample:
-        """The sample in f64 and complex128, dtypes among its arguments too."""
+        """A copy in f64 and complex128, including dtype arguments."""
         copied = self.copy(lambda x: x.to(_WIDE.get(x.dtype, x.dtype)))
         args, kwargs = pytree.tree_map(
             lambda x: _WIDE.get(x, x) if isinstance(x, torch.dtype) else x, (copied.args, copied.kwargs)
@@ -79,7 +79,7 @@ class Sample:
         return Sample(args, kwargs, self.differentiable)
 
     def run(self, function: Callable[..., Any], train: bool) -> Run:
-        """Calls `function` on these tensors themselves, under one seed, and backward from what it returns."""
+        """Calls `function` on this sample's own tensors with a fixed seed, and then runs the backward if `train`."""
         torch.manual_seed(0)
         returned = function(*self.args, **self.kwargs)
         forward = {f"result{name}": x for name, x in named_tensors(returned).items()}
@@ -87,7 +87,7 @@ class Sample:
         forward |= {f"argument{name}": x.detach() for name, x in given.items()}
         try:
             gradients = self._gradients(returned) if train else {}
-        except Exception as problem:  # whatever is raised is what is looked for
+        except Exception as problem:  # the survey looks for anything that is raised
             return Run(forward, {}, _others(returned), problem)
         return Run(forward, gradients, _others(returned))
 
@@ -103,7 +103,7 @@ class Sample:
 
 @contextmanager
 def wide_defaults() -> Iterator[None]:
-    """What torch computes in floats from whole numbers is f64 within."""
+    """Within, f64 is torch's default dtype, so that float results of integers are f64."""
     before = torch.get_default_dtype()
     torch.set_default_dtype(torch.float64)
     try:
@@ -131,9 +131,9 @@ def _fresh(x: Tensor, storages: dict[tuple[int, torch.dtype], Tensor], change: C
 
 
 def _weighted(x: Tensor, seed: int) -> Tensor:
-    """The sum of x times fixed random numbers from [1/2, 3/2), a real number."""
+    """A real scalar: the sum of x times fixed random weights from [1/2, 3/2)."""
     generator = torch.Generator().manual_seed(seed)
-    # As float32 and then of x's dtype: a wide run has the weights of the one that it judges.
+    # Drawn as float32 and then converted to x's dtype, so that a wide run has the same weights.
     dtype = torch.complex64 if x.is_complex() else torch.float32
     weights = (torch.rand(x.shape, generator=generator, dtype=dtype) + 0.5).to(x.device, x.dtype)
     total = (x * weights).sum()
@@ -141,6 +141,6 @@ def _weighted(x: Tensor, seed: int) -> Tensor:
 
 
 def _others(returned: Any) -> str:
-    """What is no tensor among what was returned, and how it is nested, as text."""
+    """The returned values that are no tensors, and the nesting, as text."""
     leaves, spec = pytree.tree_flatten(returned)
     return f"{[None if isinstance(leaf, Tensor) else leaf for leaf in leaves]} in {spec}"

@@ -1,4 +1,4 @@
-"""Runs units in several processes, prints how far it is, and keeps a record of each in a file of JSON lines."""
+"""Runs units in several processes, prints progress, and keeps a record of each unit in a file of JSON lines."""
 
 from __future__ import annotations
 
@@ -21,34 +21,34 @@ from cuesta.tools.fuzz.judge import Judge
 from cuesta.tools.op_coverage.check import Checked, check, count
 from cuesta.tools.op_coverage.entries import Unit, spread
 
-#: The slowest sample takes a few seconds to compile.
+#: Time limit of a sample. The slowest takes a few seconds to compile.
 SECONDS = 120.0
 
-#: How the reasons of calls read that nobody minds: nothing is computed, or a library does it best.
+#: The reasons of acceptable calls into ATen: there is nothing to compute, or a library is the best choice.
 NO_ELEMENTS = "a tensor without elements"
 LIBRARY = "in the library"
 
 
 @dataclass
 class Record:
-    """What became of the samples of a unit."""
+    """The results of a unit's samples."""
 
     unit: Unit
-    #: how many samples torch has
+    #: number of samples that torch has
     samples: int
-    #: verdict → how many
+    #: verdict → number of samples
     forward: Counter[str] = field(default_factory=Counter)
     gradient: Counter[str] = field(default_factory=Counter)
-    #: of the samples that are not refused: Dynamo left them to eager altogether; no call into ATen has anything to
-    #: compute; what is called are libraries that cuesta prefers to kernels of its own
+    #: counts of samples that neither raised nor were refused: Dynamo left them entirely to eager; no call into ATen has
+    #: anything to compute; all calls are to libraries that cuesta prefers to its own kernels
     untraced: int = 0
     compiled: int = 0
     library: int = 0
-    #: "overload: reason" → in how many samples
+    #: "overload: reason" → number of samples with this call
     calls: Counter[str] = field(default_factory=Counter)
     #: a line for each sample that is not right
     problems: list[str] = field(default_factory=list)
-    #: the positions of samples whose values differ by more than torch.testing allows, and f64 decided
+    #: indices of samples whose values differ by more than torch.testing allows, so that f64 decided
     by_f64: list[int] = field(default_factory=list)
     commit: str = ""
 
@@ -73,7 +73,7 @@ class Record:
             self.library += 1
 
     def line(self) -> str:
-        """Itself as JSON."""
+        """The record as a line of JSON."""
         return json.dumps(vars(self) | {"unit": str(self.unit)})
 
     @staticmethod
@@ -86,7 +86,7 @@ class Record:
 
 
 def answer(text: str) -> Checked | int:
-    """How many samples a unit has, given "unit"; what becomes of one of them, given "unit: index"."""
+    """Answers a worker's request. "unit": the unit's number of samples. "unit: index": checks that sample."""
     _settle()
     name, _, index = text.partition(": ")
     unit = Unit.read(name)
@@ -95,7 +95,7 @@ def answer(text: str) -> Checked | int:
 
 @functools.cache
 def _settle() -> None:
-    """One thread for each process, and no word from the compilers: the records say what happened."""
+    """Sets one thread for each process, and silences the compilers' logs: the records tell what happened."""
     torch.set_num_threads(1)
     for name in ("cuesta", "torch"):
         logging.getLogger(name).setLevel(logging.CRITICAL)
@@ -168,13 +168,13 @@ class _Progress:
 
 
 def read_records(path: Path) -> dict[Unit, Record]:
-    """The latest record of each unit in a file; none where there is no file."""
+    """Unit → its latest record in a file; empty if there is no file."""
     lines = path.read_text().splitlines() if path.exists() else []
     return {record.unit: record for record in map(Record.read, lines)}
 
 
 def write_records(path: Path, records: Iterable[Record]) -> None:
-    """Adds records to a file."""
+    """Appends records to a file."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a") as file:
         for record in records:
@@ -182,7 +182,7 @@ def write_records(path: Path, records: Iterable[Record]) -> None:
 
 
 def _commit() -> str:
-    """The commit that is checked out, empty where there is none."""
+    """The commit that is checked out; empty if git does not tell one."""
     command = ["git", "-C", str(Path(__file__).resolve().parent), "rev-parse", "--short", "HEAD"]
     try:
         return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()

@@ -1,4 +1,4 @@
-"""docs/op_coverage.md: a summary, a row for each operator, and what is not right."""
+"""Writes docs/op_coverage.md: a summary, a row for each operator, and the failures."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from cuesta.tools.op_coverage.core import core_section
 from cuesta.tools.op_coverage.entries import LEFT_OUT, PAGE_DTYPES, entries, units
 from cuesta.tools.op_coverage.survey import NO_ELEMENTS, Record
 
-#: Reasons that hold for whatever the overload is, and how the table says them.
+#: Reasons that do not depend on the overload → the table's words for them.
 _GENERAL = {
     NO_ELEMENTS: "no elements",
     "kernels compute it of real numbers only": "complex",
 }
 _SHORT = {"the cuesta dialect has no op for it": "no op"}
-#: Calls named in a row.
+#: The most calls that a row names.
 _MOST = 4
 
 
 def render(records: Sequence[Record], most: int | None) -> str:
-    """The document for the records of one survey of up to `most` samples each."""
+    """The page for the records of one survey of up to `most` samples of each unit."""
     records = [record for record in records if record.unit.layout == "given" and record.unit.dtype in PAGE_DTYPES]
     by_entry: dict[str, dict[str, Record]] = {}
     for record in records:
@@ -67,7 +67,7 @@ def _head(records: Sequence[Record], found: int, most: int | None) -> Iterator[s
 
 
 def _commits(records: Sequence[Record]) -> str:
-    """At which commit they were made, and which rows at others."""
+    """The commit of most entries, and the entries made at other commits."""
     entries_of: dict[str, set[str]] = {}
     for record in records:
         entries_of.setdefault(record.commit, set()).add(record.unit.entry)
@@ -99,7 +99,7 @@ def _shares(records: Sequence[Record]) -> Iterator[str]:
 
 
 def _traced(record: Record) -> int:
-    """How many samples reached cuesta."""
+    """The number of samples that reached cuesta."""
     return _judged(record) - record.untraced
 
 
@@ -138,7 +138,7 @@ def _compiled(records: Iterable[Record]) -> str:
 
 
 def _calls(records: Sequence[Record]) -> str:
-    """The calls in most samples, each with its reason."""
+    """The most frequent calls, each with its reason."""
     general: Counter[str] = Counter()
     named: Counter[str] = Counter()
     for call, number in sum((r.calls for r in records), Counter[str]()).items():

@@ -1,10 +1,10 @@
-"""How far results are from the same computation in a wider dtype, as a multiple of how far eager's are.
+"""Measures the error of results against the same computation in a wider dtype (the arbiter), as a multiple of eager's.
 
-A tensor's error is the norm of its difference from the arbiter's. Below eps/2 of the arbiter's norm it counts as that:
-rounding the exact result to the tensor's dtype costs up to so much, and who is nearer is chance.
+A tensor's error is the norm of its difference from the arbiter's tensor. The error is at least eps/2 of the arbiter's
+norm: rounding the exact result to the tensor's dtype can cause that much, and below it the order is chance.
 
-The error of a single number, such as a loss, is one draw, and eager's may be near zero by chance: there eager's is the
-quadratic mean of its own and of those of eager runs whose weights are moved within their rounding.
+The error of a single number, such as a loss, is one random draw, and eager's may be near zero by chance. For such
+outputs eager's error is the quadratic mean over eager and eager runs with weights moved within their rounding.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ ALLOWED = 2.0
 
 @dataclass(frozen=True)
 class Accuracy:
-    """Errors over eager's: of the worst output, of all gradients together, and of the worst gradient."""
+    """Errors as multiples of eager's: of the worst output, of all gradients together, and of the worst gradient."""
 
     outputs: float
     gradients: float | None
@@ -50,9 +50,10 @@ def compare(
     gradients: Sequence[str],
     nearby: Sequence[Sequence[Tensor]] = (),
 ) -> Accuracy:
-    """Judges `actual`. The last tensors of each list are the gradients of the parameters named so.
+    """Judges `actual`. The last tensors of each list are the gradients of the parameters that `gradients` names.
 
-    `nearby` are the outputs of other eager runs; they count for outputs of one number.
+    `nearby` are the outputs of other eager runs, used for outputs of one element. Raises ValueError if the numbers of
+    results differ.
     """
     if not len(actual) == len(eager) == len(exact):
         raise ValueError(f"{len(actual)} results where eager has {len(eager)} and the arbiter {len(exact)}")
@@ -73,7 +74,7 @@ def compare(
 
 
 def _factor(actual: Tensor, eager_runs: Sequence[Tensor], exact: Tensor) -> float:
-    """Error over eager's error; infinite where form or dtype differ, or a NaN stands where eager has none."""
+    """The error over eager's error; infinite if shape or dtype differ, or if only `actual` has a NaN."""
     eager = eager_runs[0]
     if actual.shape != eager.shape or actual.dtype != eager.dtype:
         return math.inf

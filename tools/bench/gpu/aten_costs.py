@@ -1,6 +1,6 @@
-"""Operations and bytes of ATen's calls into libraries, from the shapes that the profiler saw.
+"""Computes operations and bytes of ATen's calls into libraries, from the shapes that the profiler recorded.
 
-Bytes are of each operand and result once, as if caches were perfect.
+Each operand and result counts once, as if caches were perfect.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _SIZES = {"double": 8, "float": 4, "long": 8, "int": 4, "bool": 1, "c10::Half": 
 
 @dataclass(frozen=True)
 class Cost:
-    """Of one call."""
+    """The cost of one call."""
 
     operations: int
     """A multiplication and an addition are two."""
@@ -28,7 +28,7 @@ class Cost:
 
 @dataclass(frozen=True)
 class AtenCall:
-    """A call as the profiler saw it; an argument that is no tensor has the shape []."""
+    """A call as the profiler recorded it; an argument that is no tensor has the shape []."""
 
     op: str
     shapes: Sequence[Shape]
@@ -38,14 +38,14 @@ class AtenCall:
 
 
 def cost(call: AtenCall) -> Cost | None:
-    """None where the call's shapes do not say, or nobody knows the op."""
+    """The cost of a call; None if the op has no rule or its arguments do not determine the cost."""
     rule = _RULES.get(call.op)
     if rule is None:
         return None
     try:
         operations, elements = rule(call)
     except (IndexError, TypeError, ValueError):
-        # Another version of torch takes other arguments.
+        # The arguments differ between versions of torch.
         return None
     dtype = next((d for d, shape in zip(call.dtypes, call.shapes, strict=False) if shape), "")
     if dtype not in _SIZES:
@@ -56,7 +56,7 @@ def cost(call: AtenCall) -> Cost | None:
 
 
 def _product(first: int) -> Callable[[AtenCall], tuple[int, int]]:
-    """Of matrices, or batches of them, that are arguments `first` and the next."""
+    """The rule for a product of (batches of) matrices: arguments `first` and `first` + 1."""
 
     def rule(call: AtenCall) -> tuple[int, int]:
         *batch, rows, inner = call.shapes[first]
@@ -94,9 +94,9 @@ def _convolution_backward(call: AtenCall) -> tuple[int, int]:
 
 
 def _attention(products: int, first: int) -> Callable[[AtenCall], tuple[int, int]]:
-    """Of `products` matrix products of the size of query by key; query is argument `first`.
+    """The rule for attention: `products` products of the size of query by key. The query is argument `first`.
 
-    A causal one is counted in full, as its kernels' makers do not: half of it need not be computed.
+    Causal attention counts in full, unlike in its kernels' authors' figures: half of it need not be computed.
     """
 
     def rule(call: AtenCall) -> tuple[int, int]:
@@ -125,7 +125,7 @@ _RULES: dict[str, Callable[[AtenCall], tuple[int, int]]] = {
     "aten::_scaled_dot_product_flash_attention": _attention(2, 0),
     "aten::_scaled_dot_product_cudnn_attention": _attention(2, 0),
     "aten::_scaled_dot_product_efficient_attention": _attention(2, 0),
-    # Five products in the place of two.
+    # The backward has five products, the forward two.
     "aten::_scaled_dot_product_flash_attention_backward": _attention(5, 1),
     "aten::_scaled_dot_product_cudnn_attention_backward": _attention(5, 1),
     "aten::_scaled_dot_product_efficient_attention_backward": _attention(5, 1),

@@ -1,4 +1,4 @@
-"""The cases of `cuesta-bench --device cuda`, a row each."""
+"""Defines the cases of `cuesta-bench --device cuda`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from cuesta.tools.models import Built
 
 BF16, F16, F32 = torch.bfloat16, torch.float16, torch.float32
 
-#: What the arbiter of right and wrong computes in.
+#: A case's dtype → the wider dtype of its arbiter, the computation that results are judged against.
 WIDER = {torch.bfloat16: torch.float32, torch.float16: torch.float32, torch.float32: torch.float64}
 
 Kind = Literal["eval", "train", "adam"]
@@ -26,7 +26,7 @@ Kind = Literal["eval", "train", "adam"]
 
 @dataclass(frozen=True)
 class Model:
-    """A model with its inputs, to evaluate, to train without an optimizer, or to train with Adam."""
+    """A model with its inputs, to be evaluated, trained without an optimizer, or trained with Adam."""
 
     built: Built
     kind: Kind
@@ -48,13 +48,13 @@ class Model:
         return Workload(train, arguments, tuple(module.parameters()), optimizer)
 
     def names(self) -> list[str]:
-        """What the workload's parameters are called, in their order."""
+        """The names of the workload's parameters, in order."""
         if self.kind == "eval":
             return []
         return [name for name, _ in self.built.module.named_parameters()]
 
     def moved(self, seed: int) -> Model:
-        """A copy with every weight moved within the rounding of what multiplies them: as good a rounding as another."""
+        """A copy with every weight moved within the rounding of a product's operands: an equally valid rounding."""
         module = copy.deepcopy(self.built.module)
         generator = torch.Generator(next(module.parameters()).device).manual_seed(seed)
         unit = _unit(module)
@@ -84,7 +84,7 @@ class Function:
         return []
 
     def moved(self, seed: int) -> Function:
-        """The same with every floating argument moved within its rounding."""
+        """A copy with every floating-point argument moved within its rounding."""
         function, arguments = self.called
 
         def move(value: Tensor) -> Tensor:
@@ -103,7 +103,7 @@ Subject = Model | Function
 
 
 def _unit(module: nn.Module) -> float | None:
-    """Half a unit of TF32 where a convolution rounds float32 to it."""
+    """TF32's rounding unit (2^-11) for a float32 module whose convolutions round operands to TF32, else None."""
     rounds = torch.backends.cudnn.allow_tf32 and any(isinstance(part, nn.Conv2d) for part in module.modules())
     return 2**-11 if rounds and next(module.parameters()).dtype == F32 else None
 
@@ -119,7 +119,7 @@ def _widened(tree: Any) -> Any:
 
 @dataclass(frozen=True)
 class GpuCase:
-    """A named subject. Results of a `random` one differ from call to call, and are not compared."""
+    """A named subject. If `random`, its results differ from call to call and are not compared."""
 
     name: str
     build: Callable[[], Subject]

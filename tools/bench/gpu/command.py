@@ -1,4 +1,4 @@
-"""`cuesta-bench --device cuda`: runs the cases, prints what they show as they end, and keeps every number."""
+"""Runs the cases of `cuesta-bench --device cuda`, prints each one's tables as it ends, and writes every number."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Progress = Callable[[str], None]
 def run(
     arguments: argparse.Namespace, cases: Sequence[GpuCase], contenders: Sequence[str], device: str, progress: Progress
 ) -> tuple[int, Results]:
-    """Measures, or takes what earlier runs have measured. Returns 1 where something failed or is wrong, and all."""
+    """Measures, or reads the results of earlier runs. Returns 1 if anything failed or is wrong, and the results."""
     if arguments.results:
         results = read_results(arguments.results, SECTIONS, {case.name for case in cases})
         show(results)
@@ -50,7 +50,7 @@ def run(
 def measure(
     arguments: argparse.Namespace, cases: Sequence[GpuCase], contenders: Sequence[str], device: str, progress: Progress
 ) -> Results:
-    """Runs every case; what is found is printed and kept in the file of --json case by case."""
+    """Runs every case. Prints its results and updates the file of --json after each case."""
     section = "compile" if arguments.compile else "kernels" if arguments.kernels else "times"
     about = machine.describe(torch.get_num_threads())
     about["driver"] = machine.gpu_driver()
@@ -80,7 +80,7 @@ def measure(
 
 
 def show(results: Mapping[str, Any]) -> None:
-    """Prints tables."""
+    """Prints the tables of `results`."""
     if cases := results.get("times"):
         _print(tables.times_table(cases), tables.notes(cases))
     if cases := results.get("compile"):
@@ -100,7 +100,7 @@ def show(results: Mapping[str, Any]) -> None:
 
 
 def show_speedups(results: Mapping[str, Any]) -> None:
-    """Prints a line for each case, where there are several."""
+    """Prints the table of speed-ups if there are several cases."""
     if len(results["times"]) > 1:
         _print(tables.speedup_table(results["times"]), [])
 
@@ -111,7 +111,7 @@ def _print(content: Table, notes: Sequence[str]) -> None:
 
 
 def plot(path: Path, results: Mapping[str, Any]) -> None:
-    """A picture of the times relative to eager's."""
+    """Writes a picture of the times relative to eager's."""
     relative: dict[str, dict[str, Spread]] = {}
     for name, found in results["times"].items():
         contenders = found.get("contenders", {})
@@ -124,12 +124,12 @@ def plot(path: Path, results: Mapping[str, Any]) -> None:
 
 
 def inverse(spread: Spread) -> Spread:
-    """Of times relative to eager's, from the speed-up."""
+    """The time relative to eager's, from the speed-up over eager."""
     return Spread(1 / spread.median, 1 / spread.upper, 1 / spread.lower)
 
 
 def has_problem(results: Mapping[str, Any]) -> bool:
-    """Whether something failed, or results are wrong."""
+    """Whether anything failed or any result is wrong."""
     parts = []
     for section in SECTIONS:
         for found in results.get(section, {}).values():

@@ -1,6 +1,6 @@
-"""What a measurement asks of the device: to wait, to time, to say how much memory is taken.
+"""Waits for a device, times calls on it, and reads its memory use.
 
-The CPU answers too, with one clock for everything and no memory figures, so that all but the GPU is tested without one.
+Works on the CPU too, with one clock for everything and no memory figures, so that tests need no GPU.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ class Sample:
 
 
 def sample(device: torch.device, call: Callable[[], Any], count: int) -> Sample:
-    """Runs `call` `count` times in a row, on a device that is idle before and after; and a few times before."""
+    """Times `count` calls in a row, with an idle device before and after. Before them, times a few for `host`."""
     few = min(count, HOST_CALLS)
     synchronize(device)
-    # The first call after waiting is slower, for reasons of the processor's.
+    # The first call after waiting is slower because of the processor.
     call()
     started = time.perf_counter()
     for _ in range(few):
@@ -60,13 +60,13 @@ def synchronize(device: torch.device) -> None:
 
 
 def allocated(device: torch.device) -> int:
-    """Bytes that tensors take now, after garbage collection; 0 on the CPU, where nobody counts."""
+    """Bytes that tensors occupy now, after garbage collection; 0 on the CPU, where they are not counted."""
     gc.collect()
     return torch.cuda.memory_allocated(device) if device.type == "cuda" else 0
 
 
 def kept_for_graphs(device: torch.device) -> int:
-    """Bytes that CUDA graphs hold and no tensor takes now: their replays use them without allocating."""
+    """Bytes in the memory pools of CUDA graphs that no tensor occupies now: replays use them without allocating."""
     if device.type != "cuda":
         return 0
     pools = [segment for segment in torch.cuda.memory_snapshot() if tuple(segment["segment_pool_id"]) != (0, 0)]
@@ -74,19 +74,19 @@ def kept_for_graphs(device: torch.device) -> int:
 
 
 def peak_of(device: torch.device, call: Callable[[], Any]) -> int | None:
-    """The most bytes that tensors took during a call; None on the CPU."""
+    """The most bytes that tensors occupied during a call; None on the CPU."""
     if device.type != "cuda":
         return None
     torch.cuda.reset_peak_memory_stats(device)
     result = call()
     torch.cuda.synchronize(device)
-    # Until here the result is part of what the call takes.
+    # Freed only now: the result is part of the call's memory.
     del result
     return torch.cuda.max_memory_allocated(device)
 
 
 def release(device: torch.device) -> None:
-    """Gives back what the caching allocator keeps for later."""
+    """Collects garbage and empties the caching allocator."""
     gc.collect()
     if device.type == "cuda":
         torch.cuda.empty_cache()

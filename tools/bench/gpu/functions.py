@@ -1,4 +1,4 @@
-"""Small functions, a kernel or two each, with their arguments on torch's default device."""
+"""Defines small functions of one or two kernels each, with their arguments on torch's default device."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def matmul_gelu(rows: int, inner: int, columns: int) -> Called:
 
 
 def misaligned(length: int) -> Called:
-    """Its argument begins one element after where an allocation does."""
+    """A function whose argument begins one element behind the start of an allocation."""
 
     def call(x: Tensor) -> Tensor:
         return x * 2 + 1

@@ -1,4 +1,4 @@
-"""Where a call's time on the GPU goes, kernel by kernel, from the profiler's events."""
+"""Divides a call's time on the GPU among its kernels, from the profiler's events."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PROFILED_CALLS = 3
 
 @dataclass(frozen=True)
 class Launch:
-    """A kernel's run, or a copy or a fill of memory, as the profiler saw it."""
+    """A run of a kernel, or a copy or fill of memory, as the profiler recorded it."""
 
     name: str
     seconds: float
@@ -32,7 +32,7 @@ class Launch:
 
 @dataclass
 class Row:
-    """All runs that are alike, in one call of what was profiled."""
+    """All similar launches in one profiled call, added up."""
 
     name: str
     by: str
@@ -67,7 +67,7 @@ def busy(call: Callable[[], Any], where: torch.device) -> dict[str, Any]:
 def record(
     call: Callable[[], Any], where: torch.device, calls: int, activities: Sequence[ProfilerActivity]
 ) -> list[Launch]:
-    """What `calls` calls ran on the GPU, in the order in which it began."""
+    """The launches of `calls` calls on the GPU, by their start."""
     synchronize(where)
     with profile(activities=list(activities), record_shapes=ProfilerActivity.CPU in activities) as profiler:
         for _ in range(calls):
@@ -77,14 +77,14 @@ def record(
 
 
 def launches_of(events: Iterable[Any]) -> list[Launch]:
-    """The GPU's part of the profiler's events."""
+    """The launches on the GPU among the profiler's events."""
     events = list(events)
     cpu = DeviceType.CPU
-    # Only ops: calls of the CUDA runtime count by another numbering.
+    # Only ops: the correlation ids of CUDA runtime calls are another numbering.
     host = {e.correlation_id(): e for e in events if e.device_type() == cpu and "::" in e.name()}
     launches = []
     for event in sorted(events, key=lambda e: e.start_ns()):
-        # A range that the host names is shown on the GPU too.
+        # A user annotation of the host appears among the GPU's events too.
         if event.device_type() == cpu or event.is_user_annotation():
             continue
         op = host.get(event.linked_correlation_id())
@@ -94,14 +94,14 @@ def launches_of(events: Iterable[Any]) -> list[Launch]:
 
 
 def rows_of(launches: Sequence[Launch], calls: int, graphs: Sequence[dict[str, Any]]) -> list[Row]:
-    """Rows in the order of their time, of one call; `graphs` are cuesta's reports, in the order in which they run."""
+    """The rows for one call, longest time first; `graphs` are cuesta's reports, in the order in which they run."""
     ours = _our_kernels(graphs)
     seen: dict[str, int] = defaultdict(int)
     rows: dict[tuple[str, ...], Row] = {}
     costed: set[int] = set()
     for launch in launches:
         if launch.name in ours:
-            # Two graphs may have kernels of one name: the first graph's run first.
+            # Kernels of two graphs may share a name. Their launches have the order of the graphs.
             uses = ours[launch.name]
             kernel = uses[seen[launch.name] % len(uses)]
             seen[launch.name] += 1
@@ -121,7 +121,7 @@ def rows_of(launches: Sequence[Launch], calls: int, graphs: Sequence[dict[str, A
         row.count += 1
         row.kernels[launch.name] = row.kernels.get(launch.name, 0.0) + launch.seconds
     for row in rows.values():
-        # Of several kernels of one op, the one that takes longest.
+        # If one op launches several kernels, the longest names the row.
         row.name = max(row.kernels, key=row.kernels.__getitem__)
         row.seconds, row.count = row.seconds / calls, row.count / calls
         row.bytes, row.operations = row.bytes / calls, row.operations / calls
@@ -129,7 +129,7 @@ def rows_of(launches: Sequence[Launch], calls: int, graphs: Sequence[dict[str, A
 
 
 def _our_kernels(graphs: Sequence[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
-    """Name of a kernel → its description, as often as a call runs it."""
+    """Kernel name → its descriptions, each repeated as often as a call runs the kernel."""
     found: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for graph in graphs:
         for kernel in graph["kernels"]:
@@ -138,7 +138,7 @@ def _our_kernels(graphs: Sequence[dict[str, Any]]) -> dict[str, list[dict[str, A
 
 
 def _library_row(rows: dict[tuple[str, ...], Row], launch: Launch) -> Row:
-    """All launches of an op on the same shapes, where its costs are known; else all of a kernel."""
+    """The row of a launch: one per op and shapes if the op's cost is known, else one per kernel name and op."""
     call = launch.call
     if call is not None and cost(call) is not None:
         shapes = ", ".join("x".join(map(str, shape)) for shape in call.shapes if shape)
@@ -148,7 +148,7 @@ def _library_row(rows: dict[tuple[str, ...], Row], launch: Launch) -> Row:
 
 
 def by_kernel(launches: Sequence[Launch], calls: int) -> list[Row]:
-    """One row for each kernel's name, of one call."""
+    """One row for each kernel name, averaged to one call."""
     rows: dict[str, Row] = {}
     for launch in launches:
         row = rows.setdefault(launch.name, Row(launch.name, launch.call.op if launch.call else ""))

@@ -1,4 +1,4 @@
-"""The page docs/benchmarks/gpu.md, made of what runs have written with --json."""
+"""Writes the page docs/benchmarks/gpu.md from the results that runs wrote with --json."""
 
 from __future__ import annotations
 

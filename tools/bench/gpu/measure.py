@@ -1,4 +1,4 @@
-"""Everything that is measured of one case in one process: right or wrong, times, memory, kernels."""
+"""Measures one case in one process: correctness, times, memory and kernels."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ def measure_case(
     save: Save,
     progress: Progress,
 ) -> dict[str, Any]:
-    """What was found, by contender: {"contenders": {name: {…}}}. `save` gets it whenever something was added.
+    """The results by contender: {"contenders": {name: {…}}}. Passes them to `save` after every addition.
 
-    A contender's part has "failed" where it raised, else "compile" (seconds of the first call, in a process where the
-    ones before it have left their caches), "accuracy", "memory" (bytes above what weights and inputs take), "times"
-    (samples in seconds, one a round), "kernels" and "busy" (of a call: launches, and seconds within kernels) and
-    "graphs" (cuesta's report of each).
+    A contender that raised has "failed". The others have "compile" (seconds of the first call, with the caches that
+    earlier contenders left in this process), "accuracy", "memory" (bytes above those of weights and inputs), "times"
+    (samples in seconds, one a round), "kernels" and "busy" (a call's launches, and seconds within kernels) and "graphs"
+    (cuesta's report of each).
     """
     progress("build")
     subject = case.make(where)
@@ -82,7 +82,7 @@ def measure_case(
 def start(
     contender: Contender, workload: Workload, where: torch.device, part: dict[str, Any], judge: Judge | None
 ) -> Call:
-    """Compiles and warms up; fills in all but the times. Raises what the backend raises."""
+    """Compiles and warms up a contender; fills `part` except for the times. Raises what the backend raises."""
     for parameter in workload.parameters:
         parameter.grad = None
     before = device.allocated(where) + device.kept_for_graphs(where)
@@ -105,7 +105,7 @@ def start(
 
 
 def step_of(contender: Contender, workload: Workload) -> Call:
-    """A call of the workload, told to CUDA graphs as a new step: what the last one returned is no longer needed."""
+    """A call of the workload that marks a new step for CUDA graphs: they may overwrite the previous call's results."""
     call = workload.compiled(contender.backend, contender.form)
     if contender.form is None:
         return call
@@ -118,7 +118,7 @@ def step_of(contender: Contender, workload: Workload) -> Call:
 
 
 def reports() -> list[dict[str, Any]]:
-    """What cuesta reports of each graph that it has compiled since Dynamo's last reset."""
+    """cuesta's report of each graph that it has compiled since Dynamo's last reset."""
     import cuesta
 
     graphs: list[dict[str, Any]] = cuesta.report().as_dict()["graphs"]
@@ -126,7 +126,7 @@ def reports() -> list[dict[str, Any]]:
 
 
 class Judge:
-    """Compares a call's results, gradients among them, with eager's and with those of a wider dtype."""
+    """Compares a call's results, gradients included, with eager's and with those of a wider dtype."""
 
     def __init__(self, subject: Subject, workload: Workload, where: torch.device) -> None:
         self.workload = workload
@@ -144,7 +144,7 @@ class Judge:
         return accuracy.compare(self.results(call), self.eager, self.exact, self.gradients, self.nearby).as_dict()
 
     def results(self, call: Call) -> list[Tensor]:
-        """A call's results, from the parameters as they were before any optimizer's step."""
+        """Resets the parameters to their values before any optimizer step, makes a call, and returns its results."""
         with torch.no_grad():
             for parameter, value in zip(self.workload.parameters, self.start, strict=False):
                 parameter.copy_(value)
@@ -152,20 +152,20 @@ class Judge:
 
 
 def outputs_of(workload: Workload) -> list[Tensor]:
-    """What eager's forward returns, without gradients."""
+    """The outputs of eager's forward, without gradients."""
     with torch.no_grad():
         leaves = torch.utils._pytree.tree_leaves(workload.function(*workload.arguments))
     return [leaf for leaf in leaves if isinstance(leaf, Tensor)]
 
 
 def exact_results(workload: Workload) -> list[Tensor]:
-    """Eager's results where no library rounds to TF32."""
+    """Eager's results with TF32 disabled."""
     with without_tf32():
         return workload.results(workload.compiled("eager")())
 
 
 def interleaved(calls: Mapping[str, Call], where: torch.device, rounds: int | None) -> dict[str, list[Sample]]:
-    """A sample of each of `calls` a round, each first in turn; as many rounds as CASE_SECONDS allow."""
+    """One sample of each call a round, in rotating order. Without `rounds`, as many rounds as CASE_SECONDS allow."""
     names = list(calls)
     counts = {name: _calls_a_sample(calls[name], where) for name in names}
     samples: dict[str, list[Sample]] = {name: [] for name in names}

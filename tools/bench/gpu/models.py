@@ -1,6 +1,6 @@
-"""Published models at the sizes that the GPU cases measure, with random weights: transformers' and torchvision's.
+"""Builds published models of transformers and torchvision at the sizes of the GPU cases, with random weights.
 
-Built on torch's default device and in float32; nothing is downloaded. The libraries are imported where they are used.
+Models are in float32 on torch's default device; nothing is downloaded. The libraries are imported where they are used.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from cuesta.tools.models.case import image_batch, token_batch
 
 
 def _token_loss(outputs: Any, targets: Tensor) -> Tensor:
-    # In float32, as transformers' own losses.
+    # In float32, as in transformers' own losses.
     return F.cross_entropy(outputs.logits.flatten(0, -2).float(), targets.flatten())
 
 

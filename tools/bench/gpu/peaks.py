@@ -1,4 +1,4 @@
-"""What GPUs can do at best, from their makers' data sheets: dense, without sparsity."""
+"""Lists the peak bandwidth and operation rates of GPUs, from their makers' data sheets: dense, without sparsity."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Peaks:
-    """Bytes a second of the memory, operations a second by "half" (bf16, f16), "tf32", "f32" and "f64"."""
+    """Memory bandwidth in bytes a second, and operations a second for "half" (bf16, f16), "tf32", "f32" and "f64"."""
 
     bandwidth: float
     operations: dict[str, float]
@@ -18,7 +18,7 @@ def _peaks(terabytes: float, half: float, tf32: float, f32: float, f64: float) -
     return Peaks(terabytes * 1e12, {kind: value * 1e12 for kind, value in tera.items()})
 
 
-#: A part of the name that torch gives a device → its peaks; the first that fits.
+#: Part of torch's name of a device → the device's peaks. The first match counts.
 _DEVICES = {
     "H100 PCIe": _peaks(2.0, 756, 378, 51, 51),
     "H100 NVL": _peaks(3.9, 835, 417, 60, 60),
@@ -34,5 +34,5 @@ _DEVICES = {
 
 
 def peaks_of(name: str) -> Peaks | None:
-    """The peaks of a device, None where the table has none."""
+    """The peaks of a device, None if the table does not list it."""
     return next((peaks for part, peaks in _DEVICES.items() if part in name), None)

@@ -1,7 +1,7 @@
-"""A process for each case, with a time limit; what it found is there however it ended.
+"""Runs each case in its own process with a time limit, and keeps its results however the process ends.
 
-Most are forked from a server that has torch and cuesta loaded and has touched no device: loading takes as long as a
-small case. Compile times want a fresh interpreter.
+Most processes are forked from a server that has loaded torch and cuesta and has not touched a device, because loading
+takes as long as a small case. Compile times are measured in a fresh interpreter.
 """
 
 from __future__ import annotations
@@ -52,9 +52,9 @@ def run_job(
     progress: Progress,
     cache: Path | None = None,
 ) -> dict[str, Any]:
-    """What the worker found. With "failed" where it did not come to its end: an error, or more than `limit` seconds.
+    """The worker's results, with "failed" if it ended with an error or ran for more than `limit` seconds.
 
-    `cache` is the folder of every compiler's caches, an empty one where not given.
+    `cache` is the folder of every compiler's caches; by default an empty one.
     """
     began = time.perf_counter()
     with _folder() as folder:
@@ -78,13 +78,13 @@ def _elapsed(began: float) -> str:
 
 @contextlib.contextmanager
 def _folder() -> Iterator[Path]:
-    # What a killed process has started may still write while it is removed.
+    # Children of a killed process may still write to the folder during its removal.
     with tempfile.TemporaryDirectory(prefix="cuesta-bench-", ignore_cleanup_errors=True) as folder:
         yield Path(folder)
 
 
 class Worker:
-    """A process and its group."""
+    """A worker process, the leader of its own process group."""
 
     def __init__(self, pid: int, wait: Callable[[float | None], int | None]) -> None:
         self.pid = pid
@@ -96,13 +96,13 @@ Started = tuple[Worker, IO[str]]
 
 
 def command_of(job: Job) -> list[str]:
-    """What does a job in an interpreter of its own."""
+    """The command that does a job in its own interpreter."""
     return [sys.executable, "-m", WORKER, json.dumps(asdict(job))]
 
 
 @contextlib.contextmanager
 def fresh(job: Job, errors: Path) -> Iterator[Started]:
-    """A new interpreter, and what it prints."""
+    """A worker in a new interpreter, and the lines that it prints."""
     with errors.open("w") as stderr:
         process = subprocess.Popen(
             command_of(job),
@@ -124,7 +124,7 @@ def fresh(job: Job, errors: Path) -> Iterator[Started]:
 
 @contextlib.contextmanager
 def forked(job: Job, errors: Path) -> Iterator[Started]:
-    """A child of the server, and what it prints."""
+    """A worker forked from the server, and the lines that it prints."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(list(LOADED))
     reading, writing = context.Pipe(duplex=False)
@@ -143,19 +143,19 @@ def forked(job: Job, errors: Path) -> Iterator[Started]:
 
 
 def _child(job: Job, writing: Connection, errors: str) -> None:
-    """Runs in the child: a group of its own, and its output where the parent reads it."""
+    """Runs in the child: starts its own process group, redirects its output to the parent, and does the job."""
     os.setsid()
     os.dup2(writing.fileno(), 1)
     with open(errors, "w") as stderr:
         os.dup2(stderr.fileno(), 2)
     if torch.cuda._is_in_bad_fork():
-        # A library has touched the GPU while it was loaded: it can be used in a new interpreter only.
+        # A library touched the GPU while the server loaded it. Only a new interpreter can use the GPU then.
         os.execv(sys.executable, command_of(job))
     work(job)
 
 
 def _follow(worker: Worker, lines: IO[str], limit: float, tell: Progress) -> int | None:
-    """Passes the worker's lines on until it ends: its exit status, or None where it was not done in time."""
+    """Passes on the worker's lines until it ends. Returns its exit status, or None if it exceeded `limit` seconds."""
 
     def read() -> None:
         for line in lines:
@@ -164,11 +164,11 @@ def _follow(worker: Worker, lines: IO[str], limit: float, tell: Progress) -> int
     reader = threading.Thread(target=read, daemon=True)
     reader.start()
     status = worker.wait(limit)
-    # What the compilers started ends with it.
+    # Ends the processes that the compilers started, too.
     with contextlib.suppress(ProcessLookupError):
         os.killpg(worker.pid, signal.SIGKILL)
     if status is None:
-        # It may not have come so far as to have a group.
+        # The worker may not have started its process group yet.
         with contextlib.suppress(ProcessLookupError):
             os.kill(worker.pid, signal.SIGKILL)
         worker.wait(None)
@@ -193,8 +193,8 @@ def prepare(
     cache: Path,
     progress: Progress,
 ) -> None:
-    """Compiles every case with each contender that compiles, `processes` at a time: what measures it finds its code in
-    `cache`. What fails here fails there too, and is told there."""
+    """Fills `cache` for the measurements: compiles every case with each contender that compiles, `processes` at a time.
+    A failure here is not reported in detail, because the measurement fails in the same way and reports it."""
 
     def compile_one(case: str, contender: str) -> None:
         found = run_job("compile", case, [contender], device, None, limit, lambda _: None, cache)
@@ -202,7 +202,7 @@ def prepare(
 
     compiling = [c for c in contenders if Contender.parse(c).compiles]
     with ThreadPoolExecutor(processes) as pool:
-        # A contender's modes share most of their code: one after another.
+        # The modes of one backend share most of their code, so they are compiled one after another.
         for contender in compiling:
             list(pool.map(compile_one, cases, itertools.repeat(contender)))
 
@@ -210,10 +210,10 @@ def prepare(
 def compile_case(
     case: str, contenders: Sequence[str], device: str, limit: float, rounds: int, progress: Progress
 ) -> dict[str, dict[str, Any]]:
-    """For each contender {"cold": …, "warm": …}, a worker's result each, and {"samples": {"cold": totals, …}} in
-    seconds; or {"failed": text}. They take turns; of several rounds the result has the median total (the lower of two).
+    """Contender → {"cold": …, "warm": …}, a worker's result each, with {"samples": {"cold": totals, …}} in seconds; or
+    {"failed": text}. The contenders take turns. Of several rounds, the one with the (lower) median total counts.
 
-    `aot_eager` stands beside them: what Dynamo and AOTAutograd take, and running op by op once.
+    `aot_eager` is measured too: the time of Dynamo, of AOTAutograd, and of running op by op once.
     """
     names = ["aot_eager", *contenders]
     found: dict[str, dict[str, list[dict[str, Any]]]] = {name: {} for name in names}

@@ -1,4 +1,4 @@
-"""Tables of what was found, as header and rows of text."""
+"""Makes the tables of measurements on a GPU, as header and rows of text."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MOST_KERNELS = 30
 
 
 def device_times(part: Mapping[str, Any]) -> list[float]:
-    """A contender's seconds a call on the device, one a round; empty where it failed."""
+    """A contender's seconds per call on the device, one value a round; empty if the contender failed."""
     return [sample["device"] for sample in part.get("times", ())]
 
 
@@ -112,7 +112,7 @@ def _accuracy_cells(accuracy: Mapping[str, Any] | None) -> tuple[str, str]:
 
 
 def notes(cases: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """A line for each thing that went wrong, or that a number alone would hide."""
+    """A line for each failure, and for each fact that the table's numbers hide."""
     lines = []
     for name, found in cases.items():
         if "failed" in found:
@@ -175,7 +175,7 @@ def compile_table(cases: Mapping[str, Mapping[str, Any]]) -> Table:
 
 
 def compile_notes(cases: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """A line for each failure, and for what was measured several times."""
+    """A line for each failure, and for each contender with several samples."""
     lines = []
     for name, found in cases.items():
         for contender, part in found.items():
@@ -197,12 +197,12 @@ from counts whole), of library calls by their shapes. of bandwidth, of FLOP/s: a
 
 
 def kernels_table(part: Mapping[str, Any]) -> Table:
-    """A contender's kernels, most time first."""
+    """A contender's kernels, longest time first."""
     return Table(KERNELS, list(_kernel_rows(part["rows"])))
 
 
 def by_kernel_table(part: Mapping[str, Any]) -> Table:
-    """The same by the kernels' names alone."""
+    """A contender's time by kernel name alone."""
     total = sum(row["seconds"] for row in part["by_kernel"]) or 1.0
     rows = [
         [
@@ -251,7 +251,7 @@ _PREFIXES = re.compile(r"\bvoid |\bat::native::|\(anonymous namespace\)::|\bc10:
 
 
 def _kernel_name(name: str) -> str:
-    """A kernel's name without what many C++ names begin with."""
+    """A kernel's name without common C++ prefixes, shortened."""
     return _shortened(_PREFIXES.sub("", name))
 
 

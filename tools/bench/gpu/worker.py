@@ -1,8 +1,8 @@
-"""One case in a process of its own: `python -m cuesta.tools.bench.gpu.worker JOB`.
+"""Measures one case in its own process: `python -m cuesta.tools.bench.gpu.worker JOB`.
 
-JOB is JSON: what ("times", "compile" or "kernels"), case, contenders, device, rounds (or null), output, caches. Results
-are written to the file `output` as they come, so that what was measured before a process died is kept; progress goes to
-stdout. `caches` is the folder of every compiler's caches.
+JOB is JSON: what ("times", "compile" or "kernels"), case, contenders, device, rounds (or null), output, caches. Each
+result is written to the file `output` at once, so that results survive if the process dies. Progress goes to stdout.
+`caches` is the folder of every compiler's caches.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ CACHES = {"CUESTA_CACHE_DIR": "cuesta", "TORCHINDUCTOR_CACHE_DIR": "inductor", "
 
 @dataclass(frozen=True)
 class Job:
-    """What the process does."""
+    """The job of a worker process; the module's docstring describes the fields."""
 
     what: str
     case: str
@@ -46,7 +46,7 @@ class Job:
     caches: str
 
     def save(self, found: dict[str, Any]) -> None:
-        """Replaces what is in the file."""
+        """Replaces the contents of the file `output`."""
         part = Path(f"{self.output}.part")
         part.write_text(json.dumps(found, default=str))
         os.replace(part, self.output)
@@ -63,13 +63,13 @@ def times(job: Job, case: GpuCase, where: torch.device) -> dict[str, Any]:
 
 
 def compile_once(job: Job, case: GpuCase, where: torch.device) -> dict[str, Any]:
-    """Seconds from torch.compile to the end of the first call of the one contender, in a process that has compiled
-    nothing, and what torch and cuesta say of their parts."""
+    """Seconds from torch.compile to the end of the first call of the only contender, in a process that has compiled
+    nothing before, and the times that torch and cuesta report of their stages."""
     (contender,) = map(Contender.parse, job.contenders)
     progress("build")
     workload = case.make(where).workload()
     with torch.set_grad_enabled(bool(workload.parameters)):
-        # Eager first: what torch and its libraries set up in a process's first call is not compile time.
+        # Eager first: one-time initialisation of torch and its libraries is not compile time.
         workload.compiled("eager")()
         synchronize(where)
         progress(f"compile, {contender}")
@@ -94,7 +94,7 @@ def _timed(call: Callable[[], Any], where: torch.device) -> float:
 
 
 def kernels(job: Job, case: GpuCase, where: torch.device) -> dict[str, Any]:
-    """{"contenders": {name: {"rows": …, "by_kernel": …}}}, most time first, each row of one call."""
+    """{"contenders": {name: {"rows": …, "by_kernel": …}}}, longest time first; rows are averages over the calls."""
     progress("build")
     workload = case.make(where).workload()
     peaks = peaks_of(torch.cuda.get_device_name(where)) if where.type == "cuda" else None
@@ -133,7 +133,7 @@ def work(job: Job) -> None:
     try:
         found = measure(job, find_case(job.case), where)
     except Exception as error:
-        # Before any contender: the case cannot be built, or its arbiter not computed.
+        # Failures before any contender: the case cannot be built, or its arbiter cannot be computed.
         found = dict(failure(error))
     job.save(found | {"gpu": describe_gpu(where)})
     sys.stdout.flush()
@@ -141,5 +141,5 @@ def work(job: Job) -> None:
 
 if __name__ == "__main__":
     work(Job(**json.loads(sys.argv[1])))
-    # What compilers leave running, such as pools of processes, need not be waited for.
+    # Exits at once, without waiting for what compilers leave running, such as process pools.
     os._exit(0)

@@ -1,1 +1,1 @@
-"""Functions and many calls of each, with arguments unlike those of the compile: made, judged, reduced."""
+"""Makes functions, each with many calls whose arguments differ from those of the compile; judges and reduces them."""

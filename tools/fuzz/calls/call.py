@@ -1,6 +1,6 @@
-"""One call of a compiled function: how its arguments are made, what is around it, and its gradient.
+"""Describes one call of a compiled function: its arguments, the context that it runs in, and its gradients.
 
-A text that the fuzzer of calls makes has one decorated function for each call:
+A text of the fuzzer of calls has one decorated function for each call:
 
     @call(form="x0 conj, gaps", within="no_grad")
     def call_3(memory):
@@ -24,17 +24,17 @@ from cuesta.tools.fuzz.calls.memories import Memories
 Tensor = torch.Tensor
 Function = Callable[..., tuple[Tensor, ...]]
 
-#: What may be around a call.
+#: Contexts and transforms in which a call may run.
 WITHIN = ("nothing", "no_grad", "inference_mode", "thread", "vmap", "func.grad", "autocast", "static address")
-#: What the gradients that a backward graph is given may be.
+#: Kinds of the output gradients that a backward graph gets.
 GRADIENTS = ("ones", "expanded", "gaps", "lazy", "end", "odd", "first")
 
 
 @dataclass(frozen=True)
 class Call:
-    """`form` says in words what is unusual of the arguments; `gone`, that one of them has lost its memory, which eager
-    reads all the same: an error is due where its numbers are needed. `foreign`, that one is of another form than in the
-    call that the function is compiled for."""
+    """One call. `form` says in words what is unusual about the arguments. `gone`: an argument has lost its memory;
+    reading it must raise an error, though eager reads it without one. `foreign`: an argument has another form than in
+    the call that the function is compiled for."""
 
     make: Callable[[Memories], tuple[Any, ...]]
     form: str
@@ -44,7 +44,7 @@ class Call:
     foreign: bool
 
     def run(self, function: Function, arguments: Sequence[Any]) -> tuple[Tensor, ...]:
-        """What the function gives for the arguments; raises what it raises."""
+        """Calls the function with the arguments in the call's context; lets the function's exceptions through."""
         if self.within == "thread":
             return _in_a_thread(lambda: function(*arguments))
         if self.within == "vmap":
@@ -68,7 +68,7 @@ _CONTEXTS: dict[str, Callable[[], contextlib.AbstractContextManager[Any]]] = {
 def call(
     form: str = "ordinary", within: str = "nothing", gradient: str = "ones", gone: bool = False, foreign: bool = False
 ) -> Callable[[Callable[[Memories], tuple[Any, ...]]], Call]:
-    """Makes a Call of the function that makes its arguments."""
+    """Decorator: turns the function that makes the arguments of a call into a Call."""
     return lambda make: Call(make, form, within, gradient, gone, foreign)
 
 
@@ -87,7 +87,7 @@ class Telling(Tensor):
 
 
 def given_gradients(results: Sequence[Tensor], kind: str, memory: Memories) -> list[Tensor]:
-    """What a backward pass is given for the results, or for the first of them where it is given no other."""
+    """The output gradients of a backward pass: one for each result, or for the first alone if `kind` is "first"."""
     chosen = results[:1] if kind == "first" else results
     given = [_gradient(y, kind, memory, 1000 + i) for i, y in enumerate(chosen)]
     memory.seal(given)
@@ -114,10 +114,10 @@ def _in_a_thread(function: Callable[[], Any]) -> tuple[Tensor, ...]:
     def run() -> None:
         try:
             done.append(function())
-        except BaseException as problem:  # raised again by whoever waits
+        except BaseException as problem:  # the waiting thread raises the exception again
             done.append(problem)
 
-    # With the configuration of this thread, which torch keeps for each.
+    # Runs with a copy of this thread's context, because torch keeps its configuration for each thread.
     thread = threading.Thread(target=contextvars.copy_context().run, args=(run,))
     thread.start()
     thread.join()

@@ -1,4 +1,4 @@
-"""How the arguments of a call are made: lines of Python, in ordinary ways and in ways that a compile may not expect."""
+"""Writes the lines of Python that make the arguments of a call, in ordinary forms and in forms unlike the compile's."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ from random import Random
 
 Shape = tuple[int, ...]
 
-#: Where the elements of a tensor lie.
+#: How a tensor's elements are laid out in memory.
 LAYOUTS = ("dense", "transposed", "gaps", "part", "rows", "inner", "expanded", "windows", "ones", "backwards")
 _FLOATS = ("float32", "float64", "float16", "bfloat16")
 _COMPLEX = {"float32": "complex64", "float64": "complex128"}
-#: Another type, whose elements take as many bytes.
+#: dtype → another dtype of the same element size.
 _SAME_SIZE = {"float32": "int32", "int32": "float32", "float64": "int64", "int64": "float64", "uint8": "bool"}
 
 
 @dataclass(frozen=True)
 class Form:
-    """What an argument is, as far as Dynamo's guards may ask for it."""
+    """The properties of an argument that Dynamo's guards may check."""
 
     layout: str = "dense"
-    #: "", or a lazy bit and what it comes from
+    #: one of `lazy_ways`: the conjugate or negative bit, or a view that may set one; "" for none
     lazy: str = ""
-    #: "", or what else it is than a plain tensor
+    #: one of `kinds`: what the argument is if not a plain tensor; "" for a plain tensor
     kind: str = ""
     gradient: bool = False
 
@@ -35,7 +35,8 @@ class Form:
 
 @dataclass(frozen=True)
 class Place:
-    """Where its memory lies, which guards do not ask for: so many elements behind the beginning of a block."""
+    """The location of an argument's memory, which no guard checks: `offset` elements after the beginning of a block of
+    the kind `where`."""
 
     where: str = "torch"
     offset: int = 0
@@ -47,7 +48,7 @@ class Place:
 
 
 def lazy_ways(dtype: str) -> tuple[str, ...]:
-    """The lazy bits that a tensor of this type may have."""
+    """The values of `Form.lazy` for a dtype: ways to make a tensor with lazy bits."""
     if dtype.startswith("complex"):
         return ("conj", "neg", "conj neg", "mH")
     if dtype in _COMPLEX:
@@ -56,7 +57,7 @@ def lazy_ways(dtype: str) -> tuple[str, ...]:
 
 
 def kinds(dtype: str) -> tuple[str, ...]:
-    """What else than a plain tensor an argument of this type may be."""
+    """The values of `Form.kind` for a dtype, other than a plain tensor."""
     found = ["Plain", "Telling", "zero tensor", "meta", "sparse", "gone", "buffer", "inference", "viewed"]
     found += ["parameter"] if dtype in _FLOATS or dtype.startswith("complex") else []
     return (*found, *(("bits",) if dtype in _SAME_SIZE else ()))
@@ -65,7 +66,7 @@ def kinds(dtype: str) -> tuple[str, ...]:
 def argument_lines(
     name: str, sizes: Shape, dtype: str, form: Form, place: Place, seed: int, memory: str = ""
 ) -> list[str]:
-    """The lines that make an argument; it is a part of the tensor named `memory` where that is given."""
+    """The lines that make an argument; a part of the tensor named `memory` if that is given."""
     if form.kind == "zero tensor":
         return [f"{name} = torch._efficientzerotensor({sizes}, dtype=torch.{dtype})"]
     of = _COMPLEX[dtype] if form.lazy in ("imag", "real") else dtype
@@ -94,7 +95,7 @@ def _swapped(sizes: Shape) -> Shape:
 
 
 def _laid_out(sizes: Shape, layout: str) -> tuple[str, int]:
-    """The text behind a flat tensor that views it so, and how many elements that takes."""
+    """The text that views a flat tensor in a layout, and the number of elements that the flat tensor needs."""
     count, rank = math.prod(sizes), len(sizes)
     if layout == "transposed" and rank > 1:
         return f".view({sizes[::-1]}).permute({tuple(range(rank))[::-1]})", count
@@ -115,7 +116,7 @@ def _laid_out(sizes: Shape, layout: str) -> tuple[str, int]:
         return f".as_strided({sizes}, {(1,) * rank})", 1 + sum(max(n - 1, 0) for n in sizes)
     if layout == "ones" and rank:
         return f".as_strided({sizes}, {_odd_strides(sizes)})", count
-    if layout == "backwards" and rank > 1:  # the strides of a channels-last image, of any rank
+    if layout == "backwards" and rank > 1:  # channels-last strides, for any rank
         order = (0, *range(2, rank), 1)
         back = tuple(order.index(d) for d in range(rank))
         return f".view({tuple(sizes[d] for d in order)}).permute({back})", count
@@ -123,7 +124,7 @@ def _laid_out(sizes: Shape, layout: str) -> tuple[str, int]:
 
 
 def _odd_strides(sizes: Shape) -> Shape:
-    """Dense strides, but where a size of 1, or of nothing, makes them free."""
+    """Dense strides, except arbitrary ones where they have no effect: dims of size 1, and tensors without elements."""
     strides, stride = [0] * len(sizes), 1
     for d in reversed(range(len(sizes))):
         free = sizes[d] == 1 or 0 in sizes
@@ -158,7 +159,7 @@ def _as_kind(name: str, dtype: str, form: Form) -> str:
 
 
 def random_form(random: Random, sizes: Shape, dtype: str, ordinary: Form) -> Form:
-    """An unusual form, at times with two unusual things at once."""
+    """An unusual form; at times several properties are unusual."""
     form = ordinary
     chance = random.random()
     if chance < 0.45 and lazy_ways(dtype):
@@ -175,7 +176,7 @@ def random_form(random: Random, sizes: Shape, dtype: str, ordinary: Form) -> For
 
 
 def random_place(random: Random, written: bool) -> Place:
-    """Anywhere but, for what is written to, read-only memory."""
+    """A random place; not read-only memory if the argument may be `written`."""
     where = random.choice(("torch", "torch", "end", "end", "begin", "odd", "numpy", "dlpack", "shared", "read only"))
     if where == "read only" and written:
         where = "end"
@@ -183,7 +184,7 @@ def random_place(random: Random, written: bool) -> Place:
 
 
 def needs_own_memory(form: Form) -> bool:
-    """Whether an argument of this form cannot be a part of another one's memory."""
+    """Whether an argument of this form cannot share another argument's memory."""
     return form.kind in ("zero tensor", "inference", "viewed", "gone", "meta", "sparse") or form.lazy in (
         "imag",
         "real",
@@ -191,5 +192,5 @@ def needs_own_memory(form: Form) -> bool:
 
 
 def block_size(sizes: Shape, layout: str) -> int:
-    """How many elements a layout takes."""
+    """The number of elements of memory that a layout needs."""
     return _laid_out(sizes, layout)[1]

@@ -1,4 +1,4 @@
-"""What one call gives, and in what two calls differ."""
+"""Records the outcome of one call, and compares the outcomes of two."""
 
 from __future__ import annotations
 
@@ -15,35 +15,35 @@ from cuesta.tools.fuzz.failure import Failure, kind_of
 
 Tensor = torch.Tensor
 
-#: How far a number may be off, as a share of it and of the largest one of its tensor. A wrong address gives a number
-#: that has nothing to do with the right one, so there is no need to be strict.
+#: Allowed error, relative to the number and to the largest number of its tensor. A wrong address gives unrelated
+#: numbers, so the tolerance need not be strict.
 _TOLERANCE = {torch.float64: 1e-7, torch.complex128: 1e-7, torch.float16: 1e-2, torch.bfloat16: 5e-2}
 _USUAL_TOLERANCE = 1e-3
-#: In autocast f32 has been bf16.
+#: In autocast, f32 results may have been computed in bf16.
 _AUTOCAST_TOLERANCE = 5e-2
-#: What is little beside the arguments' numbers, which are quarters: gradients that are 0 but for roundings.
+#: Added to the magnitude that the tolerance scales: gradients that are 0 up to rounding, of arguments in quarters.
 _LITTLE = 1e-2
-#: Which part of a form says what a tensor is, but for its class, its strides and what autograd knows of it.
+#: The part of a `_form` that holds dtype, device and shape; without class, strides and autograd flags.
 _NUMBERS_ONLY = slice(1, 4)
 
 
 @dataclass
 class Outcome:
-    """What one call gave: an exception, or results and gradients by name; and the memory of its arguments."""
+    """The outcome of one call: an exception, or results and gradients by name; and the memory of the arguments."""
 
     raised: Exception | None = None
     tensors: dict[str, Tensor | None] = field(default_factory=dict)
-    #: of results, gradients and arguments after the call: what they are, but for the numbers
+    #: name → everything but the numbers, of results, gradients, and arguments after the call
     forms: dict[str, tuple[Any, ...]] = field(default_factory=dict)
-    #: pairs of results and arguments → how many bytes of memory they share lie between their beginnings
+    #: pair of a result and a result or argument in one storage → distance between their first elements in bytes
     distances: dict[tuple[str, str], int] = field(default_factory=dict)
-    #: results that are to be conjugated or negated when they are read
+    #: results whose conjugate or negative bit is set
     lazy: set[str] = field(default_factory=set)
-    #: pairs of a result and an argument or result that are one object
+    #: pairs of a result and an argument or result that are the same object
     same: set[tuple[str, str]] = field(default_factory=set)
-    #: whether an argument that overlaps itself is written, so that the order of the writes decides
+    #: whether memory is written while an argument overlaps itself, so that results depend on the order of the writes
     open: bool = False
-    #: whether memory is written that more than one argument is a part of
+    #: whether memory is written while arguments share a block
     shares_written: bool = False
     dtypes: list[torch.dtype] = field(default_factory=list)
     covered: list[Tensor] = field(default_factory=list)
@@ -52,8 +52,8 @@ class Outcome:
 
     @staticmethod
     def of(call: Call, function: Function, loses: bool = True) -> Outcome:
-        """Makes the call's arguments anew and calls the function with them. Unless memory gets lost, an argument that
-        is to be without has its own."""
+        """Makes the call's arguments anew and calls the function with them. If not `loses`, arguments that should have
+        lost their memory keep it."""
         outcome, memory, grad_memory = Outcome(), Memories(loses), Memories()
         arguments = call.make(memory)
         outcome.covered = memory.seal(arguments)
@@ -63,7 +63,7 @@ class Outcome:
             results = call.run(function, arguments)
             outcome._see(arguments, results)
             outcome._see_gradients(arguments, results, call, grad_memory)
-        except Exception as problem:  # which eager has to raise, too
+        except Exception as problem:  # an error unless eager raises as well
             outcome.raised = problem
         outcome.after = memory.bytes()
         outcome.open = any(map(overlaps_itself, arguments)) and outcome._has_written()
@@ -106,8 +106,8 @@ class Outcome:
 
 
 def difference(wanted: Outcome, actual: Outcome, within: str, strict: bool = True) -> Failure | None:
-    """In what a call is not what was wanted; None where it is. Unless strict, results may be of another class, have
-    other strides, and memory of their own where eager's are an argument's."""
+    """A Failure that says how a call differs from the wanted outcome, or None. If not `strict`, results may have
+    another class and other strides, and may own memory where eager's results alias an argument."""
     problem = _other_exception(wanted, actual)
     if problem is None and wanted.raised is None and not wanted.open:
         problem = _other_results(wanted, actual, within, strict)
@@ -152,12 +152,12 @@ def _other_results(wanted: Outcome, actual: Outcome, within: str, strict: bool) 
 def _other_sharing(wanted: Outcome, actual: Outcome) -> Failure | None:
     if wanted.same != actual.same:
         return Failure("other identity", f"one object: {sorted(actual.same)}; eager: {sorted(wanted.same)}")
-    # An exported program gives plain numbers where eager's result is lazy, so in memory of their own.
+    # An exported program resolves eager's lazy results, so they have memory of their own.
     resolved = wanted.lazy - actual.lazy
     apart = _texts({pair: n for pair, n in wanted.distances.items() if resolved.isdisjoint(pair)}, actual.distances)
     if apart:
         return Failure("memory apart", f"{apart} share no memory, or at another place, and do in eager")
-    # What has no memory in eager, such as what is computed of a ZeroTensor, has some here.
+    # A result without memory in eager, such as one computed from a ZeroTensor, has memory here.
     without = {name for name, y in wanted.tensors.items() if y is None}
     shared = _texts({pair: n for pair, n in actual.distances.items() if without.isdisjoint(pair)}, wanted.distances)
     return Failure("shared memory", f"{shared} share memory, and do not in eager") if shared else None
@@ -168,8 +168,8 @@ def _texts(some: Mapping[tuple[str, str], int], others: Mapping[tuple[str, str],
 
 
 def _other_memory(wanted: Outcome, actual: Outcome, within: str) -> Failure | None:
-    """Where eager writes nothing, every bit must be as before; elsewhere, the numbers must be eager's. What a call that
-    raises has written to its arguments before is left open."""
+    """Memory that eager does not write must keep every bit; written memory must hold eager's numbers. If the call
+    raises, only memory beside the arguments is checked."""
     for i, (old, want, found) in enumerate(zip(wanted.before, wanted.after, actual.after, strict=True)):
         kept = (want == old) & (found != old)
         beside = kept & ~wanted.covered[i]
@@ -194,14 +194,14 @@ def _runs(mask: Tensor) -> str:
 
 
 def _loosest(dtypes: Sequence[torch.dtype]) -> float:
-    """How far a number may be off that is computed of these: an f64 may be a converted f32."""
+    """The largest tolerance of the dtypes, for results computed from all of them: an f64 may be a converted f32."""
     return max((_TOLERANCE.get(d, _USUAL_TOLERANCE) for d in dtypes if d.is_floating_point or d.is_complex), default=0)
 
 
 def _wrong(want: Tensor, found: Tensor, within: str, least: float = 0) -> Tensor:
-    """Which numbers are not those wanted, within a share of `least` and more. A complex number with a part that is NaN
-    may have another part that is NaN: eager's sums multiply by alpha = 1, which makes both parts NaN, and do not where
-    they are of several dims."""
+    """Mask of the numbers that are wrong. The tolerance is that of the dtype, and at least `least`. Complex numbers are
+    equal if each has a NaN part: eager's sums multiply by alpha = 1, which makes both parts NaN, but sums over several
+    dims do not."""
     if want.is_complex():
         parts = _wrong(torch.view_as_real(want), torch.view_as_real(found), within, least).any(-1)
         return parts & ~(want.isnan() & found.isnan())
@@ -217,7 +217,7 @@ def _wrong(want: Tensor, found: Tensor, within: str, least: float = 0) -> Tensor
 
 
 def _copy(x: Any) -> Tensor:
-    """The numbers of a tensor, of no class and with no lazy bit, in memory of their own."""
+    """A contiguous copy as a plain tensor, with lazy bits resolved."""
     with torch.no_grad():
         plain = x.detach().as_subclass(Tensor)
         plain = plain.to_dense() if plain.layout != torch.strided else plain

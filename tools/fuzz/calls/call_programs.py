@@ -1,4 +1,4 @@
-"""Random functions of one to four tensors, with the calls that they get."""
+"""Makes random functions of one to four tensors, and the calls of each function."""
 
 from __future__ import annotations
 
@@ -26,13 +26,14 @@ from cuesta.tools.fuzz.calls.call_inputs import (
 from cuesta.tools.fuzz.calls.call_text import call_block, text_of
 from cuesta.tools.fuzz.calls.memories import Memories
 
-#: Calls of one function beside the one that it is compiled for.
+#: Calls of one function, not counting the call that the function is compiled for.
 CALLS = 40
-#: Sets of unusual forms of one function's arguments: Dynamo compiles for most of them once.
+#: Number of sets of unusual argument forms for one function, and the number if sizes are open. Dynamo compiles once for
+#: most sets.
 FORMS, OPEN_FORMS = 6, 3
 _LARGEST = 5000
 
-#: Lines of values, by what types they are for: f(loat), c(omplex), i(nteger), b(ool). Each is right for any sizes.
+#: (expression, types of {0} that the expression takes: f(loat), c(omplex), i(nteger), b(ool)). Each allows any sizes.
 _ONE = (
     ("{0} * 2", "fci"), ("{0} + 1", "fci"), ("-{0}", "fci"), ("{0}.abs()", "fci"), ("{0}.sin()", "fc"),
     ("{0}.sigmoid()", "f"), ("{0}.relu()", "fi"), ("{0}.sum(-1)", "fcib"), ("{0}.sum()", "fcib"),
@@ -57,7 +58,7 @@ _TWO = (
     ("torch.stack([{0}, {1}])", "fcib"), ("{0} == {1}", "fcib"), ("torch.addmm({0}, {1}, {1}.mT)", "fc"),
     ("{0}.index_add(0, torch.tensor([0]), {1}[:1])", "fci"), ("torch.outer({0}.reshape(-1), {1}.reshape(-1))", "fci"),
 )  # fmt: skip
-#: Lines that write to an argument, which stands first.
+#: Lines that write to argument {0}.
 _WRITES = (
     ("{0}.add_(1)", "fci"), ("{0}.mul_(2)", "fci"), ("{0}.add_({1})", "fci"), ("{0}.copy_({1})", "fcib"),
     ("{0}.zero_()", "fcib"), ("{0}[..., 0] = 1", "fcib"), ("{0}[1:].mul_(3)", "fci"), ("{0}.neg_()", "fci"),
@@ -87,8 +88,8 @@ class _Argument:
 
 
 def make_calls(seed: int) -> str:
-    """The text of function number `seed` and its calls. Those of other sizes, types and forms than the first are such
-    as Dynamo's guards may admit, or compiles again for."""
+    """The text of function number `seed` and its calls. Later calls may have other sizes, types and forms than
+    the first: Dynamo's guards admit these, or Dynamo compiles again."""
     random = Random(seed)
     while (made := _Made.at_random(random)) is None:
         pass
@@ -110,7 +111,7 @@ class _Made:
 
     @staticmethod
     def at_random(random: Random) -> _Made | None:
-        """None where not two of its lines are right for its arguments."""
+        """A random function; None if no drawn line runs on its arguments, or if a result is no tensor."""
         sizes = {name: random.choice((1, 2, 3, 4, 5, 6, 7, 8, 12)) for name in "abc"}
         if random.random() < 0.5:
             sizes = dict(zip("abc", random.sample((2, 3, 4, 5, 6, 7, 8, 12), 3), strict=True))
@@ -129,7 +130,7 @@ class _Made:
                 for x in arguments
             ]
         made = _Made(random, sizes, arguments, [], [], set())
-        if random.random() < 0.15:  # compiled for what is unusual
+        if random.random() < 0.15:  # compiled for an unusual form
             i = random.randrange(len(arguments))
             argument = arguments[i]
             form = random_form(random, argument.shape(sizes), argument.dtype, argument.form)
@@ -138,7 +139,7 @@ class _Made:
         return made if made._write_lines() else None
 
     def _write_lines(self) -> bool:
-        """Draws lines, and keeps those that eager runs."""
+        """Draws lines and keeps those that eager runs. Returns whether a line is left and all results are tensors."""
         random = self.random
         memory = Memories()
         scope: dict[str, Any] = {"torch": torch, "F": F, "memory": memory}
@@ -166,7 +167,7 @@ class _Made:
         self.results = made[-1:] + [x for x in values[:-1] if random.random() < 0.3]
         if not self.results:
             self.results = [random.choice(names)]
-        # Where a value is a view of an argument, a write to it is one to the argument, which a form may not allow.
+        # A write to a value that is a view of an argument writes to the argument, which a form may not allow.
         return bool(self.lines) and all(isinstance(scope[name], torch.Tensor) for name in self.results)
 
     def text(self) -> str:
@@ -177,12 +178,12 @@ class _Made:
         marked = [place for place in sized if random.random() < 0.7] if random.random() < 0.2 or dynamic else []
         if export != "no":
             self.arguments = [replace(x, form=replace(x.form, gradient=False)) for x in self.arguments]
-        # Dynamo takes a second for each program with open sizes.
+        # Fewer forms for open sizes, because Dynamo takes a second to compile each such program.
         number = OPEN_FORMS if dynamic or marked else FORMS
         forms = [[x.form for x in self.arguments]] + [self._unusual() for _ in range(number)]
         others = [self._other_sizes() for _ in range(3)]
         if export != "no" and any("as_strided" in line for line in self.lines):
-            forms = forms[:1]  # what it reads lies elsewhere in a copy of other strides
+            forms = forms[:1]  # as_strided reads other elements of a copy with other strides
         contexts = ["nothing"] * 6 + [
             "thread",
             random.choice(("no_grad", "inference_mode", "autocast", "static address")),
@@ -192,7 +193,7 @@ class _Made:
         for number in range(1, CALLS + 1):
             chosen = forms[0] if random.random() < 0.35 else random.choice(forms)
             within = random.choice(contexts) if chosen is forms[0] or random.random() < 0.1 else "nothing"
-            if number > CALLS - len(transforms):  # last: from then on Dynamo leaves the function to eager
+            if number > CALLS - len(transforms):  # last: after a transform, Dynamo leaves the function to eager
                 chosen, within = forms[0], transforms[number - CALLS - 1]
             sizes = random.choice(others) if marked and chosen is forms[0] and random.random() < 0.7 else self.sizes
             places = [random_place(random, bool(self.written)) for _ in self.arguments]
@@ -249,7 +250,8 @@ class _Made:
         ]
 
     def _sharing(self, arguments: Sequence[_Argument], sizes: dict[str, int], seed: int) -> list[str] | None:
-        """The arguments of one type as parts of one memory, or one argument in the place of another that is alike."""
+        """Lines in which arguments of the first argument's dtype share a block; at times a tensor is passed twice. None
+        if fewer than two arguments can share."""
         random = self.random
         dtype = arguments[0].dtype
         together = [i for i, x in enumerate(arguments) if x.dtype == dtype and not needs_own_memory(x.form)]
@@ -274,7 +276,7 @@ class _Made:
 
 
 def _runs(line: str, scope: dict[str, Any]) -> bool:
-    """Whether eager runs the line, to a tensor that is not too large."""
+    """Whether eager runs the line, and the value that it defines is not too large."""
     with warnings.catch_warnings(), contextlib.suppress(Exception):
         warnings.simplefilter("ignore")
         exec(line, scope)

@@ -1,4 +1,4 @@
-"""The text of a function and its calls: Python that runs by itself, with a block for each call."""
+"""Writes, reads and cuts the text of a function and its calls: Python that runs alone, with a block for each call."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ _BLOCK = re.compile(r"\n\n(@call\(.*?\)\ndef (\w+)\(memory\):\n(?:    .*\n)+)")
 def text_of(
     lines: Sequence[str], arguments: int, results: Sequence[str], calls: Sequence[str], **settings: object
 ) -> str:
-    """The text of a function with these lines and results; `calls` are blocks that `call_block` made, and `settings`
-    dynamic, marked and export."""
+    """The text of a function with these lines and results. `calls` are blocks from `call_block`; `settings` are
+    `dynamic`, `marked` and `export`."""
     names = ", ".join(f"x{i}" for i in range(arguments))
     body = "".join(f"    {line}\n" for line in lines)
     function = f"\n\ndef program({names}):\n{body}    return ({', '.join(results)},)\n"
@@ -44,19 +44,19 @@ def text_of(
 
 
 def call_block(name: str, settings: dict[str, Any], lines: Sequence[str], results: Sequence[str]) -> str:
-    """The block of one call: `settings` go to the decorator, `lines` make the arguments `results`."""
+    """The block of one call: `settings` are the decorator's arguments, `lines` make the call's arguments `results`."""
     given = ", ".join(f"{key}={value!r}" for key, value in settings.items())
     body = "".join(f"    {line}\n" for line in lines)
     return f"@call({given})\ndef {name}(memory):\n{body}    return ({', '.join(results)},)\n"
 
 
 def call_names(text: str) -> list[str]:
-    """The calls' names, the one that the function is compiled for first."""
+    """The names of the calls; the function is compiled for the first."""
     return [match[2] for match in _BLOCK.finditer(text)]
 
 
 def only_calls(text: str, names: Collection[str]) -> str:
-    """The text with the first call and those named."""
+    """The text with only the first call and the calls in `names`."""
     for match in list(_BLOCK.finditer(text))[1:]:
         if match[2] not in names:
             text = text.replace(match[0], "", 1)
@@ -64,20 +64,20 @@ def only_calls(text: str, names: Collection[str]) -> str:
 
 
 def without_first(text: str) -> str:
-    """The text whose function is compiled for what was its second call."""
+    """The text without its first call, so that the function is compiled for the second."""
     first = _BLOCK.search(text)
     assert first is not None
     return text.replace(first[0], "", 1)
 
 
 def each_call(text: str) -> list[str]:
-    """Texts of one call each, beside the first."""
+    """One text for each call but the first: the first call and that one."""
     return [only_calls(text, [name]) for name in call_names(text)[1:]]
 
 
 @dataclass(frozen=True)
 class CallText:
-    """What a text says: the function, how it is compiled, and its calls, the one it is compiled for first."""
+    """A text that has been read: the function, how to compile it, and its calls. It is compiled for the first call."""
 
     function: Function
     calls: dict[str, Call]
@@ -87,7 +87,7 @@ class CallText:
 
     @staticmethod
     def read(text: str) -> CallText:
-        name = f"<calls {hash(text)}>"  # Dynamo asks for the source of what it traces
+        name = f"<calls {hash(text)}>"  # Dynamo looks up the source of the function that it traces
         linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)
         scope: dict[str, Any] = {"__name__": "calls"}
         exec(compile(text, name, "exec"), scope)

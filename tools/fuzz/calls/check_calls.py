@@ -1,8 +1,8 @@
-"""Judges the calls of one compiled function: each against eager's, with its arguments made anew for both.
+"""Judges the calls of one compiled function: compares each with eager, with arguments made anew for both.
 
-Dynamo's guards say which arguments a compiled function takes; what they do not ask for (where memory lies, how it is
-aligned, what shares it) is for our program to cope with. A function that was exported has no guards: there a call with
-other arguments than it was exported for must be right, or an InputError.
+Dynamo's guards decide which arguments a compiled function takes. Our program must handle whatever the guards do not
+check: where memory is, how it is aligned, and what shares it. An exported function has no guards: a call with other
+arguments than those of the export must be right or raise an InputError.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ from cuesta.tools.fuzz.calls.call_text import CallText, call_names, only_calls
 from cuesta.tools.fuzz.calls.memories import Memories
 from cuesta.tools.fuzz.failure import Failure, Tally, Unjudged, kind_of
 
-#: A name that torch.compile knows, or what it names.
+#: The name of a backend of torch.compile, or the backend's function.
 Backend: TypeAlias = str | Callable[..., Any]
-#: Backends that a call is compared under: what AOTAutograd alone does wrong is none of ours.
+#: Backends of a failing call: a failure under `aot_eager` as well is AOTAutograd's, not ours.
 OURS, TORCHS = "cuesta", "aot_eager"
-#: Programs of one function, which Dynamo would otherwise stop to compile after eight of them.
+#: Limit of programs for one function; Dynamo's own limit is eight.
 _MOST_PROGRAMS = 1000
-#: Failures of one kind that are made sure of for one function: each takes a few compiles.
+#: Failures of one kind that are confirmed for one function: each takes a few compiles.
 _LOOKED_INTO = 3
 
 
 def check_calls(text: str, checked: bool = False) -> Tally:
-    """Counts what became of each call, with the calls that fail as texts of their own. Raises Unjudged where the
-    function cannot be compiled by torch alone. `checked`: the program checks each access of memory."""
+    """A Tally: how often each outcome occurred, and a text for each failing call. Raises Unjudged if torch alone cannot
+    export the function, or `cuesta.compile` does not support it. `checked`: the program checks each memory access."""
     ours = _checking if checked else OURS
     with _quiet():
         given = CallText.read(text)
@@ -65,7 +65,7 @@ def check_calls(text: str, checked: bool = False) -> Tally:
 def _those_made_sure(
     text: str, found: Mapping[str, Failure], counts: Counter[str], backend: Backend
 ) -> Iterator[tuple[str, Failure]]:
-    """The failing calls as texts of their own: of those that fail in one way, the first few."""
+    """A text for each confirmed failure, of the first `_LOOKED_INTO` failures of each kind."""
     kinds: Counter[str] = Counter()
     for name, failure in found.items():
         kinds[failure.kind] += 1
@@ -76,8 +76,8 @@ def _those_made_sure(
 
 
 def call_in_eager(text: str) -> None:
-    """Makes every call of the text in eager, with all its memory there. Where arguments have lost their memory, then
-    makes the calls as Dynamo has them without us: what Dynamo leaves to eager reads such arguments."""
+    """Makes every call of the text in eager, with no memory lost. If a call has arguments without memory, also makes
+    the calls under Dynamo without our backend: code that Dynamo leaves to eager reads such arguments."""
     with _quiet():
         given = CallText.read(text)
         for call in given.calls.values():
@@ -90,7 +90,7 @@ def call_in_eager(text: str) -> None:
 
 
 def _eager_graphs(gm: torch.fx.GraphModule, inputs: list[Any]) -> Callable[..., Any]:
-    """A backend that runs graphs in eager, and refuses arguments that have lost their memory."""
+    """A backend that runs graphs in eager, and raises InputError for arguments that have lost their memory."""
 
     def call(*arguments: Any) -> Any:
         for argument in arguments:
@@ -102,7 +102,7 @@ def _eager_graphs(gm: torch.fx.GraphModule, inputs: list[Any]) -> Callable[..., 
 
 
 def show(path: str) -> None:
-    """Prints what is wrong of the calls in a file."""
+    """Prints the failures of the calls in a file."""
     register_cuesta()
     for _, failure in check_calls(Path(path).read_text()).failures:
         print(f"{failure.kind}: {failure.message}")
@@ -117,7 +117,7 @@ def _quiet() -> Iterator[None]:
 
 
 def _eager(given: CallText, call: Call) -> Outcome:
-    """What eager gives, which would read what is not there: to it everything is."""
+    """The outcome in eager. No memory is lost, because eager would read the lost memory without an error."""
     with torch.no_grad() if given.export != "no" else contextlib.nullcontext():
         return Outcome.of(call, given.function, loses=False)
 
@@ -135,13 +135,13 @@ def _judge_call(call: Call, wanted: Outcome, actual: Outcome, given: CallText, c
     if "Inplace update to inference tensor" in str(wanted.raised) and _writes_nothing(actual):
         counts["writes that change nothing, which eager refuses for inference tensors"] += 1
         return None
-    # An exported program gives plain tensors, whatever class its arguments are of.
+    # An exported program returns plain tensors, whatever the class of its arguments.
     strict = given.export == "no" or not (call.foreign or call.within == "inference_mode" or "Plain" in call.form)
     if given.export != "no" and call.foreign:
         if wanted.raised is not None and actual.raised is None:
             counts["calls of exported programs that are right where eager refuses the arguments' layout"] += 1
             return None
-        wanted.open |= wanted.shares_written  # which one sees of the other is lost with the copy of either
+        wanted.open |= wanted.shares_written  # a copied argument no longer sees writes to the other
     failure = difference(wanted, actual, call.within, strict)
     if failure is None:
         counts["errors equal to eager's"] += wanted.raised is not None
@@ -155,8 +155,8 @@ def _writes_nothing(outcome: Outcome) -> bool:
 def _made_sure(
     text: str, name: str, failure: Failure, counts: Counter[str], backend: Backend
 ) -> list[tuple[str, Failure]]:
-    """The failing call alone, or behind those before it where it fails only there; nothing where torch does the same
-    without us."""
+    """Confirms a failing call. Returns a text of the call alone, or after the earlier calls if it fails only then.
+    Returns nothing if the call fails with `aot_eager` as well."""
     names = call_names(text)
     behind = only_calls(text, names[: names.index(name) + 1])
     given = CallText.read(behind)
@@ -177,7 +177,7 @@ def _made_sure(
 
 
 def _last_outcome(text: str, backend: Backend) -> Outcome | Failure:
-    """What the last call of the text gives under a backend, made after the others."""
+    """The outcome of the text's last call under a backend, after all the other calls."""
     given = CallText.read(text)
     compiled = _compiled(given, backend)
     if isinstance(compiled, Failure):
@@ -189,7 +189,7 @@ def _last_outcome(text: str, backend: Backend) -> Outcome | Failure:
 @dataclass
 class _Compiled:
     function: Function
-    #: how many graphs Dynamo has handed over
+    #: number of graphs that Dynamo has passed to the backend
     programs: int = 0
 
 
@@ -235,10 +235,10 @@ def _exported(given: CallText, backend: Backend) -> _Compiled | Failure:
     try:
         with torch.no_grad():
             exported = torch.export.export(_Module(given.function), arguments, dynamic_shapes=shapes)
-        if backend == TORCHS:  # functional, like the graph that is compiled
+        if backend == TORCHS:  # functionalised, like the graph that cuesta compiles
             functional = exported.run_decompositions({})
             return _Compiled(_without_gradients(functional.module(check_guards=False)))
-    except Exception as problem:  # whatever torch says of the function
+    except Exception as problem:  # torch may refuse the function with any exception
         raise Unjudged(f"export raised {type(problem).__name__}: {problem}") from problem
     try:
         program = cuesta.compile(exported, options={"checked": True} if backend is _checking else None)
@@ -246,7 +246,7 @@ def _exported(given: CallText, backend: Backend) -> _Compiled | Failure:
             program = _loaded(program)
     except Unsupported as problem:
         raise Unjudged(f"cuesta.compile does not take it: {problem}") from problem
-    except Exception as problem:  # what is looked for
+    except Exception as problem:  # any other exception is a failure
         return Failure(f"cuesta.compile raises {kind_of(problem)}", str(problem))
     return _Compiled(_without_gradients(program))
 

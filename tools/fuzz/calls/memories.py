@@ -1,8 +1,8 @@
-"""Memory that the arguments of a call are views of, made so that an access beside an argument shows.
+"""Makes memory for the arguments of a call such that an access outside the arguments is detected.
 
 memory = Memories()
 x = memory(60, "float32", "end", seed=3)[5:53].view(4, 12)
-covered = memory.seal([x])           # every byte that is not x's has all its bits set: NaN
+covered = memory.seal([x])           # sets all bits of every byte outside x: NaN
 before = memory.bytes()
 ...                                  # the call
 after = memory.bytes()               # where `covered` is False, these must be the same
@@ -22,21 +22,21 @@ import torch
 
 Tensor = torch.Tensor
 
-#: Where memory may lie.
+#: Kinds of memory.
 PLACES = (
     "torch",  # from torch's allocator, aligned to 64 bytes
-    "end",  # its last byte is followed by a page that nobody may touch
-    "begin",  # its first byte follows such a page
-    "odd",  # one byte off any alignment; not for complex128, which eager itself reads by aligned instructions alone
+    "end",  # its last byte is followed by an inaccessible page
+    "begin",  # its first byte follows an inaccessible page
+    "odd",  # one byte off any alignment; not for complex128, which eager itself reads with aligned instructions only
     "numpy",  # owned by a numpy array
-    "dlpack",  # the same, handed over by DLPack
+    "dlpack",  # a numpy array's memory, imported by DLPack
     "shared",  # shared between processes
-    "read only",  # of a file, mapped without the right to write
+    "read only",  # of a file that is mapped read-only
     "inference",  # an inference tensor
 )
 
-#: Variables that have glibc look for writes beside what malloc gave, at each call of it, and fill what is freed: a
-#: process begins with them.
+#: Environment variables that make glibc check for writes outside malloc's blocks at each call, and fill freed memory.
+#: They must be set when a process starts.
 HEAP_CHECKS = {"LD_PRELOAD": "libc_malloc_debug.so.0", "MALLOC_CHECK_": "3", "MALLOC_PERTURB_": "165"}
 
 _ALL_BITS = 0xFF
@@ -46,15 +46,14 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 @dataclass
 class Memories:
-    """Makes the memory of one call's arguments, and keeps it as long as it lives. `loses` says whether memory can get
-    lost."""
+    """Makes the memory of one call's arguments, and keeps it alive. `loses`: whether `lost` frees a tensor's memory."""
 
     loses: bool = True
     blocks: list[Tensor] = field(default_factory=list)
     _read_only: list[Tensor] = field(default_factory=list)
 
     def __call__(self, count: int, dtype: str, place: str = "torch", seed: int = 0) -> Tensor:
-        """`count` random numbers as a tensor of one dim that has its memory to itself, in one of `PLACES`."""
+        """`count` random numbers as a tensor of rank 1 in a new block of memory, in one of `PLACES`."""
         kind = getattr(torch, dtype)
         with torch.inference_mode() if place == "inference" else contextlib.nullcontext():
             if place in ("torch", "inference"):
@@ -69,18 +68,18 @@ class Memories:
         return block
 
     def lost(self, x: Tensor) -> Tensor:
-        """The tensor, whose storage has no byte any more."""
+        """Resizes the tensor's storage to 0 bytes if `loses`; returns the tensor."""
         if self.loses:
             x.untyped_storage().resize_(0)
         return x
 
     def seal(self, arguments: Iterable[object]) -> list[Tensor]:
-        """Sets every bit that is none of the arguments', then takes the right to write from what is read only.
+        """Sets every bit outside the arguments, then write-protects the read-only blocks.
 
-        Gives for each block which of its bytes are an argument's."""
+        Returns for each block a mask of the bytes that belong to an argument."""
         given = [x for x in arguments if isinstance(x, Tensor)]
         masks = [_covered(block, given) for block in self.blocks]
-        with torch.inference_mode():  # which may write to inference tensors
+        with torch.inference_mode():  # only this mode may write to inference tensors
             for block, mask in zip(self.blocks, masks, strict=True):
                 block.view(torch.uint8)[~mask] = _ALL_BITS
         for block in self._read_only:
@@ -88,14 +87,14 @@ class Memories:
         return masks
 
     def bytes(self) -> list[Tensor]:
-        """A copy of the memory of every block as it is now."""
+        """A copy of the current memory of every block."""
         with torch.no_grad():
             return [block.detach().view(torch.uint8).clone() for block in self.blocks]
 
 
 def numbers(count: int, dtype: torch.dtype, seed: int) -> Tensor:
-    """Quarters from -4 to 4, whole numbers from -5 to 5 (from 0 without a sign), or coin flips: their sums and products
-    are exact in most types, so that results do not hang on rounding."""
+    """Quarters from -4 to 4, integers from -5 to 5 (from 0 if unsigned), or random bools. Their sums and products are
+    exact in most types, so that results do not depend on rounding."""
     generator = torch.Generator().manual_seed(seed)
     if dtype.is_complex:
         return torch.view_as_complex(torch.randint(-16, 17, (count, 2), generator=generator).float() / 4).to(dtype)
@@ -124,8 +123,7 @@ def _bytes_in(place: str, size: int) -> Tensor:
 
 
 def _between_guards(size: int, at_end: bool) -> Tensor:
-    """Memory with a page before its first page and one after its last that nobody may touch; it ends where its last
-    page does, or begins where its first page does."""
+    """Memory between two inaccessible pages. It ends at the second one if `at_end`, else it begins after the first."""
     page = mmap.PAGESIZE
     inner = -(-size // page) * page
     room = mmap.mmap(-1, inner + 2 * page)
@@ -142,7 +140,7 @@ def _protect(address: int, size: int, rights: int) -> None:
 
 
 def in_memory(x: object) -> bool:
-    """Whether it is a tensor whose elements lie in this process's memory."""
+    """Whether x is a tensor whose elements are in this process's memory."""
     if not isinstance(x, Tensor) or x.layout != torch.strided or x.device.type != "cpu":
         return False
     return x.numel() > 0 and not x._is_zerotensor() and x.untyped_storage().nbytes() > 0
@@ -159,7 +157,7 @@ def overlaps_itself(x: object) -> bool:
 
 
 def _covered(block: Tensor, tensors: Iterable[Tensor]) -> Tensor:
-    """Which of a block's bytes belong to one of the tensors."""
+    """Mask of a block's bytes that belong to any of the tensors."""
     mask = torch.zeros(block.nbytes, dtype=torch.bool)
     with torch.no_grad():
         for x in tensors:

@@ -1,4 +1,4 @@
-"""How a function and its calls may get smaller: without a line, a result or a call, or with calls that are plainer."""
+"""Gives smaller variants of a function and its calls: without a line, a result or a call, or with plainer calls."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from cuesta.tools.fuzz.calls.call_text import call_names, only_calls, without_first
 from cuesta.tools.fuzz.programs.smaller_programs import smaller_programs
 
-#: What stands for something plainer, and that.
+#: (pattern, plainer replacement).
 _PLAINER = (
     (re.compile(r', within="?\'?[^,)]*'), ""),
     (re.compile(r"^DYNAMIC = True$", re.MULTILINE), "DYNAMIC = None"),
@@ -23,7 +23,7 @@ _PLAINER = (
 
 
 def smaller_calls(text: str) -> Iterator[str]:
-    """Texts that are one step smaller or plainer."""
+    """Variants of the text that are one step smaller or plainer."""
     names = call_names(text)
     if len(names) > 2:
         yield from (only_calls(text, [name]) for name in reversed(names[1:]))

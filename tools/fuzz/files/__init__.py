@@ -1,1 +1,1 @@
-"""Changed files, entries of the cache and saved programs: changed, judged, and the change made smaller."""
+"""Changes cache entries and saved programs at random, judges how cuesta reads them, and reduces the changes."""

@@ -1,13 +1,13 @@
-"""Judges a changed file: it is refused by an error of cuesta's, or computes what it did before.
+"""Judges a changed file: cuesta must refuse the file with an error of its own, or compute what it computed before.
 
-What counts as the program itself may make it another program, which computes something else; it must not crash, hang,
-run foreign code, take memory without end or end in an error of Python's. That is, by section:
+Some sections define the program, so a change may give another program with other results. Even then it must not crash,
+hang, run foreign code, exhaust memory or raise an error of Python's. What a change of a section may alter:
 
-  machine code, kernels       changed raw only: with its checksums redone changed code is other code
-  program (metadata)          nothing: the code states its digest, so that a change is refused, or shows in no result
-  results, with the digest in the code redone
-                              which part of its memory a result is; it must lie inside that memory
-  convention, signature,      which argument and which result is which, what constants are, which bytes are a weight's
+  machine code, kernels       changed raw only: changed code with valid checksums is other code
+  program (metadata)          nothing: the code holds its digest, so a change is refused, or affects no result
+  results, with the digest in the code recomputed
+                              which part of its memory a result views; the result must be inside that memory
+  convention, signature,      the order of arguments and results, the constants, the bytes of a weight
   weights, and their storages
 """
 
@@ -41,16 +41,16 @@ from cuesta.tools.fuzz.files.file_changes import (
 from cuesta.tools.fuzz.files.file_parts import parts_of, put_together
 from cuesta.tools.fuzz.files.specimens import SPECIMENS, Refused, Specimen, specimen
 
-#: KB that the process may grow by, for one change: the specimens take a few MB.
+#: KB by which one change may grow the process: the specimens take a few MB.
 _GROWTH = 300 << 10
-#: Seconds that one change may take, on a machine that others use.
+#: Seconds that one change may take on a busy machine.
 _SLOW = 30
-#: The fields of a program that its machine code does not rely on, and that a change with the digest redone may change.
+#: Fields of a program that its machine code does not rely on, changed with the digest recomputed.
 _RESTATED = ("results", "assumed", "keeps_arena")
 
 
 def make_file(seed: int) -> str:
-    """A specimen's name and changes of its file, as text; the same ones for the same number."""
+    """The name of a specimen and the changes of its file, as JSON; the same seed gives the same text."""
     rng = random.Random(seed)
     name = rng.choice(list(SPECIMENS))
     parts = _parts(name)
@@ -67,7 +67,7 @@ def _parts(name: str) -> dict[str, bytes]:
 
 
 def _restated_changes(text: bytes, rng: random.Random) -> list[Change]:
-    """Changes of fields that the code does not rely on."""
+    """Changes of the fields in `_RESTATED`."""
     program = json.loads(text)["metadata"]["program"]
     part = {key: program[key] for key in _RESTATED}
     changes = make_changes(lambda _: json.dumps(part).encode(), ["json"], rng)
@@ -78,7 +78,7 @@ def _restated_changes(text: bytes, rng: random.Random) -> list[Change]:
 
 
 def check_file(text: str) -> Verdict:
-    """The verdict on a text of `make_file`, which lines of comment may stand before."""
+    """The verdict on a text of `make_file`, with or without comment lines before it."""
     told = json.loads("\n".join(line for line in text.splitlines() if not line.startswith("#")))
     changed = specimen(told["specimen"])
     data = _changed(told["specimen"], told["changes"], told["restated"])
@@ -97,14 +97,14 @@ def check_file(text: str) -> Verdict:
 
 
 def run_unchanged(text: str) -> None:
-    """Loads and calls the specimen as it is."""
+    """Loads and calls the specimen of a text without the changes."""
     told = json.loads("\n".join(line for line in text.splitlines() if not line.startswith("#")))
     made = specimen(told["specimen"])
     made.load(made.data)()
 
 
 def smaller_files(text: str) -> Iterator[str]:
-    """The same with a change less."""
+    """The text without one of its changes."""
     told = json.loads(text)
     for number in range(len(told["changes"])):
         left = told["changes"][:number] + told["changes"][number + 1 :]
@@ -112,7 +112,7 @@ def smaller_files(text: str) -> Iterator[str]:
 
 
 def _most_memory() -> int:
-    """KB that the process has taken at most."""
+    """The process's peak memory in KB."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
@@ -140,7 +140,7 @@ def _changed(name: str, changes: list[Change], restated: bool) -> bytes:
 
 
 def _digest(text: bytes) -> bytes:
-    """The digest that the code would state of a changed program; nothing of one that has none."""
+    """The digest of the program in a changed text; 32 zero bytes if the text has no readable program."""
     try:
         return digest_of(json.loads(text)["metadata"]["program"])
     except (ValueError, RecursionError, TypeError, KeyError):
@@ -148,7 +148,7 @@ def _digest(text: bytes) -> bytes:
 
 
 def _is_the_programs_own(changes: list[Change], restated: bool) -> bool:
-    """Whether the changes may make another program of it, by the table above."""
+    """Whether the changes may give another program, by the table in the module's docstring."""
     return restated or any(
         change["part"] == "program.json"
         or change["part"].startswith("storage/")
@@ -189,7 +189,7 @@ def _is_inside(tensor: torch.Tensor) -> bool:
 
 
 def _by(refusal: Exception) -> str:
-    """What refused a file, for the count."""
+    """The name of the check that refused a file, for the counts."""
     told = str(refusal)
     for words, name in _REFUSERS.items():
         if words in told:

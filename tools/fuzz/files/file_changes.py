@@ -1,4 +1,4 @@
-"""Random changes of a file: of its bytes, and of its JSON, field by field. Each is plain JSON, to be repeated.
+"""Draws and applies random changes of a file's bytes and of its JSON fields. Each change is plain JSON, so repeatable.
 
 {"part": "json", "do": "set", "path": ["metadata", "program", "results", 0, "sizes", 1], "value": -4}
 {"part": "", "do": "flip", "at": 1234, "value": 16}            the part "" is the file as it stands
@@ -14,12 +14,12 @@ from typing import Any, TypeAlias
 Change: TypeAlias = dict[str, Any]
 Path: TypeAlias = tuple[str | int, ...]
 
-#: Set by text that is run as Python, which none of a file's may be.
+#: Attribute of `builtins` that a file's text sets if it is run as Python, which must not happen.
 MARK = "cuesta_fuzz_ran"
-#: Modules that nothing imports: text that names one is no reason to.
+#: Modules that nothing else imports; loading a file that names one must not import it.
 FOREIGN = ("this", "antigravity", "turtledemo.clock")
 _PYTHON = f"setattr(__import__('builtins'), '{MARK}', 1)"
-#: "$deep" and "$long" stand for values that no file of changes should hold.
+#: Placeholders for a deeply nested and a long list, which are too large for a text of changes.
 DEEP, LONG = "$deep", "$long"
 
 _TEXTS = (
@@ -54,7 +54,7 @@ _OTHERS: tuple[Any, ...] = (None, True, False, 0.5, -0.0, 1e300, [], {}, [0], [[
 
 
 def make_changes(text: Callable[[str], bytes], names: Sequence[str], rng: random.Random) -> list[Change]:
-    """One to three changes of a file whose JSON parts are `names`; `text` gives the bytes of a part."""
+    """Random changes of a file with the parts `names`; `text` gives the bytes of a part."""
     if rng.random() < 0.2:
         return [_byte_change("", rng) for _ in range(rng.choice((1, 1, 1, 2, 5)))]
     part = rng.choice(names)
@@ -87,7 +87,7 @@ def _field_change(part: str, document: Any, rng: random.Random) -> Change:
 
 
 def _another(value: Any, document: Any, rng: random.Random) -> Any:
-    """A value for a field: near what it was, of the same kind, of another kind, or what another field holds."""
+    """A new value for a field: near the old value, of the same kind, of another kind, or another field's value."""
     if rng.random() < 0.2:
         return rng.choice([v for _, v in _fields(document) if not isinstance(v, (dict, list))])
     if type(value) is int and rng.random() < 0.7:
@@ -100,7 +100,7 @@ def _another(value: Any, document: Any, rng: random.Random) -> Any:
 
 
 def _fields(value: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
-    """Every field of a document, lists and objects among them."""
+    """The path and value of every field of a document, including lists and objects."""
     yield path, value
     if isinstance(value, (dict, list)):
         for key, each in value.items() if isinstance(value, dict) else enumerate(value):
@@ -108,7 +108,7 @@ def _fields(value: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
 
 
 def apply_to_bytes(data: bytes, change: Change) -> bytes:
-    """The bytes after a change of theirs."""
+    """The bytes with a change applied."""
     at, value = change["at"] % (len(data) + 1), change["value"]
     before, after = data[:at], data[at:]
     match change["do"]:
@@ -126,8 +126,7 @@ def apply_to_bytes(data: bytes, change: Change) -> bytes:
 
 
 def apply_to_json(document: Any, change: Change) -> Any:
-    """The document after a change of a field, in place where that is possible. A field that an earlier change took away
-    is left."""
+    """The document with a field changed, in place if possible. Skips a field that an earlier change removed."""
     path: list[Any] = ["", *change["path"]]
     outer, last = path[:-1], path[-1]
     holder: Any = {"": document}
@@ -150,7 +149,7 @@ def _apply(holder: Any, key: Any, change: Change) -> None:
         case "add":
             if isinstance(value, list):
                 value.append(change["value"])
-            elif isinstance(value, dict):  # an earlier change may have left neither
+            elif isinstance(value, dict):  # neither, after some earlier changes
                 value[change["value"]] = 1
         case "rename":
             name = next(iter(value), None)
@@ -164,7 +163,7 @@ def _apply(holder: Any, key: Any, change: Change) -> None:
 
 
 def spelled(document: Any) -> bytes:
-    """JSON of a changed document."""
+    """A changed document as JSON, with the placeholders expanded."""
     text = json.dumps(document, sort_keys=True, separators=(",", ":"))
     text = text.replace(json.dumps(DEEP), "[" * 100_000 + "]" * 100_000)
     return text.replace(json.dumps(LONG), f"[{'0,' * 100_000}0]").encode()

@@ -1,6 +1,6 @@
-"""A file of cuesta's, taken apart and put together again with every checksum redone.
+"""Splits a file of cuesta's into parts, and joins parts to a file with valid checksums.
 
-Parts of an entry of the cache: "json", "objects". Of a program's file: "program.json", the artefact's "json" and
+A cache entry has the parts "json" and "objects". A program's file has "program.json", the artefact's "json" and
 "objects", and "storage/0" and so on.
 """
 
@@ -25,12 +25,12 @@ def parts_of(specimen: Specimen) -> dict[str, bytes]:
 
 
 def _artefact_parts(artefact: bytes) -> dict[str, bytes]:
-    text, objects, _ = unframed(artefact)  # on a CPU no kernels have a section of their own
+    text, objects, _ = unframed(artefact)  # a CPU's artefact has no separate section of kernels
     return {"json": text, "objects": objects}
 
 
 def put_together(specimen: Specimen, parts: dict[str, bytes]) -> bytes:
-    """The file of these parts."""
+    """The file that consists of the given parts."""
     others = dict(parts)
     artefact = framed(others.pop("json"), others.pop("objects"), b"")
     if isinstance(specimen, Entry):

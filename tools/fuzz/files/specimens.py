@@ -1,6 +1,6 @@
-"""Programs whose files the fuzzer changes: small, and between them of every kind of thing that a file says.
+"""Makes the programs whose files the fuzzer changes: small, and together they use every kind of field of a file.
 
-An entry is one of the cache's, met as a compile meets it; a program is a file that `cuesta.load` reads.
+An `Entry` is a cache entry, read as a compile reads it; a `ProgramFile` is a file that `cuesta.load` reads.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Tensor = torch.Tensor
 
 
 class Refused(Exception):
-    """The cache has no such program: the graph is compiled anew. The message says why."""
+    """The cache refuses an entry, so the graph would be compiled anew. The message says why."""
 
 
 class Specimen(ABC):
@@ -43,12 +43,12 @@ class Specimen(ABC):
 
     @abstractmethod
     def load(self, data: bytes) -> Callable[[], Any]:
-        """The call of what changed bytes hold, with the inputs that it was made with; a call gives all results and all
-        inputs that it may have written. Raises a CuestaError, or Refused, for bytes that are refused."""
+        """A function that calls the program in `data` with the specimen's own inputs, and returns all results and all
+        inputs that the program may have written. Raises a CuestaError, or Refused, for bytes that are refused."""
 
     @functools.cached_property
     def expected(self) -> Any:
-        """What the unchanged program gives."""
+        """The results of the unchanged program."""
         return self.load(self.data)()
 
 
@@ -62,7 +62,7 @@ def _folder() -> Path:
 # -- entries of the cache ---------------------------------------------------------------------
 @dataclass(frozen=True)
 class _Graph:
-    """A graph as AOTAutograd makes it, and the arguments that it is called with."""
+    """A graph from AOTAutograd, and the arguments of its call."""
 
     gm: torch.fx.GraphModule
     arguments: list[Any]
@@ -88,14 +88,14 @@ def _graph_of(function: Callable[..., Any], inputs: Sequence[Tensor], dynamic: b
 
 
 def _copies(values: Sequence[Any]) -> list[Any]:
-    """The values, tensors with memory of their own."""
+    """The values, with each tensor copied to memory of its own."""
     return [
         torch.empty_strided(v.shape, v.stride(), dtype=v.dtype).copy_(v) if isinstance(v, Tensor) else v for v in values
     ]
 
 
 class Entry(Specimen):
-    """An entry of the cache."""
+    """A cache entry of a compiled function."""
 
     def __init__(self, function: Callable[..., Any], *inputs: Tensor, dynamic: bool = False) -> None:
         self._graph = _graph_of(function, inputs, dynamic)
@@ -107,7 +107,7 @@ class Entry(Specimen):
         self.data = self._path.read_bytes()
 
     def framed(self, artefact: bytes) -> bytes:
-        """The entry of an artefact, with the entry's own checksum."""
+        """The bytes of a cache entry that holds `artefact`, with a valid checksum."""
         self._cache.cache.put(self._cache.key, artefact)
         return self._path.read_bytes()
 
@@ -124,7 +124,7 @@ class Entry(Specimen):
         found = self._cache.load(gm, report)
         if found is None:
             raise Refused(report.cache["reason"])
-        str(list(report.lines()))  # what a user asks next
+        str(list(report.lines()))  # printing the report must work as well
         _, executable, convention = found
         if is_sized(executable.metadata):
             boxed = bind_sized(executable, convention, gm, _otherwise)
@@ -172,7 +172,7 @@ class ProgramFile(Specimen):
 
 
 class _Model(nn.Module):
-    """Weights that share memory, a buffer that a call writes, constants, keywords, containers, an input as output."""
+    """Model with tied weights, a buffer that a call writes, constants, keywords, containers, an input as output."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -212,11 +212,11 @@ def _sized(x: Tensor, w: Tensor) -> tuple[Tensor, ...]:
 
 @functools.cache
 def specimen(name: str) -> Specimen:
-    """The specimen of that name, made the same way each time. Raises Unjudged where it cannot be made."""
+    """The specimen of that name, made the same way each time. Raises Unjudged if making or running it fails."""
     torch.manual_seed(0)
     try:
         made = SPECIMENS[name]()
-        made.expected  # noqa: B018  a program that is wrong unchanged says nothing when changed
+        made.expected  # noqa: B018  checks first that the unchanged program runs
     except Exception as problem:
         raise Unjudged(f"specimen {name}: {type(problem).__name__}: {problem}") from problem
     return made

@@ -1,1 +1,1 @@
-"""Random graphs of the cuesta dialect: made, judged against each op's torch reference, reduced."""
+"""Makes random graphs of the cuesta dialect, compares them with the ops' torch references, reduces failing ones."""

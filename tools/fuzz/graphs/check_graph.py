@@ -1,4 +1,4 @@
-"""Judges one graph: the program that it becomes, against its torch reference op by op."""
+"""Judges one graph: compares the compiled program with a run of the graph by each op's torch reference."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from cuesta.tools.module_inputs import arguments_of, random_inputs
 
 Tensor = torch.Tensor
 
-#: With these `cuesta-run --int-range=…` draws the same inputs.
+#: Bounds of integer inputs; `cuesta-run --int-range=…` draws the same inputs with these bounds.
 INT_RANGE = (-5, 6)
 
 
 def check_graph(text: str, checked: bool = False) -> Failure | None:
-    """None where the graph's program gives what its reference gives. Raises where the reference itself fails.
+    """None if the compiled graph agrees with its reference. Raises if the reference itself fails.
 
-    `checked`: the program is compiled to check each access of memory."""
+    `checked`: the program is compiled to check each memory access."""
     with dialects.make_context(), ir.Location.unknown():
-        module, reference = ir.Module.parse(text), ir.Module.parse(text)  # compiling changes the one
+        module, reference = ir.Module.parse(text), ir.Module.parse(text)  # compiling changes the first
         dialects.verify(module, "parse")
         function = find_function(reference, "graph")
         wanted = [ints(attributes["cuesta.strides"]) for attributes in function.attributes["res_attrs"]]
@@ -38,7 +38,7 @@ def check_graph(text: str, checked: bool = False) -> Failure | None:
         expected = _after(reference, given)
         try:
             results = compile_module(module, options=Options.from_torch(None, {"checked": checked}))(inputs)
-        except Exception as problem:  # whatever a stage raises is what is looked for
+        except Exception as problem:  # any exception of a compiler stage is a failure
             return Failure.of(problem)
         actual, disturbed = [*results, *inputs], list[list[Tensor]]()
         for count in (RUNS, ALL_RUNS):
@@ -52,27 +52,27 @@ def check_graph(text: str, checked: bool = False) -> Failure | None:
 
 
 def run_reference(text: str) -> None:
-    """What a graph is compared with, alone. Raises what it raises."""
+    """Runs only the reference of a graph; lets its exceptions through."""
     with dialects.make_context(), ir.Location.unknown():
         module = ir.Module.parse(text)
         run_in_place(module, random_inputs(arguments_of(find_function(module, "graph")), 0, INT_RANGE))
 
 
 def _after(module: ir.Module, given: Sequence[Tensor]) -> list[Tensor]:
-    """The results of the reference, and its arguments as they are afterwards."""
+    """The results of the reference, then its arguments after the run."""
     inputs = [_clone(x) for x in given]
     return [*run_in_place(module, inputs), *inputs]
 
 
 def _compare(actual: Sequence[Tensor], expected: Sequence[Tensor], disturbed: Sequence[list[Tensor]]) -> Failure | None:
-    """Results, and arguments afterwards, against those of the reference and of disturbed runs of it."""
+    """Compares results and arguments after the run with those of the reference and of its disturbed runs."""
     pairs = zip(actual, expected, zip(*disturbed, strict=True), strict=True)
     found = (compare(f"result {i}", x, [want, *others]) for i, (x, want, others) in enumerate(pairs))
     return next((failure for failure in found if failure is not None), None)
 
 
 def _clone(x: Tensor) -> Tensor:
-    """A copy with the same strides, gaps and all."""
+    """A copy with the same strides, gaps included."""
     return with_strides(x.contiguous().clone(), x.stride())
 
 

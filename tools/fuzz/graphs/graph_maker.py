@@ -1,4 +1,4 @@
-"""Builds a random graph of the cuesta dialect: what shapes, types and values its steps choose from."""
+"""Builds a random graph of the cuesta dialect: draws the shapes, types and values that the steps use."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from cuesta.dialects.types import spelling_of, static_shape
 Value: TypeAlias = ir.Value
 Shape: TypeAlias = tuple[int, ...]
 
-#: Sizes at which loops merge, vectors have a rest, and tiles differ; 1 is left out of loops altogether.
+#: Sizes that make loops merge, leave a remainder after vectors, or get different tiles. A dim of size 1 gets no loop.
 SIZES = (1, 1, 2, 3, 4, 5, 8, 16, 33, 70)
 RANKS = (0, 1, 1, 2, 2, 2, 3, 3, 4)
 SPELLINGS = ("f32",) * 8 + ("f64", "bf16", "bf16", "f16", "i64", "i64", "i32", "i8", "ui8", "i1")
-#: A graph takes milliseconds at most.
+#: Most elements of a value, so that a graph runs in milliseconds.
 LARGEST = 60_000
 
 
 class GraphMaker:
-    """Builds one graph at the insertion point. `values` are its arguments and what was made of them."""
+    """Builds one graph at the insertion point. `values` holds the graph's arguments and the values computed so far."""
 
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
@@ -40,7 +40,7 @@ class GraphMaker:
         return sizes if math.prod(sizes) <= LARGEST else sizes[:2]
 
     def strides(self, sizes: Shape) -> list[int]:
-        """Those of some memory order, mostly row-major; now and then with gaps, or of an expanded tensor."""
+        """Strides of a random memory order, mostly row-major; at times with gaps, or those of an expanded tensor."""
         if sizes and self.chance(0.06):
             kept = self.random.randrange(len(sizes))
             return [0] * (kept + 1) + [math.prod(sizes[d + 1 :]) for d in range(kept + 1, len(sizes))]
@@ -63,20 +63,21 @@ class GraphMaker:
         return strides
 
     def recent(self) -> Value:
-        """A value to go on with, one of the last."""
+        """One of the last six values."""
         return self.random.choice(self.values[-6:])
 
     def other(self, x: Value, broadcasts: bool = True) -> Value:
-        """A value of x's element type that fits x: mostly one that broadcasts with it, else x or a number."""
+        """A value of x's element type that broadcasts with x, or has x's shape if not `broadcasts`; or a constant."""
         fitting = [v for v in self.values if _fits(static_shape(x), static_shape(v), broadcasts)]
         if not fitting or self.chance(0.1):
             number = self.random.choice((0, 1, 2, -1, 0.5))
             return self.build.constant(number, spelling_of(x), () if broadcasts else static_shape(x))
         return self.convert(self.random.choice(fitting), spelling_of(x))
 
-    # -- values that steps ask for ------------------------------------------------------------
+    # -- values for steps ---------------------------------------------------------------------
     def convert(self, x: Value, spelling: str) -> Value:
-        """x in another type. What torch leaves undefined, whole numbers from large floats and NaN, is cut off first."""
+        """x converted to another type. Clamps floats first where torch leaves conversion to integers undefined: large
+        numbers and NaN."""
         if types.is_float(spelling_of(x)) and not types.is_float(spelling) and spelling != "i1":
             x = self.build.where(self.build.pointwise("isnan", x), self.build.constant(0, spelling_of(x)), x)
             x = self.clamp(x, 0 if spelling == "ui8" else -100, 100)
@@ -93,7 +94,7 @@ class GraphMaker:
         return self.random.randrange(len(static_shape(x)))
 
     def positions(self, size: int) -> Value:
-        """Whole numbers that are valid positions along a dim, from whatever is there."""
+        """Valid positions along a dim of the given size, computed from a random value."""
         x = self.convert(self.random.choice(self.values), "i64")
         return self.clamp(x, -size, size - 1)
 

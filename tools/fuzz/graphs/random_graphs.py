@@ -1,4 +1,4 @@
-"""Random graphs of the cuesta dialect, as text: arguments of any strides and types, a dozen ops, a few results."""
+"""Makes random graphs of the cuesta dialect as text: arguments of any strides and types, a dozen ops, a few results."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from cuesta.tools.fuzz.graphs.steps import STEPS, WEIGHTS
 
 
 def make_blocks_graph(seed: int) -> str:
-    """As `make_graph`, to go the way to GPUs: its kernels are run block by block by Triton IR's interpreter."""
+    """Like `make_graph`, but lowered as for a GPU: the interpreter of Triton IR runs the kernels block by block."""
     return make_graph(seed, Target("tt"))
 
 
 def make_graph(seed: int, target: Target = CPU) -> str:
-    """The module of that number: the same text for the same number."""
+    """The text of the module of a seed; the same seed gives the same text."""
     maker = GraphMaker(seed)
     r = maker.random
     with make_context(), ir.Location.unknown():
@@ -47,7 +47,7 @@ def make_graph(seed: int, target: Target = CPU) -> str:
             attributes = [_strides(maker.dense_strides(static_shape(v))) for v in results]
             memory = [maker.strides(tuple(t.shape)) for t in arguments]
             inputs = [_strides(strides) for strides in memory]
-            # torch refuses to write what is expanded.
+            # torch refuses to write to expanded tensors.
             writable = [i for i, t in enumerate(arguments) if math.prod(memory[i])]
             if writable and maker.chance(0.25):
                 _write_arguments(maker, function, results, attributes, inputs, writable)
@@ -68,7 +68,7 @@ def _write_arguments(
     inputs: list[ir.DictAttr],
     writable: list[int],
 ) -> None:
-    """Lets the graph write one or two arguments: their new values are further results."""
+    """Lets the graph write one or two arguments; appends the arguments' new values to the results."""
     arguments = list(function.regions[0].blocks[0].arguments)
     written = sorted(maker.random.sample(writable, min(len(writable), maker.random.choice((1, 1, 2)))))
     for i in written:
@@ -83,7 +83,7 @@ def _write_arguments(
 def _with_storages(
     entry: ir.Block, results: Sequence[Value], attributes: Sequence[ir.DictAttr], function: func.FuncOp
 ) -> list[ir.DictAttr]:
-    """The attributes with the memory that each result has by torch's rules, numbered as the importer does."""
+    """Adds to each result's attributes the number of its storage by torch's alias rules, as the importer does."""
     numbers = {argument: i for i, argument in enumerate(entry.arguments)}
     mutates = (
         [a.value for a in function.attributes["cuesta.mutates"]] if "cuesta.mutates" in function.attributes else []

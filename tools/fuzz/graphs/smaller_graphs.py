@@ -1,4 +1,4 @@
-"""How a graph of the cuesta dialect may get smaller: without an op or a result, or with an argument in place of ops."""
+"""Gives smaller variants of a graph: without an op or a result, or with an argument in place of ops."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Value: TypeAlias = ir.Value
 
 
 def smaller_graphs(text: str) -> Iterator[str]:
-    """Graphs that have one op or result less, the boldest steps first; argument types are those of `text`."""
+    """Variants with fewer ops, or as many in a shorter text, the largest steps first. Arguments keep their types."""
     return (smaller for smaller in _variants(text) if _weight(smaller) < _weight(text))
 
 
@@ -27,7 +27,7 @@ def _weight(text: str) -> tuple[int, int]:
 
 @dataclass
 class _Result:
-    """One operand of the return; `written` is the argument whose new value it is."""
+    """One operand of the return; `written` is the number of the argument whose new value this is, or None."""
 
     value: Value
     attributes: ir.DictAttr
@@ -35,7 +35,7 @@ class _Result:
 
 
 class _Graph:
-    """A graph in the act of being changed, in the current context."""
+    """A graph that edits change, in the current MLIR context."""
 
     def __init__(self, text: str) -> None:
         self.module = ir.Module.parse(text)
@@ -57,7 +57,7 @@ class _Graph:
         return [op.operation for op in self.entry.operations][:-1]
 
     def add_argument(self, value: Value) -> None:
-        """An argument in place of `value`."""
+        """Replaces `value` by a new argument."""
         argument = self.entry.add_argument(value.type, ir.Location.unknown())
         self.attributes.append(ir.DictAttr.get({"cuesta.strides": int_array(row_major(shape_of(value)))}))
         self.replace(value, argument)
@@ -68,7 +68,7 @@ class _Graph:
             result.value = other if result.value == value else result.value
 
     def text(self) -> str:
-        """The graph without what nothing needs."""
+        """The text of the graph, without unused ops and arguments."""
         self.terminator.erase()
         with ir.InsertionPoint(self.entry):
             func.ReturnOp([r.value for r in self.results])
@@ -101,7 +101,7 @@ class _Graph:
 
 
 def _renumbered(attributes: ir.DictAttr, erased: int) -> ir.DictAttr:
-    """The attributes of a result when an argument is gone, whose number its storage may hold or exceed."""
+    """A result's attributes after argument `erased` is gone: a storage number above `erased` decreases by one."""
     entries = {a.name: a.attr for a in attributes}
     storage = entries["cuesta.storage"].value
     if storage > erased:
@@ -135,7 +135,7 @@ def _drop_result(i: int) -> Callable[[_Graph], bool]:
 
 
 def _return_operand(i: int, j: int) -> Callable[[_Graph], bool]:
-    """Returns operand j of the op that gives result i, in its place."""
+    """Replaces result i by operand j of the op that defines it."""
 
     def edit(graph: _Graph) -> bool:
         result = graph.results[i]
@@ -152,7 +152,7 @@ def _return_operand(i: int, j: int) -> Callable[[_Graph], bool]:
 
 
 def _skip_op(i: int) -> Callable[[_Graph], bool]:
-    """Uses an operand of op i, where one is of the result's type, in place of the result."""
+    """Replaces the result of op i by an operand of the same type, if there is one."""
 
     def edit(graph: _Graph) -> bool:
         op = graph.ops[i]
@@ -165,7 +165,7 @@ def _skip_op(i: int) -> Callable[[_Graph], bool]:
 
 
 def _cut_above(i: int) -> Callable[[_Graph], bool]:
-    """Makes the results of op i arguments, so that what computes them goes."""
+    """Replaces the results of op i by arguments, so that the ops that compute the results become unused."""
 
     def edit(graph: _Graph) -> bool:
         op = graph.ops[i]

@@ -1,6 +1,6 @@
-"""What a random graph may do next: one function a kind of op, with its weight.
+"""Defines the steps that extend a random graph: one function for each kind of op, with its weight.
 
-A step takes the maker and a value to go on with, and gives the new value, or None where it does not apply.
+A step takes the maker and a value to use as an operand. It returns the new value, or None if it does not apply.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from cuesta.tools.fuzz.graphs.graph_maker import LARGEST, GraphMaker, Value
 
 Step = Callable[[GraphMaker, Value], Value | None]
 
-#: One value for each parameter of a row.
+#: The value of each parameter of a pointwise row.
 PARAMETERS = {
     "negative_slope": 0.2,
     "alpha": 1.5,
@@ -30,9 +30,9 @@ PARAMETERS = {
     "threshold": 0.5,
     "n": 2.0,
 }
-#: Defined for positive numbers only: most of the time they get those.
+#: Ops that are defined for positive numbers only; they mostly get positive operands.
 _POSITIVE = frozenset({"sqrt", "rsqrt", "log", "log2", "log1p", "pow", "reciprocal"})
-#: Where eager is NaN at infinity, and has a limit there; poles too.
+#: Ops whose eager result is NaN at infinity, though the function has a limit there; also ops with poles.
 NEVER_INFINITE = frozenset({"polygamma"})
 _DIVISIONS = frozenset({"floor_divide", "remainder", "fmod", "trunc_divide"})
 
@@ -44,7 +44,7 @@ def _rows(spelling: str) -> list[pointwise.Pointwise]:
 
 
 def _takes(row: pointwise.Pointwise, dtype: torch.dtype) -> bool:
-    if row.repeats:  # no GPU's kernel has them
+    if row.repeats:  # GPU kernels do not support repeats
         return False
     if row.promotion == "logical":
         return dtype == torch.bool
@@ -75,8 +75,8 @@ def _row(m: GraphMaker, x: Value) -> Value:
 
 
 def _divisible(m: GraphMaker, x: Value, y: Value) -> list[Value]:
-    """What may be divided. Of whole numbers torch refuses the divisor 0, and the lowest by -1 is undefined; of floats
-    its own remainder is NaN where the quotient is large (the rows' tests have such numbers)."""
+    """x and y, changed so that x / y is defined. For integers, torch refuses the divisor 0, and the lowest number by -1
+    is undefined. For floats, torch's remainder is NaN if the quotient is large (the rows' tests have such numbers)."""
     spelling = spelling_of(x)
     small = m.build.pointwise("abs", y) if types.is_float(spelling) else y
     zero = m.build.with_number("lt", small, 0.125) if types.is_float(spelling) else m.build.with_number("eq", y, 0)
@@ -85,7 +85,7 @@ def _divisible(m: GraphMaker, x: Value, y: Value) -> list[Value]:
 
 
 def _tame(m: GraphMaker, y: Value) -> Value:
-    """Most of the time within [-1, 1]: powers of powers are infinite before long."""
+    """Maps y into [-1, 1] in 30% of cases, since powers of powers soon become infinite."""
     return m.build.pointwise("tanh", y) if types.is_float(spelling_of(y)) and m.chance(0.3) else y
 
 
@@ -117,7 +117,7 @@ def _reduce(m: GraphMaker, x: Value) -> Value | None:
 
 
 def _tanh(m: GraphMaker, x: Value) -> Value:
-    """x with no float above 1: in a product, what overflows on the way to zero depends on the order."""
+    """tanh of a float x: in a product of larger floats, the order decides whether an intermediate value overflows."""
     return m.build.pointwise("tanh", x) if types.is_float(spelling_of(x)) else x
 
 
@@ -254,7 +254,7 @@ def _gather(m: GraphMaker, x: Value) -> Value | None:
 
 
 def _window(m: GraphMaker, x: Value) -> Value | None:
-    """One place of a pool's windows, or a dim with each element repeated; some of it lies outside."""
+    """One position of each pooling window, or a dim whose elements are repeated; partly out of bounds."""
     sizes = static_shape(x)
     if not sizes:
         return None
@@ -338,7 +338,7 @@ def _mm(m: GraphMaker, x: Value) -> Value | None:
 
 
 def _aten(m: GraphMaker, x: Value) -> Value | None:
-    """A call between kernels, which wants its operand with certain strides."""
+    """A call into ATen between kernels, which requires certain strides of its operand."""
     sizes, spelling = static_shape(x), spelling_of(x)
     if not sizes:
         return None

@@ -1,1 +1,1 @@
-"""Random torch programs: made, judged against eager, reduced."""
+"""Makes random torch programs, compares them with eager, and reduces failing ones."""

@@ -1,4 +1,4 @@
-"""Judges one torch program: compiled against eager, outputs, gradients and written arguments, in each of its calls."""
+"""Judges one torch program: compares outputs, gradients and written arguments of each compiled call with eager."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ _NARROW = re.compile(r"torch\.(float32|bfloat16|float16)\b|\.float\(\)")
 
 
 def check_program(text: str, checked: bool = False) -> Verdict:
-    """A Failure where the compiled program does not what eager does. Of one that is called with several sizes that is
-    right, a Note says how many programs these took. Raises Unjudged where eager fails, or tracing alone does harm.
-    `checked`: the program is compiled to check each access of memory."""
+    """A Failure if the compiled program differs from eager. For a correct program that is called with several sizes, a
+    Note that says how many compiled programs the sizes took. Raises Unjudged if eager fails, or if tracing alone fails
+    or changes a result. `checked`: the program is compiled to check each memory access."""
     program = Program.read(text)
     with warnings.catch_warnings(), without_tf32():
         warnings.simplefilter("ignore")
         wanted, traced = _in_torch(program, text)
         with _told_sizes() as told:
             actual = _Compiled(program, _checking if checked else "cuesta", wanted)
-        if actual.problem is not None:  # whatever the compiler or its program raises is what is looked for
+        if actual.problem is not None:  # any exception of the compiler or of the compiled program is a failure
             return Failure.of(actual.problem)
         for each, run, form in zip(wanted, actual.runs, traced.runs, strict=True):
             failure = _check_form(run, form, each) or each.compare(run)
@@ -52,7 +52,7 @@ def check_program(text: str, checked: bool = False) -> Verdict:
 
 
 def run_in_torch(text: str) -> None:
-    """What a program is compared with, alone. Raises Unjudged where that fails."""
+    """Runs only the reference of a program: eager and AOTAutograd's graph. Raises Unjudged if the reference fails."""
     with warnings.catch_warnings(), without_tf32():
         warnings.simplefilter("ignore")
         _in_torch(Program.read(text), text)
@@ -61,14 +61,14 @@ def run_in_torch(text: str) -> None:
 def _in_torch(program: Program, text: str) -> tuple[list[Wanted], _Compiled]:
     try:
         wanted = [Wanted.of(program, text, specs) for specs in program.calls]
-    except Exception as problem:  # whatever an op says of its operands
+    except Exception as problem:  # an op may refuse its operands with any exception
         raise Unjudged(f"eager raised {type(problem).__name__}: {problem}") from problem
-    # AOTAutograd changes strides here and there (of what masked_fill_ wrote): its graph, not eager, is to be met.
+    # AOTAutograd changes some strides (after masked_fill_), so strides are compared with its graph, not with eager.
     traced = _Compiled(program, "aot_eager", wanted)
     if traced.problem is not None:
         raise Unjudged(f"tracing raised {type(traced.problem).__name__}: {traced.problem}") from traced.problem
     if any(each.compare(run) is not None for each, run in zip(wanted, traced.runs, strict=True)):
-        raise Unjudged("tracing changes what the program computes")  # it loses zero_() of f64 scalars
+        raise Unjudged("tracing changes what the program computes")  # AOTAutograd loses zero_() of f64 scalars
     return wanted, traced
 
 
@@ -79,7 +79,7 @@ def _checking(gm: torch.fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., 
 
 @dataclass
 class Wanted:
-    """What one call gives in eager, in float64, and in eager with other rounding errors."""
+    """The results of one call in eager, in float64, and in eager with other rounding errors."""
 
     program: Program
     tensors: list[Tensor]
@@ -98,7 +98,7 @@ class Wanted:
         return failure and self._compare(actual, ALL_RUNS)
 
     def _compare(self, actual: Run, count: int) -> Failure | None:
-        """Against eager and `count` disturbed runs of it."""
+        """Compares with eager and `count` disturbed eager runs."""
         for seed in range(len(self.disturbed), count):
             with DisturbedRounding(seed):
                 self.disturbed.append(self.program.run(self.program.function, copies(self.tensors)))
@@ -112,13 +112,13 @@ class Wanted:
 
 @dataclass
 class _Compiled:
-    """The program under a backend: all its calls, one after another."""
+    """The program compiled by a backend, and the results of all its calls in order."""
 
     program: Program
     backend: str | Callable[..., Any]
     wanted: list[Wanted]
     runs: list[Run] = field(default_factory=list)
-    #: graphs that Dynamo had handed over after each call, and the programs that they became
+    #: after each call: the number of graphs that Dynamo has passed to the backend so far, and of programs compiled
     graphs: list[int] = field(default_factory=list)
     programs: list[int] = field(default_factory=list)
     problem: Exception | None = None
@@ -157,7 +157,7 @@ def _marking(program: Program, function: Function) -> Function:
 
 
 class _Kept(logging.Handler):
-    """Keeps what the compiler says of graphs that it cannot compile for all sizes."""
+    """Keeps the compiler's log records about graphs that it cannot compile for all sizes."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -182,14 +182,15 @@ def _told_sizes() -> Iterator[list[logging.LogRecord]]:
 
 
 def _check_sizes(actual: _Compiled, traced: _Compiled, told: Sequence[logging.LogRecord]) -> Verdict:
-    """One graph serves every size that Dynamo's guards admit, in as few programs as the compiler says."""
+    """A Failure if the backend gets other numbers of graphs than under torch alone, or if a compiler stage fails on
+    symbolic sizes. Otherwise a Note on how many programs the sizes took."""
     if actual.graphs != traced.graphs:
         return Failure("compiled again", f"graphs after each call: {actual.graphs}; torch alone: {traced.graphs}")
     for record in told:
         assert isinstance(record.args, tuple)
         problem = record.args[1]
         assert isinstance(problem, Exception)
-        if record.levelno >= logging.WARNING:  # no level should stumble over symbols
+        if record.levelno >= logging.WARNING:  # no stage should fail on symbolic sizes
             return Failure(f"symbolic: {kind_of(problem)}", str(problem))
         return Note(f"a program for each set of sizes: {kind_of(problem)}")
     if actual.graphs[0] != actual.graphs[-1]:
@@ -210,17 +211,17 @@ def _check_form(actual: Run, traced: Run, wanted: Wanted) -> Failure | None:
     shared = set(actual.shared) - set(traced.shared)
     if shared:
         return Failure("shared memory", f"{sorted(shared)} share memory")
-    # A later write to one is to be seen in the other, where it is in eager, and AOTAutograd's graph keeps that.
+    # Tensors that alias in eager and in AOTAutograd's graph must alias here: a later write to one shows in the other.
     apart = (set(wanted.expected.shared) & set(traced.shared)) - set(actual.shared)
     return Failure("memory apart", f"{sorted(apart)} share no memory, and do in eager") if apart else None
 
 
 def _torchs_strides(wanted: Wanted) -> Iterator[dict[str, tuple[int, ...]]]:
-    """The strides that a compiler is told, by result, where torch's kernels give others: those of its fake tensors
-    (positions in a tensor with gaps), and those of what it takes ops apart into (logaddexp)."""
+    """Strides by result name that torch's tracing predicts, and that torch's kernels may not give: the strides of fake
+    tensors (positions in a tensor with gaps), and those after decomposition into core ATen ops (logaddexp)."""
     program = wanted.program
     given = [x.detach() for x in copies(wanted.tensors)]
-    with FakeTensorMode() as mode, contextlib.suppress(RuntimeError):  # of what depends on the data
+    with FakeTensorMode() as mode, contextlib.suppress(RuntimeError):  # fake tensors refuse data-dependent ops
         with torch.device(program.device):
             outputs = program.function(*(mode.from_tensor(x) for x in given))
         yield {f"output {i}": x.stride() for i, x in enumerate(outputs)}
@@ -229,7 +230,7 @@ def _torchs_strides(wanted: Wanted) -> Iterator[dict[str, tuple[int, ...]]]:
 
 
 def _as_told(gm: torch.fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
-    """Runs a graph of AOTAutograd's; its results get the strides that the graph says."""
+    """Runs a graph of AOTAutograd in eager, and gives the results the strides that the graph states."""
     (told,) = (node.args[0] for node in gm.graph.find_nodes(op="output"))
 
     def run(*arguments: Any) -> list[Any]:
@@ -244,16 +245,16 @@ def _as_told(gm: torch.fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., A
 
 
 def _exact(text: str, specs: Sequence[Spec]) -> Run | None:
-    """The program in float64 throughout; None where torch refuses that."""
+    """A run of the program with all floats in float64; None if torch refuses that."""
     wide = Program.read(_NARROW.sub(lambda m: "torch.float64" if m[1] else ".double()", text))
     inputs = [(sizes, strides, _WIDE.get(dtype, dtype)) for sizes, strides, dtype in specs]
-    # From the numbers that the narrow inputs hold.
+    # Converts the narrow inputs, so that the numbers are the same.
     tensors = [
         x.to(getattr(torch, name)).requires_grad_(wide.gradient and x.is_floating_point())
         for x, (_, _, name) in zip(input_tensors(specs, False, wide.device), inputs, strict=True)
     ]
     default = torch.get_default_dtype()
-    torch.set_default_dtype(torch.float64)  # which whole numbers become in a sigmoid or a mean
+    torch.set_default_dtype(torch.float64)  # integers become the default dtype in a sigmoid or a mean
     try:
         return wide.run(wide.function, tensors)
     except RuntimeError:

@@ -1,4 +1,4 @@
-"""A torch program as a file: its text, its arguments, and what a run of it gives."""
+"""Writes, reads and runs the file of a torch program."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from cuesta.dialects.reference import with_strides
 
 Tensor = torch.Tensor
 Shape = tuple[int, ...]
-#: Sizes, strides and dtype of an argument.
+#: Sizes, strides (in elements) and dtype of an argument.
 Spec: TypeAlias = tuple[Shape, Shape, str]
 Function: TypeAlias = Callable[..., tuple[Tensor, ...]]
 
@@ -54,12 +54,13 @@ def program({arguments}):
 
 
 def on_device(text: str, device: str) -> str:
-    """The program of `text`, to be run on `device`."""
+    """The text of the program with its device set to `device`."""
     return re.sub(r'^DEVICE = ".*"$', f'DEVICE = "{device}"', text, count=1, flags=re.MULTILINE)
 
 
 def input_tensors(inputs: Sequence[Spec], gradient: bool, device: str = "cpu") -> list[Tensor]:
-    """The arguments of a program: normal floats, whole numbers from -5 to 5, coin flips; the same on every device."""
+    """The arguments of a program: normally distributed floats, integers from -5 to 5, random bools; the same numbers on
+    every device."""
     generator = torch.Generator().manual_seed(0)
     tensors = []
     for sizes, strides, name in inputs:
@@ -77,7 +78,7 @@ def _numbers(sizes: Shape, dtype: torch.dtype, generator: torch.Generator) -> Te
 
 @dataclass(frozen=True)
 class Run:
-    """Outputs, arguments afterwards and gradients by name, and the pairs of outputs and arguments in one storage."""
+    """The results of a run: outputs, arguments after the run and gradients by name; pairs of names in one storage."""
 
     tensors: dict[str, Tensor]
     shared: list[tuple[str, str]]
@@ -85,7 +86,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Program:
-    """What `program_text` wrote."""
+    """A program read from the text that `program_text` writes."""
 
     function: Function
     calls: list[list[Spec]]
@@ -95,7 +96,7 @@ class Program:
 
     @staticmethod
     def read(text: str) -> Program:
-        # Dynamo asks for the source of what it traces.
+        # Dynamo looks up the source of the function that it traces.
         name = f"<program {hash(text)}>"
         linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)
         scope: dict[str, Any] = {}
@@ -110,10 +111,10 @@ class Program:
         return [(i, d) for i, d in dims if len({each[i][d] for each in sizes}) > 1]
 
     def run(self, function: Function, tensors: Sequence[Tensor]) -> Run:
-        """Runs `function` on `tensors`, and backward from the sum of its outputs where they have gradients."""
-        # A leaf that requires a gradient cannot be written: what is passed is no leaf.
+        """Runs `function` on `tensors`, then backward from a weighted sum of the outputs that require a gradient."""
+        # A leaf that requires a gradient cannot be written in place, so a clone is passed.
         passed = [x.clone() if x.requires_grad else x for x in tensors]
-        with torch.device(self.device):  # of what the program itself makes
+        with torch.device(self.device):  # for tensors that the program itself makes
             outputs = function(*passed)
         found = {f"output {i}": x for i, x in enumerate(outputs)} | {f"argument {i}": x for i, x in enumerate(passed)}
         pairs = itertools.combinations(found.items(), 2)
@@ -122,13 +123,13 @@ class Program:
         if differentiable:
             torch.stack([(x.double() * _weights(x)).sum() for x in differentiable]).sum().backward()
             found |= {f"gradient {i}": x.grad for i, x in enumerate(tensors) if x.grad is not None}
-        if self.device != "cpu":  # what a kernel asserts is an error of this run, not of the next
+        if self.device != "cpu":  # a failed kernel assertion is raised in this run, not in the next
             torch.accelerator.synchronize(self.device)
         return Run({name: x.detach() for name, x in found.items()}, shared)
 
 
 def copies(tensors: Sequence[Tensor]) -> list[Tensor]:
-    """Leaves of the same strides and values."""
+    """Copies of the tensors, as leaves with the same strides and values."""
     made = [with_strides(x.detach().contiguous().clone(), x.stride()) for x in tensors]
     return [y.requires_grad_(x.requires_grad) for x, y in zip(tensors, made, strict=True)]
 

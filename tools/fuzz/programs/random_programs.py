@@ -1,6 +1,7 @@
-"""Random torch programs, as Python source: views, writes in place, promotion of types, reductions, rows, positions.
+"""Makes random torch programs as Python source: views, in-place writes, type promotion, reductions, indexing, and ops
+on rows such as softmax.
 
-A program is made line by line while it runs; a line that torch refuses is left out.
+A program grows line by line, and each line runs at once; a line that torch refuses is left out.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from cuesta.tools.fuzz.programs.torch_ops import EXPRESSIONS, STATEMENTS
 Tensor = torch.Tensor
 
 SIZES = (1, 2, 3, 3, 4, 5, 8, 17)
-#: Of what differs from call to call: from 2 on, as torch takes 0 and 1 for numbers.
+#: Sizes that differ from call to call. They begin at 2, because torch specialises on sizes 0 and 1.
 SYMBOL_SIZES = (2, 3, 4, 5, 6, 7, 9, 12, 17, 24, 33)
 RANKS = (0, 1, 1, 2, 2, 2, 3, 3, 4)
 DTYPES = ("float32",) * 10 + (
@@ -36,19 +37,19 @@ DTYPES = ("float32",) * 10 + (
     "bool",
 )
 LARGEST = 20_000
-#: A dozen lines that torch takes: one in two of those that are drawn is refused.
+#: Lines of a program, not counting refused ones: torch refuses about half of the drawn lines.
 LINES = 12
 _PLACE = re.compile(r"\{(\w)\}")
 _NAME = re.compile(r"\b[tx]\d+\b")
 
 
 def make_program(seed: int) -> str:
-    """The program of that number: the same text for the same number."""
+    """The text of the program of a seed; the same seed gives the same text."""
     return _grown(_Maker(random.Random(seed), calls=1))
 
 
 def make_sized_program(seed: int) -> str:
-    """As `make_program`, called with three sets of sizes."""
+    """Like `make_program`, for a program that is called with three sets of sizes."""
     return _grown(_Maker(random.Random(seed), calls=3))
 
 
@@ -61,7 +62,7 @@ def _grown(maker: _Maker) -> str:
 
 
 def _runs_backward(text: str) -> bool:
-    """Whether nothing that a gradient needs has been written over."""
+    """Whether backward runs: torch refuses if a tensor that a gradient needs has been overwritten."""
     program = Program.read(text)
     try:
         for specs in program.calls:
@@ -72,7 +73,7 @@ def _runs_backward(text: str) -> bool:
 
 
 class _Maker:
-    """A program in the making; `scopes` are what it has computed in each of its calls."""
+    """Builds a program; `scopes` holds the variables of each of the program's calls."""
 
     def __init__(self, r: random.Random, calls: int) -> None:
         self.random = r
@@ -89,7 +90,7 @@ class _Maker:
         return {"torch": torch, "F": torch.nn.functional, "math": math} | dict(zip(self.names, tensors, strict=True))
 
     def _symbols(self, calls: int) -> list[list[int]]:
-        """Two numbers for each call, which sizes are made of."""
+        """The values of two symbols in each call; sizes are computed from them."""
         if calls == 1:
             return [[]]
         if not hasattr(self, "symbols"):
@@ -100,7 +101,7 @@ class _Maker:
         return self.symbols
 
     def _input(self, symbols: Sequence[Sequence[int]]) -> list[Spec]:
-        """An argument of each call: of one rank, memory order and dtype."""
+        """One argument in each call: sizes may differ; rank, memory order and dtype do not."""
         r = self.random
         dims = [self._size(symbols) for _ in range(r.choice(RANKS))]
         if dims and r.random() < 0.05:
@@ -121,7 +122,7 @@ class _Maker:
         return found
 
     def _size(self, symbols: Sequence[Sequence[int]]) -> list[int]:
-        """A size in each call."""
+        """The size of a dim in each call."""
         if not symbols[0] or self.random.random() < 0.35:
             return [self.random.choice(SIZES)] * len(symbols)
         which, (factor, more) = self.random.randrange(2), self.random.choice(((1, 0), (1, 0), (1, 0), (2, 0), (1, 1)))
@@ -188,7 +189,7 @@ class _Maker:
         return _PLACE.sub(lambda place: choices[place[1]], template)
 
     def _fitting(self, x: str, names: list[str]) -> str:
-        """Mostly a tensor that broadcasts with x."""
+        """The name of a tensor that mostly broadcasts with x."""
         fitting = [n for n in names if all(_broadcasts(s[x].shape, s[n].shape) for s in self.scopes)]
         return self.random.choice(fitting if fitting and self.random.random() < 0.8 else names or self.names)
 
@@ -197,7 +198,7 @@ class _Maker:
         made = [line.partition(" = ")[0] for line in self.lines if re.match(r"t\d+ = ", line)]
         results = [*made[-1:], *self.random.sample(made, min(len(made), self.random.randint(0, 3)))]
         read = [name for line in self.lines if line.split(" = ")[0] in results for name in _NAME.findall(line)]
-        # What a result is made from as well: the two may share memory.
+        # Also returns an operand of a result at times: the two may share memory.
         results += self.random.choices(read, k=1) if read and self.random.random() < 0.3 else []
         results = list(dict.fromkeys(results)) or self.names[:1]
         return program_text(self.calls, self.gradient, self.dynamic, self.lines, results)

@@ -1,4 +1,4 @@
-"""How a torch program may get smaller: without a line, a result, a set of sizes or the gradient."""
+"""Gives smaller variants of a torch program: without a line, a result, a set of sizes or the gradient."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _RETURN = re.compile(r"    return \((.*),\)")
 
 
 def smaller_programs(text: str) -> Iterator[str]:
-    """Programs that are one result, one line or one set of sizes shorter, the last lines first."""
+    """The program without one result, one line (the last lines first), the gradient, or one set of sizes."""
     lines = text.splitlines(keepends=True)
     start = next(i for i, line in enumerate(lines) if line.startswith("def program"))
     end = next(i for i, line in enumerate(lines) if _RETURN.match(line))

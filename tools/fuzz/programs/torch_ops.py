@@ -1,13 +1,13 @@
-"""What a random torch program is made of: lines with places to fill.
+"""Lists the templates from which the lines of random torch programs are made.
 
-{x} is a tensor to go on with, {y} and {z} others; {d} and {e} are dims of x, {n} a size along d or a position in it,
-{s} a number, {f} a floating dtype, {t} any dtype, {i} a tensor of positions, {w} a square matrix that x is multiplied
-by. A line that torch refuses is left out, so a template need not fit every tensor.
+{x} is a recent tensor, {y} and {z} are others; {d} and {e} are dims of x, {n} is a size or a position along d, {s} a
+number, {f} a floating dtype, {t} a dtype, {i} a tensor of positions, {w} a square matrix that x can be multiplied by. A
+line that torch refuses is left out, so a template need not fit every tensor.
 """
 
 from __future__ import annotations
 
-#: (weight, expressions): an expression makes a new value.
+#: (weight, expressions); each expression defines a new value.
 EXPRESSIONS: tuple[tuple[float, tuple[str, ...]], ...] = (
     # Pointwise
     (14, ("{x} + {y}", "{x} - {y}", "{x} * {y}", "{s} - {x}", "{x} * {s}", "{x} + {s}", "torch.maximum({x}, {y})",
@@ -52,7 +52,7 @@ EXPRESSIONS: tuple[tuple[float, tuple[str, ...]], ...] = (
          "{x}.clamp(0, 7) << 2", "{x}.clamp(-90, 90) >> 1")),
     (5, ("{x}.to({t})", "{x}.to({f})", "{x}.float()", "{x}.clamp(-90, 90).long()", "{x}.type_as({y})",
          "({x} > 0).to({f})", "{x}.clamp(-90, 90).int() // 3", "{x}.clamp(-90, 90).long() % 5")),
-    # Quotients that round, the divisors without zeros
+    # Rounding divisions, by divisors that are not zero
     (4, ("{x}.clamp(-90, 90) // 3", "{x}.clamp(-90, 90) % 5", "torch.fmod({x}.clamp(-90, 90), 3)",
          "torch.div({x}.clamp(-90, 90), 2.5, rounding_mode='trunc')",
          "{x}.clamp(-90, 90).div(4, rounding_mode='floor')",
@@ -118,7 +118,7 @@ EXPRESSIONS: tuple[tuple[float, tuple[str, ...]], ...] = (
          "F.conv2d({x}, torch.ones({x}.shape[1], 1, 3, 3, dtype={x}.dtype), padding=1, groups={x}.shape[1])",
          "F.conv_transpose2d({x}, torch.ones({x}.shape[1], 2, 2, 2, dtype={x}.dtype), stride=2)",
          "torch.bmm({x}, {y}.mT)", "torch.mv({x}, {x}[0])", "torch.kron({x}, {y}[:2])", "torch.cdist({x}, {x} + 1)")),
-    # Layers as models have them: parts of what one product computes, and attention between them
+    # Layers of models: one matrix product split into parts, and attention between the parts
     (2, ("F.scaled_dot_product_attention(*F.linear({x}, torch.cat(3 * [{w}])).chunk(3, -1))",
          "F.scaled_dot_product_attention(*F.linear({x}, torch.cat(3 * [{w}])).unflatten(-1, (3, 1, -1))"
          ".movedim(-3, 0).transpose(-3, -2)).transpose(-3, -2).flatten(-2)",
@@ -149,7 +149,7 @@ EXPRESSIONS: tuple[tuple[float, tuple[str, ...]], ...] = (
           "{x}.unfold({d}, {n}, {n})", "{x}[..., ::2].mT", "{x}.hsplit(2)[1]", "{x}.ravel()", "{x}.view(torch.int32)",
           "{x}.diagonal(0, {d}, {e})", "{x}.as_strided((2, {n}), (1, 1))", "{x}.detach()", "{x}.adjoint()",
           "{x}.expand_as({y})", "{x}.view_as({x})", "{x}.squeeze(({d}, {e}))", "{x}.T.view({x}.T.shape)")),
-    # Movement
+    # Copies and rearrangements
     (8, ("torch.cat([{x}, {y}], {d})", "torch.cat([{x}, {x}.tanh(), {x}], {d})", "torch.stack([{x}, {y}], {d})",
          "torch.stack([{x}, -{x}], -1)", "{x}.repeat(2, *[1] * ({x}.dim() - 1))", "torch.roll({x}, 1, {d})",
           "{x}.clone()",
@@ -171,7 +171,7 @@ EXPRESSIONS: tuple[tuple[float, tuple[str, ...]], ...] = (
          "{x}.roll((1, -1), ({d}, {e}))", "torch.empty_strided((2, 3), (1, 2)).copy_({x}.sum())",
          "{x}.clone(memory_format=torch.contiguous_format)", "torch.empty_like({x}, dtype={f}).copy_({x})",
          "{x}.clamp(-90, 90).to(torch.int8).to({f})", "{x}.new_zeros(2, *{x}.shape).copy_({x})")),
-    # Positions
+    # Indexing
     (5, ("{x}[{i}]", "{x}[:, {i}]", "{x}.index_select({d}, {i}.flatten())",
          "{x}.gather({d}, {x}.argsort(stable=True, dim={d}))",
          "{x}.sort({d}).values", "F.embedding({i}, {x})",
@@ -206,7 +206,7 @@ EXPRESSIONS: tuple[tuple[float, tuple[str, ...]], ...] = (
          "{x}.sort(stable=True, dim={d}, descending=True).indices", "torch.bincount({x}.clamp(0, 9).long().flatten())",
          "{x}.index_put(({x} > 0,), torch.tensor({s}, dtype={x}.dtype))", "{x}.index_put((None, {i}), {x}[:, {i}] * 2)",
          "{x}.index_put(({i}, {i}), {x}[{i}, {i}], accumulate=True)")),
-    # New ones
+    # Tensor creation
     (2, ("torch.zeros_like({x})", "torch.ones({x}.shape)", "torch.arange({x}.shape[{d}])",
           "{x}.new_full((2, 3), {s})",
          "torch.full_like({x}, {s})", "torch.linspace(0, 1, {x}.shape[{d}])", "torch.eye({x}.shape[{d}])",
@@ -228,7 +228,7 @@ EXPRESSIONS: tuple[tuple[float, tuple[str, ...]], ...] = (
          "F.grid_sample({x}, {x}[:, :2].movedim(1, -1).tanh(), align_corners=False)")),
 )  # fmt: skip
 
-#: Statements that write into a value that is there.
+#: Statements that write to an existing value in place.
 STATEMENTS: tuple[str, ...] = (
     "{x}.add_({y})", "{x}.mul_({s})", "{x} += {s}", "{x}.copy_({y})", "{x}.tanh_()", "{x}.zero_()", "{x}.relu_()",
     "{x}[0] = {s}", "{x}[..., 1:] = {y}[..., 1:]", "{x}[..., ::2] *= 2", "{x}.transpose({d}, {e}).sub_({s})",
