@@ -20,6 +20,12 @@ from cuesta.tools.models import MODELS, Built, ModelCase, find_model
 from cuesta.tools.models.case import Size
 
 CASES = pytest.mark.parametrize("case", MODELS, ids=lambda case: case.name)
+#: The two that take half a minute; resnet18 and the others train the same kinds of layers.
+LONG = ("resnet50", "densenet121")
+TRAINED = pytest.mark.parametrize(
+    "case",
+    [pytest.param(c, id=c.name, marks=[pytest.mark.slow] if c.name in LONG else []) for c in MODELS],
+)
 WITH_DROPOUT = pytest.mark.parametrize("case", [c for c in MODELS if c.has_dropout], ids=lambda case: case.name)
 
 
@@ -86,7 +92,7 @@ def test_eval(case: ModelCase, backend: str) -> None:
     check_eval(case, "small", backend)
 
 
-@CASES
+@TRAINED
 def test_training_step(case: ModelCase, backend: str) -> None:
     check_training_step(case, "small", backend)
 
