@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from cuesta._mlir import ir
-from cuesta.passes.form_kernels.fusion.limits import machine
+from cuesta.passes.form_kernels.fusion.limits import limits_of
 from cuesta.passes.form_kernels.host import build_host
 from cuesta.passes.graph.default_strides import add_strides
 from cuesta.passes.infra.graph_rewrite import functions
@@ -35,7 +35,7 @@ class FormKernels(Pass):
 
     def run(self, module: ir.Module) -> None:
         with module.context, ir.Location.unknown():
-            limits = replace(machine(self.target), epilogues=self.epilogues)
+            limits = replace(limits_of(self.target), epilogues=self.epilogues)
             graphs = list(functions(module))
             with ir.InsertionPoint.at_block_begin(module.body):
                 kernels = ir.Operation.create(

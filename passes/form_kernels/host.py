@@ -22,7 +22,7 @@ from cuesta.dialects.types import shape_of, spelling_of
 from cuesta.passes.analysis.aliases import root_of
 from cuesta.passes.analysis.layout import Layout, dense_strides, strides_for_call
 from cuesta.passes.form_kernels.fusion.grouping import Group, Grouping
-from cuesta.passes.form_kernels.fusion.limits import Machine
+from cuesta.passes.form_kernels.fusion.limits import FusionLimits
 from cuesta.passes.form_kernels.fusion.nodes import collect
 from cuesta.passes.form_kernels.fusion.parts import merge_parts
 from cuesta.passes.form_kernels.fusion.space import join, parallel_classes
@@ -50,7 +50,7 @@ _NODE_NAME = re.compile(r'loc\("(?:[^":]*:)?([A-Za-z_][A-Za-z_0-9]*?)(?:_\d+)?"'
 class HostWriter:
     """Writes the host function of one graph at the current insertion point, and its kernels elsewhere."""
 
-    def __init__(self, function: func.FuncOp, kernels: ir.Block, machine: Machine) -> None:
+    def __init__(self, function: func.FuncOp, kernels: ir.Block, machine: FusionLimits) -> None:
         self.function, self.machine = function, machine
         self.kernels = KernelNames(kernels)
         self.where = Assignment(self._write_copy)
@@ -195,7 +195,7 @@ def op_name(op: ir.Operation) -> str:
 
 
 def build_host(
-    function: func.FuncOp, kernels: ir.Block, fuse: bool, machine: Machine, lower_peak: bool = False
+    function: func.FuncOp, kernels: ir.Block, fuse: bool, machine: FusionLimits, lower_peak: bool = False
 ) -> None:
     """Replaces `function` by a host function, and writes the kernels that this launches into `kernels`."""
     old = function.regions[0].blocks[0]

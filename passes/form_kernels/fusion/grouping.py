@@ -19,7 +19,7 @@ from cuesta._mlir import ir
 from cuesta.dialects import types
 from cuesta.dialects.types import byte_count, shape_of, spelling_of
 from cuesta.passes.analysis.memory_order import MemoryOrder
-from cuesta.passes.form_kernels.fusion.limits import CPU, Machine
+from cuesta.passes.form_kernels.fusion.limits import CPU, FusionLimits
 from cuesta.passes.form_kernels.fusion.nodes import Item, Node
 from cuesta.passes.form_kernels.fusion.paths import Paths
 from cuesta.passes.form_kernels.fusion.products import product_classes, product_refusal
@@ -64,7 +64,7 @@ class Remark:
 class Grouping:
     """Merges the items of one function; `group` maps the index of every node to its group."""
 
-    def __init__(self, items: list[Item], returned: set[ir.Value], machine: Machine = CPU) -> None:
+    def __init__(self, items: list[Item], returned: set[ir.Value], machine: FusionLimits = CPU) -> None:
         self.items = items
         self.machine = machine
         self.memory = MemoryOrder()

@@ -8,7 +8,7 @@ from cuesta.errors import PipelineError
 
 
 @dataclass(frozen=True)
-class Machine:
+class FusionLimits:
     """Limits of one kernel. Each keeps a merge from costing more than the memory traffic that it saves."""
 
     #: Most bytes that a kernel's intermediate tensors take per tile.
@@ -63,7 +63,7 @@ NARROWEST_STRIP = 64
 LEAST_ROWS = 16
 
 #: A few threads share the tiles, and a tile's tensors take half of a usual L2 cache.
-CPU = Machine(
+CPU = FusionLimits(
     tile_bytes=1 << 20,
     serial_bytes=1 << 18,
     min_tiles=8,
@@ -80,7 +80,7 @@ CPU = Machine(
     lent_from=1 << 16,
 )
 #: Thousands of threads need tiles. What does not fit registers is read again. Programs cannot wait for one another.
-GPU = Machine(
+GPU = FusionLimits(
     tile_bytes=1 << 22,
     serial_bytes=1 << 16,
     min_tiles=128,
@@ -99,8 +99,8 @@ GPU = Machine(
 _BY_NAME = {"cpu": CPU, "gpu": GPU}
 
 
-def machine(name: str) -> Machine:
-    """The machine called `name`. Raises PipelineError for an unknown name."""
+def limits_of(name: str) -> FusionLimits:
+    """The limits of the machine called `name`. Raises PipelineError for an unknown name."""
     if name not in _BY_NAME:
         raise PipelineError(f"form-kernels knows the targets {', '.join(_BY_NAME)}, not {name!r}")
     return _BY_NAME[name]

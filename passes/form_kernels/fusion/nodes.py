@@ -132,7 +132,7 @@ def is_check(op: ir.Operation) -> bool:
 def collect(block: ir.Block, atomics: bool = False, written: Collection[Value] = ()) -> list[Item]:
     """The items of a function of the linalg level: everything but initial values and the return.
 
-    `atomics` is `Machine.atomics`; `written` holds the new values of arguments that the graph writes to.
+    `atomics` is `FusionLimits.atomics`; `written` holds the new values of arguments that the graph writes to.
     """
     items: list[Item] = []
     owner: dict[Value, int] = {}

@@ -21,7 +21,7 @@ from cuesta.dialects.donated import donated_arguments
 from cuesta.dialects.types import byte_size, memref_shape, shape_of, spelling_of
 from cuesta.passes.analysis.aliases import VIEWS, root_of
 from cuesta.passes.form_kernels.fusion.grouping import Group
-from cuesta.passes.form_kernels.fusion.limits import Machine
+from cuesta.passes.form_kernels.fusion.limits import FusionLimits
 from cuesta.passes.form_kernels.fusion.nodes import Item, Node
 from cuesta.passes.form_kernels.kernels.kernel import Kernel, Operand
 from cuesta.passes.form_kernels.placement.assignment import Assignment
@@ -48,7 +48,7 @@ def last_uses(order: Sequence[Item | Group], returned: Sequence[Value], placed: 
     return last
 
 
-def lent_arguments(function: func.FuncOp, machine: Machine) -> set[int]:
+def lent_arguments(function: func.FuncOp, machine: FusionLimits) -> set[int]:
     """The numbers of the donated arguments that are large enough for a result to take them over."""
     donated = donated_arguments(function) if machine.lent_from is not None else []
     return {ir.BlockArgument(value).arg_number for value in donated if _bytes_of(value) >= (machine.lent_from or 0)}

@@ -18,7 +18,7 @@ from cuesta._mlir import ir
 from cuesta.passes.analysis.aliases import VIEWS, root_of
 from cuesta.passes.analysis.layout import Layout, is_dense
 from cuesta.passes.form_kernels.fusion.grouping import Group
-from cuesta.passes.form_kernels.fusion.limits import Machine
+from cuesta.passes.form_kernels.fusion.limits import FusionLimits
 from cuesta.passes.form_kernels.fusion.nodes import Item, Node
 from cuesta.passes.form_kernels.kernels.kernel import Kernel, Operand
 
@@ -72,7 +72,7 @@ def readers_of(items: Sequence[Item]) -> dict[Value, set[int]]:
     return readers
 
 
-def merge_updates(kernel: Kernel, updated: Mapping[Value, Layout], machine: Machine) -> list[Value]:
+def merge_updates(kernel: Kernel, updated: Mapping[Value, Layout], machine: FusionLimits) -> list[Value]:
     """Merges each output in `updated` and the input in the same place into one argument of the kernel.
 
     Returns the outputs for which this is impossible: they must be written elsewhere, and copied.
@@ -112,7 +112,7 @@ def updates_last(kernel: Kernel, source: Operand, output: Operand) -> bool:
     return all(o is output or o not in kernel.outputs for o in last) and any(o is output for o in last)
 
 
-def in_order(kernel: Kernel, source: Operand, output: Operand, machine: Machine) -> bool:
+def in_order(kernel: Kernel, source: Operand, output: Operand, machine: FusionLimits) -> bool:
     """Whether each place of `source` belongs to one tile, which recomputes no value, and every reader of `source` comes
     before the readers of `output`. The order matters because the two become one tensor."""
     at = [any(r is output for r in kn.results) for kn in kernel.nodes].index(True)
