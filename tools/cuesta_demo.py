@@ -29,7 +29,7 @@ from cuesta.tools.bench.timing import Spread, interleaved, ratios
 CLASSES = 8
 VOCABULARY = 64
 LOSS_TOLERANCE = 1e-3
-"""Relative. Adam divides each gradient by its own size, so that rounding grows from step to step."""
+"""Relative to eager's loss. Adam divides each gradient by its magnitude, so rounding errors grow from step to step."""
 OUTPUT_TOLERANCE = 1e-4
 """Relative to the largest output of an encoder of a few layers in float32."""
 

@@ -46,7 +46,7 @@ class Cost:
     read: int
     written: int
     footprint: int
-    """What is read or written, each byte once: what a cache must hold for none of it to come from further away."""
+    """Bytes read or written, each counted once: a cache of this size serves the whole call."""
     operations: int
 
 
@@ -66,7 +66,7 @@ def cost_of(workload: Workload) -> Cost:
 
 
 Extent = tuple[Any, ...]
-"""Which elements of a storage: offset, sizes and strides; with a number behind them those of one gather."""
+"""The elements of a storage that a tensor covers: offset, sizes and strides. For a gather a serial number follows."""
 
 
 class _Observer(TorchDispatchMode):

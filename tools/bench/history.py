@@ -23,10 +23,10 @@ from cuesta.tools.bench.timing import Spread, ratios
 
 FORMAT = 1
 SLOWER = 1.10
-"""A ratio of medians up to which a case counts as fast as it was."""
+"""A case counts as slower if its median grew by more than this factor."""
 
 Ratios = dict[str, dict[str, Spread]]
-"""Case → "contender/reference" → time over time."""
+"""Case → "contender/reference" → ratio of their times."""
 
 
 class HistoryError(Exception):

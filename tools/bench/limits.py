@@ -18,9 +18,9 @@ from cuesta.tools.bench.loops import SCRATCH, Loops
 
 SAMPLE_SECONDS = 0.02
 SAMPLES = 7
-"""The best counts: nothing makes a loop faster than it is."""
+"""The best of them counts: disturbances only slow a loop down."""
 MEMORY_BYTES = 256 << 20
-"""What is taken for memory's speed where the caches are not known; else four times the last one, or more."""
+"""Bytes read to measure the memory if the cache sizes are unknown; otherwise at least four times the last cache."""
 
 _CPUS = Path("/sys/devices/system/cpu")
 
@@ -33,9 +33,9 @@ class Level:
     capacity: float
     """Bytes that all threads' caches of this level hold; infinite for the memory."""
     read: float
-    """Bytes a second that are only read."""
+    """Bytes a second of a loop that only reads."""
     scale: float
-    """Bytes a second of a loop that reads and writes as many, both counted."""
+    """Bytes a second of a loop that reads as many bytes as it writes; both count."""
 
     def seconds(self, read: float, written: float) -> float:
         """The time to move these bytes. A written byte costs the time of `scale` less that of the read."""
@@ -57,7 +57,7 @@ class Limits:
 
     levels: tuple[Level, ...]
     operations: float
-    """Of f32, a second; a multiplication and an addition are two."""
+    """f32 operations a second; a multiplication and an addition are two."""
 
     def of(self, cost: Cost) -> Limit:
         """The larger of two times: that of the bytes, at the speed of the nearest level that holds the footprint, and

@@ -20,11 +20,11 @@ from cuesta.passes.infra.pipeline import Pipeline
 from cuesta.runtime.elf.loader import LoadedObject, load_object, process_resolver
 
 SUMS = 12
-"""Independent sums of products: they hide the latency of two units, and fit AVX2's 16 registers too."""
+"""Independent accumulators: enough to hide the latency of two FMA units, few enough for AVX2's 16 registers."""
 UNROLLED = 8
-"""Vectors that an iteration reads."""
+"""Vectors that one iteration reads."""
 SCRATCH = (2 + SUMS) * 64
-"""Bytes that sums are taken from and go to."""
+"""Bytes of the scratch from which the accumulators are loaded and to which they are stored."""
 
 _LANES = {"AVX512": 16, "AVX2": 8}
 _PIPELINE = "builtin.module(convert-scf-to-cf,convert-arith-to-llvm,convert-cf-to-llvm,reconcile-unrealized-casts)"
@@ -40,13 +40,13 @@ class Loops:
     multiply_add: Callable[[int, int], None]
     """(scratch, iterations)."""
     read: Callable[[int, int, int, int], None]
-    """(scratch, memory, its bytes, bytes)."""
+    """(scratch, memory, bytes of the memory, bytes to process)."""
     scale: Callable[[int, int, int, int], None]
-    """(memory to write, memory to read, bytes of each, bytes of each)."""
+    """(memory to write, memory to read, bytes of each block, bytes to process of each)."""
     stream: Callable[[int, int, int, int], None]
-    """The same, with writes that pass the caches."""
+    """The same with non-temporal stores, which bypass the caches."""
     operations: int
-    """Of an iteration of `multiply_add`."""
+    """Operations of one iteration of `multiply_add`."""
     _code: LoadedObject
 
 

@@ -15,7 +15,7 @@ class MemoryUse:
 
     peak: int
     phases: dict[str, int]
-    """The peak within each `record_function` range asked for, above the level at the start of that range."""
+    """The peak within each requested `record_function` range, above the level at the start of that range."""
 
 
 def measure(call: Callable[[], Any], phases: Iterable[str] = ()) -> MemoryUse:

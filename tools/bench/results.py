@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 Results = dict[str, Any]
-"""{"machine": …, "commands": […], section: {case: what was measured}}."""
+"""{"machine": …, "commands": […], section: {case: measurements}}."""
 
 
 def command_line(argv: Sequence[str] | None) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from cuesta.tools.bench.timing import Spread
 
 NOTHING = "–"
-"""What stands where there is no figure."""
+"""The text of a cell without a figure."""
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from cuesta.tools.bench.table import NOTHING, Table, megabytes, ratio, seconds, 
 from cuesta.tools.bench.timing import Spread, ratios
 
 CALL_SECONDS = 10e-6
-"""About what a call through torch.compile takes, whatever it computes."""
+"""The approximate overhead of a call through torch.compile."""
 
 _KERNELS = {case.name for case in KERNEL_CASES}
 

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 
 SAMPLE_SECONDS = 0.02
-"""Length of one sample; shorter calls are repeated within it."""
+"""Length of one sample; shorter calls are repeated to fill it."""
 CASE_SECONDS = 30.0
-"""What the rounds of a case may take where the number of rounds is not given."""
+"""Time limit for all rounds of a case if the number of rounds is not given."""
 ROUNDS = 25
 FEWEST_ROUNDS = 7
 

@@ -1,4 +1,4 @@
-"""The list of model cases."""
+"""Lists the model cases."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from typing import Any
 from torch import Tensor, finfo
 
 ALLOWED = 2.0
-"""Times eager's error."""
+"""The allowed error, as a multiple of eager's."""
 
 
 @dataclass(frozen=True)
@@ -26,11 +26,11 @@ class Accuracy:
 
     outputs: float
     gradients: float | None
-    """The quadratic mean over the parameters: each counts as much as any other."""
+    """The quadratic mean over the parameters, all with the same weight."""
     worst: float | None
     worst_name: str | None
     above: int
-    """How many tensors, outputs or gradients, have more than ALLOWED times eager's error."""
+    """The number of outputs and gradients with more than ALLOWED times eager's error."""
     error: float
     """The largest error of an output, relative to the arbiter's norm."""
     eager_error: float

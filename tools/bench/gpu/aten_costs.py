@@ -23,7 +23,7 @@ class Cost:
     """A multiplication and an addition are two."""
     bytes: int
     unit: str
-    """Which peak it is measured against, as Peaks.operations names it."""
+    """The key in Peaks.operations of the peak that limits the call."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class AtenCall:
     shapes: Sequence[Shape]
     dtypes: Sequence[str]
     values: Sequence[Any]
-    """The arguments that are no tensors, None in a tensor's place."""
+    """The arguments, with None in place of each tensor."""
 
 
 def cost(call: AtenCall) -> Cost | None:

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 HOST_CALLS = 3
-"""CUDA's queue takes about a thousand launches, and models launch up to some hundreds a call."""
+"""Calls for the host's time. CUDA's queue holds about a thousand launches; a model has up to some hundreds a call."""
 
 
 @dataclass(frozen=True)
@@ -22,11 +22,11 @@ class Sample:
     """Seconds per call."""
 
     device: float
-    """Between two events on the device around several calls in a row, without waiting between them."""
+    """Between two device events around several calls in a row, without synchronisation between the calls."""
     wall: float
-    """Of the same calls by the host's clock, until the device was done."""
+    """The same calls by the host's clock, until the device is idle."""
     host: float
-    """Of a few of them, until the last had returned: fewer than fill the queue of launches, where the host waits."""
+    """A few calls by the host's clock, until the last returns: too few to fill the launch queue and block the host."""
 
 
 def sample(device: torch.device, call: Callable[[], Any], count: int) -> Sample:

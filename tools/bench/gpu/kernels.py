@@ -27,7 +27,7 @@ class Launch:
     call: AtenCall | None = None
     """The innermost ATen op that launched it."""
     call_number: int = 0
-    """Which call of an op; launches of the same one share it."""
+    """Identifies the call of the op: all launches of one call share the number."""
 
 
 @dataclass
@@ -36,7 +36,7 @@ class Row:
 
     name: str
     by: str
-    """"cuesta", or the ATen op that called a library; "" where nobody knows."""
+    """"cuesta", or the ATen op that called a library; "" if unknown."""
     seconds: float = 0.0
     count: float = 0.0
     bytes: float = 0.0
@@ -44,7 +44,7 @@ class Row:
     unit: str = ""
     about: str = ""
     kernels: dict[str, float] = field(default_factory=dict)
-    """Seconds by name."""
+    """Kernel name → seconds."""
 
     def as_dict(self, peaks: Peaks | None) -> dict[str, Any]:
         """The row as JSON values, with the achieved share of the device's bandwidth and operations."""

@@ -22,9 +22,9 @@ from cuesta.tools.bench.timing import no_collection
 from cuesta.tools.bench.workload import Workload
 
 NEARBY_RUNS = 4
-"""Eager runs with other roundings, where an output is a single number."""
+"""Number of eager runs with other roundings, made if an output is a single number."""
 WARM_CALLS = 4
-"""Before anything is judged: CUDA graphs are recorded in the second or third call."""
+"""Calls before anything is judged: CUDA graphs are recorded in the second or third call."""
 SAMPLE_SECONDS = 0.02
 CASE_SECONDS = 6.0
 ROUNDS = 21

@@ -37,7 +37,7 @@ LOADED = (
     "transformers.modeling_utils",
     "torchvision.models",
 )
-"""What takes long to load; what is not installed is passed over."""
+"""Modules that take long to load. Those that are not installed are skipped."""
 
 Progress = Callable[[str], None]
 
@@ -89,7 +89,7 @@ class Worker:
     def __init__(self, pid: int, wait: Callable[[float | None], int | None]) -> None:
         self.pid = pid
         self.wait = wait
-        """Its exit status, negative for a signal; None where it still runs after so many seconds."""
+        """Waits up to so many seconds. The exit status, negative for a signal, or None if the process still runs."""
 
 
 Started = tuple[Worker, IO[str]]

@@ -11,7 +11,7 @@ from cuesta.tools.bench.table import NOTHING, Table, megabytes, seconds
 from cuesta.tools.bench.timing import Spread, ratios
 
 MOST_KERNELS = 30
-"""Rows of a table of kernels; what is left out is summed in the last."""
+"""Rows of a table of kernels; a further row sums up the others."""
 
 
 def device_times(part: Mapping[str, Any]) -> list[float]:
