@@ -57,7 +57,8 @@ def test_strides_are_those_of_eager(backend: str, name: str) -> None:
     def f(pairs: list[tuple[Tensor, Tensor]]) -> list[Any]:
         return [op(x, y) for x, y in pairs]
 
-    for got, want, (x, y) in zip(torch.compile(f, backend=backend)(pairs), f(pairs), pairs, strict=True):
+    compiled = torch.compile(f, backend=backend, options={"opt_level": 0})  # strides do not depend on it
+    for got, want, (x, y) in zip(compiled(pairs), f(pairs), pairs, strict=True):
         torch.testing.assert_close(got, want, equal_nan=True)
         assert got.stride() == want.stride(), (x.shape, x.stride(), y.shape, y.stride())
 
