@@ -6,6 +6,7 @@ strides, dtypes and all arguments, but no names of nodes and no source lines.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -38,7 +39,7 @@ def graph_key(gm: torch.fx.GraphModule) -> str:
         elif node.op == "output":
             # torch relies on the traced strides of results, whatever strides the ops before them would give.
             line += " ".join(_describe(a.meta.get("val")) for a in node.args[0] if isinstance(a, torch.fx.Node))
-            line += f" {dict(node.meta.get(ALIASES, {}))}"
+            line += f" {dict(aliases_of(node))}"
         lines.append(line)
     if torch.are_deterministic_algorithms_enabled():
         lines.append("deterministic")
@@ -54,6 +55,12 @@ def _describe(value: Any) -> str:
         flags = f"{value.layout}{value.device}{value.is_conj()}{value.is_neg()}"
         return f"{value.dtype}{tuple(value.shape)}{value.stride() if value.layout == torch.strided else ''}{flags}"
     return f"{type(value).__name__}:{value!r}"
+
+
+def aliases_of(output: torch.fx.Node) -> Mapping[int, int]:
+    """Position of a result → position of the argument, as frontend/capture/aliased_outputs.py noted them."""
+    found: Mapping[int, int] = output.meta.get(ALIASES, {})
+    return found
 
 
 def held_nodes(gm: torch.fx.GraphModule) -> list[torch.fx.Node]:

@@ -14,7 +14,7 @@ import torch
 from torch.fx import GraphModule, Node
 
 from cuesta.frontend.capture.effects import is_effect
-from cuesta.frontend.graph_key import ALIASES
+from cuesta.frontend.graph_key import aliases_of
 from cuesta.runtime.dtypes import DTYPES
 
 _DTYPES = frozenset(DTYPES.values())
@@ -143,7 +143,7 @@ def _views_beside_results(gm: GraphModule) -> set[Node]:
     no argument does: the caller must see a write to one result in the other. Results that the output node's `ALIASES`
     place in an argument are left out."""
     (output,) = gm.graph.find_nodes(op="output")
-    in_arguments = {output.args[0][position] for position in output.meta.get(ALIASES, ())}
+    in_arguments = {output.args[0][position] for position in aliases_of(output)}
     found = {item: _views(item) for item in output.args[0] if isinstance(item, Node) and item not in in_arguments}
     users = Counter(root for _, root in found.values())
     shared = {root for root, count in users.items() if count > 1 and not _is_given(root)}

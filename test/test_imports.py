@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from cuesta.tools.import_graph import circles, import_graph
+from cuesta.tools.import_graph import circles, import_graph, modules
 
 ROOT = Path(__file__).parent.parent
 FOLDERS = ("frontend", "dialects", "passes", "lowering", "tools")
@@ -61,14 +61,6 @@ MAY_IMPORT: dict[str, set[str] | None] = {
 EXCEPTIONS = {("lowering", "cuesta.passes.infra"), ("passes/__init__.py", "cuesta.lowering")}
 
 
-def modules() -> list[Path]:
-    """Every module, once: by its real folder, not by the link in cuesta/."""
-    found = [path for path in (ROOT / "cuesta").rglob("*.py") if not any(p.is_symlink() for p in path.parents)]
-    for folder in FOLDERS:
-        found += (ROOT / folder).rglob("*.py")
-    return sorted(found)
-
-
 def home(path: Path) -> str:
     """The room or leaf module that a file belongs to, as MAY_IMPORT names it."""
     parts = path.relative_to(ROOT).with_suffix("").parts
@@ -87,7 +79,8 @@ def imports(path: Path) -> set[str]:
     return found
 
 
-MODULES = modules()
+#: Every module, once: by its real folder, not by the link in cuesta/.
+MODULES = sorted(modules().values())
 IDS = [str(path.relative_to(ROOT)) for path in MODULES]
 
 

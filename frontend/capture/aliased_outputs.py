@@ -9,7 +9,7 @@ values are those of x after the call anyway. Where sizes are numbers, AOTAutogra
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Sequence
 from typing import Any
 
 import torch
@@ -17,7 +17,7 @@ from torch._functorch._aot_autograd.schemas import OutputType
 from torch.fx import GraphModule, Node
 
 from cuesta.frontend.fx_nodes import memory_root
-from cuesta.frontend.graph_key import ALIASES
+from cuesta.frontend.graph_key import ALIASES, aliases_of
 
 
 def note_aliased_outputs(gm: GraphModule) -> None:
@@ -37,16 +37,9 @@ def note_aliased_outputs(gm: GraphModule) -> None:
     }
 
 
-def aliases_of(output: Node) -> Mapping[int, int]:
-    """Position of a result → position of the argument, as `note_aliased_outputs` or `keep_aliases` noted them."""
-    found: Mapping[int, int] = output.meta.get(ALIASES, {})
-    return found
-
-
 def keep_aliases(output: Node, of: Node) -> None:
     """Copies the note from the output node `of` to the output node of a copy of its graph."""
-    if ALIASES in of.meta:
-        output.meta[ALIASES] = of.meta[ALIASES]
+    output.meta[ALIASES] = aliases_of(of)
 
 
 def results_in_arguments(

@@ -169,7 +169,6 @@ class KernelWriter:
             (part,) = reduction.along(self.frame, taken, [contribution], node.reduced)
             (after,) = taken.combine([before], [stretched(part, shape_of(before))])
             (current,) = taken.combine([stretched(before, shape)], [current])
-        values = {list(node.op.regions[0].blocks[0].arguments)[-2]: current}
         terminator = list(body_ops(node.op))[-1]
         stored = terminator.operands[1]
         # The stored value is the sum, converted: evaluates the conversion with the scanned sum as its operand.

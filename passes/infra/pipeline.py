@@ -1,6 +1,6 @@
 """Parses and runs pipelines that mix cuesta's passes with upstream MLIR's.
 
-    Pipeline.parse("builtin.module(fold-permutes{limit=4},func.func(canonicalize,cse))").run(module)
+    Pipeline.parse("builtin.module(limit-stack{bytes=4096},func.func(canonicalize,cse))").run(module)
 
 cuesta's passes run on the module; upstream's run where upstream's own PassManager puts them, and
 neighbours among them share one PassManager.

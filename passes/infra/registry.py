@@ -1,10 +1,10 @@
 """Registers cuesta's passes by name. A pass is a frozen dataclass whose fields are its options; a pass without options
 needs no `@dataclass` of its own.
 
-@register_pass("fold-permutes")
+@register_pass("limit-stack")
 @dataclass(frozen=True)
-class FoldPermutes(Pass):
-    limit: int = 8                      # fold-permutes{limit=4}
+class LimitStack(Pass):
+    bytes: int = 1 << 20                # limit-stack{bytes=4096}
 
     def run(self, module: ir.Module) -> None: ...
 """

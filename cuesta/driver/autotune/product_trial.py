@@ -26,7 +26,7 @@ def specimen_of(kind: Kind) -> Specimen:
     """The specimen that is measured for all products of a kind.
 
     Relative to the library's time, kinds differ by up to 1.2 on one machine, and machines by 2.5. So where a linear
-    layer's product is far from the threshold of 0.9, the other kinds are on the same side of it.
+    layer's product is far from the threshold `WORTH`, the other kinds are on the same side of it.
     """
     left, right, result = (kind.m, kind.k), (kind.k, kind.n), (kind.m, kind.n)
     a, b, c = (f"tensor<{m}x{n}xf32>" for m, n in (left, right, result))
