@@ -92,8 +92,13 @@ class Executable:
         self._kernels = kernels
         loaded = load_object(artefact.objects, _resolver(kernels))
         check_interface(loaded.symbols, artefact.entry, self.metadata)
+        # A class is freed only by a collection of garbage. So all sets of sizes share the class of the slots.
         self._make = functools.partial(
-            _specialise, loaded=loaded, entry=loaded.symbols[artefact.entry], kernels=kernels
+            _specialise,
+            loaded=loaded,
+            entry=loaded.symbols[artefact.entry],
+            kernels=kernels,
+            new_slots=_slots_maker(_slot_count(self.metadata), self.metadata["kept"]),
         )
         self._call: _Call = _needs_sizes
         self._fits: _Fits = _needs_sizes
@@ -143,7 +148,11 @@ def _resolver(kernels: KernelTable | None) -> Resolve:
 
 
 def _specialise(
-    metadata: dict[str, Any], loaded: LoadedObject, entry: int, kernels: KernelTable | None
+    metadata: dict[str, Any],
+    loaded: LoadedObject,
+    entry: int,
+    kernels: KernelTable | None,
+    new_slots: Callable[[], tuple[Any, int]],
 ) -> tuple[_Call, _Fits]:
     """The call of an artefact and the check of its arguments.
 
@@ -160,14 +169,14 @@ def _specialise(
         raise calls.take_exception() or launch_error or failures.error(code, slots[stream])
 
     released = metadata["released"]
-    count = len(metadata["arguments"]) + _BEFORE_BASES + len(metadata["bases"]) + len(released)
+    count = _slot_count(metadata)
     tables = (ctypes.c_int64 * len(metadata["words"]))(*metadata["words"])
     names: dict[str, Any] = {
         "keep": (loaded, callback, kernels, tables),  # they must live as long as the function
         "tables": ctypes.addressof(tables),
         "entry": _ENTRY(entry),
         "free_slots": [],
-        "new_slots": _slots_maker(count, metadata["kept"]),
+        "new_slots": new_slots,
         "lease": ARENAS.lease,
         "threads": torch.get_num_threads,
         "callback": ctypes.cast(callback, ctypes.c_void_p).value if callback else 0,
@@ -217,6 +226,11 @@ def _checker(loaded: LoadedObject, metadata: dict[str, Any], tables: tuple[int, 
         return bool(code == 0)
 
     return fits
+
+
+def _slot_count(metadata: Mapping[str, Any]) -> int:
+    """The count of a program's slots without those of the kept tensors. It is the same for all sizes."""
+    return len(metadata["arguments"]) + _BEFORE_BASES + len(metadata["bases"]) + len(metadata["released"])
 
 
 def _slots_maker(count: int, kept: int) -> Callable[[], tuple[Any, int]]:
