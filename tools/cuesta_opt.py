@@ -67,7 +67,7 @@ def _run(arguments: argparse.Namespace) -> int:
         write_to_stdout("".join(f"{_describe(name, cls)}\n" for name, cls in all_passes().items()))
         return 0
     if arguments.list_stages:
-        write_to_stdout("".join(f"{name}\n    {stage.pipeline}\n" for name, stage in _stages(arguments).items()))
+        write_to_stdout(_listed(_stages(arguments)))
         return 0
     steps = _steps(arguments)
     source = Source.read(arguments.input)
@@ -90,6 +90,14 @@ def _run(arguments: argparse.Namespace) -> int:
     if good or arguments.output == "-":
         _write(arguments.output, output)
     return 0 if good else 1
+
+
+def _listed(stages: dict[str, Stage]) -> str:
+    """The stages of FX graphs and then of MLIR, each with its passes."""
+    from cuesta.frontend.fx_pipelines import FX_STAGES  # loads torch
+
+    fx = "".join(f"{s.name} (FX: {s.about})\n    {','.join(p.name for p in s.passes)}\n" for s in FX_STAGES)
+    return fx + "".join(f"{name}\n    {stage.pipeline}\n" for name, stage in stages.items())
 
 
 def _steps(arguments: argparse.Namespace) -> list[Step]:

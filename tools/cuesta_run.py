@@ -14,7 +14,7 @@ import cuesta.dialects as dialects
 from cuesta._mlir import func, ir
 from cuesta.dialects import types
 from cuesta.dialects.reference import find_function, run_in_place
-from cuesta.driver.compile import compile_module
+from cuesta.driver.lower import compile_module
 from cuesta.errors import CuestaError
 from cuesta.options import Options
 from cuesta.passes.graph.default_strides import add_strides

@@ -28,16 +28,15 @@ from torch._subclasses.fake_tensor import (
 )
 from torch.utils._pytree import tree_flatten, tree_map
 
-from cuesta.driver.backend import report_of_steps
+from cuesta.driver.compile_graph import report_of_steps
 from cuesta.driver.pieces import in_pieces
 from cuesta.driver.planning import plan
 from cuesta.driver.specialise import is_symbolic
 from cuesta.errors import DeviceError, Unsupported
-from cuesta.frontend.attention.keep_whole import keep_attention_whole
-from cuesta.frontend.capture.aot import around
-from cuesta.frontend.capture.effects import unwrap_effects
-from cuesta.frontend.capture.streams import unwrap_waits, uses_streams
+from cuesta.frontend.capture.aot import aot_backend
+from cuesta.frontend.capture.streams import uses_streams
 from cuesta.frontend.fx_passes.bitwise import decompositions_of
+from cuesta.frontend.fx_pipelines import ATEN, DYNAMO
 from cuesta.frontend.python_steps import python_steps, takes_nested_size
 from cuesta.options import Options
 from cuesta.reports.audit_result import Audit, AuditedGraph, GraphBreak
@@ -79,9 +78,8 @@ class _Collector:
         self.seen: dict[int, _Snapshot] = {}
 
     def __call__(self, gm: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
-        if not self.options.bitwise_eager:
-            keep_attention_whole(gm, self.options.target)
-        run = around(self._compiler, decompositions_of(self.options))(gm, example_inputs)
+        DYNAMO.run(gm, self.options)
+        run = aot_backend(self._compiler, decompositions_of(self.options))(gm, example_inputs)
 
         def remember_and_run(*args: Any) -> Any:
             for arg in args:
@@ -100,8 +98,7 @@ class _Collector:
 
     def _plan(self, gm: torch.fx.GraphModule, kind: str) -> Callable[..., Any]:
         """Plans a graph and adds the report; a graph that the backend would split is planned piece by piece."""
-        unwrap_waits(gm)
-        unwrap_effects(gm)
+        ATEN.run(gm, self.options)
         steps = python_steps(gm)
         if steps or takes_nested_size(gm) or uses_streams(gm):
             if steps:

@@ -15,8 +15,8 @@ import cuesta.dialects as dialects
 from cuesta._mlir import ir
 from cuesta.dialects.kernel_module import launched_kernels
 from cuesta.driver.autotune.kernel_traffic import kernel_functions
-from cuesta.driver.compile import MACHINE_CODE
 from cuesta.driver.dump.reproducer import LoweringFailed, as_bytecode
+from cuesta.driver.stage_pipelines import MACHINE_CODE
 from cuesta.errors import CompileError
 from cuesta.lowering.host_to_llvm import WORDS
 from cuesta.lowering.host_to_llvm.object_code import begin_object

@@ -1,4 +1,4 @@
-"""Makes one program of one graph: loads it from the disk cache, or lowers the graph through every stage."""
+"""Makes one program of one graph: `look_up` loads it from the disk cache, else `compile_program` lowers the graph."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from cuesta.driver.own_errors import is_strict, raise_told
 from cuesta.errors import CuestaError, Unsupported
 from cuesta.frontend.convention import Convention, check_outputs
 from cuesta.frontend.devices import place_graph
-from cuesta.frontend.fx_passes.eagers_calls import mark_calls
+from cuesta.frontend.fx_passes.fx_pipeline import readable
 from cuesta.frontend.graph_key import graph_key
 from cuesta.frontend.source_lines import by_number, in_lines_of, numbers_of
 from cuesta.options import Options
@@ -66,11 +66,10 @@ class Wanted:
 def make_program(
     gm: torch.fx.GraphModule, kind: str, options: Options, report: GraphReport, donated: Sequence[int] = ()
 ) -> MadeProgram:
-    """Compiles a graph, or loads its program from the cache; fills the report.
+    """Loads a graph's program from the cache, or compiles it; fills the report.
 
     `kind` is the graph's name. `donated` are the positions of arguments whose memory nobody needs after a call. Raises
-    Unsupported or DeviceError where no program for the graph can run here, and any other CompileError where a pass
-    fails.
+    what `look_up` and `compile_program` do.
     """
     found = look_up(gm, kind, options, report, donated)
     return found if isinstance(found, MadeProgram) else compile_program(found, report)
@@ -119,19 +118,54 @@ def look_up(
     return MadeProgram(executable, convention, wanted.cache.key, lambda: artefact)
 
 
-def compile_program(wanted: Wanted, report: GraphReport) -> MadeProgram:
+def compile_program(wanted: Wanted, report: GraphReport, go_around_failures: bool = True) -> MadeProgram:
     """Compiles, loads and keeps a graph's program.
 
-    LLVM may still be making the code of a CPU program when this returns; the first call waits for it. Raises what
-    `make_program` does.
+    LLVM may still be making the code of a CPU program when this returns; the first call waits for it. If a kernel
+    does not compile, its ops are called in ATen instead. Raises Unsupported or DeviceError where no program for the
+    graph can run here, and any other CompileError where a pass fails: LoweringFailed without `go_around_failures`.
     """
-    from cuesta.driver.dump.reproducer import LoweringFailed  # a cached program needs no MLIR
+    from cuesta.dialects import make_context
+    from cuesta.driver.dump.reproducer import LoweringFailed
+    from cuesta.driver.dump.stages import Dump
+    from cuesta.driver.lower import Lowering
 
-    mark_calls(wanted.gm, wanted.options)
+    numbers = numbers_of(wanted.gm)
     try:
-        return _compile(wanted, report, _may_be_late)
+        with make_context(), assumptions():
+            with report.timed("import"):
+                graph = _imported(wanted)
+            dump = Dump.open(wanted.options.dump, wanted.kind) if wanted.options.dump else None
+            if dump is not None:
+                dump.write_beside("aten.py", readable(wanted.gm))
+            lowering = Lowering(graph.module, wanted.options, report, dump=dump)
+            lowering.run()
+            begun = lowering.begin_code()
+            late = go_around_failures and dump is None and not wanted.target.gpu and _may_be_late(begun.program)
+            artefact = None if late else begun.finish()
     except LoweringFailed as failure:
+        if not go_around_failures:
+            raise
         return _around(failure, wanted, report)
+
+    def keep(made: Artefact) -> Executable:
+        made.metadata["convention"] = graph.convention.as_dict()
+        by_number(made.metadata, numbers)
+        executable = load(made, wanted.cache.cache)
+        wanted.cache.store(made, report)
+        return executable
+
+    if artefact is None:
+        otherwise = functools.partial(_without_code, wanted, report, graph.convention)
+        program = LateExecutable(begun, keep, report, otherwise)
+        return MadeProgram(program, graph.convention, wanted.cache.key, program.artefact)
+    with report.timed("load and keep"):
+        executable = keep(artefact)
+    if dump is not None:
+        report.dump = dump.outcome()
+        dump.finish(report.lines())
+        report.dump = dump.outcome()
+    return MadeProgram(executable, graph.convention, wanted.cache.key, lambda: artefact)
 
 
 def _around(failure: LoweringFailed, wanted: Wanted, report: GraphReport) -> MadeProgram:
@@ -144,7 +178,7 @@ def _around(failure: LoweringFailed, wanted: Wanted, report: GraphReport) -> Mad
 
     if is_strict():
         raise_told(failure)
-    at_once = functools.partial(_compile, wanted, report, lambda _: False)
+    at_once = functools.partial(compile_program, wanted, report, go_around_failures=False)
     opt_level, lowers = wanted.options.opt_level, functools.partial(_lowers, wanted)
     return go_around(wanted.gm, failure, report, opt_level, at_once, lowers)
 
@@ -163,48 +197,6 @@ def _may_be_late(program: Mapping[str, Any]) -> bool:
     """
     config = torch._dynamo.config
     return not is_sized(program) and not config.suppress_errors and config.repro_after is None
-
-
-def _compile(wanted: Wanted, report: GraphReport, may_be_late: Callable[[Mapping[str, Any]], bool]) -> MadeProgram:
-    """Compiles the graph with its current marks (`CALL_IN_ATEN`). Raises LoweringFailed where one of its kernels does
-    not compile."""
-    from cuesta.dialects import make_context
-    from cuesta.driver.compile import Timer, begin_lowering, lower_module
-    from cuesta.driver.dump.stages import Dump
-
-    options = wanted.options
-    start, numbers = time.perf_counter(), numbers_of(wanted.gm)
-    with make_context(), assumptions():
-        graph = _imported(wanted)
-        report.times["import"] = time.perf_counter() - start
-
-        def keep(artefact: Artefact) -> Executable:
-            artefact.metadata["convention"] = graph.convention.as_dict()
-            by_number(artefact.metadata, numbers)
-            executable = load(artefact, wanted.cache.cache)
-            wanted.cache.store(artefact, report)
-            return executable
-
-        dump = Dump.open(options.dump, wanted.kind) if options.dump else None
-        if dump is not None or wanted.target.gpu:
-            artefact = lower_module(graph.module, options, report, dump=dump)
-        else:
-            begun = begin_lowering(graph.module, options, report)
-            if may_be_late(begun.program):
-                late = LateExecutable(
-                    begun, keep, report, functools.partial(_without_code, wanted, report, graph.convention)
-                )
-                return MadeProgram(late, graph.convention, wanted.cache.key, late.artefact)
-            with Timer(report.times).stage("machine code"):
-                artefact = begun.finish()
-    start = time.perf_counter()
-    executable = keep(artefact)
-    report.times["load and keep"] = time.perf_counter() - start
-    if dump is not None:
-        report.dump = dump.outcome()
-        dump.finish(report.lines())
-        report.dump = dump.outcome()
-    return MadeProgram(executable, graph.convention, wanted.cache.key, lambda: artefact)
 
 
 def _imported(wanted: Wanted) -> ImportedGraph:
@@ -241,7 +233,6 @@ def import_program(wanted: Wanted) -> tuple[Convention, bytes, dict[str, bool]]:
     from cuesta.dialects import make_context
     from cuesta.driver.dump.reproducer import as_bytecode
 
-    mark_calls(wanted.gm, wanted.options)
     with make_context(), assumptions() as noted:
         graph = _imported(wanted)
         return graph.convention, as_bytecode(graph.module), dict(noted)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import torch
 
@@ -11,7 +12,7 @@ from cuesta.driver.loading import can_run
 from cuesta.errors import Unsupported
 from cuesta.frontend.capture.donation import donated_arguments
 from cuesta.frontend.devices import place_graph
-from cuesta.frontend.fx_passes.eagers_calls import mark_calls
+from cuesta.frontend.fx_pipelines import ATEN
 from cuesta.options import Options
 from cuesta.reports.compile_report import GraphReport
 from cuesta.sizes import assumptions
@@ -29,27 +30,20 @@ def plan(
     `donated` are the positions of arguments whose memory is free after their last use (if None, those that AOTAutograd
     donates). Raises Unsupported, DeviceError or another CompileError as compiling does, and MemoryLimitError.
     """
-    import cuesta.passes
-    from cuesta import dialects
+    from cuesta.dialects import make_context
     from cuesta.dialects.module_products import mark_products
-    from cuesta.driver.compile import PLANNING, describe_program, run_stage
+    from cuesta.driver.lower import Lowering
+    from cuesta.driver.stage_pipelines import PLANNING
     from cuesta.frontend.importer import import_graph
-    from cuesta.passes.pipelines import stages_for
 
     target, device = place_graph(gm, options.target)
     if not can_run(target):
         raise Unsupported(f"programs for {target} are not launched yet; cuesta.compile_for makes their kernels")
     if donated is None:
         donated = donated_arguments(gm) if kind == "backward" else []
-    cuesta.passes.load_all()
-    mark_calls(gm, options)
-    with dialects.make_context(), assumptions():
+    ATEN.run(gm, options)
+    with make_context(), assumptions():
         module = import_graph(gm, donated, target, device).module
         mark_products(module, decide(gm, options, target, report))
-        for name, stage in stages_for(target).items():
-            module = run_stage(stage, module, options, report)
-            if options.verify:
-                dialects.verify(module, f"stage {name}")
-            if name == PLANNING:
-                break
-        describe_program(module, report)
+        # What is measured for the program itself is not measured for its plan too.
+        Lowering(module, replace(options, max_autotune=False, dump=None), report).run(PLANNING)

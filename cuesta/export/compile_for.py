@@ -33,12 +33,11 @@ from torch.utils._pytree import tree_map
 from cuesta.cache import open_cache
 from cuesta.collector import held_back
 from cuesta.errors import Unsupported
-from cuesta.frontend.attention.keep_whole import keep_attention_whole
-from cuesta.frontend.capture.aot import around
+from cuesta.frontend.capture.aot import aot_backend
 from cuesta.frontend.capture.donation import donated_arguments
 from cuesta.frontend.decompositions.table import decompositions
 from cuesta.frontend.devices import place_graph
-from cuesta.frontend.fx_passes.eagers_calls import mark_calls
+from cuesta.frontend.fx_pipelines import ATEN, DYNAMO
 from cuesta.lowering.tt_to_binary.kernels import warm_up
 from cuesta.lowering.tt_to_binary.target_kernels import TargetKernel, check_target, make_kernels, write_kernels
 from cuesta.options import Options
@@ -125,8 +124,8 @@ def _compile_graph(
     number: int, graph: TracedGraph, target: Target, options: Options, calls: Counter[str]
 ) -> list[TargetKernel]:
     from cuesta.dialects import make_context, walk
-    from cuesta.driver.compile import pipeline_of
     from cuesta.driver.late.smaller_blocks import smaller_blocks
+    from cuesta.driver.stage_pipelines import pipeline_of
     from cuesta.passes.pipelines import stages_for
 
     with make_context():
@@ -140,13 +139,13 @@ def _compile_graph(
 def lower_graph(graph: TracedGraph, target: Target, options: Options, level: str) -> Any:
     """The graph as a module at `level`, in the current MLIR context. Raises what `compile_for` does."""
     import cuesta.passes
-    from cuesta.driver.compile import pipeline_of
+    from cuesta.driver.stage_pipelines import pipeline_of
     from cuesta.frontend.importer import import_graph
     from cuesta.passes.pipelines import stages_for
 
     cuesta.passes.load_all()
     _, device = place_graph(graph.module, target)
-    mark_calls(graph.module, options)
+    ATEN.run(graph.module, options)
     module = import_graph(graph.module, graph.donated, target, device).module
     for name, stage in stages_for(target).items():
         pipeline_of(stage, options).run(module, verify=options.verify)
@@ -173,8 +172,8 @@ def trace(model: Callable[..., Any], inputs: Any, target: Target, *, training: b
         return collect
 
     def backend(graph: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
-        keep_attention_whole(graph, target)
-        compiler = around(collector, decompositions())
+        DYNAMO.run(graph, Options(target=target))
+        compiler = aot_backend(collector, decompositions())
         # An attention that no kernel of the target computes whole must not become a call of the CPU's attention kernel.
         with sdpa_kernel(SDPBackend.MATH):
             return compiler(graph, example_inputs)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -77,6 +79,17 @@ class GraphReport:
     def specialised(self) -> str | None:
         """Why the graph is compiled for each set of sizes, if Dynamo made it for many."""
         return None if self.sets is None else self.sets.reason
+
+    @contextmanager
+    def timed(self, stage: str) -> Iterator[None]:
+        """Adds the seconds that the context takes to the stage's time, less those spent on measuring candidates, which
+        have an entry of their own."""
+        start, measured = time.perf_counter(), self.times.get("measuring", 0.0)
+        try:
+            yield
+        finally:
+            within = self.times.get("measuring", 0.0) - measured
+            self.times[stage] = self.times.get(stage, 0.0) + time.perf_counter() - start - within
 
     def program(self) -> dict[str, Any]:
         """The fields that a cached artefact keeps: all but those of this one compile."""

@@ -17,9 +17,10 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.fx import Graph, GraphModule, Node
+from torch.fx import Graph, Node
 
 from cuesta.frontend.fx_nodes import keep_results, last_placeholder
+from cuesta.frontend.fx_passes.fx_pipeline import TrainingStep
 
 aten = torch.ops.aten
 
@@ -47,12 +48,9 @@ class Part:
     end: int
 
 
-def save_once(forward: GraphModule, backward: GraphModule, outputs: int) -> None:
-    """Removes saved tensors that are part of another saved tensor, from the two graphs of a training step.
-
-    The first `outputs` results of the forward graph are not saved; its other results are arguments of the backward
-    graph, of the same names.
-    """
+def save_once(step: TrainingStep) -> None:
+    """Removes saved tensors that are part of another saved tensor, from the two graphs of a training step."""
+    forward, backward, outputs = step.forward, step.backward, step.outputs
     results: Sequence[Any] = forward.graph.output_node().args[0]  # type: ignore[assignment]
     saved = [v for v in results[outputs:] if isinstance(v, Node) and isinstance(v.meta.get("val"), Tensor)]
     arguments = {n.name: n for n in backward.graph.nodes if n.op == "placeholder"}

@@ -18,6 +18,7 @@ from torch import Tensor
 from torch.fx import GraphModule, Node
 
 from cuesta.frontend.fx_nodes import last_placeholder, memory_root
+from cuesta.frontend.fx_passes.fx_pipeline import TrainingStep
 from cuesta.policy.convolution_layouts import cuts_patches, moves_less_in_channels_last
 
 aten = torch.ops.aten
@@ -25,13 +26,10 @@ aten = torch.ops.aten
 _BY_STRIDES = frozenset({aten.as_strided, aten.as_strided_copy, aten.as_strided_scatter})
 
 
-def save_channels_last(forward: GraphModule, backward: GraphModule, outputs: int) -> None:
+def save_channels_last(step: TrainingStep) -> None:
     """Makes the forward graph save images in channels_last, where oneDNN computes their convolutions and that layout
-    moves fewer elements.
-
-    The first `outputs` results of the forward graph are not saved; its other results are arguments of the backward
-    graph, of the same names.
-    """
+    moves fewer elements."""
+    forward, backward, outputs = step.forward, step.backward, step.outputs
     nodes = [*forward.graph.nodes, *backward.graph.nodes]
     if not torch.backends.mkldnn.is_available() or any(_packet(n) in _BY_STRIDES for n in nodes):
         return

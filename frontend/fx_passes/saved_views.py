@@ -19,14 +19,12 @@ from torch import Tensor
 from torch.fx import GraphModule, Node
 
 from cuesta.frontend.fx_nodes import keep_results, lies_in_operands_memory, memory_root
+from cuesta.frontend.fx_passes.fx_pipeline import TrainingStep
 
 
-def save_views_once(forward: GraphModule, backward: GraphModule, outputs: int) -> None:
-    """Makes the two graphs of a training step save one tensor where they would save several views of it.
-
-    The first `outputs` results of the forward graph are not saved; its other results are arguments of the backward
-    graph, of the same names.
-    """
+def save_views_once(step: TrainingStep) -> None:
+    """Makes the two graphs of a training step save one tensor where they would save several views of it."""
+    forward, backward, outputs = step.forward, step.backward, step.outputs
     results: Sequence[Any] = forward.graph.output_node().args[0]  # type: ignore[assignment]
     arguments = {n.name: n for n in backward.graph.nodes if n.op == "placeholder"}
     returned = {memory_root(value) for value in results[:outputs] if isinstance(value, Node)}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -20,15 +19,7 @@ def compile_to_object(module: ir.Module, opt_level: int = 2) -> bytes:
 
     Raises CompileError if LLVM fails; LLVM's own message goes to stderr only.
     """
-    parts = _parts(module)
-    make = functools.partial(_make, opt_level=opt_level)
-    if len(parts) == 1:
-        return make(parts[0])
-    pool = _pool(len(parts))
-    try:
-        return pack(list(pool.map(make, parts)))
-    finally:
-        pool.shutdown(cancel_futures=True)  # an interrupted compile waits only for parts already begun
+    return begin_object(module, opt_level)()
 
 
 def begin_object(module: ir.Module, opt_level: int = 2) -> Callable[[], bytes]:
@@ -39,7 +30,10 @@ def begin_object(module: ir.Module, opt_level: int = 2) -> Callable[[], bytes]:
     pool.shutdown(wait=False)
 
     def finish() -> bytes:
-        objects = [part.result() for part in made]
+        try:
+            objects = [part.result() for part in made]
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)  # an interrupted compile begins no further part
         return objects[0] if len(objects) == 1 else pack(objects)
 
     return finish

@@ -12,7 +12,7 @@ from cuesta._mlir import ir
 from cuesta.dialects import make_context, types, verify
 from cuesta.dialects.reference import run_reference
 from cuesta.dialects.types import row_major
-from cuesta.driver.compile import compile_module
+from cuesta.driver.lower import compile_module
 
 Tensor = torch.Tensor
 

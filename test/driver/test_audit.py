@@ -23,8 +23,7 @@ def no_machine_code() -> Iterator[pytest.MonkeyPatch]:
 
     torch._dynamo.reset()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("cuesta.driver.compile.compile_to_object", refuse)
-        patch.setattr("cuesta.driver.compile.begin_object", refuse)
+        patch.setattr("cuesta.driver.lower.begin_object", refuse)
         yield patch
     torch._dynamo.reset()
 

@@ -18,8 +18,8 @@ import cuesta
 import cuesta.passes
 from cuesta._mlir import ir, memref
 from cuesta.dialects import walk
-from cuesta.driver import compile as compiling
 from cuesta.driver import failed_kernels
+from cuesta.driver import lower as compiling
 from cuesta.driver.failed_kernels import failing, names_in
 from cuesta.errors import CompileError, PassFailed, VerifyError
 from cuesta.lowering.host_to_llvm import object_code

@@ -57,7 +57,7 @@ class Outcome:
 #: sent, as a line of JSON; it answers with the exit status. To load everything anew for each takes seconds.
 FORKER = """
 import json, os, sys
-import torch._dynamo, cuesta.driver.backend, cuesta.driver.compile
+import torch._dynamo, cuesta.driver.backend, cuesta.driver.lower
 for line in sys.stdin:
     job = json.loads(line)
     child = os.fork()

@@ -159,7 +159,7 @@ def test_what_a_level_cannot_express_runs_op_by_op(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     warnings: list[str] = []
-    monkeypatch.setattr("cuesta.driver.backend.log.warning", lambda text, *values: warnings.append(text % values))
+    monkeypatch.setattr("cuesta.driver.compile_graph.log.warning", lambda text, *values: warnings.append(text % values))
     broken(monkeypatch, _refuse)
     x = torch.randn(4)
     torch.testing.assert_close(torch.compile(double, backend="cuesta", options={"cache": False})(x), x * 2)

@@ -16,7 +16,7 @@ from torch._dynamo.exc import BackendCompilerFailed
 
 import cuesta
 from cuesta.dialects.host import operands
-from cuesta.driver.compile import pipeline_of
+from cuesta.driver.stage_pipelines import pipeline_of
 from cuesta.errors import BoundsError
 from cuesta.options import Options
 from cuesta.passes import load_all

@@ -12,7 +12,7 @@ import torch.nn.functional as F
 import cuesta
 from cuesta._mlir import ir
 from cuesta.dialects import make_context
-from cuesta.driver.compile import compile_module
+from cuesta.driver.lower import compile_module
 from cuesta.errors import CompileError
 from cuesta.runtime.kernel_table import KernelTable
 from cuesta.tools.models.case import Built

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 import cuesta
-from cuesta.driver import backend as frontend
+from cuesta.driver import compile_graph
 
 pytestmark = pytest.mark.usefixtures("cuesta_only")
 
@@ -49,19 +49,19 @@ def calls_of(function: Callable[[Callable[..., Any]], Any], subject: Any, monkey
         nonlocal count
         count += event == "call"
 
-    make_program = frontend.make_program
+    compile = compile_graph.compile_graph
 
     def counted(*arguments: Any, **keywords: Any) -> Any:
         before = sys.getprofile()
         sys.setprofile(note)
         try:
-            return make_program(*arguments, **keywords)
+            return compile(*arguments, **keywords)
         finally:
             sys.setprofile(before)
 
     torch._dynamo.reset()
     with monkeypatch.context() as patch:
-        patch.setattr(frontend, "make_program", counted)
+        patch.setattr(compile_graph, "compile_graph", counted)
         function(torch.compile(subject, backend="cuesta", fullgraph=True))
     return count
 

@@ -12,7 +12,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 import cuesta
 from cuesta._mlir import ir
 from cuesta.driver.autotune import candidate_programs, measured_choices
-from cuesta.driver.compile import lower_module
+from cuesta.driver.lower import lower_module
 from cuesta.options import Options
 from cuesta.passes.libraries import product_panels
 from cuesta.policy.choices import Question, chosen_by

@@ -14,7 +14,9 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
 
 import cuesta
-from cuesta.driver import backend, make_program
+from cuesta.driver import make_program
+from cuesta.driver.compile_graph import compile_aten_graph
+from cuesta.driver.memory.step_memory import StepMemory
 from cuesta.errors import KernelRefused, OutOfResources
 from cuesta.export.compile_for import compile_for
 from cuesta.frontend import devices
@@ -128,7 +130,7 @@ def compile_on_gpu(
         monkeypatch.setattr(make_program, "load", lambda artefact, cache: _Loaded(artefact.metadata["program"]))
     with FakeTensorMode():
         graph = make_fx(function, tracing_mode="real")(torch.empty(1024, 512, device="cuda:0"))
-    backend.compile_aten_graph(graph, [], "inference", Options.from_torch(None, {"cache": False}))
+    compile_aten_graph(graph, [], "inference", StepMemory(Options.from_torch(None, {"cache": False})))
     (report,) = cuesta.report().graphs
     return report.fallback or ""
 

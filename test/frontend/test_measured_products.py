@@ -12,7 +12,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 
 import cuesta
 from cuesta._mlir import ir
-from cuesta.driver import compile
+from cuesta.driver import lower
 from cuesta.driver.autotune import candidate_programs, measured_choices
 from cuesta.driver.loading import load
 from cuesta.options import Options
@@ -37,7 +37,7 @@ class Asked:
             for candidate in question.candidates:
                 module, level = candidate_programs.gemm(op, candidate)
                 report = GraphReport("candidate")
-                program = load(compile.lower_module(module, Options(cache=False), report, level))
+                program = load(lower.lower_module(module, Options(cache=False), report, level))
                 results[candidate] = program(candidate_programs.inputs_of(program))
                 self.launches[candidate] = report.launches
                 self.calls[candidate] = sum(call["count"] for call in report.aten_calls)
@@ -49,7 +49,7 @@ class Asked:
 def ask(monkeypatch: pytest.MonkeyPatch, function: Callable[..., Tensor], *arguments: Tensor) -> Asked:
     """What is asked when `function` is compiled, whose result is right with what was chosen."""
     asked = Asked()
-    monkeypatch.setattr(compile, "TIMED", ("tt",))
+    monkeypatch.setattr(lower, "TIMED", ("tt",))
     monkeypatch.setattr(measured_choices.MeasuredChoices, "of", lambda *rest: asked)
     torch._dynamo.reset()
     options = {"target": "tt", "max_autotune": True, "cache": False}

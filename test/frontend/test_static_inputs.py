@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from cuesta.driver import backend
+from cuesta.driver import compile_graph
 from cuesta.frontend.capture.static_inputs import static_arguments
 
 
@@ -22,7 +22,7 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[tuple[int, ...]]]:
         found[kind] = sorted(tuple(placeholders[i].meta["val"].shape) for i in positions)
         return positions
 
-    monkeypatch.setattr(backend, "static_arguments", spy)
+    monkeypatch.setattr(compile_graph, "static_arguments", spy)
     torch._dynamo.reset()
     return found
 

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 import cuesta
 from cuesta.driver import backend
-from cuesta.driver.backend import compile_aten_graph
+from cuesta.driver.compile_graph import compile_aten_graph
 from cuesta.tools.bench.table import seconds, table
 
 LAYERS = (1, 4, 16, 64)

@@ -15,7 +15,7 @@ from cuesta.dialects import make_context, types, walk
 from cuesta.dialects.kernel_module import argument_shapes
 from cuesta.dialects.product import ROLES
 from cuesta.dialects.tt.interpreter import prepare
-from cuesta.driver.compile import compile_module
+from cuesta.driver.lower import compile_module
 from cuesta.options import Options
 from cuesta.tools.gpu_kernels.collect import SuiteKernel
 

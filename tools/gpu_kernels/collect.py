@@ -10,7 +10,7 @@ from cuesta._mlir import ir
 from cuesta.dialects import make_context, walk
 from cuesta.dialects.cuesta.dialect import ints
 from cuesta.dialects.kernel_module import kernel_modules
-from cuesta.driver.compile import pipeline_of
+from cuesta.driver.stage_pipelines import pipeline_of
 from cuesta.export.compile_for import lower_graph, trace
 from cuesta.lowering.tt_to_binary.kernel import KernelText
 from cuesta.lowering.tt_to_binary.texts import kernel_texts

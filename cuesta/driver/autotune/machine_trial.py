@@ -170,10 +170,12 @@ def _begin_kernel(specimen: Specimen, options: Options) -> Callable[[], Artefact
     # Imported here: a remembered choice needs no MLIR.
     from cuesta._mlir import ir
     from cuesta.dialects import make_context
-    from cuesta.driver.compile import begin_lowering
+    from cuesta.driver.lower import Lowering
     from cuesta.policy.choices import chosen_by
     from cuesta.sizes import assumptions
 
     plain = Options(gemm=KERNEL, attention=KERNEL, opt_level=options.opt_level, cache=False, verify=False)
     with make_context(), assumptions(), chosen_by(None):
-        return begin_lowering(ir.Module.parse(specimen.module), plain, GraphReport(specimen.kind)).finish
+        lowering = Lowering(ir.Module.parse(specimen.module), plain, GraphReport(specimen.kind))
+        lowering.run()
+        return lowering.begin_code().finish

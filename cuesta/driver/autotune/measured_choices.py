@@ -15,12 +15,15 @@ import torch
 from torch.utils._python_dispatch import _disable_current_modes
 
 from cuesta._mlir import ir
+from cuesta.cache import open_cache
+from cuesta.dialects.module_target import target_of
 from cuesta.driver.autotune import candidate_programs
 from cuesta.driver.autotune.choice_store import Choice, choice_key, keep, remembered
 from cuesta.driver.autotune.gpu_stopwatch import GpuStopwatch
 from cuesta.driver.autotune.stopwatch import Stopwatch
 from cuesta.driver.cache.graph_cache import gpu_key
 from cuesta.driver.loading import load
+from cuesta.driver.stage_pipelines import pipeline_of, stages_after
 from cuesta.errors import CompileError, DeviceError, ExecutionError
 from cuesta.options import Options
 from cuesta.policy.choices import Question, chosen_by
@@ -59,10 +62,8 @@ class MeasuredChoices:
     device: tuple[str, ...] = ()
 
     @staticmethod
-    def of(
-        options: Options, report: GraphReport, lower: Callable[..., Any], target: Target, begin: Callable[..., Any]
-    ) -> MeasuredChoices:
-        """`lower` is lower_module; `begin(module, options, level)` begins to make the code of a GPU's kernels."""
+    def of(options: Options, report: GraphReport, lower: Callable[..., Any], target: Target) -> MeasuredChoices:
+        """`lower` is lower_module."""
         plain = replace(options, max_autotune=False, dump=None, trace_enabled=False, trace_graph_diagram=False)
         plain = replace(plain, memory_limit=None)  # the limit is for a call, and candidates are no part of one
 
@@ -75,7 +76,7 @@ class MeasuredChoices:
             return MeasuredChoices(options, report, build)
 
         def start(question: Question, subject: Any, candidate: str) -> None:
-            begin(*_PROGRAMS[question.kind](subject, candidate), plain)
+            _begin_kernels(*_PROGRAMS[question.kind](subject, candidate), plain)
 
         return MeasuredChoices(options, report, build, GpuStopwatch(), begin=start, device=gpu_key(target))
 
@@ -116,6 +117,16 @@ class MeasuredChoices:
             return Choice.of(question, {}, "not measured: no candidate runs by itself")
         keep(key, times, self.options)
         return Choice.of(question, times, "measured")
+
+
+def _begin_kernels(module: ir.Module, level: str, options: Options) -> None:
+    """Begins to compile the kernels of a module for a GPU; a later lowering of the same module finds them under way."""
+    from cuesta.lowering.tt_to_binary.making import start_kernels  # a compile for a CPU needs no Triton
+
+    target = target_of(module)
+    for stage in stages_after(level, target)[:-1]:
+        pipeline_of(stage, options).run(module, verify=False)
+    start_kernels(module, target, open_cache(options.cache_root))
 
 
 def _call(program: Executable) -> Callable[[], object]:

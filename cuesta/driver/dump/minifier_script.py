@@ -13,8 +13,9 @@ from torch._dynamo.repro.after_aot import repro_common
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.passes.fake_tensor_prop import FakeTensorProp
 
-from cuesta.driver.backend import compile_aten_graph
+from cuesta.driver.compile_graph import compile_aten_graph
 from cuesta.driver.dump.minifier import agrees, copied, fakes, script, write
+from cuesta.driver.memory.step_memory import StepMemory
 from cuesta.options import Options
 
 
@@ -67,4 +68,5 @@ def _compile(
 ) -> Callable[[list[Any]], Any]:
     FakeTensorProp(gm, FakeTensorMode(allow_non_fake_inputs=True)).propagate(*inputs)
     with torch._dynamo.config.patch(repro_after=None):
-        return compile_aten_graph(gm, inputs, kind, Options.from_torch(None, {"cache": False, **options}))
+        memory = StepMemory(Options.from_torch(None, {"cache": False, **options}))
+        return compile_aten_graph(gm, inputs, kind, memory)

@@ -1,7 +1,7 @@
 """Writes every stage of every graph (CUESTA_DUMP) into files that cuesta-opt reads back, with an index.
 
     ir/index.md
-    ir/000_inference_4711/00_import.mlir 01_graph.mlir … machine_code.o report.txt kernels/NAME.mlir graph.svg
+    ir/001_inference_4711/aten.py 00_import.mlir 01_graph.mlir … machine_code.o report.txt kernels/NAME.mlir graph.svg
 
 A folder that cannot be written stops the dump of a graph, never the compile: `failure` says why, and one warning is
 logged for a folder.
@@ -104,9 +104,22 @@ class Dump:
 
     def _stop(self, error: OSError) -> None:
         self.failure = str(error)
-        if self.folder.parent not in _WARNED:
-            _WARNED.add(self.folder.parent)
-            _log.warning("not every stage is dumped: %s cannot be written: %s", self.folder.parent, error)
+        _warn(self.folder.parent, error)
+
+
+def write_graph(root: Path, stage: str, text: str) -> None:
+    """Writes an FX graph, as Python code, into a file `NNN_stage_pid.py` below `root`."""
+    try:
+        root.mkdir(parents=True, exist_ok=True)
+        _write_whole(root / f"{next(_NUMBERS):03d}_{stage}_{os.getpid()}.py", text)
+    except OSError as error:
+        _warn(root, error)
+
+
+def _warn(root: Path, error: OSError) -> None:
+    if root not in _WARNED:
+        _WARNED.add(root)
+        _log.warning("not every stage is dumped: %s cannot be written: %s", root, error)
 
 
 def _write_whole(path: Path, content: str | bytes) -> None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
-import time
 import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -63,7 +62,7 @@ class LateExecutable(Executable):
     ) -> None:
         """Takes a program without symbolic sizes.
 
-        `load` makes an executable of the artefact. The report gets the times of waiting and loading. `otherwise` gives
+        `load` makes an executable of the artefact. The report gets the time of loading. `otherwise` gives
         the replacement to call if there is no code.
         """
         self.metadata = begun.program
@@ -89,16 +88,13 @@ class LateExecutable(Executable):
         return self._outcome
 
     def _finish(self) -> Artefact:
-        start = time.perf_counter()
         assert self._begun is not None
         artefact = self._begun.finish()
-        done = time.perf_counter()
-        loaded = self._load(artefact)
+        with self._report.timed("load and keep"):
+            loaded = self._load(artefact)
         self._call, self._fits = loaded._call, loaded._fits
         # They hold the graph and its modules, which are not needed any more.
         self._begun, self._load, self._otherwise = None, _load_nothing, _raise
-        self._add("machine code", done - start)
-        self._add("load and keep", time.perf_counter() - done)
         return artefact
 
     def _call_first(self, tensors: list[torch.Tensor]) -> list[torch.Tensor]:
@@ -117,9 +113,6 @@ class LateExecutable(Executable):
         with self._lock:
             if self._call == self._call_first:
                 self._call = self._otherwise(failure)
-
-    def _add(self, stage: str, seconds: float) -> None:
-        self._report.times[stage] = self._report.times.get(stage, 0.0) + seconds
 
 
 def settle() -> None:

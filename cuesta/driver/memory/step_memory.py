@@ -10,13 +10,12 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 
-from cuesta.driver.calling import Boxed
 from cuesta.driver.planning import plan
 from cuesta.errors import CompileError, DeviceError, MemoryLimitError
 from cuesta.frontend.capture.aot import partition
@@ -30,8 +29,6 @@ log = logging.getLogger("cuesta")
 #: Shares of the saved activations that the partitioner may keep, tried in this order.
 BUDGETS = (1.0, 0.7, 0.5, 0.35, 0.2, 0.1, 0.0)
 
-Compile = Callable[[torch.fx.GraphModule, Sequence[Any], str, Options], Boxed]
-
 
 @dataclass
 class StepMemory:
@@ -41,24 +38,22 @@ class StepMemory:
     #: bytes that the forward graph leaves allocated for the backward graph
     left: int = 0
 
-    def compiler(self, kind: str, compile: Compile) -> Callable[..., Boxed]:
-        """A compiler of graphs of this kind, with the graph's share of the limit in its options."""
-
-        def compile_within(gm: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Boxed:
-            if kind != "backward" or self.options.memory_limit is None:
-                return compile(gm, example_inputs, kind, self.options)
-            share = max(self.options.memory_limit - self.left, 1)
-            try:
-                return compile(gm, example_inputs, kind, replace(self.options, memory_limit=share))
-            except MemoryLimitError as error:
-                whole, left = size_text(self.options.memory_limit), size_text(self.left)
-                raise MemoryLimitError(f"{error} (memory_limit is {whole}; the forward graph leaves {left})") from None
-
-        return compile_within
+    @contextlib.contextmanager
+    def share(self, kind: str) -> Iterator[Options]:
+        """The options for a graph of this kind, with the graph's share of the limit. A MemoryLimitError within the
+        context is raised again with the whole limit in its message."""
+        if kind != "backward" or self.options.memory_limit is None:
+            yield self.options
+            return
+        try:
+            yield replace(self.options, memory_limit=max(self.options.memory_limit - self.left, 1))
+        except MemoryLimitError as error:
+            whole, left = size_text(self.options.memory_limit), size_text(self.left)
+            raise MemoryLimitError(f"{error} (memory_limit is {whole}; the forward graph leaves {left})") from None
 
     def partition(self, joint: torch.fx.GraphModule, joint_inputs: Any, **kwargs: Any) -> Any:
         """As `aot.partition`, but recomputes as much as the limit requires."""
-        kwargs["exact"] = self.options.bitwise_eager
+        kwargs["options"] = self.options
         if self.options.memory_limit is None:
             return partition(joint, joint_inputs, **kwargs)
         tried: list[tuple[int, int, int, Any]] = []

@@ -44,7 +44,7 @@ def answer_to(head: dict[str, Any], module: bytes) -> tuple[dict[str, Any], byte
     from cuesta.dialects import make_context
     from cuesta.dialects.module_products import mark_products
     from cuesta.driver.autotune.machine_trial import decide_kinds
-    from cuesta.driver.compile import lower_module
+    from cuesta.driver.lower import lower_module
     from cuesta.sizes import assumptions
 
     torch.set_num_threads(head["threads"])
@@ -66,7 +66,7 @@ def serve() -> None:
     """Answers requests for programs until there are no more."""
 
     def prepare() -> None:
-        import cuesta.driver.compile
+        import cuesta.driver.lower
         import cuesta.passes
 
         cuesta.passes.load_all()

@@ -11,23 +11,22 @@ from __future__ import annotations
 import logging
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
 
-from cuesta.driver.autotune.machine_trial import decide_kinds, recall_kinds
+from cuesta.driver.autotune.machine_trial import decide_kinds
 from cuesta.driver.calling import Boxed
 from cuesta.driver.dump.logs import tell_report
 from cuesta.driver.loading import load
 from cuesta.driver.made_program import MadeProgram
-from cuesta.driver.make_program import Wanted, compile_program, import_program, look_up
+from cuesta.driver.make_program import Wanted, compile_program, import_program
 from cuesta.driver.op_by_op import op_by_op
 from cuesta.errors import CompileError
 from cuesta.frontend.convention import Convention
 from cuesta.frontend.source_lines import by_number, numbers_of
-from cuesta.options import Options
 from cuesta.reports.compile_report import GraphReport
 from cuesta.runtime.artefact import Artefact
 
@@ -42,31 +41,26 @@ if TYPE_CHECKING:
 Ready = Callable[[MadeProgram], Boxed]
 
 
-def begin_program(
-    gm: torch.fx.GraphModule, kind: str, options: Options, report: GraphReport, donated: Sequence[int], whole: bool
-) -> MadeProgram | FirstTier:
-    """The program of a graph if it is cached or must be made at once (the report says why), else its first tier.
+def begin_program(wanted: Wanted, report: GraphReport, whole: bool) -> MadeProgram | FirstTier:
+    """The program of a graph if it must be made at once (the report says why), else its first tier.
 
-    `whole` says that the code itself is wanted now. Raises what make_program does.
+    `whole` says that the code itself is wanted now. Raises what compile_program does.
     """
-    found = look_up(gm, kind, options, report, donated, recall_kinds)
-    if isinstance(found, MadeProgram):
-        report.tier = "full: it was in the cache"
-        return found
-    reason = "torch keeps the code" if whole else _at_once(found)
+    options = wanted.options
+    reason = "torch keeps the code" if whole else _at_once(wanted)
     if reason is not None:
         report.tier = f"full, at the first call: {reason}"
-        if found.unknown:
-            found = found.decided(decide_kinds(found.unknown, options, report))
-        return compile_program(found, report)
+        if wanted.unknown:
+            wanted = wanted.decided(decide_kinds(wanted.unknown, options, report))
+        return compile_program(wanted, report)
     from cuesta.driver.tiers import tier_worker
 
     started = time.perf_counter()
-    convention, module, assumed = import_program(found)
-    request = tier_worker.request_of(module, kind, options, assumed, found.unknown, torch.get_num_threads())
+    convention, module, assumed = import_program(wanted)
+    request = tier_worker.request_of(module, wanted.kind, options, assumed, wanted.unknown, torch.get_num_threads())
     report.times["import"] = time.perf_counter() - started
     report.tier = "first: op by op, while the program is compiled in another process"
-    return FirstTier(found, convention, report, request)
+    return FirstTier(wanted, convention, report, request)
 
 
 def _at_once(wanted: Wanted) -> str | None:

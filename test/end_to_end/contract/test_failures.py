@@ -13,7 +13,7 @@ from torch._dynamo.testing import CompileCounterWithBackend
 from torch.testing import assert_close
 
 import cuesta
-from cuesta.driver import backend as frontend
+from cuesta.driver import compile_graph
 from cuesta.errors import CompileError
 
 
@@ -27,7 +27,7 @@ def fail_with(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*_: Any, **__: Any) -> Any:
         raise error
 
-    monkeypatch.setattr(frontend, "make_program", broken)
+    monkeypatch.setattr(compile_graph, "look_up", broken)
 
 
 def test_a_failure_carries_the_message(monkeypatch: pytest.MonkeyPatch, cuesta_only: None) -> None:

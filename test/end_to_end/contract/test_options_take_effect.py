@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.testing import assert_close
 
 import cuesta
-from cuesta.driver import compile as compiling
+from cuesta.driver import lower as compiling
 from cuesta.options import list_mode_options
 from cuesta.reports.compile_report import GraphReport
 

@@ -33,7 +33,7 @@ WORKER = "cuesta.tools.bench.gpu.worker"
 LOADED = (
     WORKER,
     "cuesta.driver.backend",
-    "cuesta.driver.compile",
+    "cuesta.driver.lower",
     "transformers.modeling_utils",
     "torchvision.models",
 )

@@ -11,7 +11,7 @@ import cuesta.dialects as dialects
 from cuesta._mlir import ir
 from cuesta.dialects.cuesta.dialect import ints
 from cuesta.dialects.reference import find_function, run_in_place, with_strides
-from cuesta.driver.compile import compile_module
+from cuesta.driver.lower import compile_module
 from cuesta.options import Options
 from cuesta.tools.fuzz.failure import Failure
 from cuesta.tools.fuzz.rounding import ALL_RUNS, RUNS, DisturbedRounding, compare

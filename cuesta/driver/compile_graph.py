@@ -1,0 +1,193 @@
+"""Compiles an ATen graph into a callable: as one program, one for each set of sizes, or pieces between Python steps."""
+
+from __future__ import annotations
+
+import collections
+import functools
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+
+from cuesta.collector import held_back
+from cuesta.driver.autotune.machine_trial import decide_kinds, recall_kinds
+from cuesta.driver.cache.output_code import Keeping, remember
+from cuesta.driver.calling import Boxed, Run, bind, bind_sized
+from cuesta.driver.dump.logs import tell_report, tell_stage
+from cuesta.driver.dump.profiling import profiled
+from cuesta.driver.made_program import MadeProgram
+from cuesta.driver.make_program import Wanted, compile_program, look_up
+from cuesta.driver.memory.step_memory import StepMemory, refuse_unplanned
+from cuesta.driver.op_by_op import op_by_op
+from cuesta.driver.own_errors import is_strict, told_of
+from cuesta.driver.pieces import in_pieces
+from cuesta.driver.recording import recorded
+from cuesta.driver.specialise import is_symbolic, specialised
+from cuesta.driver.tiers.tiered import FirstTier, begin_program
+from cuesta.errors import ArtefactError, CompileError, CuestaError, DeviceError, Unsupported
+from cuesta.frontend.capture.aliased_outputs import note_aliased_outputs
+from cuesta.frontend.capture.donation import donated_arguments
+from cuesta.frontend.capture.static_inputs import static_arguments
+from cuesta.frontend.capture.streams import uses_streams
+from cuesta.frontend.fx_pipelines import ATEN
+from cuesta.frontend.python_steps import python_steps, takes_nested_size
+from cuesta.frontend.undefined_results import refuse_saved
+from cuesta.options import Options
+from cuesta.reports import compile_report
+from cuesta.reports.compile_report import GraphReport, SetsOfSizes
+from cuesta.runtime.executable import Executable
+
+log = logging.getLogger("cuesta")
+
+
+@dataclass(frozen=True)
+class _Request:
+    """How to compile a graph."""
+
+    kind: str
+    options: Options
+    #: positions of the donated arguments, whose memory nobody needs after a call, and of the static ones, whose memory
+    #: stays at one address
+    donated: Sequence[int] = ()
+    static: Sequence[int] = ()
+    keep: Keeping = Keeping.NOTHING
+    #: the sets of sizes of the symbolic graph that this graph specialises; None for a graph that Dynamo made for one
+    #: set
+    sets: SetsOfSizes | None = None
+    #: the outcome of `freezing`; None if the option is off
+    frozen: str | None = None
+
+
+@held_back()  # a backward graph is compiled when it first runs
+def compile_aten_graph(
+    gm: torch.fx.GraphModule,
+    example_inputs: Sequence[Any],
+    kind: str,
+    memory: StepMemory,
+    keep: Keeping = Keeping.NOTHING,
+) -> Boxed:
+    """Compiles a functional ATen graph into a boxed callable, under the options that `memory` has for this kind."""
+    if kind != "backward":
+        note_aliased_outputs(gm)
+    if kind == "forward":
+        refuse_saved(gm)
+    donated = donated_arguments(gm) if kind == "backward" else []
+    with memory.share(kind) as options:
+        request = _Request(kind, options, donated, static_arguments(gm, kind), keep)
+        if torch._dynamo.config.repro_after == "aot":
+            from cuesta.driver.dump.minifier import watched
+
+            return watched(gm, example_inputs, kind, options, lambda: compile_graph(gm, request))
+        if options.freezing:
+            from cuesta.driver.freezing.freeze import freeze_if_possible
+
+            frozen, text = freeze_if_possible(gm, kind, options, request.static, keep is not Keeping.NOTHING)
+            boxed = compile_graph(gm, replace(request, frozen=text))
+            return boxed if frozen is None else frozen.bind(boxed)
+        return compile_graph(gm, request)
+
+
+def compile_graph(gm: torch.fx.GraphModule, request: _Request) -> Boxed:
+    """Compiles a graph as one program where that is possible; else in pieces, for each set of sizes, or op by op."""
+    kind, options = request.kind, request.options
+    ATEN.run(gm, options, tell_stage)
+    steps = python_steps(gm)
+    if steps or takes_nested_size(gm) or uses_streams(gm):
+        return _in_pieces(gm, steps, request)
+    if is_symbolic(gm) and options.memory_limit is not None:
+        return _for_each_set(gm, request, "memory_limit holds for each set of sizes: each has a plan of its own")
+    report = GraphReport(kind, sets=request.sets, frozen=request.frozen)
+    try:
+        decide = recall_kinds if options.tiered else decide_kinds
+        found = look_up(gm, kind, options, report, request.donated, decide)
+        if isinstance(found, Wanted):
+            whole = request.keep is Keeping.CODE
+            made = begin_program(found, report, whole) if options.tiered else compile_program(found, report)
+        else:
+            made = found
+            if options.tiered:
+                report.tier = "full: it was in the cache"
+    except (Unsupported, DeviceError) as problem:  # torch may run on a GPU on which our kernels do not load
+        return _without_program(gm, request, problem)
+    except (CompileError, ArtefactError) as failure:
+        if is_strict():
+            raise
+        return _without_program(gm, request, failure)
+    compile_report.add(report)
+    tell_report(report)
+    bound = functools.partial(_bound, gm=gm, request=request, report=report)
+    if isinstance(made, FirstTier):
+        return made.start(bound)
+    boxed = bound(made)
+    if request.keep is not Keeping.NOTHING and not is_symbolic(gm):
+        remember(boxed, kind, made, gm, options, request.keep)
+    return boxed
+
+
+def _in_pieces(gm: torch.fx.GraphModule, steps: dict[torch.fx.Node, str], request: _Request) -> Boxed:
+    kind, options = request.kind, request.options
+    refuse_unplanned(kind, options, "it is cut where Python is called or the stream changes")
+    if steps:
+        compile_report.add(report_of_steps(steps, kind))
+    return in_pieces(gm, steps, lambda piece, name: compile_graph(piece, _Request(f"{kind}, {name}", options)))
+
+
+def _for_each_set(gm: torch.fx.GraphModule, request: _Request, reason: str) -> Boxed:
+    """One program for each set of sizes of a graph with symbolic sizes."""
+    sets = SetsOfSizes(reason)
+    numbers = replace(request, keep=Keeping.NOTHING, sets=sets, frozen=None)
+    return specialised(gm, sets, lambda traced: compile_graph(traced, numbers))
+
+
+def _without_program(gm: torch.fx.GraphModule, request: _Request, problem: CuestaError) -> Boxed:
+    """Runs a graph for which no program was made: for each set of sizes if they are symbolic, else op by op."""
+    expected = isinstance(problem, (Unsupported, DeviceError))
+    told = str(problem) if expected else told_of(problem)
+    if not is_symbolic(gm):
+        return run_in_python(gm, request.kind, request.options, str(problem), told, request.sets)
+    level = logging.INFO if expected else logging.WARNING
+    log.log(level, "the %s graph is compiled for each set of sizes: %s", request.kind, told)
+    return _for_each_set(gm, request, str(problem))
+
+
+def _bound(made: MadeProgram, gm: torch.fx.GraphModule, request: _Request, report: GraphReport) -> Boxed:
+    """The boxed callable of a program.
+
+    A program with symbolic sizes leaves sets of sizes that it does not admit to programs for one set each.
+    """
+    steps = made.executable.metadata["steps"]
+
+    def run(program: Executable) -> Run:
+        return profiled(recorded(program, made.convention, request.options, report, request.static), report, steps)
+
+    if not is_symbolic(gm):
+        return bind(run(made.executable), made.convention, gm)
+    others = _for_each_set(gm, request, "the program for all sizes is not right for these")
+    return bind_sized(made.executable, made.convention, gm, others, run)
+
+
+def report_of_steps(steps: dict[torch.fx.Node, str], kind: str) -> GraphReport:
+    """The report of the steps at which a graph is cut."""
+    counts = collections.Counter((str(node.target), reason) for node, reason in steps.items())
+    calls = [
+        {"op": op, "reason": f"{reason}; it runs between programs", "route": "Python", "count": count, "where": ""}
+        for (op, reason), count in counts.items()
+    ]
+    return GraphReport(f"{kind}, in pieces", aten_calls=calls)
+
+
+def run_in_python(
+    gm: torch.fx.GraphModule,
+    kind: str,
+    options: Options,
+    reason: str,
+    warning: str | None = None,
+    sets: SetsOfSizes | None = None,
+) -> Boxed:
+    """Runs the graph op by op in Python; the report gets `reason`, the log gets `warning` (by default the reason)."""
+    refuse_unplanned(kind, options, f"it runs op by op ({reason})")
+    compile_report.add(GraphReport(kind, fallback=reason, sets=sets))
+    log.warning("the %s graph runs op by op: %s", kind, warning or reason)
+    return op_by_op(gm)

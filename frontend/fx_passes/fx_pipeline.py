@@ -1,0 +1,69 @@
+"""Runs rewrites of torch's FX graphs as pipelines, like those of MLIR passes further down."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Generic, TypeAlias, TypeVar
+
+from torch.fx import GraphModule
+
+from cuesta.options import Options
+
+#: Takes the name of a stage and the text of a graph after it.
+Observer: TypeAlias = Callable[[str, Callable[[], str]], None]
+
+
+@dataclass
+class TrainingStep:
+    """The two graphs that a joint graph was split into.
+
+    Results of the forward graph from position `outputs` on are saved; they are arguments of the backward graph, of the
+    same names.
+    """
+
+    forward: GraphModule
+    backward: GraphModule
+    outputs: int
+
+
+Subject = TypeVar("Subject", GraphModule, TrainingStep)
+
+
+@dataclass(frozen=True)
+class FxPass(Generic[Subject]):
+    """A rewrite of graphs in place, which leaves what they compute as it was."""
+
+    name: str
+    rewrite: Callable[[Subject, Options], None]
+    #: whether a compile with these options wants the pass
+    wanted: Callable[[Options], bool] = lambda _: True
+
+
+@dataclass(frozen=True)
+class FxStage(Generic[Subject]):
+    """Passes that run one after another at one point of the capture."""
+
+    name: str
+    #: what the stage works on, in words
+    about: str
+    passes: tuple[FxPass[Subject], ...]
+
+    def run(self, subject: Subject, options: Options, observe: Observer | None = None) -> None:
+        """Runs the passes that the options want, in place; `observe` is shown each graph afterwards."""
+        for step in self.passes:
+            if step.wanted(options):
+                step.rewrite(subject, options)
+        if observe is None:
+            return
+        if isinstance(subject, TrainingStep):
+            observe(f"{self.name}_forward", functools.partial(readable, subject.forward))
+            observe(f"{self.name}_backward", functools.partial(readable, subject.backward))
+        else:
+            observe(self.name, functools.partial(readable, subject))
+
+
+def readable(gm: GraphModule) -> str:
+    """A graph as Python code with the type, sizes and strides of each value."""
+    return str(gm.print_readable(print_output=False, include_stride=True, include_device=True))

@@ -1,0 +1,91 @@
+"""Defines the stages of FX graphs, in order: what is rewritten between Dynamo and the importer, and why then.
+
+`cuesta-opt --list-stages` prints them before MLIR's stages, and dumps show the graphs after each.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch.fx import GraphModule
+
+from cuesta.frontend.attention.keep_whole import keep_attention_whole
+from cuesta.frontend.capture.effects import unwrap_effects
+from cuesta.frontend.capture.streams import unwrap_waits
+from cuesta.frontend.fx_passes.byte_images import keep_byte_images_whole
+from cuesta.frontend.fx_passes.common_subexpressions import merge_equal_nodes
+from cuesta.frontend.fx_passes.eagers_calls import mark_calls
+from cuesta.frontend.fx_passes.fx_pipeline import FxPass, FxStage, TrainingStep
+from cuesta.frontend.fx_passes.old_values import keep_old_values
+from cuesta.frontend.fx_passes.recomputed_values import read_undetached
+from cuesta.frontend.fx_passes.saved_concatenations import save_once
+from cuesta.frontend.fx_passes.saved_layouts import save_channels_last
+from cuesta.frontend.fx_passes.saved_operands import save_compared
+from cuesta.frontend.fx_passes.saved_views import save_views_once
+from cuesta.frontend.fx_passes.tied_tables import add_rows_to_tables
+from cuesta.options import Options
+
+
+def _in_any_order(options: Options) -> bool:
+    """Whether sums may be reordered and saved tensors have another layout than eager's."""
+    return not options.bitwise_eager
+
+
+def _eliminate_dead_code(gm: GraphModule, _: Options) -> None:
+    gm.graph.eliminate_dead_code()
+
+
+#: Calls that AOTAutograd would decompose, and that have a kernel as a whole, become one op each.
+DYNAMO: FxStage[GraphModule] = FxStage(
+    "dynamo",
+    "Dynamo's graph",
+    (
+        FxPass("keep-byte-images-whole", lambda gm, _: keep_byte_images_whole(gm)),
+        # Eager's bits are those of the kernel that eager's dispatcher chooses.
+        FxPass("keep-attention-whole", lambda gm, options: keep_attention_whole(gm, options.target), _in_any_order),
+    ),
+)
+
+#: What the partitioner reads: it decides which values are saved for the backward graph, and which are computed again.
+JOINT: FxStage[GraphModule] = FxStage(
+    "joint",
+    "forward and backward in one graph, before AOTAutograd splits it",
+    (
+        FxPass("eliminate-dead-code", _eliminate_dead_code),
+        # Equal nodes of forward and backward would otherwise be one saved value and one recomputed.
+        FxPass(
+            "merge-equal-nodes", lambda gm, _: merge_equal_nodes(gm.graph), lambda _: bool(torch._functorch.config.cse)
+        ),
+        FxPass("save-compared", lambda gm, _: save_compared(gm.graph)),
+        FxPass("read-undetached", lambda gm, _: read_undetached(gm.graph)),
+    ),
+)
+
+#: What is saved between the two graphs, and how it lies in memory.
+SAVED: FxStage[TrainingStep] = FxStage(
+    "saved",
+    "the forward and the backward graph, after AOTAutograd's split",
+    (
+        # Before any pass that copies saved values: a part of a concatenation is found by its slice.
+        FxPass("save-once", lambda step, _: save_once(step)),
+        FxPass("keep-old-values", lambda step, _: keep_old_values(step)),
+        FxPass("save-channels-last", lambda step, _: save_channels_last(step), _in_any_order),
+        FxPass("add-rows-to-tables", lambda step, _: add_rows_to_tables(step.backward), _in_any_order),
+        # Last: the other passes change which values are saved, and which of these are views of one tensor.
+        FxPass("save-views-once", lambda step, _: save_views_once(step)),
+    ),
+)
+
+#: The functional graph of ATen ops that the importer reads.
+ATEN: FxStage[GraphModule] = FxStage(
+    "aten",
+    "one functional graph of ATen ops, before import",
+    (
+        # Before the graph is cut where Python must be called: a wrapped check or wait would count as such a place.
+        FxPass("unwrap-waits", lambda gm, _: unwrap_waits(gm)),
+        FxPass("unwrap-effects", lambda gm, _: unwrap_effects(gm)),
+        FxPass("mark-calls", mark_calls),
+    ),
+)
+
+#: All FX stages, in the order in which a graph meets them.
+FX_STAGES: tuple[FxStage[GraphModule] | FxStage[TrainingStep], ...] = (DYNAMO, JOINT, SAVED, ATEN)
