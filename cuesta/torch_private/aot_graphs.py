@@ -12,8 +12,8 @@ from torch._functorch._aot_autograd.descriptors import (
 )
 
 __all__ = [
-    # Describes a result that AOTAutograd copies into an argument. Without it, a backward graph may read an argument that
-    # was written in between.
+    # Describes a result that AOTAutograd copies into an argument. Without it, a backward graph may read an argument
+    # that was written in between.
     "InputMutationAOTOutput",
     # Describe results that are saved for the backward graph. Without them, a saved result that ATen leaves undefined
     # reaches a program, instead of an error that says what to do.

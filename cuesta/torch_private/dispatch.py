@@ -28,8 +28,8 @@ disable_current_modes: Callable[[], AbstractContextManager[Any]] = _disable_curr
 _BASES = torch._C.DispatchKeySet(torch._C.DispatchKey.ADInplaceOrView)
 
 
-#: Contexts in which no tensor subclass, and no dispatch mode, of the user's takes part in ops. Without them, a call's own
-#: copies and views appear in what a user's mode records.
+#: Contexts in which no dispatch mode, and no tensor subclass, of the user's takes part in ops. Without them, a call's
+#: own copies and views appear in what a user's mode records.
 DisableTorchDispatch = torch._C._DisableTorchDispatch
 DisableTorchFunctionSubclass = torch._C.DisableTorchFunctionSubclass
 

@@ -60,8 +60,8 @@ def original_of(model: Any) -> Any:
 
 
 def backend_of(context: Any) -> Any:
-    """The backend of a compiled function's context; None for any other object. Without it, an audit ignores the mode and
-    options that a model was compiled with."""
+    """The backend of a compiled function's context; None for any other object. Without it, an audit ignores the mode
+    and options that a model was compiled with."""
     if isinstance(context, OptimizeContext) and callable(context.callback):
         return innermost_backend(context.callback)
     return None

@@ -35,7 +35,7 @@ __all__ = [
 
 
 def forward_metadata() -> Any:
-    """What AOTAutograd found out about the graph that it compiles now (ViewAndMutationMeta), or None. Without it, nothing
-    is known of arguments that are donated, static, written or returned: memory is copied and not reused."""
+    """What AOTAutograd found out about the graph that it compiles now (ViewAndMutationMeta), or None. Without it,
+    nothing is known of arguments that are donated, static, written or returned: memory is copied and not reused."""
     context = TracingContext.try_get()
     return context.fw_metadata if context is not None else None

@@ -44,7 +44,7 @@ _GENERATOR, _SOURCE_OF_KERNEL = (
 
 @contextlib.contextmanager
 def keys_without_inductors(torch_key: Callable[[], bytes]) -> Iterator[None]:
-    """A context in which the keys of AOTAutograd's cache hold nothing of Inductor's, and `torch_key()` for torch itself.
+    """A context in which the keys of AOTAutograd's cache hold nothing of Inductor's, and `torch_key()` for torch.
     Without it, each process loads all of Inductor's code generators to make its first key."""
     present = {name: value for name, value in _INDUCTORS_OWN.items() if hasattr(codecache, name)}
     present["torch_key"] = torch_key

@@ -29,6 +29,12 @@ def schema_of(op: Any) -> torch.FunctionSchema:
     return op._schema
 
 
+def has_schema(target: Any) -> bool:
+    """Whether a node calls an overload: what has no schema is a function of Python's, such as getitem. Without it, an
+    audit counts those among the ops."""
+    return hasattr(target, "_schema")
+
+
 def overload_name(op: OpOverload) -> str:
     """The overload's name without its packet's. Without it op_coverage does not find why an overload is called."""
     return op._overloadname

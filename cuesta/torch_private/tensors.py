@@ -27,9 +27,13 @@ storage_uses: Callable[[int], int] = torch._C._storage_Use_Count
 #: an audit does not restore a model's tensors.
 version: Callable[[Tensor], int] = operator.attrgetter("_version")
 
-#: The tensor that a tensor is a view of, or None. Without it, AOTAutograd refuses results of ATen's views as arguments of
-#: graphs that write them.
-base: Callable[[Tensor], Tensor | None] = operator.attrgetter("_base")
+#: The tensor that a tensor is a view of, or None. Without it, AOTAutograd refuses results of ATen's views as arguments
+#: of graphs that write them.
+base_of: Callable[[Tensor], Tensor | None] = operator.attrgetter("_base")
+
+#: The address of the C++ object of a tensor or of a storage. Without it, arguments cannot be checked in native code,
+#: and nothing works that needs storage_uses or storage_key.
+address: Callable[[Tensor | torch.UntypedStorage], int] = operator.attrgetter("_cdata")
 
 #: Whether all elements are zero and have no memory (torch._efficientzerotensor; some gradients are such). Without it,
 #: the address of such an argument, null, is passed to a program.
@@ -46,20 +50,15 @@ def uses(tensor: Tensor) -> int:
     return tensor._use_count()  # type: ignore[attr-defined]
 
 
-def address_of_object(tensor: Tensor) -> int:
-    """The address of the tensor's C++ object. Without it, arguments cannot be checked in native code."""
-    return tensor._cdata  # type: ignore[attr-defined]
-
-
 def storage_key(tensor: Tensor) -> int:
     """A number that the tensors over the same storage, and no others, have in common: the address of the storage's C++
     object. Without it, tied weights are saved twice, and results that alias arguments are not recognised."""
-    return tensor.untyped_storage()._cdata
+    return address(tensor.untyped_storage())
 
 
 def overlap(a: Tensor, b: Tensor) -> bool:
-    """Whether two tensors share an element. Without it, views of one memory that interleave, such as the even and the odd
-    columns of a matrix, count as overlapping."""
+    """Whether two tensors share an element. Without it, interleaved views of one memory, such as a matrix's even
+    and odd columns, count as overlapping."""
     return bool(compute_overlapping_tensors([a, b], symbolic=False))
 
 
