@@ -62,7 +62,7 @@ def _undefined_results(node: Node) -> frozenset[int]:
     find = _UNDEFINED.get(node.target)
     if find is None:
         return frozenset()
-    arguments = schema_of(node.target).arguments  # type: ignore[union-attr]
+    arguments = schema_of(node.target).arguments
     given = {argument.name: argument.default_value for argument in arguments}
     given.update(zip((argument.name for argument in arguments), node.args, strict=False))
     return find({**given, **node.kwargs})

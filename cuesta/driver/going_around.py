@@ -201,4 +201,4 @@ def _described(value: Any) -> Any:
 
 
 def _name(node: Node) -> str:
-    return str(schema_of(node.target).name).rpartition(":")[2]  # type: ignore[union-attr]
+    return str(schema_of(node.target).name).rpartition(":")[2]

@@ -230,7 +230,7 @@ def _reads_memory(step: Node) -> bool:
     allocate their memory first."""
     target = step.target
     is_aten = isinstance(target, OpOverload) and target.namespace == "aten"
-    return is_aten and not schema_of(target).is_mutable and not is_view(step)  # type: ignore[union-attr]
+    return is_aten and not schema_of(target).is_mutable and not is_view(step)
 
 
 def _check_memory(values: Iterable[Any], step: Node) -> None:

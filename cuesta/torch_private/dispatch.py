@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import torch
@@ -20,6 +20,7 @@ __all__ = [
     "disable_current_modes",
     "is_in_backward",
     "without_bases",
+    "without_onednn",
 ]
 
 disable_current_modes: Callable[[], AbstractContextManager[Any]] = _disable_current_modes
@@ -38,6 +39,18 @@ def without_bases() -> AbstractContextManager[Any]:
     """A context in which results of views do not record their base. Without it, a view that runs between two programs
     is a view to autograd, which then refuses to have it written in place."""
     return torch._C._ExcludeDispatchKeyGuard(_BASES)
+
+
+@contextmanager
+def without_onednn() -> Iterator[None]:
+    """A context in which ATen does not call oneDNN. torch.backends.mkldnn.flags changes other flags as well. Without
+    it, an LSTM is one op to the benchmark, which then counts none of its products."""
+    enabled = torch._C._get_mkldnn_enabled()
+    torch._C._set_mkldnn_enabled(False)
+    try:
+        yield
+    finally:
+        torch._C._set_mkldnn_enabled(enabled)
 
 
 def is_in_backward() -> bool:

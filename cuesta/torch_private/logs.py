@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 
 import torch
+from torch._C._autograd import DeviceType
 from torch._logging._internal import (
     _setup_handlers,
     getArtifactLogger,
@@ -18,6 +19,8 @@ from torch._logging._internal import (
 from torch.autograd import profiler
 
 __all__ = [
+    # Where an event of the profiler ran. Without it, the benchmark cannot tell kernels from what launches them.
+    "DeviceType",
     "RecordFunctionFast",
     # (module, artifact) → a logger that TORCH_LOGS=artifact enables.
     "getArtifactLogger",

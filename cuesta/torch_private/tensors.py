@@ -37,12 +37,12 @@ address: Callable[[Tensor | torch.UntypedStorage], int] = operator.attrgetter("_
 
 #: Whether all elements are zero and have no memory (torch._efficientzerotensor; some gradients are such). Without it,
 #: the address of such an argument, null, is passed to a program.
-is_zerotensor: Callable[[Tensor], bool] = Tensor._is_zerotensor  # type: ignore[attr-defined]
+is_zerotensor: Callable[[Tensor], bool] = Tensor._is_zerotensor
 
 #: Changes the lazy conjugate bit, and the lazy negative bit, of a tensor over the same memory. Without them, arguments
 #: with these bits (`.conj()`, `.conj().imag`) have to be copied, and mutations of them are lost.
-conjugate_bit: Callable[[Tensor], Tensor] = Tensor._conj  # type: ignore[attr-defined]
-negative_bit: Callable[[Tensor], Tensor] = torch._neg_view  # type: ignore[attr-defined]
+conjugate_bit: Callable[[Tensor], Tensor] = Tensor._conj
+negative_bit: Callable[[Tensor], Tensor] = torch._neg_view
 
 
 def uses(tensor: Tensor) -> int:

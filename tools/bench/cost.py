@@ -31,7 +31,7 @@ from torch.utils.flop_counter import (
 
 from cuesta.tools.bench.workload import Workload
 from cuesta.torch_private import pytree
-from cuesta.torch_private.dispatch import TorchDispatchMode, is_in_backward
+from cuesta.torch_private.dispatch import TorchDispatchMode, is_in_backward, without_onednn
 from cuesta.torch_private.ops import schema_of
 from cuesta.torch_private.tensors import storage_key
 
@@ -56,13 +56,8 @@ def cost_of(workload: Workload) -> Cost:
     """Runs a call of the workload in eager, with gradients where the caller has enabled them."""
     call = workload.compiled("eager")
     # oneDNN's LSTM is one op, which would hide its products.
-    enabled = torch.backends.mkldnn.enabled
-    torch.backends.mkldnn.enabled = False
-    try:
-        with _Observer() as seen:
-            outcome = call()
-    finally:
-        torch.backends.mkldnn.enabled = enabled
+    with without_onednn(), _Observer() as seen:
+        outcome = call()
     gradients = [parameter.grad for parameter in workload.parameters if parameter.grad is not None]
     return seen.cost([*_tensors(outcome), *gradients])
 
