@@ -1,4 +1,4 @@
-"""AOTAutograd, its cache and what it says of a graph's results. Loads torch._functorch.aot_autograd.
+"""AOTAutograd and its cache. Loads torch._functorch.aot_autograd.
 
 Without aot_module_simplified nothing is compiled by torch.compile; the others are for what is said at each.
 """
@@ -8,14 +8,12 @@ from torch._functorch._aot_autograd.autograd_cache import (
     should_bundle_autograd_cache,
     should_use_local_autograd_cache,
 )
-from torch._functorch._aot_autograd.schemas import OutputType, SerializableAOTDispatchCompiler
+from torch._functorch._aot_autograd.schemas import SerializableAOTDispatchCompiler
 from torch._functorch.aot_autograd import aot_module_simplified
 
 __all__ = [
     # Raised for a graph that the cache is not to keep. Without it, such a graph fails.
     "BypassAOTAutogradCache",
-    # How a result relates to the arguments. Without it, results that are views of arguments are copied.
-    "OutputType",
     # Marks a compiler whose programs the cache may keep. Without it, a warm process runs AOTAutograd again.
     "SerializableAOTDispatchCompiler",
     # (Dynamo's graph, inputs, compilers) → a function: makes functional ATen graphs, forward and backward.

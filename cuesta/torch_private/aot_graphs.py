@@ -1,4 +1,4 @@
-"""What AOTAutograd's graphs carry and how they are called. Light: loads no more of AOTAutograd than its descriptors."""
+"""What AOTAutograd says of a graph's results, and how it calls programs. Does not load AOTAutograd itself."""
 
 from __future__ import annotations
 
@@ -10,11 +10,15 @@ from torch._functorch._aot_autograd.descriptors import (
     SavedForBackwardsAOTOutput,
     SavedForBackwardsNoVcCheckAOTOutput,
 )
+from torch._functorch._aot_autograd.schemas import OutputType
 
 __all__ = [
     # Describes a result that AOTAutograd copies into an argument. Without it, a backward graph may read an argument
     # that was written in between.
     "InputMutationAOTOutput",
+    # How a result relates to the arguments. Without it, a result that is a view of an argument that the graph
+    # writes does not share its memory.
+    "OutputType",
     # Describe results that are saved for the backward graph. Without them, a saved result that ATen leaves undefined
     # reaches a program, instead of an error that says what to do.
     "SavedForBackwardsAOTOutput",

@@ -17,7 +17,7 @@ from torch.fx import GraphModule, Node
 
 from cuesta.frontend.fx_nodes import memory_root
 from cuesta.frontend.graph_key import ALIASES, aliases_of
-from cuesta.torch_private.aot_autograd import OutputType
+from cuesta.torch_private.aot_graphs import OutputType
 from cuesta.torch_private.fake_tensors import forward_metadata
 
 
