@@ -35,5 +35,5 @@ def of_handle(handle: int) -> torch.Tensor:
 
 def make_handles(tensors: Sequence[torch.Tensor]) -> list[int]:
     """New handles of tensors. The receiver must delete them."""
-    capsules = handles_of_tensors(tensors)
+    capsules = handles_of_tensors(list(tensors))
     return [_capsule_pointer(capsule, None) for capsule in capsules]

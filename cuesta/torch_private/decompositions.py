@@ -14,15 +14,16 @@ from torch._prims_common import (
 )
 
 __all__ = [
-    # A copy with equal strides, gaps and overlaps included. Without it, the trial runs of a user's Triton kernel, and
-    # the minifier's comparison with eager, get arguments of another layout.
+    # A copy with equal strides, gaps and overlaps included. Without it, users' Triton kernels, and the minifier's
+    # comparison with eager, get arguments of another layout.
     "clone_preserve_strides",
     # Core ATen's table for programs traced before autograd. Without it, the fuzzer has no graph to compare as told.
     "core_aten_decompositions",
     # The table for graphs that autograd has seen: what cuesta's own is made from. Without it, ops that have neither a
     # rule nor a decomposition of ours are called in ATen.
     "core_decompositions_after_autograd",
-    # All decompositions by overload. Without it, images of bytes are not resized as eager does it.
+    # All decompositions by overload. Without it, graphs of torch.export that resize an
+    # image of floats cannot share Dynamo's rule for bytes.
     "decomposition_table",
     # The decompositions of some ops. Without it, those that core ATen leaves whole, such as losses, are called in ATen.
     "get_decompositions",

@@ -27,6 +27,12 @@ def raw_stream_of(kind: str) -> Callable[[int], int]:
     return found
 
 
+def raw_cuda_stream(index: int) -> int:
+    """The handle of a CUDA device's current stream. Without it, a CUDA graph's replay has to make a stream object to
+    learn that the stream is the same as before."""
+    return torch._C._cuda_getCurrentRawStream(index)
+
+
 def current_device() -> Callable[[], int]:
     """The function that gives the current CUDA device. torch.cuda.current_device also asks whether CUDA is
     initialised, which costs each call of a program on several GPUs."""

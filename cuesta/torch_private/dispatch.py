@@ -36,8 +36,8 @@ DisableTorchFunctionSubclass = torch._C.DisableTorchFunctionSubclass
 
 
 def without_bases() -> AbstractContextManager[Any]:
-    """A context in which results of views do not record their base. Without it, a view that runs between two programs
-    is a view to autograd, which then refuses to have it written in place."""
+    """A context in which results of views do not record their base. Without it, AOTAutograd refuses a graph that writes
+    an argument, if another that shares its memory has a base (a view in Python) and it has none (a program's result)."""
     return torch._C._ExcludeDispatchKeyGuard(_BASES)
 
 

@@ -17,8 +17,8 @@ from torch._dynamo.utils import compilation_time_metrics, counters, flatten_grap
 __all__ = [
     # What a backend's exception is wrapped in. Without it, op_coverage takes Dynamo's failures for cuesta's.
     "BackendCompilerFailed",
-    # Where Dynamo knows a number from: here a call of Python's random. Without it, such numbers are f32 where Dynamo
-    # passes f64, and arguments are refused.
+    # Where Dynamo knows a number from: here a call of Python's random. Without it, a program misreads such
+    # numbers: Dynamo traces the default dtype and passes f64.
     "RandomValueSource",
     # Raised to have Dynamo trace again: no failure. Without it, the counter of failures counts it.
     "TensorifyScalarRestartAnalysis",

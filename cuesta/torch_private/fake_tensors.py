@@ -21,15 +21,16 @@ __all__ = [
     "DynamicOutputShapeException",
     # Makes copy.deepcopy of a module give fake parameters. Without it, an audit doubles the model's memory.
     "FakeCopyMode",
-    # What arguments are while a graph is compiled. Without it, real tensors are taken for GPUs' in devices.py.
+    # What arguments are while a graph is compiled. Without it, a program of a call with fake tensors is run, and reads
+    # memory that is not there.
     "FakeTensor",
     # Makes fake tensors. Without it, nothing is traced without computing: audit, compile_for, a graph for given sizes.
     "FakeTensorMode",
     # The mode of the fake tensors among values, or None. Without it, an audit takes fake tensors for real ones.
     "detect_fake_mode",
     "forward_metadata",
-    # A context in which tensors are real. Without it, masks of attention are not evaluated, and attention with a mask
-    # that says nothing runs slower.
+    # A context in which tensors are real. Without it, constant masks of attention are not evaluated, so that those
+    # that are causal, or say nothing, are read.
     "unset_fake_temporarily",
 ]
 

@@ -9,8 +9,8 @@ import torch
 from torch._ops import HigherOrderOperator, OpOverload, OpOverloadPacket, _OpNamespace
 
 __all__ = [
-    # The type of steps such as cond and user-defined Triton kernels. Without it they are taken for functions that
-    # compiled graphs cannot hold, and no constant or equal node is recognised beside them.
+    # The type of steps such as cond and users' Triton kernels. Without it, equal calls are merged although they may
+    # write to their arguments, and a report does not say why they run in Python.
     "HigherOrderOperator",
     # torch.ops.aten. Without it torch.ops.cuesta cannot be filled on demand, and an artefact's calls are not checked.
     "OpNamespace",

@@ -44,10 +44,18 @@ is_zerotensor: Callable[[Tensor], bool] = Tensor._is_zerotensor
 conjugate_bit: Callable[[Tensor], Tensor] = Tensor._conj
 negative_bit: Callable[[Tensor], Tensor] = torch._neg_view
 
+#: The number of holders of a tensor's C++ object. Without it, saved memory is never reused (sole_owner.py).
+uses: Callable[[Tensor], int] = Tensor._use_count  # type: ignore[attr-defined]
 
-def uses(tensor: Tensor) -> int:
-    """How many hold the tensor's C++ object. Without it, saved memory is never reused (sole_owner.py)."""
-    return tensor._use_count()  # type: ignore[attr-defined]
+#: (targets, sources): copies each source to its target in few launches. Without it, each input of a CUDA graph takes a
+#: launch.
+copy_each: Callable[[Sequence[Tensor], Sequence[Tensor]], None] = torch._foreach_copy_  # type: ignore[assignment]
+
+#: Capsules of AOTInductor's handles → their tensors, taken over. Without it, native code cannot return what ATen gave.
+tensors_of_handles: Callable[[list[Any]], list[Tensor]] = torch._C._aoti.alloc_tensors_by_stealing_from_void_ptrs
+
+#: Tensors → capsules of new handles of AOTInductor's. Without it, native code cannot pass tensors to ATen.
+handles_of_tensors: Callable[[list[Tensor]], list[Any]] = torch._C._aoti.unsafe_alloc_void_ptrs_from_tensors
 
 
 def storage_key(tensor: Tensor) -> int:
@@ -60,18 +68,3 @@ def overlap(a: Tensor, b: Tensor) -> bool:
     """Whether two tensors share an element. Without it, interleaved views of one memory, such as a matrix's even
     and odd columns, count as overlapping."""
     return bool(compute_overlapping_tensors([a, b], symbolic=False))
-
-
-def copy_each(targets: Sequence[Tensor], sources: Sequence[Tensor]) -> None:
-    """Copies each source to its target in few launches. Without it, a CUDA graph's inputs take a launch each."""
-    torch._foreach_copy_(targets, sources)  # type: ignore[arg-type]
-
-
-def tensors_of_handles(capsules: list[Any]) -> list[Tensor]:
-    """Takes over AOTInductor's handles of tensors. Without it, native code cannot return what ATen gave it."""
-    return torch._C._aoti.alloc_tensors_by_stealing_from_void_ptrs(capsules)
-
-
-def handles_of_tensors(tensors: Sequence[Tensor]) -> list[Any]:
-    """AOTInductor's handles of tensors, in capsules. Without it, native code cannot call ATen."""
-    return torch._C._aoti.unsafe_alloc_void_ptrs_from_tensors(list(tensors))

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from cuesta.torch_private.devices import end_pool, raw_stream_of
+from cuesta.torch_private.devices import end_pool, raw_cuda_stream
 
 Tensor = torch.Tensor
 
@@ -90,7 +90,7 @@ class CudaRecorder:
 
     def follow(self) -> None:
         """Makes the current stream wait for earlier replays on other streams."""
-        raw = raw_stream_of("cuda")(self._device.index)
+        raw = raw_cuda_stream(self._device.index)
         if self._last is None or raw != self._last_raw:
             current = torch.cuda.current_stream(self._device)
             if self._last is not None:
