@@ -37,7 +37,7 @@ DisableTorchFunctionSubclass = torch._C.DisableTorchFunctionSubclass
 
 def without_bases() -> AbstractContextManager[Any]:
     """A context in which results of views do not record their base. Without it, AOTAutograd refuses a graph that writes
-    an argument, if another that shares its memory has a base (a view in Python) and it has none (a program's result)."""
+    an argument, if another that shares its memory has a base (a view in Python) and it has none (a program's)."""
     return torch._C._ExcludeDispatchKeyGuard(_BASES)
 
 
