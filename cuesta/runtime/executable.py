@@ -56,6 +56,7 @@ from cuesta.runtime.interface import check_interface
 from cuesta.runtime.kernel_table import KernelTable
 from cuesta.runtime.sized import admits, is_sized, with_sizes
 from cuesta.runtime.sole_owner import own
+from cuesta.torch_private.tensors import base_of, reinterpret_tensor
 
 Tensor = torch.Tensor
 
@@ -74,7 +75,7 @@ _Fits = Callable[[list[Tensor]], bool]
 
 # A tensor over the same memory with other sizes and strides, and an offset to add. Autograd does not see it as a view,
 # because the graph was traced without one.
-_view: Callable[..., Tensor] = torch._C._dynamo.guards._reinterpret_tensor  # type: ignore[attr-defined]
+_view: Callable[..., Tensor] = reinterpret_tensor
 
 
 class Executable:
@@ -192,6 +193,7 @@ def _specialise(
         "keep_exception": calls.keep_exception,
         "pack": struct.Struct(f"={count}q").pack_into,
         "view": _view,
+        "base_of": base_of,
         **{f"dtype_{i}": DTYPES[b["dtype"]] for i, b in enumerate(metadata["bases"])},
         **{f"result_dtype_{i}": DTYPES[r["dtype"]] for i, r in enumerate(metadata["results"])},
     }
@@ -325,9 +327,9 @@ def _source(metadata: dict[str, Any]) -> str:
         add(f"{', '.join(f'b{i}' for i in owned)}, = steal({handles})")
     for i in owned:
         if bases[i]["owner"] == "aten":
-            # If an op returned a view, `_base` is set. AOTAutograd accepts arguments that share memory, one of which is
+            # If an op returned a view, it has a base. AOTAutograd accepts arguments that share memory, one of which is
             # written, only if all of them have a base or none has. Views made here have none, so this one gets none.
-            add(f"if b{i}._base is not None:")
+            add(f"if base_of(b{i}) is not None:")
             add(f"    b{i} = view(b{i}, {_ints(bases[i]['sizes'])}, {_ints(bases[i]['strides'])}, 0)")
     add("free_slots.append((slots, address))")
     returned: set[str] = set()

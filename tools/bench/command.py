@@ -23,6 +23,7 @@ from cuesta.tools.bench.survey import ABOUT_SURVEY, survey_case, survey_table
 from cuesta.tools.bench.table import table
 from cuesta.tools.bench.timing import ratios
 from cuesta.tools.bench.workload import BenchCase
+from cuesta.torch_private.configs import recurrent_layers
 
 COMPILE_ROUNDS = 3
 
@@ -73,7 +74,7 @@ def measure(
     section = next(name for name, is_asked in kinds.items() if is_asked)
     results = {"machine": about, "commands": [command_line(arguments.argv)], section: found}
     # Without this, Dynamo breaks the graph at nn.LSTM, and no backend compiles the LSTM.
-    with torch._dynamo.config.patch(allow_rnn=True):
+    with recurrent_layers():
         for case in cases:
             if arguments.compile:
                 found[case.name] = compile_rounds(case.name, contenders, threads, rounds or COMPILE_ROUNDS, progress)

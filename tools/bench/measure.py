@@ -35,7 +35,7 @@ def time_case(case: BenchCase, contenders: Sequence[str], repeats: int | None, p
         progress(f"{case.name}: time")
         if calls:
             found["times"] = interleaved(calls, repeats)
-    torch._dynamo.reset()
+    torch.compiler.reset()
     return found
 
 

@@ -140,7 +140,7 @@ class Soak:
 
     def run(self) -> list[Sample]:
         """Makes the calls. Raises AssertionError if a result differs from eager's."""
-        torch._dynamo.reset()
+        torch.compiler.reset()
         self.model = Transformer().eval()
         self.compiled = torch.compile(self.model, backend="cuesta", dynamic=True)
         # With a memory limit, cuesta compiles the graph for each set of sizes, because it plans the memory for each.

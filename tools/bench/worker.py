@@ -11,7 +11,6 @@ import time
 from typing import Any
 
 import torch
-import torch._dynamo
 
 from cuesta.runtime.executable import ARENAS
 from cuesta.tools.bench.backends import fallbacks, one_line
@@ -19,6 +18,8 @@ from cuesta.tools.bench.cases import find_case
 from cuesta.tools.bench.contenders import Contender
 from cuesta.tools.bench.memory import measure, predicted_peak
 from cuesta.tools.bench.workload import BACKWARD, FORWARD, Workload
+from cuesta.torch_private.configs import allow_recurrent_layers
+from cuesta.torch_private.dynamo import compilation_time_metrics
 
 
 def compile_times(workload: Workload, contender: Contender) -> dict[str, Any]:
@@ -32,7 +33,7 @@ def compile_times(workload: Workload, contender: Contender) -> dict[str, Any]:
     done = time.perf_counter()
     call()
     again = time.perf_counter()
-    metrics = torch._dynamo.utils.compilation_time_metrics
+    metrics = compilation_time_metrics
     return {
         "total": done - started,
         "torch.compile": named - started,
@@ -73,7 +74,7 @@ def _report_graphs(contender: Contender) -> list[dict[str, Any]]:
 def main() -> None:
     what, case, contender, threads = sys.argv[1:]
     torch.set_num_threads(int(threads))
-    torch._dynamo.config.allow_rnn = True
+    allow_recurrent_layers()
     workload = find_case(case).make()
     measurement = {"compile": compile_times, "memory": peak_memory}[what]
     try:

@@ -8,7 +8,8 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.utils import _pytree as pytree
+
+from cuesta.torch_private import pytree
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,6 @@ from dataclasses import asdict, dataclass, field
 from typing import TypeVar
 
 import torch
-from torch.utils._python_dispatch import _disable_current_modes
 
 from cuesta.driver.autotune import attention_trial, product_trial
 from cuesta.driver.autotune.choice_store import Choice, choice_key, keep, remembered
@@ -30,6 +29,7 @@ from cuesta.policy.product_kinds import KERNEL, KINDS, LIBRARY
 from cuesta.reports.compile_report import GraphReport, choice_text
 from cuesta.runtime.artefact import Artefact
 from cuesta.targets import CPU, Target
+from cuesta.torch_private.dispatch import disable_current_modes
 
 log = logging.getLogger("cuesta")
 T = TypeVar("T")
@@ -138,7 +138,7 @@ def begin(gm: torch.fx.GraphModule, options: Options) -> None:
         return
     start = time.perf_counter()
     try:
-        with _disable_current_modes():
+        with disable_current_modes():
             trials.begun[key] = trials.begin_kernel(specimen, options), time.perf_counter() - start
     except CuestaError as problem:
         log.info("%s; it is tried again where it is to be timed", problem)
@@ -173,7 +173,7 @@ def _measured(key: str, question: Question, specimen: Specimen, options: Options
     start = time.perf_counter()
     begun, seconds = trials.begun.pop(key, (None, 0.0))
     # The library is timed as a program calls it: without torch's modes that are active while a graph is compiled.
-    with _disable_current_modes(), torch.no_grad(), torch.autocast("cpu", enabled=False):
+    with disable_current_modes(), torch.no_grad(), torch.autocast("cpu", enabled=False):
         inputs = specimen.inputs()
         try:
             finish = begun or trials.begin_kernel(specimen, options)

@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-import torch._dynamo
 from torch.profiler import ProfilerActivity
 
 from cuesta.tools.backend import register_cuesta
@@ -29,6 +28,7 @@ from cuesta.tools.bench.gpu.kernels import PROFILED_CALLS, by_kernel, record, ro
 from cuesta.tools.bench.gpu.measure import WARM_CALLS, measure_case, reports, step_of
 from cuesta.tools.bench.gpu.peaks import peaks_of
 from cuesta.tools.bench.machine import describe_gpu
+from cuesta.torch_private.dynamo import compilation_time_metrics
 
 CACHES = {"CUESTA_CACHE_DIR": "cuesta", "TORCHINDUCTOR_CACHE_DIR": "inductor", "TRITON_CACHE_DIR": "triton"}
 
@@ -77,7 +77,7 @@ def compile_once(job: Job, case: GpuCase, where: torch.device) -> dict[str, Any]
         call = step_of(contender, workload)
         named = time.perf_counter() - began
         first, *later = [_timed(call, where) for _ in range(3)]
-    metrics = torch._dynamo.utils.compilation_time_metrics
+    metrics = compilation_time_metrics
     return {
         "total": named + first,
         "later_calls": later,
