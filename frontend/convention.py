@@ -53,4 +53,6 @@ def check_outputs(outputs: list[Output]) -> None:
     """Raises Unsupported where an output is no plain value, and so could not be kept on disk."""
     for output in outputs:
         if output.kind == "value" and not isinstance(output.value, (type(None), bool, int, float, str)):
-            raise Unsupported(f"the graph returns a {type(output.value).__name__}")
+            raise Unsupported(
+                f"the graph returns a {type(output.value).__name__}; tensors, None, bool, int, float and str are valid"
+            )

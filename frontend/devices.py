@@ -34,10 +34,10 @@ def find_device(gm: torch.fx.GraphModule) -> torch.device:
     """The one GPU that tensors of the graph are on, or the CPU where none is."""
     found = {t.device for t in _tensors(gm) if t.device.type != "cpu"}
     if len(found) > 1:
-        raise Unsupported(f"its tensors are on several devices: {', '.join(sorted(map(str, found)))}")
+        raise Unsupported(f"the graph's tensors are on several devices: {', '.join(sorted(map(str, found)))}")
     device = found.pop() if found else torch.device("cpu")
     if device.type not in ("cpu", "cuda", "xpu"):
-        raise Unsupported(f"nothing is compiled for tensors on {device}")
+        raise Unsupported(f"the graph's tensors are on {device}; cpu, cuda and xpu are valid")
     return device
 
 

@@ -80,8 +80,8 @@ def not_compilable(node: torch.fx.Node, device: torch.device, moves_scalars: boo
             return f"kernels take strided tensors, not {meta.layout}"
     refused = refused_type(node.target, operands, result_metas(node))
     if refused:
-        return f"of {str(refused).removeprefix('torch.')}, which ATen refuses"
-    return "of arguments that ATen refuses" if is_checked(node.target) and _is_refused(node) else None
+        return f"{str(refused).removeprefix('torch.')} input: ATen raises"
+    return "invalid arguments: ATen raises" if is_checked(node.target) and _is_refused(node) else None
 
 
 def _is_refused(node: torch.fx.Node) -> bool:

@@ -102,7 +102,7 @@ class _Importer:
         if isinstance(arg, (list, tuple)):
             return [self.value(a, move) for a in arg]
         if isinstance(arg, slice):
-            raise Unsupported("a slice object among the arguments of a call")
+            raise Unsupported("an op of the graph has a slice object among its arguments")
         return arg
 
     def call(self, node: torch.fx.Node) -> Any:
@@ -122,7 +122,7 @@ class _Importer:
             and destination.op == "placeholder"
         ):
             if destination.meta["val"].device != self.device:
-                raise Unsupported(f"it writes to an argument on the {destination.meta['val'].device.type}")
+                raise Unsupported(f"the graph writes to an argument on the {destination.meta['val'].device.type}")
             (fresh,) = tensor_nodes(node.args[1:2])
             on_device = fresh.meta["val"].device == self.device
             old, source = self.values[destination], self.values[fresh] if on_device else self.on_device(fresh)
@@ -143,23 +143,23 @@ class _Importer:
         target = node.target
         assert isinstance(target, OpOverload)
         if is_effect(node) and self.target.gpu:
-            return "a program does not wait for what kernels for GPUs find", None
+            return "a host program does not wait for the results of GPU kernels", None
         rule = find_rule(target)
         row = pointwise.BY_NAME.get(schema_of(target).name.removeprefix("aten::"))
         if is_complex(node):
             real = rule or row
             rule, row = find_complex_rule(target), None
             if real and not rule:
-                return "kernels compute it of real numbers only", None
+                return "complex numbers: kernels compute this op for real numbers only", None
         try:
             if rule is not None:
                 result = rule(self.b, node, *args, **kwargs)
             elif row is not None and target.namespace == "aten":
                 if row.repeats and self.target.gpu:
-                    return "kernels for GPUs have no loop whose end the operands say", None
+                    return "GPU kernels have no loops whose number of steps depends on the data", None
                 result = import_row(self.b, node, row, tuple(args))
             elif str(target) in PACKED:
-                return f"{PACKED[str(target)]} multiplies by what it has packed", None
+                return f"{PACKED[str(target)]} multiplies by a weight that it has packed", None
             else:
                 return "the cuesta dialect has no op for it", None
         except (Decline, Undecided, WrongElementType) as declined:
@@ -174,7 +174,7 @@ class _Importer:
         name = _ARITHMETIC.get(node.target)
         operands = [self.value(a) for a in node.args]
         if name is None or any(not isinstance(x, (int, float, Size, ir.Value)) for x in operands):
-            raise Unsupported(f"{getattr(node.target, '__name__', node.target)} of sizes is not computed")
+            raise Unsupported(f"kernels do not compute {getattr(node.target, '__name__', node.target)} of sizes")
         x, y = (v if isinstance(v, ir.Value) else self.b.constant(v, "f64") for v in operands)
         return self.b.pointwise(name, x, y)
 
@@ -218,7 +218,7 @@ class _Importer:
             value = made[1]
             if value is None:
                 result = (tuple(meta.shape), types.SPELLING[meta.dtype], strides_of(meta))
-                overload, reason = "aten._to_copy.default", f"from the CPU to {self.device}"
+                overload, reason = "aten._to_copy.default", f"copy from the CPU to {self.device}"
                 (value,) = self.b.aten(
                     overload, [self.values[node]], {"device": self.device}, [result], reason, [strides_of(meta)]
                 )
@@ -316,7 +316,7 @@ class _Importer:
         value = self.values[item]
         if isinstance(value, Size):
             if unknown := symbols(value) - {source.name for source in self.sources}:
-                raise Unsupported(f"it returns {value}: {', '.join(sorted(unknown))} is no argument's size")
+                raise Unsupported(f"the graph returns {value}: no argument has the size {', '.join(sorted(unknown))}")
             return Output("size", value=str(value))
         if not isinstance(value, ir.Value):
             return Output("value", value=value)

@@ -84,8 +84,8 @@ def python_steps(gm: GraphModule) -> dict[Node, str]:
             continue
         takes_quantised = any(n in quantised for n in node.all_input_nodes)
         reason = "it takes a quantised tensor" if takes_quantised else _reason(node)
-        reason = "its offset counts from where the whole memory of its tensor begins" if node in placed else reason
-        reason = "it shares its memory with another result" if node in shared else reason
+        reason = "its offset counts from the start of the storage, not of the tensor" if node in placed else reason
+        reason = "it shares memory with another result" if node in shared else reason
         if reason is not None:
             found[node] = reason
         name = str(node.target)
@@ -93,7 +93,7 @@ def python_steps(gm: GraphModule) -> dict[Node, str]:
             quantised.add(node)
     for node in gm.graph.nodes:  # memory that a user's Triton kernel fills; a program would fill it a first time
         if node.target in UNWRITTEN and node.users and all(user in found for user in node.users):
-            found[node] = "only what runs in Python writes to it"
+            found[node] = "only steps in Python write to it"
     return found
 
 
@@ -192,11 +192,11 @@ def _reason(node: Node) -> str | None:
     if isinstance(node.meta.get("val"), torch.SymBool):
         return "a comparison of sizes"
     if _unbacked(node) - set().union(*map(_unbacked, node.all_input_nodes)):
-        return "the data decide its result's size"
+        return "its result's size depends on the data"
     if target is torch.ops.aten.sym_storage_offset.default and _unbacked(node):
-        return "the data decide where its tensor begins"  # the offset does not follow from the arguments' sizes
+        return "its tensor's storage offset depends on the data"  # the offset does not follow from the arguments' sizes
     if any(isinstance(n.meta.get("val"), torch.SymFloat) and _unbacked(n) for n in node.all_input_nodes):
-        return "it takes a float that the data decide"
+        return "it takes a float that depends on the data"
     if any(isinstance(n.meta.get("val"), torch.SymBool) for n in node.all_input_nodes):
         return "it takes a comparison of sizes"
     if isinstance(target, HigherOrderOperator):
@@ -217,10 +217,10 @@ def _reason(node: Node) -> str | None:
         return "it takes a generator"
     for leaf in (*given, *_leaves(value)):
         if isinstance(leaf, torch.Tensor) and leaf.layout in _SPARSE:
-            return "no program holds a sparse tensor"
+            return "programs take no sparse tensors"
         dtype = leaf.dtype if isinstance(leaf, torch.Tensor) else leaf
         if isinstance(dtype, torch.dtype) and dtype not in _DTYPES:
-            return f"no level knows {str(dtype).removeprefix('torch.')}"
+            return f"cuesta has no type for {str(dtype).removeprefix('torch.')}"
     return None
 
 

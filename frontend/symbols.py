@@ -54,7 +54,7 @@ def bind_symbols(placeholders: Sequence[torch.fx.Node]) -> list[Source]:
                 see(size, i, dim)
             seen.update(*(symbols(n) for n in strides_of(value)))
     if missing := seen - set(found):
-        raise Unsupported(f"the sizes {', '.join(sorted(missing))} are no argument's own")
+        raise Unsupported(f"no argument has exactly {', '.join(sorted(missing))} as a size or value")
     about = {name: source.hint for name, source in found.items() if name not in unhinted}
     for name, value in unhinted.items():
         about[name] = _allowed(value, found[name].hint, about)

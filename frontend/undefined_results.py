@@ -51,9 +51,8 @@ def refuse_saved(gm: GraphModule) -> None:
         if isinstance(what, saved) and _is_undefined(item):
             op = item.args[0].target
             raise CompileError(
-                f"the gradient of {op} needs its result {item.args[1]}, which ATen gives to no graph of AOTAutograd's "
-                "(it does where autograd runs the op): leave the op to eager by torch.compiler.disable, or write it "
-                "as torch.nn.LSTM, which is compiled in other ops where it is trained"
+                f"the gradient of {op} needs its result {item.args[1]}, which ATen leaves undefined in a traced graph. "
+                "Run the op in eager by torch.compiler.disable, or use torch.nn.LSTM, which is traced into other ops."
             )
 
 

@@ -58,11 +58,11 @@ def _parts(node: torch.fx.Node, sizes: Sequence[Number], counts: Sequence[Number
     of channels (measured: up to twice as fast)."""
     image = node.args[0].meta["val"]  # type: ignore[union-attr]
     if image.device.type == "cpu" and image.dim() == 4 and has_vectors_of_channels(image):
-        raise Decline("overlapping parts of an image in channels_last")
+        raise Decline("channels_last image with uneven pooling windows: ATen vectorises over the channels")
     found = []
     for size, count in zip(sizes, counts, strict=True):
         if isinstance(size, Size) or isinstance(count, Size):
-            raise Decline("a pool into parts whose sizes depend on the call")
+            raise Decline("adaptive pooling whose window sizes depend on the call")
         found.append(Parts(size, count))
     return found
 
@@ -77,7 +77,7 @@ def _places(b: GraphBuilder, x: Value, parts: Sequence[Parts]) -> Iterator[tuple
     is long enough to have the place; None if all are)."""
     longest = [max(p.lengths) for p in parts]
     if math.prod(longest) > MOST_PLACES:
-        raise Decline(f"parts of more than {MOST_PLACES} elements")
+        raise Decline(f"pooling windows of more than {MOST_PLACES} elements")
     for place in itertools.product(*(range(n) for n in longest)):
         rows = [(k * p.count, p.size, p.count) for k, p in zip(place, parts, strict=True)]
         inside = [
@@ -157,7 +157,7 @@ def adaptive_max_pool(b: GraphBuilder, node: torch.fx.Node, x: Value, counts: Se
         return [b.reduce("amax", blocks, dims), None]
     parts = _parts(node, sizes, counts)
     if math.prod(p.size for p in parts) >= 1 << 31:
-        raise Decline("an image of 2³¹ elements")
+        raise Decline("image of 2³¹ or more elements")
     steps = [math.prod(p.size for p in parts[d + 1 :]) for d in range(rank)]
     lowest = b.constant(reduction.BY_NAME["amax"].identity(types.element(spelling_of(x))), spelling_of(x))
     best = offset = None

@@ -21,7 +21,7 @@ _UNSAID = {
 @imports("_assert_async.default", "_assert_async.msg")
 def assert_async(b: GraphBuilder, node: torch.fx.Node, x: ir.Value, message: str = "") -> None:
     if any(size != 1 for size in shape_of(x)):
-        raise Decline("it is an error to assert several elements")
+        raise Decline("assertion of several elements: ATen raises")
     text = ir.StringAttr.get(message or _UNSAID[str(node.target)])
     host.CHECK([_is_false(b, x)], [], message=text, raises=ir.StringAttr.get("RuntimeError"))
 

@@ -13,14 +13,14 @@ from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.frontend.rules import Decline, imports
 
 _WRITES = "writes to computed positions"
-_MATRICES = "matrices are taken apart in the library"
+_MATRICES = "matrix decompositions and solvers run in the library (LAPACK)"
 
 #: reason → ops
 CALLED: dict[str, tuple[str, ...]] = {
     _WRITES: ("as_strided_scatter",),
     "matrix products run in the library": ("addbmm", "linalg_matrix_exp"),
     "convolutions run in the library": ("convolution_backward",),
-    "transforms run in the library": ("_fft_c2c", "_fft_c2r", "_fft_r2c"),
+    "Fourier transforms run in the library": ("_fft_c2c", "_fft_c2r", "_fft_r2c"),
     _MATRICES: (
         *("cholesky", "cholesky_inverse", "cholesky_solve", "_cholesky_solve_helper", "geqrf", "linalg_cholesky_ex"),
         *("_linalg_det", "_linalg_eigh", "_linalg_eigvals", "_linalg_slogdet", "_linalg_solve_ex", "_linalg_svd"),
@@ -29,16 +29,16 @@ CALLED: dict[str, tuple[str, ...]] = {
         *("linalg_qr", "linalg_solve_triangular", "lu_unpack", "ormqr", "triangular_solve"),
         "_linalg_check_errors",
     ),
-    "segments as long as the lengths say, each of which ATen goes through in one loop": (
+    "segment lengths depend on the data: ATen reduces each segment in one loop": (
         *("segment_reduce", "_segment_reduce_backward"),
     ),
     # Measured on a CPU, with the weights recomputed for each pixel: downscaling took 1.2 to 4.5 of ATen's time.
-    "weights that ATen keeps in a table": tuple(
+    "antialiased resize: ATen computes its weights once and keeps them in a table": tuple(
         f"_upsample_{mode}2d_aa{backward}"
         for mode in ("bilinear", "bicubic", "lanczos")
         for backward in ("", "_backward")
     ),
-    "random numbers are torch's own": (
+    "random numbers come from torch's generator": (
         *("normal_functional", "rrelu_with_noise_functional", "bernoulli.p"),
         *("bernoulli", "exponential", "geometric", "cauchy", "log_normal", "normal", "uniform", "multinomial"),
         *("poisson", "rand", "randn", "randint", "randperm", "rand_like", "randn_like", "randint_like"),

@@ -109,7 +109,7 @@ def on_complex(*names: str) -> Callable[[Callable[[Pair], Made]], Callable[[Pair
         @imports(*names, complex_numbers=True)
         def rule(b: GraphBuilder, node: torch.fx.Node, x: Value, *rest: Any) -> Value:
             if rest:
-                raise Decline("this overload takes more than the number")
+                raise Decline("the rule for complex numbers takes one operand, and this overload has more arguments")
             return function(Pair.of(b, x, spelling_of(x))).value
 
         return function
@@ -184,7 +184,7 @@ def power(b: GraphBuilder, node: torch.fx.Node, x: Any, exponent: Any) -> Value:
     """Raises to a small integer power."""
     known = exponent.real if isinstance(exponent, complex) and exponent.imag == 0 else exponent
     if not isinstance(known, (int, float)) or known not in _POWERS:
-        raise Decline(f"a power that is none of {', '.join(map(str, _POWERS))}")
+        raise Decline(f"complex power with an exponent other than {', '.join(map(str, _POWERS))}")
     return Pair.of(b, x, result_spelling(node)).power(int(known)).value
 
 
@@ -320,7 +320,7 @@ def var(
 
 @imports("mv", "addmv", "dot", "vdot", complex_numbers=True)
 def product_with_vector(b: GraphBuilder, node: torch.fx.Node, *_: Any, **__: Any) -> Value:
-    raise Decline("products with vectors run in the library")
+    raise Decline("products with a vector run in the library")
 
 
 @imports("mm", "bmm", "addmm", "baddbmm", complex_numbers=True)

@@ -64,7 +64,7 @@ def _weighed(b: GraphBuilder, node: torch.fx.Node, x: Value, y: Value) -> Value:
     than our loop (1.2 to 5 times on one thread). On a CPU, ATen's loops over integers and narrow floats are slower."""
     spelling = result_spelling(node)
     if spelling in ("f32", "f64") or ("f" in spelling and node.meta["val"].device.type != "cpu"):
-        raise Decline("products with vectors run in the library")
+        raise Decline("products with a vector run in the library")
     x, y = (b.convert(v, opmath(spelling)) for v in (x, y))
     return b.reduce("sum", b.pointwise("mul", x, y), [len(shape_of(x)) - 1])
 
@@ -92,7 +92,7 @@ def convolution(
     groups: int,
 ) -> Any:
     if isinstance(groups, Size):
-        raise Decline("a number of groups that only the call tells")
+        raise Decline("convolution whose number of groups depends on the call")
     lists = [int_array(n) for n in (stride, padding, dilation)]
     result: Value = contraction.Convolution(
         x, weight, bias, *lists, int_attr(transposed), int_array(output_padding), int_attr(groups), _result(node)

@@ -43,7 +43,7 @@ def zeros(b: GraphBuilder, node: torch.fx.Node, *_: Any, **__: Any) -> Value:
 def empty(b: GraphBuilder, node: torch.fx.Node, *_: Any, **__: Any) -> Value:
     meta = node.meta["val"]
     if _overlaps(meta):
-        raise Decline("strides that give one place to several elements")
+        raise Decline("overlapping strides: several elements share an address")
     # The contents of an empty tensor are unspecified; zeros are reproducible.
     return _filled(b, node, 0)
 
@@ -80,7 +80,7 @@ def arange(b: GraphBuilder, node: torch.fx.Node, *args: Any, **kwargs: Any) -> V
     spelling = result_spelling(node)
     count = node.meta["val"].shape[0]
     if types.is_float(spelling) and spelling not in ("f32", "f64") and not _exact(spelling, start, step, count):
-        raise Decline("a range in a narrow float accumulates its own way")
+        raise Decline("range of a narrow float that is not exact in it: ATen rounds each step in its own order")
     result = types.tensor(tuple(node.meta["val"].shape), spelling)
     if not types.is_float(spelling) and any(isinstance(n, Size) for n in (start, step)):  # Iota takes no symbolic size
         ramp = b.with_number("mul", shape.Iota(int_attr(0), int_attr(1), result).result, step)

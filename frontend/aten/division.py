@@ -78,7 +78,7 @@ def _narrow_floor_divide(b: GraphBuilder, x: Value, y: Value) -> Value:
 def _nonzero_divisor(node: torch.fx.Node, y: Value) -> Value:
     # For a tensor divisor, `decompose` makes the program check for zeros.
     if "i" in spelling_of(y) and node.args[1] in (0, False):
-        raise Decline("integer division by zero, which ATen refuses")
+        raise Decline("integer division by zero: ATen raises")
     return y
 
 
@@ -106,10 +106,12 @@ def _whole_power(b: GraphBuilder, base: Value, exponent: Any) -> Value:
     """base ** exponent of integers; overflow wraps as in multiplication."""
     if isinstance(exponent, ir.Value):
         if not on_cpu(base):
-            raise Decline("kernels for GPUs have no loop whose end the operands say")
+            raise Decline("GPU kernels have no loops whose number of steps depends on the data")
         return b.pointwise("whole_power", base, b.convert(exponent, spelling_of(base)))
-    if not isinstance(exponent, int) or exponent < 0:
-        raise Decline("an integer to a power that is no natural number, which ATen refuses")
+    if not isinstance(exponent, int):
+        raise Decline("integer base with an exponent that is no int")
+    if exponent < 0:
+        raise Decline("integer base with a negative exponent: ATen raises")
     result = None
     while exponent:
         if exponent & 1:
@@ -123,7 +125,7 @@ def _whole_power(b: GraphBuilder, base: Value, exponent: Any) -> Value:
 def shift(b: GraphBuilder, node: torch.fx.Node, x: Any, count: Any) -> Value:
     spelling = result_spelling(node)
     if "i" not in spelling:
-        raise Decline("a shift of floats is a product")
+        raise Decline("shift of floats: ATen multiplies by a power of two")
     name = "bitwise_left_shift" if "__lshift__" in str(node.target) else "bitwise_right_shift"
     return b.pointwise(name, operand(b, x, spelling), operand(b, count, spelling))
 

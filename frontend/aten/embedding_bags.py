@@ -85,11 +85,11 @@ def _bags(b: GraphBuilder, table: Value, rows: Number, offsets: Value, mode: int
     length = _length(offsets)
     if length and count * length == rows and not last:
         if length > _MOST_ROWS and on_cpu(table) and shape_of(table)[1] < _FEWEST_COLUMNS:
-            raise Decline(f"long bags of rows of less than {_FEWEST_COLUMNS} elements, which ATen adds up by vectors")
+            raise Decline(f"long bags of rows of fewer than {_FEWEST_COLUMNS} elements: ATen adds rows as vectors")
         return _Bags(b, count, rows, length, b.with_number("floor_divide", b.ramp(rows), length))
     if mode != MAX:
         # Measured on a CPU: our kernel took 1.1 to 3.4 of ATen's time. On a GPU no kernel adds in a fixed order.
-        raise Decline("bags as long as the offsets say, each of which ATen adds up in one loop")
+        raise Decline("bag lengths depend on the offsets: ATen adds each bag in one loop")
     ones, zeros = b.constant(1, "i64", shape_of(offsets)), b.constant(0, "i64", [rows + 1])
     begun = write_at(b, zeros, ones, [offsets], [-1], "add")
     so_far = reduction.CumSum(begun, int_attr(0), begun.type).result

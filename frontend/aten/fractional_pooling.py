@@ -49,10 +49,10 @@ def fractional_max_pool(
     rank = pool_rank(node)
     sizes = shape_of(x)[-rank:]
     if math.prod(kernel) > MOST_PLACES:
-        raise Decline(f"windows of more than {MOST_PLACES} elements")
+        raise Decline(f"pooling windows of more than {MOST_PLACES} elements")
     known = [n for n in (*sizes, *counts) if not isinstance(n, Size)]
     if len(known) < 2 * rank:
-        raise Decline("random windows in an image whose sizes depend on the call")
+        raise Decline("fractional pooling of an image whose sizes depend on the call")
     planes = shape_of(samples)[:2]
     lengths = known[:rank]
     image = b.reshape(x, [*planes, *lengths])

@@ -145,7 +145,7 @@ class _Sampling:
         *places, rank = shape_of(grid)
         assert isinstance(rank, int)
         if on_cpu(image) and hint(shape_of(image)[1]) < _FEWEST_CHANNELS:
-            raise Decline("places of few channels, which ATen finds once for all of them")
+            raise Decline(f"fewer than {_FEWEST_CHANNELS} channels: ATen computes each position once for all channels")
         wide = b.convert(grid, opmath(spelling_of(grid)))
         axes = []
         for d, size in enumerate(shape_of(image)[2:]):

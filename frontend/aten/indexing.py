@@ -40,7 +40,7 @@ def index(b: GraphBuilder, node: torch.fx.Node, x: Value, indices: Sequence[Valu
     dims = [d for d, i in enumerate(indices) if i is not None]
     chosen = [i for i in indices if i is not None]
     if any(spelling_of(i) not in ("i64", "i32") for i in chosen):
-        raise Decline("a boolean mask's result has a size that the data decide")
+        raise Decline("boolean mask: the result's size depends on the data")
     unsafe = str(node.target).startswith("aten._unsafe")
     return index_into(b, x, chosen, dims, in_range=unsafe, wraps=not unsafe)
 
@@ -70,10 +70,14 @@ def bucketize(
     if str(node.target).startswith("aten.searchsorted"):
         x, boundaries = boundaries, x
     count = static_shape(boundaries)
-    if len(count) != 1 or sorter is not None or not count[0] or spelling_of(x) != spelling_of(boundaries):
-        raise Decline("a search in rows, in nothing, through an order or for another type")
+    if len(count) != 1:
+        raise Decline("batched boundaries")
+    if sorter is not None:
+        raise Decline("sorter given")
+    if spelling_of(x) != spelling_of(boundaries):
+        raise Decline("values and boundaries have different dtypes")
     if count[0] > _MOST_BOUNDARIES:
-        raise Decline(f"a search among more than {_MOST_BOUNDARIES} boundaries")
+        raise Decline(f"more than {_MOST_BOUNDARIES} boundaries")
     start, end = (b.expand(b.constant(n, "i64"), shape_of(x)) for n in (0, count[0]))
     for _ in range(count[0].bit_length()):
         middle = b.pointwise("bitwise_right_shift", b.pointwise("add", start, end), b.constant(1, "i64"))

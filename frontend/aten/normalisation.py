@@ -46,7 +46,7 @@ def softmax_backward(
     b: GraphBuilder, node: torch.fx.Node, grad: Value, y: Value, dim: int, dtype: torch.dtype
 ) -> Value:
     if types.SPELLING[dtype] != spelling_of(grad):
-        raise Decline("a gradient of another dtype than its input")
+        raise Decline("gradient and input have different dtypes")
     cls, _ = _CLASSES[str(node.target).split(".")[1]]
     grad, y = at_least_1d(b, grad), at_least_1d(b, y)
     dx = cls(grad, y, int_attr(dim % _rank(y)), grad.type).result
@@ -119,7 +119,7 @@ def group_norm(
 ) -> list[Value]:
     """Computes in one iteration space, [samples, groups, channels of a group, pixels], so that one kernel results."""
     if not node.args[0].meta["val"].is_contiguous():  # type: ignore[union-attr]
-        raise Decline("a group whose channels lie apart in memory")
+        raise Decline("group norm of an input that is not contiguous")
     spelling = spelling_of(x)
     wide = opmath(spelling)
     grouped = b.convert(b.reshape(x, [samples, groups, channels // groups, pixels]), wide)
@@ -199,12 +199,18 @@ def _group_norm_input(
     return b.pointwise("sub", own, level)
 
 
+def _check_loss(x: Value, weight: Any) -> None:
+    if weight is not None:
+        raise Decline("class weights given")
+    if _rank(x) != 2:
+        raise Decline("single sample, without a batch dim")
+
+
 @imports("nll_loss_forward")
 def nll_loss(
     b: GraphBuilder, node: torch.fx.Node, x: Value, target: Value, weight: Any, reduction: int, ignore_index: int
 ) -> list[Value]:
-    if weight is not None or _rank(x) != 2:
-        raise Decline("class weights, or a single sample")
+    _check_loss(x, weight)
     loss, total = (types.tensor(tuple(v.shape), types.SPELLING[v.dtype]) for v in node.meta["val"])
     op = normalisation.NllLoss(x, target, int_attr(reduction), int_attr(ignore_index), loss, total)
     return list(op.operation.results)
@@ -222,8 +228,7 @@ def nll_loss_backward(
     ignore_index: int,
     total: Value,
 ) -> Value:
-    if weight is not None or _rank(x) != 2:
-        raise Decline("class weights, or a single sample")
+    _check_loss(x, weight)
     op = normalisation.NllLossBackward(grad, target, total, int_attr(reduction), int_attr(ignore_index), x.type)
     return op.result
 
@@ -233,17 +238,19 @@ def _scale(q: Value, scale: float | None) -> ir.FloatAttr:
         return float_attr(scale)
     head = shape_of(q)[-1]
     if isinstance(head, Size):
-        raise Decline("the scale of attention over heads whose size depends on the call")
+        raise Decline("default scale of attention whose head size depends on the call")
     return float_attr(1 / math.sqrt(head))
 
 
 def _check_attention(q: Value, k: Value, v: Value, dropout_p: float) -> None:
     """Raises Decline for attention that no kernel of ours computes, such as with sizes not known to be equal."""
     if dropout_p:
-        raise Decline("attention with dropout draws random numbers")
+        raise Decline("attention with dropout: random numbers come from torch's generator")
     batch, keys, values = shape_of(q)[0], shape_of(k)[:3], shape_of(v)[:3]
-    if keys != values or batch != keys[0]:
-        raise Decline("attention of batches, keys and values that are not known to be as many")
+    if keys != values:
+        raise Decline("keys and values are not known to have equal sizes")
+    if batch != keys[0]:
+        raise Decline("queries and keys are not known to have equal batch sizes")
 
 
 @imports("_scaled_dot_product_flash_attention_for_cpu")

@@ -35,7 +35,7 @@ def operand(b: GraphBuilder, x: Any, spelling: str) -> Value:
 def refuse_integers(x: Value) -> None:
     """Leaves an op that ATen computes for floats only to ATen, which raises its own error for other types."""
     if not is_float(spelling_of(x)):
-        raise Decline("of integers, which ATen refuses")
+        raise Decline("integer input: ATen raises")
 
 
 def at_least_1d(b: GraphBuilder, x: Value) -> Value:
@@ -78,14 +78,14 @@ def import_row(b: GraphBuilder, node: torch.fx.Node, row: pointwise.Pointwise, a
     """Imports a call of an op that has a row. The call's arguments are the row's operands, then its parameters."""
     operands, rest = args[: row.arity], args[row.arity :]
     if len(rest) > len(row.params) or not set(node.kwargs) <= set(row.params):
-        raise Decline("this overload takes more than its row")
+        raise Decline("this overload has arguments that the op's table row does not take")
     params = dict(zip(row.params, (float(p) for p in rest), strict=False))
     schema = {a.name: a.default_value for a in schema_of(node.target).arguments}
     for name in row.params[len(rest) :]:
         params[name] = float(node.kwargs.get(name, schema.get(name)))  # type: ignore[arg-type]
     result = result_spelling(node)
     if result == "f64" and not row.doubles:
-        raise Decline("its kernel is exact to f32")
+        raise Decline("f64: the kernel is only as exact as f32")
     match row.promotion:
         case "compare":
             spelling = common_spelling(node, *range(row.arity))
@@ -102,11 +102,11 @@ def add(b: GraphBuilder, node: torch.fx.Node, x: Any, y: Any, alpha: float = 1) 
     spelling = result_spelling(node)
     name = str(node.target).split(".")[1]
     if name != "add" and "i1" in {spelling_of(v) for v in (x, y) if isinstance(v, ir.Value)}:
-        raise Decline("of bool, which ATen refuses to subtract")
+        raise Decline("subtraction of bool: ATen raises")
     x, y = operand(b, x, spelling), operand(b, y, spelling)
     if spelling == "i1":
         if alpha != 1:
-            raise Decline("of bool, times alpha")
+            raise Decline("addition of bool with alpha")
         return b.pointwise("logical_or", x, y)
     if name == "rsub":
         name, x, y = "sub", y, x
@@ -177,7 +177,7 @@ def addcmul(b: GraphBuilder, node: torch.fx.Node, x: Value, y: Any, z: Any, valu
     spelling = result_spelling(node)
     name = "mul" if str(node.target).split(".")[1] == "addcmul" else "div"
     if "f" not in spelling and name == "div":
-        raise Decline("only the float form is compiled")
+        raise Decline("no float: this op is compiled for floats only")
 
     def combine(x: Value, y: Value, z: Value) -> Value:
         scaled = y if value == 1 else b.with_number("mul", y, value)
@@ -198,7 +198,7 @@ def lerp(b: GraphBuilder, node: torch.fx.Node, start: Value, end: Value, weight:
     """start + weight * (end - start), from the nearer end as ATen does, so that a weight of 1 gives `end`."""
     spelling = result_spelling(node)
     if "f" not in spelling:
-        raise Decline("only the float form is compiled")
+        raise Decline("no float: this op is compiled for floats only")
 
     def mix(start: Value, end: Value, weight: Value) -> Value:
         apart = b.pointwise("sub", end, start)
@@ -216,14 +216,14 @@ def lerp(b: GraphBuilder, node: torch.fx.Node, start: Value, end: Value, weight:
 @imports("erfinv")
 def erfinv(b: GraphBuilder, node: torch.fx.Node, x: Value) -> Value:
     if node.meta["val"].device.type == "cpu" and result_spelling(node) == "f32" and torch.backends.mkl.is_available():
-        raise Decline("MKL has it in the library")
+        raise Decline("erfinv of f32 runs in the library (MKL)")
     return import_row(b, node, pointwise.BY_NAME["erfinv"], (x,))
 
 
 @imports("nextafter")
 def nextafter(b: GraphBuilder, node: torch.fx.Node, x: Value, y: Value) -> Value:
     if result_spelling(node) == "f16":
-        raise Decline("eager has none of f16")
+        raise Decline("f16: eager has no nextafter for it")
     return import_row(b, node, pointwise.BY_NAME["nextafter"], (x, y))
 
 
@@ -235,7 +235,7 @@ def frexp(b: GraphBuilder, node: torch.fx.Node, x: Value) -> list[Value]:
 @imports("polygamma")
 def polygamma(b: GraphBuilder, node: torch.fx.Node, n: int, x: Value) -> Value:
     if n > _MOST_DERIVATIVES:
-        raise Decline(f"a derivative of digamma beyond the {_MOST_DERIVATIVES}th")
+        raise Decline(f"derivative of digamma of an order above {_MOST_DERIVATIVES}")
     row = pointwise.BY_NAME["polygamma" if n else "digamma"]
     return import_row(b, node, row, (x, n) if n else (x,))
 
@@ -256,7 +256,7 @@ def to_copy(b: GraphBuilder, node: torch.fx.Node, x: Value, **kwargs: Any) -> Va
     source = node.args[0]
     assert isinstance(source, torch.fx.Node)
     if source.meta["val"].device != node.meta["val"].device:
-        raise Decline("copies between devices are torch's")
+        raise Decline("torch copies between devices")
     return b.convert(x, result_spelling(node))
 
 

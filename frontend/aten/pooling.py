@@ -75,7 +75,7 @@ def _windows(
     columns = (sizes[-rank:], counts, kernel, _each(stride, rank) if stride else kernel)
     found = [Window(*row) for row in zip(*columns, _each(padding, rank), _each(dilation, rank), strict=True)]
     if math.prod(kernel) > MOST_PLACES:
-        raise Decline(f"windows of more than {MOST_PLACES} elements")
+        raise Decline(f"pooling windows of more than {MOST_PLACES} elements")
     return found
 
 
@@ -152,7 +152,7 @@ def _offsets(windows: Sequence[Window]) -> list[Number]:
     """The offset of each place from its window's first place, in the flattened input."""
     elements = math.prod(w.size for w in windows)
     if isinstance(elements, int) and elements >= 1 << 31:
-        raise Decline("an image of 2³¹ elements")
+        raise Decline("image of 2³¹ or more elements")
     sides = [math.prod(v.size for v in windows[d + 1 :]) * w.dilation for d, w in enumerate(windows)]
     places = itertools.product(*(range(w.kernel) for w in windows))
     return [sum(k * side for k, side in zip(place, sides, strict=True)) for place in places]
@@ -227,7 +227,7 @@ def to_positions(b: GraphBuilder, node: torch.fx.Node, grad: Value, positions: V
     result, rank = node.meta["val"], pool_rank(node)
     if result.device.type == "cpu" and result.dim() == rank + 2 and has_vectors_of_channels(result):
         # Measured: our kernel took 1.3 to 3.8 of ATen's time.
-        raise Decline("an image in channels_last, of which ATen adds up vectors of channels")
+        raise Decline("gradient of pooling in channels_last: ATen vectorises over the channels")
     planes = sizes[:-rank]
     flat = [*planes, math.prod(sizes[-rank:])]
     zeros = b.constant(0, spelling_of(grad), flat)

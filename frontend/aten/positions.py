@@ -30,8 +30,10 @@ def index_into(
     """x at `indices` along `dims`, in ascending order; the indices broadcast. `in_range`: the indices are known to be
     inside x. `wraps`: negative indices count from the end; else they are out of range."""
     shapes = indexing.indexed_shape(shape_of(x), [shape_of(i) for i in indices], dims)
-    if shapes is None or 0 in shape_of(x):
-        raise Decline("indexing of or into nothing")
+    if shapes is None:
+        raise Decline("the indices are not known to broadcast together")
+    if 0 in shape_of(x):
+        raise Decline("indexing into a tensor without elements")
     result = types.tensor(shapes[0], spelling_of(x))
     together = [b.expand(b.convert(i, "i64"), shapes[1]) for i in indices]
     value = indexing.Index(x, together, int_array(dims), result).result
@@ -55,7 +57,7 @@ def write_at(
     `ordered`: eager combines in a fixed order on a GPU too. Raises Decline where the call has to stay ATen's.
     """
     if combine != "set" and spelling_of(x).startswith("complex"):
-        raise Decline("complex numbers that meet in one place")
+        raise Decline("complex numbers that are combined at one position")
     reason = _called_for(x, combine, ordered)
     if reason is not None:
         raise Decline(reason)
@@ -72,9 +74,9 @@ def _called_for(x: Value, combine: str, ordered: bool) -> str | None:
         return None
     spelling = spelling_of(x)
     if combine != "set" and atomic_of(combine, spelling) is None:
-        return f"GPUs have no step that combines {spelling} by {combine}"
+        return f"GPUs have no atomic {combine} of {spelling}"
     if ordered and types.is_float(spelling):
-        return "eager adds up in one order, kernels on a GPU in any"
+        return "eager adds in a fixed order, and GPU kernels in any order"
     if torch.are_deterministic_algorithms_enabled() and (combine == "set" or types.is_float(spelling)):
-        return "deterministic algorithms were asked for: the order of a kernel's writes is none"
+        return "use_deterministic_algorithms is on, and a GPU kernel writes in no fixed order"
     return None

@@ -62,7 +62,7 @@ def amax(b: GraphBuilder, node: torch.fx.Node, x: Value, dims: Any = None, keepd
 @imports("any", "all")
 def any_(b: GraphBuilder, node: torch.fx.Node, x: Value, dims: Any = None, keepdim: bool = False) -> Value:
     if result_spelling(node) != "i1":
-        raise Decline("the uint8 form keeps its dtype")
+        raise Decline("uint8: the result is uint8, not bool")
     _, name, overload = str(node.target).split(".")
     # This overload, for several dims, reads an empty list as no dims; all other reductions read it as all dims.
     none = overload == "dims" and dims is not None and not dims
@@ -117,7 +117,7 @@ def var(b: GraphBuilder, node: torch.fx.Node, x: Value, dims: Any = None, *args:
     keepdim = kwargs.get("keepdim", args[1] if len(args) > 1 else False)
     correction = kwargs.get("correction", 1)
     if args and not isinstance(args[0], bool):
-        raise Decline("this overload's arguments have no rule")
+        raise Decline("no import rule takes this overload's arguments")
     if args or "unbiased" in kwargs:
         correction = 1 if kwargs.get("unbiased", args[0] if args else True) else 0
     if isinstance(dims, bool):
@@ -163,4 +163,4 @@ def declines_along_rows(node: torch.fx.Node, dim: int) -> None:
     waits for the step before. Measured: ATen's `logcumsumexp` takes two thirds of our time, its `cummax` a quarter."""
     operand = node.args[0].meta["val"]  # type: ignore[union-attr]
     if operand.device.type == "cpu" and dim == operand.dim() - 1:
-        raise Decline("along rows each step waits for the last one")
+        raise Decline("running reduction along rows: each step waits for the one before")

@@ -23,7 +23,7 @@ def resize_bytes(
     assert isinstance(source, torch.fx.Node)
     result = (sizes_of(node.meta["val"]), result_spelling(node), strides_of(node.meta["val"]))
     arguments = [x, size, align_corners, scale]
-    reason = "ATen resizes images of bytes in whole numbers"
+    reason = "uint8 image: ATen resizes it in integer arithmetic"
     overload = f"aten.upsample_{mode}2d.vec"
     (resized,) = b.aten(overload, arguments, {}, [result], reason, [strides_of(source.meta["val"])])
     return resized

@@ -52,17 +52,17 @@ def index_put(
     if any(spelling_of(i) not in ("i64", "i32") for i in chosen.values()):
         (mask, *others) = indices
         if others or mask is None or spelling_of(mask) != "i1" or math.prod(shape_of(value)) != 1 or add:
-            raise Decline("a boolean mask's places are as many as the data decide")
+            raise Decline("boolean mask: the number of positions depends on the data")
         wide = b.reshape(mask, (*shape_of(mask), *[1] * (len(shape_of(x)) - len(shape_of(mask)))))
         return b.where(wide, b.reshape(value, ()), x)
     dims = list(chosen)
     shapes = indexing.indexed_shape(shape_of(x), [shape_of(i) for i in chosen.values()], dims)
     if shapes is None:
-        raise Decline("indices of which nothing says that they broadcast")
+        raise Decline("the indices are not known to broadcast together")
     whole, places, at = shapes
     given = shape_of(value)
     if len(given) > len(whole) or any(n not in (1, m) for n, m in zip(given[::-1], whole[::-1], strict=False)):
-        raise Decline("a value of which nothing says that it broadcasts to what is written")
+        raise Decline("the value is not known to broadcast to the indexed positions")
     value = b.expand(value, whole)
     after = [1] * (len(whole) - at - len(places))
     together = [b.reshape(b.expand(i, places), [*places, *after]) for i in chosen.values()]
@@ -227,9 +227,9 @@ def histc(b: GraphBuilder, node: torch.fx.Node, x: Value, bins: int = 100, low: 
     """Counts the elements in each of `bins` equal parts of [low, high]; an extra last bin takes the others."""
     spelling = spelling_of(x)
     if spelling not in ("f32", "f64"):
-        raise Decline("it counts in a narrow float, in several parts")
+        raise Decline(f"histc of {spelling}: ATen counts in that dtype, in several parts")
     if not low < high:
-        raise Decline("a range that the data decide")
+        raise Decline("histc without a range: the range depends on the data")
     flat = b.reshape(x, [math.prod(shape_of(x))])
     inside = b.pointwise("logical_and", b.with_number("ge", flat, low), b.with_number("le", flat, high))
     part = b.with_number("mul", b.with_number("sub", flat, low), bins)
@@ -246,7 +246,7 @@ def embedding_dense_backward(
     b: GraphBuilder, node: torch.fx.Node, grad: Value, index: Value, rows: Number, padding: int, by_frequency: bool
 ) -> Value:
     if by_frequency:
-        raise Decline("rows scaled by how often they are read")
+        raise Decline("scale_grad_by_freq: rows are scaled by how often they are read")
     places = b.reshape(index, [*shape_of(index), 1])
     if padding >= 0:
         grad = b.where(b.with_number("eq", places, padding), b.constant(0, spelling_of(grad)), grad)
@@ -261,7 +261,7 @@ def masked_scatter(b: GraphBuilder, node: torch.fx.Node, x: Value, mask: Value, 
     """A select for each element: the n-th element where the mask is true becomes the n-th element of `value`."""
     sizes = pointwise.broadcast_shape(shape_of(x), shape_of(mask))
     if sizes is None:
-        raise Decline("sizes of which nothing says that they broadcast")
+        raise Decline("input and mask are not known to broadcast")
     mask = b.expand(mask, sizes)
     place = b.reshape(_number_of_ones(b, mask), sizes)
     place = b.where(mask, b.with_number("sub", place, 1), b.constant(0, "i64"))
@@ -288,6 +288,6 @@ def _number_of_ones(b: GraphBuilder, mask: Value) -> Value:
     """The running count of true elements of the flattened mask, each element included, in one dim."""
     count = math.prod(shape_of(mask))
     if not on_cpu(mask) and (isinstance(count, Size) or count > _MOST_COUNTED):
-        raise Decline("a running sum longer than a GPU's program has room for")
+        raise Decline(f"running sum of more than {_MOST_COUNTED} elements: too long for one GPU program")
     flat = b.convert(b.reshape(mask, [count]), "i64")
     return reduction.CumSum(flat, int_attr(0), flat.type).result

@@ -36,7 +36,7 @@ def permute(b: GraphBuilder, node: torch.fx.Node, x: Value, *args: Any) -> Value
     dims = list(range(rank))
     name = str(node.target).split(".")[1].removesuffix("_copy")
     if name == "movedim":
-        raise Decline("movedim reaches the backend taken apart")
+        raise Decline("movedim is decomposed before import")
     if name == "permute":
         dims = [d % rank for d in args[0]] if rank else []
     elif rank > 1:
@@ -71,7 +71,7 @@ def clamped(position: Number | None, size: Number, default: Number) -> Number:
 def select(b: GraphBuilder, node: torch.fx.Node, x: Value, dim: int, index: int) -> Value:
     dim %= len(shape_of(x))
     if not isinstance(index, (int, Size)):
-        raise Decline("a position that is not known when compiling")
+        raise Decline("select at an index that depends on the data")
     at = index + shape_of(x)[dim] if index < 0 else index
     return b.reshape(b.slice(x, dim, at, 1), _size(node))
 
@@ -143,7 +143,7 @@ def spread(b: GraphBuilder, part: Value, dim: int, size: Number, start: Number, 
         # For symbolic sizes, nothing proves that the elements with their gaps fill the size. So each place reads its
         # element instead.
         if isinstance(start, Size):
-            raise Decline("steps from a position that depends on the call")
+            raise Decline("a step above 1 from a start that depends on the call")
         inner = [(0, 1, 1)] * (len(shape_of(part)) - dim - 1)
         found = window(b, part, [size, *shape_of(part)[dim + 1 :]], [(-start, 1, step), *inner])
         return b.where(_on_step(b, found, dim, start, step), found, b.constant(0, spelling_of(part)))
@@ -182,13 +182,13 @@ def slice_scatter(
     dim %= len(shape_of(x))
     size, count = shape_of(x)[dim], shape_of(part)[dim]
     if any(n != m for d, (n, m) in enumerate(zip(shape_of(part), shape_of(x), strict=True)) if d != dim):
-        raise Decline("sizes of which nothing says that they are equal")
+        raise Decline("the part's sizes are not known to equal the tensor's")
     part = b.convert(part, spelling_of(x))
     first = clamped(start, size, 0)
     if step == 1:
         after = first + count
         if not isinstance(size - after, Size) and size < after:
-            raise Decline("a part that reaches past the end where sizes are as in the traced call")
+            raise Decline("the part reaches past the tensor's end for sizes such as the traced call's")
         before, rest = b.slice(x, dim, 0, first), b.slice(x, dim, after, size - after)
         return b.cat([v for v in (before, part, rest) if shape_of(v)[dim] != 0], dim)
     offset = b.with_number("sub", b.along(shape_of(x), dim), first)

@@ -49,8 +49,10 @@ def _pairs(b: GraphBuilder, x: Value, dim: int) -> tuple[Value, Value, list[Numb
     """(x along `dim`, the elements to compare with along `dim` + 1, the sizes of all pairs, with `dim` twice)."""
     sizes = shape_of(x)
     count = sizes[dim]
-    if isinstance(count, Size) or count > _MOST_COMPARED:
-        raise Decline(f"a row of more than {_MOST_COMPARED} elements: ATen sorts")
+    if isinstance(count, Size):
+        raise Decline("rows whose length depends on the call: ATen sorts")
+    if count > _MOST_COMPARED:
+        raise Decline(f"rows of more than {_MOST_COMPARED} elements: ATen sorts")
     row, column = ([*sizes[:dim], *pair, *sizes[dim + 1 :]] for pair in ((1, count), (count, 1)))
     return b.reshape(x, column), b.reshape(x, row), [*sizes[:dim], count, count, *sizes[dim + 1 :]]
 
@@ -166,7 +168,7 @@ def mode(b: GraphBuilder, node: torch.fx.Node, x: Value, dim: int = -1, keepdim:
     """The least of the most frequent elements of a row. If NaN and a number are equally frequent, the number wins.
     (Eager sorts a row with NaN by a comparison that is no consistent order.)"""
     if node.meta["val"][0].device.type != "cpu":
-        raise Decline("a GPU's mode is another than the CPU's where several values are as frequent: ATen finds it")
+        raise Decline("mode on a GPU: of equally frequent values ATen takes another than on the CPU")
     x, dim = _along_dim(b, x, dim)
     own, other, square = _pairs(b, x, dim)
     equal, nan = b.pointwise("eq", own, other), _isnan(b, x)

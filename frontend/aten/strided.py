@@ -83,7 +83,7 @@ def _sum_of_windows(b: GraphBuilder, grad: Value, sizes: Sequence[int], dim: int
     """`unfold_backward` before the result is broadcast: dims other than `dim` keep `grad`'s sizes."""
     meeting, spelling = math.ceil(size / step), spelling_of(grad)
     if meeting > _MOST_WINDOWS:
-        raise Decline(f"more than {_MOST_WINDOWS} windows hold an element")
+        raise Decline(f"more than {_MOST_WINDOWS} windows overlap at an element")
     rank = len(sizes)
     dim %= rank
     order = [*(d for d in range(rank) if d != dim), dim, rank]
@@ -133,9 +133,9 @@ def as_strided(
     if min(start, reach) < 0 or max(start, reach) >= 1 + sum(
         (n - 1) * s for n, s in zip(shape_of(x), given, strict=True)
     ):
-        raise Unsupported("a view of memory that its tensor does not name")
+        raise Unsupported("the view reaches outside of its tensor's elements")
     if not is_non_overlapping_and_dense_or_false(source):
-        raise Decline("strides that name other places of a tensor's memory")
+        raise Decline("strided view of a tensor with gaps or overlaps")
     order = sorted(range(len(given)), key=lambda d: (-given[d], d))
     flat = b.reshape(b.permute(x, order), [count])
     at = b.constant(start, "i64", [1] * max(len(sizes), 1))

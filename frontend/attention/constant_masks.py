@@ -101,7 +101,7 @@ def _run(node: torch.fx.Node, values: dict[torch.fx.Node, Any]) -> Any:
     module = getattr(node.target, "__module__", None) or ""
     known = isinstance(node.target, OpOverload) or module.partition(".")[0] in _KNOWN_MODULES
     if not known or "_functorch" in module or isinstance(node.target, HigherOrderOperator):
-        raise NotConstant(f"{node.target} is not run here")
+        raise NotConstant(f"{node.target} is not evaluated at compile time")
     return node.target(*args, **kwargs)  # type: ignore[operator]
 
 
@@ -120,7 +120,7 @@ def _attribute(node: torch.fx.Node) -> torch.Tensor:
         value = getattr(value, part, None)
     constant = isinstance(value, torch.Tensor) and type(value) is torch.Tensor and "constant" in str(node.target)
     if not constant or value.device.type != "cpu" or value.numel() > _LIMIT:
-        raise NotConstant(f"{node.target} is no constant")
+        raise NotConstant(f"{node.target} is not constant")
     return value.clone()
 
 

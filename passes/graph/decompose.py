@@ -222,7 +222,7 @@ def dropout(op: ir.Operation) -> Values:
         [like, 1.0 - p],
         {},
         [(sizes, "i1", row_major(sizes))],
-        "random numbers are torch's own",
+        "random numbers come from torch's generator",
     )
     (wide,) = _wide(x)
     kept = _B.pointwise("mul", wide, _B.convert(mask, spelling_of(wide)))

@@ -100,7 +100,8 @@ def test_what_is_refused_leaves_the_rest_compiled() -> None:
         compiled(torch.arange(12).reshape(4, 3))
     (graph,) = cuesta.report().as_dict()["graphs"]
     assert len(graph["kernels"]) == 1
-    assert [call["reason"] for call in graph["aten_calls"]] == ["of integers, which ATen refuses"]
+    (call,) = graph["aten_calls"]
+    assert "integer" in call["reason"]
 
 
 def _refuses(function: Callable[[Tensor], Tensor], x: Tensor) -> None:

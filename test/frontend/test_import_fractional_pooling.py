@@ -61,4 +61,4 @@ def test_gradient(name: str, matches_eager: Check) -> None:
 
 def test_many_places_are_called(matches_eager: Check) -> None:
     run = matches_eager(lambda x, places: aten.fractional_max_pool2d(x, [6, 6], [5, 5], places), IMAGE, PLACES)
-    assert run.reasons() == {"aten.fractional_max_pool2d.default": "windows of more than 32 elements"}
+    assert "32 elements" in run.reasons()["aten.fractional_max_pool2d.default"]

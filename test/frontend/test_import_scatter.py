@@ -118,19 +118,20 @@ def test_import_matches_eager(name: str, matches_eager: Check) -> None:
 
 
 CALLED: dict[str, tuple[Any, ...]] = {
-    "a range that the data decide": (lambda x: x.histc(4), X),
-    "rows scaled by how often they are read": (
+    "without a range": (lambda x: x.histc(4), X),
+    "scale_grad_by_freq": (
         lambda g, i: aten.embedding_dense_backward(g, i, 5, -1, True),
         *(ROWS, AT),
     ),
-    "complex numbers that meet in one place": (
+    "complex numbers": (
         lambda z, i: z.index_put((i,), z[:1], True),
         *(torch.complex(X, X), AT),
     ),
 }
 
 
-@pytest.mark.parametrize("reason", CALLED)
-def test_calls_that_stay(reason: str, matches_eager: Check) -> None:
-    function, *inputs = CALLED[reason]
-    assert reason in matches_eager(function, *inputs).reasons().values()
+@pytest.mark.parametrize("cause", CALLED)
+def test_calls_that_stay(cause: str, matches_eager: Check) -> None:
+    function, *inputs = CALLED[cause]
+    reasons = matches_eager(function, *inputs).reasons().values()
+    assert any(cause in reason for reason in reasons)

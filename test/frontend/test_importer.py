@@ -107,31 +107,38 @@ def test_mutation_of_views_of_other_types_and_of_two(matches_eager: Check) -> No
 
 # -- calls into ATen ------------------------------------------------------------------------------
 
+#: A word of the reason → a call that ATen keeps for it.
 DECLINED: dict[str, tuple[Any, ...]] = {
-    "the cuesta dialect has no op for it": (torch.special.airy_ai, X),
-    "bags as long as the offsets say, each of which ATen adds up in one loop": (
+    "no op for it": (torch.special.airy_ai, X),
+    "bag lengths": (
         lambda x: F.embedding_bag(torch.tensor([1, 0, 2]), x, torch.tensor([0, 1])), X,
     ),
-    "a row of more than 64 elements: ATen sorts": (lambda x: x.repeat(1, 11).sort(1).values, X),
-    "along rows each step waits for the last one": (lambda x: (x.logcumsumexp(1), x.cummax(1)), X),
-    "transforms run in the library": (lambda x: torch.fft.rfft(x).real, X),
-    "matrices are taken apart in the library": (lambda x: torch.linalg.svdvals(x.to(torch.complex64)), X),
-    "writes to computed positions": (lambda x: (x * 1).as_strided_scatter(x[:2, :2], (2, 2), (6, 1)), X),
-    "the uint8 form keeps its dtype": (lambda x: x.any(1), WHOLE.byte()),
-    "a tensor without elements": (lambda x: x[:0].sum(), X),
-    "kernels compute it of real numbers only": (lambda x: x.to(torch.complex64).acos().real, X),
-    "kernels do not compute on float8_e4m3fn": (lambda x: x.to(torch.float8_e4m3fn).float(), X),
-    "class weights, or a single sample": (F.nll_loss, X[0], torch.tensor(2)),
-    "a range in a narrow float accumulates its own way": (
+    "64 elements": (lambda x: x.repeat(1, 11).sort(1).values, X),
+    "along rows": (lambda x: (x.logcumsumexp(1), x.cummax(1)), X),
+    "Fourier": (lambda x: torch.fft.rfft(x).real, X),
+    "LAPACK": (lambda x: torch.linalg.svdvals(x.to(torch.complex64)), X),
+    "computed positions": (lambda x: (x * 1).as_strided_scatter(x[:2, :2], (2, 2), (6, 1)), X),
+    "uint8": (lambda x: x.any(1), WHOLE.byte()),
+    "without elements": (lambda x: x[:0].sum(), X),
+    "real numbers": (lambda x: x.to(torch.complex64).acos().real, X),
+    "float8_e4m3fn": (lambda x: x.to(torch.float8_e4m3fn).float(), X),
+    "class weights": (lambda x, t: F.nll_loss(x, t, x[0]), X, torch.tensor([2, 0, 1, 5])),
+    "batch dim": (F.nll_loss, X[0], torch.tensor(2)),
+    "batched boundaries": (lambda x: torch.searchsorted(torch.tensor([[0.0, 1.0]] * 4), x), X),
+    "sorter": (
+        lambda x: torch.searchsorted(torch.tensor([1.0, 0.0]), x, sorter=torch.tensor([1, 0])), X,
+    ),
+    "different dtypes": (lambda x: torch.bucketize(x, torch.tensor([0, 1])), X),
+    "narrow float": (
         lambda x: x + torch.arange(0, 3, 0.5, dtype=torch.bfloat16), X,
     ),
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("reason", DECLINED)
-def test_declined_calls_run_and_say_why(reason: str, matches_eager: Check) -> None:
-    run = matches_eager(*DECLINED[reason])
-    assert reason in run.reasons().values()
+@pytest.mark.parametrize("cause", DECLINED)
+def test_declined_calls_run_and_say_why(cause: str, matches_eager: Check) -> None:
+    run = matches_eager(*DECLINED[cause])
+    assert any(cause in reason for reason in run.reasons().values())
 
 
 def test_call_keeps_every_kind_of_argument(matches_eager: Check) -> None:

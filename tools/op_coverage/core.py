@@ -17,12 +17,12 @@ from cuesta.torch_private.ops import OpOverload, all_op_names, is_composite, ove
 #: Packet → why no kernel computes it; frontend/aten/called.py has more. Products and convolutions are not listed: they
 #: have rules, and run in a library where that is faster.
 _NOT_COMPILED = {
-    "_local_scalar_dense": "its number is a Python one: it runs between programs",
-    "nonzero": "the data decide its result's size: it runs between programs",
-    "resize_": "memory as it is found, of another size: AOTAutograd takes it away, or it runs between programs",
+    "_local_scalar_dense": "its result is a Python number: it runs between programs",
+    "nonzero": "its result's size depends on the data: it runs between programs",
+    "resize_": "it changes the size of memory in place: AOTAutograd removes it, or it runs between programs",
     **dict.fromkeys(
         ("sym_is_contiguous", "sym_numel", "sym_size", "sym_storage_offset", "sym_stride"),
-        "a number that follows from the sizes; nothing is computed",
+        "a number known from the sizes; nothing is computed",
     ),
 }
 
@@ -59,7 +59,7 @@ def core_section() -> str:
     called: defaultdict[str, list[str]] = defaultdict(list)
     for op in every:
         if not is_compiled(op):
-            called[why_not(op) or "nobody has said why"].append(str(op).removeprefix("aten.").removesuffix(".default"))
+            called[why_not(op) or "no reason recorded"].append(str(op).removeprefix("aten.").removesuffix(".default"))
     compiled = len(every) - sum(map(len, called.values()))
     lines = [
         "## Core ATen",

@@ -12,7 +12,7 @@ from cuesta.tools.op_coverage.survey import NO_ELEMENTS, Record
 #: Reasons that do not depend on the overload → the table's words for them.
 _GENERAL = {
     NO_ELEMENTS: "no elements",
-    "kernels compute it of real numbers only": "complex",
+    "complex numbers: kernels compute this op for real numbers only": "complex",
 }
 _SHORT = {"the cuesta dialect has no op for it": "no op"}
 #: The most calls that a row names.
