@@ -69,7 +69,7 @@ class Miss:
     reason: str
 
 
-NO_ENTRY = Miss("no entry: the graph is new, or cuesta, torch, the CPU or an option is another")
+NO_ENTRY = Miss("no entry: the graph is new, or cuesta, torch, the CPU or an option has changed")
 
 
 class Cache:
@@ -105,7 +105,7 @@ class Cache:
         except (FileNotFoundError, NotADirectoryError):  # `put` says what is in the way of a folder
             return NO_ENTRY
         except OSError as error:
-            self._warn("unusable", f"compiled graphs cannot be taken from the cache in {self.root}: {error}")
+            self._warn("unusable", f"the cache in {self.root} cannot be read: {error}")
             return Miss(f"not readable: {error}")
         result = _decode(key, data)
         if isinstance(result, Hit):
@@ -184,7 +184,7 @@ class Cache:
 
     def _leave_out(self, error: UnsafeFileError) -> str:
         """Warns that the cache is not used, and returns the reason for the report."""
-        reason = f"the cache is left out: {error}"
+        reason = f"the cache is not used: {error}"
         self._warn("unusable", f"{reason}. CUESTA_CACHE_DIR may name another folder")
         return reason
 
@@ -251,7 +251,9 @@ def content_key(*parts: str | bytes) -> str:
 
 def _path(root: Path, key: str) -> Path:
     if len(key) < 3 or not (key.isascii() and key.isalnum()):
-        raise ValueError(f"not a cache key: {key!r}; content_key makes them, of letters and digits")
+        raise ValueError(
+            f"not a cache key: {key!r}; a key is 3 or more ASCII letters and digits, such as content_key makes"
+        )
     return root / key[:2] / f"{key}{_ENTRY}"
 
 

@@ -66,7 +66,7 @@ def test_another_process_compiles_nothing(tmp_path: Path) -> None:
         text=True,
         check=False,
     )
-    assert (done.returncode, done.stdout) == (0, "torch.compiler.load_cache_artifacts brought it\n"), done.stderr
+    assert done.returncode == 0 and "load_cache_artifacts" in done.stdout, done.stderr
 
 
 def test_what_the_disk_cache_had_is_saved_and_what_was_loaded_is_kept(
@@ -79,7 +79,8 @@ def test_what_the_disk_cache_had_is_saved_and_what_was_loaded_is_kept(
     assert saved is not None
     monkeypatch.setenv("CUESTA_CACHE_DIR", str(tmp_path / "other"))
     assert torch.compiler.load_cache_artifacts(saved[0]) is not None
-    assert compile_and_run() == (True, "torch.compiler.load_cache_artifacts brought it")
+    hit, reason = compile_and_run()
+    assert hit and "load_cache_artifacts" in reason
     monkeypatch.setattr(cache_artifacts, "_LOADED", {})
     assert compile_and_run() == (True, "the same graph was compiled before")
 

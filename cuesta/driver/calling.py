@@ -104,7 +104,7 @@ def bind_sized(
         try:
             own = program.with_sizes(known)
         except CompileError as problem:  # a kernel that only these sizes need did not compile
-            log.warning("%s is compiled for alone: %s", known, problem)
+            log.warning("the sizes %s get a program of their own: %s", known, problem)
             return otherwise
         return bind(around(own), convention.with_sizes(known), gm)
 

@@ -98,7 +98,7 @@ def compile_graph(gm: torch.fx.GraphModule, request: _Request) -> Boxed:
     if steps or takes_nested_size(gm) or uses_streams(gm):
         return _in_pieces(gm, steps, request)
     if is_symbolic(gm) and options.memory_limit is not None:
-        return _for_each_set(gm, request, "memory_limit holds for each set of sizes: each has a plan of its own")
+        return _for_each_set(gm, request, "with memory_limit, each set of sizes needs a memory plan of its own")
     report = GraphReport(kind, sets=request.sets, frozen=request.frozen)
     try:
         decide = recall_kinds if options.tiered else decide_kinds
@@ -109,7 +109,7 @@ def compile_graph(gm: torch.fx.GraphModule, request: _Request) -> Boxed:
         else:
             made = found
             if options.tiered:
-                report.tier = "full: it was in the cache"
+                report.tier = "full: the program was in the cache"
     except (Unsupported, DeviceError) as problem:  # torch may run on a GPU on which our kernels do not load
         return _without_program(gm, request, problem)
     except (CompileError, ArtefactError) as failure:
@@ -129,7 +129,7 @@ def compile_graph(gm: torch.fx.GraphModule, request: _Request) -> Boxed:
 
 def _in_pieces(gm: torch.fx.GraphModule, steps: dict[torch.fx.Node, str], request: _Request) -> Boxed:
     kind, options = request.kind, request.options
-    refuse_unplanned(kind, options, "it is cut where Python is called or the stream changes")
+    refuse_unplanned(kind, options, "the graph is cut into pieces at steps in Python or at changes of the stream")
     if steps:
         compile_report.add(report_of_steps(steps, kind))
     return in_pieces(gm, steps, lambda piece, name: compile_graph(piece, _Request(f"{kind}, {name}", options)))
@@ -165,7 +165,7 @@ def _bound(made: MadeProgram, gm: torch.fx.GraphModule, request: _Request, repor
 
     if not is_symbolic(gm):
         return bind(run(made.executable), made.convention, gm)
-    others = _for_each_set(gm, request, "the program for all sizes is not right for these")
+    others = _for_each_set(gm, request, "the program for all sizes does not admit these sizes")
     return bind_sized(made.executable, made.convention, gm, others, run)
 
 
@@ -188,7 +188,7 @@ def run_in_python(
     sets: SetsOfSizes | None = None,
 ) -> Boxed:
     """Runs the graph op by op in Python; the report gets `reason`, the log gets `warning` (by default the reason)."""
-    refuse_unplanned(kind, options, f"it runs op by op ({reason})")
+    refuse_unplanned(kind, options, f"the graph runs op by op ({reason})")
     compile_report.add(GraphReport(kind, fallback=reason, sets=sets))
     log.warning("the %s graph runs op by op: %s", kind, warning or reason)
     return op_by_op(gm)

@@ -18,7 +18,9 @@ def describe_program(module: ir.Module, report: GraphReport) -> dict[str, Any]:
     """Describes the planned host function for the runtime, and fills in the kernels, calls and memory of the report."""
     hosts = [op for op in module.body.operations if op.operation.name == "func.func"]
     if len(hosts) != 1 or "cuesta.memory" not in hosts[0].attributes:
-        raise CompileError(f"{len(hosts)} functions beside the kernels; one with the plan of plan-memory was due")
+        raise CompileError(
+            f"{len(hosts)} functions beside the kernels; one, with plan-memory's cuesta.memory, is valid"
+        )
     (host,) = hosts
     functions = kernel_functions(module)
     kernels: dict[str, dict[str, Any]] = {}

@@ -169,7 +169,7 @@ def _lowers_with(nodes: Iterable[Node], lowers: Callable[[], bool]) -> bool:
 def _marked(nodes: Iterable[Node]) -> Iterator[None]:
     nodes = list(nodes)
     for node in nodes:
-        node.meta[CALL_IN_ATEN] = "to see whether the rest compiles"
+        node.meta[CALL_IN_ATEN] = "called in ATen to find out whether the rest compiles"
     try:
         yield
     finally:
@@ -179,7 +179,7 @@ def _marked(nodes: Iterable[Node]) -> Iterator[None]:
 
 def _mark(nodes: Iterable[Node], failure: LoweringFailed) -> None:
     for node in nodes:
-        node.meta[CALL_IN_ATEN] = f"a kernel of cuesta's for it does not compile: {failure.first_line}"
+        node.meta[CALL_IN_ATEN] = f"cuesta's kernel for the op does not compile: {failure.first_line}"
 
 
 def _alike(gm: torch.fx.GraphModule, nodes: Iterable[Node]) -> list[Node]:

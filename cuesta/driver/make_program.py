@@ -103,14 +103,17 @@ def look_up(
     found = None
     if options.dump:
         # A cached program has no stages any more.
-        report.cache["reason"] = "a dump wants every stage"
+        report.cache["reason"] = "a dump needs every stage, so the graph is compiled"
     elif wanted.unknown:
-        report.cache = {"hit": False, "reason": "who computes products is not measured yet"}
+        report.cache = {"hit": False, "reason": "library and kernel have not been timed yet for its products"}
     else:
         found = wanted.cache.load(gm, report)
         if found is not None and report.instead and is_strict():
             found, report.instead = None, []
-            report.cache = {"hit": False, "reason": "the kept program is one without kernels that failed"}
+            report.cache = {
+                "hit": False,
+                "reason": "the cached program calls ATen where a kernel failed, which CUESTA_STRICT forbids",
+            }
     report.times["key and cache"] = time.perf_counter() - start
     if found is None:
         return wanted

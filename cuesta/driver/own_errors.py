@@ -33,7 +33,7 @@ def raise_told(failure: CuestaError) -> NoReturn:
 def told_of(failure: CuestaError) -> str:
     """The text of a warning about an error that is worked around, with the command that raises it."""
     return (
-        f"an error of cuesta's, {failure}\n"
-        "  what the graph computes is right all the same; "
-        f"to have it raised, with a file to report: CUESTA_STRICT=1 {shlex.join(sys.orig_argv)}"
+        f"a bug of cuesta: {failure}\n"
+        "  The graph's results are right: they are computed another way. "
+        f"To raise the error, with a file to report: CUESTA_STRICT=1 {shlex.join(sys.orig_argv)}"
     )

@@ -26,16 +26,16 @@ def recorded(
     if not options.cudagraphs or device.type != "cuda":
         return program
     if program.metadata["elsewhere"]:
-        report.cuda_graph = f"not recorded: it has tensors on {', '.join(program.metadata['elsewhere'])}"
+        report.cuda_graph = f"not recorded: the program has tensors on {', '.join(program.metadata['elsewhere'])}"
         return program
 
     def tell(outcome: str) -> None:
         report.cuda_graph = outcome
 
     if options.memory_limit is not None:
-        report.cuda_graph = "not recorded: its copies of arguments would come on top of memory_limit"
+        report.cuda_graph = "not recorded: memory_limit does not allow for the copies of arguments"
         return program
-    tell("its second call is to be recorded")
+    tell("will be recorded at the second call")
     chosen = convention.tensor_arguments
     # The graph module's own tensors come after the call's.
     count = len(chosen) + len(convention.constants)

@@ -57,8 +57,8 @@ def guard_shared_memory(
         if not warned:
             warned = True
             log.warning(
-                "a graph runs op by op where its arguments share memory and it writes one of them: it was compiled "
-                "for arguments that do not"
+                "a graph runs op by op: its arguments share memory, the graph writes one of them, and it was compiled "
+                "for arguments that share none"
             )
         for i in tensors:
             if missing := missing_memory(arguments[i]):  # eager would read it all the same

@@ -143,7 +143,9 @@ class ExportedProgram:
         for source in self._convention.sources:
             item, value = self._signature.inputs[source.argument], values[source.argument]
             if not isinstance(value, torch.Tensor) or source.dim is None or value.dim() <= source.dim:
-                raise InputError(f"argument {item.name!r} has no dimension {source.dim}, whose size was left open")
+                raise InputError(
+                    f"argument {item.name!r} has no dimension {source.dim}, whose size the export left open"
+                )
         return self._read(values)
 
     def _make_sized(self, sizes: tuple[int, ...]) -> _Sized:
@@ -160,7 +162,7 @@ class ExportedProgram:
                     f"the export admits {least} to {'any' if greatest is None else greatest}"
                 )
         if not self._program.admits(known):
-            raise InputError(f"the program was not compiled for sizes of this kind: {known}")
+            raise InputError(f"the compiled program does not admit the sizes {known}")
         program = self._program.with_sizes(known)
         expected = dict(zip(convention.tensor_arguments, program.metadata["arguments"], strict=False))
         return _Sized(program, expected, convention.with_sizes(known).outputs)
@@ -230,7 +232,10 @@ class ExportedProgram:
             if item.kind != "weight":
                 continue
             if item.name not in self._weights:
-                raise InputError(f"weight {item.name!r} is missing; the program was saved without weights?")
+                raise InputError(
+                    f"weight {item.name!r} is missing; a program saved without weights takes them from "
+                    "cuesta.load(path, weights)"
+                )
             laid_out = self._laid_out(item, self._weights[item.name], expected[position])
             self._weights[item.name] = laid_out
 

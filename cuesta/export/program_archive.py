@@ -120,13 +120,15 @@ def _write(file: BinaryIO, members: Iterable[tuple[str, Any]], key: bytes | None
 def _check_place(path: Path) -> None:
     """Raises an OSError, before anything is written, if no file can be written at this path."""
     if path.parent.exists() and not path.parent.is_dir():
-        raise NotADirectoryError(errno.ENOTDIR, "a program is saved into a folder, and this is none", str(path.parent))
+        raise NotADirectoryError(errno.ENOTDIR, "no program can be saved here: this is not a folder", str(path.parent))
     if not path.parent.is_dir():
-        raise FileNotFoundError(errno.ENOENT, "no such folder to save a program into", str(path.parent))
+        raise FileNotFoundError(errno.ENOENT, "no program can be saved here: there is no such folder", str(path.parent))
     if path.is_dir():
-        raise IsADirectoryError(errno.EISDIR, "a program is saved into a file, and this is a folder", str(path))
+        raise IsADirectoryError(errno.EISDIR, "no program can be saved under this name: this is a folder", str(path))
     if path.exists() and not path.is_file():
-        raise FileExistsError(errno.EEXIST, "a program is saved into a regular file, and this is none", str(path))
+        raise FileExistsError(
+            errno.EEXIST, "no program can be saved under this name: this is not a regular file", str(path)
+        )
 
 
 def _check_whose(path: Path, file: BinaryIO) -> None:
@@ -178,12 +180,15 @@ def _unpacked(path: Path, file: BinaryIO, nbytes: int) -> zipfile.ZipFile:
     # Members that share bytes would take more memory than the file has bytes.
     if not plain or sum(m.file_size for m in members) > nbytes or len({m.filename for m in members}) < len(members):
         raise ArtefactError(
-            f"{path} is damaged, or not a program that cuesta saved: its members are not stored plainly"
+            f"{path} is damaged, or not a program that cuesta saved: "
+            "its members are compressed, encrypted, overlapping or repeated"
         )
     most = _memory()
     for member in members:
         if member.file_size > most:
-            raise UnsafeFileError(f"{path} holds {member.filename} of {member.file_size} bytes; the memory is {most}")
+            raise UnsafeFileError(
+                f"{path} holds {member.filename} of {member.file_size} bytes; at most {most}, the memory, are read"
+            )
     return archive
 
 

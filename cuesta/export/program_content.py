@@ -79,7 +79,7 @@ def read_json(archive: zipfile.ZipFile, check_origin: Callable[[Mapping[str, Any
     try:
         content: Any = json.loads(read_member(archive, _JSON))
     except (ValueError, RecursionError) as problem:
-        raise ArtefactError(f"{_JSON}: no JSON: {problem}") from None
+        raise ArtefactError(f"{_JSON}: not JSON: {problem}") from None
     with refusing(_JSON):
         an_object(content)
         check_origin(content)
@@ -96,7 +96,9 @@ def read_signature(content: Mapping[str, Any], metadata: Mapping[str, Any]) -> S
         _check_specs(described, specs, len(metadata["convention"]["outputs"]))
     with refusing("convention"):
         if metadata["convention"]["constants"]:
-            raise Wrong(metadata["convention"]["constants"], "a saved program has none").within(".constants")
+            raise Wrong(
+                metadata["convention"]["constants"], "an empty list is valid: a saved program has no constants"
+            ).within(".constants")
         check_arguments(metadata["convention"], _ranks(described, metadata))
     return Signature.of(described, **specs)
 
@@ -171,4 +173,4 @@ def _check_inside(entry: Mapping[str, Any], nbytes: int) -> None:
     check_dims(entry)
     end = (entry["offset"] + extent_in_elements(entry["sizes"], entry["strides"])) * DTYPES[entry["dtype"]].itemsize
     if end > nbytes:
-        raise Wrong(end, f"it ends at this byte of its storage, which has {nbytes}")
+        raise Wrong(end, f"the tensor ends at this byte; its storage has {nbytes} bytes")

@@ -52,14 +52,14 @@ def read_program(
             executable = load_code(artefact)
             kept = read_weights(archive, content["weights"], artefact.metadata["program"])
         except ArtefactError as error:
-            raise ArtefactError(f"{path} is no program that can be loaded: {error}") from error
+            raise ArtefactError(f"{path} cannot be loaded as a program: {error}") from error
         except (zipfile.BadZipFile, NotImplementedError, ValueError, EOFError, struct.error, OverflowError) as error:
             raise ArtefactError(f"{path} is damaged, or not a program that cuesta saved: {error}") from error
         except OSError as error:
             if error.errno != errno.EINVAL:
                 raise
             # zipfile seeks to the offsets in the file's list of parts, which may be before the file's beginning.
-            raise ArtefactError(f"{path} is damaged: its list of parts leads out of the file") from error
+            raise ArtefactError(f"{path} is damaged: its zip directory points outside of the file") from error
     return artefact, executable, signature, {**kept, **(weights or {})}
 
 
@@ -70,7 +70,7 @@ def write_program(
     try:
         described = signature.as_dict()
     except NotImplementedError as error:
-        raise ArtefactError(f"arguments or results are arranged in what no file can name: {error}") from None
+        raise ArtefactError(f"arguments or results are in a container that cannot be saved: {error}") from None
     entries, storages = _describe_weights(weights or {})
     content = {
         "kind": _KIND,

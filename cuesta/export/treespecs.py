@@ -64,7 +64,7 @@ def read_treespec(spelled: str, name: str) -> pytree.TreeSpec:
     try:
         document = json.loads(spelled)
     except (ValueError, RecursionError) as problem:
-        raise ArtefactError(f"{name}: no JSON: {problem}") from None
+        raise ArtefactError(f"{name}: not JSON: {problem}") from None
     with refusing(name):
         if type(document) is not list or len(document) != 2 or type(document[0]) is not int:
             raise Wrong(document, "a list of a format's number and a tree is valid")
@@ -147,7 +147,7 @@ def _check_made_by(module: str, name: str) -> None:
     factory = _loaded(module, name)
     registered = isinstance(factory, type) and factory in pytree.SUPPORTED_SERIALIZED_TYPES
     if not (factory in _FACTORIES if isinstance(factory, type) else False) and not registered:
-        raise Wrong(f"{module}.{name}", "one of Python's own types, or a registered container, makes what is missing")
+        raise Wrong(f"{module}.{name}", "a default_factory is one of Python's own types, or a registered container")
 
 
 def _check_enumerations(context: Any) -> None:
@@ -161,7 +161,7 @@ def _check_enumerations(context: Any) -> None:
             module, _, path = context["fqn"].partition(":")
             found = _loaded(module, path)
             if not (isinstance(found, type) and issubclass(found, enum.Enum) and context["name"] in found.__members__):
-                raise Wrong(context["fqn"], "an enumeration that this process does not know, or no member of it")
+                raise Wrong(context["fqn"], "this process knows no such enumeration, or no such member of it")
         for each in context.values():
             _check_enumerations(each)
 

@@ -122,7 +122,7 @@ class GraphReport:
         if self.apart:
             worst = sorted(self.apart, key=lambda r: -r["bytes"])[:3]
             pairs = count_text(len(self.apart), "pair")
-            yield f"  {pairs} of neighbours stayed apart; the costliest:"
+            yield f"  {pairs} of neighbours were not fused; the costliest:"
             for pair in worst:
                 yield f"    {pair['producer']} | {pair['consumer']}: {pair['reason']} ({size_text(pair['bytes'])})"
         for choice in self.products:

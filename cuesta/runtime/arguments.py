@@ -135,7 +135,7 @@ class _Expected:
         if in_place:
             return aligned_copy(plain)
         if shares_places(self.sizes, self.strides):
-            self._refuse(f"its strides are {list(tensor.stride())}, and the program shares places among its elements")
+            self._refuse(f"its strides are {list(tensor.stride())}, not the overlapping ones that the program needs")
         return self._empty().copy_(plain)
 
     def _check(self, tensor: Any) -> None:

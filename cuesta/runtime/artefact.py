@@ -81,7 +81,7 @@ class Artefact:
             kernels[name] = code[start : start + size]
             start += size
         if start != len(code) or len(kernels) != len(content["kernels"]):
-            raise ArtefactError(f"damaged artefact: {len(code)} bytes of kernels, whose names say otherwise")
+            raise ArtefactError(f"damaged artefact: the listed kernels do not fill the {len(code)} bytes of kernels")
         return cls(objects, content["entry"], content["metadata"], kernels)
 
 

@@ -136,7 +136,7 @@ class Executable:
 
 
 def _needs_sizes(tensors: list[Tensor]) -> Any:
-    raise TypeError("this program has symbols in its sizes: call what with_sizes makes of it")
+    raise TypeError("this program has symbolic sizes: call the result of with_sizes(…) instead")
 
 
 def _resolver(kernels: KernelTable | None) -> Resolve:

@@ -31,7 +31,7 @@ class Failures:
         Must be called on the thread that ran the program, before that thread calls torch again.
         """
         if code == MISFIT:
-            return ExecutionError("torch made copies of the arguments that do not fit either; this is a bug of cuesta")
+            return ExecutionError("a bug of cuesta: torch's copies of the arguments do not fit the program either")
         step = self._steps[abs(code) - 1]
         if step["kind"] == "check":
             return _RAISED[step["raises"]](step["message"])
@@ -41,12 +41,12 @@ class Failures:
 
             return access_error(step, self._accesses, driver_code)
         if step["kind"] == "launch":
-            return ExecutionError(f"launch of kernel {step['kernel']}{where}: {describe_error(driver_code)}")
+            return ExecutionError(f"launching kernel {step['kernel']}{where} failed: {describe_error(driver_code)}")
         message = _last_message()
         if self._without_memory(message):
             return self._out_of_memory(step, message)
         if step["kind"] == "allocation":
-            return ExecutionError(f"memory for a result{where}: {message or _NO_MESSAGE}")
+            return ExecutionError(f"allocating a result{where} failed: {message or _NO_MESSAGE}")
         if code > 0:
             return ExecutionError(f"{step['overload']}{where}: {message or _NO_MESSAGE}")
         traced = "; ".join(f"sizes {r['sizes']}, strides {r['strides']}" for r in step["results"])

@@ -52,7 +52,7 @@ def with_sizes(program: Mapping[str, Any], values: Mapping[str, int]) -> dict[st
         try:
             made = _with_sizes(program, values)
         except ZeroDivisionError:
-            raise Wrong(None, "a size of it divides by 0") from None
+            raise Wrong(None, "one of its sizes divides by 0") from None
         check_places(made)
     return made
 
@@ -109,7 +109,7 @@ def _grids(program: Mapping[str, Any], values: Mapping[str, int]) -> dict[str, i
     for i, (versions, passed) in enumerate(program["grids"]):
         kernel = next((kernel for kernel, unless in versions if number(unless, values) == 0), None)
         if kernel is None:
-            raise Wrong(len(versions), "no version of its kernel is right for these sizes").within(f".grids[{i}]")
+            raise Wrong(len(versions), "no version of the kernel admits these sizes").within(f".grids[{i}]")
         parameters = {f"p{j}": number(size, values) for j, size in enumerate(passed)}
         found |= {f"k{i}": kernel, f"g{i}": number(program["kernels"][kernel]["grid"][0], parameters)}
     return found

@@ -122,7 +122,7 @@ class Size:
         return not _is_negative(self - other)
 
     def _no_number(self, *_: object) -> bool:
-        raise Undecided(f"it takes a number for {self}, which depends on the call")
+        raise Undecided(f"the code needs a number for {self}, which depends on the call")
 
     __bool__ = __int__ = __float__ = __index__ = _no_number
 
@@ -317,7 +317,7 @@ def _is_negative(size: Number) -> bool:
         return size < 0
     noted = _ASSUMED.get()
     if noted is None:
-        raise Undecided(f"what is done differs with {size}, which depends on the call")
+        raise Undecided(f"the code branches on the sign of {size}, which depends on the call")
     return noted.setdefault(str(size), hint(size) < 0)
 
 

@@ -199,7 +199,9 @@ def _command(python: str | None) -> list[str]:
         # Another environment: its own modules come first, and it needs only cuesta of ours.
         return [python, "-P", "-c", f"import sys; sys.path.append({str(_root())!r}); {_SERVE}"]
     if not sys.executable:
-        raise CompileError("cuesta runs Triton in processes of its own, and this Python does not know its executable")
+        raise CompileError(
+            "cuesta runs Triton in processes of its own, which sys.executable must start; sys.executable is empty"
+        )
     return worker_command(_SERVE)
 
 

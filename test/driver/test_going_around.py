@@ -116,7 +116,7 @@ def test_the_kernel_at_fault_goes_to_aten_and_the_others_stay(
     assert graph.fallback is None and [failed["ops"] for failed in graph.instead] == [["_softmax"]]
     assert any(line.startswith("  no kernel for _softmax, called in ATen instead: ") for line in graph.lines())
     (warning,) = warnings
-    assert warning.startswith("the inference graph calls _softmax in ATen: an error of cuesta's, ")
+    assert warning.startswith("the inference graph calls _softmax in ATen: ")
     assert "CUESTA_STRICT=1 " in warning
 
 
@@ -212,7 +212,7 @@ def test_where_nothing_helps_the_graph_runs_op_by_op(warnings: Warnings, monkeyp
     assert graph.fallback is not None and graph.fallback.startswith("pass 'host-to-llvm' raised KeyError")
     assert not graph.instead
     (warning,) = warnings
-    assert warning.startswith("the inference graph runs op by op: an error of cuesta's, pass 'host-to-llvm' raised")
+    assert warning.startswith("the inference graph runs op by op: ") and "pass 'host-to-llvm' raised" in warning
 
 
 def test_llvm_that_fails_on_all_leaves_the_graph_op_by_op(warnings: Warnings, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -239,7 +239,7 @@ def test_sizes_that_fail_are_an_error_of_ours_and_not_undecided(
     x = torch.randn(3, 4)
     assert_close(function(x), x.exp() + 1)
     first, second = warnings
-    assert first.startswith("the inference graph is compiled for each set of sizes: an error of cuesta's, pass 'host")
+    assert first.startswith("the inference graph is compiled for each set of sizes: ") and "pass 'host" in first
     assert second.startswith("the inference graph runs op by op")
 
 

@@ -62,7 +62,7 @@ def changed(name: str, change: Callable[[dict[str, Any]], None]) -> tuple[Entry,
 @pytest.mark.parametrize(
     ("change", "told"),
     [
-        (lambda c: c["tensor_arguments"].reverse(), "convention.tensor_arguments: a list of 2; the graph's are"),
+        (lambda c: c["tensor_arguments"].reverse(), "convention.tensor_arguments: a list of 2; "),
         (lambda c: c["sources"].reverse() or c["sources"][0].update(name="s99"), "s99"),
         (lambda c: c["outputs"].append({"kind": "argument", "index": 99, "value": None}), "the call has 5 arguments"),
     ],

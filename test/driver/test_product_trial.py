@@ -209,7 +209,8 @@ def test_a_kernel_that_is_not_made_leaves_the_library(machine: Machine, monkeypa
     monkeypatch.setattr(logging.getLogger("cuesta"), "warning", lambda text, *rest: said.append(text % rest))
     graph = compiled(None)
     assert taken(graph) == {"across": LIBRARY} and len(graph.aten_calls) == 1
-    assert said == ["products of f32: the library's, as a kernel of ours was not measured: LLVM refused the module"]
+    (warning,) = said
+    assert "products of f32" in warning and "LLVM refused the module" in warning
 
 
 def test_each_kind_s_specimen_is_a_kernel() -> None:
@@ -249,8 +250,9 @@ def test_a_clear_answer_of_one_kind_is_the_others(machine: Machine, kernel: floa
     graphs = step_of(F.linear)
     assert [taken(graph) for graph in graphs] == [{"across": who}, {"along": who, "turned": who}]
     assert machine.races == races
-    text = f"products along: {who}; as across, where it takes {kernel * 1e3:.2f} of the library's time"
-    assert (text in str(cuesta.report())) == (races == 1)
+    lines = [line for line in str(cuesta.report()).splitlines() if f"products along: {who}; " in line]
+    inferred = ["across" in line and f"{kernel * 1e3:.2f}" in line for line in lines]
+    assert any(inferred) == (races == 1)
     machine.restart()
     assert taken(compiled(None, lambda x: x @ WEIGHT.t().contiguous())) == {"along": who}  # whatever is asked first
 
@@ -353,8 +355,9 @@ def test_attention_is_as_products_are_where_the_library_is_slow_and_else_measure
     options = {"cache": False, "gemm": "library"}
     torch.compile(attention, backend="cuesta", options=options)(x).sum().backward()
     forward, backward = cuesta.report().graphs
-    told = f"attention forward: {who}; as across, where it takes {kernel * 1e3:.2f} of the library's time"
-    assert (told in str(cuesta.report())) == (races == 1)
+    lines = [line for line in str(cuesta.report()).splitlines() if f"attention forward: {who}; " in line]
+    inferred = ["across" in line and f"{kernel * 1e3:.2f}" in line for line in lines]
+    assert any(inferred) == (races == 1)
     assert [taken(forward), taken(backward)] == [{"forward": who}, {"backward": who}]
     assert machine.races == races
     assert [not forward.aten_calls, not backward.aten_calls] == [who == KERNEL] * 2

@@ -264,7 +264,7 @@ def test_an_entry_in_an_older_format_is_written_over(fresh: Forker, cache: Path)
 def test_code_for_another_machine_or_version_is_not_taken(fresh: Forker, other: str, cache: Path) -> None:
     outcome = fresh.run({"CUESTA_CACHE_DIR": cache}, before=other)
     assert (outcome.hits, outcome.warnings) == ([False, False], [])
-    assert all("cuesta, torch, the CPU or an option is another" in graph["reason"] for graph in outcome.graphs)
+    assert all("no entry: " in graph["reason"] for graph in outcome.graphs)
     assert len(entries(cache)) == 4  # each finds its own again
 
 
@@ -396,9 +396,9 @@ def test_a_cache_that_others_may_write_is_left_out(fresh: Forker, cache: Path) -
     outcome = fresh.run({"CUESTA_CACHE_DIR": cache})
     assert outcome.hits == [False, False]
     (warning,) = outcome.warnings
-    assert warning.startswith(f"the cache is left out: {cache} may be written by everybody")
+    assert f"{cache} may be written by everybody" in warning
     for graph in outcome.graphs:
-        assert graph["reason"].startswith("the cache is left out: ") and graph["reason"].count(str(cache)) == 1
+        assert "may be written by everybody" in graph["reason"] and graph["reason"].count(str(cache)) == 1
     assert {path: path.stat().st_mtime_ns for path in cache.rglob("*")} == before
 
 
@@ -438,10 +438,10 @@ def test_a_limit_on_the_size_of_files_stops_no_compile(tmp_path: Path) -> None:
 
 def check_not_dumped(outcome: Outcome, root: Path | str, reason: str) -> None:
     for graph in outcome.graphs:
-        assert graph["dump"].startswith(str(root)) and "is not whole: " in graph["dump"] and reason in graph["dump"]
+        assert graph["dump"].startswith(str(root)) and "is incomplete: " in graph["dump"] and reason in graph["dump"]
     (warning,) = outcome.warnings
     # The first write that fails is warned of: it is not always that of the graph whose report says why.
-    assert warning.startswith(f"not every stage is dumped: {root} cannot be written: [Errno ")
+    assert f": {root} cannot be written: [Errno " in warning
 
 
 def test_a_dump_where_none_can_be(fresh: Forker, tmp_path: Path) -> None:

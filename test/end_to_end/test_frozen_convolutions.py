@@ -84,7 +84,7 @@ def test_what_follows_is_in_the_call(memory_format: torch.memory_format) -> None
         assert found.stride() == eager.stride()
         assert (found - exact).norm() <= 2 * (eager - exact).norm()
     (graph,) = cuesta.report().graphs
-    assert graph.frozen == "weights of convolutions: 4 kept as oneDNN packs them"
+    assert graph.frozen == "weights of convolutions: 4 packed by oneDNN"
     assert calls() == {ALONE: 3, ADDING_IN_PLACE: 1} and {c["route"] for c in graph.aten_calls} == {"shim"}
     # Copies alone, into channels_last and back, and none where the images come so.
     assert graph.launches == (0 if memory_format == torch.channels_last else 3)

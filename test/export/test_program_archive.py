@@ -179,7 +179,7 @@ def repacked(path: Path, pack: Callable[[zipfile.ZipFile, str, bytes], None]) ->
 def test_compressed_members_are_refused(unsigned: Path) -> None:
     """A gigabyte of zeros fits into a megabyte of them."""
     repacked(unsigned, lambda archive, name, data: archive.writestr(name, data, zipfile.ZIP_DEFLATED))
-    with pytest.raises(ArtefactError, match="members are not stored plainly"):
+    with pytest.raises(ArtefactError, match="its members are"):
         cuesta.load(unsigned)
 
 
@@ -187,7 +187,7 @@ def test_compressed_members_are_refused(unsigned: Path) -> None:
 def test_a_name_that_is_there_twice_is_refused(unsigned: Path) -> None:
     with zipfile.ZipFile(unsigned, "a") as archive:
         archive.writestr("code", b"other")
-    with pytest.raises(ArtefactError, match="members are not stored plainly"):
+    with pytest.raises(ArtefactError, match="its members are"):
         cuesta.load(unsigned)
 
 
@@ -200,13 +200,13 @@ def test_members_that_share_their_bytes_are_refused(unsigned: Path) -> None:
                 setattr(again, field, getattr(code, field))
             archive.filelist.append(again)
         archive._didModify = True  # type: ignore[attr-defined]
-    with pytest.raises(ArtefactError, match="members are not stored plainly"):
+    with pytest.raises(ArtefactError, match="its members are"):
         cuesta.load(unsigned)
 
 
 def test_a_member_larger_than_the_memory_is_refused(unsigned: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(program_archive, "_memory", lambda: 100)
-    with pytest.raises(UnsafeFileError, match=r"program\.json of \d+ bytes; the memory is 100"):
+    with pytest.raises(UnsafeFileError, match=r"program\.json of \d+ bytes; at most 100"):
         cuesta.load(unsigned)
 
 
@@ -238,13 +238,13 @@ def test_where_no_program_can_be_saved(program: Any, tmp_path: Path) -> None:
     fifo = tmp_path / "folder" / "fifo"
     fifo.parent.mkdir()
     os.mkfifo(fifo)
-    with pytest.raises(FileNotFoundError, match=f"no such folder to save a program into: '{tmp_path / 'none'}'"):
+    with pytest.raises(FileNotFoundError, match=f"no such folder: '{tmp_path / 'none'}'"):
         program.save(tmp_path / "none" / "program")
     with pytest.raises(IsADirectoryError, match=f"this is a folder: '{fifo.parent}'"):
         program.save(fifo.parent)
-    with pytest.raises(FileExistsError, match=f"saved into a regular file, and this is none: '{fifo}'"):
+    with pytest.raises(FileExistsError, match=f"not a regular file: '{fifo}'"):
         program.save(fifo)
-    with pytest.raises(NotADirectoryError, match=f"is saved into a folder, and this is none: '{cuesta.__file__}'"):
+    with pytest.raises(NotADirectoryError, match=f"not a folder: '{cuesta.__file__}'"):
         program.save(cuesta.__file__ + "/program")
     assert [p.name for p in tmp_path.rglob("*")] == ["folder", "fifo"]
 

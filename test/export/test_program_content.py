@@ -57,8 +57,8 @@ def _set(*path: Any) -> Any:
 @pytest.mark.parametrize(
     ("change", "told"),
     [
-        (_set("weights", "embed.weight", "sizes", [11, 8]), "it ends at this byte of its storage, which has 320"),
-        (_set("weights", "embed.weight", "offset", 1), "it ends at this byte of its storage, which has 320"),
+        (_set("weights", "embed.weight", "sizes", [11, 8]), "its storage has 320"),
+        (_set("weights", "embed.weight", "offset", 1), "its storage has 320"),
         (_set("weights", "embed.weight", "strides", [8]), ".strides: a list of 1; one for each of 2 sizes"),
         (_set("weights", "embed.weight", "strides", [8, -1]), ".strides[1]: -1; a number of 0 or more"),
         (_set("weights", "embed.weight", "storage", 99), "storage/99: the file has no such part"),
@@ -69,7 +69,7 @@ def _set(*path: Any) -> Any:
         (_set("signature", "inputs", []), "program.json signature.inputs"),
         (_set("signature", "ranges", {"s0": [1]}), ".ranges['s0']: a list of 1; a list of 2 is valid"),
         (_set("signature", "in_spec", "[1, {}]"), "signature.in_spec.type: None; this key is missing"),
-        (_set("signature", "in_spec", "[" * 100_000), "signature.in_spec: no JSON"),
+        (_set("signature", "in_spec", "[" * 100_000), "signature.in_spec: not JSON"),
         (_set("signature", "out_spec", pytree.treespec_dumps(pytree.tree_structure([1]))), "the program has 5 outputs"),
         (_set("signature", "in_spec", pytree.treespec_dumps(pytree.tree_structure([1]))), "a tuple of arguments and"),
         (_set("instructions", 5), "program.json.instructions: 5; a list is valid"),
@@ -86,7 +86,7 @@ def test_a_weight_cut_short_is_refused(tmp_path: Path) -> None:
     """It used to grow with what was in memory behind it."""
     with zipfile.ZipFile(rewritten(tmp_path, {})) as archive:
         data = archive.read("storage/0")
-    with pytest.raises(ArtefactError, match=r"weights\['.*'\]: .*; it ends at this byte of its storage"):
+    with pytest.raises(ArtefactError, match=r"weights\['.*'\]: .* its storage has"):
         cuesta.load(rewritten(tmp_path, {"storage/0": data[:-4]}))
     with pytest.raises(ArtefactError, match="storage/0: the file has no such part"):
         cuesta.load(rewritten(tmp_path, {"storage/0": None}))
@@ -108,7 +108,7 @@ def test_a_part_that_is_compressed_is_refused(tmp_path: Path) -> None:
     path = rewritten(tmp_path, {})
     with zipfile.ZipFile(path, "a", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("storage/9", bytes(1 << 20))
-    with pytest.raises(ArtefactError, match="its members are not stored plainly"):
+    with pytest.raises(ArtefactError, match="its members are compressed"):
         cuesta.load(path)
 
 
@@ -135,10 +135,10 @@ def _factory(module: str, name: str) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        (_tree("builtins.dict", _enumerated("antigravity:x"), 1), "an enumeration that this process does not know"),
-        (_tree("builtins.dict", _enumerated("os:environ"), 1), "an enumeration that this process does not know"),
-        (_tree("builtins.dict", _enumerated(f"{__name__}:Colour", "BLUE"), 1), "or no member of it"),
-        (_tree("builtins.tuple", _enumerated("antigravity:x"), 1), "an enumeration that this process does not know"),
+        (_tree("builtins.dict", _enumerated("antigravity:x"), 1), "no such enumeration"),
+        (_tree("builtins.dict", _enumerated("os:environ"), 1), "no such enumeration"),
+        (_tree("builtins.dict", _enumerated(f"{__name__}:Colour", "BLUE"), 1), "no such member"),
+        (_tree("builtins.tuple", _enumerated("antigravity:x"), 1), "no such enumeration"),
         (_tree("builtins.tuple", "3", 1), "null is valid"),
         (_tree("builtins.dict", '["a"]', 2), "a list of 2 keys is valid"),
         (_tree("builtins.dict", "[[1]]", 1), "a text or a number is a key"),

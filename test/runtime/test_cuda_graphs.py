@@ -129,7 +129,7 @@ def test_a_view_of_a_result_keeps_its_value(recorder: FakeRecorder) -> None:
     for n, view in enumerate(held):
         torch.testing.assert_close(view, (x(n) * W)[1:])
     assert recorder.replays == 1, "the others ran as they are"
-    assert heard[-1] == "recorded; 4 calls ran without it, as results of earlier ones were in use"
+    assert heard[-1].startswith("recorded; 4 calls ran without the recording")
 
 
 def test_what_autograd_has_saved_keeps_its_value(recorder: FakeRecorder) -> None:

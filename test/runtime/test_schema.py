@@ -43,8 +43,8 @@ def changed(metadata: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
 
 #: Field, value, and what the message says after the field; "" where the field itself is unknown or missing.
 CRAFTED: list[tuple[str, Any, str]] = [
-    ("program.results[0].sizes", [9, 8], "it is another tensor than the whole memory"),
-    ("program.results[1].sizes", [8, 8], "it ends at this byte; its memory has 256"),
+    ("program.results[0].sizes", [9, 8], "not those of its whole memory"),
+    ("program.results[1].sizes", [8, 8], "its memory has 256"),
     ("program.results[1].sizes[1]", -4, "-4; a size is 0 or more"),
     ("program.results[1].sizes[1]", True, "True; a size is 0 or more"),
     ("program.results[1].sizes[1]", 8.0, "8.0; a size is 0 or more"),
@@ -66,7 +66,7 @@ CRAFTED: list[tuple[str, Any, str]] = [
     ("program.bases[0].sizes", [1 << 61, 1 << 61], "bytes of a tensor are counted in 63 bits"),
     ("program.kept", 1 << 40, "0 to 1048576 are valid"),
     ("program.released", [1], "1; the program has 1 arguments"),
-    ("program.released", [0], "0; the program gives this argument back"),
+    ("program.released", [0], "0; the program releases"),
     ("program.mutates", [-1], "-1; an index is 0 or more"),
     ("program.mutates", [0, 0], "each is valid once"),
     ("program.lent", [4], "4; the program has 1 arguments"),
@@ -202,10 +202,10 @@ def test_a_call_names_an_op(name: str) -> None:
 @pytest.mark.parametrize(
     ("path", "text", "told"),
     [
-        ("results[1].offset", "6*s{0}*s{1}", "it ends at this byte"),
+        ("results[1].offset", "6*s{0}*s{1}", "ends at this byte"),
         ("results[1].sizes[0]", "s{0} - 20", "a size is 0 or more"),
         ("results[1].offset", "0 - s{0}", "an offset is 0 or more"),
-        ("results[1].sizes[0]", "s{0} // (s{0} - 8)", "a size of it divides by 0"),
+        ("results[1].sizes[0]", "s{0} // (s{0} - 8)", "divides by 0"),
     ],
 )
 def test_places_are_checked_anew_for_each_set_of_sizes(path: str, text: str, told: str) -> None:

@@ -141,7 +141,7 @@ def begin(gm: torch.fx.GraphModule, options: Options) -> None:
         with disable_current_modes():
             trials.begun[key] = trials.begin_kernel(specimen, options), time.perf_counter() - start
     except CuestaError as problem:
-        log.info("%s; it is tried again where it is to be timed", problem)
+        log.info("a kernel to time does not compile yet: %s; the timing itself tries again", problem)
 
 
 def _choice(specimen: Specimen, options: Options, measure: Callable[[str, Question, Specimen], T]) -> Choice | T:
@@ -153,7 +153,7 @@ def _choice(specimen: Specimen, options: Options, measure: Callable[[str, Questi
             return told
         ratio = told.times[KERNEL] / told.times[LIBRARY] if len(told.times) == 2 else 1.0
         if not specimen.clear[0] < ratio < specimen.clear[1]:
-            source = f"as {told.about}, where it takes {ratio:.2f} of the library's time"
+            source = f"as for {told.about}, where a kernel takes {ratio:.2f} of the library's time"
             return Choice(question.kind, question.about, told.taken, LIBRARY, {}, source)
     key = choice_key(question, options)
     if key not in trials.known:
@@ -183,7 +183,7 @@ def _measured(key: str, question: Question, specimen: Specimen, options: Options
             calls = {LIBRARY: lambda: specimen.library(*inputs), KERNEL: lambda: program(list(inputs))}
             times = trials.race(calls)
         except CuestaError as problem:
-            log.warning("%s of f32: the library's, as a kernel of ours was not measured: %s", specimen.kind, problem)
+            log.warning("%s of f32 stay in the library: no kernel could be timed: %s", specimen.kind, problem)
             return Choice.of(question, {}, f"not measured: {problem}")
     keep(key, times, options)
     report.times["measuring"] = report.times.get("measuring", 0.0) + seconds + time.perf_counter() - start

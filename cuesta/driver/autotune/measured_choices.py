@@ -95,7 +95,7 @@ class MeasuredChoices:
         start = clock()
         spent = self.report.times.get("measuring", 0.0)
         if spent >= MOST_SECONDS:
-            return Choice.of(question, {}, f"not measured: {MOST_SECONDS:.0f} s of measuring are over")
+            return Choice.of(question, {}, f"not measured: measuring for this graph has taken {MOST_SECONDS:.0f} s")
         calls = {}
         with chosen_by(None), disable_current_modes(), torch.no_grad():
             if self.begin is not None:
@@ -106,15 +106,17 @@ class MeasuredChoices:
                 try:
                     calls[candidate] = self.build(question, subject, candidate)
                 except (CompileError, DeviceError) as problem:
-                    log.warning("max_autotune: %s as %s is not made: %s", question.about, candidate, problem)
+                    log.warning(
+                        "max_autotune: %s: candidate %s does not compile: %s", question.about, candidate, problem
+                    )
             try:
                 times = self.stopwatch.race(calls) if calls else {}
             except (ExecutionError, IndexError) as problem:
                 times = {}
-                log.warning("max_autotune: %s is not measured: %s", question.about, problem)
+                log.warning("max_autotune: %s: no candidate could be timed: %s", question.about, problem)
         self.report.times["measuring"] = spent + clock() - start
         if not times:
-            return Choice.of(question, {}, "not measured: no candidate runs by itself")
+            return Choice.of(question, {}, "not measured: no candidate could be compiled and timed alone")
         keep(key, times, self.options)
         return Choice.of(question, times, "measured")
 

@@ -68,7 +68,7 @@ class GraphCache:
         report.cache = {"hit": True, "reason": "the same graph was compiled before"}
         self._record(found.payload, report)
         if given is not None:
-            report.cache["reason"] = "torch.compiler.load_cache_artifacts brought it"
+            report.cache["reason"] = "the program came from torch.compiler.load_cache_artifacts"
             self.cache.put(self.key, given)
         report.take_program(artefact.metadata["report"])
         # The key does not contain names: the graph in the cache may have had other names for its tensors.
@@ -96,9 +96,11 @@ def check_calls_graph(convention: Mapping[str, Any], gm: torch.fx.GraphModule) -
     tensors = [i for i, value in enumerate(values) if isinstance(value, torch.Tensor)]
     with refusing("convention"):
         if convention["tensor_arguments"] != tensors:
-            raise Wrong(convention["tensor_arguments"], f"the graph's are {tensors}").within(".tensor_arguments")
+            raise Wrong(convention["tensor_arguments"], f"the graph has tensors at {tensors}").within(
+                ".tensor_arguments"
+            )
         if len(convention["constants"]) != (count := len(held_nodes(gm))):
-            raise Wrong(convention["constants"], f"the graph holds {count} tensors").within(".constants")
+            raise Wrong(convention["constants"], f"the graph holds {count} constant tensors").within(".constants")
         check_arguments(convention, [v.dim() if isinstance(v, torch.Tensor) else None for v in values])
         for i, source in enumerate(convention["sources"]):
             value, dim = values[source["argument"]], source["dim"]

@@ -101,12 +101,15 @@ class KeptProgram:
     def load(self) -> Boxed:
         """Loads the program. Raises ArtefactError or DeviceError if it does not load here; torch then compiles."""
         artefact = read_artefact(self._code())
-        if len(artefact.metadata["convention"]["constants"]) != len(self.constants):
-            raise ArtefactError("torch has kept another count of tensors than the program takes")
+        taken = len(artefact.metadata["convention"]["constants"])
+        if taken != len(self.constants):
+            raise ArtefactError(f"torch kept {len(self.constants)} constant tensors; the program takes {taken}")
         if self.artefact is None:  # our cache has one entry for equal graphs from any source lines
             without_lines(artefact.metadata)
         executable = load(artefact)
-        report = GraphReport(self.kind, cache={"hit": True, "reason": "torch kept it with what AOTAutograd made"})
+        report = GraphReport(
+            self.kind, cache={"hit": True, "reason": "torch kept the program with AOTAutograd's output"}
+        )
         report.take_program(artefact.metadata["report"])
         compile_report.add(report)
         tell_report(report)
@@ -121,7 +124,7 @@ class KeptProgram:
         given = cache_artifacts.loaded(self.key)
         found = open_cache(self.root).get(self.key) if given is None else Hit(given)
         if not isinstance(found, Hit):
-            raise ArtefactError(f"torch has kept a program that cuesta's cache has not: {found.reason}")
+            raise ArtefactError(f"torch kept the key of a program that is missing from cuesta's cache: {found.reason}")
         cache_artifacts.record(self.key, found.payload)
         return found.payload
 
@@ -160,7 +163,9 @@ class CuestaOutputCode(OutputCode):
     def prepare_for_serialization(self) -> None:
         """Drops the loaded code. Raises BypassAOTAutogradCache for a graph that torch is not to keep."""
         if self.kept is None:
-            raise BypassAOTAutogradCache("a graph that cuesta runs in pieces, by its sizes or op by op is not kept")
+            raise BypassAOTAutogradCache(
+                "the graph is not one program: it runs in pieces, for each set of sizes, or op by op"
+            )
         self.call = self.bundling = None
 
     def post_compile(self, example_inputs: Any, constants: Any, graph_kwargs: Any) -> None:

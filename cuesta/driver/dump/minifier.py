@@ -63,7 +63,9 @@ def watched(
     def call(args: list[Any]) -> list[Any]:
         if not agrees(boxed, original, args, donated):
             _write_first(original, args, settings | {"failure": AccuracyError.__name__})
-            raise AccuracyError(f"results of a graph ({kind}) are not eager's: {get_minifier_repro_path()} says which")
+            raise AccuracyError(
+                f"the {kind} graph's results differ from eager's; {get_minifier_repro_path()} has the graph"
+            )
         return boxed(args)
 
     call._boxed_call = True  # type: ignore[attr-defined]
@@ -98,7 +100,7 @@ def agrees(compiled: Boxed, gm: torch.fx.GraphModule, inputs: Sequence[Any], don
             wide, widened = cast_to_fp64(copy.deepcopy(gm), [*inputs])
             exact = after(_unboxed(wide), widened)
         except Exception as problem:  # an op may have no float64 form
-            log.warning("there is nothing in float64 to compare with: %s", problem)
+            log.warning("the comparison has no float64 results: %s", problem)
     return same(
         wanted,
         found,
@@ -149,7 +151,7 @@ def write(script: str, gm: torch.fx.GraphModule, folder: Path) -> None:
     for path in (folder / f"{count}.py", Path("repro.py")):
         try:
             path.write_text(script)
-            log.warning("a graph of %d nodes that fails: %s", count, path.absolute())
+            log.warning("a failing graph of %d nodes is in %s", count, path.absolute())
         except OSError as problem:
             log.warning("%s cannot be written: %s", path, problem)
 

@@ -43,7 +43,7 @@ def run_repro(
     if command == "run":
         compiled = _compile(copied(gm), inputs, kind, options)
         if by_values and not agrees(compiled, gm, inputs):
-            raise AccuracyError(f"results of the graph ({kind}) are not eager's")
+            raise AccuracyError(f"the {kind} graph's results differ from eager's")
         return compiled(list(inputs))
 
     def fails(smaller: torch.fx.GraphModule, smaller_inputs: Sequence[Any]) -> bool:

@@ -100,7 +100,7 @@ class Dump:
 
     def outcome(self) -> str:
         """The dump's folder, or why the dump is incomplete; for the report."""
-        return str(self.folder) if self.failure is None else f"{self.folder} is not whole: {self.failure}"
+        return str(self.folder) if self.failure is None else f"{self.folder} is incomplete: {self.failure}"
 
     def _stop(self, error: OSError) -> None:
         self.failure = str(error)
@@ -119,7 +119,7 @@ def write_graph(root: Path, stage: str, text: str) -> None:
 def _warn(root: Path, error: OSError) -> None:
     if root not in _WARNED:
         _WARNED.add(root)
-        _log.warning("not every stage is dumped: %s cannot be written: %s", root, error)
+        _log.warning("the dump is incomplete: %s cannot be written: %s", root, error)
 
 
 def _write_whole(path: Path, content: str | bytes) -> None:

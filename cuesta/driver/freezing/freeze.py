@@ -47,11 +47,11 @@ class FrozenWeights:
 
     def text(self) -> str:
         """The text for the report."""
-        count = {"kept in panels": self.panels, "kept as MKL packs them": self.products - self.panels}
+        count = {"packed into panels": self.panels, "packed by MKL": self.products - self.panels}
         parts = [", ".join(f"{n} {how}" for how, n in count.items() if n)]
         texts = [f"weights of matrix products: {part}" for part in parts if part]
         if convolutions := len(self.arguments) - self.products:
-            texts.append(f"weights of convolutions: {convolutions} kept as oneDNN packs them")
+            texts.append(f"weights of convolutions: {convolutions} packed by oneDNN")
         return "; ".join(texts)
 
     def bind(self, boxed: Boxed) -> Boxed:
@@ -64,15 +64,15 @@ def freeze_if_possible(
 ) -> tuple[FrozenWeights | None, str]:
     """The result of `freeze`, or None where it does not apply, and the text for the report."""
     if kind != "inference":
-        return None, "nothing: the graph is for gradients, and weights change"
+        return None, "nothing: the weights of a training graph change"
     if options.target not in (None, CPU):
-        return None, f"nothing: for {options.target} weights stay as they are"
+        return None, f"nothing: weights are packed for target cpu, not for {options.target}"
     if options.bitwise_eager:
-        return None, "nothing: packed weights give other bits than eager's"
+        return None, "nothing: bitwise_eager is on, and packed weights give other bits than eager's"
     if kept_by_torch:
-        return None, "nothing: torch keeps this program for other processes, which have weights of their own"
+        return None, "nothing: torch keeps this program for processes with other weights"
     found = freeze(gm, static, options)
-    return found, found.text() if found is not None else "nothing: no weight of f32 is worth packing"
+    return found, found.text() if found is not None else "nothing: no f32 weight is worth packing"
 
 
 def freeze(gm: torch.fx.GraphModule, static: Sequence[int], options: Options) -> FrozenWeights | None:

@@ -71,8 +71,8 @@ def planned_within(module: ir.Module, pipeline: Pipeline, limit: int, report: Gr
     held = ", ".join(f"{size_text(nbytes)} of {writer}" for nbytes, writer in largest_at_peak(_host_of(unplanned)))
     raise MemoryLimitError(
         f"memory_limit: a call of this {report.name} graph would take {size_text(lowest)} ({lowest} bytes) beside its "
-        f"arguments, and may take {size_text(limit)} ({limit} bytes); most is held at once by {held or 'its results'}; "
-        f"nothing of it has run"
+        f"arguments, and may take {size_text(limit)} ({limit} bytes). The largest buffers at the peak: "
+        f"{held or 'its results'}. Nothing of the graph has run."
     )
 
 

@@ -50,7 +50,9 @@ class StepMemory:
             yield replace(self.options, memory_limit=max(self.options.memory_limit - self.left, 1))
         except MemoryLimitError as error:
             whole, left = size_text(self.options.memory_limit), size_text(self.left)
-            raise MemoryLimitError(f"{error} (memory_limit is {whole}; the forward graph leaves {left})") from None
+            raise MemoryLimitError(
+                f"{error} (memory_limit is {whole}, of which the forward graph keeps {left})"
+            ) from None
 
     def partition(self, joint: torch.fx.GraphModule, joint_inputs: Any, **kwargs: Any) -> Any:
         """As `aot.partition`, but recomputes as much as the limit requires."""
@@ -69,8 +71,8 @@ class StepMemory:
                 break
         # If no budget is within the limit, the lowest peak is taken, and the compile raises the error.
         peak, position, self.left, graphs = min(tried, key=lambda entry: entry[:2])
-        share = f"{BUDGETS[position]:.0%} of what pays is saved for the backward graph"
-        log.info("memory_limit: %s: a step is to take %s", share, size_text(peak))
+        share = f"activation_memory_budget {BUDGETS[position]}"
+        log.info("memory_limit: with %s a step takes %s", share, size_text(peak))
         return graphs
 
     def _planned(
@@ -83,7 +85,7 @@ class StepMemory:
             second = self._plan(backward, "backward", first.kept_bytes, donated)
             return max(first.peak_bytes, first.kept_bytes + second.peak_bytes), first.kept_bytes
         except (CompileError, DeviceError) as problem:
-            log.info("memory_limit: no plan to share out: %s", problem)
+            log.info("memory_limit: forward and backward cannot be planned together: %s", problem)
             return 0, 0
 
     def _plan(self, gm: torch.fx.GraphModule, kind: str, taken: int, donated: Sequence[int]) -> GraphReport:
@@ -118,4 +120,4 @@ def at_once(options: Options) -> contextlib.AbstractContextManager[Any]:
 def refuse_unplanned(kind: str, options: Options, reason: str) -> None:
     """Raises MemoryLimitError under a memory limit for a graph whose memory is not known before it runs."""
     if options.memory_limit is not None:
-        raise MemoryLimitError(f"memory_limit: what this {kind} graph takes is not known before it runs: {reason}")
+        raise MemoryLimitError(f"memory_limit: the memory of this {kind} graph is not known before it runs: {reason}")

@@ -79,7 +79,7 @@ class Service:
             over, job.over = job.over, threading.Event()
             job.over.set()
             if not over.is_set():
-                job.fail("this process was forked from the one that compiles")
+                job.fail("this process was forked while its parent compiled")
 
     def end(self) -> None:
         """Kills the worker and waits for the thread, which then ends."""
@@ -110,7 +110,7 @@ class Service:
         """The worker's answer. A worker that has ended by itself after being idle is replaced."""
         with self._lock:
             if self._ended:
-                raise CompileError("this process ends")
+                raise CompileError("this process is exiting")
             if self._worker is None or not self._worker.alive:
                 self._worker = self._start()
             worker = self._worker

@@ -48,7 +48,7 @@ def begin_program(wanted: Wanted, report: GraphReport, whole: bool) -> MadeProgr
     `whole` says that the code itself is wanted now. Raises what compile_program does.
     """
     options = wanted.options
-    reason = "torch keeps the code" if whole else _at_once(wanted)
+    reason = "torch is to keep the code" if whole else _at_once(wanted)
     if reason is not None:
         report.tier = f"full, at the first call: {reason}"
         if wanted.unknown:
@@ -68,18 +68,18 @@ def _at_once(wanted: Wanted) -> str | None:
     """Why a program cannot be made in another process; None if it can."""
     options = wanted.options
     if options.dump is not None:
-        return "a dump wants every stage here"
+        return "a dump needs every stage in this process"
     if options.memory_limit is not None:
-        return "memory_limit holds for the first call too"
+        return "memory_limit applies to the first call too"
     if wanted.target.kind == "tt":
-        return "target tt is for tests"
+        return "target tt is only for tests"
     if options.max_autotune and wanted.target.gpu:
         return "max_autotune times kernels on the GPU that the first tier would use"
     if not sys.executable:
-        return "this Python does not know its executable"
+        return "sys.executable is empty, so no other process can be started"
     targets = [node.target for node in wanted.gm.graph.nodes if node.op == "call_function"]
     others = {t.namespace for t in targets if isinstance(t, OpOverload)} - _KNOWN
-    return f"another process does not know the ops of {', '.join(sorted(others))}" if others else None
+    return f"another process would lack the ops of {', '.join(sorted(others))}" if others else None
 
 
 @dataclass(frozen=True)
@@ -123,7 +123,7 @@ class FirstTier:
             tell_report(self.report)
 
         def fail(reason: str) -> None:
-            self.report.tier = f"first for good, op by op: {reason}"
+            self.report.tier = f"first, until this process ends: op by op: {reason}"
 
         name = f"a {self.report.name} graph"
         try:

@@ -166,7 +166,7 @@ class RecordedProgram:
             if self._reason is None:
                 self._without += 1
                 ran = count_text(self._without, "call")
-                self._tell(f"recorded; {ran} ran without it, as results of earlier ones were in use")
+                self._tell(f"recorded; {ran} ran without the recording, because earlier results were still in use")
         return self._program(tensors)
 
     def _recording_for(self, tensors: list[Tensor]) -> _Recording | None:

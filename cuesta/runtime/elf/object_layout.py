@@ -47,7 +47,7 @@ def object_layout() -> ctypes.Array[ctypes.c_int64]:
     places = range(object.__basicsize__, torch.Tensor.__basicsize__, _WORD)
     tensor_at = next((at for at in places if _word(id(tensor) + at) == address(tensor)), None)
     if not is_known or tensor_at is None or _word(id(parameter) + tensor_at) != address(parameter):
-        raise DeviceError("this Python, or this torch, keeps lists and tensors in a way that cuesta does not know")
+        raise DeviceError("the memory layout of lists and tensors in this Python or torch is unknown")
     words = type_at, items_at, tensor_at, id(list), id(torch.Tensor), id(torch.nn.Parameter)
     return (ctypes.c_int64 * len(words))(*words)
 

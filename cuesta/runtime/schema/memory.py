@@ -44,7 +44,9 @@ def check_result(result: Mapping[str, Any], memory: Mapping[str, Any], nbytes: i
     """Raises Wrong unless a result lies inside `memory`, the description of a tensor of `nbytes` bytes."""
     if result["whole"]:
         if result["offset"] != 0 or any(result[key] != memory[key] for key in ("sizes", "strides", "dtype")):
-            raise Wrong(True, "it is another tensor than the whole memory").within(".whole")
+            raise Wrong(True, "the result's sizes, strides and dtype are not those of its whole memory").within(
+                ".whole"
+            )
         return
     offset = result["offset"]
     if offset < 0:
@@ -54,7 +56,7 @@ def check_result(result: Mapping[str, Any], memory: Mapping[str, Any], nbytes: i
         return
     end = offset * _WIDTHS[result["dtype"]] + needed
     if end > nbytes:
-        raise Wrong(end, f"it ends at this byte; its memory has {nbytes}")
+        raise Wrong(end, f"the tensor ends at this byte; its memory has {nbytes} bytes")
 
 
 def check_places(program: Mapping[str, Any]) -> None:

@@ -259,7 +259,7 @@ def _check_tensors(program: Mapping[str, Any]) -> None:
             if result["whole"] or (nbytes is not None and _is_plain(result)):
                 check_result(result, program[key][index], nbytes or 0)
             if result["kind"] == "argument" and index in program["released"]:
-                raise Wrong(index, "the program gives this argument back").within(".index")
+                raise Wrong(index, "the program releases this argument's memory").within(".index")
 
 
 def _check_dims_of_all(tensors: list[Mapping[str, Any]]) -> None:
@@ -283,7 +283,7 @@ def _check_indices(program: Mapping[str, Any]) -> None:
             _check_list(program[key], len(program["arguments"]), "arguments")
     for i in program["lent"]:
         if i in program["mutates"]:
-            raise Wrong(i, "an argument is lent or mutated, not both").within(".lent")
+            raise Wrong(i, "an argument is donated (lent) or mutated, not both").within(".lent")
     if program["late"]:
         raise Wrong(program["late"], "an empty list is valid: only sizes make kernels late").within(".late")
 
@@ -317,7 +317,7 @@ def _check_device(program: Mapping[str, Any]) -> None:
     if where.type != target.device_type:
         raise Wrong(str(where), f"a program for {target} runs on {target.device_type}").within(".device")
     if where.type != "cpu" and where.index is None:
-        raise Wrong(str(where), "a device with its number is valid").within(".device")
+        raise Wrong(str(where), "a device with an index is valid").within(".device")
     if program["kernels"] and not target.gpu:
         raise Wrong(program["kernels"], "a CPU's kernels are in the machine code").within(".kernels")
 
@@ -328,7 +328,7 @@ def _check_code(program: Mapping[str, Any], code: Collection[str]) -> None:
         raise Wrong(names, "each name is valid once").within(".kernels")
     if set(names) != set(code):
         other = min(set(names) ^ set(code))
-        raise Wrong(other, "the artefact has code for other kernels than it describes").within(".kernels")
+        raise Wrong(other, "the described kernels and those with code are not the same").within(".kernels")
 
 
 def _check_names(program: Mapping[str, Any], symbols: frozenset[str]) -> None:
