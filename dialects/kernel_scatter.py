@@ -83,7 +83,7 @@ def _problem(op: ir.Operation) -> str | None:
     walks = ints(op.attributes["walks"])
     maps = [m.value for m in op.attributes["indexing_maps"]]
     if len(op.operands) < 3 or len(maps) != len(op.operands) - 1 or len(op.results) != 1:
-        return "takes a value, indices and a tensor, has maps for all but the last, and one result"
+        return "takes a value, indices and a tensor, has a map for each operand but the tensor, and has one result"
     loops = maps[0].n_dims
     if sorted(w for w in walks if w < 0) != list(range(2 - len(op.operands), 0)) or max(walks) >= loops:
         return f"walks {walks} must name each index once, and loops below {loops}"

@@ -156,7 +156,7 @@ def static_shape(value: ir.Value) -> tuple[int, ...]:
     """The shape of a tensor value whose sizes are all static. Raises Undecided for any other value."""
     shape = shape_of(value)
     if any(isinstance(n, Size) for n in shape):
-        raise Undecided(f"it is compiled for sizes that are numbers, not {list(shape)}")
+        raise Undecided(f"the code needs sizes that are numbers, not {list(shape)}")
     return shape  # type: ignore[return-value]
 
 

@@ -72,7 +72,7 @@ class Failures:
 
 #: The exception that eager raises if a check fails, by its name.
 _RAISED: dict[str, type[Exception]] = {"IndexError": IndexError, "RuntimeError": RuntimeError}
-_NO_MESSAGE = "torch refused the call; its reason is on stderr"
+_NO_MESSAGE = "torch refused the call; stderr has the reason"
 
 
 def _times_without_memory(device: torch.device) -> int:

@@ -100,7 +100,7 @@ def _view_as_complex(op: ir.Operation, xs: list[torch.Tensor]) -> torch.Tensor:
 def _verify_part(op: ir.Operation) -> str | None:
     source, result = spelling_of(op.operands[0]), spelling_of(op.results[0])
     if PARTS.get(source) != result:
-        return f"gives the parts of complex numbers in their type, got {source} → {result}"
+        return f"takes a complex type and gives its float type, got {source} → {result}"
     return _verify_shape(op, types.shape_of(op.operands[0]))
 
 
@@ -132,7 +132,11 @@ def _verify_types(whole: ir.Value, part: ir.Value) -> str | None:
     """Accepts the dialect's types and the storage types."""
     spelled, parts = spelling_of(whole), spelling_of(part)
     known = PARTS.items() | {(types.storage(name), kind) for name, kind in PARTS.items()}
-    return None if (spelled, parts) in known else f"leads between complex numbers and their parts, not {spelled}"
+    return (
+        None
+        if (spelled, parts) in known
+        else f"goes from complex numbers to pairs of their floats or back, not {spelled}"
+    )
 
 
 def _verify_shape(op: ir.Operation, expected: tuple[Number, ...]) -> str | None:

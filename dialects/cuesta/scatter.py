@@ -69,7 +69,7 @@ def _verify(op: ir.Operation) -> str | None:
         return f"walks {walks} must name dims of {list(given)}, each once at most"
     wrong = next((d for d, w in enumerate(walks) if w >= 0 and sizes[d] != given[w]), None)
     if wrong is not None:
-        return f"dim {wrong} has size {sizes[wrong]}, what walks along it {given[walks[wrong]]}"
+        return f"dim {wrong} has size {sizes[wrong]}, and the value's dim along it {given[walks[wrong]]}"
     if any(types.shape_of(i) != given for i in indices):
         return f"the indices must have the shape {list(given)} of what is written"
     if any(types.spelling_of(i) not in ("i32", "i64") for i in indices):

@@ -178,7 +178,7 @@ def _constant(op: ir.Operation, xs: Tensors) -> torch.Tensor:
 @reference("size")
 @reference("extent")
 def _symbolic(op: ir.Operation, xs: Tensors) -> torch.Tensor:
-    raise Undecided(f"torch computes with numbers, and {op.attributes['at'].value} depends on the call")
+    raise Undecided(f"the reference needs numbers, but {op.attributes['at'].value} depends on the call")
 
 
 @reference("iota")
@@ -191,7 +191,7 @@ def _iota(op: ir.Operation, xs: Tensors) -> torch.Tensor:
 
 def _verify_element_type(op: ir.Operation) -> str | None:
     kinds = [types.spelling_of(v) for v in (*op.operands, op.results[0])]
-    return None if len(set(kinds)) == 1 else f"only moves elements, but goes from {kinds[0]} to {kinds[-1]}"
+    return None if len(set(kinds)) == 1 else f"keeps the element type, but goes from {kinds[0]} to {kinds[-1]}"
 
 
 @verifier("reshape")
@@ -249,10 +249,10 @@ def _verify_unfold(op: ir.Operation) -> str | None:
     source, target = types.shape_of(op.operands[0]), _result_shape(op)
     dim, step = op.attributes["dim"].value, op.attributes["step"].value
     if len(target) != len(source) + 1 or not 0 <= dim < len(source) or step < 1:
-        return f"dim {dim} in steps of {step} of {list(source)} is no {list(target)}"
+        return f"dim {dim} of {list(source)} in steps of {step} does not unfold to {list(target)}"
     kept = [(a, b) for d, (a, b) in enumerate(zip(source, target[:-1], strict=True)) if d != dim]
     if any(a != b for a, b in kept):
-        return f"{list(source)} unfolds along dim {dim} alone, not to {list(target)}"
+        return f"{list(source)} unfolds along dim {dim} only, which does not give {list(target)}"
     size, count, width = source[dim], target[dim], target[-1]
     known = isinstance(size, int) and isinstance(count, int) and isinstance(width, int)
     if known and count and (count - 1) * step + width > size:

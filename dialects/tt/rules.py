@@ -82,7 +82,7 @@ def _func(op: ir.Operation) -> str | None:
     if "cuesta.grid" in op.attributes:
         grid = numbers(op.attributes["cuesta.grid"])
         if len(grid) != 3 or any(isinstance(n, int) and n < 1 for n in grid):
-            return f"cuesta.grid {grid} is not the number of programs along x, y and z"
+            return f"cuesta.grid must be three numbers of programs, along x, y and z, not {grid}"
     wrong = next((w for w in map(block_problem, kind.inputs) if w), None)
     if wrong:
         return wrong

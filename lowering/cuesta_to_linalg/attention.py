@@ -25,7 +25,7 @@ def lower_attention_backward(b: LinalgBuilder, op: ir.Operation) -> None:
 def _lower(b: LinalgBuilder, op: ir.Operation, kind: OpenOp, masked: bool) -> None:
     """Builds the op of a kernel. Raises Unsupported for attention without a tile, which no kernel was chosen for."""
     if TILE not in op.attributes:
-        raise Unsupported(f"attention that is neither called nor a kernel of ours, at {op.location}")
+        raise Unsupported(f"neither a library nor a kernel was chosen for attention, at {op.location}")
     strides = op.attributes.get("result_strides", None)
     if strides is None:
         strides = ir.ArrayAttr.get([int_array(row_major(shape_of(r))) for r in op.results])

@@ -22,14 +22,14 @@ from cuesta.sizes import hint
 def lower_product(b: LinalgBuilder, op: ir.Operation) -> None:
     """Lowers a product that has a tile. Raises Unsupported for a product that no kernel was chosen for."""
     if PRODUCT not in op.attributes:
-        raise Unsupported(f"a matrix product that is neither called nor a kernel of ours, at {op.location}")
+        raise Unsupported(f"neither a library nor a kernel was chosen for a matrix product, at {op.location}")
     left, right = op.operands
     sizes = [*shape_of(left), shape_of(right)[-1]]
     at_m, at_k, at_n = range(len(sizes) - 3, len(sizes))
     if len(shape_of(right)) == 2:  # if several dims are rows, blocks are along the longest
         at_m = max(range(at_k), key=lambda d: hint(sizes[d]))
     if 1 in (sizes[at_m], sizes[at_k], sizes[at_n]):
-        raise Unsupported(f"a product of a vector, as one of matrices, at {op.location}")
+        raise Unsupported(f"a kernel of a matrix product with a side of size 1, at {op.location}")
     loops = [d for d, size in enumerate(sizes) if size != 1]
     batch = range(len(shape_of(right)) - 2)
     accesses = [

@@ -83,7 +83,7 @@ def make_object(text: str, opt_level: int) -> bytes:
         mlir.load_dialect(mlir.llvm_dialect(), context)
         module = mlir.parse(context, _String.of(text.encode()))
         if not module.pointer:
-            raise CompileError("MLIR does not read its own text of a part of the module; its reason is on stderr")
+            raise CompileError("MLIR does not parse the text of a part of the module; stderr has the reason")
         try:
             return _object_of(mlir, module, opt_level)
         finally:
@@ -95,13 +95,13 @@ def make_object(text: str, opt_level: int) -> bytes:
 def _object_of(mlir: _Interface, module: _Handle, opt_level: int) -> bytes:
     engine = mlir.create_engine(module, opt_level, 0, None, True, False)
     if not engine.pointer:
-        raise CompileError("LLVM refused the module; its reason is on stderr")
+        raise CompileError("LLVM refused the module; stderr has the reason")
     try:
         objects = _written(lambda path: mlir.write_object(engine, _String.of(path.encode())))
     finally:
         mlir.destroy_engine(engine)
     if not objects:
-        raise CompileError("LLVM wrote no object for the module; its reason is on stderr")
+        raise CompileError("LLVM wrote no object for the module; stderr has the reason")
     return objects
 
 

@@ -153,7 +153,7 @@ class EntryWriter:
             case "func.return":
                 self._return()
             case _:
-                raise Unsupported(f"{op.name} has no place in a host function, at {op.location}")
+                raise Unsupported(f"{op.name} is no op of a host function, at {op.location}")
 
     def _allocate(self, op: ir.Operation) -> None:
         (base,) = op.results
@@ -170,7 +170,7 @@ class EntryWriter:
             places += bounds_step.record_place(self.layout)
         given = len(places) // 2, len(extents) + len(sizes)
         if known is None or known.takes != given:
-            what = "is not there" if known is None else f"takes {_operands(*known.takes)}, not {_operands(*given)}"
+            what = "does not exist" if known is None else f"takes {_operands(*known.takes)}, not {_operands(*given)}"
             raise Unsupported(f"kernel @{kernel} {what}, at {op.location}")
         threads = self.layout.arguments + 1
         table = known.table(threads, places, sizes, extents)
@@ -228,7 +228,7 @@ class EntryWriter:
         overload = op.attributes["overload"].value
         words = dispatcher_words(overload, op.attributes["args"].value)
         if words is None:
-            raise Unsupported(f"{overload} cannot go through torch's dispatcher, at {op.location}")
+            raise Unsupported(f"{overload} cannot be called through torch's dispatcher, at {op.location}")
         called = PACKED_CONVOLUTIONS.get(overload, overload)
         namespace, name, variant = called.split(".")
         returns, results = schema_of(find_overload(called)).returns, self._results(op)

@@ -272,7 +272,9 @@ class KernelWriter:
         walked = [c for c in loops if c in node.classes]
         count = math.prod(self.frame.sizes[c] for c in walked)
         if not set(walked) <= set(node.reduced):
-            raise Unsupported(f"a reduction that leaves a part of {count} elements, at {node.op.location}")
+            raise Unsupported(
+                f"a reduction keeps a dim of {count} elements that the kernel loops over, at {node.op.location}"
+            )
 
     def _loop(self, classes: Sequence[int], reductions: list[Node], stores: list[Output]) -> None:
         """Writes one loop over all blocks along `classes`, which accumulates `reductions`, then writes `stores`. A
@@ -282,7 +284,7 @@ class KernelWriter:
         walked = set(classes)
         running = [node for node in self.nodes if node.op in needed and node.runs and walked & set(node.reduced)]
         if running and len(classes) > 1:
-            raise Unsupported(f"a running sum in a loop over {len(classes)} classes, at {running[0].op.location}")
+            raise Unsupported(f"a running sum in a loop over {len(classes)} dims, not one, at {running[0].op.location}")
         starts = [v for node, r in zip(reductions, taken, strict=True) for v in self._identities(node.classes, r)]
         accumulated = len(starts)
         for node in running:

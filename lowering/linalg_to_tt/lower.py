@@ -39,7 +39,9 @@ def lower_kernel(function: func.FuncOp, library: str) -> None:
         programs = [blocks_along(sizes[c], blocks[c]) for c in parallel]
         total = math.prod(programs)
         if isinstance(total, int) and total > _LARGEST_I32:
-            raise Unsupported(f"kernel @{function.name.value} would take {total} programs")
+            raise Unsupported(
+                f"kernel @{function.name.value} would take {total} programs; at most {_LARGEST_I32} are valid"
+            )
         aligned = [*ints(attributes["cuesta.align"]), *(math.gcd(n, _MULTIPLE) for n in multiples)]
         _, block = tt.func(
             function.name.value,

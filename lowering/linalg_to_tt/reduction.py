@@ -44,12 +44,12 @@ def analyse(op: ir.Operation) -> Reduction:
     identities = [_identity(v) for v in list(op.operands)[-outputs:]]
     if outputs == 1:
         if identities[0] is None:
-            raise Unsupported(f"a reduction that starts from what lies in memory, at {op.location}")
+            raise Unsupported(f"a reduction that starts from a tensor, not from a constant, at {op.location}")
         return _simple(op, outs[0], identities[0])
     known = [i for i in identities if i is not None]
     if outputs == len(known) == 2:
         return _extreme(op, outs, known)
-    raise Unsupported(f"a reduction of {outputs} results, at {op.location}")
+    raise Unsupported(f"a reduction of {outputs} results, not one or two, at {op.location}")
 
 
 def running(op: ir.Operation) -> Reduction:
@@ -58,7 +58,7 @@ def running(op: ir.Operation) -> Reduction:
     total = list(block.arguments)[-2]
     identity = _identity(list(op.operands)[-2])
     if identity is None:
-        raise Unsupported(f"a running sum that starts from what lies in memory, at {op.location}")
+        raise Unsupported(f"a running sum that starts from a tensor, not from a constant, at {op.location}")
     users = {use.owner.operation for use in total.uses}
     if len(users) > 1:
         return _composed(op, total, users, identity)
@@ -69,7 +69,9 @@ def _composed(op: ir.Operation, total: Value, users: set[ir.Operation], identity
     """Decomposes a scan whose step has several ops. All ops that read the total must read the same one element."""
     elements = {v for user in users for v in user.operands} - {total}
     if len(elements) != 1:
-        raise Unsupported(f"a running reduction that joins {len(elements)} values, at {op.location}")
+        raise Unsupported(
+            f"a running reduction that adds {len(elements)} values, not one, to its total in a step, at {op.location}"
+        )
     (element,) = elements
     joined = list(body_ops(op))[-1].operands[0]
     cone = _cone(op, joined, {total, element})
@@ -102,7 +104,9 @@ def _user(op: ir.Operation, value: Value) -> ir.Operation:
     if len(users) == 1 and users[0].name == "arith.trunci" and str(value.type) == "i8":
         users = [use.owner.operation for use in users[0].results[0].uses]
     if len(users) != 1 or len(users[0].operands) != 2:
-        raise Unsupported(f"a reduction whose accumulator has {len(users)} uses, at {op.location}")
+        raise Unsupported(
+            f"a reduction whose accumulator has {len(users)} uses, not one by an op of two operands, at {op.location}"
+        )
     return users[0]
 
 
@@ -150,7 +154,7 @@ def _extreme(op: ir.Operation, outs: list[Value], identities: list[ir.Attribute]
     (element,) = list(block.arguments)[: -len(outs)]
     positions = [o for o in body if o.name == "arith.index_cast"]
     if len(positions) != 1:
-        raise Unsupported(f"a reduction of two results that is not an extreme and its place, at {op.location}")
+        raise Unsupported(f"a reduction of two results that is no argmax or argmin, at {op.location}")
     here = positions[0].results[0]
     skipped = {positions[0], positions[0].operands[0].owner}
 

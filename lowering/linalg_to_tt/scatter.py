@@ -47,7 +47,7 @@ def write_scatter(writer: KernelWriter, op: ir.Operation, sizes: Sequence[Number
         return
     atomic = atomic_of(combine, spelling)
     if atomic is None:
-        raise Unsupported(f"a GPU has no step that combines {spelling} by {combine}, at {op.location}")
+        raise Unsupported(f"GPUs have no atomic {combine} of {spelling}, at {op.location}")
     tt.atomic_rmw(atomic, pointer, value, mask)
 
 

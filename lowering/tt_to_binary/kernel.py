@@ -80,10 +80,10 @@ _TYPES: dict[str, tuple[type, ...]] = {
 def _checked(head: dict[str, Any]) -> dict[str, Any]:
     """The head of a kernel's bytes; raises TypeError where a field is unknown, missing or of another type."""
     if not isinstance(head, dict) or head.keys() != _TYPES.keys():
-        raise TypeError(f"its head wants the fields {', '.join(_TYPES)}")
+        raise TypeError(f"a kernel's head has the fields {', '.join(_TYPES)}")
     for name, types in _TYPES.items():
         if type(head[name]) not in types:
-            raise TypeError(f"field {name} is a {type(head[name]).__name__}")
+            raise TypeError(f"field {name} is a {type(head[name]).__name__}, not a {types[0].__name__}")
     return head
 
 

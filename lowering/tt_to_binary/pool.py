@@ -97,7 +97,7 @@ class Worker:
     def _lost(self, hung: bool, timeout: float) -> _Lost:
         code = self.process.wait()
         if hung:
-            return _Lost(f"it took longer than {timeout:.0f} s")
+            return _Lost(f"compiling took longer than {timeout:.0f} s")
         how = f"by {signal.Signals(-code).name}" if code < 0 else f"with status {code}"
         said = os.pread(self._log.fileno(), os.fstat(self._log.fileno()).st_size, 0).decode(errors="replace")
         return _Lost(f"the process ended {how}: {diagnostic(said, 'it said nothing')}", by_itself=code == 0)
@@ -170,7 +170,7 @@ class Pool:
         with self._changed:
             while True:
                 if self._ended:
-                    raise CompileError("the processes that run Triton have been ended")
+                    raise CompileError("the processes that run Triton have been stopped")
                 while self._idle:
                     worker = self._idle.popleft()
                     if worker.alive:

@@ -72,7 +72,7 @@ def check_version(version: str, target: Target) -> None:
     wanted = f"target {target} needs Triton {words}"
     hint = _HINTS.get(target.kind, f"triton>={first[0]}.{first[1]},<{last[0]}.{last[1] + 1}")
     if not version:
-        raise CompileError(f"{wanted}, and there is none: install {hint}")
+        raise CompileError(f"{wanted}, but no Triton is installed: install {hint}")
     if not first <= _numbers(version) <= last:
         raise CompileError(f"{wanted}, found {version}: install {hint}")
 

@@ -217,5 +217,5 @@ def _ordered(part: Iterable[int], steps: Sequence[Step], done: set[int], pop: Ca
                 missing[user] -= 1
                 if missing[user] == 0:
                     heapq.heappush(ready, user)
-    assert len(order) == len(members), "the groups depend on one another in a circle"
+    assert len(order) == len(members), "the groups depend on each other in a cycle"
     return order

@@ -25,7 +25,7 @@ def add_strides(function: func.FuncOp) -> None:
         for attrs, kind in zip(present, values, strict=True):
             sizes = known_sizes(kind)
             if sizes is None:
-                raise CuestaError(f"@{function.name.value} has {kind}: only tensors of known sizes are computed")
+                raise CuestaError(f"@{function.name.value} has {kind}: only tensors of known sizes are supported")
             entries = {"cuesta.strides": int_array(types.row_major(sizes))}
             complete.append(ir.DictAttr.get(entries | {a.name: a.attr for a in attrs}))
         function.attributes[name] = ir.ArrayAttr.get(complete)

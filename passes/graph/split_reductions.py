@@ -254,7 +254,9 @@ class SplitReductions(Pass):
                 alone *= SECTOR
             if alone >= _TOO_LONG:
                 extent = "x".join(str(sizes[d]) for d in dims)
-                raise Undecided(f"a program would reduce {alone} of {extent} elements: no number cuts that in parts")
+                raise Undecided(
+                    f"one program would reduce {alone} of {extent} elements: a symbolic size is not split into parts"
+                )
 
 
 def _ragged(order: Sequence[int], sizes: Sequence[Number], dims: Sequence[int], wanted: int) -> _Ragged | None:

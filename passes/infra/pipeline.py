@@ -274,7 +274,7 @@ def _check_anchor(text: str, item: Item) -> None:
     except ValueError:
         known = False
     if not known:
-        raise error_at(text, item.position, f"passes cannot be nested in {item.name!r}, which is no operation")
+        raise error_at(text, item.position, f"passes cannot be nested in {item.name!r}, which is not an operation")
 
 
 def _explain(item: Item, anchor: str, upstream: str) -> str:

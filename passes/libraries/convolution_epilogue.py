@@ -61,9 +61,9 @@ def refusal(convolution: ir.Operation) -> str | None:
     (result,) = convolution.results
     attributes = convolution.attributes
     if len(shape_of(result)) != 4:
-        return "cuDNN has epilogues for convolutions of two dims"
+        return "cuDNN has epilogues for convolutions of two spatial dims only"
     if _cudnn(convolution) is None:
-        return "cuDNN does not compute it"
+        return "cuDNN does not compute this convolution"
     if attributes["transposed"].value or attributes["groups"].value != 1:
         return "cuDNN has no epilogues for transposed and grouped convolutions"
     if on_tensor_cores(convolution) and not _is_channels_last(convolution):

@@ -35,7 +35,9 @@ def _outline(function: func.FuncOp) -> None:
     entry = function.regions[0].blocks[0]
     for value in list(entry.operations)[-1].operands:
         if not isinstance(value.owner, ir.Block):
-            raise VerifyError(f"kernel {name} returns memory of its own, not a destination, at {function.location}")
+            raise VerifyError(
+                f"kernel {name} must return its destinations, not memory of its own, at {function.location}"
+            )
     loops = [o for o in entry.operations if isinstance(o, scf.ForallOp)]
     if not loops:
         _finish(function, name + TAIL)
@@ -97,7 +99,7 @@ def _counts_of(loop: scf.ForallOp, rank: int) -> list[Number]:
         counts = [count for count in counts if count != 1]
     if len(counts) != rank:
         tiles = loop.attributes["cuesta.tiles"]
-        raise VerifyError(f"a loop over tiles has {rank} dims, and cuesta.tiles = {tiles}, at {loop.location}")
+        raise VerifyError(f"cuesta.tiles = {tiles} needs {rank} entries, as the loop has dims, at {loop.location}")
     return counts
 
 

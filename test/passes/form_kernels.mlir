@@ -42,7 +42,7 @@ func.func @graph(%x: tensor<4x8xf32> {cuesta.strides = [8, 1]}) -> (tensor<4x8xf
 
 // Written along rows and read along columns of one tensor twice over: two kernels, and the reason is kept.
 // CHECK-LABEL: func.func @graph
-// CHECK-SAME: cuesta.remarks = [{bytes = 512 : i64, {{.*}}reason = "written and read along different loops"}]
+// CHECK-SAME: cuesta.remarks = [{bytes = 512 : i64, {{.*}}reason = "{{.*}}different loops"}]
 // CHECK-COUNT-2: "host.launch"
 func.func @graph(%x: tensor<8x8xf32> {cuesta.strides = [8, 1]}) -> (tensor<8x8xf32> {cuesta.strides = [8, 1]}) {
   %e = tensor.empty() : tensor<8x8xf32>

@@ -61,7 +61,7 @@ class _Sites:
         key = (buffer, "write" if access.writes else "read", origin(access.op)["where"])
         number = self.numbers.setdefault(key, len(self.numbers) + 1)
         if number > MOST_SITES:
-            raise CompileError(f"a checked program may have {MOST_SITES} places where memory is accessed")
+            raise CompileError(f"a checked program has at most {MOST_SITES} different accesses of memory")
         return number
 
     def attribute(self) -> ir.ArrayAttr:
@@ -143,7 +143,7 @@ class _Writer:
         arguments = list(entry.arguments)
         count = sum(map(is_pointer, arguments))
         if any(map(is_pointer, arguments[count:])):
-            raise CompileError(f"check-bounds wants the buffers of @{self._name} before its other arguments")
+            raise CompileError(f"check-bounds needs the buffers of @{self._name} before its other arguments")
         self._record = entry.add_argument(pointer_type(), unknown)
         self._bytes = [entry.add_argument(integer(64), unknown) for _ in range(count)]
         for argument in arguments[count:]:
@@ -199,7 +199,7 @@ class _Writer:
         count = sum(map(is_pointer, operands))
         memories = [self.memories.of(pointer) for pointer in operands[:count]]
         if any(memory.base != pointer for memory, pointer in zip(memories, operands, strict=False)):
-            raise CompileError(f"check-bounds wants whole buffers passed on, at {op.location}")
+            raise CompileError(f"check-bounds needs whole buffers as arguments of a call, at {op.location}")
         given = [*operands[:count], self._record, *(memory.nbytes for memory in memories), *operands[count:]]
         with ir.InsertionPoint(op), op.location:
             call(op.attributes["callee"].value, given, None)

@@ -119,7 +119,7 @@ class Memories:
             return self.known[pointer]
         if pointer not in self.found:
             if isinstance(pointer.owner, ir.Block):
-                raise _unknown(pointer, "an argument of a block")
+                raise _unknown(pointer, "a block's argument")
             with ir.InsertionPoint.after(pointer.owner), pointer.owner.location:
                 self.found[pointer] = self._of_result(pointer, pointer.owner)
         return self.found[pointer]
@@ -140,7 +140,7 @@ class Memories:
                 number = left.number if left.number == right.number else None
                 base = select(op.operands[0], left.base, right.base)
                 return Memory(base, select(op.operands[0], left.nbytes, right.nbytes), number)
-        raise _unknown(pointer, f"what {op.name} gives")
+        raise _unknown(pointer, f"a result of {op.name}")
 
 
 def _element_bytes(alloca: ir.Operation) -> int:
@@ -163,7 +163,7 @@ def _aligned(pointer: Value, address: Value) -> Memory:
             allocated = number and _made_by(number.operands[0], "llvm.call")
             if allocated and _callee(allocated) == "malloc":
                 return Memory(pointer, binary("sub", allocated.operands[0], rest.operands[1]), None)
-    raise _unknown(pointer, "an address that is computed")
+    raise _unknown(pointer, "a computed address")
 
 
 def _made_by(value: Value, name: str) -> ir.Operation | None:
@@ -174,4 +174,4 @@ def _made_by(value: Value, name: str) -> ir.Operation | None:
 def _unknown(pointer: Value, what: str) -> CompileError:
     owner = pointer.owner
     location = owner.owner.location if isinstance(owner, ir.Block) else owner.location
-    return CompileError(f"check-bounds cannot tell which memory a pointer is in that is {what}, at {location}")
+    return CompileError(f"check-bounds does not know the memory of a pointer that is {what}, at {location}")

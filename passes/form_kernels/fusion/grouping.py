@@ -114,7 +114,7 @@ class Grouping:
         for value in node.gathers:
             gathered = self.writer.get(value)
             if gathered is not None:
-                self._note(gathered, node, "read at computed positions", byte_count(value))
+                self._note(gathered, node, "the result is read at computed positions", byte_count(value))
         for index, gain in sorted(gains.items(), key=lambda kv: -kv[1]):
             producer_group, own = self.group[index], self.group[node.index]
             if producer_group is own:
@@ -178,11 +178,11 @@ class Grouping:
     ) -> str | None:
         """Merges b into a and unifies each pair of `loops`. Returns the reason if the groups stay apart."""
         if len(a.members) + len(b.members) > self.machine.most_generics:
-            return f"one kernel of both would have more than {self.machine.most_generics} generics"
+            return f"one kernel would have more than {self.machine.most_generics} linalg ops"
         if not siblings and self.paths.between(a, b):
             return _PATH
         if _gathers(a, b) or _gathers(b, a):
-            return "read at computed positions"
+            return "the result is read at computed positions"
         apart = self._scatter_refusal(a, b)
         if apart is not None:
             return apart
@@ -199,7 +199,7 @@ class Grouping:
                 space.unify(one, other)
             space.check(nodes if loops else ())
         except Conflict:
-            return "written and read along different loops"
+            return "the result is written and read along different loops"
         if any(node.product is not None for node in nodes):
             reason = product_refusal(space, nodes, self._internal(nodes), self.machine.epilogues)
             parallel = product_classes(space, nodes)
@@ -222,15 +222,15 @@ class Grouping:
         if not scatters:
             return None
         if len(scatters) > 1:
-            return "both write at computed positions"
+            return "both ops scatter"
         (scatter,) = scatters
         others = [n for n in (*a.members, *b.members) if n is not scatter]
         results = {r for n in others for r in n.results}
         if scatter.base in results or any(r.value is scatter.results[0] for n in others for r in n.reads):
-            return "written at computed positions"
+            return "the other op makes or reads what the scatter writes"
         inside = self._internal([*others, scatter])
         if any(not all(n.parallel) or n.product is not None or n.index not in inside for n in others):
-            return "more than elementwise work before a write at computed positions"
+            return "a scatter fuses only with elementwise producers that nothing else reads"
         return None
 
     def _refusal(
@@ -242,14 +242,14 @@ class Grouping:
             return None if both_serial and small else _NO_COMMON
         tiles = self._tiles(nodes, space, parallel)
         if tiles < min(self.machine.min_tiles, self._tiles_wanted(a, b)):
-            return f"only {tiles} tiles would be left to run in parallel"
+            return f"one kernel would have only {tiles} tiles to run in parallel"
         if not self._holds_stages(nodes, space, parallel):
-            return "what one reduction leaves to the other does not fit a program"
+            return "the values between two reductions do not fit into one program"
         inside = self._internal(nodes) if self.machine.in_sequence else ()
         if _tile_bytes(nodes, space, parallel, inside) > self.machine.tile_bytes:
-            return "what passes between them does not fit the cache"
+            return "the values between the ops do not fit into the cache"
         if _columns(nodes, space, parallel) and not (_group_columns(a) or _group_columns(b)):
-            return "the tiles would run down columns"
+            return "the tiles of one kernel would be walked column by column"
         return None
 
     def _tiles_wanted(self, a: Group, b: Group) -> int:
@@ -349,8 +349,8 @@ def _is_free(node: Node, scatters: bool) -> bool:
     return node.is_cheap and (scatters or (not node.reads and not node.gathers and all(node.parallel)))
 
 
-_NO_COMMON = "no loop is parallel in both"
-_PATH = "a path between them leads through another kernel or call"
+_NO_COMMON = "no loop is parallel in both ops"
+_PATH = "the consumer also depends on the producer through another kernel or call"
 
 
 def _gathers(reader: Group, writer: Group) -> bool:

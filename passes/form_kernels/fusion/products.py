@@ -47,7 +47,7 @@ def product_refusal(
     multiplied = {result for product in products for result in product.results}
     for other in products[1:]:
         if _roots(space, other) != classes or _roles(space, other) != (m, n, k) or other.tile != first.tile:
-            return "two matrix products that walk different loops"
+            return "two matrix products have different loops or tiles"
     for node in nodes:
         if node.product is not None:
             continue
@@ -55,15 +55,15 @@ def product_refusal(
             return "epilogue_fusion is off"
         own = _roots(space, node)
         if not all(node.parallel):
-            return "a reduction beside a matrix product, of which a program has a block"
+            return "a program computes one block of the matrix product, which is too little for a reduction"
         if not own <= classes or {m, n, k} <= own:
-            return "it walks more than the matrix product does"
+            return "the op's loops are neither an operand's nor the result's of the matrix product"
         if own != classes - {k} and node.index not in internal:
-            return "every program of the matrix product would write it"
+            return "every program of the matrix product would write the op's result"
         if k in own and is_in_panels(first.tile):
-            return "every tile of the matrix product would make its operand again"
+            return "every tile of the matrix product would recompute its operand"
         if k in own and _is_dear(node, own, first, {m: (0, n), n: (1, m)}, space):
-            return "every block of the matrix product would make its operand again"
+            return "every block of the matrix product would recompute its operand"
     return None
 
 

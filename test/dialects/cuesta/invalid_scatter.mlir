@@ -25,7 +25,7 @@ func.func @an_index_twice(%x: tensor<4x5xf32>, %v: tensor<3xf32>, %i: tensor<3xi
 // -----
 
 func.func @a_dim_of_another_size(%x: tensor<4x5xf32>, %v: tensor<3x6xf32>, %i: tensor<3x6xi64>) {
-  // expected-error@below {{dim 1 has size 5, what walks along it 6}}
+  // expected-error@below {{dim 1 has size 5, and the value's dim along it 6}}
   %0 = "cuesta.scatter"(%x, %v, %i) {walks = [-1, 1], combine = "set"} : (tensor<4x5xf32>, tensor<3x6xf32>, tensor<3x6xi64>) -> tensor<4x5xf32>
   return
 }

@@ -161,7 +161,7 @@ func.func @no_such_overload(%x0: tensor<4xf32>) {
 // -----
 
 func.func @arguments_that_are_no_json(%x0: tensor<4xf32>) {
-  // expected-error@below {{args do not read as a call of 1 operands}}
+  // expected-error@below {{call of 1 operands}}
   %0 = "aten.call"(%x0) {overload = "aten.relu.default", args = "[", reason = "-"} : (tensor<4xf32>) -> tensor<4xf32>
   return
 }
@@ -169,7 +169,7 @@ func.func @arguments_that_are_no_json(%x0: tensor<4xf32>) {
 // -----
 
 func.func @operand_that_is_not_there(%x0: tensor<4xf32>) {
-  // expected-error@below {{args do not read as a call of 1 operands}}
+  // expected-error@below {{call of 1 operands}}
   %0 = "aten.call"(%x0) {overload = "aten.relu.default", args = "[\"%1\"]", reason = "-"} : (tensor<4xf32>) -> tensor<4xf32>
   return
 }

@@ -100,7 +100,7 @@ func.func @scan_loses_the_axis(%x: tensor<64x32xf32>) {
 
 // -----
 
-// expected-error@below {{cuesta.grid [4, 1] is not the number of programs along x, y and z}}
+// expected-error@below {{cuesta.grid must be three numbers of programs}}
 "tt.func"() ({
   "tt.return"() : () -> ()
 }) {sym_name = "k", function_type = () -> (), arg_attrs = [], cuesta.grid = [4, 1]} : () -> ()

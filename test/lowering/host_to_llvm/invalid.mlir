@@ -14,7 +14,7 @@ module {
 // -----
 
 func.func @graph(%a: memref<4xf32>) -> memref<4xf32> {
-  // expected-error@+1 {{kernel @absent is not there}}
+  // expected-error@+1 {{kernel @absent does not exist}}
   "host.launch"(%a) {kernel = @kernels::@absent, outputs = 1} : (memref<4xf32>) -> ()
   return %a : memref<4xf32>
 }
@@ -22,7 +22,7 @@ func.func @graph(%a: memref<4xf32>) -> memref<4xf32> {
 // -----
 
 func.func @graph(%a: memref<4xf32>) -> memref<4xf32> {
-  // expected-error@+1 {{aten.leaky_relu.default cannot go through torch's dispatcher}}
+  // expected-error@+1 {{aten.leaky_relu.default cannot be called}}
   %r = "host.aten"(%a) {overload = "aten.leaky_relu.default", args = "[\"%0\", 0.5]", dtypes = ["f32", "f32"], reason = "", route = "shim"} : (memref<4xf32>) -> memref<4xf32>
   return %r : memref<4xf32>
 }

@@ -108,5 +108,5 @@ def test_what_two_objects_define_is_not_for_others(objects: bytes) -> None:
 
 
 def test_text_that_mlir_refuses() -> None:
-    with pytest.raises(CompileError, match="does not read"):
+    with pytest.raises(CompileError, match="MLIR does not parse"):
         make_object("llvm.func @f(", 2)

@@ -17,7 +17,7 @@ module {
 module {
   module @kernels {
     llvm.func @k__tail(%x: !llvm.ptr) {
-      // expected-error @+1 {{check-bounds cannot tell which memory a pointer is in that is what llvm.load gives}}
+      // expected-error @+1 {{check-bounds does not know the memory of a pointer that is a result of llvm.load}}
       %p = llvm.load %x : !llvm.ptr -> !llvm.ptr
       %v = llvm.load %p : !llvm.ptr -> f32
       llvm.return

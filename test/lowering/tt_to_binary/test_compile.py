@@ -143,7 +143,7 @@ def test_bytes_that_are_no_binary_are_refused(data: bytes) -> None:
         ("3.5.1", "cuda:90", ["target cuda:90 needs Triton 3.6 to 3.9, found 3.5.1", "triton>=3.6,<3.10"]),
         ("3.10.0", "hip:gfx942", ["3.6 to 3.9, found 3.10.0"]),
         ("unknown", "cuda:90", ["found unknown"]),
-        ("", "cuda:90", ["there is none", "install triton>=3.6"]),
+        ("", "cuda:90", ["no Triton is installed", "install triton>=3.6"]),
         ("3.6.0", "xpu", ["needs Triton 3.3, found 3.6.0", "triton-xpu", "CUESTA_XPU_PYTHON"]),
     ],
 )

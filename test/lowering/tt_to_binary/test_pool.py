@@ -132,7 +132,7 @@ def test_python_that_cannot_be_started_is_named() -> None:
 def test_an_ended_pool_says_so() -> None:
     pool = fake_pool()
     pool.end()
-    with pytest.raises(CompileError, match="have been ended"):
+    with pytest.raises(CompileError, match="have been stopped"):
         pool.compile(text("k"), "cuda:90", False)
 
 

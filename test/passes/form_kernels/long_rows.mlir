@@ -15,7 +15,7 @@ func.func @graph(%x: tensor<64x524288xui8> {cuesta.strides = [524288, 1]}) -> (t
 // -----
 // For two readers a row would have to stay somewhere.
 // CHECK-LABEL: module {
-// CHECK: what passes between them does not fit the cache
+// CHECK: do not fit into the cache
 func.func @graph(%x: tensor<64x524288xui8> {cuesta.strides = [524288, 1]}) -> (tensor<64xi64> {cuesta.strides = [1]}, tensor<64xi64> {cuesta.strides = [1]}) {
   %0 = "cuesta.convert"(%x) : (tensor<64x524288xui8>) -> tensor<64x524288xi64>
   %1 = "cuesta.sum"(%0) {dims = [1], keepdim = 0} : (tensor<64x524288xi64>) -> tensor<64xi64>
