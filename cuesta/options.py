@@ -48,12 +48,14 @@ class Environment:
         "Folder of the cache, `~/.cache/cuesta` by default, which only you may write; set but empty: no cache.",
     )
     progress: bool = _variable(
-        False, "CUESTA_PROGRESS", "Set: say on stderr how far a long compile of GPU kernels is, terminal or not."
+        False,
+        "CUESTA_PROGRESS",
+        "Set: report the progress of long compiles of GPU kernels on stderr, even if it is no terminal.",
     )
     strict: bool = _variable(
         False,
         "CUESTA_STRICT",
-        "Set: a kernel of cuesta's that does not compile is an error. Else its ops are called in ATen, with a warning.",
+        "Set: a kernel that does not compile is an error. Unset: its ops are called in ATen, with a warning.",
     )
     xpu_python: str | None = _variable(
         None, "CUESTA_XPU_PYTHON", "The Python of an environment that has triton-xpu, for target `xpu`."
@@ -119,29 +121,30 @@ class Options:
     # Documented for torch.compile
     epilogue_fusion: bool = _option(
         True,
-        "Let what follows a matrix product or a convolution join it: in kernels of `gemm`, in cuDNN's calls. Off: "
-        "a kernel of its own.",
+        "Fuse the ops that follow a matrix product or a convolution into it: in kernels of `gemm` and in cuDNN's "
+        "calls. Off: they are a kernel of their own.",
         affects_code=True,
     )
     max_autotune: bool = _option(
         False,
-        "Times the ways to compute matrix products, and on CPU to cut kernels into tiles, and remembers (see below).",
+        "Time several ways to compute matrix products, and on CPU several tiles of kernels. The fastest are used and "
+        "remembered (see below).",
         affects_code=True,
     )
     fallback_random: bool = _option(
         False,
-        "Random numbers are those that eager draws; on CPU they always are, on a GPU all but dropout's (see below).",
+        "Draw the random numbers that eager draws. Off: the same on CPU, and on a GPU for all but dropout (see below).",
         affects_code=True,
     )
     shape_padding: bool = _option(False, "No effect: where padding would pay, cuesta multiplies in kernels of its own.")
     cudagraphs: bool = _option(
         False,
-        "Record a GPU program's launches once and replay them; on CPU there are none.",
+        "Record a GPU program's launches once and replay them. No effect on CPU.",
         name="triton.cudagraphs",
     )
     trace_enabled: bool = _option(
         False,
-        "Dump every stage, kernel and report; to cuesta_dump/ where neither `dump` nor CUESTA_DUMP says.",
+        "Dump every stage, kernel and report; to cuesta_dump/ where neither `dump` nor CUESTA_DUMP names a folder.",
         name="trace.enabled",
     )
     trace_graph_diagram: bool = _option(
@@ -157,23 +160,23 @@ class Options:
     # cuesta's own
     target: Target | None = _option(
         None,
-        f"What code is made for ({', '.join(list_targets())}); the tensors' device where not given.",
+        f"What to compile for ({', '.join(list_targets())}). None: the device of the tensors.",
         affects_code=True,
     )
-    fusion: bool = _option(True, "Group ops into kernels; off: one kernel an op.", affects_code=True)
+    fusion: bool = _option(True, "Group ops into kernels. Off: one kernel for each op.", affects_code=True)
     gemm: str = _option(
         "auto",
-        "Who computes matrix products: a `kernel` of ours, which takes in what follows (on CPU those of f32 and f16), "
-        "or the `library`; `auto`: on a CPU with AVX-512 a kernel for few rows, for f16 where it has no instructions "
-        "for that, and where it was measured to be faster (see below), on a GPU where rows of bf16 or f16 are no "
-        "multiple of 16 bytes; with `max_autotune` the faster for each.",
+        "What computes matrix products: a `kernel` of cuesta's, fused with the ops that follow (on CPU for f32 and "
+        "f16), or the `library`. `auto` on a CPU with AVX-512: a kernel for few rows, for f16 on a CPU without f16 "
+        "arithmetic, and where a kernel was measured to be faster (see below). `auto` on a GPU: a kernel where rows of "
+        "bf16 or f16 are no multiple of 16 bytes. With `max_autotune`: the faster for each product.",
         choices=("auto", "library", "kernel"),
         affects_code=True,
     )
     attention: str = _option(
         "auto",
-        "Who computes attention of f32 without dropout on a CPU: a `kernel` of ours, or the `library`; `auto`: with "
-        "AVX-512 a kernel, for 8 queries or more, where it was measured to be faster on this machine (see below).",
+        "What computes attention of f32 without dropout on a CPU: a `kernel` of cuesta's, or the `library`. `auto`: a "
+        "kernel with AVX-512 and 8 queries or more, if one was measured to be faster on this machine (see below).",
         choices=("auto", "library", "kernel"),
         affects_code=True,
     )
@@ -181,32 +184,32 @@ class Options:
     opt_level: int = _option(2, "LLVM's optimisation level for kernels and host program, 0 to 3.", affects_code=True)
     bitwise_eager: bool = _option(
         False,
-        "Results with the bits of eager's on CPU: what can be rounded one way only is compiled (see below).",
+        "Give the bits of eager's results on CPU. Only ops that can be rounded in one way are compiled (see below).",
         affects_code=True,
     )
     memory_limit: int | None = _option(
         None,
-        "Bytes that a call may take beside its arguments, a training step's backward with it: met, or refused before "
-        "anything runs (see below).",
+        "The most bytes that a call, or a training step, may take beside its arguments. A graph that needs more is "
+        "refused before anything runs (see below).",
         affects_code=True,
     )
     tiered: bool = _option(
         False,
-        "The first call runs op by op and does not wait: another process compiles, and the program takes over when it "
-        "is there (see below).",
+        "Do not wait in the first call: it runs op by op while another process compiles. The program takes over when "
+        "it is ready (see below).",
     )
     checked: bool = _option(
         False,
-        "For finding errors: each read and write of a kernel is checked to be inside its buffer, and memory around the "
-        "buffers is watched; a BoundsError says what was outside, and nothing there is touched. Slow. A GPU's kernels "
-        "are checked with target `tt` alone (see below).",
+        "Find errors of memory: each read and write of a kernel is checked to be inside its buffer, and the memory "
+        "around buffers is watched. A BoundsError names an access outside, which is not carried out. Slow. GPU kernels "
+        "are checked with target `tt` only (see below).",
         affects_code=True,
         in_key=False,
     )
-    cache: bool = _option(True, "Keep compiled graphs on disk and take them from there.")
-    cache_dir: Path | None = _option(None, "Folder of that cache; CUESTA_CACHE_DIR where not given.")
-    dump: Path | None = _option(None, "Folder for the IR of every stage; CUESTA_DUMP where not given.")
-    verify: bool = _option(True, "Verify the IR at every stage's end.")
+    cache: bool = _option(True, "Keep compiled graphs on disk, and load them from there.")
+    cache_dir: Path | None = _option(None, "Folder of that cache. None: CUESTA_CACHE_DIR.")
+    dump: Path | None = _option(None, "Folder for the IR of every stage. None: CUESTA_DUMP.")
+    verify: bool = _option(True, "Verify the IR after every stage.")
 
     @staticmethod
     def from_torch(
@@ -253,11 +256,11 @@ _MODES: dict[str, dict[str, Any]] = {
 
 #: What a mode does, to read.
 MODE_EFFECTS = {
-    "default": "What most want: ops are fused, LLVM optimises fully.",
-    "lite": "One kernel an op, little optimisation: for finding out which op or which fusion is at fault.",
+    "default": "For most uses: ops are fused, and LLVM optimises fully.",
+    "lite": "One kernel for each op, little optimisation: for finding the op or the fusion at fault.",
     "reduce-overhead": "GPU: launches are recorded once and replayed. CPU: no effect, a call has no launches to save.",
-    "max-autotune-no-cudagraphs": "Times alternatives, once a machine, and takes the fastest.",
-    "max-autotune": "As max-autotune-no-cudagraphs, and as reduce-overhead.",
+    "max-autotune-no-cudagraphs": "Alternatives are timed once on a machine, and the fastest are used.",
+    "max-autotune": "max-autotune-no-cudagraphs and reduce-overhead together.",
 }
 
 

@@ -47,11 +47,15 @@ def progress(text: str) -> None:
 def parser_of_arguments() -> argparse.ArgumentParser:
     """The parser with every option; `parse` checks what argparse cannot."""
     parser = argparse.ArgumentParser(prog="cuesta-bench", description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"), help="each has its own cases")
+    parser.add_argument(
+        "--device", default="cpu", choices=("cpu", "cuda"), help="where to measure; each has cases of its own"
+    )
     parser.add_argument("--case", default="", metavar="REGEX", help="only cases whose name contains a match")
     parser.add_argument("--list", action="store_true", help="list the cases and exit")
     parser.add_argument("--threads", type=int, metavar="N", help="torch.set_num_threads(N)")
-    parser.add_argument("--repeats", type=int, metavar="N", help="rounds (chosen by time; --compile: 3, on a GPU 1)")
+    parser.add_argument(
+        "--repeats", type=int, metavar="N", help="number of rounds (default: by time; --compile: 3, or 1 on a GPU)"
+    )
     parser.add_argument(
         "--backends",
         metavar="A,B",
@@ -60,29 +64,34 @@ def parser_of_arguments() -> argparse.ArgumentParser:
         "eager with --kernels, cuesta and inductor with --compile",
     )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write every number, with machine and versions")
-    parser.add_argument("--markdown", type=Path, metavar="FILE", help="write what is in docs/benchmarks/")
+    parser.add_argument("--markdown", type=Path, metavar="FILE", help="write a page as in docs/benchmarks/")
     parser.add_argument(
-        "--results", type=Path, nargs="+", metavar="FILE", help="measure nothing: show what --json has kept"
+        "--results", type=Path, nargs="+", metavar="FILE", help="measure nothing: show the results in files of --json"
     )
     parser.add_argument("--plot", type=Path, metavar="FILE.png", help="write a plot of times relative to eager")
-    kept = parser.add_argument_group("from run to run")
+    kept = parser.add_argument_group("comparison with earlier runs")
     kept.add_argument(
-        "--history", type=Path, metavar="PATH", help="keep the ratios in this file, or in this folder's for the machine"
+        "--history",
+        type=Path,
+        metavar="PATH",
+        help="keep the ratios in this file, or in this folder's file for the machine",
     )
     kept.add_argument(
         "--check", action="store_true", help="fail where a case is a tenth slower than its last ratio in --history"
     )
-    kept.add_argument("--reference", metavar="NAME", help="over whom --check takes ratios (inductor, else eager)")
-    kept.add_argument("--trend", type=Path, metavar="FILE.svg", help="draw the ratios that --history has kept")
+    kept.add_argument(
+        "--reference", metavar="NAME", help="the backend that --check compares with (default: inductor, else eager)"
+    )
+    kept.add_argument("--trend", type=Path, metavar="FILE.svg", help="draw the ratios in --history")
     what = parser.add_mutually_exclusive_group()
-    what.add_argument("--compile", action="store_true", help="compile times instead, cold and warm")
-    what.add_argument("--memory", action="store_true", help="peak memory instead (on a GPU it is in every run)")
-    what.add_argument("--survey", action="store_true", help="other cases instead, many and small: the least of each")
-    what.add_argument("--kernels", action="store_true", help="GPU: time, bytes, operations of each kernel instead")
+    what.add_argument("--compile", action="store_true", help="measure compile times instead, cold and warm")
+    what.add_argument("--memory", action="store_true", help="measure peak memory instead (a GPU's runs always do)")
+    what.add_argument("--survey", action="store_true", help="measure many small cases instead: the least time of each")
+    what.add_argument("--kernels", action="store_true", help="GPU: measure time, bytes and operations of each kernel")
     gpu = parser.add_argument_group("on a GPU")
-    gpu.add_argument("--limit", type=float, default=300, metavar="S", help="seconds for a process (%(default)s)")
+    gpu.add_argument("--limit", type=float, default=300, metavar="S", help="most seconds of a process (%(default)s)")
     gpu.add_argument(
-        "--prepare", type=int, metavar="N", help="first compile everything, N processes at a time, into one cache"
+        "--prepare", type=int, metavar="N", help="compile all cases into one cache first, N processes at a time"
     )
     return parser
 
@@ -97,7 +106,7 @@ def parse(argv: Sequence[str] | None) -> tuple[argparse.Namespace, list[Any], li
         listed = GPU_CASES if on_gpu else SURVEY_CASES if arguments.survey else CASES
         cases = [case for case in listed if re.search(arguments.case, case.name)]
     except re.error as error:
-        parser.error(f"--case {arguments.case!r} is no regular expression: {error}")
+        parser.error(f"--case {arguments.case!r} is not a regular expression: {error}")
     if not cases:
         parser.error(f"--case {arguments.case!r} matches no case; --list shows them")
     for name in ("threads", "repeats", "limit", "prepare"):
@@ -110,13 +119,13 @@ def parse(argv: Sequence[str] | None) -> tuple[argparse.Namespace, list[Any], li
     if not on_gpu and (arguments.kernels or arguments.prepare):
         parser.error("--kernels and --prepare need --device cuda")
     if arguments.prepare and arguments.compile:
-        parser.error("--prepare fills the caches that --compile wants empty")
+        parser.error("--prepare fills the caches, which --compile needs empty")
     backends = _backends(parser, arguments)
     if (arguments.check or arguments.reference or arguments.trend) and not arguments.history:
         parser.error("--check, --reference and --trend need --history")
     takes_times = not (arguments.compile or arguments.memory or arguments.survey or arguments.kernels)
     if arguments.history and not takes_times:
-        parser.error("--history keeps ratios of times, which this run does not take")
+        parser.error("--history keeps ratios of times, which this run does not measure")
     if arguments.history and not os.access(arguments.history.parent, os.W_OK):
         parser.error(f"cannot write {arguments.history}")
     for path in filter(None, (arguments.json, arguments.plot, arguments.markdown, arguments.trend)):
@@ -126,7 +135,7 @@ def parse(argv: Sequence[str] | None) -> tuple[argparse.Namespace, list[Any], li
         if not path.is_file():
             parser.error(f"cannot read {path}")
     if arguments.plot and not (takes_times and "eager" in backends):
-        parser.error("--plot draws times relative to eager: of a run that takes times, and with the backend eager")
+        parser.error("--plot draws times relative to eager: it needs a run that measures times, with the backend eager")
     if (arguments.plot or arguments.trend) and importlib.util.find_spec("matplotlib") is None:
         parser.error("--plot and --trend need matplotlib: pip install 'cuesta[bench]'")
     return arguments, cases, backends
@@ -143,7 +152,7 @@ def _backends(parser: argparse.ArgumentParser, arguments: argparse.Namespace) ->
     if arguments.compile:
         backends = [name for name in backends if name != "eager"]
     if not backends:
-        parser.error(f"--backends {text!r} names none to measure")
+        parser.error(f"--backends {text!r} names no backend to measure")
     register_cuesta()
     for problem in filter(None, map(unknown_contender, backends)):
         parser.error(problem)
@@ -161,7 +170,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         torch.set_num_threads(arguments.threads)
     if arguments.device == "cuda":
         if not arguments.results and not torch.cuda.is_available():
-            progress("there is no GPU here that torch can use")
+            progress("torch finds no GPU here")
             return 1
         status, gpu_results = gpu_command.run(arguments, cases, backends, arguments.device, progress)
         return max(status, keep_history(arguments, gpu_results["machine"], gpu_results["times"]))

@@ -37,18 +37,20 @@ def _parse_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = Parser(prog="cuesta-opt", description=__doc__, allow_abbrev=False)
     parser.add_argument("input", nargs="?", default="-", help="an .mlir or bytecode file; - or nothing: stdin")
     parser.add_argument("-o", dest="output", default="-", help="where the result goes; - or nothing: stdout")
-    parser.add_argument("--kernels", metavar="FOLDER", help="compile a result at stage tt for --target, into FOLDER")
+    parser.add_argument("--kernels", metavar="FOLDER", help="compile the kernels of a result at stage tt, into FOLDER")
     passes = parser.add_argument_group("passes")
     passes.add_argument("--pass-pipeline", metavar="TEXT", help="builtin.module(…): cuesta's passes and upstream's")
-    passes.add_argument("--from", dest="first", metavar="STAGE", help="the input is at this stage already")
-    passes.add_argument("--to", dest="last", metavar="STAGE", help="go down to this stage")
-    passes.add_argument("--target", help="whose stages to go down, and what the graph is then for (default: cpu)")
+    passes.add_argument("--from", dest="first", metavar="STAGE", help="the stage that the input is at already")
+    passes.add_argument("--to", dest="last", metavar="STAGE", help="stop after this stage")
+    passes.add_argument("--target", help="whose stages to run (default: cpu)")
     passes.add_argument("--list-passes", action="store_true", help="print cuesta's passes with their options")
     passes.add_argument("--list-stages", action="store_true", help="print the stages with their pipelines")
     passes.add_argument("--verify-each", action="store_true", default=True, help="verify after each pass (the default)")
     passes.add_argument("--no-verify", dest="verify_each", action="store_false", help="verify the input only")
     text = parser.add_argument_group("input and output")
-    text.add_argument("--split-input-file", action="store_true", help="treat parts between '// -----' lines alone")
+    text.add_argument(
+        "--split-input-file", action="store_true", help="process parts between '// -----' lines separately"
+    )
     text.add_argument("--verify-diagnostics", action="store_true", help="check the expected-error comments")
     text.add_argument("--allow-unregistered-dialect", action="store_true", help="accept ops that no dialect defines")
     text.add_argument("--mlir-print-debuginfo", action="store_true", help="print locations")
@@ -135,7 +137,7 @@ def _write_kernels(module: ir.Module, arguments: argparse.Namespace) -> None:
     target = parse_target(arguments.target or "cpu")
     kernels = make_kernels(module, target, open_cache(Environment.read().cache_dir))
     if not kernels:
-        raise OptionError("--kernels wants a module with kernels at stage tt; --from and --to lead there")
+        raise OptionError("--kernels needs a module with kernels at stage tt; --from and --to lead there")
     try:
         write_kernels(kernels, target, arguments.kernels)
     except OSError as error:

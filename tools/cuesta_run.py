@@ -49,21 +49,31 @@ def _parse_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = Parser(prog="cuesta-run", description=__doc__, allow_abbrev=False)
     parser.add_argument("file", help="an .mlir or bytecode file; -: stdin")
     parser.add_argument(
-        "--level", choices=(*LEVELS, KERNEL_LEVEL), help="the level of the module; found out when not given"
+        "--level", choices=(*LEVELS, KERNEL_LEVEL), help="the level of the module (default: recognised)"
     )
-    parser.add_argument("--function", metavar="NAME", help="which function to run; @graph, or the only one")
+    parser.add_argument("--function", metavar="NAME", help="the function to run (default: @graph, or the only one)")
     inputs = parser.add_argument_group("inputs")
-    inputs.add_argument("--input", action="append", default=[], metavar="NPY", help="one for each argument, in order")
-    inputs.add_argument("--seed", type=int, default=0, help="of the random inputs (0)")
     inputs.add_argument(
-        "--int-range", default="0:2", metavar="LOW:HIGH", help="of random integers, HIGH excluded (0:2)"
+        "--input",
+        action="append",
+        default=[],
+        metavar="NPY",
+        help="a file for each argument, in order (default: random)",
+    )
+    inputs.add_argument("--seed", type=int, default=0, help="seed of random inputs (0)")
+    inputs.add_argument(
+        "--int-range", default="0:2", metavar="LOW:HIGH", help="range of random integers, HIGH excluded (0:2)"
     )
     inputs.add_argument(
-        "--size", action="append", default=[], metavar="NAME=N", help="of a symbol in the module's sizes (its hint)"
+        "--size",
+        action="append",
+        default=[],
+        metavar="NAME=N",
+        help="value of a symbol in the module's sizes (default: its hint)",
     )
     runs = parser.add_argument_group("how to run")
-    runs.add_argument("--checked", action="store_true", help="compiled to check each access (an error where outside)")
-    runs.add_argument("--reference", action="store_true", help="op by op in torch, with nothing compiled")
+    runs.add_argument("--checked", action="store_true", help="check each access of memory: one outside is an error")
+    runs.add_argument("--reference", action="store_true", help="run op by op in torch, without compiling")
     runs.add_argument("--compare-reference", action="store_true", help="run both ways and compare; 1 if they differ")
     parser.add_argument("-o", dest="output", metavar="DIR", help="write each result there as result_N.npy")
     return parser.parse_args(argv)
@@ -84,7 +94,7 @@ def _run(arguments: argparse.Namespace) -> int:
         add_strides(function)
         values = _sizes(function, hints_of(module), arguments.size)
         if values and (arguments.reference or arguments.compare_reference):
-            raise CuestaError(f"the reference takes numbers for sizes; this module has {', '.join(values)}")
+            raise CuestaError(f"the reference takes numbers as sizes; this module has {', '.join(values)}")
         wanted = arguments_of(function, values)
         if arguments.input:
             tensors = read_inputs(wanted, arguments.input)
@@ -100,7 +110,9 @@ def _run(arguments: argparse.Namespace) -> int:
             options = Options.from_torch(None, {"checked": arguments.checked})
             program = compile_module(module, from_stage=level, options=options)
             if not program.admits(values):
-                raise CuestaError(f"compiled for {_spelled(hints_of(module))}, it is not right for {_spelled(values)}")
+                raise CuestaError(
+                    f"the program compiled for {_spelled(hints_of(module))} does not admit {_spelled(values)}"
+                )
             results = program.with_sizes(values)(tensors)
     _report(results, arguments.output)
     if arguments.compare_reference and not arguments.reference:
@@ -117,7 +129,7 @@ def _sizes(function: func.FuncOp, hints: dict[str, int], given: Sequence[str]) -
         if not number.isdecimal():
             raise CuestaError(f"--size takes NAME=NUMBER, such as s0=8, got {text!r}")
         if name not in known:
-            there = f"its symbols are {', '.join(known)}" if known else "it has none"
+            there = f"the symbols are {', '.join(known)}" if known else "there is none"
             raise CuestaError(f"--size {text}: the module has no symbol {name!r} in its sizes; {there}")
         values[name] = int(number)
     return values
@@ -157,7 +169,9 @@ def _level(module: ir.Module, given: str | None) -> str:
     found = detect_level(module)
     split = [level in ("kernels", "tiled", "buffers", "loops", KERNEL_LEVEL) for level in (given or found, found)]
     if split[0] != split[1]:
-        raise CuestaError(f"--level {given}: kernels have {'' if split[1] else 'no '}module of their own here")
+        raise CuestaError(
+            f"--level {given} does not fit: kernels {'are' if split[1] else 'are not'} in a module of their own here"
+        )
     return given or found
 
 
@@ -166,7 +180,9 @@ def detect_level(module: ir.Module) -> str:
     operations = list(dialects.walk(module.operation))
     names = {op.name for op in operations}
     if "llvm.func" in names:
-        raise CuestaError(f"a module at level 'llvm' does not say what it takes; the levels are {', '.join(LEVELS)}")
+        raise CuestaError(
+            f"a module at level 'llvm' does not describe its arguments; the levels are {', '.join(LEVELS)}"
+        )
     if "tt.func" in names:
         return KERNEL_LEVEL
     if "builtin.module" in names:

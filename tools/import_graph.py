@@ -115,8 +115,10 @@ def _imports(path: Path, known: dict[str, Path]) -> Iterator[str]:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Prints the graph, draws it for --picture, and returns 1 if there is a cycle."""
-    parser = argparse.ArgumentParser(prog="python -m cuesta.tools.import_graph", description="who imports whom")
-    parser.add_argument("--picture", type=Path, metavar="FILE", help="where a picture of the rooms goes (.svg)")
+    parser = argparse.ArgumentParser(
+        prog="python -m cuesta.tools.import_graph", description="prints which rooms import which"
+    )
+    parser.add_argument("--picture", type=Path, metavar="FILE", help="write a picture of the rooms to this file (.svg)")
     given = parser.parse_args(arguments)
     graph = import_graph()
     found = rooms(graph)

@@ -16,7 +16,7 @@ torch.compile(model, backend="cuesta", options={"fusion": False, "dump": "ir"})
 ```
 
 `cuesta.list_options()` and `cuesta.list_mode_options()` answer as torch._inductor's do. A mode, an option or a value
-that does not exist raises an error that names it, what is near it and what is valid. An option goes before its mode's.
+that does not exist raises an error that names it, similar names and what is valid. An option overrides its mode's.
 """
 
 _TAIL = """
@@ -216,8 +216,8 @@ def page() -> str:
         *_table(["option", "type", "default", "effect"], options),
         "",
         "## Environment variables",
-        "They are read at each compile; an option goes before its variable. Any other whose name begins with `CUESTA_`",
-        "is warned of, once, with what is near it.",
+        "They are read at each compile; an option overrides its variable. An unknown variable whose name begins with",
+        "`CUESTA_` causes one warning, which names similar ones.",
         "",
         *_table(["variable", "meaning"], variables),
     ]

@@ -51,7 +51,7 @@ def _chosen(kernels: dict[str, ir.Operation], name: str | None) -> ir.Operation:
     if name is None and len(kernels) == 1:
         return next(iter(kernels.values()))
     if name not in kernels:
-        asked = "several kernels, and none was chosen" if name is None else f"no kernel @{name}"
+        asked = "several kernels, and --function is missing" if name is None else f"no kernel @{name}"
         raise CuestaError(f"the module has {asked}; --function takes one of {', '.join(kernels)}")
     return kernels[name]
 
@@ -62,7 +62,7 @@ def _arguments(kernel: ir.Operation, paths: Sequence[str]) -> list[Argument]:
         zip(kernel.regions[0].blocks[0].arguments, kernel.attributes["arg_attrs"], strict=True)
     ):
         if not tt.is_pointer(argument) or tt.is_block(argument):
-            raise CuestaError(f"argument {index} is {argument.type}: only pointers can be given")
+            raise CuestaError(f"argument {index} is {argument.type}: only pointers are supported")
         if "cuesta.shape" in attrs:
             shape = tuple(ints(attrs["cuesta.shape"]))
         elif index < len(paths):

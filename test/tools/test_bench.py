@@ -152,7 +152,7 @@ def test_text() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--case", "("], "no regular expression"),
+        (["--case", "("], "regular expression"),
         (["--case", "no_such_case"], "matches no case"),
         (["--threads", "0"], "--threads must be at least 1"),
         (["--repeats", "-3"], "--repeats must be at least 1"),
@@ -163,8 +163,8 @@ def test_text() -> None:
         (["--backends", "cuesta:cpp_wrapper"], "no mode 'cpp_wrapper' of cuesta"),
         (["--backends", "eager:freezing"], "no mode 'freezing' of eager, which compiles nothing"),
         (["--results", "/no/such/file.json"], "cannot read"),
-        (["--backends", ","], "names none to measure"),
-        (["--backends", "eager", "--compile"], "names none to measure"),
+        (["--backends", ","], "names no backend"),
+        (["--backends", "eager", "--compile"], "names no backend"),
         (["--json", "/no/such/folder/out.json"], "cannot write"),
         (["--plot", "/tmp/out.png", "--backends", "inductor"], "relative to eager"),
         (["--compile", "--memory"], "not allowed with"),

@@ -59,9 +59,9 @@ class Verdict:
 
     def __str__(self) -> str:
         if self.today is None:
-            return f"{self.case}: {self.pair} was {_text(self.kept)}, and has no time today"
+            return f"{self.case}: {self.pair} was {_text(self.kept)}, and was not measured today"
         if self.kept is None:
-            return f"{self.case}: {self.pair} is {_text(self.today)}, the first that is known"
+            return f"{self.case}: {self.pair} is {_text(self.today)}, for the first time"
         change = (self.today.median / self.kept.median - 1) * 100
         said = f"{self.case}: {self.pair} was {_text(self.kept)}, is {_text(self.today)}"
         return f"{said}, {abs(change):.0f} % {'slower' if change > 0 else 'faster'}"
@@ -84,9 +84,9 @@ class History:
             history = History(content["about"], content["runs"])
             is_known = content["format"] == FORMAT and all(isinstance(run["ratios"], dict) for run in history.runs)
         except (ValueError, KeyError, TypeError) as error:
-            raise HistoryError(f"{path} is no history of cuesta-bench: {error!r}") from None
+            raise HistoryError(f"{path} is not a history of cuesta-bench: {error!r}") from None
         if not is_known:
-            raise HistoryError(f"{path} is of another format: {content['format']}, not {FORMAT}")
+            raise HistoryError(f"{path} has format {content['format']}; format {FORMAT} is valid")
         for name, value in about.items():
             if history.about.get(name) != value:
                 raise HistoryError(f"{path} is of {name} {history.about.get(name)!r}; here it is {value!r}")

@@ -250,9 +250,9 @@ def plot(path: Path, samples: Sequence[Sample], title: str) -> None:
 def main(argv: Sequence[str] | None = None) -> int:
     """Makes the calls, prints and draws the growth, and returns 1 if something has grown."""
     parser = argparse.ArgumentParser(prog="python -m cuesta.tools.bench.soak", description="memory over many calls")
-    parser.add_argument("--calls", type=int, default=20000, metavar="N", help="how many (20000)")
-    parser.add_argument("--threads", type=int, default=4, metavar="N", help="that many call at a time (4)")
-    parser.add_argument("--plot", type=Path, metavar="FILE", help="where the picture goes")
+    parser.add_argument("--calls", type=int, default=20000, metavar="N", help="number of calls (20000)")
+    parser.add_argument("--threads", type=int, default=4, metavar="N", help="number of threads that call at a time (4)")
+    parser.add_argument("--plot", type=Path, metavar="FILE", help="write the picture to this file")
     arguments = parser.parse_args(argv)
     torch.set_num_threads(1)  # the server's threads are the only parallelism
     with tempfile.TemporaryDirectory() as folder:

@@ -26,8 +26,8 @@ _FEWEST_CALLS = 3
 _OURS = "cuesta"
 
 ABOUT_SURVEY = """\
-Times are the least of a call in many short bursts, in which the contenders take turns; the slowest of ours comes first;
-error is cuesta's largest difference from eager, relative to the largest value."""
+Times are a call's least in many short bursts, in which the contenders take turns. The rows begin with cuesta's slowest
+case. error: cuesta's largest difference from eager, relative to the largest value."""
 
 
 def survey_case(case: BenchCase, contenders: Sequence[str], rounds: int | None, progress: Progress) -> dict[str, Any]:

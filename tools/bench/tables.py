@@ -35,10 +35,10 @@ class Row:
 
 
 ABOUT_TIMES = """\
-Times are medians with quartiles; ratios are taken round by round, best inductor being its form with the least median;
-error is the largest difference from eager, relative to the largest value. limit: what the bytes that a call must move,
-or its products, take this machine at least, and which of these; of limit: that over the time (a limit below 10 µs is in
-no mean)."""
+Times are medians with quartiles. Ratios are taken round by round; best inductor is its form with the least median.
+error: the largest difference from eager, relative to the largest value. limit: the least time that this machine needs
+to move a call's bytes, or to compute its products, and which of the two; of limit: the limit over the time (means
+leave out limits below 10 µs)."""
 
 
 def times_table(results: Mapping[str, Mapping[str, Any]]) -> Table:
@@ -84,8 +84,8 @@ def compile_table(results: Mapping[str, Mapping[str, Any]]) -> Table:
 
 
 ABOUT_MEMORY = """\
-Peak of torch's allocations above what was there before a warm call, cuesta's arena among them; off by: the prediction's
-distance from it."""
+Peak of torch's allocations during a warm call, cuesta's arena included, above those before the call; off by: how far
+the prediction is from the peak."""
 
 
 def memory_table(results: Mapping[str, Mapping[str, Any]]) -> Table:

@@ -21,15 +21,17 @@ _FOLDER = Path("build/fuzz")
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs a hunt over seeds, or judges the file that --replay names."""
     os.environ.setdefault("CUESTA_STRICT", "1")  # a kernel that does not compile must fail, not fall back
-    parser = argparse.ArgumentParser(prog="python -m cuesta.tools.fuzz", description="looks for wrong code")
-    parser.add_argument("kind", nargs="?", choices=KINDS, default="graphs", help="what is made at random (graphs)")
-    parser.add_argument("-n", "--count", type=int, default=1000, help="how many (1000)")
-    parser.add_argument("--first", type=int, default=0, metavar="SEED", help="the first one's number (0)")
+    parser = argparse.ArgumentParser(
+        prog="python -m cuesta.tools.fuzz", description="compares random programs with eager"
+    )
+    parser.add_argument("kind", nargs="?", choices=KINDS, default="graphs", help="what to generate (graphs)")
+    parser.add_argument("-n", "--count", type=int, default=1000, help="number of programs (1000)")
+    parser.add_argument("--first", type=int, default=0, metavar="SEED", help="number of the first program (0)")
     parser.add_argument("--folder", type=Path, default=_FOLDER, help=f"where failures go ({_FOLDER})")
     parser.add_argument("--device", default="cpu", help="where torch programs run: cpu, cuda (cpu)")
-    parser.add_argument("--processes", type=int, default=1, metavar="N", help="that many judge at a time (1)")
+    parser.add_argument("--processes", type=int, default=1, metavar="N", help="number of processes (1)")
     parser.add_argument("--checked", action="store_true", help='compile with options={"checked": True}')
-    parser.add_argument("--replay", type=Path, metavar="FILE", help="judge this file instead")
+    parser.add_argument("--replay", type=Path, metavar="FILE", help="check this file instead")
     arguments = parser.parse_args(argv)
     if arguments.replay is not None:
         return _replay(arguments.replay, arguments.checked)
@@ -46,7 +48,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     for reason, count in hunt.unjudged.most_common():
         print(f"{count:6} cannot be judged: {reason}", flush=True)
     if hunt.failures:
-        print(f"what failed is in {arguments.folder}", flush=True)
+        print(f"the failures are in {arguments.folder}", flush=True)
     return 130 if hunt.interrupted else 1 if hunt.failures else 0
 
 

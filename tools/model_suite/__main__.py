@@ -25,18 +25,20 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m cuesta.tools.model_suite", description="compares small models, compiled, with eager"
     )
-    parser.add_argument("--models", default="", metavar="REGEX", help="only those whose name has this")
-    parser.add_argument("--ways", nargs="+", choices=WAYS, default=list(WAYS), help="how they are run (all ways)")
+    parser.add_argument("--models", default="", metavar="REGEX", help="only models whose name contains a match")
+    parser.add_argument("--ways", nargs="+", choices=WAYS, default=list(WAYS), help="how to run the models (all ways)")
     parser.add_argument("--checked", action="store_true", help='compile with options={"checked": True}')
-    parser.add_argument("--page", type=Path, metavar="FILE", help="write the table there")
+    parser.add_argument("--page", type=Path, metavar="FILE", help="write the table to this file")
     arguments = parser.parse_args(argv)
     chosen = [case for case in SUITE if re.search(arguments.models, case.name, re.IGNORECASE)]
     if not chosen:
-        parser.error(f"--models: no name has {arguments.models!r}; there are {', '.join(c.name for c in SUITE)}")
+        parser.error(
+            f"--models: no name matches {arguments.models!r}; the names are {', '.join(c.name for c in SUITE)}"
+        )
     options = {**OPTIONS, "checked": True} if arguments.checked else OPTIONS
     is_whole = list(arguments.ways) == list(WAYS)
     if arguments.page and not is_whole:
-        parser.error("--page wants every model run in all ways: leave out --ways")
+        parser.error("--page needs every model run in all ways: leave out --ways")
     results: list[tuple[SuiteCase, dict[str, Verdict]]] = []
     for case in chosen:
         verdicts = check_case(case, {way: WAYS[way] for way in arguments.ways}, options)

@@ -23,23 +23,29 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m cuesta.tools.op_coverage", description="compares torch's operators, compiled, with eager"
     )
-    parser.add_argument("--ops", default="", metavar="REGEX", help="only entries of op_db whose name has this")
-    parser.add_argument("--dtypes", default=",".join(PAGE_DTYPES), help=f"of {','.join(DTYPES)} (the first five)")
-    parser.add_argument("--layout", default="given", choices=LAYOUTS, help="of the samples' tensors (given)")
+    parser.add_argument(
+        "--ops", default="", metavar="REGEX", help="only operators whose name in op_db contains a match"
+    )
+    parser.add_argument("--dtypes", default=",".join(PAGE_DTYPES), help=f"some of {','.join(DTYPES)} (the first five)")
+    parser.add_argument("--layout", default="given", choices=LAYOUTS, help="layout of the samples' tensors (given)")
     parser.add_argument("--target", default="cpu", choices=TARGETS, help="tt: a GPU's kernels, interpreted (cpu)")
-    parser.add_argument("--samples", type=int, default=_SAMPLES, help=f"of each operator and dtype ({_SAMPLES})")
-    parser.add_argument("--all", action="store_true", help="every sample")
-    parser.add_argument("--processes", type=int, default=os.cpu_count() or 1, help="(one a core)")
-    parser.add_argument("--records", type=Path, default=_RECORDS, help=f"JSON lines, added to ({_RECORDS})")
-    parser.add_argument("--resume", action="store_true", help="leave out what has a record")
-    parser.add_argument("--page", type=Path, metavar="FILE", help="write the table of all records there")
+    parser.add_argument(
+        "--samples", type=int, default=_SAMPLES, help=f"samples of each operator and dtype ({_SAMPLES})"
+    )
+    parser.add_argument("--all", action="store_true", help="run every sample")
+    parser.add_argument(
+        "--processes", type=int, default=os.cpu_count() or 1, help="number of processes (one for each core)"
+    )
+    parser.add_argument("--records", type=Path, default=_RECORDS, help=f"file of JSON lines to append to ({_RECORDS})")
+    parser.add_argument("--resume", action="store_true", help="skip what has a record")
+    parser.add_argument("--page", type=Path, metavar="FILE", help="write the table of all records to this file")
     arguments = parser.parse_args(argv)
     dtypes = tuple(arguments.dtypes.split(","))
     if unknown := set(dtypes) - set(DTYPES):
         parser.error(f"--dtypes: no {', '.join(sorted(unknown))}; there are {', '.join(DTYPES)}")
     chosen = units(arguments.ops, dtypes, arguments.layout, arguments.target)
     if not chosen:
-        parser.error(f"--ops: no operator's name has {arguments.ops!r}")
+        parser.error(f"--ops: no operator's name matches {arguments.ops!r}")
     done = read_records(arguments.records) if arguments.resume else {}
     most = None if arguments.all else arguments.samples
     survey(

@@ -26,7 +26,7 @@ def speedup(part: Mapping[str, Any], eager: Mapping[str, Any]) -> Spread | None:
 
 
 ABOUT_SPEEDUPS = (
-    "eager's time, and how many times faster the others are, by the median over rounds; busy: in kernels alone."
+    "eager's time, and how many times faster the others are (medians over rounds); busy: by the time in kernels only."
 )
 
 
@@ -64,11 +64,11 @@ TIMES = (
 )
 
 ABOUT_TIMES = """\
-time: median of a call's mean time in rows of calls, between CUDA events; × eager: eager's over it, round by round, with
-quartiles; host: what a call keeps the host busy, where nothing is waited for; a kernel: that over kernels; busy: within
-kernels; first call: compiling, with what the ones before left in memory and on disk (--compile has cold and warm);
-memory: peak above weights and inputs; outputs, gradients: error against the wider dtype over eager's (worst output;
-mean of the gradients, and the worst)."""
+time: a call's mean time in a row of calls, between CUDA events, as the median of the rows; × eager: eager's time over
+the contender's, round by round, with quartiles; host: the host's time for a call that waits for nothing; a kernel: the
+host's time over the number of kernels; busy: time in kernels; first call: with compiling, and with the caches that
+earlier contenders left (--compile measures cold and warm); memory: peak above weights and inputs; outputs, gradients:
+the error against a wider dtype, over eager's (worst output; mean of the gradients, and the worst)."""
 
 
 def times_table(cases: Mapping[str, Mapping[str, Any]]) -> Table:
@@ -143,9 +143,9 @@ def notes(cases: Mapping[str, Mapping[str, Any]]) -> list[str]:
 COMPILE = ("case, contender", "cold", "warm", "warm − aot_eager", "cuesta's stages, warm", "cold / inductor's")
 
 ABOUT_COMPILE = """\
-From torch.compile to the end of the first call, in a fresh process; cold: every cache folder empty; warm: a second
-process; the median where several took turns. aot_eager is Dynamo and AOTAutograd, then op by op. cuesta's stages: key,
-cache, and whatever it compiles."""
+From torch.compile to the end of the first call, in a fresh process. cold: every cache folder is empty; warm: a second
+process. Of several samples, the median. aot_eager: Dynamo and AOTAutograd, then op by op. cuesta's stages: key, cache
+and compiling."""
 
 
 def compile_table(cases: Mapping[str, Mapping[str, Any]]) -> Table:
@@ -192,8 +192,8 @@ def compile_notes(cases: Mapping[str, Mapping[str, Any]]) -> list[str]:
 KERNELS = ("kernel", "time", "share", "count", "bytes", "of bandwidth", "of FLOP/s", "from")
 
 ABOUT_KERNELS = """\
-Of one call. bytes: each operand once, of cuesta's kernels as its host program passes them (a table that is gathered
-from counts whole), of library calls by their shapes. of bandwidth, of FLOP/s: achieved share of the device's peak."""
+Of one call. bytes: those of each operand, once: of cuesta's kernels as the host program passes them (a table that is
+gathered from counts whole), of library calls by their shapes. of bandwidth, of FLOP/s: share of the device's peak."""
 
 
 def kernels_table(part: Mapping[str, Any]) -> Table:

@@ -157,11 +157,11 @@ def _other_sharing(wanted: Outcome, actual: Outcome) -> Failure | None:
     resolved = wanted.lazy - actual.lazy
     apart = _texts({pair: n for pair, n in wanted.distances.items() if resolved.isdisjoint(pair)}, actual.distances)
     if apart:
-        return Failure("memory apart", f"{apart} share no memory, or at another place, and do in eager")
+        return Failure("memory apart", f"in eager {apart} share memory; here they share none, or at another offset")
     # A result without memory in eager, such as one computed from a ZeroTensor, has memory here.
     without = {name for name, y in wanted.tensors.items() if y is None}
     shared = _texts({pair: n for pair, n in actual.distances.items() if without.isdisjoint(pair)}, wanted.distances)
-    return Failure("shared memory", f"{shared} share memory, and do not in eager") if shared else None
+    return Failure("shared memory", f"{shared} share memory, but not in eager") if shared else None
 
 
 def _texts(some: Mapping[tuple[str, str], int], others: Mapping[tuple[str, str], int]) -> str:

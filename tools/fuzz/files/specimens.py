@@ -140,7 +140,7 @@ class Entry(Specimen):
 
 
 def _otherwise(arguments: list[Any]) -> list[Any]:
-    raise Refused("the program is not for these sizes")
+    raise Refused("the program does not admit these sizes")
 
 
 # -- files of exported programs ---------------------------------------------------------------

@@ -195,7 +195,7 @@ def _check_sizes(actual: _Compiled, traced: _Compiled, told: Sequence[logging.Lo
     if actual.graphs[0] != actual.graphs[-1]:
         return Note("Dynamo itself compiles again")
     if actual.programs[0] != actual.programs[-1]:
-        return Note("one more program: what the code compares of the sizes came out otherwise")
+        return Note("one more program: a comparison of sizes in the code had another result")
     return Note("one program for all sizes")
 
 
@@ -212,7 +212,7 @@ def _check_form(actual: Run, traced: Run, wanted: Wanted) -> Failure | None:
         return Failure("shared memory", f"{sorted(shared)} share memory")
     # Tensors that alias in eager and in AOTAutograd's graph must alias here: a later write to one shows in the other.
     apart = (set(wanted.expected.shared) & set(traced.shared)) - set(actual.shared)
-    return Failure("memory apart", f"{sorted(apart)} share no memory, and do in eager") if apart else None
+    return Failure("memory apart", f"{sorted(apart)} share memory in eager, but not here") if apart else None
 
 
 def _torchs_strides(wanted: Wanted) -> Iterator[dict[str, tuple[int, ...]]]:
