@@ -99,7 +99,7 @@ class Cache:
         try:
             data = read_trusted(path, self.limit)
         except UnsafeFileError as error:
-            self._warn("damaged", f"a cached graph is compiled anew: {error}")
+            self._warn("damaged", f"a cached graph is compiled again: {error}")
             _remove(path)
             return Miss(str(error))
         except (FileNotFoundError, NotADirectoryError):  # `put` says what is in the way of a folder
@@ -112,7 +112,7 @@ class Cache:
             with contextlib.suppress(OSError):  # a folder that we may only read is still worth reading
                 os.utime(path)  # set by us, because many file systems keep no access times
         elif result.reason.startswith("damaged"):
-            self._warn("damaged", f"a cached graph is compiled anew: {path} is {result.reason}")
+            self._warn("damaged", f"a cached graph is compiled again: {path} is {result.reason}")
             _remove(path)
             return Miss(f"{path} is {result.reason}")
         return result

@@ -221,7 +221,7 @@ class Options:
         names it, what is near it and what is valid.
         """
         if options is not None and not isinstance(options, Mapping):
-            raise OptionError(f"options wants a dict of option names to values, got {_show(options)}")
+            raise OptionError(f"options takes a dict of option names to values, got {_show(options)}")
         environment = Environment.read() if environment is None else environment
         values = {_identifier(name): value for name, value in list_mode_options(mode or "default").items()}
         for name, value in (options or {}).items():
@@ -318,30 +318,30 @@ def _check(option: dataclasses.Field[Any], name: str, value: Any) -> Any:
     if option.type == "int":
         if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= 3:
             return value
-        raise OptionError(f"option {name!r} wants an int from 0 to 3, got {_show(value)}")
+        raise OptionError(f"option {name!r} takes an int from 0 to 3, got {_show(value)}")
     if option.type == "int | None":
         if value is None or (isinstance(value, int) and not isinstance(value, bool) and value > 0):
             return value
-        raise OptionError(f"option {name!r} wants a number of bytes above 0 or None, got {_show(value)}")
+        raise OptionError(f"option {name!r} takes a number of bytes above 0 or None, got {_show(value)}")
     if option.type == "str":
         choices = option.metadata["choices"]
         if value in choices:
             return value
         near = _near(str(value), list(choices))
-        raise OptionError(f"option {name!r} wants one of {', '.join(choices)}, got {_show(value)}{near}")
+        raise OptionError(f"option {name!r} takes one of {', '.join(choices)}, got {_show(value)}{near}")
     if option.type == "Path | None":
         if value is None:
             return None
         if isinstance(value, (str, os.PathLike)) and os.fspath(value):
             return _folder(f"option {name!r}", value)
-        raise OptionError(f"option {name!r} wants a folder or None, got {_show(value)}")
+        raise OptionError(f"option {name!r} takes a folder or None, got {_show(value)}")
     if option.type == "Target | None":
         if value is None or isinstance(value, Target):
             return value
         if isinstance(value, str):
             return parse_target(value)
-        raise OptionError(f"option {name!r} wants one of {', '.join(list_targets())}, got {_show(value)}")
-    raise OptionError(f"option {name!r} wants a {option.type}, got {_show(value)}")
+        raise OptionError(f"option {name!r} takes one of {', '.join(list_targets())}, got {_show(value)}")
+    raise OptionError(f"option {name!r} takes a {option.type}, got {_show(value)}")
 
 
 def _folder(what: str, path: str | os.PathLike[str]) -> Path:

@@ -99,7 +99,7 @@ def _verify(op: ir.Operation) -> str | None:
     try:
         decode_call(op.attributes["args"].value, list(op.operands))
     except (ValueError, IndexError, KeyError) as problem:
-        return f"args are no valid call of {len(op.operands)} operands: {problem}"
+        return f"args are not a valid call of {len(op.operands)} operands: {problem}"
     return None
 
 

@@ -55,7 +55,9 @@ class AttentionTile:
         """Reads the text of a tile. Raises ValueError for any other text."""
         found = _TEXT.fullmatch(text)
         if found is None:
-            raise ValueError(f"{text!r} is no tile of attention: QUERIESxKEYS by ROWS, such as 64x128 by 4")
+            raise ValueError(
+                f"{text!r} is not a tile of attention: the form is QUERIESxKEYS by ROWS, such as 64x128 by 4"
+            )
         return AttentionTile(*map(int, found.groups()))
 
 

@@ -49,7 +49,9 @@ class Tile:
         """Reads the text of a tile. Raises ValueError for any other text."""
         found = _TEXT.fullmatch(text)
         if found is None:
-            raise ValueError(f"{text!r} is no tile of a product: MxNxK/warps/stages, such as 128x256x64/8/3")
+            raise ValueError(
+                f"{text!r} is not a tile of a product: the form is MxNxK/warps/stages, such as 128x256x64/8/3"
+            )
         return Tile(*map(int, found.groups()))
 
 
@@ -75,7 +77,9 @@ class Panels:
         """Reads the text of panels. Raises ValueError for any other text."""
         found = _PANELS.fullmatch(text)
         if found is None:
-            raise ValueError(f"{text!r} is no product in panels: MxNxK by ROWSxCOLUMNS, such as 256x192x384 by 8x48")
+            raise ValueError(
+                f"{text!r} is not a product in panels: the form is MxNxK by ROWSxCOLUMNS, such as 256x192x384 by 8x48"
+            )
         return Panels(*map(int, found.groups()))
 
 

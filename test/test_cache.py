@@ -233,7 +233,7 @@ def test_an_entry_that_others_may_write_is_made_anew(cache: Cache, logged: Kept)
     assert isinstance(result, Miss) and "may be written by everybody" in result.reason
     assert cache.put(KEY, PAYLOAD) and cache.get(KEY) == Hit(PAYLOAD)
     (record,) = logged.records
-    assert f"compiled anew: {entry(cache)} may be written by everybody" in record.getMessage()
+    assert f"compiled again: {entry(cache)} may be written by everybody" in record.getMessage()
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can make a file that another user owns")

@@ -130,7 +130,7 @@ def compare_training(module: nn.Module, size: Size) -> tuple[nn.Module, list[str
     problems = [f"training: a graph was not compiled, but run op by op in Python: {why}" for why in fallbacks()]
     worst = max(abs(a - e) / abs(e) for a, e in zip(actual, expected, strict=True))
     if not worst <= LOSS_TOLERANCE:
-        problems.append(f"training: a loss differs from eager's by {worst:.1e} of it")
+        problems.append(f"training: a loss has a relative difference of {worst:.1e} from eager's")
     if size.steps > 1 and not actual[-1] < actual[0]:
         problems.append("training: the loss did not go down")
     return ours, problems

@@ -41,7 +41,7 @@ def as_path(path: Any, what: str) -> Path:
     """The path that the function `what` was given. Raises InputError if it is no path of a file."""
     given = os.fspath(path) if isinstance(path, (str, os.PathLike)) else path
     if not isinstance(given, str) or not given or "\0" in given:
-        raise InputError(f"{what} wants the path of a file, got {path!r} ({type(path).__name__})")
+        raise InputError(f"{what} takes the path of a file, got {path!r} ({type(path).__name__})")
     return Path(given)
 
 
@@ -50,7 +50,7 @@ def as_key(key: Any) -> bytes | None:
     if key is None:
         return None
     if not isinstance(key, (bytes, bytearray, memoryview)):
-        raise InputError(f"key wants bytes, such as secrets.token_bytes(32) gives, got a {type(key).__name__}")
+        raise InputError(f"key takes bytes, such as secrets.token_bytes(32) gives, got a {type(key).__name__}")
     if not len(key):
         raise InputError("key is empty; bytes such as secrets.token_bytes(32) gives are a key")
     return bytes(key)

@@ -93,12 +93,12 @@ def _check_mapping(weights: Any) -> None:
     """Raises InputError unless weights are a dict of names to tensors."""
     if weights is not None and not isinstance(weights, Mapping):
         raise InputError(
-            f"weights wants a dict of names to tensors, as state_dict() gives, got {weights!r} "
+            f"weights takes a dict of names to tensors, as state_dict() gives, got {weights!r} "
             f"({type(weights).__name__})"
         )
     for name, value in (weights or {}).items():
         if not isinstance(name, str) or not isinstance(value, torch.Tensor):
-            raise InputError(f"weights wants a dict of names to tensors; {name!r} is a {type(value).__name__}")
+            raise InputError(f"weights takes a dict of names to tensors; {name!r} is a {type(value).__name__}")
 
 
 def origin() -> dict[str, Any]:

@@ -65,7 +65,7 @@ class AuditedGraph:
         kernels, calls = count_text(len(report.kernels), "kernel"), count_text(self.calls, "call")
         yield f"  compiled into {kernels}, {count_text(report.launches, 'launch', 'launches')}; {calls} into ATen"
         arena, peak = size_text(report.arena_bytes), size_text(report.peak_bytes)
-        yield f"  memory: arguments {size_text(self.argument_bytes)}, and on top at most {peak}, arena {arena} of it"
+        yield f"  memory: arguments {size_text(self.argument_bytes)}, other buffers at most {peak} (arena: {arena})"
         if report.kernels:
             rows = [[k["name"], f"x{k['uses']}", size_text(k["bytes"]), " + ".join(k["ops"])] for k in report.kernels]
             yield from _table(["kernel", "launches", "memory of each", "fuses"], rows)

@@ -36,10 +36,10 @@ def find_overload(name: str) -> Any:
         (overload, OpOverload),
     ):
         if not part.isidentifier() or part.startswith("__"):
-            raise AttributeError(f"{part!r} is no name of an op's")
+            raise AttributeError(f"{part!r} is not the name of an op")
         found = getattr(found, part)
         if not isinstance(found, kind):
-            raise AttributeError(f"torch.ops has {part!r}, which belongs to no op")
+            raise AttributeError(f"torch.ops has {part!r}, which is not part of an op's name")
     return found
 
 

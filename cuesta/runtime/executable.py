@@ -364,7 +364,7 @@ def _byte_count(tensor: dict[str, Any]) -> int:
 def _int(value: object) -> int:
     """The value, if it is an int. Only ints may enter the generated source, whatever the metadata hold."""
     if type(value) is not int:
-        raise TypeError(f"{value!r} is no int")
+        raise TypeError(f"{value!r} is not an int")
     return value
 
 

@@ -39,4 +39,4 @@ def check_interface(symbols: Mapping[str, int], entry: str, program: Mapping[str
         if name not in symbols:
             raise ArtefactError(f"the machine code defines no {name}: it is not a program's")
     if ctypes.string_at(symbols[INTERFACE], hashlib.sha256().digest_size) != digest_of(program):
-        raise ArtefactError("program: it is not what the machine code beside it was compiled for")
+        raise ArtefactError("program: the machine code was compiled for another program than the metadata describe")

@@ -372,7 +372,7 @@ def _parsed(text: str, rules: Rules) -> Number:
     try:
         return _built(ast.parse(text, mode="eval").body)
     except (SyntaxError, ZeroDivisionError):
-        raise ValueError(f"{text!r} is no size: sums, products, // and % of numbers and names are") from None
+        raise ValueError(f"{text!r} is not a size: sums, products, // and % of numbers and names are") from None
 
 
 def _built(node: ast.expr) -> Number:

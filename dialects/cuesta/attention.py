@@ -218,7 +218,7 @@ def _problem(op: ir.Operation, first: int) -> str | None:
         )
     route = route_of(op)
     if route is not None and route not in ROUTES:
-        return f'route "{route}" is none of {", ".join(ROUTES)}'
+        return f'route "{route}" is not one of {", ".join(ROUTES)}'
     if "p" in op.attributes and not 0 <= op.attributes["p"].value < 1:
         return f"p is {op.attributes['p'].value}; want 0 ≤ p < 1"
     return None

@@ -210,7 +210,7 @@ def _verify_permute(op: ir.Operation) -> str | None:
         return wrong
     dims, source = ints(op.attributes["dims"]), types.shape_of(op.operands[0])
     if sorted(dims) != list(range(len(source))):
-        return f"dims {dims} are no permutation of 0..{len(source) - 1}"
+        return f"dims {dims} are not a permutation of 0..{len(source) - 1}"
     expected = [source[d] for d in dims]
     return None if tuple(expected) == _result_shape(op) else f"permutes to {expected}, not {list(_result_shape(op))}"
 

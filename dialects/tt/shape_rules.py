@@ -68,7 +68,7 @@ def _reshape(op: ir.Operation) -> str | None:
 def _trans(op: ir.Operation) -> str | None:
     shape, order = shape_of(op.operands[0]), list(op.attributes["order"])
     if sorted(order) != list(range(len(shape))):
-        return f"order {order} is no permutation of 0..{len(shape) - 1}"
+        return f"order {order} is not a permutation of 0..{len(shape) - 1}"
     return wants(op, block_type([shape[d] for d in order], element_of(op.operands[0])))
 
 

@@ -153,7 +153,7 @@ class EntryWriter:
             case "func.return":
                 self._return()
             case _:
-                raise Unsupported(f"{op.name} is no op of a host function, at {op.location}")
+                raise Unsupported(f"{op.name} is not an op of a host function, at {op.location}")
 
     def _allocate(self, op: ir.Operation) -> None:
         (base,) = op.results

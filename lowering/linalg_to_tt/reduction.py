@@ -154,7 +154,7 @@ def _extreme(op: ir.Operation, outs: list[Value], identities: list[ir.Attribute]
     (element,) = list(block.arguments)[: -len(outs)]
     positions = [o for o in body if o.name == "arith.index_cast"]
     if len(positions) != 1:
-        raise Unsupported(f"a reduction of two results that is no argmax or argmin, at {op.location}")
+        raise Unsupported(f"a reduction of two results that is neither argmax nor argmin, at {op.location}")
     here = positions[0].results[0]
     skipped = {positions[0], positions[0].operands[0].owner}
 

@@ -144,7 +144,7 @@ def _check_resources(kernel: KernelText, target: Target, metadata: dict[str, Any
             raise OutOfResources(kernel.name, str(target), resource, needed, limit)
     for scratch in ("global_scratch_size", "profile_scratch_size"):
         if metadata.get(scratch):
-            raise CompileError(f"kernel {kernel.name} wants {scratch} = {metadata[scratch]}, which no launch provides")
+            raise CompileError(f"kernel {kernel.name} needs {scratch} = {metadata[scratch]}, which no launch provides")
 
 
 def _count_registers(target: Target, log: str, assembly: str) -> tuple[int | None, int | None]:

@@ -91,5 +91,5 @@ def _parse_option(pass_name: str, key: str, type_name: str, text: str) -> object
         if type_name == "float":
             return float(text)
     except (KeyError, ValueError):
-        raise PipelineError(f"option {key!r} of pass {pass_name!r} wants a {type_name}, got {text!r}") from None
+        raise PipelineError(f"option {key!r} of pass {pass_name!r} takes a {type_name}, got {text!r}") from None
     return text

@@ -32,9 +32,9 @@ def double(x: torch.Tensor) -> torch.Tensor:
         ({"mode": "max_autotune"}, ["unknown mode 'max_autotune'", "did you mean 'max-autotune'", "reduce-overhead"]),
         ({"mode": "fastest"}, ["unknown mode 'fastest'", "default"]),
         ({"options": {"fuse": False}}, ["unknown option 'fuse'", "did you mean 'fusion'", "opt_level"]),
-        ({"options": {"fusion": "no"}}, ["'fusion' wants a bool, got 'no' (str)"]),
-        ({"options": {"opt_level": 9}}, ["'opt_level' wants an int from 0 to 3, got 9 (int)"]),
-        ({"options": {"cache_dir": 7}}, ["'cache_dir' wants a folder or None, got 7 (int)"]),
+        ({"options": {"fusion": "no"}}, ["'fusion' takes a bool, got 'no' (str)"]),
+        ({"options": {"opt_level": 9}}, ["'opt_level' takes an int from 0 to 3, got 9 (int)"]),
+        ({"options": {"cache_dir": 7}}, ["'cache_dir' takes a folder or None, got 7 (int)"]),
         ({"options": {"dump": "~nobody-of-this-name/ir"}}, ["'dump'", "names no folder"]),
     ],
 )

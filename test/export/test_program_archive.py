@@ -222,15 +222,15 @@ def test_a_signed_program_larger_than_the_memory_is_refused(signed: Path, monkey
 
 @pytest.mark.parametrize("path", [None, 3, "", "a\0b", b"bytes", ["list"]])
 def test_what_is_no_path(program: Any, path: Any) -> None:
-    with pytest.raises(InputError, match="save wants the path of a file, got"):
+    with pytest.raises(InputError, match="save takes the path of a file, got"):
         program.save(path)
-    with pytest.raises(InputError, match=r"cuesta\.load wants the path of a file, got"):
+    with pytest.raises(InputError, match=r"cuesta\.load takes the path of a file, got"):
         cuesta.load(path)
 
 
 @pytest.mark.parametrize("weights", [[1], "text", {"by": 3}, {7: torch.ones(3)}])
 def test_what_are_no_weights(unsigned: Path, weights: Any) -> None:
-    with pytest.raises(InputError, match="weights wants a dict of names to tensors"):
+    with pytest.raises(InputError, match="weights takes a dict"):
         cuesta.load(unsigned, weights)
 
 

@@ -49,7 +49,7 @@ CRAFTED: list[tuple[str, Any, str]] = [
     ("program.results[1].sizes[1]", True, "True; a size is 0 or more"),
     ("program.results[1].sizes[1]", 8.0, "8.0; a size is 0 or more"),
     ("program.results[1].sizes[1]", "s0", "'s0'; it names s0; known are arena"),
-    ("program.results[1].sizes[1]", "(1", "is no size"),
+    ("program.results[1].sizes[1]", "(1", "is not a size"),
     ("program.results[1].sizes[1]", "1+" * 4000 + "1", "a size nested too deep"),
     ("program.results[1].sizes[1]", "(a+b)*" * 60 + "1", "more terms than any program's"),
     ("program.results[1].strides", [8], "one for each of 2 sizes is valid"),
@@ -71,7 +71,7 @@ CRAFTED: list[tuple[str, Any, str]] = [
     ("program.mutates", [0, 0], "each is valid once"),
     ("program.lent", [4], "4; the program has 1 arguments"),
     ("program.lent", ["0) or print(1"], "an index is 0 or more"),
-    ("program.arena", "__import__('os').abort()", "is no size"),
+    ("program.arena", "__import__('os').abort()", "is not a size"),
     ("program.arena", None, "None; a size is 0 or more"),
     ("program.kernels", [{"name": "x"}], "this key is missing"),
     ("program.late", [0], "an empty list is valid"),
@@ -134,7 +134,7 @@ def remade(name: str, change: dict[str, Any]) -> bytes:
 @pytest.mark.parametrize("change", [{"arena": 64}, {"kept": 0}, {"keeps_arena": False}], ids=str)
 def test_valid_metadata_of_other_code_are_refused(change: dict[str, Any]) -> None:
     artefact = read_artefact(remade("plain", change))  # valid by themselves
-    with pytest.raises(ArtefactError, match="not what the machine code beside it was compiled for"):
+    with pytest.raises(ArtefactError, match="the machine code was compiled for another"):
         Executable(artefact)
 
 

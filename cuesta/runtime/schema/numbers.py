@@ -95,7 +95,7 @@ def _terms(value: str) -> int:
     try:
         return _terms_of(ast.parse(value, mode="eval").body)
     except SyntaxError:
-        raise ValueError(f"{value[:60]!r} is no size") from None
+        raise ValueError(f"{value[:60]!r} is not a size") from None
 
 
 def _terms_of(node: ast.expr) -> int:

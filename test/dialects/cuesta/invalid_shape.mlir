@@ -17,7 +17,7 @@ func.func @view_that_converts(%x0: tensor<2x3xf32>) {
 // -----
 
 func.func @no_permutation(%x0: tensor<2x3xf32>) {
-  // expected-error@below {{dims [1, 1] are no permutation of 0..1}}
+  // expected-error@below {{dims [1, 1] are not a permutation}}
   %0 = "cuesta.permute"(%x0) {dims = [1, 1]} : (tensor<2x3xf32>) -> tensor<3x2xf32>
   return
 }

@@ -161,7 +161,7 @@ func.func @elements_lost(%x: tensor<8x4xf32>) {
 // -----
 
 func.func @no_permutation(%x: tensor<8x4xf32>) {
-  // expected-error@below {{order [1, 1] is no permutation of 0..1}}
+  // expected-error@below {{order [1, 1] is not a permutation}}
   %0 = "tt.trans"(%x) {order = array<i32: 1, 1>} : (tensor<8x4xf32>) -> tensor<4x8xf32>
   return
 }
