@@ -27,15 +27,12 @@ from typing import Any
 import torch
 
 from cuesta.tools.backend import register_cuesta
-from cuesta.tools.bench import command
+from cuesta.tools.bench import command, gpu_command
 from cuesta.tools.bench.backends import inductor_is_missing
-from cuesta.tools.bench.cases import CASES
+from cuesta.tools.bench.cases import CPU_CASES, GPU_CASES, SURVEY_CASES
 from cuesta.tools.bench.contenders import CPU_DEFAULT, GPU_DEFAULT, Contender, unknown_contender
-from cuesta.tools.bench.gpu import command as gpu_command
-from cuesta.tools.bench.gpu.cases import CASES as GPU_CASES
-from cuesta.tools.bench.history import HistoryError, keep
-from cuesta.tools.bench.plot import plot_history
-from cuesta.tools.bench.survey_cases import SURVEY_CASES
+from cuesta.tools.bench.reporting.history import HistoryError, keep
+from cuesta.tools.bench.reporting.plot import plot_history
 from cuesta.tools.command_line import write_to_stdout
 
 
@@ -94,7 +91,7 @@ def parse(argv: Sequence[str] | None) -> tuple[argparse.Namespace, list[Any], li
     arguments.argv = argv
     on_gpu = arguments.device == "cuda"
     try:
-        listed = GPU_CASES if on_gpu else SURVEY_CASES if arguments.survey else CASES
+        listed = GPU_CASES if on_gpu else SURVEY_CASES if arguments.survey else CPU_CASES
         cases = [case for case in listed if re.search(arguments.case, case.name)]
     except re.error as error:
         parser.error(f"--case {arguments.case!r} is no regular expression: {error}")

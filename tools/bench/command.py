@@ -11,18 +11,19 @@ from typing import Any
 import torch
 
 from cuesta.reports.quantities import count_text
-from cuesta.tools.bench import machine, tables
-from cuesta.tools.bench.limits import Limits, Meter, cache_sizes
-from cuesta.tools.bench.loops import make_loops
-from cuesta.tools.bench.markdown import commands_lines, machine_lines, paragraph, table_lines
-from cuesta.tools.bench.measure import Progress, hold_to, time_case
-from cuesta.tools.bench.plot import plot_ratios
-from cuesta.tools.bench.processes import compile_rounds, memory_peaks
-from cuesta.tools.bench.results import Results, command_line, read_results
-from cuesta.tools.bench.survey import ABOUT_SURVEY, survey_case, survey_table
-from cuesta.tools.bench.table import table
-from cuesta.tools.bench.timing import ratios
-from cuesta.tools.bench.workload import BenchCase
+from cuesta.tools.bench import machine
+from cuesta.tools.bench.cases import Case
+from cuesta.tools.bench.measuring.limits import Limits, Meter, cache_sizes
+from cuesta.tools.bench.measuring.loops import make_loops
+from cuesta.tools.bench.measuring.on_cpu import Progress, hold_to, time_case
+from cuesta.tools.bench.measuring.survey import ABOUT_SURVEY, survey_case, survey_table
+from cuesta.tools.bench.measuring.timing import ratios
+from cuesta.tools.bench.reporting import cpu_tables as tables
+from cuesta.tools.bench.reporting.markdown import commands_lines, machine_lines, paragraph, table_lines
+from cuesta.tools.bench.reporting.plot import plot_ratios
+from cuesta.tools.bench.reporting.results import Results, command_line, read_results
+from cuesta.tools.bench.reporting.table import table
+from cuesta.tools.bench.workers.processes import compile_on_cpu, memory_peaks
 
 COMPILE_ROUNDS = 3
 
@@ -35,7 +36,7 @@ SECTIONS = {
 
 
 def run(
-    arguments: argparse.Namespace, cases: Sequence[BenchCase], contenders: Sequence[str], progress: Progress
+    arguments: argparse.Namespace, cases: Sequence[Case], contenders: Sequence[str], progress: Progress
 ) -> tuple[int, Results]:
     """Measures, or reads the results of earlier runs. Returns 1 if anything failed, else 0, and the results."""
     if arguments.results:
@@ -59,7 +60,7 @@ def run(
 
 
 def measure(
-    arguments: argparse.Namespace, cases: Sequence[BenchCase], contenders: Sequence[str], progress: Progress
+    arguments: argparse.Namespace, cases: Sequence[Case], contenders: Sequence[str], progress: Progress
 ) -> Results:
     """Measures one section for all cases. Writes the files after each case, so an interrupted run keeps its results."""
     threads, rounds = torch.get_num_threads(), arguments.repeats
@@ -76,7 +77,7 @@ def measure(
     with torch._dynamo.config.patch(allow_rnn=True):
         for case in cases:
             if arguments.compile:
-                found[case.name] = compile_rounds(case.name, contenders, threads, rounds or COMPILE_ROUNDS, progress)
+                found[case.name] = compile_on_cpu(case.name, contenders, threads, rounds or COMPILE_ROUNDS, progress)
             elif arguments.memory:
                 found[case.name] = memory_peaks(case.name, contenders, threads, progress)
             elif arguments.survey:

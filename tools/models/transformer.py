@@ -15,7 +15,8 @@ from cuesta.tools.models.case import Built, image_batch, token_batch
 
 
 def _logits_loss(outputs: Any, targets: Tensor) -> Tensor:
-    return F.cross_entropy(outputs.logits.flatten(0, -2), targets.flatten())
+    # In float32, as in transformers' own losses.
+    return F.cross_entropy(outputs.logits.flatten(0, -2).float(), targets.flatten())
 
 
 def _hidden_loss(outputs: Any, targets: Tensor) -> Tensor:
@@ -53,14 +54,15 @@ def bert(
     batch: int = 2,
     length: int = 128,
     dropout: float = 0.0,
+    masked: bool = True,
 ) -> Built:
-    """BERT with its masked-language-model head; the attention mask pads the last sequence."""
+    """BERT with its masked-language-model head; the attention mask, if `masked`, pads the last sequence."""
     from transformers import BertForMaskedLM
 
     tokens = token_batch(batch, length, vocabulary)
     return Built(
         BertForMaskedLM(_bert_config(layers, hidden, vocabulary, length, dropout)),
-        {"input_ids": tokens, "attention_mask": _padding_mask(batch, length)},
+        {"input_ids": tokens} | ({"attention_mask": _padding_mask(batch, length)} if masked else {}),
         token_batch(batch, length, vocabulary),
         _logits_loss,
     )
@@ -119,22 +121,28 @@ def llama(
     *,
     layers: int = 8,
     hidden: int = 512,
+    inner: int | None = None,
     vocabulary: int = 32000,
+    tied: bool = False,
     batch: int = 2,
     length: int = 128,
 ) -> Built:
-    """A Llama: rotary positions, grouped-query attention (4 query heads a key head), SwiGLU, RMSNorm."""
+    """A Llama: rotary positions, grouped-query attention (4 query heads a key head), SwiGLU, RMSNorm.
+
+    `inner` is the width of the MLPs, `tied` says whether the head's weight is the embedding's.
+    """
     from transformers import LlamaConfig, LlamaForCausalLM
 
     heads = max(4, hidden // 64)
     config = LlamaConfig(
         vocab_size=vocabulary,
         hidden_size=hidden,
-        intermediate_size=hidden * 11 // 4,
+        intermediate_size=inner or hidden * 11 // 4,
         num_hidden_layers=layers,
         num_attention_heads=heads,
         num_key_value_heads=heads // 4,
         max_position_embeddings=2048,
+        tie_word_embeddings=tied,
         use_cache=False,
     )
     tokens = token_batch(batch, length, vocabulary)

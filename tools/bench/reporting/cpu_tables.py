@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from cuesta.tools.bench.kernel_cases import KERNEL_CASES
-from cuesta.tools.bench.table import NOTHING, Table, megabytes, ratio, seconds, seconds_spread
-from cuesta.tools.bench.timing import Spread, ratios
+from cuesta.tools.bench.cases.kernels import KERNEL_CASES
+from cuesta.tools.bench.measuring.timing import Spread, ratios
+from cuesta.tools.bench.reporting.table import NOTHING, Table, megabytes, ratio, seconds, seconds_spread
 
 CALL_SECONDS = 10e-6
 """The approximate overhead of a call through torch.compile."""

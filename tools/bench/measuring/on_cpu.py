@@ -10,20 +10,21 @@ import torch
 
 from cuesta import wait_for_tiers
 from cuesta.tools.bench.backends import fallbacks, one_line
+from cuesta.tools.bench.cases import Case
+from cuesta.tools.bench.cases.workload import Workload
 from cuesta.tools.bench.contenders import Contender
-from cuesta.tools.bench.cost import Cost, cost_of
-from cuesta.tools.bench.limits import Limits
-from cuesta.tools.bench.timing import Spread, interleaved
-from cuesta.tools.bench.workload import BenchCase, Workload
+from cuesta.tools.bench.measuring.cost import Cost, cost_of
+from cuesta.tools.bench.measuring.limits import Limits
+from cuesta.tools.bench.measuring.timing import Spread, interleaved
 
 Progress = Callable[[str], None]
 
 
-def time_case(case: BenchCase, contenders: Sequence[str], repeats: int | None, progress: Progress) -> dict[str, Any]:
+def time_case(case: Case, contenders: Sequence[str], repeats: int | None, progress: Progress) -> dict[str, Any]:
     """{"times": {contender: seconds by round}, "errors": {contender: difference from eager}, "cost": the fields of a
     Cost, "failed": {contender, or "cost": reason}}."""
     progress(f"{case.name}: build")
-    workload = case.make()
+    workload = case.make().workload()
     found: dict[str, Any] = {"times": {}, "errors": {}, "failed": {}}
     with torch.set_grad_enabled(bool(workload.parameters)):
         try:

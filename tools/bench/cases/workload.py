@@ -90,17 +90,3 @@ def _of_its_own(function: Callable[..., Any], suffix: str) -> Callable[..., Any]
     name = f"{function.__name__}_{suffix}"
     code = function.__code__.replace(co_name=name, co_qualname=name)
     return types.FunctionType(code, function.__globals__, name, function.__defaults__, function.__closure__)
-
-
-@dataclass(frozen=True)
-class BenchCase:
-    """A named workload, built on demand."""
-
-    name: str
-    build: Callable[[], Workload]
-
-    def make(self) -> Workload:
-        """The workload, from a fixed seed."""
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(0)
-            return self.build()

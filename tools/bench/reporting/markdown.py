@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from cuesta.tools.bench.table import Table
+from cuesta.tools.bench.reporting.table import Table
 
 
 def commands_lines(commands: Sequence[str]) -> Iterator[str]:

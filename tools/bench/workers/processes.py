@@ -1,12 +1,14 @@
 """Runs each case in its own process with a time limit, and keeps its results however the process ends.
 
 Most processes are forked from a server that has loaded torch and cuesta and has not touched a device, because loading
-takes as long as a small case. Compile times are measured in a fresh interpreter.
+takes as long as a small case. Compile times, and memory on a CPU, are measured in a fresh interpreter.
 """
 
 from __future__ import annotations
 
+import compileall
 import contextlib
+import functools
 import itertools
 import json
 import multiprocessing
@@ -26,10 +28,11 @@ from typing import IO, Any
 
 import torch
 
+import cuesta
 from cuesta.tools.bench.contenders import Contender
-from cuesta.tools.bench.gpu.worker import Job, work
+from cuesta.tools.bench.workers.worker import Job, work
 
-WORKER = "cuesta.tools.bench.gpu.worker"
+WORKER = "cuesta.tools.bench.workers.worker"
 LOADED = (
     WORKER,
     "cuesta.driver.backend",
@@ -48,19 +51,20 @@ def run_job(
     contenders: Sequence[str],
     device: str,
     rounds: int | None,
-    limit: float,
+    limit: float | None,
     progress: Progress,
     cache: Path | None = None,
+    threads: int | None = None,
 ) -> dict[str, Any]:
-    """The worker's results, with "failed" if it ended with an error or ran for more than `limit` seconds.
+    """The worker's results, with "failed" if it ended with an error or ran for more than `limit` seconds, if given.
 
     `cache` is the folder of every compiler's caches; by default an empty one.
     """
     began = time.perf_counter()
     with _folder() as folder:
         output, errors = folder / "found.json", folder / "stderr"
-        job = Job(what, case, list(contenders), device, rounds, str(output), str(cache or folder))
-        start = fresh if what == "compile" else forked
+        job = Job(what, case, list(contenders), device, rounds, str(output), str(cache or folder), threads)
+        start = fresh if what in ("compile", "memory") else forked
         with start(job, errors) as (worker, lines):
             status = _follow(worker, lines, limit, lambda line: progress(f"{case}: {_elapsed(began)}: {line}"))
         found: dict[str, Any] = json.loads(output.read_text()) if output.exists() else {}
@@ -100,9 +104,19 @@ def command_of(job: Job) -> list[str]:
     return [sys.executable, "-m", WORKER, json.dumps(asdict(job))]
 
 
+@functools.cache
+def compile_sources() -> None:
+    """Compiles changed sources to bytecode, as pip does for installed packages. In a checkout that keeps no bytecode
+    (PYTHONDONTWRITEBYTECODE), compiling them would take 0.3 s in every process."""
+    package = Path(cuesta.__file__).parent
+    for folder in (package, *(path for path in package.iterdir() if path.is_dir())):
+        compileall.compile_dir(folder, quiet=1)
+
+
 @contextlib.contextmanager
 def fresh(job: Job, errors: Path) -> Iterator[Started]:
     """A worker in a new interpreter, and the lines that it prints."""
+    compile_sources()
     with errors.open("w") as stderr:
         process = subprocess.Popen(
             command_of(job),
@@ -154,7 +168,7 @@ def _child(job: Job, writing: Connection, errors: str) -> None:
     work(job)
 
 
-def _follow(worker: Worker, lines: IO[str], limit: float, tell: Progress) -> int | None:
+def _follow(worker: Worker, lines: IO[str], limit: float | None, tell: Progress) -> int | None:
     """Passes on the worker's lines until it ends. Returns its exit status, or None if it exceeded `limit` seconds."""
 
     def read() -> None:
@@ -176,7 +190,7 @@ def _follow(worker: Worker, lines: IO[str], limit: float, tell: Progress) -> int
     return status
 
 
-def _failure(status: int | None, limit: float, stderr: str) -> str:
+def _failure(status: int | None, limit: float | None, stderr: str) -> str:
     if status is None:
         return f"not done after {limit:g} s"
     why = f"killed by {signal.Signals(-status).name}" if status < 0 else f"exit status {status}"
@@ -207,33 +221,76 @@ def prepare(
             list(pool.map(compile_one, cases, itertools.repeat(contender)))
 
 
+Samples = dict[str, dict[str, list[dict[str, Any]]]]
+"""Contender → "cold" or "warm" → a worker's result a round."""
+
+
+def compile_rounds(
+    case: str,
+    contenders: Sequence[str],
+    device: str,
+    limit: float | None,
+    rounds: int,
+    progress: Progress,
+    threads: int | None = None,
+) -> tuple[Samples, dict[str, str]]:
+    """The samples of the contenders that compile, and why the others fail. Each round begins with a different one.
+
+    `aot_eager` has no cache that could be warm.
+    """
+    found: Samples = {name: {} for name in contenders}
+    failed: dict[str, str] = {}
+    for index in range(rounds):
+        turn = index % len(contenders)
+        for name in [*contenders[turn:], *contenders[:turn]]:
+            if name in failed:
+                continue
+            with _folder() as cache:
+                for kind in ("cold",) if name == "aot_eager" else ("cold", "warm"):
+                    tell = _prefixed(progress, f"{kind}, round {index + 1} of {rounds}")
+                    sample = run_job("compile", case, [name], device, None, limit, tell, cache, threads)
+                    if "failed" in sample:
+                        failed[name] = sample["failed"]
+                        break
+                    found[name].setdefault(kind, []).append(sample)
+    return found, failed
+
+
 def compile_case(
     case: str, contenders: Sequence[str], device: str, limit: float, rounds: int, progress: Progress
 ) -> dict[str, dict[str, Any]]:
     """Contender → {"cold": …, "warm": …}, a worker's result each, with {"samples": {"cold": totals, …}} in seconds; or
-    {"failed": text}. The contenders take turns. Of several rounds, the one with the (lower) median total counts.
+    {"failed": text}. Of several rounds, the one with the (lower) median total counts.
 
     `aot_eager` is measured too: the time of Dynamo, of AOTAutograd, and of running op by op once.
     """
-    names = ["aot_eager", *contenders]
-    found: dict[str, dict[str, list[dict[str, Any]]]] = {name: {} for name in names}
-    results: dict[str, dict[str, Any]] = {name: {} for name in names}
-    for _, name in itertools.product(range(rounds), names):
-        if "failed" in results[name]:
-            continue
-        with _folder() as cache:
-            for kind in ("cold",) if name == "aot_eager" else ("cold", "warm"):
-                sample = run_job("compile", case, [name], device, None, limit, _prefixed(progress, kind), cache)
-                results[name]["gpu"] = sample.pop("gpu", None)
-                if "failed" in sample:
-                    results[name]["failed"] = sample["failed"]
-                    break
-                found[name].setdefault(kind, []).append(sample)
+    found, failed = compile_rounds(case, ["aot_eager", *contenders], device, limit, rounds, progress)
+    results: dict[str, dict[str, Any]] = {}
     for name, kinds in found.items():
+        results[name] = {"failed": failed[name]} if name in failed else {"samples": {}}
         for kind, samples in kinds.items():
             in_order = sorted(samples, key=lambda sample: sample["total"])
-            results[name][kind] = in_order[(len(in_order) - 1) // 2]
+            results[name][kind] = middle = in_order[(len(in_order) - 1) // 2]
+            results[name]["gpu"] = middle.get("gpu")
             results[name].setdefault("samples", {})[kind] = [sample["total"] for sample in samples]
+    return results
+
+
+def compile_on_cpu(
+    case: str, contenders: Sequence[str], threads: int, rounds: int, progress: Progress
+) -> dict[str, dict[str, Any]]:
+    """Contender → {"cold": [...], "warm": [...]}, with one worker result a round, or {"error": text}."""
+    found, failed = compile_rounds(case, contenders, "cpu", None, rounds, progress, threads)
+    return {name: {"error": failed[name]} if name in failed else kinds for name, kinds in found.items()}
+
+
+def memory_peaks(case: str, contenders: Sequence[str], threads: int, progress: Progress) -> dict[str, dict[str, Any]]:
+    """Contender → a worker's result on the CPU, or {"error": text}."""
+    results: dict[str, dict[str, Any]] = {}
+    with _folder() as cache:
+        for name in contenders:
+            found = run_job("memory", case, [name], "cpu", None, None, _prefixed(progress, name), cache, threads)
+            results[name] = {"error": found["failed"]} if "failed" in found else found
     return results
 
 

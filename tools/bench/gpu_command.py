@@ -14,14 +14,14 @@ from typing import Any
 import torch
 
 from cuesta.tools.bench import machine
-from cuesta.tools.bench.gpu import tables
-from cuesta.tools.bench.gpu.cases import GpuCase
-from cuesta.tools.bench.gpu.markdown import page
-from cuesta.tools.bench.gpu.processes import compile_case, prepare, run_job
-from cuesta.tools.bench.plot import plot_ratios
-from cuesta.tools.bench.results import Results, command_line, read_results
-from cuesta.tools.bench.table import Table, table
-from cuesta.tools.bench.timing import Spread
+from cuesta.tools.bench.cases import Case
+from cuesta.tools.bench.measuring.timing import Spread
+from cuesta.tools.bench.reporting import gpu_tables as tables
+from cuesta.tools.bench.reporting.gpu_page import page
+from cuesta.tools.bench.reporting.plot import plot_ratios
+from cuesta.tools.bench.reporting.results import Results, command_line, read_results
+from cuesta.tools.bench.reporting.table import Table, table
+from cuesta.tools.bench.workers.processes import compile_case, prepare, run_job
 
 SECTIONS = ("times", "compile", "kernels")
 
@@ -29,7 +29,7 @@ Progress = Callable[[str], None]
 
 
 def run(
-    arguments: argparse.Namespace, cases: Sequence[GpuCase], contenders: Sequence[str], device: str, progress: Progress
+    arguments: argparse.Namespace, cases: Sequence[Case], contenders: Sequence[str], device: str, progress: Progress
 ) -> tuple[int, Results]:
     """Measures, or reads the results of earlier runs. Returns 1 if anything failed or is wrong, and the results."""
     if arguments.results:
@@ -48,7 +48,7 @@ def run(
 
 
 def measure(
-    arguments: argparse.Namespace, cases: Sequence[GpuCase], contenders: Sequence[str], device: str, progress: Progress
+    arguments: argparse.Namespace, cases: Sequence[Case], contenders: Sequence[str], device: str, progress: Progress
 ) -> Results:
     """Runs every case. Prints its results and updates the file of --json after each case."""
     section = "compile" if arguments.compile else "kernels" if arguments.kernels else "times"

@@ -1,8 +1,8 @@
-"""Measures one case in its own process: `python -m cuesta.tools.bench.gpu.worker JOB`.
+"""Measures one case in its own process: `python -m cuesta.tools.bench.workers.worker JOB`.
 
-JOB is JSON: what ("times", "compile" or "kernels"), case, contenders, device, rounds (or null), output, caches. Each
-result is written to the file `output` at once, so that results survive if the process dies. Progress goes to stdout.
-`caches` is the folder of every compiler's caches.
+JOB is JSON: what ("times", "compile", "kernels" or "memory"), case, contenders, device, rounds, output, caches and
+threads; rounds and threads may be null, for what is usual. Each result is written to the file `output` at once, so that
+results survive if the process dies. Progress goes to stdout. `caches` is the folder of every compiler's caches.
 """
 
 from __future__ import annotations
@@ -20,15 +20,18 @@ import torch
 import torch._dynamo
 from torch.profiler import ProfilerActivity
 
+from cuesta.runtime.executable import ARENAS
 from cuesta.tools.backend import register_cuesta
-from cuesta.tools.bench.backends import failure
+from cuesta.tools.bench.backends import failure, fallbacks
+from cuesta.tools.bench.cases import Case, find_case
+from cuesta.tools.bench.cases.workload import BACKWARD, FORWARD
 from cuesta.tools.bench.contenders import Contender
-from cuesta.tools.bench.gpu.cases import GpuCase, find_case
-from cuesta.tools.bench.gpu.device import release, synchronize
-from cuesta.tools.bench.gpu.kernels import PROFILED_CALLS, by_kernel, record, rows_of
-from cuesta.tools.bench.gpu.measure import WARM_CALLS, measure_case, reports, step_of
-from cuesta.tools.bench.gpu.peaks import peaks_of
 from cuesta.tools.bench.machine import describe_gpu
+from cuesta.tools.bench.measuring import memory
+from cuesta.tools.bench.measuring.device import release, synchronize
+from cuesta.tools.bench.measuring.kernels import PROFILED_CALLS, by_kernel, record, rows_of
+from cuesta.tools.bench.measuring.on_gpu import WARM_CALLS, measure_case, reports, step_of
+from cuesta.tools.bench.measuring.peaks import peaks_of
 
 CACHES = {"CUESTA_CACHE_DIR": "cuesta", "TORCHINDUCTOR_CACHE_DIR": "inductor", "TRITON_CACHE_DIR": "triton"}
 
@@ -44,6 +47,7 @@ class Job:
     rounds: int | None
     output: str
     caches: str
+    threads: int | None = None
 
     def save(self, found: dict[str, Any]) -> None:
         """Replaces the contents of the file `output`."""
@@ -56,13 +60,13 @@ def progress(text: str) -> None:
     print(text, flush=True)
 
 
-def times(job: Job, case: GpuCase, where: torch.device) -> dict[str, Any]:
+def times(job: Job, case: Case, where: torch.device) -> dict[str, Any]:
     # So that the first contender does not pay for loading Dynamo.
     torch.compile(lambda x: x + 1, backend="eager")(torch.zeros(1))
     return measure_case(case, [Contender.parse(c) for c in job.contenders], where, job.rounds, job.save, progress)
 
 
-def compile_once(job: Job, case: GpuCase, where: torch.device) -> dict[str, Any]:
+def compile_once(job: Job, case: Case, where: torch.device) -> dict[str, Any]:
     """Seconds from torch.compile to the end of the first call of the only contender, in a process that has compiled
     nothing before, and the times that torch and cuesta report of their stages."""
     (contender,) = map(Contender.parse, job.contenders)
@@ -77,13 +81,44 @@ def compile_once(job: Job, case: GpuCase, where: torch.device) -> dict[str, Any]
         call = step_of(contender, workload)
         named = time.perf_counter() - began
         first, *later = [_timed(call, where) for _ in range(3)]
+        graphs = _compiled_graphs(contender)
     metrics = torch._dynamo.utils.compilation_time_metrics
     return {
         "total": named + first,
+        "torch.compile": named,
+        "first_call": first,
         "later_calls": later,
         "dynamo_metrics": {name: sum(values) for name, values in metrics.items()},
-        "graphs": reports() if contender.backend == "cuesta" else [],
+        "graphs": graphs,
     }
+
+
+def peak_memory(job: Job, case: Case, where: torch.device) -> dict[str, Any]:
+    """Peak bytes of a warm call on the CPU of the only contender, with what cuesta predicted."""
+    (contender,) = map(Contender.parse, job.contenders)
+    workload = case.make(where).workload()
+    with torch.set_grad_enabled(bool(workload.parameters)):
+        call = step_of(contender, workload)
+        for _ in range(3):
+            call()
+        for parameter in workload.parameters:
+            parameter.grad = None
+        graphs = _compiled_graphs(contender)
+        if graphs:
+            # Frees the arena, so that the measured call allocates it and its bytes count.
+            ARENAS.trim()
+        use = memory.measure(call, (FORWARD, BACKWARD))
+    result: dict[str, Any] = {"peak": use.peak, "phases": use.phases}
+    return result | {"predicted": memory.predicted_peak(graphs)} if graphs else result
+
+
+def _compiled_graphs(contender: Contender) -> list[dict[str, Any]]:
+    """cuesta's report of its graphs, none of another contender. Raises RuntimeError if one runs op by op."""
+    if contender.backend != "cuesta":
+        return []
+    if reasons := fallbacks():
+        raise RuntimeError(f"not compiled, but run op by op in Python: {reasons[0]}")
+    return reports()
 
 
 def _timed(call: Callable[[], Any], where: torch.device) -> float:
@@ -93,7 +128,7 @@ def _timed(call: Callable[[], Any], where: torch.device) -> float:
     return time.perf_counter() - began
 
 
-def kernels(job: Job, case: GpuCase, where: torch.device) -> dict[str, Any]:
+def kernels(job: Job, case: Case, where: torch.device) -> dict[str, Any]:
     """{"contenders": {name: {"rows": …, "by_kernel": …}}}, longest time first; rows are averages over the calls."""
     progress("build")
     workload = case.make(where).workload()
@@ -127,9 +162,13 @@ def work(job: Job) -> None:
     """Does the job."""
     for variable, name in CACHES.items():
         os.environ[variable] = os.path.join(job.caches, name)
+    if job.threads:
+        torch.set_num_threads(job.threads)
+    # Without this, Dynamo breaks the graph at nn.LSTM, and no backend compiles the LSTM.
+    torch._dynamo.config.allow_rnn = True
     where = torch.device(job.device)
     register_cuesta()
-    measure = {"times": times, "compile": compile_once, "kernels": kernels}[job.what]
+    measure = {"times": times, "compile": compile_once, "kernels": kernels, "memory": peak_memory}[job.what]
     try:
         found = measure(job, find_case(job.case), where)
     except Exception as error:

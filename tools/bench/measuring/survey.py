@@ -13,10 +13,10 @@ from typing import Any
 
 import torch
 
-from cuesta.tools.bench.measure import Progress, first_calls
-from cuesta.tools.bench.table import NOTHING, Table, seconds
-from cuesta.tools.bench.timing import no_collection
-from cuesta.tools.bench.workload import BenchCase
+from cuesta.tools.bench.cases import Case
+from cuesta.tools.bench.measuring.on_cpu import Progress, first_calls
+from cuesta.tools.bench.measuring.timing import no_collection
+from cuesta.tools.bench.reporting.table import NOTHING, Table, seconds
 
 ROUNDS = 40
 BURST_SECONDS = 0.01
@@ -30,11 +30,11 @@ Times are the least of a call in many short bursts, in which the contenders take
 error is cuesta's largest difference from eager, relative to the largest value."""
 
 
-def survey_case(case: BenchCase, contenders: Sequence[str], rounds: int | None, progress: Progress) -> dict[str, Any]:
+def survey_case(case: Case, contenders: Sequence[str], rounds: int | None, progress: Progress) -> dict[str, Any]:
     """{"times": {contender: least seconds of a call, by round}, "errors": {contender: difference from eager},
     "failed": {contender: reason}}."""
     progress(f"{case.name}: build")
-    workload = case.make()
+    workload = case.make().workload()
     found: dict[str, Any] = {"errors": {}, "failed": {}}
     with torch.set_grad_enabled(bool(workload.parameters)):
         calls = first_calls(case.name, workload, contenders, found, progress)

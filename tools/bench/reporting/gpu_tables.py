@@ -7,8 +7,8 @@ import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from cuesta.tools.bench.table import NOTHING, Table, megabytes, seconds
-from cuesta.tools.bench.timing import Spread, ratios
+from cuesta.tools.bench.measuring.timing import Spread, ratios
+from cuesta.tools.bench.reporting.table import NOTHING, Table, megabytes, seconds
 
 MOST_KERNELS = 30
 """Rows of a table of kernels; a further row sums up the others."""

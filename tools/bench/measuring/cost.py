@@ -31,7 +31,7 @@ from torch.utils.flop_counter import (
     shape_wrapper,
 )
 
-from cuesta.tools.bench.workload import Workload
+from cuesta.tools.bench.cases.workload import Workload
 
 aten = torch.ops.aten
 

@@ -11,9 +11,9 @@ import torch
 from torch._C._autograd import DeviceType
 from torch.profiler import ProfilerActivity, profile
 
-from cuesta.tools.bench.gpu.aten_costs import AtenCall, cost
-from cuesta.tools.bench.gpu.device import synchronize
-from cuesta.tools.bench.gpu.peaks import Peaks
+from cuesta.tools.bench.measuring.aten_costs import AtenCall, cost
+from cuesta.tools.bench.measuring.device import synchronize
+from cuesta.tools.bench.measuring.peaks import Peaks
 
 PROFILED_CALLS = 3
 

@@ -12,22 +12,24 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from cuesta.tools.bench.workload import BenchCase, Workload
+from cuesta.tools.bench.cases.case import Case
+from cuesta.tools.bench.cases.case import function as function_case
+from cuesta.tools.bench.cases.workload import Workload
 
 Make: TypeAlias = Callable[[], tuple[Tensor, ...]]
 
 
-def _case(name: str, function: Callable[..., Any], make: Make) -> BenchCase:
+def _case(name: str, function: Callable[..., Any], make: Make) -> Case:
     """A function with the arguments that `make` returns. If any requires gradients, forward and backward of a loss."""
 
     def build() -> Workload:
         arguments = make()
         return Workload(function, arguments, tuple(x for x in arguments if x.requires_grad))
 
-    return BenchCase(name, build)
+    return function_case(name, build)
 
 
-def _step(name: str, function: Callable[..., Tensor], make: Make) -> BenchCase:
+def _step(name: str, function: Callable[..., Tensor], make: Make) -> Case:
     """Forward and backward of a function. `make` returns its arguments, and last the gradient of its result."""
 
     def loss(*arguments: Tensor) -> Tensor:

@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from cuesta.tools.bench.table import ratio, table
-from cuesta.tools.bench.timing import Spread, ratios
+from cuesta.tools.bench.measuring.timing import Spread, ratios
+from cuesta.tools.bench.reporting.table import ratio, table
 
 FORMAT = 1
 SLOWER = 1.10

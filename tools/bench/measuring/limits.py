@@ -13,8 +13,8 @@ from typing import Any
 
 import torch
 
-from cuesta.tools.bench.cost import Cost
-from cuesta.tools.bench.loops import SCRATCH, Loops
+from cuesta.tools.bench.measuring.cost import Cost
+from cuesta.tools.bench.measuring.loops import SCRATCH, Loops
 
 SAMPLE_SECONDS = 0.02
 SAMPLES = 7

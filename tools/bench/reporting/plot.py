@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from cuesta.reports.quantities import count_text
-from cuesta.tools.bench.history import History
-from cuesta.tools.bench.timing import Spread
+from cuesta.tools.bench.measuring.timing import Spread
+from cuesta.tools.bench.reporting.history import History
 
 COLOURS = {
     "eager": "#8c8c8c",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from cuesta.tools.bench.timing import Spread
+from cuesta.tools.bench.measuring.timing import Spread
 
 NOTHING = "–"
 """The text of a cell without a figure."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from cuesta.tools.bench.gpu import tables
-from cuesta.tools.bench.markdown import commands_lines, machine_lines, paragraph, table_lines
+from cuesta.tools.bench.reporting import gpu_tables as tables
+from cuesta.tools.bench.reporting.markdown import commands_lines, machine_lines, paragraph, table_lines
 
 
 def page(results: Mapping[str, Any]) -> str:

@@ -1,19 +1,17 @@
-"""Defines the cases of `cuesta-bench --device cuda`."""
+"""Defines a case of the benchmark: a name, and how to make what is measured, a model or a function, on a device."""
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import torch
 from torch import Tensor, finfo, nn
 from torch.utils import _pytree as pytree
 
-from cuesta.tools.bench.gpu import functions, models
-from cuesta.tools.bench.gpu.functions import Called
-from cuesta.tools.bench.workload import Workload
+from cuesta.tools.bench.cases.workload import Workload
 from cuesta.tools.models import Built
 
 BF16, F16, F32 = torch.bfloat16, torch.float16, torch.float32
@@ -72,31 +70,28 @@ class Model:
 
 @dataclass(frozen=True)
 class Function:
-    """A function with its arguments."""
+    """A function with its arguments. If it has parameters, a call is a training step."""
 
-    called: Called
+    called: Workload
 
     def workload(self) -> Workload:
-        function, arguments = self.called
-        return Workload(function, arguments)
+        return self.called
 
     def names(self) -> list[str]:
         return []
 
     def moved(self, seed: int) -> Function:
         """A copy with every floating-point argument moved within its rounding."""
-        function, arguments = self.called
 
         def move(value: Tensor) -> Tensor:
             if not value.is_floating_point():
                 return value
             return _moved(value, finfo(value.dtype).eps / 2, torch.Generator(value.device).manual_seed(seed))
 
-        return Function((function, pytree.tree_map_only(Tensor, move, arguments)))
+        return Function(replace(self.called, arguments=pytree.tree_map_only(Tensor, move, self.called.arguments)))
 
     def wider(self) -> Function:
-        function, arguments = self.called
-        return Function((function, _widened(arguments)))
+        return Function(replace(self.called, arguments=_widened(self.called.arguments)))
 
 
 Subject = Model | Function
@@ -118,23 +113,29 @@ def _widened(tree: Any) -> Any:
 
 
 @dataclass(frozen=True)
-class GpuCase:
+class Case:
     """A named subject. If `random`, its results differ from call to call and are not compared."""
 
     name: str
     build: Callable[[], Subject]
     random: bool = False
 
-    def make(self, device: torch.device) -> Subject:
-        """The subject on a device, from a fixed seed."""
-        with torch.device(device):
+    def make(self, device: torch.device | None = None) -> Subject:
+        """The subject on a device (the CPU), from a fixed seed."""
+        with torch.random.fork_rng(devices=[]), torch.device(device or "cpu"):
             torch.manual_seed(0)
             return self.build()
 
 
 def model(
-    name: str, build: Callable[[], Built], dtype: torch.dtype, kind: Kind, *, nhwc: bool = False, random: bool = False
-) -> GpuCase:
+    name: str,
+    build: Callable[[], Built],
+    kind: Kind,
+    dtype: torch.dtype = F32,
+    *,
+    nhwc: bool = False,
+    random: bool = False,
+) -> Case:
     """The case of a model that computes in `dtype`; `nhwc`: weights and images in channels_last."""
 
     def make() -> Model:
@@ -143,51 +144,9 @@ def model(
         inputs = {k: v.to(dtype, **layout) if v.is_floating_point() else v for k, v in built.inputs.items()}
         return Model(Built(built.module.to(dtype=dtype, **layout), inputs, built.targets, built.loss), kind)
 
-    return GpuCase(name, make, random)
+    return Case(name, make, random)
 
 
-def function(name: str, called: Callable[[], Called]) -> GpuCase:
+def function(name: str, called: Callable[[], Workload]) -> Case:
     """The case of a function."""
-    return GpuCase(name, lambda: Function(called()))
-
-
-CASES = (
-    model("bert_base_eval_bf16_16x512", lambda: models.bert_base(16, 512), BF16, "eval"),
-    model("bert_base_eval_bf16_16x128", lambda: models.bert_base(16, 128), BF16, "eval"),
-    model("bert_base_train_bf16_16x512", lambda: models.bert_base(16, 512), BF16, "train"),
-    model("bert_base_train_dropout_bf16_16x512", lambda: models.bert_base(16, 512, 0.1), BF16, "train", random=True),
-    model("bert_base_eval_f16_1x128", lambda: models.bert_base(1, 128), F16, "eval"),
-    model("gpt2_eval_bf16_4x1024", lambda: models.gpt2_small(4, 1024), BF16, "eval"),
-    model("gpt2_train_bf16_4x1024", lambda: models.gpt2_small(4, 1024), BF16, "train"),
-    model("gpt2_train_dropout_bf16_4x1024", lambda: models.gpt2_small(4, 1024, 0.1), BF16, "train", random=True),
-    model("resnet50_eval_bf16_32x224", lambda: models.torchvision_model("resnet50", 32, 224), BF16, "eval", nhwc=True),
-    model(
-        "resnet50_train_bf16_32x224", lambda: models.torchvision_model("resnet50", 32, 224), BF16, "train", nhwc=True
-    ),
-    model("densenet121_eval_f32_16x128", lambda: models.torchvision_model("densenet121", 16, 128), F32, "eval"),
-    model("densenet121_adam_f32_16x128", lambda: models.torchvision_model("densenet121", 16, 128), F32, "adam"),
-    model("vit_l_eval_bf16_16x224", lambda: models.vit_large(16), BF16, "eval"),
-    model("vit_l_train_bf16_16x224", lambda: models.vit_large(16), BF16, "train"),
-    model("llama_1b_eval_bf16_1x2048", lambda: models.llama_1b(1, 2048), BF16, "eval"),
-    model("llama_1b_train_bf16_1x2048", lambda: models.llama_1b(1, 2048), BF16, "train"),
-    function("fn_chain_4096x1024", lambda: functions.chain(4096, 1024)),
-    function("fn_softmax_4096x1024", lambda: functions.softmax(4096, 1024)),
-    function("fn_softmax_looped_256x50257", lambda: functions.softmax(256, 50257, BF16)),
-    function("fn_layer_norm_residual_4096x1024", lambda: functions.layer_norm_residual(4096, 1024)),
-    function("fn_transpose_4096x1024", lambda: functions.transpose(4096, 1024)),
-    function("fn_column_sum_4096x1024", lambda: functions.column_sum(4096, 1024)),
-    function("fn_full_mean_4096x1024", lambda: functions.full_mean(4096, 1024)),
-    function("fn_argmax_4096x1024", lambda: functions.argmax(4096, 1024)),
-    function("fn_cumsum_4096x512", lambda: functions.cumsum(4096, 512)),
-    function("fn_embedding_8x128", lambda: functions.embedding(4096, 1024, 8, 128)),
-    function("fn_cross_entropy_512x50257", lambda: functions.cross_entropy(512, 50257)),
-    function("fn_matmul_gelu_4096x1024x512", lambda: functions.matmul_gelu(4096, 1024, 512)),
-    function("fn_misaligned_100000", lambda: functions.misaligned(100_000)),
-    function("fn_batch_norm_32x64x56x56", lambda: functions.batch_norm(32, 64, 56)),
-    function("fn_small_8x8", lambda: functions.three_ops(8)),
-)
-
-
-def find_case(name: str) -> GpuCase:
-    """The case called `name`. Raises KeyError."""
-    return {case.name: case for case in CASES}[name]
+    return Case(name, lambda: Function(called()))

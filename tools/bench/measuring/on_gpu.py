@@ -13,13 +13,13 @@ from torch import Tensor
 
 from cuesta.frontend.capture.tensor_cores import without_tf32
 from cuesta.tools.bench.backends import failure
+from cuesta.tools.bench.cases.case import Case, Subject
+from cuesta.tools.bench.cases.workload import Workload
 from cuesta.tools.bench.contenders import Contender
-from cuesta.tools.bench.gpu import accuracy, device
-from cuesta.tools.bench.gpu.cases import GpuCase, Subject
-from cuesta.tools.bench.gpu.device import Sample, sample, synchronize
-from cuesta.tools.bench.gpu.kernels import busy
-from cuesta.tools.bench.timing import no_collection
-from cuesta.tools.bench.workload import Workload
+from cuesta.tools.bench.measuring import accuracy, device
+from cuesta.tools.bench.measuring.device import Sample, sample, synchronize
+from cuesta.tools.bench.measuring.kernels import busy
+from cuesta.tools.bench.measuring.timing import no_collection
 
 NEARBY_RUNS = 4
 """Number of eager runs with other roundings, made if an output is a single number."""
@@ -36,7 +36,7 @@ Progress = Callable[[str], None]
 
 
 def measure_case(
-    case: GpuCase,
+    case: Case,
     contenders: Sequence[Contender],
     where: torch.device,
     rounds: int | None,

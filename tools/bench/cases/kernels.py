@@ -8,7 +8,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from cuesta.tools.bench.workload import BenchCase, Workload
+from cuesta.tools.bench.cases import functions
+from cuesta.tools.bench.cases.case import function
+from cuesta.tools.bench.cases.workload import Workload
 
 
 def _softmax() -> Workload:
@@ -25,25 +27,11 @@ def _bias_gelu() -> Workload:
     return Workload(bias_gelu, (torch.randn(512, 3072), torch.randn(3072)))
 
 
-def _layer_norm_residual() -> Workload:
-    def layer_norm_residual(x: Tensor, residual: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-        return F.layer_norm(x + residual, (768,), weight, bias)
-
-    return Workload(layer_norm_residual, tuple(torch.randn(s) for s in ((1024, 768), (1024, 768), (768,), (768,))))
-
-
 def _rms_norm() -> Workload:
     def rms_norm(x: Tensor, weight: Tensor) -> Tensor:
         return x * torch.rsqrt(x.square().mean(-1, keepdim=True) + 1e-6) * weight
 
     return Workload(rms_norm, (torch.randn(1024, 768), torch.randn(768)))
-
-
-def _cross_entropy() -> Workload:
-    def cross_entropy(logits: Tensor, targets: Tensor) -> Tensor:
-        return F.cross_entropy(logits, targets)
-
-    return Workload(cross_entropy, (torch.randn(256, 8192), torch.randint(8192, (256,))))
 
 
 def _pointwise_chain(size: int) -> Workload:
@@ -140,21 +128,21 @@ def _mlp(train: bool) -> Workload:
 
 
 KERNEL_CASES = (
-    BenchCase("softmax_12x256x256", _softmax),
-    BenchCase("bias_gelu_512x3072", _bias_gelu),
-    BenchCase("layer_norm_residual_1024x768", _layer_norm_residual),
-    BenchCase("rms_norm_1024x768", _rms_norm),
-    BenchCase("cross_entropy_256x8192", _cross_entropy),
-    BenchCase("batch_norm_relu_8x64x56x56", _batch_norm_relu),
-    BenchCase("swiglu_512x3072", _swiglu),
-    BenchCase("row_sums_2048x1024", _row_sums),
-    BenchCase("column_sums_2048x1024", _column_sums),
-    BenchCase("transpose_add_1024x1024", _transpose_add),
-    BenchCase("embedding_mean_64x128x256", _embedding_mean),
-    BenchCase("attention_block_2x128x768", _attention_block),
-    BenchCase("mlp_eval_256x768", partial(_mlp, train=False)),
-    BenchCase("mlp_train_256x768", partial(_mlp, train=True)),
-    BenchCase("pointwise10_1024x1024", partial(_pointwise_chain, 1024)),
-    BenchCase("pointwise10_64x64", partial(_pointwise_chain, 64)),
-    BenchCase("call_overhead_8x8", _three_ops),
+    function("softmax_12x256x256", _softmax),
+    function("bias_gelu_512x3072", _bias_gelu),
+    function("layer_norm_residual_1024x768", partial(functions.layer_norm_residual, 1024, 768)),
+    function("rms_norm_1024x768", _rms_norm),
+    function("cross_entropy_256x8192", partial(functions.cross_entropy, 256, 8192)),
+    function("batch_norm_relu_8x64x56x56", _batch_norm_relu),
+    function("swiglu_512x3072", _swiglu),
+    function("row_sums_2048x1024", _row_sums),
+    function("column_sums_2048x1024", _column_sums),
+    function("transpose_add_1024x1024", _transpose_add),
+    function("embedding_mean_64x128x256", _embedding_mean),
+    function("attention_block_2x128x768", _attention_block),
+    function("mlp_eval_256x768", partial(_mlp, train=False)),
+    function("mlp_train_256x768", partial(_mlp, train=True)),
+    function("pointwise10_1024x1024", partial(_pointwise_chain, 1024)),
+    function("pointwise10_64x64", partial(_pointwise_chain, 64)),
+    function("call_overhead_8x8", _three_ops),
 )
