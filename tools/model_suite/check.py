@@ -18,7 +18,8 @@ from cuesta.driver.backend import compile_fx_graph
 from cuesta.reports import compile_report
 from cuesta.tools.accuracy import as_float64, check_close, named_tensors, neighbours
 from cuesta.tools.bench.backends import one_line
-from cuesta.tools.model_suite.case import SuiteCase, loss_of
+from cuesta.tools.model_suite.losses import loss_of
+from cuesta.tools.models.suite import SuiteCase
 
 #: The batch size of the single-size ways, and the sizes of the others. 2 is the least size of a dynamic dim in Dynamo.
 BATCH = 3

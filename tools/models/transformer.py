@@ -31,14 +31,16 @@ def _padding_mask(batch: int, length: int) -> Tensor:
     return mask
 
 
-def _bert_config(layers: int, hidden: int, vocabulary: int, length: int, dropout: float) -> Any:
+def _bert_config(
+    layers: int, hidden: int, vocabulary: int, length: int, dropout: float, heads: int | None = None
+) -> Any:
     from transformers import BertConfig
 
     return BertConfig(
         vocab_size=vocabulary,
         hidden_size=hidden,
         num_hidden_layers=layers,
-        num_attention_heads=max(1, hidden // 64),
+        num_attention_heads=heads or max(1, hidden // 64),
         intermediate_size=4 * hidden,
         max_position_embeddings=max(512, length),
         hidden_dropout_prob=dropout,
@@ -50,6 +52,7 @@ def bert(
     *,
     layers: int = 12,
     hidden: int = 768,
+    heads: int | None = None,
     vocabulary: int = 30522,
     batch: int = 2,
     length: int = 128,
@@ -61,7 +64,7 @@ def bert(
 
     tokens = token_batch(batch, length, vocabulary)
     return Built(
-        BertForMaskedLM(_bert_config(layers, hidden, vocabulary, length, dropout)),
+        BertForMaskedLM(_bert_config(layers, hidden, vocabulary, length, dropout, heads)),
         {"input_ids": tokens} | ({"attention_mask": _padding_mask(batch, length)} if masked else {}),
         token_batch(batch, length, vocabulary),
         _logits_loss,
@@ -92,6 +95,7 @@ def gpt2(
     *,
     layers: int = 12,
     hidden: int = 768,
+    heads: int | None = None,
     vocabulary: int = 50257,
     batch: int = 1,
     length: int = 128,
@@ -104,7 +108,7 @@ def gpt2(
         vocab_size=vocabulary,
         n_embd=hidden,
         n_layer=layers,
-        n_head=max(1, hidden // 64),
+        n_head=heads or max(1, hidden // 64),
         n_positions=max(1024, length),
         bos_token_id=None,
         eos_token_id=None,
@@ -121,6 +125,7 @@ def llama(
     *,
     layers: int = 8,
     hidden: int = 512,
+    heads: int | None = None,
     inner: int | None = None,
     vocabulary: int = 32000,
     tied: bool = False,
@@ -133,7 +138,7 @@ def llama(
     """
     from transformers import LlamaConfig, LlamaForCausalLM
 
-    heads = max(4, hidden // 64)
+    heads = heads or max(4, hidden // 64)
     config = LlamaConfig(
         vocab_size=vocabulary,
         hidden_size=hidden,
@@ -153,21 +158,23 @@ def vit(
     *,
     layers: int = 12,
     hidden: int = 768,
+    heads: int | None = None,
+    patch: int = 16,
     classes: int = 1000,
     batch: int = 2,
     pixels: int = 224,
     dropout: float = 0.0,
 ) -> Built:
-    """A vision transformer on patches of 16 x 16 pixels."""
+    """A vision transformer on patches of `patch` x `patch` pixels."""
     from transformers import ViTConfig, ViTForImageClassification
 
     config = ViTConfig(
         hidden_size=hidden,
         num_hidden_layers=layers,
-        num_attention_heads=max(1, hidden // 64),
+        num_attention_heads=heads or max(1, hidden // 64),
         intermediate_size=4 * hidden,
         image_size=pixels,
-        patch_size=16,
+        patch_size=patch,
         num_labels=classes,
         hidden_dropout_prob=dropout,
         attention_probs_dropout_prob=dropout,

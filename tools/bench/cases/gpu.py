@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from cuesta.tools.bench.cases import functions
-from cuesta.tools.bench.cases.case import BF16, F16, F32, function, model
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from cuesta.tools.bench.cases.case import BF16, F16, F32, model
+from cuesta.tools.bench.cases.functions import case, cross_entropy, ids, layer_norm_residual, normal
 from cuesta.tools.models import Built
 from cuesta.tools.models.torchvision import torchvision_model
 from cuesta.tools.models.transformer import bert, gpt2, llama, vit
@@ -26,6 +30,10 @@ def _vit_large() -> Built:
     return vit(layers=24, hidden=1024, batch=16)
 
 
+def _softmax(x: Tensor) -> Tensor:
+    return torch.softmax(x.float() * 0.125, -1)
+
+
 GPU_CASES = (
     model("bert_base_eval_bf16_16x512", lambda: _bert(16, 512), "eval", BF16),
     model("bert_base_eval_bf16_16x128", lambda: _bert(16, 128), "eval", BF16),
@@ -43,19 +51,32 @@ GPU_CASES = (
     model("vit_l_train_bf16_16x224", lambda: _vit_large(), "train", BF16),
     model("llama_1b_eval_bf16_1x2048", lambda: _llama_1b(), "eval", BF16),
     model("llama_1b_train_bf16_1x2048", lambda: _llama_1b(), "train", BF16),
-    function("fn_chain_4096x1024", lambda: functions.chain(4096, 1024)),
-    function("fn_softmax_4096x1024", lambda: functions.softmax(4096, 1024)),
-    function("fn_softmax_looped_256x50257", lambda: functions.softmax(256, 50257, BF16)),
-    function("fn_layer_norm_residual_4096x1024", lambda: functions.layer_norm_residual(4096, 1024)),
-    function("fn_transpose_4096x1024", lambda: functions.transpose(4096, 1024)),
-    function("fn_column_sum_4096x1024", lambda: functions.column_sum(4096, 1024)),
-    function("fn_full_mean_4096x1024", lambda: functions.full_mean(4096, 1024)),
-    function("fn_argmax_4096x1024", lambda: functions.argmax(4096, 1024)),
-    function("fn_cumsum_4096x512", lambda: functions.cumsum(4096, 512)),
-    function("fn_embedding_8x128", lambda: functions.embedding(4096, 1024, 8, 128)),
-    function("fn_cross_entropy_512x50257", lambda: functions.cross_entropy(512, 50257)),
-    function("fn_matmul_gelu_4096x1024x512", lambda: functions.matmul_gelu(4096, 1024, 512)),
-    function("fn_misaligned_100000", lambda: functions.misaligned(100_000)),
-    function("fn_batch_norm_32x64x56x56", lambda: functions.batch_norm(32, 64, 56)),
-    function("fn_small_8x8", lambda: functions.three_ops(8)),
+    case(
+        "fn_chain_4096x1024",
+        lambda x, y: torch.relu(x * y + 1).tanh() * 2 - x.exp().clamp(max=3),
+        lambda: (normal(4096, 1024), normal(4096, 1024)),
+    ),
+    case("fn_softmax_4096x1024", _softmax, lambda: (normal(4096, 1024),)),
+    case("fn_softmax_looped_256x50257", _softmax, lambda: (normal(256, 50257, dtype=BF16),)),
+    layer_norm_residual(4096, 1024, "fn_layer_norm_residual_4096x1024"),
+    case("fn_transpose_4096x1024", lambda x: (x.t() + 1).contiguous(), lambda: (normal(4096, 1024),)),
+    case("fn_column_sum_4096x1024", lambda x: x.sum(0), lambda: (normal(4096, 1024),)),
+    case("fn_full_mean_4096x1024", lambda x: (x * x).mean(), lambda: (normal(4096, 1024),)),
+    case("fn_argmax_4096x1024", lambda x: x.argmax(1), lambda: (normal(4096, 1024),)),
+    case("fn_cumsum_4096x512", lambda x: x.cumsum(1), lambda: (normal(4096, 512),)),
+    case(
+        "fn_embedding_8x128",
+        lambda tokens, table: F.embedding(tokens, table) * 2,
+        lambda: (ids(4096, 8, 128), normal(4096, 1024)),
+    ),
+    cross_entropy(512, 50257, "fn_cross_entropy_512x50257"),
+    case("fn_matmul_gelu_4096x1024x512", lambda x, w: F.gelu(x @ w), lambda: (normal(4096, 1024), normal(1024, 512))),
+    # The argument begins one element behind the start of an allocation.
+    case("fn_misaligned_100000", lambda x: x * 2 + 1, lambda: (normal(100_001)[1:],)),
+    case(
+        "fn_batch_norm_32x64x56x56",
+        lambda x: F.batch_norm(x, None, None, training=True),
+        lambda: (normal(32, 64, 56, 56),),
+    ),
+    case("fn_small_8x8", lambda x: (x + 1) * 2 - x, lambda: (normal(8, 8),)),
 )

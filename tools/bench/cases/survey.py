@@ -5,54 +5,16 @@ Each takes longer than the overhead of a call, and most have data that fit in th
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, TypeAlias
-
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from cuesta.tools.bench.cases.case import Case
-from cuesta.tools.bench.cases.case import function as function_case
-from cuesta.tools.bench.cases.workload import Workload
-
-Make: TypeAlias = Callable[[], tuple[Tensor, ...]]
-
-
-def _case(name: str, function: Callable[..., Any], make: Make) -> Case:
-    """A function with the arguments that `make` returns. If any requires gradients, forward and backward of a loss."""
-
-    def build() -> Workload:
-        arguments = make()
-        return Workload(function, arguments, tuple(x for x in arguments if x.requires_grad))
-
-    return function_case(name, build)
-
-
-def _step(name: str, function: Callable[..., Tensor], make: Make) -> Case:
-    """Forward and backward of a function. `make` returns its arguments, and last the gradient of its result."""
-
-    def loss(*arguments: Tensor) -> Tensor:
-        return (function(*arguments[:-1]) * arguments[-1]).sum()
-
-    return _case(name, loss, make)
-
-
-def _f(*shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
-    return torch.randn(shape).to(dtype)
-
-
-def _g(*shape: int) -> Tensor:
-    return torch.randn(shape, requires_grad=True)
-
-
-def _i(high: int, *shape: int) -> Tensor:
-    return torch.randint(high, shape)
-
-
-def _b(*shape: int) -> Tensor:
-    return torch.rand(shape) < 0.5
-
+from cuesta.tools.bench.cases.functions import case as _case
+from cuesta.tools.bench.cases.functions import ids as _i
+from cuesta.tools.bench.cases.functions import mask as _b
+from cuesta.tools.bench.cases.functions import normal as _f
+from cuesta.tools.bench.cases.functions import step as _step
+from cuesta.tools.bench.cases.functions import weight as _g
 
 _ROWS, _IMAGES = (1024, 1024), (8, 64, 56, 56)
 _BF16, _F16, _F64 = torch.bfloat16, torch.float16, torch.float64

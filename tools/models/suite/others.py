@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from cuesta.tools.model_suite.case import SuiteCase
 from cuesta.tools.models.lstm import LSTMLanguageModel
+from cuesta.tools.models.suite.case import SuiteCase
 
 
 class Recommender(nn.Module):

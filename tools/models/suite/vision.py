@@ -5,9 +5,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from cuesta.tools.model_suite.case import SuiteCase
 from cuesta.tools.models.densenet import DenseNet
 from cuesta.tools.models.mobilenet import MobileNetV3, Row
+from cuesta.tools.models.suite.case import SuiteCase
+from cuesta.tools.models.transformer import vit
 
 PIXELS = 32
 
@@ -18,13 +19,7 @@ def images(batch: int) -> dict[str, Tensor]:
 
 
 def _vit() -> nn.Module:
-    from transformers import ViTConfig, ViTForImageClassification
-
-    config = ViTConfig(
-        hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=64, image_size=PIXELS,
-        patch_size=8, num_labels=10, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0,
-    )  # fmt: skip
-    return ViTForImageClassification(config)
+    return vit(layers=2, hidden=32, heads=4, patch=8, classes=10, pixels=PIXELS).module
 
 
 def _resnet() -> nn.Module:

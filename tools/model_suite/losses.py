@@ -1,24 +1,13 @@
-"""Defines a model of the suite: a small module of a real architecture, with inputs of any batch size."""
+"""Makes a loss of whatever a module returns."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.utils import _pytree as pytree
-
-
-@dataclass(frozen=True)
-class SuiteCase:
-    """A model. `inputs(batch)` are the module's keyword arguments; `breaks` says why Dynamo breaks its graph, if so."""
-
-    name: str
-    module: Callable[[], nn.Module]
-    inputs: Callable[[int], Mapping[str, Tensor]]
-    breaks: str = ""
 
 
 def outputs_of(tree: Any) -> list[Tensor]:

@@ -7,7 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from cuesta.tools.model_suite.case import SuiteCase
+from cuesta.tools.models.suite.case import SuiteCase
+from cuesta.tools.models.transformer import bert, gpt2, llama
 
 WORDS = 64
 LENGTH = 12
@@ -27,24 +28,15 @@ def padded_tokens(batch: int) -> dict[str, Tensor]:
 
 
 def _bert() -> nn.Module:
-    from transformers import BertConfig, BertForMaskedLM
-
-    dropout = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
-    return BertForMaskedLM(BertConfig(vocab_size=WORDS, **_SIZES, **dropout))
+    return bert(layers=2, hidden=32, heads=4, vocabulary=WORDS, length=LENGTH).module
 
 
 def _gpt2() -> nn.Module:
-    from transformers import GPT2Config, GPT2LMHeadModel
-
-    dropout = {"resid_pdrop": 0.0, "embd_pdrop": 0.0, "attn_pdrop": 0.0}
-    config = GPT2Config(vocab_size=WORDS, n_embd=32, n_layer=2, n_head=4, use_cache=False, **dropout)
-    return GPT2LMHeadModel(config)
+    return gpt2(layers=2, hidden=32, heads=4, vocabulary=WORDS, length=LENGTH).module
 
 
 def _llama() -> nn.Module:
-    from transformers import LlamaConfig, LlamaForCausalLM
-
-    return LlamaForCausalLM(LlamaConfig(vocab_size=WORDS, **_SIZES, num_key_value_heads=2, use_cache=False))
+    return llama(layers=2, hidden=32, heads=8, inner=64, vocabulary=WORDS, length=LENGTH).module
 
 
 def _mixtral() -> nn.Module:
