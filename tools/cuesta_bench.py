@@ -27,7 +27,7 @@ from typing import Any
 import torch
 
 from cuesta.tools.backend import register_cuesta
-from cuesta.tools.bench import command, gpu_command
+from cuesta.tools.bench import command
 from cuesta.tools.bench.backends import inductor_is_missing
 from cuesta.tools.bench.cases import CPU_CASES, GPU_CASES, SURVEY_CASES
 from cuesta.tools.bench.contenders import CPU_DEFAULT, GPU_DEFAULT, Contender, unknown_contender
@@ -160,12 +160,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         if not arguments.results and not torch.cuda.is_available():
             progress("there is no GPU here that torch can use")
             return 1
-        status, gpu_results = gpu_command.run(arguments, cases, backends, arguments.device, progress)
-        return max(status, keep_history(arguments, gpu_results["machine"], gpu_results["times"]))
-    if (why := inductor_is_missing()) and any(map(is_inductor, backends)):
+    elif (why := inductor_is_missing()) and any(map(is_inductor, backends)):
         progress(f"Inductor is left out: {why}")
         backends = [name for name in backends if not is_inductor(name)]
-    status, results = command.run(arguments, cases, backends, progress)
+    status, results = command.run(arguments, cases, backends, arguments.device, progress)
     return max(status, keep_history(arguments, results["machine"], results.get("times", {})))
 
 

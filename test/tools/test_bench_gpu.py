@@ -15,12 +15,13 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from cuesta.tools import cuesta_bench
-from cuesta.tools.bench import gpu_command as command
+from cuesta.tools.bench import command
 from cuesta.tools.bench.cases import GPU_CASES
 from cuesta.tools.bench.cases.case import Case, Kind, model
 from cuesta.tools.bench.contenders import Contender
 from cuesta.tools.bench.measuring.accuracy import compare
 from cuesta.tools.bench.measuring.on_gpu import measure_case
+from cuesta.tools.bench.reporting import gpu_page
 from cuesta.tools.bench.reporting import gpu_tables as tables
 from cuesta.tools.bench.reporting.gpu_page import page
 from cuesta.tools.bench.reporting.results import merged
@@ -84,8 +85,8 @@ def test_a_wrong_backend_is_found_and_a_failing_one_named() -> None:
     cases = {"case": {"contenders": found}}
     assert [row[1] for row in tables.times_table(cases).rows][2] == "failed"
     assert "WRONG" in tables.notes(cases)[0]
-    assert command.has_problem({"times": cases})
-    assert not command.has_problem({"times": {"case": {"contenders": {"eager": found["eager"]}}}})
+    assert gpu_page.has_problem({"times": cases})
+    assert not gpu_page.has_problem({"times": {"case": {"contenders": {"eager": found["eager"]}}}})
 
 
 def test_errors_are_multiples_of_eagers() -> None:
@@ -215,7 +216,7 @@ def test_a_case_that_takes_too_long_ends_and_says_so() -> None:
 def test_a_case_that_cannot_be_built_says_why() -> None:
     found = processes.run_job("times", "fn_small_8x8", ["eager"], "cuda:77", None, 60, quiet)
     assert "failed" in found
-    assert command.has_problem({"times": {"fn_small_8x8": found}})
+    assert gpu_page.has_problem({"times": {"fn_small_8x8": found}})
 
 
 def test_speedups_are_taken_round_by_round() -> None:
@@ -238,7 +239,7 @@ def test_speedups_are_taken_round_by_round() -> None:
 def test_runs_melt_into_one() -> None:
     first = {"machine": {"n": 1}, "commands": ["a"], "times": {"x": 1, "y": 1}}
     second = {"machine": {"n": 2}, "commands": ["b"], "times": {"y": 2}, "kernels": {"x": 3}}
-    assert merged([first, second], command.SECTIONS) == {
+    assert merged([first, second], gpu_page.SECTIONS) == {
         "machine": {"n": 2},
         "commands": ["a", "b"],
         "times": {"x": 1, "y": 2},
