@@ -9,7 +9,7 @@ each kind of artifact by name; importing this module registers ours.
 
 from __future__ import annotations
 
-from torch.compiler._cache import CacheArtifact, CacheArtifactFactory, CacheArtifactManager
+from cuesta.torch_private.saved_artifacts import CacheArtifact, CacheArtifactFactory, CacheArtifactManager
 
 _KIND = "cuesta"
 

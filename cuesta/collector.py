@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
-from cuesta.unread_logs import guard_times_as_wanted, names_as_wanted
+from cuesta.torch_private.unread_logs import guard_times_as_wanted, names_as_wanted
 
 #: Objects that blocks may leave before a full collection: twice as many as torch has, a dozen large models'.
 _MOST_LEFT = 1_000_000
@@ -87,14 +87,12 @@ _AT_WORK = ExitStack()
 def hold_back_in_dynamo() -> None:
     """Disables automatic collection from where Dynamo begins with a frame until it has its guards.
 
-    This holds until torch._dynamo.reset, which forgets callbacks. Dynamo traces before it asks for a backend, so it
+    This holds until torch.compiler.reset, which forgets callbacks. Dynamo traces before it asks for a backend, so it
     applies to all backends alike.
     """
-    from torch._dynamo.callback import callback_handler, on_compile_end, on_compile_start
+    from cuesta.torch_private.dynamo import call_around_compiles
 
-    if _begin not in callback_handler.start_callbacks:
-        on_compile_start(_begin)
-        on_compile_end(_end)
+    call_around_compiles(_begin, _end)
 
 
 def _begin(_: Any) -> None:

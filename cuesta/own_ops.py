@@ -9,7 +9,8 @@ import importlib
 from typing import Any
 
 import torch
-from torch._ops import _OpNamespace
+
+from cuesta.torch_private.ops import OpNamespace
 
 #: Op → the module that defines it.
 DEFINED_IN = {
@@ -29,9 +30,9 @@ DEFINED_IN = {
 }
 
 
-class _OwnOps(_OpNamespace):
+class _OwnOps(OpNamespace):
     #: FX writes this name into a graph's text, which AOTAutograd's cache keeps and evaluates again.
-    __module__ = _OpNamespace.__module__
+    __module__ = OpNamespace.__module__
 
     def __getattr__(self, name: str) -> Any:
         if name in DEFINED_IN:

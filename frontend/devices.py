@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import torch
-from torch._subclasses.fake_tensor import FakeTensor
 
 from cuesta.errors import OptionError, Unsupported
 from cuesta.frontend.graph_key import attribute
 from cuesta.targets import CPU, Target, parse_target
+from cuesta.torch_private.fake_tensors import FakeTensor
 
 
 def place_graph(gm: torch.fx.GraphModule, wanted: Target | None) -> tuple[Target, torch.device]:

@@ -17,6 +17,7 @@ from cuesta.frontend.refused_arguments import is_checked, refuses
 from cuesta.frontend.refused_types import refused_type
 from cuesta.frontend.rules import sizes_of
 from cuesta.runtime.dtypes import COMPUTABLE, SPELLING
+from cuesta.torch_private.ops import OpOverload, schema_of
 
 
 def last_placeholder(graph: torch.fx.Graph) -> torch.fx.Node:
@@ -51,7 +52,7 @@ def result_metas(node: torch.fx.Node) -> list[torch.Tensor]:
 
 def makes(node: torch.fx.Node) -> bool:
     """Whether a node calls an op that takes no tensors, such as `full`."""
-    return isinstance(node.target, torch._ops.OpOverload) and not tensor_nodes((node.args, node.kwargs))
+    return isinstance(node.target, OpOverload) and not tensor_nodes((node.args, node.kwargs))
 
 
 def is_complex(node: torch.fx.Node) -> bool:
@@ -91,13 +92,13 @@ def _is_refused(node: torch.fx.Node) -> bool:
 def not_callable(node: torch.fx.Node) -> str | None:
     """Why a node that calls an op cannot be a call into ATen, or None."""
     target, metas = node.target, node.meta.get("val")
-    assert isinstance(target, torch._ops.OpOverload)
+    assert isinstance(target, OpOverload)
     results = [metas] if isinstance(metas, torch.Tensor) else [] if is_effect(node) else metas
     # Numbers among the results (attention's longest sequence) follow from the sizes: the traced value holds.
     kinds = (torch.Tensor, int, torch.SymInt, type(None))
     if not isinstance(results, (list, tuple)) or any(not isinstance(m, kinds) for m in results):
         return f"returns {type(metas).__name__}, not tensors"
-    if target._schema.is_mutable:
+    if schema_of(target).is_mutable:
         return "mutates its arguments"
     for arg in (*node.args, *node.kwargs.values()):
         if isinstance(arg, torch.Generator):

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import torch
 from torch.fx import GraphModule
 
 from cuesta.frontend.attention.keep_whole import keep_attention_whole
@@ -23,6 +22,7 @@ from cuesta.frontend.fx_passes.saved_operands import save_compared
 from cuesta.frontend.fx_passes.saved_views import save_views_once
 from cuesta.frontend.fx_passes.tied_tables import add_rows_to_tables
 from cuesta.options import Options
+from cuesta.torch_private.configs import merges_equal_nodes
 
 
 def _in_any_order(options: Options) -> bool:
@@ -52,9 +52,7 @@ JOINT: FxStage[GraphModule] = FxStage(
     (
         FxPass("eliminate-dead-code", _eliminate_dead_code),
         # Equal nodes of forward and backward would otherwise be one saved value and one recomputed.
-        FxPass(
-            "merge-equal-nodes", lambda gm, _: merge_equal_nodes(gm.graph), lambda _: bool(torch._functorch.config.cse)
-        ),
+        FxPass("merge-equal-nodes", lambda gm, _: merge_equal_nodes(gm.graph), lambda _: merges_equal_nodes()),
         FxPass("save-compared", lambda gm, _: save_compared(gm.graph)),
         FxPass("read-undetached", lambda gm, _: read_undetached(gm.graph)),
     ),

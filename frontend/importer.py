@@ -51,6 +51,7 @@ from cuesta.sizes import Number, Size, hints, number, symbols
 from cuesta.sizes.facts import rules
 from cuesta.sizes.rules import follow
 from cuesta.targets import CPU, Target
+from cuesta.torch_private.ops import OpOverload, schema_of
 
 #: Ops that a library may compute. Each keeps the strides of its operands and results at trace time.
 _WHOLE = (
@@ -112,7 +113,7 @@ class _Importer:
             return self.fraction(node)
         if target is operator.getitem:
             return self.values[node.args[0]][node.args[1]]  # type: ignore[index]
-        if not isinstance(target, torch._ops.OpOverload):
+        if not isinstance(target, OpOverload):
             raise Unsupported(f"{target} is not an ATen op: higher-order ops run in Python")
         destination = node.args[0] if node.args else None
         if (
@@ -140,11 +141,11 @@ class _Importer:
 
     def _apply_rule(self, node: torch.fx.Node, args: list[Any], kwargs: dict[str, Any]) -> tuple[str | None, Any]:
         target = node.target
-        assert isinstance(target, torch._ops.OpOverload)
+        assert isinstance(target, OpOverload)
         if is_effect(node) and self.target.gpu:
             return "a program does not wait for what kernels for GPUs find", None
         rule = find_rule(target)
-        row = pointwise.BY_NAME.get(target._schema.name.removeprefix("aten::"))
+        row = pointwise.BY_NAME.get(schema_of(target).name.removeprefix("aten::"))
         if is_complex(node):
             real = rule or row
             rule, row = find_complex_rule(target), None
@@ -179,7 +180,7 @@ class _Importer:
 
     def call_aten(self, node: torch.fx.Node, args: list[Any], kwargs: dict[str, Any], reason: str) -> Any:
         target = node.target
-        assert isinstance(target, torch._ops.OpOverload)
+        assert isinstance(target, OpOverload)
         refused = not_callable(node)
         if refused is not None:
             raise Unsupported(f"{target} {refused}")
@@ -238,7 +239,7 @@ class _Importer:
         if not (self._is_foreign_scalar(node) and makes(node)):
             return False
         target = node.target
-        has_rule = isinstance(target, torch._ops.OpOverload) and find_rule(target) is not None
+        has_rule = isinstance(target, OpOverload) and find_rule(target) is not None
         return has_rule and all(self._moves_scalars(user) for user in node.users)
 
     def run(self, donated: Sequence[int]) -> ImportedGraph:

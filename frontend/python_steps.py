@@ -16,6 +16,8 @@ from torch.fx import GraphModule, Node
 from cuesta.frontend.capture.effects import is_effect
 from cuesta.frontend.graph_key import aliases_of
 from cuesta.runtime.dtypes import DTYPES
+from cuesta.torch_private.decompositions import is_non_overlapping_and_dense_or_false
+from cuesta.torch_private.ops import HigherOrderOperator, OpOverload, schema_of
 
 _DTYPES = frozenset(DTYPES.values())
 
@@ -103,7 +105,7 @@ def takes_nested_size(gm: GraphModule) -> bool:
 
 def is_random(node: Node) -> bool:
     """Whether a node draws random numbers from torch's generator."""
-    return isinstance(node.target, torch._ops.OpOverload) and torch.Tag.nondeterministic_seeded in node.target.tags
+    return isinstance(node.target, OpOverload) and torch.Tag.nondeterministic_seeded in node.target.tags
 
 
 def writes_argument(node: Node) -> bool:
@@ -119,8 +121,8 @@ def is_view(node: Node) -> bool:
         return False
     if node.target is operator.getitem:
         return is_view(node.args[0])
-    return isinstance(node.target, torch._ops.OpOverload) and any(
-        r.alias_info is not None and not r.alias_info.is_write for r in node.target._schema.returns
+    return isinstance(node.target, OpOverload) and any(
+        r.alias_info is not None and not r.alias_info.is_write for r in schema_of(node.target).returns
     )
 
 
@@ -170,8 +172,7 @@ def _views(node: Any, and_ops: Collection[Any] = ()) -> tuple[list[Node], Any]:
 
 def _has_gaps(node: Node) -> bool:
     value = node.meta.get("val")
-    dense = torch._prims_common.is_non_overlapping_and_dense_or_false
-    return isinstance(value, torch.Tensor) and not dense(value)
+    return isinstance(value, torch.Tensor) and not is_non_overlapping_and_dense_or_false(value)
 
 
 def _reaches_past(node: Node, view: Node) -> bool:
@@ -179,8 +180,10 @@ def _reaches_past(node: Node, view: Node) -> bool:
     value = node.meta.get("val")
     if not isinstance(value, torch.Tensor):
         return False
+    from cuesta.torch_private.symbolic_shapes import statically_known_true
+
     last = sum((n - 1) * stride for n, stride in zip(value.shape, value.stride(), strict=True))
-    within = torch.fx.experimental.symbolic_shapes.statically_known_true
+    within = statically_known_true
     return not (within(value.numel() == 0) or within(last < view.meta["val"].numel()))
 
 
@@ -196,16 +199,16 @@ def _reason(node: Node) -> str | None:
         return "it takes a float that the data decide"
     if any(isinstance(n.meta.get("val"), torch.SymBool) for n in node.all_input_nodes):
         return "it takes a comparison of sizes"
-    if isinstance(target, torch._ops.HigherOrderOperator):
+    if isinstance(target, HigherOrderOperator):
         return "a higher-order op"
-    if not isinstance(target, torch._ops.OpOverload):
+    if not isinstance(target, OpOverload):
         return None  # arithmetic on sizes
     if target.namespace in _COLLECTIVES:
         return "a collective"
-    if target._schema.is_mutable and not writes_argument(node):
+    if schema_of(target).is_mutable and not writes_argument(node):
         return "it writes to its arguments"
     value = node.meta.get("val")
-    about_sizes = target._schema.name.startswith("aten::sym_")
+    about_sizes = schema_of(target).name.startswith("aten::sym_")
     makes_tensors = any(isinstance(leaf, torch.Tensor) for leaf in _leaves(value))
     if not (about_sizes or makes_tensors or is_effect(node)):
         return "it returns no tensor"
@@ -223,7 +226,7 @@ def _reason(node: Node) -> str | None:
 
 def _unbacked(node: Node) -> set[Any]:
     """The symbols in a node's value that stand for data-dependent sizes."""
-    from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
+    from cuesta.torch_private.symbolic_shapes import free_unbacked_symbols
 
     leaves = _leaves(node.meta.get("val"))  # one by one: torch refuses the dict that a user's Triton kernel returns
     return set().union(*(free_unbacked_symbols(leaf) for leaf in leaves if not _is_of_numbers(leaf)))

@@ -14,7 +14,8 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols, guard_or_false
+
+from cuesta.torch_private.symbolic_shapes import free_unbacked_symbols, guard_or_false
 
 _HALVES = (torch.float16, torch.bfloat16)
 

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from cuesta.sizes import Number, number, stride
+from cuesta.torch_private.ops import OpOverload
 
 #: overload ("aten.view.default") or packet ("aten.view", for all its overloads) → import rule.
 RULES: dict[str, Callable[..., Any]] = {}
@@ -54,16 +55,16 @@ def strides_of(meta: torch.Tensor) -> tuple[Number, ...]:
     return tuple(stride(n) for n in meta.stride())
 
 
-def find_rule(overload: torch._ops.OpOverload) -> Callable[..., Any] | None:
+def find_rule(overload: OpOverload) -> Callable[..., Any] | None:
     """The rule for the overload: by its full name, else by its packet's."""
     return _find(RULES, overload)
 
 
-def find_complex_rule(overload: torch._ops.OpOverload) -> Callable[..., Any] | None:
+def find_complex_rule(overload: OpOverload) -> Callable[..., Any] | None:
     """The rule for a call of the overload on complex numbers."""
     return _find(COMPLEX_RULES, overload)
 
 
-def _find(rules: dict[str, Callable[..., Any]], overload: torch._ops.OpOverload) -> Callable[..., Any] | None:
+def _find(rules: dict[str, Callable[..., Any]], overload: OpOverload) -> Callable[..., Any] | None:
     name = str(overload)
     return rules.get(name) or rules.get(name.rpartition(".")[0])

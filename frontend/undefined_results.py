@@ -11,13 +11,11 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
-from torch._functorch._aot_autograd.descriptors import (
-    SavedForBackwardsAOTOutput,
-    SavedForBackwardsNoVcCheckAOTOutput,
-)
 from torch.fx import GraphModule, Node
 
 from cuesta.errors import CompileError, Unsupported
+from cuesta.torch_private.aot_graphs import SavedForBackwardsAOTOutput, SavedForBackwardsNoVcCheckAOTOutput
+from cuesta.torch_private.ops import schema_of
 
 aten = torch.ops.aten
 
@@ -64,7 +62,7 @@ def _undefined_results(node: Node) -> frozenset[int]:
     find = _UNDEFINED.get(node.target)
     if find is None:
         return frozenset()
-    arguments = node.target._schema.arguments  # type: ignore[union-attr]
+    arguments = schema_of(node.target).arguments
     given = {argument.name: argument.default_value for argument in arguments}
     given.update(zip((argument.name for argument in arguments), node.args, strict=False))
     return find({**given, **node.kwargs})

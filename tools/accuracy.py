@@ -20,7 +20,8 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.utils import _pytree as pytree
+
+from cuesta.torch_private import pytree
 
 # Rounding errors of two orders of summation are independent draws from similar distributions. The largest of one may
 # be a few times the largest of the other. A wrong computation has an error larger by orders of magnitude.

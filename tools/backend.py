@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import torch
-import torch._dynamo
+
+from cuesta.torch_private.dynamo import register_backend
 
 
 def register_cuesta() -> None:
     """Registers `cuesta` as a backend of torch.compile, unless an installed distribution did."""
-    if "cuesta" not in torch._dynamo.list_backends(exclude_tags=()):
+    if "cuesta" not in torch.compiler.list_backends(exclude_tags=()):
         import cuesta
 
-        torch._dynamo.register_backend(cuesta.backend, name="cuesta")
+        register_backend(cuesta.backend, name="cuesta")

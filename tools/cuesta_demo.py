@@ -217,7 +217,7 @@ def run(size: Size, dumps: Path) -> list[str]:
         backends.remove("inductor")
     tokens, _ = batch(size, size.steps)
     trained.eval()
-    torch._dynamo.reset()  # so that the report below has the inference graph only
+    torch.compiler.reset()  # so that the report below has the inference graph only
     with torch.no_grad():
         with stage("Compile for inference"):
             calls = compile_all(trained, tokens, backends)

@@ -18,7 +18,7 @@ import networkx
 ROOT = Path(__file__).resolve().parents[1]
 FOLDERS = ("cuesta", "dialects", "frontend", "lowering", "passes", "tools")
 #: Folders in cuesta/ that are rooms of their own; the other modules of cuesta/ are one room.
-_WITHIN = ("driver", "export", "policy", "reports", "runtime", "sizes")
+_WITHIN = ("driver", "export", "policy", "reports", "runtime", "sizes", "torch_private")
 
 
 def modules() -> dict[str, Path]:

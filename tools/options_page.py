@@ -111,7 +111,7 @@ without the option (two threads of a Xeon, least of 15 calls beside other work).
 - Before each call every weight, and what is folded into it, is compared with what was packed: the tensor itself, its
   memory and its version. What changed is packed anew: `load_state_dict`, an optimizer, `weight.mul_(2)`,
   `module.weight = …`. What is written through `weight.data` or from numpy changes no version and is **not** seen, as
-  with Inductor's `freezing`; there call `torch._dynamo.reset()`. Tensors made under `inference_mode` have no versions,
+  with Inductor's `freezing`; there call `torch.compiler.reset()`. Tensors made under `inference_mode` have no versions,
   and are packed in every call.
 - Training graphs ignore it, and say so in the report; nothing else of a graph is taken for constant.
 

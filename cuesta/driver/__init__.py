@@ -3,8 +3,8 @@
 `backend` is what torch.compile calls. `compile_graph` decides how a graph runs. A graph that can be one program goes
 through `make_program`, which looks the program up in the cache or compiles it: `lower` runs the stages of passes and
 lowerings, `loading` loads the artefact, `calling` binds the program to AOTAutograd's list of arguments. Other graphs
-run in other ways: in `pieces`, as one program for each set of sizes (`specialise`), without a kernel that fails (`going_around`), op
-by op (`op_by_op`).
+run in other ways: in `pieces`, as one program for each set of sizes (`specialise`), without a kernel that fails
+(`going_around`), op by op (`op_by_op`).
 
 The subfolders: `cache` on the disk, `tiers` compiled in the background, `late` for code that is finished when it is
 needed, `memory` for limits, `freezing` of weights, `autotune` for measured choices, `dump` for debugging.

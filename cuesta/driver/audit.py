@@ -17,16 +17,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
-from torch._dynamo.eval_frame import OptimizeContext, innermost_backend
-from torch._dynamo.utils import graph_break_reasons
-from torch._functorch._aot_autograd.utils import make_boxed_func
-from torch._subclasses.fake_tensor import (
-    DataDependentOutputException,
-    DynamicOutputShapeException,
-    FakeCopyMode,
-    FakeTensorMode,
-)
-from torch.utils._pytree import tree_flatten, tree_map
 
 from cuesta.driver.compile_graph import report_of_steps
 from cuesta.driver.pieces import in_pieces
@@ -41,6 +31,19 @@ from cuesta.frontend.python_steps import python_steps, takes_nested_size
 from cuesta.options import Options
 from cuesta.reports.audit_result import Audit, AuditedGraph, GraphBreak
 from cuesta.reports.compile_report import GraphReport
+from cuesta.torch_private.aot_graphs import make_boxed_func
+from cuesta.torch_private.configs import backward_at_once, recompiles
+from cuesta.torch_private.dynamo import backend_of, graph_break_reasons, original_of
+from cuesta.torch_private.fake_tensors import (
+    DataDependentOutputException,
+    DynamicOutputShapeException,
+    FakeCopyMode,
+    FakeTensorMode,
+    detect_fake_mode,
+)
+from cuesta.torch_private.ops import has_schema
+from cuesta.torch_private.pytree import tree_flatten, tree_map
+from cuesta.torch_private.tensors import version
 
 _MANY = 1 << 20
 _DATA_DECIDE = (DataDependentOutputException, DynamicOutputShapeException)
@@ -57,7 +60,7 @@ def audit(model: Callable[..., Any], *inputs: Any, **kwargs: Any) -> Audit:
     inputs, and OptionError for wrong options.
     """
     options = Options.from_torch(**_arguments_of_compile(model))
-    original = getattr(model, "_orig_mod", getattr(model, "_torchdynamo_orig_callable", model))
+    original = original_of(model)
     name = type(original).__name__ if isinstance(original, torch.nn.Module) else original.__qualname__
     try:
         collector = _trace_fake(original, inputs, kwargs, options)
@@ -115,9 +118,9 @@ class _Collector:
         isolated = "isolate_recompiles" in inspect.signature(torch.compile).parameters
         arguments: dict[str, Any] = {"isolate_recompiles": True} if isolated else {}
         compiled = torch.compile(model, backend=self, dynamic=False, **arguments)
-        unlimited = torch._dynamo.config.patch(recompile_limit=_MANY, accumulated_recompile_limit=_MANY)
+        unlimited = recompiles(_MANY, _MANY)
         # Nothing calls backward(), which would leave gradients on parameters, so the backward graph is made at once.
-        at_once = torch._functorch.config.patch(force_non_lazy_backward_lowering=True)
+        at_once = backward_at_once()
         before = len(graph_break_reasons)
         try:
             with unlimited, at_once:
@@ -163,14 +166,14 @@ class _Snapshot:
     def of(tensor: torch.Tensor) -> _Snapshot:
         gradient = tensor.grad if tensor.is_leaf else None
         # Fake tensors have no values, and a real tensor among fake ones keeps its value.
-        computes = torch._guards.detect_fake_mode([tensor]) is None
+        computes = detect_fake_mode([tensor]) is None
         value = tensor.detach().clone() if computes else None
-        return _Snapshot(tensor, gradient, tensor._version, value)
+        return _Snapshot(tensor, gradient, version(tensor), value)
 
     def restore(self) -> None:
         if self.tensor.is_leaf:
             self.tensor.grad = self.gradient
-        if self.value is not None and self.tensor._version != self.version:
+        if self.value is not None and version(self.tensor) != self.version:
             with torch.no_grad():
                 self.tensor.copy_(self.value)
 
@@ -186,7 +189,7 @@ def _fake(value: Any, mode: FakeTensorMode) -> Any:
 def plan_graph(gm: torch.fx.GraphModule, kind: str, options: Options) -> AuditedGraph:
     """Plans a functional ATen graph and reports what it would become."""
     report = GraphReport(kind)
-    ops = [node for node in gm.graph.nodes if node.op == "call_function" and hasattr(node.target, "_schema")]
+    ops = [node for node in gm.graph.nodes if node.op == "call_function" and has_schema(node.target)]
     arguments = [n.meta.get("val") for n in gm.graph.nodes if n.op == "placeholder"]
     try:
         plan(gm, kind, replace(options, memory_limit=None), report)
@@ -221,6 +224,6 @@ def _arguments_of_compile(model: Any) -> dict[str, Any]:
     cells = [cell.cell_contents for cell in getattr(model, "__closure__", None) or ()]
     contexts = [getattr(model, "dynamo_ctx", None), *cells]
     for context in contexts:
-        if isinstance(context, OptimizeContext) and callable(context.callback):
-            return dict(getattr(innermost_backend(context.callback), "kwargs", {}))
+        if (backend := backend_of(context)) is not None:
+            return dict(getattr(backend, "kwargs", {}))
     return {}

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from cuesta.collector import held_back, hold_back_in_dynamo
+from cuesta.torch_private.configs import compile_backward_at_once, repro_after
 
 with held_back():  # half a thousand modules, most of them torch's
     from cuesta.driver.autotune import machine_trial
@@ -38,10 +39,10 @@ def compile_fx_graph(gm: torch.fx.GraphModule, example_inputs: Sequence[Any], **
     if kwargs:
         raise OptionError(f"backend cuesta takes mode and options, not {', '.join(sorted(kwargs))}")
 
-    if torch._dynamo.config.repro_after == "dynamo":
+    if repro_after() == "dynamo":
         # Torch's minifier script runs reduced graphs while Dynamo compiles. There a second backward graph that is
         # lowered lazily raises an error in torch. The script is written with the config that is set here.
-        torch._functorch.config.force_non_lazy_backward_lowering = True
+        compile_backward_at_once()
     hold_back_in_dynamo()  # again, because torch._dynamo.reset forgets the callbacks
     fake = takes_fake_tensors(gm)
     keep = Keeping.NOTHING if fake else keeping(gm, example_inputs, options)

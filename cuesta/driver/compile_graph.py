@@ -38,6 +38,7 @@ from cuesta.options import Options
 from cuesta.reports import compile_report
 from cuesta.reports.compile_report import GraphReport, SetsOfSizes
 from cuesta.runtime.executable import Executable
+from cuesta.torch_private.configs import repro_after
 
 log = logging.getLogger("cuesta")
 
@@ -76,7 +77,7 @@ def compile_aten_graph(
     donated = donated_arguments(gm) if kind == "backward" else []
     with memory.share(kind) as options:
         request = _Request(kind, options, donated, static_arguments(gm, kind), keep)
-        if torch._dynamo.config.repro_after == "aot":
+        if repro_after() == "aot":
             from cuesta.driver.dump.minifier import watched
 
             return watched(gm, example_inputs, kind, options, lambda: compile_graph(gm, request))

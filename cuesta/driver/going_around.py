@@ -37,6 +37,7 @@ from cuesta.frontend.fx_nodes import not_callable, result_metas
 from cuesta.frontend.python_steps import is_view
 from cuesta.frontend.rules import CALL_IN_ATEN
 from cuesta.reports.compile_report import GraphReport
+from cuesta.torch_private.ops import OpOverload, schema_of
 
 log = logging.getLogger("cuesta")
 
@@ -128,7 +129,7 @@ def _candidates(gm: torch.fx.GraphModule) -> list[Node]:
 
 def _may_be_called(node: Node) -> bool:
     """Whether a node can be called in ATen and is not yet. A view computes nothing, so it cannot."""
-    if node.op != "call_function" or not isinstance(node.target, torch._ops.OpOverload) or is_view(node):
+    if node.op != "call_function" or not isinstance(node.target, OpOverload) or is_view(node):
         return False
     return CALL_IN_ATEN not in node.meta and bool(result_metas(node)) and not_callable(node) is None
 
@@ -200,4 +201,4 @@ def _described(value: Any) -> Any:
 
 
 def _name(node: Node) -> str:
-    return str(node.target._schema.name).rpartition(":")[2]  # type: ignore[union-attr]
+    return str(schema_of(node.target).name).rpartition(":")[2]

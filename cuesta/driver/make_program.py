@@ -30,6 +30,7 @@ from cuesta.runtime.executable import Executable
 from cuesta.runtime.sized import is_sized
 from cuesta.sizes import assumptions
 from cuesta.targets import Target
+from cuesta.torch_private.configs import repro_after, suppresses_errors
 
 if TYPE_CHECKING:  # a cached program needs no MLIR
     from cuesta.driver.dump.reproducer import LoweringFailed
@@ -195,8 +196,7 @@ def _may_be_late(program: Mapping[str, Any]) -> bool:
 
     Not where errors are suppressed or a minifier runs: both need LLVM's errors during the compile.
     """
-    config = torch._dynamo.config
-    return not is_sized(program) and not config.suppress_errors and config.repro_after is None
+    return not is_sized(program) and not suppresses_errors() and repro_after() is None
 
 
 def _imported(wanted: Wanted) -> ImportedGraph:

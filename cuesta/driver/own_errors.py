@@ -9,15 +9,14 @@ import shlex
 import sys
 from typing import NoReturn
 
-import torch
-
 from cuesta.errors import CuestaError
 from cuesta.options import Environment
+from cuesta.torch_private.configs import repro_after
 
 
 def is_strict() -> bool:
     """Whether cuesta's own errors are raised: CUESTA_STRICT is set, or torch's minifier looks for an error."""
-    return Environment.read().strict or torch._dynamo.config.repro_after is not None
+    return Environment.read().strict or repro_after() is not None
 
 
 def raise_told(failure: CuestaError) -> NoReturn:

@@ -26,6 +26,8 @@ from cuesta.frontend.graph_key import attribute
 from cuesta.frontend.layouts import laid_out
 from cuesta.frontend.python_steps import is_random, is_view, writes_argument
 from cuesta.runtime.arguments import missing_memory
+from cuesta.torch_private.dispatch import without_bases
+from cuesta.torch_private.ops import OpOverload, schema_of
 
 #: Higher-order ops that call their graphs with tensors and numbers, so that a graph may be replaced by a compiled
 #: program. Other higher-order ops inspect their graphs, or map them over values that are no plain tensors
@@ -39,10 +41,6 @@ Compile = Callable[[GraphModule, str], Boxed]
 def in_pieces(gm: GraphModule, steps: Iterable[Node], compile_piece: Compile) -> Boxed:
     """A boxed callable that runs `steps`, given in the graph's order, in Python, and the rest as compiled programs."""
     return _Splitter(gm, list(steps), compile_piece).run()
-
-
-#: The dispatch keys that record the base of a view.
-_BASES = torch._C.DispatchKeySet(torch._C.DispatchKey.ADInplaceOrView)
 
 
 @dataclass
@@ -117,7 +115,7 @@ class _Splitter:
         A node that draws random numbers keeps its place among the cuts. So do all nodes of a graph with streams, or
         with a step that writes to its arguments.
         """
-        in_order = any(isinstance(s.target, torch._ops.OpOverload) and s.target._schema.is_mutable for s in self.steps)
+        in_order = any(isinstance(s.target, OpOverload) and schema_of(s.target).is_mutable for s in self.steps)
         in_order = in_order or uses_streams(self.gm)
         steps = set(self.steps)
         number: dict[Node, int] = {}
@@ -221,7 +219,7 @@ def _without_base(view: Callable[..., Any]) -> Callable[..., Any]:
     """
 
     def call(*args: Any, **kwargs: Any) -> Any:
-        with torch._C._ExcludeDispatchKeyGuard(_BASES):
+        with without_bases():
             return view(*args, **kwargs)
 
     return call
@@ -231,8 +229,8 @@ def _reads_memory(step: Node) -> bool:
     """Whether a step is an ATen op that reads its operands' memory. A view does not. An op that writes its operands may
     allocate their memory first."""
     target = step.target
-    is_aten = isinstance(target, torch._ops.OpOverload) and target.namespace == "aten"
-    return is_aten and not target._schema.is_mutable and not is_view(step)  # type: ignore[union-attr]
+    is_aten = isinstance(target, OpOverload) and target.namespace == "aten"
+    return is_aten and not schema_of(target).is_mutable and not is_view(step)
 
 
 def _check_memory(values: Iterable[Any], step: Node) -> None:

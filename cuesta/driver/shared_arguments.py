@@ -17,11 +17,11 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any
 
 import torch
-from torch._guards import TracingContext
 
 from cuesta.errors import InputError
 from cuesta.runtime.arguments import missing_memory
 from cuesta.runtime.shared_memory import pairs_written
+from cuesta.torch_private.fake_tensors import forward_metadata
 
 log = logging.getLogger("cuesta")
 
@@ -30,7 +30,7 @@ Tensor = torch.Tensor
 #: Sets of addresses for which the answer is kept. A loop's memory comes from torch's pools, so there are few.
 _KEPT = 64
 
-_data_ptr: Callable[[Tensor], int] = torch._C.TensorBase.data_ptr
+_data_ptr: Callable[[Tensor], int] = Tensor.data_ptr
 
 
 def guard_shared_memory(
@@ -115,8 +115,7 @@ def _written(count: int) -> Collection[int]:
     Where arguments alias already, AOTAutograd passes on other arguments than Dynamo gave, and its positions are not
     Dynamo's. Then all positions count as written.
     """
-    context = TracingContext.try_get()
-    metadata = None if context is None else context.fw_metadata
+    metadata = forward_metadata()
     if metadata is None:
         return ()
     written = [i for i, info in enumerate(metadata.input_info) if info.mutates_data]

@@ -13,16 +13,16 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch._subclasses.fake_tensor import FakeTensorMode
-from torch.fx._lazy_graph_module import _LazyGraphModule
-from torch.fx.experimental.symbolic_shapes import ShapeEnv
-from torch.utils import _pytree as pytree
 
 from cuesta.driver.calling import Boxed
 from cuesta.frontend.attention.specialised_masks import prove_masks
 from cuesta.frontend.capture.aliased_outputs import keep_aliases
 from cuesta.frontend.graph_key import attribute
 from cuesta.reports.compile_report import SetsOfSizes
+from cuesta.torch_private import pytree
+from cuesta.torch_private.fake_tensors import FakeTensorMode
+from cuesta.torch_private.fx import LazyGraphModule
+from cuesta.torch_private.symbolic_shapes import ShapeEnv
 
 #: Programs that a graph keeps. Each takes three mappings, of the 65,530 that Linux gives a process, and some hundred KB
 #: to some MB. A server that cycles through more lengths than this should have its graph compiled with symbolic sizes.
@@ -132,6 +132,6 @@ def _with_numbers(gm: torch.fx.GraphModule, args: list[Any]) -> torch.fx.GraphMo
             if is_known:
                 copies[node] = value
     # Its Python code is generated only if it is called, because FX keeps every generated source for ever.
-    plain = _LazyGraphModule(gm, graph)
+    plain = LazyGraphModule(gm, graph)
     prove_masks(plain)
     return plain

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from torch.utils._pytree import TreeSpec
+from cuesta.torch_private.pytree import TreeSpec
 
 
 def difference(given: TreeSpec, wanted: TreeSpec, names: Sequence[str]) -> str:

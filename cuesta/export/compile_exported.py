@@ -86,12 +86,12 @@ def _decomposed(exported: TorchExported) -> TorchExported:
 def _decompositions() -> Any:
     """The decompositions of torch.compile, and of every op that torch itself implements by other ops, which export
     keeps whole."""
-    from torch._export.utils import _is_cia_op
+    from cuesta.torch_private.ops import is_decomposable_composite
 
     ours = decompositions()
     table = torch.export.default_decompositions()
     for op in list(table.keys()):
-        if op not in ours and not _is_cia_op(op):
+        if op not in ours and not is_decomposable_composite(op):
             table.pop(op)
     table.update(ours)
     return table

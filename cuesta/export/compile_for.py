@@ -19,16 +19,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch._functorch._aot_autograd.utils import make_boxed_func
-from torch._subclasses.fake_tensor import (
-    DataDependentOutputException,
-    DynamicOutputShapeException,
-    FakeCopyMode,
-    FakeTensorMode,
-)
 from torch.fx.passes.fake_tensor_prop import FakeTensorProp
 from torch.nn.attention import SDPBackend, sdpa_kernel
-from torch.utils._pytree import tree_map
 
 from cuesta.cache import open_cache
 from cuesta.collector import held_back
@@ -44,6 +36,16 @@ from cuesta.options import Options
 from cuesta.reports.progress import Progress
 from cuesta.reports.quantities import count_text
 from cuesta.targets import Target, parse_target
+from cuesta.torch_private.aot_graphs import make_boxed_func
+from cuesta.torch_private.configs import backward_at_once, recompiles
+from cuesta.torch_private.fake_tensors import (
+    DataDependentOutputException,
+    DynamicOutputShapeException,
+    FakeCopyMode,
+    FakeTensorMode,
+    detect_fake_mode,
+)
+from cuesta.torch_private.pytree import tree_map
 
 _MANY = 1 << 20
 
@@ -182,9 +184,9 @@ def trace(model: Callable[..., Any], inputs: Any, target: Target, *, training: b
         with FakeCopyMode(mode):
             model = copy.deepcopy(model)
     # Each call has a backend of its own, so that Dynamo traces anew. Dynamo must not count that as failing guards.
-    unlimited = torch._dynamo.config.patch(recompile_limit=_MANY, accumulated_recompile_limit=_MANY)
+    unlimited = recompiles(_MANY, _MANY)
     # Nothing calls backward(), which would leave gradients on parameters, so the backward graph is made at once.
-    at_once = torch._functorch.config.patch(force_non_lazy_backward_lowering=True)
+    at_once = backward_at_once()
     compiled = torch.compile(model, backend=backend, dynamic=False)
     try:
         with unlimited, at_once, mode, torch.set_grad_enabled(training):
@@ -216,7 +218,7 @@ def _move(graph: torch.fx.GraphModule, device: torch.device) -> None:
     for node in graph.graph.nodes:
         node.kwargs = tree_map(lambda value: device if isinstance(value, torch.device) else value, node.kwargs)
     arguments = [node.meta["val"] for node in graph.graph.nodes if node.op == "placeholder"]
-    mode = torch._guards.detect_fake_mode(arguments) or FakeTensorMode()
+    mode = detect_fake_mode(arguments) or FakeTensorMode()
     with mode:
         moved = [_on(value, device) for value in arguments]
         for node in graph.graph.nodes:

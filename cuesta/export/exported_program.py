@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch.utils import _pytree as pytree
 
 from cuesta.driver.calling import KEPT_SIZES
 from cuesta.errors import InputError
@@ -34,6 +33,7 @@ from cuesta.runtime.dtypes import DTYPES
 from cuesta.runtime.executable import Executable
 from cuesta.runtime.shared_memory import pairs_written
 from cuesta.runtime.strides import same_places
+from cuesta.torch_private import pytree
 
 
 @dataclass(frozen=True)

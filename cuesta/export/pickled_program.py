@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch.utils._pytree import TreeSpec, treespec_dumps, treespec_loads
 
 from cuesta.driver.loading import load
 from cuesta.errors import ArtefactError
@@ -21,6 +20,8 @@ from cuesta.export.program_file import check_origin, origin
 from cuesta.export.signature import Input, Signature
 from cuesta.runtime.artefact import Artefact
 from cuesta.runtime.executable import Executable
+from cuesta.torch_private.pytree import TreeSpec, treespec_dumps, treespec_loads
+from cuesta.torch_private.tensors import storage_key
 
 #: The format of the arguments of `parts_of`.
 _FORMAT = 1
@@ -86,7 +87,7 @@ def _described(weights: Mapping[str, torch.Tensor]) -> tuple[dict[str, _Weight],
     storages: list[torch.Tensor] = []
     described: dict[str, _Weight] = {}
     for name, tensor in weights.items():
-        number = numbers.setdefault(tensor.untyped_storage()._cdata, len(storages))
+        number = numbers.setdefault(storage_key(tensor), len(storages))
         if number == len(storages):
             storages.append(_flat(tensor))
         described[name] = _Weight(

@@ -11,7 +11,6 @@ from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Literal, TypeAlias, TypedDict
 
 import torch
-from torch.utils import _pytree as pytree
 
 from cuesta.errors import ArtefactError
 from cuesta.export.signature import Signature
@@ -22,6 +21,7 @@ from cuesta.runtime.schema.checks import Wrong, an_object, check_of, refusing, w
 from cuesta.runtime.schema.convention import check_arguments
 from cuesta.runtime.schema.memory import extent_in_elements
 from cuesta.runtime.schema.tensors import Dtype, check_dims
+from cuesta.torch_private import pytree
 
 _JSON = "program.json"
 #: The rank of an argument that the program does not take, whose rank is unknown.

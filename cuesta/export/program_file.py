@@ -30,6 +30,7 @@ from cuesta.runtime.dtypes import DTYPES
 from cuesta.runtime.executable import Executable
 from cuesta.runtime.machine import instructions
 from cuesta.runtime.schema.metadata import read_artefact
+from cuesta.torch_private.tensors import address
 
 _FORMAT = 1
 _KIND = "cuesta exported program"
@@ -139,7 +140,7 @@ def _describe_weights(weights: Mapping[str, torch.Tensor]) -> tuple[dict[str, An
     storages: list[torch.UntypedStorage] = []
     for name, tensor in weights.items():
         storage = tensor.untyped_storage()
-        number = numbers.setdefault(storage._cdata, len(storages))
+        number = numbers.setdefault(address(storage), len(storages))
         if number == len(storages):
             storages.append(storage)
         entries[name] = {

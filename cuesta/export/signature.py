@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from torch.utils import _pytree as pytree
+from cuesta.torch_private import pytree
 
 
 @dataclass(frozen=True)

@@ -15,10 +15,10 @@ import sys
 from typing import Annotated, Any, TypedDict
 
 import torch
-from torch.utils import _pytree as pytree
 
 from cuesta.errors import ArtefactError
 from cuesta.runtime.schema.checks import Wrong, check_of, refusing, text
+from cuesta.torch_private import pytree
 
 #: Factories that a defaultdict may have, besides registered containers.
 _FACTORIES = frozenset({bool, int, float, complex, str, bytes, list, dict, set, tuple})

@@ -83,7 +83,7 @@ def _known(condition: Any) -> bool:
     """Whether a condition holds for all values of its symbolic sizes; adds no guard."""
     if isinstance(condition, bool):
         return condition
-    from torch.fx.experimental.symbolic_shapes import statically_known_true
+    from cuesta.torch_private.symbolic_shapes import statically_known_true
 
     return statically_known_true(condition)
 

@@ -170,8 +170,8 @@ class GraphReport:
 
 @dataclass
 class Report:
-    """The graphs compiled since the last `torch._dynamo.reset()`, in order. Of a graph that is compiled for each set of
-    sizes, the last programs."""
+    """The graphs compiled since the last `torch.compiler.reset()`, in order. Of a graph that is compiled for each set
+    of sizes, the last programs."""
 
     graphs: list[GraphReport] = field(default_factory=list)
 
@@ -189,7 +189,7 @@ _CURRENT = Report()
 
 
 def report() -> Report:
-    """The report of what was compiled since the last `torch._dynamo.reset()`."""
+    """The report of what was compiled since the last `torch.compiler.reset()`."""
     return Report(list(_CURRENT.graphs))
 
 

@@ -28,6 +28,8 @@ import torch
 from cuesta.errors import InputError
 from cuesta.runtime.dtypes import DTYPES
 from cuesta.runtime.strides import same_places
+from cuesta.torch_private.dispatch import DisableTorchDispatch, DisableTorchFunctionSubclass
+from cuesta.torch_private.tensors import conjugate_bit, is_zerotensor, negative_bit, reinterpret_tensor, storage_key
 
 Tensor = torch.Tensor
 
@@ -36,8 +38,8 @@ MISFIT = -(1 << 31)
 #: Bytes: a GPU's kernels rely on arguments whose addresses are multiples of this.
 ALIGNMENT = 16
 
-_data_ptr: Callable[[Tensor], int] = torch._C.TensorBase.data_ptr
-_view: Callable[..., Tensor] = torch._C._dynamo.guards._reinterpret_tensor  # type: ignore[attr-defined]
+_data_ptr: Callable[[Tensor], int] = Tensor.data_ptr
+_view: Callable[..., Tensor] = reinterpret_tensor
 _MATERIALISE = (
     "ZeroTensors are immutable. Please use the materialized zero tensor obtained using .clone() if you want a mutable "
     "tensor."
@@ -101,7 +103,7 @@ class Arguments:
         with _ours():
             fitting = [expected.fit(tensor) for expected, tensor in zip(self._expected, given, strict=True)]
         for i in self._mutates:
-            if given[i]._is_zerotensor():
+            if is_zerotensor(given[i]):
                 raise RuntimeError(_MATERIALISE)
             if given[i].is_inference() and not torch.is_inference_mode_enabled():
                 raise RuntimeError(_INFERENCE)
@@ -125,7 +127,7 @@ class _Expected:
         """The argument itself, or a copy that fits."""
         self._check(tensor)
         plain = _plain(tensor)
-        if tensor._is_zerotensor():
+        if is_zerotensor(tensor):
             return self._empty().zero_()
         in_place = same_places(self.sizes, tensor.stride(), self.strides)
         if not is_lazy(tensor) and in_place and _data_ptr(plain) % self.alignment == 0:
@@ -162,7 +164,7 @@ class _Expected:
 @contextmanager
 def _ours() -> Iterator[None]:
     """Hides tensor ops from the user: no gradients, tensor subclasses or dispatch modes take part in them."""
-    with torch.no_grad(), torch._C.DisableTorchFunctionSubclass(), torch._C._DisableTorchDispatch():
+    with torch.no_grad(), DisableTorchFunctionSubclass(), DisableTorchDispatch():
         yield
 
 
@@ -174,7 +176,7 @@ def _alignment(argument: Mapping[str, Any], metadata: Mapping[str, Any]) -> int:
 
 def missing_memory(tensor: Tensor) -> str | None:
     """Why a strided tensor's elements cannot be read; None if they can. Torch itself does not check this."""
-    if not tensor.numel() or tensor._is_zerotensor():
+    if not tensor.numel() or is_zerotensor(tensor):
         return None
     held, address = _memory(tensor)
     if held is None or (held and not address):
@@ -198,7 +200,7 @@ def _plain(tensor: Tensor) -> Tensor:
 
 
 def _is_alias(tensor: Tensor, other: Tensor) -> bool:
-    return tensor.untyped_storage()._cdata == other.untyped_storage()._cdata
+    return storage_key(tensor) == storage_key(other)
 
 
 def is_lazy(tensor: Tensor) -> bool:
@@ -209,8 +211,8 @@ def is_lazy(tensor: Tensor) -> bool:
 def _memory_of(tensor: Tensor) -> Tensor:
     """A tensor of the values in memory: the same tensor without its lazy conjugate and negative bits."""
     memory = tensor.detach()
-    memory = memory._conj() if memory.is_conj() else memory
-    return torch._neg_view(memory) if memory.is_neg() else memory
+    memory = conjugate_bit(memory) if memory.is_conj() else memory
+    return negative_bit(memory) if memory.is_neg() else memory
 
 
 def aligned_copy(tensor: Tensor) -> Tensor:
@@ -255,11 +257,11 @@ def _result_in(given: Tensor, copy: Tensor, result: Mapping[str, Any], computed:
     else the computed result."""
     if result["whole"]:
         return given
-    if given._is_zerotensor() or not same_places(copy.shape, given.stride(), copy.stride()):
+    if is_zerotensor(given) or not same_places(copy.shape, given.stride(), copy.stride()):
         return computed
     view = argument_result(_memory_of(given), result)
-    view = view._conj() if given.is_conj() else view
-    return torch._neg_view(view) if given.is_neg() else view
+    view = conjugate_bit(view) if given.is_conj() else view
+    return negative_bit(view) if given.is_neg() else view
 
 
 def argument_result(argument: Tensor, result: Mapping[str, Any]) -> Tensor:

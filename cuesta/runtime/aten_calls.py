@@ -11,6 +11,7 @@ import torch
 
 import cuesta.own_ops  # noqa: F401  torch.ops.cuesta defines our ops
 from cuesta.sizes import parse
+from cuesta.torch_private.ops import OpNamespace, OpOverload, OpOverloadPacket
 
 Arguments = tuple[list[Any], dict[str, Any]]
 
@@ -30,9 +31,9 @@ def find_overload(name: str) -> Any:
     found: Any = torch.ops
     # Other attributes of torch.ops are functions that import modules and load libraries: these must not be reached.
     for part, kind in (
-        (namespace, torch._ops._OpNamespace),
-        (op, torch._ops.OpOverloadPacket),
-        (overload, torch._ops.OpOverload),
+        (namespace, OpNamespace),
+        (op, OpOverloadPacket),
+        (overload, OpOverload),
     ):
         if not part.isidentifier() or part.startswith("__"):
             raise AttributeError(f"{part!r} is no name of an op's")

@@ -19,6 +19,7 @@ from cuesta.runtime.aten_calls import find_overload, read_call
 from cuesta.runtime.dtypes import DTYPES
 from cuesta.runtime.handles import make_handles, steal
 from cuesta.runtime.strides import same_places
+from cuesta.torch_private.tensors import is_zerotensor
 
 Tensor = torch.Tensor
 
@@ -96,7 +97,7 @@ def _checked(overload: str, result: Tensor | None, expected: dict[str, Any], ope
             f"{overload} returned sizes {list(result.shape)}, {result.dtype}; "
             f"the graph was traced with sizes {sizes}, {dtype}"
         )
-    if is_lazy(result) or result._is_zerotensor():
+    if is_lazy(result) or is_zerotensor(result):
         return torch.empty_strided(sizes, strides, dtype=dtype, device=result.device).copy_(result)
     same_strides = same_places(sizes, strides, result.stride())
     if not same_strides or (result.numel() and result.untyped_storage().data_ptr() in operands):

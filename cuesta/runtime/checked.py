@@ -27,6 +27,7 @@ import torch
 from cuesta.errors import BoundsError
 from cuesta.runtime.extents import extent
 from cuesta.sizes import at, parse
+from cuesta.torch_private.tensors import reinterpret_tensor
 
 Tensor = torch.Tensor
 Call = Callable[[list[Tensor]], list[Tensor]]
@@ -38,7 +39,7 @@ _DISTANCE_BITS = 40
 #: Fills memory before a call: all bits set are a NaN in every float type, so that reads of unwritten memory show.
 _UNWRITTEN = 0xFF
 
-_view: Callable[..., Tensor] = torch._C._dynamo.guards._reinterpret_tensor  # type: ignore[attr-defined]
+_view: Callable[..., Tensor] = reinterpret_tensor
 
 
 class Zones:

@@ -56,6 +56,7 @@ from cuesta.runtime.interface import check_interface
 from cuesta.runtime.kernel_table import KernelTable
 from cuesta.runtime.sized import admits, is_sized, with_sizes
 from cuesta.runtime.sole_owner import own
+from cuesta.torch_private.tensors import base_of, reinterpret_tensor
 
 Tensor = torch.Tensor
 
@@ -74,7 +75,7 @@ _Fits = Callable[[list[Tensor]], bool]
 
 # A tensor over the same memory with other sizes and strides, and an offset to add. Autograd does not see it as a view,
 # because the graph was traced without one.
-_view: Callable[..., Tensor] = torch._C._dynamo.guards._reinterpret_tensor  # type: ignore[attr-defined]
+_view: Callable[..., Tensor] = reinterpret_tensor
 
 
 class Executable:
@@ -92,8 +93,13 @@ class Executable:
         self._kernels = kernels
         loaded = load_object(artefact.objects, _resolver(kernels))
         check_interface(loaded.symbols, artefact.entry, self.metadata)
+        # A class is freed only by a collection of garbage. So all sets of sizes share the class of the slots.
         self._make = functools.partial(
-            _specialise, loaded=loaded, entry=loaded.symbols[artefact.entry], kernels=kernels
+            _specialise,
+            loaded=loaded,
+            entry=loaded.symbols[artefact.entry],
+            kernels=kernels,
+            new_slots=_slots_maker(_slot_count(self.metadata), self.metadata["kept"]),
         )
         self._call: _Call = _needs_sizes
         self._fits: _Fits = _needs_sizes
@@ -143,7 +149,11 @@ def _resolver(kernels: KernelTable | None) -> Resolve:
 
 
 def _specialise(
-    metadata: dict[str, Any], loaded: LoadedObject, entry: int, kernels: KernelTable | None
+    metadata: dict[str, Any],
+    loaded: LoadedObject,
+    entry: int,
+    kernels: KernelTable | None,
+    new_slots: Callable[[], tuple[Any, int]],
 ) -> tuple[_Call, _Fits]:
     """The call of an artefact and the check of its arguments.
 
@@ -160,14 +170,14 @@ def _specialise(
         raise calls.take_exception() or launch_error or failures.error(code, slots[stream])
 
     released = metadata["released"]
-    count = len(metadata["arguments"]) + _BEFORE_BASES + len(metadata["bases"]) + len(released)
+    count = _slot_count(metadata)
     tables = (ctypes.c_int64 * len(metadata["words"]))(*metadata["words"])
     names: dict[str, Any] = {
         "keep": (loaded, callback, kernels, tables),  # they must live as long as the function
         "tables": ctypes.addressof(tables),
         "entry": _ENTRY(entry),
         "free_slots": [],
-        "new_slots": _slots_maker(count, metadata["kept"]),
+        "new_slots": new_slots,
         "lease": ARENAS.lease,
         "threads": torch.get_num_threads,
         "callback": ctypes.cast(callback, ctypes.c_void_p).value if callback else 0,
@@ -183,6 +193,7 @@ def _specialise(
         "keep_exception": calls.keep_exception,
         "pack": struct.Struct(f"={count}q").pack_into,
         "view": _view,
+        "base_of": base_of,
         **{f"dtype_{i}": DTYPES[b["dtype"]] for i, b in enumerate(metadata["bases"])},
         **{f"result_dtype_{i}": DTYPES[r["dtype"]] for i, r in enumerate(metadata["results"])},
     }
@@ -217,6 +228,11 @@ def _checker(loaded: LoadedObject, metadata: dict[str, Any], tables: tuple[int, 
         return bool(code == 0)
 
     return fits
+
+
+def _slot_count(metadata: Mapping[str, Any]) -> int:
+    """The count of a program's slots without those of the kept tensors. It is the same for all sizes."""
+    return len(metadata["arguments"]) + _BEFORE_BASES + len(metadata["bases"]) + len(metadata["released"])
 
 
 def _slots_maker(count: int, kept: int) -> Callable[[], tuple[Any, int]]:
@@ -311,9 +327,9 @@ def _source(metadata: dict[str, Any]) -> str:
         add(f"{', '.join(f'b{i}' for i in owned)}, = steal({handles})")
     for i in owned:
         if bases[i]["owner"] == "aten":
-            # If an op returned a view, `_base` is set. AOTAutograd accepts arguments that share memory, one of which is
+            # If an op returned a view, it has a base. AOTAutograd accepts arguments that share memory, one of which is
             # written, only if all of them have a base or none has. Views made here have none, so this one gets none.
-            add(f"if b{i}._base is not None:")
+            add(f"if base_of(b{i}) is not None:")
             add(f"    b{i} = view(b{i}, {_ints(bases[i]['sizes'])}, {_ints(bases[i]['strides'])}, 0)")
     add("free_slots.append((slots, address))")
     returned: set[str] = set()

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import torch
 
 from cuesta.torch_library import torch_library
+from cuesta.torch_private.tensors import handles_of_tensors, tensors_of_handles
 
 _new_capsule = ctypes.pythonapi.PyCapsule_New
 _new_capsule.restype = ctypes.py_object
@@ -20,8 +21,7 @@ _capsule_pointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
 def steal(*handles: int) -> list[torch.Tensor]:
     """Takes over handles and returns their tensors. The handles must not be used afterwards."""
     capsules = [_new_capsule(handle, None, None) for handle in handles]
-    tensors: list[torch.Tensor] = torch._C._aoti.alloc_tensors_by_stealing_from_void_ptrs(capsules)
-    return tensors
+    return tensors_of_handles(capsules)
 
 
 def of_handle(handle: int) -> torch.Tensor:
@@ -35,5 +35,5 @@ def of_handle(handle: int) -> torch.Tensor:
 
 def make_handles(tensors: Sequence[torch.Tensor]) -> list[int]:
     """New handles of tensors. The receiver must delete them."""
-    capsules = torch._C._aoti.unsafe_alloc_void_ptrs_from_tensors(list(tensors))
+    capsules = handles_of_tensors(list(tensors))
     return [_capsule_pointer(capsule, None) for capsule in capsules]

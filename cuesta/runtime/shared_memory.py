@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 
 import torch
-from torch._C._dynamo.guards import compute_overlapping_tensors
 
 from cuesta.runtime.arguments import extent
+from cuesta.torch_private.tensors import overlap
 
 Tensor = torch.Tensor
 
@@ -21,7 +21,7 @@ def pairs_written(tensors: Mapping[int, Tensor], written: Collection[int]) -> It
         before = [(reached, other) for reached, other in before if reached > start]
         for _, other in before:
             is_written = i in written or other in written
-            if is_written and compute_overlapping_tensors([tensors[i], tensors[other]], symbolic=False):
+            if is_written and overlap(tensors[i], tensors[other]):
                 yield min(i, other), max(i, other)
         if end > start:
             before.append((end, i))

@@ -13,7 +13,7 @@ The symbols' values turn them into numbers. Some numbers are computed anew for e
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from cuesta.runtime.aten_calls import takes_sizes, with_numbers
@@ -66,20 +66,22 @@ def _with_sizes(program: Mapping[str, Any], values: Mapping[str, int]) -> dict[s
     def number(spelled: int | str) -> int:
         return at(parse(spelled), numbers) if isinstance(spelled, str) else spelled
 
-    def sized(entry: dict[str, Any]) -> dict[str, Any]:
-        lists: dict[str, Any] = {key: [number(n) for n in entry[key]] for key in ("sizes", "strides") if key in entry}
-        offset = {"offset": number(entry["offset"])} if "offset" in entry else {}
-        results = {"results": [sized(r) for r in entry["results"]]} if "results" in entry else {}
-        return {**entry, **lists, **offset, **results}
-
     return {
         **program,
         "arena": number(program["arena"]),
         "words": [number(n) for n in program["words"]],
         "late": sorted({n for name, n in grids.items() if name[0] == "k" and program["kernels"][n]["late"]}),
-        **{key: [sized(entry) for entry in program[key]] for key in ("arguments", "bases", "results", "steps")},
-        "calls": [{**sized(call), "args": with_numbers(call["args"], number)} for call in program["calls"]],
+        **{key: [_sized(e, number) for e in program[key]] for key in ("arguments", "bases", "results", "steps")},
+        "calls": [{**_sized(call, number), "args": with_numbers(call["args"], number)} for call in program["calls"]],
     }
+
+
+def _sized(entry: Mapping[str, Any], number: Callable[[int | str], int]) -> dict[str, Any]:
+    """An entry of the metadata with numbers for its sizes, strides and offset, and for those of its results."""
+    lists: dict[str, Any] = {key: [number(n) for n in entry[key]] for key in ("sizes", "strides") if key in entry}
+    offset = {"offset": number(entry["offset"])} if "offset" in entry else {}
+    results = {"results": [_sized(r, number) for r in entry["results"]]} if "results" in entry else {}
+    return {**entry, **lists, **offset, **results}
 
 
 def _places(buffers: list[list[int | str]], values: Mapping[str, int]) -> dict[str, int]:

@@ -11,8 +11,7 @@ import sys
 import torch
 
 from cuesta.runtime.arguments import aligned_copy
-
-_memory_uses = torch._C._storage_Use_Count
+from cuesta.torch_private.tensors import address, storage_uses, uses
 
 
 def _uses(tensors: list[torch.Tensor], i: int) -> tuple[int, int, int, int]:
@@ -21,9 +20,9 @@ def _uses(tensors: list[torch.Tensor], i: int) -> tuple[int, int, int, int]:
     storage = tensor.untyped_storage()
     return (
         sys.getrefcount(tensor),
-        tensor._use_count(),  # type: ignore[attr-defined]
+        uses(tensor),
         sys.getrefcount(storage),
-        _memory_uses(storage._cdata),
+        storage_uses(address(storage)),
     )
 
 

@@ -22,6 +22,7 @@ from cuesta.dialects.types import torch_dtype
 from cuesta.sizes import Size
 from cuesta.targets import DEVICE_CODES
 from cuesta.torch_library import torch_library
+from cuesta.torch_private.ops import is_composite, schema_of
 
 #: c10::ScalarType's numbers, which torch keeps stable; a test compares them with aoti_torch_dtype_*().
 DTYPE_CODES: dict[torch.dtype, int] = {
@@ -150,7 +151,7 @@ def dispatcher_words(overload: str, args: str) -> tuple[Word, ...] | None:
         values = onednn_arguments(overload, values)
     words: list[Word] = []
     try:
-        for position, argument in enumerate(op._schema.arguments):
+        for position, argument in enumerate(schema_of(op).arguments):
             if position < len(values):
                 value = values[position]
             elif argument.name in keywords:
@@ -166,11 +167,11 @@ def dispatcher_words(overload: str, args: str) -> tuple[Word, ...] | None:
 
 
 def _returns_fresh_tensors(op: Any) -> bool:
-    schema = op._schema
+    schema = schema_of(op)
     if schema.name in _UNSAFE_VIEWS or any(a.alias_info is not None for a in (*schema.arguments, *schema.returns)):
         return False
     # A composite may return its argument, whatever its schema says.
-    composite = torch._C._dispatch_has_kernel_for_dispatch_key(op.name(), "CompositeImplicitAutograd")
+    composite = is_composite(op)
     return not composite and all(r.type.kind() in ("TensorType", "IntType", "SymIntType") for r in schema.returns)
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from cuesta.dialects.aten import find_overload
+from cuesta.torch_private.ops import schema_of
 
 #: Device → overloads, all in torch 2.11 and later. None of them takes lists, for which functions have another form.
 _OVERLOADS: dict[str, frozenset[str]] = {
@@ -52,7 +53,7 @@ def typed_entry(overload: str, device: str) -> TypedEntry | None:
     """The typed function of an overload for a type of device; None if there is none."""
     if overload not in _OVERLOADS.get(device, ()):
         return None
-    schema = find_overload(overload)._schema
+    schema = schema_of(find_overload(overload))
     symbol = f"aoti_torch_{device}_{overload.split('.')[1]}"
     arguments = tuple(_kind(argument.type) for argument in schema.arguments)
     return TypedEntry(symbol, arguments, tuple(_kind(result.type) for result in schema.returns))
@@ -60,7 +61,7 @@ def typed_entry(overload: str, device: str) -> TypedEntry | None:
 
 def dispatcher_mistakes_results(overload: str) -> bool:
     """Whether the dispatcher pairs a result with a wrong type."""
-    kinds = [_KINDS.get(result.type.kind()) for result in find_overload(overload)._schema.returns]
+    kinds = [_KINDS.get(result.type.kind()) for result in schema_of(find_overload(overload)).returns]
     return kinds != kinds[::-1]
 
 

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 import torch
-from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 
 from cuesta._mlir import ir
 from cuesta.dialects import types
@@ -17,6 +16,8 @@ from cuesta.dialects.types import shape_of
 from cuesta.frontend.aten.pointwise import operand, result_spelling
 from cuesta.frontend.rules import Decline, imports
 from cuesta.sizes import Number, Size
+from cuesta.torch_private.decompositions import is_non_overlapping_and_dense_or_false
+from cuesta.torch_private.symbolic_shapes import free_unbacked_symbols
 
 Value: TypeAlias = ir.Value
 
@@ -49,7 +50,7 @@ def empty(b: GraphBuilder, node: torch.fx.Node, *_: Any, **__: Any) -> Value:
 
 def _overlaps(meta: torch.Tensor) -> bool:
     """Whether two elements may share a place: a stride is no longer than the extent of all smaller strides."""
-    if torch._prims_common.is_non_overlapping_and_dense_or_false(meta):  # adds no guard on data-dependent sizes
+    if is_non_overlapping_and_dense_or_false(meta):  # adds no guard on data-dependent sizes
         return False
     if free_unbacked_symbols(meta):
         return True

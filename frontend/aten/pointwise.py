@@ -14,6 +14,7 @@ from cuesta.dialects.cuesta import pointwise
 from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.types import SPELLING, is_float, opmath, shape_of, spelling_of, torch_dtype
 from cuesta.frontend.rules import Decline, imports
+from cuesta.torch_private.ops import schema_of
 
 Value: TypeAlias = ir.Value
 
@@ -79,7 +80,7 @@ def import_row(b: GraphBuilder, node: torch.fx.Node, row: pointwise.Pointwise, a
     if len(rest) > len(row.params) or not set(node.kwargs) <= set(row.params):
         raise Decline("this overload takes more than its row")
     params = dict(zip(row.params, (float(p) for p in rest), strict=False))
-    schema = {a.name: a.default_value for a in node.target._schema.arguments}  # type: ignore[union-attr]
+    schema = {a.name: a.default_value for a in schema_of(node.target).arguments}
     for name in row.params[len(rest) :]:
         params[name] = float(node.kwargs.get(name, schema.get(name)))  # type: ignore[arg-type]
     result = result_spelling(node)

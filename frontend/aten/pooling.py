@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 import torch
-from torch.fx.experimental.symbolic_shapes import statically_known_true
 
 from cuesta._mlir import ir
 from cuesta.dialects import types
@@ -23,6 +22,7 @@ from cuesta.frontend.aten.pointwise import joined, result_spelling
 from cuesta.frontend.aten.positions import write_at
 from cuesta.frontend.rules import Decline, imports, sizes_of
 from cuesta.sizes import Number, Size
+from cuesta.torch_private.symbolic_shapes import statically_known_true
 
 Value: TypeAlias = ir.Value
 

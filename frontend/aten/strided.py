@@ -17,6 +17,7 @@ from cuesta.frontend.aten.pointwise import joined
 from cuesta.frontend.aten.positions import index_into
 from cuesta.frontend.rules import Decline, imports, strides_of
 from cuesta.sizes import number
+from cuesta.torch_private.decompositions import is_non_overlapping_and_dense_or_false
 
 Value: TypeAlias = ir.Value
 
@@ -133,7 +134,7 @@ def as_strided(
         (n - 1) * s for n, s in zip(shape_of(x), given, strict=True)
     ):
         raise Unsupported("a view of memory that its tensor does not name")
-    if not torch._prims_common.is_non_overlapping_and_dense_or_false(source):
+    if not is_non_overlapping_and_dense_or_false(source):
         raise Decline("strides that name other places of a tensor's memory")
     order = sorted(range(len(given)), key=lambda d: (-given[d], d))
     flat = b.reshape(b.permute(x, order), [count])

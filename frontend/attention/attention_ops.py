@@ -15,6 +15,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from cuesta.torch_private.ops import implementation
+
 aten = torch.ops.aten
 
 
@@ -100,8 +102,8 @@ def attention_backward(
     return _backward(*saved, mask, causal, scale, 0.0, route, (nothing, nothing))
 
 
-attention.register_fake(attention._init_fn)
-attention_backward.register_fake(attention_backward._init_fn)
+attention.register_fake(implementation(attention))
+attention_backward.register_fake(implementation(attention_backward))
 
 
 def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
@@ -223,5 +225,5 @@ def _bias_backward(
     return dq, dk, dv, dbias
 
 
-seeded_attention.register_fake(seeded_attention._init_fn)
+seeded_attention.register_fake(implementation(seeded_attention))
 biased_attention_backward.register_fake(_bias_backward)

@@ -13,11 +13,12 @@ from collections.abc import Iterable
 from typing import Any
 
 import torch
-from torch._subclasses.fake_tensor import unset_fake_temporarily
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from cuesta.frontend.attention import symbolic_masks
 from cuesta.frontend.attention.mask_nodes import NotConstant, meta_of, steps_of
+from cuesta.torch_private.dispatch import TorchDispatchMode
+from cuesta.torch_private.fake_tensors import unset_fake_temporarily
+from cuesta.torch_private.ops import HigherOrderOperator, OpOverload, schema_of
 
 #: Tensors of more elements are not evaluated: a mask over 8192 positions has this many.
 _LIMIT = 1 << 26
@@ -98,8 +99,8 @@ def _run(node: torch.fx.Node, values: dict[torch.fx.Node, Any]) -> Any:
             return args[0]
         return getattr(args[0], str(node.target))(*args[1:], **kwargs)
     module = getattr(node.target, "__module__", None) or ""
-    known = isinstance(node.target, torch._ops.OpOverload) or module.partition(".")[0] in _KNOWN_MODULES
-    if not known or "_functorch" in module or isinstance(node.target, torch._ops.HigherOrderOperator):
+    known = isinstance(node.target, OpOverload) or module.partition(".")[0] in _KNOWN_MODULES
+    if not known or "_functorch" in module or isinstance(node.target, HigherOrderOperator):
         raise NotConstant(f"{node.target} is not run here")
     return node.target(*args, **kwargs)  # type: ignore[operator]
 
@@ -132,7 +133,7 @@ class _Careful(TorchDispatchMode):
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if torch.Tag.nondeterministic_seeded in func.tags:
             raise NotConstant(f"{func} draws random numbers")
-        is_view = any(r.alias_info is not None and not r.alias_info.is_write for r in func._schema.returns)
+        is_view = any(r.alias_info is not None and not r.alias_info.is_write for r in schema_of(func).returns)
         if not is_view and _elements((*args, *(kwargs or {}).values())) > _LIMIT:
             raise NotConstant(f"{func} gives too many elements")
         return func(*args, **(kwargs or {}))

@@ -18,7 +18,6 @@ from typing import Any
 
 import torch
 from torch.fx import Node
-from torch.fx.experimental.symbolic_shapes import guard_or_false
 
 from cuesta.errors import CuestaError
 from cuesta.frontend.attention.constant_masks import classify_mask
@@ -33,8 +32,10 @@ from cuesta.policy.attention_routes import (
 )
 from cuesta.runtime.dtypes import SPELLING
 from cuesta.targets import CPU, Target
+from cuesta.torch_private.fx import chooses_attention
+from cuesta.torch_private.symbolic_shapes import guard_or_false
 
-_SDPA = torch._C._nn.scaled_dot_product_attention
+_SDPA = torch.nn.functional.scaled_dot_product_attention
 
 
 @dataclass
@@ -212,7 +213,7 @@ def _calls(graph: torch.fx.Graph) -> Iterator[Node]:
     the user chooses kernels within the graph."""
     nesting = 0
     nodes = list(graph.nodes)
-    if any(n.op == "call_function" and n.target is torch.nn.attention._sdpa_kernel for n in nodes):
+    if any(map(chooses_attention, nodes)):
         return
     for node in nodes:
         name = getattr(node.target, "__name__", "")
@@ -246,7 +247,7 @@ def _kernel_order(route: str, q: torch.Tensor) -> list[int] | None:
 
 
 #: Calls whose result's strides do not depend on their operand's, and calls that may pass their operand's dim order on.
-_CONTIGUOUS = ("contiguous", torch._C._nn.linear)
+_CONTIGUOUS = ("contiguous", torch.nn.functional.linear)
 _PASS_ON = ("transpose", "permute", "swapaxes", "reshape", "flatten")
 
 

@@ -12,6 +12,9 @@ from typing import Any
 
 import torch
 
+from cuesta.torch_private.fx import is_erased
+from cuesta.torch_private.ops import OpOverload, schema_of
+
 #: A mask computed by more nodes than this counts as not constant.
 _MOST_NODES = 500
 
@@ -77,8 +80,8 @@ def _writes(node: torch.fx.Node) -> bool:
         return _names_writer(str(target))
     if node.op != "call_function":
         return False
-    if isinstance(target, torch._ops.OpOverload):
-        return target._schema.is_mutable
+    if isinstance(target, OpOverload):
+        return schema_of(target).is_mutable
     if getattr(target, "__module__", None) == "_operator":
         return target in _WRITING
     return "out" in node.kwargs or _names_writer(getattr(target, "__name__", ""))
@@ -119,7 +122,7 @@ def erase_unused(nodes: Iterable[torch.fx.Node]) -> None:
     while waiting:
         node = waiting.pop()
         calls = node.op in ("call_function", "call_method", "get_attr")
-        if node._erased or node.users or not calls or _writes(node) or node.is_impure():
+        if is_erased(node) or node.users or not calls or _writes(node) or node.is_impure():
             continue
         waiting += node.all_input_nodes
         node.graph.erase_node(node)

@@ -13,17 +13,17 @@ from collections.abc import Container, Iterable, Sequence
 from typing import Any
 
 import torch
-from torch._functorch._aot_autograd.schemas import OutputType
 from torch.fx import GraphModule, Node
 
 from cuesta.frontend.fx_nodes import memory_root
 from cuesta.frontend.graph_key import ALIASES, aliases_of
+from cuesta.torch_private.aot_graphs import OutputType
+from cuesta.torch_private.fake_tensors import forward_metadata
 
 
 def note_aliased_outputs(gm: GraphModule) -> None:
     """Notes such results of the graph that AOTAutograd has compiled now, in the meta of the graph's output node."""
-    context = torch._guards.TracingContext.try_get()
-    metadata = context.fw_metadata if context is not None else None
+    metadata = forward_metadata()
     placeholders = gm.graph.find_nodes(op="placeholder")
     if metadata is None or len(metadata.input_info) != len(placeholders):
         return

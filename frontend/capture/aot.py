@@ -8,18 +8,16 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
-from torch._dynamo import disable
-from torch._dynamo.exc import TensorifyScalarRestartAnalysis
-from torch._dynamo.utils import counters, flatten_graph_inputs
-from torch._functorch._aot_autograd.schemas import SerializableAOTDispatchCompiler
-from torch._functorch.aot_autograd import aot_module_simplified
-from torch.fx._lazy_graph_module import _LazyGraphModule
 
 from cuesta.frontend.fx_passes.fx_pipeline import Observer, TrainingStep
 from cuesta.frontend.fx_passes.recomputed_values import cheap_ops_known
 from cuesta.frontend.fx_pipelines import JOINT, SAVED
 from cuesta.options import Options
-from cuesta.unread_logs import graphs_as_wanted
+from cuesta.torch_private.aot_autograd import SerializableAOTDispatchCompiler, aot_module_simplified
+from cuesta.torch_private.configs import without_merging, writes_code_lazily
+from cuesta.torch_private.dynamo import TensorifyScalarRestartAnalysis, counters, flatten_graph_inputs
+from cuesta.torch_private.fx import LazyGraphModule
+from cuesta.torch_private.unread_logs import graphs_as_wanted
 
 
 def aot_backend(
@@ -65,7 +63,7 @@ def aot_backend(
 
 
 def _never_traced(function: Callable[..., Any]) -> Callable[..., Any]:
-    untraced: Callable[..., Any] = disable(function, reason="it is compiled, or compiles")
+    untraced: Callable[..., Any] = torch.compiler.disable(function, reason="it is compiled, or compiles")
     return untraced
 
 
@@ -88,10 +86,9 @@ def _files_of_torchs_log() -> contextlib.AbstractContextManager[Any]:
     why torch's own wrapper (torch._dynamo.backends.common) is not used."""
     if os.environ.get("TORCH_COMPILE_DEBUG", "0") != "1":
         return contextlib.nullcontext()
-    from torch._inductor.debug import enable_aot_logging
+    from cuesta.torch_private.inductor import files_of_torchs_log
 
-    logged: contextlib.AbstractContextManager[Any] = enable_aot_logging()
-    return logged
+    return files_of_torchs_log()
 
 
 def partition(
@@ -107,12 +104,12 @@ def partition(
     Runs the FX stages `joint` and `saved` around the split, under `options` (by default torch's); `observe` is shown
     the graphs after each.
     """
-    from torch._functorch.partitioners import min_cut_rematerialization_partition
+    from cuesta.torch_private.partitioners import min_cut_rematerialization_partition
 
     options = options or Options()
     JOINT.run(joint, options, observe)
     # compiler="inductor" means: recomputing pointwise ops is cheap, because the compiler fuses them.
-    with torch._functorch.config.patch(cse=False), cheap_ops_known():
+    with without_merging(), cheap_ops_known():
         forward, backward = min_cut_rematerialization_partition(joint, joint_inputs, compiler="inductor", **kwargs)
     step = TrainingStep(forward, _written_when_read(backward), kwargs["num_fwd_outputs"])
     SAVED.run(step, options, observe)
@@ -123,8 +120,8 @@ def _written_when_read(gm: torch.fx.GraphModule) -> torch.fx.GraphModule:
     """A graph module that generates its Python code only when the code is read. While Dynamo compiles, all graph
     modules are lazy but the one that the partitioner makes: there each change and each copy regenerates the code of all
     nodes."""
-    if not torch._dynamo.config.use_lazy_graph_module:
+    if not writes_code_lazily():
         return gm
-    lazy = _LazyGraphModule.from_graphmodule(gm)
+    lazy = LazyGraphModule.from_graphmodule(gm)
     lazy.meta.update(gm.meta)
     return lazy

@@ -14,43 +14,24 @@ import functools
 import importlib
 import importlib.metadata
 import os
-import sys
-import types
 from collections.abc import Iterator
-from typing import Any
-from unittest import mock
 
 import torch
-from torch._inductor import codecache
 
 from cuesta.cache import content_key
-
-#: Names in torch's module → their replacements while a key is made. Not every version of torch has all of them.
-_INDUCTORS_OWN: dict[str, Any] = {
-    "init_backend_registration": lambda: None,
-    "custom_backend_passes": {},
-    "custom_backend_codegen_configs": {},
-}
+from cuesta.torch_private.inductor import key_of_sources, keys_without_inductors
 
 #: torch's own function, which reads all of torch's sources.
-_READ_ALL = codecache.torch_key
-_GENERATOR, _SOURCE_OF_KERNEL = (
-    "torch._inductor.codegen.wrapper",
-    "user_defined_triton_kernel_transitive_closure_source_code",
-)
+_READ_ALL = key_of_sources
 
 
 @contextlib.contextmanager
 def keys_of_ours(*parts: str) -> Iterator[None]:
     """A context in which torch makes its keys from its graphs and settings, and from `parts`."""
     tag = f"{torch.compiler.config.cache_key_tag} cuesta {content_key(*parts, *_machine())}"
-    present = {name: value for name, value in _INDUCTORS_OWN.items() if hasattr(codecache, name)}
-    present["torch_key"] = _torch_key
     with (
         torch.compiler.config.patch(cache_key_tag=tag),  # type: ignore[attr-defined]
-        mock.patch.multiple(codecache, **present),
-        _without_generator(),
-        mock.patch.object(codecache.CacheBase, "get_system", staticmethod(lambda: {"hash": "in cuesta's tag"})),
+        keys_without_inductors(_torch_key),
     ):
         yield
 
@@ -100,32 +81,3 @@ def _changes(folder: str) -> Iterator[int]:
                 yield entry.stat().st_mtime_ns
             elif entry.is_dir() and os.path.exists(os.path.join(entry.path, "__init__.py")):
                 yield from _changes(entry.path)
-
-
-@contextlib.contextmanager
-def _without_generator() -> Iterator[None]:
-    """A context in which importing torch's generator of Python code loads it only when one of its functions is used."""
-    if _GENERATOR in sys.modules:
-        yield
-        return
-
-    def read_all() -> Any:
-        if sys.modules.get(_GENERATOR) is stand_in:
-            del sys.modules[_GENERATOR]
-        return importlib.import_module(_GENERATOR)
-
-    def read(name: str) -> Any:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        if name == _SOURCE_OF_KERNEL:
-            return lambda kernel: getattr(read_all(), name)(kernel)
-        return getattr(read_all(), name)
-
-    stand_in = types.ModuleType(_GENERATOR)
-    vars(stand_in)["__getattr__"] = read
-    sys.modules[_GENERATOR] = stand_in
-    try:
-        yield
-    finally:
-        if sys.modules.get(_GENERATOR) is stand_in:
-            del sys.modules[_GENERATOR]

@@ -6,6 +6,9 @@ from typing import Any
 
 import torch
 
+from cuesta.torch_private.fake_tensors import forward_metadata
+from cuesta.torch_private.tensors import storage_key
+
 
 def donated_arguments(gm: torch.fx.GraphModule) -> list[int]:
     """Positions of the arguments whose memory is free after their last use, as AOTAutograd reports for the graph that
@@ -15,8 +18,7 @@ def donated_arguments(gm: torch.fx.GraphModule) -> list[int]:
     the saved tensors. Tensors that share memory with another argument are left out, because their ownership would be
     ambiguous.
     """
-    context = torch._guards.TracingContext.try_get()
-    metadata = context.fw_metadata if context is not None else None
+    metadata = forward_metadata()
     positions = (metadata.bw_donated_idxs if metadata is not None else None) or []
     storages = [_storage(n.meta.get("val")) for n in gm.graph.nodes if n.op == "placeholder"]
     return [i for i in positions if storages[i] is not None and storages.count(storages[i]) == 1]
@@ -42,4 +44,4 @@ def _storage(value: object) -> int | None:
     """A number that identifies a tensor's storage; None for values that are no strided tensors."""
     if not isinstance(value, torch.Tensor) or value.layout != torch.strided:
         return None
-    return value.untyped_storage()._cdata
+    return storage_key(value)

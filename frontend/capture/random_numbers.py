@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
-from torch._dynamo.source import RandomValueSource
+
+from cuesta.torch_private.dynamo import RandomValueSource
 
 
 def take_random_numbers_as_passed(gm: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> list[Any]:

@@ -6,6 +6,8 @@ import re
 
 import torch
 
+from cuesta.torch_private.fake_tensors import forward_metadata
+
 _PRIMAL = re.compile(r"primals_(\d+)$")
 
 
@@ -13,8 +15,7 @@ def static_arguments(gm: torch.fx.GraphModule, kind: str) -> list[int]:
     """Positions of the arguments that Dynamo and AOTAutograd know to keep their memory, for the graph that is being
     compiled. A backward graph's are those that are also arguments of the forward graph.
     """
-    context = torch._guards.TracingContext.try_get()
-    metadata = context.fw_metadata if context is not None else None
+    metadata = forward_metadata()
     known = set(metadata.static_input_indices) if metadata is not None else set()
     placeholders = [n for n in gm.graph.nodes if n.op == "placeholder"]
     if kind != "backward":

@@ -16,6 +16,7 @@ import torch
 from torch.fx import GraphModule, Node
 
 from cuesta.frontend.python_steps import is_view
+from cuesta.torch_private.ops import OpOverload
 
 Run = Callable[[list[Any]], list[Any]]
 
@@ -76,9 +77,9 @@ def run_on(stream: int | None, run: Run, foreign: Sequence[int]) -> Run:
 
 def find_stream(number: int) -> torch.Stream:
     """The user's stream object with this number, in the call in progress."""
-    from torch._dynamo.graph_bytecode_inputs import get_external_object_by_index
+    from cuesta.torch_private.dynamo import external_stream
 
-    return get_external_object_by_index(number)
+    return external_stream(number)
 
 
 def _keeping(run: Run, values: list[Any], foreign: Sequence[int]) -> list[Any]:
@@ -89,4 +90,4 @@ def _keeping(run: Run, values: list[Any], foreign: Sequence[int]) -> list[Any]:
 
 
 def _is_wait(node: Node) -> bool:
-    return isinstance(node.target, torch._ops.OpOverload) and node.target.namespace == "streams"
+    return isinstance(node.target, OpOverload) and node.target.namespace == "streams"

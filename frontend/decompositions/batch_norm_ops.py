@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor
-from torch._decomp import get_decompositions
+
+from cuesta.torch_private.decompositions import get_decompositions
 
 _BACKWARD = torch.ops.aten.native_batch_norm_backward.default
 _TORCHS = get_decompositions([_BACKWARD])

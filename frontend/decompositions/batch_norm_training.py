@@ -7,8 +7,9 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch._decomp import get_decompositions
-from torch.fx.experimental.symbolic_shapes import guard_or_false
+
+from cuesta.torch_private.decompositions import get_decompositions
+from cuesta.torch_private.symbolic_shapes import guard_or_false
 
 aten = torch.ops.aten
 _FORWARD = aten._native_batch_norm_legit_functional.default

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor
-from torch._prims_common import suggest_memory_format
 
 from cuesta.frontend.fx_passes.byte_images import RESIZES
+from cuesta.torch_private.decompositions import suggest_memory_format
 
 
 @torch.library.custom_op("cuesta::resize_bytes", mutates_args=())

@@ -12,7 +12,8 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch._decomp import get_decompositions
+
+from cuesta.torch_private.decompositions import get_decompositions
 
 aten = torch.ops.aten
 

@@ -7,7 +7,8 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.fx.experimental.symbolic_shapes import guard_or_true
+
+from cuesta.torch_private.symbolic_shapes import guard_or_true
 
 aten = torch.ops.aten
 

@@ -11,6 +11,8 @@ from typing import Any
 
 import torch
 
+from cuesta.torch_private.ops import schema_of
+
 #: Ops for which torch has a function of the same name that does the same to one tensor.
 _SAME_NAME = (
     *("add", "sub", "mul", "div", "addcmul", "addcdiv", "lerp", "pow", "clamp_min", "clamp_max", "max", "clone"),
@@ -43,14 +45,14 @@ def _overloads() -> Iterator[Any]:
         packet = getattr(torch.ops.aten, f"_foreach_{name}", None)
         for variant in packet.overloads() if packet else ():
             overload = getattr(packet, variant)
-            returns = [str(result.type) for result in overload._schema.returns]
+            returns = [str(result.type) for result in schema_of(overload).returns]
             if returns == ["List[Tensor]"] and str(overload) not in _LEFT_ALONE:
                 yield overload
 
 
 def _each(overload: Any) -> Callable[..., list[torch.Tensor]]:
-    arguments = overload._schema.arguments
-    name = overload._schema.name.partition("_foreach_")[2]
+    arguments = schema_of(overload).arguments
+    name = schema_of(overload).name.partition("_foreach_")[2]
     function = _OTHERS.get(name) or getattr(torch, name)
     lists = {a.name for a in arguments if a.type.kind() == "ListType"}
     # Number arguments that torch's function takes by keyword only → the keyword.

@@ -16,7 +16,8 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch._prims_common import suggest_memory_format
+
+from cuesta.torch_private.decompositions import suggest_memory_format
 
 aten = torch.ops.aten
 

@@ -9,10 +9,6 @@ from pathlib import Path
 from typing import Any, cast
 
 import torch
-from torch._decomp import _core_aten_decompositions_post_autograd, get_decompositions
-from torch._prims_common import suggest_memory_format
-from torch.fx.experimental.symbolic_shapes import guard_or_false, guard_or_true
-from torch.utils import _pytree as pytree
 
 from cuesta.cache import Hit, content_key, environment_key, open_cache
 from cuesta.frontend.attention import efficient_attention
@@ -28,6 +24,15 @@ from cuesta.frontend.decompositions.foreach import foreach_decompositions
 from cuesta.frontend.fx_passes import byte_images, operand_layouts
 from cuesta.frontend.refused_arguments import is_checked, refuses
 from cuesta.frontend.refused_types import refused_type, refused_types
+from cuesta.torch_private import pytree
+from cuesta.torch_private.decompositions import (
+    core_decompositions_after_autograd,
+    get_decompositions,
+    suggest_memory_format,
+)
+from cuesta.torch_private.ops import OpOverload, schema_of
+from cuesta.torch_private.symbolic_shapes import guard_or_false, guard_or_true
+from cuesta.torch_private.tensors import storage_key
 
 aten = torch.ops.aten
 
@@ -163,7 +168,7 @@ def decompositions(root: Path | None = None) -> dict[Any, Callable[..., Any]]:
     half a second, which a process saves whose graphs are all cached.
     """
     # Not core_aten_decompositions(), which is no plain dict: `|` of it with a dict drops all its entries.
-    table = _core_aten_decompositions_post_autograd() | get_decompositions(_MORE) | foreach_decompositions() | _OURS
+    table = core_decompositions_after_autograd() | get_decompositions(_MORE) | foreach_decompositions() | _OURS
     whole = _whole_ops(table, root)
     return {
         op: _unless_refused(op, _in_own_memory(op, _with_format(op, function)))
@@ -174,7 +179,7 @@ def decompositions(root: Path | None = None) -> dict[Any, Callable[..., Any]]:
 
 def _whole_ops(ops: Iterable[Any], root: Path | None) -> frozenset[str]:
     """The names of those among `ops` that stay whole. The cache's answer is used where it names only ops in `ops`."""
-    names = {str(op) for op in ops if isinstance(op, torch._ops.OpOverload)}
+    names = {str(op) for op in ops if isinstance(op, OpOverload)}
     cache, key = open_cache(root), content_key("ops that stay whole", environment_key())
     found = cache.get(key)
     if isinstance(found, Hit):
@@ -186,12 +191,12 @@ def _whole_ops(ops: Iterable[Any], root: Path | None) -> frozenset[str]:
     from cuesta.dialects.cuesta import pointwise
     from cuesta.frontend.rules import find_rule
 
-    def stays_whole(op: torch._ops.OpOverload) -> bool:
+    def stays_whole(op: OpOverload) -> bool:
         packet = str(op).rpartition(".")[0]
         has_row = packet.removeprefix("aten.") in pointwise.BY_NAME
         return has_row or packet in _KEEP or find_rule(op) is not None
 
-    whole = frozenset(str(op) for op in ops if isinstance(op, torch._ops.OpOverload) and stays_whole(op))
+    whole = frozenset(str(op) for op in ops if isinstance(op, OpOverload) and stays_whole(op))
     cache.put(key, "\n".join(sorted(whole)).encode())
     return whole
 
@@ -211,7 +216,7 @@ def _with_format(op: Any, decomposition: Callable[..., Any]) -> Callable[..., An
 def _in_own_memory(op: Any, decomposition: Callable[..., Any]) -> Callable[..., Any]:
     """Clones a decomposition's results that are arguments or views of arguments (padding by 0, a shuffle of one group),
     where the op returns new memory. Otherwise writes to the result would change the argument."""
-    schema = op._schema
+    schema = schema_of(op)
     if schema.is_mutable or any(result.alias_info is not None for result in schema.returns):
         return decomposition
 
@@ -227,7 +232,7 @@ def _in_own_memory(op: Any, decomposition: Callable[..., Any]) -> Callable[..., 
 def _memory_of(x: Any) -> int | None:
     if not isinstance(x, torch.Tensor) or x.layout != torch.strided:
         return None
-    return x.untyped_storage()._cdata
+    return storage_key(x)
 
 
 def _unless_refused(op: Any, decomposition: Callable[..., Any]) -> Callable[..., Any]:

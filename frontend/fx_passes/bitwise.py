@@ -16,6 +16,7 @@ from torch.fx import Node
 from cuesta.frontend.decompositions.foreach import foreach_decompositions
 from cuesta.frontend.decompositions.table import decompositions
 from cuesta.options import Options
+from cuesta.torch_private.ops import schema_of
 
 #: ATen ops that create, move or select numbers and compute none.
 _MOVES = frozenset(
@@ -158,7 +159,7 @@ def decompositions_of(options: Options) -> dict[Any, Callable[..., Any]]:
 
 def is_exact(node: Node) -> bool:
     """Whether a call of an ATen op has eager's bits when cuesta compiles it."""
-    name = node.target._schema.name.removeprefix("aten::")  # type: ignore[union-attr]
+    name = schema_of(node.target).name.removeprefix("aten::")
     if name in _MOVES or name == "copy_":
         return True
     if name in _EXACT:
@@ -169,7 +170,7 @@ def is_exact(node: Node) -> bool:
 def _scales(node: Node) -> bool:
     """Whether an op multiplies an operand by an `alpha` other than 1, as add, sub and rsub may."""
     alpha = node.kwargs.get("alpha", node.args[2] if len(node.args) > 2 else 1)
-    return "alpha" in {a.name for a in node.target._schema.arguments} and bool(alpha != 1)  # type: ignore[union-attr]
+    return "alpha" in {a.name for a in schema_of(node.target).arguments} and bool(alpha != 1)
 
 
 def _metas(node: Node) -> list[Any]:

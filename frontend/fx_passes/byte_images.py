@@ -12,7 +12,8 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from torch._decomp import decomposition_table
+
+from cuesta.torch_private.decompositions import decomposition_table
 
 aten = torch.ops.aten
 

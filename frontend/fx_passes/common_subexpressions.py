@@ -10,10 +10,11 @@ from collections.abc import Hashable
 from typing import Any
 
 import torch
-from torch.utils._pytree import tree_flatten
 
 from cuesta.frontend.capture.streams import stream_of
 from cuesta.frontend.fx_nodes import storage_of
+from cuesta.torch_private.ops import HigherOrderOperator, OpOverload, schema_of
+from cuesta.torch_private.pytree import tree_flatten
 
 _SYMBOLIC = (torch.SymInt, torch.SymFloat, torch.SymBool)
 
@@ -41,14 +42,14 @@ def merge_equal_nodes(graph: torch.fx.Graph) -> None:
 
 
 def _writes(node: torch.fx.Node) -> bool:
-    return isinstance(node.target, torch._ops.OpOverload) and node.target._schema.is_mutable
+    return isinstance(node.target, OpOverload) and schema_of(node.target).is_mutable
 
 
 def _is_value(node: torch.fx.Node) -> bool:
     """Whether repeating a node's call gives the same value."""
-    if not isinstance(node.target, torch._ops.OpOverload):
-        return not isinstance(node.target, torch._ops.HigherOrderOperator)
-    if torch.Tag.nondeterministic_seeded in node.target.tags or node.target._schema.name.startswith("aten::empty"):
+    if not isinstance(node.target, OpOverload):
+        return not isinstance(node.target, HigherOrderOperator)
+    if torch.Tag.nondeterministic_seeded in node.target.tags or schema_of(node.target).name.startswith("aten::empty"):
         return False
     # Each read of a data-dependent number has a symbol of its own.
     return not isinstance(node.meta.get("val"), _SYMBOLIC)

@@ -8,6 +8,7 @@ from torch.fx import Node
 from cuesta.frontend.fx_passes.bitwise import is_exact
 from cuesta.frontend.rules import CALL_IN_ATEN
 from cuesta.options import EAGERS_BITS, EAGERS_NUMBERS, Options
+from cuesta.torch_private.ops import OpOverload
 
 
 def mark_calls(gm: torch.fx.GraphModule, options: Options) -> None:
@@ -19,7 +20,7 @@ def mark_calls(gm: torch.fx.GraphModule, options: Options) -> None:
 
 
 def _reason(node: Node, options: Options) -> str | None:
-    if not isinstance(node.target, torch._ops.OpOverload):
+    if not isinstance(node.target, OpOverload):
         return None
     if options.bitwise_eager and not is_exact(node):
         return EAGERS_BITS

@@ -6,11 +6,11 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
-from torch._functorch._aot_autograd.descriptors import InputMutationAOTOutput
 from torch.fx import Graph, Node
 
 from cuesta.frontend.fx_nodes import last_placeholder, storage_of
 from cuesta.frontend.fx_passes.fx_pipeline import TrainingStep
+from cuesta.torch_private.aot_graphs import InputMutationAOTOutput
 
 
 def keep_old_values(step: TrainingStep) -> None:

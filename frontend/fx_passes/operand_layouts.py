@@ -11,16 +11,17 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch._decomp import _core_aten_decompositions_post_autograd
-from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
-from torch.utils._python_dispatch import _disable_current_modes
+
+from cuesta.torch_private.decompositions import core_decompositions_after_autograd
+from cuesta.torch_private.dispatch import disable_current_modes
+from cuesta.torch_private.symbolic_shapes import free_unbacked_symbols
 
 aten = torch.ops.aten
 
 
 def _strides(op: Callable[..., Any], *operands: Any, **kwargs: Any) -> tuple[Any, ...]:
     """The strides of an op's result by torch's fake kernels; the call is not traced."""
-    with _disable_current_modes():
+    with disable_current_modes():
         return tuple(op(*operands, **kwargs).stride())
 
 
@@ -39,7 +40,7 @@ def _order(op: Callable[..., Any], x: Tensor, y: Tensor, *rest: Any, **kwargs: A
 
 
 def _as_eager(op: Any) -> Callable[..., Any]:
-    decomposition = _core_aten_decompositions_post_autograd().get(op)
+    decomposition = core_decompositions_after_autograd().get(op)
 
     def compute(x: Any, y: Any, *rest: Any, **kwargs: Any) -> Any:
         tensors = isinstance(x, Tensor) and isinstance(y, Tensor)

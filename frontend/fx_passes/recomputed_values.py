@@ -15,12 +15,11 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 from collections.abc import Iterator
-from unittest import mock
 
 import torch
-from torch._functorch import partitioners
 
 from cuesta.frontend.fx_nodes import memory_root
+from cuesta.torch_private.partitioners import default_ops, with_ops
 
 aten = torch.ops.aten
 
@@ -39,11 +38,11 @@ _DEAR = frozenset(
 @contextlib.contextmanager
 def cheap_ops_known() -> Iterator[None]:
     """A context in which torch's partitioner counts `_CHEAP` as fusible and recomputable."""
-    types = partitioners.get_default_op_list()
+    types = default_ops()
     ours = dataclasses.replace(
         types, fusible_ops=types.fusible_ops | _CHEAP, recomputable_ops=types.recomputable_ops | _CHEAP
     )
-    with mock.patch.object(partitioners, "get_default_op_list", lambda: ours):
+    with with_ops(ours):
         yield
 
 

@@ -21,6 +21,7 @@ from torch.fx import Graph, Node
 
 from cuesta.frontend.fx_nodes import keep_results, last_placeholder
 from cuesta.frontend.fx_passes.fx_pipeline import TrainingStep
+from cuesta.torch_private.ops import OpOverload
 
 aten = torch.ops.aten
 
@@ -135,7 +136,7 @@ def _reads(node: Node) -> bool:
 
 def _is_reader(node: Node) -> bool:
     target = node.target
-    return isinstance(target, torch._ops.OpOverload) and (
+    return isinstance(target, OpOverload) and (
         torch.Tag.pointwise in target.tags or str(target.overloadpacket) in _READERS
     )
 

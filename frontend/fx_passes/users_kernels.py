@@ -11,10 +11,10 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch._prims_common import clone_preserve_strides
 from torch.fx import Node
 
 from cuesta.frontend.python_steps import UNWRITTEN
+from cuesta.torch_private.decompositions import clone_preserve_strides
 
 
 def target_of(step: Node) -> Callable[..., Any]:

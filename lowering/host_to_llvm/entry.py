@@ -44,6 +44,7 @@ from cuesta.runtime.executable import CHECK
 from cuesta.sizes import Number as SizeNumber
 from cuesta.sizes import Size, symbol
 from cuesta.targets import DEVICE_CODES
+from cuesta.torch_private.ops import schema_of
 
 ENTRY = "cuesta_main"
 
@@ -230,7 +231,7 @@ class EntryWriter:
             raise Unsupported(f"{overload} cannot go through torch's dispatcher, at {op.location}")
         called = PACKED_CONVOLUTIONS.get(overload, overload)
         namespace, name, variant = called.split(".")
-        returns, results = find_overload(called)._schema.returns, self._results(op)
+        returns, results = schema_of(find_overload(called)).returns, self._results(op)
         parts: list[list[SizeNumber]] = [
             _string(f"{namespace}::{name}")[1:],
             _string("" if variant == "default" else variant)[1:],

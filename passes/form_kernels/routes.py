@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from cuesta.dialects.aten import decode_call, find_overload
 from cuesta.dialects.host.aten_abi import OUT_ENTRIES, PACKED_PRODUCT, dispatcher_words
 from cuesta.sizes import Size
+from cuesta.torch_private.ops import schema_of
 
 
 def choose_route(overload: str, args: str, dtypes: Sequence[str], on_device: bool = True) -> str:
@@ -19,7 +20,7 @@ def choose_route(overload: str, args: str, dtypes: Sequence[str], on_device: boo
         return "out"
     # An overload without results runs for the error that it raises. Through Python it raises that very error; the shim
     # passes on only the message.
-    raises = not find_overload(overload)._schema.returns
+    raises = not schema_of(find_overload(overload)).returns
     return "python" if raises or dispatcher_words(overload, args) is None else "shim"
 
 

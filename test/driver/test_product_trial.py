@@ -18,7 +18,6 @@ from cuesta.cache import open_cache
 from cuesta.dialects import make_context
 from cuesta.driver import compile_graph
 from cuesta.driver.autotune import attention_trial, choice_store, machine_trial, product_trial
-from cuesta.driver.autotune.stopwatch import Stopwatch
 from cuesta.driver.lower import lower_module
 from cuesta.driver.tiers import background, tier_worker
 from cuesta.errors import CompileError
@@ -35,27 +34,26 @@ class Machine:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.times = {LIBRARY: 2e-3, KERNEL: 1e-3}
         self.races = 0
-
-        def race(watch: Stopwatch, calls: Mapping[str, Callable[[], Any]]) -> dict[str, float]:
-            self.races += 1
-            one, other = (call() for call in calls.values())
-            results = [x[0] if isinstance(x, (list, tuple)) else x for x in (one, other)]
-            torch.testing.assert_close(*results, rtol=1e-3, atol=1e-3)
-            return dict(self.times)
-
-        monkeypatch.setattr(Stopwatch, "race", race)
-        monkeypatch.setattr(machine_trial, "is_measured", lambda: True)
-        monkeypatch.setattr(machine_trial, "_KNOWN", {})
-        monkeypatch.setattr(machine_trial, "_BEGUN", {})
+        self.begin_kernel = machine_trial.begin_kernel
         self._monkeypatch = monkeypatch
+        self.restart()
+
+    def race(self, calls: Mapping[str, Callable[[], Any]]) -> dict[str, float]:
+        self.races += 1
+        one, other = (call() for call in calls.values())
+        results = [x[0] if isinstance(x, (list, tuple)) else x for x in (one, other)]
+        torch.testing.assert_close(*results, rtol=1e-3, atol=1e-3)
+        return dict(self.times)
 
     def restart(self) -> None:
         """Another process."""
-        self._monkeypatch.setattr(machine_trial, "_KNOWN", {})
+        self.trials = machine_trial.Trials(race=self.race, begin_kernel=lambda *given: self.begin_kernel(*given))
+        self._monkeypatch.setattr(machine_trial, "trials", self.trials)
 
 
 @pytest.fixture
 def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
+    monkeypatch.setattr(machine_trial, "is_measured", lambda: True)
     return Machine(monkeypatch)
 
 
@@ -111,19 +109,18 @@ def test_llvm_begins_before_aotautograd_traces(
 ) -> None:
     order = []
 
-    def noted(module: Any, name: str) -> None:
-        function = getattr(module, name)
-        monkeypatch.setattr(module, name, lambda *args: order.append(name) or function(*args))
+    def noted(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        return lambda *given: order.append(name) or function(*given)
 
-    noted(machine_trial, "_begin_kernel")
-    noted(compile_graph, "look_up")
+    machine.begin_kernel = noted("begin kernel", machine.begin_kernel)
+    monkeypatch.setattr(compile_graph, "look_up", noted("look up", compile_graph.look_up))
     compiled(tmp_path)
-    assert order == ["_begin_kernel", "look_up"] and machine.races == 1
+    assert order == ["begin kernel", "look up"] and machine.races == 1
     compiled(tmp_path, lambda x: layer(x) + 1)
     compiled(tmp_path, torch.exp)
     machine.restart()
     compiled(tmp_path, gemm="kernel")
-    assert order.count("_begin_kernel") == 1 and not machine_trial._BEGUN
+    assert order.count("begin kernel") == 1 and not machine.trials.begun
 
 
 def test_without_a_cache_a_process_measures_once(machine: Machine) -> None:
@@ -207,7 +204,7 @@ def test_a_kernel_that_is_not_made_leaves_the_library(machine: Machine, monkeypa
     def fail(*rest: Any) -> None:
         raise CompileError("LLVM refused the module")
 
-    monkeypatch.setattr(machine_trial, "_begin_kernel", fail)
+    machine.begin_kernel = fail
     said: list[str] = []
     monkeypatch.setattr(logging.getLogger("cuesta"), "warning", lambda text, *rest: said.append(text % rest))
     graph = compiled(None)

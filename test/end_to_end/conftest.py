@@ -38,15 +38,9 @@ def cuesta_only(backend: str) -> None:
 
 @pytest.fixture(autouse=True)
 def fresh_dynamo(request: pytest.FixtureRequest, backend: str) -> Iterator[None]:
-    """Removes compiled code and resets the seed before each test.
-
-    Fails a test in which a whole graph fell back to Python: such a graph agrees with eager because it is eager.
-    """
-    torch._dynamo.reset()
-    torch.manual_seed(0)
+    """Fails a test in which a whole graph fell back to Python: such a graph agrees with eager because it is eager."""
     yield
     fell_back = fallbacks() if backend == "cuesta" else []
-    torch._dynamo.reset()
     if fell_back and "may_fall_back" not in request.keywords:
         pytest.fail("not compiled, but run op by op in Python: " + "; ".join(fell_back))
 

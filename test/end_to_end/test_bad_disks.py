@@ -440,7 +440,8 @@ def check_not_dumped(outcome: Outcome, root: Path | str, reason: str) -> None:
     for graph in outcome.graphs:
         assert graph["dump"].startswith(str(root)) and "is not whole: " in graph["dump"] and reason in graph["dump"]
     (warning,) = outcome.warnings
-    assert warning.startswith(f"not every stage is dumped: {root} cannot be written: ") and reason in warning
+    # The first write that fails is warned of: it is not always that of the graph whose report says why.
+    assert warning.startswith(f"not every stage is dumped: {root} cannot be written: [Errno ")
 
 
 def test_a_dump_where_none_can_be(fresh: Forker, tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ tolerance would be too tight for fifty layers or blind to small gradients; see t
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -22,11 +22,18 @@ from cuesta.tools.models.case import Size
 CASES = pytest.mark.parametrize("case", MODELS, ids=lambda case: case.name)
 #: The two that take half a minute; resnet18 and the others train the same kinds of layers.
 LONG = ("resnet50", "densenet121")
-TRAINED = pytest.mark.parametrize(
-    "case",
-    [pytest.param(c, id=c.name, marks=[pytest.mark.slow] if c.name in LONG else []) for c in MODELS],
-)
-WITH_DROPOUT = pytest.mark.parametrize("case", [c for c in MODELS if c.has_dropout], ids=lambda case: case.name)
+#: One with dropout between layers and in attention, and one within a recurrent layer; the others have the same.
+DROPOUT = ("bert_encoder", "lstm")
+
+
+def cases(taken: Callable[[ModelCase], bool], usual: Callable[[ModelCase], bool]) -> pytest.MarkDecorator:
+    """The models that are `taken`; those that are not `usual` run with CUESTA_FULL=1."""
+    marked = [pytest.param(c, id=c.name, marks=() if usual(c) else pytest.mark.slow) for c in MODELS if taken(c)]
+    return pytest.mark.parametrize("case", marked)
+
+
+TRAINED = cases(lambda case: True, lambda case: case.name not in LONG)
+WITH_DROPOUT = cases(lambda case: case.has_dropout, lambda case: case.name in DROPOUT)
 
 
 @pytest.fixture(autouse=True)
@@ -109,7 +116,7 @@ def test_training_step_at_full_size(case: ModelCase, backend: str) -> None:
     check_training_step(case, "full", backend)
 
 
-@pytest.mark.parametrize("name", ["resnet18", "densenet121"])
+@pytest.mark.parametrize("name", ["resnet18", pytest.param("densenet121", marks=pytest.mark.slow)])
 def test_batch_norm_statistics_over_three_steps(name: str, backend: str) -> None:
     built = find_model(name).make()
     eager = copy.deepcopy(built.module)

@@ -4,12 +4,13 @@
 
 // What a call made and what a kernel wrote are written over, one after the other; what is returned may be a call's.
 // CHECK-LABEL: func.func @sums
-// CHECK: %[[FIRST:.*]] = "host.aten"(%arg0, %arg1) {{.*}} overload = "cuesta.packed_convolution.default"
-// CHECK-NEXT: "host.aten"(%arg0, %[[FIRST]], %arg1) {{{.*}} dtypes = ["f32", "f32", "i64"], overload = "cuesta.packed_convolution_add_.default"{{.*}} -> ()
+// CHECK-SAME: (%[[X:.*]]: memref<2x8x4x4xf32, strided<[128, 1, 32, 8]>>, %[[HELD:.*]]: memref<2xi64>)
+// CHECK: %[[FIRST:.*]] = "host.aten"(%[[X]], %[[HELD]]) {{.*}} overload = "cuesta.packed_convolution.default"
+// CHECK-NEXT: "host.aten"(%[[X]], %[[FIRST]], %[[HELD]]) {{{.*}} dtypes = ["f32", "f32", "i64"], overload = "cuesta.packed_convolution_add_.default"{{.*}} -> ()
 // CHECK: %[[VIEW:.*]] = "host.view"
 // CHECK-NEXT: "host.launch"(%[[FIRST]], %[[VIEW]])
-// CHECK-NEXT: "host.aten"(%[[FIRST]], %[[VIEW]], %arg1) {{{.*}}_add_.default"
-// CHECK-NEXT: "host.aten"(%[[VIEW]], %[[FIRST]], %arg1) {{{.*}}_add_.default"
+// CHECK-NEXT: "host.aten"(%[[FIRST]], %[[VIEW]], %[[HELD]]) {{{.*}}_add_.default"
+// CHECK-NEXT: "host.aten"(%[[VIEW]], %[[FIRST]], %[[HELD]]) {{{.*}}_add_.default"
 // CHECK-NEXT: return %[[FIRST]]
 func.func @sums(%x: !image, %held: memref<2xi64>) -> !image {
   %first = "host.aten"(%x, %held) {overload = "cuesta.packed_convolution.default", args = "[\22%0\22, \22%1\22, true, [8, 8, 1, 1], [0, 0], [1, 1], [1, 1], 1, {\22str\22: \22none\22}, false]", dtypes = ["f32", "i64", "f32"], reason = "", route = "shim"} : (!image, memref<2xi64>) -> !image

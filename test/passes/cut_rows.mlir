@@ -3,10 +3,11 @@
 // What a norm's gradients are made of: sums along rows and down columns of one product. The columns' parts come where
 // the sum was, what joins them behind all else, with the reshape of it.
 // CHECK-LABEL: func.func @both
-// CHECK: %[[X:.*]] = "cuesta.reshape"(%arg0) : (tensor<1024x768xf32>) -> tensor<64x16x768xf32>
-// CHECK: %[[S:.*]] = "cuesta.reshape"(%arg1) : (tensor<1024x1xf32>) -> tensor<64x16x1xf32>
+// CHECK-SAME: (%[[ARG_X:.*]]: tensor<1024x768xf32>, %[[ARG_S:.*]]: tensor<1024x1xf32>, %[[ARG_W:.*]]: tensor<768xf32>)
+// CHECK: %[[X:.*]] = "cuesta.reshape"(%[[ARG_X]]) : (tensor<1024x768xf32>) -> tensor<64x16x768xf32>
+// CHECK: %[[S:.*]] = "cuesta.reshape"(%[[ARG_S]]) : (tensor<1024x1xf32>) -> tensor<64x16x1xf32>
 // CHECK: %[[P:.*]] = "cuesta.mul"(%[[X]], %[[S]])
-// CHECK: %[[W:.*]] = "cuesta.mul"(%[[P]], %arg2) : (tensor<64x16x768xf32>, tensor<768xf32>) -> tensor<64x16x768xf32>
+// CHECK: %[[W:.*]] = "cuesta.mul"(%[[P]], %[[ARG_W]]) : (tensor<64x16x768xf32>, tensor<768xf32>) -> tensor<64x16x768xf32>
 // CHECK: %[[PARTS:.*]] = "cuesta.sum"(%[[W]]) {dims = [1], keepdim = 0 : i64} : (tensor<64x16x768xf32>) -> tensor<64x768xf32>
 // CHECK: %[[ROWS:.*]] = "cuesta.sum"(%[[W]]) {dims = [2], keepdim = 1 : i64} : (tensor<64x16x768xf32>) -> tensor<64x16x1xf32>
 // CHECK: %[[R:.*]] = "cuesta.sub"(%[[P]], %[[ROWS]])
@@ -25,7 +26,8 @@ func.func @both(%x: tensor<1024x768xf32>, %s: tensor<1024x1xf32>, %w: tensor<768
 
 // Of several dims the last is cut; parts of narrow floats are joined in f32.
 // CHECK-LABEL: func.func @batches
-// CHECK: "cuesta.reshape"(%arg0) : (tensor<4x512x768xbf16>) -> tensor<4x16x32x768xbf16>
+// CHECK-SAME: (%[[X:.*]]: tensor<4x512x768xbf16>)
+// CHECK: "cuesta.reshape"(%[[X]]) : (tensor<4x512x768xbf16>) -> tensor<4x16x32x768xbf16>
 // CHECK: "cuesta.sum"({{.*}}) {dims = [2], keepdim = 0 : i64} : (tensor<4x16x32x768xf32>) -> tensor<4x16x768xf32>
 // CHECK: "cuesta.sum"({{.*}}) {dims = [0, 1], keepdim = 0 : i64} : (tensor<4x16x768xf32>) -> tensor<768xf32>
 // CHECK: "cuesta.convert"({{.*}}) : (tensor<768xf32>) -> tensor<768xbf16>

@@ -12,9 +12,10 @@
 // CHECK: linalg.generic
 // CHECK-SAME: cuesta.classes = [0, 1]
 // CHECK-LABEL: func.func @graph
+// CHECK-SAME: (%[[X:[^:]*]]:
 // CHECK-NEXT: %[[Y:.*]] = "host.alloc"() {owner = "plan"} : () -> memref<32xf32>
 // CHECK-NEXT: %[[OUT:.*]] = "host.view"(%[[Y]]) {offset = 0 : i64} : (memref<32xf32>) -> memref<4x8xf32>
-// CHECK-NEXT: "host.launch"(%arg0, %[[OUT]])
+// CHECK-NEXT: "host.launch"(%[[X]], %[[OUT]])
 // CHECK-NEXT: return %[[OUT]]
 func.func @graph(%x: tensor<4x8xf32> {cuesta.strides = [8, 1]}) -> (tensor<4x8xf32> {cuesta.strides = [8, 1]}) {
   %zero = arith.constant 0.0 : f32
@@ -103,7 +104,8 @@ func.func @graph(%x: tensor<64xf32> {cuesta.strides = [1]}) -> (tensor<f32> {cue
 // CHECK: func.func @[[HALF:.*]](%{{.*}}: tensor<4x8xf32>, %{{.*}}: tensor<4x8xf32> {bufferization.buffer_layout = strided<[16, 1]>
 // CHECK-NOT: func.func @{{.*}}tensor
 // CHECK-LABEL: func.func @graph
-// CHECK: "host.aten"(%arg0, %arg0, %[[V:.*]])
+// CHECK-SAME: (%[[X:[^:]*]]:
+// CHECK: "host.aten"(%[[X]], %[[X]], %[[V:.*]])
 // CHECK: "host.launch"(%{{.*}}) {kernel = @kernels::@[[K]], {{.*}}outputs = 1 : i64} : (memref<32xf32>) -> ()
 // CHECK: "host.launch"(%{{.*}}, %{{.*}}) {kernel = @kernels::@[[HALF]]
 // CHECK-SAME: memref<4x8xf32, strided<[16, 1]>>

@@ -104,7 +104,8 @@ func.func @epilogue_before_a_product(%a: tensor<2x16x64xf32>, %b: tensor<64x16xf
 
 // What is only returned meets nothing above, and would part from what reads an operand beside it.
 // CHECK-LABEL: func.func @only_returned
-// CHECK: %[[A:.*]] = "cuesta.exp"(%arg0)
+// CHECK-SAME: (%[[X:.*]]: tensor<2x4xf32>)
+// CHECK: %[[A:.*]] = "cuesta.exp"(%[[X]])
 // CHECK: %[[B:.*]] = "cuesta.neg"(%[[A]]) : (tensor<2x4xf32>)
 // CHECK: %[[R:.*]] = "cuesta.reshape"(%[[B]])
 // CHECK: return %[[R]]

@@ -34,7 +34,8 @@ module attributes {cuesta.target = "cuda:90"} {
 
   // A mask comes before what was saved there, with the strides that it was traced with.
   // CHECK-LABEL: func.func @masked_backward
-  // CHECK: "aten.call"(%arg0, %arg0, %arg0, %arg0, %arg2, %arg0, %arg1)
+  // CHECK-SAME: (%[[Q:.*]]: tensor<1x2x4x8xf32>, %[[L:.*]]: tensor<1x2x32xf32>, %[[M:.*]]: tensor<1x2x4x4xf32>)
+  // CHECK: "aten.call"(%[[Q]], %[[Q]], %[[Q]], %[[Q]], %[[M]], %[[Q]], %[[L]])
   // CHECK-SAME: operand_strides = {{\[\[}}64, 8, 16, 1], [64, 8, 16, 1], [64, 8, 16, 1], [64, 8, 16, 1], [0, 64, 16, 1], [64, 8, 16, 1], [64, 32, 1]]
   // CHECK-SAME: rows_aligned
   func.func @masked_backward(%q: tensor<1x2x4x8xf32>, %l: tensor<1x2x32xf32>, %m: tensor<1x2x4x4xf32>) -> tensor<1x2x4x8xf32> {

@@ -52,10 +52,11 @@ func.func @of_the_weight(%g: tensor<2x16x8x8xf32>, %x: tensor<2x4x8x8xf32> {cues
 // Large windows side by side over few channels are rows that are copied, whatever the layout of the images; the
 // gradient of the images goes back the same way.
 // CHECK-LABEL: func.func @patches
-// CHECK: %[[C:.*]] = "cuesta.reshape"(%arg0) : (tensor<2x3x32x16xf32>) -> tensor<2x3x4x8x2x8xf32>
+// CHECK-SAME: (%[[X:.*]]: tensor<2x3x32x16xf32>, %[[ARG_W:.*]]: tensor<20x3x8x8xf32>)
+// CHECK: %[[C:.*]] = "cuesta.reshape"(%[[X]]) : (tensor<2x3x32x16xf32>) -> tensor<2x3x4x8x2x8xf32>
 // CHECK: %[[P:.*]] = "cuesta.permute"(%[[C]]) {dims = [0, 2, 4, 1, 3, 5]}
 // CHECK: %[[A:.*]] = "cuesta.reshape"(%[[P]]) : (tensor<2x4x2x3x8x8xf32>) -> tensor<16x192xf32>
-// CHECK: %[[W:.*]] = "cuesta.reshape"(%arg1) : (tensor<20x3x8x8xf32>) -> tensor<20x192xf32>
+// CHECK: %[[W:.*]] = "cuesta.reshape"(%[[ARG_W]]) : (tensor<20x3x8x8xf32>) -> tensor<20x192xf32>
 // CHECK: %[[B:.*]] = "cuesta.permute"(%[[W]]) {dims = [1, 0]}
 // CHECK: "cuesta.mm"(%[[A]], %[[B]])
 // CHECK-LABEL: func.func @gradients_of_patches

@@ -7,10 +7,11 @@
 // GUARDED-LABEL: func.func @shares_places(
 // GUARDED: "host.alloc"() {owner = "caller"}
 // CHECK-LABEL: func.func @shares_places(
+// CHECK-SAME: %[[X:[^:]*]]:
 // CHECK-SAME: cuesta.memory = {arena = 512 : i64, inputs = 256 : i64, kept = 256 : i64, peak = 768 : i64}
 // CHECK-NEXT: %[[ARENA:.*]] = "host.arena"() : () -> memref<512xi8>
 // CHECK-NEXT: %[[A:.*]] = "host.view"(%[[ARENA]]) {offset = 0 : i64} : (memref<512xi8>) -> memref<64xf32>
-// CHECK-NEXT: "host.launch"(%arg0, %[[A]])
+// CHECK-NEXT: "host.launch"(%[[X]], %[[A]])
 // CHECK-NEXT: %[[B:.*]] = "host.view"(%[[ARENA]]) {offset = 256 : i64}
 // CHECK-NEXT: "host.launch"(%[[A]], %[[B]])
 // CHECK-NEXT: %[[C:.*]] = "host.view"(%[[ARENA]]) {offset = 0 : i64}
@@ -32,7 +33,8 @@ func.func @shares_places(%x: memref<64xf32>) -> memref<64xf32> {
 
 // A result goes to torch with its views, just before its first use: the first launch does not know it.
 // TORCH-LABEL: func.func @sinks
-// TORCH: "host.launch"(%arg0, %{{.*}})
+// TORCH-SAME: (%[[X:.*]]: memref<64xf32>)
+// TORCH: "host.launch"(%[[X]], %{{.*}})
 // TORCH-NEXT: %[[R:.*]] = "host.alloc"() {owner = "torch"} : () -> memref<64xf32>
 // TORCH-NEXT: %[[V:.*]] = "host.view"(%[[R]])
 // TORCH-NEXT: "host.launch"(%{{.*}}, %[[V]])
@@ -67,9 +69,10 @@ func.func @frees(%x: memref<64xf32>) -> memref<64xf32> {
 // STAYS-LABEL: func.func @large_and_early(
 // STAYS-SAME: cuesta.memory = {arena = 8388608 : i64, inputs = 256 : i64, kept = 16777216 : i64, peak = 25165824 : i64}
 // CHECK-LABEL: func.func @large_and_early(
+// CHECK-SAME: %[[X:[^:]*]]:
 // CHECK-SAME: cuesta.memory = {arena = 0 : i64, inputs = 256 : i64, kept = 16777216 : i64, peak = 16777216 : i64}
 // CHECK-NEXT: %[[A:.*]] = "host.alloc"() {owner = "torch"} : () -> memref<2097152xf32>
-// CHECK-NEXT: "host.launch"(%arg0, %[[A]])
+// CHECK-NEXT: "host.launch"(%[[X]], %[[A]])
 // CHECK-NEXT: %[[R:.*]] = "host.alloc"() {owner = "torch"}
 // CHECK-NEXT: "host.launch"(%[[A]], %[[R]])
 // CHECK-NEXT: "host.free"(%[[A]])
@@ -100,10 +103,11 @@ func.func @large_and_late(%x: memref<64xf32>) -> memref<2097152xf32> {
 // 8 MB, then 4 MB that outlive it, then 6 MB: an arena for both would hold 12 MB beside the result. The 8 MB go out of
 // it; the 4 MB may stay.
 // CHECK-LABEL: func.func @large_by_turns(
+// CHECK-SAME: %[[X:[^:]*]]:
 // CHECK-SAME: cuesta.memory = {arena = 4194304 : i64, inputs = 256 : i64, kept = 6291456 : i64, peak = 12582912 : i64}
 // CHECK: %[[B:.*]] = "host.view"(%{{.*}}) {offset = 0
 // CHECK-NEXT: %[[A:.*]] = "host.alloc"() {owner = "torch"}
-// CHECK-NEXT: "host.launch"(%arg0, %[[A]])
+// CHECK-NEXT: "host.launch"(%[[X]], %[[A]])
 // CHECK-NEXT: "host.launch"(%[[A]], %[[B]])
 // CHECK-NEXT: "host.free"(%[[A]])
 // CHECK-NEXT: %[[R:.*]] = "host.alloc"() {owner = "torch"} : () -> memref<1572864xf32>
@@ -122,15 +126,16 @@ func.func @large_by_turns(%x: memref<64xf32>) -> memref<1572864xf32> {
 // An argument that the call owns is given back after its last use through any view, before the next result takes
 // its memory: the level never rises above that at the start. %y is somebody else's, %z is returned, %s is small.
 // CHECK-LABEL: func.func @gives_back(
+// CHECK-SAME: %[[X:[^:]*]]: {{[^%]*}}%[[Y:[^:]*]]: {{[^%]*}}%[[Z:[^:]*]]: {{[^%]*}}%[[S:[^:]*]]:
 // CHECK-SAME: cuesta.memory = {arena = 0 : i64, inputs = 12583936 : i64, kept = 0 : i64, peak = 8 : i64}
-// CHECK-NEXT: %[[V:.*]] = "host.view"(%arg0)
+// CHECK-NEXT: %[[V:.*]] = "host.view"(%[[X]])
 // CHECK-NEXT: %[[A:.*]] = "host.alloc"()
-// CHECK-NEXT: "host.launch"(%[[V]], %arg3, %[[A]])
-// CHECK-NEXT: "host.free"(%arg0)
+// CHECK-NEXT: "host.launch"(%[[V]], %[[S]], %[[A]])
+// CHECK-NEXT: "host.free"(%[[X]])
 // CHECK-NEXT: %[[R:.*]] = "host.alloc"() {owner = "torch"}
-// CHECK-NEXT: "host.launch"(%[[A]], %arg1, %[[R]])
+// CHECK-NEXT: "host.launch"(%[[A]], %[[Y]], %[[R]])
 // CHECK-NEXT: "host.free"(%[[A]])
-// CHECK-NEXT: return %[[R]], %arg2
+// CHECK-NEXT: return %[[R]], %[[Z]]
 func.func @gives_back(%x: memref<1048576xf32> {cuesta.donated}, %y: memref<1048576xf32>,
     %z: memref<1048576xf32> {cuesta.donated}, %s: memref<256xf32> {cuesta.donated}) -> (memref<1048576xf32>, memref<1048576xf32>) {
   %a = "host.alloc"() {owner = "plan"} : () -> memref<2xf32>
@@ -143,7 +148,8 @@ func.func @gives_back(%x: memref<1048576xf32> {cuesta.donated}, %y: memref<10485
 
 // One that nobody reads goes at once.
 // CHECK-LABEL: func.func @gives_back_unread(
-// CHECK-NEXT: "host.free"(%arg0)
+// CHECK-SAME: %[[X:[^:]*]]:
+// CHECK-NEXT: "host.free"(%[[X]])
 func.func @gives_back_unread(%x: memref<1048576xf32> {cuesta.donated}, %y: memref<64xf32>) -> memref<64xf32> {
   %r = "host.alloc"() {owner = "plan"} : () -> memref<64xf32>
   "host.launch"(%y, %r) {kernel = @kernels::@k, outputs = 1} : (memref<64xf32>, memref<64xf32>) -> ()
@@ -152,7 +158,7 @@ func.func @gives_back_unread(%x: memref<1048576xf32> {cuesta.donated}, %y: memre
 
 // Small ones stay to the end, the smallest first, while they are 16 KiB together: %s and one of two.
 // CHECK-LABEL: func.func @gives_back_small_ones(
-// CHECK-COUNT-1: "host.free"(%arg{{[12]}})
+// CHECK-COUNT-1: "host.free"(%{{.*}}) : (memref<3072xf32>)
 // CHECK-NOT: "host.free"
 // CHECK: return
 func.func @gives_back_small_ones(%s: memref<256xf32> {cuesta.donated}, %x: memref<3072xf32> {cuesta.donated},

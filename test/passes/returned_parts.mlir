@@ -8,7 +8,8 @@
 // CHECK: %[[R:.*]] = "cuesta.reshape"(%[[A]]) : (tensor<64x32x2048xf32>) -> tensor<2048x2048xf32>
 // CHECK: return %{{.*}}, %[[R]]
 // APART-LABEL: func.func @returned
-// APART: %[[A:.*]] = "cuesta.sub"(%arg0, %arg1)
+// APART-SAME: (%[[X:.*]]: tensor<2048x2048xf32>, %[[Y:.*]]: tensor<2048x2048xf32>)
+// APART: %[[A:.*]] = "cuesta.sub"(%[[X]], %[[Y]])
 // APART: return %{{.*}}, %[[A]]
 func.func @returned(%x: tensor<2048x2048xf32>, %y: tensor<2048x2048xf32>) -> (tensor<f32>, tensor<2048x2048xf32>) {
   %0 = "cuesta.sub"(%x, %y) : (tensor<2048x2048xf32>, tensor<2048x2048xf32>) -> tensor<2048x2048xf32>
@@ -36,7 +37,8 @@ func.func @between(%x: tensor<2048x2048xf32>, %y: tensor<2048x2048xf32>) -> (ten
 
 // What is read in another way too is computed for that, and returned from there; so is what needs the reduction.
 // CHECK-LABEL: func.func @read_elsewhere
-// CHECK: %[[A:.*]] = "cuesta.sub"(%arg0, %arg1)
+// CHECK-SAME: (%[[X:.*]]: tensor<2048x2048xf32>, %[[Y:.*]]: tensor<2048x2048xf32>)
+// CHECK: %[[A:.*]] = "cuesta.sub"(%[[X]], %[[Y]])
 // CHECK: return %{{.*}}, %[[A]], %{{.*}}
 func.func @read_elsewhere(%x: tensor<2048x2048xf32>, %y: tensor<2048x2048xf32>) -> (tensor<f32>, tensor<2048x2048xf32>, tensor<2048xf32>) {
   %0 = "cuesta.sub"(%x, %y) : (tensor<2048x2048xf32>, tensor<2048x2048xf32>) -> tensor<2048x2048xf32>
@@ -47,7 +49,8 @@ func.func @read_elsewhere(%x: tensor<2048x2048xf32>, %y: tensor<2048x2048xf32>) 
 }
 
 // CHECK-LABEL: func.func @needs_it
-// CHECK: %[[A:.*]] = "cuesta.sub"(%arg0, %arg1)
+// CHECK-SAME: (%[[X:.*]]: tensor<2048x2048xf32>, %[[Y:.*]]: tensor<2048x2048xf32>)
+// CHECK: %[[A:.*]] = "cuesta.sub"(%[[X]], %[[Y]])
 // CHECK: %[[B:.*]] = "cuesta.div"(%[[A]], %{{.*}}) : (tensor<2048x2048xf32>
 // CHECK: return %[[B]]
 func.func @needs_it(%x: tensor<2048x2048xf32>, %y: tensor<2048x2048xf32>) -> tensor<2048x2048xf32> {
@@ -60,7 +63,8 @@ func.func @needs_it(%x: tensor<2048x2048xf32>, %y: tensor<2048x2048xf32>) -> ten
 
 // An argument's new value is computed where the old one lies.
 // CHECK-LABEL: func.func @updates
-// CHECK: %[[A:.*]] = "cuesta.sub"(%arg0, %arg1)
+// CHECK-SAME: (%[[X:.*]]: tensor<2048x2048xf32>, %[[Y:.*]]: tensor<2048x2048xf32>)
+// CHECK: %[[A:.*]] = "cuesta.sub"(%[[X]], %[[Y]])
 // CHECK: return %{{.*}}, %[[A]]
 func.func @updates(%x: tensor<2048x2048xf32>, %y: tensor<2048x2048xf32>) -> (tensor<f32>, tensor<2048x2048xf32>) attributes {cuesta.mutates = [0]} {
   %0 = "cuesta.sub"(%x, %y) : (tensor<2048x2048xf32>, tensor<2048x2048xf32>) -> tensor<2048x2048xf32>

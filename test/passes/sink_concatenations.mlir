@@ -36,9 +36,10 @@ func.func @flipped(%x: tensor<4xf32>, %y: tensor<8xf32>) -> tensor<12xf32> {
 
 // What others read too is in memory; what is wider than the concatenation would be written wide.
 // CHECK-LABEL: func.func @stays
-// CHECK: %[[C:.*]] = "cuesta.cat"(%arg0, %arg1)
+// CHECK-SAME: (%[[X:.*]]: tensor<4xf16>, %[[Y:.*]]: tensor<8xf16>)
+// CHECK: %[[C:.*]] = "cuesta.cat"(%[[X]], %[[Y]])
 // CHECK-NEXT: "cuesta.exp"(%[[C]])
-// CHECK-NEXT: %[[D:.*]] = "cuesta.cat"(%arg1, %arg0)
+// CHECK-NEXT: %[[D:.*]] = "cuesta.cat"(%[[Y]], %[[X]])
 // CHECK-NEXT: "cuesta.convert"(%[[D]])
 func.func @stays(%x: tensor<4xf16>, %y: tensor<8xf16>) -> (tensor<12xf16>, tensor<12xf16>, tensor<12xf32>) {
   %0 = "cuesta.cat"(%x, %y) {dim = 0 : i64} : (tensor<4xf16>, tensor<8xf16>) -> tensor<12xf16>

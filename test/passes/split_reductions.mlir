@@ -1,7 +1,8 @@
 // RUN: cuesta-opt --pass-pipeline='builtin.module(split-reductions)' %s | filecheck %s
 
 // CHECK-LABEL: func.func @columns
-// CHECK: %[[R:.*]] = "cuesta.reshape"(%arg0) : (tensor<8192x768xbf16>) -> tensor<32x256x768xbf16>
+// CHECK-SAME: (%[[X:.*]]: tensor<8192x768xbf16>)
+// CHECK: %[[R:.*]] = "cuesta.reshape"(%[[X]]) : (tensor<8192x768xbf16>) -> tensor<32x256x768xbf16>
 // CHECK: %[[C:.*]] = "cuesta.convert"(%[[R]]) : (tensor<32x256x768xbf16>) -> tensor<32x256x768xf32>
 // CHECK: %[[P:.*]] = "cuesta.sum"(%[[C]]) {dims = [1], keepdim = 0 : i64} : (tensor<32x256x768xf32>) -> tensor<32x768xf32>
 // CHECK: %[[T:.*]] = "cuesta.sum"(%[[P]]) {dims = [0], keepdim = 0 : i64} : (tensor<32x768xf32>) -> tensor<768xf32>
@@ -13,7 +14,8 @@ func.func @columns(%x: tensor<8192x768xbf16>) -> tensor<768xbf16> {
 
 // The whole of a dim may go to programs, and the next one be cut; keepdim is made up for at the end.
 // CHECK-LABEL: func.func @channels
-// CHECK: %[[R:.*]] = "cuesta.reshape"(%arg0) : (tensor<2x64x112x112xf32>) -> tensor<2x64x4x28x112xf32>
+// CHECK-SAME: (%[[X:.*]]: tensor<2x64x112x112xf32>)
+// CHECK: %[[R:.*]] = "cuesta.reshape"(%[[X]]) : (tensor<2x64x112x112xf32>) -> tensor<2x64x4x28x112xf32>
 // CHECK: %[[P:.*]] = "cuesta.amax"(%[[R]]) {dims = [3, 4], keepdim = 0 : i64} {{.*}} -> tensor<2x64x4xf32>
 // CHECK: %[[T:.*]] = "cuesta.amax"(%[[P]]) {dims = [0, 2], keepdim = 0 : i64} {{.*}} -> tensor<64xf32>
 // CHECK: "cuesta.reshape"(%[[T]]) : (tensor<64xf32>) -> tensor<1x64x1x1xf32>
@@ -34,7 +36,8 @@ func.func @whole(%x: tensor<4096x4096xf32>, %y: tensor<8x128xf32>, %z: tensor<81
 
 // Parts of memory: where channels lie fastest, a program reduces a strip of them, and more programs are wanted.
 // CHECK-LABEL: func.func @channels_last
-// CHECK: "cuesta.reshape"(%arg0) : (tensor<8x64x56x56xf32>) -> tensor<8x64x28x2x56xf32>
+// CHECK-SAME: (%[[X:[^:]*]]:
+// CHECK: "cuesta.reshape"(%[[X]]) : (tensor<8x64x56x56xf32>) -> tensor<8x64x28x2x56xf32>
 func.func @channels_last(%x: tensor<8x64x56x56xf32> {cuesta.strides = [200704, 1, 3584, 64]}) -> tensor<64xf32> {
   %0 = "cuesta.sum"(%x) {dims = [0, 2, 3], keepdim = 0} : (tensor<8x64x56x56xf32>) -> tensor<64xf32>
   return %0 : tensor<64xf32>
@@ -42,7 +45,8 @@ func.func @channels_last(%x: tensor<8x64x56x56xf32> {cuesta.strides = [200704, 1
 
 // A variance does not wait for the mean: each part has its own, and how far they lie apart is added.
 // CHECK-LABEL: func.func @variance
-// CHECK: %[[X:.*]] = "cuesta.reshape"(%arg0) : (tensor<16384x8xf32>) -> tensor<64x256x8xf32>
+// CHECK-SAME: (%[[ARG_X:.*]]: tensor<16384x8xf32>)
+// CHECK: %[[X:.*]] = "cuesta.reshape"(%[[ARG_X]]) : (tensor<16384x8xf32>) -> tensor<64x256x8xf32>
 // CHECK: %[[TOTAL:.*]] = "cuesta.sum"({{.*}}) {dims = [0], keepdim = 0 : i64} : (tensor<64x8xf32>) -> tensor<8xf32>
 // CHECK: %[[MEAN:.*]] = "cuesta.div"
 // CHECK: %[[OWN:.*]] = "cuesta.div"({{.*}}) : (tensor<64x8xf32>, tensor<f32>) -> tensor<64x8xf32>
@@ -66,8 +70,9 @@ func.func @variance(%x: tensor<16384x8xf32>) -> tensor<8xf32> {
 
 // Pointwise ops go along into the parts, so that no reshape keeps them out of the reduction's kernel.
 // CHECK-LABEL: func.func @chain
-// CHECK-DAG: %[[X:.*]] = "cuesta.reshape"(%arg0) : (tensor<8192x768xbf16>) -> tensor<32x256x768xbf16>
-// CHECK-DAG: %[[W:.*]] = "cuesta.reshape"(%arg1) : (tensor<768xf32>) -> tensor<1x1x768xf32>
+// CHECK-SAME: (%[[ARG_X:.*]]: tensor<8192x768xbf16>, %[[ARG_W:.*]]: tensor<768xf32>)
+// CHECK-DAG: %[[X:.*]] = "cuesta.reshape"(%[[ARG_X]]) : (tensor<8192x768xbf16>) -> tensor<32x256x768xbf16>
+// CHECK-DAG: %[[W:.*]] = "cuesta.reshape"(%[[ARG_W]]) : (tensor<768xf32>) -> tensor<1x1x768xf32>
 // CHECK-DAG: %[[C:.*]] = "cuesta.convert"(%[[X]])
 // CHECK: %[[M:.*]] = "cuesta.mul"(%[[C]], %[[W]]) : (tensor<32x256x768xf32>, tensor<1x1x768xf32>) -> tensor<32x256x768xf32>
 // CHECK: "cuesta.sum"(%[[M]]) {dims = [1]

@@ -3,7 +3,8 @@
 
 // Few columns would be one strip, one thread's work.
 // CHECK-LABEL: func.func @few_columns
-// CHECK: %[[R:.*]] = "cuesta.reshape"(%arg0) : (tensor<6272x64xf32>) -> tensor<32x196x64xf32>
+// CHECK-SAME: (%[[X:.*]]: tensor<6272x64xf32>)
+// CHECK: %[[R:.*]] = "cuesta.reshape"(%[[X]]) : (tensor<6272x64xf32>) -> tensor<32x196x64xf32>
 // CHECK: %[[P:.*]] = "cuesta.sum"(%[[R]]) {dims = [1], keepdim = 0 : i64} : (tensor<32x196x64xf32>) -> tensor<32x64xf32>
 // CHECK: "cuesta.sum"(%[[P]]) {dims = [0], keepdim = 0 : i64} : (tensor<32x64xf32>) -> tensor<64xf32>
 func.func @few_columns(%x: tensor<6272x64xf32>) -> tensor<64xf32> {
@@ -26,10 +27,11 @@ func.func @whole(%x: tensor<6272x256xf32>, %y: tensor<12x4096xf32>, %z: tensor<?
 // CHECK-LABEL: func.func @long
 // CHECK-NOT: cuesta.reshape
 // EXACT-LABEL: func.func @long
-// EXACT: "cuesta.reshape"(%arg0) : (tensor<16384x512xf32>) -> tensor<8x2048x512xf32>
+// EXACT-SAME: (%[[X:.*]]: tensor<16384x512xf32>, %[[Y:.*]]: tensor<16x131072xf32>)
+// EXACT: "cuesta.reshape"(%[[X]]) : (tensor<16384x512xf32>) -> tensor<8x2048x512xf32>
 // EXACT: "cuesta.sum"({{.*}}) {dims = [1], {{.*}} -> tensor<8x512xf32>
-// EXACT: "cuesta.reshape"(%arg1) : (tensor<16x131072xf32>) -> tensor<16x4x32768xf32>
-// EXACT: "cuesta.amax"(%arg1)
+// EXACT: "cuesta.reshape"(%[[Y]]) : (tensor<16x131072xf32>) -> tensor<16x4x32768xf32>
+// EXACT: "cuesta.amax"(%[[Y]])
 func.func @long(%x: tensor<16384x512xf32>, %y: tensor<16x131072xf32>) -> (tensor<512xf32>, tensor<16xf32>, tensor<16xf32>) {
   %0 = "cuesta.sum"(%x) {dims = [0], keepdim = 0} : (tensor<16384x512xf32>) -> tensor<512xf32>
   %1 = "cuesta.sum"(%y) {dims = [1], keepdim = 0} : (tensor<16x131072xf32>) -> tensor<16xf32>

@@ -9,8 +9,9 @@ module {
   module @kernels {
     // One row a tile; the row's maximum stays inside it.
     // CHECK-LABEL: func.func @rows
-    // CHECK: scf.forall (%[[I:.*]]) in (256) shared_outs(%[[O:.*]] = %arg1)
-    // CHECK: %[[X:.*]] = tensor.extract_slice %arg0[%[[I]], 0] [1, 512] [1, 1] : tensor<256x512xf32> to tensor<512xf32>
+    // CHECK-SAME: (%[[ARG_X:[^:]*]]: {{[^%]*}}%[[Y:[^:]*]]:
+    // CHECK: scf.forall (%[[I:.*]]) in (256) shared_outs(%[[O:.*]] = %[[Y]])
+    // CHECK: %[[X:.*]] = tensor.extract_slice %[[ARG_X]][%[[I]], 0] [1, 512] [1, 1] : tensor<256x512xf32> to tensor<512xf32>
     // CHECK: linalg.generic {{.*}} iterator_types = ["reduction"]} ins(%[[X]]
     // CHECK: %[[D:.*]] = tensor.extract_slice %[[O]][%[[I]], 0] [1, 512] [1, 1]
     // CHECK: linalg.generic {{.*}} iterator_types = ["parallel"]} ins(%[[X]], {{.*}} outs(%[[D]]
@@ -70,8 +71,9 @@ module {
 
     // What is read across is transposed first, so that loops walk along its rows.
     // CHECK-LABEL: func.func @across
+    // CHECK-SAME: (%[[ARG_X:[^:]*]]:
     // CHECK: scf.forall (%[[I:.*]], %[[J:.*]]) = (0, 0) to (1024, 1024) step (32, 128)
-    // CHECK: %[[X:.*]] = tensor.extract_slice %arg0[%[[J]], %[[I]]] [128, 32] [1, 1]
+    // CHECK: %[[X:.*]] = tensor.extract_slice %[[ARG_X]][%[[J]], %[[I]]] [128, 32] [1, 1]
     // CHECK: %[[OWN:.*]] = tensor.empty() : tensor<32x128xf32>
     // CHECK: %[[TURNED:.*]] = linalg.transpose ins(%[[X]] : tensor<128x32xf32>) outs(%[[OWN]] : tensor<32x128xf32>) permutation = [1, 0]
     // CHECK: linalg.generic {indexing_maps = [#[[ID:.*]], #[[ID]]]{{.*}} ins(%[[TURNED]] : tensor<32x128xf32>)
@@ -86,10 +88,13 @@ module {
 
     // Squares fill vectors: the last tiles reach back into those before, but not where what they add to is computed twice.
     // CHECK-LABEL: func.func @reaching_back
+    // CHECK-SAME: (%[[X:[^:]*]]:
     // CHECK: scf.forall (%[[I:.*]], %[[J:.*]]) = (0, 0) to (1000, 1000) step (32, 128)
-    // CHECK-DAG: %[[ROW:.*]] = arith.minui %[[I]], %c968
-    // CHECK-DAG: %[[COLUMN:.*]] = arith.minui %[[J]], %c872
-    // CHECK: tensor.extract_slice %arg0[%[[COLUMN]], %[[ROW]]] [128, 32]
+    // CHECK-DAG: %[[C968:.*]] = arith.constant 968 : index
+    // CHECK-DAG: %[[ROW:.*]] = arith.minui %[[I]], %[[C968]]
+    // CHECK-DAG: %[[C872:.*]] = arith.constant 872 : index
+    // CHECK-DAG: %[[COLUMN:.*]] = arith.minui %[[J]], %[[C872]]
+    // CHECK: tensor.extract_slice %[[X]][%[[COLUMN]], %[[ROW]]] [128, 32]
     // CHECK-LABEL: func.func @across_in_place
     // CHECK: step (25, 125)
     func.func @reaching_back(%x: tensor<1000x1000xf32>, %y: tensor<1000x1000xf32> {bufferization.writable = true}) -> tensor<1000x1000xf32> attributes {cuesta.parallel = [0, 1], cuesta.sizes = [1000, 1000]} {
@@ -111,9 +116,11 @@ module {
 
     // Where rows of one side are short, tiles are long along the other, along which they follow one another too.
     // CHECK-LABEL: func.func @to_short_rows
+    // CHECK-SAME: (%[[X:[^:]*]]:
     // CHECK: scf.forall (%[[IMAGE:.*]], %[[CHANNEL:.*]], %[[AT:.*]]) = (0, 0, 0) to (8, 64, 1000) step (1, 16, 256)
-    // CHECK: %[[PIXEL:.*]] = arith.minui %[[AT]], %c744
-    // CHECK: tensor.extract_slice %arg0[%[[IMAGE]], %[[CHANNEL]], %[[PIXEL]]] [1, 16, 256]
+    // CHECK-DAG: %[[C744:.*]] = arith.constant 744 : index
+    // CHECK: %[[PIXEL:.*]] = arith.minui %[[AT]], %[[C744]]
+    // CHECK: tensor.extract_slice %[[X]][%[[IMAGE]], %[[CHANNEL]], %[[PIXEL]]] [1, 16, 256]
     func.func @to_short_rows(%x: tensor<8x64x1000xf32>, %y: tensor<8x1000x64xf32> {bufferization.writable = true}) -> tensor<8x1000x64xf32> attributes {cuesta.parallel = [0, 1, 2], cuesta.sizes = [8, 1000, 64]} {
       %s = linalg.generic {indexing_maps = [affine_map<(d0, d1, d2) -> (d0, d2, d1)>, affine_map<(d0, d1, d2) -> (d0, d1, d2)>], iterator_types = ["parallel", "parallel", "parallel"]} ins(%x : tensor<8x64x1000xf32>) outs(%y : tensor<8x1000x64xf32>) attrs = {cuesta.classes = [0, 1, 2]} {
       ^bb0(%a: f32, %o: f32):
@@ -123,8 +130,9 @@ module {
     }
 
     // CHECK-LABEL: func.func @from_short_rows
+    // CHECK-SAME: (%[[X:[^:]*]]:
     // CHECK: scf.forall (%[[IMAGE:.*]], %[[CHANNEL:.*]], %[[AT:.*]]) = (0, 0, 0) to (8, 64, 1000) step (1, 16, 256)
-    // CHECK: tensor.extract_slice %arg0[%[[IMAGE]], %{{.*}}, %[[CHANNEL]]] [1, 256, 16]
+    // CHECK: tensor.extract_slice %[[X]][%[[IMAGE]], %{{.*}}, %[[CHANNEL]]] [1, 256, 16]
     func.func @from_short_rows(%x: tensor<8x1000x64xf32>, %y: tensor<8x64x1000xf32> {bufferization.writable = true}) -> tensor<8x64x1000xf32> attributes {cuesta.parallel = [0, 1, 2], cuesta.sizes = [8, 64, 1000]} {
       %s = linalg.generic {indexing_maps = [affine_map<(d0, d1, d2) -> (d0, d2, d1)>, affine_map<(d0, d1, d2) -> (d0, d1, d2)>], iterator_types = ["parallel", "parallel", "parallel"]} ins(%x : tensor<8x1000x64xf32>) outs(%y : tensor<8x64x1000xf32>) attrs = {cuesta.classes = [0, 1, 2]} {
       ^bb0(%a: f32, %o: f32):
@@ -135,9 +143,12 @@ module {
 
     // Of sizes that depend on the call too, into a part of a whole tile.
     // CHECK-LABEL: func.func @symbolic_across
-    // CHECK: %[[I:.*]] = arith.minsi %c32, %{{.*}} : index
-    // CHECK: %[[J:.*]] = arith.minsi %c128, %{{.*}} : index
-    // CHECK: %[[X:.*]] = tensor.extract_slice %arg0[%{{.*}}, %{{.*}}] [%[[J]], %[[I]]] [1, 1]
+    // CHECK-SAME: (%[[ARG_X:[^:]*]]:
+    // CHECK-DAG: %[[C32:.*]] = arith.constant 32 : index
+    // CHECK: %[[I:.*]] = arith.minsi %[[C32]], %{{.*}} : index
+    // CHECK-DAG: %[[C128:.*]] = arith.constant 128 : index
+    // CHECK: %[[J:.*]] = arith.minsi %[[C128]], %{{.*}} : index
+    // CHECK: %[[X:.*]] = tensor.extract_slice %[[ARG_X]][%{{.*}}, %{{.*}}] [%[[J]], %[[I]]] [1, 1]
     // CHECK: %[[WHOLE:.*]] = tensor.empty() : tensor<32x128xf32>
     // CHECK: %[[PART:.*]] = tensor.extract_slice %[[WHOLE]][0, 0] [%[[I]], %[[J]]] [1, 1]
     // CHECK: %[[TURNED:.*]] = linalg.transpose ins(%[[X]] : tensor<?x?xf32>) outs(%[[PART]] : tensor<?x?xf32>) permutation = [1, 0]
@@ -153,8 +164,9 @@ module {
 
     // Sums down columns: eight strips of columns, the rows walked outside them.
     // CHECK-LABEL: func.func @columns
+    // CHECK-SAME: (%[[X:[^:]*]]:
     // CHECK: scf.forall (%[[J:.*]]) = (0) to (768) step (96)
-    // CHECK: tensor.extract_slice %arg0[0, %[[J]]] [256, 96] [1, 1]
+    // CHECK: tensor.extract_slice %[[X]][0, %[[J]]] [256, 96] [1, 1]
     // CHECK: iterator_types = ["reduction", "parallel"]
     func.func @columns(%x: tensor<256x768xf32>, %y: tensor<768xf32> {bufferization.writable = true}) -> tensor<768xf32> attributes {cuesta.parallel = [1], cuesta.sizes = [256, 768]} {
       %zero = arith.constant 0.0 : f32
@@ -169,8 +181,9 @@ module {
 
     // Windows that lie side by side are reduced together: what is read of a row is 56 elements long, not 8.
     // CHECK-LABEL: func.func @windows
+    // CHECK-SAME: (%[[X:[^:]*]]:
     // CHECK: scf.forall (%[[I:.*]]) in (448)
-    // CHECK: tensor.extract_slice %arg0[%[[I]], 0, 0, 0] [1, 8, 7, 8]
+    // CHECK: tensor.extract_slice %[[X]][%[[I]], 0, 0, 0] [1, 8, 7, 8]
     func.func @windows(%x: tensor<448x8x7x8xf32>, %y: tensor<448x7xf32> {bufferization.writable = true}) -> tensor<448x7xf32> attributes {cuesta.parallel = [0, 2], cuesta.sizes = [448, 8, 7, 8]} {
       %zero = arith.constant 0.0 : f32
       %f = linalg.fill ins(%zero : f32) outs(%y : tensor<448x7xf32>) -> tensor<448x7xf32>
@@ -217,9 +230,10 @@ module {
 
     // A kernel without parallel classes has no tiles; its result is anchored in its destination.
     // CHECK-LABEL: func.func @serial
+    // CHECK-SAME: (%{{[^:]*}}: {{[^%]*}}%[[Y:[^:]*]]:
     // CHECK-NOT: scf.forall
     // CHECK: %[[S:.*]] = linalg.generic
-    // CHECK: %[[R:.*]] = bufferization.materialize_in_destination %[[S]] in %arg1
+    // CHECK: %[[R:.*]] = bufferization.materialize_in_destination %[[S]] in %[[Y]]
     // CHECK: return %[[R]]
     func.func @serial(%x: tensor<8xf32>, %y: tensor<f32> {bufferization.writable = true}) -> tensor<f32> attributes {cuesta.parallel = [], cuesta.sizes = [8]} {
       %zero = arith.constant 0.0 : f32

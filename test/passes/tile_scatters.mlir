@@ -7,14 +7,18 @@
 // CHECK-SAME: %[[V:.*]]: tensor<300x512xf32> {{.*}}, %[[I:.*]]: tensor<300xi64> {{.*}}, %[[X:.*]]: tensor<40x512xf32> {bufferization.buffer_layout = strided<[512, 1]>, bufferization.writable = true}
 // CHECK: scf.forall (%[[J:.*]]) = (0) to (512) step (256) shared_outs(%[[OUT:.*]] = %[[X]])
 // CHECK: %[[STRIP:.*]] = tensor.extract_slice %[[OUT]][0, %[[J]]] [40, 256] [1, 1]
-// CHECK: scf.for %[[N:.*]] = %c0{{.*}} to %c300{{.*}} step %c1{{.*}} iter_args(%{{.*}} = %[[STRIP]])
+// CHECK-DAG: %[[C0:.*]] = arith.constant 0 : index
+// CHECK-DAG: %[[C300:.*]] = arith.constant 300 : index
+// CHECK-DAG: %[[C1:.*]] = arith.constant 1 : index
+// CHECK: scf.for %[[N:.*]] = %[[C0]] to %[[C300]] step %[[C1]] iter_args(%{{.*}} = %[[STRIP]])
 // CHECK: %[[ROW:.*]] = tensor.extract_slice %[[V]][%[[N]], %[[J]]] [1, 256] [1, 1]
 // CHECK: %[[EXP:.*]] = linalg.generic {{.*}} ins(%[[ROW]] : tensor<256xf32>)
 // CHECK: math.exp
 // CHECK: %[[PLACE:.*]] = arith.index_cast {{.*}} : i64 to index
 // CHECK: %[[LOW:.*]] = arith.minsi %[[PLACE]]
 // CHECK: %[[AT:.*]] = arith.maxsi %[[LOW]]
-// CHECK: scf.for %[[K:.*]] = %c0{{.*}} to %c256{{.*}} step %c1{{.*}} iter_args(%[[HELD:.*]] = %{{.*}})
+// CHECK-DAG: %[[C256:.*]] = arith.constant 256 : index
+// CHECK: scf.for %[[K:.*]] = %{{.*}} to %[[C256]] step %{{.*}} iter_args(%[[HELD:.*]] = %{{.*}})
 // CHECK: %[[NEW:.*]] = tensor.extract %[[EXP]][%[[K]]]
 // CHECK: %[[OLD:.*]] = tensor.extract %[[HELD]][%[[AT]], %[[K]]]
 // CHECK: %[[SUM:.*]] = arith.addf %[[OLD]], %[[NEW]]
@@ -32,8 +36,12 @@ func.func @graph(%x: tensor<40x512xf32> {cuesta.strides = [512, 1]}, %i: tensor<
 // No loop walks what is written: one after the other, in runs; of indices that count from the end, and lie inside.
 // CHECK-LABEL: func.func @kernel
 // CHECK-NOT: scf.forall
-// CHECK: scf.for %[[N:.*]] = %c0{{.*}} to %c5000{{.*}} step %c1000{{.*}}
-// CHECK: scf.for %[[K:.*]] = %c0{{.*}} to %c1000{{.*}} step %c1{{.*}}
+// CHECK-DAG: %[[C0:.*]] = arith.constant 0 : index
+// CHECK-DAG: %[[C5000:.*]] = arith.constant 5000 : index
+// CHECK-DAG: %[[C1000:.*]] = arith.constant 1000 : index
+// CHECK: scf.for %[[N:.*]] = %[[C0]] to %[[C5000]] step %[[C1000]]
+// CHECK: %[[RUN:.*]] = arith.constant 1000 : index
+// CHECK: scf.for %[[K:.*]] = %{{.*}} to %[[RUN]] step
 // CHECK: arith.cmpi slt
 // CHECK: %[[AT:.*]] = arith.select
 // CHECK-NOT: arith.minsi

@@ -9,18 +9,15 @@ import torch
 
 def inductor_is_missing() -> str | None:
     """The reason why Inductor cannot compile on this machine, or None if it can."""
-    from torch._inductor import cpp_builder, exc
+    from cuesta.torch_private.inductor import missing_compiler
 
-    try:
-        cpp_builder.get_cpp_compiler()
-    except (exc.InvalidCxxCompiler, RuntimeError) as error:
-        return f"no C++ compiler here ({type(error).__name__})"
-    return None
+    error = missing_compiler()
+    return None if error is None else f"no C++ compiler here ({type(error).__name__})"
 
 
 def unknown_backend(name: str) -> str | None:
     """A message if `name` is neither "eager" nor a backend of torch.compile, else None."""
-    known = ["eager", *(b for b in torch._dynamo.list_backends(exclude_tags=()) if b != "eager")]
+    known = ["eager", *(b for b in torch.compiler.list_backends(exclude_tags=()) if b != "eager")]
     return None if name in known else f"no backend named {name!r}; there are {', '.join(known)}"
 
 

@@ -22,6 +22,7 @@ from cuesta.tools.bench.reporting import cpu_page, gpu_page
 from cuesta.tools.bench.reporting.plot import plot_ratios
 from cuesta.tools.bench.reporting.results import Results, command_line, read_results
 from cuesta.tools.bench.workers.processes import compile_case, compile_on_cpu, memory_peaks, prepare, run_job
+from cuesta.torch_private.configs import recurrent_layers
 
 COMPILE_ROUNDS = 3
 
@@ -77,7 +78,7 @@ def measure(
     section = next(name for name, is_asked in kinds.items() if is_asked)
     results = {"machine": about, "commands": [command_line(arguments.argv)], section: found}
     # Without this, Dynamo breaks the graph at nn.LSTM, and no backend compiles the LSTM.
-    with torch._dynamo.config.patch(allow_rnn=True):
+    with recurrent_layers():
         for case in cases:
             if arguments.compile:
                 found[case.name] = compile_on_cpu(case.name, contenders, threads, rounds or COMPILE_ROUNDS, progress)

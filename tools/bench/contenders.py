@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from cuesta.tools.bench.backends import unknown_backend
+from cuesta.torch_private.configs import inductors_options
 
 CPU_DEFAULT = "eager,inductor,cuesta"
 GPU_DEFAULT = "eager,cuesta,cuesta:reduce-overhead,inductor,inductor:reduce-overhead"
@@ -69,8 +70,6 @@ def unknown_contender(text: str) -> str | None:
 def _traced_with(options: dict[str, Any], function: Callable[..., Any]) -> Callable[..., Any]:
     """Patches Inductor's config during the function's first call: Dynamo reads from the config, not from the options,
     whether weights are constants (freezing)."""
-    from torch._inductor import config
-
     is_traced = False
 
     def call(*arguments: Any) -> Any:
@@ -78,7 +77,7 @@ def _traced_with(options: dict[str, Any], function: Callable[..., Any]) -> Calla
         if is_traced:
             return function(*arguments)
         is_traced = True
-        with config.patch(options):
+        with inductors_options(options):
             return function(*arguments)
 
     return call

@@ -49,7 +49,7 @@ def ops(count: int) -> tuple[Callable[..., Tensor], Tensor]:
 def measure(function: Callable[..., Tensor], x: Tensor) -> tuple[float, float]:
     """Seconds of processor time, over all threads, of the first call and of cuesta's part in it: compiling the graphs
     that AOTAutograd passes. Raises AssertionError if the result differs from eager's or a graph ran op by op."""
-    torch._dynamo.reset()
+    torch.compiler.reset()
     ours = 0.0
 
     def timed(*args: Any, **kwargs: Any) -> Any:

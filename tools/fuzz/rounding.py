@@ -15,10 +15,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
-from torch.utils import _pytree as pytree
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from cuesta.tools.fuzz.failure import Failure
+from cuesta.torch_private import pytree
+from cuesta.torch_private.decompositions import get_decompositions
+from cuesta.torch_private.dispatch import TorchDispatchMode
+from cuesta.torch_private.ops import schema_of
 
 Tensor = torch.Tensor
 
@@ -41,7 +43,7 @@ _TOTALS = frozenset(
 )  # fmt: skip
 #: Decomposed, so that each step is disturbed: an error in a mean is the same for all elements that the mean is
 #: subtracted from, whereas disturbed operands have another mean.
-_IN_STEPS = torch._decomp.get_decompositions([torch.ops.aten.native_layer_norm, torch.ops.aten.native_group_norm])
+_IN_STEPS = get_decompositions([torch.ops.aten.native_layer_norm, torch.ops.aten.native_group_norm])
 #: Ops that subtract an intermediate value from an operand, so that their error is a last place of the operand.
 _DIFFERENCES = frozenset(
     {"_softmax_backward_data", "_log_softmax_backward_data", "tanh_backward", "sigmoid_backward", "silu_backward",
@@ -136,12 +138,12 @@ class DisturbedRounding(TorchDispatchMode):
 
 
 def _name(func: Any) -> str:
-    return str(func._schema.name.partition("::")[2])
+    return str(schema_of(func).name.partition("::")[2])
 
 
 def _is_exact(func: Any) -> bool:
     """Whether an op needs no disturbance: a view, a conversion, or an allocation of uninitialised memory."""
-    aliases = [result.alias_info for result in func._schema.returns]
+    aliases = [result.alias_info for result in schema_of(func).returns]
     is_view = any(a is not None and not a.is_write for a in aliases)
     return is_view or _name(func) in _CONVERSIONS or "empty" in _name(func)
 

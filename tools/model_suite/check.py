@@ -11,7 +11,6 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch._dynamo.utils import counters
 
 import cuesta
 from cuesta.driver.backend import compile_fx_graph
@@ -20,6 +19,8 @@ from cuesta.tools.accuracy import as_float64, check_close, named_tensors, neighb
 from cuesta.tools.bench.backends import one_line
 from cuesta.tools.model_suite.losses import loss_of
 from cuesta.tools.models.suite import SuiteCase
+from cuesta.torch_private.configs import recurrent_layers
+from cuesta.torch_private.dynamo import counters, mark_dynamic
 
 #: The batch size of the single-size ways, and the sizes of the others. 2 is the least size of a dynamic dim in Dynamo.
 BATCH = 3
@@ -66,12 +67,12 @@ def check_case(
     """Way → verdict, for the given ways or by default all of WAYS."""
     verdicts = {}
     for name, run in (ways or WAYS).items():
-        torch._dynamo.reset()
+        torch.compiler.reset()
         compile_report.clear()
         counters.clear()
         try:
             # By default Dynamo leaves nn.LSTM and its kin to eager.
-            with torch._dynamo.config.patch(allow_rnn=True):
+            with recurrent_layers():
                 verdicts[name] = Verdict(run(case, options))
         except Exception as error:
             verdicts[name] = Verdict(Counts(), one_line(error))
@@ -125,7 +126,7 @@ def _mark_batch(case: SuiteCase, inputs: Mapping[str, Tensor]) -> None:
     for name, other in case.inputs(1 + max(BATCHES)).items():
         for dim, size in enumerate(other.shape):
             if size != inputs[name].shape[dim]:
-                torch._dynamo.mark_dynamic(inputs[name], dim)
+                mark_dynamic(inputs[name], dim)
 
 
 #: Name → way to run and compare a case. At several batch sizes two graphs are right, or one if the batch's dim is

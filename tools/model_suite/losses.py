@@ -7,7 +7,8 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils import _pytree as pytree
+
+from cuesta.torch_private import pytree
 
 
 def outputs_of(tree: Any) -> list[Tensor]:

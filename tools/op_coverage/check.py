@@ -10,13 +10,13 @@ from typing import Any, Literal
 
 import torch
 from torch import Tensor
-from torch._dynamo.exc import BackendCompilerFailed, TorchDynamoException
 
 import cuesta
 from cuesta.tools.accuracy import compare_values, largest_error, same_form
 from cuesta.tools.op_coverage.entries import UNINITIALISED, Unit, entries
 from cuesta.tools.op_coverage.positions import name_equals
 from cuesta.tools.op_coverage.sample import Run, Sample, wide_defaults
+from cuesta.torch_private.dynamo import BackendCompilerFailed, TorchDynamoException
 
 #: "refused": torch's eager or its backend aot_eager raises too, or tracing alone changes the values.
 Verdict = Literal["right", "wrong", "raised", "refused"]
@@ -198,14 +198,14 @@ def _compiled(
     def call(*args: Any, **kwargs: Any) -> Any:
         return function(*args, **kwargs)
 
-    torch._dynamo.reset()
+    torch.compiler.reset()
     try:
         whole = torch.compile(call, backend=backend, fullgraph=True, dynamic=False, options=options)
         return sample.copy().run(whole, train)
     except BackendCompilerFailed:
         raise
     except TorchDynamoException:
-        torch._dynamo.reset()
+        torch.compiler.reset()
         return sample.copy().run(torch.compile(call, backend=backend, dynamic=False, options=options), train)
 
 

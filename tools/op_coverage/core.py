@@ -6,13 +6,13 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 import torch
-from torch._ops import OpOverload
 
 import cuesta.frontend.aten  # noqa: F401  registers the rules
 from cuesta.dialects.cuesta import pointwise
 from cuesta.frontend.aten.called import CALLED
 from cuesta.frontend.decompositions.table import decompositions
 from cuesta.frontend.rules import find_rule
+from cuesta.torch_private.ops import OpOverload, all_op_names, is_composite, overload_name, schema_of
 
 #: Packet → why no kernel computes it; frontend/aten/called.py has more. Products and convolutions are not listed: they
 #: have rules, and run in a library where that is faster.
@@ -29,7 +29,7 @@ _NOT_COMPILED = {
 
 def core_overloads() -> Iterator[OpOverload]:
     """Every ATen overload that torch tags as core."""
-    for name in torch._C._dispatch_get_all_op_names():
+    for name in all_op_names():
         namespace, _, rest = name.partition("::")
         packet, _, overload = rest.partition(".")
         if namespace == "aten" and hasattr(torch.ops.aten, packet):
@@ -40,17 +40,17 @@ def core_overloads() -> Iterator[OpOverload]:
 
 def is_compiled(op: OpOverload) -> bool:
     """Whether calls of the overload become ops of the dialect: by a rule, a pointwise table row, or a decomposition."""
-    composite = torch._C._dispatch_has_kernel_for_dispatch_key(op.name(), "CompositeImplicitAutograd")
-    packet = op._schema.name.removeprefix("aten::")
+    composite = is_composite(op)
+    packet = schema_of(op).name.removeprefix("aten::")
     known = find_rule(op) is not None or packet in pointwise.BY_NAME
     return (known or composite or op in decompositions()) and why_not(op) is None
 
 
 def why_not(op: OpOverload) -> str | None:
     """Why calls of the overload are not compiled to kernels; None if unknown."""
-    packet = op._schema.name.removeprefix("aten::")
+    packet = schema_of(op).name.removeprefix("aten::")
     called = {name: reason for reason, names in CALLED.items() for name in names}
-    return _NOT_COMPILED.get(packet) or called.get(packet) or called.get(f"{packet}.{op._overloadname}")
+    return _NOT_COMPILED.get(packet) or called.get(packet) or called.get(f"{packet}.{overload_name(op)}")
 
 
 def core_section() -> str:

@@ -79,9 +79,7 @@ class Unit:
 @functools.cache
 def entries() -> dict[str, Any]:
     """Full name → torch's OpInfo. Importing them takes seconds."""
-    # Otherwise the import would forbid setting torch.backends' flags from then on, as torch's own tests want.
-    with torch.backends.__allow_nonbracketed_mutation():
-        from torch.testing._internal import common_methods_invocations as invocations
+    from cuesta.torch_private.testing import invocations
 
     # Entries of random operators call through wrapper_set_seed, and Dynamo breaks the graph at its manual_seed. The
     # survey seeds every run itself.
@@ -91,7 +89,7 @@ def entries() -> dict[str, Any]:
 
 def _with_gaps(x: Any) -> Any:
     """A copy of a strided tensor with NaN or another filler beside each element; returns anything else unchanged."""
-    from torch.testing._internal.common_utils import noncontiguous_like
+    from cuesta.torch_private.testing import noncontiguous_like
 
     return noncontiguous_like(x) if isinstance(x, torch.Tensor) and x.layout == torch.strided else x
 

@@ -9,9 +9,10 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils import _pytree as pytree
 
 from cuesta.tools.accuracy import named_tensors, within_rounding
+from cuesta.torch_private import pytree
+from cuesta.torch_private.tensors import negative_bit
 
 _WIDE = {
     torch.float32: torch.float64,
@@ -118,14 +119,14 @@ def _fresh(x: Tensor, storages: dict[tuple[int, torch.dtype], Tensor], change: C
     conjugated, negated = x.is_conj(), x.is_neg()
     plain = x.detach()
     plain = plain.conj() if conjugated else plain
-    plain = torch._neg_view(plain) if negated else plain
+    plain = negative_bit(plain) if negated else plain
     storage = plain.untyped_storage()
     key = (storage.data_ptr() or id(x), x.dtype)
     if key not in storages:
         count = storage.nbytes() // x.element_size()
         storages[key] = change(torch.empty(0, dtype=x.dtype, device=x.device).set_(storage, 0, (count,), (1,)).clone())
     y = storages[key].as_strided(x.shape, x.stride(), x.storage_offset())
-    y = torch._neg_view(y) if negated else y
+    y = negative_bit(y) if negated else y
     y = y.conj() if conjugated else y
     return y.detach().requires_grad_(x.requires_grad)
 

@@ -12,11 +12,10 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, field
 from typing import TypeVar
 
 import torch
-from torch.utils._python_dispatch import _disable_current_modes
 
 from cuesta.driver.autotune import attention_trial, product_trial
 from cuesta.driver.autotune.choice_store import Choice, choice_key, keep, remembered
@@ -30,20 +29,47 @@ from cuesta.policy.product_kinds import KERNEL, KINDS, LIBRARY
 from cuesta.reports.compile_report import GraphReport, choice_text
 from cuesta.runtime.artefact import Artefact
 from cuesta.targets import CPU, Target
+from cuesta.torch_private.dispatch import disable_current_modes
 
 log = logging.getLogger("cuesta")
 T = TypeVar("T")
 
-#: Choices that this process knows, by key: without a cache it measures once.
-_KNOWN: dict[str, Choice] = {}
-#: Kernels that this process has begun to compile and not timed yet, by the choice's key, with the seconds spent so far.
-_BEGUN: dict[str, tuple[Callable[[], Artefact], float]] = {}
-#: Seconds for which each of the two, library and kernel, is timed.
-_BUDGET = 0.02
-#: Once each had its fewest calls, a candidate that takes this many times as long as the other is not called again.
-_HOPELESS = 1.43
-#: The fewest calls of each: the decision is kept, and on a busy machine threads wait for one another.
-_FEWEST = 10
+#: Times library and kernel. The decision is kept, and on a busy machine threads wait for one another: so each is called
+#: at least ten times. After those, a candidate that takes 1.43 times as long as the other is not called again.
+_STOPWATCH = Stopwatch(budget=0.02, fewest=10, hopeless=1.43)
+
+
+def begin_kernel(specimen: Specimen, options: Options) -> Callable[[], Artefact]:
+    """Begins to compile the specimen's kernel, and returns a function that waits for the program. Raises CompileError
+    where none is made."""
+    # Imported here: a remembered choice needs no MLIR.
+    from cuesta._mlir import ir
+    from cuesta.dialects import make_context
+    from cuesta.driver.lower import Lowering
+    from cuesta.policy.choices import chosen_by
+    from cuesta.sizes import assumptions
+
+    plain = Options(gemm=KERNEL, attention=KERNEL, opt_level=options.opt_level, cache=False, verify=False)
+    with make_context(), assumptions(), chosen_by(None):
+        lowering = Lowering(ir.Module.parse(specimen.module), plain, GraphReport(specimen.kind))
+        lowering.run()
+        return lowering.begin_code().finish
+
+
+@dataclass(frozen=True)
+class Trials:
+    """What a process has measured, and how it measures."""
+
+    #: Choices by key: without a cache a process measures once.
+    known: dict[str, Choice] = field(default_factory=dict)
+    #: Kernels that are being compiled and not timed yet, by the choice's key, with the seconds spent so far.
+    begun: dict[str, tuple[Callable[[], Artefact], float]] = field(default_factory=dict)
+    race: Callable[[Mapping[str, Callable[[], object]]], dict[str, float]] = _STOPWATCH.race
+    begin_kernel: Callable[[Specimen, Options], Callable[[], Artefact]] = begin_kernel
+
+
+#: This process's. A test puts others in their place.
+trials = Trials()
 
 
 def decide(gm: torch.fx.GraphModule, options: Options, target: Target, report: GraphReport) -> dict[str, str]:
@@ -108,12 +134,12 @@ def begin(gm: torch.fx.GraphModule, options: Options) -> None:
     specimen = product_trial.linear_layer()
     question = _question(specimen)
     key = choice_key(question, options)
-    if key in _KNOWN or key in _BEGUN or remembered(key, question, options) is not None:
+    if key in trials.known or key in trials.begun or remembered(key, question, options) is not None:
         return
     start = time.perf_counter()
     try:
-        with _disable_current_modes():
-            _BEGUN[key] = _begin_kernel(specimen, options), time.perf_counter() - start
+        with disable_current_modes():
+            trials.begun[key] = trials.begin_kernel(specimen, options), time.perf_counter() - start
     except CuestaError as problem:
         log.info("%s; it is tried again where it is to be timed", problem)
 
@@ -130,13 +156,13 @@ def _choice(specimen: Specimen, options: Options, measure: Callable[[str, Questi
             source = f"as {told.about}, where it takes {ratio:.2f} of the library's time"
             return Choice(question.kind, question.about, told.taken, LIBRARY, {}, source)
     key = choice_key(question, options)
-    if key not in _KNOWN:
+    if key not in trials.known:
         found = remembered(key, question, options) or measure(key, question, specimen)
         if not isinstance(found, Choice):
             return found
-        _KNOWN[key] = found
+        trials.known[key] = found
         log.info("%s (%s)", choice_text(asdict(found)), found.source)
-    return _KNOWN[key]
+    return trials.known[key]
 
 
 def _question(specimen: Specimen) -> Question:
@@ -145,37 +171,20 @@ def _question(specimen: Specimen) -> Question:
 
 def _measured(key: str, question: Question, specimen: Specimen, options: Options, report: GraphReport) -> Choice:
     start = time.perf_counter()
-    begun, seconds = _BEGUN.pop(key, (None, 0.0))
+    begun, seconds = trials.begun.pop(key, (None, 0.0))
     # The library is timed as a program calls it: without torch's modes that are active while a graph is compiled.
-    with _disable_current_modes(), torch.no_grad(), torch.autocast("cpu", enabled=False):
+    with disable_current_modes(), torch.no_grad(), torch.autocast("cpu", enabled=False):
         inputs = specimen.inputs()
         try:
-            finish = begun or _begin_kernel(specimen, options)
+            finish = begun or trials.begin_kernel(specimen, options)
             import cuesta.frontend.importer  # noqa: F401  the graph needs it next, and LLVM is still at work
 
             program = load(finish())
             calls = {LIBRARY: lambda: specimen.library(*inputs), KERNEL: lambda: program(list(inputs))}
-            times = Stopwatch(budget=_BUDGET, fewest=_FEWEST, hopeless=_HOPELESS).race(calls)
+            times = trials.race(calls)
         except CuestaError as problem:
             log.warning("%s of f32: the library's, as a kernel of ours was not measured: %s", specimen.kind, problem)
             return Choice.of(question, {}, f"not measured: {problem}")
     keep(key, times, options)
     report.times["measuring"] = report.times.get("measuring", 0.0) + seconds + time.perf_counter() - start
     return Choice.of(question, times, "measured")
-
-
-def _begin_kernel(specimen: Specimen, options: Options) -> Callable[[], Artefact]:
-    """Begins to compile the specimen's kernel, and returns a function that waits for the program. Raises CompileError
-    where none is made."""
-    # Imported here: a remembered choice needs no MLIR.
-    from cuesta._mlir import ir
-    from cuesta.dialects import make_context
-    from cuesta.driver.lower import Lowering
-    from cuesta.policy.choices import chosen_by
-    from cuesta.sizes import assumptions
-
-    plain = Options(gemm=KERNEL, attention=KERNEL, opt_level=options.opt_level, cache=False, verify=False)
-    with make_context(), assumptions(), chosen_by(None):
-        lowering = Lowering(ir.Module.parse(specimen.module), plain, GraphReport(specimen.kind))
-        lowering.run()
-        return lowering.begin_code().finish

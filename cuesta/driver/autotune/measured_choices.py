@@ -12,7 +12,6 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import torch
-from torch.utils._python_dispatch import _disable_current_modes
 
 from cuesta._mlir import ir
 from cuesta.cache import open_cache
@@ -30,6 +29,7 @@ from cuesta.policy.choices import Question, chosen_by
 from cuesta.reports.compile_report import GraphReport, choice_text
 from cuesta.runtime.executable import Executable
 from cuesta.targets import CPU, Target
+from cuesta.torch_private.dispatch import disable_current_modes
 
 log = logging.getLogger("cuesta")
 
@@ -97,7 +97,7 @@ class MeasuredChoices:
         if spent >= MOST_SECONDS:
             return Choice.of(question, {}, f"not measured: {MOST_SECONDS:.0f} s of measuring are over")
         calls = {}
-        with chosen_by(None), _disable_current_modes(), torch.no_grad():
+        with chosen_by(None), disable_current_modes(), torch.no_grad():
             if self.begin is not None:
                 for candidate in question.candidates:
                     with contextlib.suppress(CompileError):  # building the candidate raises it again

@@ -19,13 +19,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch._functorch._aot_autograd.autograd_cache import (
-    BypassAOTAutogradCache,
-    should_bundle_autograd_cache,
-    should_use_local_autograd_cache,
-)
-from torch._functorch._aot_autograd.schemas import SerializableAOTDispatchCompiler
-from torch._inductor.output_code import OutputCode
 
 from cuesta import cache_artifacts
 from cuesta.cache import Hit, content_key, environment_key, open_cache
@@ -43,7 +36,15 @@ from cuesta.options import Options
 from cuesta.reports import compile_report
 from cuesta.reports.compile_report import GraphReport
 from cuesta.runtime.schema.metadata import read_artefact
-from cuesta.unread_logs import graphs_are_wanted
+from cuesta.torch_private.aot_autograd import (
+    BypassAOTAutogradCache,
+    SerializableAOTDispatchCompiler,
+    should_bundle_autograd_cache,
+    should_use_local_autograd_cache,
+)
+from cuesta.torch_private.configs import bundled_cache, repro_after
+from cuesta.torch_private.inductor import OutputCode
+from cuesta.torch_private.unread_logs import graphs_are_wanted
 
 #: The least number of nodes of a Dynamo graph for which keeping it pays in training. Torch's key and entry cost a
 #: process 0.2 to 0.3 s for any graph, because torch reads its own sources for the key. Tracing a node, partitioning its
@@ -69,7 +70,7 @@ class Keeping(enum.Enum):
 
 def keeping(gm: torch.fx.GraphModule, example_inputs: Sequence[Any], options: Options) -> Keeping:
     """What torch keeps of the programs that are compiled for a Dynamo graph with these options."""
-    if torch._dynamo.config.repro_after == "aot":  # the minifier must see the graphs
+    if repro_after() == "aot":  # the minifier must see the graphs
         return Keeping.NOTHING
     if should_bundle_autograd_cache():
         return Keeping.CODE
@@ -149,7 +150,7 @@ class CuestaOutputCode(OutputCode):
         Torch compiles a backward graph at its first run, when the setting has ended already. It then compiles, saves
         and calls the graph in one thread; no other code of ours encloses these three steps.
         """
-        self.bundling = torch._functorch.config.patch(bundled_autograd_cache=True)
+        self.bundling = bundled_cache()
         self.bundling.__enter__()
 
     def _end_bundling(self) -> None:
@@ -207,7 +208,7 @@ def kept_by_torch(options: Options, keeping: Keeping) -> Iterator[None]:
     place = str(options.cache_root) if keeping is Keeping.KEY else ""
     threads = str(torch.get_num_threads())  # measured choices depend on it (machine_trial.py, max_autotune)
     text = "with text" if graphs_are_wanted() else ""  # the text of the graphs, which a warm process logs
-    with keys_of_ours(key, place, threads, text), torch._functorch.config.patch(bundled_autograd_cache=True):
+    with keys_of_ours(key, place, threads, text), bundled_cache():
         yield
 
 

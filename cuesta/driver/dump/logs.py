@@ -12,12 +12,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
-from torch._logging import _internal as torch_logging
-
 from cuesta.reports.compile_report import GraphReport
+from cuesta.torch_private.logs import getArtifactLogger, is_artifact_wanted, print_as_torch, trace_structured
 
 log = logging.getLogger("cuesta")
-_code_log = torch_logging.getArtifactLogger("cuesta", "output_code")
+_code_log = getArtifactLogger("cuesta", "output_code")
 
 #: Stages whose module is written to TORCH_TRACE.
 _TRACED = ("graph", "kernels", "loops", "tt")
@@ -44,14 +43,14 @@ def tell_report(report: GraphReport) -> None:
 
 def _trace(name: str, text: Callable[[], str]) -> None:
     described = {"name": name, "encoding": "string"}
-    torch_logging.trace_structured("artifact", metadata_fn=lambda: described, payload_fn=text)
+    trace_structured("artifact", metadata_fn=lambda: described, payload_fn=text)
 
 
 def _wants_code() -> bool:
     """Whether TORCH_LOGS or torch._logging.set_logs asked for output_code. Torch adds handlers to its own loggers only,
     so this adds one to ours."""
-    if not torch_logging.log_state.is_artifact_enabled("output_code"):
+    if not is_artifact_wanted("output_code"):
         return False
     if not _code_log.hasHandlers():
-        torch_logging._setup_handlers(logging.StreamHandler, _code_log)
+        print_as_torch(_code_log)
     return _code_log.isEnabledFor(logging.DEBUG)

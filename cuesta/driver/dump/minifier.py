@@ -19,21 +19,22 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch._dynamo.debug_utils import (
+
+from cuesta.driver.calling import Boxed
+from cuesta.frontend.capture.donation import donated_arguments
+from cuesta.options import Options, options_of
+from cuesta.torch_private.configs import minifiers_comparison, repro_level
+from cuesta.torch_private.decompositions import clone_preserve_strides
+from cuesta.torch_private.fake_tensors import FakeTensorMode
+from cuesta.torch_private.minifier import (
     AccuracyError,
     cast_to_fp64,
     get_minifier_repro_path,
     helper_for_dump_minify,
     minifier_dir,
+    same,
+    save_graph_repro,
 )
-from torch._dynamo.repro.after_aot import save_graph_repro
-from torch._dynamo.utils import same
-from torch._prims_common import clone_preserve_strides
-from torch._subclasses.fake_tensor import FakeTensorMode
-
-from cuesta.driver.calling import Boxed
-from cuesta.frontend.capture.donation import donated_arguments
-from cuesta.options import Options, options_of
 
 log = logging.getLogger("cuesta")
 
@@ -56,7 +57,7 @@ def watched(
     except Exception as failure:
         _write_first(original, fakes(inputs), settings | {"failure": type(failure).__name__})
         raise
-    if torch._dynamo.config.repro_level != 4:
+    if repro_level() != 4:
         return boxed
 
     def call(args: list[Any]) -> list[Any]:
@@ -73,7 +74,7 @@ def _write_first(gm: torch.fx.GraphModule, inputs: Sequence[Any], settings: Mapp
     """Writes the script for the whole graph, before any reduction."""
     folder = Path(minifier_dir()) / "checkpoints"
     folder.mkdir(parents=True, exist_ok=True)
-    if torch._dynamo.config.repro_level == 1:
+    if repro_level() == 1:
         write(script(gm, inputs, "run", str(folder), settings), gm, folder)
     else:
         helper_for_dump_minify(script(gm, inputs, "minify", str(folder), settings))
@@ -82,7 +83,7 @@ def _write_first(gm: torch.fx.GraphModule, inputs: Sequence[Any], settings: Mapp
 def agrees(compiled: Boxed, gm: torch.fx.GraphModule, inputs: Sequence[Any], donated: Sequence[int] = ()) -> bool:
     """Whether results, and arguments that are not donated, equal eager's after a call. As in torch's minifier, both are
     compared with the same computation in float64."""
-    config = torch._dynamo.config
+    config = minifiers_comparison()
 
     def after(call: Boxed, given: Sequence[Any]) -> list[Any]:
         given = [clone_preserve_strides(x) if isinstance(x, torch.Tensor) else x for x in given]

@@ -8,15 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch._dynamo.debug_utils import AccuracyError
-from torch._dynamo.repro.after_aot import repro_common
-from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.passes.fake_tensor_prop import FakeTensorProp
 
 from cuesta.driver.compile_graph import compile_aten_graph
 from cuesta.driver.dump.minifier import agrees, copied, fakes, script, write
 from cuesta.driver.memory.step_memory import StepMemory
 from cuesta.options import Options
+from cuesta.torch_private.configs import without_minifier
+from cuesta.torch_private.fake_tensors import FakeTensorMode
+from cuesta.torch_private.minifier import AccuracyError, minify, repro_common
 
 
 def run_repro(
@@ -46,8 +46,6 @@ def run_repro(
             raise AccuracyError(f"results of the graph ({kind}) are not eager's")
         return compiled(list(inputs))
 
-    from torch._functorch.fx_minifier import minifier
-
     def fails(smaller: torch.fx.GraphModule, smaller_inputs: Sequence[Any]) -> bool:
         try:
             compiled = _compile(copied(smaller), smaller_inputs, kind, options)
@@ -60,13 +58,13 @@ def run_repro(
         given = smaller_inputs if by_values else fakes(smaller_inputs)
         write(script(smaller, given, "run", save_dir, settings), smaller, Path(save_dir or "."))
 
-    return minifier(gm, inputs, module_fails=fails, dump_state=keep, save_dir=save_dir)
+    return minify(gm, inputs, module_fails=fails, dump_state=keep, save_dir=save_dir)
 
 
 def _compile(
     gm: torch.fx.GraphModule, inputs: Sequence[Any], kind: str, options: Mapping[str, Any]
 ) -> Callable[[list[Any]], Any]:
     FakeTensorProp(gm, FakeTensorMode(allow_non_fake_inputs=True)).propagate(*inputs)
-    with torch._dynamo.config.patch(repro_after=None):
+    with without_minifier():
         memory = StepMemory(Options.from_torch(None, {"cache": False, **options}))
         return compile_aten_graph(gm, inputs, kind, memory)

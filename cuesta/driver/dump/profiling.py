@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
-import torch.autograd.profiler as profiler
 
 from cuesta.reports.compile_report import GraphReport
+from cuesta.torch_private.logs import RecordFunctionFast, is_profiling
 
 Run = Callable[[list[torch.Tensor]], list[torch.Tensor]]
 
@@ -22,11 +22,11 @@ def profiled(run: Run, report: GraphReport, steps: Sequence[dict[str, Any]]) -> 
     Below it appear the calls into ATen that go through torch's dispatcher. CPU kernels and matrix products are called
     natively and have no events of their own.
     """
-    event = torch._C._profiler._RecordFunctionFast
+    event = RecordFunctionFast
     name = event_name(report, steps)
 
     def call(tensors: list[torch.Tensor]) -> list[torch.Tensor]:
-        if not profiler._is_profiler_enabled:
+        if not is_profiling():
             return run(tensors)
         with event(name):
             return run(tensors)

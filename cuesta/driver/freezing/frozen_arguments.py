@@ -19,9 +19,9 @@ from torch.fx import Node
 
 from cuesta.driver.calling import Boxed
 from cuesta.frontend.fx_nodes import last_placeholder
+from cuesta.torch_private.tensors import version
 
-_address: Callable[[Tensor], int] = torch._C.TensorBase.data_ptr
-_version: Callable[[Tensor], int] = operator.attrgetter("_version")
+_address: Callable[[Tensor], int] = Tensor.data_ptr
 
 
 class Make(Protocol):
@@ -41,12 +41,12 @@ class _Seen:
     @staticmethod
     def of(tensors: Sequence[Tensor]) -> _Seen:
         """Raises RuntimeError where a tensor has no version."""
-        return _Seen(list(map(weakref.ref, tensors)), list(map(_address, tensors)), list(map(_version, tensors)))
+        return _Seen(list(map(weakref.ref, tensors)), list(map(_address, tensors)), list(map(version, tensors)))
 
     def same(self, tensors: Sequence[Tensor]) -> bool:
         """Whether these are the same tensors, unchanged. Raises RuntimeError where a tensor has no version."""
         same = all(map(operator.is_, map(weakref.ref.__call__, self.tensors), tensors))
-        return same and list(map(_version, tensors)) == self.versions and list(map(_address, tensors)) == self.addresses
+        return same and list(map(version, tensors)) == self.versions and list(map(_address, tensors)) == self.addresses
 
 
 @dataclass

@@ -15,9 +15,10 @@ import torch
 from torch import Tensor
 
 from cuesta.runtime.handles import make_handles, of_handle, steal
+from cuesta.torch_private.ops import OpOverload
 
 #: Activations without parameters that oneDNN fuses into a convolution: ATen's op → oneDNN's name.
-ACTIVATIONS: dict[torch._ops.OpOverload, str] = {
+ACTIVATIONS: dict[OpOverload, str] = {
     torch.ops.aten.relu.default: "relu",
     torch.ops.aten.sigmoid.default: "sigmoid",
     torch.ops.aten.tanh.default: "tanh",

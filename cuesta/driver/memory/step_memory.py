@@ -23,6 +23,7 @@ from cuesta.frontend.capture.donation import expected_arguments
 from cuesta.options import Options
 from cuesta.reports.compile_report import GraphReport
 from cuesta.reports.quantities import size_text
+from cuesta.torch_private.configs import backward_at_once, memory_budget
 
 log = logging.getLogger("cuesta")
 
@@ -59,7 +60,7 @@ class StepMemory:
         tried: list[tuple[int, int, int, Any]] = []
         for position, budget in enumerate(BUDGETS):
             part = torch.fx.GraphModule(joint, _copied(joint.graph))
-            with torch._functorch.config.patch(activation_memory_budget=budget):
+            with memory_budget(budget):
                 forward, backward = partition(part, joint_inputs, **kwargs)
             donated = expected_arguments(forward, backward, kwargs["num_fwd_outputs"])
             peak, left = self._planned(forward, backward, donated)
@@ -110,7 +111,7 @@ def at_once(options: Options) -> contextlib.AbstractContextManager[Any]:
     that a memory limit is checked before either runs."""
     if options.memory_limit is None:
         return contextlib.nullcontext()
-    patch: contextlib.AbstractContextManager[Any] = torch._functorch.config.patch(force_non_lazy_backward_lowering=True)
+    patch: contextlib.AbstractContextManager[Any] = backward_at_once()
     return patch
 
 

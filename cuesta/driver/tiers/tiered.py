@@ -29,6 +29,7 @@ from cuesta.frontend.convention import Convention
 from cuesta.frontend.source_lines import by_number, numbers_of
 from cuesta.reports.compile_report import GraphReport
 from cuesta.runtime.artefact import Artefact
+from cuesta.torch_private.ops import OpOverload
 
 log = logging.getLogger("cuesta")
 
@@ -77,7 +78,7 @@ def _at_once(wanted: Wanted) -> str | None:
     if not sys.executable:
         return "this Python does not know its executable"
     targets = [node.target for node in wanted.gm.graph.nodes if node.op == "call_function"]
-    others = {t.namespace for t in targets if isinstance(t, torch._ops.OpOverload)} - _KNOWN
+    others = {t.namespace for t in targets if isinstance(t, OpOverload)} - _KNOWN
     return f"another process does not know the ops of {', '.join(sorted(others))}" if others else None
 
 

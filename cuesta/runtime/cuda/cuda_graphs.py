@@ -25,6 +25,7 @@ import torch
 
 from cuesta.reports.quantities import count_text
 from cuesta.runtime.arguments import aligned_copy, argument_result, flat_view
+from cuesta.torch_private.tensors import copy_each, reinterpret_tensor, storage_key, storage_uses
 
 Tensor = torch.Tensor
 Program = Callable[[list[Tensor]], list[Tensor]]
@@ -36,9 +37,9 @@ MOST_RECORDINGS = 8
 #: arguments are copied.
 STRAY_CALLS = 2
 
-_view: Callable[..., Tensor] = torch._C._dynamo.guards._reinterpret_tensor  # type: ignore[attr-defined]
-_data_ptr: Callable[[Tensor], int] = torch._C.TensorBase.data_ptr
-_uses: Callable[[int], int] = torch._C._storage_Use_Count
+_view: Callable[..., Tensor] = reinterpret_tensor
+_data_ptr: Callable[[Tensor], int] = Tensor.data_ptr
+_uses: Callable[[int], int] = storage_uses
 
 
 class Recorder(Protocol):
@@ -92,7 +93,7 @@ class _Recording:
                 if len(sources) == 1:
                     self.targets[0].copy_(sources[0])
                 else:
-                    torch._foreach_copy_(self.targets, sources)
+                    copy_each(self.targets, sources)
 
     def misplaced(self, tensors: Sequence[Tensor]) -> list[int]:
         """The fixed arguments whose addresses differ from the recorded ones."""
@@ -212,7 +213,7 @@ class RecordedProgram:
         numbers = {key: i for i, key in enumerate(owners)}
         places = [numbers.get(id(r), -1) for r in results]
         del results
-        storages = [owner.untyped_storage()._cdata for owner in owners.values()]
+        storages = [storage_key(owner) for owner in owners.values()]
         made = [
             _Result(owner, tuple(owner.shape), owner.stride(), storage)
             for owner, storage in zip(owners.values(), storages, strict=True)

@@ -12,6 +12,8 @@ from typing import Any
 
 import torch
 
+from cuesta.torch_private.devices import end_pool, raw_cuda_stream
+
 Tensor = torch.Tensor
 
 
@@ -73,8 +75,7 @@ class CudaRecorder:
         self._graphs = weakref.WeakSet()
         index = self._device.index
         with contextlib.suppress(RuntimeError):  # raised if the recording had not begun, or has ended
-            torch._C._cuda_endAllocateToPool(index, pool)
-            torch._C._cuda_releasePool(index, pool)
+            end_pool(index, pool)
         # A successful recording resets the generator.
         graph = torch.cuda.CUDAGraph()
         graph.capture_begin(capture_error_mode="thread_local")
@@ -89,7 +90,7 @@ class CudaRecorder:
 
     def follow(self) -> None:
         """Makes the current stream wait for earlier replays on other streams."""
-        raw: int = torch._C._cuda_getCurrentRawStream(self._device.index)
+        raw = raw_cuda_stream(self._device.index)
         if self._last is None or raw != self._last_raw:
             current = torch.cuda.current_stream(self._device)
             if self._last is not None:

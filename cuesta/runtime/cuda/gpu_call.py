@@ -7,6 +7,8 @@ from typing import Any
 
 import torch
 
+from cuesta.torch_private.devices import allocator, current_device, raw_stream_of
+
 Tensor = torch.Tensor
 Call = Callable[[list[Tensor]], list[Tensor]]
 
@@ -14,20 +16,16 @@ Call = Callable[[list[Tensor]], list[Tensor]]
 def device_names(device: torch.device) -> dict[str, Any]:
     """The names of a generated call that depend on its device: `allocate` (sizes, strides, dtype), and `stream`, which
     gives the current stream."""
-    guards, c = torch._C._dynamo.guards, torch._C
-    match device.type:
-        case "cuda":
-            return {"allocate": guards._empty_strided_cuda, "stream": c._cuda_getCurrentRawStream}  # type: ignore[attr-defined]
-        case "xpu":
-            return {"allocate": guards._empty_strided_xpu, "stream": c._xpu_getCurrentRawStream}  # type: ignore[attr-defined]
-    return {"allocate": guards._empty_strided_cpu, "stream": lambda index: 0}  # type: ignore[attr-defined]
+    if device.type in ("cuda", "xpu"):
+        return {"allocate": allocator(device.type), "stream": raw_stream_of(device.type)}
+    return {"allocate": allocator("cpu"), "stream": lambda index: 0}
 
 
 def on_device(call: Call, device: torch.device) -> Call:
     """`call`, made to run with `device` as the current device."""
     if device.type != "cuda" or torch.cuda.device_count() < 2:
         return call
-    current: Callable[[], int] = torch._C._cuda_getDevice
+    current = current_device()
     index = device.index
 
     def switched(tensors: list[Tensor]) -> list[Tensor]:

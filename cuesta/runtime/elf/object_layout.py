@@ -23,6 +23,7 @@ import functools
 import torch
 
 from cuesta.errors import DeviceError
+from cuesta.torch_private.tensors import address
 
 #: The symbol of the words in programs.
 SYMBOL = "cuesta_objects"
@@ -44,8 +45,8 @@ def object_layout() -> ctypes.Array[ctypes.c_int64]:
         items = _word(id(objects) + items_at)
         is_known = [_word(items + i * _WORD) for i in range(len(objects))] == list(map(id, objects))
     places = range(object.__basicsize__, torch.Tensor.__basicsize__, _WORD)
-    tensor_at = next((at for at in places if _word(id(tensor) + at) == tensor._cdata), None)
-    if not is_known or tensor_at is None or _word(id(parameter) + tensor_at) != parameter._cdata:
+    tensor_at = next((at for at in places if _word(id(tensor) + at) == address(tensor)), None)
+    if not is_known or tensor_at is None or _word(id(parameter) + tensor_at) != address(parameter):
         raise DeviceError("this Python, or this torch, keeps lists and tensors in a way that cuesta does not know")
     words = type_at, items_at, tensor_at, id(list), id(torch.Tensor), id(torch.nn.Parameter)
     return (ctypes.c_int64 * len(words))(*words)

@@ -14,6 +14,7 @@ from cuesta.runtime.aten_calls import ATTRIBUTES, find_overload
 from cuesta.runtime.schema.checks import Check, Wrong, check_of, text, whole
 from cuesta.runtime.schema.numbers import check_text
 from cuesta.runtime.schema.tensors import Tensor, check_dims
+from cuesta.torch_private.ops import schema_of
 
 #: The most operands or results of a call: far more than any call has.
 _MANY = 1 << 20
@@ -47,10 +48,10 @@ def check_call(value: Any) -> None:
     except (AttributeError, ValueError):
         raise Wrong(value["overload"], "torch has no such overload in this process").within(".overload") from None
     try:
-        check_arguments(value["args"], value["operands"], overload._schema)
+        check_arguments(value["args"], value["operands"], schema_of(overload))
     except Wrong as wrong:
         raise wrong.within(".args") from None
-    _check_positions(value, len(overload._schema.returns))
+    _check_positions(value, len(schema_of(overload).returns))
 
 
 def _check_positions(call: Mapping[str, Any], returned: int) -> None:

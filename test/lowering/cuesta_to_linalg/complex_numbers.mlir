@@ -6,7 +6,8 @@
 // CHECK: linalg.generic {{.*}} ins(%[[Z]] : tensor<4xi64>)
 // CHECK: %[[LOW:.*]] = arith.trunci %{{.*}} : i64 to i32
 // CHECK-NEXT: arith.bitcast %[[LOW]] : i32 to f32
-// CHECK: %[[SHIFTED:.*]] = arith.shrui %{{.*}}, %c32_i64
+// CHECK-DAG: %[[C32:.*]] = arith.constant 32 : i64
+// CHECK: %[[SHIFTED:.*]] = arith.shrui %{{.*}}, %[[C32]]
 // CHECK-NEXT: %[[HIGH:.*]] = arith.trunci %[[SHIFTED]] : i64 to i32
 // CHECK-NEXT: arith.bitcast %[[HIGH]] : i32 to f32
 // CHECK: ^bb0(%[[RE:.*]]: f32, %[[IM:.*]]: f32, %{{.*}}: i64):
@@ -14,7 +15,8 @@
 // CHECK: arith.extui
 // CHECK: arith.bitcast %[[IM]] : f32 to i32
 // CHECK: arith.extui
-// CHECK: arith.shli %{{.*}}, %c32_i64
+// CHECK: %[[BITS:.*]] = arith.constant 32 : i64
+// CHECK: arith.shli %{{.*}}, %[[BITS]]
 // CHECK: arith.ori
 func.func @turned(%z: tensor<4xcomplex<f32>>) -> tensor<4xcomplex<f32>> {
   %re = "cuesta.real"(%z) : (tensor<4xcomplex<f32>>) -> tensor<4xf32>

@@ -5,17 +5,22 @@
 // CHECK-LABEL: func.func @index
 // CHECK-SAME: (%[[W:.*]]: tensor<10x8xf32>, %[[I:.*]]: tensor<4xi64>)
 // CHECK: %[[BAD:.*]] = linalg.generic {{.*}}iterator_types = ["reduction"]} ins(%[[I]] : tensor<4xi64>)
-// CHECK: %[[LOW:.*]] = arith.cmpi slt, %[[AT:.*]], %c-10_i64
-// CHECK: %[[HIGH:.*]] = arith.cmpi sge, %[[AT]], %c10_i64
+// CHECK-DAG: %[[MINUS_10:.*]] = arith.constant -10 : i64
+// CHECK: %[[LOW:.*]] = arith.cmpi slt, %[[AT:.*]], %[[MINUS_10]]
+// CHECK-DAG: %[[C10:.*]] = arith.constant 10 : i64
+// CHECK: %[[HIGH:.*]] = arith.cmpi sge, %[[AT]], %[[C10]]
 // CHECK: arith.ori %[[LOW]], %[[HIGH]]
 // CHECK: "host.check"(%[[BAD]]) {message = "index out of range: the indexed dim has size 10"}
 // CHECK: linalg.generic {{.*}}iterator_types = ["parallel", "parallel"]} ins(%[[I]] : tensor<4xi64>)
 // CHECK-NEXT: ^bb0(%[[IN:.*]]: i64, %{{.*}}: f32):
-// CHECK: %[[NEGATIVE:.*]] = arith.cmpi slt, %[[IN]], %c0_i64
-// CHECK-NEXT: %[[BACK:.*]] = arith.addi %[[IN]], %c10_i64
+// CHECK-DAG: %[[C0:.*]] = arith.constant 0 : i64
+// CHECK-DAG: %[[C9:.*]] = arith.constant 9 : i64
+// CHECK-DAG: %[[SIZE:.*]] = arith.constant 10 : i64
+// CHECK: %[[NEGATIVE:.*]] = arith.cmpi slt, %[[IN]], %[[C0]]
+// CHECK-NEXT: %[[BACK:.*]] = arith.addi %[[IN]], %[[SIZE]]
 // CHECK-NEXT: %[[WRAPPED:.*]] = arith.select %[[NEGATIVE]], %[[BACK]], %[[IN]]
-// CHECK-NEXT: %[[CAPPED:.*]] = arith.minsi %[[WRAPPED]], %c9_i64
-// CHECK-NEXT: %[[CLAMPED:.*]] = arith.maxsi %[[CAPPED]], %c0_i64
+// CHECK-NEXT: %[[CAPPED:.*]] = arith.minsi %[[WRAPPED]], %[[C9]]
+// CHECK-NEXT: %[[CLAMPED:.*]] = arith.maxsi %[[CAPPED]], %[[C0]]
 // CHECK-NEXT: %[[P:.*]] = arith.index_cast %[[CLAMPED]] : i64 to index
 // CHECK-NEXT: %[[J:.*]] = linalg.index 1
 // CHECK-NEXT: tensor.extract %[[W]][%[[P]], %[[J]]]
@@ -114,13 +119,17 @@ func.func @gather_one_row(%x: tensor<4x6xf32>, %i: tensor<1x2xi64>) -> tensor<1x
 // CHECK-LABEL: func.func @window
 // CHECK-SAME: (%[[X:.*]]: tensor<8xf32>)
 // CHECK: %[[I:.*]] = linalg.index 0
-// CHECK: %[[TWICE:.*]] = arith.muli %[[I]], %c2
-// CHECK: %[[AT:.*]] = arith.addi %[[TWICE]], %c-1
-// CHECK: %[[FROM:.*]] = arith.cmpi sge, %[[AT]], %c0
-// CHECK: %[[P:.*]] = arith.maxsi %[[AT]], %c0
+// CHECK-DAG: %[[C2:.*]] = arith.constant 2 : index
+// CHECK: %[[TWICE:.*]] = arith.muli %[[I]], %[[C2]]
+// CHECK-DAG: %[[MINUS_1:.*]] = arith.constant -1 : index
+// CHECK: %[[AT:.*]] = arith.addi %[[TWICE]], %[[MINUS_1]]
+// CHECK-DAG: %[[C0:.*]] = arith.constant 0 : index
+// CHECK: %[[FROM:.*]] = arith.cmpi sge, %[[AT]], %[[C0]]
+// CHECK: %[[P:.*]] = arith.maxsi %[[AT]], %[[C0]]
 // CHECK-NOT: arith.minsi
 // CHECK: %[[IN:.*]] = tensor.extract %[[X]][%[[P]]]
-// CHECK: arith.select %[[FROM]], %[[IN]], %cst
+// CHECK: %[[OUTSIDE:.*]] = arith.constant 5.000000e-01 : f32
+// CHECK: arith.select %[[FROM]], %[[IN]], %[[OUTSIDE]]
 func.func @window(%x: tensor<8xf32>) -> tensor<4xf32> {
   %0 = "cuesta.window"(%x) {starts = [-1], steps = [2], divisors = [1], outside = 0.5 : f64} : (tensor<8xf32>) -> tensor<4xf32>
   return %0 : tensor<4xf32>
@@ -129,9 +138,12 @@ func.func @window(%x: tensor<8xf32>) -> tensor<4xf32> {
 // (i + 1 - 2) // 2 as (i + 1) // 2 - 1: the number that is divided is not negative.
 // CHECK-LABEL: func.func @window_of_repeated
 // CHECK: %[[I:.*]] = linalg.index 0
-// CHECK: %[[N:.*]] = arith.addi %[[I]], %c1
-// CHECK: %[[Q:.*]] = arith.divui %[[N]], %c2
-// CHECK: arith.subi %[[Q]], %c1
+// CHECK-DAG: %[[C1:.*]] = arith.constant 1 : index
+// CHECK: %[[N:.*]] = arith.addi %[[I]], %[[C1]]
+// CHECK-DAG: %[[C2:.*]] = arith.constant 2 : index
+// CHECK: %[[Q:.*]] = arith.divui %[[N]], %[[C2]]
+// CHECK: %[[ONE:.*]] = arith.constant 1 : index
+// CHECK: arith.subi %[[Q]], %[[ONE]]
 func.func @window_of_repeated(%x: tensor<4xf32>) -> tensor<8xf32> {
   %0 = "cuesta.window"(%x) {starts = [-1], steps = [1], divisors = [2], outside = 0.0 : f64} : (tensor<4xf32>) -> tensor<8xf32>
   return %0 : tensor<8xf32>
@@ -151,9 +163,11 @@ func.func @many_rows(%x: tensor<256x8xf32>, %i: tensor<256x512xi64>) -> tensor<2
 // Negative positions are out of range.
 // CHECK-LABEL: func.func @from_zero
 // CHECK-NOT: -10
-// CHECK: arith.cmpi sge, %{{.*}}, %c10_i64
+// CHECK-DAG: %[[C10:.*]] = arith.constant 10 : i64
+// CHECK: arith.cmpi sge, %{{.*}}, %[[C10]]
 // CHECK-NOT: -6
-// CHECK: arith.cmpi sge, %{{.*}}, %c6_i64
+// CHECK-DAG: %[[C6:.*]] = arith.constant 6 : i64
+// CHECK: arith.cmpi sge, %{{.*}}, %[[C6]]
 func.func @from_zero(%w: tensor<10x8xf32>, %x: tensor<6x8xf32>, %i: tensor<4xi64>, %j: tensor<5x8xi64>) -> (tensor<4x8xf32>, tensor<5x8xf32>) {
   %0 = "cuesta.index"(%w, %i) {dims = [0], from_zero} : (tensor<10x8xf32>, tensor<4xi64>) -> tensor<4x8xf32>
   %1 = "cuesta.gather"(%x, %j) {dim = 0, from_zero} : (tensor<6x8xf32>, tensor<5x8xi64>) -> tensor<5x8xf32>

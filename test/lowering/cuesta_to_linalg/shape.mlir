@@ -42,8 +42,10 @@ func.func @cat_of_copy(%x: tensor<2x3xf32>, %y: tensor<2x1xf32>) -> tensor<2x5xf
 // CHECK: arith.constant 2.000000e+00 : f32
 // CHECK: %[[R:.*]] = linalg.generic
 // CHECK: linalg.index 0
-// CHECK: %[[STEPS:.*]] = arith.muli %{{.*}}, %c2_i64
-// CHECK-NEXT: arith.addi %c1_i64, %[[STEPS]]
+// CHECK-DAG: %[[C2:.*]] = arith.constant 2 : i64
+// CHECK-DAG: %[[C1:.*]] = arith.constant 1 : i64
+// CHECK: %[[STEPS:.*]] = arith.muli %{{.*}}, %[[C2]]
+// CHECK-NEXT: arith.addi %[[C1]], %[[STEPS]]
 // CHECK: return %[[C]], %[[R]]
 func.func @returned() -> (tensor<4xf32>, tensor<4xi64>) {
   %0 = "cuesta.constant"() {value = 2.0 : f64} : () -> tensor<4xf32>

@@ -11,7 +11,8 @@ module {
     // CHECK-LABEL: func.func @strips__tiles(
     // CHECK-SAME: %[[X:.*]]: memref<f32>, %[[N:[^:]*]]: index, %[[LO:[^:]*]]: index, %[[HI:[^:]*]]: index)
     // CHECK-SAME: attributes {cuesta.tiles = "1", cuesta.work = "p0"}
-    // CHECK: %[[NONE:.*]] = arith.cmpi slt, %[[N]], %c64
+    // CHECK-DAG: %[[C64:.*]] = arith.constant 64 : index
+    // CHECK: %[[NONE:.*]] = arith.cmpi slt, %[[N]], %[[C64]]
     // CHECK: scf.if %[[NONE]] {
     // CHECK-NEXT: call @strips__rest(%[[X]], %[[N]], %[[LO]], %[[HI]])
     // CHECK-NEXT: } else {

@@ -10,10 +10,15 @@ module { module @kernels {
 // result. Rows of few squares to their ends, then the next; the last ones reach back.
 // CHECK-LABEL: func.func @add
 // CHECK-SAME: (%[[X:.*]]: memref<40x32xf32, strided<[1000, 1]>>, %[[Y:.*]]: memref<32x40xf32>, %[[Z:.*]]: memref<32x40xf32>)
+// CHECK-DAG: %[[C0:.*]] = arith.constant 0 : index
+// CHECK-DAG: %[[C32:.*]] = arith.constant 32 : index
+// CHECK-DAG: %[[C16:.*]] = arith.constant 16 : index
+// CHECK-DAG: %[[C40:.*]] = arith.constant 40 : index
+// CHECK-DAG: %[[C24:.*]] = arith.constant 24 : index
 // CHECK-NOT: memref.alloca
-// CHECK: scf.for %[[J:.*]] = %c0 to %c32 step %c16
-// CHECK: scf.for %[[I:.*]] = %c0 to %c40 step %c16
-// CHECK: %[[AT:.*]] = arith.minui %[[I]], %c24
+// CHECK: scf.for %[[J:.*]] = %[[C0]] to %[[C32]] step %[[C16]]
+// CHECK: scf.for %[[I:.*]] = %[[C0]] to %[[C40]] step %[[C16]]
+// CHECK: %[[AT:.*]] = arith.minui %[[I]], %[[C24]]
 // CHECK-COUNT-16: vector.load %[[X]]
 // CHECK-COUNT-64: vector.shuffle
 // CHECK: %[[BESIDE:.*]] = vector.load %[[Y]][%{{.*}}, %[[AT]]] : memref<32x40xf32>, vector<16xf32>

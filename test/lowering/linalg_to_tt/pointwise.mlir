@@ -4,7 +4,8 @@
 // CHECK-LABEL: "tt.func"
 // CHECK: ^bb0(%[[X:.*]]: !tt.ptr<f32>, %[[Y:.*]]: !tt.ptr<f32>):
 // CHECK: %[[P:.*]] = "tt.get_program_id"
-// CHECK: %[[START:.*]] = arith.muli %[[P]], %c1024_i32
+// CHECK-DAG: %[[C1024:.*]] = arith.constant 1024 : i32
+// CHECK: %[[START:.*]] = arith.muli %[[P]], %[[C1024]]
 // CHECK: %[[R:.*]] = "tt.make_range"() {end = 1024 : i32, start = 0 : i32}
 // CHECK: %[[S:.*]] = "tt.splat"(%[[START]])
 // CHECK: %[[I:.*]] = arith.addi %[[S]], %[[R]]

@@ -32,8 +32,10 @@ module attributes {cuesta.hints = {s0 = 8388608 : i64}} {
 
 // A row that fits the block is taken whole, a longer one by a loop. Rows lie a size apart.
 // CHECK: ^bb0(%{{.*}}: !tt.ptr<f32>, %{{.*}}: !tt.ptr<f32>, %{{.*}}: i32, %[[P1:.*]]: i32):
-// CHECK: %[[LAST:.*]] = arith.subi %[[P1]], %c1
-// CHECK: %[[FITS:.*]] = arith.cmpi ult, %[[LAST]], %c256
+// CHECK: %[[ONE:.*]] = arith.constant 1 : i32
+// CHECK: %[[LAST:.*]] = arith.subi %[[P1]], %[[ONE]]
+// CHECK: %[[BLOCK:.*]] = arith.constant 256 : i32
+// CHECK: %[[FITS:.*]] = arith.cmpi ult, %[[LAST]], %[[BLOCK]]
 // CHECK: scf.if %[[FITS]]
 // CHECK-NOT: scf.for
 // CHECK: "tt.reduce"

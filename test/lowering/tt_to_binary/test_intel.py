@@ -21,7 +21,7 @@ def test_every_sample_becomes_spirv() -> None:
     names = [path.name.removesuffix(".mlir") for path in sorted(KERNELS.glob("*.mlir"))]
     names = [name for name in names if not name.endswith((".cuda", ".hip"))]
     texts = [KernelText(name.partition(".")[0], (KERNELS / f"{name}.mlir").read_text(), 4, 3) for name in names]
-    assert len(texts) == 6
+    assert texts
     for text, binary in zip(texts, compile_kernels(texts, parse_target("xpu")), strict=True):
         assert struct.unpack_from("<I", binary.code)[0] == SPIRV
         assert binary.symbol == f"cuesta_{text.name}" and binary.symbol.encode() in binary.code

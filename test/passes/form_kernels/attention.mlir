@@ -45,7 +45,7 @@ func.func @graph(%q: tensor<1x1x16x8xbf16> {cuesta.strides = [128, 128, 8, 1]})
 // Batch, queries and keys that the call says are the kernel's parameters, and so are strides.
 // CHECK-LABEL: module @kernels
 // CHECK: func.func @attention(%[[Q:[^:]*]]: memref<?x2x?x8xf32, strided<[?, 8, 16, 1]>, {at = ["p0", "p1", "p2"]}> {cuesta.bound = {{\[}}["p0", 2, "p1", 8], ["p2", 8, 16, 1]]},
-// CHECK-SAME: %arg5: index, %arg6: index, %arg7: index, %arg8: index)
+// CHECK-SAME: %{{[^:]*}}: index, %{{[^:]*}}: index, %{{[^:]*}}: index, %{{[^:]*}}: index)
 // CHECK-NEXT: "kernel.attention"(%[[Q]],
 // CHECK-LABEL: func.func @graph
 // CHECK: "host.launch"({{.*}}) {kernel = @kernels::@attention, ops = ["attention"], outputs = 2 : i64, parameters = ["s0", "s1", "16*s1", "2*s1"]}

@@ -1,10 +1,10 @@
 // RUN: cuesta-opt --split-input-file --pass-pipeline='builtin.module(cuesta-to-linalg,form-kernels)' %s | filecheck %s
 
 // What is done to four sizes is one kernel, which is passed its size. A fifth that does not fill vectors has its own.
-// CHECK: func.func @exp(%arg0: tensor<?xf32> {cuesta.bound =
-// CHECK-SAME: %arg2: index
+// CHECK: func.func @exp(%{{[^:]*}}: tensor<?xf32> {cuesta.bound =
+// CHECK-SAME: %{{[^:]*}}: index
 // CHECK-SAME: cuesta.sizes = ["p0"]
-// CHECK: func.func @exp_5(%arg0: tensor<100xf32>
+// CHECK: func.func @exp_5(%{{[^:]*}}: tensor<100xf32>
 // CHECK-NOT: func.func @exp
 // CHECK: func.func @graph
 // CHECK: kernel = @kernels::@exp, {{.*}}parameters = [64]
@@ -45,7 +45,7 @@ func.func @graph(
 // -----
 
 // Products that sum over other lengths are one, which has at most as much of them at a time as the deepest.
-// CHECK: func.func @mm(%arg0: tensor<64x?xf32> {{{.*}}}, %arg1: tensor<?x64xf32>
+// CHECK: func.func @mm(%{{[^:]*}}: tensor<64x?xf32> {{{.*}}}, %{{[^:]*}}: tensor<?x64xf32>
 // CHECK-SAME: cuesta.sizes = [64, "p0", 64]
 // CHECK: cuesta.product_tile = "64x64x208 by 8x48"
 // CHECK-NOT: func.func @mm

@@ -3,11 +3,12 @@
 // The gradient of a weight from two rows holds 4 MB, and what it is made of 16 KB: it comes after what is saved for
 // others has been given back. One of 512 rows would hold more of those until then; one that others read cannot wait.
 // CHECK-LABEL: func.func @graph
-// CHECK: "host.aten"(%arg2, %arg3, %{{.*}}) {{.*}}aten.mm
-// CHECK: "host.aten"(%arg0, %arg4, %{{.*}}) {{.*}}aten.mm
+// CHECK-SAME: (%[[FEW:[^:]*]]: {{[^%]*}}%[[ROWS:[^:]*]]: {{[^%]*}}%[[MANY:[^:]*]]: {{[^%]*}}%[[OTHERS:[^:]*]]: {{[^%]*}}%[[READ:[^:]*]]: {{[^%]*}}%[[SAVED:[^:]*]]:
+// CHECK: "host.aten"(%[[MANY]], %[[OTHERS]], %{{.*}}) {{.*}}aten.mm
+// CHECK: "host.aten"(%[[FEW]], %[[READ]], %{{.*}}) {{.*}}aten.mm
 // CHECK: "host.aten"(%{{.*}}) {{.*}}aten.relu
-// CHECK: "host.aten"(%arg5) {{.*}}aten.sinh
-// CHECK: "host.aten"(%arg0, %arg1, %{{.*}}) {{.*}}aten.mm
+// CHECK: "host.aten"(%[[SAVED]]) {{.*}}aten.sinh
+// CHECK: "host.aten"(%[[FEW]], %[[ROWS]], %{{.*}}) {{.*}}aten.mm
 // CHECK-NEXT: return
 func.func @graph(%few: tensor<1024x2xf32> {cuesta.strides = [1, 1024], cuesta.donated}, %rows: tensor<2x1024xf32> {cuesta.strides = [1024, 1], cuesta.donated},
     %many: tensor<1024x512xf32> {cuesta.strides = [1, 1024], cuesta.donated}, %others: tensor<512x1024xf32> {cuesta.strides = [1024, 1], cuesta.donated},

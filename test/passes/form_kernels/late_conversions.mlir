@@ -1,8 +1,8 @@
 // RUN: cuesta-opt --pass-pipeline='builtin.module(cuesta-to-linalg,form-kernels{target=gpu})' %s | filecheck %s
 
 // The kernel behind the call reads what is narrow and widens it: the kernel before it need not write it wide.
-// CHECK: func.func @graph
-// CHECK: "host.launch"(%arg0, %[[N:.*]]) {{.*}}ops = ["neg"], outputs = 1
+// CHECK: func.func @graph(%[[X:[^:]*]]:
+// CHECK: "host.launch"(%[[X]], %[[N:.*]]) {{.*}}ops = ["neg"], outputs = 1
 // CHECK: "host.aten"
 // CHECK: "host.launch"({{.*}}%[[N]]{{.*}}) {{.*}}ops = ["to_copy", "add"], outputs = 1 : i64} : (memref<4096xbf16>, memref<4096xf32>, memref<4096xf32>)
 func.func @graph(%x: tensor<4096xbf16> {cuesta.strides = [1]}) -> (tensor<4096xf32> {cuesta.strides = [1]}) {

@@ -2,11 +2,11 @@
 // RUN: cuesta-opt --split-input-file --pass-pipeline='builtin.module(cuesta-to-linalg,form-kernels{target=gpu})' %s | filecheck --check-prefix=GPU %s
 
 // A result lies in a donated argument that its kernel is the last to read; a GPU's does not.
-// CHECK: func.func @graph
+// CHECK: func.func @graph(%[[SAVED:[^:]*]]: {{[^%]*}}%[[G:[^:]*]]:
 // CHECK-NOT: "host.alloc"
-// CHECK: %[[S:.*]] = "host.view"(%arg0) {offset = 0 : i64} : (memref<128x128xf32>) -> memref<16384xf32>
-// CHECK-NEXT: "host.launch"(%arg1, %[[S]]) {{.*}}outputs = 1 : i64
-// CHECK-NEXT: return %arg0
+// CHECK: %[[S:.*]] = "host.view"(%[[SAVED]]) {offset = 0 : i64} : (memref<128x128xf32>) -> memref<16384xf32>
+// CHECK-NEXT: "host.launch"(%[[G]], %[[S]]) {{.*}}outputs = 1 : i64
+// CHECK-NEXT: return %[[SAVED]]
 // GPU: func.func @graph
 // GPU: "host.alloc"
 func.func @graph(%saved: tensor<128x128xf32> {cuesta.strides = [128, 1], cuesta.donated}, %g: tensor<f32> {cuesta.strides = []})
@@ -19,9 +19,9 @@ func.func @graph(%saved: tensor<128x128xf32> {cuesta.strides = [128, 1], cuesta.
 // -----
 
 // In the argument's own order of dims.
-// CHECK: func.func @graph
+// CHECK: func.func @graph(%[[SAVED:[^:]*]]:
 // CHECK-NOT: "host.alloc"
-// CHECK: return %arg0
+// CHECK: return %[[SAVED]]
 func.func @graph(%saved: tensor<128x128xf32> {cuesta.strides = [1, 128], cuesta.donated})
     -> (tensor<128x128xf32> {cuesta.strides = [1, 128], cuesta.storage = 9 : i64}) {
   %0 = "cuesta.exp"(%saved) : (tensor<128x128xf32>) -> tensor<128x128xf32>
@@ -32,11 +32,11 @@ func.func @graph(%saved: tensor<128x128xf32> {cuesta.strides = [1, 128], cuesta.
 // -----
 
 // Rather there than in an intermediate that dies in the kernel as well.
-// CHECK: func.func @graph
+// CHECK: func.func @graph(%[[SAVED:[^:]*]]:
 // CHECK: "host.alloc"
 // CHECK: "host.aten"
 // CHECK-NOT: "host.alloc"
-// CHECK: return %arg0
+// CHECK: return %[[SAVED]]
 func.func @graph(%saved: tensor<128x128xf32> {cuesta.strides = [128, 1], cuesta.donated}, %g: tensor<128x128xf32> {cuesta.strides = [128, 1]})
     -> (tensor<128x128xf32> {cuesta.strides = [128, 1], cuesta.storage = 9 : i64}) {
   %m = "aten.call"(%g, %g) {overload = "aten.mm.default", args = "[\"%0\", \"%1\"]", reason = "library", dtypes = ["f32", "f32", "f32"], result_strides = [[128, 1]]} : (tensor<128x128xf32>, tensor<128x128xf32>) -> tensor<128x128xf32>
@@ -48,9 +48,9 @@ func.func @graph(%saved: tensor<128x128xf32> {cuesta.strides = [128, 1], cuesta.
 // -----
 
 // Of two results that are equal, each is a tensor of its own.
-// CHECK: func.func @graph
+// CHECK: func.func @graph(%[[SAVED:[^:]*]]:
 // CHECK: %[[OTHER:.*]] = "host.alloc"
-// CHECK: return %arg0, %{{.*}}
+// CHECK: return %[[SAVED]], %{{.*}}
 func.func @graph(%saved: tensor<128x128xf32> {cuesta.strides = [128, 1], cuesta.donated})
     -> (tensor<128x128xf32> {cuesta.strides = [128, 1], cuesta.storage = 8 : i64}, tensor<128x128xf32> {cuesta.strides = [128, 1], cuesta.storage = 9 : i64}) {
   %0 = "cuesta.exp"(%saved) : (tensor<128x128xf32>) -> tensor<128x128xf32>
@@ -73,9 +73,9 @@ func.func @graph(%saved: tensor<128x128xf32> {cuesta.strides = [128, 1]})
 // -----
 
 // or is returned itself,
-// CHECK: func.func @graph
+// CHECK: func.func @graph(%[[SAVED:[^:]*]]:
 // CHECK: %[[OWN:.*]] = "host.alloc"
-// CHECK: return %arg0, %{{.*}}
+// CHECK: return %[[SAVED]], %{{.*}}
 func.func @graph(%saved: tensor<128x128xf32> {cuesta.strides = [128, 1], cuesta.donated})
     -> (tensor<128x128xf32> {cuesta.strides = [128, 1], cuesta.storage = 0 : i64}, tensor<128x128xf32> {cuesta.strides = [128, 1], cuesta.storage = 9 : i64}) {
   %0 = "cuesta.exp"(%saved) : (tensor<128x128xf32>) -> tensor<128x128xf32>

@@ -3,12 +3,14 @@
 
 // What is made of %x is let go of before there is anything of %y.
 // USUAL-LABEL: func.func @graph
-// USUAL: "host.aten"(%arg0) {{.*}}aten.sinh
-// USUAL: "host.aten"(%arg1) {{.*}}aten.cosh
+// USUAL-SAME: (%[[X:[^:]*]]: {{[^%]*}}%[[Y:[^:]*]]:
+// USUAL: "host.aten"(%[[X]]) {{.*}}aten.sinh
+// USUAL: "host.aten"(%[[Y]]) {{.*}}aten.cosh
 // CHECK-LABEL: func.func @graph
-// CHECK: %[[A:.*]] = "host.aten"(%arg0) {{.*}}aten.sinh
+// CHECK-SAME: (%[[X:[^:]*]]: {{[^%]*}}%[[Y:[^:]*]]:
+// CHECK: %[[A:.*]] = "host.aten"(%[[X]]) {{.*}}aten.sinh
 // CHECK: "host.aten"(%[[A]]) {{.*}}aten.sum
-// CHECK: "host.aten"(%arg1) {{.*}}aten.cosh
+// CHECK: "host.aten"(%[[Y]]) {{.*}}aten.cosh
 func.func @graph(%x: tensor<64xf32> {cuesta.strides = [1]}, %y: tensor<64xf32> {cuesta.strides = [1]})
     -> (tensor<f32> {cuesta.strides = []}, tensor<f32> {cuesta.strides = []}) {
   %a = "aten.call"(%x) {overload = "aten.sinh.default", args = "[\"%0\"]", reason = "", dtypes = ["f32", "f32"], result_strides = [[1]]} : (tensor<64xf32>) -> tensor<64xf32>
@@ -22,10 +24,11 @@ func.func @graph(%x: tensor<64xf32> {cuesta.strides = [1]}, %y: tensor<64xf32> {
 
 // What follows a check stays behind it (what comes before costs memory, and comes as late as it may); draws from the generator keep their order.
 // CHECK-LABEL: func.func @graph
+// CHECK-SAME: (%[[X:[^:]*]]: {{[^%]*}}%[[Y:[^:]*]]:
 // CHECK: "host.check"
-// CHECK: "host.aten"(%arg0) {{.*}}aten.sinh
-// CHECK: "host.aten"(%arg1) {{.*}}aten.rand_like
-// CHECK: "host.aten"(%arg0) {{.*}}aten.bernoulli
+// CHECK: "host.aten"(%[[X]]) {{.*}}aten.sinh
+// CHECK: "host.aten"(%[[Y]]) {{.*}}aten.rand_like
+// CHECK: "host.aten"(%[[X]]) {{.*}}aten.bernoulli
 func.func @graph(%x: tensor<64xf32> {cuesta.strides = [1]}, %y: tensor<64xf32> {cuesta.strides = [1]},
     %bad: tensor<i8> {cuesta.strides = []})
     -> (tensor<f32> {cuesta.strides = []}, tensor<f32> {cuesta.strides = []}, tensor<64xf32> {cuesta.strides = [1]}) {

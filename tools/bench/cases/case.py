@@ -9,10 +9,10 @@ from typing import Any, Literal
 
 import torch
 from torch import Tensor, finfo, nn
-from torch.utils import _pytree as pytree
 
 from cuesta.tools.bench.cases.workload import Workload
 from cuesta.tools.models import Built
+from cuesta.torch_private import pytree
 
 BF16, F16, F32 = torch.bfloat16, torch.float16, torch.float32
 

@@ -13,6 +13,7 @@ from torch import Tensor
 from torch.profiler import record_function
 
 from cuesta.tools.bench.contenders import Contender
+from cuesta.torch_private.pytree import tree_leaves
 
 FORWARD, BACKWARD = "bench:forward", "bench:backward"
 
@@ -46,7 +47,7 @@ class Workload:
 
     def results(self, outcome: Any) -> list[Tensor]:
         """The tensors to compare after a call that returned `outcome`, and copies of the gradients."""
-        leaves = [t for t in torch.utils._pytree.tree_leaves(outcome) if isinstance(t, Tensor)]
+        leaves = [t for t in tree_leaves(outcome) if isinstance(t, Tensor)]
         gradients = [p.grad.clone() for p in self.parameters if p.grad is not None]
         return [leaf.detach() for leaf in leaves] + gradients
 

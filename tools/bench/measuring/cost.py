@@ -21,8 +21,6 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils import _pytree as pytree
-from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import (
     conv_flop_count,
     flop_registry,
@@ -32,6 +30,10 @@ from torch.utils.flop_counter import (
 )
 
 from cuesta.tools.bench.cases.workload import Workload
+from cuesta.torch_private import pytree
+from cuesta.torch_private.dispatch import TorchDispatchMode, is_in_backward, without_onednn
+from cuesta.torch_private.ops import schema_of
+from cuesta.torch_private.tensors import storage_key
 
 aten = torch.ops.aten
 
@@ -54,13 +56,8 @@ def cost_of(workload: Workload) -> Cost:
     """Runs a call of the workload in eager, with gradients where the caller has enabled them."""
     call = workload.compiled("eager")
     # oneDNN's LSTM is one op, which would hide its products.
-    enabled = torch._C._get_mkldnn_enabled()
-    torch._C._set_mkldnn_enabled(False)
-    try:
-        with _Observer() as seen:
-            outcome = call()
-    finally:
-        torch._C._set_mkldnn_enabled(enabled)
+    with without_onednn(), _Observer() as seen:
+        outcome = call()
     gradients = [parameter.grad for parameter in workload.parameters if parameter.grad is not None]
     return seen.cost([*_tensors(outcome), *gradients])
 
@@ -88,7 +85,7 @@ class _Observer(TorchDispatchMode):
     ) -> Any:
         kwargs = kwargs or {}
         result = func(*args, **kwargs)
-        is_backward = torch._C._current_graph_task_id() != -1
+        is_backward = is_in_backward()
         taken = list(_tensors((args, kwargs)))
         formula = _FORMULAS.get(func.overloadpacket)
         if formula is not None:
@@ -140,7 +137,7 @@ def _tensors(tree: Any) -> Iterator[Tensor]:
 
 
 def _key(tensor: Tensor) -> int:
-    return tensor.untyped_storage()._cdata
+    return storage_key(tensor)
 
 
 def _bytes(tensor: Tensor) -> int:
@@ -153,12 +150,12 @@ def _bytes(tensor: Tensor) -> int:
 
 def _is_view(func: Any) -> bool:
     """Whether the op returns a view: it reads and writes no element."""
-    return any(r.alias_info is not None and not r.alias_info.is_write for r in func._schema.returns)
+    return any(r.alias_info is not None and not r.alias_info.is_write for r in schema_of(func).returns)
 
 
 def _updated(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Iterator[Tensor]:
     """The arguments that the op writes to."""
-    for index, argument in enumerate(func._schema.arguments):
+    for index, argument in enumerate(schema_of(func).arguments):
         if argument.alias_info is not None and argument.alias_info.is_write:
             yield from _tensors(args[index] if index < len(args) else kwargs.get(argument.name))
 

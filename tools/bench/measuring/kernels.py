@@ -8,12 +8,12 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import torch
-from torch._C._autograd import DeviceType
 from torch.profiler import ProfilerActivity, profile
 
 from cuesta.tools.bench.measuring.aten_costs import AtenCall, cost
 from cuesta.tools.bench.measuring.device import synchronize
 from cuesta.tools.bench.measuring.peaks import Peaks
+from cuesta.torch_private.logs import DeviceType
 
 PROFILED_CALLS = 3
 

@@ -36,7 +36,7 @@ def time_case(case: Case, contenders: Sequence[str], repeats: int | None, progre
         progress(f"{case.name}: time")
         if calls:
             found["times"] = interleaved(calls, repeats)
-    torch._dynamo.reset()
+    torch.compiler.reset()
     return found
 
 

@@ -20,6 +20,7 @@ from cuesta.tools.bench.measuring import accuracy, device
 from cuesta.tools.bench.measuring.device import Sample, sample, synchronize
 from cuesta.tools.bench.measuring.kernels import busy
 from cuesta.tools.bench.measuring.timing import no_collection
+from cuesta.torch_private.pytree import tree_leaves
 
 NEARBY_RUNS = 4
 """Number of eager runs with other roundings, made if an output is a single number."""
@@ -154,7 +155,7 @@ class Judge:
 def outputs_of(workload: Workload) -> list[Tensor]:
     """The outputs of eager's forward, without gradients."""
     with torch.no_grad():
-        leaves = torch.utils._pytree.tree_leaves(workload.function(*workload.arguments))
+        leaves = tree_leaves(workload.function(*workload.arguments))
     return [leaf for leaf in leaves if isinstance(leaf, Tensor)]
 
 

@@ -33,7 +33,7 @@ def survey_case(case: Case, contenders: Sequence[str], rounds: int | None, progr
         calls = first_calls(case.name, workload, contenders, found, progress)
         progress(f"{case.name}: time")
         found["times"] = bursts(calls, rounds or ROUNDS)
-    torch._dynamo.reset()
+    torch.compiler.reset()
     return found
 
 

@@ -26,11 +26,10 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import IO, Any
 
-import torch
-
 import cuesta
 from cuesta.tools.bench.contenders import Contender
 from cuesta.tools.bench.workers.worker import Job, work
+from cuesta.torch_private.devices import is_in_bad_fork
 
 WORKER = "cuesta.tools.bench.workers.worker"
 LOADED = (
@@ -162,7 +161,7 @@ def _child(job: Job, writing: Connection, errors: str) -> None:
     os.dup2(writing.fileno(), 1)
     with open(errors, "w") as stderr:
         os.dup2(stderr.fileno(), 2)
-    if torch.cuda._is_in_bad_fork():
+    if is_in_bad_fork():
         # A library touched the GPU while the server loaded it. Only a new interpreter can use the GPU then.
         os.execv(sys.executable, command_of(job))
     work(job)

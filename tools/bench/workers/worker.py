@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-import torch._dynamo
 from torch.profiler import ProfilerActivity
 
 from cuesta.runtime.executable import ARENAS
@@ -32,6 +31,8 @@ from cuesta.tools.bench.measuring.device import release, synchronize
 from cuesta.tools.bench.measuring.kernels import PROFILED_CALLS, by_kernel, record, rows_of
 from cuesta.tools.bench.measuring.on_gpu import WARM_CALLS, measure_case, reports, step_of
 from cuesta.tools.bench.measuring.peaks import peaks_of
+from cuesta.torch_private.configs import allow_recurrent_layers
+from cuesta.torch_private.dynamo import compilation_time_metrics
 
 CACHES = {"CUESTA_CACHE_DIR": "cuesta", "TORCHINDUCTOR_CACHE_DIR": "inductor", "TRITON_CACHE_DIR": "triton"}
 
@@ -82,13 +83,12 @@ def compile_once(job: Job, case: Case, where: torch.device) -> dict[str, Any]:
         named = time.perf_counter() - began
         first, *later = [_timed(call, where) for _ in range(3)]
         graphs = _compiled_graphs(contender)
-    metrics = torch._dynamo.utils.compilation_time_metrics
     return {
         "total": named + first,
         "torch.compile": named,
         "first_call": first,
         "later_calls": later,
-        "dynamo_metrics": {name: sum(values) for name, values in metrics.items()},
+        "dynamo_metrics": {name: sum(values) for name, values in compilation_time_metrics.items()},
         "graphs": graphs,
     }
 
@@ -165,7 +165,7 @@ def work(job: Job) -> None:
     if job.threads:
         torch.set_num_threads(job.threads)
     # Without this, Dynamo breaks the graph at nn.LSTM, and no backend compiles the LSTM.
-    torch._dynamo.config.allow_rnn = True
+    allow_recurrent_layers()
     where = torch.device(job.device)
     register_cuesta()
     measure = {"times": times, "compile": compile_once, "kernels": kernels, "memory": peak_memory}[job.what]

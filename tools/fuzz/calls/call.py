@@ -20,6 +20,8 @@ from typing import Any
 import torch
 
 from cuesta.tools.fuzz.calls.memories import Memories
+from cuesta.torch_private.dynamo import mark_static_address
+from cuesta.torch_private.tensors import negative_bit
 
 Tensor = torch.Tensor
 Function = Callable[..., tuple[Tensor, ...]]
@@ -53,7 +55,7 @@ class Call:
             return _flat(torch.func.grad(lambda *given: _total(function(*given)))(*arguments))
         if self.within == "static address":
             for x in arguments:
-                torch._dynamo.mark_static_address(x, guard=False)
+                mark_static_address(x, guard=False)
         with _CONTEXTS.get(self.within, contextlib.nullcontext)():
             return _flat(function(*arguments))
 
@@ -102,7 +104,7 @@ def _gradient(y: Tensor, kind: str, memory: Memories, seed: int) -> Tensor:
         gaps = memory(2 * count, dtype, seed=seed)[::2].view(y.shape)
         if kind == "gaps":
             return gaps
-        return gaps.conj() if y.is_complex() else torch._neg_view(gaps)
+        return gaps.conj() if y.is_complex() else negative_bit(gaps)
     if kind in ("end", "odd"):
         return memory(count, dtype, kind, seed).view(y.shape)
     return torch.ones_like(y)

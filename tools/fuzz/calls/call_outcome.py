@@ -12,6 +12,7 @@ import torch
 from cuesta.tools.fuzz.calls.call import Call, Function, given_gradients
 from cuesta.tools.fuzz.calls.memories import Memories, in_memory, overlaps_itself
 from cuesta.tools.fuzz.failure import Failure, kind_of
+from cuesta.torch_private.tensors import storage_key
 
 Tensor = torch.Tensor
 
@@ -240,7 +241,7 @@ def _form(x: Any) -> tuple[Any, ...]:
 
 
 def _storage(x: Tensor) -> int:
-    return x.untyped_storage()._cdata
+    return storage_key(x)
 
 
 def _is_leaf(x: Any) -> bool:

@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import torch
-from torch._dynamo.backends.registry import lookup_backend
 
 import cuesta
 from cuesta.driver.backend import compile_fx_graph
@@ -29,6 +28,8 @@ from cuesta.tools.fuzz.calls.call_outcome import Outcome, difference
 from cuesta.tools.fuzz.calls.call_text import CallText, call_names, only_calls
 from cuesta.tools.fuzz.calls.memories import Memories
 from cuesta.tools.fuzz.failure import Failure, Tally, Unjudged, kind_of
+from cuesta.torch_private.configs import recompiles
+from cuesta.torch_private.dynamo import lookup_backend, maybe_mark_dynamic
 
 #: The name of a backend of torch.compile, or the backend's function.
 Backend: TypeAlias = str | Callable[..., Any]
@@ -110,8 +111,7 @@ def show(path: str) -> None:
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    config = torch._dynamo.config
-    with warnings.catch_warnings(), config.patch(recompile_limit=_MOST_PROGRAMS, accumulated_recompile_limit=10**6):
+    with warnings.catch_warnings(), recompiles(_MOST_PROGRAMS, 10**6):
         warnings.simplefilter("ignore")
         yield
 
@@ -195,7 +195,7 @@ class _Compiled:
 
 
 def _compiled(given: CallText, backend: Backend) -> _Compiled | Failure:
-    torch._dynamo.reset()
+    torch.compiler.reset()
     if given.export != "no":
         return _exported(given, backend)
     compile = lookup_backend(backend) if isinstance(backend, str) else backend
@@ -210,7 +210,7 @@ def _compiled(given: CallText, backend: Backend) -> _Compiled | Failure:
     def marked(*arguments: Any) -> tuple[torch.Tensor, ...]:
         for i, dim in given.marked:
             if arguments[i].dim() > dim:
-                torch._dynamo.maybe_mark_dynamic(arguments[i], dim)
+                maybe_mark_dynamic(arguments[i], dim)
         return function(*arguments)
 
     made.function = marked if given.marked else function

@@ -20,6 +20,8 @@ from dataclasses import dataclass, field
 import numpy
 import torch
 
+from cuesta.torch_private.tensors import is_zerotensor
+
 Tensor = torch.Tensor
 
 #: Kinds of memory.
@@ -143,7 +145,7 @@ def in_memory(x: object) -> bool:
     """Whether x is a tensor whose elements are in this process's memory."""
     if not isinstance(x, Tensor) or x.layout != torch.strided or x.device.type != "cpu":
         return False
-    return x.numel() > 0 and not x._is_zerotensor() and x.untyped_storage().nbytes() > 0
+    return x.numel() > 0 and not is_zerotensor(x) and x.untyped_storage().nbytes() > 0
 
 
 def overlaps_itself(x: object) -> bool:

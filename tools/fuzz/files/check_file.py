@@ -24,7 +24,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch
-from torch.utils import _pytree as pytree
 
 from cuesta.errors import CuestaError
 from cuesta.runtime.interface import digest_of
@@ -40,6 +39,7 @@ from cuesta.tools.fuzz.files.file_changes import (
 )
 from cuesta.tools.fuzz.files.file_parts import parts_of, put_together
 from cuesta.tools.fuzz.files.specimens import SPECIMENS, Refused, Specimen, specimen
+from cuesta.torch_private import pytree
 
 #: KB by which one change may grow the process: the specimens take a few MB.
 _GROWTH = 300 << 10

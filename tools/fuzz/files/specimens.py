@@ -28,6 +28,7 @@ from cuesta.options import Options
 from cuesta.reports.compile_report import GraphReport
 from cuesta.runtime.sized import is_sized
 from cuesta.tools.fuzz.failure import Unjudged
+from cuesta.torch_private.pytree import tree_map
 
 Tensor = torch.Tensor
 
@@ -79,10 +80,10 @@ def _graph_of(function: Callable[..., Any], inputs: Sequence[Tensor], dynamic: b
         call._boxed_call = True  # type: ignore[attr-defined]
         return call
 
-    from torch._dynamo.backends.common import aot_autograd
+    from cuesta.torch_private.dynamo import aot_autograd
 
     backend = aot_autograd(fw_compiler=keep, decompositions=decompositions(), keep_inference_input_mutations=True)
-    torch._dynamo.reset()
+    torch.compiler.reset()
     torch.compile(function, backend=backend, dynamic=dynamic)(*inputs)
     return found[0]
 
@@ -165,7 +166,7 @@ class ProgramFile(Specimen):
         program = cuesta.load(self._path)
 
         def call() -> Any:
-            args = torch.utils._pytree.tree_map(lambda v: v.clone() if isinstance(v, Tensor) else v, self._args)
+            args = tree_map(lambda v: v.clone() if isinstance(v, Tensor) else v, self._args)
             return program(*args, **self._kwargs), args, program.state_dict()
 
         return call

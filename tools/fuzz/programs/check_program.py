@@ -11,11 +11,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from torch._decomp import core_aten_decompositions
-from torch._dynamo.backends.common import aot_autograd
-from torch._dynamo.backends.registry import lookup_backend
-from torch._functorch._aot_autograd.utils import make_boxed_func
-from torch._subclasses.fake_tensor import FakeTensorMode
 
 from cuesta.dialects.reference import with_strides
 from cuesta.driver.backend import compile_fx_graph
@@ -25,6 +20,10 @@ from cuesta.tools.accuracy import same_form
 from cuesta.tools.fuzz.failure import Failure, Note, Unjudged, Verdict, kind_of
 from cuesta.tools.fuzz.programs.program import Function, Program, Run, Spec, copies, input_tensors
 from cuesta.tools.fuzz.rounding import ALL_RUNS, RUNS, DisturbedRounding, compare
+from cuesta.torch_private.aot_graphs import make_boxed_func
+from cuesta.torch_private.decompositions import core_aten_decompositions
+from cuesta.torch_private.dynamo import aot_autograd, lookup_backend, maybe_mark_dynamic
+from cuesta.torch_private.fake_tensors import FakeTensorMode
 
 Tensor = torch.Tensor
 
@@ -124,7 +123,7 @@ class _Compiled:
     problem: Exception | None = None
 
     def __post_init__(self) -> None:
-        torch._dynamo.reset()
+        torch.compiler.reset()
         compile, count = lookup_backend(self.backend) if isinstance(self.backend, str) else self.backend, 0
 
         def counted(gm: torch.fx.GraphModule, inputs: list[Any]) -> Any:
@@ -150,7 +149,7 @@ def _marking(program: Program, function: Function) -> Function:
 
     def call(*tensors: Tensor) -> tuple[Tensor, ...]:
         for i, dim in dims:
-            torch._dynamo.maybe_mark_dynamic(tensors[i], dim)
+            maybe_mark_dynamic(tensors[i], dim)
         return function(*tensors)
 
     return call

@@ -14,7 +14,7 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 from unittest import mock
 
-from torch._logging._internal import trace_log
+from cuesta.torch_private.logs import trace_log
 
 #: Functions of torch's that log graphs and return their texts, with the replacements; each torch has its own set.
 _PRINTS: dict[str, Any] = {

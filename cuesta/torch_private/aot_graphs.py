@@ -1,0 +1,36 @@
+"""What AOTAutograd says of a graph's results, and how it calls programs. Does not load AOTAutograd itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from torch._functorch._aot_autograd.descriptors import (
+    InputMutationAOTOutput,
+    SavedForBackwardsAOTOutput,
+    SavedForBackwardsNoVcCheckAOTOutput,
+)
+from torch._functorch._aot_autograd.schemas import OutputType
+
+__all__ = [
+    # Describes a result that AOTAutograd copies into an argument. Without it, a backward graph may read an argument
+    # that was written in between.
+    "InputMutationAOTOutput",
+    # How a result relates to the arguments. Without it, a result that is a view of an argument that the graph
+    # writes does not share its memory.
+    "OutputType",
+    # Describe results that are saved for the backward graph. Without them, a saved result that ATen leaves undefined
+    # reaches a program, instead of an error that says what to do.
+    "SavedForBackwardsAOTOutput",
+    "SavedForBackwardsNoVcCheckAOTOutput",
+    "make_boxed_func",
+]
+
+
+def make_boxed_func(function: Callable[..., Any]) -> Callable[[list[Any]], Any]:
+    """A function of one list of arguments, as AOTAutograd calls what a compiler returns. Without it, AOTAutograd warns
+    and keeps the arguments alive during the call."""
+    from torch._functorch._aot_autograd.utils import make_boxed_func
+
+    boxed: Callable[[list[Any]], Any] = make_boxed_func(function)
+    return boxed

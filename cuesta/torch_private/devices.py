@@ -1,0 +1,53 @@
+"""Torch's allocators, streams and memory pools, as each call of a program uses them. Loaded with torch.
+
+Not every build of torch has all of them: names of CUDA and XPU are looked up when they are asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+Allocate = Callable[..., torch.Tensor]
+
+
+def allocator(kind: str) -> Allocate:
+    """(sizes, strides, dtype) → an uninitialised tensor on the current device of a kind, "cpu", "cuda" or "xpu".
+    Without it, torch.empty_strided does the same in several microseconds more for each result."""
+    found: Allocate = getattr(torch._C._dynamo.guards, f"_empty_strided_{kind}")
+    return found
+
+
+def raw_stream_of(kind: str) -> Callable[[int], int]:
+    """Index of a device → the handle of its current stream, for "cuda" or "xpu". Without it, a call has to make a
+    stream object each time to learn on what stream its kernels run."""
+    found: Callable[[int], int] = getattr(torch._C, f"_{kind}_getCurrentRawStream")
+    return found
+
+
+def raw_cuda_stream(index: int) -> int:
+    """The handle of a CUDA device's current stream. Without it, a CUDA graph's replay has to make a stream object to
+    learn that the stream is the same as before."""
+    return torch._C._cuda_getCurrentRawStream(index)
+
+
+def current_device() -> Callable[[], int]:
+    """The function that gives the current CUDA device. torch.cuda.current_device also asks whether CUDA is
+    initialised, which costs each call of a program on several GPUs."""
+    found: Callable[[], int] = torch._C._cuda_getDevice
+    return found
+
+
+def end_pool(index: int, pool: Any) -> None:
+    """Ends the recording into a pool of memory, and gives the pool back. Without it, the memory of a recording that
+    failed is never freed, and later allocations go to its pool."""
+    torch._C._cuda_endAllocateToPool(index, pool)
+    torch._C._cuda_releasePool(index, pool)
+
+
+def is_in_bad_fork() -> bool:
+    """Whether CUDA was initialised before this process was forked, so that it cannot be used here. Without it, a
+    benchmark's process fails with CUDA's error instead of starting another interpreter."""
+    return torch.cuda._is_in_bad_fork()

@@ -1,0 +1,53 @@
+"""Torch's logs (TORCH_LOGS, TORCH_TRACE) and its profiler. Loaded with torch.
+
+Without the logs, neither shows what cuesta compiles, and unread_logs.py cannot tell that a trace wants graphs.
+"""
+
+from __future__ import annotations
+
+import logging
+
+import torch
+from torch._C._autograd import DeviceType
+from torch._logging._internal import (
+    _setup_handlers,
+    getArtifactLogger,
+    log_state,
+    trace_log,
+    trace_structured,
+)
+from torch.autograd import profiler
+
+__all__ = [
+    # Where an event of the profiler ran. Without it, the benchmark cannot tell kernels from what launches them.
+    "DeviceType",
+    "RecordFunctionFast",
+    # (module, artifact) → a logger that TORCH_LOGS=artifact enables.
+    "getArtifactLogger",
+    "is_artifact_wanted",
+    "is_profiling",
+    "print_as_torch",
+    # The logger of TORCH_TRACE: it has handlers if a trace is written.
+    "trace_log",
+    # Writes an artifact that tlparse shows.
+    "trace_structured",
+]
+
+#: (name) → a context that is an event of the profiler, written in C++ for what runs in each call; the public one is
+#: torch.profiler.record_function. Without it, profiles show no compiled graphs.
+RecordFunctionFast = torch._C._profiler._RecordFunctionFast
+
+
+def is_artifact_wanted(name: str) -> bool:
+    """Whether TORCH_LOGS or torch._logging.set_logs asked for an artifact."""
+    return log_state.is_artifact_enabled(name)
+
+
+def print_as_torch(log: logging.Logger) -> None:
+    """Adds torch's handler to a logger: torch does it for its own loggers only."""
+    _setup_handlers(logging.StreamHandler, log)
+
+
+def is_profiling() -> bool:
+    """Whether a profiler records now. Without it, every call makes an event, recorded or not."""
+    return profiler._is_profiler_enabled

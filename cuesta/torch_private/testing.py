@@ -1,0 +1,20 @@
+"""Torch's own samples of operators' arguments (OpInfo). Takes seconds to load.
+
+Without it, tools/op_coverage has no samples to compare with eager.
+"""
+
+from __future__ import annotations
+
+import torch
+
+# Otherwise the import would forbid setting torch.backends' flags from then on, as torch's own tests want.
+with torch.backends.__allow_nonbracketed_mutation():
+    from torch.testing._internal import common_methods_invocations as invocations
+    from torch.testing._internal.common_utils import noncontiguous_like
+
+__all__ = [
+    # The module with the list of OpInfos, op_db.
+    "invocations",
+    # A copy with a gap beside each element, filled with NaN or another filler.
+    "noncontiguous_like",
+]
