@@ -6,6 +6,7 @@ import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
+from functools import partial
 from typing import Any
 
 import torch
@@ -19,7 +20,7 @@ from cuesta.tools.bench.contenders import Contender
 from cuesta.tools.bench.measuring import accuracy, device
 from cuesta.tools.bench.measuring.device import Sample, sample, synchronize
 from cuesta.tools.bench.measuring.kernels import busy
-from cuesta.tools.bench.measuring.timing import no_collection
+from cuesta.tools.bench.measuring.timing import in_turns
 from cuesta.torch_private.pytree import tree_leaves
 
 NEARBY_RUNS = 4
@@ -169,16 +170,10 @@ def interleaved(calls: Mapping[str, Call], where: torch.device, rounds: int | No
     """One sample of each call a round, in rotating order. Without `rounds`, as many rounds as CASE_SECONDS allow."""
     names = list(calls)
     counts = {name: _calls_a_sample(calls[name], where) for name in names}
-    samples: dict[str, list[Sample]] = {name: [] for name in names}
     if rounds is None:
         one_round = sum(sample(where, calls[name], counts[name]).wall * counts[name] for name in names)
         rounds = max(FEWEST_ROUNDS, min(ROUNDS, int(CASE_SECONDS / one_round)))
-    with no_collection():
-        for index in range(rounds):
-            turn = index % len(names)
-            for name in names[turn:] + names[:turn]:
-                samples[name].append(sample(where, calls[name], counts[name]))
-    return samples
+    return in_turns({name: partial(sample, where, calls[name], counts[name]) for name in names}, rounds)
 
 
 def _calls_a_sample(call: Call, where: torch.device) -> int:

@@ -9,13 +9,14 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import torch
 
 from cuesta.tools.bench.cases import Case
 from cuesta.tools.bench.measuring.on_cpu import Progress, first_calls
-from cuesta.tools.bench.measuring.timing import no_collection
+from cuesta.tools.bench.measuring.timing import in_turns
 
 ROUNDS = 40
 BURST_SECONDS = 0.01
@@ -39,14 +40,7 @@ def survey_case(case: Case, contenders: Sequence[str], rounds: int | None, progr
 
 def bursts(calls: Mapping[str, Callable[[], Any]], rounds: int) -> dict[str, list[float]]:
     """Name → least seconds of a call, by round. All `calls` must be warm."""
-    names = list(calls)
-    times: dict[str, list[float]] = {name: [] for name in names}
-    with no_collection():
-        for index in range(rounds):
-            turn = index % max(len(names), 1)
-            for name in names[turn:] + names[:turn]:
-                times[name].append(_burst(calls[name]))
-    return times
+    return in_turns({name: partial(_burst, call) for name, call in calls.items()}, rounds)
 
 
 def _burst(call: Callable[[], Any]) -> float:

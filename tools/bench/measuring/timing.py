@@ -8,7 +8,10 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
+
+T = TypeVar("T")
 
 SAMPLE_SECONDS = 0.02
 """Length of one sample; shorter calls are repeated to fill it."""
@@ -44,14 +47,19 @@ def interleaved(calls: Mapping[str, Callable[[], Any]], rounds: int | None = Non
     if rounds is None:
         one_round = sum(_sample(calls[name], inner[name]) * inner[name] for name in names)
         rounds = max(FEWEST_ROUNDS, min(ROUNDS, int(CASE_SECONDS / one_round)))
-    times: dict[str, list[float]] = {name: [] for name in names}
+    return in_turns({name: partial(_sample, calls[name], inner[name]) for name in names}, rounds)
+
+
+def in_turns(samplers: Mapping[str, Callable[[], T]], rounds: int) -> dict[str, list[T]]:
+    """Name → one sample a round. The order rotates: each contender leaves its data in the caches for the next."""
+    names = list(samplers)
+    samples: dict[str, list[T]] = {name: [] for name in names}
     with no_collection():
         for index in range(rounds):
-            # The order rotates, because each backend leaves its data in the caches for the next.
-            turn = index % len(names)
+            turn = index % max(len(names), 1)
             for name in names[turn:] + names[:turn]:
-                times[name].append(_sample(calls[name], inner[name]))
-    return times
+                samples[name].append(samplers[name]())
+    return samples
 
 
 def ratios(times: list[float], base: list[float]) -> Spread:
