@@ -29,13 +29,10 @@ import torch
 from cuesta.tools.backend import register_cuesta
 from cuesta.tools.bench import command
 from cuesta.tools.bench.backends import inductor_is_missing
-from cuesta.tools.bench.cases import CASES
+from cuesta.tools.bench.cases import CPU_CASES, GPU_CASES, SURVEY_CASES
 from cuesta.tools.bench.contenders import CPU_DEFAULT, GPU_DEFAULT, Contender, unknown_contender
-from cuesta.tools.bench.gpu import command as gpu_command
-from cuesta.tools.bench.gpu.cases import CASES as GPU_CASES
-from cuesta.tools.bench.history import HistoryError, keep
-from cuesta.tools.bench.plot import plot_history
-from cuesta.tools.bench.survey_cases import SURVEY_CASES
+from cuesta.tools.bench.reporting.history import HistoryError, keep
+from cuesta.tools.bench.reporting.plot import plot_history
 from cuesta.tools.command_line import write_to_stdout
 
 
@@ -103,7 +100,7 @@ def parse(argv: Sequence[str] | None) -> tuple[argparse.Namespace, list[Any], li
     arguments.argv = argv
     on_gpu = arguments.device == "cuda"
     try:
-        listed = GPU_CASES if on_gpu else SURVEY_CASES if arguments.survey else CASES
+        listed = GPU_CASES if on_gpu else SURVEY_CASES if arguments.survey else CPU_CASES
         cases = [case for case in listed if re.search(arguments.case, case.name)]
     except re.error as error:
         parser.error(f"--case {arguments.case!r} is not a regular expression: {error}")
@@ -172,12 +169,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         if not arguments.results and not torch.cuda.is_available():
             progress("torch finds no GPU here")
             return 1
-        status, gpu_results = gpu_command.run(arguments, cases, backends, arguments.device, progress)
-        return max(status, keep_history(arguments, gpu_results["machine"], gpu_results["times"]))
-    if (why := inductor_is_missing()) and any(map(is_inductor, backends)):
+    elif (why := inductor_is_missing()) and any(map(is_inductor, backends)):
         progress(f"Inductor is left out: {why}")
         backends = [name for name in backends if not is_inductor(name)]
-    status, results = command.run(arguments, cases, backends, progress)
+    status, results = command.run(arguments, cases, backends, arguments.device, progress)
     return max(status, keep_history(arguments, results["machine"], results.get("times", {})))
 
 

@@ -23,8 +23,8 @@ from torch import Tensor, nn
 from cuesta.reports.quantities import count_text
 from cuesta.tools.accuracy import largest_error
 from cuesta.tools.bench.backends import fallbacks, inductor_is_missing, one_line
-from cuesta.tools.bench.table import ratio, seconds, seconds_spread, table
-from cuesta.tools.bench.timing import Spread, interleaved, ratios
+from cuesta.tools.bench.measuring.timing import Spread, interleaved, ratios
+from cuesta.tools.bench.reporting.table import ratio, seconds, seconds_spread, table
 
 CLASSES = 8
 VOCABULARY = 64

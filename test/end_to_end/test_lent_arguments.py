@@ -14,7 +14,7 @@ from torch.utils.checkpoint import checkpoint
 
 import cuesta
 from cuesta.runtime.executable import ARENAS
-from cuesta.tools.bench.memory import measure
+from cuesta.tools.bench.measuring.memory import measure
 
 Loss = Callable[[Tensor, Tensor], Tensor]
 

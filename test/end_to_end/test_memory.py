@@ -12,7 +12,7 @@ from torch.nn import functional as F
 
 import cuesta
 from cuesta.runtime.executable import ARENAS
-from cuesta.tools.bench.memory import measure, predicted_peak
+from cuesta.tools.bench.measuring.memory import measure, predicted_peak
 
 
 class Block(nn.Module):

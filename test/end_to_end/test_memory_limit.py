@@ -14,7 +14,7 @@ import cuesta
 from cuesta.errors import MemoryLimitError
 from cuesta.reports.compile_report import GraphReport
 from cuesta.runtime.executable import ARENAS
-from cuesta.tools.bench.memory import measure, predicted_peak
+from cuesta.tools.bench.measuring.memory import measure, predicted_peak
 
 pytestmark = pytest.mark.usefixtures("cuesta_only")
 

@@ -16,13 +16,14 @@ from torch.profiler import record_function
 
 import cuesta
 from cuesta.tools import cuesta_bench
-from cuesta.tools.bench import command, growth, processes
+from cuesta.tools.bench import command, growth
 from cuesta.tools.bench.contenders import Contender
-from cuesta.tools.bench.limits import Level, Limits
-from cuesta.tools.bench.memory import measure, predicted_peak
-from cuesta.tools.bench.table import megabytes, seconds, table
-from cuesta.tools.bench.tables import compile_table, memory_table, times_table
-from cuesta.tools.bench.timing import Spread, interleaved, ratios
+from cuesta.tools.bench.measuring.limits import Level, Limits
+from cuesta.tools.bench.measuring.memory import measure, predicted_peak
+from cuesta.tools.bench.measuring.timing import Spread, interleaved, ratios
+from cuesta.tools.bench.reporting.cpu_tables import compile_table, memory_table, times_table
+from cuesta.tools.bench.reporting.table import megabytes, seconds, table
+from cuesta.tools.bench.workers import processes
 
 MEGABYTE = 1_000_000
 
@@ -231,7 +232,7 @@ def test_a_run_that_is_stopped_keeps_the_cases_before(tmp_path: Path, monkeypatc
             raise KeyboardInterrupt
         return {"cuesta": {kind: [{"total": 2.0, "graphs": []}] for kind in ("cold", "warm")}}
 
-    monkeypatch.setattr(command, "compile_rounds", rounds)
+    monkeypatch.setattr(command, "compile_on_cpu", rounds)
     report, page = tmp_path / "out.json", tmp_path / "out.md"
     arguments = ["--compile", "--case", "softmax|bias_gelu", "--backends", "cuesta"]
     with pytest.raises(KeyboardInterrupt):
@@ -359,6 +360,6 @@ def test_workers_find_bytecode(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
     kept = Path(importlib.util.cache_from_source(growth.__file__))
     kept.unlink(missing_ok=True)
-    processes._compile_sources.cache_clear()
-    processes._compile_sources()
+    processes.compile_sources.cache_clear()
+    processes.compile_sources()
     assert kept.exists()

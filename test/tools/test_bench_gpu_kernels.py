@@ -10,10 +10,10 @@ import torch
 from torch._C._autograd import DeviceType
 
 import cuesta
-from cuesta.tools.bench.gpu import tables
-from cuesta.tools.bench.gpu.aten_costs import AtenCall, Cost, cost
-from cuesta.tools.bench.gpu.kernels import by_kernel, launches_of, rows_of
-from cuesta.tools.bench.gpu.peaks import peaks_of
+from cuesta.tools.bench.measuring.aten_costs import AtenCall, Cost, cost
+from cuesta.tools.bench.measuring.kernels import by_kernel, launches_of, rows_of
+from cuesta.tools.bench.measuring.peaks import peaks_of
+from cuesta.tools.bench.reporting import gpu_tables as tables
 
 HALF, SINGLE = "c10::BFloat16", "float"
 

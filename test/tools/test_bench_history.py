@@ -11,9 +11,9 @@ import torch
 
 from cuesta.tools import cuesta_bench
 from cuesta.tools.bench import command, machine
-from cuesta.tools.bench.history import History, HistoryError, Ratios, Verdict, file_of, keep, ratios_of
-from cuesta.tools.bench.plot import plot_history
-from cuesta.tools.bench.timing import Spread
+from cuesta.tools.bench.measuring.timing import Spread
+from cuesta.tools.bench.reporting.history import History, HistoryError, Ratios, Verdict, file_of, keep, ratios_of
+from cuesta.tools.bench.reporting.plot import plot_history
 
 DESCRIBED: dict[str, Any] = {
     "cpu": "Some CPU @ 2.00GHz",

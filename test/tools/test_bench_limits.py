@@ -12,11 +12,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from cuesta.tools.bench.cost import Cost, cost_of
-from cuesta.tools.bench.limits import Level, Limit, Limits, Meter, cache_sizes
-from cuesta.tools.bench.loops import SCRATCH, SUMS, UNROLLED, Loops, make_loops
-from cuesta.tools.bench.measure import hold_to
-from cuesta.tools.bench.workload import Workload
+from cuesta.tools.bench.cases.workload import Workload
+from cuesta.tools.bench.measuring.cost import Cost, cost_of
+from cuesta.tools.bench.measuring.limits import Level, Limit, Limits, Meter, cache_sizes
+from cuesta.tools.bench.measuring.loops import SCRATCH, SUMS, UNROLLED, Loops, make_loops
+from cuesta.tools.bench.measuring.on_cpu import hold_to
 
 MACHINE = Limits(
     (Level("L1", 1000, read=200, scale=100), Level("L2", 10_000, 100, 100), Level("memory", math.inf, 10, 5)), 50

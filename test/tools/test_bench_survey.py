@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from cuesta.tools import cuesta_bench
-from cuesta.tools.bench.survey import bursts, survey_table
-from cuesta.tools.bench.survey_cases import SURVEY_CASES
+from cuesta.tools.bench.cases.survey import SURVEY_CASES
+from cuesta.tools.bench.measuring.survey import bursts
+from cuesta.tools.bench.reporting.survey_table import survey_table
 
 
 def timed(**seconds: float) -> dict[str, Any]:

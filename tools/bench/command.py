@@ -1,68 +1,72 @@
-"""Runs the cases of `cuesta-bench` on a CPU, prints the tables, and writes every measured number to files."""
+"""Runs the cases of `cuesta-bench`, prints the tables, and writes every measured number to files."""
 
 from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Iterator, Mapping, Sequence
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from cuesta.reports.quantities import count_text
-from cuesta.tools.bench import machine, tables
-from cuesta.tools.bench.limits import Limits, Meter, cache_sizes
-from cuesta.tools.bench.loops import make_loops
-from cuesta.tools.bench.markdown import commands_lines, machine_lines, paragraph, table_lines
-from cuesta.tools.bench.measure import Progress, hold_to, time_case
-from cuesta.tools.bench.plot import plot_ratios
-from cuesta.tools.bench.processes import compile_rounds, memory_peaks
-from cuesta.tools.bench.results import Results, command_line, read_results
-from cuesta.tools.bench.survey import ABOUT_SURVEY, survey_case, survey_table
-from cuesta.tools.bench.table import table
-from cuesta.tools.bench.timing import ratios
-from cuesta.tools.bench.workload import BenchCase
+from cuesta.tools.bench import machine
+from cuesta.tools.bench.cases import Case
+from cuesta.tools.bench.measuring.limits import Limits, Meter, cache_sizes
+from cuesta.tools.bench.measuring.loops import make_loops
+from cuesta.tools.bench.measuring.on_cpu import Progress, hold_to, time_case
+from cuesta.tools.bench.measuring.survey import survey_case
+from cuesta.tools.bench.reporting import cpu_page, gpu_page
+from cuesta.tools.bench.reporting.plot import plot_ratios
+from cuesta.tools.bench.reporting.results import Results, command_line, read_results
+from cuesta.tools.bench.workers.processes import compile_case, compile_on_cpu, memory_peaks, prepare, run_job
 from cuesta.torch_private.configs import recurrent_layers
 
 COMPILE_ROUNDS = 3
 
-SECTIONS = {
-    "times": ("Times", tables.times_table, tables.ABOUT_TIMES),
-    "compile": ("Compile", tables.compile_table, tables.ABOUT_COMPILE),
-    "memory": ("Memory", tables.memory_table, tables.ABOUT_MEMORY),
-    "survey": ("Survey", survey_table, ABOUT_SURVEY),
-}
+PAGES = {"cpu": cpu_page, "cuda": gpu_page}
+"""How each device's results are shown."""
 
 
 def run(
-    arguments: argparse.Namespace, cases: Sequence[BenchCase], contenders: Sequence[str], progress: Progress
+    arguments: argparse.Namespace, cases: Sequence[Case], contenders: Sequence[str], device: str, progress: Progress
 ) -> tuple[int, Results]:
-    """Measures, or reads the results of earlier runs. Returns 1 if anything failed, else 0, and the results."""
+    """Measures, or reads the results of earlier runs. Returns 1 if anything failed or is wrong, and the results."""
+    pages = PAGES[arguments.device]
     if arguments.results:
-        results = read_results(arguments.results, tuple(SECTIONS), {case.name for case in cases})
+        results = read_results(arguments.results, tuple(pages.SECTIONS), {case.name for case in cases})
+        pages.show(results)
+    elif arguments.device == "cuda":
+        results = measure_on_gpu(arguments, cases, contenders, device, progress)
+        gpu_page.show_speedups(results)
     else:
         results = measure(arguments, cases, contenders, progress)
-    for section, (_, table_of, about) in SECTIONS.items():
-        if found := results.get(section):
-            content = table_of(found)
-            print(table(content.header, content.rows))
-            print(about)
-    if limits := results["machine"].get("limits"):
-        print(f"This machine: {Limits.from_dict(limits)}.")
+        cpu_page.show(results)
     for path in keep(arguments, results):
         progress(f"wrote {path}")
     if arguments.plot:
-        plot(arguments.plot, results)
+        relative = pages.relative(results)
+        drawn = list(dict.fromkeys(contender for case in relative.values() for contender in case))
+        plot_ratios(arguments.plot, drawn, relative, pages.title(results["machine"]))
         progress(f"wrote {arguments.plot}")
-    found = [case for section in SECTIONS for case in results.get(section, {}).values()]
-    return (1 if any(map(has_failure, found)) else 0), results
+    return (1 if pages.has_problem(results) else 0), results
+
+
+def keep(arguments: argparse.Namespace, results: Results) -> list[Path]:
+    """Writes the files that --json and --markdown name, if any. Returns their paths."""
+    if arguments.json:
+        arguments.json.write_text(json.dumps(results, indent=1) + "\n")
+    if arguments.markdown:
+        arguments.markdown.write_text(PAGES[arguments.device].page(results))
+    return [path for path in (arguments.json, arguments.markdown) if path]
 
 
 def measure(
-    arguments: argparse.Namespace, cases: Sequence[BenchCase], contenders: Sequence[str], progress: Progress
+    arguments: argparse.Namespace, cases: Sequence[Case], contenders: Sequence[str], progress: Progress
 ) -> Results:
-    """Measures one section for all cases. Writes the files after each case, so an interrupted run keeps its results."""
+    """Measures one section for all cases on the CPU. Writes the files after each case: a stopped run keeps them."""
     threads, rounds = torch.get_num_threads(), arguments.repeats
     about = machine.describe(threads)
     takes_times = not (arguments.compile or arguments.memory or arguments.survey)
@@ -77,7 +81,7 @@ def measure(
     with recurrent_layers():
         for case in cases:
             if arguments.compile:
-                found[case.name] = compile_rounds(case.name, contenders, threads, rounds or COMPILE_ROUNDS, progress)
+                found[case.name] = compile_on_cpu(case.name, contenders, threads, rounds or COMPILE_ROUNDS, progress)
             elif arguments.memory:
                 found[case.name] = memory_peaks(case.name, contenders, threads, progress)
             elif arguments.survey:
@@ -93,50 +97,50 @@ def measure(
     return results
 
 
-def keep(arguments: argparse.Namespace, results: Results) -> list[Path]:
-    """Writes the files that --json and --markdown name, if any. Returns their paths."""
-    if arguments.json:
-        arguments.json.write_text(json.dumps(results, indent=1) + "\n")
-    if arguments.markdown:
-        arguments.markdown.write_text("\n".join(page(results)) + "\n")
-    return [path for path in (arguments.json, arguments.markdown) if path]
-
-
 def measured_limits(threads: int, progress: Progress) -> Limits:
     """Measures this machine's limits with `threads` threads."""
     progress("the machine's limits")
     return Meter(make_loops(), threads).limits(cache_sizes(threads))
 
 
-def page(results: Results) -> Iterator[str]:
-    """The lines of one machine's section of docs/benchmarks/cpu.md."""
-    about = results["machine"]
-    yield f"## On {about['cpu']}, threads: {about['threads']}"
-    yield ""
-    if commands := results.get("commands"):
-        yield from (*commands_lines(commands), "")
-    yield from machine_lines(about)
-    if limits := about.get("limits"):
-        yield f"- {Limits.from_dict(limits)}"
-    for section, (title, table_of, text) in SECTIONS.items():
-        if found := results.get(section):
-            yield from ("", f"### {title}", "", paragraph(text), "")
-            yield from table_lines(table_of(found))
-
-
-def plot(path: Path, results: Results) -> None:
-    """Writes a picture of the times relative to eager's."""
-    relative = {
-        name: {contender: ratios(t, result["times"]["eager"]) for contender, t in result["times"].items()}
-        for name, result in results.get("times", {}).items()
-        if "eager" in result["times"]
+def measure_on_gpu(
+    arguments: argparse.Namespace, cases: Sequence[Case], contenders: Sequence[str], device: str, progress: Progress
+) -> Results:
+    """Measures every case in a process of its own. Prints its results and updates the files after each case."""
+    section = "compile" if arguments.compile else "kernels" if arguments.kernels else "times"
+    about = machine.describe(torch.get_num_threads())
+    about["driver"] = machine.gpu_driver()
+    results: Results = {
+        "machine": about,
+        "commands": [command_line(arguments.argv)],
+        **{name: {} for name in gpu_page.SECTIONS},
     }
-    drawn = list(dict.fromkeys(contender for case in relative.values() for contender in case))
-    about = results["machine"]
-    title = f"{about['cpu']}, {count_text(about['threads'], 'thread')}, torch {about['packages']['torch']}"
-    plot_ratios(path, drawn, relative, title)
+    with prepared(arguments, cases, contenders, device, progress) as cache:
+        for case in cases:
+            if section == "compile":
+                rounds, limit = arguments.repeats or 1, arguments.limit
+                found: dict[str, Any] = compile_case(case.name, contenders, device, limit, rounds, progress)
+                gpus = [part.pop("gpu", None) for part in found.values()]
+            else:
+                repeats = arguments.repeats
+                found = run_job(section, case.name, contenders, device, repeats, arguments.limit, progress, cache)
+                gpus = [found.pop("gpu", None)]
+            about["gpu"] = next(filter(None, gpus), about.get("gpu", {}))
+            results[section][case.name] = found
+            gpu_page.show_section(section, {case.name: found})
+            keep(arguments, results)
+    return results
 
 
-def has_failure(result: Mapping[str, Any]) -> bool:
-    """Whether a contender failed in a case: listed under "failed" beside times, or with its own "error"."""
-    return bool(result.get("failed")) or any("error" in part for part in result.values() if isinstance(part, dict))
+@contextmanager
+def prepared(
+    arguments: argparse.Namespace, cases: Sequence[Case], contenders: Sequence[str], device: str, progress: Progress
+) -> Iterator[Path | None]:
+    """With --prepare, a folder of caches that has the code of every case and contender."""
+    if not arguments.prepare:
+        yield None
+        return
+    with tempfile.TemporaryDirectory(prefix="cuesta-bench-") as folder:
+        cache, names = Path(folder), [case.name for case in cases]
+        prepare(names, contenders, device, arguments.limit, arguments.prepare, cache, progress)
+        yield cache

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 import cuesta
 from cuesta.driver import backend
 from cuesta.driver.compile_graph import compile_aten_graph
-from cuesta.tools.bench.table import seconds, table
+from cuesta.tools.bench.reporting.table import seconds, table
 
 LAYERS = (1, 4, 16, 64)
 OPS = (1000, 2000, 5000, 10000)

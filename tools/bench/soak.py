@@ -33,7 +33,7 @@ import torch
 from torch import Tensor, nn
 
 from cuesta.reports.quantities import size_text
-from cuesta.tools.bench.table import table
+from cuesta.tools.bench.reporting.table import table
 
 #: Sequences, and tokens of each: more pairs than the 256 sets of sizes whose tables a program keeps.
 BATCHES, LENGTHS = range(2, 10), range(4, 100)

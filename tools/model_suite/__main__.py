@@ -9,14 +9,9 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from cuesta.tools.model_suite.case import SuiteCase
 from cuesta.tools.model_suite.check import OPTIONS, WAYS, Verdict, check_case
-from cuesta.tools.model_suite.language import LANGUAGE
-from cuesta.tools.model_suite.others import OTHERS
 from cuesta.tools.model_suite.page import render
-from cuesta.tools.model_suite.vision import VISION
-
-SUITE: tuple[SuiteCase, ...] = (*LANGUAGE, *VISION, *OTHERS)
+from cuesta.tools.models.suite import SUITE, SuiteCase
 
 
 def main(argv: Sequence[str] | None = None) -> int:

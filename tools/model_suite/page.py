@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 import torch
 
 from cuesta.tools.bench.machine import describe
-from cuesta.tools.model_suite.case import SuiteCase
 from cuesta.tools.model_suite.check import Verdict
+from cuesta.tools.models.suite import SuiteCase
 
 _HEAD = """# Models
 

@@ -15,7 +15,8 @@ from cuesta.tools.models.case import Built, image_batch, token_batch
 
 
 def _logits_loss(outputs: Any, targets: Tensor) -> Tensor:
-    return F.cross_entropy(outputs.logits.flatten(0, -2), targets.flatten())
+    # In float32, as in transformers' own losses.
+    return F.cross_entropy(outputs.logits.flatten(0, -2).float(), targets.flatten())
 
 
 def _hidden_loss(outputs: Any, targets: Tensor) -> Tensor:
@@ -30,14 +31,16 @@ def _padding_mask(batch: int, length: int) -> Tensor:
     return mask
 
 
-def _bert_config(layers: int, hidden: int, vocabulary: int, length: int, dropout: float) -> Any:
+def _bert_config(
+    layers: int, hidden: int, vocabulary: int, length: int, dropout: float, heads: int | None = None
+) -> Any:
     from transformers import BertConfig
 
     return BertConfig(
         vocab_size=vocabulary,
         hidden_size=hidden,
         num_hidden_layers=layers,
-        num_attention_heads=max(1, hidden // 64),
+        num_attention_heads=heads or max(1, hidden // 64),
         intermediate_size=4 * hidden,
         max_position_embeddings=max(512, length),
         hidden_dropout_prob=dropout,
@@ -49,18 +52,20 @@ def bert(
     *,
     layers: int = 12,
     hidden: int = 768,
+    heads: int | None = None,
     vocabulary: int = 30522,
     batch: int = 2,
     length: int = 128,
     dropout: float = 0.0,
+    masked: bool = True,
 ) -> Built:
-    """BERT with its masked-language-model head; the attention mask pads the last sequence."""
+    """BERT with its masked-language-model head; the attention mask, if `masked`, pads the last sequence."""
     from transformers import BertForMaskedLM
 
     tokens = token_batch(batch, length, vocabulary)
     return Built(
-        BertForMaskedLM(_bert_config(layers, hidden, vocabulary, length, dropout)),
-        {"input_ids": tokens, "attention_mask": _padding_mask(batch, length)},
+        BertForMaskedLM(_bert_config(layers, hidden, vocabulary, length, dropout, heads)),
+        {"input_ids": tokens} | ({"attention_mask": _padding_mask(batch, length)} if masked else {}),
         token_batch(batch, length, vocabulary),
         _logits_loss,
     )
@@ -90,6 +95,7 @@ def gpt2(
     *,
     layers: int = 12,
     hidden: int = 768,
+    heads: int | None = None,
     vocabulary: int = 50257,
     batch: int = 1,
     length: int = 128,
@@ -102,7 +108,7 @@ def gpt2(
         vocab_size=vocabulary,
         n_embd=hidden,
         n_layer=layers,
-        n_head=max(1, hidden // 64),
+        n_head=heads or max(1, hidden // 64),
         n_positions=max(1024, length),
         bos_token_id=None,
         eos_token_id=None,
@@ -119,22 +125,29 @@ def llama(
     *,
     layers: int = 8,
     hidden: int = 512,
+    heads: int | None = None,
+    inner: int | None = None,
     vocabulary: int = 32000,
+    tied: bool = False,
     batch: int = 2,
     length: int = 128,
 ) -> Built:
-    """A Llama: rotary positions, grouped-query attention (4 query heads a key head), SwiGLU, RMSNorm."""
+    """A Llama: rotary positions, grouped-query attention (4 query heads a key head), SwiGLU, RMSNorm.
+
+    `inner` is the width of the MLPs, `tied` says whether the head's weight is the embedding's.
+    """
     from transformers import LlamaConfig, LlamaForCausalLM
 
-    heads = max(4, hidden // 64)
+    heads = heads or max(4, hidden // 64)
     config = LlamaConfig(
         vocab_size=vocabulary,
         hidden_size=hidden,
-        intermediate_size=hidden * 11 // 4,
+        intermediate_size=inner or hidden * 11 // 4,
         num_hidden_layers=layers,
         num_attention_heads=heads,
         num_key_value_heads=heads // 4,
         max_position_embeddings=2048,
+        tie_word_embeddings=tied,
         use_cache=False,
     )
     tokens = token_batch(batch, length, vocabulary)
@@ -145,21 +158,23 @@ def vit(
     *,
     layers: int = 12,
     hidden: int = 768,
+    heads: int | None = None,
+    patch: int = 16,
     classes: int = 1000,
     batch: int = 2,
     pixels: int = 224,
     dropout: float = 0.0,
 ) -> Built:
-    """A vision transformer on patches of 16 x 16 pixels."""
+    """A vision transformer on patches of `patch` x `patch` pixels."""
     from transformers import ViTConfig, ViTForImageClassification
 
     config = ViTConfig(
         hidden_size=hidden,
         num_hidden_layers=layers,
-        num_attention_heads=max(1, hidden // 64),
+        num_attention_heads=heads or max(1, hidden // 64),
         intermediate_size=4 * hidden,
         image_size=pixels,
-        patch_size=16,
+        patch_size=patch,
         num_labels=classes,
         hidden_dropout_prob=dropout,
         attention_probs_dropout_prob=dropout,

@@ -1,0 +1,152 @@
+"""Defines a case of the benchmark: a name, and how to make what is measured, a model or a function, on a device."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, finfo, nn
+
+from cuesta.tools.bench.cases.workload import Workload
+from cuesta.tools.models import Built
+from cuesta.torch_private import pytree
+
+BF16, F16, F32 = torch.bfloat16, torch.float16, torch.float32
+
+#: A case's dtype → the wider dtype of its arbiter, the computation that results are judged against.
+WIDER = {torch.bfloat16: torch.float32, torch.float16: torch.float32, torch.float32: torch.float64}
+
+Kind = Literal["eval", "train", "adam"]
+
+
+@dataclass(frozen=True)
+class Model:
+    """A model with its inputs, to be evaluated, trained without an optimizer, or trained with Adam."""
+
+    built: Built
+    kind: Kind
+
+    def workload(self) -> Workload:
+        module, loss = self.built.module.train(self.kind != "eval"), self.built.loss
+        if self.kind == "eval":
+
+            def evaluate(inputs: dict[str, Tensor]) -> Any:
+                return module(**inputs)
+
+            return Workload(evaluate, (self.built.inputs,))
+
+        def train(inputs: dict[str, Tensor], targets: Tensor) -> Tensor:
+            return loss(module(**inputs), targets)
+
+        optimizer = torch.optim.Adam if self.kind == "adam" else None
+        arguments = (self.built.inputs, self.built.targets)
+        return Workload(train, arguments, tuple(module.parameters()), optimizer)
+
+    def names(self) -> list[str]:
+        """The names of the workload's parameters, in order."""
+        if self.kind == "eval":
+            return []
+        return [name for name, _ in self.built.module.named_parameters()]
+
+    def moved(self, seed: int) -> Model:
+        """A copy with every weight moved within the rounding of a product's operands: an equally valid rounding."""
+        module = copy.deepcopy(self.built.module)
+        generator = torch.Generator(next(module.parameters()).device).manual_seed(seed)
+        unit = _unit(module)
+        with torch.no_grad():
+            for parameter in module.parameters():
+                parameter.copy_(_moved(parameter, unit or finfo(parameter.dtype).eps / 2, generator))
+        return Model(Built(module, self.built.inputs, self.built.targets, self.built.loss), self.kind)
+
+    def wider(self) -> Model:
+        """A copy that computes in the arbiter's dtype, with the same weights."""
+        dtype = WIDER[next(self.built.module.parameters()).dtype]
+        module = copy.deepcopy(self.built.module).to(dtype)
+        return Model(Built(module, _widened(self.built.inputs), self.built.targets, self.built.loss), self.kind)
+
+
+@dataclass(frozen=True)
+class Function:
+    """A function with its arguments. If it has parameters, a call is a training step."""
+
+    called: Workload
+
+    def workload(self) -> Workload:
+        return self.called
+
+    def names(self) -> list[str]:
+        return []
+
+    def moved(self, seed: int) -> Function:
+        """A copy with every floating-point argument moved within its rounding."""
+
+        def move(value: Tensor) -> Tensor:
+            if not value.is_floating_point():
+                return value
+            return _moved(value, finfo(value.dtype).eps / 2, torch.Generator(value.device).manual_seed(seed))
+
+        return Function(replace(self.called, arguments=pytree.tree_map_only(Tensor, move, self.called.arguments)))
+
+    def wider(self) -> Function:
+        return Function(replace(self.called, arguments=_widened(self.called.arguments)))
+
+
+Subject = Model | Function
+
+
+def _unit(module: nn.Module) -> float | None:
+    """TF32's rounding unit (2^-11) for a float32 module whose convolutions round operands to TF32, else None."""
+    rounds = torch.backends.cudnn.allow_tf32 and any(isinstance(part, nn.Conv2d) for part in module.modules())
+    return 2**-11 if rounds and next(module.parameters()).dtype == F32 else None
+
+
+def _moved(value: Tensor, unit: float, generator: torch.Generator) -> Tensor:
+    noise = torch.randn(value.shape, dtype=torch.float32, device=value.device, generator=generator)
+    return (value.double() * (1 + unit * noise)).to(value.dtype)
+
+
+def _widened(tree: Any) -> Any:
+    return pytree.tree_map_only(Tensor, lambda t: t.to(WIDER.get(t.dtype, t.dtype)), tree)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A named subject. If `random`, its results differ from call to call and are not compared."""
+
+    name: str
+    build: Callable[[], Subject]
+    random: bool = False
+
+    def make(self, device: torch.device | None = None) -> Subject:
+        """The subject on a device (the CPU), from a fixed seed."""
+        with torch.random.fork_rng(devices=[]), torch.device(device or "cpu"):
+            torch.manual_seed(0)
+            return self.build()
+
+
+def model(
+    name: str,
+    build: Callable[[], Built],
+    kind: Kind,
+    dtype: torch.dtype = F32,
+    *,
+    nhwc: bool = False,
+    random: bool = False,
+) -> Case:
+    """The case of a model that computes in `dtype`; `nhwc`: weights and images in channels_last."""
+
+    def make() -> Model:
+        built = build()
+        layout: dict[str, Any] = {"memory_format": torch.channels_last} if nhwc else {}
+        inputs = {k: v.to(dtype, **layout) if v.is_floating_point() else v for k, v in built.inputs.items()}
+        return Model(Built(built.module.to(dtype=dtype, **layout), inputs, built.targets, built.loss), kind)
+
+    return Case(name, make, random)
+
+
+def function(name: str, called: Callable[[], Workload]) -> Case:
+    """The case of a function."""
+    return Case(name, lambda: Function(called()))
