@@ -18,7 +18,7 @@ VIEWS = frozenset(
 )
 
 
-def root_of(value: Value) -> Value:
+def alias_root(value: Value) -> Value:
     """The value that a view is a view of, through views of views; any other value is its own root."""
     while not isinstance(value.owner, ir.Block) and value.owner.name in VIEWS:
         value = value.owner.operands[0]

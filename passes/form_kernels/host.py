@@ -19,7 +19,7 @@ from cuesta.dialects.cuesta.dialect import int_array, int_attr, ints, numbers
 from cuesta.dialects.donated import donated_arguments
 from cuesta.dialects.kernel_attention import is_attention
 from cuesta.dialects.types import shape_of, spelling_of
-from cuesta.passes.analysis.aliases import root_of
+from cuesta.passes.analysis.aliases import alias_root
 from cuesta.passes.analysis.layout import Layout, dense_strides, strides_for_call
 from cuesta.passes.form_kernels.fusion.grouping import Group, Grouping
 from cuesta.passes.form_kernels.fusion.limits import FusionLimits
@@ -203,7 +203,7 @@ def build_host(
     returned = list(terminator.operands)
     mutates = ints(function.attributes["cuesta.mutates"]) if "cuesta.mutates" in function.attributes else []
     fresh = returned[len(returned) - len(mutates) :]
-    items = collect(old, machine.atomics, {*fresh, *map(root_of, fresh)})
+    items = collect(old, machine.atomics, {*fresh, *map(alias_root, fresh)})
     grouping = Grouping(items, set(returned), machine)
     wanted = [numbers(attrs["cuesta.strides"]) for attrs in function.attributes["res_attrs"]]
     strides_of = dict(zip(returned, wanted, strict=True))
@@ -230,7 +230,7 @@ def build_host(
                 base, 0, shape_of(old_argument), tuple(numbers(attrs["cuesta.strides"]))
             )
         where.lent = lent_arguments(function, machine)
-        where.results = {root_of(value) for value in returned}
+        where.results = {alias_root(value) for value in returned}
         updated = zip(fresh, (old.arguments[i] for i in mutates), strict=True)
         placement.plan(where, items, grouping, returned, strides_of, list(updated))
         order = schedule(items, grouping, returned, donated_arguments(function), lower_peak)

@@ -19,7 +19,7 @@ from typing import TypeAlias
 from cuesta._mlir import ir
 from cuesta.dialects.aten import is_random
 from cuesta.dialects.types import byte_count
-from cuesta.passes.analysis.aliases import VIEWS, root_of
+from cuesta.passes.analysis.aliases import VIEWS, alias_root
 from cuesta.passes.form_kernels.fusion.grouping import Group, Grouping
 from cuesta.passes.form_kernels.fusion.nodes import Item, Node, is_check
 from cuesta.passes.form_kernels.placement import plan as placement
@@ -56,7 +56,7 @@ def schedule(
     steps = _steps(items, grouping)
     _measure(steps, grouping, set(returned), donated)
     order = _ordered(range(len(steps)), steps, set(), heapq.heappop)
-    kept = {root_of(value) for value in returned}
+    kept = {alias_root(value) for value in returned}
     order.sort(key=lambda i: _comes_last(steps[i], kept))
     return [steps[i].unit for i in (_holding_less(order, steps, kept) if lower_peak else order)]
 
@@ -178,7 +178,7 @@ def _read_by(unit: Unit) -> set[Value]:
             operands = [*(read.value for read in item.reads), *item.gathers, *base]
         else:
             operands = list(item.op.operands)
-        found |= {root_of(value) for value in operands}
+        found |= {alias_root(value) for value in operands}
     return found
 
 

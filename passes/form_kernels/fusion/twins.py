@@ -15,7 +15,7 @@ from typing import TypeAlias
 
 from cuesta._mlir import ir
 from cuesta.dialects.types import byte_count
-from cuesta.passes.analysis.aliases import root_of
+from cuesta.passes.analysis.aliases import alias_root
 from cuesta.passes.form_kernels.fusion.grouping import Group, Grouping
 from cuesta.passes.form_kernels.fusion.nodes import Node
 
@@ -53,7 +53,7 @@ def _kind(grouping: Grouping, group: Group) -> Hashable | None:
 
 def _is_there(value: Value) -> bool:
     """Whether a tensor is in memory during the whole call (an argument), or is small enough not to matter."""
-    return isinstance(root_of(value).owner, ir.Block) or _is_small(value)
+    return isinstance(alias_root(value).owner, ir.Block) or _is_small(value)
 
 
 def _is_small(value: Value) -> bool:

@@ -15,7 +15,7 @@ from cuesta._mlir import ir
 from cuesta.dialects import host, types
 from cuesta.dialects.cuesta.dialect import int_attr, ints, numbers
 from cuesta.dialects.types import shape_of, spelling_of
-from cuesta.passes.analysis.aliases import root_of
+from cuesta.passes.analysis.aliases import alias_root
 from cuesta.passes.analysis.layout import Layout, dense_strides
 from cuesta.runtime.strides import same_places
 from cuesta.sizes import Number
@@ -139,7 +139,7 @@ class Assignment:
         return not isinstance(owner, ir.Block) and owner.name == "host.alloc" and self.is_last_use(value)
 
     def is_last_use(self, value: Value) -> bool:
-        return self.last_use.get(root_of(value), -1) == self.position
+        return self.last_use.get(alias_root(value), -1) == self.position
 
 
 def memref(sizes: Sequence[Number], strides: Sequence[Number], spelling: str) -> ir.Type:

@@ -92,7 +92,7 @@ class Concatenations:
     wanted: Mapping[Value, Sequence[Number]]
     #: operand → (the value to be placed, which equals the operand but for dims of size 1; the operand's dims that it
     #: has), None if no value can be placed
-    root_of: Callable[[Value], tuple[Value, list[int]] | None]
+    free_root: Callable[[Value], tuple[Value, list[int]] | None]
     #: makes a fresh buffer for a value, whose dims have this order in memory
     buffer: Callable[[Value, Sequence[int]], Layout]
 
@@ -119,7 +119,7 @@ class Concatenations:
             outer = outer_of(value)
             hosted = value not in self.wanted and outer is not None and outer == op
             return (value, list(range(len(shape_of(value))))) if hosted else None
-        root = self.root_of(value)
+        root = self.free_root(value)
         return root if root is not None and root[0] not in placed else None
 
 

@@ -19,7 +19,7 @@ from typing import TypeAlias
 from cuesta._mlir import func, ir
 from cuesta.dialects.donated import donated_arguments
 from cuesta.dialects.types import byte_size, memref_shape, shape_of, spelling_of
-from cuesta.passes.analysis.aliases import VIEWS, root_of
+from cuesta.passes.analysis.aliases import VIEWS, alias_root
 from cuesta.passes.form_kernels.fusion.grouping import Group
 from cuesta.passes.form_kernels.fusion.limits import FusionLimits
 from cuesta.passes.form_kernels.fusion.nodes import Item, Node
@@ -42,9 +42,9 @@ def last_uses(order: Sequence[Item | Group], returned: Sequence[Value], placed: 
                 continue
             gathers = item.gathers if isinstance(item, Node) else ()
             for value in (*item.op.operands, *gathers):
-                last[root_of(value)] = position
+                last[alias_root(value)] = position
     for value in (*returned, *placed):
-        last[root_of(value)] = _NEVER
+        last[alias_root(value)] = _NEVER
     return last
 
 

@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TypeAlias
 
 from cuesta._mlir import ir
-from cuesta.passes.analysis.aliases import VIEWS, root_of
+from cuesta.passes.analysis.aliases import VIEWS, alias_root
 from cuesta.passes.analysis.layout import Layout, is_dense
 from cuesta.passes.form_kernels.fusion.grouping import Group
 from cuesta.passes.form_kernels.fusion.limits import FusionLimits
@@ -42,7 +42,7 @@ def place_updates(
     """
     readers = readers_of(items)
     writer = {result: item.index for item in items for result in item.op.results}
-    seen = Counter(root_of(value) for value in returned)
+    seen = Counter(alias_root(value) for value in returned)
     found: dict[Value, Layout] = {}
     for value, argument in updates:
         root = root_of_result(value)
@@ -68,7 +68,7 @@ def readers_of(items: Sequence[Item]) -> dict[Value, set[int]]:
             continue
         gathers = item.gathers if isinstance(item, Node) else ()
         for value in (*item.op.operands, *gathers):
-            readers.setdefault(root_of(value), set()).add(item.index)
+            readers.setdefault(alias_root(value), set()).add(item.index)
     return readers
 
 

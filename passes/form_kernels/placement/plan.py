@@ -10,7 +10,7 @@ from typing import TypeAlias
 from cuesta._mlir import ir
 from cuesta.dialects.cuesta.dialect import ints, numbers
 from cuesta.dialects.types import byte_size, row_major, shape_of, spelling_of
-from cuesta.passes.analysis.aliases import root_of
+from cuesta.passes.analysis.aliases import alias_root
 from cuesta.passes.analysis.layout import Layout, aligned_strides, is_dense, memory_order
 from cuesta.passes.form_kernels.fusion.grouping import Group, Grouping
 from cuesta.passes.form_kernels.fusion.nodes import Item, Node, node_of
@@ -127,7 +127,7 @@ def plan(
 def _align_rows(where: Assignment, items: Sequence[Item], grouping: Grouping, returned: Sequence[Value]) -> None:
     """Pads rows of 2-byte matrices around a matrix product, so that each row begins at a multiple of 16 bytes: factors
     that other kernels write, as a program can load no less while it multiplies, and outputs of the product's kernel."""
-    kept = {*map(root_of, returned), *where.preferred, *where.placed}
+    kept = {*map(alias_root, returned), *where.preferred, *where.placed}
     writer = {result: item.index for item in items for result in item.op.results}
     for node in items:
         if not isinstance(node, Node) or node.product is None:

@@ -17,7 +17,7 @@ from typing import TypeAlias
 from cuesta._mlir import ir
 from cuesta.dialects.kernel_scatter import is_scatter
 from cuesta.dialects.types import shape_of
-from cuesta.passes.analysis.aliases import root_of
+from cuesta.passes.analysis.aliases import alias_root
 from cuesta.passes.analysis.layout import Layout, is_dense
 from cuesta.passes.analysis.match import unreshaped
 from cuesta.passes.form_kernels.fusion.grouping import Group
@@ -48,7 +48,7 @@ def place_scatter_updates(
     if nothing else reads the values that are overwritten. `returned` holds all that the graph returns."""
     readers = readers_of(items)
     index = {item.op: item.index for item in items}
-    seen = Counter(root_of(value) for value in returned)
+    seen = Counter(alias_root(value) for value in returned)
     for value, argument in updates:
         chain: list[ir.Operation] = []
         at = unreshaped(value)
@@ -65,7 +65,7 @@ def place_scatter_updates(
             or seen[chain[0].results[0]] != 1
             or any(v in seen for v in overwritten)
             or any(readers.get(v, set()) != {i} for v, i in zip(overwritten, writers, strict=True))
-            or any(root_of(v) in overwritten for op in chain for v in list(op.operands)[:-1])
+            or any(alias_root(v) in overwritten for op in chain for v in list(op.operands)[:-1])
         ):
             continue
         for op in chain:
