@@ -34,7 +34,7 @@ from cuesta.passes.form_kernels.kernels.kernel_names import KernelNames
 from cuesta.passes.form_kernels.placement import plan as placement
 from cuesta.passes.form_kernels.placement.assignment import Assignment, memref
 from cuesta.passes.form_kernels.placement.concatenation import is_cat, is_inner, order_of, parts
-from cuesta.passes.form_kernels.placement.in_place import last_uses, lent_arguments, reuse_inputs
+from cuesta.passes.form_kernels.placement.in_place import donated_reuse, last_uses, reuse_inputs
 from cuesta.passes.form_kernels.placement.mutations import merge_updates
 from cuesta.passes.form_kernels.placement.results import finish
 from cuesta.passes.form_kernels.placement.scatters import place_scatters
@@ -229,7 +229,7 @@ def build_host(
             where.layouts[old_argument] = Layout(
                 base, 0, shape_of(old_argument), tuple(numbers(attrs["cuesta.strides"]))
             )
-        where.lent = lent_arguments(function, machine)
+        where.donated_reuse = donated_reuse(function, machine)
         where.results = {alias_root(value) for value in returned}
         updated = zip(fresh, (old.arguments[i] for i in mutates), strict=True)
         placement.plan(where, items, grouping, returned, strides_of, list(updated))

@@ -47,7 +47,7 @@ class FusionLimits:
     shares_code: bool = False
     #: Least bytes of a donated argument whose memory a result may take; None for never. It saves nothing if torch's
     #: allocator has free memory at hand, and a CUDA graph's argument is what another graph writes in its next replay.
-    lent_from: int | None = None
+    donated_reuse_from: int | None = None
 
 
 #: Columns of a strip on a GPU: a warp reads that many at once.
@@ -77,7 +77,7 @@ CPU = FusionLimits(
     repeated_rows=LEAST_ROWS,
     strip=NARROWEST_STRIP,
     shares_code=True,
-    lent_from=1 << 16,
+    donated_reuse_from=1 << 16,
 )
 #: Thousands of threads need tiles. What does not fit registers is read again. Programs cannot wait for one another.
 GPU = FusionLimits(

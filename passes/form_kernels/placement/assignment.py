@@ -40,7 +40,7 @@ class Assignment:
     #: output → the buffer that it takes over from a dead input of its kernel
     reused: dict[Value, int] = field(default_factory=dict)
     #: donated arguments that results may take over, and the roots of results
-    lent: set[int] = field(default_factory=set)
+    donated_reuse: set[int] = field(default_factory=set)
     results: set[Value] = field(default_factory=set)
     #: output → the place of the argument whose new value the output is
     updated: dict[Value, Layout] = field(default_factory=dict)

@@ -48,10 +48,12 @@ def last_uses(order: Sequence[Item | Group], returned: Sequence[Value], placed: 
     return last
 
 
-def lent_arguments(function: func.FuncOp, machine: FusionLimits) -> set[int]:
+def donated_reuse(function: func.FuncOp, machine: FusionLimits) -> set[int]:
     """The numbers of the donated arguments that are large enough for a result to take them over."""
-    donated = donated_arguments(function) if machine.lent_from is not None else []
-    return {ir.BlockArgument(value).arg_number for value in donated if _bytes_of(value) >= (machine.lent_from or 0)}
+    donated = donated_arguments(function) if machine.donated_reuse_from is not None else []
+    return {
+        ir.BlockArgument(value).arg_number for value in donated if _bytes_of(value) >= (machine.donated_reuse_from or 0)
+    }
 
 
 def _bytes_of(value: Value) -> int:
@@ -67,7 +69,7 @@ def reuse_inputs(kernel: Kernel, where: Assignment) -> dict[Value, int]:
     for output in kernel.outputs:
         if output.layout is not None or not any(output is r for r in last.results):
             continue
-        for source in sorted(kernel.inputs, key=lambda s: s.base not in where.lent):
+        for source in sorted(kernel.inputs, key=lambda s: s.base not in where.donated_reuse):
             base = source.base
             if base is None or not (source.contiguous and source.walked_as(output)):
                 continue
@@ -89,7 +91,7 @@ def _may_lie_in(output: Operand, source: Operand, where: Assignment) -> bool:
     """Whether `output` may take over the memory of `source`: the host function allocates that memory, or it is donated
     and `output` is a result; and nothing reads it after the kernel being built."""
     assert source.layout is not None
-    if source.layout.base not in where.lent:
+    if source.layout.base not in where.donated_reuse:
         return where.dies(source.value, source.layout)
     # The argument's tensor becomes the result as it is, so their dtypes must be equal. Equal spellings ensure that for
     # floats only: several integer dtypes share a spelling.
