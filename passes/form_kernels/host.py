@@ -22,11 +22,11 @@ from cuesta.dialects.types import shape_of, spelling_of
 from cuesta.passes.analysis.aliases import alias_root
 from cuesta.passes.analysis.layout import Layout, dense_strides, strides_for_call
 from cuesta.passes.form_kernels.fusion.grouping import Group, Grouping
+from cuesta.passes.form_kernels.fusion.horizontal_fusion import fuse_horizontally
 from cuesta.passes.form_kernels.fusion.limits import FusionLimits
 from cuesta.passes.form_kernels.fusion.nodes import collect
 from cuesta.passes.form_kernels.fusion.parts import merge_parts
 from cuesta.passes.form_kernels.fusion.space import join, parallel_classes
-from cuesta.passes.form_kernels.fusion.twins import merge_twins
 from cuesta.passes.form_kernels.kernels.attention import launch_attention
 from cuesta.passes.form_kernels.kernels.families import Written, write_kernels
 from cuesta.passes.form_kernels.kernels.kernel import Operand, build_kernel, collapse, kernel_key
@@ -211,7 +211,7 @@ def build_host(
     if fuse and machine.in_sequence:
         merge_parts(grouping, strides_of)
     if fuse and machine.scalars_together:
-        merge_twins(grouping)
+        fuse_horizontally(grouping)
     argument_types = [
         memref(shape_of(a), numbers(attrs["cuesta.strides"]), spelling_of(a))
         for a, attrs in zip(old.arguments, function.attributes["arg_attrs"], strict=True)

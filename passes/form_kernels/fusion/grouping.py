@@ -161,7 +161,7 @@ class Grouping:
                 if self._try_merge(self.group[index], group) is not None:  # the kernel so far is full
                     index = group.members[0].index
 
-    def merge_twins(self, first: Sequence[Node], group: Group) -> str | None:
+    def merge_node_by_node(self, first: Sequence[Node], group: Group) -> str | None:
         """Merges `group` into the group of the nodes `first`. Node by node, the loops of both have the same sizes.
         Returns the reason if the groups stay apart."""
         pairs = ((m.index, n.index, len(m.sizes)) for m, n in zip(first, group.members, strict=True))

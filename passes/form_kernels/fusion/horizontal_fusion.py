@@ -1,11 +1,11 @@
-"""Merges twins: groups of the same elementwise ops over spaces of the same sizes, on different tensors.
+"""Fuses horizontally: merges groups of the same elementwise ops over spaces of the same sizes, on different tensors.
 
     p0 -= rate * m0        p0 -= rate * m0
                        →   p1 -= rate * m1       one kernel, whose tiles do both
     p1 -= rate * m1
 
-An optimizer's step has hundreds of twins, each little more work than its launch. Only groups that read arguments and
-write results of the graph are merged (horizontal fusion): any other tensor might have to be kept for longer.
+An optimizer's step has hundreds of such groups, each little more work than its launch. Only groups that read arguments and
+write results of the graph are merged: any other tensor might have to be kept for longer.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ _LARGE = 8 << 20
 _SMALL = 64 << 10
 
 
-def merge_twins(grouping: Grouping) -> None:
-    """Merges twins, up to as many as one kernel may hold."""
+def fuse_horizontally(grouping: Grouping) -> None:
+    """Merges equal groups, up to as many as one kernel may hold."""
     open_groups: dict[Hashable, list[Node]] = {}
     for group in {id(g): g for g in grouping.group.values()}.values():
         key = _kind(grouping, group)
         if key is None:
             continue
         first = open_groups.get(key)
-        if first is None or grouping.merge_twins(first, group) is not None:
+        if first is None or grouping.merge_node_by_node(first, group) is not None:
             open_groups[key] = group.members
 
 
 def _kind(grouping: Grouping, group: Group) -> Hashable | None:
-    """A key that is equal for twins; None for a group that should stay alone."""
+    """A key that is equal for groups to be merged; None for a group that should stay alone."""
     if group.tail or any(n.gathers or n.uses_index or not all(n.parallel) for n in group.nodes):
         return None
     inside = {r for n in group.nodes for r in n.results}
@@ -61,6 +61,6 @@ def _is_small(value: Value) -> bool:
 
 
 def _node_kind(grouping: Grouping, node: Node) -> Hashable:
-    # The memory orders are part of the key, so that the tiles of twins have the same layout in memory.
+    # The memory orders are part of the key, so that the tiles of merged groups have the same layout in memory.
     reads = tuple((r.dims, tuple(grouping.memory.order(r.value))) for r in node.reads)
     return (node.sizes, reads, node.writes, node.widens)
