@@ -28,9 +28,9 @@ from cuesta.passes.form_kernels.fusion.nodes import collect
 from cuesta.passes.form_kernels.fusion.parts import merge_parts
 from cuesta.passes.form_kernels.fusion.space import join, parallel_classes
 from cuesta.passes.form_kernels.kernels.attention import launch_attention
-from cuesta.passes.form_kernels.kernels.families import Written, write_kernels
 from cuesta.passes.form_kernels.kernels.kernel import Operand, build_kernel, collapse, kernel_key
 from cuesta.passes.form_kernels.kernels.kernel_names import KernelNames
+from cuesta.passes.form_kernels.kernels.shared_kernels import Written, write_kernels
 from cuesta.passes.form_kernels.placement import plan as placement
 from cuesta.passes.form_kernels.placement.assignment import Assignment, memref
 from cuesta.passes.form_kernels.placement.concatenation import is_cat, is_inner, order_of, parts

@@ -4,8 +4,8 @@
                        →   p1 -= rate * m1       one kernel, whose tiles do both
     p1 -= rate * m1
 
-An optimizer's step has hundreds of such groups, each little more work than its launch. Only groups that read arguments and
-write results of the graph are merged: any other tensor might have to be kept for longer.
+An optimizer's step has hundreds of such groups, each little more work than its launch. Only groups that read arguments
+and write results of the graph are merged: any other tensor might have to be kept for longer.
 """
 
 from __future__ import annotations

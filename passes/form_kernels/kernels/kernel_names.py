@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from cuesta._mlir import ir
-from cuesta.passes.form_kernels.kernels.families import Written
+from cuesta.passes.form_kernels.kernels.shared_kernels import Written
 
 #: Torch ops whose names are those of libm functions that kernels call: a kernel of such a name would hide the function.
 _LIBM = frozenset({"acos", "acosh", "asin", "asinh", "atan", "atanh", "cbrt", "cosh", "erf", "erfc", "sinh", "tan"})

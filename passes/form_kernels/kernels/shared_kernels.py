@@ -42,7 +42,7 @@ class Written:
 
 @dataclass(frozen=True)
 class Member:
-    """A kernel of a family: `general` is the family's kernel without the depth of its product, `size` its own size."""
+    """A kernel that shares code: `general` is the shared kernel without its product's depth, `size` its own size."""
 
     general: Kernel
     size: int
@@ -50,40 +50,40 @@ class Member:
     depth: int
 
 
-#: Name of a kernel → member, in order.
-Family: TypeAlias = dict[str, Member]
+#: The kernels that share one code: name → member, in order.
+SharedKernel: TypeAlias = dict[str, Member]
 
 
 def write_kernels(kernels: Sequence[Written], shared: bool) -> None:
     """Writes kernels at the current insertion point; if they may be `shared`, kernels that differ in one size are
     written as one."""
-    families = _families(kernels) if shared else []
-    family_of = {name: family for family in families for name in family}
+    found = _shared_kernels(kernels) if shared else []
+    code_of = {name: members for members in found for name in members}
     for written in kernels:
-        family = family_of.get(written.name)
-        if family is None:
+        members = code_of.get(written.name)
+        if members is None:
             emit_kernel(written.kernel, written.name)
             continue
-        first = next(iter(family))
-        general = family[first].general
+        first = next(iter(members))
+        general = members[first].general
         if written.name == first:
             # With the deepest member's limit, each size still gets its own depth: K is split into the fewest blocks
             # within the limit, of about equal depth.
-            emit_kernel(_with_depth(general, max(member.depth for member in family.values())), first)
-        values = {_SIZE: family[written.name].size}
+            emit_kernel(_with_depth(general, max(member.depth for member in members.values())), first)
+        values = {_SIZE: members[written.name].size}
         for launch in written.launches:
             launch.attributes["kernel"] = ir.SymbolRefAttr.get(["kernels", first])
             launch.attributes["parameters"] = int_array(at(n, values) for n in general.parameters)
 
 
-def _families(kernels: Sequence[Written]) -> list[Family]:
-    """Families, the largest first; each kernel is in at most one."""
-    alike: dict[object, Family] = {}
+def _shared_kernels(kernels: Sequence[Written]) -> list[SharedKernel]:
+    """The kernels that can share code, the largest group first; each kernel is in at most one."""
+    alike: dict[object, SharedKernel] = {}
     for written in kernels:
         for c in _variable(written.kernel):
             member = _member(written.kernel, c)
             alike.setdefault(kernel_key(member.general), {}).setdefault(written.name, member)
-    found: list[Family] = []
+    found: list[SharedKernel] = []
     taken: set[str] = set()
     for members in sorted(alike.values(), key=len, reverse=True):
         left = {name: member for name, member in members.items() if name not in taken}
