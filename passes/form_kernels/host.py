@@ -21,11 +21,11 @@ from cuesta.dialects.kernel_attention import is_attention
 from cuesta.dialects.types import shape_of, spelling_of
 from cuesta.passes.analysis.aliases import alias_root
 from cuesta.passes.analysis.layout import Layout, dense_strides, strides_for_call
+from cuesta.passes.form_kernels.fusion.concat_operands import fuse_concat_operands
 from cuesta.passes.form_kernels.fusion.grouping import Group, Grouping
 from cuesta.passes.form_kernels.fusion.horizontal_fusion import fuse_horizontally
 from cuesta.passes.form_kernels.fusion.limits import FusionLimits
 from cuesta.passes.form_kernels.fusion.nodes import collect
-from cuesta.passes.form_kernels.fusion.parts import merge_parts
 from cuesta.passes.form_kernels.fusion.space import join, parallel_classes
 from cuesta.passes.form_kernels.kernels.attention import launch_attention
 from cuesta.passes.form_kernels.kernels.kernel import Operand, build_kernel, collapse, kernel_key
@@ -209,7 +209,7 @@ def build_host(
     strides_of = dict(zip(returned, wanted, strict=True))
     grouping.run(fuse)
     if fuse and machine.in_sequence:
-        merge_parts(grouping, strides_of)
+        fuse_concat_operands(grouping, strides_of)
     if fuse and machine.scalars_together:
         fuse_horizontally(grouping)
     argument_types = [

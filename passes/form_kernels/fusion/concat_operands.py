@@ -33,7 +33,7 @@ _TILE = 1 << 16
 _MOST = 16
 
 
-def merge_parts(grouping: Grouping, wanted: Mapping[Value, Sequence[Number]]) -> None:
+def fuse_concat_operands(grouping: Grouping, wanted: Mapping[Value, Sequence[Number]]) -> None:
     """Merges elementwise kernels that write parts of one concatenation; `wanted` holds the strides of each value that
     the function returns."""
     for item in grouping.items:
