@@ -16,7 +16,7 @@ The artefact's metadata have these keys under "program":
     steps         the steps that may fail, for the error message
     mutates       numbers of the arguments that the program writes
     lent          numbers of the arguments that the program overwrites because nobody needs them after the call; if
-                  anybody still holds one, the program gets a copy instead (sole_owner.py)
+                  anybody still holds one, the program gets a copy instead (uniqueness_check.py)
     target, device
     kernels       the kernels of a GPU
     words, buffers, grids, late, assumed     everything that depends on sizes (sized.py)
@@ -55,7 +55,7 @@ from cuesta.runtime.handles import make_handles, steal
 from cuesta.runtime.interface import check_interface
 from cuesta.runtime.kernel_table import KernelTable
 from cuesta.runtime.sized import admits, is_sized, with_sizes
-from cuesta.runtime.sole_owner import own
+from cuesta.runtime.uniqueness_check import own
 from cuesta.torch_private.tensors import base_of, reinterpret_tensor
 
 Tensor = torch.Tensor

@@ -44,7 +44,7 @@ is_zerotensor: Callable[[Tensor], bool] = Tensor._is_zerotensor
 conjugate_bit: Callable[[Tensor], Tensor] = Tensor._conj
 negative_bit: Callable[[Tensor], Tensor] = torch._neg_view
 
-#: The number of holders of a tensor's C++ object. Without it, saved memory is never reused (sole_owner.py).
+#: The number of holders of a tensor's C++ object. Without it, saved memory is never reused (uniqueness_check.py).
 uses: Callable[[Tensor], int] = Tensor._use_count  # type: ignore[attr-defined]
 
 #: (targets, sources): copies each source to its target in few launches. Without it, each input of a CUDA graph takes a

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from cuesta.runtime.sole_owner import own
+from cuesta.runtime.uniqueness_check import own
 
 Tensor = torch.Tensor
 
