@@ -21,7 +21,7 @@ from cuesta.driver.describe_program import describe_program
 from cuesta.driver.dump.logs import tell_stage
 from cuesta.driver.dump.reproducer import LoweringFailed, as_text
 from cuesta.driver.dump.stages import Dump
-from cuesta.driver.late.late_code import Begun, settle
+from cuesta.driver.late.late_code import Begun, wait_all
 from cuesta.driver.loading import load
 from cuesta.driver.stage_pipelines import KERNELS_CODE, MACHINE_CODE, PLANNING, pipeline_of, stages_after
 from cuesta.errors import CompileError, Unsupported
@@ -119,7 +119,7 @@ class Lowering:
             self.metadata["assumed"] = assumed() | zeros
             state_interface(self.module, self.metadata)
             self.stage = MACHINE_CODE
-            settle()
+            wait_all()
             wait = begin_object(self.module, self.options.opt_level)
         return Begun(self.metadata, functools.partial(self._finish, wait))
 

@@ -12,7 +12,7 @@ import torch
 import cuesta
 from cuesta.driver import lower as compiling
 from cuesta.driver.autotune.stopwatch import Stopwatch
-from cuesta.driver.late.late_code import Begun, LateExecutable, settle
+from cuesta.driver.late.late_code import Begun, LateExecutable, wait_all
 from cuesta.errors import CompileError
 from cuesta.reports.compile_report import GraphReport
 from cuesta.runtime.artefact import Artefact
@@ -61,7 +61,7 @@ def test_threads_wait_together() -> None:
     assert (len(results), making.waited) == (4, 1)
 
 
-@pytest.mark.parametrize("wait", [settle, lambda: Stopwatch(budget=0).race({"": lambda: None})])
+@pytest.mark.parametrize("wait", [wait_all, lambda: Stopwatch(budget=0).race({"": lambda: None})])
 def test_others_wait_for_all_and_a_failure_is_for_who_calls(wait: Callable[[], object]) -> None:
     fails, works = Making("LLVM refused the module"), Making()
     wait()

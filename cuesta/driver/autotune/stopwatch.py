@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from cuesta.driver.late.late_code import settle
+from cuesta.driver.late.late_code import wait_all
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Stopwatch:
         The calls take turns, so that a machine that is busy for a while slows all of them. The shortest time counts,
         because nothing makes a call faster than it is.
         """
-        settle()  # LLVM's threads would be timed too
+        wait_all()  # LLVM's threads would be timed too
         best: dict[str, float] = {}
         for name, call in calls.items():
             call()  # warm-up: a first call touches memory, and a library makes its plan

@@ -1,7 +1,7 @@
 """Returns programs while LLVM's threads still make their machine code, so that torch goes on: it makes guards, keeps
 traces, has other graphs compiled. The first call of a program waits for its code.
 
-`settle` waits for the code of all programs. It runs before a fork, before LLVM starts on another program, and before
+`wait_all` waits for the code of all programs. It runs before a fork, before LLVM starts on another program, and before
 anything is timed.
 """
 
@@ -115,11 +115,11 @@ class LateExecutable(Executable):
                 self._call = self._otherwise(failure)
 
 
-def settle() -> None:
+def wait_all() -> None:
     """Waits for the code of all late programs. Errors are left to the callers of the program that failed."""
     for program in list(_UNFINISHED):
         with contextlib.suppress(CuestaError):
             program.artefact()
 
 
-os.register_at_fork(before=settle)
+os.register_at_fork(before=wait_all)
