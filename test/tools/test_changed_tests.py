@@ -21,7 +21,7 @@ TESTS = named("test/passes/fold_views.mlir", "test/passes/test_scratch.py", "tes
     ("changed", "expected"),
     [
         ("passes/graph/fold_views.py", "test/passes/fold_views.mlir"),
-        ("passes/form_kernels/fusion/parts.py", "test/passes/test_form_kernels.py"),
+        ("passes/form_kernels/fusion/concat_operands.py", "test/passes/test_form_kernels.py"),
         ("test/passes/test_scratch.py", "test/passes/test_scratch.py"),
     ],
 )
