@@ -2,8 +2,8 @@
 
 `make quick` runs these tests. Without a commit, prints those of changes since HEAD and of untracked files. The tests of
 a source file have the file's name (`test_fold_views.py` and `fold_views.mlir` for `passes/graph/fold_views.py`) or the
-name of a folder that contains the file (`test_form_kernels.py` for `passes/form_kernels/fusion/concat_operands.py`). The
-tests of import directions and of small graphs from end to end belong to every change.
+name of a folder that contains the file (`test_form_kernels.py` for `passes/form_kernels/fusion/concat_operands.py`).
+The tests of import directions and of small graphs from end to end belong to every change.
 """
 
 from __future__ import annotations
