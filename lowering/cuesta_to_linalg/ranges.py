@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from cuesta._mlir import ir
+from cuesta.dialects.cuesta.views import CHOOSES_ELEMENTS
 from cuesta.dialects.types import shape_of, spelling_of
 from cuesta.sizes import Size
 
@@ -21,8 +22,6 @@ from cuesta.sizes import Size
 Range: TypeAlias = tuple[int, int]
 
 _INTEGERS = ("i64", "i32")
-#: Ops whose result has only elements of their operand.
-_VIEWS = ("cuesta.reshape", "cuesta.permute", "cuesta.expand", "cuesta.slice", "cuesta.copy")
 #: Op → the range of its result, given those of its operands.
 _RANGES: dict[str, Callable[..., Range]] = {
     "cuesta.add": lambda x, y: (x[0] + y[0], x[1] + y[1]),
@@ -51,7 +50,7 @@ def _range_of(value: ir.Value) -> Range | None:
         return min(ends), max(ends)
     if op.name == "cuesta.constant":
         return op.attributes["value"].value, op.attributes["value"].value
-    if op.name in _VIEWS:
+    if op.name in CHOOSES_ELEMENTS:
         return range_of(op.operands[0])
     if op.name not in _RANGES:
         return None

@@ -5,17 +5,10 @@ from __future__ import annotations
 from typing import TypeAlias
 
 from cuesta._mlir import ir
+from cuesta.dialects.cuesta.views import VIEWS
 from cuesta.passes.infra.graph_rewrite import users
 
 Value: TypeAlias = ir.Value
-
-#: Ops whose result is a view of their operand's memory.
-VIEWS = frozenset(
-    {
-        *("cuesta.reshape", "cuesta.permute", "cuesta.expand", "cuesta.slice", "cuesta.unfold"),
-        *("cuesta.view_as_real", "cuesta.view_as_complex"),
-    }
-)
 
 
 def alias_root(value: Value) -> Value:

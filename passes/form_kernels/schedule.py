@@ -18,8 +18,9 @@ from typing import TypeAlias
 
 from cuesta._mlir import ir
 from cuesta.dialects.aten import is_random
+from cuesta.dialects.cuesta.views import VIEWS
 from cuesta.dialects.types import byte_count
-from cuesta.passes.analysis.aliases import VIEWS, alias_root
+from cuesta.passes.analysis.aliases import alias_root
 from cuesta.passes.form_kernels.fusion.grouping import Group, Grouping
 from cuesta.passes.form_kernels.fusion.nodes import Item, Node, is_check
 from cuesta.passes.form_kernels.placement import plan as placement

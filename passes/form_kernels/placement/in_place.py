@@ -17,9 +17,10 @@ from collections.abc import Sequence
 from typing import TypeAlias
 
 from cuesta._mlir import func, ir
+from cuesta.dialects.cuesta.views import VIEWS
 from cuesta.dialects.donated import donated_arguments
 from cuesta.dialects.types import byte_size, memref_shape, shape_of, spelling_of
-from cuesta.passes.analysis.aliases import VIEWS, alias_root
+from cuesta.passes.analysis.aliases import alias_root
 from cuesta.passes.form_kernels.fusion.grouping import Group
 from cuesta.passes.form_kernels.fusion.limits import FusionLimits
 from cuesta.passes.form_kernels.fusion.nodes import Item, Node

@@ -15,7 +15,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TypeAlias
 
 from cuesta._mlir import ir
-from cuesta.passes.analysis.aliases import VIEWS, alias_root
+from cuesta.dialects.cuesta.views import VIEWS
+from cuesta.passes.analysis.aliases import alias_root
 from cuesta.passes.analysis.layout import Layout, is_dense
 from cuesta.passes.form_kernels.fusion.grouping import Group
 from cuesta.passes.form_kernels.fusion.limits import FusionLimits
