@@ -138,7 +138,7 @@ def _in_pieces(gm: torch.fx.GraphModule, steps: dict[torch.fx.Node, str], reques
 def _for_each_set(gm: torch.fx.GraphModule, request: _Request, reason: str) -> Boxed:
     """One program for each set of sizes of a graph with symbolic sizes."""
     sets = SetsOfSizes(reason)
-    numbers = replace(request, keep=Keeping.NOTHING, sets=sets, frozen=None)
+    numbers = replace(request, keep=Keeping.NOTHING, sets=sets)
     return specialised(gm, sets, lambda traced: compile_graph(traced, numbers))
 
 
