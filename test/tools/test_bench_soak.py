@@ -63,8 +63,8 @@ def own_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
 
 
-#: Allocates with malloc and in Python. malloc counts freed blocks of up to 1,032 bytes as allocated while a thread keeps
-#: them for its next call.
+#: Allocates with malloc and in Python. malloc counts freed blocks of up to 1,032 bytes as allocated while a thread
+#: keeps them for its next call.
 _ALLOCATES = """
 import ctypes
 from cuesta.tools.bench.soak import Sample
