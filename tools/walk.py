@@ -16,17 +16,10 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-import cuesta.passes
-from cuesta._mlir import ir
 from cuesta.dialects import make_context
-from cuesta.dialects.known_sizes import known_sizes
-from cuesta.driver.stage_pipelines import pipeline_of, stages_after
-from cuesta.export.compile_for import TracedGraph, trace
+from cuesta.export.compile_for import levels, trace
 from cuesta.frontend.fx_passes.fx_pipeline import readable
-from cuesta.frontend.fx_pipelines import ATEN
-from cuesta.frontend.importer import import_graph
 from cuesta.options import Options
-from cuesta.sizes import assumptions
 from cuesta.targets import CPU, Target, parse_target
 
 #: Lines of a level, and characters of a line, that the page shows.
@@ -106,26 +99,14 @@ def attention_probabilities(scores: Tensor, mask: Tensor) -> Tensor:
     return torch.softmax(scores / 8.0 + mask, -1)
 
 
-def levels(target: Target) -> Iterator[tuple[str, str]]:
+def texts_of(target: Target) -> Iterator[tuple[str, str]]:
     """The name and the whole text of each level on the way to a target."""
     shapes = ((2, 12, 128, 128), (2, 1, 1, 128))
     (graph,) = trace(attention_probabilities, tuple(torch.empty(shape) for shape in shapes), target)
-    options = Options(target=target, cache=False)
-    ATEN.run(graph.module, options)
     yield "aten", _without_comments(readable(graph.module))
-    cuesta.passes.load_all()
-    with make_context(), assumptions(), ir.Location.unknown():
-        module = _imported(graph, target)
-        with known_sizes(module):
-            yield "import", str(module)
-            for stage in stages_after("import", target):
-                pipeline_of(stage, options).run(module, verify=False)
-                yield stage.name, str(module)
-
-
-def _imported(graph: TracedGraph, target: Target) -> ir.Module:
-    device = next(iter(graph.module.graph.nodes)).meta["val"].device
-    return import_graph(graph.module, graph.donated, target, device).module
+    with make_context():
+        for name, module in levels(graph, target, Options(target=target)):
+            yield name, str(module)
 
 
 def _without_comments(code: str) -> str:
@@ -153,7 +134,7 @@ def page() -> str:
         f'`options={{"dump": folder}}` writes the whole levels of any model ([debugging](debugging.md)).',
     ]
     for name, target in (("cpu", CPU), (_GPU, parse_target(_GPU))):
-        texts = dict(levels(target))
+        texts = dict(texts_of(target))
         parts.append(f"## To {'a CPU' if name == 'cpu' else 'a GPU'}")
         for level in LEVELS[name]:
             language = "python" if level.name == "aten" else "mlir"

@@ -19,15 +19,13 @@ from typing import Any
 import torch
 
 from cuesta.driver.compile_graph import report_of_steps
-from cuesta.driver.pieces import in_pieces
+from cuesta.driver.pieces import in_pieces, steps_to_cut_at
 from cuesta.driver.planning import plan
 from cuesta.driver.specialise import is_symbolic
 from cuesta.errors import DeviceError, Unsupported
 from cuesta.frontend.capture.aot import aot_backend
-from cuesta.frontend.capture.streams import uses_streams
 from cuesta.frontend.fx_passes.bitwise import decompositions_of
 from cuesta.frontend.fx_pipelines import ATEN, DYNAMO
-from cuesta.frontend.python_steps import python_steps, takes_nested_size
 from cuesta.options import Options
 from cuesta.reports.audit_result import Audit, AuditedGraph, GraphBreak
 from cuesta.reports.compile_report import GraphReport
@@ -102,8 +100,8 @@ class _Collector:
     def _plan(self, gm: torch.fx.GraphModule, kind: str) -> Callable[..., Any]:
         """Plans a graph and adds the report; a graph that the backend would split is planned piece by piece."""
         ATEN.run(gm, self.options)
-        steps = python_steps(gm)
-        if steps or takes_nested_size(gm) or uses_streams(gm):
+        steps = steps_to_cut_at(gm)
+        if steps is not None:
             if steps:
                 self.graphs.append(AuditedGraph(report_of_steps(steps, kind), len(steps), 0))
             in_pieces(gm, steps, lambda piece, name: self._plan(piece, f"{kind}, {name}"))

@@ -22,7 +22,7 @@ from cuesta.driver.make_program import Wanted, compile_program, look_up
 from cuesta.driver.memory.step_memory import StepMemory, refuse_unplanned
 from cuesta.driver.op_by_op import op_by_op
 from cuesta.driver.own_errors import is_strict, told_of
-from cuesta.driver.pieces import in_pieces
+from cuesta.driver.pieces import in_pieces, steps_to_cut_at
 from cuesta.driver.recording import recorded
 from cuesta.driver.specialise import is_symbolic, specialised
 from cuesta.driver.tiers.tiered import FirstTier, begin_program
@@ -30,9 +30,7 @@ from cuesta.errors import ArtefactError, CompileError, CuestaError, DeviceError,
 from cuesta.frontend.capture.aliased_outputs import note_aliased_outputs
 from cuesta.frontend.capture.donation import donated_arguments
 from cuesta.frontend.capture.static_inputs import static_arguments
-from cuesta.frontend.capture.streams import uses_streams
 from cuesta.frontend.fx_pipelines import ATEN
-from cuesta.frontend.python_steps import python_steps, takes_nested_size
 from cuesta.frontend.undefined_results import refuse_saved
 from cuesta.options import Options
 from cuesta.reports import compile_report
@@ -94,8 +92,8 @@ def compile_graph(gm: torch.fx.GraphModule, request: _Request) -> Boxed:
     """Compiles a graph as one program where that is possible; else in pieces, for each set of sizes, or op by op."""
     kind, options = request.kind, request.options
     ATEN.run(gm, options, tell_stage)
-    steps = python_steps(gm)
-    if steps or takes_nested_size(gm) or uses_streams(gm):
+    steps = steps_to_cut_at(gm)
+    if steps is not None:
         return _in_pieces(gm, steps, request)
     if is_symbolic(gm) and options.memory_limit is not None:
         return _for_each_set(gm, request, "with memory_limit, each set of sizes needs a memory plan of its own")

@@ -76,6 +76,14 @@ def make_program(
     return found if isinstance(found, MadeProgram) else compile_program(found, report)
 
 
+def place_program(gm: torch.fx.GraphModule, options: Options) -> tuple[Target, torch.device]:
+    """The target and the device of a graph's program. Raises Unsupported where such a program cannot be launched."""
+    target, device = place_graph(gm, options.target)
+    if not can_run(target):
+        raise Unsupported(f"programs for {target} are not launched yet; cuesta.compile_for makes their kernels")
+    return target, device
+
+
 def look_up(
     gm: torch.fx.GraphModule,
     kind: str,
@@ -91,9 +99,7 @@ def look_up(
     kinds and the cache is not asked: its keys contain the choice.
     """
     start = time.perf_counter()
-    target, device = place_graph(gm, options.target)
-    if not can_run(target):
-        raise Unsupported(f"programs for {target} are not launched yet; cuesta.compile_for makes their kernels")
+    target, device = place_program(gm, options)
     kinds = kinds_of(gm, options, target)
     asked = time.perf_counter()
     products = decide(kinds, options, report)

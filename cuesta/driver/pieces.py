@@ -24,7 +24,7 @@ from cuesta.frontend.capture.streams import launches, run_on, stream_of, uses_st
 from cuesta.frontend.fx_passes.users_kernels import target_of
 from cuesta.frontend.graph_key import attribute
 from cuesta.frontend.layouts import laid_out
-from cuesta.frontend.python_steps import is_random, is_view, writes_argument
+from cuesta.frontend.python_steps import is_random, is_view, python_steps, takes_nested_size, writes_argument
 from cuesta.runtime.arguments import missing_memory
 from cuesta.torch_private.dispatch import without_bases
 from cuesta.torch_private.ops import OpOverload, schema_of
@@ -36,6 +36,13 @@ _CALLS_GRAPHS = frozenset({"cond", "while_loop", "while_loop_stack_output", "sca
 
 #: Compiles a graph; the text names the piece of the whole graph.
 Compile = Callable[[GraphModule, str], Boxed]
+
+
+def steps_to_cut_at(gm: GraphModule) -> dict[Node, str] | None:
+    """The steps of a graph that must run in Python, with the reasons; None if the graph can be one program. There may
+    be no step: a graph is also cut where the stream changes, and where a nested tensor's size is an argument."""
+    steps = python_steps(gm)
+    return steps if steps or takes_nested_size(gm) or uses_streams(gm) else None
 
 
 def in_pieces(gm: GraphModule, steps: Iterable[Node], compile_piece: Compile) -> Boxed:

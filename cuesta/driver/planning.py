@@ -8,10 +8,8 @@ from dataclasses import replace
 import torch
 
 from cuesta.driver.autotune.machine_trial import decide
-from cuesta.driver.loading import can_run
-from cuesta.errors import Unsupported
+from cuesta.driver.make_program import place_program
 from cuesta.frontend.capture.donation import donated_arguments
-from cuesta.frontend.devices import place_graph
 from cuesta.frontend.fx_pipelines import ATEN
 from cuesta.options import Options
 from cuesta.reports.compile_report import GraphReport
@@ -36,9 +34,7 @@ def plan(
     from cuesta.driver.stage_pipelines import PLANNING
     from cuesta.frontend.importer import import_graph
 
-    target, device = place_graph(gm, options.target)
-    if not can_run(target):
-        raise Unsupported(f"programs for {target} are not launched yet; cuesta.compile_for makes their kernels")
+    target, device = place_program(gm, options)
     if donated is None:
         donated = donated_arguments(gm) if kind == "backward" else []
     ATEN.run(gm, options)

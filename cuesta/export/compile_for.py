@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import copy
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -140,6 +140,12 @@ def _compile_graph(
 
 def lower_graph(graph: TracedGraph, target: Target, options: Options, level: str) -> Any:
     """The graph as a module at `level`, in the current MLIR context. Raises what `compile_for` does."""
+    return next(module for name, module in levels(graph, target, options) if name == level)
+
+
+def levels(graph: TracedGraph, target: Target, options: Options) -> Iterator[tuple[str, Any]]:
+    """The name of each level in turn, from "import" down, and the module at it, in the current MLIR context. The next
+    level is made in the same module. Raises what `compile_for` does."""
     import cuesta.passes
     from cuesta.driver.stage_pipelines import pipeline_of
     from cuesta.frontend.importer import import_graph
@@ -149,11 +155,10 @@ def lower_graph(graph: TracedGraph, target: Target, options: Options, level: str
     _, device = place_graph(graph.module, target)
     ATEN.run(graph.module, options)
     module = import_graph(graph.module, graph.donated, target, device).module
+    yield "import", module
     for name, stage in stages_for(target).items():
         pipeline_of(stage, options).run(module, verify=options.verify)
-        if name == level:
-            break
-    return module
+        yield name, module
 
 
 def trace(model: Callable[..., Any], inputs: Any, target: Target, *, training: bool = False) -> list[TracedGraph]:
@@ -194,7 +199,7 @@ def trace(model: Callable[..., Any], inputs: Any, target: Target, *, training: b
     except (DataDependentOutputException, DynamicOutputShapeException) as error:
         raise Unsupported(f"what the model computes depends on its data: {error} has no value ahead of time") from None
     for graph in graphs:
-        _move(graph.module, torch.device(target.device_type, 0))
+        _move(graph.module, torch.device(target.device_type, 0) if target.gpu else torch.device("cpu"))
     return graphs
 
 

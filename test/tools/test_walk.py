@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import cuesta
+from cuesta.passes.pipelines import stages_for
 from cuesta.tools import walk
 
 PAGE = Path(cuesta.__file__).resolve().parents[1] / "docs" / "walk.md"
@@ -18,7 +19,7 @@ def test_the_page_is_what_the_stages_make() -> None:
 def test_every_level_is_shown() -> None:
     shown = [level.name for rows in walk.LEVELS.values() for level in rows]
     for target in (walk.CPU, walk.parse_target("cuda:90")):
-        assert {stage.name for stage in walk.stages_after("import", target)} <= {*shown}
+        assert {*stages_for(target)} <= {*shown}
 
 
 def test_long_levels_are_shortened() -> None:
