@@ -34,31 +34,31 @@ def _eliminate_dead_code(gm: GraphModule, _: Options) -> None:
     gm.graph.eliminate_dead_code()
 
 
-#: Calls that AOTAutograd would decompose, and that have a kernel as a whole, become one op each.
+#: Replaces calls that AOTAutograd would decompose by one op each, if one kernel computes the whole call.
 DYNAMO: FxStage[GraphModule] = FxStage(
     "dynamo",
     "Dynamo's graph",
     (
         FxPass("keep-byte-images-whole", lambda gm, _: keep_byte_images_whole(gm)),
-        # Eager's bits are those of the kernel that eager's dispatcher chooses.
+        # Not with `bitwise_eager`: attention then stays the call whose kernel eager's dispatcher chooses.
         FxPass("keep-attention-whole", lambda gm, options: keep_attention_whole(gm, options.target), _in_any_order),
     ),
 )
 
-#: What the partitioner reads: it decides which values are saved for the backward graph, and which are computed again.
+#: Prepares the graph for torch's partitioner, which decides what is saved for the backward graph and what recomputed.
 JOINT: FxStage[GraphModule] = FxStage(
     "joint",
     "forward and backward in one graph, before AOTAutograd splits it",
     (
         FxPass("eliminate-dead-code", _eliminate_dead_code),
-        # Equal nodes of forward and backward would otherwise be one saved value and one recomputed.
+        # Without it, the partitioner could save one of two equal values and recompute the other.
         FxPass("merge-equal-nodes", lambda gm, _: merge_equal_nodes(gm.graph), lambda _: merges_equal_nodes()),
         FxPass("save-compared", lambda gm, _: save_compared(gm.graph)),
         FxPass("read-undetached", lambda gm, _: read_undetached(gm.graph)),
     ),
 )
 
-#: What is saved between the two graphs, and how it lies in memory.
+#: Changes which values the forward graph saves for the backward graph, and their layouts.
 SAVED: FxStage[TrainingStep] = FxStage(
     "saved",
     "the forward and the backward graph, after AOTAutograd's split",
@@ -78,7 +78,7 @@ ATEN: FxStage[GraphModule] = FxStage(
     "aten",
     "one functional graph of ATen ops, before import",
     (
-        # Before the graph is cut where Python must be called: a wrapped check or wait would count as such a place.
+        # Before the graph is cut into pieces: it would be cut at each wrapped check or wait.
         FxPass("unwrap-waits", lambda gm, _: unwrap_waits(gm)),
         FxPass("unwrap-effects", lambda gm, _: unwrap_effects(gm)),
         FxPass("mark-calls", mark_calls),

@@ -1,4 +1,5 @@
-"""Compiles an ATen graph into a callable: as one program, one for each set of sizes, or pieces between Python steps."""
+"""Compiles an ATen graph into a callable: one program, a program for each set of sizes, or pieces between Python
+steps."""
 
 from __future__ import annotations
 
@@ -152,10 +153,8 @@ def _without_program(gm: torch.fx.GraphModule, request: _Request, problem: Cuest
 
 
 def _bound(made: MadeProgram, gm: torch.fx.GraphModule, request: _Request, report: GraphReport) -> Boxed:
-    """The boxed callable of a program.
-
-    A program with symbolic sizes leaves sets of sizes that it does not admit to programs for one set each.
-    """
+    """The boxed callable of a program. For a set of sizes that a symbolic program does not admit, it compiles another
+    program, for that set alone."""
     steps = made.executable.metadata["steps"]
 
     def run(program: Executable) -> Run:

@@ -1,4 +1,4 @@
-"""Lowers a module through every stage to an artefact: machine code, and what the runtime must know of it."""
+"""Lowers a module through every stage to an artefact: machine code and the metadata that the runtime reads."""
 
 from __future__ import annotations
 
@@ -46,10 +46,9 @@ TIMED = ("cpu", "cuda")
 
 @dataclass
 class Lowering:
-    """A module on its way through the stages: `run` takes it down, `begin_code` begins its machine code.
+    """A module on its way through the stages: `run` runs the stages, `begin_code` begins the machine code.
 
-    Modules of ours that few graphs need are imported only for those graphs: a cold compile imports three hundred as it
-    is.
+    Methods import what only few graphs need, because a cold compile imports three hundred modules of cuesta without it.
     """
 
     module: ir.Module
@@ -59,9 +58,9 @@ class Lowering:
     level: str = "import"
     dump: Dump | None = None
     #: describes the program for the runtime; complete once the machine code is begun
-    metadata: dict[str, Any] = field(default_factory=dict)
-    #: waits for the code of GPU kernels that worker processes are compiling; by name
-    _kernels: Callable[[], dict[str, bytes]] | None = None
+    metadata: dict[str, Any] = field(default_factory=dict, init=False)
+    #: waits for worker processes that compile the GPU kernels, and gives each kernel's code by its name
+    _kernels: Callable[[], dict[str, bytes]] | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
         self.target = target_of(self.module)
@@ -159,7 +158,7 @@ class Lowering:
             raise failure from error
 
     def _begin(self) -> Chooser | None:
-        """Prepares what the stages need, and returns who answers the choices that max_autotune measures."""
+        """Loads the passes and starts Triton's processes. Returns what measures max_autotune's candidates."""
         if self.target.gpu or self.options.checked:
             cuesta.passes.load_all()
         else:

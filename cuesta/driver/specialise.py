@@ -31,9 +31,7 @@ KEPT_PROGRAMS = 32
 
 def is_symbolic(gm: torch.fx.GraphModule) -> bool:
     """Whether any argument of the graph has a size or value that is not a number."""
-    for node in gm.graph.nodes:
-        if node.op != "placeholder":
-            continue
+    for node in gm.graph.find_nodes(op="placeholder"):
         value = node.meta.get("val")
         if isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool)):
             return True

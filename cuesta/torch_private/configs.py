@@ -36,7 +36,8 @@ def without_minifier() -> Context:
 
 
 def suppresses_errors() -> bool:
-    """Whether Dynamo runs in eager what a backend fails at. Without it, LLVM's errors come too late for that."""
+    """Whether Dynamo runs a graph in eager if the backend raises. Without it, LLVM's errors come after the compile,
+    when Dynamo no longer handles them."""
     return torch._dynamo.config.suppress_errors
 
 
@@ -58,7 +59,7 @@ def recurrent_layers() -> Context:
 
 
 def allow_recurrent_layers() -> None:
-    """Has Dynamo trace nn.LSTM and its kin from now on."""
+    """From now on, Dynamo traces nn.LSTM and its kin."""
     torch._dynamo.config.allow_rnn = True
 
 
@@ -69,8 +70,8 @@ def backward_at_once() -> Context:
 
 
 def compile_backward_at_once() -> None:
-    """Has backward graphs compiled with their forward graphs from now on. Without it, torch's minifier script raises an
-    error in torch for a graph with two backward graphs."""
+    """From now on, backward graphs are compiled with their forward graphs. Without it, torch's minifier script raises
+    an error in torch for a graph with two backward graphs."""
     torch._functorch.config.force_non_lazy_backward_lowering = True
 
 

@@ -1,4 +1,4 @@
-"""Torch's dispatch: modes that see each call of an op, and what keeps others out. Loaded with torch."""
+"""Torch's dispatcher: modes that see each call of an op, and contexts without modes or oneDNN. Loaded with torch."""
 
 from __future__ import annotations
 

@@ -46,8 +46,9 @@ __all__ = [
 
 
 def call_around_compiles(begin: Callable[[Any], None], end: Callable[[Any], None]) -> None:
-    """Has Dynamo call functions before the first compile that begins and after the last that ends, in any thread, until
-    torch.compiler.reset. Without it, Python's garbage collector runs during compiles (collector.py)."""
+    """Registers functions with Dynamo, until torch.compiler.reset: `begin` is called when a first thread begins to
+    compile, `end` when the last thread has finished. Without it, Python's garbage collector runs during compiles
+    (collector.py)."""
     if begin not in callback_handler.start_callbacks:
         on_compile_start(begin)
         on_compile_end(end)

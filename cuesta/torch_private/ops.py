@@ -1,4 +1,4 @@
-"""Torch's types of operators, and what their overloads say of themselves. Loaded with torch."""
+"""Torch's operator types, and the facts that torch keeps of each overload. Loaded with torch."""
 
 from __future__ import annotations
 

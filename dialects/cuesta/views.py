@@ -1,4 +1,4 @@
-"""Says which ops compute nothing: those whose result is a view of memory, and those that only choose elements."""
+"""Lists the ops that compute nothing: those whose result is a view, and those that only select elements."""
 
 from __future__ import annotations
 
@@ -8,5 +8,5 @@ from cuesta.dialects.cuesta.shape import Copy, Expand, Permute, Reshape, Slice, 
 #: Ops whose result is a view of their operand's memory, by torch's rules.
 VIEWS = frozenset(op.OPERATION_NAME for op in (Reshape, Permute, Expand, Slice, Unfold, ViewAsReal, ViewAsComplex))
 
-#: Ops each element of whose result is one of the operand's, unchanged.
-CHOOSES_ELEMENTS = frozenset(op.OPERATION_NAME for op in (Reshape, Permute, Expand, Slice, Copy))
+#: Ops whose result has only elements of their operand, unchanged.
+SELECTS_ELEMENTS = frozenset(op.OPERATION_NAME for op in (Reshape, Permute, Expand, Slice, Copy))

@@ -11,7 +11,7 @@ from torch.fx import GraphModule
 
 from cuesta.options import Options
 
-#: Takes the name of a stage and the text of a graph after it.
+#: Takes the name of a stage, and a function that gives the text of a graph after the stage.
 Observer: TypeAlias = Callable[[str, Callable[[], str]], None]
 
 

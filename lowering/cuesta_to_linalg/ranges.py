@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from cuesta._mlir import ir
-from cuesta.dialects.cuesta.views import CHOOSES_ELEMENTS
+from cuesta.dialects.cuesta.views import SELECTS_ELEMENTS
 from cuesta.dialects.types import shape_of, spelling_of
 from cuesta.sizes import Size
 
@@ -50,7 +50,7 @@ def _range_of(value: ir.Value) -> Range | None:
         return min(ends), max(ends)
     if op.name == "cuesta.constant":
         return op.attributes["value"].value, op.attributes["value"].value
-    if op.name in CHOOSES_ELEMENTS:
+    if op.name in SELECTS_ELEMENTS:
         return range_of(op.operands[0])
     if op.name not in _RANGES:
         return None

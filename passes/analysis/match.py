@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cuesta._mlir import ir
-from cuesta.dialects.cuesta.views import CHOOSES_ELEMENTS
+from cuesta.dialects.cuesta.views import SELECTS_ELEMENTS
 from cuesta.dialects.types import shape_of, spelling_of
 from cuesta.passes.infra.graph_rewrite import users
 
@@ -48,7 +48,7 @@ def number(value: ir.Value) -> float | None:
     while (op := maker(value)) is not None:
         if op.name == "cuesta.constant":
             return float(op.attributes["value"].value)
-        if op.name not in CHOOSES_ELEMENTS and op.name != "cuesta.convert":
+        if op.name not in SELECTS_ELEMENTS and op.name != "cuesta.convert":
             break
         value = op.operands[0]
     return None

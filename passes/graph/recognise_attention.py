@@ -22,7 +22,7 @@ from cuesta.dialects import types
 from cuesta.dialects.cuesta import attention
 from cuesta.dialects.cuesta.dialect import float_attr, int_array, int_attr
 from cuesta.dialects.cuesta.pointwise import broadcast_shape
-from cuesta.dialects.cuesta.views import CHOOSES_ELEMENTS
+from cuesta.dialects.cuesta.views import SELECTS_ELEMENTS
 from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.types import row_major, shape_of, spelling_of
 from cuesta.passes.analysis.layout import is_dense
@@ -139,7 +139,7 @@ def _finite(value: ir.Value) -> bool:
         # Only a conversion that widens cannot turn the lowest number into -inf.
         widens = types.byte_size(spelling_of(value)) >= types.byte_size(spelling_of(op.operands[0]))
         return widens and _finite(op.operands[0])
-    return op.name in CHOOSES_ELEMENTS and _finite(op.operands[0])
+    return op.name in SELECTS_ELEMENTS and _finite(op.operands[0])
 
 
 def _four_dims(mask: ir.Value, shape: Sequence[Number]) -> list[Number]:
@@ -285,7 +285,7 @@ def _leave_apart(softmax: ir.Operation) -> None:
 def _users_through_views(value: ir.Value) -> list[ir.Operation]:
     found = []
     for user in users(value):
-        passes_on = user.name in CHOOSES_ELEMENTS or user.name == "cuesta.convert"
+        passes_on = user.name in SELECTS_ELEMENTS or user.name == "cuesta.convert"
         found += _users_through_views(user.results[0]) if passes_on else [user]
     return found
 

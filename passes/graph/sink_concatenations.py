@@ -17,7 +17,7 @@ from typing import TypeAlias
 from cuesta._mlir import ir
 from cuesta.dialects import types
 from cuesta.dialects.cuesta.dialect import ints
-from cuesta.dialects.cuesta.views import CHOOSES_ELEMENTS
+from cuesta.dialects.cuesta.views import SELECTS_ELEMENTS
 from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.types import byte_count, byte_size, shape_of, spelling_of
 from cuesta.passes.analysis.match import maker
@@ -87,7 +87,7 @@ class _Parts:
         if value == self.whole or self._at(value) is None:
             return True
         op = maker(value)
-        while op is not None and op.name in CHOOSES_ELEMENTS:
+        while op is not None and op.name in SELECTS_ELEMENTS:
             op = maker(op.operands[0])
         if op is None or op.name in ("aten.call", "cuesta.cat", "cuesta.constant", "cuesta.iota"):
             return True

@@ -77,7 +77,6 @@ def measure(
     found: dict[str, Any] = {}
     section = next(name for name, is_asked in kinds.items() if is_asked)
     results = {"machine": about, "commands": [command_line(arguments.argv)], section: found}
-    # Without this, Dynamo breaks the graph at nn.LSTM, and no backend compiles the LSTM.
     with recurrent_layers():
         for case in cases:
             if arguments.compile:

@@ -13,7 +13,7 @@ from cuesta.options import Options
 
 
 def observer(options: Options) -> Observer:
-    """What an FX stage shows its graphs to, under these options."""
+    """The observer of FX stages under these options: it logs each graph and, with `dump`, writes it to a file."""
     root = options.dump
     if root is None:
         return tell_stage

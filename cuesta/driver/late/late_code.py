@@ -62,8 +62,8 @@ class LateExecutable(Executable):
     ) -> None:
         """Takes a program without symbolic sizes.
 
-        `load` makes an executable of the artefact. The report gets the time of loading. `otherwise` gives
-        the replacement to call if there is no code.
+        `load` makes an executable of the artefact. The report gets the time of loading. `otherwise`
+        gives the replacement to call if there is no code.
         """
         self.metadata = begun.program
         self._kernels = None

@@ -164,7 +164,6 @@ def work(job: Job) -> None:
         os.environ[variable] = os.path.join(job.caches, name)
     if job.threads:
         torch.set_num_threads(job.threads)
-    # Without this, Dynamo breaks the graph at nn.LSTM, and no backend compiles the LSTM.
     allow_recurrent_layers()
     where = torch.device(job.device)
     register_cuesta()
