@@ -10,7 +10,7 @@ from cuesta._mlir import ir
 from cuesta.dialects import aten, types
 from cuesta.dialects.cuesta import complex_numbers, pointwise, reduction, shape
 from cuesta.dialects.cuesta.complex_numbers import PARTS, WHOLES
-from cuesta.dialects.cuesta.dialect import float_attr, int_array, int_attr
+from cuesta.dialects.fields import float_attr, int_array, int_attr
 from cuesta.dialects.types import shape_of, spelling_of
 from cuesta.errors import Undecided, WrongElementType
 from cuesta.sizes import Number, Size

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from cuesta._mlir import func, ir, scf
 from cuesta.dialects.affine_maps import dims_of
-from cuesta.dialects.cuesta.dialect import int_array, int_attr, ints, numbers
+from cuesta.dialects.fields import int_array, int_attr, ints, numbers
 from cuesta.dialects.kernel_scatter import is_scatter
 from cuesta.sizes import Number, Size
 

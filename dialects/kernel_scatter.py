@@ -15,8 +15,9 @@ from typing import TypeAlias
 
 from cuesta._mlir import arith, ir
 from cuesta.dialects import types
-from cuesta.dialects.cuesta.dialect import VERIFIERS, ints
+from cuesta.dialects.cuesta.dialect import VERIFIERS
 from cuesta.dialects.cuesta.scatter import COMBINE
+from cuesta.dialects.fields import ints
 from cuesta.dialects.open_op import OpenOp
 from cuesta.dialects.scalar import load_storage, scalar_for, to_storage
 

@@ -15,7 +15,7 @@ import re
 from dataclasses import dataclass
 
 from cuesta._mlir import ir
-from cuesta.dialects.cuesta.dialect import ints
+from cuesta.dialects.fields import ints
 
 #: Attributes of the graph's op: its tile, and the precision of f32: "tf32", or full f32 without the attribute.
 PRODUCT, PRECISION = "product", "precision"

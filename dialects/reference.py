@@ -12,7 +12,7 @@ import torch
 from cuesta._mlir import func, ir
 from cuesta.dialects import types
 from cuesta.dialects.cuesta import REFERENCES
-from cuesta.dialects.cuesta.dialect import ints
+from cuesta.dialects.fields import ints
 from cuesta.errors import CuestaError, ExecutionError, Unsupported, VerifyError
 
 

@@ -21,7 +21,7 @@ import cuesta.frontend.aten  # noqa: F401  registers the import rules
 from cuesta._mlir import func, ir
 from cuesta.dialects import types
 from cuesta.dialects.cuesta import pointwise
-from cuesta.dialects.cuesta.dialect import int_array, int_attr
+from cuesta.dialects.fields import int_array, int_attr
 from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.host.aten_abi import PACKED
 from cuesta.dialects.known_sizes import mark_zeros

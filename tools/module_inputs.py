@@ -12,7 +12,7 @@ import torch
 
 from cuesta._mlir import func, ir
 from cuesta.dialects import types
-from cuesta.dialects.cuesta.dialect import numbers
+from cuesta.dialects.fields import numbers
 from cuesta.dialects.reference import with_strides
 from cuesta.errors import CuestaError
 from cuesta.passes.graph.default_strides import known_sizes

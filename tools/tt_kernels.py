@@ -14,7 +14,7 @@ import torch
 import cuesta.dialects as dialects
 from cuesta._mlir import ir
 from cuesta.dialects import tt, types
-from cuesta.dialects.cuesta.dialect import ints
+from cuesta.dialects.fields import ints
 from cuesta.dialects.tt.interpreter import prepare
 from cuesta.dialects.types import row_major
 from cuesta.errors import CuestaError

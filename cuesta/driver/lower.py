@@ -14,7 +14,7 @@ import cuesta.dialects as dialects
 import cuesta.passes
 from cuesta._mlir import ir
 from cuesta.cache import open_cache
-from cuesta.dialects.cuesta.dialect import numbers
+from cuesta.dialects.fields import numbers
 from cuesta.dialects.known_sizes import known_sizes, zeros_of
 from cuesta.dialects.module_target import mark_module, target_of
 from cuesta.driver.describe_program import describe_program

@@ -10,7 +10,8 @@ import torch
 
 from cuesta._mlir import ext, ir
 from cuesta.dialects import types
-from cuesta.dialects.cuesta.dialect import Operation, reference, verifier
+from cuesta.dialects.cuesta.dialect import Operand, Operation, Result, reference, verifier
+from cuesta.dialects.fields import Flag, Float, Text
 from cuesta.policy.attention_routes import ROUTES, logsumexp_shape
 from cuesta.sizes import at
 
@@ -18,7 +19,13 @@ aten = torch.ops.aten
 Tensors = list[torch.Tensor]
 
 
-class Attention(Operation, name="attention", traits=[ext.Pure]):
+class AnyAttention(Operation):
+    """What all four ops have in common."""
+
+    route: Text | None
+
+
+class Attention(AnyAttention, name="attention", traits=[ext.Pure]):
     """softmax(q @ k.T * scale + mask) @ v.
 
     q is [B, H, L, D], k [B, Hkv, S, D] and v [B, Hkv, S, Dv], where Hkv divides H; an additive or boolean
@@ -26,83 +33,83 @@ class Attention(Operation, name="attention", traits=[ext.Pure]):
     [B, H, L, Dv] and the logsumexp of each row in f32, [B, H, L] in the shape that the route determines.
     """
 
-    q: ext.Operand[Any]
-    k: ext.Operand[Any]
-    v: ext.Operand[Any]
-    mask: ext.Operand[Any] | None
-    scale: ir.FloatAttr
-    causal: ir.IntegerAttr
-    output: ext.Result[Any]
-    logsumexp: ext.Result[Any]
+    q: Operand
+    k: Operand
+    v: Operand
+    mask: Operand | None
+    scale: Float
+    causal: Flag
+    output: Result
+    logsumexp: Result
 
 
-class AttentionBackward(Operation, name="attention_backward", traits=[ext.Pure]):
+class AttentionBackward(AnyAttention, name="attention_backward", traits=[ext.Pure]):
     """The gradients of q, k and v from the output's gradient and the forward op's operands and results."""
 
-    grad: ext.Operand[Any]
-    q: ext.Operand[Any]
-    k: ext.Operand[Any]
-    v: ext.Operand[Any]
-    output: ext.Operand[Any]
-    logsumexp: ext.Operand[Any]
-    mask: ext.Operand[Any] | None
-    scale: ir.FloatAttr
-    causal: ir.IntegerAttr
-    dq: ext.Result[Any]
-    dk: ext.Result[Any]
-    dv: ext.Result[Any]
+    grad: Operand
+    q: Operand
+    k: Operand
+    v: Operand
+    output: Operand
+    logsumexp: Operand
+    mask: Operand | None
+    scale: Float
+    causal: Flag
+    dq: Result
+    dk: Result
+    dv: Result
 
 
-class DropoutAttention(Operation, name="dropout_attention"):
+class DropoutAttention(AnyAttention, name="dropout_attention"):
     """Attention that drops each of its weights with probability `p` and scales the others by 1 / (1 - p).
 
     Besides attention's results it has a seed and an offset, from which the backward op draws the same numbers: ui64
     [2] and [] on the route "flash", i64 [] and [] on the others. Not pure: it advances the generator.
     """
 
-    q: ext.Operand[Any]
-    k: ext.Operand[Any]
-    v: ext.Operand[Any]
-    mask: ext.Operand[Any] | None
-    scale: ir.FloatAttr
-    causal: ir.IntegerAttr
-    p: ir.FloatAttr
-    output: ext.Result[Any]
-    logsumexp: ext.Result[Any]
-    seed: ext.Result[Any]
-    offset: ext.Result[Any]
+    q: Operand
+    k: Operand
+    v: Operand
+    mask: Operand | None
+    scale: Float
+    causal: Flag
+    p: Float
+    output: Result
+    logsumexp: Result
+    seed: Result
+    offset: Result
 
 
-class DropoutAttentionBackward(Operation, name="dropout_attention_backward", traits=[ext.Pure]):
+class DropoutAttentionBackward(AnyAttention, name="dropout_attention_backward", traits=[ext.Pure]):
     """The gradients of q, k and v; drops the same weights as the forward op."""
 
-    grad: ext.Operand[Any]
-    q: ext.Operand[Any]
-    k: ext.Operand[Any]
-    v: ext.Operand[Any]
-    output: ext.Operand[Any]
-    logsumexp: ext.Operand[Any]
-    seed: ext.Operand[Any]
-    offset: ext.Operand[Any]
-    mask: ext.Operand[Any] | None
-    scale: ir.FloatAttr
-    causal: ir.IntegerAttr
-    p: ir.FloatAttr
-    dq: ext.Result[Any]
-    dk: ext.Result[Any]
-    dv: ext.Result[Any]
+    grad: Operand
+    q: Operand
+    k: Operand
+    v: Operand
+    output: Operand
+    logsumexp: Operand
+    seed: Operand
+    offset: Operand
+    mask: Operand | None
+    scale: Float
+    causal: Flag
+    p: Float
+    dq: Result
+    dk: Result
+    dv: Result
 
 
 def route_of(op: ir.Operation) -> str | None:
     """The route that an op was traced for, or None."""
-    return str(op.attributes["route"].value) if "route" in op.attributes else None
+    return AnyAttention.route.find(op)
 
 
 def _causal_and_scale(op: ir.Operation) -> tuple[bool, float]:
-    return bool(op.attributes["causal"].value), op.attributes["scale"].value
+    return Attention.causal.of(op), Attention.scale.of(op)
 
 
-@reference("attention")
+@reference(Attention)
 def _attention(op: ir.Operation, xs: Tensors) -> Any:
     mask = xs[3] if len(xs) == 4 else None
     causal, scale = _causal_and_scale(op)
@@ -113,7 +120,7 @@ def _attention(op: ir.Operation, xs: Tensors) -> Any:
     return _narrow(weights @ _heads_of(xs[2], xs[0]), xs[0]), _as_route(lse, route)
 
 
-@reference("attention_backward")
+@reference(AttentionBackward)
 def _attention_backward(op: ir.Operation, xs: Tensors) -> Any:
     mask = xs[6] if len(xs) == 7 else None
     causal, scale = _causal_and_scale(op)
@@ -125,11 +132,11 @@ def _attention_backward(op: ir.Operation, xs: Tensors) -> Any:
     return _gradients(grad, q, k, v, weights, torch.ones_like(weights), scale)
 
 
-@reference("dropout_attention")
+@reference(DropoutAttention)
 def _dropout_attention(op: ir.Operation, xs: Tensors) -> Any:
     mask = xs[3] if len(xs) == 4 else None
     causal, scale = _causal_and_scale(op)
-    route, p = route_of(op) or "cpu", op.attributes["p"].value
+    route, p = route_of(op) or "cpu", DropoutAttention.p.of(op)
     seed, offset = torch.randint(1 << 31, ()), torch.zeros((), dtype=torch.int64)
     if route == "flash":
         seed, offset = torch.stack([seed, offset]).to(torch.uint64), offset.to(torch.uint64)
@@ -138,13 +145,13 @@ def _dropout_attention(op: ir.Operation, xs: Tensors) -> Any:
     return _narrow(output, xs[0]), _as_route(lse, route), seed, offset
 
 
-@reference("dropout_attention_backward")
+@reference(DropoutAttentionBackward)
 def _dropout_attention_backward(op: ir.Operation, xs: Tensors) -> Any:
     mask = xs[8] if len(xs) == 9 else None
     causal, scale = _causal_and_scale(op)
     grad, q, k, v = xs[:4]
     weights, _ = _weights(q, k, mask, causal, scale)
-    return _gradients(grad, q, k, v, weights, _kept(weights, xs[6], op.attributes["p"].value), scale)
+    return _gradients(grad, q, k, v, weights, _kept(weights, xs[6], DropoutAttentionBackward.p.of(op)), scale)
 
 
 def _wide(x: torch.Tensor) -> torch.Tensor:
@@ -219,26 +226,27 @@ def _problem(op: ir.Operation, first: int) -> str | None:
     route = route_of(op)
     if route is not None and route not in ROUTES:
         return f'route "{route}" is not one of {", ".join(ROUTES)}'
-    if "p" in op.attributes and not 0 <= op.attributes["p"].value < 1:
-        return f"p is {op.attributes['p'].value}; want 0 ≤ p < 1"
+    p = DropoutAttention.p.find(op)
+    if p is not None and not 0 <= p < 1:
+        return f"p is {p}; want 0 ≤ p < 1"
     return None
 
 
-@verifier("attention")
+@verifier(Attention)
 def _verify(op: ir.Operation) -> str | None:
     return _problem(op, 0)
 
 
-@verifier("attention_backward")
+@verifier(AttentionBackward)
 def _verify_backward(op: ir.Operation) -> str | None:
     return _problem(op, 1)
 
 
-@verifier("dropout_attention")
+@verifier(DropoutAttention)
 def _verify_dropout(op: ir.Operation) -> str | None:
     return _problem(op, 0)
 
 
-@verifier("dropout_attention_backward")
+@verifier(DropoutAttentionBackward)
 def _verify_dropout_backward(op: ir.Operation) -> str | None:
     return _problem(op, 1)

@@ -8,13 +8,11 @@ twice a part's width, with the real part in the lower half. Ops that compute wor
 A view copies no memory. Kernels read through these ops; calls into ATen and results get a view.
 """
 
-from typing import Any
-
 import torch
 
 from cuesta._mlir import ext, ir
 from cuesta.dialects import types
-from cuesta.dialects.cuesta.dialect import Operation, reference, verifier
+from cuesta.dialects.cuesta.dialect import Operand, Operation, Result, reference, verifier
 from cuesta.dialects.cuesta.pointwise import broadcast_shape
 from cuesta.dialects.types import spelling_of
 from cuesta.sizes import Number
@@ -28,37 +26,37 @@ WHOLES = {part: whole for whole, part in PARTS.items()}
 class Real(Operation, name="real", traits=[ext.Pure]):
     """The real part of each element."""
 
-    x: ext.Operand[Any]
-    result: ext.Result[Any]
+    x: Operand
+    result: Result
 
 
 class Imag(Operation, name="imag", traits=[ext.Pure]):
     """The imaginary part of each element."""
 
-    x: ext.Operand[Any]
-    result: ext.Result[Any]
+    x: Operand
+    result: Result
 
 
 class Complex(Operation, name="complex", traits=[ext.Pure]):
     """Complex numbers from their parts, which broadcast."""
 
-    real: ext.Operand[Any]
-    imag: ext.Operand[Any]
-    result: ext.Result[Any]
+    real: Operand
+    imag: Operand
+    result: Result
 
 
 class ViewAsReal(Operation, name="view_as_real", traits=[ext.Pure]):
     """The parts side by side in a last dim of size 2."""
 
-    x: ext.Operand[Any]
-    result: ext.Result[Any]
+    x: Operand
+    result: Result
 
 
 class ViewAsComplex(Operation, name="view_as_complex", traits=[ext.Pure]):
     """The inverse: the last dim, of size 2, holds the parts."""
 
-    x: ext.Operand[Any]
-    result: ext.Result[Any]
+    x: Operand
+    result: Result
 
 
 # Torch has no complex numbers of bf16: their parts are widened, which is exact.
@@ -66,12 +64,12 @@ def _stored(x: torch.Tensor, op: ir.Operation) -> torch.Tensor:
     return x.to(types.torch_dtype(spelling_of(op.results[0])))
 
 
-@reference("real")
+@reference(Real)
 def _real(op: ir.Operation, xs: list[torch.Tensor]) -> torch.Tensor:
     return _stored(xs[0].real, op)
 
 
-@reference("imag")
+@reference(Imag)
 def _imag(op: ir.Operation, xs: list[torch.Tensor]) -> torch.Tensor:
     return _stored(xs[0].imag, op)
 
@@ -80,23 +78,22 @@ def _wide(x: torch.Tensor) -> torch.Tensor:
     return x.float() if x.dtype.itemsize < 4 else x
 
 
-@reference("complex")
+@reference(Complex)
 def _complex(op: ir.Operation, xs: list[torch.Tensor]) -> torch.Tensor:
     return torch.complex(*torch.broadcast_tensors(*map(_wide, xs)))
 
 
-@reference("view_as_real")
+@reference(ViewAsReal)
 def _view_as_real(op: ir.Operation, xs: list[torch.Tensor]) -> torch.Tensor:
     return _stored(torch.view_as_real(xs[0].resolve_conj()), op)
 
 
-@reference("view_as_complex")
+@reference(ViewAsComplex)
 def _view_as_complex(op: ir.Operation, xs: list[torch.Tensor]) -> torch.Tensor:
     return torch.view_as_complex(_wide(xs[0]).contiguous())
 
 
-@verifier("real")
-@verifier("imag")
+@verifier(Real, Imag)
 def _verify_part(op: ir.Operation) -> str | None:
     source, result = spelling_of(op.operands[0]), spelling_of(op.results[0])
     if PARTS.get(source) != result:
@@ -104,7 +101,7 @@ def _verify_part(op: ir.Operation) -> str | None:
     return _verify_shape(op, types.shape_of(op.operands[0]))
 
 
-@verifier("complex")
+@verifier(Complex)
 def _verify_complex(op: ir.Operation) -> str | None:
     real, imag, result = (spelling_of(v) for v in (*op.operands, op.results[0]))
     if real != imag or WHOLES.get(real) != result:
@@ -113,13 +110,13 @@ def _verify_complex(op: ir.Operation) -> str | None:
     return "operands do not broadcast" if shape is None else _verify_shape(op, shape)
 
 
-@verifier("view_as_real")
+@verifier(ViewAsReal)
 def _verify_view_as_real(op: ir.Operation) -> str | None:
     wrong = _verify_types(op.operands[0], op.results[0])
     return wrong or _verify_shape(op, (*types.shape_of(op.operands[0]), 2))
 
 
-@verifier("view_as_complex")
+@verifier(ViewAsComplex)
 def _verify_view_as_complex(op: ir.Operation) -> str | None:
     wrong = _verify_types(op.results[0], op.operands[0])
     sizes = types.shape_of(op.operands[0])

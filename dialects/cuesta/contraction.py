@@ -6,7 +6,8 @@ import torch
 
 from cuesta._mlir import ext, ir
 from cuesta.dialects import types
-from cuesta.dialects.cuesta.dialect import Operation, ints, reference, verifier
+from cuesta.dialects.cuesta.dialect import Operand, Operation, Result, reference, verifier
+from cuesta.dialects.fields import Flag, Float, Int, Ints
 from cuesta.dialects.product import PRODUCT
 
 Tensors: TypeAlias = list[torch.Tensor]
@@ -20,20 +21,20 @@ class MatMul(Operation, name="mm", traits=[ext.Pure]):
     ([*M, K] @ [K, N]) or the batch may be several dims. `packed` marks a product with the panels of a right factor.
     """
 
-    a: ext.Operand[Any]
-    b: ext.Operand[Any]
-    result: ext.Result[Any]
+    a: Operand
+    b: Operand
+    result: Result
 
 
 class AddMatMul(Operation, name="addmm", traits=[ext.Pure]):
     """`beta * bias + alpha * (a @ b)`; bias broadcasts to the product; one leading batch dim is allowed."""
 
-    bias: ext.Operand[Any]
-    a: ext.Operand[Any]
-    b: ext.Operand[Any]
-    beta: ir.FloatAttr
-    alpha: ir.FloatAttr
-    result: ext.Result[Any]
+    bias: Operand
+    a: Operand
+    b: Operand
+    beta: Float
+    alpha: Float
+    result: Result
 
 
 class Convolution(Operation, name="convolution", traits=[ext.Pure]):
@@ -44,46 +45,45 @@ class Convolution(Operation, name="convolution", traits=[ext.Pure]):
     convolutions that ATen leaves to oneDNN.
     """
 
-    x: ext.Operand[Any]
-    weight: ext.Operand[Any]
-    bias: ext.Operand[Any] | None
-    stride: ir.ArrayAttr
-    padding: ir.ArrayAttr
-    dilation: ir.ArrayAttr
-    transposed: ir.IntegerAttr
-    output_padding: ir.ArrayAttr
-    groups: ir.IntegerAttr
-    result: ext.Result[Any]
+    x: Operand
+    weight: Operand
+    bias: Operand | None
+    stride: Ints
+    padding: Ints
+    dilation: Ints
+    transposed: Flag
+    output_padding: Ints
+    groups: Int
+    result: Result
 
 
-@reference("mm")
+@reference(MatMul)
 def _mm(op: ir.Operation, xs: Tensors) -> torch.Tensor:
     wide = types.torch_dtype(types.spelling_of(op.results[0]))
     return torch.matmul(xs[0].to(wide), xs[1].to(wide))
 
 
-@reference("addmm")
+@reference(AddMatMul)
 def _addmm(op: ir.Operation, xs: Tensors) -> torch.Tensor:
     function = torch.addmm if xs[1].dim() == 2 else torch.baddbmm
-    return function(*xs, beta=op.attributes["beta"].value, alpha=op.attributes["alpha"].value)
+    return function(*xs, beta=AddMatMul.beta.of(op), alpha=AddMatMul.alpha.of(op))
 
 
 def convolution_arguments(op: ir.Operation) -> tuple[Any, ...]:
     """stride, padding, dilation, transposed, output_padding, groups, as aten.convolution takes them."""
-    a = op.attributes
-    lists = [ints(a[name]) for name in ("stride", "padding", "dilation")]
-    return (*lists, bool(a["transposed"].value), ints(a["output_padding"]), a["groups"].value)
+    c = Convolution
+    fields = (c.stride, c.padding, c.dilation, c.transposed, c.output_padding, c.groups)
+    return tuple(field.of(op) for field in fields)
 
 
-@reference("convolution")
+@reference(Convolution)
 def _convolution(op: ir.Operation, xs: Tensors) -> torch.Tensor:
     bias = xs[2] if len(xs) == 3 else None
     result: torch.Tensor = torch.ops.aten.convolution(xs[0], xs[1], bias, *convolution_arguments(op))
     return result
 
 
-@verifier("mm")
-@verifier("addmm")
+@verifier(MatMul, AddMatMul)
 def _verify_mm(op: ir.Operation) -> str | None:
     a, b = (types.shape_of(x) for x in list(op.operands)[-2:])
     own = PRODUCT in op.attributes
@@ -95,10 +95,10 @@ def _verify_mm(op: ir.Operation) -> str | None:
     return None if expected == actual else f"multiplies to {expected}, but the result is {actual}"
 
 
-@verifier("convolution")
+@verifier(Convolution)
 def _verify_convolution(op: ir.Operation) -> str | None:
     x, w = types.shape_of(op.operands[0]), types.shape_of(op.operands[1])
-    groups, transposed = op.attributes["groups"].value, op.attributes["transposed"].value
+    groups, transposed = Convolution.groups.of(op), Convolution.transposed.of(op)
     channels = w[0] if transposed else w[1] * groups
     if x[1] != channels:
         return f"x has {x[1]} channels, the weight {list(w)} with groups {groups} takes {channels}"

@@ -7,14 +7,13 @@ Ops print in MLIR's generic form, `"cuesta.softmax"(%0) {dim = 1} : …`. Every 
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Iterable
-from typing import Any, ClassVar, TypeAlias
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, get_args
 
 import torch
 
 from cuesta._mlir import ext, ir, irdl
-from cuesta.errors import Undecided
-from cuesta.sizes import Number, Size, number, parse
+from cuesta.dialects.fields import Field
 
 
 class Cuesta(ext.Dialect, name="cuesta"):
@@ -38,8 +37,50 @@ class Cuesta(ext.Dialect, name="cuesta"):
             op._attach_traits()
 
 
-#: The base of every op class.
-Operation: Any = Cuesta.Operation
+#: What an op class declares its operands and results to be; element types are checked by its verifier.
+Operand: TypeAlias = ext.Operand[Any]
+Result: TypeAlias = ext.Result[Any]
+
+
+class Operation(Cuesta.Operation):
+    """The base of every op class. A class lists operands, attributes and results in the order of its builder:
+
+        class Cat(Operation, name="cat", traits=[ext.Pure]):
+            x: Operand
+            y: Operand
+            dim: fields.Int
+            result: Result
+
+    An attribute is a `Field`, read by `Cat.dim.of(op)`. An op may lack an attribute that is declared `Field | None`.
+    """
+
+    if TYPE_CHECKING:  # the bindings take every other annotation for an operand or an attribute
+        OPERATION_NAME: ClassVar[str]
+        FIELDS: ClassVar[tuple[Field[Any], ...]]
+    #: The attributes, those of the base classes too.
+    FIELDS = ()
+
+    def __init_subclass__(cls, **keywords: Any) -> None:
+        hints = {name: (hint, *_field_of(hint)) for name, hint in cls.__annotations__.items()}
+        cls.FIELDS = (*cls.FIELDS, *(kind(name) for name, (_, kind, _) in hints.items() if kind is not None))
+        # The bindings read the annotations, and describe the op to MLIR by them.
+        cls.__annotations__ = {
+            name: hint if kind is None else kind.kind for name, (hint, kind, optional) in hints.items() if not optional
+        }
+        super().__init_subclass__(**keywords)
+        for field in cls.FIELDS:
+            setattr(cls, field.name, field)
+
+    @classmethod
+    def matches(cls, op: ir.Operation) -> bool:
+        """Whether `op` is one of these."""
+        return op.name == cls.OPERATION_NAME
+
+
+def _field_of(hint: Any) -> tuple[type[Field[Any]] | None, bool]:
+    """(the field that an annotation declares, None for operands and results; whether an op may lack it)."""
+    kinds = [kind for kind in get_args(hint) or (hint,) if isinstance(kind, type) and issubclass(kind, Field)]
+    return (kinds[0], hint is not kinds[0]) if kinds else (None, False)
 
 
 Tensor: TypeAlias = torch.Tensor
@@ -51,56 +92,21 @@ REFERENCES: dict[str, Callable[[ir.Operation, list[Tensor]], Any]] = {}
 VERIFIERS: dict[str, Callable[[ir.Operation], str | None]] = {}
 
 
-def reference(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def reference(kind: type[Operation]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Registers the op's meaning in torch: `f(op, operands) -> tensor or tuple of tensors`."""
 
     def enter(function: Callable[..., Any]) -> Callable[..., Any]:
-        REFERENCES[f"cuesta.{name}"] = function
+        REFERENCES[kind.OPERATION_NAME] = function
         return function
 
     return enter
 
 
-def verifier(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Registers a check of the op: `f(op) -> str | None`."""
+def verifier(*kinds: type[Operation]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Registers a check of the ops: `f(op) -> str | None`."""
 
     def enter(function: Callable[..., Any]) -> Callable[..., Any]:
-        VERIFIERS[f"cuesta.{name}"] = function
+        VERIFIERS.update((kind.OPERATION_NAME, function) for kind in kinds)
         return function
 
     return enter
-
-
-def ints(attribute: ir.Attribute) -> list[int]:
-    """The integers of an array attribute. Raises Undecided if one is symbolic; `numbers` accepts symbolic ones."""
-    found = [item.value for item in attribute]
-    if any(isinstance(value, str) for value in found):
-        raise Undecided(f"{attribute} depends on the call")
-    return found
-
-
-def numbers(attribute: ir.Attribute) -> list[Number]:
-    """The sizes, strides or positions of an array attribute, in which symbolic ones are text."""
-    return [number_of(item) for item in attribute]
-
-
-def number_of(attribute: ir.Attribute) -> Number:
-    """The inverse of `int_attr`."""
-    return parse(attribute.value) if isinstance(attribute, ir.StringAttr) else attribute.value
-
-
-def int_array(values: Iterable[Number]) -> ir.ArrayAttr:
-    """`[1, 2]`: each number is an i64, or text such as "64*s0" if it is symbolic."""
-    return ir.ArrayAttr.get([int_attr(n) for n in values])
-
-
-def int_attr(value: Number) -> ir.Attribute:
-    """An i64, or text if the number is symbolic."""
-    known = number(value)
-    if isinstance(known, Size):
-        return ir.StringAttr.get(str(known))
-    return ir.IntegerAttr.get(ir.IntegerType.get_signless(64), int(known))
-
-
-def float_attr(number: float) -> ir.FloatAttr:
-    return ir.FloatAttr.get(ir.F64Type.get(), float(number))

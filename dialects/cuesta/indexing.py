@@ -2,14 +2,15 @@
 the attribute `from_zero` they are out of range."""
 
 from collections.abc import Sequence
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import torch
 
 from cuesta._mlir import ext, ir
 from cuesta.dialects import types
-from cuesta.dialects.cuesta.dialect import Operation, ints, reference, verifier
+from cuesta.dialects.cuesta.dialect import Operand, Operation, Result, reference, verifier
 from cuesta.dialects.cuesta.pointwise import broadcast_shape
+from cuesta.dialects.fields import Float, Int, Ints
 from cuesta.sizes import Number
 
 Tensors: TypeAlias = list[torch.Tensor]
@@ -25,20 +26,20 @@ class Index(Operation, name="index", traits=[ext.Pure]):
     that all indices are within [0, size), and nothing checks them.
     """
 
-    x: ext.Operand[Any]
-    indices: Sequence[ext.Operand[Any]]
-    dims: ir.ArrayAttr
-    result: ext.Result[Any]
+    x: Operand
+    indices: Sequence[Operand]
+    dims: Ints
+    result: Result
 
 
 class Gather(Operation, name="gather", traits=[ext.Pure]):
     """result[i][j][k] = x[index[i][j][k]][j][k] for dim 0, and so on; index has the result's shape. An index out of
     range raises as in `Index`."""
 
-    x: ext.Operand[Any]
-    index: ext.Operand[Any]
-    dim: ir.IntegerAttr
-    result: ext.Result[Any]
+    x: Operand
+    index: Operand
+    dim: Int
+    result: Result
 
 
 class Window(Operation, name="window", traits=[ext.Pure]):
@@ -47,12 +48,12 @@ class Window(Operation, name="window", traits=[ext.Pure]):
     Reads a pool's windows, with one op for each place in the window, and images with repeated pixels.
     """
 
-    x: ext.Operand[Any]
-    starts: ir.ArrayAttr
-    steps: ir.ArrayAttr
-    divisors: ir.ArrayAttr
-    outside: ir.FloatAttr
-    result: ext.Result[Any]
+    x: Operand
+    starts: Ints
+    steps: Ints
+    divisors: Ints
+    outside: Float
+    result: Result
 
 
 class ScatterOne(Operation, name="scatter_one", traits=[ext.Pure]):
@@ -61,47 +62,47 @@ class ScatterOne(Operation, name="scatter_one", traits=[ext.Pure]):
     index and value have x's shape, but 1 along `dim`. An index outside [0, size) raises when the graph runs.
     """
 
-    x: ext.Operand[Any]
-    index: ext.Operand[Any]
-    value: ext.Operand[Any]
-    dim: ir.IntegerAttr
-    result: ext.Result[Any]
+    x: Operand
+    index: Operand
+    value: Operand
+    dim: Int
+    result: Result
 
 
 def _wrap(index: torch.Tensor, size: int) -> torch.Tensor:
     return torch.where(index < 0, index + size, index)
 
 
-@reference("index")
+@reference(Index)
 def _index(op: ir.Operation, xs: Tensors) -> torch.Tensor:
-    by_dim = dict(zip(ints(op.attributes["dims"]), xs[1:], strict=True))
+    by_dim = dict(zip(Index.dims.of(op), xs[1:], strict=True))
     result: torch.Tensor = torch.ops.aten.index(xs[0], [by_dim.get(d) for d in range(max(by_dim) + 1)])
     return result
 
 
-@reference("gather")
+@reference(Gather)
 def _gather(op: ir.Operation, xs: Tensors) -> torch.Tensor:
-    dim = op.attributes["dim"].value
+    dim = Gather.dim.of(op)
     return xs[0].gather(dim, _wrap(xs[1], xs[0].shape[dim]).long())
 
 
-@reference("scatter_one")
+@reference(ScatterOne)
 def _scatter_one(op: ir.Operation, xs: Tensors) -> torch.Tensor:
     x, index, value = xs
-    return x.scatter(op.attributes["dim"].value, index.long(), value)
+    return x.scatter(ScatterOne.dim.of(op), index.long(), value)
 
 
-@reference("window")
+@reference(Window)
 def _window(op: ir.Operation, xs: Tensors) -> torch.Tensor:
     (x,) = xs
-    columns = [ints(op.attributes[name]) for name in ("starts", "steps", "divisors")]
+    columns = (Window.starts.of(op), Window.steps.of(op), Window.divisors.of(op))
     inside = torch.ones(())
     for d, (size, start, step, divisor) in enumerate(zip(types.shape_of(op.results[0]), *columns, strict=True)):
         at = torch.div(start + torch.arange(size) * step, divisor, rounding_mode="floor")
         within = (at >= 0) & (at < x.shape[d])
         inside = inside.bool() & within.reshape([-1 if i == d else 1 for i in range(x.dim())])
         x = x.index_select(d, at.clamp(0, x.shape[d] - 1))
-    number = op.attributes["outside"].value
+    number = Window.outside.of(op)
     return torch.where(inside, x, torch.tensor(number if x.is_floating_point() else int(number), dtype=x.dtype))
 
 
@@ -116,10 +117,10 @@ def indexed_shape(x: Shape, indices: Sequence[Shape], dims: list[int]) -> tuple[
     return (*kept[:at], *broadcast, *kept[at:]), broadcast, at
 
 
-@verifier("index")
+@verifier(Index)
 def _verify_index(op: ir.Operation) -> str | None:
     x, *indices = (types.shape_of(v) for v in op.operands)
-    dims = ints(op.attributes["dims"])
+    dims = Index.dims.of(op)
     if len(dims) != len(indices) or not dims or sorted(set(dims)) != dims or not 0 <= dims[0] <= dims[-1] < len(x):
         return f"dims {dims} must rise within [0, {len(x)}), one for each of {len(indices)} indices"
     shapes = indexed_shape(x, indices, dims)
@@ -129,9 +130,9 @@ def _verify_index(op: ir.Operation) -> str | None:
     return None if shapes[0] == actual else f"selects {list(shapes[0])}, but the result is {list(actual)}"
 
 
-@verifier("scatter_one")
+@verifier(ScatterOne)
 def _verify_scatter_one(op: ir.Operation) -> str | None:
-    shape, dim = types.shape_of(op.operands[0]), op.attributes["dim"].value
+    shape, dim = types.shape_of(op.operands[0]), ScatterOne.dim.of(op)
     if not 0 <= dim < len(shape):
         return f"dim {dim} is outside [0, {len(shape)})"
     expected = tuple(1 if d == dim else size for d, size in enumerate(shape))
@@ -141,22 +142,22 @@ def _verify_scatter_one(op: ir.Operation) -> str | None:
     return None if op.operands[0].type == op.results[0].type else "the result must have the operand's type"
 
 
-@verifier("window")
+@verifier(Window)
 def _verify_window(op: ir.Operation) -> str | None:
     x, result = types.shape_of(op.operands[0]), types.shape_of(op.results[0])
-    columns = {name: ints(op.attributes[name]) for name in ("starts", "steps", "divisors")}
-    if {len(result), *map(len, columns.values())} != {len(x)}:
+    divisors = Window.divisors.of(op)
+    if {len(result), len(Window.starts.of(op)), len(Window.steps.of(op)), len(divisors)} != {len(x)}:
         return f"starts, steps, divisors and result need {len(x)} entries, as the operand has dims"
-    if any(divisor < 1 for divisor in columns["divisors"]):
-        return f"divisors {columns['divisors']} must be positive"
+    if any(divisor < 1 for divisor in divisors):
+        return f"divisors {divisors} must be positive"
     if types.spelling_of(op.operands[0]) != types.spelling_of(op.results[0]):
         return f"keeps the element type {types.spelling_of(op.operands[0])}"
     return None
 
 
-@verifier("gather")
+@verifier(Gather)
 def _verify_gather(op: ir.Operation) -> str | None:
-    x, index, dim = types.shape_of(op.operands[0]), types.shape_of(op.operands[1]), op.attributes["dim"].value
+    x, index, dim = types.shape_of(op.operands[0]), types.shape_of(op.operands[1]), Gather.dim.of(op)
     if not 0 <= dim < max(len(x), 1):
         return f"dim {dim} is outside [0, {len(x)})"
     if index != types.shape_of(op.results[0]):

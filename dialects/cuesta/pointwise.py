@@ -4,15 +4,14 @@ Operands broadcast as in torch (trailing dims are aligned, dims of size 1 broadc
 computes in; `cuesta.convert` converts them. Ops on bf16 and f16 compute in f32.
 """
 
-from typing import Any
-
 import torch
 
 from cuesta._mlir import ext, ir
 from cuesta.dialects import types
-from cuesta.dialects.cuesta.dialect import REFERENCES, VERIFIERS, Operation
+from cuesta.dialects.cuesta.dialect import Operand, Operation, Result, reference, verifier
 from cuesta.dialects.cuesta.pointwise_rows import ROWS as ROWS
 from cuesta.dialects.cuesta.pointwise_rows import Pointwise as Pointwise
+from cuesta.dialects.fields import Float
 from cuesta.sizes import Number
 
 BY_NAME: dict[str, Pointwise] = {row.name: row for row in ROWS}
@@ -21,27 +20,37 @@ BY_NAME: dict[str, Pointwise] = {row.name: row for row in ROWS}
 class Where(Operation, name="where", traits=[ext.Pure]):
     """`condition ? x : y`, all three broadcast; condition is i1."""
 
-    condition: ext.Operand[Any]
-    x: ext.Operand[Any]
-    y: ext.Operand[Any]
-    result: ext.Result[Any]
+    condition: Operand
+    x: Operand
+    y: Operand
+    result: Result
 
 
 class Convert(Operation, name="convert", traits=[ext.Pure]):
     """The operand in the result's element type, as `Tensor.to(dtype)` converts."""
 
-    x: ext.Operand[Any]
-    result: ext.Result[Any]
+    x: Operand
+    result: Result
 
 
-REFERENCES["cuesta.where"] = lambda op, operands: torch.where(*operands)
-REFERENCES["cuesta.convert"] = lambda op, operands: operands[0].to(types.torch_dtype(types.spelling_of(op.results[0])))
+@reference(Where)
+def _where(op: ir.Operation, operands: list[torch.Tensor]) -> torch.Tensor:
+    return torch.where(*operands)
+
+
+@reference(Convert)
+def _convert(op: ir.Operation, operands: list[torch.Tensor]) -> torch.Tensor:
+    return operands[0].to(types.torch_dtype(types.spelling_of(op.results[0])))
+
+
+def row_of(op: ir.Operation) -> Pointwise | None:
+    """The row of a pointwise op; None for other ops, and for `where` and `convert`, which have no row."""
+    return _BY_OP_NAME.get(op.name)
 
 
 def parameters(op: ir.Operation) -> dict[str, float]:
     """The float attributes of a pointwise op."""
-    row = BY_NAME[op.name.removeprefix("cuesta.")]
-    return {name: op.attributes[name].value for name in row.params}
+    return {field.name: field.of(op) for field in OPS[_BY_OP_NAME[op.name].name].FIELDS}
 
 
 def broadcast_shape(*shapes: tuple[Number, ...]) -> tuple[Number, ...] | None:
@@ -68,7 +77,7 @@ def _verify_broadcast(op: ir.Operation) -> str | None:
 
 
 def _verify_row(op: ir.Operation) -> str | None:
-    row = BY_NAME[op.name.removeprefix("cuesta.")]
+    row = _BY_OP_NAME[op.name]
     taken = [types.spelling_of(v) for v in op.operands]
     if len(set(taken)) > 1:
         return f"operands have the element types {', '.join(taken)}; cuesta.convert makes them one"
@@ -87,16 +96,18 @@ def _verify_where(op: ir.Operation) -> str | None:
     return _verify_broadcast(op)
 
 
-def _define(row: Pointwise) -> type:
-    operands = dict.fromkeys("xyzw"[: row.arity], ext.Operand[Any])
-    annotations = operands | dict.fromkeys(row.params, ir.FloatAttr) | {"result": ext.Result[Any]}
+def _define(row: Pointwise) -> type[Operation]:
+    operands = dict.fromkeys("xyzw"[: row.arity], Operand)
+    annotations = operands | dict.fromkeys(row.params, Float) | {"result": Result}
     namespace = {"__annotations__": annotations, "__doc__": f"`{row.name}`, element by element."}
-    cls = type(row.name, (Operation,), namespace, name=row.name, traits=[ext.Pure])
-    VERIFIERS[f"cuesta.{row.name}"] = _verify_row
-    REFERENCES[f"cuesta.{row.name}"] = lambda op, xs: row.reference(*xs, *parameters(op).values())
-    return cls
+    kind = type(row.name, (Operation,), namespace, name=row.name, traits=[ext.Pure])
+    verifier(kind)(_verify_row)
+    reference(kind)(lambda op, xs: row.reference(*xs, *parameters(op).values()))
+    return kind
 
 
-OPS: dict[str, type] = {row.name: _define(row) for row in ROWS}
-VERIFIERS["cuesta.where"] = _verify_where
-VERIFIERS["cuesta.convert"] = _verify_broadcast
+#: The class of each row's op, by the row's name.
+OPS: dict[str, type[Operation]] = {row.name: _define(row) for row in ROWS}
+_BY_OP_NAME = {OPS[row.name].OPERATION_NAME: row for row in ROWS}
+verifier(Where)(_verify_where)
+verifier(Convert)(_verify_broadcast)

@@ -4,8 +4,9 @@ from typing import Any
 
 import torch
 
-from cuesta._mlir import ext, ir
-from cuesta.dialects.cuesta.dialect import Operation, reference, verifier
+from cuesta._mlir import ir
+from cuesta.dialects.cuesta.dialect import Operand, Operation, Result, reference, verifier
+from cuesta.dialects.fields import Float
 
 
 class Dropout(Operation, name="dropout"):
@@ -14,18 +15,18 @@ class Dropout(Operation, name="dropout"):
     Results: the output and the mask of the kept elements. Not pure: it advances the generator.
     """
 
-    x: ext.Operand[Any]
-    p: ir.FloatAttr
-    y: ext.Result[Any]
-    mask: ext.Result[Any]
+    x: Operand
+    p: Float
+    y: Result
+    mask: Result
 
 
-@reference("dropout")
+@reference(Dropout)
 def _dropout(op: ir.Operation, xs: list[torch.Tensor]) -> Any:
-    return torch.ops.aten.native_dropout(xs[0], op.attributes["p"].value, True)
+    return torch.ops.aten.native_dropout(xs[0], Dropout.p.of(op), True)
 
 
-@verifier("dropout")
+@verifier(Dropout)
 def _verify(op: ir.Operation) -> str | None:
-    p = op.attributes["p"].value
+    p = Dropout.p.of(op)
     return None if 0 <= p <= 1 else f"p is {p}; a probability lies within [0, 1]"

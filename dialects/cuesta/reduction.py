@@ -13,7 +13,8 @@ import torch
 
 from cuesta._mlir import arith, ext, ir
 from cuesta.dialects import types
-from cuesta.dialects.cuesta.dialect import REFERENCES, VERIFIERS, Operation, ints, reference, verifier
+from cuesta.dialects.cuesta.dialect import Operand, Operation, Result, reference, verifier
+from cuesta.dialects.fields import Flag, Int, Ints
 from cuesta.dialects.scalar import Scalar, Value
 from cuesta.sizes import Number
 
@@ -26,6 +27,15 @@ class Reduction:
     identity: Callable[[ir.Type], float]
     combine: Callable[[Scalar, Value, Value], Value]
     reference: Callable[..., Any]
+
+
+class Reduced(Operation):
+    """A reduction of x over `dims`, which are kept as dims of size 1 with `keepdim`."""
+
+    x: Operand
+    dims: Ints
+    keepdim: Flag
+    result: Result
 
 
 def _lowest(kind: ir.Type) -> float:
@@ -79,14 +89,14 @@ BY_NAME: dict[str, Reduction] = {row.name: row for row in ROWS}
 
 def kept_shape(op: ir.Operation) -> list[Number]:
     """The shape of the op's result, from its operand, `dims` and `keepdim`."""
-    dims, keep = set(ints(op.attributes["dims"])), op.attributes["keepdim"].value
+    dims, keep = set(Reduced.dims.of(op)), Reduced.keepdim.of(op)
     shape = types.shape_of(op.operands[0])
     return [1 if d in dims else size for d, size in enumerate(shape) if keep or d not in dims]
 
 
 def _verify(op: ir.Operation) -> str | None:
     rank = len(types.shape_of(op.operands[0]))
-    dims = ints(op.attributes["dims"])
+    dims = Reduced.dims.of(op)
     if any(d < 0 or d >= rank for d in dims) or len(set(dims)) != len(dims):
         return f"dims {dims} must be distinct and within [0, {rank})"
     if types.spelling_of(op.operands[0]) != types.spelling_of(op.results[0]):
@@ -96,39 +106,39 @@ def _verify(op: ir.Operation) -> str | None:
 
 
 def _run(op: ir.Operation, operands: list[torch.Tensor]) -> torch.Tensor:
-    dims = ints(op.attributes["dims"])
+    dims = Reduced.dims.of(op)
     if not dims:
         return operands[0]
     row = BY_NAME[op.name.removeprefix("cuesta.")]
-    result: torch.Tensor = row.reference(operands[0], dims, bool(op.attributes["keepdim"].value))
+    result: torch.Tensor = row.reference(operands[0], dims, Reduced.keepdim.of(op))
     return result
 
 
-def _define(row: Reduction) -> type:
-    annotations = {"x": ext.Operand[Any], "dims": ir.ArrayAttr, "keepdim": ir.IntegerAttr, "result": ext.Result[Any]}
-    namespace = {"__annotations__": annotations, "__doc__": f"`{row.name}` over `dims`."}
-    VERIFIERS[f"cuesta.{row.name}"] = _verify
-    REFERENCES[f"cuesta.{row.name}"] = _run
-    return type(row.name, (Operation,), namespace, name=row.name, traits=[ext.Pure])
+def _define(row: Reduction) -> type[Reduced]:
+    namespace = {"__annotations__": {}, "__doc__": f"`{row.name}` over `dims`."}
+    kind = type(row.name, (Reduced,), namespace, name=row.name, traits=[ext.Pure])
+    verifier(kind)(_verify)
+    reference(kind)(_run)
+    return kind
 
 
-OPS: dict[str, type] = {row.name: _define(row) for row in ROWS}
+OPS: dict[str, type[Reduced]] = {row.name: _define(row) for row in ROWS}
 
 
-class ArgMax(Operation, name="argmax", traits=[ext.Pure]):
+class ArgReduction(Operation):
+    """The index (i64) of an element along `dim`, which is removed."""
+
+    x: Operand
+    dim: Int
+    result: Result
+
+
+class ArgMax(ArgReduction, name="argmax", traits=[ext.Pure]):
     """Index (i64) of the first largest element along `dim`; a NaN counts as largest. `dim` is removed."""
 
-    x: ext.Operand[Any]
-    dim: ir.IntegerAttr
-    result: ext.Result[Any]
 
-
-class ArgMin(Operation, name="argmin", traits=[ext.Pure]):
+class ArgMin(ArgReduction, name="argmin", traits=[ext.Pure]):
     """Index (i64) of the first smallest element along `dim`; a NaN counts as smallest. `dim` is removed."""
-
-    x: ext.Operand[Any]
-    dim: ir.IntegerAttr
-    result: ext.Result[Any]
 
 
 def _ordered(x: torch.Tensor) -> torch.Tensor:
@@ -136,20 +146,19 @@ def _ordered(x: torch.Tensor) -> torch.Tensor:
     return x.byte() if x.dtype == torch.bool else x
 
 
-@reference("argmax")
+@reference(ArgMax)
 def _argmax(op: ir.Operation, operands: list[torch.Tensor]) -> torch.Tensor:
-    return torch.argmax(_ordered(operands[0]), op.attributes["dim"].value)
+    return torch.argmax(_ordered(operands[0]), ArgReduction.dim.of(op))
 
 
-@reference("argmin")
+@reference(ArgMin)
 def _argmin(op: ir.Operation, operands: list[torch.Tensor]) -> torch.Tensor:
-    return torch.argmin(_ordered(operands[0]), op.attributes["dim"].value)
+    return torch.argmin(_ordered(operands[0]), ArgReduction.dim.of(op))
 
 
-@verifier("argmax")
-@verifier("argmin")
+@verifier(ArgMax, ArgMin)
 def _verify_arg(op: ir.Operation) -> str | None:
-    shape, dim = list(types.shape_of(op.operands[0])), op.attributes["dim"].value
+    shape, dim = list(types.shape_of(op.operands[0])), ArgReduction.dim.of(op)
     if not 0 <= dim < len(shape):
         return f"dim {dim} is outside [0, {len(shape)})"
     if types.spelling_of(op.results[0]) != "i64":
@@ -158,78 +167,62 @@ def _verify_arg(op: ir.Operation) -> str | None:
     return None if expected == actual else f"reduces to {expected}, but the result is {actual}"
 
 
-class CumSum(Operation, name="cumsum", traits=[ext.Pure]):
+class Scan(Operation):
+    """Combines each element with those before it along `dim`."""
+
+    x: Operand
+    dim: Int
+    result: Result
+
+
+class CumSum(Scan, name="cumsum", traits=[ext.Pure]):
     """Running sum along `dim`."""
 
-    x: ext.Operand[Any]
-    dim: ir.IntegerAttr
-    result: ext.Result[Any]
 
-
-class CumProd(Operation, name="cumprod", traits=[ext.Pure]):
+class CumProd(Scan, name="cumprod", traits=[ext.Pure]):
     """Running product along `dim`."""
 
-    x: ext.Operand[Any]
-    dim: ir.IntegerAttr
-    result: ext.Result[Any]
 
-
-class LogCumSumExp(Operation, name="logcumsumexp", traits=[ext.Pure]):
+class LogCumSumExp(Scan, name="logcumsumexp", traits=[ext.Pure]):
     """Logarithm of the running sum of exponentials along `dim`, of floats."""
 
-    x: ext.Operand[Any]
-    dim: ir.IntegerAttr
-    result: ext.Result[Any]
 
-
-class CumMax(Operation, name="cummax", traits=[ext.Pure]):
+class CumMax(Scan, name="cummax", traits=[ext.Pure]):
     """The largest element so far along `dim`; NaN from the first NaN on."""
 
-    x: ext.Operand[Any]
-    dim: ir.IntegerAttr
-    result: ext.Result[Any]
 
-
-class CumMin(Operation, name="cummin", traits=[ext.Pure]):
+class CumMin(Scan, name="cummin", traits=[ext.Pure]):
     """The smallest element so far along `dim`; NaN from the first NaN on."""
 
-    x: ext.Operand[Any]
-    dim: ir.IntegerAttr
-    result: ext.Result[Any]
 
-
-@reference("cumsum")
+@reference(CumSum)
 def _cumsum(op: ir.Operation, operands: list[torch.Tensor]) -> torch.Tensor:
-    return torch.cumsum(operands[0], op.attributes["dim"].value, dtype=operands[0].dtype)
+    return torch.cumsum(operands[0], Scan.dim.of(op), dtype=operands[0].dtype)
 
 
-@reference("cumprod")
+@reference(CumProd)
 def _cumprod(op: ir.Operation, operands: list[torch.Tensor]) -> torch.Tensor:
-    return torch.cumprod(operands[0], op.attributes["dim"].value, dtype=operands[0].dtype)
+    return torch.cumprod(operands[0], Scan.dim.of(op), dtype=operands[0].dtype)
 
 
-@reference("logcumsumexp")
+@reference(LogCumSumExp)
 def _logcumsumexp(op: ir.Operation, operands: list[torch.Tensor]) -> torch.Tensor:
-    return torch.logcumsumexp(operands[0], op.attributes["dim"].value)
+    return torch.logcumsumexp(operands[0], Scan.dim.of(op))
 
 
-@reference("cummax")
+@reference(CumMax)
 def _cummax(op: ir.Operation, operands: list[torch.Tensor]) -> torch.Tensor:
-    return torch.cummax(operands[0], op.attributes["dim"].value).values
+    return torch.cummax(operands[0], Scan.dim.of(op)).values
 
 
-@reference("cummin")
+@reference(CumMin)
 def _cummin(op: ir.Operation, operands: list[torch.Tensor]) -> torch.Tensor:
-    return torch.cummin(operands[0], op.attributes["dim"].value).values
+    return torch.cummin(operands[0], Scan.dim.of(op)).values
 
 
-@verifier("cumsum")
-@verifier("logcumsumexp")
-@verifier("cumprod")
-@verifier("cummax")
-@verifier("cummin")
+@verifier(CumSum, LogCumSumExp, CumProd, CumMax, CumMin)
 def _verify_running(op: ir.Operation) -> str | None:
-    shape, dim = types.shape_of(op.operands[0]), op.attributes["dim"].value
+    shape, dim = types.shape_of(op.operands[0]), Scan.dim.of(op)
     if not 0 <= dim < len(shape):
         return f"dim {dim} is outside [0, {len(shape)})"
     return None if types.shape_of(op.results[0]) == shape else "the result must have the operand's shape"

@@ -1,13 +1,13 @@
 """Defines the op that writes at computed positions."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 
 from cuesta._mlir import ext, ir
 from cuesta.dialects import types
-from cuesta.dialects.cuesta.dialect import Operation, ints, reference, verifier
+from cuesta.dialects.cuesta.dialect import Operand, Operation, Result, reference, verifier
+from cuesta.dialects.fields import Ints, Text
 
 #: How a written value combines with the old one → torch's name for it; None if the written value replaces the old one.
 COMBINE = {"set": None, "add": "sum", "mul": "prod", "max": "amax", "min": "amin"}
@@ -24,26 +24,26 @@ class Scatter(Operation, name="scatter", traits=[ext.Pure]):
     IndexError when the graph runs. `in_range` promises that there is no such index, and nothing checks for it.
     """
 
-    x: ext.Operand[Any]
-    value: ext.Operand[Any]
-    indices: Sequence[ext.Operand[Any]]
-    walks: ir.ArrayAttr
-    combine: ir.StringAttr
-    result: ext.Result[Any]
+    x: Operand
+    value: Operand
+    indices: Sequence[Operand]
+    walks: Ints
+    combine: Text
+    result: Result
 
 
-@reference("scatter")
+@reference(Scatter)
 def _scatter(op: ir.Operation, xs: list[torch.Tensor]) -> torch.Tensor:
     x, value, *indices = xs
     place = torch.zeros(value.shape, dtype=torch.int64)
-    for d, walk in enumerate(ints(op.attributes["walks"])):
+    for d, walk in enumerate(Scatter.walks.of(op)):
         if walk < 0:
             along = indices[-1 - walk].long()
             along = torch.where(along < 0, along + x.shape[d], along)
         else:
             along = torch.arange(value.shape[walk]).reshape([-1 if i == walk else 1 for i in range(value.dim())])
         place = place * x.shape[d] + along
-    name = COMBINE[op.attributes["combine"].value]
+    name = COMBINE[Scatter.combine.of(op)]
     flat, place, value = x.reshape(-1), place.reshape(-1), value.reshape(-1)
     if name is None:
         return flat.scatter(0, place, value).reshape(x.shape)
@@ -54,12 +54,12 @@ def _scatter(op: ir.Operation, xs: list[torch.Tensor]) -> torch.Tensor:
     return counts.bool().reshape(x.shape)
 
 
-@verifier("scatter")
+@verifier(Scatter)
 def _verify(op: ir.Operation) -> str | None:
     x, value, *indices = op.operands
-    walks, sizes, given = ints(op.attributes["walks"]), types.shape_of(x), types.shape_of(value)
-    if op.attributes["combine"].value not in COMBINE:
-        return f"combine is one of {', '.join(COMBINE)}, not {op.attributes['combine'].value}"
+    walks, sizes, given = Scatter.walks.of(op), types.shape_of(x), types.shape_of(value)
+    if Scatter.combine.of(op) not in COMBINE:
+        return f"combine is one of {', '.join(COMBINE)}, not {Scatter.combine.of(op)}"
     if len(walks) != len(sizes):
         return f"walks has {len(walks)} entries for {len(sizes)} dims"
     if sorted(w for w in walks if w < 0) != list(range(-len(indices), 0)) or not indices:

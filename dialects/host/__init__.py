@@ -13,7 +13,8 @@ those of its type. After `plan-memory` every alloc is a view of the only `host.a
 import torch
 
 from cuesta._mlir import ir
-from cuesta.dialects.cuesta.dialect import REFERENCES, VERIFIERS, number_of
+from cuesta.dialects.cuesta.dialect import REFERENCES, VERIFIERS
+from cuesta.dialects.fields import number_of
 from cuesta.dialects.open_op import OpenOp
 from cuesta.sizes import Number
 

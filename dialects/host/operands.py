@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from cuesta._mlir import ir
-from cuesta.dialects.cuesta.dialect import number_of
+from cuesta.dialects.fields import number_of
 from cuesta.dialects.host import ARENA, VIEW
 from cuesta.dialects.types import memref_shape
 from cuesta.runtime.extents import extent

@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 from cuesta._mlir import ir
-from cuesta.dialects.cuesta.dialect import VERIFIERS, numbers
+from cuesta.dialects.cuesta.dialect import VERIFIERS
+from cuesta.dialects.fields import numbers
 from cuesta.dialects.open_op import OpenOp
 from cuesta.dialects.tt import ops, upstream
 from cuesta.dialects.tt.types import (

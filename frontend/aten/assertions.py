@@ -6,7 +6,7 @@ import torch
 
 from cuesta._mlir import ir
 from cuesta.dialects import host
-from cuesta.dialects.cuesta.dialect import ints
+from cuesta.dialects.fields import ints
 from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.types import shape_of
 from cuesta.frontend.rules import Decline, imports

@@ -9,7 +9,7 @@ import torch
 from cuesta._mlir import ir
 from cuesta.dialects import types
 from cuesta.dialects.cuesta import attention
-from cuesta.dialects.cuesta.dialect import float_attr, int_attr
+from cuesta.dialects.fields import float_attr, int_attr
 from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.frontend.rules import imports
 

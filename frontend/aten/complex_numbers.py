@@ -11,7 +11,7 @@ import torch
 from cuesta._mlir import ir
 from cuesta.dialects.cuesta import reduction
 from cuesta.dialects.cuesta.complex_numbers import PARTS
-from cuesta.dialects.cuesta.dialect import int_attr
+from cuesta.dialects.fields import int_attr
 from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.types import shape_of, spelling_of
 from cuesta.frontend.aten.expressions import Expression, where

@@ -10,7 +10,7 @@ import torch
 from cuesta._mlir import ir
 from cuesta.dialects import types
 from cuesta.dialects.cuesta import contraction
-from cuesta.dialects.cuesta.dialect import float_attr, int_array, int_attr
+from cuesta.dialects.fields import float_attr, int_array, int_attr
 from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.product import PRECISION
 from cuesta.dialects.types import opmath, shape_of

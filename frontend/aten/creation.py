@@ -10,7 +10,7 @@ import torch
 from cuesta._mlir import ir
 from cuesta.dialects import types
 from cuesta.dialects.cuesta import random, shape
-from cuesta.dialects.cuesta.dialect import float_attr, int_attr
+from cuesta.dialects.fields import float_attr, int_attr
 from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.types import shape_of
 from cuesta.frontend.aten.pointwise import operand, result_spelling

@@ -14,7 +14,7 @@ import torch
 
 from cuesta._mlir import ir
 from cuesta.dialects.cuesta import reduction
-from cuesta.dialects.cuesta.dialect import int_attr
+from cuesta.dialects.fields import int_attr
 from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.module_target import on_cpu
 from cuesta.dialects.types import SPELLING, element, opmath, shape_of, spelling_of

@@ -10,7 +10,7 @@ import torch
 from cuesta._mlir import ir
 from cuesta.dialects import types
 from cuesta.dialects.cuesta import indexing
-from cuesta.dialects.cuesta.dialect import int_attr
+from cuesta.dialects.fields import int_attr
 from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.types import shape_of, spelling_of, static_shape
 from cuesta.frontend.aten.pointwise import at_least_1d

@@ -15,7 +15,7 @@ import torch
 from cuesta._mlir import ir
 from cuesta.dialects import types
 from cuesta.dialects.cuesta import indexing, reduction
-from cuesta.dialects.cuesta.dialect import float_attr, int_array
+from cuesta.dialects.fields import float_attr, int_array
 from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.types import opmath, shape_of, spelling_of
 from cuesta.frontend.aten.pointwise import joined, result_spelling

@@ -14,7 +14,7 @@ from cuesta._mlir import ir
 from cuesta.dialects import types
 from cuesta.dialects.cuesta import indexing
 from cuesta.dialects.cuesta import scatter as scatter_op
-from cuesta.dialects.cuesta.dialect import int_array
+from cuesta.dialects.fields import int_array
 from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.kernel_scatter import atomic_of
 from cuesta.dialects.module_target import on_cpu

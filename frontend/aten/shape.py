@@ -11,7 +11,7 @@ import torch
 from cuesta._mlir import ir
 from cuesta.dialects import types
 from cuesta.dialects.cuesta import shape
-from cuesta.dialects.cuesta.dialect import int_array
+from cuesta.dialects.fields import int_array
 from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.types import shape_of, spelling_of
 from cuesta.frontend.aten.pooling import window

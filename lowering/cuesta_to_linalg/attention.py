@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cuesta._mlir import ir
-from cuesta.dialects.cuesta.dialect import int_array, int_attr
+from cuesta.dialects.fields import int_array, int_attr
 from cuesta.dialects.kernel_attention import BACKWARD, FORWARD, TILE
 from cuesta.dialects.open_op import OpenOp
 from cuesta.dialects.types import row_major, shape_of, spelling_of, tensor

@@ -15,7 +15,7 @@ from cuesta._mlir import arith, ir, linalg
 from cuesta.dialects import types
 from cuesta.dialects.affine_maps import projection, squeeze
 from cuesta.dialects.cuesta import shape
-from cuesta.dialects.cuesta.dialect import ints, number_of
+from cuesta.dialects.fields import ints, number_of
 from cuesta.dialects.named_linalg import fill
 from cuesta.dialects.scalar import Scalar, load_storage, scalar_for, to_storage
 from cuesta.dialects.types import shape_of, spelling_of

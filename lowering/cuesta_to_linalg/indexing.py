@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from cuesta._mlir import arith, ir, linalg, tensor
 from cuesta.dialects import host
 from cuesta.dialects.cuesta import indexing
-from cuesta.dialects.cuesta.dialect import ints
+from cuesta.dialects.fields import ints
 from cuesta.dialects.scalar import Scalar, Value, load_storage, scalar_for
 from cuesta.dialects.types import index_value, shape_of, spelling_of
 from cuesta.lowering.cuesta_to_linalg.builder import Access, LinalgBuilder

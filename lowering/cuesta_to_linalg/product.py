@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 from cuesta._mlir import ir
-from cuesta.dialects.cuesta.dialect import int_array
+from cuesta.dialects.fields import int_array
 from cuesta.dialects.product import GENERIC_PRECISION, PRECISION, PRODUCT, ROLES, TILE
 from cuesta.dialects.scalar import Scalar, Value
 from cuesta.dialects.types import element, shape_of, spelling_of

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from cuesta._mlir import arith, ir, linalg, math
 from cuesta.dialects import types
 from cuesta.dialects.cuesta import reduction
-from cuesta.dialects.cuesta.dialect import ints
+from cuesta.dialects.fields import ints
 from cuesta.dialects.module_target import on_cpu
 from cuesta.dialects.scalar import Scalar, Value
 from cuesta.dialects.types import shape_of, spelling_of

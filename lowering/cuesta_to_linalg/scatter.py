@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from cuesta._mlir import ir
 from cuesta.dialects.affine_maps import projection
-from cuesta.dialects.cuesta.dialect import int_array, ints
+from cuesta.dialects.fields import int_array, ints
 from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.kernel_scatter import SCATTER
 from cuesta.dialects.types import shape_of, spelling_of

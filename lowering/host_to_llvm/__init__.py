@@ -18,7 +18,7 @@ The entry returns
 from __future__ import annotations
 
 from cuesta._mlir import func, ir
-from cuesta.dialects.cuesta.dialect import int_array
+from cuesta.dialects.fields import int_array
 from cuesta.dialects.kernel_module import TAIL, TILES, kernel_modules
 from cuesta.errors import CompileError
 from cuesta.lowering.host_to_llvm.entry import ENTRY, EntryWriter, signed

@@ -14,7 +14,7 @@ import torch
 
 from cuesta._mlir import ir
 from cuesta.dialects.aten import decode_call, find_overload
-from cuesta.dialects.cuesta.dialect import ints
+from cuesta.dialects.fields import ints
 from cuesta.dialects.host.aten_abi import (
     OUT_ENTRIES,
     PACKED_PRODUCT,

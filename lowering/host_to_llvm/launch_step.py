@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from cuesta._mlir import ir
-from cuesta.dialects.cuesta.dialect import number_of
+from cuesta.dialects.fields import number_of
 from cuesta.dialects.kernel_module import TAIL, TILES
 from cuesta.lowering.host_to_llvm.steps import DECLARATIONS, I64, PTR, TABLE, at, define
 from cuesta.sizes import Number, Operators, compute

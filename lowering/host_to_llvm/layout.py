@@ -28,7 +28,7 @@ from typing import TypeAlias
 import torch
 
 from cuesta._mlir import func, ir
-from cuesta.dialects.cuesta.dialect import number_of, numbers
+from cuesta.dialects.fields import number_of, numbers
 from cuesta.dialects.host import base_of
 from cuesta.dialects.host.operands import CHECKED, EXTENTS
 from cuesta.dialects.kernel_module import conditions, launch_parameters, launched_kernels

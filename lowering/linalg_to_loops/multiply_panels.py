@@ -22,7 +22,7 @@ from typing import TypeAlias
 from cuesta._mlir import func, ir, linalg, memref
 from cuesta.dialects import walk
 from cuesta.dialects.affine_maps import dims_of, projection
-from cuesta.dialects.cuesta.dialect import ints
+from cuesta.dialects.fields import ints
 from cuesta.dialects.kernel_module import body_ops, kernel_modules
 from cuesta.dialects.product import TILE, Panels, roles_of
 from cuesta.dialects.types import memref_shape

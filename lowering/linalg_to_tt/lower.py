@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from cuesta._mlir import arith, func, ir, scf
 from cuesta.dialects import tt
-from cuesta.dialects.cuesta.dialect import ints, numbers
+from cuesta.dialects.fields import ints, numbers
 from cuesta.dialects.kernel_module import COUNTS, argument_shapes, is_computed_with, operand_classes, parameters
 from cuesta.dialects.kernel_scatter import is_scatter
 from cuesta.dialects.product import tile_of

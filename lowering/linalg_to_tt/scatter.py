@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from cuesta._mlir import arith, ir
 from cuesta.dialects import tt
-from cuesta.dialects.cuesta.dialect import ints
+from cuesta.dialects.fields import ints
 from cuesta.dialects.kernel_module import operand_classes
 from cuesta.dialects.kernel_scatter import atomic_of
 from cuesta.dialects.tt.types import element_of, shape_of

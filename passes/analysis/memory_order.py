@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 from cuesta._mlir import ir
 from cuesta.dialects.affine_maps import dims_of
-from cuesta.dialects.cuesta.dialect import ints, numbers
+from cuesta.dialects.fields import ints, numbers
 from cuesta.dialects.types import byte_size, shape_of, spelling_of
 from cuesta.passes.analysis.layout import dense_strides, memory_order, view_strides
 from cuesta.sizes import Number, estimate, hint

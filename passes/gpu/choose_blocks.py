@@ -22,7 +22,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from cuesta._mlir import func, ir
-from cuesta.dialects.cuesta.dialect import int_array, int_attr, ints, numbers
+from cuesta.dialects.fields import int_array, int_attr, ints, numbers
 from cuesta.dialects.kernel_module import (
     COUNTS,
     argument_shapes,

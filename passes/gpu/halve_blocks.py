@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from cuesta._mlir import ir
-from cuesta.dialects.cuesta.dialect import int_array, int_attr, ints
+from cuesta.dialects.fields import int_array, int_attr, ints
 from cuesta.dialects.kernel_module import kernel_modules
 from cuesta.dialects.product import LEAST
 from cuesta.passes.infra.graph_rewrite import functions

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from cuesta._mlir import ir
 from cuesta.dialects.cuesta import reduction
 from cuesta.dialects.cuesta.complex_numbers import WHOLES
-from cuesta.dialects.cuesta.dialect import numbers
+from cuesta.dialects.fields import numbers
 from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.types import shape_of, spelling_of
 from cuesta.passes.analysis.match import maker, unreshaped

@@ -19,7 +19,7 @@ from typing import TypeAlias
 from cuesta._mlir import ir
 from cuesta.dialects import types
 from cuesta.dialects.cuesta import reduction
-from cuesta.dialects.cuesta.dialect import int_array, ints
+from cuesta.dialects.fields import int_array, ints
 from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.types import byte_count, byte_size, opmath, shape_of, spelling_of
 from cuesta.passes.analysis.match import maker

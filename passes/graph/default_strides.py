@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from cuesta._mlir import func, ir
 from cuesta.dialects import types
-from cuesta.dialects.cuesta.dialect import int_array
+from cuesta.dialects.fields import int_array
 from cuesta.errors import CuestaError
 from cuesta.sizes import Number
 

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 
 from cuesta._mlir import ir
 from cuesta.dialects import types
-from cuesta.dialects.cuesta.dialect import ints
+from cuesta.dialects.fields import ints
 from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.types import spelling_of
 from cuesta.passes.infra.graph_rewrite import erase_dead, rewrite_ops

@@ -18,7 +18,7 @@ from typing import TypeAlias
 
 from cuesta._mlir import ir
 from cuesta.dialects.cuesta.contraction import MatMul
-from cuesta.dialects.cuesta.dialect import ints
+from cuesta.dialects.fields import ints
 from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.product import PRECISION
 from cuesta.dialects.types import shape_of, spelling_of

@@ -20,9 +20,9 @@ import torch
 from cuesta._mlir import ir
 from cuesta.dialects import types
 from cuesta.dialects.cuesta import attention
-from cuesta.dialects.cuesta.dialect import float_attr, int_array, int_attr
 from cuesta.dialects.cuesta.pointwise import broadcast_shape
 from cuesta.dialects.cuesta.views import SELECTS_ELEMENTS
+from cuesta.dialects.fields import float_attr, int_array, int_attr
 from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.types import row_major, shape_of, spelling_of
 from cuesta.passes.analysis.layout import is_dense

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from cuesta._mlir import ir
 from cuesta.dialects import types
 from cuesta.dialects.cuesta import normalisation
-from cuesta.dialects.cuesta.dialect import float_attr, int_attr, ints
+from cuesta.dialects.fields import float_attr, int_attr, ints
 from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.types import opmath, shape_of, spelling_of
 from cuesta.passes.analysis.match import maker, multiple, number, only_user, wide

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from cuesta._mlir import ir
 from cuesta.dialects.cuesta import reduction
-from cuesta.dialects.cuesta.dialect import ints
+from cuesta.dialects.fields import ints
 from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.types import opmath, shape_of, spelling_of
 from cuesta.passes.analysis.memory_order import MemoryOrder

@@ -17,7 +17,7 @@ from typing import TypeAlias
 
 from cuesta._mlir import ir
 from cuesta.dialects import types
-from cuesta.dialects.cuesta.dialect import ints
+from cuesta.dialects.fields import ints
 from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.types import shape_of, spelling_of
 from cuesta.passes.graph.hoist_reshapes import POINTWISE

@@ -16,8 +16,8 @@ from typing import TypeAlias
 
 from cuesta._mlir import ir
 from cuesta.dialects import types
-from cuesta.dialects.cuesta.dialect import ints
 from cuesta.dialects.cuesta.views import SELECTS_ELEMENTS
+from cuesta.dialects.fields import ints
 from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.types import byte_count, byte_size, shape_of, spelling_of
 from cuesta.passes.analysis.match import maker

@@ -24,7 +24,7 @@ from typing import TypeAlias
 from cuesta._mlir import ir
 from cuesta.dialects import types
 from cuesta.dialects.cuesta import reduction
-from cuesta.dialects.cuesta.dialect import ints, number_of
+from cuesta.dialects.fields import ints, number_of
 from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.types import byte_count, opmath, shape_of, spelling_of
 from cuesta.errors import Undecided

@@ -9,7 +9,7 @@ CompileError. If its place depends on the call, the runtime checks it (`checked`
 from __future__ import annotations
 
 from cuesta._mlir import ir
-from cuesta.dialects.cuesta.dialect import int_array
+from cuesta.dialects.fields import int_array
 from cuesta.dialects.host.operands import CHECKED, EXTENTS, Operand, Region, name_of, operands_of
 from cuesta.errors import CompileError
 from cuesta.passes.infra.graph_rewrite import functions

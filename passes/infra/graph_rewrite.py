@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from cuesta._mlir import func, ir
-from cuesta.dialects.cuesta.dialect import int_attr
+from cuesta.dialects.fields import int_attr
 
 #: A rule builds ops before `op` and returns the values that replace its results, or None to leave `op`.
 Rule = Callable[[ir.Operation], Sequence[ir.Value | None] | None]

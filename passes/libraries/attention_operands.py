@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import TypeAlias
 
 from cuesta._mlir import ir
-from cuesta.dialects.cuesta.dialect import ints, numbers
+from cuesta.dialects.fields import ints, numbers
 from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.types import row_major, shape_of
 from cuesta.passes.analysis.layout import Layout, is_dense

@@ -24,7 +24,7 @@ from typing import TypeAlias
 
 from cuesta._mlir import func, ir
 from cuesta.dialects.cuesta.contraction import convolution_arguments
-from cuesta.dialects.cuesta.dialect import int_array, numbers
+from cuesta.dialects.fields import int_array, numbers
 from cuesta.dialects.host.packed_convolutions import PACKED_CONVOLUTIONS
 from cuesta.dialects.module_target import target_of
 from cuesta.dialects.types import shape_of

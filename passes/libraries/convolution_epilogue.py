@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 from cuesta._mlir import ir
 from cuesta.dialects.cuesta import contraction
-from cuesta.dialects.cuesta.dialect import int_array, numbers
+from cuesta.dialects.fields import int_array, numbers
 from cuesta.dialects.types import byte_count, shape_of
 from cuesta.passes.analysis.match import only_user
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from cuesta._mlir import ir
 from cuesta.dialects.aten import decode_call
-from cuesta.dialects.cuesta.dialect import ints
+from cuesta.dialects.fields import ints
 from cuesta.dialects.module_target import target_of
 from cuesta.dialects.types import shape_of
 from cuesta.options import EAGERS_BITS

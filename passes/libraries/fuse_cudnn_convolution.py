@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 
 from cuesta._mlir import ir
 from cuesta.dialects.cuesta.contraction import convolution_arguments
-from cuesta.dialects.cuesta.dialect import numbers
+from cuesta.dialects.fields import numbers
 from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.module_target import target_of
 from cuesta.dialects.types import opmath, row_major, shape_of, spelling_of

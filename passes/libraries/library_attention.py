@@ -24,7 +24,7 @@ from typing import Any
 
 from cuesta._mlir import ir
 from cuesta.dialects.cuesta.attention import route_of
-from cuesta.dialects.cuesta.dialect import int_array, numbers
+from cuesta.dialects.fields import int_array, numbers
 from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.kernel_attention import TILE
 from cuesta.dialects.types import row_major, shape_of, spelling_of

@@ -18,7 +18,7 @@ from typing import TypeAlias
 
 from cuesta._mlir import ir
 from cuesta.dialects.cuesta.contraction import AddMatMul, MatMul, convolution_arguments
-from cuesta.dialects.cuesta.dialect import float_attr
+from cuesta.dialects.fields import float_attr
 from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.types import shape_of, spelling_of, tensor
 from cuesta.passes.analysis.memory_order import MemoryOrder

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from cuesta._mlir import ir
 from cuesta.dialects.cuesta.contraction import MatMul
-from cuesta.dialects.cuesta.dialect import ints
+from cuesta.dialects.fields import ints
 from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.product import PACKED, PRODUCT
 from cuesta.dialects.types import shape_of, spelling_of, static_shape, tensor

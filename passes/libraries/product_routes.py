@@ -22,8 +22,8 @@ from collections.abc import Mapping, Sequence
 
 from cuesta._mlir import ir
 from cuesta.dialects.cuesta.contraction import MatMul
-from cuesta.dialects.cuesta.dialect import ints
 from cuesta.dialects.cuesta.views import VIEWS
+from cuesta.dialects.fields import ints
 from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.module_products import measured_products
 from cuesta.dialects.module_target import target_of

@@ -17,7 +17,7 @@ from typing import TypeAlias
 
 from cuesta._mlir import ir
 from cuesta.dialects.aten import CALL, OperandRef, decode_call, encode_call
-from cuesta.dialects.cuesta.dialect import int_array
+from cuesta.dialects.fields import int_array
 from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.types import shape_of, spelling_of, static_shape
 from cuesta.passes.analysis.memory_order import MemoryOrder

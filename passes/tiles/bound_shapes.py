@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from cuesta._mlir import ir, memref
-from cuesta.dialects.cuesta.dialect import numbers
+from cuesta.dialects.fields import numbers
 from cuesta.dialects.index_arithmetic import index_of
 from cuesta.dialects.types import static, strided
 from cuesta.sizes import Size

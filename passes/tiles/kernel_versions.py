@@ -20,7 +20,7 @@ import math
 from collections.abc import Iterable, Sequence
 
 from cuesta._mlir import func, ir
-from cuesta.dialects.cuesta.dialect import int_array, numbers
+from cuesta.dialects.fields import int_array, numbers
 from cuesta.dialects.kernel_module import OTHERWISE, UNLESS, argument_shapes, parameters
 from cuesta.passes.analysis.launches import Launch, common_divisor
 from cuesta.sizes import Number, hint, symbols

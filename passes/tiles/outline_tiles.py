@@ -16,7 +16,7 @@ import math
 
 from cuesta._mlir import arith, func, ir, scf
 from cuesta.dialects import walk
-from cuesta.dialects.cuesta.dialect import int_attr, numbers
+from cuesta.dialects.fields import int_attr, numbers
 from cuesta.dialects.index_arithmetic import index_of
 from cuesta.dialects.kernel_module import LOOP_ANNOTATION, SHAPE, TAIL, TILES, kernel_modules, parameters
 from cuesta.errors import VerifyError

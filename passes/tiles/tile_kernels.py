@@ -20,7 +20,7 @@ from cuesta._mlir import arith, bufferization, func, ir, linalg, scf, tensor
 from cuesta.dialects import product, types
 from cuesta.dialects.affine_maps import projection
 from cuesta.dialects.clones import clone_op
-from cuesta.dialects.cuesta.dialect import int_array, ints, numbers
+from cuesta.dialects.fields import int_array, ints, numbers
 from cuesta.dialects.kernel_module import (
     SHAPE,
     body_ops,

@@ -19,7 +19,7 @@ from typing import TypeAlias
 
 from cuesta._mlir import arith, func, ir, scf, tensor
 from cuesta.dialects.affine_maps import dims_of
-from cuesta.dialects.cuesta.dialect import ints, numbers
+from cuesta.dialects.fields import ints, numbers
 from cuesta.dialects.kernel_module import argument_shapes, count_tiles, kernel_modules, operand_classes, parameters
 from cuesta.dialects.kernel_scatter import combined, is_scatter, position
 from cuesta.passes.infra.graph_rewrite import functions

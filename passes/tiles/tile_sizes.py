@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from cuesta._mlir import func, ir
 from cuesta.dialects import product
-from cuesta.dialects.cuesta.dialect import int_array, ints
+from cuesta.dialects.fields import int_array, ints
 from cuesta.errors import VerifyError
 from cuesta.passes.form_kernels.fusion.limits import LEAST_ROWS, NARROWEST_STRIP
 from cuesta.policy.choices import Question, choose, measuring

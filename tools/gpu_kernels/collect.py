@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from cuesta._mlir import ir
 from cuesta.dialects import make_context, walk
-from cuesta.dialects.cuesta.dialect import ints
+from cuesta.dialects.fields import ints
 from cuesta.dialects.kernel_module import kernel_modules
 from cuesta.driver.stage_pipelines import pipeline_of
 from cuesta.export.compile_for import lower_graph, trace

@@ -14,7 +14,7 @@ import torch
 
 from cuesta._mlir import func, ir
 from cuesta.dialects import walk
-from cuesta.dialects.cuesta.dialect import int_array, numbers
+from cuesta.dialects.fields import int_array, numbers
 from cuesta.dialects.kernel_module import kernel_modules
 from cuesta.dialects.module_target import DEVICE, TARGET
 from cuesta.dialects.types import row_major, shape_of, torch_dtype

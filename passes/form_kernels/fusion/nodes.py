@@ -11,7 +11,7 @@ from typing import TypeAlias
 from cuesta._mlir import ir
 from cuesta.dialects.affine_maps import dims_of
 from cuesta.dialects.aten import is_random
-from cuesta.dialects.cuesta.dialect import ints
+from cuesta.dialects.fields import ints
 from cuesta.dialects.kernel_module import body_ops
 from cuesta.dialects.kernel_scatter import MEANING, is_scatter
 from cuesta.dialects.product import TILE, roles_of

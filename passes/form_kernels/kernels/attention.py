@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 from cuesta._mlir import func, ir
 from cuesta.dialects import host as host_ops
-from cuesta.dialects.cuesta.dialect import int_array, int_attr, numbers
+from cuesta.dialects.fields import int_array, int_attr, numbers
 from cuesta.dialects.kernel_module import shape_attributes
 from cuesta.dialects.types import memref, memref_shape, shape_of, spelled, spelling_of
 from cuesta.passes.form_kernels.kernels.kernel_names import KernelNames

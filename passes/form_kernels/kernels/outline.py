@@ -15,7 +15,7 @@ from cuesta._mlir import arith, func, ir, linalg, tensor
 from cuesta.dialects import types
 from cuesta.dialects.affine_maps import projection
 from cuesta.dialects.clones import clone_op
-from cuesta.dialects.cuesta.dialect import int_array
+from cuesta.dialects.fields import int_array
 from cuesta.dialects.kernel_module import shape_attributes
 from cuesta.dialects.kernel_scatter import MEANING, SCATTER
 from cuesta.dialects.named_linalg import fill

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from cuesta._mlir import ir
-from cuesta.dialects.cuesta.dialect import int_array
+from cuesta.dialects.fields import int_array
 from cuesta.dialects.product import Panels, is_in_panels
 from cuesta.passes.analysis.layout import dense_strides
 from cuesta.passes.form_kernels.kernels.kernel import Class, Kernel, KernelNode, Operand, kernel_key

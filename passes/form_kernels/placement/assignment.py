@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 from cuesta._mlir import ir
 from cuesta.dialects import host, types
-from cuesta.dialects.cuesta.dialect import int_attr, ints, numbers
+from cuesta.dialects.fields import int_attr, ints, numbers
 from cuesta.dialects.types import shape_of, spelling_of
 from cuesta.passes.analysis.aliases import alias_root
 from cuesta.passes.analysis.layout import Layout, dense_strides

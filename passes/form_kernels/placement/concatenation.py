@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from cuesta._mlir import ir
-from cuesta.dialects.cuesta.dialect import numbers
+from cuesta.dialects.fields import numbers
 from cuesta.dialects.kernel_module import body_ops
 from cuesta.dialects.types import shape_of
 from cuesta.passes.analysis.layout import Layout, is_dense, memory_order

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
 from cuesta._mlir import ir
-from cuesta.dialects.cuesta.dialect import ints, numbers
+from cuesta.dialects.fields import ints, numbers
 from cuesta.dialects.types import byte_size, row_major, shape_of, spelling_of
 from cuesta.passes.analysis.aliases import alias_root
 from cuesta.passes.analysis.layout import Layout, aligned_strides, is_dense, memory_order

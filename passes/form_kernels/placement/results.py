@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from cuesta._mlir import func, ir
-from cuesta.dialects.cuesta.dialect import ints, numbers
+from cuesta.dialects.fields import ints, numbers
 from cuesta.dialects.types import byte_size, memref_shape, shape_of, spelling_of
 from cuesta.passes.analysis.layout import Layout, is_dense, overlaps
 from cuesta.passes.form_kernels.placement.assignment import Assignment

@@ -9,7 +9,7 @@ import torch
 
 import cuesta.dialects as dialects
 from cuesta._mlir import ir
-from cuesta.dialects.cuesta.dialect import ints
+from cuesta.dialects.fields import ints
 from cuesta.dialects.reference import find_function, run_in_place, with_strides
 from cuesta.driver.lower import compile_module
 from cuesta.options import Options

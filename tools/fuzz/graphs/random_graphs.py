@@ -10,7 +10,7 @@ import torch
 from cuesta._mlir import func, ir
 from cuesta.dialects import make_context, types
 from cuesta.dialects.cuesta import pointwise
-from cuesta.dialects.cuesta.dialect import int_array, int_attr
+from cuesta.dialects.fields import int_array, int_attr
 from cuesta.dialects.module_target import mark_module
 from cuesta.dialects.types import spelling_of, static_shape
 from cuesta.targets import CPU, Target

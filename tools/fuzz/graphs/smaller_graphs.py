@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from cuesta._mlir import func, ir
 from cuesta.dialects import make_context
-from cuesta.dialects.cuesta.dialect import int_array, int_attr, ints
+from cuesta.dialects.fields import int_array, int_attr, ints
 from cuesta.dialects.reference import find_function
 from cuesta.dialects.types import row_major, shape_of
 from cuesta.passes.infra.graph_rewrite import is_unused

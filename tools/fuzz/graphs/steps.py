@@ -14,7 +14,7 @@ import torch
 from cuesta._mlir import ir
 from cuesta.dialects import types
 from cuesta.dialects.cuesta import contraction, indexing, normalisation, pointwise, reduction, shape
-from cuesta.dialects.cuesta.dialect import float_attr, int_array, int_attr
+from cuesta.dialects.fields import float_attr, int_array, int_attr
 from cuesta.dialects.types import row_major, spelling_of, static_shape
 from cuesta.tools.fuzz.graphs.graph_maker import LARGEST, GraphMaker, Value
 
