@@ -45,6 +45,11 @@ def imports(
     return enter
 
 
+def op_name(node: torch.fx.Node) -> str:
+    """The name of the op that a node calls, without its namespace and its overload."""
+    return str(node.target).split(".")[1]
+
+
 def sizes_of(meta: torch.Tensor) -> tuple[Number, ...]:
     """The sizes of a traced tensor."""
     return tuple(number(n) for n in meta.shape)

@@ -9,21 +9,17 @@ import itertools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
 
 import torch
 
-from cuesta._mlir import ir
 from cuesta.dialects import types
 from cuesta.dialects.cuesta import reduction
-from cuesta.dialects.graph_builder import GraphBuilder
+from cuesta.dialects.graph_builder import GraphBuilder, Value
 from cuesta.dialects.types import opmath, shape_of, spelling_of
 from cuesta.frontend.aten.pointwise import joined, refuse_integers, result_spelling
 from cuesta.frontend.aten.pooling import MOST_PLACES, has_vectors_of_channels, pool_rank, to_positions, window
 from cuesta.frontend.rules import Decline, imports
 from cuesta.sizes import Number, Size
-
-Value: TypeAlias = ir.Value
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ import torch
 from cuesta._mlir import ir
 from cuesta.dialects import host
 from cuesta.dialects.cuesta.dialect import ints
-from cuesta.dialects.graph_builder import GraphBuilder
+from cuesta.dialects.graph_builder import GraphBuilder, Value
 from cuesta.dialects.types import shape_of
 from cuesta.frontend.rules import Decline, imports
 
@@ -19,14 +19,14 @@ _UNSAID = {
 
 
 @imports("_assert_async.default", "_assert_async.msg")
-def assert_async(b: GraphBuilder, node: torch.fx.Node, x: ir.Value, message: str = "") -> None:
+def assert_async(b: GraphBuilder, node: torch.fx.Node, x: Value, message: str = "") -> None:
     if any(size != 1 for size in shape_of(x)):
         raise Decline("assertion of several elements: ATen raises")
     text = ir.StringAttr.get(message or _UNSAID[str(node.target)])
     host.CHECK([_is_false(b, x)], [], message=text, raises=ir.StringAttr.get("RuntimeError"))
 
 
-def _is_false(b: GraphBuilder, x: ir.Value) -> ir.Value:
+def _is_false(b: GraphBuilder, x: Value) -> Value:
     """Whether x is false. `not all(…)` is built as `any(not …)`: a reduction without an op after it can share a kernel
     with others."""
     if not isinstance(x.owner, ir.Block) and x.owner.name == "cuesta.all":

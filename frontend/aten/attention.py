@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from typing import Any
 
 import torch
 
@@ -10,10 +10,8 @@ from cuesta._mlir import ir
 from cuesta.dialects import types
 from cuesta.dialects.cuesta import attention
 from cuesta.dialects.cuesta.dialect import float_attr, int_attr
-from cuesta.dialects.graph_builder import GraphBuilder
+from cuesta.dialects.graph_builder import GraphBuilder, Value
 from cuesta.frontend.rules import imports
-
-Value: TypeAlias = ir.Value
 
 
 def _build(kind: Any, node: torch.fx.Node, route: str, *arguments: Any) -> list[Value]:

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import math
-from typing import TypeAlias
 
 import torch
 
-from cuesta._mlir import ir
 from cuesta.dialects import types
-from cuesta.dialects.graph_builder import GraphBuilder
+from cuesta.dialects.graph_builder import GraphBuilder, Value
 from cuesta.dialects.types import opmath, shape_of, spelling_of
 from cuesta.frontend.aten.reduction import variance
 from cuesta.frontend.rules import imports
 from cuesta.sizes import Number
-
-Value: TypeAlias = ir.Value
 
 
 def _dims(x: Value) -> list[int]:

@@ -5,6 +5,7 @@ Writes to positions that the graph computes are compiled (`scatter.py`), except 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -46,12 +47,21 @@ CALLED: dict[str, tuple[str, ...]] = {
 }
 
 
-def _declines(reason: str, *names: str) -> None:
-    @imports(*names)
-    @imports(*names, complex_numbers=True)
+#: reason → ops that are called for complex numbers only
+_CALLED_FOR_COMPLEX = {
+    "products with a vector run in the library": ("mv", "addmv", "dot", "vdot"),
+    "matrix products run in the library": ("mm", "bmm", "addmm", "baddbmm"),
+}
+
+
+def _declines(reason: str) -> Callable[..., None]:
     def decline(b: GraphBuilder, node: torch.fx.Node, *_: Any, **__: Any) -> None:
         raise Decline(reason)
 
+    return decline
+
 
 for _reason, _names in CALLED.items():
-    _declines(_reason, *_names)
+    imports(*_names)(_declines(_reason))
+for _reason, _names in [*CALLED.items(), *_CALLED_FOR_COMPLEX.items()]:
+    imports(*_names, complex_numbers=True)(_declines(_reason))

@@ -10,9 +10,9 @@ import math
 
 import torch
 
-from cuesta.dialects.graph_builder import GraphBuilder
+from cuesta.dialects.graph_builder import GraphBuilder, Value
 from cuesta.dialects.types import spelling_of
-from cuesta.frontend.aten.complex_numbers import Pair, Value, on_complex
+from cuesta.frontend.aten.complex_numbers import Pair, on_complex
 from cuesta.frontend.aten.expressions import Expression, where
 from cuesta.frontend.rules import imports
 
@@ -62,39 +62,9 @@ def sqrt(z: Pair) -> Pair:
     return Pair(real, where(infinite, z.im, where(right, other, root.of("copysign", z.im))))
 
 
-@on_complex("rsqrt")
-def rsqrt(z: Pair) -> Pair:
-    return sqrt(z).reciprocal()
-
-
-@on_complex("sigmoid")
-def sigmoid(z: Pair) -> Pair:
-    return _one_and_decay(z).reciprocal()
-
-
-@on_complex("silu")
-def silu(z: Pair) -> Pair:
-    return z / _one_and_decay(z)
-
-
 def _one_and_decay(z: Pair) -> Pair:
     decay = exp(-z)
     return Pair(1 + decay.re, decay.im)
-
-
-@on_complex("sin")
-def sin(z: Pair) -> Pair:
-    return _swapped(sinh(_swapped(z)))
-
-
-@on_complex("cos")
-def cos(z: Pair) -> Pair:
-    return cosh(_swapped(z)).conjugate()
-
-
-@on_complex("tan")
-def tan(z: Pair) -> Pair:
-    return _swapped(tanh(_swapped(z)))
 
 
 def _swapped(z: Pair) -> Pair:
@@ -131,6 +101,14 @@ def tanh(z: Pair) -> Pair:
     re = where(far, z.re.number(1).of("copysign", z.re), u * s * near.of("cosh") / divisor)
     im = where(z.im.equals(0), z.im, where(far, rest, t / divisor))
     return Pair(where(z.re.equals(0), z.re, re), im)
+
+
+on_complex("rsqrt")(lambda z: sqrt(z).reciprocal())
+on_complex("sigmoid")(lambda z: _one_and_decay(z).reciprocal())
+on_complex("silu")(lambda z: z / _one_and_decay(z))
+on_complex("sin")(lambda z: _swapped(sinh(_swapped(z))))
+on_complex("cos")(lambda z: cosh(_swapped(z)).conjugate())
+on_complex("tan")(lambda z: _swapped(tanh(_swapped(z))))
 
 
 # -- gradients --------------------------------------------------------------------------------

@@ -27,21 +27,6 @@ _SCALES = {
 }
 
 
-@on_complex("log")
-def log(z: Pair) -> Pair:
-    return _log(z, 1)
-
-
-@on_complex("log2")
-def log2(z: Pair) -> Pair:
-    return _log(z, 1 / math.log(2))
-
-
-@on_complex("log10")
-def log10(z: Pair) -> Pair:
-    return _log(z, 1 / math.log(10))
-
-
 @on_complex("log1p")
 def log1p(z: Pair) -> Pair:
     """Near 0, computed from |1 + z|² - 1 as re (re + 2) + im², which cancels only where the result does."""
@@ -54,6 +39,11 @@ def log1p(z: Pair) -> Pair:
 def _log(z: Pair, unit: float) -> Pair:
     length, angle = _log_length(z), z.im.of("atan2", z.re)
     return Pair(length, angle) if unit == 1 else Pair(length * unit, angle * unit)
+
+
+on_complex("log")(lambda z: _log(z, 1))
+on_complex("log2")(lambda z: _log(z, 1 / math.log(2)))
+on_complex("log10")(lambda z: _log(z, 1 / math.log(10)))
 
 
 def _log_length(z: Pair) -> Expression:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeVar
 
 import torch
 
@@ -12,14 +12,12 @@ from cuesta._mlir import ir
 from cuesta.dialects.cuesta import reduction
 from cuesta.dialects.cuesta.complex_numbers import PARTS
 from cuesta.dialects.cuesta.dialect import int_attr
-from cuesta.dialects.graph_builder import GraphBuilder
+from cuesta.dialects.graph_builder import GraphBuilder, Value
 from cuesta.dialects.types import shape_of, spelling_of
 from cuesta.frontend.aten.expressions import Expression, where
 from cuesta.frontend.aten.pointwise import common_spelling, operand, result_spelling
 from cuesta.frontend.aten.reduction import all_dims, variance
-from cuesta.frontend.rules import Decline, imports
-
-Value: TypeAlias = ir.Value
+from cuesta.frontend.rules import Decline, imports, op_name
 
 #: Exponents for which eager multiplies too. For others eager uses logarithms, which treat infinities differently.
 _POWERS = (-2, -1, 0, 1, 2, 3)
@@ -118,30 +116,17 @@ def on_complex(*names: str) -> Callable[[Callable[[Pair], Made]], Callable[[Pair
 
 
 # -- views ------------------------------------------------------------------------------------
-@imports("view_as_real", complex_numbers=True)
-def view_as_real(b: GraphBuilder, node: torch.fx.Node, x: Value) -> Value:
-    return b.view_as_real(x)
-
-
-@imports("view_as_complex", complex_numbers=True)
-def view_as_complex(b: GraphBuilder, node: torch.fx.Node, x: Value) -> Value:
-    return b.view_as_complex(x)
-
-
-@imports("resolve_conj", "resolve_neg", complex_numbers=True)
-def resolved(b: GraphBuilder, node: torch.fx.Node, x: Value) -> Value:
-    return x
-
-
-@imports("_neg_view")
-def neg_view(b: GraphBuilder, node: torch.fx.Node, x: Value) -> Value:
-    return b.pointwise("neg", x)
+imports("view_as_real", complex_numbers=True)(lambda b, node, x: b.view_as_real(x))
+imports("view_as_complex", complex_numbers=True)(lambda b, node, x: b.view_as_complex(x))
+imports("resolve_conj", "resolve_neg", complex_numbers=True)(lambda b, node, x: x)
+imports("_neg_view")(lambda b, node, x: b.pointwise("neg", x))
+imports("complex", complex_numbers=True)(lambda b, node, re, im: b.complex(re, im))
 
 
 # -- arithmetic -------------------------------------------------------------------------------
 @imports("add", "sub", "rsub", complex_numbers=True)
 def add(b: GraphBuilder, node: torch.fx.Node, x: Any, y: Any, alpha: complex = 1) -> Value:
-    spelling, name = result_spelling(node), str(node.target).split(".")[1]
+    spelling, name = result_spelling(node), op_name(node)
     left, right = pairs(b, node, spelling, *((y, x) if name == "rsub" else (x, y)))
     if alpha != 1:
         right = right * Pair.of(b, alpha, spelling)
@@ -188,36 +173,6 @@ def power(b: GraphBuilder, node: torch.fx.Node, x: Any, exponent: Any) -> Value:
     return Pair.of(b, x, result_spelling(node)).power(int(known)).value
 
 
-@on_complex("neg")
-def neg(z: Pair) -> Pair:
-    return -z
-
-
-@on_complex("_conj", "_conj_copy", "conj_physical", "_conj_physical", "conj")
-def conjugate(z: Pair) -> Pair:
-    return z.conjugate()
-
-
-@on_complex("square")
-def square(z: Pair) -> Pair:
-    return z * z
-
-
-@on_complex("reciprocal")
-def reciprocal(z: Pair) -> Pair:
-    return z.reciprocal()
-
-
-@on_complex("abs")
-def absolute(z: Pair) -> Expression:
-    return abs(z)
-
-
-@on_complex("angle")
-def angle(z: Pair) -> Expression:
-    return z.im.of("atan2", z.re)
-
-
 @on_complex("sgn")
 def sgn(z: Pair) -> Pair:
     """z / |z|; 0 for 0."""
@@ -226,43 +181,28 @@ def sgn(z: Pair) -> Pair:
     return Pair(*(where(zero, part.number(0), part / length) for part in (z.re, z.im)))
 
 
-@on_complex("real")
-def real(z: Pair) -> Expression:
-    return z.re
-
-
-@on_complex("imag")
-def imag(z: Pair) -> Expression:
-    return z.im
-
-
-@imports("complex", complex_numbers=True)
-def complex_(b: GraphBuilder, node: torch.fx.Node, re: Value, im: Value) -> Value:
-    return b.complex(re, im)
+on_complex("neg")(lambda z: -z)
+on_complex("_conj", "_conj_copy", "conj_physical", "_conj_physical", "conj")(Pair.conjugate)
+on_complex("square")(lambda z: z * z)
+on_complex("reciprocal")(Pair.reciprocal)
+on_complex("abs")(Pair.__abs__)
+on_complex("angle")(lambda z: z.im.of("atan2", z.re))
+on_complex("real")(lambda z: z.re)
+on_complex("imag")(lambda z: z.im)
 
 
 # -- comparisons ------------------------------------------------------------------------------
 @imports("eq", "ne", complex_numbers=True)
 def equal(b: GraphBuilder, node: torch.fx.Node, x: Any, y: Any) -> Value:
     left, right = pairs(b, node, common_spelling(node, 0, 1), x, y)
-    if str(node.target).split(".")[1] == "eq":
+    if op_name(node) == "eq":
         return (left.re.equals(right.re) & left.im.equals(right.im)).value
     return (left.re.of("ne", right.re) | left.im.of("ne", right.im)).value
 
 
 @imports("logical_and", "logical_or", "logical_xor", "logical_not", complex_numbers=True)
 def logical(b: GraphBuilder, node: torch.fx.Node, *xs: Value) -> Value:
-    return b.pointwise(str(node.target).split(".")[1], *(b.convert(x, "i1") for x in xs))
-
-
-@on_complex("isnan")
-def isnan(z: Pair) -> Expression:
-    return z.re.of("isnan") | z.im.of("isnan")
-
-
-@on_complex("isinf")
-def isinf(z: Pair) -> Expression:
-    return z.re.of("isinf") | z.im.of("isinf")
+    return b.pointwise(op_name(node), *(b.convert(x, "i1") for x in xs))
 
 
 @on_complex("isfinite")
@@ -270,6 +210,10 @@ def isfinite(z: Pair) -> Expression:
     # Subtracting a part from itself gives 0 if the part is finite, else NaN.
     gap = z - z
     return gap.re.equals(0) & gap.im.equals(0)
+
+
+on_complex("isnan")(lambda z: z.re.of("isnan") | z.im.of("isnan"))
+on_complex("isinf")(lambda z: z.re.of("isinf") | z.im.of("isinf"))
 
 
 # -- reductions -------------------------------------------------------------------------------
@@ -280,7 +224,7 @@ def _each(b: GraphBuilder, x: Value, spelling: str, compute: Callable[[Value], V
 
 @imports("sum", "mean", complex_numbers=True)
 def total(b: GraphBuilder, node: torch.fx.Node, x: Value, dims: Any = None, keepdim: bool = False, **_: Any) -> Value:
-    reduce = b.mean if str(node.target).startswith("aten.mean") else lambda *args: b.reduce("sum", *args)
+    reduce = b.mean if op_name(node) == "mean" else lambda *args: b.reduce("sum", *args)
     chosen = all_dims(x, dims)
     return _each(b, x, result_spelling(node), lambda part: reduce(part, chosen, keepdim))
 
@@ -310,19 +254,9 @@ def var(
     ]
     (real, real_mean), (imag, imag_mean) = found
     value = b.pointwise("add", real, imag)
-    match str(node.target).split(".")[1]:
+    match op_name(node):
         case "var_mean":
             return [value, b.complex(real_mean, imag_mean)]
         case "std":
             return b.pointwise("sqrt", value)
     return value
-
-
-@imports("mv", "addmv", "dot", "vdot", complex_numbers=True)
-def product_with_vector(b: GraphBuilder, node: torch.fx.Node, *_: Any, **__: Any) -> Value:
-    raise Decline("products with a vector run in the library")
-
-
-@imports("mm", "bmm", "addmm", "baddbmm", complex_numbers=True)
-def product(b: GraphBuilder, node: torch.fx.Node, *_: Any, **__: Any) -> Value:
-    raise Decline("matrix products run in the library")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, TypeAlias
+from typing import Any
 
 import torch
 
@@ -11,15 +11,13 @@ from cuesta._mlir import ir
 from cuesta.dialects import types
 from cuesta.dialects.cuesta import contraction
 from cuesta.dialects.cuesta.dialect import float_attr, int_array, int_attr
-from cuesta.dialects.graph_builder import GraphBuilder
+from cuesta.dialects.graph_builder import GraphBuilder, Value
 from cuesta.dialects.product import PRECISION
 from cuesta.dialects.types import opmath, shape_of
 from cuesta.frontend.aten.pointwise import result_spelling
 from cuesta.frontend.capture.tensor_cores import cudnn_allows_tf32, products_allow_tf32
 from cuesta.frontend.rules import Decline, imports
 from cuesta.sizes import Size
-
-Value: TypeAlias = ir.Value
 
 
 def _result(node: torch.fx.Node) -> ir.Type:

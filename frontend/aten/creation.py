@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, TypeAlias
+from typing import Any
 
 import torch
 
@@ -11,15 +11,13 @@ from cuesta._mlir import ir
 from cuesta.dialects import types
 from cuesta.dialects.cuesta import random, shape
 from cuesta.dialects.cuesta.dialect import float_attr, int_attr
-from cuesta.dialects.graph_builder import GraphBuilder
+from cuesta.dialects.graph_builder import GraphBuilder, Value
 from cuesta.dialects.types import shape_of
 from cuesta.frontend.aten.pointwise import operand, result_spelling
 from cuesta.frontend.rules import Decline, imports
 from cuesta.sizes import Number, Size
 from cuesta.torch_private.decompositions import is_non_overlapping_and_dense_or_false
 from cuesta.torch_private.symbolic_shapes import free_unbacked_symbols
-
-Value: TypeAlias = ir.Value
 
 
 def _filled(b: GraphBuilder, node: torch.fx.Node, number: Any) -> Value:

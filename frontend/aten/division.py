@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import Any
 
 import torch
 
 from cuesta._mlir import ir
-from cuesta.dialects.graph_builder import GraphBuilder
+from cuesta.dialects.graph_builder import GraphBuilder, Value
 from cuesta.dialects.module_target import on_cpu
 from cuesta.dialects.types import SPELLING, shape_of, spelling_of, torch_dtype
 from cuesta.frontend.aten.pointwise import by_number, in_opmath, operand, result_spelling
-from cuesta.frontend.rules import Decline, imports
-
-Value: TypeAlias = ir.Value
+from cuesta.frontend.rules import Decline, imports, op_name
 
 
 @imports("div", "true_divide")
@@ -31,7 +29,7 @@ def div(b: GraphBuilder, node: torch.fx.Node, x: Any, y: Any, rounding_mode: str
 @imports("floor_divide", "remainder", "fmod")
 def floor_divide(b: GraphBuilder, node: torch.fx.Node, x: Any, y: Any) -> Value:
     spelling = result_spelling(node)
-    name = str(node.target).split(".")[1]
+    name = op_name(node)
     if name == "floor_divide":
         return _floor_divide(b, node, x, y)
     x, y = operand(b, x, spelling), operand(b, y, spelling)

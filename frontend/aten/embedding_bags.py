@@ -8,22 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
 
 import torch
 
 from cuesta._mlir import ir
 from cuesta.dialects.cuesta import reduction
 from cuesta.dialects.cuesta.dialect import int_attr
-from cuesta.dialects.graph_builder import GraphBuilder
+from cuesta.dialects.graph_builder import GraphBuilder, Value
 from cuesta.dialects.module_target import on_cpu
 from cuesta.dialects.types import SPELLING, element, opmath, shape_of, spelling_of
 from cuesta.frontend.aten.pointwise import joined
 from cuesta.frontend.aten.positions import index_into, write_at
 from cuesta.frontend.rules import Decline, imports
 from cuesta.sizes import Number
-
-Value: TypeAlias = ir.Value
 
 SUM, MEAN, MAX = range(3)
 

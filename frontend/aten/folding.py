@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from typing import TypeAlias
 
 import torch
 
-from cuesta._mlir import ir
-from cuesta.dialects.graph_builder import GraphBuilder
+from cuesta.dialects.graph_builder import GraphBuilder, Value
 from cuesta.dialects.types import opmath, shape_of, spelling_of
 from cuesta.frontend.aten.pointwise import joined
 from cuesta.frontend.aten.pooling import MOST_PLACES, window
 from cuesta.frontend.rules import Decline, imports
 from cuesta.sizes import Number
-
-Value: TypeAlias = ir.Value
 
 
 @imports("col2im")

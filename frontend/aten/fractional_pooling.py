@@ -5,12 +5,10 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
-from typing import TypeAlias
 
 import torch
 
-from cuesta._mlir import ir
-from cuesta.dialects.graph_builder import GraphBuilder
+from cuesta.dialects.graph_builder import GraphBuilder, Value
 from cuesta.dialects.module_target import on_cpu
 from cuesta.dialects.types import opmath, shape_of, spelling_of
 from cuesta.frontend.aten.expressions import Expression, where
@@ -18,8 +16,6 @@ from cuesta.frontend.aten.pooling import MOST_PLACES, pool_rank, to_positions
 from cuesta.frontend.aten.positions import index_into
 from cuesta.frontend.rules import Decline, imports
 from cuesta.sizes import Number, Size
-
-Value: TypeAlias = ir.Value
 
 
 def _starts(b: GraphBuilder, sample: Value, size: int, kernel: int, count: int) -> Expression:

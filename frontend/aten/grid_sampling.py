@@ -10,20 +10,16 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
 
 import torch
 
-from cuesta._mlir import ir
-from cuesta.dialects.graph_builder import GraphBuilder
+from cuesta.dialects.graph_builder import GraphBuilder, Value
 from cuesta.dialects.module_target import on_cpu
 from cuesta.dialects.types import opmath, shape_of, spelling_of
 from cuesta.frontend.aten.expressions import Expression, Operand, where
 from cuesta.frontend.aten.positions import index_into, write_at
 from cuesta.frontend.rules import Decline, imports
 from cuesta.sizes import Number, Size, hint
-
-Value: TypeAlias = ir.Value
 
 BILINEAR, NEAREST, BICUBIC = range(3)
 ZEROS, BORDER, REFLECTION = range(3)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, TypeAlias
+from typing import Any
 
 import torch
 
@@ -11,13 +11,11 @@ from cuesta._mlir import ir
 from cuesta.dialects import types
 from cuesta.dialects.cuesta import indexing
 from cuesta.dialects.cuesta.dialect import int_attr
-from cuesta.dialects.graph_builder import GraphBuilder
+from cuesta.dialects.graph_builder import GraphBuilder, Value
 from cuesta.dialects.types import shape_of, spelling_of, static_shape
 from cuesta.frontend.aten.pointwise import at_least_1d
 from cuesta.frontend.aten.positions import index_into
-from cuesta.frontend.rules import Decline, imports
-
-Value: TypeAlias = ir.Value
+from cuesta.frontend.rules import Decline, imports, op_name
 
 #: A search among more boundaries is left to ATen: each doubling adds a step of ten ops to the kernel.
 _MOST_BOUNDARIES = 4096
@@ -41,7 +39,7 @@ def index(b: GraphBuilder, node: torch.fx.Node, x: Value, indices: Sequence[Valu
     chosen = [i for i in indices if i is not None]
     if any(spelling_of(i) not in ("i64", "i32") for i in chosen):
         raise Decline("boolean mask: the result's size depends on the data")
-    unsafe = str(node.target).startswith("aten._unsafe")
+    unsafe = op_name(node).startswith("_unsafe")
     return index_into(b, x, chosen, dims, in_range=unsafe, wraps=not unsafe)
 
 
@@ -67,7 +65,7 @@ def bucketize(
     sorter: Value | None = None,
 ) -> Value:
     """Repeats ATen's binary search step by step, so that NaN and unsorted boundaries lead to the same results."""
-    if str(node.target).startswith("aten.searchsorted"):
+    if op_name(node) == "searchsorted":
         x, boundaries = boundaries, x
     count = static_shape(boundaries)
     if len(count) != 1:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, TypeAlias
+from typing import Any
 
 import torch
 
@@ -12,13 +12,12 @@ from cuesta._mlir import ir
 from cuesta.dialects import types
 from cuesta.dialects.cuesta import attention, normalisation
 from cuesta.dialects.cuesta.dialect import float_attr, int_attr
-from cuesta.dialects.graph_builder import GraphBuilder
+from cuesta.dialects.graph_builder import GraphBuilder, Value
 from cuesta.dialects.types import opmath, shape_of, spelling_of
 from cuesta.frontend.aten.pointwise import at_least_1d, refuse_integers
-from cuesta.frontend.rules import Decline, imports, sizes_of
+from cuesta.frontend.rules import Decline, imports, op_name, sizes_of
 from cuesta.sizes import Size
 
-Value: TypeAlias = ir.Value
 _CLASSES: dict[str, tuple[Any, dict[str, int]]] = {
     "_softmax": (normalisation.Softmax, {"safe": 0}),
     "_safe_softmax": (normalisation.Softmax, {"safe": 1}),
@@ -34,7 +33,7 @@ def _rank(x: Value) -> int:
 
 @imports("_softmax", "_safe_softmax", "_log_softmax")
 def softmax(b: GraphBuilder, node: torch.fx.Node, x: Value, dim: int, *_: Any, **__: Any) -> Value:
-    cls, extra = _CLASSES[str(node.target).split(".")[1]]
+    cls, extra = _CLASSES[op_name(node)]
     x = at_least_1d(b, b.convert(x, types.SPELLING[node.meta["val"].dtype]))
     refuse_integers(x)
     y = cls(x, int_attr(dim % _rank(x)), *map(int_attr, extra.values()), x.type).result
@@ -47,7 +46,7 @@ def softmax_backward(
 ) -> Value:
     if types.SPELLING[dtype] != spelling_of(grad):
         raise Decline("gradient and input have different dtypes")
-    cls, _ = _CLASSES[str(node.target).split(".")[1]]
+    cls, _ = _CLASSES[op_name(node)]
     grad, y = at_least_1d(b, grad), at_least_1d(b, y)
     dx = cls(grad, y, int_attr(dim % _rank(y)), grad.type).result
     return b.reshape(dx, tuple(node.meta["val"].shape))

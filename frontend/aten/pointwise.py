@@ -5,18 +5,16 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Iterable
-from typing import Any, TypeAlias
+from typing import Any
 
 import torch
 
 from cuesta._mlir import ir
 from cuesta.dialects.cuesta import pointwise
-from cuesta.dialects.graph_builder import GraphBuilder
+from cuesta.dialects.graph_builder import GraphBuilder, Value
 from cuesta.dialects.types import SPELLING, is_float, opmath, shape_of, spelling_of, torch_dtype
-from cuesta.frontend.rules import Decline, imports
+from cuesta.frontend.rules import Decline, imports, op_name
 from cuesta.torch_private.ops import schema_of
-
-Value: TypeAlias = ir.Value
 
 #: Higher derivatives of digamma are left to ATen: each takes a polynomial of higher degree and a sum of more terms.
 _MOST_DERIVATIVES = 6
@@ -100,7 +98,7 @@ def import_row(b: GraphBuilder, node: torch.fx.Node, row: pointwise.Pointwise, a
 @imports("add", "sub", "rsub")
 def add(b: GraphBuilder, node: torch.fx.Node, x: Any, y: Any, alpha: float = 1) -> Value:
     spelling = result_spelling(node)
-    name = str(node.target).split(".")[1]
+    name = op_name(node)
     if name != "add" and "i1" in {spelling_of(v) for v in (x, y) if isinstance(v, ir.Value)}:
         raise Decline("subtraction of bool: ATen raises")
     x, y = operand(b, x, spelling), operand(b, y, spelling)
@@ -139,7 +137,7 @@ def masked_fill(b: GraphBuilder, node: torch.fx.Node, x: Value, mask: Value, val
 
 @imports("clamp", "clamp_min", "clamp_max", "hardtanh")
 def clamp(b: GraphBuilder, node: torch.fx.Node, x: Value, *bounds: Any, **named: Any) -> Value:
-    name = str(node.target).split(".")[1]
+    name = op_name(node)
     if name == "hardtanh":
         low = bounds[0] if bounds else named.get("min_val", -1.0)
         high = bounds[1] if len(bounds) > 1 else named.get("max_val", 1.0)
@@ -160,7 +158,7 @@ def clamp(b: GraphBuilder, node: torch.fx.Node, x: Value, *bounds: Any, **named:
 
 @imports("gelu", "gelu_backward")
 def gelu(b: GraphBuilder, node: torch.fx.Node, *xs: Value, approximate: str = "none") -> Value:
-    backward = str(node.target).split(".")[1] == "gelu_backward"
+    backward = op_name(node) == "gelu_backward"
     name = ("gelu" if approximate == "none" else "gelu_tanh") + ("_backward" if backward else "")
     return b.pointwise(name, *xs)
 
@@ -175,7 +173,7 @@ def dropout_backward(b: GraphBuilder, node: torch.fx.Node, grad: Value, mask: Va
 @imports("addcmul", "addcdiv")
 def addcmul(b: GraphBuilder, node: torch.fx.Node, x: Value, y: Any, z: Any, value: float = 1) -> Value:
     spelling = result_spelling(node)
-    name = "mul" if str(node.target).split(".")[1] == "addcmul" else "div"
+    name = "mul" if op_name(node) == "addcmul" else "div"
     if "f" not in spelling and name == "div":
         raise Decline("no float: this op is compiled for floats only")
 
@@ -244,7 +242,7 @@ def polygamma(b: GraphBuilder, node: torch.fx.Node, n: int, x: Value) -> Value:
 def hardswish(b: GraphBuilder, node: torch.fx.Node, x: Value) -> Value:
     def compute(x: Value) -> Value:
         gate = b.with_number("minimum", b.with_number("maximum", b.with_number("add", x, 3.0), 0.0), 6.0)
-        if str(node.target).split(".")[1] == "hardswish":
+        if op_name(node) == "hardswish":
             gate = b.pointwise("mul", x, gate)
         return b.with_number("div", gate, 6.0)
 

@@ -8,23 +8,19 @@ import itertools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
 
 import torch
 
-from cuesta._mlir import ir
 from cuesta.dialects import types
 from cuesta.dialects.cuesta import indexing, reduction
 from cuesta.dialects.cuesta.dialect import float_attr, int_array
-from cuesta.dialects.graph_builder import GraphBuilder
+from cuesta.dialects.graph_builder import GraphBuilder, Value
 from cuesta.dialects.types import opmath, shape_of, spelling_of
 from cuesta.frontend.aten.pointwise import joined, result_spelling
 from cuesta.frontend.aten.positions import write_at
 from cuesta.frontend.rules import Decline, imports, sizes_of
 from cuesta.sizes import Number, Size
 from cuesta.torch_private.symbolic_shapes import statically_known_true
-
-Value: TypeAlias = ir.Value
 
 #: Pools of windows with more places than this are left to ATen: each place is an operand of the kernel.
 MOST_PLACES = 32

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, TypeAlias
+from typing import Any
 
 import torch
 
-from cuesta._mlir import ir
 from cuesta.dialects import types
 from cuesta.dialects.cuesta import reduction
 from cuesta.dialects.cuesta.dialect import int_attr
-from cuesta.dialects.graph_builder import GraphBuilder
+from cuesta.dialects.graph_builder import GraphBuilder, Value
 from cuesta.dialects.types import opmath, shape_of, spelling_of
 from cuesta.frontend.aten.pointwise import refuse_integers, result_spelling
-from cuesta.frontend.rules import Decline, imports
-
-Value: TypeAlias = ir.Value
+from cuesta.frontend.rules import Decline, imports, op_name
 
 _RUNNING: dict[str, Any] = {
     "cumsum": reduction.CumSum,
@@ -43,7 +40,7 @@ def _reduce(b: GraphBuilder, name: str, x: Value, dims: list[int], keepdim: bool
 def sum_(b: GraphBuilder, node: torch.fx.Node, x: Value, dims: Any = None, keepdim: bool = False, **_: Any) -> Value:
     result = result_spelling(node)
     wide = opmath(result)
-    total = _reduce(b, str(node.target).split(".")[1], b.convert(x, wide), all_dims(x, dims), keepdim)
+    total = _reduce(b, op_name(node), b.convert(x, wide), all_dims(x, dims), keepdim)
     return b.convert(total, result)
 
 
@@ -55,7 +52,7 @@ def mean(b: GraphBuilder, node: torch.fx.Node, x: Value, dims: Any = None, keepd
 
 @imports("amax", "amin", "max.default", "min.default")
 def amax(b: GraphBuilder, node: torch.fx.Node, x: Value, dims: Any = None, keepdim: bool = False) -> Value:
-    name = str(node.target).split(".")[1]
+    name = op_name(node)
     return _reduce(b, {"max": "amax", "min": "amin"}.get(name, name), x, all_dims(x, dims), keepdim)
 
 
@@ -80,7 +77,7 @@ def _argmax(b: GraphBuilder, name: str, x: Value, dim: int, keepdim: bool) -> Va
 
 @imports("argmax", "argmin")
 def argmax(b: GraphBuilder, node: torch.fx.Node, x: Value, dim: int | None = None, keepdim: bool = False) -> Value:
-    name = str(node.target).split(".")[1]
+    name = op_name(node)
     if not shape_of(x):
         return b.constant(0, "i64")
     if dim is None:
@@ -93,7 +90,7 @@ def argmax(b: GraphBuilder, node: torch.fx.Node, x: Value, dim: int | None = Non
 def max_dim(b: GraphBuilder, node: torch.fx.Node, x: Value, dim: int, keepdim: bool = False) -> list[Value]:
     if not shape_of(x):
         return [x, b.constant(0, "i64")]
-    name = str(node.target).split(".")[1]
+    name = op_name(node)
     dim %= len(shape_of(x))
     return [b.reduce("a" + name, x, [dim], keepdim), _argmax(b, "arg" + name, x, dim, keepdim)]
 
@@ -125,7 +122,7 @@ def var(b: GraphBuilder, node: torch.fx.Node, x: Value, dims: Any = None, *args:
     correction = 1 if correction is None else correction
     result = spelling_of(x)
     value, average = variance(b, b.convert(x, opmath(result)), all_dims(x, dims), correction, keepdim)
-    name = str(node.target).split(".")[1]
+    name = op_name(node)
     if name == "var_mean":
         return [b.convert(value, result), b.convert(average, result)]
     return b.convert(b.pointwise("sqrt", value) if name == "std" else value, result)
@@ -150,7 +147,7 @@ def running(b: GraphBuilder, node: torch.fx.Node, x: Value, dim: int, **_: Any) 
     result = result_spelling(node)
     if not shape_of(x):
         return b.convert(x, result)
-    wide, op = b.convert(x, opmath(result)), _RUNNING[str(node.target).split(".")[1]]
+    wide, op = b.convert(x, opmath(result)), _RUNNING[op_name(node)]
     dim %= len(shape_of(x))
     if op is reduction.LogCumSumExp:
         refuse_integers(wide)

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from typing import Any
 
 import torch
 
-from cuesta._mlir import ir
-from cuesta.dialects.graph_builder import GraphBuilder
+from cuesta.dialects.graph_builder import GraphBuilder, Value
 from cuesta.frontend.aten.pointwise import result_spelling
 from cuesta.frontend.rules import imports, sizes_of, strides_of
-
-Value: TypeAlias = ir.Value
 
 
 @imports("resize_bytes", namespace="cuesta")

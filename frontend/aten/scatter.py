@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, TypeAlias
+from typing import Any
 
 import torch
 
@@ -12,15 +12,13 @@ from cuesta._mlir import ir
 from cuesta.dialects import types
 from cuesta.dialects.cuesta import indexing, pointwise, reduction
 from cuesta.dialects.cuesta.dialect import int_attr
-from cuesta.dialects.graph_builder import GraphBuilder
+from cuesta.dialects.graph_builder import GraphBuilder, Value
 from cuesta.dialects.module_target import on_cpu
 from cuesta.dialects.types import shape_of, spelling_of
 from cuesta.frontend.aten.pointwise import at_least_1d
 from cuesta.frontend.aten.positions import index_into, write_at
-from cuesta.frontend.rules import Decline, imports
+from cuesta.frontend.rules import Decline, imports, op_name
 from cuesta.sizes import Number, Size
-
-Value: TypeAlias = ir.Value
 
 #: The most elements of a mask that one program counts on a GPU.
 _MOST_COUNTED = 8192
@@ -68,7 +66,7 @@ def index_put(
     together = [b.reshape(b.expand(i, places), [*places, *after]) for i in chosen.values()]
     kept = iter([d for d in range(len(whole)) if not at <= d < at + len(places)])
     walks = [-1 - dims.index(d) if d in chosen else next(kept) for d in range(len(shape_of(x)))]
-    flag = "in_range" if str(node.target).startswith("aten._unsafe") and _made_of_numbers(node.args[1]) else "wraps"
+    flag = "in_range" if op_name(node).startswith("_unsafe") and _made_of_numbers(node.args[1]) else "wraps"
     return write_at(b, x, value, together, walks, "add" if add else "set", flag, ordered=add)
 
 

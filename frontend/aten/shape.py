@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, TypeAlias
+from typing import Any
 
 import torch
 
-from cuesta._mlir import ir
 from cuesta.dialects import types
 from cuesta.dialects.cuesta import shape
 from cuesta.dialects.cuesta.dialect import int_array
-from cuesta.dialects.graph_builder import GraphBuilder
+from cuesta.dialects.graph_builder import GraphBuilder, Value
 from cuesta.dialects.types import shape_of, spelling_of
 from cuesta.frontend.aten.pooling import window
-from cuesta.frontend.rules import Decline, imports, sizes_of, strides_of
+from cuesta.frontend.rules import Decline, imports, op_name, sizes_of, strides_of
 from cuesta.sizes import Number, Size, number
-
-Value: TypeAlias = ir.Value
 
 
 def _size(node: torch.fx.Node) -> tuple[Number, ...]:
@@ -34,7 +31,7 @@ def reshape(b: GraphBuilder, node: torch.fx.Node, x: Value, *_: Any) -> Value:
 def permute(b: GraphBuilder, node: torch.fx.Node, x: Value, *args: Any) -> Value:
     rank = len(shape_of(x))
     dims = list(range(rank))
-    name = str(node.target).split(".")[1].removesuffix("_copy")
+    name = op_name(node).removesuffix("_copy")
     if name == "movedim":
         raise Decline("movedim is decomposed before import")
     if name == "permute":
@@ -88,7 +85,7 @@ def _parts(b: GraphBuilder, x: Value, sizes: Sequence[Number], dim: int) -> list
 @imports("split.Tensor", "split_with_sizes", "unsafe_split.Tensor", "unbind", "split_with_sizes_copy")
 def split(b: GraphBuilder, node: torch.fx.Node, x: Value, *args: Any, **kwargs: Any) -> list[Value]:
     results = node.meta["val"]
-    if str(node.target).split(".")[1] == "unbind":
+    if op_name(node) == "unbind":
         dim = (args[0] if args else kwargs.get("dim", 0)) % len(shape_of(x))
         pieces = _parts(b, x, [1] * len(results), dim)
     else:

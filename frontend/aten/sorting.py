@@ -8,22 +8,19 @@ choice differs from machine to machine.
 from __future__ import annotations
 
 import math
-from typing import Any, TypeAlias
+from typing import Any
 
 import torch
 
-from cuesta._mlir import ir
 from cuesta.dialects import types
 from cuesta.dialects.cuesta import reduction
 from cuesta.dialects.cuesta.dialect import int_attr
-from cuesta.dialects.graph_builder import GraphBuilder
+from cuesta.dialects.graph_builder import GraphBuilder, Value
 from cuesta.dialects.types import shape_of, spelling_of
 from cuesta.frontend.aten.positions import write_at
 from cuesta.frontend.aten.reduction import declines_along_rows
 from cuesta.frontend.rules import Decline, imports
 from cuesta.sizes import Number, Size
-
-Value: TypeAlias = ir.Value
 
 #: Longer rows are left to ATen: each element is compared with all others. Measured: sorting rows of 8 to 64 took 0.2 to
 #: 1.2 of ATen's time (finding the two largest of 64 took 2.2), rows of 128 took up to 12 times as long.

@@ -5,12 +5,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, TypeAlias
+from typing import Any
 
 import torch
 
-from cuesta._mlir import ir
-from cuesta.dialects.graph_builder import GraphBuilder
+from cuesta.dialects.graph_builder import GraphBuilder, Value
 from cuesta.dialects.types import opmath, shape_of, spelling_of
 from cuesta.errors import Unsupported
 from cuesta.frontend.aten.pointwise import joined
@@ -18,8 +17,6 @@ from cuesta.frontend.aten.positions import index_into
 from cuesta.frontend.rules import Decline, imports, strides_of
 from cuesta.sizes import number
 from cuesta.torch_private.decompositions import is_non_overlapping_and_dense_or_false
-
-Value: TypeAlias = ir.Value
 
 #: If more windows contain one element, adding their gradients is left to ATen: each window is an operand of the kernel.
 _MOST_WINDOWS = 32
