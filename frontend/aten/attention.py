@@ -11,47 +11,23 @@ from cuesta.dialects import types
 from cuesta.dialects.cuesta import attention
 from cuesta.dialects.cuesta.dialect import float_attr, int_attr
 from cuesta.dialects.graph_builder import GraphBuilder, Value
-from cuesta.frontend.rules import imports
+from cuesta.frontend.rules import imports, op_name
+
+#: Custom op → the dialect's op, and the number of tensors among its arguments, which come first.
+_OPS: dict[str, tuple[Any, int]] = {
+    "attention": (attention.Attention, 4),
+    "attention_backward": (attention.AttentionBackward, 7),
+    "dropout_attention": (attention.DropoutAttention, 4),
+    "dropout_attention_backward": (attention.DropoutAttentionBackward, 9),
+}
 
 
-def _build(kind: Any, node: torch.fx.Node, route: str, *arguments: Any) -> list[Value]:
+@imports(*_OPS, namespace="cuesta")
+def whole(b: GraphBuilder, node: torch.fx.Node, *arguments: Any) -> list[Value]:
+    kind, count = _OPS[op_name(node)]
+    causal, scale, *rest = arguments[count:]
+    chance = [float_attr(rest.pop(0))] if op_name(node).startswith("dropout") else []
     results = [types.tensor(tuple(r.shape), types.SPELLING[r.dtype]) for r in node.meta["val"]]
-    op = kind(*arguments, *results).operation
-    op.attributes["route"] = ir.StringAttr.get(route)
+    op = kind(*arguments[:count], float_attr(scale), int_attr(causal), *chance, *results).operation
+    op.attributes["route"] = ir.StringAttr.get(rest[0])
     return list(op.results)
-
-
-@imports("attention", namespace="cuesta")
-def forward(
-    b: GraphBuilder,
-    node: torch.fx.Node,
-    q: Value,
-    k: Value,
-    v: Value,
-    mask: Any,
-    causal: bool,
-    scale: float,
-    route: str,
-) -> list[Value]:
-    numbers = (float_attr(scale), int_attr(causal))
-    return _build(attention.Attention, node, route, q, k, v, mask, *numbers)
-
-
-@imports("attention_backward", namespace="cuesta")
-def backward(b: GraphBuilder, node: torch.fx.Node, *arguments: Any) -> list[Value]:
-    *saved, mask, causal, scale, route = arguments
-    return _build(attention.AttentionBackward, node, route, *saved, mask, float_attr(scale), int_attr(causal))
-
-
-@imports("dropout_attention", namespace="cuesta")
-def dropout_forward(b: GraphBuilder, node: torch.fx.Node, *arguments: Any) -> list[Value]:
-    q, k, v, mask, causal, scale, p, route, _call = arguments
-    numbers = (float_attr(scale), int_attr(causal), float_attr(p))
-    return _build(attention.DropoutAttention, node, route, q, k, v, mask, *numbers)
-
-
-@imports("dropout_attention_backward", namespace="cuesta")
-def dropout_backward(b: GraphBuilder, node: torch.fx.Node, *arguments: Any) -> list[Value]:
-    *saved, causal, scale, p, route = arguments
-    numbers = (float_attr(scale), int_attr(causal), float_attr(p))
-    return _build(attention.DropoutAttentionBackward, node, route, *saved, *numbers)
