@@ -24,7 +24,7 @@ from cuesta.driver.planning import plan
 from cuesta.driver.specialise import is_symbolic
 from cuesta.errors import DeviceError, Unsupported
 from cuesta.frontend.capture.aot import aot_backend
-from cuesta.frontend.fx_passes.bitwise import decompositions_of
+from cuesta.frontend.decompositions.table import decompositions_of
 from cuesta.frontend.fx_pipelines import ATEN, DYNAMO
 from cuesta.options import Options
 from cuesta.reports.audit_result import Audit, AuditedGraph, GraphBreak

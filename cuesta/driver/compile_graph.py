@@ -24,18 +24,20 @@ from cuesta.driver.memory.step_memory import StepMemory, refuse_unplanned
 from cuesta.driver.op_by_op import op_by_op
 from cuesta.driver.own_errors import is_strict, told_of
 from cuesta.driver.pieces import in_pieces, steps_to_cut_at
-from cuesta.driver.recording import recorded
 from cuesta.driver.specialise import is_symbolic, specialised
 from cuesta.driver.tiers.tiered import FirstTier, begin_program
 from cuesta.errors import ArtefactError, CompileError, CuestaError, DeviceError, Unsupported
 from cuesta.frontend.capture.aliased_outputs import note_aliased_outputs
 from cuesta.frontend.capture.donation import donated_arguments
 from cuesta.frontend.capture.static_inputs import static_arguments
+from cuesta.frontend.convention import Convention
 from cuesta.frontend.fx_pipelines import ATEN
 from cuesta.frontend.undefined_results import refuse_saved
 from cuesta.options import Options
 from cuesta.reports import compile_report
 from cuesta.reports.compile_report import GraphReport, SetsOfSizes
+from cuesta.runtime.cuda.cuda_graphs import RecordedProgram
+from cuesta.runtime.cuda.cuda_recorder import recorder_of
 from cuesta.runtime.executable import Executable
 from cuesta.torch_private.configs import repro_after
 
@@ -158,12 +160,40 @@ def _bound(made: MadeProgram, gm: torch.fx.GraphModule, request: _Request, repor
     steps = made.executable.metadata["steps"]
 
     def run(program: Executable) -> Run:
-        return profiled(recorded(program, made.convention, request.options, report, request.static), report, steps)
+        return profiled(_recorded(program, made.convention, request.options, report, request.static), report, steps)
 
     if not is_symbolic(gm):
         return bind(run(made.executable), made.convention, gm)
     others = _for_each_set(gm, request, "the program for all sizes does not admit these sizes")
     return bind_sized(made.executable, made.convention, gm, others, run)
+
+
+def _recorded(
+    program: Executable, convention: Convention, options: Options, report: GraphReport, static: Sequence[int]
+) -> Run:
+    """The program, wrapped to be recorded at its second call where it can be; the report says why where it cannot.
+
+    `static` are positions of arguments whose memory stays at one address.
+    """
+    device = torch.device(program.metadata["device"])
+    if not options.cudagraphs or device.type != "cuda":
+        return program
+    if program.metadata["elsewhere"]:
+        report.cuda_graph = f"not recorded: the program has tensors on {', '.join(program.metadata['elsewhere'])}"
+        return program
+
+    def tell(outcome: str) -> None:
+        report.cuda_graph = outcome
+
+    if options.memory_limit is not None:
+        report.cuda_graph = "not recorded: memory_limit does not allow for the copies of arguments"
+        return program
+    tell("will be recorded at the second call")
+    chosen = convention.tensor_arguments
+    # The graph module's own tensors come after the call's.
+    count = len(chosen) + len(convention.constants)
+    stay = [n for n in range(count) if n >= len(chosen) or chosen[n] in static]
+    return RecordedProgram(program, program.metadata, stay, recorder_of(device), program.fits, tell)
 
 
 def report_of_steps(steps: dict[torch.fx.Node, str], kind: str) -> GraphReport:

@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from cuesta.driver.calling import Boxed
+from cuesta.driver.calling import Boxed, as_boxed
 from cuesta.frontend.attention.specialised_masks import prove_masks
 from cuesta.frontend.capture.aliased_outputs import keep_aliases
 from cuesta.frontend.graph_key import attribute
@@ -47,13 +47,13 @@ def specialised(
     """A boxed callable that compiles `gm` for each new set of sizes; `sets` counts them."""
     programs = _Programs(sets)
 
+    @as_boxed
     def call(args: list[Any]) -> list[Any]:
         key = tuple((tuple(a.shape), a.stride()) if isinstance(a, torch.Tensor) else a for a in args)
         # A local variable keeps the program alive while it runs, even if another thread drops it meanwhile.
         program = programs.get(key, lambda: compile_static(_with_numbers(gm, args)))
         return program(args)
 
-    call._boxed_call = True  # type: ignore[attr-defined]
     return call
 
 

@@ -144,8 +144,8 @@ def dropout_attention(
 
 @dropout_attention.register_fake
 def _(*arguments: Any) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    q, *others, route, _call = arguments
-    output, logsumexp, _, _ = _forward(q, *others, route)
+    q, k, v, mask, causal, scale, p, route, _call = arguments
+    output, logsumexp, _, _ = _forward(q, k, v, mask, causal, scale, p, route)
     kind, sizes = (torch.uint64, (2,)) if route == "flash" else (torch.int64, ())
     return output, logsumexp, q.new_empty(sizes, dtype=kind), q.new_empty((), dtype=kind)
 

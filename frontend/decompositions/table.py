@@ -24,6 +24,7 @@ from cuesta.frontend.decompositions.foreach import foreach_decompositions
 from cuesta.frontend.fx_passes import byte_images, operand_layouts
 from cuesta.frontend.refused_arguments import is_checked, refuses
 from cuesta.frontend.refused_types import refused_type, refused_types
+from cuesta.options import Options
 from cuesta.torch_private import pytree
 from cuesta.torch_private.decompositions import (
     core_decompositions_after_autograd,
@@ -158,6 +159,12 @@ _OURS: dict[Any, Callable[..., Any]] = {
     **trilinear.DECOMPOSITIONS,
     **batch_norm_training.DECOMPOSITIONS,
 }
+
+
+def decompositions_of(options: Options) -> dict[Any, Callable[..., Any]]:
+    """overload → its decomposition, as AOTAutograd takes it under these options."""
+    # On CPU, an op over lists computes what its function computes on each tensor.
+    return foreach_decompositions() if options.bitwise_eager else decompositions(options.cache_root)
 
 
 @functools.cache

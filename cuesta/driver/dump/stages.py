@@ -18,6 +18,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from cuesta._mlir import ir
+from cuesta.dialects.kernel_module import kernel_modules
+from cuesta.reports.compile_report import GraphReport
 
 _log = logging.getLogger("cuesta.dump")
 _NUMBERS = itertools.count()
@@ -114,6 +116,20 @@ def write_graph(root: Path, stage: str, text: str) -> None:
         _write_whole(root / f"{next(_NUMBERS):03d}_{stage}_{os.getpid()}.py", text)
     except OSError as error:
         _warn(root, error)
+
+
+def write_kernels_and_picture(dump: Dump, module: ir.Module, report: GraphReport, picture: bool) -> None:
+    """Writes `kernels/NAME.mlir` for each kernel of a module at stage kernels, and graph.svg where asked for."""
+    for kernels in kernel_modules(module):
+        for view in kernels.body.operations:
+            op = view.operation
+            if "sym_name" in op.attributes:
+                text = op.get_asm(enable_debug_info=True)
+                dump.write_beside(f"kernels/{op.attributes['sym_name'].value}.mlir", f"{text}\n")
+    if picture:
+        from cuesta.driver.dump.picture import draw
+
+        dump.write_beside("graph.svg", draw(module, next(report.lines())))
 
 
 def _warn(root: Path, error: OSError) -> None:
