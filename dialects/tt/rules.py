@@ -111,12 +111,9 @@ def _return(op: ir.Operation) -> str | None:
     return None if op.parent.name == ops.FUNC.name else f"ends a tt.func, not a {op.parent.name}"
 
 
+@rule(ops.GET_PROGRAM_ID, 0)
 def _program(op: ir.Operation) -> str | None:
     return axis_problem(op, 3) or wants(op, ir.IntegerType.get_signless(32))
-
-
-rule(ops.GET_PROGRAM_ID, 0)(_program)
-rule(ops.GET_NUM_PROGRAMS, 0)(_program)
 
 
 # -- regions ---------------------------------------------------------------------------------------------------

