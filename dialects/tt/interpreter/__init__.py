@@ -17,7 +17,7 @@ import numpy as np
 
 from cuesta._mlir import ir
 from cuesta.dialects.tt.interpreter import arithmetic, blocks, control, device_library, memory
-from cuesta.dialects.tt.interpreter.program import Builder, Run, Steps, Values, program_ids
+from cuesta.dialects.tt.interpreter.program import Builder, Run, Steps, program_ids
 from cuesta.dialects.tt.interpreter.values import InterpreterError, OutsideMemory, register_dtype, spelling
 
 __all__ = [
@@ -69,8 +69,7 @@ class Kernel:
         with np.errstate(all="ignore"):
             for start in range(0, prod(grid), chunk):
                 ids = program_ids((x, y, z), start, min(start + chunk, prod(grid)))
-                values: Values = [None] * self.values
-                self.steps.run(Run((x, y, z), ids, ranges), values, arguments)
+                self.steps.run(Run([None] * self.values, (x, y, z), ids, ranges), arguments)
 
 
 def prepare(function: ir.Operation) -> Kernel:
