@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 import torch
-from torch.multiprocessing.reductions import StorageWeakRef
 
 from cuesta.errors import Unsupported
 from cuesta.frontend.capture.effects import is_effect
@@ -18,11 +18,22 @@ from cuesta.frontend.refused_types import refused_type
 from cuesta.frontend.rules import sizes_of
 from cuesta.runtime.dtypes import COMPUTABLE, SPELLING
 from cuesta.torch_private.ops import OpOverload, schema_of
+from cuesta.torch_private.tensors import memory_of
 
 
 def last_placeholder(graph: torch.fx.Graph) -> torch.fx.Node:
     """The last placeholder of a graph that has at least one."""
     return [node for node in graph.nodes if node.op == "placeholder"][-1]
+
+
+def inserting_behind(node: torch.fx.Node) -> AbstractContextManager[Any]:
+    """A context in which nodes are added to the node's graph behind it, and behind all placeholders."""
+    return node.graph.inserting_after(node if node.op != "placeholder" else last_placeholder(node.graph))
+
+
+def packet_of(node: torch.fx.Node) -> Any:
+    """The op that a node calls, whatever the overload; None for a node that calls no op."""
+    return getattr(node.target, "overloadpacket", None)
 
 
 def keep_results(graph: torch.fx.Graph, positions: Sequence[int]) -> None:
@@ -181,9 +192,7 @@ def tensor_attribute(gm: torch.fx.GraphModule, target: str) -> torch.Tensor:
     return value
 
 
-def storage_of(node: torch.fx.Node) -> StorageWeakRef | None:
-    """The storage of a node's tensor, which its views share; None for values that are no strided tensors."""
-    value = node.meta.get("val")
-    if not isinstance(value, torch.Tensor) or value.layout != torch.strided:
-        return None
-    return StorageWeakRef(value.untyped_storage())
+def storage_of(node: torch.fx.Node) -> int | None:
+    """A number for the storage of a node's tensor, which its views share; None for values that are no strided
+    tensors."""
+    return memory_of(node.meta.get("val"))

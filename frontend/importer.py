@@ -43,6 +43,7 @@ from cuesta.frontend.fx_nodes import (
     tensor_nodes,
 )
 from cuesta.frontend.graph_key import held_nodes
+from cuesta.frontend.python_steps import writes_argument
 from cuesta.frontend.rules import CALL_IN_ATEN, Decline, find_complex_rule, find_rule, strides_of
 from cuesta.frontend.source_lines import frame_of, name_of
 from cuesta.frontend.symbols import Source, bind_symbols, zeros
@@ -60,12 +61,7 @@ _WHOLE = (
     *("cuesta.dropout_attention", "cuesta.dropout_attention_backward"),
 )
 #: Arithmetic on sizes with a float result → the pointwise op that computes it.
-_ARITHMETIC: dict[Any, str] = {
-    operator.truediv: "div",
-    operator.mul: "mul",
-    operator.add: "add",
-    operator.sub: "sub",
-}
+_ARITHMETIC: dict[Any, str] = {operator.truediv: "div", operator.mul: "mul", operator.add: "add", operator.sub: "sub"}
 
 
 @dataclass
@@ -115,12 +111,9 @@ class _Importer:
             return self.values[node.args[0]][node.args[1]]  # type: ignore[index]
         if not isinstance(target, OpOverload):
             raise Unsupported(f"{target} is not an ATen op: higher-order ops run in Python")
-        destination = node.args[0] if node.args else None
-        if (
-            target is torch.ops.aten.copy_.default
-            and isinstance(destination, torch.fx.Node)
-            and destination.op == "placeholder"
-        ):
+        if writes_argument(node):
+            destination = node.args[0]
+            assert isinstance(destination, torch.fx.Node)
             if destination.meta["val"].device != self.device:
                 raise Unsupported(f"the graph writes to an argument on the {destination.meta['val'].device.type}")
             (fresh,) = tensor_nodes(node.args[1:2])

@@ -17,7 +17,7 @@ from cuesta.dialects.cuesta import reduction
 from cuesta.dialects.graph_builder import GraphBuilder, Value
 from cuesta.dialects.types import opmath, shape_of, spelling_of
 from cuesta.frontend.aten.pointwise import joined, refuse_integers, result_spelling
-from cuesta.frontend.aten.pooling import MOST_PLACES, has_vectors_of_channels, pool_rank, to_positions, window
+from cuesta.frontend.aten.pooling import MOST_PLACES, beats, has_vectors_of_channels, pool_rank, window
 from cuesta.frontend.rules import Decline, imports
 from cuesta.sizes import Number, Size
 
@@ -164,7 +164,7 @@ def adaptive_max_pool(b: GraphBuilder, node: torch.fx.Node, x: Value, counts: Se
         elif not positions:
             best = b.pointwise("maximum", best, part if holds is None else b.where(holds, part, lowest))
         else:
-            better = b.pointwise("logical_or", b.pointwise("gt", part, best), b.pointwise("isnan", part))
+            better = beats(b, part, best)
             better = better if holds is None else b.pointwise("logical_and", better, holds)
             best, offset = b.where(better, part, best), b.where(better, here, offset)
     assert best is not None and offset is not None
@@ -174,8 +174,3 @@ def adaptive_max_pool(b: GraphBuilder, node: torch.fx.Node, x: Value, counts: Se
     for d, (p, step) in enumerate(zip(parts, steps, strict=True)):
         position = b.pointwise("add", position, _along(b, b.with_number("mul", p.starts(b), step), d, rank))
     return [best, position]
-
-
-@imports("adaptive_max_pool2d_backward", "adaptive_max_pool3d_backward")
-def adaptive_max_pool_backward(b: GraphBuilder, node: torch.fx.Node, grad: Value, x: Value, indices: Value) -> Value:
-    return to_positions(b, node, grad, indices, shape_of(x))

@@ -27,8 +27,8 @@ def _filled(b: GraphBuilder, node: torch.fx.Node, number: Any) -> Value:
     return b.constant(number, spelling, sizes)
 
 
-@imports("full", "full_like", "fill", "new_full")
-def full(b: GraphBuilder, node: torch.fx.Node, like: Any, *args: Any, **_: Any) -> Value:
+@imports("full", "full_like", "fill", "new_full", "scalar_tensor")
+def full(b: GraphBuilder, node: torch.fx.Node, *args: Any, **_: Any) -> Value:
     return _filled(b, node, args[-1])
 
 
@@ -59,11 +59,6 @@ def _overlaps(meta: torch.Tensor) -> bool:
                 return True
             extent += (size - 1) * stride
     return False
-
-
-@imports("scalar_tensor")
-def scalar_tensor(b: GraphBuilder, node: torch.fx.Node, number: float, **_: Any) -> Value:
-    return _filled(b, node, number)
 
 
 @imports("arange")

@@ -8,6 +8,7 @@ import itertools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 
@@ -137,8 +138,7 @@ def max_pool(
         found = b.pointwise("logical_or", b.with_number("gt", best, lowest), b.pointwise("isnan", best))
         offset = b.where(found, offset, b.constant(-1, kind))
     for here, part in zip(offsets[1:], places[1:], strict=True):
-        # Of equal elements the first is chosen, of NaNs the last.
-        better = b.pointwise("logical_or", b.pointwise("gt", part, best), b.pointwise("isnan", part))
+        better = beats(b, part, best)
         offset = b.where(better, b.constant(here, kind), offset)
         best = b.where(better, part, best)
     return [best, _position(b, windows, b.convert(offset, "i64"))]
@@ -231,6 +231,19 @@ def to_positions(b: GraphBuilder, node: torch.fx.Node, grad: Value, positions: V
     walks = [*range(len(planes)), -1]
     written = write_at(b, zeros, b.reshape(grad, ends), [b.reshape(positions, ends)], walks, "add")
     return b.reshape(written, sizes)
+
+
+@imports(
+    *("adaptive_max_pool2d_backward", "adaptive_max_pool3d_backward"),
+    *("fractional_max_pool2d_backward", "fractional_max_pool3d_backward"),
+)
+def other_max_pool_backward(b: GraphBuilder, node: torch.fx.Node, grad: Value, x: Value, *rest: Any) -> Value:
+    return to_positions(b, node, grad, rest[-1], shape_of(x))
+
+
+def beats(b: GraphBuilder, x: Value, best: Value) -> Value:
+    """Whether each element replaces the best so far: of equal elements the first is chosen, of NaNs the last."""
+    return b.pointwise("logical_or", b.pointwise("gt", x, best), b.pointwise("isnan", x))
 
 
 def _divisor(

@@ -58,13 +58,7 @@ class _Call:
 
     def as_kwargs(self) -> dict[str, Any]:
         """The arguments after q, k and v."""
-        return {
-            "attn_mask": self.attn_mask,
-            "dropout_p": self.dropout_p,
-            "is_causal": self.is_causal,
-            "scale": self.scale,
-            "enable_gqa": self.enable_gqa,
-        }
+        return {name: value for name, value in vars(self).items() if name not in ("q", "k", "v")}
 
 
 def keep_attention_whole(gm: torch.fx.GraphModule, target: Target | None = None) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from cuesta.torch_private.fake_tensors import forward_metadata
-from cuesta.torch_private.tensors import storage_key
+from cuesta.torch_private.tensors import memory_of
 
 
 def donated_arguments(gm: torch.fx.GraphModule) -> list[int]:
@@ -20,7 +20,7 @@ def donated_arguments(gm: torch.fx.GraphModule) -> list[int]:
     """
     metadata = forward_metadata()
     positions = (metadata.bw_donated_idxs if metadata is not None else None) or []
-    storages = [_storage(n.meta.get("val")) for n in gm.graph.nodes if n.op == "placeholder"]
+    storages = [memory_of(n.meta.get("val")) for n in gm.graph.nodes if n.op == "placeholder"]
     return [i for i in positions if storages[i] is not None and storages.count(storages[i]) == 1]
 
 
@@ -31,17 +31,10 @@ def expected_arguments(forward: torch.fx.GraphModule, backward: torch.fx.GraphMo
     saved = {node.name for node in results[outputs:] if isinstance(node, torch.fx.Node) and node.op == "call_function"}
     saved -= {node.name for node in results[:outputs] if isinstance(node, torch.fx.Node)}
     arguments = [node for node in backward.graph.nodes if node.op == "placeholder"]
-    storages = [_storage(node.meta.get("val")) for node in arguments]
-    others = [_storage(node.meta.get("val")) for node in forward.graph.nodes if node.op == "placeholder"]
+    storages = [memory_of(node.meta.get("val")) for node in arguments]
+    others = [memory_of(node.meta.get("val")) for node in forward.graph.nodes if node.op == "placeholder"]
     return [
         i
         for i, (node, storage) in enumerate(zip(arguments, storages, strict=True))
         if node.name in saved and storage is not None and storages.count(storage) == 1 and storage not in others
     ]
-
-
-def _storage(value: object) -> int | None:
-    """A number that identifies a tensor's storage; None for values that are no strided tensors."""
-    if not isinstance(value, torch.Tensor) or value.layout != torch.strided:
-        return None
-    return storage_key(value)

@@ -24,7 +24,7 @@ from collections.abc import Iterator
 import torch
 from torch.utils.checkpoint import CheckpointPolicy
 
-from cuesta.frontend.fx_nodes import memory_root
+from cuesta.frontend.fx_nodes import memory_root, packet_of
 from cuesta.torch_private.partitioners import default_ops, with_ops
 
 aten = torch.ops.aten
@@ -60,7 +60,7 @@ def read_undetached(graph: torch.fx.Graph) -> None:
     for node in graph.find_nodes(op="call_function", target=aten.detach.default):
         value = node.args[0]
         assert isinstance(value, torch.fx.Node)
-        if getattr(memory_root(value).target, "overloadpacket", None) not in _DEAR:
+        if packet_of(memory_root(value)) not in _DEAR:
             node.replace_all_uses_with(value, delete_user_cb=lambda user: user.op != "output")
             if not node.users:
                 graph.erase_node(node)
