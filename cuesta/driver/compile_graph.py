@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
+from torch.fx import GraphModule, Node
 
 from cuesta.collector import held_back
 from cuesta.driver.autotune.machine_trial import decide_kinds, recall_kinds
@@ -64,11 +65,7 @@ class _Request:
 
 @held_back()  # a backward graph is compiled when it first runs
 def compile_aten_graph(
-    gm: torch.fx.GraphModule,
-    example_inputs: Sequence[Any],
-    kind: str,
-    memory: StepMemory,
-    keep: Keeping = Keeping.NOTHING,
+    gm: GraphModule, example_inputs: Sequence[Any], kind: str, memory: StepMemory, keep: Keeping = Keeping.NOTHING
 ) -> Boxed:
     """Compiles a functional ATen graph into a boxed callable, under the options that `memory` has for this kind."""
     if kind != "backward":
@@ -91,7 +88,7 @@ def compile_aten_graph(
         return compile_graph(gm, request)
 
 
-def compile_graph(gm: torch.fx.GraphModule, request: _Request) -> Boxed:
+def compile_graph(gm: GraphModule, request: _Request) -> Boxed:
     """Compiles a graph as one program where that is possible; else in pieces, for each set of sizes, or op by op."""
     kind, options = request.kind, request.options
     ATEN.run(gm, options, tell_stage)
@@ -128,7 +125,7 @@ def compile_graph(gm: torch.fx.GraphModule, request: _Request) -> Boxed:
     return boxed
 
 
-def _in_pieces(gm: torch.fx.GraphModule, steps: dict[torch.fx.Node, str], request: _Request) -> Boxed:
+def _in_pieces(gm: GraphModule, steps: dict[Node, str], request: _Request) -> Boxed:
     kind, options = request.kind, request.options
     refuse_unplanned(kind, options, "the graph is cut into pieces at steps in Python or at changes of the stream")
     if steps:
@@ -136,14 +133,14 @@ def _in_pieces(gm: torch.fx.GraphModule, steps: dict[torch.fx.Node, str], reques
     return in_pieces(gm, steps, lambda piece, name: compile_graph(piece, _Request(f"{kind}, {name}", options)))
 
 
-def _for_each_set(gm: torch.fx.GraphModule, request: _Request, reason: str) -> Boxed:
+def _for_each_set(gm: GraphModule, request: _Request, reason: str) -> Boxed:
     """One program for each set of sizes of a graph with symbolic sizes."""
     sets = SetsOfSizes(reason)
     numbers = replace(request, keep=Keeping.NOTHING, sets=sets)
     return specialised(gm, sets, lambda traced: compile_graph(traced, numbers))
 
 
-def _without_program(gm: torch.fx.GraphModule, request: _Request, problem: CuestaError) -> Boxed:
+def _without_program(gm: GraphModule, request: _Request, problem: CuestaError) -> Boxed:
     """Runs a graph for which no program was made: for each set of sizes if they are symbolic, else op by op."""
     expected = isinstance(problem, (Unsupported, DeviceError))
     told = str(problem) if expected else told_of(problem)
@@ -154,7 +151,7 @@ def _without_program(gm: torch.fx.GraphModule, request: _Request, problem: Cuest
     return _for_each_set(gm, request, str(problem))
 
 
-def _bound(made: MadeProgram, gm: torch.fx.GraphModule, request: _Request, report: GraphReport) -> Boxed:
+def _bound(made: MadeProgram, gm: GraphModule, request: _Request, report: GraphReport) -> Boxed:
     """The boxed callable of a program. For a set of sizes that a symbolic program does not admit, it compiles another
     program, for that set alone."""
     steps = made.executable.metadata["steps"]
@@ -196,7 +193,7 @@ def _recorded(
     return RecordedProgram(program, program.metadata, stay, recorder_of(device), program.fits, tell)
 
 
-def report_of_steps(steps: dict[torch.fx.Node, str], kind: str) -> GraphReport:
+def report_of_steps(steps: dict[Node, str], kind: str) -> GraphReport:
     """The report of the steps at which a graph is cut."""
     counts = collections.Counter((str(node.target), reason) for node, reason in steps.items())
     calls = [
@@ -207,7 +204,7 @@ def report_of_steps(steps: dict[torch.fx.Node, str], kind: str) -> GraphReport:
 
 
 def run_in_python(
-    gm: torch.fx.GraphModule,
+    gm: GraphModule,
     kind: str,
     options: Options,
     reason: str,

@@ -205,11 +205,7 @@ def addptr(pointer: ir.Value, offset: ir.Value) -> ir.Value:
     return ADDPTR([pointer, offset], [pointer.type]).result
 
 
-def load(
-    pointer: ir.Value,
-    mask: ir.Value | None = None,
-    other: ir.Value | float | None = None,
-) -> ir.Value:
+def load(pointer: ir.Value, mask: ir.Value | None = None, other: ir.Value | float | None = None) -> ir.Value:
     """Loads through `pointer`. Where `mask` is false, the result is `other`, or undefined without `other`."""
     kind = loaded_type(pointer)
     if isinstance(other, (int, float)):

@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-import torch
+from torch.fx import Node
 
 from cuesta.dialects import types
 from cuesta.dialects.cuesta import reduction
@@ -49,7 +49,7 @@ class Parts:
         return b.pointwise("sub", end, self.starts(b))
 
 
-def _parts(node: torch.fx.Node, sizes: Sequence[Number], counts: Sequence[Number]) -> list[Parts]:
+def _parts(node: Node, sizes: Sequence[Number], counts: Sequence[Number]) -> list[Parts]:
     """The parts along each dim. Declines symbolic sizes, and channels_last images on a CPU, of which ATen reads vectors
     of channels (measured: up to twice as fast)."""
     image = node.args[0].meta["val"]  # type: ignore[union-attr]
@@ -111,7 +111,7 @@ def _in_blocks(b: GraphBuilder, x: Value, counts: Sequence[Number]) -> tuple[Val
 
 
 @imports("_adaptive_avg_pool2d", "_adaptive_avg_pool3d")
-def adaptive_avg_pool(b: GraphBuilder, node: torch.fx.Node, x: Value, counts: Sequence[int]) -> Value:
+def adaptive_avg_pool(b: GraphBuilder, node: Node, x: Value, counts: Sequence[int]) -> Value:
     """The mean of each part."""
     spelling = result_spelling(node)
     wide = b.convert(x, opmath(spelling))
@@ -123,7 +123,7 @@ def adaptive_avg_pool(b: GraphBuilder, node: torch.fx.Node, x: Value, counts: Se
 
 
 @imports("_adaptive_avg_pool2d_backward", "_adaptive_avg_pool3d_backward")
-def adaptive_avg_pool_backward(b: GraphBuilder, node: torch.fx.Node, grad: Value, x: Value) -> Value:
+def adaptive_avg_pool_backward(b: GraphBuilder, node: Node, grad: Value, x: Value) -> Value:
     rank, spelling = pool_rank(node), result_spelling(node)
     sizes, counts = shape_of(x), shape_of(grad)[-rank:]
     wide = b.convert(grad, opmath(spelling))
@@ -142,7 +142,7 @@ def adaptive_avg_pool_backward(b: GraphBuilder, node: torch.fx.Node, grad: Value
 
 
 @imports("adaptive_max_pool2d", "adaptive_max_pool3d")
-def adaptive_max_pool(b: GraphBuilder, node: torch.fx.Node, x: Value, counts: Sequence[int]) -> list[Value | None]:
+def adaptive_max_pool(b: GraphBuilder, node: Node, x: Value, counts: Sequence[int]) -> list[Value | None]:
     """The maximum of each part and its position in the flattened input: the first of equal elements, the last NaN."""
     refuse_integers(x)
     rank = len(counts)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-import torch
+from torch.fx import Node
 
 from cuesta.dialects import types
 from cuesta.dialects.graph_builder import GraphBuilder, Value
@@ -31,7 +31,7 @@ def _correction(b: GraphBuilder, count: Number, spelling: str) -> Value:
 
 @imports("batch_norm_statistics", namespace="cuesta")
 def statistics(
-    b: GraphBuilder, node: torch.fx.Node, x: Value, mean: Value, var: Value, momentum: float, eps: float
+    b: GraphBuilder, node: Node, x: Value, mean: Value, var: Value, momentum: float, eps: float
 ) -> list[Value]:
     own_var, own_mean = variance(b, b.convert(x, opmath(spelling_of(x))), _dims(x), 0, False)
     rstd = b.pointwise("rsqrt", b.with_number("add", own_var, eps))
@@ -47,7 +47,7 @@ def statistics(
 @imports("_native_batch_norm_legit_no_training")
 def evaluated(
     b: GraphBuilder,
-    node: torch.fx.Node,
+    node: Node,
     x: Value,
     weight: Value | None,
     bias: Value | None,
@@ -72,7 +72,7 @@ def evaluated(
 
 @imports("batch_norm_backward", namespace="cuesta")
 def backward(
-    b: GraphBuilder, node: torch.fx.Node, grad: Value, x: Value, weight: Value | None, mean: Value, rstd: Value
+    b: GraphBuilder, node: Node, grad: Value, x: Value, weight: Value | None, mean: Value, rstd: Value
 ) -> list[Value]:
     kind = opmath(spelling_of(x))
     sizes, dims = shape_of(x), _dims(x)

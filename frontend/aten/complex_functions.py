@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 
-import torch
+from torch.fx import Node
 
 from cuesta.dialects.graph_builder import GraphBuilder, Value
 from cuesta.dialects.types import spelling_of
@@ -28,7 +28,7 @@ def _times(x: Expression, y: Expression) -> Expression:
 
 
 @imports("polar", complex_numbers=True)
-def polar(b: GraphBuilder, node: torch.fx.Node, length: Value, angle: Value) -> Value:
+def polar(b: GraphBuilder, node: Node, length: Value, angle: Value) -> Value:
     r, phi = Expression(b, length), Expression(b, angle)
     return Pair(r * phi.of("cos"), r * phi.of("sin")).value
 
@@ -113,7 +113,7 @@ on_complex("tan")(lambda z: _swapped(tanh(_swapped(z))))
 
 # -- gradients --------------------------------------------------------------------------------
 @imports("tanh_backward", "sigmoid_backward", complex_numbers=True)
-def backward(b: GraphBuilder, node: torch.fx.Node, grad: Value, output: Value) -> Value:
+def backward(b: GraphBuilder, node: Node, grad: Value, output: Value) -> Value:
     """The gradient times the conjugate of 1 - y² for tanh, of y (1 - y) for sigmoid."""
     spelling = spelling_of(output)
     y = Pair.of(b, output, spelling)

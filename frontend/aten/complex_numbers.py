@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-import torch
+from torch.fx import Node
 
 from cuesta._mlir import ir
 from cuesta.dialects.cuesta import reduction
@@ -92,7 +92,7 @@ class Pair:
 Made = TypeVar("Made", Pair, Expression)
 
 
-def pairs(b: GraphBuilder, node: torch.fx.Node, spelling: str, *xs: Any) -> list[Pair]:
+def pairs(b: GraphBuilder, node: Node, spelling: str, *xs: Any) -> list[Pair]:
     """The operands of a pointwise call. A complex operand is broadcast before it is split into parts, so that the
     kernel that uses the parts also splits them."""
     sizes = node.meta["val"].shape
@@ -105,7 +105,7 @@ def on_complex(*names: str) -> Callable[[Callable[[Pair], Made]], Callable[[Pair
 
     def enter(function: Callable[[Pair], Made]) -> Callable[[Pair], Made]:
         @imports(*names, complex_numbers=True)
-        def rule(b: GraphBuilder, node: torch.fx.Node, x: Value, *rest: Any) -> Value:
+        def rule(b: GraphBuilder, node: Node, x: Value, *rest: Any) -> Value:
             if rest:
                 raise Decline("the rule for complex numbers takes one operand, and this overload has more arguments")
             return function(Pair.of(b, x, spelling_of(x))).value
@@ -125,7 +125,7 @@ imports("complex", complex_numbers=True)(lambda b, node, re, im: b.complex(re, i
 
 # -- arithmetic -------------------------------------------------------------------------------
 @imports("add", "sub", "rsub", complex_numbers=True)
-def add(b: GraphBuilder, node: torch.fx.Node, x: Any, y: Any, alpha: complex = 1) -> Value:
+def add(b: GraphBuilder, node: Node, x: Any, y: Any, alpha: complex = 1) -> Value:
     spelling, name = result_spelling(node), op_name(node)
     left, right = pairs(b, node, spelling, *((y, x) if name == "rsub" else (x, y)))
     if alpha != 1:
@@ -134,19 +134,19 @@ def add(b: GraphBuilder, node: torch.fx.Node, x: Any, y: Any, alpha: complex = 1
 
 
 @imports("mul", complex_numbers=True)
-def mul(b: GraphBuilder, node: torch.fx.Node, x: Any, y: Any) -> Value:
+def mul(b: GraphBuilder, node: Node, x: Any, y: Any) -> Value:
     left, right = pairs(b, node, result_spelling(node), x, y)
     return (left * right).value
 
 
 @imports("div", "true_divide", complex_numbers=True)
-def div(b: GraphBuilder, node: torch.fx.Node, x: Any, y: Any, rounding_mode: str | None = None) -> Value:
+def div(b: GraphBuilder, node: Node, x: Any, y: Any, rounding_mode: str | None = None) -> Value:
     left, right = pairs(b, node, result_spelling(node), x, y)
     return (left / right).value
 
 
 @imports("addcmul", "addcdiv", complex_numbers=True)
-def addcmul(b: GraphBuilder, node: torch.fx.Node, x: Value, y: Any, z: Any, value: complex = 1) -> Value:
+def addcmul(b: GraphBuilder, node: Node, x: Value, y: Any, z: Any, value: complex = 1) -> Value:
     spelling = result_spelling(node)
     start, left, right = pairs(b, node, spelling, x, y, z)
     if value != 1:
@@ -155,7 +155,7 @@ def addcmul(b: GraphBuilder, node: torch.fx.Node, x: Value, y: Any, z: Any, valu
 
 
 @imports("lerp", complex_numbers=True)
-def lerp(b: GraphBuilder, node: torch.fx.Node, start: Value, end: Value, weight: Any) -> Value:
+def lerp(b: GraphBuilder, node: Node, start: Value, end: Value, weight: Any) -> Value:
     """Interpolates from the nearer end, as ATen does."""
     first, last, share = pairs(b, node, result_spelling(node), start, end, weight)
     apart = last - first
@@ -165,7 +165,7 @@ def lerp(b: GraphBuilder, node: torch.fx.Node, start: Value, end: Value, weight:
 
 
 @imports("pow", complex_numbers=True)
-def power(b: GraphBuilder, node: torch.fx.Node, x: Any, exponent: Any) -> Value:
+def power(b: GraphBuilder, node: Node, x: Any, exponent: Any) -> Value:
     """Raises to a small integer power."""
     known = exponent.real if isinstance(exponent, complex) and exponent.imag == 0 else exponent
     if not isinstance(known, (int, float)) or known not in _POWERS:
@@ -193,7 +193,7 @@ on_complex("imag")(lambda z: z.im)
 
 # -- comparisons ------------------------------------------------------------------------------
 @imports("eq", "ne", complex_numbers=True)
-def equal(b: GraphBuilder, node: torch.fx.Node, x: Any, y: Any) -> Value:
+def equal(b: GraphBuilder, node: Node, x: Any, y: Any) -> Value:
     left, right = pairs(b, node, common_spelling(node, 0, 1), x, y)
     if op_name(node) == "eq":
         return (left.re.equals(right.re) & left.im.equals(right.im)).value
@@ -201,7 +201,7 @@ def equal(b: GraphBuilder, node: torch.fx.Node, x: Any, y: Any) -> Value:
 
 
 @imports("logical_and", "logical_or", "logical_xor", "logical_not", complex_numbers=True)
-def logical(b: GraphBuilder, node: torch.fx.Node, *xs: Value) -> Value:
+def logical(b: GraphBuilder, node: Node, *xs: Value) -> Value:
     return b.pointwise(op_name(node), *(b.convert(x, "i1") for x in xs))
 
 
@@ -223,14 +223,14 @@ def _each(b: GraphBuilder, x: Value, spelling: str, compute: Callable[[Value], V
 
 
 @imports("sum", "mean", complex_numbers=True)
-def total(b: GraphBuilder, node: torch.fx.Node, x: Value, dims: Any = None, keepdim: bool = False, **_: Any) -> Value:
+def total(b: GraphBuilder, node: Node, x: Value, dims: Any = None, keepdim: bool = False, **_: Any) -> Value:
     reduce = b.mean if op_name(node) == "mean" else lambda *args: b.reduce("sum", *args)
     chosen = all_dims(x, dims)
     return _each(b, x, result_spelling(node), lambda part: reduce(part, chosen, keepdim))
 
 
 @imports("cumsum", complex_numbers=True)
-def running(b: GraphBuilder, node: torch.fx.Node, x: Value, dim: int, **_: Any) -> Value:
+def running(b: GraphBuilder, node: Node, x: Value, dim: int, **_: Any) -> Value:
     result = result_spelling(node)
     if not shape_of(x):
         return b.convert(x, result)
@@ -240,13 +240,7 @@ def running(b: GraphBuilder, node: torch.fx.Node, x: Value, dim: int, **_: Any) 
 
 @imports("var.correction", "var_mean.correction", "std.correction", complex_numbers=True)
 def var(
-    b: GraphBuilder,
-    node: torch.fx.Node,
-    x: Value,
-    dims: Any = None,
-    *,
-    correction: float | None = None,
-    keepdim: bool = False,
+    b: GraphBuilder, node: Node, x: Value, dims: Any = None, *, correction: float | None = None, keepdim: bool = False
 ) -> Any:
     """The variance is the sum of the parts' variances."""
     found = [

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
+from torch.fx import Node
 
 from cuesta._mlir import ir
 from cuesta.dialects import types
@@ -20,32 +21,28 @@ from cuesta.frontend.rules import Decline, imports
 from cuesta.sizes import Size
 
 
-def _result(node: torch.fx.Node) -> ir.Type:
+def _result(node: Node) -> ir.Type:
     return types.tensor(tuple(node.meta["val"].shape), types.SPELLING[node.meta["val"].dtype])
 
 
 @imports("mm.default", "bmm.default")
-def mm(b: GraphBuilder, node: torch.fx.Node, x: Value, y: Value) -> Value:
+def mm(b: GraphBuilder, node: Node, x: Value, y: Value) -> Value:
     return _with_precision(contraction.MatMul(x, y, _result(node)).result, node)
 
 
 @imports("addmm.default", "baddbmm.default")
-def addmm(
-    b: GraphBuilder, node: torch.fx.Node, bias: Value, x: Value, y: Value, *, beta: float = 1, alpha: float = 1
-) -> Value:
+def addmm(b: GraphBuilder, node: Node, bias: Value, x: Value, y: Value, *, beta: float = 1, alpha: float = 1) -> Value:
     product = contraction.AddMatMul(bias, x, y, float_attr(beta), float_attr(alpha), _result(node)).result
     return _with_precision(product, node)
 
 
 @imports("mv", "dot", "vdot")
-def mv(b: GraphBuilder, node: torch.fx.Node, x: Value, y: Value) -> Value:
+def mv(b: GraphBuilder, node: Node, x: Value, y: Value) -> Value:
     return b.convert(_weighed(b, node, x, y), result_spelling(node))
 
 
 @imports("addmv")
-def addmv(
-    b: GraphBuilder, node: torch.fx.Node, bias: Value, x: Value, y: Value, *, beta: float = 1, alpha: float = 1
-) -> Value:
+def addmv(b: GraphBuilder, node: Node, bias: Value, x: Value, y: Value, *, beta: float = 1, alpha: float = 1) -> Value:
     spelling = result_spelling(node)
     wide = opmath(spelling)
     total = _weighed(b, node, x, y)
@@ -57,7 +54,7 @@ def addmv(
     return b.convert(b.pointwise("add", bias, total), spelling)
 
 
-def _weighed(b: GraphBuilder, node: torch.fx.Node, x: Value, y: Value) -> Value:
+def _weighed(b: GraphBuilder, node: Node, x: Value, y: Value) -> Value:
     """The sum of x · y over x's last dim, in the type of its arithmetic. Declines f32 and f64, which BLAS reads faster
     than our loop (1.2 to 5 times on one thread). On a CPU, ATen's loops over integers and narrow floats are slower."""
     spelling = result_spelling(node)
@@ -67,7 +64,7 @@ def _weighed(b: GraphBuilder, node: torch.fx.Node, x: Value, y: Value) -> Value:
     return b.reduce("sum", b.pointwise("mul", x, y), [len(shape_of(x)) - 1])
 
 
-def _with_precision(product: Value, node: torch.fx.Node) -> Value:
+def _with_precision(product: Value, node: Node) -> Value:
     """Marks a product of f32 that may be computed in TF32."""
     result = node.meta["val"]
     if result.device.type == "cuda" and result.dtype == torch.float32 and products_allow_tf32():
@@ -78,7 +75,7 @@ def _with_precision(product: Value, node: torch.fx.Node) -> Value:
 @imports("convolution.default")
 def convolution(
     b: GraphBuilder,
-    node: torch.fx.Node,
+    node: Node,
     x: Value,
     weight: Value,
     bias: Value | None,

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
+from torch.fx import Node
 
 from cuesta._mlir import ir
 from cuesta.dialects import types
@@ -20,7 +21,7 @@ from cuesta.torch_private.decompositions import is_non_overlapping_and_dense_or_
 from cuesta.torch_private.symbolic_shapes import free_unbacked_symbols
 
 
-def _filled(b: GraphBuilder, node: torch.fx.Node, number: Any) -> Value:
+def _filled(b: GraphBuilder, node: Node, number: Any) -> Value:
     sizes, spelling = tuple(node.meta["val"].shape), result_spelling(node)
     if isinstance(number, ir.Value):
         return b.expand(b.convert(number, spelling), sizes)
@@ -28,17 +29,17 @@ def _filled(b: GraphBuilder, node: torch.fx.Node, number: Any) -> Value:
 
 
 @imports("full", "full_like", "fill", "new_full", "scalar_tensor")
-def full(b: GraphBuilder, node: torch.fx.Node, *args: Any, **_: Any) -> Value:
+def full(b: GraphBuilder, node: Node, *args: Any, **_: Any) -> Value:
     return _filled(b, node, args[-1])
 
 
 @imports("zeros", "zeros_like", "new_zeros", "_efficientzerotensor", "ones", "ones_like", "new_ones")
-def zeros(b: GraphBuilder, node: torch.fx.Node, *_: Any, **__: Any) -> Value:
+def zeros(b: GraphBuilder, node: Node, *_: Any, **__: Any) -> Value:
     return _filled(b, node, 1 if "ones" in str(node.target) else 0)
 
 
 @imports("empty.memory_format", "empty_like", "new_empty", "empty_permuted", "empty_strided", "new_empty_strided")
-def empty(b: GraphBuilder, node: torch.fx.Node, *_: Any, **__: Any) -> Value:
+def empty(b: GraphBuilder, node: Node, *_: Any, **__: Any) -> Value:
     meta = node.meta["val"]
     if _overlaps(meta):
         raise Decline("overlapping strides: several elements share an address")
@@ -62,7 +63,7 @@ def _overlaps(meta: torch.Tensor) -> bool:
 
 
 @imports("arange")
-def arange(b: GraphBuilder, node: torch.fx.Node, *args: Any, **kwargs: Any) -> Value:
+def arange(b: GraphBuilder, node: Node, *args: Any, **kwargs: Any) -> Value:
     name = str(node.target)
     if "start_step" in name:
         start, step = args[0], args[2] if len(args) > 2 else kwargs.get("step", 1)
@@ -92,12 +93,12 @@ def _exact(spelling: str, start: float, step: float, count: Number) -> bool:
 
 
 @imports("copy")
-def copy(b: GraphBuilder, node: torch.fx.Node, destination: Value, source: Value, *_: Any) -> Value:
+def copy(b: GraphBuilder, node: Node, destination: Value, source: Value, *_: Any) -> Value:
     return b.expand(operand(b, source, result_spelling(node)), shape_of(destination))
 
 
 @imports("native_dropout")
-def native_dropout(b: GraphBuilder, node: torch.fx.Node, x: Value, p: float, train: bool | None) -> Sequence[Value]:
+def native_dropout(b: GraphBuilder, node: Node, x: Value, p: float, train: bool | None) -> Sequence[Value]:
     if train is False:
         return [x, b.constant(1, "i1", shape_of(x))]
     op = random.Dropout(x, float_attr(p), x.type, types.tensor(shape_of(x), "i1"))

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch.fx import Node
 
 from cuesta._mlir import ir
 from cuesta.dialects.graph_builder import GraphBuilder, Value
@@ -17,7 +18,7 @@ from cuesta.frontend.rules import Decline, imports, op_name
 
 
 @imports("div", "true_divide")
-def div(b: GraphBuilder, node: torch.fx.Node, x: Any, y: Any, rounding_mode: str | None = None) -> Value:
+def div(b: GraphBuilder, node: Node, x: Any, y: Any, rounding_mode: str | None = None) -> Value:
     match rounding_mode:
         case "floor":
             return _floor_divide(b, node, x, y)
@@ -27,7 +28,7 @@ def div(b: GraphBuilder, node: torch.fx.Node, x: Any, y: Any, rounding_mode: str
 
 
 @imports("floor_divide", "remainder", "fmod")
-def floor_divide(b: GraphBuilder, node: torch.fx.Node, x: Any, y: Any) -> Value:
+def floor_divide(b: GraphBuilder, node: Node, x: Any, y: Any) -> Value:
     spelling = result_spelling(node)
     name = op_name(node)
     if name == "floor_divide":
@@ -36,13 +37,11 @@ def floor_divide(b: GraphBuilder, node: torch.fx.Node, x: Any, y: Any) -> Value:
     return b.pointwise(name, x, _nonzero_divisor(node, y))
 
 
-def _floor_divide(b: GraphBuilder, node: torch.fx.Node, x: Any, y: Any) -> Value:
+def _floor_divide(b: GraphBuilder, node: Node, x: Any, y: Any) -> Value:
     return _whole_quotient(b, node, x, y, "floor_divide", _narrow_floor_divide)
 
 
-def _whole_quotient(
-    b: GraphBuilder, node: torch.fx.Node, x: Any, y: Any, row: str, stepwise: Callable[..., Value]
-) -> Value:
+def _whole_quotient(b: GraphBuilder, node: Node, x: Any, y: Any, row: str, stepwise: Callable[..., Value]) -> Value:
     """The quotient by the pointwise op `row`. For narrow floats ATen rounds each step, so a quotient that rounds up to
     an integer becomes that integer. But for a divisor of one element on a CPU, ATen rounds neither it nor the steps."""
     spelling = result_spelling(node)
@@ -73,7 +72,7 @@ def _narrow_floor_divide(b: GraphBuilder, x: Value, y: Value) -> Value:
     return b.where(b.with_number("eq", y, 0), ratio, floored)
 
 
-def _nonzero_divisor(node: torch.fx.Node, y: Value) -> Value:
+def _nonzero_divisor(node: Node, y: Value) -> Value:
     # For a tensor divisor, `decompose` makes the program check for zeros.
     if "i" in spelling_of(y) and node.args[1] in (0, False):
         raise Decline("integer division by zero: ATen raises")
@@ -81,7 +80,7 @@ def _nonzero_divisor(node: torch.fx.Node, y: Value) -> Value:
 
 
 @imports("pow")
-def pow_(b: GraphBuilder, node: torch.fx.Node, x: Any, exponent: Any) -> Value:
+def pow_(b: GraphBuilder, node: Node, x: Any, exponent: Any) -> Value:
     spelling = result_spelling(node)
     base = operand(b, x, spelling)
     if "f" not in spelling:
@@ -120,7 +119,7 @@ def _whole_power(b: GraphBuilder, base: Value, exponent: Any) -> Value:
 
 
 @imports("__lshift__", "__rshift__")
-def shift(b: GraphBuilder, node: torch.fx.Node, x: Any, count: Any) -> Value:
+def shift(b: GraphBuilder, node: Node, x: Any, count: Any) -> Value:
     spelling = result_spelling(node)
     if "i" not in spelling:
         raise Decline("shift of floats: ATen multiplies by a power of two")
@@ -129,7 +128,7 @@ def shift(b: GraphBuilder, node: torch.fx.Node, x: Any, count: Any) -> Value:
 
 
 @imports("ldexp")
-def ldexp(b: GraphBuilder, node: torch.fx.Node, x: Value, exponent: Value) -> Value:
+def ldexp(b: GraphBuilder, node: Node, x: Value, exponent: Value) -> Value:
     """x · 2^exponent. As in eager, the power is computed in a type of its own."""
     whole = "f" not in spelling_of(exponent)
     power_spelling = SPELLING[torch.get_default_dtype()] if whole else spelling_of(exponent)
@@ -139,7 +138,7 @@ def ldexp(b: GraphBuilder, node: torch.fx.Node, x: Value, exponent: Value) -> Va
 
 
 @imports("round.decimals")
-def round_decimals(b: GraphBuilder, node: torch.fx.Node, x: Value, *, decimals: int) -> Value:
+def round_decimals(b: GraphBuilder, node: Node, x: Value, *, decimals: int) -> Value:
     """Scales by a power of ten in x's own type. Eager rounds narrow floats once on a CPU, at each step on a GPU."""
     spelling = result_spelling(node)
     power = torch.tensor(10.0 ** abs(decimals), dtype=torch_dtype(spelling)).item()

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-import torch
+from torch.fx import Node
 
 from cuesta._mlir import ir
 from cuesta.dialects.cuesta import reduction
@@ -104,7 +104,7 @@ def _length(offsets: Value) -> int:
 @imports("_embedding_bag", "_embedding_bag_forward_only")
 def embedding_bag(
     b: GraphBuilder,
-    node: torch.fx.Node,
+    node: Node,
     table: Value,
     indices: Value,
     offsets: Value,
@@ -150,7 +150,7 @@ def embedding_bag(
     return [b.convert(total, spelling), *_where_read(b, node, places, counts, maxima)]
 
 
-def _where_read(b: GraphBuilder, node: torch.fx.Node, *results: Callable[[], Value]) -> list[Value | None]:
+def _where_read(b: GraphBuilder, node: Node, *results: Callable[[], Value]) -> list[Value | None]:
     """The node's integer results, which follow its first one; None for results without users."""
     read = {user.args[1] for user in node.users}
     kinds = [SPELLING[meta.dtype] for meta in node.meta["val"][1:]]

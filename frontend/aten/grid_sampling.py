@@ -11,7 +11,7 @@ import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-import torch
+from torch.fx import Node
 
 from cuesta.dialects.graph_builder import GraphBuilder, Value
 from cuesta.dialects.module_target import on_cpu
@@ -191,7 +191,7 @@ def _all_inside(taps: Sequence[_Tap]) -> Expression | None:
 
 @imports("grid_sampler_2d", "grid_sampler_3d")
 def grid_sampler(
-    b: GraphBuilder, node: torch.fx.Node, image: Value, grid: Value, mode: int, padding: int, align_corners: bool
+    b: GraphBuilder, node: Node, image: Value, grid: Value, mode: int, padding: int, align_corners: bool
 ) -> Value:
     sampling = _Sampling.of(b, image, grid, mode, padding, align_corners)
     total = sampling.total(sampling.read)
@@ -202,7 +202,7 @@ def grid_sampler(
 @imports("grid_sampler_2d_backward", "grid_sampler_3d_backward")
 def grid_sampler_backward(
     b: GraphBuilder,
-    node: torch.fx.Node,
+    node: Node,
     grad: Value,
     image: Value,
     grid: Value,

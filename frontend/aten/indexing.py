@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import torch
+from torch.fx import Node
 
 from cuesta._mlir import ir
 from cuesta.dialects import types
@@ -22,19 +22,19 @@ _MOST_BOUNDARIES = 4096
 
 
 @imports("embedding")
-def embedding(b: GraphBuilder, node: torch.fx.Node, weight: Value, index: Value, *_: Any, **__: Any) -> Value:
+def embedding(b: GraphBuilder, node: Node, weight: Value, index: Value, *_: Any, **__: Any) -> Value:
     return index_into(b, weight, [index], [0])
 
 
 @imports("index_select")
-def index_select(b: GraphBuilder, node: torch.fx.Node, x: Value, dim: int, index: Value) -> Value:
+def index_select(b: GraphBuilder, node: Node, x: Value, dim: int, index: Value) -> Value:
     x, index = at_least_1d(b, x), at_least_1d(b, index)
     taken = index_into(b, x, [index], [dim % len(shape_of(x))])
     return b.reshape(taken, tuple(node.meta["val"].shape))
 
 
 @imports("index.Tensor", "_unsafe_index.Tensor")
-def index(b: GraphBuilder, node: torch.fx.Node, x: Value, indices: Sequence[Value | None]) -> Value:
+def index(b: GraphBuilder, node: Node, x: Value, indices: Sequence[Value | None]) -> Value:
     dims = [d for d, i in enumerate(indices) if i is not None]
     chosen = [i for i in indices if i is not None]
     if any(spelling_of(i) not in ("i64", "i32") for i in chosen):
@@ -44,7 +44,7 @@ def index(b: GraphBuilder, node: torch.fx.Node, x: Value, indices: Sequence[Valu
 
 
 @imports("gather")
-def gather(b: GraphBuilder, node: torch.fx.Node, x: Value, dim: int, index: Value, **_: Any) -> Value:
+def gather(b: GraphBuilder, node: Node, x: Value, dim: int, index: Value, **_: Any) -> Value:
     x, index = at_least_1d(b, x), at_least_1d(b, index)
     result = types.tensor(shape_of(index), spelling_of(x))
     taken = indexing.Gather(x, index, int_attr(dim % len(shape_of(x))), result).result
@@ -55,7 +55,7 @@ def gather(b: GraphBuilder, node: torch.fx.Node, x: Value, dim: int, index: Valu
 @imports("bucketize.Tensor", "searchsorted.Tensor")
 def bucketize(
     b: GraphBuilder,
-    node: torch.fx.Node,
+    node: Node,
     x: Value,
     boundaries: Value,
     *,

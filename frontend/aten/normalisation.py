@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
+from torch.fx import Node
 
 from cuesta._mlir import ir
 from cuesta.dialects import types
@@ -32,7 +33,7 @@ def _rank(x: Value) -> int:
 
 
 @imports("_softmax", "_safe_softmax", "_log_softmax")
-def softmax(b: GraphBuilder, node: torch.fx.Node, x: Value, dim: int, *_: Any, **__: Any) -> Value:
+def softmax(b: GraphBuilder, node: Node, x: Value, dim: int, *_: Any, **__: Any) -> Value:
     cls, extra = _CLASSES[op_name(node)]
     x = at_least_1d(b, b.convert(x, types.SPELLING[node.meta["val"].dtype]))
     refuse_integers(x)
@@ -41,9 +42,7 @@ def softmax(b: GraphBuilder, node: torch.fx.Node, x: Value, dim: int, *_: Any, *
 
 
 @imports("_softmax_backward_data", "_log_softmax_backward_data")
-def softmax_backward(
-    b: GraphBuilder, node: torch.fx.Node, grad: Value, y: Value, dim: int, dtype: torch.dtype
-) -> Value:
+def softmax_backward(b: GraphBuilder, node: Node, grad: Value, y: Value, dim: int, dtype: torch.dtype) -> Value:
     if types.SPELLING[dtype] != spelling_of(grad):
         raise Decline("gradient and input have different dtypes")
     cls, _ = _CLASSES[op_name(node)]
@@ -54,7 +53,7 @@ def softmax_backward(
 
 @imports("native_layer_norm")
 def layer_norm(
-    b: GraphBuilder, node: torch.fx.Node, x: Value, shape: Sequence[int], weight: Any, bias: Any, eps: float
+    b: GraphBuilder, node: Node, x: Value, shape: Sequence[int], weight: Any, bias: Any, eps: float
 ) -> list[Value]:
     # A missing weight or bias is imported as a constant, which `decompose` omits from the arithmetic.
     weight = b.constant(1, spelling_of(x), shape) if weight is None else weight
@@ -81,7 +80,7 @@ def _of_one_type(b: GraphBuilder, *values: Value) -> list[Value]:
 @imports("native_layer_norm_backward")
 def layer_norm_backward(
     b: GraphBuilder,
-    node: torch.fx.Node,
+    node: Node,
     grad: Value,
     x: Value,
     shape: Sequence[int],
@@ -106,7 +105,7 @@ def layer_norm_backward(
 @imports("native_group_norm")
 def group_norm(
     b: GraphBuilder,
-    node: torch.fx.Node,
+    node: Node,
     x: Value,
     weight: Value | None,
     bias: Value | None,
@@ -140,7 +139,7 @@ def group_norm(
 @imports("native_group_norm_backward")
 def group_norm_backward(
     b: GraphBuilder,
-    node: torch.fx.Node,
+    node: Node,
     grad: Value,
     x: Value,
     mean: Value,
@@ -176,13 +175,7 @@ def group_norm_backward(
 
 
 def _group_norm_input(
-    b: GraphBuilder,
-    grad: Value,
-    x: Value,
-    mean: Value,
-    rstd: Value,
-    weight: Value | None,
-    sums: tuple[Value, Value],
+    b: GraphBuilder, grad: Value, x: Value, mean: Value, rstd: Value, weight: Value | None, sums: tuple[Value, Value]
 ) -> Value:
     """The gradient of the input. `sums`: `grad`, and `grad` times `x`, each summed over a channel's pixels."""
     _, groups, inside, pixels = shape_of(x)
@@ -207,7 +200,7 @@ def _check_loss(x: Value, weight: Any) -> None:
 
 @imports("nll_loss_forward")
 def nll_loss(
-    b: GraphBuilder, node: torch.fx.Node, x: Value, target: Value, weight: Any, reduction: int, ignore_index: int
+    b: GraphBuilder, node: Node, x: Value, target: Value, weight: Any, reduction: int, ignore_index: int
 ) -> list[Value]:
     _check_loss(x, weight)
     loss, total = (types.tensor(tuple(v.shape), types.SPELLING[v.dtype]) for v in node.meta["val"])
@@ -218,7 +211,7 @@ def nll_loss(
 @imports("nll_loss_backward")
 def nll_loss_backward(
     b: GraphBuilder,
-    node: torch.fx.Node,
+    node: Node,
     grad: Value,
     x: Value,
     target: Value,
@@ -255,7 +248,7 @@ def _check_attention(q: Value, k: Value, v: Value, dropout_p: float) -> None:
 @imports("_scaled_dot_product_flash_attention_for_cpu")
 def attention_forward(
     b: GraphBuilder,
-    node: torch.fx.Node,
+    node: Node,
     q: Value,
     k: Value,
     v: Value,
@@ -274,7 +267,7 @@ def attention_forward(
 @imports("_scaled_dot_product_flash_attention_for_cpu_backward")
 def attention_backward(
     b: GraphBuilder,
-    node: torch.fx.Node,
+    node: Node,
     grad: Value,
     q: Value,
     k: Value,

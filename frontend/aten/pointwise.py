@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
+from torch.fx import Node
 
 from cuesta._mlir import ir
 from cuesta.dialects.cuesta import pointwise
@@ -20,7 +21,7 @@ from cuesta.torch_private.ops import schema_of
 _MOST_DERIVATIVES = 6
 
 
-def result_spelling(node: torch.fx.Node) -> str:
+def result_spelling(node: Node) -> str:
     """The dialect's name of the dtype of a node's only result."""
     return SPELLING[node.meta["val"].dtype]
 
@@ -59,12 +60,12 @@ def by_number(b: GraphBuilder, spelling: str, compute: Callable[..., Value], x: 
     return in_opmath(b, spelling, compute, *(b.convert(v, spelling) if isinstance(v, ir.Value) else v for v in (x, y)))
 
 
-def common_spelling(node: torch.fx.Node, *positions: int) -> str:
+def common_spelling(node: Node, *positions: int) -> str:
     """The type that torch promotes the call's arguments at `positions` to."""
     examples: list[Any] = []
     for position in positions:
         arg = node.args[position]
-        examples.append(arg.meta["val"] if isinstance(arg, torch.fx.Node) else arg)
+        examples.append(arg.meta["val"] if isinstance(arg, Node) else arg)
     tensors = [e for e in examples if isinstance(e, torch.Tensor)]
     if len({e.dtype for e in tensors}) == 1 and len(tensors) == len(examples):
         return SPELLING[tensors[0].dtype]
@@ -72,7 +73,7 @@ def common_spelling(node: torch.fx.Node, *positions: int) -> str:
     return SPELLING[dtype]
 
 
-def import_row(b: GraphBuilder, node: torch.fx.Node, row: pointwise.Pointwise, args: tuple[Any, ...]) -> Value:
+def import_row(b: GraphBuilder, node: Node, row: pointwise.Pointwise, args: tuple[Any, ...]) -> Value:
     """Imports a call of an op that has a row. The call's arguments are the row's operands, then its parameters."""
     operands, rest = args[: row.arity], args[row.arity :]
     if len(rest) > len(row.params) or not set(node.kwargs) <= set(row.params):
@@ -96,7 +97,7 @@ def import_row(b: GraphBuilder, node: torch.fx.Node, row: pointwise.Pointwise, a
 
 
 @imports("add", "sub", "rsub")
-def add(b: GraphBuilder, node: torch.fx.Node, x: Any, y: Any, alpha: float = 1) -> Value:
+def add(b: GraphBuilder, node: Node, x: Any, y: Any, alpha: float = 1) -> Value:
     spelling = result_spelling(node)
     name = op_name(node)
     if name != "add" and "i1" in {spelling_of(v) for v in (x, y) if isinstance(v, ir.Value)}:
@@ -116,7 +117,7 @@ def add(b: GraphBuilder, node: torch.fx.Node, x: Any, y: Any, alpha: float = 1) 
 
 
 @imports("mul")
-def mul(b: GraphBuilder, node: torch.fx.Node, x: Any, y: Any) -> Value:
+def mul(b: GraphBuilder, node: Node, x: Any, y: Any) -> Value:
     spelling = result_spelling(node)
     if spelling == "i1":
         return b.pointwise("logical_and", operand(b, x, spelling), operand(b, y, spelling))
@@ -124,19 +125,19 @@ def mul(b: GraphBuilder, node: torch.fx.Node, x: Any, y: Any) -> Value:
 
 
 @imports("where")
-def where(b: GraphBuilder, node: torch.fx.Node, condition: Value, x: Any, y: Any) -> Value:
+def where(b: GraphBuilder, node: Node, condition: Value, x: Any, y: Any) -> Value:
     spelling = result_spelling(node)
     return b.where(b.convert(condition, "i1"), operand(b, x, spelling), operand(b, y, spelling))
 
 
 @imports("masked_fill")
-def masked_fill(b: GraphBuilder, node: torch.fx.Node, x: Value, mask: Value, value: Any) -> Value:
+def masked_fill(b: GraphBuilder, node: Node, x: Value, mask: Value, value: Any) -> Value:
     filled = b.where(mask, operand(b, value, spelling_of(x)), x)
     return b.expand(filled, tuple(node.meta["val"].shape))
 
 
 @imports("clamp", "clamp_min", "clamp_max", "hardtanh")
-def clamp(b: GraphBuilder, node: torch.fx.Node, x: Value, *bounds: Any, **named: Any) -> Value:
+def clamp(b: GraphBuilder, node: Node, x: Value, *bounds: Any, **named: Any) -> Value:
     name = op_name(node)
     if name == "hardtanh":
         low = bounds[0] if bounds else named.get("min_val", -1.0)
@@ -157,21 +158,21 @@ def clamp(b: GraphBuilder, node: torch.fx.Node, x: Value, *bounds: Any, **named:
 
 
 @imports("gelu", "gelu_backward")
-def gelu(b: GraphBuilder, node: torch.fx.Node, *xs: Value, approximate: str = "none") -> Value:
+def gelu(b: GraphBuilder, node: Node, *xs: Value, approximate: str = "none") -> Value:
     backward = op_name(node) == "gelu_backward"
     name = ("gelu" if approximate == "none" else "gelu_tanh") + ("_backward" if backward else "")
     return b.pointwise(name, *xs)
 
 
 @imports("native_dropout_backward")
-def dropout_backward(b: GraphBuilder, node: torch.fx.Node, grad: Value, mask: Value, scale: float) -> Value:
+def dropout_backward(b: GraphBuilder, node: Node, grad: Value, mask: Value, scale: float) -> Value:
     spelling = result_spelling(node)  # a float type, whatever the gradient's type is
     kept = b.pointwise("mul", b.convert(grad, spelling), b.convert(mask, spelling))
     return b.with_number("mul", kept, scale)
 
 
 @imports("addcmul", "addcdiv")
-def addcmul(b: GraphBuilder, node: torch.fx.Node, x: Value, y: Any, z: Any, value: float = 1) -> Value:
+def addcmul(b: GraphBuilder, node: Node, x: Value, y: Any, z: Any, value: float = 1) -> Value:
     spelling = result_spelling(node)
     name = "mul" if op_name(node) == "addcmul" else "div"
     if "f" not in spelling and name == "div":
@@ -185,14 +186,14 @@ def addcmul(b: GraphBuilder, node: torch.fx.Node, x: Value, y: Any, z: Any, valu
 
 
 @imports("fma", namespace="prims")
-def fma(b: GraphBuilder, node: torch.fx.Node, x: Value, y: Any, z: Value) -> Value:
+def fma(b: GraphBuilder, node: Node, x: Value, y: Any, z: Value) -> Value:
     """x * y + z, which eager rounds twice. Torch decomposes an optimizer's addcmul into it."""
     spelling = result_spelling(node)
     return in_opmath(b, spelling, lambda x, y, z: b.pointwise("add", b.pointwise("mul", x, y), z), x, y, z)
 
 
 @imports("lerp")
-def lerp(b: GraphBuilder, node: torch.fx.Node, start: Value, end: Value, weight: Any) -> Value:
+def lerp(b: GraphBuilder, node: Node, start: Value, end: Value, weight: Any) -> Value:
     """start + weight * (end - start), from the nearer end as ATen does, so that a weight of 1 gives `end`."""
     spelling = result_spelling(node)
     if "f" not in spelling:
@@ -212,26 +213,26 @@ def lerp(b: GraphBuilder, node: torch.fx.Node, start: Value, end: Value, weight:
 
 
 @imports("erfinv")
-def erfinv(b: GraphBuilder, node: torch.fx.Node, x: Value) -> Value:
+def erfinv(b: GraphBuilder, node: Node, x: Value) -> Value:
     if node.meta["val"].device.type == "cpu" and result_spelling(node) == "f32" and torch.backends.mkl.is_available():
         raise Decline("erfinv of f32 runs in the library (MKL)")
     return import_row(b, node, pointwise.BY_NAME["erfinv"], (x,))
 
 
 @imports("nextafter")
-def nextafter(b: GraphBuilder, node: torch.fx.Node, x: Value, y: Value) -> Value:
+def nextafter(b: GraphBuilder, node: Node, x: Value, y: Value) -> Value:
     if result_spelling(node) == "f16":
         raise Decline("f16: eager has no nextafter for it")
     return import_row(b, node, pointwise.BY_NAME["nextafter"], (x, y))
 
 
 @imports("frexp.Tensor")
-def frexp(b: GraphBuilder, node: torch.fx.Node, x: Value) -> list[Value]:
+def frexp(b: GraphBuilder, node: Node, x: Value) -> list[Value]:
     return [b.pointwise("frexp_mantissa", x), b.convert(b.pointwise("frexp_exponent", x), "i32")]
 
 
 @imports("polygamma")
-def polygamma(b: GraphBuilder, node: torch.fx.Node, n: int, x: Value) -> Value:
+def polygamma(b: GraphBuilder, node: Node, n: int, x: Value) -> Value:
     if n > _MOST_DERIVATIVES:
         raise Decline(f"derivative of digamma of an order above {_MOST_DERIVATIVES}")
     row = pointwise.BY_NAME["polygamma" if n else "digamma"]
@@ -239,7 +240,7 @@ def polygamma(b: GraphBuilder, node: torch.fx.Node, n: int, x: Value) -> Value:
 
 
 @imports("hardswish", "hardsigmoid")
-def hardswish(b: GraphBuilder, node: torch.fx.Node, x: Value) -> Value:
+def hardswish(b: GraphBuilder, node: Node, x: Value) -> Value:
     def compute(x: Value) -> Value:
         gate = b.with_number("minimum", b.with_number("maximum", b.with_number("add", x, 3.0), 0.0), 6.0)
         if op_name(node) == "hardswish":
@@ -250,21 +251,21 @@ def hardswish(b: GraphBuilder, node: torch.fx.Node, x: Value) -> Value:
 
 
 @imports("_to_copy")
-def to_copy(b: GraphBuilder, node: torch.fx.Node, x: Value, **kwargs: Any) -> Value:
+def to_copy(b: GraphBuilder, node: Node, x: Value, **kwargs: Any) -> Value:
     source = node.args[0]
-    assert isinstance(source, torch.fx.Node)
+    assert isinstance(source, Node)
     if source.meta["val"].device != node.meta["val"].device:
         raise Decline("torch copies between devices")
     return b.convert(x, result_spelling(node))
 
 
 @imports("convert_element_type", namespace="prims")
-def convert_element_type(b: GraphBuilder, node: torch.fx.Node, x: Value, _: torch.dtype) -> Value:
+def convert_element_type(b: GraphBuilder, node: Node, x: Value, _: torch.dtype) -> Value:
     return b.convert(x, result_spelling(node))
 
 
 @imports("isfinite")
-def isfinite(b: GraphBuilder, node: torch.fx.Node, x: Value) -> Value:
+def isfinite(b: GraphBuilder, node: Node, x: Value) -> Value:
     if "f" not in spelling_of(x):
         return b.constant(1, "i1", shape_of(x))
     # |x| < inf is false for NaN and for both infinities.
@@ -272,7 +273,7 @@ def isfinite(b: GraphBuilder, node: torch.fx.Node, x: Value) -> Value:
 
 
 @imports("angle")
-def angle(b: GraphBuilder, node: torch.fx.Node, x: Value) -> Value:
+def angle(b: GraphBuilder, node: Node, x: Value) -> Value:
     """The angle of a real number: pi below zero, NaN for NaN, else 0."""
     spelling = result_spelling(node)
     wide = b.convert(x, spelling)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch.fx import Node
 
 from cuesta.dialects import types
 from cuesta.dialects.cuesta import indexing, reduction
@@ -49,7 +50,7 @@ class Window:
         return math.ceil(self.kernel / self.stride)
 
 
-def pool_rank(node: torch.fx.Node) -> int:
+def pool_rank(node: Node) -> int:
     """The number of dims of a pool's windows, from the name of its op."""
     return 2 if "2d" in str(node.target) else 3
 
@@ -115,7 +116,7 @@ def _affine(b: GraphBuilder, x: Value, factor: int, addend: int) -> Value:
 @imports("max_pool2d_with_indices", "max_pool3d_with_indices")
 def max_pool(
     b: GraphBuilder,
-    node: torch.fx.Node,
+    node: Node,
     x: Value,
     kernel: Sequence[int],
     stride: Sequence[int] = (),
@@ -177,7 +178,7 @@ def _meeting(b: GraphBuilder, x: Value, windows: Sequence[Window], outside: floa
         yield list(back), window(b, x, [w.size for w in windows], rows, outside)
 
 
-def _scatters_faster(node: torch.fx.Node, windows: Sequence[Window]) -> bool:
+def _scatters_faster(node: Node, windows: Sequence[Window]) -> bool:
     """Whether gathering the gradients takes longer on a CPU than ATen's serial loop (measured: 2 to 8 times). It does
     if many windows contain an element, if vectors gather with gaps, or if narrow numbers are gathered from rows."""
     result = node.meta["val"]
@@ -190,7 +191,7 @@ def _scatters_faster(node: torch.fx.Node, windows: Sequence[Window]) -> bool:
 @imports("max_pool2d_with_indices_backward", "max_pool3d_with_indices_backward")
 def max_pool_backward(
     b: GraphBuilder,
-    node: torch.fx.Node,
+    node: Node,
     grad: Value,
     x: Value,
     kernel: Sequence[int],
@@ -217,7 +218,7 @@ def has_vectors_of_channels(image: torch.Tensor) -> bool:
     return statically_known_true(image.stride(1) == 1) and statically_known_true(image.shape[1] > 1)
 
 
-def to_positions(b: GraphBuilder, node: torch.fx.Node, grad: Value, positions: Value, sizes: Sequence[Number]) -> Value:
+def to_positions(b: GraphBuilder, node: Node, grad: Value, positions: Value, sizes: Sequence[Number]) -> Value:
     """The node's result, of `sizes`: each gradient is added at its position in the flattened image, in the order of
     ATen's loop."""
     result, rank = node.meta["val"], pool_rank(node)
@@ -237,7 +238,7 @@ def to_positions(b: GraphBuilder, node: torch.fx.Node, grad: Value, positions: V
     *("adaptive_max_pool2d_backward", "adaptive_max_pool3d_backward"),
     *("fractional_max_pool2d_backward", "fractional_max_pool3d_backward"),
 )
-def other_max_pool_backward(b: GraphBuilder, node: torch.fx.Node, grad: Value, x: Value, *rest: Any) -> Value:
+def other_max_pool_backward(b: GraphBuilder, node: Node, grad: Value, x: Value, *rest: Any) -> Value:
     return to_positions(b, node, grad, rest[-1], shape_of(x))
 
 
@@ -265,7 +266,7 @@ def _divisor(
 @imports("avg_pool2d", "avg_pool3d")
 def avg_pool(
     b: GraphBuilder,
-    node: torch.fx.Node,
+    node: Node,
     x: Value,
     kernel: Sequence[int],
     stride: Sequence[int] = (),
@@ -286,7 +287,7 @@ def avg_pool(
 @imports("avg_pool2d_backward", "avg_pool3d_backward")
 def avg_pool_backward(
     b: GraphBuilder,
-    node: torch.fx.Node,
+    node: Node,
     grad: Value,
     x: Value,
     kernel: Sequence[int],

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-import torch
+from torch.fx import Node
 
 from cuesta.dialects import types
 from cuesta.dialects.cuesta import reduction
@@ -37,7 +37,7 @@ def _reduce(b: GraphBuilder, name: str, x: Value, dims: list[int], keepdim: bool
 
 
 @imports("sum", "prod")
-def sum_(b: GraphBuilder, node: torch.fx.Node, x: Value, dims: Any = None, keepdim: bool = False, **_: Any) -> Value:
+def sum_(b: GraphBuilder, node: Node, x: Value, dims: Any = None, keepdim: bool = False, **_: Any) -> Value:
     result = result_spelling(node)
     wide = opmath(result)
     total = _reduce(b, op_name(node), b.convert(x, wide), all_dims(x, dims), keepdim)
@@ -45,19 +45,19 @@ def sum_(b: GraphBuilder, node: torch.fx.Node, x: Value, dims: Any = None, keepd
 
 
 @imports("mean")
-def mean(b: GraphBuilder, node: torch.fx.Node, x: Value, dims: Any = None, keepdim: bool = False, **_: Any) -> Value:
+def mean(b: GraphBuilder, node: Node, x: Value, dims: Any = None, keepdim: bool = False, **_: Any) -> Value:
     result = result_spelling(node)
     return b.convert(b.mean(b.convert(x, opmath(result)), all_dims(x, dims), keepdim), result)
 
 
 @imports("amax", "amin", "max.default", "min.default")
-def amax(b: GraphBuilder, node: torch.fx.Node, x: Value, dims: Any = None, keepdim: bool = False) -> Value:
+def amax(b: GraphBuilder, node: Node, x: Value, dims: Any = None, keepdim: bool = False) -> Value:
     name = op_name(node)
     return _reduce(b, {"max": "amax", "min": "amin"}.get(name, name), x, all_dims(x, dims), keepdim)
 
 
 @imports("any", "all")
-def any_(b: GraphBuilder, node: torch.fx.Node, x: Value, dims: Any = None, keepdim: bool = False) -> Value:
+def any_(b: GraphBuilder, node: Node, x: Value, dims: Any = None, keepdim: bool = False) -> Value:
     if result_spelling(node) != "i1":
         raise Decline("uint8: the result is uint8, not bool")
     _, name, overload = str(node.target).split(".")
@@ -76,7 +76,7 @@ def _argmax(b: GraphBuilder, name: str, x: Value, dim: int, keepdim: bool) -> Va
 
 
 @imports("argmax", "argmin")
-def argmax(b: GraphBuilder, node: torch.fx.Node, x: Value, dim: int | None = None, keepdim: bool = False) -> Value:
+def argmax(b: GraphBuilder, node: Node, x: Value, dim: int | None = None, keepdim: bool = False) -> Value:
     name = op_name(node)
     if not shape_of(x):
         return b.constant(0, "i64")
@@ -87,7 +87,7 @@ def argmax(b: GraphBuilder, node: torch.fx.Node, x: Value, dim: int | None = Non
 
 
 @imports("max.dim", "min.dim")
-def max_dim(b: GraphBuilder, node: torch.fx.Node, x: Value, dim: int, keepdim: bool = False) -> list[Value]:
+def max_dim(b: GraphBuilder, node: Node, x: Value, dim: int, keepdim: bool = False) -> list[Value]:
     if not shape_of(x):
         return [x, b.constant(0, "i64")]
     name = op_name(node)
@@ -110,7 +110,7 @@ def variance(b: GraphBuilder, x: Value, dims: list[int], correction: float, keep
 
 
 @imports("var", "var_mean", "std")
-def var(b: GraphBuilder, node: torch.fx.Node, x: Value, dims: Any = None, *args: Any, **kwargs: Any) -> Any:
+def var(b: GraphBuilder, node: Node, x: Value, dims: Any = None, *args: Any, **kwargs: Any) -> Any:
     keepdim = kwargs.get("keepdim", args[1] if len(args) > 1 else False)
     correction = kwargs.get("correction", 1)
     if args and not isinstance(args[0], bool):
@@ -129,7 +129,7 @@ def var(b: GraphBuilder, node: torch.fx.Node, x: Value, dims: Any = None, *args:
 
 
 @imports("logsumexp")
-def logsumexp(b: GraphBuilder, node: torch.fx.Node, x: Value, dims: Any, keepdim: bool = False) -> Value:
+def logsumexp(b: GraphBuilder, node: Node, x: Value, dims: Any, keepdim: bool = False) -> Value:
     result = result_spelling(node)
     x, chosen = b.convert(x, opmath(result)), all_dims(x, dims)
     if not chosen:  # x is 0-d
@@ -143,7 +143,7 @@ def logsumexp(b: GraphBuilder, node: torch.fx.Node, x: Value, dims: Any, keepdim
 
 
 @imports("cumsum", "cumprod", "logcumsumexp")
-def running(b: GraphBuilder, node: torch.fx.Node, x: Value, dim: int, **_: Any) -> Value:
+def running(b: GraphBuilder, node: Node, x: Value, dim: int, **_: Any) -> Value:
     result = result_spelling(node)
     if not shape_of(x):
         return b.convert(x, result)
@@ -155,7 +155,7 @@ def running(b: GraphBuilder, node: torch.fx.Node, x: Value, dim: int, **_: Any) 
     return b.convert(op(wide, int_attr(dim), wide.type).result, result)
 
 
-def declines_along_rows(node: torch.fx.Node, dim: int) -> None:
+def declines_along_rows(node: Node, dim: int) -> None:
     """Leaves a running reduction along rows on a CPU to ATen. The CPU predicts ATen's branches, but each step of ours
     waits for the step before. Measured: ATen's `logcumsumexp` takes two thirds of our time, its `cummax` a quarter."""
     operand = node.args[0].meta["val"]  # type: ignore[union-attr]

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-import torch
+from torch.fx import Node
 
 from cuesta._mlir import ir
 from cuesta.dialects import types
@@ -42,7 +42,7 @@ def _shaped(b: GraphBuilder, index: Value, dim: int, rank: int) -> Value:
 # -- index_put and put ------------------------------------------------------------------------
 @imports("index_put.default", "_unsafe_index_put.default")
 def index_put(
-    b: GraphBuilder, node: torch.fx.Node, x: Value, indices: Sequence[Value | None], value: Value, add: bool = False
+    b: GraphBuilder, node: Node, x: Value, indices: Sequence[Value | None], value: Value, add: bool = False
 ) -> Value:
     """Writing one number under a mask is a select. Writing one value for each true element of a mask stays ATen's."""
     chosen = {d: i for d, i in enumerate(indices) if i is not None}
@@ -73,7 +73,7 @@ def index_put(
 def _made_of_numbers(indices: Any) -> bool:
     """Whether the positions are independent of the data, as when torch resizes images. Other positions are checked even
     for an op called unsafe, because a write outside x would hit other memory."""
-    pending, seen = [i for i in indices if i is not None], set[torch.fx.Node]()
+    pending, seen = [i for i in indices if i is not None], set[Node]()
     while pending:
         node = pending.pop()
         if node.op != "call_function":
@@ -85,7 +85,7 @@ def _made_of_numbers(indices: Any) -> bool:
 
 
 @imports("put")
-def put(b: GraphBuilder, node: torch.fx.Node, x: Value, index: Value, value: Value, accumulate: bool = False) -> Value:
+def put(b: GraphBuilder, node: Node, x: Value, index: Value, value: Value, accumulate: bool = False) -> Value:
     count, sizes = math.prod(shape_of(index)), shape_of(x)
     flat = b.reshape(x, [math.prod(sizes)])
     places, value = b.reshape(index, [count]), b.reshape(value, [count])
@@ -123,7 +123,7 @@ def _of_shape(b: GraphBuilder, value: Any, sizes: Sequence[Number], spelling: st
 
 @imports("scatter.value", "scatter.src", "scatter.reduce", "scatter.value_reduce")
 def scatter(
-    b: GraphBuilder, node: torch.fx.Node, x: Value, dim: int, index: Value, value: Any, *, reduce: str | None = None
+    b: GraphBuilder, node: Node, x: Value, dim: int, index: Value, value: Any, *, reduce: str | None = None
 ) -> Value:
     """If each line along `dim` gets one value, as in one-hot labels, the scatter is a select for each element."""
     sizes = list(shape_of(x))
@@ -137,14 +137,14 @@ def scatter(
 
 
 @imports("scatter_add")
-def scatter_add(b: GraphBuilder, node: torch.fx.Node, x: Value, dim: int, index: Value, value: Value) -> Value:
+def scatter_add(b: GraphBuilder, node: Node, x: Value, dim: int, index: Value, value: Value) -> Value:
     return _along(b, x, dim, index, value, "add")
 
 
 @imports("scatter_reduce.two", "index_reduce")
 def reduce_into(
     b: GraphBuilder,
-    node: torch.fx.Node,
+    node: Node,
     x: Value,
     dim: int,
     index: Value,
@@ -199,7 +199,7 @@ def _slices(
 
 @imports("index_add")
 def index_add(
-    b: GraphBuilder, node: torch.fx.Node, x: Value, dim: int, index: Value, value: Value, *, alpha: float = 1
+    b: GraphBuilder, node: Node, x: Value, dim: int, index: Value, value: Value, *, alpha: float = 1
 ) -> Value:
     if alpha != 1:
         wide = types.opmath(spelling_of(x))
@@ -208,12 +208,12 @@ def index_add(
 
 
 @imports("index_copy")
-def index_copy(b: GraphBuilder, node: torch.fx.Node, x: Value, dim: int, index: Value, value: Value) -> Value:
+def index_copy(b: GraphBuilder, node: Node, x: Value, dim: int, index: Value, value: Value) -> Value:
     return _slices(b, x, dim, index, value, "set")
 
 
 @imports("index_fill.int_Scalar", "index_fill.int_Tensor")
-def index_fill(b: GraphBuilder, node: torch.fx.Node, x: Value, dim: int, index: Value, value: Any) -> Value:
+def index_fill(b: GraphBuilder, node: Node, x: Value, dim: int, index: Value, value: Any) -> Value:
     number = b.convert(value, spelling_of(x)) if isinstance(value, ir.Value) else b.constant(value, spelling_of(x))
     count, sizes = math.prod(shape_of(index)), shape_of(x) or (1,)
     filled = [count if d == dim % len(sizes) else n for d, n in enumerate(sizes)]
@@ -221,7 +221,7 @@ def index_fill(b: GraphBuilder, node: torch.fx.Node, x: Value, dim: int, index: 
 
 
 @imports("histc")
-def histc(b: GraphBuilder, node: torch.fx.Node, x: Value, bins: int = 100, low: float = 0, high: float = 0) -> Value:
+def histc(b: GraphBuilder, node: Node, x: Value, bins: int = 100, low: float = 0, high: float = 0) -> Value:
     """Counts the elements in each of `bins` equal parts of [low, high]; an extra last bin takes the others."""
     spelling = spelling_of(x)
     if spelling not in ("f32", "f64"):
@@ -241,7 +241,7 @@ def histc(b: GraphBuilder, node: torch.fx.Node, x: Value, bins: int = 100, low: 
 # -- gradients ---------------------------------------------------------------------------------
 @imports("embedding_dense_backward")
 def embedding_dense_backward(
-    b: GraphBuilder, node: torch.fx.Node, grad: Value, index: Value, rows: Number, padding: int, by_frequency: bool
+    b: GraphBuilder, node: Node, grad: Value, index: Value, rows: Number, padding: int, by_frequency: bool
 ) -> Value:
     if by_frequency:
         raise Decline("scale_grad_by_freq: rows are scaled by how often they are read")
@@ -255,7 +255,7 @@ def embedding_dense_backward(
 
 # -- under a mask ------------------------------------------------------------------------------
 @imports("masked_scatter")
-def masked_scatter(b: GraphBuilder, node: torch.fx.Node, x: Value, mask: Value, value: Value) -> Value:
+def masked_scatter(b: GraphBuilder, node: Node, x: Value, mask: Value, value: Value) -> Value:
     """A select for each element: the n-th element where the mask is true becomes the n-th element of `value`."""
     sizes = pointwise.broadcast_shape(shape_of(x), shape_of(mask))
     if sizes is None:
@@ -268,9 +268,7 @@ def masked_scatter(b: GraphBuilder, node: torch.fx.Node, x: Value, mask: Value, 
 
 
 @imports("masked_scatter_backward")
-def masked_scatter_backward(
-    b: GraphBuilder, node: torch.fx.Node, grad: Value, mask: Value, sizes: Sequence[Number]
-) -> Value:
+def masked_scatter_backward(b: GraphBuilder, node: Node, grad: Value, mask: Value, sizes: Sequence[Number]) -> Value:
     """The gradients where the mask is true, packed at the start, then zeros. Gradients where the mask is false are
     written to an extra last place, which is cut off."""
     count = math.prod(shape_of(grad))

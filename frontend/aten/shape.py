@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-import torch
+from torch.fx import Node
 
 from cuesta.dialects import types
 from cuesta.dialects.cuesta import shape
@@ -18,17 +18,17 @@ from cuesta.frontend.rules import Decline, imports, op_name, sizes_of, strides_o
 from cuesta.sizes import Number, Size, number
 
 
-def _size(node: torch.fx.Node) -> tuple[Number, ...]:
+def _size(node: Node) -> tuple[Number, ...]:
     return sizes_of(node.meta["val"])
 
 
 @imports("view.default", "_unsafe_view", "reshape", "unsqueeze", "squeeze", "_reshape_copy", "view_copy.default")
-def reshape(b: GraphBuilder, node: torch.fx.Node, x: Value, *_: Any) -> Value:
+def reshape(b: GraphBuilder, node: Node, x: Value, *_: Any) -> Value:
     return b.reshape(x, _size(node))
 
 
 @imports("t", "transpose", "permute", "t_copy", "transpose_copy", "permute_copy", "movedim")
-def permute(b: GraphBuilder, node: torch.fx.Node, x: Value, *args: Any) -> Value:
+def permute(b: GraphBuilder, node: Node, x: Value, *args: Any) -> Value:
     rank = len(shape_of(x))
     dims = list(range(rank))
     name = op_name(node).removesuffix("_copy")
@@ -43,12 +43,12 @@ def permute(b: GraphBuilder, node: torch.fx.Node, x: Value, *args: Any) -> Value
 
 
 @imports("expand", "expand_copy")
-def expand(b: GraphBuilder, node: torch.fx.Node, x: Value, *_: Any, **__: Any) -> Value:
+def expand(b: GraphBuilder, node: Node, x: Value, *_: Any, **__: Any) -> Value:
     return b.expand(x, _size(node))
 
 
 @imports("slice.Tensor", "narrow", "narrow_copy", "slice_copy")
-def slice_(b: GraphBuilder, node: torch.fx.Node, x: Value, dim: int = 0, start: int | None = None, *rest: Any) -> Value:
+def slice_(b: GraphBuilder, node: Node, x: Value, dim: int = 0, start: int | None = None, *rest: Any) -> Value:
     dim %= len(shape_of(x))
     size = shape_of(x)[dim]
     first = clamped(start, size, 0)
@@ -65,7 +65,7 @@ def clamped(position: Number | None, size: Number, default: Number) -> Number:
 
 
 @imports("select.int", "select_copy")
-def select(b: GraphBuilder, node: torch.fx.Node, x: Value, dim: int, index: int) -> Value:
+def select(b: GraphBuilder, node: Node, x: Value, dim: int, index: int) -> Value:
     dim %= len(shape_of(x))
     if not isinstance(index, (int, Size)):
         raise Decline("select at an index that depends on the data")
@@ -83,7 +83,7 @@ def _parts(b: GraphBuilder, x: Value, sizes: Sequence[Number], dim: int) -> list
 
 
 @imports("split.Tensor", "split_with_sizes", "unsafe_split.Tensor", "unbind", "split_with_sizes_copy")
-def split(b: GraphBuilder, node: torch.fx.Node, x: Value, *args: Any, **kwargs: Any) -> list[Value]:
+def split(b: GraphBuilder, node: Node, x: Value, *args: Any, **kwargs: Any) -> list[Value]:
     results = node.meta["val"]
     if op_name(node) == "unbind":
         dim = (args[0] if args else kwargs.get("dim", 0)) % len(shape_of(x))
@@ -95,7 +95,7 @@ def split(b: GraphBuilder, node: torch.fx.Node, x: Value, *args: Any, **kwargs: 
 
 
 @imports("cat")
-def cat(b: GraphBuilder, node: torch.fx.Node, xs: Sequence[Value], dim: int = 0) -> Value:
+def cat(b: GraphBuilder, node: Node, xs: Sequence[Value], dim: int = 0) -> Value:
     result = node.meta["val"]
     spelling = types.SPELLING[result.dtype]
     # torch lets an empty 1-d tensor stand among operands of any rank.
@@ -103,14 +103,14 @@ def cat(b: GraphBuilder, node: torch.fx.Node, xs: Sequence[Value], dim: int = 0)
 
 
 @imports("stack")
-def stack(b: GraphBuilder, node: torch.fx.Node, xs: Sequence[Value], dim: int = 0) -> Value:
+def stack(b: GraphBuilder, node: Node, xs: Sequence[Value], dim: int = 0) -> Value:
     dim %= len(shape_of(xs[0])) + 1
     xs = [b.convert(x, types.SPELLING[node.meta["val"].dtype]) for x in xs]
     return b.cat([b.reshape(x, (*shape_of(x)[:dim], 1, *shape_of(x)[dim:])) for x in xs], dim)
 
 
 @imports("flip")
-def flip(b: GraphBuilder, node: torch.fx.Node, x: Value, dims: Sequence[int]) -> Value:
+def flip(b: GraphBuilder, node: Node, x: Value, dims: Sequence[int]) -> Value:
     rank = len(shape_of(x))
     if not rank or not dims:
         return x
@@ -118,7 +118,7 @@ def flip(b: GraphBuilder, node: torch.fx.Node, x: Value, dims: Sequence[int]) ->
 
 
 @imports("repeat")
-def repeat(b: GraphBuilder, node: torch.fx.Node, x: Value, repeats: Sequence[int]) -> Value:
+def repeat(b: GraphBuilder, node: Node, x: Value, repeats: Sequence[int]) -> Value:
     sizes = (1,) * (len(repeats) - len(shape_of(x))) + shape_of(x)
     apart = [n for size in sizes for n in (1, size)]
     wide = [n for count, size in zip(repeats, sizes, strict=True) for n in (count, size)]
@@ -126,7 +126,7 @@ def repeat(b: GraphBuilder, node: torch.fx.Node, x: Value, repeats: Sequence[int
 
 
 @imports("constant_pad_nd")
-def constant_pad(b: GraphBuilder, node: torch.fx.Node, x: Value, pad: Sequence[int], value: float = 0) -> Value:
+def constant_pad(b: GraphBuilder, node: Node, x: Value, pad: Sequence[int], value: float = 0) -> Value:
     rank = len(shape_of(x))
     for i in range(len(pad) // 2):
         x = b.pad(x, rank - 1 - i, pad[2 * i], pad[2 * i + 1], value)
@@ -159,7 +159,7 @@ def _on_step(b: GraphBuilder, x: Value, dim: int, start: Number, step: int) -> V
 
 @imports("slice_backward")
 def slice_backward(
-    b: GraphBuilder, node: torch.fx.Node, grad: Value, sizes: Sequence[int], dim: int, start: int, end: int, step: int
+    b: GraphBuilder, node: Node, grad: Value, sizes: Sequence[int], dim: int, start: int, end: int, step: int
 ) -> Value:
     dim %= len(sizes)
     return spread(b, grad, dim, sizes[dim], clamped(start, sizes[dim], 0), step)
@@ -168,7 +168,7 @@ def slice_backward(
 @imports("slice_scatter")
 def slice_scatter(
     b: GraphBuilder,
-    node: torch.fx.Node,
+    node: Node,
     x: Value,
     part: Value,
     dim: int = 0,
@@ -195,7 +195,7 @@ def slice_scatter(
 
 
 @imports("select_scatter")
-def select_scatter(b: GraphBuilder, node: torch.fx.Node, x: Value, part: Value, dim: int, index: int) -> Value:
+def select_scatter(b: GraphBuilder, node: Node, x: Value, part: Value, dim: int, index: int) -> Value:
     dim %= len(shape_of(x))
     whole = b.reshape(part, [1 if d == dim else size for d, size in enumerate(shape_of(x))])
     return slice_scatter(b, node, x, whole, dim, index + shape_of(x)[dim] if index < 0 else index)
@@ -209,9 +209,7 @@ def _first_after_roll(count: int, size: Number) -> Number:
 
 
 @imports("roll")
-def roll(
-    b: GraphBuilder, node: torch.fx.Node, x: Value, shifts: int | Sequence[int], dims: int | Sequence[int] = ()
-) -> Value:
+def roll(b: GraphBuilder, node: Node, x: Value, shifts: int | Sequence[int], dims: int | Sequence[int] = ()) -> Value:
     sizes = shape_of(x)
     shifts = [shifts] if isinstance(shifts, int) else list(shifts)
     dims = [dims] if isinstance(dims, int) else list(dims)
@@ -228,9 +226,7 @@ def roll(
 
 
 @imports("select_backward")
-def select_backward(
-    b: GraphBuilder, node: torch.fx.Node, grad: Value, sizes: Sequence[int], dim: int, index: int
-) -> Value:
+def select_backward(b: GraphBuilder, node: Node, grad: Value, sizes: Sequence[int], dim: int, index: int) -> Value:
     dim %= len(sizes)
     kept = b.reshape(grad, [1 if d == dim else s for d, s in enumerate(sizes)])
     at = index + sizes[dim] if index < 0 else index
@@ -238,7 +234,7 @@ def select_backward(
 
 
 @imports("clone", "contiguous")
-def clone(b: GraphBuilder, node: torch.fx.Node, x: Value, **_: Any) -> Value:
+def clone(b: GraphBuilder, node: Node, x: Value, **_: Any) -> Value:
     # The bytes move only if the copy has other strides than its source: lowering decides.
     strides = strides_of(node.meta["val"])
     if not strides:
@@ -247,5 +243,5 @@ def clone(b: GraphBuilder, node: torch.fx.Node, x: Value, **_: Any) -> Value:
 
 
 @imports("detach", "alias", "lift_fresh_copy", "lift_fresh", "view_as", "alias_copy", "detach_copy")
-def same(b: GraphBuilder, node: torch.fx.Node, x: Value, *_: Any) -> Value:
+def same(b: GraphBuilder, node: Node, x: Value, *_: Any) -> Value:
     return x

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import torch
+from torch.fx import Node
 
 from cuesta.dialects import types
 from cuesta.dialects.cuesta import reduction
@@ -82,9 +82,7 @@ def _in_order(b: GraphBuilder, x: Value, dim: int, descending: bool) -> list[Val
 
 
 @imports("sort.default", "sort.stable")
-def sort(
-    b: GraphBuilder, node: torch.fx.Node, x: Value, *args: Any, stable: bool | None = None, **named: Any
-) -> list[Value]:
+def sort(b: GraphBuilder, node: Node, x: Value, *args: Any, stable: bool | None = None, **named: Any) -> list[Value]:
     """(the elements in order, where each was)."""
     dim, descending = (*args, *(named.get(n, d) for n, d in (("dim", -1), ("descending", False))[len(args) :]))
     if not shape_of(x):
@@ -94,13 +92,7 @@ def sort(
 
 @imports("topk")
 def topk(
-    b: GraphBuilder,
-    node: torch.fx.Node,
-    x: Value,
-    count: int,
-    dim: int = -1,
-    largest: bool = True,
-    sorted: bool = True,
+    b: GraphBuilder, node: Node, x: Value, count: int, dim: int = -1, largest: bool = True, sorted: bool = True
 ) -> list[Value]:
     if not shape_of(x):
         return [x, b.constant(0, "i64")]
@@ -114,7 +106,7 @@ def _along_dim(b: GraphBuilder, x: Value, dim: int) -> tuple[Value, int]:
     return (x, dim % len(shape_of(x))) if shape_of(x) else (b.reshape(x, [1]), 0)
 
 
-def _chosen(b: GraphBuilder, node: torch.fx.Node, x: Value, dim: int, which: Value) -> list[Value]:
+def _chosen(b: GraphBuilder, node: Node, x: Value, dim: int, which: Value) -> list[Value]:
     """(in each row the largest element for which `which` is true, the last position where `which` is true), in the
     shapes of the node's results."""
     spelling = spelling_of(x)
@@ -125,9 +117,7 @@ def _chosen(b: GraphBuilder, node: torch.fx.Node, x: Value, dim: int, which: Val
 
 
 @imports("kthvalue")
-def kthvalue(
-    b: GraphBuilder, node: torch.fx.Node, x: Value, k: Number, dim: int = -1, keepdim: bool = False
-) -> list[Value]:
+def kthvalue(b: GraphBuilder, node: Node, x: Value, k: Number, dim: int = -1, keepdim: bool = False) -> list[Value]:
     x, dim = _along_dim(b, x, dim)
     return _chosen(b, node, x, dim, b.with_number("eq", _ranks(b, x, dim, descending=False), k - 1))
 
@@ -148,20 +138,20 @@ def _is_middle(b: GraphBuilder, x: Value, dim: int, leaves_out_nan: bool) -> Val
 
 
 @imports("median.dim", "nanmedian.dim")
-def median_along(b: GraphBuilder, node: torch.fx.Node, x: Value, dim: int, keepdim: bool = False) -> list[Value]:
+def median_along(b: GraphBuilder, node: Node, x: Value, dim: int, keepdim: bool = False) -> list[Value]:
     x, dim = _along_dim(b, x, dim)
     return _chosen(b, node, x, dim, _is_middle(b, x, dim, "nanmedian" in str(node.target)))
 
 
 @imports("median.default", "nanmedian.default")
-def median(b: GraphBuilder, node: torch.fx.Node, x: Value) -> Value:
+def median(b: GraphBuilder, node: Node, x: Value) -> Value:
     flat = b.reshape(x, [math.prod(shape_of(x))])
     lowest = b.constant(reduction.BY_NAME["amax"].identity(types.element(spelling_of(x))), spelling_of(x))
     return b.reduce("amax", b.where(_is_middle(b, flat, 0, "nanmedian" in str(node.target)), flat, lowest), [0])
 
 
 @imports("mode")
-def mode(b: GraphBuilder, node: torch.fx.Node, x: Value, dim: int = -1, keepdim: bool = False) -> list[Value]:
+def mode(b: GraphBuilder, node: Node, x: Value, dim: int = -1, keepdim: bool = False) -> list[Value]:
     """The least of the most frequent elements of a row. If NaN and a number are equally frequent, the number wins.
     (Eager sorts a row with NaN by a comparison that is no consistent order.)"""
     if node.meta["val"][0].device.type != "cpu":
@@ -188,7 +178,7 @@ def mode(b: GraphBuilder, node: torch.fx.Node, x: Value, dim: int = -1, keepdim:
 
 # -- the extreme so far -----------------------------------------------------------------------
 @imports("cummax", "cummin")
-def running_extreme(b: GraphBuilder, node: torch.fx.Node, x: Value, dim: int) -> list[Value]:
+def running_extreme(b: GraphBuilder, node: Node, x: Value, dim: int) -> list[Value]:
     """(the extreme so far, the position of the last element that equals the extreme or is NaN)."""
     sizes, spelling = shape_of(x), spelling_of(x)
     if not sizes:

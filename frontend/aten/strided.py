@@ -7,7 +7,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-import torch
+from torch.fx import Node
 
 from cuesta.dialects.graph_builder import GraphBuilder, Value
 from cuesta.dialects.types import opmath, shape_of, spelling_of
@@ -23,7 +23,7 @@ _MOST_WINDOWS = 32
 
 
 @imports("diagonal", "diagonal_copy")
-def diagonal(b: GraphBuilder, node: torch.fx.Node, x: Value, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Value:
+def diagonal(b: GraphBuilder, node: Node, x: Value, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Value:
     rank, count = len(shape_of(x)), node.meta["val"].shape[-1]
     starts = {dim1 % rank: max(-offset, 0), dim2 % rank: max(offset, 0)}
     first, second = sorted(starts)
@@ -34,7 +34,7 @@ def diagonal(b: GraphBuilder, node: torch.fx.Node, x: Value, offset: int = 0, di
 
 @imports("diagonal_scatter")
 def diagonal_scatter(
-    b: GraphBuilder, node: torch.fx.Node, x: Value, part: Value, offset: int = 0, dim1: int = 0, dim2: int = 1
+    b: GraphBuilder, node: Node, x: Value, part: Value, offset: int = 0, dim1: int = 0, dim2: int = 1
 ) -> Value:
     """A select for each element: on the diagonal the element of `part` for this row, else x."""
     rank, sizes, count = len(shape_of(x)), shape_of(x), shape_of(part)[-1]
@@ -52,7 +52,7 @@ def diagonal_scatter(
 
 
 @imports("unfold")
-def unfold(b: GraphBuilder, node: torch.fx.Node, x: Value, dim: int, size: int, step: int) -> Value:
+def unfold(b: GraphBuilder, node: Node, x: Value, dim: int, size: int, step: int) -> Value:
     rank = len(shape_of(x))
     if not rank:
         return b.reshape(x, [size])
@@ -64,7 +64,7 @@ def unfold(b: GraphBuilder, node: torch.fx.Node, x: Value, dim: int, size: int, 
 
 @imports("unfold_backward")
 def unfold_backward(
-    b: GraphBuilder, node: torch.fx.Node, grad: Value, sizes: Sequence[int], dim: int, size: int, step: int
+    b: GraphBuilder, node: Node, grad: Value, sizes: Sequence[int], dim: int, size: int, step: int
 ) -> Value:
     """Sums the gradients of the windows that contain an element: reads each window at the element's place in it.
 
@@ -110,12 +110,7 @@ def _sum_of_windows(b: GraphBuilder, grad: Value, sizes: Sequence[int], dim: int
 
 @imports("as_strided", "as_strided_copy")
 def as_strided(
-    b: GraphBuilder,
-    node: torch.fx.Node,
-    x: Value,
-    sizes: Sequence[int],
-    strides: Sequence[int],
-    offset: int | None = None,
+    b: GraphBuilder, node: Node, x: Value, sizes: Sequence[int], strides: Sequence[int], offset: int | None = None
 ) -> Value:
     """Accepts a view that changes no address, as at the end of ATen's mean over the pixels of a channels_last image,
     and any other view of an x that is dense in some order of its dims."""

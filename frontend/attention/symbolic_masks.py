@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import torch
+from torch.fx import Node
 from torch.fx.node import map_aggregate
 
 from cuesta.errors import CompileError
@@ -41,11 +42,11 @@ Value: TypeAlias = "Sum | All"
 _INTEGERS = (torch.int64, torch.int32)
 
 
-def classify(node: torch.fx.Node, user: torch.fx.Node, length: Any, keys: Any) -> str | None:
+def classify(node: Node, user: Node, length: Any, keys: Any) -> str | None:
     """The kind of a boolean mask over [.., `length`, `keys`] for all values of these: "all", "causal", else None."""
     try:
         steps = steps_of(node, user)
-        values: dict[torch.fx.Node, Any] = {}
+        values: dict[Node, Any] = {}
         for step in steps:
             values[step] = _evaluate(step, values)
         shape = _shape(node)
@@ -95,7 +96,7 @@ def _shape(node: Any) -> tuple[Number, ...]:
     return tuple(number(n) for n in meta.shape)
 
 
-def _evaluate(node: Any, values: Mapping[torch.fx.Node, Any]) -> Any:
+def _evaluate(node: Any, values: Mapping[Node, Any]) -> Any:
     if node.op == "placeholder":
         meta = meta_of(node)
         if not isinstance(meta, (int, torch.SymInt)):
@@ -108,7 +109,7 @@ def _evaluate(node: Any, values: Mapping[torch.fx.Node, Any]) -> Any:
         raise NotConstant(f"nothing is known of {name}")
 
     def value(argument: Any) -> Any:
-        return values.get(argument, argument) if isinstance(argument, torch.fx.Node) else argument
+        return values.get(argument, argument) if isinstance(argument, Node) else argument
 
     try:
         found = rule(node, *map_aggregate(node.args, value), **map_aggregate(node.kwargs, value))
