@@ -15,6 +15,7 @@ too. A warning and the report say what was done. With CUESTA_STRICT set, none of
 
 from __future__ import annotations
 
+import bisect
 import contextlib
 import functools
 import logging
@@ -145,16 +146,10 @@ def _halved(nodes: Sequence[Node], lowers: Callable[[], bool]) -> list[Node]:
         rest = [node for node in nodes if node not in found]
         if not _lowers_with([*found, *rest], lowers):
             return []
-        low, high = 0, len(rest)  # with the first `high` nodes the graph lowers
-        while low < high:
-            middle = (low + high) // 2
-            if _lowers_with([*found, *rest[:middle]], lowers):
-                high = middle
-            else:
-                low = middle + 1
-        if high == 0:
+        least = bisect.bisect_left(range(len(rest)), True, key=lambda n: _lowers_with([*found, *rest[:n]], lowers))
+        if least == 0:
             break
-        found.append(rest[high - 1])
+        found.append(rest[least - 1])
         if _lowers_with(found, lowers):
             break
     return found

@@ -136,6 +136,11 @@ def _combiner_problem(op: ir.Operation, end: OpenOp) -> str | None:
     return axis_problem(op, len(shape_of(op.operands[0])))
 
 
+def _results_problem(op: ir.Operation, kinds: Sequence[ir.Type]) -> str | None:
+    given = [r.type for r in op.results]
+    return None if given == list(kinds) else f"gives {spell(kinds)}, not {spell(given)}"
+
+
 @rule(ops.REDUCE, (1, MOST_REDUCED), None)
 def _reduce(op: ir.Operation) -> str | None:
     wrong = _combiner_problem(op, ops.REDUCE_RETURN)
@@ -143,15 +148,9 @@ def _reduce(op: ir.Operation) -> str | None:
         return wrong
     shape = list(shape_of(op.operands[0]))
     del shape[integer(op, "axis")]
-    kinds = [block_type(shape, element_of(x)) for x in op.operands]
-    given = [r.type for r in op.results]
-    return None if given == kinds else f"gives {spell(kinds)}, not {spell(given)}"
+    return _results_problem(op, [block_type(shape, element_of(x)) for x in op.operands])
 
 
 @rule(ops.SCAN, (1, MOST_REDUCED), None)
 def _scan(op: ir.Operation) -> str | None:
-    wrong = _combiner_problem(op, ops.SCAN_RETURN)
-    if wrong:
-        return wrong
-    kinds, given = [x.type for x in op.operands], [r.type for r in op.results]
-    return None if given == kinds else f"gives {spell(kinds)}, not {spell(given)}"
+    return _combiner_problem(op, ops.SCAN_RETURN) or _results_problem(op, [x.type for x in op.operands])

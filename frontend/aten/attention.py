@@ -1,17 +1,21 @@
-"""Imports the custom ops that frontend/attention/keep_whole.py puts into a graph."""
+"""Imports attention: ATen's op for CPUs, and the custom ops that frontend/attention/keep_whole.py puts into a graph."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from typing import Any
 
-import torch
+from torch.fx import Node
 
 from cuesta._mlir import ir
 from cuesta.dialects import types
 from cuesta.dialects.cuesta import attention
 from cuesta.dialects.cuesta.dialect import float_attr, int_attr
 from cuesta.dialects.graph_builder import GraphBuilder, Value
-from cuesta.frontend.rules import imports, op_name
+from cuesta.dialects.types import shape_of
+from cuesta.frontend.rules import Decline, imports, op_name
+from cuesta.sizes import Size
 
 #: Custom op → the dialect's op, and the number of tensors among its arguments, which come first.
 _OPS: dict[str, tuple[Any, int]] = {
@@ -22,12 +26,52 @@ _OPS: dict[str, tuple[Any, int]] = {
 }
 
 
+def _build(node: Node, kind: Any, tensors: Sequence[Value | None], scale: float, causal: bool, *chance: float) -> Any:
+    numbers = (float_attr(scale), int_attr(causal), *map(float_attr, chance))
+    results = [types.tensor(tuple(r.shape), types.SPELLING[r.dtype]) for r in node.meta["val"]]
+    return kind(*tensors, *numbers, *results).operation
+
+
 @imports(*_OPS, namespace="cuesta")
-def whole(b: GraphBuilder, node: torch.fx.Node, *arguments: Any) -> list[Value]:
+def whole(b: GraphBuilder, node: Node, *arguments: Any) -> list[Value]:
     kind, count = _OPS[op_name(node)]
     causal, scale, *rest = arguments[count:]
-    chance = [float_attr(rest.pop(0))] if op_name(node).startswith("dropout") else []
-    results = [types.tensor(tuple(r.shape), types.SPELLING[r.dtype]) for r in node.meta["val"]]
-    op = kind(*arguments[:count], float_attr(scale), int_attr(causal), *chance, *results).operation
+    chance = [rest.pop(0)] if op_name(node).startswith("dropout") else []
+    op = _build(node, kind, arguments[:count], scale, causal, *chance)
     op.attributes["route"] = ir.StringAttr.get(rest[0])
     return list(op.results)
+
+
+def _scale(q: Value, scale: float | None) -> float:
+    if scale is not None:
+        return scale
+    head = shape_of(q)[-1]
+    if isinstance(head, Size):
+        raise Decline("default scale of attention whose head size depends on the call")
+    return 1 / math.sqrt(head)
+
+
+def _check_attention(q: Value, k: Value, v: Value, dropout_p: float) -> None:
+    """Raises Decline for attention that no kernel of ours computes, such as with sizes not known to be equal."""
+    if dropout_p:
+        raise Decline("attention with dropout: random numbers come from torch's generator")
+    batch, keys, values = shape_of(q)[0], shape_of(k)[:3], shape_of(v)[:3]
+    if keys != values:
+        raise Decline("keys and values are not known to have equal sizes")
+    if batch != keys[0]:
+        raise Decline("queries and keys are not known to have equal batch sizes")
+
+
+@imports("_scaled_dot_product_flash_attention_for_cpu", "_scaled_dot_product_flash_attention_for_cpu_backward")
+def on_cpu(
+    b: GraphBuilder, node: Node, *arguments: Any, attn_mask: Value | None = None, scale: float | None = None
+) -> list[Value]:
+    """ATen's kernel for CPUs, which AOTAutograd keeps whole."""
+    backward = op_name(node).endswith("backward")
+    kind, count = (attention.AttentionBackward, 6) if backward else (attention.Attention, 3)
+    tensors, numbers = arguments[:count], arguments[count:]
+    usual: list[Any] = [0.0, False]
+    dropout_p, causal = [*numbers, *usual[len(numbers) :]]
+    q, k, v = tensors[1:4] if backward else tensors
+    _check_attention(q, k, v, dropout_p)
+    return list(_build(node, kind, (*tensors, attn_mask), _scale(q, scale), causal).results)

@@ -7,7 +7,9 @@ gradient is added to the same pixels.
 
 from __future__ import annotations
 
+import functools
 import itertools
+import operator
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -33,11 +35,11 @@ _A = -0.75
 
 @dataclass(frozen=True, eq=False)
 class _Tap:
-    """A pixel along one axis: its position, whether it is inside the image (None: always), its weight (None: 1), and
-    the weight's derivative by the grid's coordinate (None: 0)."""
+    """A pixel along one axis: its position, whether it is inside the image, its weight (None: 1), and the weight's
+    derivative by the grid's coordinate (None: 0)."""
 
     at: Value
-    inside: Expression | None
+    inside: Expression
     weight: Expression | None
     slope: Expression | None
 
@@ -157,8 +159,7 @@ class _Sampling:
             at = [self.b.along(sizes, 0), self.b.along(sizes, 1), *(tap.at for tap in taps)]
             pixels = index_into(self.b, self.image, at, list(range(len(at))), in_range=True)
             found = Expression(self.b, self.b.convert(pixels, opmath(spelling_of(pixels))))
-            inside = _all_inside(taps)
-            self.known[taps] = found if inside is None else where(inside, found, 0)
+            self.known[taps] = where(_all_inside(taps), found, 0)
         return self.known[taps]
 
     def total(self, read: Callable[[tuple[_Tap, ...]], Expression], by: int | None = None) -> Expression | None:
@@ -181,12 +182,8 @@ class _Sampling:
         return along(())
 
 
-def _all_inside(taps: Sequence[_Tap]) -> Expression | None:
-    inside = None
-    for tap in taps:
-        if tap.inside is not None:
-            inside = tap.inside if inside is None else inside & tap.inside
-    return inside
+def _all_inside(taps: Sequence[_Tap]) -> Expression:
+    return functools.reduce(operator.and_, (tap.inside for tap in taps))
 
 
 @imports("grid_sampler_2d", "grid_sampler_3d")
@@ -230,8 +227,7 @@ def _image_gradient(sampling: _Sampling, grad: Value) -> Value:
         share = Expression(b, grad)
         for tap in taps:
             share = share if tap.weight is None else share * tap.weight
-        inside = _all_inside(taps)
-        share = share if inside is None else where(inside, share, 0)
+        share = where(_all_inside(taps), share, 0)
         total = write_at(b, total, share.value, [tap.at for tap in taps], walks, "add", "in_range")
     return b.convert(total, spelling_of(image))
 

@@ -1,23 +1,20 @@
-"""Imports softmax, norms, losses and attention. Most of them are one op in ATen and one in the dialect."""
+"""Imports softmax, norms and losses. Most of them are one op in ATen and one in the dialect."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch.fx import Node
 
-from cuesta._mlir import ir
 from cuesta.dialects import types
-from cuesta.dialects.cuesta import attention, normalisation
+from cuesta.dialects.cuesta import normalisation
 from cuesta.dialects.cuesta.dialect import float_attr, int_attr
 from cuesta.dialects.graph_builder import GraphBuilder, Value
 from cuesta.dialects.types import opmath, shape_of, spelling_of
 from cuesta.frontend.aten.pointwise import at_least_1d, refuse_integers
 from cuesta.frontend.rules import Decline, imports, op_name, sizes_of
-from cuesta.sizes import Size
 
 _CLASSES: dict[str, tuple[Any, dict[str, int]]] = {
     "_softmax": (normalisation.Softmax, {"safe": 0}),
@@ -223,66 +220,3 @@ def nll_loss_backward(
     _check_loss(x, weight)
     op = normalisation.NllLossBackward(grad, target, total, int_attr(reduction), int_attr(ignore_index), x.type)
     return op.result
-
-
-def _scale(q: Value, scale: float | None) -> ir.FloatAttr:
-    if scale is not None:
-        return float_attr(scale)
-    head = shape_of(q)[-1]
-    if isinstance(head, Size):
-        raise Decline("default scale of attention whose head size depends on the call")
-    return float_attr(1 / math.sqrt(head))
-
-
-def _check_attention(q: Value, k: Value, v: Value, dropout_p: float) -> None:
-    """Raises Decline for attention that no kernel of ours computes, such as with sizes not known to be equal."""
-    if dropout_p:
-        raise Decline("attention with dropout: random numbers come from torch's generator")
-    batch, keys, values = shape_of(q)[0], shape_of(k)[:3], shape_of(v)[:3]
-    if keys != values:
-        raise Decline("keys and values are not known to have equal sizes")
-    if batch != keys[0]:
-        raise Decline("queries and keys are not known to have equal batch sizes")
-
-
-@imports("_scaled_dot_product_flash_attention_for_cpu")
-def attention_forward(
-    b: GraphBuilder,
-    node: Node,
-    q: Value,
-    k: Value,
-    v: Value,
-    dropout_p: float = 0.0,
-    is_causal: bool = False,
-    *,
-    attn_mask: Value | None = None,
-    scale: float | None = None,
-) -> list[Value]:
-    _check_attention(q, k, v, dropout_p)
-    output, logsumexp = (types.tensor(tuple(r.shape), types.SPELLING[r.dtype]) for r in node.meta["val"])
-    op = attention.Attention(q, k, v, attn_mask, _scale(q, scale), int_attr(is_causal), output, logsumexp)
-    return list(op.operation.results)
-
-
-@imports("_scaled_dot_product_flash_attention_for_cpu_backward")
-def attention_backward(
-    b: GraphBuilder,
-    node: Node,
-    grad: Value,
-    q: Value,
-    k: Value,
-    v: Value,
-    output: Value,
-    logsumexp: Value,
-    dropout_p: float,
-    is_causal: bool,
-    *,
-    attn_mask: Value | None = None,
-    scale: float | None = None,
-) -> list[Value]:
-    _check_attention(q, k, v, dropout_p)
-    results = (q.type, k.type, v.type)
-    op = attention.AttentionBackward(
-        grad, q, k, v, output, logsumexp, attn_mask, _scale(q, scale), int_attr(is_causal), *results
-    )
-    return list(op.operation.results)

@@ -64,10 +64,12 @@ def _windows(
     sizes: Sequence[Number],
     counts: Sequence[Number],
     kernel: Sequence[int],
-    stride: Sequence[int],
-    padding: int | Sequence[int],
+    stride: Sequence[int] = (),
+    padding: int | Sequence[int] = 0,
     dilation: int | Sequence[int] = 1,
+    ceil_mode: bool = False,
 ) -> list[Window]:
+    """The windows along each dim, from a pool's arguments. `ceil_mode` has told torch the `counts` already."""
     rank = len(counts)
     kernel = _each(kernel, rank)
     columns = (sizes[-rank:], counts, kernel, _each(stride, rank) if stride else kernel)
@@ -114,18 +116,9 @@ def _affine(b: GraphBuilder, x: Value, factor: int, addend: int) -> Value:
 
 
 @imports("max_pool2d_with_indices", "max_pool3d_with_indices")
-def max_pool(
-    b: GraphBuilder,
-    node: Node,
-    x: Value,
-    kernel: Sequence[int],
-    stride: Sequence[int] = (),
-    padding: int | Sequence[int] = 0,
-    dilation: int | Sequence[int] = 1,
-    ceil_mode: bool = False,
-) -> list[Value | None]:
+def max_pool(b: GraphBuilder, node: Node, x: Value, *shape: Any) -> list[Value | None]:
     rank = pool_rank(node)
-    windows = _windows(shape_of(x), sizes_of(node.meta["val"][0])[-rank:], kernel, stride, padding, dilation)
+    windows = _windows(shape_of(x), sizes_of(node.meta["val"][0])[-rank:], *shape)
     lowest = reduction.BY_NAME["amax"].identity(types.element(spelling_of(x)))
     places = list(_places(b, x, windows, lowest))
     if all(user.args[1] != 1 for user in node.users):
@@ -189,20 +182,10 @@ def _scatters_faster(node: Node, windows: Sequence[Window]) -> bool:
 
 
 @imports("max_pool2d_with_indices_backward", "max_pool3d_with_indices_backward")
-def max_pool_backward(
-    b: GraphBuilder,
-    node: Node,
-    grad: Value,
-    x: Value,
-    kernel: Sequence[int],
-    stride: Sequence[int],
-    padding: int | Sequence[int],
-    dilation: int | Sequence[int],
-    ceil_mode: bool,
-    indices: Value,
-) -> Value:
+def max_pool_backward(b: GraphBuilder, node: Node, grad: Value, x: Value, *rest: Any) -> Value:
     rank = pool_rank(node)
-    windows = _windows(shape_of(x), shape_of(grad)[-rank:], kernel, stride, padding, dilation)
+    *shape, indices = rest
+    windows = _windows(shape_of(x), shape_of(grad)[-rank:], *shape)
     if any(w.dilation > 1 for w in windows) or _scatters_faster(node, windows):
         return to_positions(b, node, grad, indices, shape_of(x))
     wide = opmath(spelling_of(grad))
