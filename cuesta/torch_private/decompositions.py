@@ -3,15 +3,9 @@
 torch.export.default_decompositions is public but another table: it decomposes for exported programs.
 """
 
-from torch._decomp import (
-    _core_aten_decompositions_post_autograd as core_decompositions_after_autograd,
-)
+from torch._decomp import _core_aten_decompositions_post_autograd as core_decompositions_after_autograd
 from torch._decomp import core_aten_decompositions, decomposition_table, get_decompositions
-from torch._prims_common import (
-    clone_preserve_strides,
-    is_non_overlapping_and_dense_or_false,
-    suggest_memory_format,
-)
+from torch._prims_common import clone_preserve_strides, is_non_overlapping_and_dense_or_false, suggest_memory_format
 
 __all__ = [
     # A copy with equal strides, gaps and overlaps included. Without it, users' Triton kernels, and the minifier's

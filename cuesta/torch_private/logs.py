@@ -9,13 +9,7 @@ import logging
 
 import torch
 from torch._C._autograd import DeviceType
-from torch._logging._internal import (
-    _setup_handlers,
-    getArtifactLogger,
-    log_state,
-    trace_log,
-    trace_structured,
-)
+from torch._logging._internal import _setup_handlers, getArtifactLogger, log_state, trace_log, trace_structured
 from torch.autograd import profiler
 
 __all__ = [

@@ -45,18 +45,7 @@ Combiner = Callable[..., ir.Value | Sequence[ir.Value]]
 
 CACHE = {"none": 1, "ca": 2, "cg": 3, "wb": 4, "cs": 5, "wt": 6, "cv": 7}
 EVICT = {"normal": 1, "first": 2, "last": 3}
-ATOMIC = {
-    "and": 1,
-    "or": 2,
-    "xor": 3,
-    "add": 4,
-    "fadd": 5,
-    "max": 6,
-    "min": 7,
-    "umax": 8,
-    "umin": 9,
-    "exch": 10,
-}
+ATOMIC = {"and": 1, "or": 2, "xor": 3, "add": 4, "fadd": 5, "max": 6, "min": 7, "umax": 8, "umin": 9, "exch": 10}
 SEM = {"relaxed": 1, "acquire": 2, "release": 3, "acq_rel": 4}
 SCOPE = {"gpu": 1, "cta": 2, "sys": 3}
 PRECISION = {"tf32": 0, "tf32x3": 1, "ieee": 2}

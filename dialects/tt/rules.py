@@ -9,12 +9,7 @@ from cuesta._mlir import ir
 from cuesta.dialects.cuesta.dialect import VERIFIERS, numbers
 from cuesta.dialects.open_op import OpenOp
 from cuesta.dialects.tt import ops, upstream
-from cuesta.dialects.tt.types import (
-    block_problem,
-    block_type,
-    element_of,
-    shape_of,
-)
+from cuesta.dialects.tt.types import block_problem, block_type, element_of, shape_of
 
 #: What is wrong with an op, or None.
 Rule: TypeAlias = Callable[[ir.Operation], str | None]

@@ -23,15 +23,7 @@ from cuesta.sizes import Number, Size
 #: The most elements of a mask that one program counts on a GPU.
 _MOST_COUNTED = 8192
 #: Reduction names of scatter_reduce, index_reduce and scatter.reduce → how `cuesta.scatter` combines.
-_REDUCE = {
-    "sum": "add",
-    "add": "add",
-    "mean": "add",
-    "prod": "mul",
-    "multiply": "mul",
-    "amax": "max",
-    "amin": "min",
-}
+_REDUCE = {"sum": "add", "add": "add", "mean": "add", "prod": "mul", "multiply": "mul", "amax": "max", "amin": "min"}
 
 
 def _shaped(b: GraphBuilder, index: Value, dim: int, rank: int) -> Value:

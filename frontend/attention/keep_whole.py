@@ -23,13 +23,7 @@ from cuesta.errors import CuestaError
 from cuesta.frontend.attention.constant_masks import classify_mask
 from cuesta.frontend.attention.mask_nodes import erase_unused, writers_before
 from cuesta.frontend.devices import target_of_device
-from cuesta.policy.attention_routes import (
-    MASK_ALIGNMENT,
-    ROUTES,
-    AttentionCall,
-    choose_route,
-    takes_fewer_kv_heads,
-)
+from cuesta.policy.attention_routes import MASK_ALIGNMENT, ROUTES, AttentionCall, choose_route, takes_fewer_kv_heads
 from cuesta.runtime.dtypes import SPELLING
 from cuesta.targets import CPU, Target
 from cuesta.torch_private.fx import chooses_attention

@@ -26,10 +26,7 @@ from cuesta.frontend.refused_arguments import is_checked, refuses
 from cuesta.frontend.refused_types import refused_type, refused_types
 from cuesta.options import Options
 from cuesta.torch_private import pytree
-from cuesta.torch_private.decompositions import (
-    core_decompositions_after_autograd,
-    get_decompositions,
-)
+from cuesta.torch_private.decompositions import core_decompositions_after_autograd, get_decompositions
 from cuesta.torch_private.ops import OpOverload, schema_of
 from cuesta.torch_private.symbolic_shapes import guard_or_false, guard_or_true
 from cuesta.torch_private.tensors import memory_of

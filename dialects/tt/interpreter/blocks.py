@@ -7,24 +7,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from cuesta._mlir import ir
-from cuesta.dialects.tt.interpreter.program import (
-    Action,
-    Builder,
-    Execution,
-    Run,
-    action_maker,
-    elementwise,
-    maker,
-)
-from cuesta.dialects.tt.interpreter.values import (
-    Array,
-    InterpreterError,
-    from_memory,
-    held,
-    spelling,
-    to_memory,
-    whole,
-)
+from cuesta.dialects.tt.interpreter.program import Action, Builder, Execution, Run, action_maker, elementwise, maker
+from cuesta.dialects.tt.interpreter.values import Array, InterpreterError, from_memory, held, spelling, to_memory, whole
 from cuesta.dialects.tt.types import shape_of
 
 
