@@ -12,6 +12,7 @@ import itertools
 import operator
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from torch.fx import Node
 
@@ -187,10 +188,8 @@ def _all_inside(taps: Sequence[_Tap]) -> Expression:
 
 
 @imports("grid_sampler_2d", "grid_sampler_3d")
-def grid_sampler(
-    b: GraphBuilder, node: Node, image: Value, grid: Value, mode: int, padding: int, align_corners: bool
-) -> Value:
-    sampling = _Sampling.of(b, image, grid, mode, padding, align_corners)
+def grid_sampler(b: GraphBuilder, node: Node, image: Value, grid: Value, *how: Any) -> Value:
+    sampling = _Sampling.of(b, image, grid, *how)
     total = sampling.total(sampling.read)
     assert total is not None
     return b.convert(total.value, spelling_of(image))
@@ -198,24 +197,15 @@ def grid_sampler(
 
 @imports("grid_sampler_2d_backward", "grid_sampler_3d_backward")
 def grid_sampler_backward(
-    b: GraphBuilder,
-    node: Node,
-    grad: Value,
-    image: Value,
-    grid: Value,
-    mode: int,
-    padding: int,
-    align_corners: bool,
-    wanted: Sequence[bool],
+    b: GraphBuilder, node: Node, grad: Value, image: Value, grid: Value, *rest: Any
 ) -> list[Value | None]:
     """The image's gradient and the grid's."""
-    sampling = _Sampling.of(b, image, grid, mode, padding, align_corners)
+    *how, wanted = rest
+    sampling = _Sampling.of(b, image, grid, *how)
     grad = b.convert(grad, opmath(spelling_of(grad)))
     return [
         _image_gradient(sampling, grad) if wanted[0] else None,
-        b.convert(_grid_gradient(sampling, Expression(b, grad), shape_of(grid)), spelling_of(grid))
-        if wanted[1]
-        else None,
+        _grid_gradient(sampling, Expression(b, grad), grid) if wanted[1] else None,
     ]
 
 
@@ -232,12 +222,12 @@ def _image_gradient(sampling: _Sampling, grad: Value) -> Value:
     return b.convert(total, spelling_of(image))
 
 
-def _grid_gradient(sampling: _Sampling, grad: Expression, sizes: Sequence[Number]) -> Value:
+def _grid_gradient(sampling: _Sampling, grad: Expression, grid: Value) -> Value:
     b, columns = sampling.b, []
     for axis in reversed(range(len(sampling.axes))):
         slope = sampling.total(sampling.read, axis)
         if slope is None:
-            return b.constant(0, spelling_of(grad.value), sizes)
+            return b.convert(b.constant(0, spelling_of(grad.value), shape_of(grid)), spelling_of(grid))
         by_pixel = b.reduce("sum", (grad * slope).value, [1])
         columns.append(b.reshape(by_pixel, [*sampling.places, 1]))
-    return b.cat(columns, len(sampling.places))
+    return b.convert(b.cat(columns, len(sampling.places)), spelling_of(grid))

@@ -76,17 +76,9 @@ def _of_one_type(b: GraphBuilder, *values: Value) -> list[Value]:
 
 @imports("native_layer_norm_backward")
 def layer_norm_backward(
-    b: GraphBuilder,
-    node: Node,
-    grad: Value,
-    x: Value,
-    shape: Sequence[int],
-    mean: Value,
-    rstd: Value,
-    weight: Any,
-    bias: Any,
-    output_mask: Sequence[bool],
+    b: GraphBuilder, node: Node, grad: Value, x: Value, shape: Sequence[int], mean: Value, rstd: Value, *rest: Any
 ) -> list[Value | None]:
+    weight, _bias, output_mask = rest
     weight = b.constant(1, spelling_of(x), shape) if weight is None else weight
     x, grad, weight = _of_one_type(b, x, grad, weight)
     if spelling_of(x) != types.SPELLING[node.args[1].meta["val"].dtype]:  # type: ignore[union-attr]
@@ -99,25 +91,21 @@ def layer_norm_backward(
     return [b.convert(r, types.SPELLING[v.dtype]) if wanted else None for r, v, wanted in results]
 
 
+def _space(samples: int, channels: int, pixels: int, groups: int) -> list[int]:
+    """The iteration space of a group norm: samples, groups, channels of a group, pixels."""
+    return [samples, groups, channels // groups, pixels]
+
+
 @imports("native_group_norm")
-def group_norm(
-    b: GraphBuilder,
-    node: Node,
-    x: Value,
-    weight: Value | None,
-    bias: Value | None,
-    samples: int,
-    channels: int,
-    pixels: int,
-    groups: int,
-    eps: float,
-) -> list[Value]:
-    """Computes in one iteration space, [samples, groups, channels of a group, pixels], so that one kernel results."""
+def group_norm(b: GraphBuilder, node: Node, x: Value, weight: Value | None, *rest: Any) -> list[Value]:
+    """Computes in one iteration space, so that one kernel results."""
+    bias, *sizes, eps = rest
+    samples, groups, inside, _ = space = _space(*sizes)
     if not node.args[0].meta["val"].is_contiguous():  # type: ignore[union-attr]
         raise Decline("group norm of an input that is not contiguous")
     spelling = spelling_of(x)
     wide = opmath(spelling)
-    grouped = b.convert(b.reshape(x, [samples, groups, channels // groups, pixels]), wide)
+    grouped = b.convert(b.reshape(x, space), wide)
     mean = b.mean(grouped, [2, 3], keepdim=True)
     centred = b.pointwise("sub", grouped, mean)
     var = b.mean(b.pointwise("square", centred), [2, 3], keepdim=True)
@@ -125,7 +113,7 @@ def group_norm(
     y = b.pointwise("mul", centred, rstd)
     for name, parameter in (("mul", weight), ("add", bias)):
         if parameter is not None:
-            along = b.reshape(b.convert(parameter, wide), [1, groups, channels // groups, 1])
+            along = b.reshape(b.convert(parameter, wide), [1, groups, inside, 1])
             y = b.pointwise(name, y, along)
     results = [b.convert(b.reshape(y, shape_of(x)), spelling)]
     for value, meta in zip((mean, rstd), node.meta["val"][1:], strict=True):
@@ -135,23 +123,13 @@ def group_norm(
 
 @imports("native_group_norm_backward")
 def group_norm_backward(
-    b: GraphBuilder,
-    node: Node,
-    grad: Value,
-    x: Value,
-    mean: Value,
-    rstd: Value,
-    weight: Value | None,
-    samples: int,
-    channels: int,
-    pixels: int,
-    groups: int,
-    output_mask: Sequence[bool],
+    b: GraphBuilder, node: Node, grad: Value, x: Value, mean: Value, rstd: Value, weight: Value | None, *rest: Any
 ) -> list[Value | None]:
     """Computes in the iteration space of `group_norm`, with ATen's formulas: sums over a channel's pixels give all
     three gradients."""
+    *sizes, output_mask = rest
+    samples, groups, _, _ = space = _space(*sizes)
     wide = opmath(spelling_of(x))
-    space = [samples, groups, channels // groups, pixels]
     grad, x = (b.convert(b.reshape(v, space), wide) for v in (grad, x))
     mean, rstd = (b.convert(b.reshape(v, [samples, groups, 1, 1]), wide) for v in (mean, rstd))
     total = b.reduce("sum", grad, [3], keepdim=True)
@@ -206,17 +184,8 @@ def nll_loss(
 
 
 @imports("nll_loss_backward")
-def nll_loss_backward(
-    b: GraphBuilder,
-    node: Node,
-    grad: Value,
-    x: Value,
-    target: Value,
-    weight: Any,
-    reduction: int,
-    ignore_index: int,
-    total: Value,
-) -> Value:
+def nll_loss_backward(b: GraphBuilder, node: Node, grad: Value, x: Value, target: Value, *rest: Any) -> Value:
+    weight, reduction, ignore_index, total = rest
     _check_loss(x, weight)
     op = normalisation.NllLossBackward(grad, target, total, int_attr(reduction), int_attr(ignore_index), x.type)
     return op.result

@@ -16,8 +16,8 @@ from cuesta.dialects import tt
 from cuesta.dialects.open_op import OPEN_OPS
 from cuesta.dialects.tt.interpreter.program import MAKERS
 from cuesta.dialects.tt.ops import FUNC
+from cuesta.dialects.tt.rules import LOWERED
 from cuesta.dialects.tt.types import shape_of
-from cuesta.dialects.tt.upstream import LOWERED
 
 Compute = Callable[..., Any]
 Tensor = torch.Tensor
