@@ -19,8 +19,7 @@ import bisect
 import contextlib
 import functools
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
 import torch
@@ -155,18 +154,12 @@ def _halved(nodes: Sequence[Node], lowers: Callable[[], bool]) -> list[Node]:
     return found
 
 
-def _lowers_with(nodes: Iterable[Node], lowers: Callable[[], bool]) -> bool:
-    with _marked(nodes):
-        return lowers()
-
-
-@contextmanager
-def _marked(nodes: Iterable[Node]) -> Iterator[None]:
-    nodes = list(nodes)
+def _lowers_with(nodes: Sequence[Node], lowers: Callable[[], bool]) -> bool:
+    """Whether the graph lowers with these nodes called in ATen."""
     for node in nodes:
         node.meta[CALL_IN_ATEN] = "called in ATen to find out whether the rest compiles"
     try:
-        yield
+        return lowers()
     finally:
         for node in nodes:
             del node.meta[CALL_IN_ATEN]

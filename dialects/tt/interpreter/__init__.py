@@ -16,22 +16,17 @@ from typing import Any
 import numpy as np
 
 from cuesta._mlir import ir
-from cuesta.dialects.tt.interpreter import arithmetic, blocks, control, device_library, memory
+from cuesta.dialects.tt.interpreter import (  # noqa: F401  they register the makers
+    arithmetic,
+    blocks,
+    control,
+    device_library,
+    memory,
+)
 from cuesta.dialects.tt.interpreter.program import Builder, Run, Steps, program_ids
-from cuesta.dialects.tt.interpreter.values import InterpreterError, OutsideMemory, register_dtype, spelling
-
-__all__ = [
-    "InterpreterError",
-    "Kernel",
-    "OutsideMemory",
-    "arithmetic",
-    "blocks",
-    "control",
-    "device_library",
-    "memory",
-    "prepare",
-    "run_kernel",
-]
+from cuesta.dialects.tt.interpreter.values import InterpreterError as InterpreterError
+from cuesta.dialects.tt.interpreter.values import OutsideMemory as OutsideMemory
+from cuesta.dialects.tt.interpreter.values import register_dtype, spelling
 
 #: Bytes of intermediate values at a time: as many as caches hold, although memory holds more.
 CHUNK = 4 << 20
