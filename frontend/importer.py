@@ -29,6 +29,7 @@ from cuesta.dialects.known_sizes import mark_zeros
 from cuesta.dialects.module_target import DEVICE, mark_module
 from cuesta.errors import Undecided, Unsupported, WrongElementType
 from cuesta.frontend.aten.pointwise import import_row
+from cuesta.frontend.call import Call
 from cuesta.frontend.capture.aliased_outputs import results_in_arguments
 from cuesta.frontend.capture.effects import is_effect
 from cuesta.frontend.convention import Convention, Output
@@ -147,11 +148,11 @@ class _Importer:
                 return "complex numbers: kernels compute this op for real numbers only", None
         try:
             if rule is not None:
-                result = rule(self.b, node, *args, **kwargs)
+                result = rule(Call(node), *args, **kwargs)
             elif row is not None and target.namespace == "aten":
                 if row.repeats and self.target.gpu:
                     return "GPU kernels have no loops whose number of steps depends on the data", None
-                result = import_row(self.b, node, row, tuple(args))
+                result = import_row(Call(node), row, tuple(args))
             elif str(target) in PACKED:
                 return f"{PACKED[str(target)]} multiplies by a weight that it has packed", None
             else:

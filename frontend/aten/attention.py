@@ -6,15 +6,13 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from torch.fx import Node
-
 from cuesta._mlir import ir
-from cuesta.dialects import types
 from cuesta.dialects.cuesta import attention
 from cuesta.dialects.cuesta.dialect import float_attr, int_attr
-from cuesta.dialects.graph_builder import GraphBuilder, Value
+from cuesta.dialects.graph_builder import Value
 from cuesta.dialects.types import shape_of
-from cuesta.frontend.rules import Decline, imports, op_name
+from cuesta.frontend.call import Call
+from cuesta.frontend.rules import Decline, imports
 from cuesta.sizes import Size
 
 #: Custom op → the dialect's op, and the number of tensors among its arguments, which come first.
@@ -26,18 +24,17 @@ _OPS: dict[str, tuple[Any, int]] = {
 }
 
 
-def _build(node: Node, kind: Any, tensors: Sequence[Value | None], scale: float, causal: bool, *chance: float) -> Any:
+def _build(b: Call, kind: Any, tensors: Sequence[Value | None], scale: float, causal: bool, *chance: float) -> Any:
     numbers = (float_attr(scale), int_attr(causal), *map(float_attr, chance))
-    results = [types.tensor(tuple(r.shape), types.SPELLING[r.dtype]) for r in node.meta["val"]]
-    return kind(*tensors, *numbers, *results).operation
+    return kind(*tensors, *numbers, *b.types).operation
 
 
 @imports(*_OPS, namespace="cuesta")
-def whole(b: GraphBuilder, node: Node, *arguments: Any) -> list[Value]:
-    kind, count = _OPS[op_name(node)]
+def whole(b: Call, *arguments: Any) -> list[Value]:
+    kind, count = _OPS[b.name]
     causal, scale, *rest = arguments[count:]
-    chance = [rest.pop(0)] if op_name(node).startswith("dropout") else []
-    op = _build(node, kind, arguments[:count], scale, causal, *chance)
+    chance = [rest.pop(0)] if b.name.startswith("dropout") else []
+    op = _build(b, kind, arguments[:count], scale, causal, *chance)
     op.attributes["route"] = ir.StringAttr.get(rest[0])
     return list(op.results)
 
@@ -63,15 +60,13 @@ def _check_attention(q: Value, k: Value, v: Value, dropout_p: float) -> None:
 
 
 @imports("_scaled_dot_product_flash_attention_for_cpu", "_scaled_dot_product_flash_attention_for_cpu_backward")
-def on_cpu(
-    b: GraphBuilder, node: Node, *arguments: Any, attn_mask: Value | None = None, scale: float | None = None
-) -> list[Value]:
+def on_cpu(b: Call, *arguments: Any, attn_mask: Value | None = None, scale: float | None = None) -> list[Value]:
     """ATen's kernel for CPUs, which AOTAutograd keeps whole."""
-    backward = op_name(node).endswith("backward")
+    backward = b.name.endswith("backward")
     kind, count = (attention.AttentionBackward, 6) if backward else (attention.Attention, 3)
     tensors, numbers = arguments[:count], arguments[count:]
     usual: list[Any] = [0.0, False]
     dropout_p, causal = [*numbers, *usual[len(numbers) :]]
     q, k, v = tensors[1:4] if backward else tensors
     _check_attention(q, k, v, dropout_p)
-    return list(_build(node, kind, (*tensors, attn_mask), _scale(q, scale), causal).results)
+    return list(_build(b, kind, (*tensors, attn_mask), _scale(q, scale), causal).results)

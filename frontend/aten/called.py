@@ -8,9 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import torch
-
-from cuesta.dialects.graph_builder import GraphBuilder
+from cuesta.frontend.call import Call
 from cuesta.frontend.rules import Decline, imports
 
 _WRITES = "writes to computed positions"
@@ -55,7 +53,7 @@ _CALLED_FOR_COMPLEX = {
 
 
 def _declines(reason: str) -> Callable[..., None]:
-    def decline(b: GraphBuilder, node: torch.fx.Node, *_: Any, **__: Any) -> None:
+    def decline(b: Call, *_: Any, **__: Any) -> None:
         raise Decline(reason)
 
     return decline

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import math
 
-from torch.fx import Node
-
-from cuesta.dialects.graph_builder import GraphBuilder, Value
+from cuesta.dialects.graph_builder import Value
 from cuesta.dialects.types import spelling_of
 from cuesta.frontend.aten.complex_numbers import Pair, on_complex
 from cuesta.frontend.aten.expressions import Expression, where
+from cuesta.frontend.call import Call
 from cuesta.frontend.rules import imports
 
 #: Type of a part → a power of two that makes the type's smallest number normal, and 1 / the power's square root.
@@ -28,7 +27,7 @@ def _times(x: Expression, y: Expression) -> Expression:
 
 
 @imports("polar", complex_numbers=True)
-def polar(b: GraphBuilder, node: Node, length: Value, angle: Value) -> Value:
+def polar(b: Call, length: Value, angle: Value) -> Value:
     r, phi = Expression(b, length), Expression(b, angle)
     return Pair(r * phi.of("cos"), r * phi.of("sin")).value
 
@@ -113,10 +112,10 @@ on_complex("tan")(lambda z: _swapped(tanh(_swapped(z))))
 
 # -- gradients --------------------------------------------------------------------------------
 @imports("tanh_backward", "sigmoid_backward", complex_numbers=True)
-def backward(b: GraphBuilder, node: Node, grad: Value, output: Value) -> Value:
+def backward(b: Call, grad: Value, output: Value) -> Value:
     """The gradient times the conjugate of 1 - y² for tanh, of y (1 - y) for sigmoid."""
     spelling = spelling_of(output)
     y = Pair.of(b, output, spelling)
-    rest = y.one() - (y * y if "tanh" in str(node.target) else y)
-    slope = rest if "tanh" in str(node.target) else y * rest
+    rest = y.one() - (y * y if "tanh" in b.name else y)
+    slope = rest if "tanh" in b.name else y * rest
     return (Pair.of(b, grad, spelling) * slope.conjugate()).value

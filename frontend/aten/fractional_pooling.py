@@ -6,14 +6,13 @@ import itertools
 import math
 from collections.abc import Sequence
 
-import torch
-
 from cuesta.dialects.graph_builder import GraphBuilder, Value
 from cuesta.dialects.module_target import on_cpu
 from cuesta.dialects.types import opmath, shape_of, spelling_of
 from cuesta.frontend.aten.expressions import Expression, where
 from cuesta.frontend.aten.pooling import MOST_PLACES, beats, pool_rank
 from cuesta.frontend.aten.positions import index_into
+from cuesta.frontend.call import Call
 from cuesta.frontend.rules import Decline, imports
 from cuesta.sizes import Number, Size
 
@@ -38,11 +37,9 @@ def _starts(b: GraphBuilder, sample: Value, size: int, kernel: int, count: int) 
 
 
 @imports("fractional_max_pool2d", "fractional_max_pool3d")
-def fractional_max_pool(
-    b: GraphBuilder, node: torch.fx.Node, x: Value, kernel: Sequence[int], counts: Sequence[int], samples: Value
-) -> list[Value]:
+def fractional_max_pool(b: Call, x: Value, kernel: Sequence[int], counts: Sequence[int], samples: Value) -> list[Value]:
     """The maximum of each window and its position in the flattened image: the first of equal elements, the last NaN."""
-    rank = pool_rank(node)
+    rank = pool_rank(b)
     sizes = shape_of(x)[-rank:]
     if math.prod(kernel) > MOST_PLACES:
         raise Decline(f"pooling windows of more than {MOST_PLACES} elements")

@@ -14,13 +14,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from torch.fx import Node
-
 from cuesta.dialects.graph_builder import GraphBuilder, Value
 from cuesta.dialects.module_target import on_cpu
 from cuesta.dialects.types import opmath, shape_of, spelling_of
 from cuesta.frontend.aten.expressions import Expression, Operand, where
 from cuesta.frontend.aten.positions import index_into, write_at
+from cuesta.frontend.call import Call
 from cuesta.frontend.rules import Decline, imports
 from cuesta.sizes import Number, Size, hint
 
@@ -188,7 +187,7 @@ def _all_inside(taps: Sequence[_Tap]) -> Expression:
 
 
 @imports("grid_sampler_2d", "grid_sampler_3d")
-def grid_sampler(b: GraphBuilder, node: Node, image: Value, grid: Value, *how: Any) -> Value:
+def grid_sampler(b: Call, image: Value, grid: Value, *how: Any) -> Value:
     sampling = _Sampling.of(b, image, grid, *how)
     total = sampling.total(sampling.read)
     assert total is not None
@@ -196,9 +195,7 @@ def grid_sampler(b: GraphBuilder, node: Node, image: Value, grid: Value, *how: A
 
 
 @imports("grid_sampler_2d_backward", "grid_sampler_3d_backward")
-def grid_sampler_backward(
-    b: GraphBuilder, node: Node, grad: Value, image: Value, grid: Value, *rest: Any
-) -> list[Value | None]:
+def grid_sampler_backward(b: Call, grad: Value, image: Value, grid: Value, *rest: Any) -> list[Value | None]:
     """The image's gradient and the grid's."""
     *how, wanted = rest
     sampling = _Sampling.of(b, image, grid, *how)

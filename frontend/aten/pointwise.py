@@ -14,16 +14,12 @@ from cuesta._mlir import ir
 from cuesta.dialects.cuesta import pointwise
 from cuesta.dialects.graph_builder import GraphBuilder, Value
 from cuesta.dialects.types import SPELLING, is_float, opmath, shape_of, spelling_of, torch_dtype
-from cuesta.frontend.rules import Decline, imports, op_name
+from cuesta.frontend.call import Call
+from cuesta.frontend.rules import Decline, imports
 from cuesta.torch_private.ops import schema_of
 
 #: Higher derivatives of digamma are left to ATen: each takes a polynomial of higher degree and a sum of more terms.
 _MOST_DERIVATIVES = 6
-
-
-def result_spelling(node: Node) -> str:
-    """The dialect's name of the dtype of a node's only result."""
-    return SPELLING[node.meta["val"].dtype]
 
 
 def operand(b: GraphBuilder, x: Any, spelling: str) -> Value:
@@ -60,11 +56,11 @@ def by_number(b: GraphBuilder, spelling: str, compute: Callable[..., Value], x: 
     return in_opmath(b, spelling, compute, *(b.convert(v, spelling) if isinstance(v, ir.Value) else v for v in (x, y)))
 
 
-def common_spelling(node: Node, *positions: int) -> str:
+def common_spelling(b: Call, *positions: int) -> str:
     """The type that torch promotes the call's arguments at `positions` to."""
     examples: list[Any] = []
     for position in positions:
-        arg = node.args[position]
+        arg = b.node.args[position]
         examples.append(arg.meta["val"] if isinstance(arg, Node) else arg)
     tensors = [e for e in examples if isinstance(e, torch.Tensor)]
     if len({e.dtype for e in tensors}) == 1 and len(tensors) == len(examples):
@@ -73,21 +69,21 @@ def common_spelling(node: Node, *positions: int) -> str:
     return SPELLING[dtype]
 
 
-def import_row(b: GraphBuilder, node: Node, row: pointwise.Pointwise, args: tuple[Any, ...]) -> Value:
+def import_row(b: Call, row: pointwise.Pointwise, args: tuple[Any, ...]) -> Value:
     """Imports a call of an op that has a row. The call's arguments are the row's operands, then its parameters."""
     operands, rest = args[: row.arity], args[row.arity :]
-    if len(rest) > len(row.params) or not set(node.kwargs) <= set(row.params):
+    if len(rest) > len(row.params) or not set(b.node.kwargs) <= set(row.params):
         raise Decline("this overload has arguments that the op's table row does not take")
     params = dict(zip(row.params, (float(p) for p in rest), strict=False))
-    schema = {a.name: a.default_value for a in schema_of(node.target).arguments}
+    schema = {a.name: a.default_value for a in schema_of(b.node.target).arguments}
     for name in row.params[len(rest) :]:
-        params[name] = float(node.kwargs.get(name, schema.get(name)))  # type: ignore[arg-type]
-    result = result_spelling(node)
+        params[name] = float(b.node.kwargs.get(name, schema.get(name)))  # type: ignore[arg-type]
+    result = b.spelling
     if result == "f64" and not row.doubles:
         raise Decline("f64: the kernel is only as exact as f32")
     match row.promotion:
         case "compare":
-            spelling = common_spelling(node, *range(row.arity))
+            spelling = common_spelling(b, *range(row.arity))
         case "logical":
             spelling = "i1"
         case _:
@@ -97,9 +93,9 @@ def import_row(b: GraphBuilder, node: Node, row: pointwise.Pointwise, args: tupl
 
 
 @imports("add", "sub", "rsub")
-def add(b: GraphBuilder, node: Node, x: Any, y: Any, alpha: float = 1) -> Value:
-    spelling = result_spelling(node)
-    name = op_name(node)
+def add(b: Call, x: Any, y: Any, alpha: float = 1) -> Value:
+    spelling = b.spelling
+    name = b.name
     if name != "add" and "i1" in {spelling_of(v) for v in (x, y) if isinstance(v, ir.Value)}:
         raise Decline("subtraction of bool: ATen raises")
     x, y = operand(b, x, spelling), operand(b, y, spelling)
@@ -117,28 +113,28 @@ def add(b: GraphBuilder, node: Node, x: Any, y: Any, alpha: float = 1) -> Value:
 
 
 @imports("mul")
-def mul(b: GraphBuilder, node: Node, x: Any, y: Any) -> Value:
-    spelling = result_spelling(node)
+def mul(b: Call, x: Any, y: Any) -> Value:
+    spelling = b.spelling
     if spelling == "i1":
         return b.pointwise("logical_and", operand(b, x, spelling), operand(b, y, spelling))
     return by_number(b, spelling, lambda x, y: b.pointwise("mul", x, y), x, y)
 
 
 @imports("where")
-def where(b: GraphBuilder, node: Node, condition: Value, x: Any, y: Any) -> Value:
-    spelling = result_spelling(node)
+def where(b: Call, condition: Value, x: Any, y: Any) -> Value:
+    spelling = b.spelling
     return b.where(b.convert(condition, "i1"), operand(b, x, spelling), operand(b, y, spelling))
 
 
 @imports("masked_fill")
-def masked_fill(b: GraphBuilder, node: Node, x: Value, mask: Value, value: Any) -> Value:
+def masked_fill(b: Call, x: Value, mask: Value, value: Any) -> Value:
     filled = b.where(mask, operand(b, value, spelling_of(x)), x)
-    return b.expand(filled, tuple(node.meta["val"].shape))
+    return b.expand(filled, b.sizes)
 
 
 @imports("clamp", "clamp_min", "clamp_max", "hardtanh")
-def clamp(b: GraphBuilder, node: Node, x: Value, *bounds: Any, **named: Any) -> Value:
-    name = op_name(node)
+def clamp(b: Call, x: Value, *bounds: Any, **named: Any) -> Value:
+    name = b.name
     if name == "hardtanh":
         low = bounds[0] if bounds else named.get("min_val", -1.0)
         high = bounds[1] if len(bounds) > 1 else named.get("max_val", 1.0)
@@ -148,7 +144,7 @@ def clamp(b: GraphBuilder, node: Node, x: Value, *bounds: Any, **named: Any) -> 
     else:
         bound = bounds[0] if bounds else next(iter(named.values()))
         low, high = (bound, None) if name == "clamp_min" else (None, bound)
-    spelling = result_spelling(node)
+    spelling = b.spelling
     value = b.convert(x, spelling)
     if low is not None:
         value = b.pointwise("maximum", value, operand(b, low, spelling))
@@ -158,23 +154,23 @@ def clamp(b: GraphBuilder, node: Node, x: Value, *bounds: Any, **named: Any) -> 
 
 
 @imports("gelu", "gelu_backward")
-def gelu(b: GraphBuilder, node: Node, *xs: Value, approximate: str = "none") -> Value:
-    backward = op_name(node) == "gelu_backward"
+def gelu(b: Call, *xs: Value, approximate: str = "none") -> Value:
+    backward = b.name == "gelu_backward"
     name = ("gelu" if approximate == "none" else "gelu_tanh") + ("_backward" if backward else "")
     return b.pointwise(name, *xs)
 
 
 @imports("native_dropout_backward")
-def dropout_backward(b: GraphBuilder, node: Node, grad: Value, mask: Value, scale: float) -> Value:
-    spelling = result_spelling(node)  # a float type, whatever the gradient's type is
+def dropout_backward(b: Call, grad: Value, mask: Value, scale: float) -> Value:
+    spelling = b.spelling  # a float type, whatever the gradient's type is
     kept = b.pointwise("mul", b.convert(grad, spelling), b.convert(mask, spelling))
     return b.with_number("mul", kept, scale)
 
 
 @imports("addcmul", "addcdiv")
-def addcmul(b: GraphBuilder, node: Node, x: Value, y: Any, z: Any, value: float = 1) -> Value:
-    spelling = result_spelling(node)
-    name = "mul" if op_name(node) == "addcmul" else "div"
+def addcmul(b: Call, x: Value, y: Any, z: Any, value: float = 1) -> Value:
+    spelling = b.spelling
+    name = "mul" if b.name == "addcmul" else "div"
     if "f" not in spelling and name == "div":
         raise Decline("no float: this op is compiled for floats only")
 
@@ -186,16 +182,16 @@ def addcmul(b: GraphBuilder, node: Node, x: Value, y: Any, z: Any, value: float 
 
 
 @imports("fma", namespace="prims")
-def fma(b: GraphBuilder, node: Node, x: Value, y: Any, z: Value) -> Value:
+def fma(b: Call, x: Value, y: Any, z: Value) -> Value:
     """x * y + z, which eager rounds twice. Torch decomposes an optimizer's addcmul into it."""
-    spelling = result_spelling(node)
+    spelling = b.spelling
     return in_opmath(b, spelling, lambda x, y, z: b.pointwise("add", b.pointwise("mul", x, y), z), x, y, z)
 
 
 @imports("lerp")
-def lerp(b: GraphBuilder, node: Node, start: Value, end: Value, weight: Any) -> Value:
+def lerp(b: Call, start: Value, end: Value, weight: Any) -> Value:
     """start + weight * (end - start), from the nearer end as ATen does, so that a weight of 1 gives `end`."""
-    spelling = result_spelling(node)
+    spelling = b.spelling
     if "f" not in spelling:
         raise Decline("no float: this op is compiled for floats only")
 
@@ -213,59 +209,57 @@ def lerp(b: GraphBuilder, node: Node, start: Value, end: Value, weight: Any) -> 
 
 
 @imports("erfinv")
-def erfinv(b: GraphBuilder, node: Node, x: Value) -> Value:
-    if node.meta["val"].device.type == "cpu" and result_spelling(node) == "f32" and torch.backends.mkl.is_available():
+def erfinv(b: Call, x: Value) -> Value:
+    if b.on_cpu and b.spelling == "f32" and torch.backends.mkl.is_available():
         raise Decline("erfinv of f32 runs in the library (MKL)")
-    return import_row(b, node, pointwise.BY_NAME["erfinv"], (x,))
+    return import_row(b, pointwise.BY_NAME["erfinv"], (x,))
 
 
 @imports("nextafter")
-def nextafter(b: GraphBuilder, node: Node, x: Value, y: Value) -> Value:
-    if result_spelling(node) == "f16":
+def nextafter(b: Call, x: Value, y: Value) -> Value:
+    if b.spelling == "f16":
         raise Decline("f16: eager has no nextafter for it")
-    return import_row(b, node, pointwise.BY_NAME["nextafter"], (x, y))
+    return import_row(b, pointwise.BY_NAME["nextafter"], (x, y))
 
 
 @imports("frexp.Tensor")
-def frexp(b: GraphBuilder, node: Node, x: Value) -> list[Value]:
+def frexp(b: Call, x: Value) -> list[Value]:
     return [b.pointwise("frexp_mantissa", x), b.convert(b.pointwise("frexp_exponent", x), "i32")]
 
 
 @imports("polygamma")
-def polygamma(b: GraphBuilder, node: Node, n: int, x: Value) -> Value:
+def polygamma(b: Call, n: int, x: Value) -> Value:
     if n > _MOST_DERIVATIVES:
         raise Decline(f"derivative of digamma of an order above {_MOST_DERIVATIVES}")
     row = pointwise.BY_NAME["polygamma" if n else "digamma"]
-    return import_row(b, node, row, (x, n) if n else (x,))
+    return import_row(b, row, (x, n) if n else (x,))
 
 
 @imports("hardswish", "hardsigmoid")
-def hardswish(b: GraphBuilder, node: Node, x: Value) -> Value:
+def hardswish(b: Call, x: Value) -> Value:
     def compute(x: Value) -> Value:
         gate = b.with_number("minimum", b.with_number("maximum", b.with_number("add", x, 3.0), 0.0), 6.0)
-        if op_name(node) == "hardswish":
+        if b.name == "hardswish":
             gate = b.pointwise("mul", x, gate)
         return b.with_number("div", gate, 6.0)
 
-    return in_opmath(b, result_spelling(node), compute, x)
+    return in_opmath(b, b.spelling, compute, x)
 
 
 @imports("_to_copy")
-def to_copy(b: GraphBuilder, node: Node, x: Value, **kwargs: Any) -> Value:
-    source = node.args[0]
-    assert isinstance(source, Node)
-    if source.meta["val"].device != node.meta["val"].device:
+def to_copy(b: Call, x: Value, **kwargs: Any) -> Value:
+    if b.given(0).device != b.meta.device:
         raise Decline("torch copies between devices")
-    return b.convert(x, result_spelling(node))
+    return b.convert(x, b.spelling)
 
 
 @imports("convert_element_type", namespace="prims")
-def convert_element_type(b: GraphBuilder, node: Node, x: Value, _: torch.dtype) -> Value:
-    return b.convert(x, result_spelling(node))
+def convert_element_type(b: Call, x: Value, _: torch.dtype) -> Value:
+    return b.convert(x, b.spelling)
 
 
 @imports("isfinite")
-def isfinite(b: GraphBuilder, node: Node, x: Value) -> Value:
+def isfinite(b: Call, x: Value) -> Value:
     if "f" not in spelling_of(x):
         return b.constant(1, "i1", shape_of(x))
     # |x| < inf is false for NaN and for both infinities.
@@ -273,9 +267,9 @@ def isfinite(b: GraphBuilder, node: Node, x: Value) -> Value:
 
 
 @imports("angle")
-def angle(b: GraphBuilder, node: Node, x: Value) -> Value:
+def angle(b: Call, x: Value) -> Value:
     """The angle of a real number: pi below zero, NaN for NaN, else 0."""
-    spelling = result_spelling(node)
+    spelling = b.spelling
     wide = b.convert(x, spelling)
     flat = b.where(b.with_number("lt", wide, 0), b.constant(math.pi, spelling), b.constant(0, spelling))
     return b.where(b.pointwise("isnan", wide), wide, flat)
