@@ -13,16 +13,12 @@ def _is_float(x: ir.Value) -> bool:
     return isinstance(element_of(x), ir.FloatType)
 
 
-def _is_integer(x: ir.Value) -> bool:
-    return isinstance(element_of(x), ir.IntegerType)
-
-
 @rule(ops.ADDPTR, 2)
 def _addptr(op: ir.Operation) -> str | None:
     pointer, offset = op.operands
     if not is_pointer(pointer):
         return f"moves pointers, not {pointer.type}"
-    if not _is_integer(offset) or shape_of(offset) != shape_of(pointer):
+    if not isinstance(element_of(offset), ir.IntegerType) or shape_of(offset) != shape_of(pointer):
         return f"moves {pointer.type} by integers of the shape {list(shape_of(pointer))}, not by {offset.type}"
     return wants(op, pointer.type)
 

@@ -24,7 +24,7 @@ def div(b: Call, x: Any, y: Any, rounding_mode: str | None = None) -> Value:
             return _floor_divide(b, x, y)
         case "trunc":
             return _whole_quotient(b, x, y, "trunc_divide", _narrow_trunc_divide)
-    return by_number(b, b.spelling, lambda x, y: b.pointwise("div", x, y), x, y)
+    return by_number(b, lambda x, y: b.pointwise("div", x, y), x, y)
 
 
 @imports("floor_divide", "remainder", "fmod")
@@ -50,7 +50,7 @@ def _whole_quotient(b: Call, x: Any, y: Any, row: str, stepwise: Callable[..., V
         one = b.on_cpu and math.prod(shape_of(y)) == 1
         if not one:
             return stepwise(b, x, operand(b, y, spelling))
-    return in_opmath(b, spelling, lambda x, y: b.pointwise(row, x, _nonzero_divisor(b, y)), x, y)
+    return in_opmath(b, lambda x, y: b.pointwise(row, x, _nonzero_divisor(b, y)), x, y)
 
 
 def _narrow_trunc_divide(b: GraphBuilder, x: Value, y: Value) -> Value:
@@ -93,9 +93,9 @@ def pow_(b: Call, x: Any, exponent: Any) -> Value:
     if exponent == 1:
         return base
     if exponent == 3:
-        return in_opmath(b, spelling, lambda x: b.pointwise("mul", b.pointwise("square", x), x), base)
+        return in_opmath(b, lambda x: b.pointwise("mul", b.pointwise("square", x), x), base)
     if exponent == 4:
-        return in_opmath(b, spelling, lambda x: b.pointwise("square", b.pointwise("square", x)), base)
+        return in_opmath(b, lambda x: b.pointwise("square", b.pointwise("square", x)), base)
     return b.with_number("pow", base, exponent)
 
 
@@ -140,11 +140,10 @@ def ldexp(b: Call, x: Value, exponent: Value) -> Value:
 @imports("round.decimals")
 def round_decimals(b: Call, x: Value, *, decimals: int) -> Value:
     """Scales by a power of ten in x's own type. Eager rounds narrow floats once on a CPU, at each step on a GPU."""
-    spelling = b.spelling
-    power = torch.tensor(10.0 ** abs(decimals), dtype=torch_dtype(spelling)).item()
+    power = torch.tensor(10.0 ** abs(decimals), dtype=torch_dtype(b.spelling)).item()
     there, back = ("mul", "div") if decimals >= 0 else ("div", "mul")
 
     def compute(x: Value) -> Value:
         return b.with_number(back, b.pointwise("round", b.with_number(there, x, power)), power)
 
-    return in_opmath(b, spelling, compute, x) if b.on_cpu else compute(x)
+    return in_opmath(b, compute, x) if b.on_cpu else compute(x)

@@ -43,17 +43,17 @@ def joined(b: GraphBuilder, name: str, parts: Iterable[Value]) -> Value:
     return functools.reduce(lambda x, y: b.pointwise(name, x, y), parts)
 
 
-def in_opmath(b: GraphBuilder, spelling: str, compute: Callable[..., Value], *xs: Any) -> Value:
-    """Applies `compute` to the operands in the type of arithmetic on `spelling`, and rounds the result once."""
-    wide = opmath(spelling)
-    return b.convert(compute(*(operand(b, x, wide) for x in xs)), spelling)
+def in_opmath(b: Call, compute: Callable[..., Value], *xs: Any) -> Value:
+    """Applies `compute` to the operands in the type of arithmetic on the result's, and rounds the result once."""
+    wide = opmath(b.spelling)
+    return b.convert(compute(*(operand(b, x, wide) for x in xs)), b.spelling)
 
 
-def by_number(b: GraphBuilder, spelling: str, compute: Callable[..., Value], x: Any, y: Any) -> Value:
+def by_number(b: Call, compute: Callable[..., Value], x: Any, y: Any) -> Value:
     """Applies `compute` to two operands. As in eager, a Python number is not rounded to a narrow float type."""
     if isinstance(x, ir.Value) and isinstance(y, ir.Value):
-        return compute(b.convert(x, spelling), b.convert(y, spelling))
-    return in_opmath(b, spelling, compute, *(b.convert(v, spelling) if isinstance(v, ir.Value) else v for v in (x, y)))
+        return compute(b.convert(x, b.spelling), b.convert(y, b.spelling))
+    return in_opmath(b, compute, *(b.convert(v, b.spelling) if isinstance(v, ir.Value) else v for v in (x, y)))
 
 
 def common_spelling(b: Call, *positions: int) -> str:
@@ -109,7 +109,7 @@ def add(b: Call, x: Any, y: Any, alpha: float = 1) -> Value:
         return b.pointwise(name, x, y)
     # For a narrow float type, eager rounds alpha to that type, then only the result.
     factor = torch.tensor(alpha, dtype=torch_dtype(spelling)).item()
-    return in_opmath(b, spelling, lambda x, y: b.pointwise(name, x, b.with_number("mul", y, factor)), x, y)
+    return in_opmath(b, lambda x, y: b.pointwise(name, x, b.with_number("mul", y, factor)), x, y)
 
 
 @imports("mul")
@@ -117,7 +117,7 @@ def mul(b: Call, x: Any, y: Any) -> Value:
     spelling = b.spelling
     if spelling == "i1":
         return b.pointwise("logical_and", operand(b, x, spelling), operand(b, y, spelling))
-    return by_number(b, spelling, lambda x, y: b.pointwise("mul", x, y), x, y)
+    return by_number(b, lambda x, y: b.pointwise("mul", x, y), x, y)
 
 
 @imports("where")
@@ -169,30 +169,27 @@ def dropout_backward(b: Call, grad: Value, mask: Value, scale: float) -> Value:
 
 @imports("addcmul", "addcdiv")
 def addcmul(b: Call, x: Value, y: Any, z: Any, value: float = 1) -> Value:
-    spelling = b.spelling
     name = "mul" if b.name == "addcmul" else "div"
-    if "f" not in spelling and name == "div":
+    if "f" not in b.spelling and name == "div":
         raise Decline("no float: this op is compiled for floats only")
 
     def combine(x: Value, y: Value, z: Value) -> Value:
         scaled = y if value == 1 else b.with_number("mul", y, value)
         return b.pointwise("add", x, b.pointwise(name, scaled, z))
 
-    return in_opmath(b, spelling, combine, x, y, z)
+    return in_opmath(b, combine, x, y, z)
 
 
 @imports("fma", namespace="prims")
 def fma(b: Call, x: Value, y: Any, z: Value) -> Value:
     """x * y + z, which eager rounds twice. Torch decomposes an optimizer's addcmul into it."""
-    spelling = b.spelling
-    return in_opmath(b, spelling, lambda x, y, z: b.pointwise("add", b.pointwise("mul", x, y), z), x, y, z)
+    return in_opmath(b, lambda x, y, z: b.pointwise("add", b.pointwise("mul", x, y), z), x, y, z)
 
 
 @imports("lerp")
 def lerp(b: Call, start: Value, end: Value, weight: Any) -> Value:
     """start + weight * (end - start), from the nearer end as ATen does, so that a weight of 1 gives `end`."""
-    spelling = b.spelling
-    if "f" not in spelling:
+    if "f" not in b.spelling:
         raise Decline("no float: this op is compiled for floats only")
 
     def mix(start: Value, end: Value, weight: Value) -> Value:
@@ -205,7 +202,7 @@ def lerp(b: Call, start: Value, end: Value, weight: Any) -> Value:
         return b.where(b.with_number("lt", b.pointwise("abs", weight), 0.5), from_start, from_end)
 
     known = float(weight) if isinstance(weight, (int, float)) else None
-    return in_opmath(b, spelling, mix, start, end, weight)
+    return in_opmath(b, mix, start, end, weight)
 
 
 @imports("erfinv")
@@ -243,7 +240,7 @@ def hardswish(b: Call, x: Value) -> Value:
             gate = b.pointwise("mul", x, gate)
         return b.with_number("div", gate, 6.0)
 
-    return in_opmath(b, b.spelling, compute, x)
+    return in_opmath(b, compute, x)
 
 
 @imports("_to_copy")

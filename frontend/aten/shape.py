@@ -22,13 +22,11 @@ def reshape(b: Call, x: Value, *_: Any) -> Value:
     return b.reshape(x, b.sizes)
 
 
-@imports("t", "transpose", "permute", "t_copy", "transpose_copy", "permute_copy", "movedim")
+@imports("t", "transpose", "permute", "t_copy", "transpose_copy", "permute_copy")
 def permute(b: Call, x: Value, *args: Any) -> Value:
     rank = len(shape_of(x))
     dims = list(range(rank))
     name = b.name.removesuffix("_copy")
-    if name == "movedim":
-        raise Decline("movedim is decomposed before import")
     if name == "permute":
         dims = [d % rank for d in args[0]] if rank else []
     elif rank > 1:

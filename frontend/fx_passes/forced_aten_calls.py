@@ -24,7 +24,7 @@ _MOVES = frozenset(
         *("as_strided", "as_strided_copy", "cat", "clone", "constant_pad_nd", "contiguous", "copy", "detach"),
         *("detach_copy", "diagonal", "diagonal_copy", "diagonal_scatter", "embedding", "empty", "empty_like"),
         *("empty_strided", "expand", "expand_copy", "fill", "flip", "full", "full_like", "gather", "index"),
-        *("index_put", "index_select", "lift_fresh", "lift_fresh_copy", "masked_fill", "movedim", "narrow"),
+        *("index_put", "index_select", "lift_fresh", "lift_fresh_copy", "masked_fill", "narrow"),
         *("new_empty", "new_empty_strided", "new_full", "new_ones", "new_zeros", "ones", "ones_like", "permute"),
         *("permute_copy", "repeat", "reshape", "roll", "scalar_tensor", "select", "select_backward", "select_copy"),
         *("select_scatter", "slice", "slice_backward", "slice_copy", "slice_scatter", "split", "split_with_sizes"),
