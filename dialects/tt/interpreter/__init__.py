@@ -1,6 +1,6 @@
 """Runs kernels of the tt level with numpy, over raw memory, without a GPU and without Triton.
 
-    run_kernel(function, (64, 1, 1), [x.data_ptr(), y.data_ptr()])
+    prepare(function).run((64, 1, 1), [x.data_ptr(), y.data_ptr()])
 
 All programs of the grid run together, op by op, in chunks that bound the memory of intermediate values.
 A kernel that uses the old values of its atomics runs program by program, because then the order matters.
@@ -82,10 +82,3 @@ def prepare(function: ir.Operation) -> Kernel:
         ordered=builder.ordered,
         pointers=sum(spelling(argument) == "ptr" for argument in entry.arguments),
     )
-
-
-def run_kernel(
-    function: ir.Operation, grid: Sequence[int], pointers: Sequence[int], extents: Sequence[int] | None = None
-) -> None:
-    """Prepares and runs a tt.func once; see `Kernel.run`."""
-    prepare(function).run(grid, pointers, extents)

@@ -61,10 +61,7 @@ def _for(builder: Builder, op: ir.Operation) -> Execution:
 
 @maker("scf.if")
 def _if(builder: Builder, op: ir.Operation) -> Execution:
-    branches = [
-        builder.block(region.blocks[0]) if len(region.blocks) else Steps(terminator="scf.yield")
-        for region in op.regions
-    ]
+    branches = [builder.block(region.blocks[0]) if len(region.blocks) else Steps() for region in op.regions]
 
     def branch(run: Run, x: list[Array]) -> list[Array]:
         (condition,) = x

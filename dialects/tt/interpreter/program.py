@@ -90,7 +90,6 @@ class Steps:
 
     arguments: list[int] = field(default_factory=list)
     steps: list[tuple[Execution, list[int]]] = field(default_factory=list)
-    terminator: str = ""
     yields: list[int] = field(default_factory=list)
     #: The most bytes that one program's values take at a time.
     peak: int = 0
@@ -139,7 +138,7 @@ class Builder:
         """Prepares a block and the blocks below it. Raises InterpreterError for an op that has no maker."""
         made = Steps([self.slot(a) for a in block.arguments])
         *body, last = [op.operation for op in block.operations]
-        made.terminator, made.yields = last.name, [self.slot(v) for v in last.operands]
+        made.yields = [self.slot(v) for v in last.operands]
         dead = _last_uses(body, last)
         live = 0
         for op, values in zip(body, dead, strict=True):
